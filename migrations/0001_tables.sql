@@ -162,7 +162,7 @@ CREATE TABLE node (
 );
 CREATE INDEX node_state ON node (state);
 
--- How many heartbeats each live node has sent. A dead node has no row. The other nodes measure on their own
+-- The number of the latest heartbeat of each live node. A dead node has no row. The other nodes measure on their own
 -- monotonic clocks how long a number stays the same: no clock of PostgreSQL decides whether a node is alive. The
 -- rows change every second. They are not in `node`, because old versions of a row slow down its readers while a
 -- long transaction, such as a dump, keeps them.

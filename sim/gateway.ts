@@ -95,7 +95,11 @@ export async function startGateway(deps: GatewayDeps): Promise<Gateway> {
     journal: config.settlement === 'journal' ? journals.own : null,
     log: silent,
   })
-  node.listen({ onFenced: ledger.fenced, onRecalled: ledger.recall })
+  node.listen({
+    onFenced: ledger.fenced,
+    onRecalled: ledger.recall,
+    onBeat: (_heartbeat, isReconnected) => ledger.onBeat(isReconnected),
+  })
   await ledger.replay(journals.recovered)
   await node.reclaimLeases(journals.deadNodes)
   await journals.settled()

@@ -76,7 +76,7 @@ export function createLink(
   const { model } = server
   const store: LedgerStore = {
     registerNode: nodeId => call('registerNode', [nodeId], () => model.registerNode(nodeId)),
-    heartbeat: nodeId => call('heartbeat', [nodeId], () => model.heartbeat(nodeId)),
+    heartbeat: (nodeId, number) => call('heartbeat', [nodeId, number], () => model.heartbeat(nodeId, number)),
     retireNode: nodeId => call('retireNode', [nodeId], () => model.retireNode(nodeId)),
     async reclaim(options) {
       // The statements of reclaimDeadLeases.
@@ -100,6 +100,8 @@ export function createLink(
       const sent = [...returns]
       return call('handBack', [sent], () => model.handBack(sent))
     },
+    areSettled: requests => call('areSettled', [requests], () => model.areSettled(requests)),
+    leasesOf: nodeId => call('leasesOf', [nodeId], () => model.leasesOf(nodeId)),
     release(leaseIds) {
       const sent = [...leaseIds]
       return call('release', [sent], () => model.release(sent))

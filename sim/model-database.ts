@@ -13,6 +13,7 @@ import {
   type LeaseVerdict,
   NodeFenced,
   type NodeHeartbeats,
+  type OpenLease,
   type ReclaimOptions,
   type SettleEffect,
 } from '../src/ledger/ledger-store.ts'
@@ -27,7 +28,7 @@ export interface ModelDatabase {
   openAccount(customerId: string, creditNanos: Nanos): void
   grantCredit(customerId: string, amountNanos: Nanos): void
   registerNode(nodeId: string): void
-  heartbeat(nodeId: string): Heartbeat
+  heartbeat(nodeId: string, number: number): Heartbeat
   retireNode(nodeId: string): void
   // The transactions that make up LedgerStore.reclaim.
   declareNodesDead(options: ReclaimOptions): void
@@ -37,6 +38,8 @@ export interface ModelDatabase {
   admit(nodeId: string, requests: readonly LeaseRequest[]): LeaseVerdict[]
   settle(nodeShard: number, settlements: readonly Settlement[]): Map<string, SettleEffect>
   handBack(returns: readonly LeaseReturn[]): void
+  areSettled(requests: readonly { readonly customerId: string; readonly requestId: string }[]): boolean
+  leasesOf(nodeId: string): OpenLease[]
   release(leaseIds: readonly string[]): Set<string>
   refund(order: RefundOrder): RefundVerdict
   // The calls of ClaimStore.
@@ -244,7 +247,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
       transaction(() => {
         if (!nodes.has(nodeId)) putNode(nodeId, { state: 'alive', heartbeats: 0 })
       }),
-    heartbeat: nodeId => transaction(() => heartbeat(nodeId)),
+    heartbeat: (nodeId, number) => transaction(() => heartbeat(nodeId, number)),
     retireNode: nodeId => transaction(() => declareDead(nodeId)),
 
     declareNodesDead: options => transaction(() => declareNodesDead(options)),
@@ -265,6 +268,12 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     admit: (nodeId, requests) => transaction(() => admit(nodeId, requests)),
     settle: (nodeShard, settlements) => transaction(() => settle(nodeShard, settlements)),
     handBack: returns => transaction(() => handBack(returns)),
+    areSettled: requests =>
+      requests.every(({ customerId, requestId }) => usage.get(customerId)?.has(requestId) === true),
+    leasesOf: nodeId =>
+      [...leases.values()]
+        .filter(lease => lease.nodeId === nodeId)
+        .map(({ leaseId, slots }) => ({ leaseId, isBulk: slots !== null })),
     release: leaseIds => transaction(() => release(leaseIds)),
     refund: order => transaction(() => refund(order)),
     takeClaim: (claim, nodeId) => transaction(() => takeClaim(claim, nodeId)),
@@ -940,10 +949,11 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
 
   // ---------------------------------------------------------------- nodes
 
-  function heartbeat(nodeId: string): Heartbeat {
+  function heartbeat(nodeId: string, number: number): Heartbeat {
     const node = nodes.get(nodeId)
-    if (node?.state !== 'alive') return { isAlive: false, recalled: [], others: [], hasDeadNodes: false }
-    putNode(nodeId, { ...node, heartbeats: node.heartbeats + 1 })
+    if (node?.state !== 'alive') return { isAlive: false, before: 0, recalled: [], others: [], hasDeadNodes: false }
+    const before = node.heartbeats
+    putNode(nodeId, { ...node, heartbeats: Math.max(before, number) })
     const recalled = [...leases.values()].filter(lease => lease.nodeId === nodeId && lease.recalled)
     const others: NodeHeartbeats[] = []
     let hasDeadNodes = false
@@ -951,7 +961,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
       if (state === 'dead') hasDeadNodes = true
       else if (otherId !== nodeId) others.push({ nodeId: otherId, heartbeats })
     }
-    return { isAlive: true, recalled: recalled.map(lease => lease.leaseId), others, hasDeadNodes }
+    return { isAlive: true, before, recalled: recalled.map(lease => lease.leaseId), others, hasDeadNodes }
   }
 
   function declareNodesDead({ silentNodes = [], deadNodes = [], onlyNodeAlive }: ReclaimOptions): void {

@@ -6,6 +6,7 @@ import type { Offer } from '../src/domain/offer.ts'
 import type { RefundOrder } from '../src/ledger/accounts/refund-request.ts'
 import type { AdmissionResult } from '../src/ledger/leases/admission.ts'
 import type {
+  Heartbeat,
   LeaseRequest,
   LeaseReturn,
   LeaseVerdict,
@@ -139,8 +140,10 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
         for (const { leaseId } of first as LeaseReturn[]) checkClaims(leaseId, 'a lease was handed back')
       else if (operation === 'release') sawRelease(result as Set<string>)
       else if (operation === 'registerNode' && !heartbeats.has(first as string)) sawHeartbeat(first as string, process)
-      else if (operation === 'heartbeat') sawHeartbeat(first as string, process)
-      else if (operation === 'retireNode') sawRetire(first as string)
+      else if (operation === 'heartbeat') {
+        // A copy that is executed late is no sign of life.
+        if ((result as Heartbeat).before < (second as number)) sawHeartbeat(first as string, process)
+      } else if (operation === 'retireNode') sawRetire(first as string)
       else if (operation === 'reclaim') sawReclaim(first as ReclaimOptions)
       else if (operation === 'refund') refunds.executed(first as RefundOrder, result as RefundVerdict)
       else if (operation === 'findClaim') idempotencyKeys.checkFind(first as Claim)

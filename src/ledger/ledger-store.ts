@@ -11,8 +11,8 @@ import type { Admission, KeySpend, RefusalCode } from './leases/admission.ts'
  */
 export interface LedgerStore {
   registerNode(nodeId: string): Promise<void>
-  /** Adds one to the heartbeats of the node, and reads those of the others. */
-  heartbeat(nodeId: string): Promise<Heartbeat>
+  /** Stores the number of a heartbeat, counted by the node from 1, and reads the numbers of the other nodes. */
+  heartbeat(nodeId: string, number: number): Promise<Heartbeat>
   retireNode(nodeId: string): Promise<void>
   /** Declares nodes dead and ends the leases of dead nodes. Returns the number of leases. */
   reclaim(options: ReclaimOptions): Promise<number>
@@ -28,6 +28,10 @@ export interface LedgerStore {
   settle(nodeShard: number, settlements: Buffer): Promise<Map<string, SettleEffect>>
   /** Folds bulk leases and takes back what their node does not need. */
   handBack(returns: readonly LeaseReturn[]): Promise<void>
+  /** Whether all of these requests have a usage row. */
+  areSettled(requests: readonly { readonly customerId: string; readonly requestId: string }[]): Promise<boolean>
+  /** Returns the open leases of the node. */
+  leasesOf(nodeId: string): Promise<OpenLease[]>
   /**
    * Ends strict leases of requests that never ran, without a usage row. Returns the ids of the leases that
    * existed.
@@ -38,6 +42,8 @@ export interface LedgerStore {
 export interface Heartbeat {
   /** False when the node was declared dead. Its leases are reclaimed and do not come back. */
   readonly isAlive: boolean
+  /** The number that was stored before. PostgreSQL lost transactions when it is lower than one that was confirmed. */
+  readonly before: number
   /** Bulk leases with an unused part that is needed elsewhere. */
   readonly recalled: readonly string[]
   /** The heartbeats of all other live nodes. */
@@ -48,8 +54,13 @@ export interface Heartbeat {
 
 export interface NodeHeartbeats {
   readonly nodeId: string
-  /** How many heartbeats the node has sent. */
+  /** The number of its latest heartbeat. */
   readonly heartbeats: number
+}
+
+export interface OpenLease {
+  readonly leaseId: string
+  readonly isBulk: boolean
 }
 
 export interface ReclaimOptions {

@@ -8,10 +8,12 @@ import type { Admission, AdmissionResult } from './leases/admission.ts'
 import { AdmissionQueue } from './leases/admission-queue.ts'
 import { createExhaustedWindows } from './leases/exhausted-windows.ts'
 import { LeaseBook } from './leases/lease-book.ts'
+import { LeaseReconciliation } from './leases/lease-reconciliation.ts'
 import { createLeaseReturns } from './leases/lease-returns.ts'
 import type { NodeView } from './leases/node-life.ts'
 import { UnconfirmedLeases } from './leases/unconfirmed-leases.ts'
 import type { LedgerStore } from './ledger-store.ts'
+import { RecentSettlements } from './settlement/recent-settlements.ts'
 import type { RecoveredRecord } from './settlement/recovered-settlements.ts'
 import type { Settlement } from './settlement/settlement.ts'
 import { SettlementQueue } from './settlement/settlement-queue.ts'
@@ -56,6 +58,8 @@ export interface Ledger {
   replay(recovered: readonly RecoveredRecord[]): Promise<number>
   /** The node was declared dead, and its leases were reclaimed. */
   fenced(): void
+  /** See LeaseReconciliation. */
+  onBeat(isReconnected: boolean): void
   /** Other nodes need the unused part of these bulk leases. */
   recall(leaseIds: readonly string[]): void
   /**
@@ -100,7 +104,7 @@ const SETTLEMENTS_QUEUED_MAX = 100_000
 export function createLedger(deps: LedgerDeps): Ledger {
   const { scheduler, bulkLeases = true } = deps
   const parts = createParts(deps)
-  const { exhausted, book, returns, settlements, admissions, unconfirmedLeases } = parts
+  const { exhausted, book, returns, settlements, admissions, unconfirmedLeases, reconciliation } = parts
 
   return {
     refusalOf: admission => exhausted.refuse(admission),
@@ -127,6 +131,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
       book.forgetAll()
       admissions.fenced()
     },
+    onBeat: isReconnected => reconciliation.onBeat(isReconnected),
     recall(leaseIds) {
       failpoint('bulk-lease-recalled')
       book.recall(leaseIds)
@@ -170,10 +175,22 @@ function createParts(deps: LedgerDeps) {
     onLow: admission => void admissions.renew(admission),
   })
   const returns = createLeaseReturns({ store, book, scheduler, log })
+  const recent = new RecentSettlements(store, monotonicMs)
   const shared = { store, book, unconfirmedLeases, scheduler, log }
-  const settlements: SettlementQueue = new SettlementQueue({ ...shared, nodeShard, journal, commitWaitMs })
+  const settlements: SettlementQueue = new SettlementQueue({
+    ...shared,
+    store: recent,
+    nodeShard,
+    journal,
+    commitWaitMs,
+  })
   const admissions: AdmissionQueue = new AdmissionQueue({ ...shared, node, returns, settlements, exhausted })
-  return { exhausted, unconfirmedLeases, book, returns, settlements, admissions }
+  const reconciliation = new LeaseReconciliation({
+    ...{ store, node, book, recent, log },
+    isInUse: leaseId => unconfirmedLeases.has(leaseId) || admissions.isAsked(leaseId),
+    settleRecentAgain: () => recent.settleAgain(records => settlements.replay(records)),
+  })
+  return { exhausted, unconfirmedLeases, book, returns, settlements, admissions, reconciliation }
 }
 
 async function flush({ admissions, settlements, returns, unconfirmedLeases }: Parts): Promise<void> {

@@ -8,6 +8,7 @@ import {
   type LeaseVerdict,
   type LedgerStore,
   NodeFenced,
+  type OpenLease,
   type SettleEffect,
 } from './ledger-store.ts'
 
@@ -29,8 +30,8 @@ export function createPostgresStore({ money, heartbeat, windowClock }: PostgresS
     async registerNode(nodeId) {
       await heartbeat.query('SELECT register_node($1)', [nodeId])
     },
-    async heartbeat(nodeId) {
-      const { rows } = await heartbeat.query<Omit<Heartbeat, 'isAlive'>>(HEARTBEAT, [nodeId])
+    async heartbeat(nodeId, number) {
+      const { rows } = await heartbeat.query<Omit<Heartbeat, 'isAlive'>>(HEARTBEAT, [nodeId, number])
       return rows[0] === undefined ? DEAD : { isAlive: true, ...rows[0] }
     },
     retireNode: nodeId => declareNodesDead(heartbeat, [nodeId]),
@@ -60,6 +61,20 @@ export function createPostgresStore({ money, heartbeat, windowClock }: PostgresS
         arrayLiteral(returns, r => r.slotsUsed),
       ])
     },
+    async areSettled(requests) {
+      const { rows } = await heartbeat.query<{ missing: number }>(MISSING_ROWS, [
+        requests.map(({ customerId }) => customerId),
+        requests.map(({ requestId }) => requestId),
+      ])
+      return rows[0]!.missing === 0
+    },
+    async leasesOf(nodeId) {
+      const { rows } = await heartbeat.query<OpenLease>(
+        'SELECT lease_id AS "leaseId", slots IS NOT NULL AS "isBulk" FROM lease WHERE node_id = $1',
+        [nodeId],
+      )
+      return rows
+    },
     async release(leaseIds) {
       const { rows } = await money.query<{ id: string }>('SELECT id FROM release_leases($1) AS id', [leaseIds])
       return new Set(rows.map(({ id }) => id))
@@ -69,15 +84,23 @@ export function createPostgresStore({ money, heartbeat, windowClock }: PostgresS
 
 const HEARTBEAT = {
   name: 'heartbeat',
-  text: `WITH own AS (UPDATE node_heartbeat SET heartbeats = heartbeats + 1 WHERE node_id = $1 RETURNING node_id)
-    SELECT ARRAY(SELECT lease_id FROM lease l WHERE l.node_id = $1 AND l.recalled) AS recalled,
+  text: `WITH before AS (SELECT heartbeats FROM node_heartbeat WHERE node_id = $1 FOR UPDATE),
+      own AS (UPDATE node_heartbeat h SET heartbeats = greatest(before.heartbeats, $2) FROM before WHERE h.node_id = $1 RETURNING before.heartbeats)
+    SELECT own.heartbeats AS before,
+      ARRAY(SELECT lease_id FROM lease l WHERE l.node_id = $1 AND l.recalled) AS recalled,
       (SELECT coalesce(json_agg(json_build_object('nodeId', h.node_id, 'heartbeats', h.heartbeats)), '[]')
         FROM node_heartbeat h WHERE h.node_id <> $1) AS others,
       EXISTS (SELECT FROM node WHERE state = 'dead') AS "hasDeadNodes"
     FROM own`,
 }
 
-const DEAD: Heartbeat = { isAlive: false, recalled: [], others: [], hasDeadNodes: false }
+const DEAD: Heartbeat = { isAlive: false, before: 0, recalled: [], others: [], hasDeadNodes: false }
+
+const MISSING_ROWS = {
+  name: 'missing_rows',
+  text: `SELECT count(*)::integer AS missing FROM unnest($1::uuid[], $2::uuid[]) AS r(customer, request)
+    WHERE NOT EXISTS (SELECT FROM usage_event u WHERE u.customer_id = r.customer AND u.request_id = r.request)`,
+}
 
 const ADMIT_BATCH = {
   name: 'admit_batch',

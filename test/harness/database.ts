@@ -35,7 +35,8 @@ export async function createTestDatabase(): Promise<TestDatabase> {
 
 let created = 0
 
-async function runOnServer(sql: string): Promise<void> {
+/** Runs a statement on the server of the tests, outside of any test database. */
+export async function runOnServer(sql: string): Promise<void> {
   // Not the template database: PostgreSQL cannot clone a database with open connections.
   const pool = createPool(
     { ...inject('templateConnection'), database: 'switchyard' },

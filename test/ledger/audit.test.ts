@@ -40,6 +40,7 @@ const corruptions: Record<AuditCheck, string> = {
     'UPDATE usage_event SET counted_input_tokens = 88, output_tokens = 10, counted_output_tokens = 1',
   no_lease_outlives_its_node: `WITH watched AS (UPDATE node_heartbeat SET heartbeats = 901)
     UPDATE lease SET node_id = gen_random_uuid(), granted_at = now() - interval '1 hour'`,
+  no_lease_outlives_its_request: `UPDATE lease SET lease_id = request_id, granted_at = now() - interval '6 minutes' FROM usage_event`,
   day_spend_equals_usage: 'UPDATE balance SET day_spent_nanos = day_spent_nanos + 1',
   day_leased_equals_open_leases: 'UPDATE balance SET day_leased_nanos = day_leased_nanos - 1',
   // 101 are charged and 300 held.
@@ -76,6 +77,25 @@ test('after an outage, leases of dead nodes that no live node could reclaim yet 
   expect(await world.violations()).toEqual([])
   await world.pool.query('UPDATE node_heartbeat SET heartbeats = 901 WHERE node_id = $1', [heir.nodeId])
   expect(await world.violations()).toMatchObject([{ name: 'no_lease_outlives_its_node', violations: 1 }])
+  await world.drop()
+})
+
+test.each([
+  [
+    'a lease that is older than any request',
+    `UPDATE lease SET granted_at = now() - interval '25 hours'`,
+    'no_lease_outlives_its_request',
+  ],
+  [
+    'a charge that is not in the balance and has no lease',
+    `UPDATE balance SET leased_nanos = 0, day_leased_nanos = 0; UPDATE key_spend SET leased_nanos = 0;
+     UPDATE lease SET settled_nanos = 7, slots = 0; UPDATE balance SET posted_nanos = posted_nanos + 7; DELETE FROM lease`,
+    'balances_equal_entries',
+  ],
+])('the audit finds %s', async (_, corruption, name) => {
+  const world = await worldInUse()
+  await world.pool.query(corruption)
+  expect(await world.violations()).toMatchObject([{ name, violations: 1 }])
   await world.drop()
 })
 

@@ -111,7 +111,7 @@ test('a request that needs the bulk lease of another node makes that node hand b
   const asked = two.ledger.admit(admissionOf(customerId, freeNanos + 1n))
   // The heartbeat of the first node would report this within a second.
   let recalled: readonly string[] = []
-  while (recalled.length === 0) recalled = (await storeOf(world.pool).heartbeat(one.nodeId)).recalled
+  while (recalled.length === 0) recalled = (await storeOf(world.pool).heartbeat(one.nodeId, 1)).recalled
   expect(recalled).toEqual([lease!.lease_id])
   one.ledger.recall(recalled)
 
@@ -157,7 +157,7 @@ test('money that ended requests leave in a lease is available while other reques
   await end(4)
   const passing = passes(two, 38n * (USD / 10n))
   let recalled: readonly string[] = []
-  while (recalled.length === 0) recalled = (await storeOf(world.pool).heartbeat(one.nodeId)).recalled
+  while (recalled.length === 0) recalled = (await storeOf(world.pool).heartbeat(one.nodeId, 1)).recalled
   one.ledger.recall(recalled)
   await passing
   expect(await bulkLeases()).toMatchObject([{ lease_id: lease!.lease_id, granted_nanos: USD / 10n }])

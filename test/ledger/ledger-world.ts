@@ -95,7 +95,11 @@ export async function createLedgerWorld(given?: TestDatabase): Promise<LedgerWor
       const life = await startNodeLife({ store, scheduler: systemScheduler, newId: randomUUIDv7 })
       lives.push(life)
       const ledger = addLedger({ store, node: life, ...more })
-      life.listen({ onFenced: ledger.fenced, onRecalled: ledger.recall })
+      life.listen({
+        onFenced: ledger.fenced,
+        onRecalled: ledger.recall,
+        onBeat: (_heartbeat, isReconnected) => ledger.onBeat(isReconnected),
+      })
       return { nodeId: life.nodeId, pool: own, ledger }
     },
     async addCustomer(creditNanos) {

@@ -151,5 +151,5 @@ test('a node that sends a heartbeat while it is being declared dead stays alive'
   await session.query('COMMIT')
   session.release()
   expect(await reclaimed).toBe(0)
-  expect(await store.heartbeat(node.nodeId)).toMatchObject({ isAlive: true })
+  expect(await store.heartbeat(node.nodeId, 1)).toMatchObject({ isAlive: true })
 })

@@ -121,7 +121,7 @@ test('a settlement after the reaper is charged to the free balance and replaces 
   const store = storeOf(world.pool)
   await store.retireNode(dead.nodeId)
   await reclaimDeadLeases(world.pool, { nodeShard: 3 })
-  expect(await store.heartbeat(dead.nodeId)).toMatchObject({ isAlive: false })
+  expect(await store.heartbeat(dead.nodeId, 1)).toMatchObject({ isAlive: false })
   await settle(dead.ledger, settlementOf(admission, 300n, 250n))
   await settle(dead.ledger, settlementOf(admission, 300n, 250n))
   expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 750n, leasedNanos: 0n })
@@ -204,7 +204,7 @@ test('leases of an unknown node are reclaimed, and a dead node is forgotten when
   await world.pool.query('DELETE FROM node WHERE node_id = $1', [unknown.nodeId])
   await storeOf(world.pool).retireNode(dead.nodeId)
   await storeOf(world.pool).registerNode(dead.nodeId)
-  expect(await storeOf(world.pool).heartbeat(dead.nodeId)).toMatchObject({ isAlive: false })
+  expect(await storeOf(world.pool).heartbeat(dead.nodeId, 1)).toMatchObject({ isAlive: false })
 
   expect(await reclaimDeadLeases(world.pool, { nodeShard: 3 })).toBe(2)
 

@@ -356,11 +356,13 @@ function createHistory(random: Random) {
   function reclaimStep(): Step {
     const index = random.between(0, nodes.length - 1)
     const nodeId = nodes[index]!
-    const known = model.tables.nodes.get(nodeId)!.heartbeats + 1
+    const number = model.tables.nodes.get(nodeId)!.heartbeats + random.between(1, 3)
+    // A statement that was delayed may store a lower number after a higher one.
+    const delayed = number - random.between(0, 2)
     const isSilent = random.chance(0.5)
     const hasSentMore = isSilent && random.chance(0.3)
     const dead = isSilent
-      ? { silentNodes: [{ nodeId, heartbeats: known - (hasSentMore ? 1 : 0) }] }
+      ? { silentNodes: [{ nodeId, heartbeats: number - (hasSentMore ? 1 : 0) }] }
       : { deadNodes: [nodeId] }
     const options = { nodeShard: SHARD, ...dead }
     const successor = idOf('node', ids++)
@@ -371,18 +373,20 @@ function createHistory(random: Random) {
       name: `reclaim ${shown(dead)}`,
       inModel() {
         if (!hasSentMore) model.registerNode(successor)
-        const before = heartbeatOf(model.heartbeat(nodeId))
+        const before = heartbeatOf(model.heartbeat(nodeId, number))
+        model.heartbeat(nodeId, delayed)
         model.declareNodesDead(options)
         let leases = 0
         for (const customerId of model.customersOfDeadNodes()) leases += model.reclaimLeases(customerId, SHARD)
         model.forgetDeadNodes()
-        return { before, after: heartbeatOf(model.heartbeat(nodeId)), leases }
+        return { before, after: heartbeatOf(model.heartbeat(nodeId, number + 1)), leases }
       },
       async inPostgres() {
         if (!hasSentMore) await store.registerNode(successor)
-        const before = heartbeatOf(await store.heartbeat(nodeId))
+        const before = heartbeatOf(await store.heartbeat(nodeId, number))
+        await store.heartbeat(nodeId, delayed)
         const leases = await store.reclaim(options)
-        return { before, after: heartbeatOf(await store.heartbeat(nodeId)), leases }
+        return { before, after: heartbeatOf(await store.heartbeat(nodeId, number + 1)), leases }
       },
     }
   }

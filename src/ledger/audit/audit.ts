@@ -216,6 +216,10 @@ export const auditChecks = {
     WHERE granted_at < now() - interval '15 minutes'
       AND NOT EXISTS (SELECT FROM node n WHERE n.node_id = l.node_id AND n.state = 'alive')
       AND EXISTS (SELECT FROM node_heartbeat h WHERE h.heartbeats > 900)`,
+  // A living node ends such leases within a minute. No request runs for a day.
+  no_lease_outlives_its_request: `
+    SELECT l.lease_id::text FROM lease l LEFT JOIN usage_event u ON u.customer_id = l.customer_id AND u.request_id = l.lease_id
+    WHERE l.granted_at < now() - CASE WHEN u.request_id IS NULL THEN interval '1 day' ELSE interval '5 minutes' END`,
   // Covers all days. The current day is in the balance row.
   day_spend_equals_usage: `
     SELECT customer_id || ' ' || day

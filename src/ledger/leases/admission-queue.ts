@@ -79,6 +79,14 @@ export class AdmissionQueue {
     return answered
   }
 
+  /** Whether this lease is requested and the request is not answered. */
+  isAsked(leaseId: string): boolean {
+    for (const entry of this.#unanswered()) {
+      if (leaseId === (entry.kind === 'bulk' ? entry.request.leaseId : entry.request.requestId)) return true
+    }
+    return false
+  }
+
   /** This node was declared dead. */
   fenced(): void {
     for (const entry of this.#unanswered()) {

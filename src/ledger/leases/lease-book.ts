@@ -52,6 +52,10 @@ export class LeaseBook {
     return this.#leases.has(leaseId)
   }
 
+  leaseIds(): string[] {
+    return Array.from(this.#leases.keys())
+  }
+
   /** Whether the customer has a lease, serving or draining. */
   hasLease(customerId: string): boolean {
     const customer = this.#customers.get(customerId)

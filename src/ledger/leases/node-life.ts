@@ -38,8 +38,11 @@ export interface NodeListener {
   /** The node was declared dead while it was paused, and its leases are gone. It continues under another id. */
   onFenced(): void
   onRecalled(leaseIds: readonly string[]): void
-  /** After each successful heartbeat. */
-  onBeat?(heartbeat: Heartbeat): void
+  /**
+   * After each successful heartbeat. `isReconnected`: the one before it did not reach PostgreSQL, or PostgreSQL has
+   * lost it since.
+   */
+  onBeat?(heartbeat: Heartbeat, isReconnected: boolean): void
 }
 
 export interface NodeLifeDeps {
@@ -90,6 +93,10 @@ class Heartbeats {
   readonly watch: NodeWatch = new NodeWatch()
   nodeId = ''
   trustedUntilMs = 0
+  /** The numbers of the last heartbeat, and of the last one that PostgreSQL confirmed under this id. */
+  #sent = 0
+  #confirmed = 0
+  #isReconnected = false
   #isStopped = false
   #beating: Promise<void> = Promise.resolve()
   #cancel: () => void = () => {}
@@ -107,6 +114,7 @@ class Heartbeats {
     await store.registerNode(newId)
     failpoint('node-registered')
     this.nodeId = newId
+    this.#confirmed = 0
     this.trustedUntilMs = sentAtMs + SELF_FENCE_MS
   }
 
@@ -115,7 +123,10 @@ class Heartbeats {
     const { scheduler, log } = this.#deps
     this.#cancel = scheduler.after(HEARTBEAT_MS, () => {
       this.#beating = this.#beat()
-        .catch(error => log?.warn({ err: error }, 'the heartbeat did not reach the database; trying again'))
+        .catch(error => {
+          this.#isReconnected = true
+          log?.warn({ err: error }, 'the heartbeat did not reach the database; trying again')
+        })
         .then(() => this.schedule())
     })
   }
@@ -130,14 +141,18 @@ class Heartbeats {
     const { store, scheduler, log } = this.#deps
     const sentAtMs = scheduler.monotonicMs()
     failpoint('heartbeat-before-send')
-    const heartbeat = await store.heartbeat(this.nodeId)
+    const number = ++this.#sent
+    const heartbeat = await store.heartbeat(this.nodeId, number)
     failpoint('heartbeat-sent')
     if (heartbeat.isAlive) {
-      const { recalled, others } = heartbeat
+      const { before, recalled, others } = heartbeat
+      const isReconnected = this.#isReconnected || before < this.#confirmed
+      this.#isReconnected = false
+      this.#confirmed = number
       this.trustedUntilMs = sentAtMs + SELF_FENCE_MS
       this.watch.look(others, sentAtMs, scheduler.monotonicMs())
       if (recalled.length > 0) for (const listener of this.listeners) listener.onRecalled(recalled)
-      for (const listener of this.listeners) listener.onBeat?.(heartbeat)
+      for (const listener of this.listeners) listener.onBeat?.(heartbeat, isReconnected)
       return
     }
     log?.warn({ nodeId: this.nodeId }, 'this node had been declared dead; its running requests are settled late')

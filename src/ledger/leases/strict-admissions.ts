@@ -90,6 +90,7 @@ export class StrictAdmissions {
   }
 
   #grant({ request, resolve }: PendingStrict, { heldNanos, windows }: Granted): void {
+    this.#deps.unconfirmedLeases.use(request.requestId)
     resolve({ kind: 'granted', hold: { leaseId: request.requestId, nanos: heldNanos, isOpen: true }, windows })
   }
 

@@ -12,16 +12,18 @@ export interface UnconfirmedLeasesDeps {
 export const UNCONFIRMED_WATCH_MS = 60_000
 const SWEEP_MS = 1_000
 const RELEASES_MAX = 1_000
-/** More slots than any lease has: PostgreSQL's largest integer. */
-const ALL_SLOTS = 2_147_483_647
+/** More slots than any lease has: PostgreSQL's largest integer. All slots of the lease then stay counted. */
+export const ALL_SLOTS = 2_147_483_647
 
 /**
- * Leases that PostgreSQL may grant although nothing on this node will use them: the connection broke after
+ * The strict leases in use, and leases that PostgreSQL may grant although nothing on this node will use them: the connection broke after
  * their statement was sent. Once a second the node releases those that exist by then, until PostgreSQL can no
  * longer be running the statement.
  */
 export class UnconfirmedLeases {
   readonly #deps: UnconfirmedLeasesDeps
+  /** The strict leases of running and uncommitted requests. */
+  readonly #inUse = new Set<string>()
   /** By request id: when the request was given up, or undefined while it still runs. */
   readonly #strict = new Map<string, number | undefined>()
   /** By lease id. A lease may be granted again after it was handed back. */
@@ -43,8 +45,23 @@ export class UnconfirmedLeases {
   }
 
   isTracked(requestId: string): boolean {
-    // Called at the end of each request. The map is nearly always empty, and then the id need not be hashed.
-    return this.#strict.size > 0 && this.#strict.has(requestId)
+    return this.#strict.has(requestId)
+  }
+
+  /** Notes that a request uses its strict lease, until `ended`. */
+  use(requestId: string): void {
+    this.#inUse.add(requestId)
+  }
+
+  /** Notes that a request with a strict lease, or with none, is settled. */
+  ended(requestId: string): void {
+    this.#inUse.delete(requestId)
+    if (this.isTracked(requestId)) this.abandon(requestId)
+  }
+
+  /** Whether this strict lease is in use, or a statement in flight may create this lease, strict or bulk. */
+  has(leaseId: string): boolean {
+    return this.#inUse.has(leaseId) || this.#strict.has(leaseId) || this.#bulk.has(leaseId)
   }
 
   /** Notes that nothing will use the strict lease of this request, so that it is released as soon as it exists. */

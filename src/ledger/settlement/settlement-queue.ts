@@ -206,7 +206,7 @@ export class SettlementQueue {
     if (entry.bookedNanos !== null) book.settled(leaseId, entry.bookedNanos)
     if (entry.written !== undefined) journal?.forget(entry.written)
     entry.forget?.()
-    if (unconfirmedLeases.isTracked(requestId)) unconfirmedLeases.abandon(requestId)
+    if (leaseId === requestId) unconfirmedLeases.ended(requestId)
     entry.answer(error)
   }
 

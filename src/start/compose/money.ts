@@ -40,7 +40,11 @@ export async function startMoney(context: ComposeContext, database: Database): P
     log,
   })
   context.started.defer(() => stopMoney(context, { ledger, node, journals }))
-  node.listen({ onFenced: ledger.fenced, onRecalled: ledger.recall })
+  node.listen({
+    onFenced: ledger.fenced,
+    onRecalled: ledger.recall,
+    onBeat: (_heartbeat, isReconnected) => ledger.onBeat(isReconnected),
+  })
   await recover(context, { ledger, node, journals })
   return { store, node, nodeShard, ledger }
 }

@@ -1,0 +1,92 @@
+import { expect, test } from 'vitest'
+import type { SettleEffect } from '../ledger-store.ts'
+import { RecentSettlements } from './recent-settlements.ts'
+import { RECORD_SEPARATOR } from './settlement-record.ts'
+
+const idOf = (n: number) => `00000000-0000-7000-8000-${String(n).padStart(12, '0')}`
+const customerId = '00000000-0000-7000-8000-cccccccccccc'
+const recordOf = (n: number) => `(4,${idOf(n)},${customerId},"record ${n}")`
+const batch = (...records: string[]) => Buffer.from(records.join(RECORD_SEPARATOR))
+
+function createRecent() {
+  const effects = new Map<string, SettleEffect>()
+  let nowMs = 0
+  const recent = new RecentSettlements({ settle: async () => effects }, () => nowMs)
+  return {
+    effects,
+    settle(atMs: number, ...numbers: number[]) {
+      nowMs = atMs
+      return recent.settle(1, batch(...numbers.map(recordOf)))
+    },
+    async kept() {
+      const texts: string[] = []
+      await recent.settleAgain(async records => {
+        for (const { payload } of records) texts.push(String(payload))
+      })
+      return texts
+    },
+    recent,
+    pass(ms: number) {
+      nowMs += ms
+    },
+  }
+}
+
+test('keeps the records of the last ten seconds in their order, and forgets those of more than twenty', async () => {
+  const { settle, kept } = createRecent()
+  await settle(0, 1, 2)
+  await settle(9_000, 3)
+  await settle(11_000, 4)
+  await settle(20_000, 5)
+  expect(await kept()).toEqual([1, 2, 3, 4, 5].map(recordOf))
+  await settle(22_000, 6)
+  expect(await kept()).toEqual([4, 5, 6].map(recordOf))
+})
+
+test('forgets nothing while nothing is committed: PostgreSQL may be away for long before it lacks transactions', async () => {
+  const { settle, kept } = createRecent()
+  await settle(0, 1)
+  await settle(600_000, 2)
+  expect(await kept()).toEqual([1, 2].map(recordOf))
+})
+
+test('forgets everything after an hour without a settlement, because usage rows may be archived', async () => {
+  const { settle, kept, recent, pass } = createRecent()
+  await settle(0, 1)
+  pass(3_600_000)
+  expect(recent.latest).toHaveLength(1)
+  pass(1)
+  expect(recent.latest).toEqual([])
+  expect(await kept()).toEqual([])
+})
+
+// The first settlement of a request counts. If the second one were kept, it could become the first.
+test('does not keep settlements without an effect', async () => {
+  const { settle, kept, effects } = createRecent()
+  effects.set(idOf(2), 'duplicate').set(idOf(3), 'fenced').set(idOf(4), 'late').set(idOf(5), 'no_account')
+  await settle(0, 1, 2, 3, 4, 5)
+  expect(await kept()).toEqual([1, 4].map(recordOf))
+})
+
+test('names the last request of each of the last batches, until they are settled again', async () => {
+  const { settle, kept, recent } = createRecent()
+  expect(recent.latest).toEqual([])
+  await settle(0, 1, 2)
+  await settle(1, 3)
+  await settle(2, 4, 5)
+  await settle(3, 6)
+  expect(recent.latest).toEqual([6, 5, 3].map(n => ({ customerId, requestId: idOf(n) })))
+  await kept()
+  expect(recent.latest).toEqual([])
+})
+
+test('copies its records, and keeps at most 32 MiB', async () => {
+  const { recent, kept } = createRecent()
+  const record = Buffer.alloc(1 << 20, 'x')
+  for (let n = 0; n < 100; n++) await recent.settle(1, record)
+  record.fill('y')
+  const texts = await kept()
+  expect(texts.length).toBeGreaterThan(15)
+  expect(texts.length).toBeLessThan(32)
+  expect(texts.every(text => text.length === 1 << 20 && text.startsWith('x'))).toBe(true)
+})

@@ -1,0 +1,132 @@
+import type { LedgerStore, SettleEffect } from '../ledger-store.ts'
+import type { RecoveredRecord } from './recovered-settlements.ts'
+
+type Settler = Pick<LedgerStore, 'settle'>
+
+/** Records are kept for one to two periods, ms. */
+const PERIOD_MS = 10_000
+/** Beyond this, a period ends early. At 700 bytes per record, 10 s of 2,000 requests per second fit. */
+const PERIOD_BYTES_MAX = 16 << 20
+/**
+ * After this time without a settlement, all records are forgotten, ms. An operator may archive usage rows, and a record
+ * without its row would be charged again.
+ */
+const FORGOTTEN_MS = 3_600_000
+/** Settlements that are settled again at a time. */
+const AGAIN_BATCH = 512
+
+/**
+ * How many of the last batches are looked up. Commits have an order: if the last one exists, so do all before it. Two
+ * batches may be committed at the same time, and their answers arrive in any order.
+ */
+const BATCHES_CHECKED = 3
+
+export interface SettledRequest {
+  readonly customerId: string
+  readonly requestId: string
+}
+
+interface Period {
+  bytes: Buffer
+  used: number
+}
+
+/**
+ * Settles, and keeps the records of the last 10 to 20 s of committed settlements as bytes. PostgreSQL can lose them
+ * after their commit: a standby that takes over lacks the last transactions of an asynchronous primary. Then
+ * `settleAgain` restores the charges.
+ */
+export class RecentSettlements implements Settler {
+  readonly #store: Settler
+  readonly #monotonicMs: () => number
+  #current: Period = { bytes: Buffer.alloc(0), used: 0 }
+  #previous: Period = { bytes: Buffer.alloc(0), used: 0 }
+  #sinceMs = Number.NEGATIVE_INFINITY
+  #keptAtMs = Number.NEGATIVE_INFINITY
+  /** The last request of each of the last batches. */
+  #latest: SettledRequest[] = []
+
+  constructor(store: Settler, monotonicMs: () => number) {
+    this.#store = store
+    this.#monotonicMs = monotonicMs
+  }
+
+  /** Settles the records and keeps those that were committed by this call. */
+  async settle(nodeShard: number, settlements: Buffer): Promise<Map<string, SettleEffect>> {
+    const effects = await this.#store.settle(nodeShard, settlements)
+    if (effects.size === 0) this.#keep(settlements)
+    else {
+      for (const record of recordsOf(settlements))
+        if (!uncommitted.has(effects.get(fieldsOf(record).requestId))) this.#keep(record)
+    }
+    return effects
+  }
+
+  /** Requests that have a usage row, unless PostgreSQL lost transactions. */
+  get latest(): readonly SettledRequest[] {
+    if (this.#latest.length > 0 && this.#monotonicMs() - this.#keptAtMs > FORGOTTEN_MS) {
+      this.#latest = []
+      this.#current.used = 0
+      this.#previous.used = 0
+    }
+    return this.#latest
+  }
+
+  /** Passes the kept records to `replay`, in the order of their commits. Resolves with their number. */
+  async settleAgain(replay: (records: RecoveredRecord[]) => Promise<unknown>): Promise<number> {
+    const records = [this.#previous, this.#current].flatMap(({ bytes, used }) =>
+      Array.from(recordsOf(bytes.subarray(0, used)), record => ({ payload: Buffer.from(record), forget() {} })),
+    )
+    this.#latest = []
+    for (let from = 0; from < records.length; from += AGAIN_BATCH) await replay(records.slice(from, from + AGAIN_BATCH))
+    return records.length
+  }
+
+  /** Copies one or more records. */
+  #keep(records: Buffer): void {
+    const nowMs = this.#monotonicMs()
+    if (nowMs - this.#sinceMs > PERIOD_MS || this.#current.used + records.length + 1 > PERIOD_BYTES_MAX) {
+      ;[this.#current, this.#previous] = [this.#previous, this.#current]
+      this.#current.used = 0
+      this.#sinceMs = nowMs
+    }
+    const period = this.#current
+    const end = period.used + records.length + 1
+    if (end > period.bytes.length) {
+      const bytes = Buffer.allocUnsafeSlow(end * 2)
+      period.bytes.copy(bytes, 0, 0, period.used)
+      period.bytes = bytes
+    }
+    records.copy(period.bytes, period.used)
+    period.bytes[end - 1] = separatorByte
+    period.used = end
+    this.#keptAtMs = nowMs
+    const last = fieldsOf(records.subarray(records.lastIndexOf(separatorByte) + 1))
+    this.#latest = [last, ...this.#latest.slice(0, BATCHES_CHECKED - 1)]
+  }
+}
+
+/** Settled before by another settlement, or not at all. */
+const uncommitted: ReadonlySet<SettleEffect | undefined> = new Set(['duplicate', 'fenced', 'no_account'])
+
+/** RECORD_SEPARATOR of settlement-record.ts. */
+const separatorByte = 0x1e
+const UUID_CHARS = 36
+
+/** The last record may end with a separator. */
+function* recordsOf(bytes: Buffer): Generator<Buffer, void> {
+  for (let start = 0; start < bytes.length; ) {
+    const separator = bytes.indexOf(separatorByte, start)
+    const end = separator < 0 ? bytes.length : separator
+    yield bytes.subarray(start, end)
+    start = end + 1
+  }
+}
+
+/** The ids are the second and the third field of a record: see settlement-record.ts. */
+function fieldsOf(record: Buffer): SettledRequest {
+  const start = record.indexOf(',') + 1
+  const requestId = record.toString('latin1', start, start + UUID_CHARS)
+  const customerId = record.toString('latin1', start + UUID_CHARS + 1, start + 2 * UUID_CHARS + 1)
+  return { customerId, requestId }
+}
