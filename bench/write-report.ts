@@ -7,6 +7,7 @@ export type ReportKind =
   | 'soak'
   | 'workers'
   | 'hostile'
+  | 'answers'
   | 'chaos'
   | 'planted-bugs'
   | 'planted-sql-bugs'

@@ -124,7 +124,7 @@ async function readTotals(origin: string, headers: Record<string, string>, reque
 }
 
 /** Adds customers in one transaction and a few statements. With two command line processes per customer, it would take hours. */
-function addCustomers(pool: Pool, count: number, usd: number): Promise<Record<string, string>[]> {
+export function addCustomers(pool: Pool, count: number, usd: number): Promise<Record<string, string>[]> {
   const added = Array.from({ length: count }, () => ({
     customerId: randomUUID(),
     keyId: randomUUID(),
