@@ -28,6 +28,7 @@ export function configuredOffers(
         contextTokens,
         maxOutputTokens: Math.min(model.max_output_tokens ?? contextTokens, contextTokens),
         features: new Set(model.features),
+        quirks: { dropFields: model.drop_fields, exclusiveReasoning: model.exclusive_reasoning },
       }
     })
   })

@@ -68,6 +68,8 @@ const modelSchema = z.strictObject({
   context_tokens: wholeNumber(1, 100_000_000).optional(),
   max_output_tokens: wholeNumber(1, 100_000_000).optional(),
   features: z.array(oneOf(features)).prefault(['tools', 'json_schema']),
+  drop_fields: z.array(text()).prefault([]),
+  exclusive_reasoning: flag().prefault('false'),
 })
 
 const endpointSchema = z.strictObject({

@@ -94,8 +94,23 @@ export interface Offer {
   /** Version in the hoster's price list. Prices from the configuration have none. */
   readonly priceVersion?: number
   readonly contextTokens: number
+  /** The longest prompt that `price` applies to, in tokens, when a cloud charges more for longer ones. */
+  readonly promptTokensMax?: number
   readonly maxOutputTokens: number
   readonly features: ReadonlySet<Feature>
+  /** How this model differs from others at its endpoint. */
+  readonly quirks?: ModelQuirks
+}
+
+/** How a model differs from others at the same endpoint; set by configuration keys of the model. */
+export interface ModelQuirks {
+  /** Body fields that this model rejects; removed before sending. */
+  readonly dropFields: readonly string[]
+  /**
+   * The model accepts tools and sampling settings only with `reasoning_effort: "none"`, as OpenAI's models since
+   * GPT-5.4 do on chat completions. With tools it gets that effort; with any other effort it gets no sampling settings.
+   */
+  readonly exclusiveReasoning: boolean
 }
 
 /** Splits an offer's id into its two parts. The id of an endpoint has no slash, that of a model may have one. */

@@ -55,7 +55,8 @@ const LOWERED_TO_MIN = 1_024
  */
 const LIKELY_TOKENS_PER_BYTE = 0.35
 
-function likelyInputTokens(job: ChatJob): number {
+/** Returns the likely tokens of the prompt, usually too many. */
+export function likelyInputTokens(job: ChatJob): number {
   const textBytes = job.inputTokensBound - job.mediaTokensBound
   return Math.ceil(textBytes * LIKELY_TOKENS_PER_BYTE) + job.mediaTokensBound
 }

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import type { Offer, ProviderKind, UpstreamQuirks } from '../../domain/offer.ts'
+import type { ModelQuirks, Offer, ProviderKind, UpstreamQuirks } from '../../domain/offer.ts'
 import { parseChatRequest } from './chat-request.ts'
 import { extraFieldRules } from './forwarded-fields.ts'
 import { droppedFields, upstreamRequestBody } from './upstream-request.ts'
@@ -250,4 +250,61 @@ it('replaces tool call ids that the upstream rejects, the same way everywhere', 
   expect(sentTo('short')).toEqual([ids[0], hex(24), hex(24), ids[3]])
   expect(sentTo('nine')).toEqual([hex(9), hex(9), hex(9), ids[3]])
   expect(sentTo('nine')).toEqual(sentTo('nine'))
+})
+
+const gpt: ModelQuirks = { dropFields: [], exclusiveReasoning: true }
+const tools = [{ type: 'function', function: { name: 'f' } }]
+
+it.each<[name: string, quirks: ModelQuirks, request: object, sent: object, dropped: string]>([
+  ['tools get no reasoning', gpt, { tools, temperature: 0 }, { tools, temperature: 0, reasoning_effort: 'none' }, ''],
+  [
+    'tools get no reasoning even if it was asked for',
+    gpt,
+    { tools, reasoning_effort: 'high' },
+    { tools, reasoning_effort: 'none' },
+    'reasoning_effort',
+  ],
+  [
+    'functions count as tools',
+    gpt,
+    { functions: [{ name: 'f' }] },
+    { functions: [{ name: 'f' }], reasoning_effort: 'none' },
+    '',
+  ],
+  ['an empty list of tools does not', gpt, { tools: [], reasoning_effort: 'low' }, { reasoning_effort: 'low' }, ''],
+  [
+    'sampling settings are left out while it reasons',
+    gpt,
+    { temperature: 0.2, top_p: 1, logprobs: true, seed: 1 },
+    { seed: 1 },
+    'temperature,top_p,logprobs',
+  ],
+  [
+    'sampling settings are sent without reasoning',
+    gpt,
+    { temperature: 0.2, reasoning_effort: 'none' },
+    { temperature: 0.2, reasoning_effort: 'none' },
+    '',
+  ],
+  [
+    'fields of one model are left out',
+    { dropFields: ['temperature', 'top_p'], exclusiveReasoning: false },
+    { tools, temperature: 0.2 },
+    { tools },
+    'temperature',
+  ],
+])('a model with quirks: %s', (_name, quirks, request, expected, dropped) => {
+  const job = parseChatRequest(
+    Buffer.from(JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'x' }], ...request })),
+  )
+  const offer = { upstreamModel: 'm', endpoint: { kind: 'cloud', dialect: standard }, quirks } as unknown as Offer
+  const {
+    model: _,
+    messages: __,
+    max_tokens: ___,
+    stream: ____,
+    ...sent
+  } = JSON.parse(upstreamRequestBody(job, offer, 77))
+  expect(sent).toEqual(expected)
+  expect(droppedFields(job, offer).join()).toBe(dropped)
 })

@@ -1,6 +1,6 @@
 import type { ChatJob, ExtraField } from '../../domain/chat-job.ts'
 import type { Envelope } from '../../domain/completion.ts'
-import type { Offer } from '../../domain/offer.ts'
+import type { ModelQuirks, Offer } from '../../domain/offer.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 import { withToolCallIds } from './tool-call-ids.ts'
 
@@ -30,6 +30,8 @@ export function upstreamRequestBody(job: ChatJob, offer: Offer, maxTokens: numbe
   if (job.stream && dialect.streamOptions) body.stream_options = { include_usage: true }
   if (dialect.developerToSystem) body.messages = developerAsSystem(body.messages)
   body.messages = withToolCallIds(body.messages, dialect.toolCallIds)
+  if (hasToolsWithoutReasoning(job, offer.quirks)) body.reasoning_effort = NO_REASONING
+  for (const field of fieldsRejectedByModel(job, offer.quirks)) delete body[field]
   const messageFields: string[] = []
   for (const field of dialect.dropFields) {
     if (field.startsWith(MESSAGE_PREFIX)) messageFields.push(field.slice(MESSAGE_PREFIX.length))
@@ -42,12 +44,36 @@ export function upstreamRequestBody(job: ChatJob, offer: Offer, maxTokens: numbe
 /** Returns the fields of a request body, except the gateway's own, that the server of this offer does not get. */
 export function droppedFields(job: ChatJob, offer: Offer): readonly string[] {
   const { dropFields } = offer.endpoint.dialect
-  if (job.extraFields.length === 0 && dropFields.length === 0) return job.droppedFields
+  const rejected = [...fieldsRejectedByModel(job, offer.quirks), ...replacedEffort(job, offer.quirks)]
+  if (job.extraFields.length + dropFields.length + rejected.length === 0) return job.droppedFields
   return [
     ...job.droppedFields,
     ...job.extraFields.filter(field => !isFor(field, offer)).map(({ name }) => name),
-    ...dropFields.filter(name => Object.hasOwn(job.forward, name)),
+    ...new Set([...dropFields, ...rejected].filter(name => Object.hasOwn(job.forward, name))),
   ]
+}
+
+const NO_REASONING = 'none'
+
+function hasToolsWithoutReasoning({ forward }: ChatJob, quirks: ModelQuirks | undefined): boolean {
+  return quirks?.exclusiveReasoning === true && (forward.tools !== undefined || forward.functions !== undefined)
+}
+
+/** Names `reasoning_effort` when the model gets another one than the client asked for. */
+function replacedEffort(job: ChatJob, quirks: ModelQuirks | undefined): readonly string[] {
+  const { reasoning_effort: effort = NO_REASONING } = job.forward
+  return hasToolsWithoutReasoning(job, quirks) && effort !== NO_REASONING ? ['reasoning_effort'] : noFields
+}
+
+/** The settings that OpenAI's reasoning models reject while they reason. */
+const samplingFields = ['temperature', 'top_p', 'presence_penalty', 'frequency_penalty', 'logprobs', 'top_logprobs']
+const noFields: readonly string[] = []
+
+function fieldsRejectedByModel(job: ChatJob, quirks: ModelQuirks | undefined): readonly string[] {
+  if (quirks === undefined) return noFields
+  if (!quirks.exclusiveReasoning) return quirks.dropFields
+  if (hasToolsWithoutReasoning(job, quirks) || job.forward.reasoning_effort === NO_REASONING) return quirks.dropFields
+  return [...quirks.dropFields, ...samplingFields]
 }
 
 function isFor({ name, kinds }: ExtraField, { endpoint }: Offer): boolean {

@@ -1,6 +1,6 @@
 import type { Feature } from '../../domain/chat-job.ts'
 import { standardQuirks } from '../../domain/endpoint-defaults.ts'
-import type { UpstreamQuirks } from '../../domain/offer.ts'
+import type { ModelQuirks, UpstreamQuirks } from '../../domain/offer.ts'
 
 /** A cloud that is offered when its key is in the environment. */
 export interface CloudPreset {
@@ -17,19 +17,21 @@ export interface CloudModel {
   /** USD per million tokens, as decimal text. */
   readonly inputPrice: string
   readonly outputPrice: string
-  /** Never more than the prompt length that the price applies to: some clouds charge more for long prompts. */
   readonly contextTokens: number
   readonly maxOutputTokens: number
   readonly features: readonly Feature[]
+  /** The longest prompt that the price applies to, in tokens, when the cloud charges more for longer ones. */
+  readonly promptTokensMax?: number
+  readonly quirks?: ModelQuirks
 }
 
 /**
- * The date on which the prices below were collected, from models.dev and from issues of models.dev, litellm,
- * genai-prices and llm-prices that quote the vendors' pages. A price that depends on the hour, the length of
- * the prompt or the end of a promotion is given at its highest. Clouds change prices: check them before
- * selling, and declare a model in switchyard.yaml to set your own price.
+ * The date on which the prices below were collected, from the vendors' pages and from issues of models.dev, litellm,
+ * genai-prices and llm-prices that quote them. A price that depends on the hour, or on whether the prompt is written
+ * to a cache, is given at its highest. Clouds change prices: check them before selling, and declare a model in
+ * switchyard.yaml to set your own price.
  */
-export const cloudPricesAsOf = '2026-09-22'
+export const cloudPricesAsOf = '2026-11-23'
 
 /**
  * Fields of answers that clients send back in later requests although only some servers accept them (LiteLLM
@@ -40,6 +42,9 @@ const echoedFields = [
   ...['refusal', 'annotations', 'reasoning', 'reasoning_content', 'reasoning_details', 'extra_content'],
   'tool_calls[].extra_content',
 ].map(field => `messages[].${field}`)
+
+/** Settings that models reject which always reason. */
+const samplingFields = ['temperature', 'top_p', 'presence_penalty', 'frequency_penalty', 'logprobs', 'top_logprobs']
 
 /** Settings that clouds with open models accept. */
 const samplerFields = ['top_k', 'min_p', 'repetition_penalty']
@@ -57,12 +62,16 @@ export const cloudPresets: readonly CloudPreset[] = [
       toolCallIds: 'short',
     },
     models: [
-      // Writing to the prompt cache costs 1.25 times the list price, and any prompt from 1,024 tokens may be
-      // written. Prompts above 272,000 tokens cost twice as much, so they are not offered. The token count of
-      // an image is not known, so images are not offered.
-      model('gpt-5.6-sol', '6.25', '30', 272_000, 128_000, ['tools', 'json_schema']),
-      model('gpt-5.6-terra', '2.5', '12', 272_000, 128_000, ['tools', 'json_schema']),
-      model('gpt-5.6-luna', '0.25', '1.2', 272_000, 128_000, ['tools', 'json_schema']),
+      // Since GPT-5.6, writing to the prompt cache costs 1.25 times the list price, and any prompt from 1,024 tokens
+      // may be written. Prompts above 272,000 tokens cost twice as much, so they are not offered. The token count of
+      // an image is not known, so images are not offered. GPT-6.1 has no tools on chat completions.
+      gpt('gpt-6.1-sol', '2.5', '10', ['json_schema'], { dropFields: samplingFields, exclusiveReasoning: false }),
+      gpt('gpt-6-sol', '2.5', '10'),
+      gpt('gpt-6-luna', '0.125', '0.5'),
+      // OpenAI calls this a promotion "at least through November 21, 2026"; before, it was 6.25 and 30.
+      gpt('gpt-5.6-sol', '5', '20'),
+      gpt('gpt-5.6-terra', '2.5', '12'),
+      gpt('gpt-5.6-luna', '0.25', '1.2'),
       model('gpt-4.1', '2', '8', 1_047_576, 32_768, ['tools', 'images', 'json_schema']),
       model('gpt-4.1-mini', '0.4', '1.6', 1_047_576, 32_768, ['tools', 'images', 'json_schema']),
       model('gpt-4o', '2.5', '10', 128_000, 16_384, ['tools', 'images', 'json_schema']),
@@ -78,9 +87,13 @@ export const cloudPresets: readonly CloudPreset[] = [
     // The vendor's OpenAI layer ignores response_format, so JSON schemas are not offered.
     dialect: { ...standardQuirks, forwardFields: ['thinking'], toolCallIds: 'short' },
     models: [
-      // The token count of an image is not known for these two models, so images are not offered.
-      model('claude-opus-5', '5', '25', 1_000_000, 128_000, ['tools']),
-      model('claude-sonnet-5', '2', '10', 1_000_000, 128_000, ['tools']),
+      // The token count of an image is not known for the models from 5 on, so images are not offered.
+      claude('claude-opus-5-5', '4', '20'),
+      claude('claude-sonnet-5-5', '2', '10'),
+      // Longer prompts cost five times as much.
+      { ...claude('claude-haiku-5-5', '0.1', '0.5'), promptTokensMax: 100_000 },
+      claude('claude-opus-5', '5', '25'),
+      claude('claude-sonnet-5', '2', '10'),
       model('claude-sonnet-4-6', '3', '15', 1_000_000, 64_000, ['tools', 'images']),
       model('claude-haiku-4-5', '1', '5', 200_000, 64_000, ['tools', 'images']),
     ],
@@ -92,7 +105,10 @@ export const cloudPresets: readonly CloudPreset[] = [
     dialect: standardQuirks,
     models: [
       // Prompts above 200,000 tokens cost twice as much, so they are not offered.
-      model('gemini-3.1-pro-preview', '2', '12', 200_000, 65_536, ['tools', 'images', 'json_schema']),
+      {
+        ...model('gemini-3.1-pro-preview', '2', '12', 1_048_576, 65_536, ['tools', 'images', 'json_schema']),
+        promptTokensMax: 200_000,
+      },
       // The vendor charges half of this price until the end of 2026.
       model('gemini-3.7-flash', '1.5', '7.5', 1_048_576, 65_536, ['tools', 'images', 'json_schema']),
       model('gemini-3.5-flash-lite', '0.3', '2.5', 1_048_576, 65_536, ['tools', 'images', 'json_schema']),
@@ -170,6 +186,23 @@ export const cloudPresets: readonly CloudPreset[] = [
     models: [],
   },
 ]
+
+function gpt(
+  modelId: string,
+  inputPrice: string,
+  outputPrice: string,
+  features: readonly Feature[] = ['tools', 'json_schema'],
+  quirks: ModelQuirks = { dropFields: [], exclusiveReasoning: true },
+): CloudModel {
+  const limits = model(modelId, inputPrice, outputPrice, 1_050_000, 128_000, features)
+  return { ...limits, promptTokensMax: 272_000, quirks }
+}
+
+/** Claude models from 4.7 on answer 400 to sampling settings. */
+function claude(modelId: string, inputPrice: string, outputPrice: string): CloudModel {
+  const limits = model(modelId, inputPrice, outputPrice, 1_000_000, 128_000, ['tools'])
+  return { ...limits, quirks: { dropFields: ['temperature', 'top_p'], exclusiveReasoning: false } }
+}
 
 function model(
   modelId: string,

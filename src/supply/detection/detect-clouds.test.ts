@@ -1,4 +1,6 @@
 import { expect, test } from 'vitest'
+import { healthOf, jobOf } from '../../../test/supply/random-market.ts'
+import { eligible } from '../../admit/eligible.ts'
 import { cloudPresets } from './cloud-presets.ts'
 import { detectClouds } from './detect-clouds.ts'
 
@@ -54,4 +56,38 @@ test.each(['mistral', 'groq'])('%s gets no answer fields that only other servers
   for (const field of [...echoed, 'tool_calls[].extra_content']) {
     expect(dialect.dropFields).toContain(`messages[].${field}`)
   }
+})
+
+// What the vendors charged in November 2026 per million tokens: input, writing it to the prompt cache, output.
+test.each([
+  ['openai', 'gpt-6.1-sol', 2, 2.5, 10],
+  ['openai', 'gpt-6-sol', 2, 2.5, 10],
+  ['openai', 'gpt-6-luna', 0.1, 0.125, 0.5],
+  ['openai', 'gpt-5.6-sol', 4, 5, 20],
+  ['openai', 'gpt-5.6-terra', 2, 2.5, 12],
+  ['openai', 'gpt-5.6-luna', 0.2, 0.25, 1.2],
+  // Caching must be asked for with cache_control, which is not forwarded.
+  ['anthropic', 'claude-opus-5-5', 4, 4, 20],
+  ['anthropic', 'claude-sonnet-5-5', 2, 2, 10],
+  ['anthropic', 'claude-haiku-5-5', 0.1, 0.1, 0.5],
+])('%s %s is sold at its highest price', (cloud, modelId, input, written, output) => {
+  const { models } = cloudPresets.find(({ name }) => name === cloud)!
+  const { inputPrice, outputPrice } = models.find(model => model.modelId === modelId)!
+  expect([Number(inputPrice), Number(outputPrice)]).toEqual([Math.max(input, written), output])
+})
+
+test('models of OpenAI that accept tools only without reasoning say so, and GPT-6.1 offers none', () => {
+  const { models } = cloudPresets.find(({ name }) => name === 'openai')!
+  const newest = models.filter(({ modelId }) => /^gpt-(5\.[4-9]|[6-9])/.test(modelId))
+  expect(newest.length).toBeGreaterThan(3)
+  for (const { features, quirks } of newest) expect(quirks!.exclusiveReasoning).toBe(features.includes('tools'))
+  expect(models.find(({ modelId }) => modelId === 'gpt-6.1-sol')!.features).not.toContain('tools')
+})
+
+test('prompts for which a cloud charges more are not sold at the lower price', () => {
+  const [anthropic] = detectClouds({ ANTHROPIC_API_KEY: 'k' })
+  const haiku = anthropic!.offers.filter(({ modelId }) => modelId === 'claude-haiku-5-5')
+  const fits = (bytes: number) => eligible(haiku, jobOf({ inputTokensBound: bytes }), healthOf()).eligible.length === 1
+  expect([fits(280_000), fits(290_000)]).toEqual([true, false])
+  expect(haiku[0]).toMatchObject({ contextTokens: 1_000_000, promptTokensMax: 100_000 })
 })

@@ -58,6 +58,8 @@ function offersOf(preset: CloudPreset, apiKey: string): Offer[] {
     contextTokens: model.contextTokens,
     maxOutputTokens: model.maxOutputTokens,
     features: new Set(model.features),
+    ...(model.promptTokensMax !== undefined && { promptTokensMax: model.promptTokensMax }),
+    ...(model.quirks && { quirks: model.quirks }),
   }))
 }
 
