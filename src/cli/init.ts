@@ -62,14 +62,17 @@ async function chooseEmail(session: Session, email: string | undefined): Promise
   const { config, output } = session
   if (email !== undefined) return { output, config: { ...config, initEmail: email } }
   if (!output.interactive) return session
-  const { cancel, intro, isCancel, text } = await import('@clack/prompts')
+  const { cancel, intro, isCancel, log, text } = await import('@clack/prompts')
   intro('Setting up Switchyard')
   const database =
     config.databaseUrl === null ? `an embedded PostgreSQL in ${config.dataDir}` : 'the database of DATABASE_URL'
+  log.info(`Switchyard stores its data in ${database}.`)
   const answer = await text({
-    message: `Switchyard stores its data in ${database}. What is your e-mail address?`,
-    initialValue: config.initEmail,
-    validate: value => (isEmail(value ?? '') ? undefined : 'That is not an e-mail address.'),
+    message: 'What is your e-mail address?',
+    // Shown until the first key press, and used if nothing is typed.
+    placeholder: config.initEmail,
+    defaultValue: config.initEmail,
+    validate: value => (!value || isEmail(value) ? undefined : 'That is not an e-mail address.'),
   })
   if (isCancel(answer)) {
     cancel('Nothing was changed.')

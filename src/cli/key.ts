@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { hasValidChecksum, hintOf } from '../auth/api-key.ts'
 import { findKeys, issueKey, type KeyListing, listKeys, revokeKey } from '../auth/keys.ts'
-import { transaction } from '../db/pool.ts'
+import { type Sql, transaction } from '../db/pool.ts'
 import { usdText } from '../domain/money.ts'
 import {
   amountArgument,
@@ -11,7 +11,7 @@ import {
   modelIdsArgument,
   textArgument,
 } from './arguments.ts'
-import { createCommand, createCommandGroup, createSession } from './command.ts'
+import { createCommand, createCommandGroup, createSession, type Session } from './command.ts'
 import { Failure, UsageError } from './failure.ts'
 import { type Json, timeText } from './output.ts'
 import { resolveCustomer } from './resolve-customer.ts'
@@ -58,13 +58,14 @@ function issue(): Command {
         scopes: scope === undefined ? [] : [scope],
         expiresAt: options.expires ?? null,
       }
-      const { customer, issued } = await withDatabase(session, pool =>
-        transaction(pool, async sql => {
+      const { customer, issued, unknownModels } = await withDatabase(session, async pool => ({
+        ...(await transaction(pool, async sql => {
           const found = await resolveCustomer(sql, emailOrId)
           const { customerId } = found
           return { customer: found, issued: await issueKey(sql, { ...order, customerId }) }
-        }),
-      )
+        })),
+        unknownModels: await findUnknownModels(session, pool, order.allowedModels),
+      }))
       session.output.result(
         {
           key: issued.key,
@@ -81,7 +82,20 @@ function issue(): Command {
         issued.key,
       )
       session.output.note(`The key is shown only this once. Revoke it with: switchyard key revoke ${issued.keyId}`)
+      if (unknownModels.length > 0) {
+        session.output.note(
+          `Warning: no server offers ${unknownModels.join(', ')} now. List the models with: switchyard model list`,
+        )
+      }
     })
+}
+
+/** Returns the models that no server offers now: usually misspelled. */
+async function findUnknownModels({ config }: Session, sql: Sql, allowed: readonly string[] | null): Promise<string[]> {
+  if (allowed === null) return []
+  const { availableModels } = await import('./available-models.ts')
+  const available = new Set(await availableModels(config, sql))
+  return allowed.filter(id => !available.has(id))
 }
 
 function list(): Command {

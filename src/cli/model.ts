@@ -6,6 +6,7 @@ import { priceText } from './output.ts'
 import { requireMasterKey } from './require-master-key.ts'
 import { table } from './table.ts'
 import { withDatabase } from './with-database.ts'
+import { withRunningPort } from './with-running-port.ts'
 
 export function modelCommands(): Command {
   return createCommandGroup('model', 'List the available models', [list()])
@@ -58,7 +59,7 @@ async function gatheredOffers({ config }: Session): Promise<readonly Offer[]> {
   // Imported on demand, because the demo's tokenizer takes longer to load than everything else in the command
   // line.
   const { gatherOffers } = await import('../start/gather-offers.ts')
-  const supply = await gatherOffers(config)
+  const supply = await gatherOffers(withRunningPort(config))
   await supply.close()
   return supply.offers
 }

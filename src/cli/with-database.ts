@@ -2,9 +2,9 @@ import { grantGatewayRights } from '../db/gateway-role.ts'
 import { migrate, migrationsDir, pendingMigrations } from '../db/migrate.ts'
 import { openDatabase } from '../db/open-database.ts'
 import { createPool, type Pool } from '../db/pool.ts'
+import { hasDatabase } from '../start/has-database.ts'
 import type { Session } from './command.ts'
 import { Failure } from './failure.ts'
-import { hasDatabase } from './has-database.ts'
 
 /**
  * Runs `work` on the configured database, with or without a running server. Starts the embedded PostgreSQL if

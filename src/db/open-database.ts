@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { existsSync, mkdirSync, statSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { getSystemErrorMessage } from 'node:util'
 import pg from 'pg'
 import { connectionErrorMessage, isRestarting, TOO_MANY_CONNECTIONS } from './connection-error.ts'
 import { type ConnectionFile, connectionFilePath, readConnectionFile, writeConnectionFile } from './connection-file.ts'
@@ -10,6 +9,7 @@ import { codeOf } from './database-fault.ts'
 import { type Cluster, embeddedCluster, type Login } from './embedded-cluster.ts'
 import { type FileLock, tryFileLock, waitForFileLock } from './file-lock.ts'
 import { giveToSameOwner } from './file-owner.ts'
+import { makeDataDirectory } from './make-directory.ts'
 import { SOCKET_PORT } from './postgres-socket.ts'
 import { withSessionOptions } from './session-settings.ts'
 import { unusableReason } from './unusable-reason.ts'
@@ -77,7 +77,10 @@ async function usable(url: string, variable: string): Promise<Connection> {
  *   is the last one.
  */
 async function openEmbedded({ dataDir: path, log, settings = {} }: DatabaseOptions): Promise<DatabaseHandle> {
-  const dataDir = makeDataDir(resolve(path))
+  const dataDir = resolve(path)
+  // When this process is root, PostgreSQL runs under another account, which must be able to enter the directory. Every
+  // file inside has its own mode.
+  makeDataDirectory(dataDir, process.geteuid?.() === 0 ? 0o711 : 0o700)
   const cluster = embeddedCluster(dataDir)
   const startLock = await lockStart(dataDir, log)
   try {
@@ -100,18 +103,6 @@ async function openEmbedded({ dataDir: path, log, settings = {} }: DatabaseOptio
 const LOGIN = { user: 'switchyard', gatewayUser: 'switchyard_gateway', database: 'switchyard' }
 const usersLockPath = (dataDir: string) => join(dataDir, 'postgres.users.lock')
 const startLockPath = (dataDir: string) => join(dataDir, 'postgres.start.lock')
-
-function makeDataDir(dataDir: string): string {
-  try {
-    // When this process is root, PostgreSQL runs under another account, which must be able to enter the directory.
-    // Every file inside has its own mode.
-    mkdirSync(dataDir, { recursive: true, mode: process.geteuid?.() === 0 ? 0o711 : 0o700 })
-    return dataDir
-  } catch (error) {
-    const reason = getSystemErrorMessage((error as NodeJS.ErrnoException).errno!)
-    throw new Error(`Cannot create the data directory ${dataDir}: ${reason}. Set SWITCHYARD_DATA to another directory.`)
-  }
-}
 
 /** A start or stop usually takes less time than this. When it takes longer, the log says what this process waits for. */
 const LOG_WAIT_AFTER_MS = 3_000

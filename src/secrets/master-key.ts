@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import { chmodSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { giveToSameOwner } from '../db/file-owner.ts'
+import { makeDataDirectory } from '../db/make-directory.ts'
 
 const KEY_BYTES = 32
 
@@ -66,7 +67,7 @@ function read(path: string): Buffer | undefined {
  * concurrent starts end up with the same key.
  */
 function create(path: string, dataDir: string): Buffer {
-  mkdirSync(dataDir, { recursive: true })
+  makeDataDirectory(dataDir)
   const draft = `${path}.${process.pid}.${randomBytes(4).toString('hex')}`
   const key = randomBytes(KEY_BYTES)
   try {

@@ -1,6 +1,7 @@
 import type { Config } from '../config/config.ts'
 import { connectionsNeeded } from '../db/few-connections.ts'
 import { announce } from './announce.ts'
+import { announceAddress } from './announce-address.ts'
 import { prepare } from './prepare.ts'
 import { type RunContext, runUntilStopped } from './run-until-stopped.ts'
 import { serve } from './serve.ts'
@@ -23,6 +24,7 @@ async function run(config: Config, { log, stop }: RunContext): Promise<void> {
   const { app, port } = await serve({ config, connection, masterKey, offers, log, isOnlyNode: embedded })
   stop.serving()
   started.defer(() => app.close({ drainMs: config.server.drainSeconds * 1000, signal: stop.force }))
+  started.defer(announceAddress(config, port, log))
   await announce({ config, connection, masterKey, port, findings })
 
   await stop.requested

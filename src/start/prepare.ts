@@ -12,6 +12,8 @@ import { loadMasterKey } from '../secrets/master-key.ts'
 import { noteMasterKey } from '../secrets/master-key-mark.ts'
 import type { Finding } from '../supply/detection/detect-local.ts'
 import { gatherOffers } from './gather-offers.ts'
+import { hasDatabase } from './has-database.ts'
+import { listenProblem, tryToListen } from './listen-problem.ts'
 
 /**
  * The resources that all processes of a gateway share, created once at startup. Disposal stops them, PostgreSQL
@@ -58,6 +60,7 @@ export async function prepare({
   // Disposed in the reverse order of the start, even when a later step fails.
   await using started = new AsyncDisposableStack()
   const { databaseUrl, databaseOwnerUrl, dataDir } = config
+  if (!hasDatabase(config)) await requireFreePort(config)
   const database = await openDatabase({
     databaseUrl: databaseUrl ?? undefined,
     ownerUrl: databaseOwnerUrl ?? undefined,
@@ -107,6 +110,12 @@ export async function prepare({
     },
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
+}
+
+/** Reports a taken port before a database is created for a gateway that cannot run. */
+async function requireFreePort({ server }: Config): Promise<void> {
+  const error = await tryToListen(server)
+  if (error) throw new Error(await listenProblem(error, server))
 }
 
 /**

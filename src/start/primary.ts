@@ -1,6 +1,7 @@
 import type { Config } from '../config/config.ts'
 import { connectionsNeeded } from '../db/few-connections.ts'
 import { announce } from './announce.ts'
+import { announceAddress } from './announce-address.ts'
 import { prepare } from './prepare.ts'
 import { type RunContext, runUntilStopped } from './run-until-stopped.ts'
 import type { WorkerTask } from './worker-task.ts'
@@ -45,6 +46,7 @@ async function run(config: Config, { log, stop }: RunContext): Promise<void> {
   })
   const port = await workers.port
   stop.serving()
+  started.defer(announceAddress(config, port, log))
   await announce({ config, connection, masterKey, port, findings })
 
   await Promise.race([stop.requested, workers.broken])

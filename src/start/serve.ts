@@ -1,12 +1,10 @@
 import type { AddressInfo } from 'node:net'
 import packageJson from '../../package.json' with { type: 'json' }
-import { localUrlOf } from '../config/base-url.ts'
 import type { Config } from '../config/config.ts'
-import { listenErrorMessage } from '../config/listen-error-message.ts'
 import { armFailpoints } from '../runtime/failpoint.ts'
-import { isSwitchyardAt } from '../supply/detection/is-switchyard-at.ts'
 import { type App, compose } from './compose/compose.ts'
 import type { ComposeInput } from './compose/compose-context.ts'
+import { listenProblem } from './listen-problem.ts'
 import { lowerGcPriority } from './lower-gc-priority.ts'
 import { runFullGc } from './run-full-gc.ts'
 
@@ -32,21 +30,11 @@ export async function serve(input: Omit<ComposeInput, 'version'>): Promise<{ app
   return { app, port: (app.server.server.address() as AddressInfo).port }
 }
 
-/** How long to wait for the program on the port to identify itself. */
-const IDENTIFY_TIMEOUT_MS = 1_000
-
 async function listen(app: App, config: Config): Promise<void> {
   const { host, port } = config.server
   try {
     await app.server.listen({ host, port })
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE')
-      throw new Error(listenErrorMessage(error as NodeJS.ErrnoException, config.server))
-    const url = localUrlOf(config.server)
-    if (await isSwitchyardAt(url, IDENTIFY_TIMEOUT_MS))
-      throw new Error(
-        `Another Switchyard server is already running at ${url}. Stop it, or choose another port with --port or PORT.`,
-      )
-    throw new Error(`Port ${port} on ${host} is taken by another program. Choose another port with --port or PORT.`)
+    throw new Error(await listenProblem(error as NodeJS.ErrnoException, { host, port }))
   }
 }

@@ -148,6 +148,14 @@ describe('customers, keys and credit', () => {
     })
   })
 
+  test('a key for a model that no server offers is issued with a warning', async () => {
+    const { code, stdout, stderr } = await switchyard('key issue ada@example.com --name bot --models demo,nope')
+    expect({ code, isKey: hasValidChecksum(stdout.trim()) }).toEqual({ code: 0, isKey: true })
+    expect(stderr).toContain('Warning: no server offers nope now. List the models with: switchyard model list\n')
+    const known = await switchyard('key issue ada@example.com --name bot --models demo')
+    expect(known.stderr).not.toContain('Warning')
+  })
+
   test('credit is granted once per ref, to the nano-USD, and the first grant moves free to standard', async () => {
     const order = 'credit grant ada@example.com 12.000000001 --reason "invoice 7" --ref invoice-7'
     const preview = await json(`${order} --dry-run`)

@@ -93,6 +93,32 @@ describe.skipIf(!hasTerminals)('on a terminal', () => {
   })
 })
 
+describe.skipIf(!hasTerminals)('init on a terminal', () => {
+  const runInit = async (typed: string) => {
+    await using undo = new AsyncDisposableStack()
+    const unused = await createTestDatabase()
+    undo.defer(() => unused.drop())
+    const env = {
+      ...environment(),
+      DATABASE_URL: databaseUrl(unused.connection),
+      SWITCHYARD_INIT_EMAIL: 'op@example.com',
+    }
+    const terminal = openTerminal([...sourceProgram, 'init'], { cwd: cli.directory, env })
+    await terminal.shows('What is your e-mail address?')
+    terminal.type(typed)
+    expect(await terminal.ended, terminal.screen()).toBe(0)
+    return (await unused.pool.query('SELECT email FROM customer')).rows
+  }
+
+  test('what is typed replaces the configured address', async () => {
+    expect(await runInit('ada@example.com\r')).toEqual([{ email: 'ada@example.com' }])
+  })
+
+  test('Enter accepts the configured address', async () => {
+    expect(await runInit('\r')).toEqual([{ email: 'op@example.com' }])
+  })
+})
+
 test('the log has its format from the configuration where there is no terminal', async () => {
   await using undo = new AsyncDisposableStack()
   const directory = await mkdtemp(join(tmpdir(), 'switchyard-format-'))

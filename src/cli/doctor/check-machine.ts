@@ -1,9 +1,9 @@
-import { accessSync, constants, existsSync } from 'node:fs'
-import { createServer } from 'node:net'
-import { dirname } from 'node:path'
+import { existsSync, mkdtempSync, rmdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { localUrlOf } from '../../config/base-url.ts'
 import type { Config } from '../../config/config.ts'
-import { listenErrorMessage } from '../../config/listen-error-message.ts'
+import { listenProblem, tryToListen } from '../../start/listen-problem.ts'
+import { findRunningServer } from '../../start/running-server.ts'
 import { isSwitchyardAt } from '../../supply/detection/is-switchyard-at.ts'
 import { CHECK_TIMEOUT_MS } from './finding.ts'
 
@@ -12,7 +12,8 @@ export function checkDataDirectory({ dataDir }: Config): string {
   let nearest = dataDir
   while (!existsSync(nearest) && dirname(nearest) !== nearest) nearest = dirname(nearest)
   try {
-    accessSync(nearest, constants.W_OK | constants.X_OK)
+    // The permissions alone do not tell: root has all of them in /proc, which takes no directories.
+    rmdirSync(mkdtempSync(join(nearest, '.switchyard-doctor-')))
   } catch {
     throw new Error(`This user cannot write to ${nearest}. Set SWITCHYARD_DATA to another directory.`)
   }
@@ -20,16 +21,14 @@ export function checkDataDirectory({ dataDir }: Config): string {
 }
 
 /** Checks that the port is free or that a Switchyard server has it. */
-export async function checkPort(config: Config): Promise<string> {
-  const { host, port } = config.server
-  const error = await new Promise<NodeJS.ErrnoException | undefined>(resolve => {
-    const probe = createServer()
-      .once('error', resolve)
-      .listen({ host, port }, () => probe.close(() => resolve(undefined)))
-  })
+export async function checkPort({ dataDir, server }: Config): Promise<string> {
+  const running = findRunningServer(dataDir)
+  if (running && (await isSwitchyardAt(localUrlOf(running), CHECK_TIMEOUT_MS)))
+    return `a Switchyard server runs at ${localUrlOf(running)}`
+  const { host, port } = server
+  const error = await tryToListen(server)
   if (!error) return port === 0 ? 'the system chooses a free port at the start' : `${port} on ${host} is free`
-  if (error.code !== 'EADDRINUSE') throw new Error(listenErrorMessage(error, config.server))
-  const localUrl = localUrlOf(config.server)
-  if (await isSwitchyardAt(localUrl, CHECK_TIMEOUT_MS)) return `a Switchyard server runs at ${localUrl}`
-  throw new Error(`Port ${port} on ${host} is taken by another program. Choose another port with --port or PORT.`)
+  if (error.code === 'EADDRINUSE' && (await isSwitchyardAt(localUrlOf(server), CHECK_TIMEOUT_MS)))
+    return `a Switchyard server runs at ${localUrlOf(server)}`
+  throw new Error(await listenProblem(error, server))
 }

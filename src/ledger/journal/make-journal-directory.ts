@@ -1,4 +1,5 @@
-import { accessSync, constants, mkdirSync } from 'node:fs'
+import { accessSync, constants } from 'node:fs'
+import { makeDirectory } from '../../db/make-directory.ts'
 
 /**
  * Creates `path`, accessible to its owner only, if it does not exist. Throws an error that says what to do
@@ -6,7 +7,7 @@ import { accessSync, constants, mkdirSync } from 'node:fs'
  */
 export function makeJournalDirectory(path: string): void {
   try {
-    mkdirSync(path, { recursive: true, mode: 0o700 })
+    makeDirectory(path, 0o700)
     accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK)
   } catch (error) {
     throw unusable(path, error)

@@ -1,0 +1,28 @@
+import { createServer } from 'node:net'
+import { localUrlOf } from '../config/base-url.ts'
+import type { Config } from '../config/config.ts'
+import { listenErrorMessage } from '../config/listen-error-message.ts'
+import { isSwitchyardAt } from '../supply/detection/is-switchyard-at.ts'
+
+type Address = Pick<Config['server'], 'host' | 'port'>
+
+/** How long to wait for the program on the port to identify itself. */
+const IDENTIFY_TIMEOUT_MS = 1_000
+
+/** Listens on the address for a moment. Returns the error; undefined if a server can listen there. */
+export async function tryToListen({ host, port }: Address): Promise<NodeJS.ErrnoException | undefined> {
+  const { promise, resolve } = Promise.withResolvers<NodeJS.ErrnoException | undefined>()
+  const probe = createServer()
+    .once('error', resolve)
+    .listen({ host, port }, () => probe.close(() => resolve(undefined)))
+  return promise
+}
+
+/** Explains to the operator why a server cannot listen on the address. */
+export async function listenProblem(error: NodeJS.ErrnoException, address: Address): Promise<string> {
+  if (error.code !== 'EADDRINUSE') return listenErrorMessage(error, address)
+  const url = localUrlOf(address)
+  if (await isSwitchyardAt(url, IDENTIFY_TIMEOUT_MS))
+    return `Another Switchyard server is already running at ${url}. Stop it, or choose another port with --port or PORT.`
+  return `Port ${address.port} on ${address.host} is taken by another program. Choose another port with --port or PORT.`
+}

@@ -1,0 +1,75 @@
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { useTestDatabase } from '../harness/use-test-app.ts'
+import { startGatewayProcess } from '../nodes/gateway-process.ts'
+import { databaseUrl, runCli } from './run-cli.ts'
+
+const database = useTestDatabase()
+
+async function emptyDirectory(undo: AsyncDisposableStack): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), 'switchyard-start-'))
+  undo.defer(() => rm(directory, { recursive: true }))
+  return directory
+}
+
+test('a start on a taken port fails before it creates a database', async () => {
+  await using undo = new AsyncDisposableStack()
+  const cwd = await emptyDirectory(undo)
+  const other = createServer((_, response) => response.end('another program')).listen(0, '127.0.0.1')
+  undo.defer(() => void other.close())
+  await new Promise(resolve => other.once('listening', resolve))
+  const { port } = other.address() as AddressInfo
+  for (const workers of ['1', '2']) {
+    const { code, stderr } = await runCli(['start', '--port', String(port), '--workers', workers], { cwd })
+    expect({ code, stderr }).toEqual({
+      code: 1,
+      stderr: `Port ${port} on 127.0.0.1 is taken by another program. Choose another port with --port or PORT.\n`,
+    })
+  }
+  expect(await readdir(cwd)).toEqual([])
+})
+
+test('a data directory that cannot be created is refused', async () => {
+  await using undo = new AsyncDisposableStack()
+  const cwd = await emptyDirectory(undo)
+  for (const env of [{}, { DATABASE_URL: databaseUrl(database.connection) }]) {
+    const refusal = async (path: string) => {
+      const { code, stderr } = await runCli(['start', '--port', '0'], { cwd, env: { ...env, SWITCHYARD_DATA: path } })
+      // Warnings about the database may come before.
+      return { code, message: stderr.split('\n').at(-2) }
+    }
+    const refused = (path: string, reason: string) => ({
+      code: 1,
+      message: `Cannot create the data directory ${path}: ${reason}. Set SWITCHYARD_DATA to another directory.`,
+    })
+    // With a database elsewhere, the first file of the directory is the master key.
+    expect(await refusal('/proc/switchyard')).toEqual(refused('/proc/switchyard', '/proc takes no new directories'))
+  }
+  const doctor = await runCli(['doctor', '--json'], { cwd, env: { SWITCHYARD_DATA: '/proc/switchyard', PORT: '0' } })
+  expect(JSON.parse(doctor.stdout).checks).toContainEqual({
+    check: 'data directory',
+    ok: false,
+    detail: 'This user cannot write to /proc. Set SWITCHYARD_DATA to another directory.',
+  })
+})
+
+test.each(['1', '2'])('commands know the port that the server got at its start; workers: %s', async workers => {
+  await using undo = new AsyncDisposableStack()
+  const directory = await emptyDirectory(undo)
+  const env = { DATABASE_URL: databaseUrl(database.connection), SWITCHYARD_DATA: directory }
+  const gateway = await startGatewayProcess({ directory, env, args: ['--port', '0', '--workers', workers] })
+  undo.defer(async () => void (await gateway.stop()))
+  // Without a running server, the check is about the configured port.
+  const portCheck = async () => {
+    const { stdout } = await runCli(['doctor', '--json'], { cwd: directory, env: { ...env, PORT: '0' } })
+    return JSON.parse(stdout).checks.find(({ check }: { check: string }) => check === 'port')
+  }
+  expect(await portCheck()).toEqual({ check: 'port', ok: true, detail: `a Switchyard server runs at ${gateway.url}` })
+  gateway.signal('SIGTERM')
+  expect(await gateway.ended).toBe(0)
+  expect(await portCheck()).toMatchObject({ detail: 'the system chooses a free port at the start' })
+})
