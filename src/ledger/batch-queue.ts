@@ -3,13 +3,13 @@ import { isTransient } from './is-transient.ts'
 
 export interface BatchQueueOptions<Entry> {
   readonly scheduler: Scheduler
-  /** How long a batch with free room waits for more entries, ms. Use 0 when a caller waits for each entry. */
-  readonly lingerMs: number
   /**
-   * For entries of one group that cost less when they are sent together. Under load, such a queue waits longer, up to
-   * `lingerMaxMs`, and sends the entries of a group in one transaction.
+   * How long a batch with free room waits for more entries, ms. `last` is what was sent before it: the number of
+   * entries, and how long they took. Default 0: no wait.
    */
-  readonly grouping?: { readonly lingerMaxMs: number; groupOf(entry: Entry): string }
+  lingerMs?(last: { readonly entries: number; readonly busyMs: number }): number
+  /** For entries of one group that cost less when they are sent together: a queue sends such entries in one transaction. */
+  groupOf?(entry: Entry): string
   /**
    * Sends a batch as one transaction and answers its entries. `attempt` counts from 0. Throws when the
    * transaction may not have committed.
@@ -28,10 +28,13 @@ const BATCH_MAX = 256
 const GROUPED_MAX = 8_192
 /** Entries per transaction of a grouping queue. PostgreSQL settles 1,024 in some 30 ms, and holds their locks that long. */
 const GROUPED_BATCH_MAX = 1_024
-/** A grouping queue waits this many times as long as its last entries took to send. It so uses a fifth of its connection. */
-const LINGER_PER_BUSY = 4
 const BACKOFF_MIN_MS = 20
 const BACKOFF_MAX_MS = 1_000
+
+/** The linger of a queue that uses at most a fifth of its connection, within limits in ms. */
+export function lingerFor(busyMs: number, minMs: number, maxMs: number): number {
+  return Math.min(Math.max(busyMs * 4, minMs), maxMs)
+}
 
 /**
  * Sends entries in batches, one batch at a time. Entries that arrive while a batch is in flight form the next
@@ -41,7 +44,7 @@ export class BatchQueue<Entry> implements Iterable<Entry> {
   readonly #options: BatchQueueOptions<Entry>
   /** How many queued entries end the linger, and are sent before the next one. */
   readonly #fullAt: number
-  #busyMs = 0
+  #last = { entries: 0, busyMs: 0 }
   #queued: Entry[] = []
   #inFlight: readonly Entry[] = []
   #isRunning = false
@@ -54,7 +57,7 @@ export class BatchQueue<Entry> implements Iterable<Entry> {
 
   constructor(options: BatchQueueOptions<Entry>) {
     this.#options = options
-    this.#fullAt = options.grouping === undefined ? BATCH_MAX : GROUPED_MAX
+    this.#fullAt = options.groupOf === undefined ? BATCH_MAX : GROUPED_MAX
   }
 
   /** Entries that are queued or in flight. */
@@ -102,12 +105,12 @@ export class BatchQueue<Entry> implements Iterable<Entry> {
     const { scheduler } = this.#options
     while (this.#queued.length > 0) {
       const mayLinger = this.#queued.length < this.#fullAt && this.#flushes.length === 0
-      const lingerMs = mayLinger ? this.#lingerMs() : 0
+      const lingerMs = mayLinger ? (this.#options.lingerMs?.(this.#last) ?? 0) : 0
       if (lingerMs > 0) await this.#sleep(lingerMs)
       this.#inFlight = this.#takeQueued()
       const sentAtMs = scheduler.monotonicMs()
       for (const batch of this.#batchesOf(this.#inFlight)) await this.#deliver(batch)
-      this.#busyMs = scheduler.monotonicMs() - sentAtMs
+      this.#last = { entries: this.#inFlight.length, busyMs: scheduler.monotonicMs() - sentAtMs }
       this.#finished += this.#inFlight.length
       this.#inFlight = []
       this.#resolveFlushes()
@@ -116,12 +119,6 @@ export class BatchQueue<Entry> implements Iterable<Entry> {
     // Includes the entries that `stop` dropped.
     this.#finished = this.#pushed
     this.#resolveFlushes()
-  }
-
-  #lingerMs(): number {
-    const { lingerMs, grouping } = this.#options
-    if (grouping === undefined) return lingerMs
-    return Math.min(Math.max(this.#busyMs * LINGER_PER_BUSY, lingerMs), grouping.lingerMaxMs)
   }
 
   #takeQueued(): readonly Entry[] {
@@ -135,9 +132,9 @@ export class BatchQueue<Entry> implements Iterable<Entry> {
   }
 
   #batchesOf(entries: readonly Entry[]): readonly (readonly Entry[])[] {
-    const { grouping } = this.#options
-    if (grouping === undefined || entries.length <= BATCH_MAX) return [entries]
-    return batchesOfGroups(Map.groupBy(entries, grouping.groupOf).values())
+    const { groupOf } = this.#options
+    if (groupOf === undefined || entries.length <= BATCH_MAX) return [entries]
+    return batchesOfGroups(Map.groupBy(entries, groupOf).values())
   }
 
   #resolveFlushes(): void {

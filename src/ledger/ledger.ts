@@ -172,7 +172,7 @@ function createParts(deps: LedgerDeps) {
     monotonicMs,
     mayAdmit,
     newId,
-    onLow: admission => void admissions.renew(admission),
+    onLow: admission => admissions.renewAhead(admission),
   })
   const returns = createLeaseReturns({ store, book, scheduler, log })
   const recent = new RecentSettlements(store, monotonicMs)

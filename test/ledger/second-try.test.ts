@@ -256,3 +256,35 @@ test('a disk that refuses records is logged once in ten seconds, with the number
   for (let n = 0; n < 12; n++) await serve(ledger, 1_000)
   expect(logged).toMatchObject([{ records: 1 }, { records: 10 }])
 })
+
+test('bulk leases that are requested ahead of need share a call', async () => {
+  const ledger = startLedger()
+  const calls: { atMs: number; bulk: number; strict: number }[] = []
+  const { admit } = store
+  store.admit = (node, requests) => {
+    const bulk = requests.filter(request => 'slots' in request).length
+    calls.push({ atMs: nowMs, bulk, strict: requests.length - bulk })
+    return admit(node, requests)
+  }
+  const customers = Array.from({ length: 5 }, () => randomUUIDv7())
+  /** Sends one request of each customer, which costs nothing. */
+  const admitAll = async () => {
+    const admitted = Promise.all(customers.map(customerId => ledger.admit(admissionOf(customerId, 0n))))
+    await pass(0)
+    await admitted
+  }
+  await admitAll()
+  await admitAll()
+  expect(calls).toMatchObject([
+    { bulk: 0, strict: 5 },
+    { bulk: 5, strict: 0 },
+  ])
+  // Each lease has 62 slots.
+  for (let n = 0; n < 60; n++) await admitAll()
+  const lowSinceMs = nowMs + 1_000
+  nowMs = lowSinceMs
+  await admitAll()
+  expect(calls.length).toBe(2)
+  await pass(100)
+  expect(calls.slice(2)).toEqual([{ atMs: lowSinceMs + 100, bulk: 5, strict: 0 }])
+})

@@ -1,7 +1,7 @@
 import { ApiError } from '../../domain/errors.ts'
 import { failpoint } from '../../runtime/failpoint.ts'
 import { createPeriodicCheck, type PeriodicCheck } from '../../runtime/periodic-check.ts'
-import { BatchQueue } from '../batch-queue.ts'
+import { BatchQueue, lingerFor } from '../batch-queue.ts'
 import { type BulkRequest, type LeaseVerdict, NodeFenced } from '../ledger-store.ts'
 import type { Admission, AdmissionResult } from './admission.ts'
 import type { AdmissionDeps } from './admission-deps.ts'
@@ -10,6 +10,12 @@ import { StrictAdmissions } from './strict-admissions.ts'
 
 const ADMISSION_TIMEOUT_MS = 2_000
 const WATCH_MS = 250
+/** A batch waits for more requests only if the one before it had this many. One client at a time never waits. */
+const LINGER_FROM = 3
+/** A call costs PostgreSQL 1.3 ms, and each of its items 0.03 ms. */
+const LINGER_MAX_MS = 20
+/** How long a lease that is requested ahead of need waits for others. */
+const AHEAD_MS = 100
 
 /** Asks PostgreSQL for leases: strict ones for single requests, and bulk leases for the lease book. */
 export class AdmissionQueue {
@@ -18,6 +24,9 @@ export class AdmissionQueue {
   readonly #strict: StrictAdmissions
   /** For each customer, the pending request for a bulk lease. */
   readonly #renewals = new Map<string, Promise<void>>()
+  /** Requests for bulk leases that nothing waits for yet. They join the next batch, at the latest after AHEAD_MS. */
+  #ahead: PendingGrant[] = []
+  #cancelAhead = () => {}
   readonly #watch: PeriodicCheck
   #isStopped = false
 
@@ -26,7 +35,7 @@ export class AdmissionQueue {
     const { scheduler } = deps
     this.#queue = new BatchQueue({
       scheduler,
-      lingerMs: 0,
+      lingerMs: ({ entries, busyMs }) => (entries < LINGER_FROM ? 0 : lingerFor(busyMs, 0, LINGER_MAX_MS)),
       send: batch => this.#send(batch),
       isWanted: entry => !entry.isAnswered,
       onTransientError: (batch, error) => this.#trackUnconfirmed(batch, error),
@@ -48,7 +57,7 @@ export class AdmissionQueue {
 
   /** Requests that are not answered yet. */
   get size(): number {
-    return this.#queue.size + this.#strict.waiting.size
+    return this.#queue.size + this.#ahead.length + this.#strict.waiting.size
   }
 
   /**
@@ -66,17 +75,16 @@ export class AdmissionQueue {
    * Requests the bulk lease that the book wants for this customer, one per customer at a time. Resolves when the
    * request is answered. Returns undefined when the book wants none.
    */
-  renew({ customerId, limits }: Admission): Promise<void> | undefined {
-    if (this.#isStopped) return undefined
-    const running = this.#renewals.get(customerId)
-    if (running !== undefined) return running
-    const { settlements, book, returns } = this.#deps
-    const request = settlements.isLagging() ? undefined : book.wanted(customerId, limits)
-    if (request === undefined) return undefined
-    const answered = this.#askGrant(request).finally(() => this.#renewals.delete(customerId))
-    this.#renewals.set(customerId, answered)
-    returns.watch()
-    return answered
+  renew(admission: Admission): Promise<void> | undefined {
+    const pending = this.#renewals.get(admission.customerId) ?? this.#request(admission)
+    if (pending !== undefined) this.#pushAhead()
+    return pending
+  }
+
+  /** Does the same for a customer whose lease still has room. */
+  renewAhead(admission: Admission): void {
+    if (this.#request(admission) === undefined || this.#ahead.length > 1) return
+    this.#cancelAhead = this.#deps.scheduler.after(AHEAD_MS, () => this.#pushAhead())
   }
 
   /** Whether this lease is requested and the request is not answered. */
@@ -100,11 +108,13 @@ export class AdmissionQueue {
 
   /** Resolves when every entry that is in the queue now was sent or given up. */
   flush(): Promise<void> {
+    this.#pushAhead()
     return this.#queue.flush()
   }
 
   stop(): void {
     this.#isStopped = true
+    this.#cancelAhead()
     this.#strict.stop()
     this.#queue.stop()
     this.#watch.stop()
@@ -114,12 +124,14 @@ export class AdmissionQueue {
 
   *#unanswered(): Generator<PendingAdmission, void> {
     yield* this.#queue
+    yield* this.#ahead
     yield* this.#strict.waiting
   }
 
   #push(entry: PendingAdmission): void {
     this.#queue.push(entry)
     this.#watch.start()
+    this.#pushAhead()
   }
 
   async #send(batch: readonly PendingAdmission[]): Promise<void> {
@@ -164,11 +176,26 @@ export class AdmissionQueue {
 
   // ---------------------------------------------------------------- bulk leases
 
-  #askGrant(request: BulkRequest): Promise<void> {
-    return new Promise(resolve => {
-      const sinceMs = this.#deps.scheduler.monotonicMs()
-      this.#push({ kind: 'bulk', request, resolve, sinceMs, isOverdue: false, isAnswered: false })
-    })
+  #request({ customerId, limits }: Admission): Promise<void> | undefined {
+    const { settlements, book, returns, scheduler } = this.#deps
+    if (this.#isStopped || settlements.isLagging()) return undefined
+    const request = book.wanted(customerId, limits)
+    if (request === undefined) return undefined
+    const answered = new Promise<void>(resolve => {
+      const sinceMs = scheduler.monotonicMs()
+      this.#ahead.push({ kind: 'bulk', request, resolve, sinceMs, isOverdue: false, isAnswered: false })
+    }).finally(() => this.#renewals.delete(customerId))
+    this.#renewals.set(customerId, answered)
+    returns.watch()
+    return answered
+  }
+
+  #pushAhead(): void {
+    if (this.#ahead.length === 0) return
+    this.#cancelAhead()
+    for (const entry of this.#ahead) this.#queue.push(entry)
+    this.#ahead = []
+    this.#watch.start()
   }
 
   #answerGrant(entry: PendingGrant, verdict: LeaseVerdict, sentAtMs: number): void {

@@ -30,7 +30,6 @@ const COLLECT_MS = 1_000
 export function createLeaseReturns({ store, book, scheduler, log }: LeaseReturnsDeps): LeaseReturns {
   const queue = new BatchQueue<LeaseReturn>({
     scheduler,
-    lingerMs: 0,
     async send(batch) {
       failpoint('hand-back-before-send')
       await store.handBack(batch)

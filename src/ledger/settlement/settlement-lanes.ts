@@ -1,5 +1,5 @@
 import type { Scheduler } from '../../runtime/scheduler.ts'
-import { BatchQueue, type BatchQueueOptions } from '../batch-queue.ts'
+import { BatchQueue, type BatchQueueOptions, lingerFor } from '../batch-queue.ts'
 import type { PendingSettlement } from './pending-settlement.ts'
 import { createTextJoiner, type JoinTexts } from './text-arena.ts'
 
@@ -28,14 +28,15 @@ export class SettlementLanes {
   readonly #bulk: Lane
 
   constructor({ isAwaited, ...options }: SettlementLanesOptions) {
-    const lingerMs = isAwaited ? 0 : SETTLE_LINGER_MS
-    const grouping = { lingerMaxMs: isAwaited ? 0 : BULK_LINGER_MAX_MS, groupOf }
-    const laneOf = (more: Pick<BatchQueueOptions<PendingSettlement>, 'lingerMs' | 'grouping'>) => {
+    const laneOf = (more: Pick<BatchQueueOptions<PendingSettlement>, 'lingerMs' | 'groupOf'>) => {
       const join = createTextJoiner()
       return new Lane({ ...options, ...more, send: (batch, attempt) => options.send(batch, attempt, join) })
     }
-    this.#strict = laneOf({ lingerMs })
-    this.#bulk = laneOf({ lingerMs, grouping })
+    this.#strict = laneOf(isAwaited ? {} : { lingerMs: () => SETTLE_LINGER_MS })
+    this.#bulk = laneOf({
+      groupOf: ({ customerId }) => customerId,
+      lingerMs: ({ busyMs }) => (isAwaited ? 0 : lingerFor(busyMs, SETTLE_LINGER_MS, BULK_LINGER_MAX_MS)),
+    })
   }
 
   /** Whether charges of this customer are not committed yet. */
@@ -99,5 +100,3 @@ class Lane {
     this.#queue.stop()
   }
 }
-
-const groupOf = ({ customerId }: PendingSettlement) => customerId
