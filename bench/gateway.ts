@@ -23,6 +23,7 @@ import { childrenOf, startTreeCpuWatch } from './process-usage.ts'
 export type Gateway = {
   /** `http://127.0.0.1:PORT` */
   origin: string
+  metricsUrl: string
   pid: number
   /** The pids of the first process and its workers, without PostgreSQL. */
   processes: () => number[]
@@ -59,6 +60,7 @@ export type GatewayOptions = {
 export async function startGateway({ dir, config, cores, profile, ...options }: GatewayOptions): Promise<Gateway> {
   const logFile = join(dir, 'switchyard.log')
   const port = await freePort()
+  const metricsPort = await freePort()
   const dataDir = options.dataDir ?? join(dir, 'data')
   const configFile = join(dir, 'switchyard.yaml')
   // JSON is valid YAML.
@@ -66,6 +68,7 @@ export async function startGateway({ dir, config, cores, profile, ...options }: 
   const env = {
     HOST: '127.0.0.1',
     PORT: String(port),
+    METRICS_PORT: String(metricsPort),
     SWITCHYARD_DATA: dataDir,
     SWITCHYARD_CONFIG: configFile,
     NODE_ENV: 'production',
@@ -101,6 +104,7 @@ export async function startGateway({ dir, config, cores, profile, ...options }: 
   }
   return {
     origin,
+    metricsUrl: `http://127.0.0.1:${metricsPort}/metrics`,
     pid: gateway.pid,
     processes: () => [gateway.pid, ...childrenOf(gateway.pid).filter(runsNode)],
     dataDir,

@@ -113,7 +113,7 @@ type Held = { whole: PacedResult; streamed: StreamResult; samples: Sample[] }
 
 /** Holds the load for the whole time and samples memory and descriptors. */
 async function holdLoad(
-  { url, headers, pid }: Subject,
+  { url, headers, pid, metricsUrl }: Subject,
   workers: Workers,
   { ratePerS, streams }: Rates,
   tally: Tally,
@@ -123,10 +123,9 @@ async function holdLoad(
   const msMax = measureMs + 120_000
   const samples: Sample[] = []
   const startedMs = performance.now()
-  const metricsUrl = new URL('/metrics', url)
   const takeSample = async () => {
     const minute = (performance.now() - startedMs) / 60_000
-    const [heapMb, rssMb] = [await readHeapUsedMb(metricsUrl), readRssMb(pid!)]
+    const [heapMb, rssMb] = [await readHeapUsedMb(metricsUrl!), readRssMb(pid!)]
     samples.push({ minute, heapMb, rssMb, descriptors: countDescriptors() })
     printProgress(`${minute.toFixed(1)} min: heap ${heapMb.toFixed(0)} MB, RSS ${rssMb?.toFixed(0)} MB`)
   }
@@ -257,10 +256,10 @@ function thin<Item>(items: Item[], most: number): Item[] {
   return items.filter((_, i) => i % step === 0 || i === items.length - 1)
 }
 
-async function readHeapUsedMb(url: URL): Promise<number> {
+async function readHeapUsedMb(url: string): Promise<number> {
   const text = await (await fetch(url)).text()
   const bytes = /^nodejs_heap_size_used_bytes (\S+)$/m.exec(text)?.[1]
-  if (bytes === undefined) throw new Error(`${url.pathname} has no nodejs_heap_size_used_bytes`)
+  if (bytes === undefined) throw new Error(`${url} has no nodejs_heap_size_used_bytes`)
   return Number(bytes) / 1e6
 }
 

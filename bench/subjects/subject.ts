@@ -37,6 +37,8 @@ export type Subject = {
   watchBalanceRow?: () => Promise<() => Promise<number>>
   /** See Gateway (switchyard only). */
   setDatabasePriority?: (priority: CpuPriority) => void
+  /** Address of the metrics (switchyard only). */
+  metricsUrl?: string
   /** Waits until nearly all charges are in PostgreSQL (switchyard only), so that a round includes its deferred work. */
   settled?: () => Promise<void>
   stop: () => Promise<void>

@@ -32,7 +32,8 @@ export async function startSwitchyard(options: SubjectOptions): Promise<Subject>
       watchDatabaseCpu: gateway.watchDatabaseCpu,
       watchBalanceRow: () => watchBalanceRow(gateway),
       setDatabasePriority: gateway.setDatabasePriority,
-      settled: () => untilSettled(gateway.origin),
+      metricsUrl: gateway.metricsUrl,
+      settled: () => untilSettled(gateway.metricsUrl),
       stop: gateway.stop,
     }
   } catch (error) {
@@ -98,10 +99,10 @@ async function checkBooks(
 /** Two batches of the ledger, since a batch always waits for more charges. */
 const CHARGES_WAITING_MAX = 2 * 256
 
-async function untilSettled(origin: string): Promise<void> {
+async function untilSettled(metricsUrl: string): Promise<void> {
   const deadlineMs = performance.now() + 60_000
   for (;;) {
-    const metrics = await (await fetch(`${origin}/metrics`)).text()
+    const metrics = await (await fetch(metricsUrl)).text()
     const waiting = /^switchyard_settle_queue_length (\d+)$/m.exec(metrics)
     if (waiting === null) throw new Error('/metrics has no switchyard_settle_queue_length')
     if (Number(waiting[1]) <= CHARGES_WAITING_MAX) return

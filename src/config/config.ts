@@ -38,6 +38,8 @@ export interface Config {
     readonly port: number
     /** Without a trailing slash and without `/v1`; null: derived from host and port. */
     readonly publicBaseUrl: string | null
+    /** Names in the Host header besides those of the machine and of `publicBaseUrl`. */
+    readonly allowedHosts: readonly string[]
     /** Number of nodes that share the port, each a separate process. 1 means that this process is the only node. */
     readonly workers: number
     readonly drainSeconds: number
@@ -83,6 +85,8 @@ export interface Config {
     readonly password: string | null
     readonly from: string
   }
+  /** Where GET /metrics is served; port 0 lets the system choose. */
+  readonly metrics: { readonly enabled: boolean; readonly host: string; readonly port: number }
   readonly reports: { readonly requestsPerMinute: number }
   readonly postgres: { readonly moneyConnections: number; readonly generalConnections: number }
   /**
@@ -118,7 +122,8 @@ export class ConfigError extends Error {
 }
 
 /**
- * Reads the environment and `switchyard.yaml`. HOST, PORT, SMTP_PASSWORD, LOG_LEVEL and LOG_FORMAT override
+ * Reads the environment and `switchyard.yaml`. HOST, PORT, METRICS_HOST, METRICS_PORT, SMTP_PASSWORD, LOG_LEVEL and
+ * LOG_FORMAT override
  * the file.
  * Throws ConfigError with every problem found.
  */
@@ -146,6 +151,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       host: environment.HOST ?? settings.server.host,
       port: environment.PORT ?? settings.server.port,
       publicBaseUrl: settings.server.public_base_url?.replace(/\/v1$/, '') ?? null,
+      allowedHosts: settings.server.allowed_hosts,
       workers: settings.server.workers,
       drainSeconds: settings.server.drain_seconds,
       maxInFlight: settings.server.max_in_flight,
@@ -191,6 +197,11 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       user: settings.smtp.user ?? null,
       password: environment.SMTP_PASSWORD ?? settings.smtp.password ?? null,
       from: settings.smtp.from,
+    },
+    metrics: {
+      enabled: settings.metrics.enabled,
+      host: environment.METRICS_HOST ?? settings.metrics.host,
+      port: environment.METRICS_PORT ?? settings.metrics.port,
     },
     reports: { requestsPerMinute: settings.reports.requests_per_minute },
     postgres: {

@@ -7,6 +7,7 @@ import {
   email,
   failpointList,
   flag,
+  hostName,
   httpUrl,
   oneOf,
   percentAsBps,
@@ -29,6 +30,8 @@ const blanksWithin = /^\S(.*\S)?$/
 export const environmentSchema = z.object({
   HOST: text().optional(),
   PORT: wholeNumber(0, 65_535).optional(),
+  METRICS_HOST: text().optional(),
+  METRICS_PORT: wholeNumber(0, 65_535).optional(),
   DATABASE_URL: postgresUrl().optional(),
   DATABASE_OWNER_URL: postgresUrl().optional(),
   SWITCHYARD_DATA: text().prefault('./data'),
@@ -107,6 +110,7 @@ export const fileSchema = z.strictObject({
       host: text().prefault('127.0.0.1'),
       port: wholeNumber(0, 65_535).prefault('8080'),
       public_base_url: httpUrl().optional(),
+      allowed_hosts: z.array(hostName()).prefault([]),
       workers: wholeNumber(1, 64).prefault('1'),
       drain_seconds: wholeNumber(0, 86_400).prefault('300'),
       max_in_flight: wholeNumber(1, 1_000_000).prefault('2000'),
@@ -170,6 +174,13 @@ export const fileSchema = z.strictObject({
       user: text().optional(),
       password: secret('text', blanksWithin).optional(),
       from: text().prefault('Switchyard <switchyard@localhost>'),
+    })
+    .prefault({}),
+  metrics: z
+    .strictObject({
+      enabled: flag().prefault('true'),
+      host: text().prefault('127.0.0.1'),
+      port: wholeNumber(0, 65_535).prefault('9464'),
     })
     .prefault({}),
   reports: z.strictObject({ requests_per_minute: wholeNumber(1, 1_000_000).prefault('120') }).prefault({}),

@@ -21,6 +21,14 @@ export function bodyField() {
   })
 }
 
+/** The name of a host in lower case; `*.example.com` stands for all names below it, and `*` for all names. */
+export function hostName() {
+  return value('host name, *.name or *', written => {
+    const name = typeof written === 'string' ? written.toLowerCase() : ''
+    return /^(?:\*|(?:\*\.)?[a-z0-9_-]+(?:\.[a-z0-9_-]+)*)$/.test(name) ? name : undefined
+  })
+}
+
 /** Text that is never repeated in error messages. */
 export function secret(type: string, allowed: RegExp) {
   return value(type, written => matchingText(written, allowed), 'invalid (not shown, because it is a secret)')

@@ -14,11 +14,8 @@ interface EndpointRow {
   readonly method: 'GET' | 'POST' | 'DELETE'
   /** Fastify's notation: `/v1/models/*`, `/v1/alerts/:id`. */
   readonly path: string
-  /**
-   * `key`: requires an API key. `open`: requires nothing. `loopback`: only direct connections from this
-   * machine, 404 otherwise.
-   */
-  readonly access: 'key' | 'open' | 'loopback'
+  /** `key`: requires an API key. `open`: requires nothing. */
+  readonly access: 'key' | 'open'
   /** Each request counts against `reports.requests_per_minute`. Requires `access: 'key'`. */
   readonly isReport?: true
   /** The scope that the key must have; 403 `insufficient_scope` without it. Requires `access: 'key'`. */

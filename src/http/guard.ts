@@ -18,11 +18,6 @@ export function createGuard(deps: { authenticator: Authenticator; reportLimiter:
   return {
     for(endpoint) {
       if (endpoint.access === 'open') return async () => {}
-      if (endpoint.access === 'loopback') {
-        return async request => {
-          if (!isLoopbackPeer(request)) throw new ApiError('not_found')
-        }
-      }
       return async request => {
         request.caller = await deps.authenticator.authenticate(request.raw.rawHeaders)
         if (endpoint.scope === 'manage' && !request.caller.access.mayManage) throw new ApiError('insufficient_scope')
@@ -30,11 +25,4 @@ export function createGuard(deps: { authenticator: Authenticator; reportLimiter:
       }
     },
   }
-}
-
-/** Returns false for a forwarded request: a local proxy sends it from loopback for a remote client. */
-function isLoopbackPeer({ socket, headers }: FastifyRequest): boolean {
-  const address = socket.remoteAddress ?? ''
-  const isLocal = address.startsWith('127.') || address === '::1' || address.startsWith('::ffff:127.')
-  return isLocal && headers['x-forwarded-for'] === undefined && headers.forwarded === undefined
 }

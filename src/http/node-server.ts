@@ -28,7 +28,7 @@ export function createNodeServer(listener: RequestListener): Server {
       keepAliveInitialDelay: TCP_PROBE_AFTER_MS,
       maxHeaderSize: HEAD_BYTES_MAX,
       connectionsCheckingInterval: 1_000,
-      // `requireHost` checks the Host header: node:http would refuse such requests with an empty body.
+      // `AllowedHosts` checks the Host header: node:http would refuse such requests with an empty body.
       requireHostHeader: false,
     },
     listener,

@@ -54,7 +54,6 @@ function endpointErrors({ access, scope, isReport, doc }: Endpoint): ErrorCode[]
   const codes = new Set<ErrorCode>([
     ...always,
     ...(access === 'key' ? withKey : []),
-    ...(access === 'loopback' ? (['not_found'] as const) : []),
     ...(doc.query ? withQuery : []),
     ...(doc.body ? withBody : []),
     ...(scope ? (['insufficient_scope'] as const) : []),

@@ -2,6 +2,7 @@ import { randomUUIDv7 } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import type { Caller } from '../domain/caller.ts'
+import type { AllowedHosts } from './allowed-hosts.ts'
 import { noteRequests } from './connection-bound.ts'
 import { ConnectionWatch } from './connection-watch.ts'
 import { answerPreflight, corsHeaders } from './cors.ts'
@@ -19,7 +20,6 @@ import { createNodeServer, HEAD_BYTES_MAX, KEEP_ALIVE_MS } from './node-server.t
 import { PlainDoor } from './plain/plain-door.ts'
 import { refuseAddress } from './refuse-address.ts'
 import { refuseExpectation, refuseUnparsable } from './refuse-unparsable.ts'
-import { requireHost } from './require-host.ts'
 import { isFault, respondError, toApiError } from './respond-error.ts'
 import { stopListening } from './stop-listening.ts'
 
@@ -33,6 +33,7 @@ declare module 'fastify' {
 export interface ServerOptions {
   readonly endpoints: readonly Endpoint[]
   readonly guard: Guard
+  readonly allowedHosts: AllowedHosts
   readonly log: FastifyBaseLogger
   /** At this number of open connections, a new one replaces a silent one. */
   readonly connectionsMax: number
@@ -101,10 +102,10 @@ function createApp(options: ServerOptions, routes: readonly GenerationRoute[]): 
   return app
 }
 
-function addHooks(app: FastifyInstance, { endpoints, onResponse }: ServerOptions): void {
+function addHooks(app: FastifyInstance, { endpoints, allowedHosts, onResponse }: ServerOptions): void {
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id)
-    requireHost(request.raw)
+    allowedHosts.require(request.raw)
     // Only browsers send an Origin, and only they need these headers.
     if (request.headers.origin !== undefined && request.url.startsWith('/v1/')) reply.headers(corsHeaders)
     // A not-found handler would run after Fastify's content-type check, which turned a QUERY request without a

@@ -5,6 +5,7 @@ import { announceAddress } from './announce-address.ts'
 import { prepare } from './prepare.ts'
 import { type RunContext, runUntilStopped } from './run-until-stopped.ts'
 import { serve } from './serve.ts'
+import { startMetrics } from './start-metrics.ts'
 
 /**
  * Runs the gateway in this process until SIGTERM, SIGINT or SIGHUP, then drains. Resolves when everything that it
@@ -23,6 +24,7 @@ async function run(config: Config, { log, stop }: RunContext): Promise<void> {
 
   const { app, port } = await serve({ config, connection, masterKey, offers, log, isOnlyNode: embedded })
   stop.serving()
+  started.defer(await startMetrics(config, () => app.metrics.metrics(), log))
   started.defer(() => app.close({ drainMs: config.server.drainSeconds * 1000, signal: stop.force }))
   started.defer(announceAddress(config, port, log))
   await announce({ config, connection, masterKey, port, findings })

@@ -4,6 +4,7 @@ import { announce } from './announce.ts'
 import { announceAddress } from './announce-address.ts'
 import { prepare } from './prepare.ts'
 import { type RunContext, runUntilStopped } from './run-until-stopped.ts'
+import { startMetrics } from './start-metrics.ts'
 import type { WorkerTask } from './worker-task.ts'
 import { startWorkers } from './workers/start-workers.ts'
 
@@ -41,6 +42,7 @@ async function run(config: Config, { log, stop }: RunContext): Promise<void> {
     drainMs: config.server.drainSeconds * 1000,
     log,
   })
+  started.defer(await startMetrics(config, () => workers.metricsText(), log))
   started.defer(async () => {
     await workers.stop(stop.force)
   })

@@ -25,7 +25,6 @@ try {
     offers,
     log: createLog(config.log).child({ worker: number }),
     isOnlyNode,
-    combinedMetrics: primary.combinedMetrics,
   })
   primary.serving({ port, registry: app.metrics })
   await primary.drain

@@ -72,7 +72,7 @@ test.each([
 
 /** How many chats were answered with 200, and how many ended without an answer. */
 async function chatCounts(): Promise<{ answered: number; left: number }> {
-  const text = await (await fetch(`${gateway.url}/metrics`)).text()
+  const text = await gateway.metrics()
   const count = (status: number) => {
     const line = new RegExp(
       `^switchyard_http_requests_total\\{path="/v1/chat/completions",status="${status}"\\} (\\d+)$`,

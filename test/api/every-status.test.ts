@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { chatDialect } from '../../src/dialects/chat/chat-dialect.ts'
 import type { Caller } from '../../src/domain/caller.ts'
 import { type ErrorCode, errorTable } from '../../src/domain/errors.ts'
+import { AllowedHosts } from '../../src/http/allowed-hosts.ts'
 import type { Endpoint } from '../../src/http/endpoint.ts'
 import { alertEndpoints } from '../../src/http/endpoints/alerts.ts'
 import { creditTransactions } from '../../src/http/endpoints/credit-transactions.ts'
@@ -46,6 +47,7 @@ const endpoints: readonly Endpoint[] = [
         throw new Error('an internal secret')
       },
       inFlight: { isClosed: false } as never,
+      allowedHosts: new AllowedHosts([]),
       invalidRequests: { refuseExcess() {}, note() {} },
       pingMs: 1_000,
     },
@@ -319,6 +321,7 @@ beforeAll(async () => {
       },
     },
     log: Fastify({ logger: false }).log,
+    allowedHosts: new AllowedHosts([]),
     connectionsMax: 100,
     slowReaderMs: 30_000,
   })

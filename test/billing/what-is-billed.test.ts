@@ -208,7 +208,7 @@ describe('what is billed', () => {
       ['gateway', 3],
       ['gateway', 3],
     ])
-    const metrics = await (await fetch(`${gateway.url}/metrics`)).text()
+    const metrics = await gateway.metrics()
     expect(metrics).toMatch(/^switchyard_over_reports_total 2$/m)
   })
 

@@ -59,6 +59,7 @@ export async function startGateway(start: GatewayStart): Promise<GatewayProcess>
       PATH: process.env.PATH,
       HOST: '127.0.0.1',
       PORT: String(port),
+      METRICS_PORT: '0',
       DATABASE_URL: tcpUrl(start.database),
       SWITCHYARD_DATA: dataDir,
       SWITCHYARD_CONFIG: start.configFile,

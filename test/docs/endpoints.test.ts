@@ -50,17 +50,9 @@ describe('docs/api.md', () => {
 
   test('states the access of each endpoint', async () => {
     for (const { method, path, access, endpoint } of documented) {
-      const forwarded = await fetch(app.url + path, { method, headers: { 'x-forwarded-for': '203.0.113.7' } })
-      const direct = await fetch(app.url + path, { method })
-      await Promise.all([forwarded.arrayBuffer(), direct.arrayBuffer()])
-      const found =
-        direct.status === 401
-          ? 'key'
-          : direct.status !== 200
-            ? 'nobody'
-            : forwarded.status === 200
-              ? 'open'
-              : 'loopback'
+      const response = await fetch(app.url + path, { method })
+      await response.arrayBuffer()
+      const found = response.status === 401 ? 'key' : response.status === 200 ? 'open' : 'nobody'
       expect({ endpoint, access }).toEqual({ endpoint, access: found })
     }
   })

@@ -83,6 +83,8 @@ export interface TestApp {
   hoster(hoster: TestHoster): Promise<string>
   chat(customer: TestCustomer, body: object, init?: RequestInit): Promise<Response>
   get(customer: TestCustomer, path: string): Promise<Response>
+  /** The text that GET /metrics would return. */
+  metrics(): Promise<string>
   balanceNanos(customer: TestCustomer): Promise<bigint>
   usage(customer: TestCustomer): Promise<UsageRow[]>
   /** Waits until this many requests of the customer are settled. A client that disconnects gets no sign of it. */
@@ -199,6 +201,7 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
         headers: { ...headers(customer), ...(init.headers as Record<string, string> | undefined) },
       }),
     get: (customer, path) => fetch(`${url}${path}`, { headers: headers(customer) }),
+    metrics: () => app.metrics.metrics(),
     balanceNanos: async customer => (await readBalance(database.pool, customer.customerId))!.postedNanos,
     async usage({ customerId }) {
       const { rows } = await database.pool.query<UsageRow>(

@@ -7,7 +7,7 @@ import { startTestApp, type TestApp } from '../harness/app.ts'
 import { createTestDatabase } from '../harness/database.ts'
 
 async function metricOf(gateway: TestApp, name: string): Promise<number> {
-  const text = await (await fetch(`${gateway.url}/metrics`)).text()
+  const text = await gateway.metrics()
   return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)![1])
 }
 

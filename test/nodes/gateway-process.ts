@@ -48,7 +48,7 @@ export async function startGatewayProcess(options: GatewayProcessOptions): Promi
   const { directory, args = [], env = {}, program: [command, ...words] = sourceProgram } = options
   const child = spawn(command!, [...words, 'start', ...args], {
     cwd: directory,
-    env: { PATH: process.env.PATH!, PORT: '0', LOG_LEVEL: 'info', NO_COLOR: '1', ...env },
+    env: { PATH: process.env.PATH!, PORT: '0', METRICS_PORT: '0', LOG_LEVEL: 'info', NO_COLOR: '1', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const closed = once(child, 'close')

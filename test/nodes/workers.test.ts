@@ -95,7 +95,8 @@ async function statusOf(url: string, agent = new Agent({ keepAlive: false })): P
 }
 
 async function metric(gateway: GatewayProcess, series: string): Promise<number> {
-  const lines = (await (await fetch(`${gateway.url}/metrics`)).text()).split('\n')
+  const { port } = await gateway.logged(({ msg }) => msg === 'metrics are served')
+  const lines = (await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()).split('\n')
   return Number(lines.find(line => line.startsWith(`${series} `))?.slice(series.length + 1) ?? Number.NaN)
 }
 

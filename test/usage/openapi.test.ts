@@ -9,7 +9,7 @@ import { creditTransactions } from '../../src/http/endpoints/credit-transactions
 import { credits } from '../../src/http/endpoints/credits.ts'
 import { docs } from '../../src/http/endpoints/docs.ts'
 import { generationEndpoint } from '../../src/http/endpoints/generation-endpoint.ts'
-import { healthz, metricsText, readyz } from '../../src/http/endpoints/health.ts'
+import { healthz, readyz } from '../../src/http/endpoints/health.ts'
 import { keyShow } from '../../src/http/endpoints/key.ts'
 import { keyCreate, keyDelete, keysList } from '../../src/http/endpoints/keys.ts'
 import { modelShow, modelsList } from '../../src/http/endpoints/models.ts'
@@ -43,7 +43,6 @@ const endpoints: Endpoint[] = [
   ...alertEndpoints({ alerts: none, bodyLimitBytes: none }),
   healthz(),
   readyz({ isDraining: none, pingDatabase: none }),
-  metricsText({ contentType: 'text/plain', text: none }),
   openapi({ endpoints: none }),
   ...docs(),
 ]
@@ -89,7 +88,6 @@ describe('the OpenAPI document', () => {
     expect(Object.keys(document.paths).sort()).toEqual([
       '/docs',
       '/healthz',
-      '/metrics',
       '/openapi.json',
       '/readyz',
       '/v1/alerts',

@@ -51,28 +51,3 @@ export function readyz(deps: { isDraining: () => boolean; pingDatabase: () => Pr
     },
   }
 }
-
-/** GET /metrics, in Prometheus text format. */
-export function metricsText(deps: { contentType: string; text: () => Promise<string> }): Endpoint {
-  return {
-    method: 'GET',
-    path: '/metrics',
-    access: 'loopback',
-    doc: {
-      operationId: 'getMetrics',
-      summary: 'Get Prometheus metrics',
-      description:
-        'Only for direct connections from the same machine. Forwarded requests and requests from other machines get 404.',
-      tag: 'Service',
-      response: {
-        contentType: 'text/plain',
-        schema: z.string(),
-        description: 'The metrics, in Prometheus text format.',
-      },
-    },
-    handle({ reply }) {
-      reply.type(deps.contentType)
-      return deps.text()
-    },
-  }
-}

@@ -15,6 +15,7 @@ import type { Clock } from '../../runtime/clock.ts'
 import { endOfTurn } from '../../runtime/end-of-turn.ts'
 import { failpoint } from '../../runtime/failpoint.ts'
 import type { Log } from '../../runtime/log.ts'
+import type { AllowedHosts } from '../allowed-hosts.ts'
 import { corsHeaderList } from '../cors.ts'
 import { EventStream, servedByHeaders } from '../event-stream.ts'
 import type { GenerationRequest, GenerationResponse } from '../generation-exchange.ts'
@@ -22,7 +23,6 @@ import type { HeaderList } from '../header-list.ts'
 import { readIdempotencyKey } from '../idempotency-key.ts'
 import type { InFlight, Running } from '../in-flight.ts'
 import { receiveBody } from '../receive-body.ts'
-import { requireHost } from '../require-host.ts'
 import { errorHeaders, isFault, toApiError } from '../respond-error.ts'
 
 export interface GenerationDeps {
@@ -35,6 +35,7 @@ export interface GenerationDeps {
   readonly windows: WindowView
   /** Called for each request that was refused for lack of money (402). */
   readonly onRefused: (caller: Caller, code: ErrorCode) => void
+  readonly allowedHosts: AllowedHosts
   readonly inFlight: InFlight
   readonly invalidRequests: InvalidRequests
   readonly bodyLimitBytes: number
@@ -81,8 +82,8 @@ class GenerationCall {
 
   async serve(): Promise<void> {
     try {
-      const { inFlight, invalidRequests, authenticate, bodyLimitBytes } = this.#deps
-      requireHost(this.#request)
+      const { allowedHosts, inFlight, invalidRequests, authenticate, bodyLimitBytes } = this.#deps
+      allowedHosts.require(this.#request)
       const authenticated = authenticate(this.#request.rawHeaders)
       const caller = authenticated instanceof Promise ? await authenticated : authenticated
       this.#caller = caller

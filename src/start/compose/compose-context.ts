@@ -23,11 +23,6 @@ export interface ComposeInput {
   /** Uniform in [0, 1). */
   readonly random?: () => number
   readonly timeouts?: Partial<NodeTimeouts>
-  /**
-   * Returns the text of GET /metrics when several nodes share a port. By default GET /metrics returns the
-   * metrics of this node.
-   */
-  readonly combinedMetrics?: () => Promise<string>
 }
 
 /** Intervals that tests shorten. */

@@ -49,6 +49,7 @@ export function startGeneration(
           authenticate: parts.callers.authenticator.authenticate,
           windows: parts.limits.windows,
           onRefused: parts.alerts.watch.noteRefusal,
+          allowedHosts: parts.service.allowedHosts,
           inFlight: parts.service.inFlight,
           invalidRequests: createInvalidRequests({ clock }),
           bodyLimitBytes: config.server.bodyLimitBytes,

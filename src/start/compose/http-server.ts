@@ -27,7 +27,7 @@ function connectionsMax(): number {
 export function createHttpServer(
   { config, clock, timeouts, log, started }: ComposeContext,
   { authenticator }: Callers,
-  { metrics }: Service,
+  { metrics, allowedHosts }: Service,
   features: readonly { readonly endpoints: readonly Endpoint[] }[],
 ): FastifyInstance {
   const endpoints: Endpoint[] = [
@@ -41,6 +41,7 @@ export function createHttpServer(
       authenticator,
       reportLimiter: createReportLimiter({ requestsPerMinute: config.reports.requestsPerMinute, clock }),
     }),
+    allowedHosts,
     log,
     connectionsMax: config.server.maxConnections ?? connectionsMax(),
     slowReaderMs: timeouts.slowReaderMs ?? 30_000,

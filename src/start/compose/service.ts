@@ -1,11 +1,13 @@
+import type { AllowedHosts } from '../../http/allowed-hosts.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
-import { healthz, metricsText, readyz } from '../../http/endpoints/health.ts'
+import { healthz, readyz } from '../../http/endpoints/health.ts'
 import { createInFlight, type InFlight } from '../../http/in-flight.ts'
 import { createMetrics, type Metrics } from '../../http/metrics.ts'
 import { readLastAudit } from '../../ledger/audit/last-audit.ts'
 import { createLastAuditView } from '../../ledger/audit/last-audit-view.ts'
 import { ByteBudget } from '../../runtime/byte-budget.ts'
 import { memoryLimitBytes } from '../../runtime/memory-limit.ts'
+import { allowedHostsOf } from '../allowed-hosts-of.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { Money } from './money.ts'
@@ -13,6 +15,7 @@ import type { Money } from './money.ts'
 /** Watched by operators and load balancers: running requests, metrics, health. */
 export interface Service {
   readonly inFlight: InFlight
+  readonly allowedHosts: AllowedHosts
   /** The memory that request bodies and answers of this node may occupy. */
   readonly memory: ByteBudget
   readonly metrics: Metrics
@@ -20,7 +23,7 @@ export interface Service {
 }
 
 export function createService(
-  { config, scheduler, combinedMetrics }: ComposeContext,
+  { config, scheduler }: ComposeContext,
   { general, lookups }: Database,
   { ledger }: Money,
 ): Service {
@@ -35,15 +38,12 @@ export function createService(
   })
   return {
     inFlight,
+    allowedHosts: allowedHostsOf(config),
     memory,
     metrics,
     endpoints: [
       healthz(),
       readyz({ isDraining: () => inFlight.isClosed, pingDatabase: () => lookups.query('SELECT 1') }),
-      metricsText({
-        contentType: metrics.registry.contentType,
-        text: combinedMetrics ?? (() => metrics.registry.metrics()),
-      }),
     ],
   }
 }

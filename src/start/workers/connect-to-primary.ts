@@ -20,8 +20,6 @@ export interface PrimaryConnection<Task> {
   drained(): Promise<void>
   /** Resolves when `reason` has been sent. */
   failed(reason: string): Promise<void>
-  /** The metrics of all workers as text for Prometheus. */
-  combinedMetrics(): Promise<string>
 }
 
 /** Call it once, in a process that `startWorkers` started. */
@@ -30,8 +28,6 @@ export function connectToPrimary<Task>(): PrimaryConnection<Task> {
   const drain = Promise.withResolvers<void>()
   const mayClose = Promise.withResolvers<void>()
   const force = new AbortController()
-  const metricsRequests = new Map<number, (text: string) => void>()
-  let lastRequestId = 0
   let registry: Registry | undefined
 
   const send = (message: FromWorker) =>
@@ -54,10 +50,6 @@ export function connectToPrimary<Task>(): PrimaryConnection<Task> {
       case 'sample':
         await send({ kind: 'sampled', sample: (await registry?.getMetricsAsJSON()) ?? [] })
         break
-      case 'metrics':
-        metricsRequests.get(message.id)?.(message.text)
-        metricsRequests.delete(message.id)
-        break
     }
   }
   process.on('message', message => onMessage(message as ToWorker<Task>))
@@ -76,12 +68,5 @@ export function connectToPrimary<Task>(): PrimaryConnection<Task> {
       await mayClose.promise
     },
     failed: reason => send({ kind: 'failed', reason }),
-    combinedMetrics() {
-      const id = ++lastRequestId
-      const text = Promise.withResolvers<string>()
-      metricsRequests.set(id, text.resolve)
-      send({ kind: 'metrics', id })
-      return text.promise
-    },
   }
 }

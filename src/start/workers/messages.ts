@@ -12,7 +12,6 @@ export type ToWorker<Task> =
   /** End the drain immediately. */
   | { readonly kind: 'force' }
   | { readonly kind: 'sample' }
-  | { readonly kind: 'metrics'; readonly id: number; readonly text: string }
 
 /** Messages from a worker to the primary. */
 export type FromWorker =
@@ -24,4 +23,3 @@ export type FromWorker =
   /** The worker cannot start and ends; `reason` is a message for the operator. */
   | { readonly kind: 'failed'; readonly reason: string }
   | { readonly kind: 'sampled'; readonly sample: Sample }
-  | { readonly kind: 'metrics'; readonly id: number }

@@ -52,6 +52,10 @@ export class WorkerGroup<Task> {
     return this.#broken.promise
   }
 
+  metricsText(): Promise<string> {
+    return this.#metrics.text()
+  }
+
   async start(): Promise<void> {
     const port = await this.#startWorker(1)
     if (port === undefined) return
@@ -105,7 +109,6 @@ export class WorkerGroup<Task> {
     },
     onDrained: () => this.#closePortWhenDrained(),
     onSample: ({ number }, sample) => this.#metrics.update(number, sample),
-    onMetricsRequest: async (worker, id) => worker.send({ kind: 'metrics', id, text: await this.#metrics.text() }),
     onUnreachable: ({ number }, error) =>
       this.#options.log.error({ worker: number, err: error }, 'a message could not be sent to a worker'),
     onEnd: (worker, end) => this.#onEnd(worker, end),

@@ -11,8 +11,6 @@ export interface WorkerListener<Task> {
   onServing(worker: WorkerProcess<Task>): void
   onDrained(worker: WorkerProcess<Task>): void
   onSample(worker: WorkerProcess<Task>, sample: Sample): void
-  /** A client asked this worker for the metrics of all workers. */
-  onMetricsRequest(worker: WorkerProcess<Task>, id: number): void
   /** A message could not be sent; the process still runs. */
   onUnreachable(worker: WorkerProcess<Task>, error: Error): void
   onEnd(worker: WorkerProcess<Task>, end: WorkerEnd): void
@@ -135,9 +133,6 @@ export class WorkerProcess<Task> {
       case 'sampled':
         this.#listener.onSample(this, message.sample)
         this.#onSampled()
-        break
-      case 'metrics':
-        this.#listener.onMetricsRequest(this, message.id)
         break
     }
   }
