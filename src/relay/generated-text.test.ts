@@ -4,7 +4,7 @@ import { eachGeneratedText, generatedText } from './generated-text.ts'
 
 test.each<[what: string, delta: object, texts: string[]]>([
   ['content', { role: 'assistant', content: 'Hello' }, ['Hello']],
-  ['content and reasoning', { content: 'a', reasoning_content: 'b' }, ['a', 'b']],
+  ['content and reasoning', { content: 'a', reasoning_content: 'b' }, ['b', 'a']],
   ['one reasoning under two names', { reasoning_content: 'b', reasoning: 'b' }, ['b']],
   ['a refusal', { content: null, refusal: 'no' }, ['no']],
   [

@@ -12,19 +12,16 @@ export function generatedText(messages: readonly ChunkDelta[]): string {
 }
 
 /**
- * Passes every generated text of a delta or message to `onText`: content, reasoning, refusal, names and
- * arguments of tool calls, the transcript of audio.
+ * Passes every generated text of a delta or message to `onText`: reasoning, content, refusal, names and
+ * arguments of tool calls, the transcript of audio. `TextCutter` takes them in the same order.
  */
 export function eachGeneratedText(delta: ChunkDelta, onText: (text: string) => void): void {
-  const { content } = delta
-  if (typeof content === 'string' && content !== '') onText(content)
-  for (const field of ['reasoning_content', 'reasoning', 'refusal'] as const) {
-    const text = delta[field]
-    if (typeof text === 'string' && text !== '') {
-      onText(text)
-      break
-    }
-  }
+  const { content, reasoning_content, reasoning, refusal } = delta
+  // Some servers send one reasoning under both names.
+  if (isText(reasoning_content)) onText(reasoning_content)
+  else if (isText(reasoning)) onText(reasoning)
+  if (isText(content)) onText(content)
+  if (isText(refusal)) onText(refusal)
   // The older form of a tool call, which some servers still send.
   const { function_call: call, audio } = delta as { function_call?: Call | null; audio?: Audio | null }
   if (call) eachCallText(call, onText)
@@ -58,6 +55,10 @@ export function hasOtherFields({ choices }: ChatChunk): boolean {
     for (const call of delta.tool_calls) for (const key in call) if (!countedCallFields.has(key)) return true
   }
   return false
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== ''
 }
 
 type Call = { name?: unknown; arguments?: unknown; input?: unknown }

@@ -4,6 +4,7 @@ import type { ChatJob } from '../domain/chat-job.ts'
 import type { ChatChunk, TokenUsage } from '../domain/completion.ts'
 import type { StreamPart } from '../domain/handoff.ts'
 import type { ByteAccount } from '../runtime/byte-budget.ts'
+import { TextCutter } from './cut-text.ts'
 import { hasOtherFields } from './generated-text.ts'
 import { OutputMeter } from './output-meter.ts'
 import type { TextBuffer } from './text-buffer.ts'
@@ -50,6 +51,7 @@ export class MeteredStream {
   encode(parts: readonly StreamPart[]): string {
     let events = ''
     for (const part of parts) {
+      const before = this.text.length
       if (typeof part === 'string') this.#meter.addText(part)
       else {
         if (part.usage) this.reported = part.usage
@@ -57,26 +59,15 @@ export class MeteredStream {
         this.#track(part)
         if (this.#includeUsage) part.usage = null
       }
-      if (this.#meter.isOverLimit()) {
-        this.isCut = true
-        this.finishReason = 'length'
-        return events + this.#cutOff(typeof part === 'string' ? this.#encoder.textChunk(part) : part)
+      const limit = this.#meter.limitPosition()
+      if (limit !== null) return events + this.#cutOff(part, limit - before)
+      if (typeof part === 'string') {
+        events += this.#encoder.text(part)
+        continue
       }
-      const encoded = typeof part === 'string' ? this.#encoder.text(part) : this.#encoder.chunk(part)
-      if (typeof part !== 'string' && hasOtherFields(part)) {
-        this.#otherBytesLeft -= encoded.length
-        if (this.#otherBytesLeft < 0) {
-          this.isCut = true
-          this.finishReason = 'length'
-          return (
-            events +
-            this.#cutOff({
-              ...part,
-              choices: part.choices.map(({ index }) => ({ index, delta: {}, finish_reason: null })),
-            })
-          )
-        }
-      }
+      const encoded = this.#encoder.chunk(part)
+      if (hasOtherFields(part)) this.#otherBytesLeft -= encoded.length
+      if (this.#otherBytesLeft < 0) return events + this.#cutOff(part, 0)
       events += encoded
     }
     return events
@@ -95,14 +86,23 @@ export class MeteredStream {
   }
 
   /**
-   * Ends the answer with this chunk. Every other open choice gets a last chunk too, because SDKs fail on a
-   * choice that never ends.
+   * Ends the answer with the first `units` UTF-16 units of this part. The finish_reason of each open choice comes in
+   * a chunk of its own, as OpenAI sends it. SDKs fail on a choice that never ends.
    */
-  #cutOff(chunk: ChatChunk): string {
+  #cutOff(part: StreamPart, units: number): string {
+    this.isCut = true
+    this.finishReason = 'length'
+    const chunk = typeof part === 'string' ? this.#encoder.textChunk(part) : part
     const usage = this.#includeUsage ? { usage: null } : {}
-    for (const { index } of chunk.choices) this.#open.delete(index)
-    const last = chunk.choices.map(choice => ({ ...choice, finish_reason: 'length' as const }))
-    let events = this.#encoder.chunk({ ...chunk, choices: last, ...usage })
+    const cutter = new TextCutter(Math.max(0, units))
+    let events = ''
+    for (const { index, delta } of chunk.choices) {
+      this.#open.add(index)
+      const kept = cutter.cut(delta)
+      if (Object.keys(kept).length > 0) {
+        events += this.#encoder.chunk({ ...chunk, choices: [{ index, delta: kept, finish_reason: null }], ...usage })
+      }
+    }
     for (const index of this.#open) {
       events += this.#encoder.chunk({ ...chunk, choices: [{ index, delta: {}, finish_reason: 'length' }], ...usage })
     }

@@ -1,37 +1,56 @@
 import { expect, test, vi } from 'vitest'
 import { uncounted } from '../runtime/byte-budget.ts'
+import { countTokens } from '../tokens/count-tokens.ts'
 import { OutputMeter } from './output-meter.ts'
 
 test('is over the limit once the text clearly has more tokens, in any number of pieces', () => {
   const inPieces = new OutputMeter(20, uncounted)
   for (let piece = 0; piece < 20; piece++) inPieces.addText('word ')
-  expect(inPieces.isOverLimit()).toBe(false)
+  expect(inPieces.limitPosition()).toBeNull()
   for (let piece = 0; piece < 100; piece++) inPieces.addText('word ')
-  expect(inPieces.isOverLimit()).toBe(true)
+  expect(inPieces.limitPosition()).toBe(33 * 5 - 1)
   const inOnePiece = new OutputMeter(20, uncounted)
   inOnePiece.add({ content: 'word '.repeat(120) })
-  expect(inOnePiece.isOverLimit()).toBe(true)
+  expect(inOnePiece.limitPosition()).toBe(33 * 5 - 1)
+})
+
+test.each([1, 2, 5, 10, 20, 64, 65, 200])('cuts within the limit of %i tokens, however the text arrives', tokensMax => {
+  const texts = ['word '.repeat(2_000), '漢字かな交じり文'.repeat(500), '🙂'.repeat(1_000), '1234567890'.repeat(500)]
+  for (const text of texts) {
+    for (const units of [1, 2, 7, 40, 3_000]) {
+      const meter = new OutputMeter(tokensMax, uncounted)
+      let position: number | null = null
+      for (let at = 0; at < text.length && position === null; at += units) {
+        meter.addText(text.slice(at, at + units))
+        position = meter.limitPosition()
+      }
+      const delivered = text.slice(0, position!)
+      expect(countTokens(delivered)).toBeLessThanOrEqual(tokensMax * 1.25 + 8)
+      expect(countTokens(delivered)).toBeGreaterThanOrEqual(tokensMax)
+      expect(delivered.isWellFormed()).toBe(true)
+    }
+  }
 })
 
 test('a quarter more is not over the limit, because tokenizers differ', () => {
   const meter = new OutputMeter(100, uncounted)
   for (let piece = 0; piece < 120; piece++) meter.addText('word ')
-  expect(meter.isOverLimit()).toBe(false)
+  expect(meter.limitPosition()).toBeNull()
   for (let piece = 0; piece < 40; piece++) meter.addText('word ')
-  expect(meter.isOverLimit()).toBe(true)
+  expect(meter.limitPosition()).not.toBeNull()
 })
 
 test('many short pieces are not over the limit', () => {
   const meter = new OutputMeter(200, uncounted)
   for (let piece = 0; piece < 400; piece++) meter.addText('a')
-  expect(meter.isOverLimit()).toBe(false)
+  expect(meter.limitPosition()).toBeNull()
 })
 
 test('stops counting a long text once the result is certain', () => {
   const meter = new OutputMeter(5, uncounted)
   meter.addText('qxzj'.repeat(50_000))
   const slices = vi.spyOn(meter.text, 'slice')
-  expect(meter.isOverLimit()).toBe(true)
+  expect(meter.limitPosition()).not.toBeNull()
   expect(slices).toHaveBeenCalledOnce()
 })
 
@@ -39,6 +58,6 @@ test('counts a huge piece over several calls', () => {
   const meter = new OutputMeter(50_000, uncounted)
   meter.addText(' '.repeat(1_000_000))
   const slices = vi.spyOn(meter.text, 'slice')
-  expect(meter.isOverLimit()).toBe(false)
+  expect(meter.limitPosition()).toBeNull()
   expect(slices).toHaveBeenCalledTimes(128)
 })

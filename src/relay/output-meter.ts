@@ -3,28 +3,31 @@ import { Cancelled } from '../domain/upstream-failure.ts'
 import type { ByteAccount } from '../runtime/byte-budget.ts'
 import { countTokens } from '../tokens/count-tokens.ts'
 import { eachGeneratedText, hasMedia } from './generated-text.ts'
+import { lengthWithin, textSize, tokensWithSlack, uncountedSize } from './output-limit.ts'
 import { TextBuffer } from './text-buffer.ts'
 
 /**
  * Collects the generated text, so that its tokens can be counted when the upstream reports none, and detects
  * an answer that exceeds its limit. Counting costs 0.03 to 1 us per character, so it happens only when a cheap
- * test shows that the limit may be exceeded: more pieces than allowed tokens, or more than eight characters
- * per allowed token.
+ * test shows that the limit may be exceeded: more pieces than allowed tokens, or a text that is long for them.
  */
 export class OutputMeter {
   /** The text so far. */
   readonly text: TextBuffer
   /** A delta carried audio or images. */
   hasMedia = false
+  readonly #tokensMax: number
+  readonly #uncountedSize: number
   #pieces = 0
+  #size = 0
   #countedChars = 0
   #countedTokens = 0
-  readonly #tokensMax: number
 
   /** @param account pays for the memory of the text */
   constructor(tokensMax: number, account: ByteAccount) {
     this.text = new TextBuffer(account)
     this.#tokensMax = tokensMax
+    this.#uncountedSize = uncountedSize(tokensMax)
   }
 
   /** Adds the generated text of one delta. Throws Cancelled `memory_used_up`. */
@@ -36,25 +39,39 @@ export class OutputMeter {
   addText(content: string): void {
     if (!this.text.append(content)) throw new Cancelled('memory_used_up', true)
     this.#pieces++
+    this.#size += textSize(content, this.#tokensMax)
   }
 
   /**
-   * Returns true once the text clearly has more tokens than allowed. The slack (a quarter plus eight tokens)
-   * is for upstreams with a tokenizer that produces fewer tokens than the gateway's. The bill stays within the
-   * limit in any case.
+   * Returns where the text must be cut because it clearly exceeds the limit, in UTF-16 units; null while it does
+   * not. Must not be called again after the cut.
    */
-  isOverLimit(): boolean {
+  limitPosition(): number | null {
+    if (this.#pieces <= this.#tokensMax && this.#size <= this.#uncountedSize) return null
     const { length } = this.text
-    if (this.#pieces <= this.#tokensMax && length <= this.#tokensMax * 8) return false
-    const clearlyOver = this.#tokensMax * 1.25 + 8
+    const allowed = tokensWithSlack(this.#tokensMax)
     // Stops counting as soon as the result is certain, and leaves the rest of a huge piece to the next call: a hostile
     // megabyte would hold the event loop for a second.
     const end = Math.min(length, this.#countedChars + COUNTED_CHARS_MAX)
-    while (this.#countedTokens <= clearlyOver && end - this.#countedChars >= SLICE_CHARS) {
-      this.#countedTokens += countTokens(this.text.slice(this.#countedChars, this.#countedChars + SLICE_CHARS))
+    while (end - this.#countedChars >= SLICE_CHARS) {
+      const slice = this.text.slice(this.#countedChars, this.#countedChars + SLICE_CHARS)
+      const tokens = countTokens(slice)
+      if (this.#countedTokens + tokens > allowed) return this.#cutWithin(slice, allowed)
+      this.#countedTokens += tokens
       this.#countedChars += SLICE_CHARS
     }
-    return this.#countedTokens > clearlyOver
+    return end === length ? this.#limitInRest(allowed) : null
+  }
+
+  /** The rest is shorter than a slice, and is counted only if it may matter: a token has at least one byte. */
+  #limitInRest(allowed: number): number | null {
+    const rest = this.text.slice(this.#countedChars, this.text.length)
+    if (this.#countedTokens + Buffer.byteLength(rest) <= allowed) return null
+    return this.#countedTokens + countTokens(rest) > allowed ? this.#cutWithin(rest, allowed) : null
+  }
+
+  #cutWithin(slice: string, allowed: number): number {
+    return this.#countedChars + lengthWithin(slice, allowed - this.#countedTokens)
   }
 }
 

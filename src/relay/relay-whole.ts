@@ -1,15 +1,18 @@
 import type { ClientDialect } from '../dialects/client-dialect.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
-import type { ChunkDelta } from '../domain/completion.ts'
+import type { ChunkDelta, CompletionChoice, TokenUsage } from '../domain/completion.ts'
 import type { Receipt, Ticket, WholeAnswer } from '../domain/handoff.ts'
 import type { Nanos } from '../domain/money.ts'
+import { outputCap } from '../domain/output-cap.ts'
 import type { MeasureText } from '../domain/text-length.ts'
 import { hasClientLeft } from '../domain/upstream-failure.ts'
 import type { ByteAccount } from '../runtime/byte-budget.ts'
 import type { CancelSignal } from '../runtime/cancel-signal.ts'
 import { bill, billedUsage, type Delivered, type MeasuredTexts } from './bill.ts'
+import { TextCutter } from './cut-text.ts'
 import { generatedText, hasMedia } from './generated-text.ts'
 import { measureLongTexts } from './measure-long-texts.ts'
+import { limitPosition, textSize, uncountedSize } from './output-limit.ts'
 
 export interface RelayContext {
   readonly ticket: Ticket
@@ -37,12 +40,14 @@ export interface RelayedAnswer {
 }
 
 /**
- * Bills a whole answer and encodes it for the client, without usage. Throws before anything is charged if the
+ * Bills a whole answer and encodes it for the client, without usage. Cuts it at `max_tokens`. Throws before anything is charged if the
  * answer cannot be encoded because it is nested too deeply.
  */
 export function relayWhole(context: RelayContext, answer: WholeAnswer): RelayedAnswer | Promise<RelayedAnswer> {
   const { ticket, job, dialect, signal } = context
-  const { usage: reported, ...completion } = answer.completion
+  const { usage: reported, ...uncut } = answer.completion
+  const maxTokens = outputCap(answer.offer, job, ticket.maxTokens)
+  const completion = { ...uncut, choices: uncut.choices.map(choice => withinLimit(choice, maxTokens, reported)) }
   // A gateway that is shutting down still delivers an answer that is complete.
   const isGone = hasClientLeft(signal)
   const messages = completion.choices.map(({ message }) => message as ChunkDelta)
@@ -61,4 +66,34 @@ export function relayWhole(context: RelayContext, answer: WholeAnswer): RelayedA
     return { receipt, body: costNanos => dialect.answer.withUsage(text, billedUsage(reported, receipt, costNanos)) }
   }
   return measureLongTexts(context.measureText, ticket, job, answer, delivered)?.then(relayed) ?? relayed()
+}
+
+/**
+ * Cuts a choice of a whole answer that clearly exceeds `maxTokens`, because its server ignores the limit. It then
+ * ends with `length`, as a stream does. Log probabilities describe the uncut text and are left out.
+ */
+function withinLimit(choice: CompletionChoice, maxTokens: number, reported: TokenUsage | undefined): CompletionChoice {
+  const message = choice.message as ChunkDelta
+  const text = generatedText([message])
+  const mayExceed = textSize(text, maxTokens) > uncountedSize(maxTokens) || exceeds(reported, maxTokens)
+  const position = mayExceed ? limitPosition(text, maxTokens) : null
+  if (position === null) return choice
+  const { content, refusal } = message
+  const kept = new TextCutter(position).cut(message)
+  return {
+    index: choice.index,
+    message: {
+      role: 'assistant',
+      ...kept,
+      content: kept.content ?? (typeof content === 'string' ? '' : null),
+      refusal: kept.refusal ?? (typeof refusal === 'string' ? '' : null),
+    },
+    logprobs: null,
+    finish_reason: 'length',
+  }
+}
+
+/** The report is the sum of all choices, so it only says that a choice may be too long. */
+function exceeds(reported: TokenUsage | undefined, maxTokens: number): boolean {
+  return (reported?.completion_tokens ?? 0) > maxTokens
 }

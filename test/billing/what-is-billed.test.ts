@@ -215,19 +215,25 @@ describe('what is billed', () => {
   it('an answer is longer than `max_tokens`', async () => {
     const { chat, ended } = await sale()
     upstream.respondWith(answer({ text: 'word '.repeat(200), usage: usageOf(10, 200) }))
-    const whole = (await (await chat({ max_tokens: 20 })).json()) as { usage: object; choices: { message: object }[] }
-    // The excess is delivered and not billed.
-    expect(whole.usage).toMatchObject({ completion_tokens: 20 })
-    expect(whole.choices[0]!.message).toMatchObject({ content: 'word '.repeat(200) })
+    expect(await (await chat({ max_tokens: 20 })).json()).toMatchObject({
+      choices: [{ message: { content: 'word '.repeat(33).trimEnd() }, finish_reason: 'length' }],
+      usage: { completion_tokens: 20 },
+    })
 
-    upstream.respondWith(answer({ text: 'word '.repeat(200), usage: usageOf(10, 200) }))
-    const stream = await readEventStream(await chat({ max_tokens: 20, stream: true }))
-    expect(stream.finishReasons).toEqual(['length'])
-    expect(stream.text.length).toBeLessThan(5 * 60)
-    const rows = await ended(2)
-    for (const row of rows) {
-      expect(row).toMatchObject({ outcome: 'served', output_tokens: 20, writeoff_nanos: 0n })
+    for (const maxTokens of [20, 10, 1]) {
+      const most = Math.floor(maxTokens * 1.25 + 8)
+      for (const pieces of ['word '.repeat(200).split(/(?<= )/), ['word '.repeat(200)]]) {
+        upstream.respondWith(answer({ pieces, usage: usageOf(10, 200) }))
+        const stream = await readEventStream(await chat({ max_tokens: maxTokens, stream: true }))
+        expect(stream).toMatchObject({ done: true, finishReasons: ['length'] })
+        expect(stream.chunks.at(-1)!.choices).toEqual([{ index: 0, delta: {}, finish_reason: 'length' }])
+        expect(countTokens(stream.text)).toBeGreaterThanOrEqual(maxTokens)
+        expect(countTokens(stream.text)).toBeLessThanOrEqual(most)
+      }
     }
+    const rows = await ended(7)
+    expect(rows.map(row => row.output_tokens)).toEqual([20, 20, 20, 10, 10, 1, 1])
+    for (const row of rows) expect(row).toMatchObject({ outcome: 'served', writeoff_nanos: 0n })
   })
 
   it('the upstream breaks off or sends an error in mid-stream', async () => {

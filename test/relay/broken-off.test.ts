@@ -5,6 +5,7 @@ import { chatDialect } from '../../src/dialects/chat/chat-dialect.ts'
 import { ApiError } from '../../src/domain/errors.ts'
 import { relayStream, type WriteEvents } from '../../src/relay/relay-stream.ts'
 import { uncounted } from '../../src/runtime/byte-budget.ts'
+import { countTokens } from '../../src/tokens/count-tokens.ts'
 import { measureText } from '../../src/tokens/measure-text.ts'
 import { Connection } from '../../src/upstreams/connection.ts'
 import { UpstreamExchange } from '../../src/upstreams/upstream-exchange.ts'
@@ -149,7 +150,9 @@ describe('by the relay at max_tokens, after all of it had arrived:', () => {
     const { receipt, seen } = await stream(new AbortController().signal, () => {}, {}, 5)
     const choices = seen.chunks.flatMap(each => each.choices)
     expect(choices.flatMap(choice => choice.finish_reason ?? [])).toEqual(['length'])
-    expect(choices.at(-1)).toMatchObject({ delta: { content: tooMuch }, finish_reason: 'length' })
+    expect(choices.at(-1)).toMatchObject({ delta: {}, finish_reason: 'length' })
+    expect(tooMuch).toContain(seen.text.slice(1))
+    expect(countTokens(seen.text)).toBeLessThanOrEqual(5 * 1.25 + 8)
     expect(seen.done).toBe(true)
     expect(receipt).toMatchObject({ outcome: 'served', finishReason: 'length', billedOutputTokens: 5 })
     expect(dispatching.reports).toEqual(['success one/public-model'])
