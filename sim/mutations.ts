@@ -559,15 +559,15 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'dispatch-never-gives-up',
     bug: 'every server of a model is tried',
-    file: dispatch,
-    find: 'attemptsForModel.length < attemptsMax &&',
+    file: 'src/dispatch/attempt-log.ts',
+    find: "if (forModel.length >= this.#attemptsMax) return 'attempts_max'",
     replace: '',
   },
   {
     id: 'dispatch-retries-rejected',
     bug: 'a request that a server rejected as invalid is sent to the next server',
     file: dispatch,
-    find: "if (outcome === 'request_rejected') throw rejectedError(failure, attempts)",
+    find: 'else if (!isContextTooSmall(failure)) throw rejectedError(failure, attempts)',
     replace: '',
   },
   // ---------------------------------------------------------------- the ledger

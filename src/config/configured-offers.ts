@@ -54,6 +54,7 @@ function endpointOf(settings: EndpointSettings): Endpoint {
     timeouts: {
       connectMs: settings.timeouts.connect_ms,
       firstTokenMs: settings.timeouts.first_token_ms,
+      tokenMs: settings.timeouts.token_ms,
       idleMs: settings.timeouts.idle_ms,
       totalMs: settings.timeouts.total_ms,
     },

@@ -96,6 +96,7 @@ const endpointSchema = z.strictObject({
     .strictObject({
       connect_ms: wholeNumber(1, DAY_MS).prefault(String(standardTimeouts.connectMs)),
       first_token_ms: wholeNumber(1, DAY_MS).prefault(String(standardTimeouts.firstTokenMs)),
+      token_ms: wholeNumber(0, DAY_MS).prefault(String(standardTimeouts.tokenMs)),
       idle_ms: wholeNumber(1, DAY_MS).prefault(String(standardTimeouts.idleMs)),
       total_ms: wholeNumber(1, DAY_MS).prefault(String(standardTimeouts.totalMs)),
     })

@@ -16,6 +16,8 @@ import { failpoint } from '../runtime/failpoint.ts'
 import { rejectUnreadable } from '../upstreams/response-head.ts'
 import type { UpstreamClient, UpstreamRequest } from '../upstreams/upstream-client.ts'
 import type { UpstreamExchange } from '../upstreams/upstream-exchange.ts'
+import { attemptLimits } from './attempt-limits.ts'
+import { AttemptLog, identify, isContextTooSmall } from './attempt-log.ts'
 import { classifyResponse } from './classify-response.ts'
 import { openStream } from './open-stream.ts'
 import { abortedError, cancelledError, failedError, rejectedError } from './unserved-errors.ts'
@@ -24,10 +26,7 @@ export interface DispatchDeps {
   readonly upstream: UpstreamClient
   readonly health: CustomerBreakers
   readonly clock: Clock
-  /**
-   * The maximum number of servers to try for one model, including the first. All fallback models together get
-   * the same number again.
-   */
+  /** The maximum number of servers to try for one model, including the first. */
   readonly attemptsMax: number
 }
 
@@ -44,10 +43,10 @@ const REMAINING_MS_MIN = 50
 /**
  * Tries the offers of the plan in order until one gives its first content. Failing over is silent, because the
  * client has seen nothing until then; after the first content it is no longer possible. All attempts share one
- * deadline: the longest total time limit among the offers.
+ * deadline: the longest total time limit among the offers. Each leaves time for the next (`attemptLimits`).
  *
- * Throws Unserved: `upstream_rejected` or `context_length_exceeded` when an upstream rejects the request
- * itself, `all_hosters_failed` when no offer is left, `overloaded` when the memory is used up, and the reason
+ * Throws Unserved: `upstream_rejected` when an upstream rejects the request itself, `context_length_exceeded` when
+ * the last one rejects the prompt as too long, `all_hosters_failed` when no offer is left, `overloaded` when the memory is used up, and the reason
  * of `signal` when it is aborted.
  */
 export async function dispatch(
@@ -60,18 +59,20 @@ export async function dispatch(
   const { customerId } = plan.ticket.caller
   const health = deps.health.of(customerId)
   const deadlineMs = clock.monotonicMs() + Math.max(0, ...plan.offers.map(offer => offer.endpoint.timeouts.totalMs))
-  const attempts: Attempt[] = []
-  const failures: UpstreamFailure[] = []
-  for (const offer of plan.offers) {
+  const log = new AttemptLog(attemptsMax)
+  const { attempts, failures } = log
+  for (const [index, offer] of plan.offers.entries()) {
     if (signal.aborted) break
     const startedMs = clock.monotonicMs()
     const remainingMs = deadlineMs - startedMs
-    if (attempts.length === attemptsMax * 2 || remainingMs < REMAINING_MS_MIN) break
-    if (!isWorthTrying(offer, plan.offers, attempts, attemptsMax)) continue
+    if (remainingMs < REMAINING_MS_MIN) break
+    if (log.obstacle(offer) !== null) continue
     const { endpoint, modelId } = offer
+    const { stream } = job
     const maxTokens = outputCap(offer, job, plan.ticket.maxTokens)
     const body = upstreamRequestBody(job, offer, maxTokens)
     const bounds = answerBounds(job, maxTokens)
+    const limits = attemptLimits(endpoint.timeouts, { stream, maxTokens }, remainingMs, log.hasNext(plan.offers, index))
     const attempt: AttemptContext = {
       offer,
       health,
@@ -80,8 +81,8 @@ export async function dispatch(
         customerId,
         path: CHAT_COMPLETIONS_PATH,
         body,
-        stream: job.stream,
-        remainingMs,
+        stream,
+        limits,
         signal,
         memory,
         bytesMax: bounds.wholeBytes,
@@ -93,19 +94,19 @@ export async function dispatch(
     }
     failpoint('dispatch-before-send')
     try {
-      return await (job.stream ? tryStream(deps, attempt) : tryWhole(deps, attempt))
+      return await (stream ? tryStream(deps, attempt) : tryWhole(deps, attempt))
     } catch (failure) {
       if (!(failure instanceof UpstreamFailure)) throw failure
-      const { outcome, retryAfterS } = failure
-      attempts.push({ ...identify(offer), outcome, elapsedMs: Math.round(clock.monotonicMs() - startedMs) })
-      failures.push(failure)
+      log.add(offer, failure, clock.monotonicMs() - startedMs)
       if (failure instanceof Cancelled) throw cancelledError(failure, signal, attempts)
-      if (outcome === 'request_rejected') throw rejectedError(failure, attempts)
-      health.recordFailure(offer.offerId, outcome, retryAfterS, startedMs)
+      if (failure.outcome !== 'request_rejected') {
+        health.recordFailure(offer.offerId, failure.outcome, failure.retryAfterS, startedMs)
+      } else if (!isContextTooSmall(failure)) throw rejectedError(failure, attempts)
     }
   }
   if (signal.aborted) throw abortedError(signal, attempts)
-  throw failedError(attempts, failures)
+  const last = failures.at(-1)
+  throw last?.outcome === 'request_rejected' ? rejectedError(last, attempts) : failedError(plan.offers, log)
 }
 
 interface AttemptContext {
@@ -194,31 +195,6 @@ function withAttempts<Part extends object>(
   return { ...answer, offer, envelope, firstTokenMs, attempts: [...attempts, last] }
 }
 
-/**
- * Allows at most `attemptsMax` attempts per model, one per endpoint and model, and no second attempt at an
- * endpoint that could not be reached.
- */
-function isWorthTrying(
-  offer: Offer,
-  offers: readonly Offer[],
-  attempts: readonly Attempt[],
-  attemptsMax: number,
-): boolean {
-  if (attempts.length === 0) return true
-  const modelByOffer = new Map(offers.map(candidate => [candidate.offerId, candidate.modelId]))
-  const attemptsForModel = attempts.filter(attempt => modelByOffer.get(attempt.offerId) === offer.modelId)
-  return (
-    attemptsForModel.length < attemptsMax &&
-    attemptsForModel.every(attempt => attempt.endpointId !== offer.endpoint.endpointId) &&
-    attempts.every(attempt => attempt.outcome !== 'connect_failed' || attempt.endpointId !== offer.endpoint.endpointId)
-  )
-}
-
-/** Only a hoster earns by answers, so only a hoster must prove that an answer without output is not its fault. */
 function isHoster({ endpoint }: Offer): boolean {
   return endpoint.kind === 'hoster'
-}
-
-function identify(offer: Offer): Pick<Attempt, 'offerId' | 'endpointId' | 'provider'> {
-  return { offerId: offer.offerId, endpointId: offer.endpoint.endpointId, provider: offer.endpoint.kind }
 }

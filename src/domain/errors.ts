@@ -132,7 +132,7 @@ export const errorTable = {
   all_hosters_failed: row(
     500,
     'server_error',
-    'Every eligible server failed; you were not charged. Retry later, or relax the constraints of the request.',
+    'Every server that was tried failed; you were not charged. Retry later, or relax the constraints of the request.',
     { shouldRetry: false },
   ),
   no_eligible_offer: row(
@@ -195,19 +195,24 @@ interface ErrorDetail {
   param?: string | undefined
   /** Whole seconds until a retry makes sense; becomes Retry-After. */
   retryAfterS?: number | undefined
+  /** A retry may succeed although the row says otherwise. */
+  shouldRetry?: true | undefined
   /** Figures for programs, added to the error object under these names. The message contains them too. */
   facts?: ErrorFacts | undefined
   /** For the log only. */
   internal?: unknown
 }
 
-export type ErrorFacts = Readonly<Record<string, string | number | null>>
+type Fact = string | number | null
+export type ErrorFacts = Readonly<Record<string, Fact | readonly Readonly<Record<string, Fact>>[]>>
 
 /** A refusal or failure that is reported to the caller. Any other error becomes `internal_error`. */
 export class ApiError extends Error {
   readonly code: ErrorCode
   readonly param: string | null
   readonly retryAfterS: number | undefined
+  /** False if a retry cannot succeed. */
+  readonly shouldRetry: boolean
   readonly facts: ErrorFacts
   readonly internal: unknown
 
@@ -217,6 +222,7 @@ export class ApiError extends Error {
     this.code = code
     this.param = detail.param ?? null
     this.retryAfterS = detail.retryAfterS ?? this.row.retryAfterS
+    this.shouldRetry = detail.shouldRetry ?? this.row.shouldRetry ?? true
     this.facts = detail.facts ?? {}
     this.internal = detail.internal
   }

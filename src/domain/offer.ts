@@ -39,7 +39,9 @@ export interface Timeouts {
   readonly connectMs: number
   /** From sending the request to the first content. */
   readonly firstTokenMs: number
-  /** The longest pause between two pieces of a stream. */
+  /** For an answer that is not streamed: added to `firstTokenMs` for each token of max_tokens. */
+  readonly tokenMs: number
+  /** The longest pause between two pieces of an answer. */
   readonly idleMs: number
   readonly totalMs: number
 }

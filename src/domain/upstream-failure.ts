@@ -1,4 +1,4 @@
-import { ApiError, type ErrorCode } from './errors.ts'
+import { ApiError, type ErrorCode, type ErrorFacts } from './errors.ts'
 import type { Attempt, AttemptOutcome } from './handoff.ts'
 
 /**
@@ -85,6 +85,8 @@ export class Unserved extends ApiError {
       message?: string | undefined
       param?: string | undefined
       retryAfterS?: number | undefined
+      shouldRetry?: true | undefined
+      facts?: ErrorFacts | undefined
       reasons?: readonly string[]
       upstreamMessages?: readonly string[]
     } = {},

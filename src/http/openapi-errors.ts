@@ -1,5 +1,6 @@
 import { errorBody } from '../dialects/openai-error-body.ts'
 import { ApiError, type ErrorCode, errorTable } from '../domain/errors.ts'
+import { providerKinds } from '../domain/offer.ts'
 import type { Endpoint } from './endpoint.ts'
 import { header, type Json } from './openapi-schema.ts'
 
@@ -99,6 +100,27 @@ const completedFields = {
   cost_usd: { type: 'number', description: 'With 409 `already_completed`, in USD: the charge of that request.' },
 }
 
+const serverFields = {
+  model: { type: 'string' },
+  provider: { type: 'string', enum: [...providerKinds] },
+  endpoint: { type: 'string' },
+  hoster_id: { type: ['string', 'null'], format: 'uuid' },
+}
+
+/** The fields that src/dispatch/unserved-errors.ts adds to errors. */
+const attemptFields = {
+  tried: {
+    type: 'array',
+    description: 'With 500 `all_hosters_failed`: the servers that were tried, in order.',
+    items: { type: 'object', properties: { ...serverFields, outcome: { type: 'string' } } },
+  },
+  not_tried: {
+    type: 'array',
+    description: 'With 500 `all_hosters_failed`: up to 16 servers that were not tried.',
+    items: { type: 'object', properties: { ...serverFields, reason: { type: 'string' } } },
+  },
+}
+
 /** The schema of every error response. */
 export const errorSchema = {
   type: 'object',
@@ -114,6 +136,7 @@ export const errorSchema = {
         code: { type: 'string', enum: errorCodes, description: 'What is wrong. For programs.' },
         ...moneyFields,
         ...completedFields,
+        ...attemptFields,
       },
     },
   },

@@ -7,11 +7,11 @@ export function respondError(reply: FastifyReply, error: ApiError): void {
   reply.code(error.row.status).headers(errorHeaders(error)).type('application/json').send(errorBody(error))
 }
 
-export function errorHeaders({ retryAfterS, row }: ApiError): Record<string, string> {
+export function errorHeaders({ retryAfterS, shouldRetry }: ApiError): Record<string, string> {
   return {
     ...(retryAfterS !== undefined && { 'retry-after': String(retryAfterS) }),
     ...(retryAfterS !== undefined && retryAfterS <= 60 && { 'retry-after-ms': retryAfterMs(retryAfterS) }),
-    ...(row.shouldRetry === false && { 'x-should-retry': 'false' }),
+    ...(!shouldRetry && { 'x-should-retry': 'false' }),
   }
 }
 

@@ -121,3 +121,9 @@ export class BodyDelivery {
     }
   }
 }
+
+/** Whether a piece is white space, which some servers send while they generate. */
+export function isBlank(piece: Buffer): boolean {
+  for (const byte of piece) if (byte > 0x20) return false
+  return true
+}

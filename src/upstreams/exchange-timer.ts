@@ -1,8 +1,8 @@
-import type { Timeouts } from '../domain/offer.ts'
 import { Cancelled, UpstreamFailure } from '../domain/upstream-failure.ts'
+import type { ExchangeLimits } from './exchange-request.ts'
 
 /** The phase of an exchange. Each phase has a separate time limit. */
-export type Phase = 'connecting' | 'waiting' | 'streaming' | 'completing' | 'draining' | 'closed'
+export type Phase = 'connecting' | 'waiting' | 'receiving' | 'completing' | 'draining' | 'closed'
 
 /** The longest wait for the usage report of a finished answer, or for the body of an error. */
 const COMPLETING_MS = 3_000
@@ -13,13 +13,11 @@ const COMPLETING_MS = 3_000
 const DRAINING_MS = 1_000
 
 /**
- * The time limits of one exchange: connect, first token, idle and total. Keeps timestamps and starts no
+ * Enforces the time limits of one exchange: connect, first byte, idle and total. Keeps timestamps and starts no
  * timer; `Deadlines` polls it, so data only moves a timestamp.
  */
 export class ExchangeTimer {
-  readonly #timeouts: Timeouts
-  readonly #stream: boolean
-  readonly #totalMs: number
+  readonly #limits: ExchangeLimits
   readonly #totalDeadlineMs: number
   #phase: Phase = 'connecting'
   #phaseStartMs = performance.now()
@@ -29,12 +27,9 @@ export class ExchangeTimer {
   /** performance.now() at the start of the current pause; null while the upstream may send. */
   #pausedSinceMs: number | null = null
 
-  /** `remainingMs` limits the whole exchange, in addition to `timeouts.totalMs`. */
-  constructor(timeouts: Timeouts, stream: boolean, remainingMs: number) {
-    this.#timeouts = timeouts
-    this.#stream = stream
-    this.#totalMs = Math.min(timeouts.totalMs, remainingMs)
-    this.#totalDeadlineMs = this.#phaseStartMs + this.#totalMs
+  constructor(limits: ExchangeLimits) {
+    this.#limits = limits
+    this.#totalDeadlineMs = this.#phaseStartMs + limits.totalMs
   }
 
   get phase(): Phase {
@@ -78,7 +73,7 @@ export class ExchangeTimer {
    */
   check(nowMs: number, isReaderBehind: boolean): UpstreamFailure | null {
     // The upstream sent these bytes in time; the gateway or its client is slow.
-    if (this.#phase === 'streaming' && isReaderBehind) this.#lastDataMs = nowMs
+    if (this.#phase === 'receiving' && isReaderBehind) this.#lastDataMs = nowMs
     return this.#deadlineMs(nowMs) <= nowMs ? this.#timedOut(nowMs) : null
   }
 
@@ -88,7 +83,10 @@ export class ExchangeTimer {
    * and the upstream would be blamed.
    */
   #deadlineMs(nowMs: number): number {
-    return Math.min(this.#totalDeadlineMs + Math.min(this.#pausedUntil(nowMs), this.#totalMs), this.#phaseDeadlineMs())
+    return Math.min(
+      this.#totalDeadlineMs + Math.min(this.#pausedUntil(nowMs), this.#limits.totalMs),
+      this.#phaseDeadlineMs(),
+    )
   }
 
   /**
@@ -103,14 +101,13 @@ export class ExchangeTimer {
   #phaseDeadlineMs(): number {
     switch (this.#phase) {
       case 'connecting':
-        return this.#phaseStartMs + this.#timeouts.connectMs
+        return this.#phaseStartMs + this.#limits.connectMs
       case 'waiting':
-        // Without streaming the first byte comes after the last token, so only the total limit applies.
-        return this.#stream ? this.#phaseStartMs + this.#timeouts.firstTokenMs : Number.POSITIVE_INFINITY
-      case 'streaming':
-        return this.#lastDataMs + this.#timeouts.idleMs
+        return this.#phaseStartMs + this.#limits.firstByteMs
+      case 'receiving':
+        return this.#lastDataMs + this.#limits.idleMs
       case 'completing':
-        return this.#phaseStartMs + Math.min(this.#timeouts.idleMs, COMPLETING_MS)
+        return this.#phaseStartMs + Math.min(this.#limits.idleMs, COMPLETING_MS)
       case 'draining':
         return this.#phaseStartMs + DRAINING_MS
       case 'closed':
@@ -123,16 +120,19 @@ export class ExchangeTimer {
       case 'connecting':
         return new UpstreamFailure('connect_failed', 'No connection within the connect limit.')
       case 'waiting':
-        return new UpstreamFailure('first_token_timeout', 'No answer within the first-token or total limit.')
+        return new UpstreamFailure(
+          'first_token_timeout',
+          'No answer within the limit of the first token, or half of the time that the request had left.',
+        )
       default:
         // This is the upstream's fault even after a slow reader: the limit does not run while received bytes
         // wait.
         if (this.#phaseDeadlineMs() <= nowMs) {
           return new UpstreamFailure('server_error', 'The upstream sent nothing within the idle limit.')
         }
-        return this.#pausedUntil(nowMs) >= this.#totalMs
+        return this.#pausedUntil(nowMs) >= this.#limits.totalMs
           ? new Cancelled('read_too_slowly', true)
-          : new UpstreamFailure('server_error', 'The stream took longer than the total limit.')
+          : new UpstreamFailure('server_error', 'The answer took longer than the total limit.')
     }
   }
 }

@@ -77,7 +77,7 @@ export class UpstreamClient {
 
   #start(request: UpstreamRequest, onNewConnection: boolean): UpstreamExchange {
     const { endpoint, path, body, stream } = request
-    const exchange = new UpstreamExchange(endpoint.timeouts, request, this.#deadlines)
+    const exchange = new UpstreamExchange(request, this.#deadlines)
     try {
       if (request.signal.aborted) throw exchange.cancellation()
       if (this.#isClosed) throw new Cancelled('gateway_stopping', false)

@@ -1,9 +1,8 @@
-import type { Timeouts } from '../domain/offer.ts'
 import { Cancelled, hasClientLeft, UpstreamFailure } from '../domain/upstream-failure.ts'
 import { ByteQueue } from '../runtime/byte-queue.ts'
 import type { CancelSignal } from '../runtime/cancel-signal.ts'
 import { endOfTurn } from '../runtime/end-of-turn.ts'
-import { BodyDelivery, type BodySink } from './body-delivery.ts'
+import { BodyDelivery, type BodySink, isBlank } from './body-delivery.ts'
 import type { Connection, Exchange } from './connection.ts'
 import { toUpstreamFailure } from './connection-failure.ts'
 import type { Deadlines, TimeLimited } from './deadlines.ts'
@@ -60,13 +59,13 @@ export class UpstreamExchange implements Exchange, TimeLimited {
   #connection: Connection | null = null
   #bodyBytes = 0
 
-  constructor(timeouts: Timeouts, request: ExchangeRequest, deadlines: Deadlines) {
-    const { stream, remainingMs, bytesMax, signal, memory } = request
+  constructor(request: ExchangeRequest, deadlines: Deadlines) {
+    const { stream, limits, bytesMax, signal, memory } = request
     this.#stream = stream
     this.#bytesMax = stream ? STREAM_BYTES_MAX : bytesMax
     this.#signal = signal
     this.#deadlines = deadlines
-    this.#timer = new ExchangeTimer(timeouts, stream, remainingMs)
+    this.#timer = new ExchangeTimer(limits)
     this.#body = new BodyDelivery(() => this.#resume(), memory)
     this.arrived = this.#arrived.promise
     deadlines.add(this)
@@ -106,18 +105,18 @@ export class UpstreamExchange implements Exchange, TimeLimited {
 
   /** Replaces the first-token limit with the idle limit. Call it when content has arrived. */
   contentStarted(): void {
-    if (this.#timer.phase === 'waiting') this.#timer.enter('streaming')
+    if (this.#timer.phase === 'waiting') this.#timer.enter('receiving')
   }
 
   /** Limits the wait for the usage report. Call it when the answer itself is complete. */
   answerComplete(): void {
     const { phase } = this.#timer
-    if (phase === 'waiting' || phase === 'streaming') this.#timer.enter('completing')
+    if (phase === 'waiting' || phase === 'receiving') this.#timer.enter('completing')
   }
 
   /** Undoes `answerComplete`. Call it when more content arrives. */
   answerResumed(): void {
-    if (this.#timer.phase === 'completing') this.#timer.enter('streaming')
+    if (this.#timer.phase === 'completing') this.#timer.enter('receiving')
   }
 
   /**
@@ -173,7 +172,9 @@ export class UpstreamExchange implements Exchange, TimeLimited {
     else if (!this.#body.add(piece)) this.#fail(new Cancelled('memory_used_up', true))
     else if (this.#stream) {
       if (this.#body.queuedBytes > QUEUE_BYTES_MAX) this.#pause()
-    } else if (this.#isError && this.#bodyBytes > ERROR_BYTES_MAX) {
+    } else if (!this.#isError) {
+      if (this.#timer.phase === 'waiting' && !isBlank(piece)) this.#timer.enter('receiving')
+    } else if (this.#bodyBytes > ERROR_BYTES_MAX) {
       this.#arrived.resolve(this)
       this.release()
     }
@@ -195,7 +196,7 @@ export class UpstreamExchange implements Exchange, TimeLimited {
 
   /** Called by Deadlines: fails the exchange when one of its time limits is exceeded. */
   checkDeadline(nowMs: number): void {
-    const failure = this.#timer.check(nowMs, this.#body.queuedBytes > 0)
+    const failure = this.#timer.check(nowMs, this.#stream && this.#body.queuedBytes > 0)
     if (failure !== null) this.#fail(failure)
   }
 

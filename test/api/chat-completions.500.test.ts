@@ -118,6 +118,7 @@ describe.each([true, false])('all_hosters_failed, stream: %s', stream => {
     third.respondWith(status(429, {}, { 'retry-after-ms': '12000' }))
     const response = await gateway.chat(customer, { ...hello, stream })
     expect(response.headers.get('retry-after')).toBe('7')
+    expect(response.headers.get('x-should-retry')).toBeNull()
     expect(await readError(response)).toMatchObject({ status: 500, code: 'all_hosters_failed' })
   })
 

@@ -40,7 +40,7 @@ test('with random clients and servers, each request is settled once, no hold rem
   const upstreams = await Promise.all([startScriptedUpstream(), startScriptedUpstream(), startScriptedUpstream()])
   const next = random(20_261_121)
   for (const upstream of upstreams) upstream.always((request, response) => pick(behaviours, next)(request, response))
-  const timeouts = { connectMs: 500, firstTokenMs: 100, idleMs: 100, totalMs: 400 }
+  const timeouts = { connectMs: 500, firstTokenMs: 100, tokenMs: 0, idleMs: 100, totalMs: 400 }
   const gateway = await startTestApp({
     offers: upstreams.map(({ baseUrl }) => testOffer(baseUrl, { endpoint: { timeouts } })),
     random: next,

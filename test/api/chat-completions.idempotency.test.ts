@@ -171,7 +171,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
   })
 
   test('a claim stays valid as long as the timeouts of its server allow', async () => {
-    const timeouts = { connectMs: 1_000, firstTokenMs: 20_000, idleMs: 20_000, totalMs: 3 * 3_600_000 }
+    const timeouts = { connectMs: 1_000, firstTokenMs: 20_000, tokenMs: 0, idleMs: 20_000, totalMs: 3 * 3_600_000 }
     const slow = await startTestApp({
       database,
       offers: [testOffer(upstream.baseUrl, { endpoint: { timeouts } })],

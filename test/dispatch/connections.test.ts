@@ -12,7 +12,7 @@ import { UpstreamClient } from '../../src/upstreams/upstream-client.ts'
 import type { UpstreamExchange } from '../../src/upstreams/upstream-exchange.ts'
 import { GENEROUS_TIMEOUTS } from '../harness/timeouts.ts'
 import { authority, elsewhere, localhost, untrusted } from './certificates.ts'
-import { ann, offerAt, quarantineEnd, TICK_MS } from './dispatching.ts'
+import { ann, limitsOf, offerAt, quarantineEnd, TICK_MS } from './dispatching.ts'
 import { type RawUpstream, type Respond, type SeenConnection, startRawUpstream } from './raw-upstream.ts'
 
 beforeAll(() => setDefaultCACertificates([...getCACertificates('default'), authority]))
@@ -47,14 +47,15 @@ interface RequestOptions {
 
 function ask({ baseUrl }: Pick<RawUpstream, 'baseUrl'>, options: RequestOptions = {}): Promise<UpstreamExchange> {
   const { body = '{}', stream = false, signal = new AbortController().signal, from = client } = options
+  const { endpoint } = offerAt(baseUrl, { endpoint: options.endpoint ?? {} })
   return from.send({
-    endpoint: offerAt(baseUrl, { endpoint: options.endpoint ?? {} }).endpoint,
+    endpoint,
     customerId: ann,
     path: '/chat/completions',
     body,
     stream,
     signal,
-    remainingMs: 60_000,
+    limits: limitsOf(endpoint, stream),
     bytesMax: 16 * 1024 * 1024,
     memory: uncounted,
   })
@@ -539,8 +540,9 @@ describe('close()', () => {
     const script = `
       import { UpstreamClient } from ${JSON.stringify(new URL('../../src/upstreams/upstream-client.ts', import.meta.url))}
       const client = new UpstreamClient({ version: '0.0.0-test' })
+      const limits = { connectMs: 3600e3, firstByteMs: 3600e3, idleMs: 3600e3, totalMs: 3600e3 }
       const ask = body => client.send({
-        endpoint: ${JSON.stringify(endpoint)}, path: '/chat/completions', body, stream: false, remainingMs: 3600e3, signal: new AbortController().signal,
+        endpoint: ${JSON.stringify(endpoint)}, customerId: 'ann', path: '/chat/completions', body, stream: false, limits, signal: new AbortController().signal,
       })
       await ask('"answered"')
       await new Promise(setImmediate)

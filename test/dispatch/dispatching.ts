@@ -2,6 +2,7 @@ import { setTimeout } from 'node:timers/promises'
 import { healthWith } from '../../sim/health-with.ts'
 import { parseChatRequest } from '../../src/dialects/chat/chat-request.ts'
 import { chatStream } from '../../src/dialects/chat/chat-stream.ts'
+import { attemptLimits } from '../../src/dispatch/attempt-limits.ts'
 import { dispatch } from '../../src/dispatch/dispatch.ts'
 import { plainAccess } from '../../src/domain/caller.ts'
 import type { ChatJob } from '../../src/domain/chat-job.ts'
@@ -13,6 +14,7 @@ import { uncounted } from '../../src/runtime/byte-budget.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { createCustomerBreakers } from '../../src/supply/breakers/customer-breakers.ts'
 import { createHealth } from '../../src/supply/breakers/health.ts'
+import type { ExchangeLimits } from '../../src/upstreams/exchange-request.ts'
 import { UpstreamClient } from '../../src/upstreams/upstream-client.ts'
 import { GENEROUS_TIMEOUTS } from '../harness/timeouts.ts'
 import { useResource } from '../harness/use-resource.ts'
@@ -23,6 +25,11 @@ export const ann = '0198c0de-0000-7000-8000-000000000001'
 export const completionId = `chatcmpl-${requestId}`
 
 /** An offer of `public-model` at an address; the endpoint is named after `name`. */
+/** The time limits of a request with a minute left that has no other offer. */
+export function limitsOf({ timeouts }: Endpoint, stream: boolean): ExchangeLimits {
+  return attemptLimits(timeouts, { stream, maxTokens: 0 }, 60_000, false)
+}
+
 export function offerAt(
   baseUrl: string,
   more: { name?: string; modelId?: string; upstreamModel?: string; endpoint?: Partial<Endpoint> } = {},

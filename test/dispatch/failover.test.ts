@@ -162,11 +162,18 @@ describe('failing over', () => {
     mute.close()
   })
 
-  it('tries three servers for a model, then the fallback models, six in total', async () => {
+  it('tries three servers for each model, and all fallback models', async () => {
     for (const upstream of upstreams) upstream.always(boom)
-    const offers = ['a', 'b', 'c'].flatMap(modelId => [0, 1, 2, 3].map(index => at(index, { modelId })))
+    const models = ['a', 'b', 'c', 'd', 'e', 'f', 'g']
+    const offers = models.flatMap(modelId => [0, 1, 2, 3].map(index => at(index, { modelId })))
     const { attempts } = await unserved(dispatching.send(offers))
-    expect(attempts.map(attempt => attempt.offerId)).toEqual(['u0/a', 'u1/a', 'u2/a', 'u0/b', 'u1/b', 'u2/b'])
+    expect(attempts.map(attempt => attempt.offerId)).toEqual(
+      models.flatMap(modelId => [`u0/${modelId}`, `u1/${modelId}`, `u2/${modelId}`]),
+    )
+    upstreams[3]!.always(answer())
+    const answered = await dispatching.send([...offers, at(3, { modelId: 'h' })])
+    expect(answered.offer.offerId).toBe('u3/h')
+    expect(answered.attempts).toHaveLength(22)
   })
 
   it('takes the number of servers from the configuration', async () => {
@@ -194,8 +201,87 @@ describe('failing over', () => {
   it('shares one deadline between the attempts', async () => {
     for (const upstream of upstreams) upstream.always(stall())
     const brief = { endpoint: { timeouts: { ...GENEROUS_TIMEOUTS, totalMs: 100 } } }
+    // Time limits are enforced up to 0.1 s late, so the first attempt uses more than its half.
     const { attempts } = await unserved(dispatching.send([at(0, brief), at(1, brief), at(2, brief)]))
-    expect(attempts).toHaveLength(1)
+    expect(attempts.length).toBeLessThan(3)
+  })
+
+  const halfBody = rawResponse('{"choices":[{"message":', { framing: 'length', contentLength: 999, ending: 'stall' })
+
+  it.each([
+    ['says nothing', stall(), 'first_token_timeout'],
+    ['sends only the headers', stall('headers'), 'first_token_timeout'],
+    ['sends only half of its answer', halfBody, 'server_error'],
+  ])('a server that %s leaves time for the next, whole answers too', async (_name, behaviour, outcome) => {
+    upstreams[0]!.always(behaviour)
+    upstreams[1]!.always(answer({ text: 'from the second' }))
+    // Without a limit of its own for the first byte, and between bytes, the first server would use up the deadline.
+    const timeouts = { ...GENEROUS_TIMEOUTS, firstTokenMs: 3_600_000, idleMs: 3_600_000, totalMs: 4_000 }
+    const offers = [at(0, { endpoint: { timeouts } }), at(1, { endpoint: { timeouts } })]
+    const answered = await dispatching.send(offers)
+    expect(answered.attempts).toMatchObject([{ outcome }, { outcome: 'answered' }])
+  })
+
+  it.each([
+    ['the first byte', stall(), { firstTokenMs: 10, tokenMs: 1 }, 'first_token_timeout'],
+    ['the rest after the first byte', halfBody, { idleMs: 50 }, 'server_error'],
+  ])('waits for %s of a whole answer no longer than its limit', async (_name, behaviour, limits, outcome) => {
+    upstreams[0]!.always(behaviour)
+    const timeouts = { ...GENEROUS_TIMEOUTS, ...limits }
+    const { attempts } = await unserved(dispatching.send(at(0, { endpoint: { timeouts } })))
+    expect(attempts).toMatchObject([{ outcome }])
+    expect(attempts[0]!.elapsedMs).toBeLessThan(GENEROUS_TIMEOUTS.firstTokenMs)
+  })
+
+  it('does not take white space for the first byte of a whole answer', async () => {
+    const blanks = rawResponse(Array(400).fill(' \n'), {
+      framing: 'chunked',
+      betweenPieces: () => new Promise(resolve => setTimeout(resolve, 5)),
+      ending: 'stall',
+    })
+    upstreams[0]!.always(blanks)
+    const timeouts = { ...GENEROUS_TIMEOUTS, firstTokenMs: 100, tokenMs: 0 }
+    const { attempts } = await unserved(dispatching.send(at(0, { endpoint: { timeouts } })))
+    expect(attempts).toMatchObject([{ outcome: 'first_token_timeout' }])
+  })
+})
+
+describe('a prompt that is too long for a server', () => {
+  const tooLong = status(400, { error: { message: "This model's maximum context length is 10 tokens." } })
+  const withContext = (index: number, modelId: string, contextTokens: number) => ({
+    ...at(index, { modelId }),
+    contextTokens,
+  })
+
+  it('goes on to an offer with a larger context', async () => {
+    upstreams[0]!.always(tooLong)
+    const offers = [
+      withContext(0, 'a', 8_192),
+      withContext(1, 'b', 8_192),
+      withContext(2, 'c', 4_096),
+      withContext(3, 'd', 16_384),
+    ]
+    const answered = await dispatching.send(offers)
+    expect(answered.attempts).toMatchObject([
+      { offerId: 'u0/a', outcome: 'request_rejected' },
+      { offerId: 'u3/d', outcome: 'answered' },
+    ])
+    expect(dispatching.reports).toEqual(['success u3/d'])
+  })
+
+  it('is refused if no server has a larger context, or if all that have one refuse it', async () => {
+    for (const upstream of upstreams) upstream.always(tooLong)
+    const small = await unserved(dispatching.send([withContext(0, 'a', 8_192), withContext(1, 'b', 8_192)]))
+    expect(small).toMatchObject({ code: 'context_length_exceeded', attempts: [{ offerId: 'u0/a' }] })
+    const large = await unserved(dispatching.send([withContext(0, 'a', 8_192), withContext(1, 'b', 16_384)]))
+    expect(large).toMatchObject({ code: 'context_length_exceeded', attempts: [{}, { offerId: 'u1/b' }] })
+  })
+
+  it('is not refused if a server with a larger context fails: a retry may succeed', async () => {
+    upstreams[0]!.always(tooLong)
+    upstreams[1]!.always(boom)
+    const failure = await unserved(dispatching.send([withContext(0, 'a', 8_192), withContext(1, 'b', 16_384)]))
+    expect(failure).toMatchObject({ code: 'all_hosters_failed' })
   })
 })
 
@@ -205,8 +291,41 @@ describe('giving up', () => {
     const failure = await unserved(dispatching.send([at(0), at(1)]))
     expect(failure).toMatchObject({ code: 'all_hosters_failed', retryAfterS: undefined })
     expect(failure.message).not.toContain('127.0.0.1')
+    expect(failure.facts).toEqual({
+      tried: [0, 1].map(index => ({
+        model: 'public-model',
+        provider: 'local',
+        endpoint: `u${index}`,
+        hoster_id: null,
+        outcome: 'server_error',
+      })),
+      not_tried: [],
+    })
     expect(failure.upstreamMessages).toEqual(['at [address]', 'at [address]'])
     expect(failure.attempts).toHaveLength(2)
+  })
+
+  it('names the models that were tried and those that were not, with reasons', async () => {
+    const dispatching = startDispatching({ attemptsMax: 2 })
+    onTestFinished(() => dispatching.close())
+    await upstreams[0]!.close()
+    upstreams[1]!.always(boom)
+    upstreams[2]!.always(status(400, { error: { message: "This model's maximum context length is 10 tokens." } }))
+    const offers = [at(0), at(1), at(2), at(0, { modelId: 'b' }), at(2, { modelId: 'b' }), at(3, { modelId: 'c' })]
+    const large = { ...at(1, { modelId: 'd' }), contextTokens: 16_384 }
+    const failure = await unserved(dispatching.send([...offers, large]))
+    expect(failure.message).toBe(
+      'Every server that was tried failed; you were not charged. ' +
+        'Tried: public-model (2 servers); b (1 server); d (1 server). ' +
+        'Not tried: public-model, beyond the allowed number of attempts (1 server); ' +
+        'b, at an endpoint without a connection (1 server); c, without a larger context (1 server). ' +
+        'Retry later, or relax the constraints of the request.',
+    )
+    expect(failure.facts.not_tried).toMatchObject([
+      { model: 'public-model', endpoint: 'u2', reason: 'attempts_max' },
+      { model: 'b', endpoint: 'u0', reason: 'endpoint_unreachable' },
+      { model: 'c', endpoint: 'u3', reason: 'context_too_small' },
+    ])
   })
 
   it('reports when to retry if every server was busy', async () => {
@@ -214,13 +333,16 @@ describe('giving up', () => {
     upstreams[1]!.always(status(503, {}, { 'retry-after-ms': '2500' }))
     expect(await unserved(dispatching.send([at(0), at(1)]))).toMatchObject({ retryAfterS: 3 })
     upstreams[1]!.always(boom)
-    expect(await unserved(dispatching.send([at(0), at(1)]))).toMatchObject({ retryAfterS: undefined })
+    expect(await unserved(dispatching.send([at(0), at(1)]))).toMatchObject({
+      retryAfterS: undefined,
+      shouldRetry: false,
+    })
     upstreams[1]!.always(status(429, {}, { 'retry-after': '0' }))
     expect(await unserved(dispatching.send(at(1)))).toMatchObject({ retryAfterS: 1 })
     upstreams[1]!.always(status(429, {}, { 'retry-after': '999999999' }))
     expect(await unserved(dispatching.send(at(1)))).toMatchObject({ retryAfterS: 86_400 })
     upstreams[1]!.always(status(429))
-    expect(await unserved(dispatching.send(at(1)))).toMatchObject({ retryAfterS: undefined })
+    expect(await unserved(dispatching.send(at(1)))).toMatchObject({ retryAfterS: 1, shouldRetry: true })
   })
 
   it('ignores a Retry-After date in the past', async () => {
@@ -418,7 +540,7 @@ it.each<[when: string, events: readonly unknown[]]>([
   ['in its middle', [role, contentChunk('one'), '{"choices"']],
 ])('ends a malformed stream upstream, %s', async (_when, events) => {
   upstreams[0]!.respondWith(sse(events, { ending: 'stall' }))
-  const long = { connectMs: 600_000, firstTokenMs: 600_000, idleMs: 600_000, totalMs: 600_000 }
+  const long = { connectMs: 600_000, firstTokenMs: 600_000, tokenMs: 0, idleMs: 600_000, totalMs: 600_000 }
   const { failure } = await dispatching
     .send(at(0, { endpoint: { timeouts: long } }), stream)
     .then(readStream, failure => ({ failure }))

@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { uncounted } from '../../src/runtime/byte-budget.ts'
 import { UpstreamClient } from '../../src/upstreams/upstream-client.ts'
-import { ann, offerAt } from './dispatching.ts'
+import { ann, limitsOf, offerAt } from './dispatching.ts'
 
 /** A response that was accepted as complete. */
 interface Reading {
@@ -56,7 +56,7 @@ async function readByClient(): Promise<Reading | null> {
       path: '/chat/completions',
       body: '{}',
       stream: true,
-      remainingMs: 60_000,
+      limits: limitsOf(endpoint, true),
       bytesMax: 16 * 1024 * 1024,
       memory: uncounted,
       signal,

@@ -9,7 +9,7 @@ import type { Endpoint } from '../../src/domain/offer.ts'
 import { uncounted } from '../../src/runtime/byte-budget.ts'
 import { UpstreamClient } from '../../src/upstreams/upstream-client.ts'
 import { authority, localhost } from './certificates.ts'
-import { ann, offerAt, quarantineEnd, startDispatching, TICK_MS } from './dispatching.ts'
+import { ann, limitsOf, offerAt, quarantineEnd, startDispatching, TICK_MS } from './dispatching.ts'
 import { bodyOf, type EchoScript, writesOf } from './echo-script.ts'
 import { type RawUpstream, type Respond, startRawUpstream } from './raw-upstream.ts'
 
@@ -66,14 +66,15 @@ async function send(
   body: string,
   { endpoint = {}, customerId = ann, stream = false }: Sending = {},
 ): Promise<string> {
+  const offer = offerAt(baseUrl, { endpoint })
   const exchange = await client.send({
-    endpoint: offerAt(baseUrl, { endpoint }).endpoint,
+    endpoint: offer.endpoint,
     customerId,
     path: '/chat/completions',
     body,
     stream,
     signal: new AbortController().signal,
-    remainingMs: 60_000,
+    limits: limitsOf(offer.endpoint, stream),
     bytesMax: 64 * 1024,
     memory: uncounted,
   })
