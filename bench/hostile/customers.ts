@@ -14,16 +14,20 @@ export const customerBehaviours: readonly Behaviour[] = [
     ...chat(''),
     messages: Array.from({ length: 100_000 }, () => ({ role: 'user', content: 'a' })),
   })),
+  sends('4 MB that is not JSON, 5 a second', 5, () => fill('[', 4_000_000)),
   sends('max_tokens of 1e15, 50 a second', 50, () => ({ ...chat('Hi'), max_tokens: 1e15 })),
 ]
 
-function sends(name: string, ratePerS: number, body: () => object): Behaviour {
+/** A string is sent as it is. */
+function sends(name: string, ratePerS: number, body: () => object | string): Behaviour {
   return {
     name,
     party: 'customer',
     async run(target) {
       // Made before the load, so that it costs the attacker nothing.
-      const bodies = Array.from({ length: 4 }, () => JSON.stringify(body()))
+      const bodies = Array.from({ length: 4 }, body).map(made =>
+        typeof made === 'string' ? made : JSON.stringify(made),
+      )
       let sent = 0
       await atRate(ratePerS, target.signal, () => post(target, bodies[sent++ % bodies.length]!))
     },

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { parseUpstreamJson, tallyFor } from './parse-json.ts'
+import { parseJsonObject, parseUpstreamJson, tallyFor } from './parse-json.ts'
 
 const malformed = expect.objectContaining({ outcome: 'malformed' })
 const padding = `"${'x'.repeat(5_000)}"`
@@ -36,4 +36,16 @@ describe('parseUpstreamJson', () => {
       expect(() => parseUpstreamJson(text)).toThrow(SyntaxError)
     },
   )
+})
+
+it('stops reading a body that is too deep', () => {
+  let reads = 0
+  const body = new Proxy(Buffer.alloc(1_000_000, '['), {
+    get(bytes, key) {
+      reads++
+      return Reflect.get(bytes, key)
+    },
+  })
+  expect(() => parseJsonObject(body)).toThrow('The body is nested deeper than 64 levels.')
+  expect(reads).toBeLessThan(1_000)
 })
