@@ -1,0 +1,93 @@
+import { CONTEXT_TOKENS, MODEL } from './scripted-model.ts'
+
+/** A coding agent with the configuration of its page in docs/clients. */
+export interface Agent {
+  readonly name: string
+  /** The npm package, for its version in the report. */
+  readonly package: string
+  /** Relative to clients/node_modules. */
+  readonly program: string
+  /** Files in its home directory, by path. */
+  files(gateway: Gateway): Record<string, string>
+  readonly env: (gateway: Gateway) => Record<string, string>
+  args(prompt: string): readonly string[]
+}
+
+export interface Gateway {
+  /** Ends in `/v1`. */
+  readonly baseUrl: string
+  readonly apiKey: string
+}
+
+const noEnv = () => ({})
+
+export const agents: readonly Agent[] = [
+  {
+    name: 'opencode',
+    package: 'opencode-ai',
+    program: 'opencode-ai/bin/opencode.exe',
+    files: ({ baseUrl, apiKey }) => ({
+      '.config/opencode/opencode.json': JSON.stringify({
+        $schema: 'https://opencode.ai/config.json',
+        provider: {
+          switchyard: {
+            npm: '@ai-sdk/openai-compatible',
+            name: 'Switchyard',
+            options: { baseURL: baseUrl, apiKey },
+            models: { [MODEL]: {} },
+          },
+        },
+      }),
+    }),
+    // The machine of this check may have no internet.
+    env: () => ({ OPENCODE_DISABLE_MODELS_FETCH: '1', OPENCODE_DISABLE_AUTOUPDATE: '1' }),
+    args: prompt => ['run', '--model', `switchyard/${MODEL}`, prompt],
+  },
+  {
+    name: 'qwen-code',
+    package: '@qwen-code/qwen-code',
+    program: '.bin/qwen',
+    files: () => ({}),
+    env: ({ baseUrl, apiKey }) => ({ OPENAI_BASE_URL: baseUrl, OPENAI_API_KEY: apiKey, OPENAI_MODEL: MODEL }),
+    args: prompt => ['--yolo', '--auth-type', 'openai', prompt],
+  },
+  {
+    name: 'pi',
+    package: '@earendil-works/pi-coding-agent',
+    program: '.bin/pi',
+    files: ({ baseUrl, apiKey }) => ({
+      '.pi/agent/models.json': JSON.stringify({
+        providers: {
+          switchyard: { baseUrl, api: 'openai-completions', apiKey, models: [{ id: MODEL }] },
+        },
+      }),
+    }),
+    env: noEnv,
+    args: prompt => ['--print', '--provider', 'switchyard', '--model', MODEL, prompt],
+  },
+  {
+    name: 'cn',
+    package: '@continuedev/cli',
+    program: '.bin/cn',
+    files: ({ baseUrl, apiKey }) => ({
+      '.continue/config.yaml': [
+        'name: Switchyard',
+        'version: 1.0.0',
+        'schema: v1',
+        'models:',
+        `  - name: ${MODEL}`,
+        '    provider: openai',
+        `    model: ${MODEL}`,
+        `    apiBase: ${baseUrl}`,
+        `    apiKey: ${apiKey}`,
+        '    roles: [chat, edit, apply]',
+        '    capabilities: [tool_use]',
+        '    defaultCompletionOptions:',
+        `      contextLength: ${CONTEXT_TOKENS}`,
+        '',
+      ].join('\n'),
+    }),
+    env: () => ({ CONTINUE_TELEMETRY_ENABLED: '0' }),
+    args: prompt => ['--print', '--auto', '--config', '.continue/config.yaml', prompt],
+  },
+]

@@ -1,0 +1,216 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { type Agent, agents, type Gateway } from './agents.ts'
+import { MODEL, startScriptedModel, type Task, type Turn } from './scripted-model.ts'
+
+// npm run clients: lets real coding agents write and read a file through a Switchyard with a scripted model, each in a
+// throw-away home directory and with its default settings. Exits with 1 if one of them fails.
+
+const here = fileURLToPath(new URL('.', import.meta.url))
+const root = fileURLToPath(new URL('..', import.meta.url))
+const AGENT_MS_MAX = 180_000
+const START_MS_MAX = 180_000
+
+interface Result {
+  readonly agent: Agent
+  readonly version: string
+  readonly turns: readonly Turn[]
+  /** What the agent asked for, and what it got, from the receipt of its first request with tools. */
+  readonly clamp: { readonly asked: number; readonly allowed: number } | null
+  /** What did not work; empty if everything did. */
+  readonly faults: readonly string[]
+  readonly output: string
+}
+
+await main(process.argv.slice(2))
+
+async function main(names: readonly string[]): Promise<void> {
+  await install()
+  const chosen = agents.filter(({ name }) => names.length === 0 || names.includes(name))
+  const results: Result[] = []
+  for (const agent of chosen) {
+    const result = await check(agent)
+    results.push(result)
+    console.log(rowOf(result))
+    if (result.faults.length > 0) console.log(`${result.faults.join('\n')}\n${result.output.slice(-3_000)}`)
+  }
+  if (names.length === 0) writeFileSync(join(root, 'bench/results/clients.md'), reportOf(results))
+  process.exitCode = results.some(({ faults }) => faults.length > 0) ? 1 : 0
+}
+
+/** Installs the agents, unless they are installed already. opencode links its program afterwards. */
+async function install(): Promise<void> {
+  const { dependencies } = readJson<{ dependencies: Record<string, string> }>(join(here, 'package.json'))
+  if (Object.entries(dependencies).every(([name, version]) => installedVersion(name) === version)) return
+  await run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: here })
+  await run(process.execPath, ['postinstall.mjs'], { cwd: join(here, 'node_modules/opencode-ai') })
+}
+
+function installedVersion(name: string): string | undefined {
+  const path = join(here, 'node_modules', name, 'package.json')
+  return existsSync(path) ? readJson<{ version: string }>(path).version : undefined
+}
+
+function readJson<T>(path: string): T {
+  return JSON.parse(readFileSync(path, 'utf8')) as T
+}
+
+async function check(agent: Agent): Promise<Result> {
+  const home = mkdtempSync(join(tmpdir(), `switchyard-${agent.name}-`))
+  const project = join(home, 'project')
+  mkdirSync(project)
+  const content = `signal ${Math.random().toString(36).slice(2)}`
+  const task: Task = { path: join(project, 'signal.txt'), content }
+  await using model = await disposable(await startScriptedModel(task))
+  await using gateway = await startGateway(home, model.baseUrl)
+  for (const [path, text] of Object.entries(agent.files(gateway))) {
+    mkdirSync(dirname(join(home, path)), { recursive: true })
+    writeFileSync(join(home, path), text)
+  }
+  const prompt = `Write "${content}" into the file ${task.path}, read it, and tell me what it says.`
+  const args = agent.args(prompt).map(arg => (arg.startsWith('.continue/') ? join(home, arg) : arg))
+  const ended = await run(join(here, 'node_modules', agent.program), args, {
+    cwd: project,
+    env: {
+      HOME: home,
+      PATH: `${dirname(process.execPath)}:${process.env.PATH}`,
+      TERM: 'dumb',
+      NO_COLOR: '1',
+      ...agent.env(gateway),
+    },
+    timeoutMs: AGENT_MS_MAX,
+    mayFail: true,
+  })
+  const receipts = await receiptsOf(gateway)
+  const faults = [
+    ...(ended.code === 0 ? [] : [`ended with ${ended.code}`]),
+    ...(model.turns.length === 3 ? [] : [`${model.turns.length} requests with tools instead of 3`]),
+    ...(existsSync(task.path) && readFileSync(task.path, 'utf8').includes(content) ? [] : ['the file was not written']),
+    ...(ended.output.includes(`The file says: ${content}`) ? [] : ['the final answer was not shown']),
+    ...receipts.filter(({ success }) => !success).map(({ outcome }) => `a request ended as ${outcome}`),
+  ]
+  const clamp = receipts.map(({ max_tokens_clamp }) => max_tokens_clamp).find(found => found !== null) ?? null
+  if (process.env.KEEP_HOMES === undefined) rmSync(home, { recursive: true, force: true, maxRetries: 5 })
+  return {
+    agent,
+    version: installedVersion(agent.package)!,
+    turns: [...model.turns],
+    clamp,
+    faults,
+    output: ended.output,
+  }
+}
+
+interface Receipt {
+  readonly success: boolean
+  readonly outcome: string
+  readonly max_tokens_clamp: Result['clamp']
+}
+
+async function receiptsOf({ baseUrl, apiKey }: Gateway): Promise<Receipt[]> {
+  const get = async (path: string) => {
+    const response = await fetch(`${baseUrl}${path}`, { headers: { authorization: `Bearer ${apiKey}` } })
+    if (!response.ok) throw new Error(`GET ${path}: ${response.status} ${await response.text()}`)
+    return response.json()
+  }
+  const { data } = (await get('/usage/requests')) as { data: { id: string }[] }
+  return Promise.all(data.map(({ id }) => get(`/usage/requests/${id}`) as Promise<Receipt>))
+}
+
+/** Starts Switchyard as a newcomer does, in an empty directory, with the scripted model as its only server. */
+async function startGateway(home: string, upstream: string): Promise<Gateway & AsyncDisposable> {
+  const directory = join(home, 'switchyard')
+  mkdirSync(directory)
+  const price = '{ input: 0.1, output: 0.4 }'
+  const model = `{ id: ${MODEL}, price_per_million_usd: ${price} }`
+  const endpoint = `{ name: scripted, kind: local, base_url: ${upstream}, models: [${model}] }`
+  const file = `demo: { enabled: false }\ndetect: { enabled: false }\nsettlement: commit\nendpoints: [${endpoint}]\n`
+  writeFileSync(join(directory, 'switchyard.yaml'), file)
+  const port = await freePort()
+  const child = spawn(join(root, 'bin/switchyard'), ['start'], {
+    cwd: directory,
+    env: { PATH: process.env.PATH, HOME: home, PORT: String(port), LOG_LEVEL: 'warn', NO_COLOR: '1' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const ended = once(child, 'close')
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', text => (output += text))
+  const stop = async () => {
+    child.kill('SIGTERM')
+    await ended
+  }
+  const deadline = Date.now() + START_MS_MAX
+  for (;;) {
+    const apiKey = /sk-sy-\w+/.exec(output)?.[0]
+    if (apiKey !== undefined && output.includes('is ready')) {
+      return { baseUrl: `http://127.0.0.1:${port}/v1`, apiKey, [Symbol.asyncDispose]: stop }
+    }
+    if (child.exitCode !== null || Date.now() > deadline) {
+      await stop()
+      throw new Error(`Switchyard did not start:\n${output}`)
+    }
+    await new Promise(resolve => setTimeout(resolve, 50))
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as { port: number }
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+interface RunOptions {
+  readonly cwd: string
+  readonly env?: Record<string, string>
+  readonly timeoutMs?: number
+  readonly mayFail?: boolean
+}
+
+async function run(program: string, args: readonly string[], options: RunOptions) {
+  const { cwd, env = process.env, timeoutMs, mayFail = false } = options
+  const child = spawn(program, args, {
+    cwd,
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    ...(timeoutMs !== undefined && { timeout: timeoutMs, killSignal: 'SIGKILL' as const }),
+  })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', text => (output += text))
+  const [code, signal] = (await once(child, 'close')) as [number | null, string | null]
+  if (code !== 0 && !mayFail) throw new Error(`${program} ${args.join(' ')} ended with ${code ?? signal}:\n${output}`)
+  return { code: code ?? signal, output }
+}
+
+async function disposable<T extends { close(): Promise<void> }>(resource: T): Promise<T & AsyncDisposable> {
+  return Object.assign(resource, { [Symbol.asyncDispose]: () => resource.close() })
+}
+
+function rowOf({ agent, version, turns, clamp, faults }: Result): string {
+  const asked = clamp === null ? 'no more than fits' : `${clamp.asked}, got ${clamp.allowed}`
+  const tools = turns[0]?.tools ?? 0
+  return `| ${agent.name} ${version} | ${faults.length === 0 ? 'pass' : 'FAIL'} | ${turns.map(({ calls }) => calls ?? 'text').join(', ')} | ${tools} | ${asked} |`
+}
+
+function reportOf(results: readonly Result[]): string {
+  const passed = results.filter(({ faults }) => faults.length === 0).length
+  return `# Coding agents
+
+${new Date().toISOString().slice(0, 10)}, Node ${process.versions.node}: ${passed} of ${results.length} passed. Written by \`npm run clients\`.
+
+Each agent ran with the configuration of its page in [docs/clients](../../docs/clients/README.md) and its own defaults, in an empty home directory, against a
+Switchyard with one scripted model with a context of 32,768 tokens. It passes if it makes two tool calls (write a file, read it), shows the final answer, and
+every request is served.
+
+| agent | result | calls | tools offered | \`max_tokens\` asked |
+| --- | --- | --- | ---: | --- |
+${results.map(rowOf).join('\n')}
+`
+}
