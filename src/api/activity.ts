@@ -70,7 +70,11 @@ const firstTokenMs = count
   .describe(
     'Milliseconds from sending the request to the server that answered until its first content; null if none answered.',
   )
-const success = z.boolean().describe('True if the request was served to its end.')
+const success = z
+  .boolean()
+  .describe(
+    'True if the request was served to its end, or charged: a client that left a stream pays for what it got. False requests cost nothing.',
+  )
 const outcome = z
   .enum([
     'served',

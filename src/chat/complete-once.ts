@@ -122,7 +122,8 @@ async function endClaim(
 ): Promise<void> {
   try {
     if (settled !== undefined && (settled.success || settled.costNanos > 0n)) {
-      const mayStore = settled.success && !job.constraints.privacyMode
+      // A client that left before a whole answer may have paid for its input only.
+      const mayStore = settled.outcome === 'served' && !job.constraints.privacyMode
       await claims.finish(claim, { costNanos: settled.costNanos, answer: mayStore ? answer : null })
     } else if (!isOutcomeUnknown) {
       await claims.release(claim)
@@ -132,11 +133,13 @@ async function endClaim(
   }
 }
 
+type Settled = Parameters<SettlementWatch['onSettled']>[0]
+
 class ClaimWatch implements SettlementWatch {
-  settled: { readonly success: boolean; readonly costNanos: Nanos } | undefined
+  settled: Settled | undefined
   isOutcomeUnknown = false
 
-  onSettled(settled: { readonly success: boolean; readonly costNanos: Nanos }): void {
+  onSettled(settled: Settled): void {
     this.settled = settled
   }
 

@@ -14,7 +14,7 @@ export interface SettleDeps {
 
 /** Observes how the settlement of one request ends. */
 export interface SettlementWatch {
-  onSettled(settlement: Pick<Settlement, 'success' | 'costNanos'>): void
+  onSettled(settlement: Pick<Settlement, 'success' | 'outcome' | 'costNanos'>): void
   /** The client was answered as if the request were free, but its charge may have been committed. */
   onOutcomeUnknown(): void
 }
@@ -82,7 +82,8 @@ export function settlementOf(
     writeoffNanos: measuredNanos - chargedNanos,
     latencyMs: Math.max(0, Math.round(latencyMs)),
     firstTokenMs: receipt.firstTokenMs === null ? null : Math.round(receipt.firstTokenMs),
-    success: receipt.outcome === 'served',
+    // A client that left a stream and pays got what it pays for. A failure costs nothing.
+    success: receipt.outcome === 'served' || chargedNanos > 0n,
     outcome: receipt.outcome,
     finishReason: receipt.finishReason,
     attempts: receipt.attempts,

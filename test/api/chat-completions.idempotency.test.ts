@@ -7,7 +7,7 @@ import { standardTimeouts } from '../../src/domain/endpoint-defaults.ts'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { readError, readUntil } from '../harness/event-stream.ts'
 import { rawRequest } from '../harness/raw-request.ts'
-import { answer, stall, status } from '../harness/scripted-upstream.ts'
+import { answer, stall, status, usageOf } from '../harness/scripted-upstream.ts'
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { useTestDatabase, useUpstream } from '../harness/use-test-app.ts'
 
@@ -121,7 +121,14 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
 
   test.each([
     ['of a request with privacy_mode', { privacy_mode: true }, answer()],
-    ['that is larger than 256 KiB', {}, answer({ text: 'word '.repeat(60_000) })],
+    [
+      'that is larger than 256 KiB',
+      {},
+      status(200, {
+        choices: [{ message: { content: 'one', annotations: ['x'.repeat(300_000)] }, finish_reason: 'stop' }],
+        usage: usageOf(10, 1),
+      }),
+    ],
   ])('an answer %s is not stored: a retry is 409 with request id and cost', async (_which, body, behaviour) => {
     upstream.respondWith(behaviour)
     const key = randomUUID()

@@ -75,6 +75,7 @@ async function sale(options: { at?: TestApp; outputPicoPerToken?: bigint } = {})
       for (const row of rows) {
         expect(row.cost_nanos).toBe(row.hoster_share_nanos + row.fee_nanos)
         expect(row.cost_nanos).toBeLessThanOrEqual(row.hold_nanos)
+        expect([row.request_id, row.success]).toEqual([row.request_id, row.outcome === 'served' || row.cost_nanos > 0n])
         if (row.hoster_id !== null) expect(row.hoster_share_nanos).toBe((row.cost_nanos * 8_000n) / 10_000n)
       }
       return rows
