@@ -19,6 +19,8 @@ export interface SimDisk {
   losePower(): void
   /** The disk is replaced by an empty one. */
   replace(): void
+  /** A copy of the directory on another disk, while processes may write to it. */
+  copy(name: string): SimDisk
   /** The next append of the process writes only a part, and the process dies in it. */
   tearNextAppend(): void
   /** Removes all faults. */
@@ -38,8 +40,13 @@ interface File {
 }
 
 /** `capacityBytes`: all files together. */
-export function createSimDisk(world: World, name: string, capacityBytes: number): SimDisk {
-  let files = new Map<string, File>()
+export function createSimDisk(
+  world: World,
+  name: string,
+  capacityBytes: number,
+  content: ReadonlyMap<string, File> = new Map(),
+): SimDisk {
+  let files = new Map(content)
   let isTearing = false
   let fullUntilMs = 0
 
@@ -96,6 +103,19 @@ export function createSimDisk(world: World, name: string, capacityBytes: number)
     replace() {
       world.note(name, 'replaced')
       files = new Map()
+    },
+    copy(copyName) {
+      const copied = Array.from(files, ([file, content]): [string, File] => [
+        file,
+        {
+          chunks: [read(content)],
+          length: content.length,
+          syncedLength: content.length,
+          gap: undefined,
+          isNameSynced: true,
+        },
+      ])
+      return createSimDisk(world, copyName, capacityBytes, new Map(copied))
     },
     tearNextAppend() {
       isTearing = true

@@ -9,7 +9,7 @@ import type { World } from './world.ts'
 export interface FaultyMachine {
   readonly clock: MachineClock
   readonly link: LinkState
-  readonly volumes: readonly Volume[]
+  readonly volumes: Volume[]
   /** The processes that currently run on the machine. */
   processes(): readonly Process[]
   /** Shuts one of them down gracefully, as a deployment does. */
@@ -49,6 +49,7 @@ export function createFaults({
     () => someDisk().fill(random.skewed(200, 60_000)),
     () => losePower(someMachine()),
     () => loseDisk(someMachine()),
+    () => copyVolume(random.pick(someMachine().volumes), someMachine()),
     withProcess(process => process.pause(random.skewed(100, 150_000))),
     withProcess(process => process.pause(random.between(70_000, 150_000))),
     () => cut(someMachine().link),
@@ -89,6 +90,8 @@ export function createFaults({
     for (const process of machine.processes()) process.kill()
     for (const volume of machine.volumes) {
       volume.disk.losePower()
+      // The machine has another boot id.
+      volume.identity += ' again'
       if (!fsync) oracle.lost(volume)
     }
   }
@@ -97,9 +100,17 @@ export function createFaults({
     for (const process of machine.processes()) process.kill()
     for (const volume of machine.volumes) {
       volume.disk.replace()
-      volume.nodeIds = []
+      volume.nodes = []
       oracle.lost(volume)
     }
+  }
+
+  /** An operator copies the data directory of a gateway to another machine, and starts a gateway there too. */
+  function copyVolume(volume: Volume, machine: FaultyMachine): void {
+    const name = `copy of ${volume.name} at ${world.nowMs.toFixed(3)}`
+    world.note('world', 'makes a', name)
+    machine.volumes.push({ ...volume, name, identity: name, disk: volume.disk.copy(name), claimedBy: undefined })
+    if (random.chance(0.5)) machine.shutDownOne()
   }
 
   function cut(link: LinkState): void {

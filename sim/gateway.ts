@@ -13,8 +13,10 @@ import type { World } from './world.ts'
 export interface Volume {
   readonly name: string
   readonly disk: SimDisk
-  /** The ids of nodes that wrote here and are not forgotten yet. */
-  nodeIds: string[]
+  /** What fileIdentity returns for the lock: no other volume has had it, and it changes with a reboot. */
+  identity: string
+  /** The nodes that wrote here and are not forgotten yet, with the identity of the volume at that time. */
+  nodes: readonly { readonly nodeId: string; readonly identity: string }[]
   claimedBy: Process | undefined
 }
 
@@ -60,7 +62,7 @@ export async function startGateway(deps: GatewayDeps): Promise<Gateway> {
   const own = deps.volumes.find(volume => volume.claimedBy === undefined)!
   claim(own)
   const left = deps.volumes.filter(
-    volume => volume.claimedBy === undefined && (volume.disk.hasSegments || volume.nodeIds.length > 0),
+    volume => volume.claimedBy === undefined && (volume.disk.hasSegments || volume.nodes.length > 0),
   )
   left.forEach(claim)
   const claimed = [own, ...left]
@@ -139,11 +141,11 @@ export async function startGateway(deps: GatewayDeps): Promise<Gateway> {
     return {
       claimed: {
         path: volume.name,
-        nodeIds: () => volume.nodeIds,
+        nodes: () => volume.nodes.map(({ nodeId, identity }) => ({ nodeId, isDead: identity === volume.identity })),
         writeNodeIds(nodeIds) {
           if (!process.enter('node file')) return
           if (volume.disk.roomBytes < NODE_FILE_BYTES) throw new Error(`${volume.name} is full`)
-          volume.nodeIds = [...nodeIds]
+          volume.nodes = nodeIds.map(nodeId => ({ nodeId, identity: volume.identity }))
         },
         keepReserve() {},
         release() {

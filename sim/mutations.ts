@@ -886,6 +886,13 @@ export const mutations: readonly Mutation[] = [
   },
   // ---------------------------------------------------------------- the journal
   {
+    id: 'journal-copy-declares-original-dead',
+    bug: 'a gateway on a copy of a data directory declares the nodes of the original dead',
+    file: 'src/ledger/journal/create-journals.ts',
+    find: 'nodes.filter(node => node.isDead === areDead)',
+    replace: 'nodes',
+  },
+  {
     id: 'journal-answers-before-sync',
     bug: 'a record counts as safe before it is synced',
     file: journal,

@@ -134,7 +134,8 @@ function createRun(world: World, plan: Plan) {
     const machine = machines[slotPlan.machine]!
     const disk = createSimDisk(world, `disk ${index}`, plan.config.diskBytes)
     disk.faultRate = faults.diskFaultRate
-    machine.volumes.push({ name: `disk ${index}`, disk, nodeIds: [], claimedBy: undefined })
+    const name = `disk ${index}`
+    machine.volumes.push({ name, identity: name, disk, nodes: [], claimedBy: undefined })
     return {
       plan: slotPlan,
       index,

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { breakConnections } from './break-connections.ts'
 import { killPostgres } from './break-postgres.ts'
+import { copyDirectory } from './copy-directory.ts'
 import { crashAt } from './crash-at-failpoint.ts'
 import { killAtRandom } from './kill-at-random.ts'
 import { retryOneKey } from './retry-one-key.ts'
@@ -14,6 +15,7 @@ const selection: readonly Scenario[] = [
   retryOneKey('settlement-acknowledged'),
   killAtRandom({ kills: 3, workers: 6, seed: 7 }),
   breakConnections('cut in the middle of answers', 5),
+  copyDirectory(),
   killPostgres(),
 ]
 

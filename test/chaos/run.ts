@@ -6,6 +6,7 @@ import { writeReport } from '../../bench/write-report.ts'
 import { type FailpointName, failpoints } from '../../src/runtime/failpoint.ts'
 import { breakConnections, networkFaults } from './break-connections.ts'
 import { killPostgres, stopPostgres } from './break-postgres.ts'
+import { copyDirectory } from './copy-directory.ts'
 import { crashesAt } from './crash-at-failpoint.ts'
 import { killAtRandom } from './kill-at-random.ts'
 import { lastDollarOverProcesses, lastDollarRepeated } from './last-dollar.ts'
@@ -34,6 +35,7 @@ const scenarios: readonly Scenario[] = [
   killAtRandom({ kills: 10, workers: 8, seed }),
   killAtRandom({ kills: 10, workers: 24, seed: seed + 1 }),
   loseDisk(),
+  copyDirectory(),
   ...Object.keys(networkFaults).map(fault => breakConnections(fault, 20)),
   restartRolling(),
   lastDollarOverProcesses(),

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -122,7 +122,7 @@ describe('the directory of a dead process', () => {
   it('has every record that was reported as written, and the node id', async () => {
     const child = startJournalChild(
       `const claimed = await claimDirectory(root)
-      claimed.writeNodeIds(['node of the dead'])
+      claimed.writeNodeIds(['node-of-the-dead'])
       const { journal } = openJournal({ disk: createFileDisk(claimed.path), scheduler: systemScheduler, fsync: false, segmentBytes: 2000 })
       for (let number = 0; ; number++) {
         await append(journal, 'record ' + number)
@@ -137,7 +137,7 @@ describe('the directory of a dead process', () => {
 
     const claimed = await claim()
     expect(claimed.path).toBe(join(root, '1'))
-    expect(claimed.nodeIds()).toEqual(['node of the dead'])
+    expect(claimed.nodes()).toEqual([{ nodeId: 'node-of-the-dead', isDead: true }])
     const disk = createFileDisk(claimed.path)
     const { journal, recovered, damages } = openJournal({ disk, scheduler: systemScheduler, fsync: false })
     const found = recovered.map(({ payload }) => String(payload))
@@ -189,14 +189,35 @@ describe('the directory of a dead process', () => {
 describe('the nodes of a directory', () => {
   it('are stored until others replace them', async () => {
     const claimed = await claim()
-    expect(claimed.nodeIds()).toEqual([])
+    expect(claimed.nodes()).toEqual([])
     claimed.writeNodeIds(['first', 'second'])
     claimed.release()
     const again = await claim()
-    expect(again.nodeIds()).toEqual(['first', 'second'])
+    expect(again.nodes()).toEqual([
+      { nodeId: 'first', isDead: true },
+      { nodeId: 'second', isDead: true },
+    ])
     again.writeNodeIds(['third'])
-    expect(again.nodeIds()).toEqual(['third'])
+    expect(again.nodes()).toEqual([{ nodeId: 'third', isDead: true }])
     again.writeNodeIds([])
-    expect(again.nodeIds()).toEqual([])
+    expect(again.nodes()).toEqual([])
+  })
+
+  it('may be alive when the directory is a copy, or was written before a reboot', async () => {
+    const original = await claim()
+    original.writeNodeIds(['running'])
+    const copyRoot = join(root, 'copied')
+    await cp(join(root, '1'), join(copyRoot, '1'), { recursive: true })
+    const copy = await claimDirectory(copyRoot)
+    expect(copy.nodes()).toEqual([{ nodeId: 'running', isDead: false }])
+    copy.writeNodeIds(['own'])
+    expect(copy.nodes()).toEqual([{ nodeId: 'own', isDead: true }])
+    copy.release()
+    // The first part of the identity is the id of the boot.
+    const path = join(copyRoot, '1', 'node')
+    await writeFile(path, (await readFile(path, 'utf8')).replace(/ [^:]*:/, ' another-boot:'))
+    const rebooted = await claimDirectory(copyRoot)
+    expect(rebooted.nodes()).toEqual([{ nodeId: 'own', isDead: false }])
+    rebooted.release()
   })
 })

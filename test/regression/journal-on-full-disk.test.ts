@@ -52,7 +52,8 @@ afterEach(async () => {
 })
 
 const open = () => openJournals({ root: disk.root, scheduler: systemScheduler, fsync: false, maxBytes: 1 << 20, log })
-const nodes = () => readFile(join(disk.root, '1', 'node'), 'utf8')
+/** The ids of the nodes, without the identity behind each. */
+const nodes = async () => (await readFile(join(disk.root, '1', 'node'), 'utf8')).replace(/ .*/g, '')
 
 /** A process that started, and left this in its journal when it ended. */
 async function leave(nodeId: string, records: number): Promise<number> {

@@ -12,16 +12,17 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type FileLock, tryFileLock, waitForFileLock } from '../../db/file-lock.ts'
+import { fileIdentity } from './file-identity.ts'
 import { diskIsFull, isDiskFull, makeJournalDirectory, unusable } from './make-journal-directory.ts'
 import { isSegmentName } from './recover-segments.ts'
 
 /** A directory that only this process writes to, until it releases the directory or ends in any way. */
 export interface ClaimedDirectory {
   readonly path: string
-  /** The ids of the nodes that write or wrote here, as last written. */
-  nodeIds(): string[]
+  /** The nodes that write or wrote here, as last written. */
+  nodes(): RecordedNode[]
   /**
-   * Replaces the node ids. Uses the reserve if the disk is full. Throws an error that says what to do when the disk
+   * Replaces the nodes. Uses the reserve if the disk is full. Throws an error that says what to do when the disk
    * refuses them.
    */
   writeNodeIds(ids: readonly string[]): void
@@ -29,6 +30,15 @@ export interface ClaimedDirectory {
   keepReserve(): void
   /** Lets other processes claim the directory. Nothing may be written to it afterwards. */
   release(): void
+}
+
+export interface RecordedNode {
+  readonly nodeId: string
+  /**
+   * Whether the lock on this directory proves that the node is dead. False in a copy of its directory, where the
+   * original has a lock of its own, and after a reboot of the machine.
+   */
+  readonly isDead: boolean
 }
 
 /**
@@ -56,7 +66,7 @@ export async function claimAbandonedDirectories(root: string): Promise<ClaimedDi
     for (const path of numberedDirectories(root)) {
       const directory = tryClaim(path)
       if (directory === undefined) continue
-      if (hasSegments(path) || directory.nodeIds().length > 0) claimed.push(directory)
+      if (hasSegments(path) || directory.nodes().length > 0) claimed.push(directory)
       else directory.release()
     }
   } catch (error) {
@@ -85,13 +95,14 @@ const held = new Set<FileLock>()
 
 function tryClaim(path: string): ClaimedDirectory | undefined {
   makeJournalDirectory(path)
-  const lock = tryLock(join(path, 'lock'))
+  const lockFile = join(path, 'lock')
+  const lock = tryLock(lockFile)
   if (lock === undefined) return undefined
   held.add(lock)
   return {
     path,
-    nodeIds: () => readNodeIds(path),
-    writeNodeIds: ids => writeNodeIds(path, ids),
+    nodes: () => readNodes(path, fileIdentity(lockFile)),
+    writeNodeIds: ids => writeNodeIds(path, ids, fileIdentity(lockFile)),
     keepReserve: () => keepReserve(path),
     release() {
       lock.release()
@@ -135,13 +146,19 @@ function hasSegments(path: string): boolean {
   return readdirSync(path).some(isSegmentName)
 }
 
-function readNodeIds(path: string): string[] {
+/** Each line of the file has a node id and the identity of the lock under which it was written. */
+function readNodes(path: string, identity: string | undefined): RecordedNode[] {
   const file = join(path, 'node')
-  return existsSync(file) ? readFileSync(file, 'utf8').split('\n').filter(Boolean) : []
+  if (!existsSync(file)) return []
+  const lines = readFileSync(file, 'utf8').split('\n').filter(Boolean)
+  return lines.map(line => {
+    const [nodeId, writtenUnder] = line.split(' ')
+    return { nodeId: nodeId!, isDead: identity !== undefined && writtenUnder === identity }
+  })
 }
 
-function writeNodeIds(path: string, ids: readonly string[]): void {
-  const text = ids.map(id => `${id}\n`).join('')
+function writeNodeIds(path: string, ids: readonly string[], identity = ''): void {
+  const text = ids.map(id => `${id} ${identity}\n`).join('')
   try {
     replaceNodeFile(path, text)
   } catch (error) {

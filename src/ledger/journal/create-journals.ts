@@ -1,7 +1,7 @@
 import { failpoint } from '../../runtime/failpoint.ts'
 import type { Log } from '../../runtime/log.ts'
 import type { Scheduler } from '../../runtime/scheduler.ts'
-import type { ClaimedDirectory } from './claim-directory.ts'
+import type { ClaimedDirectory, RecordedNode } from './claim-directory.ts'
 import type { FileDisk } from './file-disk.ts'
 import { type Journal, openJournal } from './journal.ts'
 import type { Damage } from './recover-segments.ts'
@@ -13,6 +13,11 @@ export interface Journals {
   readonly recovered: readonly { readonly payload: Buffer; forget(): void }[]
   /** The node ids of those processes. This process has their locks, so they are dead. */
   readonly deadNodes: readonly string[]
+  /**
+   * Node ids of processes that may still run, for example because the directory is a copy: see RecordedNode. Nothing is done about them. If they are dead,
+   * the other nodes notice it.
+   */
+  readonly doubtfulNodes: readonly string[]
   /**
    * Notes a node id of this process for the next start on this directory. The first one is written by `settled`. A
    * failure to write a later one is logged.
@@ -63,7 +68,7 @@ export function createJournals(
       log.warn({ journal: path, bytes: tornBytes }, 'the last record of a journal is incomplete and was cut off')
     for (const damage of opened.damages)
       log.error({ journal: path, ...factsOf(damage) }, 'a journal is damaged: run switchyard journal inspect')
-    return { ...directory, ...opened, nodeIds: directory.claimed.nodeIds() }
+    return { ...directory, ...opened, nodes: directory.claimed.nodes() }
   }
   const own = open(ownDirectory)
   const others = otherDirectories.map(open)
@@ -85,13 +90,14 @@ export function createJournals(
     recovered: opened.flatMap(({ journal, recovered }) =>
       recovered.map(({ payload, entry }) => ({ payload, forget: () => journal.forget(entry) })),
     ),
-    deadNodes: opened.flatMap(({ nodeIds }) => nodeIds),
+    deadNodes: nodesOf(opened, true),
+    doubtfulNodes: nodesOf(opened, false),
     addNode(nodeId) {
       ownNodes.push(nodeId)
       if (isSettled) writeNodes(own, ownNodes)
     },
     async settled() {
-      for (const other of others) if (other.nodeIds.length > 0) writeNodes(other, [])
+      for (const other of others) if (other.nodes.length > 0) writeNodes(other, [])
       await Promise.all(others.map(close))
       await own.journal.removals()
       own.claimed.writeNodeIds(ownNodes)
@@ -105,6 +111,10 @@ export function createJournals(
       await close(own)
     },
   }
+}
+
+function nodesOf(opened: readonly { readonly nodes: readonly RecordedNode[] }[], areDead: boolean): string[] {
+  return opened.flatMap(({ nodes }) => nodes.filter(node => node.isDead === areDead).map(({ nodeId }) => nodeId))
 }
 
 function factsOf({ segment, places, keptAs }: Damage) {

@@ -1,6 +1,7 @@
 import { randomInt, randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { type RunningNode, startNode } from '../../jobs/start-node.ts'
+import { watchForOriginal } from '../../jobs/watch-for-original.ts'
 import type { Journals } from '../../ledger/journal/create-journals.ts'
 import { openJournals } from '../../ledger/journal/open-journals.ts'
 import { createLedger, type Ledger } from '../../ledger/ledger.ts'
@@ -45,6 +46,8 @@ export async function startMoney(context: ComposeContext, database: Database): P
     onRecalled: ledger.recall,
     onBeat: (_heartbeat, isReconnected) => ledger.onBeat(isReconnected),
   })
+  if (!context.isOnlyNode && journals.doubtfulNodes.length > 0)
+    node.listen(watchForOriginal(journals.doubtfulNodes, log))
   await recover(context, { ledger, node, journals })
   return { store, node, nodeShard, ledger }
 }
