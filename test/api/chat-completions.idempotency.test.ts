@@ -206,11 +206,12 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     const goOn = holdAnswers()
     const first = chat(one, key)
     await upstream.next()
+    // The node of a claim counts its heartbeats, one per second.
     const age = (minutes: number) =>
-      database.pool.query(`UPDATE idempotency SET claimed_at = now() - $2 * interval '1 minute' WHERE key = $1`, [
-        key,
-        minutes,
-      ])
+      database.pool.query(
+        `UPDATE idempotency i SET heartbeats = h.heartbeats - $2 FROM node_heartbeat h WHERE h.node_id = i.node_id AND i.key = $1`,
+        [key, minutes * 60],
+      )
     // A slow client can double the time, see src/start/compose/idempotency.ts.
     const longestAnswerMinutes = (2 * standardTimeouts.totalMs) / 60_000
     await age(longestAnswerMinutes + 59)
