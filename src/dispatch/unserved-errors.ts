@@ -1,4 +1,4 @@
-import { ApiError, type ErrorFacts, MEMORY_USED_UP } from '../domain/errors.ts'
+import { ApiError, CONNECTIONS_USED_UP, type ErrorFacts, MEMORY_USED_UP } from '../domain/errors.ts'
 import type { Attempt } from '../domain/handoff.ts'
 import { type Offer, splitOfferId } from '../domain/offer.ts'
 import { type Cancelled, Unserved, type UpstreamFailure } from '../domain/upstream-failure.ts'
@@ -14,6 +14,7 @@ const NOT_TRIED_MAX = 16
 
 export function cancelledError({ reason }: Cancelled, signal: CancelSignal, attempts: readonly Attempt[]): Unserved {
   if (reason === 'memory_used_up') return new Unserved('overloaded', attempts, { message: MEMORY_USED_UP })
+  if (reason === 'connections_used_up') return new Unserved('overloaded', attempts, { message: CONNECTIONS_USED_UP })
   return abortedError(signal, attempts)
 }
 

@@ -241,6 +241,10 @@ export function memoryUsedUp(): ApiError {
   return new ApiError('overloaded', { message: MEMORY_USED_UP })
 }
 
+/** The message of `overloaded` when no connection to a server can be opened. */
+export const CONNECTIONS_USED_UP =
+  'The gateway cannot open another connection to a model server: its machine has reached a limit. You were not charged. Retry later.'
+
 /** Builds the refusal of a model that exists but is not allowed for the key. */
 export function modelNotAllowed(modelId: string): ApiError {
   return new ApiError('model_not_allowed', {

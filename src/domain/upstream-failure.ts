@@ -36,6 +36,8 @@ export class UpstreamFailure extends Error {
 /** Why the gateway ended an exchange with an upstream. */
 export type CancelReason =
   | 'client_left'
+  /** The machine has no descriptor, port or memory for another connection. */
+  | 'connections_used_up'
   /** The drain limit passed, or the connections were closed. */
   | 'gateway_stopping'
   /** The total limit passed because the client read too slowly. */
@@ -58,6 +60,7 @@ export class Cancelled extends UpstreamFailure {
 
 const messages: Record<CancelReason, string> = {
   client_left: 'The client disconnected.',
+  connections_used_up: 'This machine has no descriptor, port or memory for another connection.',
   gateway_stopping: 'The gateway is stopping.',
   read_too_slowly: 'The answer was read too slowly for the total limit.',
   not_wanted: 'The answer is no longer wanted.',

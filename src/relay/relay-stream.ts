@@ -93,6 +93,7 @@ const outcomeByReason: Record<CancelReason, Outcome> = {
   read_too_slowly: 'client_gone',
   gateway_stopping: 'shutdown',
   memory_used_up: 'interrupted',
+  connections_used_up: 'interrupted',
   // Does not occur here: when the gateway itself leaves a stream, `read` does not reject.
   not_wanted: 'interrupted',
 }

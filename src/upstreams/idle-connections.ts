@@ -70,6 +70,11 @@ export class IdleConnections {
     connection.isReady = false
   }
 
+  /** Closes the connections that wait for requests, to free their descriptors. */
+  closeReady(): void {
+    for (const connection of this.#ready) connection.destroy()
+  }
+
   #onTick(): void {
     this.#tick++
     this.#endQuarantines()

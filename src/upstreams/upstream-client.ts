@@ -16,6 +16,11 @@ export interface UpstreamClientOptions {
   readonly publicLookup?: LookupFunction
   /** Called when an endpoint sent bytes that no request asked for. Its connections are not reused for 5 minutes. */
   readonly onUnsolicited?: (endpoint: Endpoint) => void
+  /**
+   * Called when this machine has no descriptor, port or memory for a connection, at most once a minute. Idle
+   * connections are closed then.
+   */
+  readonly onUsedUp?: () => void
   /** The tick of IdleConnections in ms. */
   readonly tickMs?: number
 }
@@ -37,6 +42,7 @@ interface Target {
   readonly streamHead: string
 }
 
+const USED_UP_REPORT_MS = 60_000
 /** A line break in a key would start another header, and servers decode bytes beyond ASCII differently. */
 const headerValuePattern = /^[\t\x20-\x7e]*$/
 
@@ -52,6 +58,7 @@ export class UpstreamClient {
   readonly #deadlines = new Deadlines()
   readonly #idle: IdleConnections
   #isClosed = false
+  #usedUpReportedMs = Number.NEGATIVE_INFINITY
 
   constructor(options: UpstreamClientOptions) {
     this.#options = options
@@ -62,6 +69,7 @@ export class UpstreamClient {
   send(request: UpstreamRequest): Promise<UpstreamExchange> {
     const first = this.#start(request, false)
     return first.arrived.then(onArrived, failure => {
+      if (failure instanceof Cancelled && failure.reason === 'connections_used_up') this.#onUsedUp()
       if (!first.lostBeforeResponse) throw failure
       // The upstream was probably closing the idle connection, which says nothing about its health. Try once more
       // on a new connection.
@@ -73,6 +81,14 @@ export class UpstreamClient {
   close(): void {
     this.#isClosed = true
     for (const connections of this.#endpoints.values()) connections.close(new Cancelled('gateway_stopping', true))
+  }
+
+  #onUsedUp(): void {
+    this.#idle.closeReady()
+    const nowMs = performance.now()
+    if (nowMs < this.#usedUpReportedMs + USED_UP_REPORT_MS) return
+    this.#usedUpReportedMs = nowMs
+    this.#options.onUsedUp?.()
   }
 
   #start(request: UpstreamRequest, onNewConnection: boolean): UpstreamExchange {

@@ -505,6 +505,28 @@ describe.each([
   })
 })
 
+describe('a machine without resources for a connection', () => {
+  it.each(['EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'ENOBUFS', 'ENOMEM'])(
+    'is not a fault of the server: %s',
+    async code => {
+      const upstream = await startUpstream(({ socket }) => void socket.write(answer('hello')))
+      let reports = 0
+      const usedUp = new UpstreamClient({
+        version: '0.0.0-test',
+        publicLookup: (_host, _options, callBack) => callBack(Object.assign(new Error(code), { code }), []),
+        onUsedUp: () => reports++,
+      })
+      const url = new URL(upstream.baseUrl)
+      const failing = () =>
+        ask({ baseUrl: `http://name.example:${url.port}/v1` }, { endpoint: { egress: 'public_only' }, from: usedUp })
+      await expect(failing()).rejects.toMatchObject({ outcome: 'not_sent', reason: 'connections_used_up' })
+      await expect(failing()).rejects.toMatchObject({ outcome: 'not_sent' })
+      expect(reports).toBe(1)
+      usedUp.close()
+    },
+  )
+})
+
 describe('close()', () => {
   it('ends all exchanges, closes all connections and sends nothing more', async () => {
     const upstream = await startUpstream(({ socket }, body) => {

@@ -1,3 +1,4 @@
+import type { LookupFunction } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { healthWith } from '../../sim/health-with.ts'
 import { parseChatRequest } from '../../src/dialects/chat/chat-request.ts'
@@ -126,8 +127,14 @@ export async function quarantineEnd(): Promise<void> {
 }
 
 /** Composes dispatch as the gateway does, with the real client, health and clock. */
-export function startDispatching({ attemptsMax = 3 } = {}): Dispatching {
-  const upstream = new UpstreamClient({ version: '0.0.0-test', tickMs: TICK_MS })
+export function startDispatching({
+  attemptsMax = 3,
+  publicLookup,
+}: {
+  attemptsMax?: number
+  publicLookup?: LookupFunction
+} = {}): Dispatching {
+  const upstream = new UpstreamClient({ version: '0.0.0-test', tickMs: TICK_MS, ...(publicLookup && { publicLookup }) })
   const newHealth = () => createHealth({ clock: systemClock, random: () => 0.5 })
   const customers = createCustomerBreakers(newHealth(), newHealth())
   const reports: string[] = []

@@ -374,6 +374,18 @@ describe('giving up', () => {
     expect(await unserved(dispatching.send(at(0)))).toMatchObject({ code: 'context_length_exceeded' })
   })
 
+  it('is overloaded without resources for a connection, and blames no server', async () => {
+    const dispatching = startDispatching({
+      publicLookup: (_host, _options, callBack) => callBack(Object.assign(new Error('EMFILE'), { code: 'EMFILE' }), []),
+    })
+    onTestFinished(() => dispatching.close())
+    const offer = offerAt('http://name.example/v1', { endpoint: { egress: 'public_only' } })
+    const failure = await unserved(dispatching.send([offer, at(1)]))
+    expect(failure).toMatchObject({ code: 'overloaded', retryAfterS: 1, attempts: [{ outcome: 'not_sent' }] })
+    expect(failure.message).toContain('cannot open another connection')
+    expect(dispatching.reports).toEqual([])
+  })
+
   it('fails without offers', async () => {
     expect(await unserved(dispatching.send([]))).toMatchObject({ code: 'upstream_unavailable', attempts: [] })
   })

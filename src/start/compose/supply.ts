@@ -36,6 +36,8 @@ export async function startSupply(context: ComposeContext, database: Database): 
   const upstream = new UpstreamClient({
     version,
     publicLookup,
+    onUsedUp: () =>
+      log.error('no connection to a server can be opened: raise the limit of open files or of local ports'),
     onUnsolicited: ({ endpointId, kind }) =>
       log.warn(
         { endpointId, kind },
