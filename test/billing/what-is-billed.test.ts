@@ -432,6 +432,7 @@ describe('what is billed', () => {
     const headers = { 'idempotency-key': randomUUID() }
     const first = chat({}, { headers })
     await upstream.next()
+    await gateway.database.pool.query('DELETE FROM node_heartbeat')
     await gateway.database.pool.query(`UPDATE node SET state = 'dead'`)
     const second = await chat({}, { headers })
     expect(second.status).toBe(200)
