@@ -12,7 +12,7 @@ Visitor.prototype.visitStatement = function (statement) {
 /** Each room with the rooms it may import, from the top down. A room may always import itself. */
 const rooms = {
   // Programs.
-  cli: 'start alerts auth accounts ledger supply api config secrets egress db domain runtime',
+  cli: 'start usage alerts auth accounts ledger supply api config secrets egress db domain runtime',
   start:
     'http jobs chat usage alerts auth accounts limits admit route dispatch relay settle ledger supply upstreams demo config api tokens dialects secrets egress db domain runtime',
   http: 'chat usage alerts auth limits ledger supply api dialects domain runtime',

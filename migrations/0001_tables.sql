@@ -10,7 +10,10 @@ CREATE TABLE customer (
   requests_per_minute   integer CHECK (requests_per_minute > 0),
   requests_per_day      integer CHECK (requests_per_day > 0),
   daily_spend_cap_nanos bigint  CHECK (daily_spend_cap_nanos >= 0),
+  -- While set, all keys of the customer are refused.
   disabled_at   timestamptz,
+  -- A deleted customer keeps its row, because the ledger names it, but has neither keys nor an e-mail address of its own.
+  deleted_at    timestamptz,
   created_at    timestamptz NOT NULL DEFAULT now()
 );
 CREATE UNIQUE INDEX customer_email ON customer (lower(email));
@@ -44,8 +47,10 @@ CREATE TABLE api_key (
   key_hash      bytea NOT NULL UNIQUE CHECK (length(key_hash) = 32),
   -- The prefix and the last four characters, to recognize the key.
   hint          text NOT NULL,
-  -- NULL means no limit. Set when the key is created and never changed, so `key_spend` counts from the first request on.
+  -- NULL means no limit.
   spend_limit_nanos bigint CHECK (spend_limit_nanos >= 0),
+  -- The highest limit that the key has had. A window may have spent more than a limit that was lowered since.
+  highest_limit_nanos bigint,
   -- When the limit resets, each time at 00:00 UTC: every day, on Mondays, on the first of the month, or never.
   limit_reset   text NOT NULL DEFAULT 'none' CHECK (limit_reset IN ('none', 'daily', 'weekly', 'monthly')),
   -- NULL allows every model.

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { bumpControlVersion } from '../db/control-version.ts'
 import type { Sql } from '../db/pool.ts'
+import type { Nanos } from '../domain/money.ts'
 
 export interface Customer {
   readonly customerId: string
@@ -8,9 +9,11 @@ export interface Customer {
   readonly accountTier: string
   readonly createdAt: Date
   readonly disabledAt: Date | null
+  readonly deletedAt: Date | null
 }
 
-const COLUMNS = `customer_id AS "customerId", email, account_tier AS "accountTier", created_at AS "createdAt", disabled_at AS "disabledAt"`
+const COLUMNS = `customer_id AS "customerId", email, account_tier AS "accountTier", created_at AS "createdAt",
+  disabled_at AS "disabledAt", deleted_at AS "deletedAt"`
 
 /**
  * Adds a customer without a money account: open one in the same transaction. The e-mail must pass `isEmail`.
@@ -35,7 +38,7 @@ export async function findCustomer(sql: Sql, emailOrId: string): Promise<Custome
   return rows[0]
 }
 
-/** Returns all customers, oldest first. */
+/** Returns all customers, oldest first, with the deleted ones. */
 export async function listCustomers(sql: Sql): Promise<Customer[]> {
   const { rows } = await sql.query<Customer>(`SELECT ${COLUMNS} FROM customer ORDER BY created_at, customer_id`)
   return rows
@@ -63,6 +66,63 @@ export async function promoteAccountTier(
     [customerId, from, to],
   )
   if (rowCount === 0) return false
+  await bumpControlVersion(sql, 'access')
+  return true
+}
+
+/** Limits of a customer that replace those of its account tier. Null: the tier's limit applies. */
+export interface OwnLimits {
+  readonly requestsPerMinute: number | null
+  readonly requestsPerDay: number | null
+  readonly dailySpendCapNanos: Nanos | null
+}
+
+export async function readOwnLimits(sql: Sql, customerId: string): Promise<OwnLimits> {
+  const { rows } = await sql.query<OwnLimits>(
+    `SELECT requests_per_minute AS "requestsPerMinute", requests_per_day AS "requestsPerDay",
+       daily_spend_cap_nanos AS "dailySpendCapNanos"
+     FROM customer WHERE customer_id = $1`,
+    [customerId],
+  )
+  return rows[0]!
+}
+
+/** Replaces the customer's own limits, on all nodes within two seconds. Run it in a transaction. */
+export async function setOwnLimits(sql: Sql, customerId: string, limits: OwnLimits): Promise<void> {
+  await sql.query(
+    'UPDATE customer SET requests_per_minute = $2, requests_per_day = $3, daily_spend_cap_nanos = $4 WHERE customer_id = $1',
+    [customerId, limits.requestsPerMinute, limits.requestsPerDay, limits.dailySpendCapNanos],
+  )
+  await bumpControlVersion(sql, 'access')
+}
+
+/**
+ * Makes all nodes refuse the keys of a customer within two seconds, or accept them again. Running requests finish.
+ * Run it in a transaction. Returns false if nothing changed.
+ */
+export async function setDisabled(sql: Sql, customerId: string, disabled: boolean): Promise<boolean> {
+  const { rowCount } = await sql.query(
+    `UPDATE customer SET disabled_at = CASE WHEN $2 THEN now() END
+     WHERE customer_id = $1 AND deleted_at IS NULL AND (disabled_at IS NOT NULL) <> $2`,
+    [customerId, disabled],
+  )
+  if (rowCount === 0) return false
+  await bumpControlVersion(sql, 'access')
+  return true
+}
+
+/**
+ * Disables a customer for good and erases its e-mail address. The balance, the ledger and the usage stay. Revoke the
+ * keys in the same transaction. Returns false if the operator is this customer: then nothing changed.
+ */
+export async function deleteCustomer(sql: Sql, customerId: string): Promise<boolean> {
+  const { rowCount } = await sql.query(
+    `UPDATE customer SET email = 'deleted-' || customer_id, deleted_at = now(), disabled_at = coalesce(disabled_at, now())
+     WHERE customer_id = $1 AND NOT EXISTS (SELECT FROM app_user WHERE customer_id = $1 AND role = 'operator')`,
+    [customerId],
+  )
+  if (rowCount === 0) return false
+  await sql.query('DELETE FROM app_user WHERE customer_id = $1', [customerId])
   await bumpControlVersion(sql, 'access')
   return true
 }

@@ -85,7 +85,7 @@ export async function detectDailySpend(sql: Sql, caps: TierCaps, refused: readon
 
 const KEY_LIMITS = `
 INSERT INTO alert (alert_id, rule_id, kind, occurrence, facts)
-SELECT gen_random_uuid(), r.rule_id, r.kind, k.key_id || '/' || w.starts, jsonb_build_object(
+SELECT gen_random_uuid(), r.rule_id, r.kind, concat_ws('/', k.key_id, w.starts, k.spend_limit_nanos), jsonb_build_object(
   'key_id', k.key_id, 'key_name', k.name, 'key_hint', k.hint, 'limit_nanos', k.spend_limit_nanos::text,
   'spent_nanos', coalesce(w.spent_nanos, 0)::text, 'reset', k.limit_reset)
 FROM unnest($1::uuid[], $2::float8[]) AS n(key_id, age_ms)
@@ -105,7 +105,7 @@ ON CONFLICT (rule_id, occurrence) DO NOTHING
 RETURNING alert_id`
 
 /**
- * Creates alerts for keys that have reached their spend limit, each once per window of that limit.
+ * Creates alerts for keys that have reached their spend limit, each once per window and amount of that limit.
  *
  * @param refusedAgoMs keys with a request refused by their limit since the last check, and how long ago the
  *   refusal was

@@ -2,10 +2,12 @@ import { type Pool, transaction } from '../db/pool.ts'
 import { refuseOutage } from '../db/refuse-outage.ts'
 import { ApiError } from '../domain/errors.ts'
 import {
+  changeKey,
   countKeysInUse,
   findKeyInUse,
   type IssuedKey,
   issueKey,
+  type KeyChange,
   type KeyListing,
   listKeysInUse,
   type NewKey,
@@ -21,6 +23,8 @@ export interface KeyRing {
   list(customerId: string): Promise<KeyListing[]>
   /** Rejects with `invalid_value` when the customer already has KEYS_MAX keys. */
   issue(order: NewKey): Promise<IssuedKey & { readonly listing: KeyListing }>
+  /** Changes a key. Rejects with `not_found` when `list` does not contain it. */
+  change(customerId: string, keyId: string, changeOf: (key: KeyListing) => KeyChange): Promise<KeyListing>
   /** Revokes a key on all nodes within two seconds. Rejects with `not_found` when `list` does not contain it. */
   revoke(customerId: string, keyId: string): Promise<void>
 }
@@ -46,6 +50,13 @@ export function createKeyRing(pool: Pool): KeyRing {
         }
         const issued = await issueKey(sql, order)
         return { ...issued, listing: (await findKeyInUse(sql, customerId, issued.keyId))! }
+      }).catch(refuseOutage),
+    change: (customerId, keyId, changeOf) =>
+      transaction(pool, async sql => {
+        const key = await findKeyInUse(sql, customerId, keyId)
+        const changed = key && (await changeKey(sql, key.keyId, changeOf(key)))
+        if (changed === undefined) throw new ApiError('not_found', { message: noSuchKey(keyId) })
+        return changed
       }).catch(refuseOutage),
     revoke: (customerId, keyId) =>
       transaction(pool, async sql => {

@@ -11,6 +11,8 @@ export interface KeyListing {
   readonly keyId: string
   readonly customerId: string
   readonly customerEmail: string
+  /** While set, the key is refused. */
+  readonly customerDisabledAt: Date | null
   readonly name: string
   readonly hint: string
   /** Null means no limit. */
@@ -52,8 +54,8 @@ export async function issueKey(
   const key = mintApiKey()
   const issued = { keyId: randomUUID(), key, hint: hintOf(key) }
   await sql.query(
-    `INSERT INTO api_key (key_id, customer_id, name, key_hash, hint, spend_limit_nanos, limit_reset, allowed_models, scopes, expires_at)
-     VALUES ($1, $2, $3, decode($4, 'base64'), $5, $6, $7, $8, $9, $10)`,
+    `INSERT INTO api_key (key_id, customer_id, name, key_hash, hint, spend_limit_nanos, highest_limit_nanos, limit_reset, allowed_models, scopes, expires_at)
+     VALUES ($1, $2, $3, decode($4, 'base64'), $5, $6, $6, $7, $8, $9, $10)`,
     [
       issued.keyId,
       customerId,
@@ -121,10 +123,64 @@ export async function findKeys(sql: Sql, text: string): Promise<KeyListing[]> {
 }
 
 const SELECT = `
-  SELECT key_id AS "keyId", customer_id AS "customerId", email AS "customerEmail", name, hint, spend_limit_nanos AS "limitNanos",
+  SELECT key_id AS "keyId", customer_id AS "customerId", email AS "customerEmail", disabled_at AS "customerDisabledAt", name, hint, spend_limit_nanos AS "limitNanos",
          limit_reset AS "limitReset", allowed_models AS "allowedModels", scopes,
          api_key.created_at AS "createdAt", expires_at AS "expiresAt", revoked_at AS "revokedAt"
     FROM api_key JOIN customer USING (customer_id)`
+
+/** Changes to a key. Omitted fields stay as they are. */
+export interface KeyChange {
+  readonly name?: string | undefined
+  /** Null removes the limit. */
+  readonly limit?: KeyLimit | null | undefined
+  readonly allowedModels?: readonly string[] | null | undefined
+  readonly scopes?: readonly KeyScope[] | undefined
+  readonly expiresAt?: Date | null | undefined
+}
+
+/**
+ * Changes a key that is not revoked; every node sees the change within two seconds. Run it in a transaction.
+ * Returns the key as it is now; undefined when it is revoked or does not exist.
+ */
+export async function changeKey(sql: Sql, keyId: string, change: KeyChange): Promise<KeyListing | undefined> {
+  const { rows } = await sql.query<KeyListing>(
+    `${SELECT} WHERE key_id = $1 AND revoked_at IS NULL FOR UPDATE OF api_key`,
+    [keyId],
+  )
+  const [key] = rows
+  if (!key) return undefined
+  const { limitNanos, limitReset } =
+    change.limit === undefined
+      ? key
+      : { limitNanos: change.limit?.limitNanos ?? null, limitReset: change.limit?.reset ?? ('none' as const) }
+  const changed = {
+    ...key,
+    name: change.name ?? key.name,
+    limitNanos,
+    limitReset,
+    allowedModels: change.allowedModels === undefined ? key.allowedModels : change.allowedModels,
+    scopes: change.scopes ?? key.scopes,
+    expiresAt: change.expiresAt === undefined ? key.expiresAt : change.expiresAt,
+  }
+  await sql.query(
+    `UPDATE api_key SET name = $2, spend_limit_nanos = $3, highest_limit_nanos = greatest(highest_limit_nanos, $3), limit_reset = $4,
+       allowed_models = $5, scopes = $6, expires_at = $7
+     WHERE key_id = $1`,
+    [keyId, changed.name, limitNanos, limitReset, changed.allowedModels, changed.scopes, changed.expiresAt],
+  )
+  await bumpControlVersion(sql, 'access')
+  return changed
+}
+
+/** Revokes all keys of a customer for good. Run it in a transaction. Returns how many keys there were. */
+export async function revokeAllKeys(sql: Sql, customerId: string): Promise<number> {
+  const { rowCount } = await sql.query(
+    'UPDATE api_key SET revoked_at = now() WHERE customer_id = $1 AND revoked_at IS NULL',
+    [customerId],
+  )
+  await bumpControlVersion(sql, 'access')
+  return rowCount ?? 0
+}
 
 /**
  * Revokes a key for good; every node refuses it within two seconds. Run it in a transaction.

@@ -136,3 +136,21 @@ export function textArgument(text: string): string {
   }
   return trimmed
 }
+
+/** A new value of a setting; null removes it. Commander takes a bare null for a missing value. */
+export interface Change<T> {
+  readonly to: T | null
+}
+
+/** Returns a parser that takes `word` as the removal of a setting, and parses anything else with `parse`. */
+export function changeArgument<T>(word: string, parse: (text: string) => T): (text: string) => Change<T> {
+  return text => {
+    if (text === word) return { to: null }
+    try {
+      return { to: parse(text) }
+    } catch (error) {
+      if (!(error instanceof InvalidArgumentError)) throw error
+      throw new InvalidArgumentError(`${error.message.replace(/\.$/, '')}, or ${word}.`)
+    }
+  }
+}

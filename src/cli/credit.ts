@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import { createInterface } from 'node:readline/promises'
 import type { Command } from 'commander'
 import { type Customer, promoteAccountTier } from '../accounts/customers.ts'
 import type { Sql } from '../db/pool.ts'
@@ -8,9 +7,10 @@ import { grantCredit } from '../ledger/accounts/grant-credit.ts'
 import { hasPaidCredit } from '../ledger/accounts/has-paid-credit.ts'
 import { readBalance } from '../ledger/accounts/read-balance.ts'
 import { amountArgument, textArgument } from './arguments.ts'
-import { createCommand, createCommandGroup, createSession, type Session } from './command.ts'
+import { createCommand, createCommandGroup, createSession } from './command.ts'
+import { confirm } from './confirm.ts'
 import { transactionOrDryRun } from './dry-run.ts'
-import { Failure, UsageError } from './failure.ts'
+import { Failure } from './failure.ts'
 import { resolveCustomer } from './resolve-customer.ts'
 import { withDatabase } from './with-database.ts'
 
@@ -37,7 +37,10 @@ function grant(): Command {
       const session = createSession(options)
       const { output } = session
       const dryRun = options.dryRun === true
-      if (!dryRun && options.yes !== true) await confirm(session, `Grant ${usdText(amountNanos)} USD to ${emailOrId}?`)
+      if (!dryRun && options.yes !== true) {
+        const question = `Grant ${usdText(amountNanos)} USD to ${emailOrId}?`
+        await confirm(session, question, 'Add --yes to confirm, or --dry-run to see what would happen.')
+      }
       const order = { amountNanos, ref: options.ref ?? `cli-${randomUUID()}`, reason: options.reason }
       const done = await withDatabase(session, pool =>
         transactionOrDryRun(pool, dryRun, sql => grantTo(sql, emailOrId, order)),
@@ -103,18 +106,4 @@ function resultText({ customer, granted, promoted, balanceNanos }: Granted, orde
   }
   const promotion = promoted ? ' and moves from free to standard' : ''
   return `${customer.email} gets ${amount}${promotion}; the balance is ${balance}. Ref: ${order.ref}`
-}
-
-async function confirm({ output }: Session, question: string): Promise<void> {
-  if (!output.interactive)
-    throw new UsageError(
-      'Cannot ask for confirmation here. Add --yes to confirm, or --dry-run to see what would happen.',
-    )
-  const prompt = createInterface({ input: process.stdin, output: process.stderr })
-  try {
-    const answer = await prompt.question(`${question} [y/N] `)
-    if (!/^y(es)?$/i.test(answer.trim())) throw new Failure('Nothing was changed.')
-  } finally {
-    prompt.close()
-  }
 }

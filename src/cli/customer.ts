@@ -4,21 +4,33 @@ import { listCustomers, setAccountTier } from '../accounts/customers.ts'
 import type { Config } from '../config/config.ts'
 import { transaction } from '../db/pool.ts'
 import { usdText } from '../domain/money.ts'
+import { noSpend } from '../domain/spend.ts'
 import { listBalances } from '../ledger/accounts/list-balances.ts'
 import { quoteForShell } from '../runtime/quote-for-shell.ts'
+import { spendByCustomer } from '../usage/spend.ts'
 import { emailArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession } from './command.ts'
+import { customerJson } from './customer-figures.ts'
+import { customerLimitsCommand } from './customer-limits.ts'
+import { showCustomerCommand } from './customer-show.ts'
+import { deleteCustomerCommand, disableCustomerCommand, enableCustomerCommand } from './customer-state.ts'
 import { Failure, UsageError } from './failure.ts'
 import { timeText } from './output.ts'
 import { resolveCustomer } from './resolve-customer.ts'
+import { spendJson } from './spend-figures.ts'
 import { table } from './table.ts'
 import { withDatabase } from './with-database.ts'
 
 export function customerCommands(): Command {
-  return createCommandGroup('customer', 'Add and list customers, and set their account tiers', [
+  return createCommandGroup('customer', 'Add, list, limit, disable and delete customers', [
     addCustomer(),
     list(),
+    showCustomerCommand(),
     tier(),
+    customerLimitsCommand(),
+    disableCustomerCommand(),
+    enableCustomerCommand(),
+    deleteCustomerCommand(),
   ])
 }
 
@@ -48,37 +60,41 @@ function addCustomer(): Command {
 }
 
 function list(): Command {
-  return createCommand('list', 'List customers and their balances', ['customer list', 'customer list --json']).action(
-    async options => {
+  return createCommand('list', 'List customers, their balances and what they have spent', [
+    'customer list',
+    'customer list --deleted --json',
+  ])
+    .option('--deleted', 'list deleted customers too')
+    .action(async options => {
       const session = createSession(options)
-      const [customers, balances] = await withDatabase(session, pool =>
-        Promise.all([listCustomers(pool), listBalances(pool)]),
+      const [customers, balances, spend] = await withDatabase(session, pool =>
+        Promise.all([listCustomers(pool), listBalances(pool), spendByCustomer(pool, null, Date.now())]),
       )
-      const rows = customers.map(({ customerId, email, accountTier, createdAt, disabledAt }) => ({
-        customer_id: customerId,
-        email,
-        account_tier: accountTier,
-        balance_usd: usdText(balances.get(customerId) ?? 0n),
-        disabled: disabledAt !== null,
-        created_at: createdAt.toISOString(),
-      }))
+      const rows = customers
+        .filter(({ deletedAt }) => deletedAt === null || options.deleted === true)
+        .map(customer => ({
+          ...customerJson(customer),
+          balance_usd: usdText(balances.get(customer.customerId) ?? 0n),
+          spend: spendJson(spend.get(customer.customerId) ?? noSpend),
+        }))
       session.output.result(
         rows,
         table(
-          ['id', 'e-mail', 'tier', 'balance USD', 'since (UTC)', 'state'],
+          ['id', 'e-mail', 'tier', 'balance USD', 'month USD', 'total USD', 'since (UTC)', 'state'],
           rows.map(row => [
             row.customer_id,
             row.email,
             row.account_tier,
             row.balance_usd,
+            row.spend.month_usd,
+            row.spend.total_usd,
             timeText(new Date(row.created_at)),
-            row.disabled ? 'disabled' : 'active',
+            row.state,
           ]),
           'There are no customers yet. Add one with: switchyard customer add <email>',
         ),
       )
-    },
-  )
+    })
 }
 
 function tier(): Command {

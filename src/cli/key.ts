@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
-import { hasValidChecksum, hintOf } from '../auth/api-key.ts'
-import { findKeys, issueKey, type KeyListing, listKeys, revokeKey } from '../auth/keys.ts'
-import { type Sql, transaction } from '../db/pool.ts'
+import { issueKey, listKeys, revokeKey } from '../auth/keys.ts'
+import { transaction } from '../db/pool.ts'
 import { usdText } from '../domain/money.ts'
+import { spendByKey } from '../usage/spend.ts'
 import {
   amountArgument,
   expiryArgument,
@@ -11,15 +11,17 @@ import {
   modelIdsArgument,
   textArgument,
 } from './arguments.ts'
-import { createCommand, createCommandGroup, createSession, type Session } from './command.ts'
-import { Failure, UsageError } from './failure.ts'
-import { type Json, timeText } from './output.ts'
+import { createCommand, createCommandGroup, createSession } from './command.ts'
+import { UsageError } from './failure.ts'
+import { editKeyCommand } from './key-edit.ts'
+import { keyJson, keyTable } from './key-figures.ts'
 import { resolveCustomer } from './resolve-customer.ts'
-import { table } from './table.ts'
+import { resolveKey } from './resolve-key.ts'
+import { unknownModelsNote } from './unknown-models.ts'
 import { withDatabase } from './with-database.ts'
 
 export function keyCommands(): Command {
-  return createCommandGroup('key', 'Issue and revoke API keys', [issue(), list(), revoke()])
+  return createCommandGroup('key', 'Issue, change and revoke API keys', [issue(), list(), editKeyCommand(), revoke()])
 }
 
 function issue(): Command {
@@ -42,7 +44,7 @@ function issue(): Command {
     .option('--models <ids>', 'models that the key may use, comma-separated; default: all', modelIdsArgument)
     .option(
       '--scope <scope>',
-      'manage: the key may create, list and delete keys of its customer and change its alerts',
+      'manage: the key may create, list, change and delete keys of its customer and change its alerts',
       keyScopeArgument,
     )
     .action(async (emailOrId: string, options) => {
@@ -58,13 +60,13 @@ function issue(): Command {
         scopes: scope === undefined ? [] : [scope],
         expiresAt: options.expires ?? null,
       }
-      const { customer, issued, unknownModels } = await withDatabase(session, async pool => ({
+      const { customer, issued, note } = await withDatabase(session, async pool => ({
         ...(await transaction(pool, async sql => {
           const found = await resolveCustomer(sql, emailOrId)
           const { customerId } = found
           return { customer: found, issued: await issueKey(sql, { ...order, customerId }) }
         })),
-        unknownModels: await findUnknownModels(session, pool, order.allowedModels),
+        note: await unknownModelsNote(session, pool, order.allowedModels),
       }))
       session.output.result(
         {
@@ -82,48 +84,26 @@ function issue(): Command {
         issued.key,
       )
       session.output.note(`The key is shown only this once. Revoke it with: switchyard key revoke ${issued.keyId}`)
-      if (unknownModels.length > 0) {
-        session.output.note(
-          `Warning: no server offers ${unknownModels.join(', ')} now. List the models with: switchyard model list`,
-        )
-      }
+      if (note !== undefined) session.output.note(note)
     })
 }
 
-/** Returns the models that no server offers now: usually misspelled. */
-async function findUnknownModels({ config }: Session, sql: Sql, allowed: readonly string[] | null): Promise<string[]> {
-  if (allowed === null) return []
-  const { availableModels } = await import('./available-models.ts')
-  const available = new Set(await availableModels(config, sql))
-  return allowed.filter(id => !available.has(id))
-}
-
 function list(): Command {
-  return createCommand('list', 'List keys, newest first', ['key list', 'key list ada@example.com --json'])
+  return createCommand('list', 'List keys, newest first, with what they have spent', [
+    'key list',
+    'key list ada@example.com --json',
+  ])
     .argument('[customer]', 'e-mail or id; default: all customers')
     .action(async (emailOrId: string | undefined, options) => {
       const session = createSession(options)
-      const keys = await withDatabase(session, async pool =>
-        emailOrId === undefined ? listKeys(pool) : listKeys(pool, (await resolveCustomer(pool, emailOrId)).customerId),
-      )
+      const { keys, spend } = await withDatabase(session, async pool => {
+        const customerId = emailOrId === undefined ? null : (await resolveCustomer(pool, emailOrId)).customerId
+        const [keys, spend] = await Promise.all([listKeys(pool, customerId), spendByKey(pool, customerId, Date.now())])
+        return { keys, spend }
+      })
       session.output.result(
-        keys.map(keyJson),
-        table(
-          ['id', 'key', 'name', 'customer', 'limit', 'models', 'scope', 'created (UTC)', 'expires (UTC)', 'state'],
-          keys.map(key => [
-            key.keyId,
-            key.hint,
-            key.name,
-            key.customerEmail,
-            limitText(key),
-            key.allowedModels === null ? 'all' : key.allowedModels.join(', '),
-            key.scopes.join(', '),
-            timeText(key.createdAt),
-            timeText(key.expiresAt),
-            keyState(key),
-          ]),
-          'There are no keys. Issue one with: switchyard key issue <customer> --name <name>',
-        ),
+        keys.map(key => keyJson(key, spend.get(key.keyId))),
+        keyTable(keys, spend, 'There are no keys. Issue one with: switchyard key issue <customer> --name <name>'),
       )
     })
 }
@@ -138,11 +118,7 @@ function revoke(): Command {
       const session = createSession(options)
       const { key, changed } = await withDatabase(session, pool =>
         transaction(pool, async sql => {
-          const [found, ...others] = await findKeys(sql, text)
-          // Never repeat a whole key: the message may end up in a log.
-          const shown = hasValidChecksum(text) ? hintOf(text) : text
-          if (!found) throw new Failure(`There is no key ${shown}. List keys with: switchyard key list`)
-          if (others.length > 0) throw new Failure(`More than one key matches ${shown}. Use the id of the key.`)
+          const found = await resolveKey(sql, text)
           return { key: found, changed: await revokeKey(sql, found.keyId) }
         }),
       )
@@ -153,32 +129,4 @@ function revoke(): Command {
           : `${key.hint} (${key.name}) of ${key.customerEmail} was already revoked.`,
       )
     })
-}
-
-function keyJson(key: KeyListing): Json {
-  return {
-    key_id: key.keyId,
-    hint: key.hint,
-    name: key.name,
-    customer_id: key.customerId,
-    email: key.customerEmail,
-    state: keyState(key),
-    limit_usd: key.limitNanos === null ? null : usdText(key.limitNanos),
-    limit_reset: key.limitReset,
-    allowed_models: key.allowedModels === null ? null : [...key.allowedModels],
-    scopes: [...key.scopes],
-    created_at: key.createdAt.toISOString(),
-    expires_at: key.expiresAt?.toISOString() ?? null,
-    revoked_at: key.revokedAt?.toISOString() ?? null,
-  }
-}
-
-function limitText({ limitNanos, limitReset }: KeyListing): string {
-  if (limitNanos === null) return 'none'
-  return limitReset === 'none' ? `${usdText(limitNanos)} USD` : `${usdText(limitNanos)} USD ${limitReset}`
-}
-
-function keyState({ revokedAt, expiresAt }: KeyListing): string {
-  if (revokedAt !== null) return 'revoked'
-  return expiresAt !== null && expiresAt.getTime() <= Date.now() ? 'expired' : 'active'
 }

@@ -2,9 +2,14 @@ import { type Customer, findCustomer } from '../accounts/customers.ts'
 import type { Sql } from '../db/pool.ts'
 import { Failure } from './failure.ts'
 
-/** Returns the customer with this e-mail address or id. Throws Failure. */
+/** Returns the customer with this e-mail address or id. Throws Failure, also for a deleted one. */
 export async function resolveCustomer(sql: Sql, emailOrId: string): Promise<Customer> {
   const customer = await findCustomer(sql, emailOrId)
-  if (customer) return customer
+  if (customer?.deletedAt === null) return customer
+  if (customer) throw new Failure(`The customer ${emailOrId} was deleted.`)
+  return noCustomer(emailOrId)
+}
+
+export function noCustomer(emailOrId: string): never {
   throw new Failure(`There is no customer ${emailOrId}. List customers with: switchyard customer list`)
 }

@@ -14,7 +14,7 @@ export const limitResets = ['none', 'daily', 'weekly', 'monthly'] as const
  */
 export type LimitReset = (typeof limitResets)[number]
 
-/** `manage` permits a key to create, list and delete the keys of its customer and to change its alerts. */
+/** `manage` permits a key to create, list, change and delete the keys of its customer and to change its alerts. */
 export const keyScopes = ['manage'] as const
 export type KeyScope = (typeof keyScopes)[number]
 

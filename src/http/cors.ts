@@ -19,7 +19,7 @@ export const corsHeaderList: readonly string[] = Object.entries(corsHeaders).fla
 export async function answerPreflight(request: FastifyRequest, reply: FastifyReply): Promise<void> {
   const requested = request.headers['access-control-request-headers']
   reply.headers({
-    'access-control-allow-methods': 'GET, POST, DELETE',
+    'access-control-allow-methods': 'GET, POST, PATCH, DELETE',
     'access-control-allow-headers': requested ?? 'authorization, content-type, idempotency-key',
     'access-control-max-age': '86400',
     vary: 'access-control-request-headers',

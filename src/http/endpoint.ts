@@ -11,7 +11,7 @@ import type { GenerationRequest, GenerationResponse } from './generation-exchang
 export type Endpoint = ReplyingEndpoint | GenerationEndpoint
 
 interface EndpointRow {
-  readonly method: 'GET' | 'POST' | 'DELETE'
+  readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   /** Fastify's notation: `/v1/models/*`, `/v1/alerts/:id`. */
   readonly path: string
   /** `key`: requires an API key. `open`: requires nothing. */

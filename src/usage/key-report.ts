@@ -2,36 +2,28 @@ import { type KeyReport, type ListedKey, showKey } from '../api/keys.ts'
 import type { Sql } from '../db/pool.ts'
 import type { Caller } from '../domain/caller.ts'
 import { type Nanos, usd } from '../domain/money.ts'
+import type { Spend } from '../domain/spend.ts'
 import type { WindowCounts } from '../domain/windows.ts'
 import { rateLimits } from './report-figures.ts'
+import { SPEND_COLUMNS } from './spend.ts'
 
 /** Returns the limits and the usage of the caller's key, up to the last settled request. */
 export async function keyReport(sql: Sql, caller: Caller, windows: WindowCounts, nowMs: number): Promise<KeyReport> {
   const { rows } = await sql.query<KeyRow>(READ_KEY, [caller.customerId, caller.keyId, new Date(nowMs).toISOString()])
   const row = rows[0]!
   return {
-    ...showKey(row),
+    ...showKey(row, row),
     customer: caller.email,
     tier: caller.accountTier,
     limit_remaining_usd: row.limitNanos === null ? null : usd(max(row.limitNanos - row.windowNanos, 0n)),
     limit_resets_at: row.limitNanos === null ? null : (row.resetsAt?.toISOString() ?? null),
-    usage: {
-      today_usd: usd(row.todayNanos),
-      week_usd: usd(row.weekNanos),
-      month_usd: usd(row.monthNanos),
-      total_usd: usd(row.totalNanos),
-    },
     rate_limits: rateLimits(caller.limits, windows),
   }
 }
 
-interface KeyRow extends ListedKey {
+interface KeyRow extends ListedKey, Spend {
   readonly windowNanos: Nanos
   readonly resetsAt: Date | null
-  readonly todayNanos: Nanos
-  readonly weekNanos: Nanos
-  readonly monthNanos: Nanos
-  readonly totalNanos: Nanos
 }
 
 // Reads the window that the next admission would use. Like `open_windows` in migrations/0002_money.sql, it keeps a
@@ -48,11 +40,7 @@ CROSS JOIN LATERAL (
 ) w
 LEFT JOIN key_spend s ON s.customer_id = k.customer_id AND s.key_id = k.key_id AND s.window_start = w.began
 CROSS JOIN LATERAL (
-  SELECT coalesce(sum(d.cost_nanos) FILTER (WHERE d.day >= t.today), 0)::bigint AS "todayNanos",
-    coalesce(sum(d.cost_nanos) FILTER (WHERE d.day >= key_window_start('weekly', t.today)), 0)::bigint AS "weekNanos",
-    coalesce(sum(d.cost_nanos) FILTER (WHERE d.day >= key_window_start('monthly', t.today)), 0)::bigint AS "monthNanos",
-    coalesce(sum(d.cost_nanos), 0)::bigint AS "totalNanos"
-  FROM usage_key_day d WHERE d.customer_id = k.customer_id AND d.key_id = k.key_id
+  SELECT ${SPEND_COLUMNS} FROM usage_key_day d WHERE d.customer_id = k.customer_id AND d.key_id = k.key_id
 ) u
 WHERE k.customer_id = $1 AND k.key_id = $2`
 

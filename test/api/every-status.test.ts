@@ -10,7 +10,7 @@ import { creditTransactions } from '../../src/http/endpoints/credit-transactions
 import { credits } from '../../src/http/endpoints/credits.ts'
 import { generationEndpoint } from '../../src/http/endpoints/generation-endpoint.ts'
 import { keyShow } from '../../src/http/endpoints/key.ts'
-import { keyCreate, keyDelete, keysList } from '../../src/http/endpoints/keys.ts'
+import { keyCreate, keyDelete, keyEdit, keysList } from '../../src/http/endpoints/keys.ts'
 import { usageReceipt } from '../../src/http/endpoints/usage-receipt.ts'
 import { usageRequests } from '../../src/http/endpoints/usage-requests.ts'
 import { openapiDocument } from '../../src/http/openapi.ts'
@@ -34,8 +34,9 @@ const endpoints: readonly Endpoint[] = [
   credits({ reports: broken }),
   creditTransactions({ reports: broken }),
   keyShow({ reports: broken }),
-  keysList({ keys: broken }),
+  keysList({ keys: broken, spendByKey: broken }),
   keyCreate({ keys: broken, ...brokenDeps }),
+  keyEdit({ keys: broken, spendByKey: broken, ...brokenDeps }),
   keyDelete({ keys: broken }),
   ...alertEndpoints({ alerts: broken, ...brokenDeps }),
   generationEndpoint(
@@ -154,6 +155,7 @@ function right({ method, path }: Endpoint, ids = mine): { method: string; path: 
   const id = kind === 'usage' ? ids.requests : kind === 'keys' ? ids.keys : ids.alerts
   const address = { method, path: path.replace(/:id|\*/, id) }
   const body = { '/v1/keys': { name: 'a bot' }, '/v1/alerts': hook, '/v1/chat/completions': hello }[path]
+  if (method === 'PATCH') return { ...address, body: { name: 'another bot' } }
   return method === 'POST' && body !== undefined ? { ...address, body } : address
 }
 

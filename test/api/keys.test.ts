@@ -58,6 +58,7 @@ describe('200', () => {
       allowed_models: ['test-model'],
       limit_usd: 0.25,
       limit_reset: 'weekly',
+      usage: { today_usd: 0, week_usd: 0, month_usd: 0, total_usd: 0 },
     })
     const bot = { customerId: customer.customerId, key }
     expect((await gateway.chat(bot, hello)).status).toBe(200)
@@ -67,7 +68,8 @@ describe('200', () => {
     const list = await send(customer, 'GET', '/v1/keys')
     const text = await list.text()
     expect(text).not.toContain(key)
-    expect(JSON.parse(text).data).toMatchObject([shown, { name: 'test', scopes: ['manage'], limit_usd: null }])
+    const { usage: _, ...lasting } = shown
+    expect(JSON.parse(text).data).toMatchObject([lasting, { name: 'test', scopes: ['manage'], limit_usd: null }])
 
     const deleted = { id: made.id, object: 'key', deleted: true }
     expect(await json(send(customer, 'DELETE', `/v1/keys/${made.id.toUpperCase()}`))).toEqual(deleted)
@@ -175,6 +177,99 @@ describe('200', () => {
   })
 })
 
+describe('PATCH /v1/keys/{id}', () => {
+  /** Creates a key. Returns its id, and a caller with it. */
+  async function createKey(customer: TestCustomer, fields: object) {
+    const { id, key } = await json(send(customer, 'POST', '/v1/keys', { name: 'bot', ...fields }))
+    return { id, bot: { customerId: customer.customerId, key } }
+  }
+  const change = async (customer: TestCustomer, id: string, body: object) => {
+    const changed = await json(send(customer, 'PATCH', `/v1/keys/${id}`, body))
+    await gateway.app.noticeChanges()
+    return changed
+  }
+  const audit = async () => {
+    const { audit } = await import('../../src/ledger/audit/audit.ts')
+    return (await audit(gateway.database.pool)).filter(({ violations }) => violations > 0)
+  }
+
+  test('changes the fields of the body and no others', async () => {
+    const customer = await manager()
+    const fields = { spend_limit_usd: 1, limit_reset: 'monthly', allowed_models: ['test-model'] }
+    const { id, bot } = await createKey(customer, fields)
+    const kept = { limit_usd: 1, limit_reset: 'monthly', allowed_models: ['test-model'], scopes: [], expires_at: null }
+    expect(await change(customer, id.toUpperCase(), { name: 'renamed' })).toMatchObject({
+      ...kept,
+      id,
+      name: 'renamed',
+    })
+    const models = await change(customer, id, { allowed_models: ['other'], expires_at: '2099-01-31T12:00:00Z' })
+    expect(models).toMatchObject({ name: 'renamed', allowed_models: ['other'], expires_at: '2099-01-31T12:00:00.000Z' })
+    expect((await gateway.chat(bot, hello)).status).toBe(403)
+    const open = await change(customer, id, { allowed_models: null, expires_at: null, scopes: ['manage'] })
+    expect(open).toMatchObject({ allowed_models: null, expires_at: null, scopes: ['manage'], limit_usd: 1 })
+    expect((await send(bot, 'GET', '/v1/keys')).status).toBe(200)
+    expect(await change(customer, id, { spend_limit_usd: null })).toMatchObject({
+      limit_usd: null,
+      limit_reset: 'none',
+    })
+    const listed = (await json(send(customer, 'GET', '/v1/keys'))).data.find(key => key.id === id)
+    expect(listed).toMatchObject({ name: 'renamed', limit_usd: null, scopes: ['manage'] })
+  })
+
+  test('a raised or lowered limit counts what the window has spent', async () => {
+    const customer = await manager()
+    const { id, bot } = await createKey(customer, { spend_limit_usd: 0.0003, limit_reset: 'monthly' })
+    upstream.always(answer({ usage: usageOf(50, 50) }))
+    // Each holds at most 0.0003 USD and costs 0.00015 USD.
+    expect((await gateway.chat(bot, hello)).status).toBe(200)
+    expect((await gateway.chat(bot, hello)).status).toBe(402)
+    expect(await change(customer, id, { spend_limit_usd: 0.0006 })).toMatchObject({ limit_reset: 'monthly' })
+    expect((await gateway.chat(bot, hello)).status).toBe(200)
+    await change(customer, id, { spend_limit_usd: '0.0001' })
+    expect((await gateway.chat(bot, hello)).status).toBe(402)
+    expect(await json(gateway.get(bot, '/v1/key'))).toMatchObject({ limit_usd: 0.0001, limit_remaining_usd: 0 })
+    expect(await audit()).toEqual([])
+    upstream.always(answer())
+  })
+
+  test('a limit that is new, or resets at other times, counts from the change', async () => {
+    const customer = await manager()
+    const { id, bot } = await createKey(customer, {})
+    upstream.always(answer({ usage: usageOf(50, 50) }))
+    expect((await gateway.chat(bot, hello)).status).toBe(200)
+    await change(customer, id, { spend_limit_usd: 0.0003 })
+    expect((await gateway.chat(bot, hello)).status).toBe(200)
+    expect((await gateway.chat(bot, hello)).status).toBe(402)
+    await change(customer, id, { limit_reset: 'daily' })
+    expect((await gateway.chat(bot, hello)).status).toBe(200)
+    expect((await gateway.chat(bot, hello)).status).toBe(402)
+    await change(customer, id, { spend_limit_usd: null })
+    expect((await gateway.chat(bot, hello)).status).toBe(200)
+    const usage = async () => (await json(send(customer, 'GET', '/v1/keys'))).data.find(key => key.id === id)
+    // Charges are committed shortly after their answers.
+    await expect.poll(usage).toMatchObject({ usage: { today_usd: 0.0006, month_usd: 0.0006, total_usd: 0.0006 } })
+    expect(await audit()).toEqual([])
+    upstream.always(answer())
+  })
+
+  test.each([
+    [{}, null, /changes nothing. The fields are name, spend_limit_usd/],
+    [{ name: null }, 'name', /1 to 200 characters/],
+    [{ spend_limit_usd: 0 }, 'spend_limit_usd', /above zero/],
+    [{ limit_reset: 'daily' }, 'limit_reset', /spend_limit_usd/],
+    [{ spend_limit_usd: null, limit_reset: 'daily' }, 'limit_reset', /spend_limit_usd/],
+    [{ allowed_models: [] }, 'allowed_models', /1 to 256/],
+    [{ expires_at: '2020-01-31T12:00:00Z' }, 'expires_at', /in the future/],
+    [{ key: 'sk-sy-x' }, 'key', /The fields are name/],
+  ])('400 for %j', async (body, param, message) => {
+    const customer = await manager()
+    const { id } = await createKey(customer, {})
+    const error = await readError(await send(customer, 'PATCH', `/v1/keys/${id}`, body))
+    expect(error).toMatchObject({ status: 400, code: 'invalid_value', param, message: expect.stringMatching(message) })
+  })
+})
+
 describe('400', () => {
   test.each([
     ['', 'invalid_json', null, /The body is empty/],
@@ -229,6 +324,7 @@ test('401 without a key, 403 insufficient_scope without the scope manage', async
   for (const [method, path, body] of [
     ['GET', '/v1/keys'],
     ['POST', '/v1/keys', { name: 'x' }],
+    ['PATCH', '/v1/keys/00000000-0000-7000-8000-000000000001', { name: 'x' }],
     ['DELETE', '/v1/keys/00000000-0000-7000-8000-000000000001'],
   ] as const) {
     expect((await fetch(gateway.url + path, { method })).status).toBe(401)
@@ -242,8 +338,10 @@ test("404 for another customer's key and for an unknown id", async () => {
   const [mine, theirs] = [await manager(), await manager()]
   const { id } = await json(send(theirs, 'POST', '/v1/keys', { name: 'theirs' }))
   for (const unknown of [id, '00000000-0000-7000-8000-000000000001', 'x', 'a/b', "'; --", 'x'.repeat(400)]) {
-    const error = await readError(await send(mine, 'DELETE', `/v1/keys/${encodeURIComponent(unknown)}`))
-    expect(error).toMatchObject({ status: 404, code: 'not_found' })
+    for (const [method, body] of [['DELETE'], ['PATCH', { name: 'x' }]] as const) {
+      const error = await readError(await send(mine, method, `/v1/keys/${encodeURIComponent(unknown)}`, body))
+      expect(error).toMatchObject({ status: 404, code: 'not_found' })
+    }
   }
   expect((await json(send(mine, 'GET', '/v1/keys'))).data.map(key => key.id)).not.toContain(id)
   expect((await json(send(theirs, 'GET', '/v1/keys'))).data.map(key => key.id)).toContain(id)

@@ -47,7 +47,7 @@ const corruptions: Record<AuditCheck, string> = {
   day_spend_within_cap: 'UPDATE balance SET day_cap_nanos = 400',
   key_spend_equals_usage: 'UPDATE key_spend SET spent_nanos = spent_nanos + 1',
   key_leased_equals_open_leases: 'UPDATE key_spend SET leased_nanos = leased_nanos - 1',
-  key_spend_within_limit: 'UPDATE api_key SET spend_limit_nanos = 400',
+  key_spend_within_limit: 'UPDATE api_key SET highest_limit_nanos = 400',
   windows_count_slots: 'UPDATE lease SET slots = 1000000',
   ledger_cannot_be_rewritten: `ALTER TABLE ledger_tx ENABLE TRIGGER USER; ALTER TABLE refund ENABLE TRIGGER USER`,
 }

@@ -11,7 +11,7 @@ import { docs } from '../../src/http/endpoints/docs.ts'
 import { generationEndpoint } from '../../src/http/endpoints/generation-endpoint.ts'
 import { healthz, readyz } from '../../src/http/endpoints/health.ts'
 import { keyShow } from '../../src/http/endpoints/key.ts'
-import { keyCreate, keyDelete, keysList } from '../../src/http/endpoints/keys.ts'
+import { keyCreate, keyDelete, keyEdit, keysList } from '../../src/http/endpoints/keys.ts'
 import { modelShow, modelsList } from '../../src/http/endpoints/models.ts'
 import { openapi } from '../../src/http/endpoints/openapi.ts'
 import { usageBreakdown } from '../../src/http/endpoints/usage-breakdown.ts'
@@ -35,8 +35,9 @@ const endpoints: Endpoint[] = [
   usageRequests({ activity: none }),
   usageReceipt({ activity: none }),
   keyShow({ reports: none }),
-  keysList({ keys: none }),
+  keysList({ keys: none, spendByKey: none }),
   keyCreate({ keys: none, clock: none, bodyLimitBytes: none }),
+  keyEdit({ keys: none, spendByKey: none, clock: none, bodyLimitBytes: none }),
   keyDelete({ keys: none }),
   modelsList({ models: none }),
   modelShow({ models: none }),

@@ -1,17 +1,26 @@
-import { deletedKey, issuedKey, keyList, keyRequest, parseKeyRequest, showKey } from '../../api/keys.ts'
+import { changedLimit, keyChangeRequest, keyRequest, parseKeyChange, parseKeyRequest } from '../../api/key-request.ts'
+import { deletedKey, issuedKey, key, keyList, showKey } from '../../api/keys.ts'
 import type { KeyRing } from '../../auth/key-ring.ts'
+import { noSpend, type Spend } from '../../domain/spend.ts'
 import { uncounted } from '../../runtime/byte-budget.ts'
 import type { Clock } from '../../runtime/clock.ts'
-import type { Endpoint } from '../endpoint.ts'
+import type { Endpoint, EndpointContext } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
 import { receiveBody } from '../receive-body.ts'
 
 interface KeysDeps {
   readonly keys: KeyRing
+  /** Returns the spend of each key of a customer that has one, by key id. */
+  readonly spendByKey: (customerId: string) => Promise<ReadonlyMap<string, Spend>>
+}
+
+interface BodyDeps {
+  readonly clock: Clock
+  readonly bodyLimitBytes: number
 }
 
 /** GET /v1/keys */
-export function keysList({ keys }: KeysDeps): Endpoint {
+export function keysList({ keys, spendByKey }: KeysDeps): Endpoint {
   return {
     method: 'GET',
     path: '/v1/keys',
@@ -22,20 +31,19 @@ export function keysList({ keys }: KeysDeps): Endpoint {
       operationId: 'listKeys',
       summary: 'List API keys',
       description:
-        'Lists all keys of the customer that were not deleted, newest first. Requires a key with the scope `manage`.',
+        'Lists all keys of the customer that were not deleted, newest first, with what each has spent. Requires a key with the scope `manage`.',
       tag: 'Keys',
       response: { contentType: 'application/json', schema: keyList, description: 'The keys.' },
     },
-    handle: async ({ caller }) => ({ object: 'list', data: (await keys.list(caller.customerId)).map(showKey) }),
+    async handle({ caller: { customerId } }) {
+      const [listed, spend] = await Promise.all([keys.list(customerId), spendByKey(customerId)])
+      return { object: 'list', data: listed.map(each => showKey(each, spend.get(each.keyId) ?? noSpend)) }
+    },
   }
 }
 
 /** POST /v1/keys */
-export function keyCreate({
-  keys,
-  clock,
-  bodyLimitBytes,
-}: KeysDeps & { readonly clock: Clock; readonly bodyLimitBytes: number }): Endpoint {
+export function keyCreate({ keys, clock, bodyLimitBytes }: Pick<KeysDeps, 'keys'> & BodyDeps): Endpoint {
   return {
     method: 'POST',
     path: '/v1/keys',
@@ -57,13 +65,44 @@ export function keyCreate({
       )
       const { key, listing } = await keys.issue({ ...keyOptions, customerId: caller.customerId })
       reply.header('cache-control', 'no-store')
-      return { ...showKey(listing), key }
+      return { ...showKey(listing, noSpend), key }
+    },
+  }
+}
+
+/** PATCH /v1/keys/{id} */
+export function keyEdit({ keys, spendByKey, clock, bodyLimitBytes }: KeysDeps & BodyDeps): Endpoint {
+  return {
+    method: 'PATCH',
+    path: '/v1/keys/*',
+    access: 'key',
+    scope: 'manage',
+    isReport: true,
+    doc: {
+      operationId: 'updateKey',
+      summary: 'Change an API key',
+      description:
+        'Changes the fields that the body has, on all nodes within two seconds. Requires a key with the scope `manage`.',
+      tag: 'Keys',
+      openapiPath: '/v1/keys/{id}',
+      errors: ['not_found'],
+      body: keyChangeRequest,
+      response: { contentType: 'application/json', schema: key, description: 'The key after the change.' },
+    },
+    async handle({ caller: { customerId }, request }) {
+      const body = await receiveBody(new NodeRequest(request.raw), bodyLimitBytes, uncounted)
+      const change = parseKeyChange(body, clock.epochMs())
+      const changed = await keys.change(customerId, keyIdOf(request), listed => ({
+        ...change,
+        limit: changedLimit(listed, change),
+      }))
+      return showKey(changed, (await spendByKey(customerId)).get(changed.keyId) ?? noSpend)
     },
   }
 }
 
 /** DELETE /v1/keys/{id} */
-export function keyDelete({ keys }: KeysDeps): Endpoint {
+export function keyDelete({ keys }: Pick<KeysDeps, 'keys'>): Endpoint {
   return {
     method: 'DELETE',
     path: '/v1/keys/*',
@@ -81,9 +120,13 @@ export function keyDelete({ keys }: KeysDeps): Endpoint {
       response: { contentType: 'application/json', schema: deletedKey, description: 'The key was deleted.' },
     },
     async handle({ caller, request }) {
-      const id = (request.params as { '*': string })['*'].toLowerCase()
+      const id = keyIdOf(request)
       await keys.revoke(caller.customerId, id)
       return { id, object: 'key', deleted: true }
     },
   }
+}
+
+function keyIdOf(request: EndpointContext['request']): string {
+  return (request.params as { '*': string })['*'].toLowerCase()
 }

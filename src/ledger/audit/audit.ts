@@ -264,7 +264,7 @@ export const auditChecks = {
   key_spend_within_limit: `
     SELECT concat_ws(' ', k.customer_id, k.key_id, k.window_start)
     FROM key_spend k JOIN api_key a ON a.key_id = k.key_id
-    WHERE k.spent_nanos + k.leased_nanos > a.spend_limit_nanos`,
+    WHERE k.spent_nanos + k.leased_nanos > a.highest_limit_nanos`,
   windows_count_slots: `
     SELECT b.customer_id::text FROM balance b
     LEFT JOIN (SELECT customer_id, cap_day, sum(slots) AS slots FROM lease GROUP BY customer_id, cap_day) d

@@ -3,7 +3,9 @@ import { createKeyRing } from '../../auth/key-ring.ts'
 import { limitsOfTier } from '../../config/config.ts'
 import { type ControlVersions, watchControlVersions } from '../../db/control-version.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
-import { keyCreate, keyDelete, keysList } from '../../http/endpoints/keys.ts'
+import { keyCreate, keyDelete, keyEdit, keysList } from '../../http/endpoints/keys.ts'
+import { reportSql } from '../../usage/report-sql.ts'
+import { spendByKey } from '../../usage/spend.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { Supply } from './supply.ts'
@@ -34,12 +36,16 @@ export function startCallers(
   })
   started.defer(() => authenticator.close())
   const keys = createKeyRing(general)
+  const reports = reportSql(general)
+  const spendOfKeys = (customerId: string) => spendByKey(reports, customerId, clock.epochMs())
+  const bodyDeps = { clock, bodyLimitBytes: config.server.bodyLimitBytes }
   return {
     authenticator,
     changes,
     endpoints: [
-      keysList({ keys }),
-      keyCreate({ keys, clock, bodyLimitBytes: config.server.bodyLimitBytes }),
+      keysList({ keys, spendByKey: spendOfKeys }),
+      keyCreate({ keys, ...bodyDeps }),
+      keyEdit({ keys, spendByKey: spendOfKeys, ...bodyDeps }),
       keyDelete({ keys }),
     ],
   }

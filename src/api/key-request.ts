@@ -1,0 +1,195 @@
+import { z } from 'zod'
+import { modelId } from '../dialects/chat/chat-request-schema.ts'
+import { bodyRefusal, invalidField } from '../dialects/json/body-refusal.ts'
+import { parseJsonObject } from '../dialects/json/parse-json.ts'
+import { type KeyLimit, type KeyScope, keyScopes, type LimitReset, limitResets } from '../domain/caller.ts'
+import { AUTO_MODEL } from '../domain/chat-job.ts'
+import { ApiError } from '../domain/errors.ts'
+import type { Nanos } from '../domain/money.ts'
+import { readInstant } from '../runtime/instant.ts'
+import { isPlain, PLAIN_TEXT } from '../runtime/plain-text.ts'
+import type { ListedKey } from './keys.ts'
+import { readUsdAmount } from './usd-amount.ts'
+
+// Each `error` text completes the sentence "`param` must be ...".
+
+const nameText = 'a text of 1 to 200 characters without control characters or text direction marks'
+const limitText = 'USD above zero and below a billion, with at most 9 decimals, as a number or as text'
+const expiryText = 'a time in the future, such as 2030-01-31T12:00:00Z'
+/**
+ * Limits the total length of the model ids of one key: a list returns up to a thousand keys, and ten thousand
+ * keys are cached in memory.
+ */
+const MODEL_CHARACTERS_MAX = 8_192
+const modelsText = `null, or an array of 1 to 256 model ids with at most ${MODEL_CHARACTERS_MAX} characters in total`
+const modelText = 'a model id without control characters or text direction marks'
+const autoText = 'the id of a model, not `auto`: every key may use `auto`, which then chooses among the listed models'
+
+const keyName = z
+  .string({ error: nameText })
+  .trim()
+  .regex(PLAIN_TEXT, { error: nameText })
+  .describe('What the key is for. 1 to 200 characters.')
+const spendLimit = z.union([z.number(), z.string()], { error: limitText })
+const limitReset = z.enum(limitResets, { error: `one of ${limitResets.join(', ')}` })
+const modelIds = z
+  .array(
+    modelId.refine(isPlain, { error: modelText }).refine(id => id !== AUTO_MODEL, { error: autoText }),
+    { error: modelsText },
+  )
+  .min(1, { error: modelsText })
+  .max(256, { error: modelsText })
+  .refine(ids => ids.join('').length <= MODEL_CHARACTERS_MAX, { error: modelsText })
+const expiry = z.iso.datetime({ offset: true, error: expiryText })
+const scopeList = z
+  .array(z.enum(keyScopes, { error: `one of ${keyScopes.join(', ')}` }), { error: 'an array of scopes' })
+  .max(keyScopes.length, { error: 'an array of scopes, each once' })
+const modelsMeaning = `Ids of the models that the key may use: 1 to 256 ids, ${MODEL_CHARACTERS_MAX} characters in total.`
+
+/** The body of `POST /v1/keys`. */
+export const keyRequest = z
+  .strictObject(
+    {
+      name: keyName,
+      spend_limit_usd: spendLimit
+        .nullish()
+        .describe(
+          'Maximum the key may spend in each window of `limit_reset`, in USD with at most 9 decimals. Default: no limit of its own.',
+        ),
+      limit_reset: limitReset
+        .nullish()
+        .describe(
+          'When the spent amount returns to zero, at 00:00 UTC: `daily`, `weekly` (on Monday), `monthly` (on the first), or `none`. Needs `spend_limit_usd`. Default `none`.',
+        ),
+      allowed_models: modelIds.nullish().describe(`${modelsMeaning} Default: all models.`),
+      expires_at: expiry
+        .nullish()
+        .describe('When the key stops working: an ISO 8601 time in the future. Default: never.'),
+      scopes: scopeList
+        .nullish()
+        .describe(
+          'With `manage`, the key can create, list, change and delete the keys of its customer and change its alerts. Default: none.',
+        ),
+    },
+    { error: 'a JSON object' },
+  )
+  .meta({
+    id: 'KeyRequest',
+    examples: [{ name: 'bot', spend_limit_usd: 5, limit_reset: 'monthly', allowed_models: ['llama-3.3-70b'] }],
+  })
+
+/** The body of `PATCH /v1/keys/{id}`. */
+export const keyChangeRequest = z
+  .strictObject(
+    {
+      name: keyName.optional(),
+      spend_limit_usd: spendLimit
+        .nullable()
+        .optional()
+        .describe(
+          'Maximum the key may spend in each window of `limit_reset`, in USD with at most 9 decimals. null removes the limit.',
+        ),
+      limit_reset: limitReset
+        .optional()
+        .describe(
+          'When the spent amount returns to zero: `none`, `daily`, `weekly` or `monthly`. The key must have a limit. With another value than before, the limit counts from now on.',
+        ),
+      allowed_models: modelIds.nullable().optional().describe(`${modelsMeaning} null allows all models.`),
+      expires_at: expiry
+        .nullable()
+        .optional()
+        .describe('When the key stops working: an ISO 8601 time in the future. null: never.'),
+      scopes: scopeList.optional().describe('The scopes of the key: `["manage"]` or `[]`.'),
+    },
+    { error: 'a JSON object' },
+  )
+  .meta({ id: 'KeyChangeRequest', examples: [{ spend_limit_usd: 10, allowed_models: null }] })
+
+export interface RequestedKey {
+  readonly name: string
+  readonly limit: KeyLimit | null
+  readonly allowedModels: readonly string[] | null
+  readonly scopes: readonly KeyScope[]
+  readonly expiresAt: Date | null
+}
+
+/**
+ * Parses the body of `POST /v1/keys`. Throws ApiError `invalid_json`, `missing_parameter` or `invalid_value`,
+ * with the `param` at fault.
+ */
+export function parseKeyRequest(body: Buffer, nowEpochMs: number): RequestedKey {
+  const input = parseJsonObject(body)
+  const result = keyRequest.safeParse(input)
+  if (!result.success) throw bodyRefusal(result.error, input, { what: 'a key', schema: keyRequest })
+  const { name, spend_limit_usd, limit_reset, allowed_models, expires_at, scopes } = result.data
+  const reset = limit_reset ?? 'none'
+  if (reset !== 'none' && spend_limit_usd == null) throw resetWithoutLimit()
+  return {
+    name,
+    limit: spend_limit_usd == null ? null : { limitNanos: parseLimit(spend_limit_usd), reset },
+    allowedModels: allowed_models == null ? null : [...new Set(allowed_models)],
+    scopes: scopes ?? [],
+    expiresAt: expires_at == null ? null : parseExpiry(expires_at, nowEpochMs),
+  }
+}
+
+/** The fields that a body changes. The others are undefined. */
+export interface RequestedKeyChange extends Partial<Omit<RequestedKey, 'limit'>> {
+  /** Null removes the limit. */
+  readonly limitNanos?: Nanos | null
+  readonly limitReset?: LimitReset
+}
+
+/** Parses the body of `PATCH /v1/keys/{id}`. Throws like `parseKeyRequest`. */
+export function parseKeyChange(body: Buffer, nowEpochMs: number): RequestedKeyChange {
+  const input = parseJsonObject(body)
+  const result = keyChangeRequest.safeParse(input)
+  if (!result.success) throw bodyRefusal(result.error, input, { what: 'a change of a key', schema: keyChangeRequest })
+  if (Object.keys(result.data).length === 0) {
+    throw new ApiError('invalid_value', {
+      message: `The body changes nothing. The fields are ${Object.keys(keyChangeRequest.shape).join(', ')}.`,
+    })
+  }
+  const { name, spend_limit_usd: limit, limit_reset, allowed_models: models, expires_at: expiry, scopes } = result.data
+  return {
+    ...(name !== undefined && { name }),
+    ...(limit !== undefined && { limitNanos: limit === null ? null : parseLimit(limit) }),
+    ...(limit_reset !== undefined && { limitReset: limit_reset }),
+    ...(models !== undefined && { allowedModels: models === null ? null : [...new Set(models)] }),
+    ...(expiry !== undefined && { expiresAt: expiry === null ? null : parseExpiry(expiry, nowEpochMs) }),
+    ...(scopes !== undefined && { scopes }),
+  }
+}
+
+/**
+ * Returns the limit of a key after a change; undefined if it stays. Throws ApiError `invalid_value` for a reset without
+ * a limit.
+ */
+export function changedLimit(
+  key: Pick<ListedKey, 'limitNanos' | 'limitReset'>,
+  { limitNanos, limitReset }: RequestedKeyChange,
+): KeyLimit | null | undefined {
+  if (limitNanos === undefined && limitReset === undefined) return undefined
+  const nanos = limitNanos === undefined ? key.limitNanos : limitNanos
+  if (nanos === null && limitReset !== undefined && limitReset !== 'none') throw resetWithoutLimit()
+  return nanos === null ? null : { limitNanos: nanos, reset: limitReset ?? key.limitReset }
+}
+
+function resetWithoutLimit(): ApiError {
+  return new ApiError('invalid_value', {
+    param: 'limit_reset',
+    message: '"limit_reset" needs a limit to reset. Send "spend_limit_usd" too.',
+  })
+}
+
+function parseExpiry(text: string, nowEpochMs: number): Date {
+  const epochMs = readInstant(text)
+  if (epochMs === undefined || epochMs <= nowEpochMs) throw invalidField('expires_at', expiryText, text)
+  return new Date(epochMs)
+}
+
+function parseLimit(amount: number | string): Nanos {
+  const nanos = readUsdAmount(amount)
+  if (nanos === undefined) throw invalidField('spend_limit_usd', limitText, amount)
+  return nanos
+}

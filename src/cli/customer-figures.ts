@@ -1,0 +1,14 @@
+import type { Customer } from '../accounts/customers.ts'
+
+/** A customer for programs, without its money. */
+export function customerJson({ customerId, email, accountTier, createdAt, disabledAt, deletedAt }: Customer) {
+  return {
+    customer_id: customerId,
+    email,
+    account_tier: accountTier,
+    state: deletedAt !== null ? 'deleted' : disabledAt !== null ? 'disabled' : 'active',
+    disabled: disabledAt !== null,
+    created_at: createdAt.toISOString(),
+    deleted_at: deletedAt?.toISOString() ?? null,
+  }
+}

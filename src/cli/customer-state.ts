@@ -1,0 +1,77 @@
+import type { Command } from 'commander'
+import { deleteCustomer, setDisabled } from '../accounts/customers.ts'
+import { disableRule, listRules } from '../alerts/alert-store.ts'
+import { revokeAllKeys } from '../auth/keys.ts'
+import { transaction } from '../db/pool.ts'
+import { usdText } from '../domain/money.ts'
+import { readBalance } from '../ledger/accounts/read-balance.ts'
+import { createCommand, createSession } from './command.ts'
+import { confirm } from './confirm.ts'
+import { Failure } from './failure.ts'
+import { resolveCustomer } from './resolve-customer.ts'
+import { withDatabase } from './with-database.ts'
+
+export function disableCustomerCommand(): Command {
+  return stateCommand(
+    'disable',
+    'Refuse all keys of a customer until it is enabled again; running requests finish',
+    true,
+  )
+}
+
+export function enableCustomerCommand(): Command {
+  return stateCommand('enable', 'Accept the keys of a disabled customer again', false)
+}
+
+function stateCommand(name: 'disable' | 'enable', summary: string, disabled: boolean): Command {
+  return createCommand(name, summary, [`customer ${name} ada@example.com`])
+    .argument('<customer>', 'e-mail or id')
+    .action(async (emailOrId: string, options) => {
+      const session = createSession(options)
+      const { customer, changed } = await withDatabase(session, pool =>
+        transaction(pool, async sql => {
+          const found = await resolveCustomer(sql, emailOrId)
+          return { customer: found, changed: await setDisabled(sql, found.customerId, disabled) }
+        }),
+      )
+      const { customerId, email } = customer
+      const state = disabled ? 'disabled; its keys are refused within two seconds' : 'active'
+      session.output.result(
+        { customer_id: customerId, email, disabled, changed },
+        changed ? `${email} is ${state}.` : `${email} was already ${disabled ? 'disabled' : 'active'}.`,
+      )
+    })
+}
+
+export function deleteCustomerCommand(): Command {
+  return createCommand(
+    'delete',
+    'Revoke all keys of a customer and erase its e-mail address, for good; its balance and ledger stay',
+    ['customer delete ada@example.com', 'customer delete ada@example.com --yes --json'],
+  )
+    .argument('<customer>', 'e-mail or id')
+    .option('--yes', 'do not ask for confirmation')
+    .action(async (emailOrId: string, options) => {
+      const session = createSession(options)
+      if (options.yes !== true) {
+        const question = `Delete ${emailOrId}? This cannot be undone.`
+        await confirm(session, question, 'Add --yes to confirm.')
+      }
+      const done = await withDatabase(session, pool =>
+        transaction(pool, async sql => {
+          const { customerId, email } = await resolveCustomer(sql, emailOrId)
+          if (!(await deleteCustomer(sql, customerId)))
+            throw new Failure(`${email} is the operator's own customer. Disable it instead. Nothing was changed.`)
+          const keys = await revokeAllKeys(sql, customerId)
+          for (const { ruleId } of await listRules(sql, customerId)) await disableRule(sql, ruleId)
+          const balance = await readBalance(sql, customerId)
+          return { customerId, email, keys, balanceNanos: balance?.postedNanos ?? 0n }
+        }),
+      )
+      const balance = usdText(done.balanceNanos)
+      session.output.result(
+        { customer_id: done.customerId, deleted: true, revoked_keys: done.keys, balance_usd: balance },
+        `Deleted ${done.email}: revoked ${done.keys} ${done.keys === 1 ? 'key' : 'keys'}. Its balance of ${balance} USD and its ledger stay under the id ${done.customerId}.`,
+      )
+    })
+}

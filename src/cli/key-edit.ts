@@ -1,0 +1,87 @@
+import type { Command } from 'commander'
+import { changeKey } from '../auth/keys.ts'
+import { transaction } from '../db/pool.ts'
+import type { KeyLimit, KeyScope, LimitReset } from '../domain/caller.ts'
+import type { Nanos } from '../domain/money.ts'
+import { spendByKey } from '../usage/spend.ts'
+import {
+  amountArgument,
+  type Change,
+  changeArgument,
+  expiryArgument,
+  keyScopeArgument,
+  limitResetArgument,
+  modelIdsArgument,
+  textArgument,
+} from './arguments.ts'
+import { createCommand, createSession } from './command.ts'
+import { Failure, UsageError } from './failure.ts'
+import { keyJson, keyTable } from './key-figures.ts'
+import { resolveKey } from './resolve-key.ts'
+import { unknownModelsNote } from './unknown-models.ts'
+import { withDatabase } from './with-database.ts'
+
+export function editKeyCommand(): Command {
+  return createCommand('edit', 'Change a key; all nodes see the change within two seconds', [
+    'key edit 0c9e6f0e-3f0a-4d5c-9f51-5d1f0a7c2b11 --limit-usd 20',
+    'key edit 0c9e6f0e-3f0a-4d5c-9f51-5d1f0a7c2b11 --limit-usd none --models all --expires never',
+  ])
+    .argument('<key>', 'id, short form as shown by key list, or the key itself')
+    .option('--name <name>', 'what the key is for', textArgument)
+    .option('--expires <when>', 'expiry, as in key issue, or never', changeArgument('never', expiryArgument))
+    .option('--limit-usd <amount>', 'spend limit in USD, or none', changeArgument('none', amountArgument))
+    .option('--limit-reset <when>', 'when the spend limit resets: none, daily, weekly or monthly', limitResetArgument)
+    .option(
+      '--models <ids>',
+      'models that the key may use, comma-separated, or all',
+      changeArgument('all', modelIdsArgument),
+    )
+    .option('--scope <scope>', 'manage, or none', changeArgument('none', keyScopeArgument))
+    .action(async (text: string, options) => {
+      const session = createSession(options)
+      const { name, expires, limitUsd, limitReset, models, scope } = options as Changes
+      if ([name, expires, limitUsd, limitReset, models, scope].every(value => value === undefined))
+        throw new UsageError('Say what to change. See: switchyard key edit --help')
+      const { key, spend, note } = await withDatabase(session, async pool => {
+        const changed = await transaction(pool, async sql => {
+          const found = await resolveKey(sql, text)
+          const limit = changedLimit(found, limitUsd?.to, limitReset)
+          const scopes = scope && (scope.to === null ? [] : [scope.to])
+          const change = { name, limit, allowedModels: models?.to, scopes, expiresAt: expires?.to }
+          const changed = await changeKey(sql, found.keyId, change)
+          if (!changed) throw new Failure(`${found.hint} is revoked. Nothing was changed.`)
+          return changed
+        })
+        return {
+          key: changed,
+          spend: await spendByKey(pool, changed.customerId, Date.now()),
+          note: await unknownModelsNote(session, pool, models?.to ?? null),
+        }
+      })
+      session.output.result(keyJson(key, spend.get(key.keyId)), keyTable([key], spend, ''))
+      if (note !== undefined) session.output.note(note)
+    })
+}
+
+interface Changes {
+  readonly name?: string
+  readonly expires?: Change<Date>
+  readonly limitUsd?: Change<Nanos>
+  readonly limitReset?: LimitReset
+  readonly models?: Change<readonly string[]>
+  readonly scope?: Change<KeyScope>
+}
+
+/** Returns the limit after the change; undefined if it stays. */
+function changedLimit(
+  key: { readonly limitNanos: Nanos | null; readonly limitReset: LimitReset },
+  limitNanos: Nanos | null | undefined,
+  reset: LimitReset | undefined,
+): KeyLimit | null | undefined {
+  if (limitNanos === undefined && reset === undefined) return undefined
+  const nanos = limitNanos === undefined ? key.limitNanos : limitNanos
+  if (nanos !== null) return { limitNanos: nanos, reset: reset ?? key.limitReset }
+  if (reset !== undefined && reset !== 'none')
+    throw new UsageError('--limit-reset needs a spend limit: add --limit-usd.')
+  return null
+}

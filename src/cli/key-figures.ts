@@ -1,0 +1,65 @@
+import type { KeyListing } from '../auth/keys.ts'
+import { usdText } from '../domain/money.ts'
+import { noSpend, type Spend } from '../domain/spend.ts'
+import { type Json, timeText } from './output.ts'
+import { spendJson } from './spend-figures.ts'
+import { table } from './table.ts'
+
+/** A key for programs. */
+export function keyJson(key: KeyListing, spend: Spend = noSpend): Record<string, Json> {
+  return {
+    key_id: key.keyId,
+    hint: key.hint,
+    name: key.name,
+    customer_id: key.customerId,
+    email: key.customerEmail,
+    state: keyState(key),
+    limit_usd: key.limitNanos === null ? null : usdText(key.limitNanos),
+    limit_reset: key.limitReset,
+    allowed_models: key.allowedModels === null ? null : [...key.allowedModels],
+    scopes: [...key.scopes],
+    spend: spendJson(spend),
+    created_at: key.createdAt.toISOString(),
+    expires_at: key.expiresAt?.toISOString() ?? null,
+    revoked_at: key.revokedAt?.toISOString() ?? null,
+  }
+}
+
+/** @param spend by key id */
+export function keyTable(keys: readonly KeyListing[], spend: ReadonlyMap<string, Spend>, emptyText: string): string {
+  return table(
+    [
+      ...['id', 'key', 'name', 'customer', 'limit', 'models', 'scope'],
+      ...['month USD', 'total USD', 'created (UTC)', 'expires (UTC)', 'state'],
+    ],
+    keys.map(key => {
+      const { monthNanos, totalNanos } = spend.get(key.keyId) ?? noSpend
+      return [
+        key.keyId,
+        key.hint,
+        key.name,
+        key.customerEmail,
+        limitText(key),
+        key.allowedModels === null ? 'all' : key.allowedModels.join(', '),
+        key.scopes.join(', '),
+        usdText(monthNanos),
+        usdText(totalNanos),
+        timeText(key.createdAt),
+        timeText(key.expiresAt),
+        keyState(key),
+      ]
+    }),
+    emptyText,
+  )
+}
+
+function limitText({ limitNanos, limitReset }: KeyListing): string {
+  if (limitNanos === null) return 'none'
+  return limitReset === 'none' ? `${usdText(limitNanos)} USD` : `${usdText(limitNanos)} USD ${limitReset}`
+}
+
+function keyState({ revokedAt, expiresAt, customerDisabledAt }: KeyListing): string {
+  if (revokedAt !== null) return 'revoked'
+  if (customerDisabledAt !== null) return 'disabled'
+  return expiresAt !== null && expiresAt.getTime() <= Date.now() ? 'expired' : 'active'
+}
