@@ -6,13 +6,22 @@ import { runLoad } from './load.ts'
 import type { Scenario } from './scenario.ts'
 import { verdictOn } from './verdict.ts'
 
+export interface RandomKills {
+  readonly kills: number
+  readonly workers: number
+  readonly seed: number
+  readonly settlement?: 'journal' | 'commit'
+}
+
 /** Kills one of two nodes at random moments under load. A killed node restarts at once on its data directory. */
-export function killAtRandom({ kills, workers, seed }: { kills: number; workers: number; seed: number }): Scenario {
+export function killAtRandom({ kills, workers, seed, settlement = 'journal' }: RandomKills): Scenario {
+  const mode = settlement === 'journal' ? '' : `, settlement ${settlement}`
   return {
-    name: `kill -9 at random, ${kills} times, seed ${seed}`,
+    name: `kill -9 at random, ${kills} times${mode}, seed ${seed}`,
     async run(world) {
       const random = seededRandom(seed)
-      const nodes = await Promise.all(['a', 'b'].map(name => world.running(name)))
+      const names = settlement === 'journal' ? ['a', 'b'] : [`a ${settlement}`, `b ${settlement}`]
+      const nodes = await Promise.all(names.map(name => world.running(name, { settlement })))
       const customers = await Promise.all([
         world.openCustomer(200n * USD),
         world.openCustomer(200n * USD),
@@ -41,17 +50,18 @@ export function killAtRandom({ kills, workers, seed }: { kills: number; workers:
       }
       const sent = await load
       const complete = sent.filter(({ ending }) => ending === 'complete').length
+      const broken = sent.filter(({ ending }) => ending === 'cut' || ending === 'unanswered').length
       return {
         customers,
         problems: complete === 0 ? ['no request was answered'] : [],
-        note: `${complete} of ${sent.length} answered`,
+        note: `${complete} of ${sent.length} answered, ${broken} broken off`,
         settled: () => verdictOn(world, customers),
       }
 
       async function restarted(node: GatewayProcess): Promise<GatewayProcess> {
         node.signal('SIGKILL')
         await node.exited
-        return await world.start(node.name)
+        return await world.start(node.name, { settlement })
       }
     },
   }

@@ -34,6 +34,7 @@ const scenarios: readonly Scenario[] = [
   ...retryFailpoints.map(name => retryOneKey(name)),
   killAtRandom({ kills: 10, workers: 8, seed }),
   killAtRandom({ kills: 10, workers: 24, seed: seed + 1 }),
+  killAtRandom({ kills: 10, workers: 24, seed: seed + 2, settlement: 'commit' }),
   loseDisk(),
   copyDirectory(),
   ...Object.keys(networkFaults).map(fault => breakConnections(fault, 20)),

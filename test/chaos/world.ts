@@ -26,17 +26,23 @@ export interface ChaosWorld {
   /** Opens one customer with enough credit for every load, and one with 5 USD. */
   openTwoCustomers(): Promise<ChaosCustomer[]>
   /** Starts a gateway without waiting for it. Gateways of the same name use the same data directory and proxy. */
-  launch(name: string, options?: { failpoints?: string }): Promise<GatewayProcess>
+  launch(name: string, options?: LaunchOptions): Promise<GatewayProcess>
   /** Returns the running gateway of this name, or starts it and waits until it takes requests. */
-  running(name: string): Promise<GatewayProcess>
+  running(name: string, options?: LaunchOptions): Promise<GatewayProcess>
   /** Starts a gateway and waits until it takes requests. */
-  start(name: string, options?: { failpoints?: string }): Promise<GatewayProcess>
+  start(name: string, options?: LaunchOptions): Promise<GatewayProcess>
   /** The proxy between this gateway and PostgreSQL. */
   proxy(name: string): FaultProxy
   /** Sends SIGTERM to every running gateway. Throws if one does not exit with 0. */
   drain(): Promise<void>
   /** Kills all processes and removes all files. */
   close(): Promise<void>
+}
+
+export interface LaunchOptions {
+  readonly failpoints?: string
+  /** Default: `journal`. */
+  readonly settlement?: 'journal' | 'commit'
 }
 
 export async function createWorld({ durable }: { durable: boolean }): Promise<ChaosWorld> {
@@ -54,8 +60,9 @@ export async function createWorld({ durable }: { durable: boolean }): Promise<Ch
   cleanUp.defer(async () => {
     await Promise.all([...proxies.values()].map(proxy => proxy.close()))
   })
-  const configFile = join(directory, 'switchyard.yaml')
-  writeFileSync(configFile, configText(modelServer.baseUrl))
+  const configFiles = { journal: join(directory, 'journal.yaml'), commit: join(directory, 'commit.yaml') }
+  for (const settlement of ['journal', 'commit'] as const)
+    writeFileSync(configFiles[settlement], configText(modelServer.baseUrl, settlement))
   const masterKey = randomBytes(32).toString('hex')
   const customers: ChaosCustomer[] = []
   const nodes = new Set<GatewayProcess>()
@@ -79,7 +86,7 @@ export async function createWorld({ durable }: { durable: boolean }): Promise<Ch
       return customer
     },
     openTwoCustomers: () => Promise.all([200n * USD, 5n * USD].map(credit => world.openCustomer(credit))),
-    async launch(name, { failpoints } = {}) {
+    async launch(name, { failpoints, settlement = 'journal' } = {}) {
       let proxy = proxies.get(name)
       if (proxy === undefined) {
         proxy = await startFaultProxy(postgres.connection)
@@ -89,7 +96,7 @@ export async function createWorld({ durable }: { durable: boolean }): Promise<Ch
       const node = await startGateway({
         name,
         directory,
-        configFile,
+        configFile: configFiles[settlement],
         database,
         masterKey,
         ...(failpoints !== undefined && { failpoints }),
@@ -103,8 +110,8 @@ export async function createWorld({ durable }: { durable: boolean }): Promise<Ch
       await node.ready()
       return node
     },
-    async running(name) {
-      return [...nodes].find(node => node.name === name) ?? (await world.start(name))
+    async running(name, options) {
+      return [...nodes].find(node => node.name === name) ?? (await world.start(name, options))
     },
     proxy(name) {
       const proxy = proxies.get(name)
@@ -125,8 +132,9 @@ export async function createWorld({ durable }: { durable: boolean }): Promise<Ch
 }
 
 /** Returns JSON, which is valid YAML. */
-function configText(baseUrl: string): string {
+function configText(baseUrl: string, settlement: 'journal' | 'commit'): string {
   return JSON.stringify({
+    settlement,
     endpoints: [
       {
         name: 'chaos',
