@@ -154,9 +154,7 @@ WITH model AS (
     CASE WHEN served THEN 'upstream' ELSE 'none' END, input_price, output_price,
     cost + 1000, cost, share, cost - share, latency_ms, CASE WHEN served THEN latency_ms / 4 END, served,
     CASE WHEN served THEN 'served' ELSE 'failed' END, CASE WHEN served THEN 'stop' END,
-    CASE WHEN served THEN
-      ('[{"offerId":"' || endpoint_id || '/' || model_id || '","outcome":"answered","provider":"' || provider || '","elapsedMs":212,"endpointId":"' || endpoint_id || '"}]')::json
-    ELSE '[]' END,
+    CASE WHEN served THEN '212' ELSE '[]' END::json,
     CASE WHEN cost > 0 THEN tx_id END, $6::date
   FROM request LEFT JOIN tx USING (batch)
 ), entries AS (

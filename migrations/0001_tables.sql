@@ -237,15 +237,25 @@ CREATE INDEX ledger_entry_tx ON ledger_entry (tx_id);
 -- One row per admitted request. UUIDv7 ids are ordered by time, so partitions by id are partitions by time,
 -- and the primary key is in the order of time.
 CREATE TABLE usage_event (
+  -- Columns of 16, 8 and 4 bytes come before the others, so that no row has gaps between them. With a billion rows, a
+  -- byte is a gigabyte.
   customer_id   uuid NOT NULL,
   request_id    uuid NOT NULL,
   key_id        uuid,
-  started_at    timestamptz NOT NULL,
-  -- The model that served, or the requested one when none did.
-  model_id      text NOT NULL,
-  provider      text NOT NULL CHECK (provider IN ('local', 'hoster', 'cloud', 'none')),
-  endpoint_id   text,
   hoster_id     uuid,
+  started_at    timestamptz NOT NULL,
+  -- The ledger transaction of the charge. NULL when the request cost nothing.
+  tx_id         bigint,
+  input_pico_per_token  bigint NOT NULL,
+  output_pico_per_token bigint NOT NULL,
+  hold_nanos    bigint NOT NULL,
+  cost_nanos    bigint NOT NULL CHECK (cost_nanos >= 0 AND cost_nanos <= hold_nanos),
+  hoster_share_nanos bigint NOT NULL CHECK (hoster_share_nanos >= 0),
+  fee_nanos     bigint NOT NULL CHECK (fee_nanos >= 0),
+  -- The part of the measured cost that is not charged: beyond the hold, or because the lease was gone.
+  writeoff_nanos bigint NOT NULL DEFAULT 0 CHECK (writeoff_nanos >= 0),
+  -- The version in hoster_price. NULL when the configuration sets the price.
+  price_version integer,
   input_tokens  integer NOT NULL CHECK (input_tokens >= 0),
   output_tokens integer NOT NULL CHECK (output_tokens >= 0),
   reported_input_tokens  integer,
@@ -253,34 +263,27 @@ CREATE TABLE usage_event (
   -- Counted by the gateway. NULL when no count was needed.
   counted_input_tokens   integer,
   counted_output_tokens  integer,
-  usage_source  text NOT NULL CHECK (usage_source IN ('upstream', 'gateway', 'none')),
-  input_pico_per_token  bigint NOT NULL,
-  output_pico_per_token bigint NOT NULL,
-  -- The version in hoster_price. NULL when the configuration sets the price.
-  price_version integer,
-  hold_nanos    bigint NOT NULL,
-  cost_nanos    bigint NOT NULL CHECK (cost_nanos >= 0 AND cost_nanos <= hold_nanos),
-  hoster_share_nanos bigint NOT NULL CHECK (hoster_share_nanos >= 0),
-  fee_nanos     bigint NOT NULL CHECK (fee_nanos >= 0),
-  -- The part of the measured cost that is not charged: beyond the hold, or because the lease was gone.
-  writeoff_nanos bigint NOT NULL DEFAULT 0 CHECK (writeoff_nanos >= 0),
   latency_ms    integer NOT NULL CHECK (latency_ms >= 0),
   first_token_ms integer,
-  success       boolean NOT NULL,
-  outcome       text NOT NULL,
-  finish_reason text,
-  -- json instead of jsonb: no query reads its parts, and parsing it would cost a twentieth of a settlement.
-  attempts      json NOT NULL DEFAULT '[]',
-  -- The candidates and why they were ranked or excluded, as in src/domain/routing-note.ts. NULL when there
-  -- was nothing to choose.
-  routing       jsonb,
-  -- The ledger transaction of the charge. NULL when the request cost nothing.
-  tx_id         bigint,
   -- The UTC day of the spend cap that the charge counts against: the day its lease was granted. NULL when the
   -- lease was gone and the request cost nothing.
   cap_day       date,
   -- The window of the key's spend limit that the charge counts against. NULL for keys without a limit.
   key_window    date,
+  success       boolean NOT NULL,
+  -- The model that served, or the requested one when none did.
+  model_id      text NOT NULL,
+  provider      text NOT NULL CHECK (provider IN ('local', 'hoster', 'cloud', 'none')),
+  endpoint_id   text,
+  usage_source  text NOT NULL CHECK (usage_source IN ('upstream', 'gateway', 'none')),
+  outcome       text NOT NULL,
+  finish_reason text,
+  -- As in src/domain/stored-attempts.ts: usually a number. json instead of jsonb: no query reads its parts, and
+  -- parsing it would cost a twentieth of a settlement.
+  attempts      json NOT NULL DEFAULT '[]',
+  -- The candidates and why they were ranked or excluded, as in src/domain/routing-note.ts. NULL when there
+  -- was nothing to choose.
+  routing       jsonb,
   PRIMARY KEY (customer_id, request_id),
   CHECK (cost_nanos = hoster_share_nanos + fee_nanos),
   CHECK (hoster_share_nanos = 0 OR hoster_id IS NOT NULL)

@@ -4,13 +4,16 @@ import type { Attempt, Outcome } from '../domain/handoff.ts'
 import { type Nanos, usd, usdPerMillion } from '../domain/money.ts'
 import { type ProviderKind, splitOfferId } from '../domain/offer.ts'
 import type { RoutingNote } from '../domain/routing-note.ts'
+import { readAttempts, type StoredAttempts } from '../domain/stored-attempts.ts'
 import { explainCandidates } from './explain-candidates.ts'
 
 /** Reads everything known about one request of this customer; null when the customer has no such request. */
 export async function readReceipt(sql: Sql, customerId: string, requestId: string): Promise<RequestReceipt | null> {
   const row = await readRow(sql, customerId, requestId)
   if (row === null) return null
-  const hosters = await readHosters(sql, endpointIdsOf(row))
+  const served = { endpointId: row.endpoint_id, provider: row.provider, modelId: row.model_id }
+  const attempts = readAttempts(row.attempts, served)
+  const hosters = await readHosters(sql, endpointIdsOf(row.routing, attempts))
   const nameOf = (endpointId: string) => hosters.get(endpointId) ?? { hosterId: null, name: null }
   const { constraints, clamp } = row.routing ?? {}
   return {
@@ -64,7 +67,7 @@ export async function readReceipt(sql: Sql, customerId: string, requestId: strin
       max_cost_usd: constraints?.max_cost_nanos === undefined ? null : usd(BigInt(constraints.max_cost_nanos)),
     },
     max_tokens_clamp: clamp === undefined ? null : { asked: clamp.asked, allowed: clamp.allowed, by: clamp.by },
-    attempts: row.attempts.map(({ offerId, endpointId, provider, outcome, elapsedMs }) => ({
+    attempts: attempts.map(({ offerId, endpointId, provider, outcome, elapsedMs }) => ({
       model: splitOfferId(offerId).modelId,
       provider,
       endpoint: endpointId,
@@ -73,7 +76,7 @@ export async function readReceipt(sql: Sql, customerId: string, requestId: strin
       outcome,
       elapsed_ms: Math.round(elapsedMs),
     })),
-    candidates: explainCandidates(row.routing, row.attempts).map(({ model, provider, endpointId, ...why }) => ({
+    candidates: explainCandidates(row.routing, attempts).map(({ model, provider, endpointId, ...why }) => ({
       model,
       provider,
       endpoint: endpointId,
@@ -116,7 +119,7 @@ interface ReceiptRow {
   readonly success: boolean
   readonly outcome: Outcome
   readonly finish_reason: string | null
-  readonly attempts: readonly Attempt[]
+  readonly attempts: StoredAttempts
   readonly routing: RoutingNote | null
   readonly customer_id: string
   readonly tx_id: bigint | null
@@ -185,7 +188,7 @@ function entriesOf({ customer_id, hoster_id }: ReceiptRow, customer: Nanos, host
 }
 
 /** Returns the endpoint ids of the hosters on the receipt. */
-function endpointIdsOf({ attempts, routing }: ReceiptRow): string[] {
+function endpointIdsOf(routing: RoutingNote | null, attempts: readonly Attempt[]): string[] {
   const offers = [...(routing?.ranked ?? []), ...(routing?.excluded ?? [])]
   const hosted = offers
     .filter(({ provider }) => provider === 'hoster')

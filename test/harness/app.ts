@@ -12,7 +12,8 @@ import { configuredOffers } from '../../src/config/configured-offers.ts'
 import { transaction } from '../../src/db/pool.ts'
 import type { AccountLimits } from '../../src/domain/caller.ts'
 import { standardQuirks } from '../../src/domain/endpoint-defaults.ts'
-import type { Offer } from '../../src/domain/offer.ts'
+import type { Offer, ProviderKind } from '../../src/domain/offer.ts'
+import { readAttempts, type StoredAttempts } from '../../src/domain/stored-attempts.ts'
 import { openAccount } from '../../src/ledger/accounts/open-account.ts'
 import { readBalance } from '../../src/ledger/accounts/read-balance.ts'
 import { audit } from '../../src/ledger/audit/audit.ts'
@@ -102,7 +103,8 @@ export interface TestApp {
 export interface UsageRow {
   readonly request_id: string
   readonly model_id: string
-  readonly provider: string
+  readonly provider: ProviderKind | 'none'
+  readonly endpoint_id: string | null
   readonly hoster_id: string | null
   readonly input_tokens: number
   readonly output_tokens: number
@@ -204,11 +206,18 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
     metrics: () => app.metrics.metrics(),
     balanceNanos: async customer => (await readBalance(database.pool, customer.customerId))!.postedNanos,
     async usage({ customerId }) {
-      const { rows } = await database.pool.query<UsageRow>(
+      const { rows } = await database.pool.query<Omit<UsageRow, 'attempts'> & { attempts: StoredAttempts }>(
         'SELECT * FROM usage_event WHERE customer_id = $1 ORDER BY request_id',
         [customerId],
       )
-      return rows
+      return rows.map(({ attempts, ...row }) => ({
+        ...row,
+        attempts: readAttempts(attempts, {
+          endpointId: row.endpoint_id,
+          provider: row.provider,
+          modelId: row.model_id,
+        }),
+      }))
     },
     async settled(customer, count) {
       return await vi.waitFor(async () => {

@@ -67,7 +67,7 @@ test('characters that PostgreSQL rejects are replaced, so that the charge is not
 })
 
 test('a record of another version is refused with instructions', () => {
-  for (const record of ['{"v":3}', '(3,x)', '(40,x)', '4,x', '(4,x)', '()', '']) {
+  for (const record of ['{"v":3}', '(3,x)', '(50,x)', '5,x', '(4,x)', '(5,x)', '()', '']) {
     expect(() => decodeSettlement(record)).toThrow('Start that version again')
   }
 })

@@ -1,3 +1,4 @@
+import { readAttempts, type StoredAttempts, storeAttempts } from '../../domain/stored-attempts.ts'
 import { quoted } from '../array-literal.ts'
 import type { Settlement } from './settlement.ts'
 
@@ -43,7 +44,7 @@ export function encodeSettlement(settlement: Settlement): string {
     settlement.success,
     settlement.outcome,
     settlement.finishReason === null ? null : text(settlement.finishReason),
-    json(settlement.attempts),
+    json(storeAttempts(settlement.attempts, settlement)),
     settlement.routing === null ? null : json(settlement.routing),
   ]
   return `(${row.join()})`
@@ -73,7 +74,7 @@ export function decodeSettlement(record: string): Settlement {
     return field === null ? null : Number(field)
   }
   const money = () => BigInt(required())
-  return {
+  const settlement = {
     requestId: ownText(required()),
     customerId: required(),
     leaseId: ownText(required()),
@@ -102,16 +103,17 @@ export function decodeSettlement(record: string): Settlement {
     success: required() === 'true',
     outcome: required() as Settlement['outcome'],
     finishReason: optional(),
-    attempts: JSON.parse(required()),
+    attempts: JSON.parse(required()) as StoredAttempts,
     routing: JSON.parse(optional() ?? 'null'),
   }
+  return { ...settlement, attempts: readAttempts(settlement.attempts, settlement) }
 }
 
 export function decodeSettlements(batch: Buffer): Settlement[] {
   return batch.toString().split(RECORD_SEPARATOR).map(decodeSettlement)
 }
 
-const VERSION = 4
+const VERSION = 5
 /** Fields of a record, including the version. */
 const FIELDS = 32
 
@@ -135,7 +137,8 @@ function text(value: string): string {
 /** Text that needs no escaping and that PostgreSQL accepts. Nearly all texts are ids of this form. */
 const plainText = /^[\w./:@-]+$/
 
-function json(value: object): string {
+function json(value: object | number): string {
+  if (typeof value === 'number') return String(value)
   const encoded = JSON.stringify(value)
   // JSON text has no control characters, so encoding it as a JSON string gives the quoted form of a row.
   return JSON.stringify(mayBeRefused.test(encoded) ? encoded.replace(refused, withoutHalves) : encoded)
