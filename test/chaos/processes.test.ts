@@ -33,7 +33,7 @@ test.each(selection)(
     expect([...problems, ...verdict.problems]).toEqual([])
     expect(verdict.requests).toBeGreaterThan(0)
   },
-  300_000,
+  420_000,
 )
 
 test('finally every gateway drains, and no lease is left', async () => {
