@@ -1,13 +1,12 @@
 import { execFile } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { openDatabase } from '../src/db/open-database.ts'
 import { createPool, type Pool } from '../src/db/pool.ts'
+import { freePort } from './free-port.ts'
 import {
   type Cores,
   type CpuPriority,
@@ -173,12 +172,4 @@ function postmasters(dataDir: string): number[] {
     .filter(name => name.endsWith('postmaster.pid'))
     .map(name => Number(readFileSync(join(dataDir, name), 'utf8').split('\n')[0]))
     .filter(pid => pid > 1)
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  await new Promise(resolve => server.close(resolve))
-  return port
 }

@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { freePort } from '../bench/free-port.ts'
 import { type Agent, agents, type Gateway } from './agents.ts'
 import { MODEL, startScriptedModel, type Task, type Turn } from './scripted-model.ts'
 
@@ -156,15 +156,6 @@ async function startGateway(home: string, upstream: string): Promise<Gateway & A
     }
     await new Promise(resolve => setTimeout(resolve, 50))
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  server.close()
-  await once(server, 'close')
-  return port
 }
 
 interface RunOptions {

@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { freePort } from '../../bench/free-port.ts'
 import type { Connection } from '../../src/db/open-database.ts'
 import { databaseUrl } from '../cli/run-cli.ts'
 import { killOnExit } from './clean-up-on-exit.ts'
@@ -110,13 +110,4 @@ function tcpUrl(connection: Connection): string {
   url.searchParams.delete('host')
   url.hostname = String(connection.host)
   return url.href
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  server.close()
-  await once(server, 'close')
-  return port
 }
