@@ -42,7 +42,8 @@ export async function withDatabase<T>(
       await requireNoOlderServer(pool)
       const onWait = () => output.note('Waiting for another process that is migrating the database')
       const applied = await migrate(database.owner, migrationsDir, onWait)
-      await grantGatewayRights(database.owner, database.connection)
+      // Commands use the owner. Only new tables and functions need rights, so that a gateway can use them at once.
+      if (applied.length > 0) await grantGatewayRights(database.owner, database.connection)
       for (const { name } of applied) output.note(`Applied migration ${name}`)
       return await work(pool)
     } finally {

@@ -2,6 +2,7 @@ import pg from 'pg'
 import { MIGRATION_LOCK } from './migrate.ts'
 import type { Connection } from './open-database.ts'
 import type { Sql } from './pool.ts'
+import { queryOnce } from './query-once.ts'
 import { sessionSettings } from './session-settings.ts'
 
 /**
@@ -11,7 +12,7 @@ import { sessionSettings } from './session-settings.ts'
  */
 export async function grantGatewayRights(owner: Connection, gateway: Connection): Promise<void> {
   if (owner === gateway) return
-  const role = await roleOf(gateway)
+  const { role } = await queryOnce<{ role: string }>(gateway, 'SELECT session_user AS role')
   const client = new pg.Client({ ...sessionSettings, ...owner, application_name: 'switchyard migrate' })
   client.on('error', () => {})
   await client.connect()
@@ -32,15 +33,4 @@ export async function mayRewriteLedger(sql: Sql): Promise<boolean> {
      FROM unnest(money_tables()) AS name`,
   )
   return rows[0]!.may
-}
-
-async function roleOf(connection: Connection): Promise<string> {
-  const client = new pg.Client({ ...connection, connectionTimeoutMillis: 10_000, application_name: 'switchyard open' })
-  client.on('error', () => {})
-  try {
-    await client.connect()
-    return (await client.query<{ role: string }>('SELECT session_user AS role')).rows[0]!.role
-  } finally {
-    await client.end().catch(() => {})
-  }
 }

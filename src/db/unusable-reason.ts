@@ -1,4 +1,5 @@
 import pg from 'pg'
+import { queryOnce } from './query-once.ts'
 import { sessionSettings } from './session-settings.ts'
 
 /**
@@ -72,14 +73,3 @@ const SESSION_FACTS = `
   SELECT (SELECT source = 'client' FROM pg_settings WHERE name = 'lock_timeout') AS arrived, session_user AS role,
          current_setting('transaction_timeout', true) AS transaction_timeout`
 const PROTOCOL_VIOLATION = '08P01'
-
-async function queryOnce<Row extends object>(connection: pg.ClientConfig, text: string): Promise<Row> {
-  const client = new pg.Client({ ...connection, connectionTimeoutMillis: 10_000, application_name: 'switchyard open' })
-  client.on('error', () => {})
-  try {
-    await client.connect()
-    return (await client.query<Row>(text)).rows[0]!
-  } finally {
-    await client.end().catch(() => {})
-  }
-}
