@@ -23,6 +23,7 @@ const corruptions: Record<AuditCheck, string> = {
   cost_within_hold: 'UPDATE usage_event SET hold_nanos = cost_nanos - 1',
   cost_is_share_plus_fee: 'UPDATE usage_event SET fee_nanos = fee_nanos + 1',
   charges_have_a_transaction: 'UPDATE usage_event SET tx_id = NULL',
+  failures_are_free: 'UPDATE usage_event SET success = false',
   charges_equal_customer_entries: 'UPDATE usage_event SET cost_nanos = cost_nanos - 1, fee_nanos = fee_nanos - 1',
   shares_equal_hoster_entries:
     'UPDATE usage_event SET hoster_share_nanos = hoster_share_nanos - 1, fee_nanos = fee_nanos + 1',
@@ -92,10 +93,26 @@ test.each([
      UPDATE lease SET settled_nanos = 7, slots = 0; UPDATE balance SET posted_nanos = posted_nanos + 7; DELETE FROM lease`,
     'balances_equal_entries',
   ],
+  [
+    'a charge for an answer that its server broke off',
+    `UPDATE usage_event SET outcome = 'interrupted'`,
+    'failures_are_free',
+  ],
 ])('the audit finds %s', async (_, corruption, name) => {
   const world = await worldInUse()
   await world.pool.query(corruption)
   expect(await world.violations()).toMatchObject([{ name, violations: 1 }])
+  await world.drop()
+})
+
+test('a client that left a stream and paid, and a failure that was free, are no violation', async () => {
+  const world = await worldInUse()
+  await world.pool.query(`UPDATE usage_event SET outcome = 'client_gone'`)
+  const { ledger } = await world.addNode()
+  const failed = admissionOf(await world.addCustomer(1_000n), 100n)
+  await ledger.admit(failed)
+  await settle(ledger, { ...settlementOf(failed, 100n, 0n), success: false, outcome: 'interrupted' })
+  expect(await world.violations()).toEqual([])
   await world.drop()
 })
 

@@ -101,6 +101,8 @@ export const auditChecks = {
     SELECT request_id::text FROM usage_event WHERE cost_nanos <> hoster_share_nanos + fee_nanos OR hoster_share_nanos < 0 OR fee_nanos < 0`,
   charges_have_a_transaction: `
     SELECT request_id::text FROM usage_event WHERE (cost_nanos > 0) <> (tx_id IS NOT NULL)`,
+  failures_are_free: `
+    SELECT request_id::text FROM usage_event WHERE cost_nanos > 0 AND (NOT success OR outcome NOT IN ('served', 'client_gone'))`,
   charges_equal_customer_entries: `
     SELECT coalesce(u.tx_id, e.tx_id)::text
     FROM (SELECT tx_id, customer_id, sum(cost_nanos) AS cost FROM usage_event WHERE tx_id IS NOT NULL GROUP BY tx_id, customer_id) u
