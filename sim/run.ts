@@ -1,11 +1,14 @@
 // Runs the money code on simulated time, disks, networks and a simulated database: `npm run sim -- --seeds 1000 --from 1`.
 // With --prove it plants each bug of mutations.ts alone and searches for it. With --prove-sql it plants each bug of sql-mutations.ts in a real
 // PostgreSQL and runs the tests.
+import { hash } from 'node:crypto'
+import { appendFileSync, existsSync, readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { readMachine, reportHead } from '../bench/machine.ts'
 import { markdownPage, markdownTable } from '../bench/markdown.ts'
 import { type ReportKind, writeReport } from '../bench/write-report.ts'
 import { type Mutation, mutations } from './mutations.ts'
+import { plantSql } from './plant-sql.ts'
 import { prove } from './prove.ts'
 import { checkWithoutBug, proveSql } from './prove-sql.ts'
 import { simulate } from './simulate.ts'
@@ -85,7 +88,8 @@ async function proveAllInSimulator(): Promise<boolean> {
 }
 
 async function proveAllSql(): Promise<boolean> {
-  await checkWithoutBug()
+  const earlier = values.resume === undefined ? new Map<string, string>() : readFindings(values.resume)
+  if (values.resume === undefined || !existsSync(values.resume)) await checkWithoutBug()
   return proveAll({
     bugs: sqlMutations,
     limit: '',
@@ -94,8 +98,26 @@ async function proveAllSql(): Promise<boolean> {
     method:
       'each bug is planted alone in a real PostgreSQL, and tests run until one fails: [docs/simulator.md](../../docs/simulator.md#bugs-in-the-sql)',
     finder: 'first test that fails',
-    find: proveSql,
+    async find(bug) {
+      const before = earlier.get(fingerprintOf(bug))
+      if (before !== undefined) return before
+      const finding = await proveSql(bug)
+      if (values.resume !== undefined && finding !== undefined)
+        appendFileSync(values.resume, `${JSON.stringify([fingerprintOf(bug), finding])}\n`)
+      return finding
+    },
   })
+}
+
+/** The findings of an interrupted run, by fingerprint. */
+function readFindings(path: string): Map<string, string> {
+  const lines = existsSync(path) ? readFileSync(path, 'utf8').split('\n').filter(line => line !== '') : []
+  return new Map(lines.map(line => JSON.parse(line) as [string, string]))
+}
+
+/** Changes with the SQL function of a bug, so that a bug is tried again when its function has changed. */
+function fingerprintOf(bug: Mutation): string {
+  return `${bug.id} ${hash('sha256', plantSql(bug))}`
 }
 
 interface Proof {
@@ -132,7 +154,7 @@ async function proveAll({ bugs, limit, kind, title, method, finder, find }: Proo
       reportHead(title, commandLine(), machine, [`- result: ${summary}`, `- ${method}`]),
       markdownTable(
         ['planted bug', 'what goes wrong', finder],
-        chosen.map(({ id, bug }) => [id, bug, found.get(id) ?? '**survived**']),
+        chosen.map(({ id, bug }) => [id, bug, found.get(id)?.replaceAll('|', '\\|') ?? '**survived**']),
       ),
     ])
     console.log(`wrote ${writeReport(kind, report)}`)
@@ -160,6 +182,7 @@ function readArguments() {
         prove: { type: 'boolean', default: false },
         'prove-sql': { type: 'boolean', default: false },
         only: { type: 'string', multiple: true },
+        resume: { type: 'string' },
         jobs: { type: 'string', default: '1' },
       },
     })
