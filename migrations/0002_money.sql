@@ -86,6 +86,20 @@ BEGIN
   PERFORM 1 FROM balance WHERE customer_id = ANY (p_customers) ORDER BY customer_id FOR NO KEY UPDATE;
 END $$;
 
+-- Locks those of these balances that no other session has locked. Returns their customers. Does not wait, so the
+-- order does not matter.
+CREATE FUNCTION lock_free_balances(p_customers uuid[]) RETURNS uuid[]
+LANGUAGE plpgsql AS $$
+DECLARE
+  v_customers uuid[];
+BEGIN
+  WITH locked AS (
+    SELECT customer_id FROM balance WHERE customer_id = ANY (p_customers) FOR NO KEY UPDATE SKIP LOCKED
+  )
+  SELECT coalesce(array_agg(customer_id), '{}') INTO v_customers FROM locked;
+  RETURN v_customers;
+END $$;
+
 -- Makes sure that the node cannot be declared dead before this transaction ends, so that no lease of a node
 -- is granted after its death. Returns how many nodes are not declared dead. Raises SY001 when this one is.
 CREATE FUNCTION lock_live_node(p_node uuid) RETURNS integer
@@ -313,16 +327,21 @@ BEGIN
   RETURN EXISTS (SELECT FROM lease o WHERE o.customer_id = p_customer AND o.slots IS NOT NULL AND o.node_id <> p_node);
 END $$;
 
--- Asks the other nodes to hand back what they do not need of their bulk leases of these customers.
-CREATE FUNCTION recall_bulk_leases(p_customers uuid[], p_node uuid) RETURNS void
+-- Asks the other nodes to hand back what they do not need of their bulk leases of these customers. Waits for leases
+-- that are locked, or with `p_skip_locked` leaves them out.
+CREATE FUNCTION recall_bulk_leases(p_customers uuid[], p_node uuid, p_skip_locked boolean) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   v_leases uuid[];
 BEGIN
   v_leases := ARRAY(
     SELECT o.lease_id FROM lease o
-    WHERE o.customer_id = ANY (p_customers) AND o.slots IS NOT NULL AND o.node_id <> p_node AND NOT o.recalled
-    ORDER BY o.lease_id FOR NO KEY UPDATE);
+    WHERE o.customer_id = ANY (p_customers) AND o.slots IS NOT NULL AND o.node_id <> p_node AND NOT o.recalled);
+  IF p_skip_locked THEN
+    v_leases := ARRAY(SELECT o.lease_id FROM lease o WHERE o.lease_id = ANY (v_leases) FOR NO KEY UPDATE SKIP LOCKED);
+  ELSE
+    PERFORM 1 FROM lease o WHERE o.lease_id = ANY (v_leases) ORDER BY o.lease_id FOR NO KEY UPDATE;
+  END IF;
   UPDATE lease o SET recalled = true WHERE o.lease_id = ANY (v_leases);
 END $$;
 
@@ -339,7 +358,8 @@ CREATE TYPE granted_lease AS (item integer, granted bigint, slots integer, slot_
 -- admitted by strict leases only, so its spend and its holds are known here to the nano-USD. Items without
 -- `key_limit` do no work for it. Raises SY001 when the node is not alive: it was declared dead, and its
 -- leases are reclaimed. `p_now` replaces the clock of the windows. NULL uses the time after the locks were
--- obtained.
+-- obtained. With `p_skip_locked`, the items of customers with a balance that another session has locked get the
+-- verdict 'locked', and nothing is done for them. Otherwise the call waits for the locks.
 CREATE FUNCTION admit_batch(
   p_node uuid, p_now timestamptz,
   p_leases uuid[], p_customers uuid[], p_keys uuid[], p_models text[],
@@ -351,15 +371,18 @@ CREATE FUNCTION admit_batch(
   -- NULL asks for a strict lease.
   p_slots integer[],
   -- For a retry after a refusal for money: the end of the minute in which the request was counted.
-  p_counted_until_ms double precision[])
+  p_counted_until_ms double precision[],
+  p_skip_locked boolean)
 RETURNS TABLE (
   item integer, verdict text, held bigint, slots integer, posted bigint, free bigint, cap_left bigint,
   key_spent bigint, key_left bigint, key_ends_ms double precision, held_elsewhere boolean, nodes integer,
   minute_used integer, day_used integer, minute_ends_ms double precision, day_ends_ms double precision, now_ms double precision)
-LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '2s' AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '250ms' AS $$
 DECLARE
   r record;
   v_now timestamptz;
+  -- The customers with a balance that this call has locked. Only used with `p_skip_locked`.
+  v_locked uuid[];
   -- The windows of the customer of the current item, and those of the customers before it.
   w account_windows;
   v_done account_windows[] := '{}';
@@ -372,7 +395,11 @@ DECLARE
   v_recalled uuid[] := '{}';
 BEGIN
   nodes := lock_live_node(p_node);
-  PERFORM lock_balances(p_customers);
+  IF p_skip_locked THEN
+    v_locked := lock_free_balances(p_customers);
+  ELSE
+    PERFORM lock_balances(p_customers);
+  END IF;
   v_now := coalesce(p_now, clock_timestamp());
   -- Rounded up, so that a node that counts the rest of the minute from it stops early rather than late.
   now_ms := ceil(epoch_ms(v_now));
@@ -391,8 +418,8 @@ BEGIN
     key_left := NULL;
     key_ends_ms := NULL;
     v_key_window := NULL;
-    IF r.balance IS NULL THEN
-      verdict := 'no_account';
+    IF r.balance IS NULL OR r.customer <> ALL (v_locked) THEN
+      verdict := CASE WHEN r.balance IS NULL THEN 'no_account' ELSE 'locked' END;
       RETURN NEXT;
       CONTINUE;
     END IF;
@@ -470,7 +497,7 @@ BEGIN
     PERFORM save_key_budgets(v_budgets);
   END IF;
   IF cardinality(v_recalled) > 0 THEN
-    PERFORM recall_bulk_leases(v_recalled, p_node);
+    PERFORM recall_bulk_leases(v_recalled, p_node, p_skip_locked);
   END IF;
 END $$;
 
@@ -479,43 +506,40 @@ END $$;
 -- Folds bulk leases and takes back what their node does not need. Folding moves the charges of a lease to the
 -- balance. `keep` is the money that running requests still need; NULL closes the lease. Slots beyond
 -- `slots_used` are free again. A second call with the same arguments changes nothing. Returns the leases that
--- existed.
-CREATE FUNCTION hand_back_leases(p_leases uuid[], p_keeps bigint[], p_slots_used integer[]) RETURNS SETOF uuid
-LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '2s' AS $$
+-- another session has locked, for which nothing was done. With `p_skip_locked` these are also the leases of
+-- customers with a locked balance. Otherwise the call waits for the balances. It never waits for leases, since a
+-- settlement may hold them for long, and admissions wait for the balances.
+CREATE FUNCTION hand_back_leases(p_leases uuid[], p_keeps bigint[], p_slots_used integer[], p_skip_locked boolean) RETURNS SETOF uuid
+LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '250ms' AS $$
 DECLARE
   v_customers uuid[];
+  v_leases uuid[];
 BEGIN
   SELECT array_agg(DISTINCT customer_id) INTO v_customers FROM lease WHERE lease_id = ANY (p_leases) AND slots IS NOT NULL;
-  PERFORM lock_balances(v_customers);
+  IF p_skip_locked THEN
+    v_customers := lock_free_balances(v_customers);
+  ELSE
+    PERFORM lock_balances(v_customers);
+  END IF;
   -- Settlements lock the lease only.
-  PERFORM 1 FROM lease WHERE lease_id = ANY (p_leases) ORDER BY lease_id FOR UPDATE;
-  RETURN QUERY
+  WITH locked AS (
+    SELECT lease_id FROM lease WHERE lease_id = ANY (p_leases) AND customer_id = ANY (v_customers) AND slots IS NOT NULL FOR UPDATE SKIP LOCKED
+  )
+  SELECT coalesce(array_agg(lease_id), '{}') INTO v_leases FROM locked;
   WITH folding AS (
     SELECT l.lease_id, l.customer_id, l.cap_day, l.slot_minute, i.keep, l.settled_nanos AS settled,
       greatest(l.granted_nanos - l.settled_nanos - coalesce(i.keep, 0), 0) AS given, greatest(l.slots - i.slots_used, 0) AS unused
-    FROM (SELECT * FROM lease WHERE lease_id = ANY (p_leases) AND slots IS NOT NULL) l
+    FROM (SELECT * FROM lease WHERE lease_id = ANY (v_leases)) l
     -- A lease that is in the batch twice, first to shrink and then to close, is folded once.
     JOIN (
       SELECT lease, CASE WHEN bool_and(keep IS NOT NULL) THEN min(keep) END AS keep, max(slots_used) AS slots_used
       FROM unnest(p_leases, p_keeps, p_slots_used) AS i(lease, keep, slots_used) GROUP BY lease
     ) i ON i.lease = l.lease_id
   ), closed AS (
-    DELETE FROM lease l USING folding f WHERE l.lease_id = f.lease_id AND l.lease_id = ANY (p_leases) AND f.keep IS NULL
+    DELETE FROM lease l USING folding f WHERE l.lease_id = f.lease_id AND l.lease_id = ANY (v_leases) AND f.keep IS NULL
   ), kept AS (
     UPDATE lease l SET granted_nanos = l.granted_nanos - f.settled - f.given, settled_nanos = 0, slots = l.slots - f.unused, recalled = false
-    FROM folding f WHERE l.lease_id = f.lease_id AND l.lease_id = ANY (p_leases) AND f.keep IS NOT NULL
-  ), returned AS (
-    UPDATE balance b SET posted_nanos = b.posted_nanos - s.settled, leased_nanos = b.leased_nanos - s.ended,
-      day_spent_nanos = b.day_spent_nanos + s.day_settled, day_leased_nanos = b.day_leased_nanos - s.day_ended,
-      minute_requests = b.minute_requests - s.minute_unused, day_requests = b.day_requests - s.day_unused
-    FROM (
-      SELECT f.customer_id, sum(f.settled)::bigint AS settled, sum(f.settled + f.given)::bigint AS ended,
-        coalesce(sum(f.settled) FILTER (WHERE f.cap_day = o.day), 0)::bigint AS day_settled,
-        coalesce(sum(f.settled + f.given) FILTER (WHERE f.cap_day = o.day), 0)::bigint AS day_ended,
-        coalesce(sum(f.unused) FILTER (WHERE f.slot_minute = o.minute), 0)::integer AS minute_unused,
-        coalesce(sum(f.unused) FILTER (WHERE f.cap_day = o.day), 0)::integer AS day_unused
-      FROM folding f JOIN balance o USING (customer_id) WHERE o.customer_id = ANY (v_customers) GROUP BY f.customer_id
-    ) s WHERE b.customer_id = s.customer_id AND b.customer_id = ANY (v_customers)
+    FROM folding f WHERE l.lease_id = f.lease_id AND l.lease_id = ANY (v_leases) AND f.keep IS NOT NULL
   ), other_days AS (
     INSERT INTO day_spend AS d (customer_id, day, spent_nanos, cap_nanos)
     SELECT f.customer_id, f.cap_day, sum(f.settled), o.day_cap_nanos
@@ -523,7 +547,18 @@ BEGIN
     WHERE o.customer_id = ANY (v_customers) AND f.cap_day <> o.day AND f.settled > 0 GROUP BY f.customer_id, f.cap_day, o.day_cap_nanos
     ON CONFLICT (customer_id, day) DO UPDATE SET spent_nanos = d.spent_nanos + excluded.spent_nanos
   )
-  SELECT lease_id FROM folding;
+  UPDATE balance b SET posted_nanos = b.posted_nanos - s.settled, leased_nanos = b.leased_nanos - s.ended,
+    day_spent_nanos = b.day_spent_nanos + s.day_settled, day_leased_nanos = b.day_leased_nanos - s.day_ended,
+    minute_requests = b.minute_requests - s.minute_unused, day_requests = b.day_requests - s.day_unused
+  FROM (
+    SELECT f.customer_id, sum(f.settled)::bigint AS settled, sum(f.settled + f.given)::bigint AS ended,
+      coalesce(sum(f.settled) FILTER (WHERE f.cap_day = o.day), 0)::bigint AS day_settled,
+      coalesce(sum(f.settled + f.given) FILTER (WHERE f.cap_day = o.day), 0)::bigint AS day_ended,
+      coalesce(sum(f.unused) FILTER (WHERE f.slot_minute = o.minute), 0)::integer AS minute_unused,
+      coalesce(sum(f.unused) FILTER (WHERE f.cap_day = o.day), 0)::integer AS day_unused
+    FROM folding f JOIN balance o USING (customer_id) WHERE o.customer_id = ANY (v_customers) GROUP BY f.customer_id
+  ) s WHERE b.customer_id = s.customer_id AND b.customer_id = ANY (v_customers);
+  RETURN QUERY SELECT l.lease_id FROM lease l WHERE l.lease_id = ANY (p_leases) AND l.slots IS NOT NULL AND l.lease_id <> ALL (v_leases);
 END $$;
 
 -- ---------------------------------------------------------------- settlement: input and results
@@ -561,6 +596,26 @@ CREATE FUNCTION charge_within_hold(p_cost bigint, p_hold bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$ SELECT least(p_cost, p_hold) $$;
 
 -- ---------------------------------------------------------------- settlement: leases
+
+-- Locks what these requests need and no other session has locked: the balances of strict leases, and bulk leases.
+-- Returns the requests for which another session has the lock.
+CREATE FUNCTION lock_free_requests(p_asked settlement_asked[]) RETURNS uuid[]
+LANGUAGE plpgsql AS $$
+DECLARE
+  v_customers uuid[] := ARRAY(SELECT DISTINCT customer FROM unnest(p_asked) WHERE lease = request);
+  v_leases uuid[] := ARRAY(SELECT DISTINCT lease FROM unnest(p_asked) WHERE lease <> request);
+  v_locked uuid[];
+  v_locked_leases uuid[];
+BEGIN
+  v_locked := lock_free_balances(v_customers);
+  v_locked_leases := ARRAY(SELECT l.lease_id FROM lease l WHERE l.lease_id = ANY (v_leases) FOR NO KEY UPDATE SKIP LOCKED);
+  -- What does not exist is not locked.
+  v_customers := ARRAY(SELECT b.customer_id FROM balance b WHERE b.customer_id = ANY (v_customers) AND b.customer_id <> ALL (v_locked));
+  v_leases := ARRAY(SELECT l.lease_id FROM lease l WHERE l.lease_id = ANY (v_leases) AND l.lease_id <> ALL (v_locked_leases));
+  RETURN ARRAY(
+    SELECT request FROM unnest(p_asked)
+    WHERE CASE WHEN lease = request THEN customer = ANY (v_customers) ELSE lease = ANY (v_leases) END);
+END $$;
 
 -- Locks the balances of the requests with strict leases and ends those leases. Returns the leases that existed.
 CREATE FUNCTION end_strict_leases(p_asked settlement_asked[]) RETURNS lease[]
@@ -939,11 +994,14 @@ END $$;
 -- 'no_account'   the customer has no account; nothing was done
 -- 'fenced'       the bulk lease is gone or too small; nothing was done. Sent again with its own id as lease, it is
 --                settled late
-CREATE FUNCTION settle_batch(p_node_shard smallint, p_settlements text)
+-- 'locked'       only with `p_skip_locked`: another session has locked the balance or the bulk lease; nothing was done
+-- Without `p_skip_locked`, the call waits for locks.
+CREATE FUNCTION settle_batch(p_node_shard smallint, p_settlements text, p_skip_locked boolean)
 RETURNS TABLE (odd_request uuid, effect text)
-LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '2s' AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '250ms' AS $$
 DECLARE
   v_asked settlement_asked[] := ARRAY(SELECT record::settlement_asked FROM string_to_table(p_settlements, E'\x1e') AS record);
+  v_locked uuid[] := '{}';
   v_ended lease[];
   v_bulk lease[];
   v_fenced uuid[];
@@ -953,6 +1011,10 @@ DECLARE
   v_sums settled_sum[];
   v_tx bigint;
 BEGIN
+  IF p_skip_locked THEN
+    v_locked := lock_free_requests(v_asked);
+    v_asked := ARRAY(SELECT i FROM unnest(v_asked) i WHERE i.request <> ALL (v_locked));
+  END IF;
   v_ended := end_strict_leases(v_asked);
   v_bulk := lock_bulk_leases(v_asked);
   v_fenced := fenced_requests(v_asked, v_bulk);
@@ -976,6 +1038,8 @@ BEGIN
   RETURN QUERY
     SELECT f.request, 'fenced' FROM unnest(v_fenced) f(request)
     UNION ALL
+    SELECT l.request, 'locked' FROM unnest(v_locked) l(request)
+    UNION ALL
     SELECT u.request, u.effect FROM unnest(v_unleased) u WHERE u.effect IS NOT NULL
     UNION ALL
     SELECT i.request, 'clamped' FROM unnest(v_asked) i JOIN unnest(v_ended) l ON l.lease_id = i.request WHERE i.cost > l.granted_nanos;
@@ -984,22 +1048,26 @@ END $$;
 -- ---------------------------------------------------------------- leases that end without a settlement
 
 -- Ends leases of requests that never ran: releases their money and writes no usage row. Returns the leases that
--- existed.
-CREATE FUNCTION release_leases(p_leases uuid[]) RETURNS SETOF uuid
-LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '2s' AS $$
+-- existed. Does not wait: `is_locked` marks the leases of customers with a balance that another session has locked,
+-- for which nothing was done.
+CREATE FUNCTION release_leases(p_leases uuid[]) RETURNS TABLE (lease uuid, is_locked boolean)
+LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '250ms' AS $$
 DECLARE
   v_customers uuid[];
   v_ended lease[];
 BEGIN
-  SELECT array_agg(DISTINCT customer_id) INTO v_customers FROM lease WHERE lease_id = ANY (p_leases);
-  PERFORM lock_balances(v_customers);
+  SELECT array_agg(DISTINCT l.customer_id) INTO v_customers FROM lease l WHERE l.lease_id = ANY (p_leases);
+  v_customers := lock_free_balances(v_customers);
   WITH ended AS (
     DELETE FROM lease l WHERE l.lease_id = ANY (p_leases) AND l.customer_id = ANY (v_customers) RETURNING l
   )
   SELECT coalesce(array_agg(l), '{}') INTO v_ended FROM ended;
   PERFORM move_balances(ARRAY(SELECT (customer_id, cap_day, 0, granted_nanos)::balance_move FROM unnest(v_ended)));
   PERFORM charge_key_limits(v_ended, '{}');
-  RETURN QUERY SELECT lease_id FROM unnest(v_ended);
+  RETURN QUERY
+    SELECT e.lease_id, false FROM unnest(v_ended) e
+    UNION ALL
+    SELECT l.lease_id, true FROM lease l WHERE l.lease_id = ANY (p_leases);
 END $$;
 
 -- Ends the leases that one customer has with dead nodes: folds them, releases their money, and writes a free

@@ -14,6 +14,9 @@ export interface DatabaseServer {
   slowMs: number
   /** The SQLSTATE of most statements that write, while the server is out of disk, memory or connections. */
   readonly exhausted: string | undefined
+  /** Customers with a balance that a session of somebody else has locked. */
+  readonly lockedCustomers: ReadonlySet<string>
+  lockBalance(customerId: string, forMs: number): void
   stop(forMs: number): void
   /** Accepts statements without running them, then runs them all. */
   hang(forMs: number): void
@@ -33,6 +36,7 @@ export function createDatabaseServer(
   let state: DatabaseServer['state'] = 'up'
   let generation = 1
   let exhausted: string | undefined
+  const lockedCustomers = new Set<string>()
   const outages = { count: 0, totalMs: 0 }
   let outageSinceMs = 0
   let backlog: { work: () => void; lost: () => void }[] = []
@@ -47,6 +51,12 @@ export function createDatabaseServer(
       return state
     },
     outages,
+    lockedCustomers,
+    lockBalance(customerId, forMs) {
+      world.note('database', 'locks the balance of', customerId, forMs)
+      lockedCustomers.add(customerId)
+      world.at(world.nowMs + forMs, () => lockedCustomers.delete(customerId))
+    },
     slowMs: 0,
     get exhausted() {
       return exhausted

@@ -58,6 +58,7 @@ export function createFaults({
     () => server.hang(random.skewed(200, 50_000)),
     // Full disk, out of memory, too many connections.
     () => server.exhaust(random.pick(['53100', '53200', '53300']), random.skewed(200, 60_000)),
+    () => lockBalance(),
     () => {
       oracle.machineClockStepped()
       stepClock(someMachine().clock, 'a machine')
@@ -75,6 +76,11 @@ export function createFaults({
 
   function someDisk(): SimDisk {
     return random.pick(someMachine().volumes).disk
+  }
+
+  function lockBalance(): void {
+    const customers = [...server.model.tables.balances.keys()]
+    if (customers.length > 0) server.lockBalance(random.pick(customers), random.skewed(200, 30_000))
   }
 
   /** The process dies too, because only the next one reads the file. */

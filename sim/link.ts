@@ -1,6 +1,6 @@
 import type { ClaimStore } from '../src/chat/idempotency/claim-store.ts'
 import type { RefundOrder } from '../src/ledger/accounts/refund-request.ts'
-import type { LedgerStore } from '../src/ledger/ledger-store.ts'
+import type { LeaseVerdict, LedgerStore } from '../src/ledger/ledger-store.ts'
 import type { Settlement } from '../src/ledger/settlement/settlement.ts'
 import { decodeSettlements } from '../src/ledger/settlement/settlement-record.ts'
 import type { DatabaseServer } from './database-server.ts'
@@ -88,23 +88,54 @@ export function createLink(
       await call('reclaim', [options], () => model.forgetDeadNodes())
       return reclaimed
     },
-    admit(nodeId, requests) {
+    admit(nodeId, requests, skipsLocked) {
       const sent = [...requests]
-      return call('admit', [nodeId, sent], () => model.admit(nodeId, sent))
+      return call('admit', [nodeId, sent], () => {
+        const free = [...sent.keys()].filter(item => !isLocked(sent[item]!.customerId, skipsLocked))
+        const locked = [...sent.keys()].filter(item => !free.includes(item))
+        const verdicts: LeaseVerdict[] = model.admit(
+          nodeId,
+          free.map(item => sent[item]!),
+        )
+        return [
+          ...verdicts.map(verdict => ({ ...verdict, item: free[verdict.item]! })),
+          ...locked.map(item => ({ item, kind: 'locked' as const })),
+        ]
+      })
     },
-    settle(nodeShard, settlements) {
+    settle(nodeShard, settlements, skipsLocked) {
       const sent = decodeSettlements(settlements)
-      return call('settle', [nodeShard, sent], () => model.settle(nodeShard, sent))
+      return call('settle', [nodeShard, sent], () => {
+        // Charges of bulk leases need no lock on the balance.
+        const isFree = ({ leaseId, requestId, customerId }: Settlement) =>
+          leaseId !== requestId || !isLocked(customerId, skipsLocked)
+        const free = sent.filter(isFree)
+        const effects = model.settle(nodeShard, free)
+        for (const settlement of sent) if (!free.includes(settlement)) effects.set(settlement.requestId, 'locked')
+        return effects
+      })
     },
-    handBack(returns) {
+    handBack(returns, skipsLocked) {
       const sent = [...returns]
-      return call('handBack', [sent], () => model.handBack(sent))
+      return call('handBack', [sent], () => {
+        const free = sent.filter(({ leaseId }) => !isLocked(customerOf(leaseId), skipsLocked))
+        model.handBack(free)
+        return new Set(sent.filter(lease => !free.includes(lease)).map(({ leaseId }) => leaseId))
+      })
     },
     areSettled: requests => call('areSettled', [requests], () => model.areSettled(requests)),
     leasesOf: nodeId => call('leasesOf', [nodeId], () => model.leasesOf(nodeId)),
     release(leaseIds) {
       const sent = [...leaseIds]
-      return call('release', [sent], () => model.release(sent))
+      return call('release', [sent], () => {
+        const free = sent.filter(leaseId => !isLocked(customerOf(leaseId), true))
+        const released = model.release(free)
+        const locked = sent.filter(leaseId => !free.includes(leaseId))
+        return new Map([
+          ...[...released].map(leaseId => [leaseId, 'released'] as const),
+          ...locked.map(leaseId => [leaseId, 'locked'] as const),
+        ])
+      })
     },
   }
   return {
@@ -118,6 +149,17 @@ export function createLink(
       release: claim => call('releaseClaim', [claim], () => model.releaseClaim(claim)),
     },
     refund: order => call('refund', [order], () => model.refund(order)),
+  }
+
+  /** Whether another session has locked the balance. Throws a lock timeout when the statement would wait for it. */
+  function isLocked(customerId: string | undefined, skipsLocked = false): boolean {
+    const isLocked = customerId !== undefined && server.lockedCustomers.has(customerId)
+    if (isLocked && !skipsLocked) throw sqlError('55P03')
+    return isLocked
+  }
+
+  function customerOf(leaseId: string): string | undefined {
+    return model.tables.leases.get(leaseId)?.customerId
   }
 
   function call<K extends Operation, T>(operation: K, args: Parameters<Statements[K]>, work: () => T): Promise<T> {

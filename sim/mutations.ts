@@ -662,7 +662,7 @@ export const mutations: readonly Mutation[] = [
     id: 'unconfirmed-lease-checked-once',
     bug: 'an admission that is carried out after the only search for its lease keeps its money',
     file: unconfirmedLeases,
-    find: 'if (abandonedMs !== undefined && abandonedMs > expiredMs) strict.set(requestId, abandonedMs)',
+    find: 'if (!isOver) strict.set(requestId, abandonedMs)',
     replace: '',
   },
   {

@@ -138,7 +138,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
         sawSettle(second as Settlement[], result as Map<string, SettleEffect>, sentAtMs, process)
       else if (operation === 'handBack')
         for (const { leaseId } of first as LeaseReturn[]) checkClaims(leaseId, 'a lease was handed back')
-      else if (operation === 'release') sawRelease(result as Set<string>)
+      else if (operation === 'release') sawRelease(result as Map<string, string>)
       else if (operation === 'registerNode' && !heartbeats.has(first as string)) sawHeartbeat(first as string, process)
       else if (operation === 'heartbeat') {
         // A copy that is executed late is no sign of life.
@@ -361,7 +361,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     for (const settlement of sent) {
       const { requestId, customerId } = settlement
       const effect = effects.get(requestId)
-      if (effect === 'fenced') continue
+      if (effect === 'fenced' || effect === 'locked') continue
       const record = requests.get(requestId)
       const row = serverOf().model.tables.usage.get(customerId)?.get(requestId)
       if (record === undefined || row === undefined) {
@@ -390,9 +390,9 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     for (const { leaseId } of sent) checkClaims(leaseId, 'a settlement')
   }
 
-  function sawRelease(released: Set<string>): void {
-    for (const leaseId of released) {
-      if (claims.get(leaseId)?.size)
+  function sawRelease(outcomes: Map<string, string>): void {
+    for (const [leaseId, outcome] of outcomes) {
+      if (outcome === 'released' && claims.get(leaseId)?.size)
         world.fail(
           'leases_in_use_stay',
           `lease ${leaseId} was released while its request was ${requests.get(leaseId)?.state}`,

@@ -28,7 +28,7 @@ function newQueue(more: Partial<BatchQueueOptions<Entry>>, takesMs = 0) {
     scheduler,
     send: entries => {
       sent.push({ atMs: nowMs, entries })
-      return new Promise(resolve => scheduler.after(takesMs, resolve))
+      return new Promise(resolve => scheduler.after(takesMs, () => resolve([])))
     },
     isWanted: () => true,
     onTransientError: () => {},

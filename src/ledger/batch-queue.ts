@@ -1,5 +1,6 @@
 import type { Scheduler } from '../runtime/scheduler.ts'
-import { isTransient } from './is-transient.ts'
+import { isLockTimeout, isTransient } from './is-transient.ts'
+import { LockedEntries } from './locked-entries.ts'
 
 export interface BatchQueueOptions<Entry> {
   readonly scheduler: Scheduler
@@ -12,13 +13,16 @@ export interface BatchQueueOptions<Entry> {
   groupOf?(entry: Entry): string
   /**
    * Sends a batch as one transaction and answers its entries. `attempt` counts from 0. Throws when the
-   * transaction may not have committed.
+   * transaction may not have committed. With `skipsLocked` the transaction does not wait for rows that other sessions
+   * have locked. Returns the entries for which it did nothing because of such a row. They are sent again.
    */
-  send(batch: readonly Entry[], attempt: number): Promise<void>
+  send(batch: readonly Entry[], attempt: number, skipsLocked: boolean): Promise<readonly Entry[]>
   /** Called before each attempt. An entry for which it returns false is dropped. */
   isWanted(entry: Entry): boolean
   /** The attempt failed with a transient error. It is unknown whether the batch was committed. */
   onTransientError(batch: readonly Entry[], error: unknown): void
+  /** These entries have waited for some time for rows that other sessions have locked. */
+  onLocked?(entries: readonly Entry[]): void
   /** PostgreSQL rejects this entry for good. The other entries of its batch are sent without it. */
   onRejected(entry: Entry, error: unknown): void
 }
@@ -47,6 +51,7 @@ export class BatchQueue<Entry> implements Iterable<Entry> {
   #last = { entries: 0, busyMs: 0 }
   #queued: Entry[] = []
   #inFlight: readonly Entry[] = []
+  readonly #locked: LockedEntries<Entry>
   #isRunning = false
   #isStopped = false
   #pushed = 0
@@ -58,11 +63,12 @@ export class BatchQueue<Entry> implements Iterable<Entry> {
   constructor(options: BatchQueueOptions<Entry>) {
     this.#options = options
     this.#fullAt = options.groupOf === undefined ? BATCH_MAX : GROUPED_MAX
+    this.#locked = new LockedEntries(options.scheduler, entry => this.push(entry))
   }
 
-  /** Entries that are queued or in flight. */
+  /** Entries that are queued, in flight, or wait for a locked row. */
   get size(): number {
-    return this.#queued.length + this.#inFlight.length
+    return this.#queued.length + this.#inFlight.length + this.#locked.size
   }
 
   push(entry: Entry): void {
@@ -80,7 +86,10 @@ export class BatchQueue<Entry> implements Iterable<Entry> {
     return this.#inFlight.includes(entry)
   }
 
-  /** Sends without lingering. Resolves when every entry that is in the queue now was sent or dropped. */
+  /**
+   * Sends without lingering. Resolves when every entry that is in the queue now was sent or dropped, or waits for a
+   * locked row.
+   */
   flush(): Promise<void> {
     if (!this.#isRunning) return Promise.resolve()
     if (this.#inFlight.length === 0) this.#wake?.()
@@ -89,16 +98,27 @@ export class BatchQueue<Entry> implements Iterable<Entry> {
     })
   }
 
+  /** Does the same, and also waits for locked rows, until `isDone` returns true. */
+  async drain(isDone = () => false): Promise<void> {
+    await this.flush()
+    while (this.#locked.size > 0 && !isDone() && !this.#isStopped) {
+      await this.#locked.retried()
+      await this.flush()
+    }
+  }
+
   /** Drops the queued entries and stops sending. */
   stop(): void {
     this.#isStopped = true
     this.#queued = []
+    this.#locked.retryNow()
     this.#wake?.()
   }
 
   *[Symbol.iterator](): Generator<Entry, void> {
     yield* this.#inFlight
     yield* this.#queued
+    yield* this.#locked
   }
 
   async #run(): Promise<void> {
@@ -147,10 +167,16 @@ export class BatchQueue<Entry> implements Iterable<Entry> {
     const options = this.#options
     let batch = entries.filter(options.isWanted)
     for (let attempt = 0; batch.length > 0 && !this.#isStopped; attempt++) {
+      const skipsLocked = this.#locked.mustSkip
       try {
-        await options.send(batch, attempt)
+        const locked = await options.send(batch, attempt, skipsLocked)
+        if (locked.length > 0 && this.#locked.add(locked)) options.onLocked?.(locked)
         return
       } catch (error) {
+        if (isLockTimeout(error) && !skipsLocked) {
+          this.#locked.skip()
+          continue
+        }
         if (!isTransient(error)) {
           if (batch.length === 1) options.onRejected(batch[0]!, error)
           else {

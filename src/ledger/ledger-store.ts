@@ -18,25 +18,29 @@ export interface LedgerStore {
   reclaim(options: ReclaimOptions): Promise<number>
   /**
    * Returns one verdict per request, in any order. Rejects with NodeFenced, without any effect, when the node
-   * is not alive.
+   * is not alive. With `skipsLocked`, requests get the verdict `locked` when another session has locked the balance.
+   * Otherwise the call waits for it.
    */
-  admit(nodeId: string, requests: readonly LeaseRequest[]): Promise<LeaseVerdict[]>
+  admit(nodeId: string, requests: readonly LeaseRequest[], skipsLocked?: boolean): Promise<LeaseVerdict[]>
   /**
    * Settles records with separators between them: see settlement-record.ts. Returns, by request id, the effects of
-   * the settlements that were not committed as requested.
+   * the settlements that were not committed as requested. `skipsLocked`: as in `admit`, with the effect `locked`.
    */
-  settle(nodeShard: number, settlements: Buffer): Promise<Map<string, SettleEffect>>
-  /** Folds bulk leases and takes back what their node does not need. */
-  handBack(returns: readonly LeaseReturn[]): Promise<void>
+  settle(nodeShard: number, settlements: Buffer, skipsLocked?: boolean): Promise<Map<string, SettleEffect>>
+  /**
+   * Folds bulk leases and takes back what their node does not need. Returns the ids of the leases that another
+   * session has locked: nothing was done for them. `skipsLocked`: as in `admit`, for the balances.
+   */
+  handBack(returns: readonly LeaseReturn[], skipsLocked?: boolean): Promise<ReadonlySet<string>>
   /** Whether all of these requests have a usage row. */
   areSettled(requests: readonly { readonly customerId: string; readonly requestId: string }[]): Promise<boolean>
   /** Returns the open leases of the node. */
   leasesOf(nodeId: string): Promise<OpenLease[]>
   /**
-   * Ends strict leases of requests that never ran, without a usage row. Returns the ids of the leases that
-   * existed.
+   * Ends strict leases of requests that never ran, without a usage row. Returns what happened to the leases that
+   * existed. `locked`: another session has locked the balance, and nothing was done.
    */
-  release(leaseIds: readonly string[]): Promise<Set<string>>
+  release(leaseIds: readonly string[]): Promise<ReadonlyMap<string, 'released' | 'locked'>>
 }
 
 export interface Heartbeat {
@@ -92,7 +96,7 @@ export interface BulkRequest {
 }
 
 export type LeaseVerdict =
-  | { readonly item: number; readonly kind: 'no_account' | 'no_bulk' }
+  | { readonly item: number; readonly kind: 'no_account' | 'no_bulk' | 'locked' }
   | { readonly item: number; readonly kind: 'counted'; readonly windows: WindowCounts }
   | {
       readonly item: number
@@ -126,7 +130,7 @@ export type LeaseVerdict =
     }
 
 /** The outcome of a settlement that was not committed as requested. See settle_batch in migrations/0002_money.sql. */
-export type SettleEffect = 'duplicate' | 'clamped' | 'late' | 'written_off' | 'no_account' | 'fenced'
+export type SettleEffect = 'duplicate' | 'clamped' | 'late' | 'written_off' | 'no_account' | 'fenced' | 'locked'
 
 export interface LeaseReturn {
   readonly leaseId: string

@@ -36,30 +36,33 @@ export function createPostgresStore({ money, heartbeat, windowClock }: PostgresS
     },
     retireNode: nodeId => declareNodesDead(heartbeat, [nodeId]),
     reclaim: options => reclaimDeadLeases(heartbeat, options),
-    async admit(nodeId, requests) {
+    async admit(nodeId, requests, skipsLocked = false) {
       try {
         const { rows } = await money.query<VerdictRow>(
           ADMIT_BATCH,
-          admissionColumns(nodeId, windowClock?.() ?? null, requests),
+          admissionColumns(nodeId, windowClock?.() ?? null, requests, skipsLocked),
         )
         return rows.map(verdictOf)
       } catch (error) {
         throw (error as { code?: unknown }).code === 'SY001' ? new NodeFenced(nodeId) : error
       }
     },
-    async settle(nodeShard, settlements) {
+    async settle(nodeShard, settlements, skipsLocked = false) {
       const { rows } = await money.query<{ odd_request: string; effect: SettleEffect }>(SETTLE_BATCH, [
         nodeShard,
         settlements,
+        skipsLocked,
       ])
       return new Map(rows.map(row => [row.odd_request, row.effect]))
     },
-    async handBack(returns) {
-      await money.query(HAND_BACK, [
+    async handBack(returns, skipsLocked = false) {
+      const { rows } = await money.query<{ locked: string }>(HAND_BACK, [
         arrayLiteral(returns, r => r.leaseId),
         arrayLiteral(returns, r => r.keepNanos),
         arrayLiteral(returns, r => r.slotsUsed),
+        skipsLocked,
       ])
+      return new Set(rows.map(({ locked }) => locked))
     },
     async areSettled(requests) {
       const { rows } = await heartbeat.query<{ missing: number }>(MISSING_ROWS, [
@@ -76,8 +79,10 @@ export function createPostgresStore({ money, heartbeat, windowClock }: PostgresS
       return rows
     },
     async release(leaseIds) {
-      const { rows } = await money.query<{ id: string }>('SELECT id FROM release_leases($1) AS id', [leaseIds])
-      return new Set(rows.map(({ id }) => id))
+      const { rows } = await money.query<{ lease: string; is_locked: boolean }>('SELECT * FROM release_leases($1)', [
+        leaseIds,
+      ])
+      return new Map(rows.map(({ lease, is_locked }) => [lease, is_locked ? 'locked' : 'released']))
     },
   }
 }
@@ -104,10 +109,15 @@ const MISSING_ROWS = {
 
 const ADMIT_BATCH = {
   name: 'admit_batch',
-  text: 'SELECT * FROM admit_batch($1, to_timestamp($2::float8 / 1000), $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)',
+  text: 'SELECT * FROM admit_batch($1, to_timestamp($2::float8 / 1000), $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)',
 }
 
-function admissionColumns(nodeId: string, windowNowMs: number | null, requests: readonly LeaseRequest[]): unknown[] {
+function admissionColumns(
+  nodeId: string,
+  windowNowMs: number | null,
+  requests: readonly LeaseRequest[],
+  skipsLocked: boolean,
+): unknown[] {
   return [
     nodeId,
     windowNowMs,
@@ -124,12 +134,13 @@ function admissionColumns(nodeId: string, windowNowMs: number | null, requests: 
     arrayLiteral(requests, r => ('slots' in r ? r.floorNanos : r.ask === null ? null : r.ask.floorNanos)),
     arrayLiteral(requests, r => ('slots' in r ? r.slots : null)),
     arrayLiteral(requests, r => ('slots' in r ? null : (r.countedUntilEpochMs ?? null))),
+    skipsLocked,
   ]
 }
 
 interface VerdictRow {
   readonly item: number
-  readonly verdict: RefusalCode | 'granted' | 'counted' | 'no_account' | 'no_bulk'
+  readonly verdict: RefusalCode | 'granted' | 'counted' | 'no_account' | 'no_bulk' | 'locked'
   readonly held: bigint | null
   readonly slots: number | null
   readonly posted: bigint
@@ -150,7 +161,7 @@ interface VerdictRow {
 function verdictOf(row: VerdictRow): LeaseVerdict {
   const item = row.item - 1
   const { verdict } = row
-  if (verdict === 'no_account' || verdict === 'no_bulk') return { item, kind: verdict }
+  if (verdict === 'no_account' || verdict === 'no_bulk' || verdict === 'locked') return { item, kind: verdict }
   const windows = {
     minuteUsed: row.minute_used,
     dayUsed: row.day_used,
@@ -182,6 +193,6 @@ function verdictOf(row: VerdictRow): LeaseVerdict {
   }
 }
 
-const SETTLE_BATCH = { name: 'settle_batch', text: 'SELECT * FROM settle_batch($1, $2)' }
+const SETTLE_BATCH = { name: 'settle_batch', text: 'SELECT * FROM settle_batch($1, $2, $3)' }
 
-const HAND_BACK = { name: 'hand_back_leases', text: 'SELECT * FROM hand_back_leases($1, $2, $3)' }
+const HAND_BACK = { name: 'hand_back_leases', text: 'SELECT * FROM hand_back_leases($1, $2, $3, $4) AS locked' }

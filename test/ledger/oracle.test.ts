@@ -296,7 +296,8 @@ async function carryOut(run: Run, command: Command): Promise<Seen> {
     case 'settle':
       return settle(run.ledgers[command.node]!, command.settlement).then(done, noAccount)
     case 'release':
-      await storeOf(pool).release([command.requestId])
+      // A node tries again each second while another session has locked the balance.
+      while ((await storeOf(pool).release([command.requestId])).get(command.requestId) === 'locked');
       return 'done'
     case 'refund': {
       const order = { customerId: run.customerId, requestId: command.requestId, reason: 'a test' }

@@ -50,7 +50,7 @@ test('requests without leases are charged while the free balance covers them, an
   const late = [admissionOf(customerId, 200n), admissionOf(customerId, 200n)]
   await Promise.all(late.map(admission => node.ledger.admit(admission)))
   const lateIds = late.map(({ requestId }) => requestId)
-  expect(await storeOf(world.pool).release(lateIds)).toEqual(new Set(lateIds))
+  expect(await storeOf(world.pool).release(lateIds)).toEqual(new Map(lateIds.map(id => [id, 'released'])))
   await node.ledger.admit(admissionOf(customerId, 250n))
   // 250 are free. Sent together, so that the second must see the charge of the first.
   await Promise.all(late.map(admission => settle(node.ledger, settlementOf(admission, 200n, 150n))))

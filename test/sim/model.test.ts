@@ -331,7 +331,10 @@ function createHistory(random: Random) {
     if (returns.length > 0) kinds.push('folded')
     return {
       name: `hand back ${shown(returns)}`,
-      inModel: () => model.handBack(returns),
+      inModel() {
+        model.handBack(returns)
+        return new Set()
+      },
       inPostgres: () => store.handBack(returns),
     }
   }
@@ -344,7 +347,7 @@ function createHistory(random: Random) {
     leaseIds.push(idOf('request', ids++))
     return {
       name: `release ${shown(leaseIds)}`,
-      inModel: () => model.release(leaseIds),
+      inModel: () => new Map([...model.release(leaseIds)].map(leaseId => [leaseId, 'released'])),
       inPostgres: () => store.release(leaseIds),
     }
   }

@@ -3,6 +3,7 @@ import { failpoint } from '../../runtime/failpoint.ts'
 import { createPeriodicCheck, type PeriodicCheck } from '../../runtime/periodic-check.ts'
 import { BatchQueue, lingerFor } from '../batch-queue.ts'
 import { type BulkRequest, type LeaseVerdict, NodeFenced } from '../ledger-store.ts'
+import { logLocked } from '../log-locked.ts'
 import type { Admission, AdmissionResult } from './admission.ts'
 import type { AdmissionDeps } from './admission-deps.ts'
 import type { PendingAdmission, PendingGrant } from './pending-admission.ts'
@@ -36,9 +37,15 @@ export class AdmissionQueue {
     this.#queue = new BatchQueue({
       scheduler,
       lingerMs: ({ entries, busyMs }) => (entries < LINGER_FROM ? 0 : lingerFor(busyMs, 0, LINGER_MAX_MS)),
-      send: batch => this.#send(batch),
+      send: (batch, _attempt, skipsLocked) => this.#send(batch, skipsLocked),
       isWanted: entry => !entry.isAnswered,
       onTransientError: (batch, error) => this.#trackUnconfirmed(batch, error),
+      onLocked: entries =>
+        logLocked(
+          deps.log,
+          entries.map(({ request }) => request),
+          'admissions',
+        ),
       onRejected: (entry, error) => {
         deps.log?.error({ err: error, customer: entry.request.customerId }, 'PostgreSQL rejects an admission')
         this.#reject(entry, error)
@@ -109,7 +116,7 @@ export class AdmissionQueue {
   /** Resolves when every entry that is in the queue now was sent or given up. */
   flush(): Promise<void> {
     this.#pushAhead()
-    return this.#queue.flush()
+    return this.#queue.drain()
   }
 
   stop(): void {
@@ -134,18 +141,21 @@ export class AdmissionQueue {
     this.#pushAhead()
   }
 
-  async #send(batch: readonly PendingAdmission[]): Promise<void> {
+  async #send(batch: readonly PendingAdmission[], skipsLocked: boolean): Promise<readonly PendingAdmission[]> {
     const { store, node, scheduler } = this.#deps
     const sentAtMs = scheduler.monotonicMs()
     failpoint('admissions-before-send')
     const requests = batch.map(entry => entry.request)
-    const verdicts = await store.admit(node.nodeId, requests)
+    const verdicts = await store.admit(node.nodeId, requests, skipsLocked)
     failpoint('admissions-committed')
+    const locked: PendingAdmission[] = []
     for (const verdict of verdicts) {
       const entry = batch[verdict.item]!
-      if (entry.kind === 'bulk') this.#answerGrant(entry, verdict, sentAtMs)
+      if (verdict.kind === 'locked') locked.push(entry)
+      else if (entry.kind === 'bulk') this.#answerGrant(entry, verdict, sentAtMs)
       else this.#strict.answer(entry, verdict, sentAtMs)
     }
+    return locked
   }
 
   #trackUnconfirmed(batch: readonly PendingAdmission[], error: unknown): void {

@@ -163,12 +163,14 @@ export class LeaseBook {
     const customer = this.#customers.get(customerId)
     if (customer === undefined) return false
     customer.recall(this.#monotonicMs())
-    let hasReturnPending = false
-    for (const lease of customer.draining) {
-      lease.drainAgain()
-      if (lease.hasReturnPending()) hasReturnPending = true
-    }
-    return hasReturnPending
+    for (const lease of customer.draining) lease.drainAgain()
+    return this.hasReturnPending(customerId)
+  }
+
+  /** Whether the next `collect`, or a return that was sent, frees something of draining leases of this customer. */
+  hasReturnPending(customerId: string): boolean {
+    for (const lease of this.#customers.get(customerId)?.draining ?? []) if (lease.hasReturnPending()) return true
+    return false
   }
 
   /**

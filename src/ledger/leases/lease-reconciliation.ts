@@ -103,6 +103,9 @@ export class LeaseReconciliation {
     const bulk = unknown.filter(({ isBulk }) => isBulk)
     if (strict.length > 0) await store.release(strict)
     if (bulk.length > 0)
-      await store.handBack(bulk.map(({ leaseId }) => ({ leaseId, keepNanos: null, slotsUsed: ALL_SLOTS })))
+      await store.handBack(
+        bulk.map(({ leaseId }) => ({ leaseId, keepNanos: null, slotsUsed: ALL_SLOTS })),
+        true,
+      )
   }
 }

@@ -13,8 +13,8 @@ export interface LeaseReturns {
   collect(all?: boolean): void
   /** Starts to collect every second, while the book has customers. */
   watch(): void
-  /** Resolves when every return that was pushed or collected so far is committed. */
-  flush(): Promise<void>
+  /** Resolves when every return that was pushed or collected so far, or every one of this customer, is committed. */
+  flush(customerId?: string): Promise<void>
   stop(): void
 }
 
@@ -30,11 +30,12 @@ const COLLECT_MS = 1_000
 export function createLeaseReturns({ store, book, scheduler, log }: LeaseReturnsDeps): LeaseReturns {
   const queue = new BatchQueue<LeaseReturn>({
     scheduler,
-    async send(batch) {
+    async send(batch, _attempt, skipsLocked) {
       failpoint('hand-back-before-send')
-      await store.handBack(batch)
+      const locked = await store.handBack(batch, skipsLocked)
       failpoint('hand-back-committed')
-      for (const lease of batch) book.returned(lease)
+      for (const lease of batch) if (!locked.has(lease.leaseId)) book.returned(lease)
+      return locked.size === 0 ? [] : batch.filter(({ leaseId }) => locked.has(leaseId))
     },
     isWanted: () => true,
     onTransientError(batch, error) {
@@ -58,7 +59,7 @@ export function createLeaseReturns({ store, book, scheduler, log }: LeaseReturns
     push: lease => queue.push(lease),
     collect,
     watch: watch.start,
-    flush: () => queue.flush(),
+    flush: customerId => queue.drain(() => customerId !== undefined && !book.hasReturnPending(customerId)),
     stop() {
       queue.stop()
       watch.stop()

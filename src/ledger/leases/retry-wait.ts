@@ -49,7 +49,7 @@ export function createRetryWait(
     if ((isForRequests || isLeased) && !waitedFor.ownLeases && book.recallCustomer(customerId)) {
       waitedFor.ownLeases = true
       returns.collect()
-      const returned = returns.flush()
+      const returned = returns.flush(customerId)
       return canDoWithLess ? briefly(returned) : returned
     }
     if (canDoWithLess && !isForRequests) {

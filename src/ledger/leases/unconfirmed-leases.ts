@@ -118,13 +118,14 @@ export class UnconfirmedLeases {
     // be granted in that time.
     const expiredMs = scheduler.monotonicMs() - UNCONFIRMED_WATCH_MS
     try {
-      await store.release(abandoned)
+      const outcomes = await store.release(abandoned)
       for (const requestId of abandoned) {
         const abandonedMs = strict.get(requestId)
         strict.delete(requestId)
         // Goes to the end of the map. A lease that was released is tracked again too, since its admission may
         // have been sent twice.
-        if (abandonedMs !== undefined && abandonedMs > expiredMs) strict.set(requestId, abandonedMs)
+        const isOver = abandonedMs === undefined || (abandonedMs <= expiredMs && outcomes.get(requestId) !== 'locked')
+        if (!isOver) strict.set(requestId, abandonedMs)
       }
     } catch (error) {
       log?.warn(
@@ -141,10 +142,10 @@ export class UnconfirmedLeases {
     for (const [leaseId, { isUnwanted }] of this.#bulk) if (isUnwanted()) unwanted.push(leaseId)
     try {
       // The number of used slots is not known any more, so all of them stay counted.
-      if (unwanted.length > 0) {
-        await store.handBack(unwanted.map(leaseId => ({ leaseId, keepNanos: null, slotsUsed: ALL_SLOTS })))
-      }
-      for (const [leaseId, { sinceMs }] of this.#bulk) if (sinceMs <= expiredMs) this.#bulk.delete(leaseId)
+      const returns = unwanted.map(leaseId => ({ leaseId, keepNanos: null, slotsUsed: ALL_SLOTS }))
+      const locked = returns.length > 0 ? await store.handBack(returns, true) : new Set()
+      for (const [leaseId, { sinceMs }] of this.#bulk)
+        if (sinceMs <= expiredMs && !locked.has(leaseId)) this.#bulk.delete(leaseId)
     } catch (error) {
       log?.warn({ err: error, leases: unwanted.length }, 'abandoned bulk leases could not be handed back; trying again')
     }

@@ -11,7 +11,7 @@ export function logSettleEffects(
 ): void {
   for (const { requestId: request, written, forget } of batch) {
     const effect = effects.get(request)
-    if (effect === undefined) continue
+    if (effect === undefined || effect === 'locked') continue
     const isReplay = forget !== undefined
     // On a second attempt, and in a replay, a duplicate means that an earlier attempt did commit.
     const isRepetition = effect === 'duplicate' && (attempt > 0 || written !== undefined || isReplay)
@@ -22,7 +22,7 @@ export function logSettleEffects(
   }
 }
 
-const messages: Readonly<Record<SettleEffect, string>> = {
+const messages: Readonly<Record<Exclude<SettleEffect, 'locked'>, string>> = {
   duplicate: 'the request was settled before; nothing more is charged',
   clamped: 'the cost exceeds the hold; the excess is written off',
   late: 'the lease was gone; charged to the free balance',

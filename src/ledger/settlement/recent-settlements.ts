@@ -52,8 +52,8 @@ export class RecentSettlements implements Settler {
   }
 
   /** Settles the records and keeps those that were committed by this call. */
-  async settle(nodeShard: number, settlements: Buffer): Promise<Map<string, SettleEffect>> {
-    const effects = await this.#store.settle(nodeShard, settlements)
+  async settle(nodeShard: number, settlements: Buffer, skipsLocked?: boolean): Promise<Map<string, SettleEffect>> {
+    const effects = await this.#store.settle(nodeShard, settlements, skipsLocked)
     if (effects.size === 0) this.#keep(settlements)
     else {
       for (const record of recordsOf(settlements))
@@ -107,7 +107,7 @@ export class RecentSettlements implements Settler {
 }
 
 /** Settled before by another settlement, or not at all. */
-const uncommitted: ReadonlySet<SettleEffect | undefined> = new Set(['duplicate', 'fenced', 'no_account'])
+const uncommitted: ReadonlySet<SettleEffect | undefined> = new Set(['duplicate', 'fenced', 'no_account', 'locked'])
 
 /** RECORD_SEPARATOR of settlement-record.ts. */
 const separatorByte = 0x1e

@@ -1,5 +1,7 @@
+import type { Log } from '../../runtime/log.ts'
 import type { Scheduler } from '../../runtime/scheduler.ts'
 import { BatchQueue, type BatchQueueOptions, lingerFor } from '../batch-queue.ts'
+import { logLocked } from '../log-locked.ts'
 import type { PendingSettlement } from './pending-settlement.ts'
 import { createTextJoiner, type JoinTexts } from './text-arena.ts'
 
@@ -8,11 +10,16 @@ export const SETTLE_LINGER_MS = 50
 /** The longest wait of charges of bulk leases, under load. */
 const BULK_LINGER_MAX_MS = 500
 
-export interface SettlementLanesOptions
-  extends Pick<BatchQueueOptions<PendingSettlement>, 'isWanted' | 'onTransientError' | 'onRejected'> {
+export interface SettlementLanesOptions extends Pick<BatchQueueOptions<PendingSettlement>, 'isWanted' | 'onRejected'> {
   readonly scheduler: Scheduler
+  readonly log: Pick<Log, 'warn'> | undefined
   /** As in BatchQueueOptions. `join` is the one of the lane, since the lanes send at the same time. */
-  send(batch: readonly PendingSettlement[], attempt: number, join: JoinTexts): Promise<void>
+  send(
+    batch: readonly PendingSettlement[],
+    attempt: number,
+    skipsLocked: boolean,
+    join: JoinTexts,
+  ): Promise<readonly PendingSettlement[]>
   /** Whether callers wait for commits. */
   readonly isAwaited: boolean
 }
@@ -27,10 +34,17 @@ export class SettlementLanes {
   readonly #strict: Lane
   readonly #bulk: Lane
 
-  constructor({ isAwaited, ...options }: SettlementLanesOptions) {
+  constructor({ isAwaited, log, ...options }: SettlementLanesOptions) {
     const laneOf = (more: Pick<BatchQueueOptions<PendingSettlement>, 'lingerMs' | 'groupOf'>) => {
       const join = createTextJoiner()
-      return new Lane({ ...options, ...more, send: (batch, attempt) => options.send(batch, attempt, join) })
+      return new Lane({
+        ...options,
+        ...more,
+        send: (batch, attempt, skipsLocked) => options.send(batch, attempt, skipsLocked, join),
+        onTransientError: (batch, error) =>
+          log?.warn({ err: error, settlements: batch.length }, 'settlements could not be committed; trying again'),
+        onLocked: entries => logLocked(log, entries, 'settlements'),
+      })
     }
     this.#strict = laneOf(isAwaited ? {} : { lingerMs: () => SETTLE_LINGER_MS })
     this.#bulk = laneOf({
@@ -53,10 +67,13 @@ export class SettlementLanes {
     this.#laneOf(entry).remove(entry)
   }
 
-  /** Resolves when every settlement that is queued now, or every one of this customer, is committed or given up. */
+  /**
+   * Resolves when every settlement that is queued now, or every one of this customer, is committed or given up. For a
+   * customer it does not wait for rows that other sessions have locked.
+   */
   async flush(customerId?: string): Promise<void> {
     const lanes = [this.#strict, this.#bulk].filter(lane => customerId === undefined || lane.has(customerId))
-    await Promise.all(lanes.map(lane => lane.flush()))
+    await Promise.all(lanes.map(lane => (customerId === undefined ? lane.drain() : lane.flush())))
   }
 
   stop(): void {
@@ -94,6 +111,10 @@ class Lane {
 
   flush(): Promise<void> {
     return this.#queue.flush()
+  }
+
+  drain(): Promise<void> {
+    return this.#queue.drain()
   }
 
   stop(): void {

@@ -35,10 +35,7 @@ export interface SettlementQueueDeps {
 const LAG_MAX_MS = 30_000
 const WATCH_MS = 250
 
-/**
- * Commits the charges of this node. A caller waits until its charge is in the journal, or without a journal
- * until it is committed.
- */
+/** Commits the charges of this node. A caller waits until its charge is in the journal, or without one until the commit. */
 export class SettlementQueue {
   readonly #deps: SettlementQueueDeps
   /** Settlements that are not committed, oldest first. */
@@ -52,13 +49,11 @@ export class SettlementQueue {
     this.#deps = deps
     this.#lanes = new SettlementLanes({
       scheduler: deps.scheduler,
+      log: deps.log,
       isAwaited: deps.journal === null,
-      send: (batch, attempt, join) => this.#send(batch, attempt, join),
+      send: (batch, attempt, skipsLocked, join) => this.#send(batch, attempt, skipsLocked, join),
       // Not when it is finished, whatever failed after its commit: its bytes may be reused by now.
       isWanted: entry => entry.isListed,
-      onTransientError: (batch, error) => {
-        deps.log?.warn({ err: error, settlements: batch.length }, 'settlements could not be committed; trying again')
-      },
       onRejected: (entry, error) => this.#reject(entry, error),
     })
     this.#watch = createPeriodicCheck(deps.scheduler, WATCH_MS, () => this.#voidOverdue())
@@ -155,18 +150,21 @@ export class SettlementQueue {
     })
   }
 
-  async #send(batch: readonly PendingSettlement[], attempt: number, join: JoinTexts): Promise<void> {
+  async #send(batch: readonly PendingSettlement[], attempt: number, skipsLocked: boolean, join: JoinTexts) {
     const { store, nodeShard, log } = this.#deps
     failpoint('settlements-before-send')
     const records = batch.map(entry => entry.record)
-    const effects = await store.settle(nodeShard, join(records, RECORD_SEPARATOR))
+    const effects = await store.settle(nodeShard, join(records, RECORD_SEPARATOR), skipsLocked)
     failpoint('settlements-committed')
     if (effects.size > 0) logSettleEffects(log, batch, effects, attempt)
+    const locked: PendingSettlement[] = []
     for (const entry of batch) {
       const effect = effects.size === 0 ? undefined : effects.get(entry.requestId)
-      if (effect === 'fenced') this.#settleLate(entry)
+      if (effect === 'locked') locked.push(entry)
+      else if (effect === 'fenced') this.#settleLate(entry)
       else this.#finish(entry, effect === 'no_account' ? noAccount(entry.customerId) : undefined)
     }
+    return locked
   }
 
   /**
