@@ -8,8 +8,8 @@ export interface DatabaseServer {
   /** Number of server starts so far. Connections do not survive a restart. */
   readonly generation: number
   readonly state: 'up' | 'hung' | 'down'
-  /** How often the server was stopped or hung so far, and for how long in total. */
-  readonly outages: { readonly count: number; readonly totalMs: number }
+  /** How long the server was stopped or hung so far, beyond the first OUTAGE_COUNTED_MAX_MS of each outage. */
+  readonly outageExcessMs: number
   /** Upper bound of the time that a statement takes; 0 for none. */
   slowMs: number
   /** The SQLSTATE of most statements that write, while the server is out of disk, memory or connections. */
@@ -26,6 +26,12 @@ export interface DatabaseServer {
   execute(work: () => void, lost: () => void): void
 }
 
+/**
+ * How much of an outage a node may count as silence of other nodes: five seconds before a heartbeat that waits for the end of the outage, and five
+ * seconds after it was sent.
+ */
+const OUTAGE_COUNTED_MAX_MS = 10_000
+
 export function createDatabaseServer(
   world: World,
   epochMs: number,
@@ -37,7 +43,7 @@ export function createDatabaseServer(
   let generation = 1
   let exhausted: string | undefined
   const lockedCustomers = new Set<string>()
-  const outages = { count: 0, totalMs: 0 }
+  let outageExcessMs = 0
   let outageSinceMs = 0
   let backlog: { work: () => void; lost: () => void }[] = []
 
@@ -50,7 +56,9 @@ export function createDatabaseServer(
     get state() {
       return state
     },
-    outages,
+    get outageExcessMs() {
+      return outageExcessMs
+    },
     lockedCustomers,
     lockBalance(customerId, forMs) {
       world.note('database', 'locks the balance of', customerId, forMs)
@@ -64,7 +72,7 @@ export function createDatabaseServer(
     stop(forMs) {
       if (state === 'down') return
       world.note('database', 'stops for', forMs)
-      if (state === 'up') beginOutage()
+      if (state === 'up') outageSinceMs = world.nowMs
       state = 'down'
       generation++
       const dropped = backlog
@@ -80,7 +88,7 @@ export function createDatabaseServer(
       if (state !== 'up') return
       world.note('database', 'hangs for', forMs)
       state = 'hung'
-      beginOutage()
+      outageSinceMs = world.nowMs
       const hung = generation
       world.at(world.nowMs + forMs, () => {
         if (generation !== hung) return
@@ -107,13 +115,8 @@ export function createDatabaseServer(
   }
   return server
 
-  function beginOutage(): void {
-    outages.count++
-    outageSinceMs = world.nowMs
-  }
-
   function endOutage(): void {
-    outages.totalMs += world.nowMs - outageSinceMs
+    outageExcessMs += Math.max(world.nowMs - outageSinceMs - OUTAGE_COUNTED_MAX_MS, 0)
   }
 
   function begin(delayMs: number, work: () => void, lost: () => void): void {

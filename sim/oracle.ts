@@ -94,11 +94,8 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
   const bitsFlipped = new Map<Volume, number>()
   /** Time of the last heartbeat of each process. */
   const heartbeatOf = new Map<Process, number>()
-  /** By node. `outages` and `outageMs`: those of the server before it. */
-  const heartbeats = new Map<
-    string,
-    { atMs: number; process: Process; wasSilent: boolean; outages: number; outageMs: number }
-  >()
+  /** By node. `outageExcessMs`: of the server at that time. */
+  const heartbeats = new Map<string, { atMs: number; process: Process; wasSilent: boolean; outageExcessMs: number }>()
   /** Since when each process has sent a heartbeat at least every three seconds. */
   const steadySinceMs = new Map<Process, number>()
   const counts = { late: 0, writtenOff: 0, inMemory: 0, charged: 0 }
@@ -413,15 +410,14 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
           world.fail('live_nodes_are_not_declared_dead', `node ${nodeId} of ${heartbeat.process.name} is alive`)
         continue
       }
-      const { outages } = serverOf()
       const silentMs = world.nowMs - heartbeat.atMs
+      const countedMs = silentMs - (serverOf().outageExcessMs - heartbeat.outageExcessMs)
       // A clock may run 500 ppm fast.
-      if (silentMs < DEAD_AFTER_MS * 0.999)
-        world.fail('live_nodes_are_not_declared_dead', `node ${nodeId} sent a heartbeat ${silentMs} ms ago`)
-      // Of an outage, each node counts five seconds at most.
-      const reachableMs = silentMs - (outages.totalMs - heartbeat.outageMs)
-      if (reachableMs < DEAD_AFTER_MS * 0.999 - 5_000 * (outages.count - heartbeat.outages))
-        world.fail('live_nodes_are_not_declared_dead', `node ${nodeId} had ${reachableMs} ms for a heartbeat`)
+      if (countedMs < DEAD_AFTER_MS * 0.999)
+        world.fail(
+          'live_nodes_are_not_declared_dead',
+          `node ${nodeId} sent a heartbeat ${silentMs} ms ago, ${silentMs - countedMs} ms of it in outages`,
+        )
     }
   }
 
@@ -431,13 +427,12 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
 
   function sawHeartbeat(nodeId: string, process: Process): void {
     if (serverOf().model.tables.nodes.get(nodeId)?.state !== 'alive') return
-    const { outages } = serverOf()
+    const { outageExcessMs } = serverOf()
     const beforeMs = heartbeatOf.get(process) ?? Number.NEGATIVE_INFINITY
     heartbeatOf.set(process, world.nowMs)
     const last = heartbeats.get(nodeId)
     const wasSilent = last !== undefined && (last.wasSilent || world.nowMs - last.atMs > SURELY_ALIVE_MS)
-    const { count, totalMs } = outages
-    heartbeats.set(nodeId, { atMs: world.nowMs, process, wasSilent, outages: count, outageMs: totalMs })
+    heartbeats.set(nodeId, { atMs: world.nowMs, process, wasSilent, outageExcessMs })
     if (world.nowMs - beforeMs > 3_000) steadySinceMs.set(process, world.nowMs)
     checkDeadNodes(process)
   }

@@ -111,7 +111,11 @@ async function proveAllSql(): Promise<boolean> {
 
 /** The findings of an interrupted run, by fingerprint. */
 function readFindings(path: string): Map<string, string> {
-  const lines = existsSync(path) ? readFileSync(path, 'utf8').split('\n').filter(line => line !== '') : []
+  const lines = existsSync(path)
+    ? readFileSync(path, 'utf8')
+        .split('\n')
+        .filter(line => line !== '')
+    : []
   return new Map(lines.map(line => JSON.parse(line) as [string, string]))
 }
 
