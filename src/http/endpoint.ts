@@ -18,6 +18,8 @@ interface EndpointRow {
   readonly access: 'key' | 'open'
   /** Each request counts against `reports.requests_per_minute`. Requires `access: 'key'`. */
   readonly isReport?: true
+  /** The answer shows charges. Those of the caller's ended requests on this node are committed first: see the guard. */
+  readonly showsCharges?: true
   /** The scope that the key must have; 403 `insufficient_scope` without it. Requires `access: 'key'`. */
   readonly scope?: KeyScope
   readonly doc: EndpointDoc

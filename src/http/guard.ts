@@ -14,7 +14,12 @@ export interface Guard {
  * authenticator themselves. The check runs before the body is read, so that a request without a key cannot
  * make the gateway read 4 MiB.
  */
-export function createGuard(deps: { authenticator: Authenticator; reportLimiter: ReportLimiter }): Guard {
+export function createGuard(deps: {
+  authenticator: Authenticator
+  reportLimiter: ReportLimiter
+  /** Resolves when the charges of this customer on this node are committed. Undefined when they are. */
+  committed: (customerId: string) => Promise<void> | undefined
+}): Guard {
   return {
     for(endpoint) {
       if (endpoint.access === 'open') return async () => {}
@@ -22,6 +27,8 @@ export function createGuard(deps: { authenticator: Authenticator; reportLimiter:
         request.caller = await deps.authenticator.authenticate(request.raw.rawHeaders)
         if (endpoint.scope === 'manage' && !request.caller.access.mayManage) throw new ApiError('insufficient_scope')
         if (endpoint.isReport) deps.reportLimiter.take(request.caller.customerId)
+        // A client that has read an answer expects to find it in a report.
+        if (endpoint.showsCharges) await deps.committed(request.caller.customerId)
       }
     },
   }

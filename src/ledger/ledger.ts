@@ -52,6 +52,11 @@ export interface Ledger {
    */
   settle(settlement: Settlement, hold: Hold): Promise<void>
   /**
+   * Resolves when the charges of this customer's ended requests on this node are committed or given up, at the latest
+   * after `timeoutMs`. Undefined when there are none.
+   */
+  committed(customerId: string, timeoutMs: number): Promise<void> | undefined
+  /**
    * Settles what an earlier process left in the journal. Resolves with the number of records when they are
    * committed. Rejects when it cannot read them.
    */
@@ -126,6 +131,8 @@ export function createLedger(deps: LedgerDeps): Ledger {
       return renewal.then(() => book.reserve(admission) ?? admissions.admit(admission, sinceMs))
     },
     settle: (settlement, hold) => settlements.settle(settlement, hold),
+    committed: (customerId, timeoutMs) =>
+      settlements.has(customerId) ? within(scheduler, timeoutMs, settlements.flush(customerId)) : undefined,
     replay: recovered => settlements.replay(recovered),
     fenced() {
       book.forgetAll()
@@ -138,12 +145,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
       returns.collect()
     },
     async drain(timeoutMs) {
-      let cancel = () => {}
-      const timeout = new Promise<void>(resolve => {
-        cancel = scheduler.after(timeoutMs, resolve)
-      })
-      await Promise.race([timeout, flush(parts)])
-      cancel()
+      await within(scheduler, timeoutMs, flush(parts))
       return settlements.size
     },
     stop() {
@@ -199,4 +201,14 @@ async function flush({ admissions, settlements, returns, unconfirmedLeases }: Pa
   await settlements.flush()
   returns.collect(true)
   await Promise.all([returns.flush(), unconfirmedLeases.sweep()])
+}
+
+/** Resolves with the promise, at the latest after `timeoutMs`. */
+async function within(scheduler: Scheduler, timeoutMs: number, promise: Promise<void>): Promise<void> {
+  let cancel = () => {}
+  const timeout = new Promise<void>(resolve => {
+    cancel = scheduler.after(timeoutMs, resolve)
+  })
+  await Promise.race([timeout, promise])
+  cancel()
 }

@@ -119,6 +119,7 @@ beforeAll(async () => {
       ...docs(),
     ],
     guard: createGuard({
+      committed: () => undefined,
       authenticator: { authenticate: async () => caller, close() {} },
       reportLimiter: createReportLimiter({ requestsPerMinute: 10_000, clock: systemClock }),
     }),

@@ -10,6 +10,7 @@ export function creditTransactions(deps: { reports: CreditReports }): Endpoint {
     path: '/v1/credits/transactions',
     access: 'key',
     isReport: true,
+    showsCharges: true,
     doc: {
       operationId: 'listCreditTransactions',
       summary: 'List credit transactions',

@@ -9,6 +9,7 @@ export function credits(deps: { reports: CreditReports }): Endpoint {
     path: '/v1/credits',
     access: 'key',
     isReport: true,
+    showsCharges: true,
     doc: {
       operationId: 'getCredits',
       summary: 'Get the credit balance',

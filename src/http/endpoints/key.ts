@@ -9,6 +9,7 @@ export function keyShow(deps: { reports: Pick<Reports, 'key'> }): Endpoint {
     path: '/v1/key',
     access: 'key',
     isReport: true,
+    showsCharges: true,
     doc: {
       operationId: 'getKey',
       summary: 'Get the current key',

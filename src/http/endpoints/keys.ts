@@ -27,6 +27,7 @@ export function keysList({ keys, spendByKey }: KeysDeps): Endpoint {
     access: 'key',
     scope: 'manage',
     isReport: true,
+    showsCharges: true,
     doc: {
       operationId: 'listKeys',
       summary: 'List API keys',
@@ -78,6 +79,7 @@ export function keyEdit({ keys, spendByKey, clock, bodyLimitBytes }: KeysDeps & 
     access: 'key',
     scope: 'manage',
     isReport: true,
+    showsCharges: true,
     doc: {
       operationId: 'updateKey',
       summary: 'Change an API key',

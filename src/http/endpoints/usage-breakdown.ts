@@ -9,6 +9,7 @@ export function usageBreakdown(deps: { reports: Reports }): Endpoint {
     path: '/v1/usage/breakdown',
     access: 'key',
     isReport: true,
+    showsCharges: true,
     doc: {
       operationId: 'getUsageBreakdown',
       summary: 'Get cost by model and day',

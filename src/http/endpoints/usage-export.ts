@@ -10,6 +10,7 @@ export function usageExport(deps: { reports: Reports }): Endpoint {
     path: '/v1/usage/export',
     access: 'key',
     isReport: true,
+    showsCharges: true,
     doc: {
       operationId: 'exportUsage',
       summary: 'Export requests as CSV',

@@ -12,6 +12,7 @@ export function usageReceipt(deps: { activity: Activity }): Endpoint {
     path: '/v1/usage/requests/*',
     access: 'key',
     isReport: true,
+    showsCharges: true,
     doc: {
       operationId: 'getRequestReceipt',
       summary: 'Get the receipt of a request',

@@ -10,6 +10,7 @@ export function usageRequests(deps: { activity: Activity }): Endpoint {
     path: '/v1/usage/requests',
     access: 'key',
     isReport: true,
+    showsCharges: true,
     doc: {
       operationId: 'listRequests',
       summary: 'List requests',

@@ -9,6 +9,7 @@ export function usageSummary(deps: { reports: Reports }): Endpoint {
     path: '/v1/usage',
     access: 'key',
     isReport: true,
+    showsCharges: true,
     doc: {
       operationId: 'getUsage',
       summary: 'Get a usage summary',

@@ -9,6 +9,7 @@ export function usageTokens(deps: { reports: Reports }): Endpoint {
     path: '/v1/usage/tokens',
     access: 'key',
     isReport: true,
+    showsCharges: true,
     doc: {
       operationId: 'getTokenUsage',
       summary: 'Get token usage over time',

@@ -52,7 +52,7 @@ export async function compose(input: ComposeInput): Promise<App> {
   const usage = createUsage(context, database, limits)
   await startBackgroundWork(context, database, alerts)
   const features = [generation, usage, callers, supply, alerts, service]
-  const server = createHttpServer(context, callers, service, features)
+  const server = createHttpServer(context, money, callers, service, features)
 
   const { inFlight, metrics } = service
   const running = started.move()

@@ -8,11 +8,15 @@ import { createReportLimiter } from '../../limits/report-limiter.ts'
 import { descriptorLimit } from '../../runtime/descriptor-limit.ts'
 import type { Callers } from './callers.ts'
 import type { ComposeContext } from './compose-context.ts'
+import type { Money } from './money.ts'
 import type { Service } from './service.ts'
 
 /** Files, PostgreSQL and the process itself. */
 const OTHER_DESCRIPTORS = 256
 const CONNECTIONS_MAX = 16_384
+
+/** How long a report waits for charges. A report answers without them when PostgreSQL is slow. */
+const COMMIT_WAIT_MS = 1_000
 
 /** Half of the descriptors: a running request has a connection to its client and one to a server. */
 function connectionsMax(): number {
@@ -26,6 +30,7 @@ function connectionsMax(): number {
  */
 export function createHttpServer(
   { config, clock, timeouts, log, started }: ComposeContext,
+  { ledger }: Money,
   { authenticator }: Callers,
   { metrics, allowedHosts }: Service,
   features: readonly { readonly endpoints: readonly Endpoint[] }[],
@@ -40,6 +45,7 @@ export function createHttpServer(
     guard: createGuard({
       authenticator,
       reportLimiter: createReportLimiter({ requestsPerMinute: config.reports.requestsPerMinute, clock }),
+      committed: customerId => ledger.committed(customerId, COMMIT_WAIT_MS),
     }),
     allowedHosts,
     log,
