@@ -683,7 +683,7 @@ export const mutations: readonly Mutation[] = [
     id: 'ledger-leaves-settled-open',
     bug: 'the lease book is not informed of commits, so leases never close',
     file: settlements,
-    find: 'this.#arena.drop(entry.record)\n    if (entry.bookedNanos !== null) book.settled(leaseId, entry.bookedNanos)',
+    find: 'this.#arena.drop(entry.record)\n    entry.leaveLease()',
     replace: 'this.#arena.drop(entry.record)',
   },
   {

@@ -37,6 +37,8 @@ export class BulkLease {
   /** A count, because a Map of request ids would copy each id to the old generation of the heap. */
   #running = 0
   #uncommitted = 0
+  /** Set when the lease no longer exists in the database. */
+  isForgotten = false
   readonly slots: number
   slotsUsed = 0
   /** As of the grant, with all slots counted as used. */
@@ -95,6 +97,11 @@ export class BulkLease {
     this.owedNanos -= unusedNanos
     this.#running--
     this.#uncommitted++
+  }
+
+  /** Whether charges are not committed yet. */
+  get hasUncommitted(): boolean {
+    return this.#uncommitted > 0
   }
 
   /** Removes a charge that is committed, or never will be. */

@@ -79,6 +79,13 @@ export class CustomerLeases {
     return isIdle && nowMs - this.#usedAtMs > KNOWN_MS
   }
 
+  /** Whether a lease has charges that are not committed yet. */
+  hasUncommitted(): boolean {
+    if (this.serving?.hasUncommitted) return true
+    for (const lease of this.draining) if (lease.hasUncommitted) return true
+    return false
+  }
+
   drain(): void {
     const { serving } = this
     if (serving === undefined) return

@@ -106,10 +106,12 @@ describe('the lease book', () => {
     grant(book, request)
     const result = book.reserve(admission(4))!
     const { leaseId } = request
-    expect(book.charge(holdOf(result), 400n)).toBe(true)
+    const lease = book.charge(holdOf(result), 400n)!
+    expect([lease.leaseId, book.hasUncommitted(customerId)]).toEqual([leaseId, true])
     // What is charged and not settled stays.
     expect(book.collect(true)).toEqual([{ leaseId, keepNanos: 400n, slotsUsed: 1 }])
-    book.settled(leaseId, 400n)
+    lease.settle(400n)
+    expect(book.hasUncommitted(customerId)).toBe(false)
     expect(book.collect(true)).toEqual([{ leaseId, keepNanos: null, slotsUsed: 1 }])
   })
 
@@ -119,7 +121,7 @@ describe('the lease book', () => {
     grant(book, book.wanted(customerId, limits)!)
     const result = book.reserve(admission(4))!
     book.forgetAll()
-    expect(book.charge(holdOf(result), 400n)).toBe(false)
+    expect(book.charge(holdOf(result), 400n)).toBeUndefined()
   })
 
   test('waits a second before it requests another lease when one has room for only a few requests', () => {

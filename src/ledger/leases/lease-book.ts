@@ -3,6 +3,7 @@ import type { Hold } from '../../domain/handoff.ts'
 import type { Nanos } from '../../domain/money.ts'
 import type { BulkRequest, LeaseReturn } from '../ledger-store.ts'
 import type { Admission, AdmissionResult } from './admission.ts'
+import { BulkHold } from './bulk-hold.ts'
 import { type BulkGrant, BulkLease } from './bulk-lease.ts'
 import { CustomerLeases } from './customer-leases.ts'
 
@@ -103,21 +104,23 @@ export class LeaseBook {
     if (holdNanos === undefined) return { kind: 'counted', windows }
     lease.hold(holdNanos)
     customer.noteOwed(lease.owedNanos)
-    return { kind: 'granted', hold: { leaseId: lease.leaseId, nanos: holdNanos, isOpen: true }, windows }
+    return { kind: 'granted', hold: new BulkHold(lease, customer, holdNanos), windows }
   }
 
-  /** Ends a request at this cost. Call it once per hold. Returns false when the lease is gone. */
-  charge(hold: Hold, chargedNanos: Nanos): boolean {
-    const lease = this.#leases.get(hold.leaseId)
-    if (lease === undefined) return false
-    lease.charge(hold.nanos, chargedNanos)
-    this.#customers.get(lease.customerId)?.noteSpent(chargedNanos)
-    return true
+  /**
+   * Ends a request at this cost. Call it once per hold. Returns the lease that must be informed when the charge is committed, or
+   * never will be. Undefined when there is none: a strict lease, or a bulk lease that is gone.
+   */
+  charge(hold: Hold, chargedNanos: Nanos): BulkLease | undefined {
+    if (!(hold instanceof BulkHold) || hold.lease.isForgotten) return undefined
+    hold.lease.charge(hold.nanos, chargedNanos)
+    hold.customer.noteSpent(chargedNanos)
+    return hold.lease
   }
 
-  /** Notes that a cost that `charge` accepted is committed, or never will be. */
-  settled(leaseId: string, chargedNanos: Nanos): void {
-    this.#leases.get(leaseId)?.settle(chargedNanos)
+  /** Whether charges that `charge` accepted for this customer are not committed yet. */
+  hasUncommitted(customerId: string): boolean {
+    return this.#customers.get(customerId)?.hasUncommitted() ?? false
   }
 
   // ---------------------------------------------------------------- new leases
@@ -207,10 +210,12 @@ export class LeaseBook {
     const lease = this.#leases.get(leaseId)
     if (lease === undefined) return
     this.#leases.delete(leaseId)
+    lease.isForgotten = true
     this.#customers.get(lease.customerId)?.drop(lease)
   }
 
   forgetAll(): void {
+    for (const lease of this.#leases.values()) lease.isForgotten = true
     this.#leases.clear()
     for (const customer of this.#customers.values()) customer.dropAll()
   }

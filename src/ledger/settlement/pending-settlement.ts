@@ -1,6 +1,7 @@
 import type { Nanos } from '../../domain/money.ts'
 import type { LinkedItem } from '../../runtime/linked-set.ts'
 import type { JournalEntry } from '../journal/journal.ts'
+import type { BulkLease } from '../leases/bulk-lease.ts'
 import type { Settlement } from './settlement.ts'
 import type { KeptText } from './text-arena.ts'
 
@@ -15,8 +16,9 @@ export class PendingSettlement implements LinkedItem<PendingSettlement> {
   leaseId: string
   /** Replaced when the settlement is voided, or when its lease is gone. */
   record: KeptText
-  /** What the lease book counts as charged and not committed. Null when the book does not know the request. */
-  bookedNanos: Nanos | null
+  /** The bulk lease that counts the charge as not committed. Undefined when none does. */
+  lease: BulkLease | undefined
+  readonly #chargedNanos: Nanos
   readonly sinceMs: number
   /** Whether the caller was answered. */
   isAnswered = false
@@ -33,7 +35,8 @@ export class PendingSettlement implements LinkedItem<PendingSettlement> {
   constructor(
     { requestId, customerId, leaseId }: Settlement,
     record: KeptText,
-    bookedNanos: Nanos | null,
+    lease: BulkLease | undefined,
+    chargedNanos: Nanos,
     sinceMs: number,
     resolve: () => void,
     reject: (error: unknown) => void,
@@ -42,10 +45,17 @@ export class PendingSettlement implements LinkedItem<PendingSettlement> {
     this.customerId = customerId
     this.leaseId = leaseId
     this.record = record
-    this.bookedNanos = bookedNanos
+    this.lease = lease
+    this.#chargedNanos = chargedNanos
     this.sinceMs = sinceMs
     this.#resolve = resolve
     this.#reject = reject
+  }
+
+  /** Informs its bulk lease that the charge is committed, or never will be. */
+  leaveLease(): void {
+    this.lease?.settle(this.#chargedNanos)
+    this.lease = undefined
   }
 
   /** Resolves the caller, or rejects it when there is an error. Only the first call counts. */

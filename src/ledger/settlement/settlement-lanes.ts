@@ -22,6 +22,8 @@ export interface SettlementLanesOptions extends Pick<BatchQueueOptions<PendingSe
   ): Promise<readonly PendingSettlement[]>
   /** Whether callers wait for commits. */
   readonly isAwaited: boolean
+  /** Whether a bulk lease of the customer counts charges as not committed. */
+  hasUncommitted(customerId: string): boolean
 }
 
 /**
@@ -33,8 +35,9 @@ export interface SettlementLanesOptions extends Pick<BatchQueueOptions<PendingSe
 export class SettlementLanes {
   readonly #strict: Lane
   readonly #bulk: Lane
+  readonly #hasUncommitted: (customerId: string) => boolean
 
-  constructor({ isAwaited, log, ...options }: SettlementLanesOptions) {
+  constructor({ isAwaited, hasUncommitted, log, ...options }: SettlementLanesOptions) {
     const laneOf = (more: Pick<BatchQueueOptions<PendingSettlement>, 'lingerMs' | 'groupOf'>) => {
       const join = createTextJoiner()
       return new Lane({
@@ -46,6 +49,7 @@ export class SettlementLanes {
         onLocked: entries => logLocked(log, entries, 'settlements'),
       })
     }
+    this.#hasUncommitted = hasUncommitted
     this.#strict = laneOf(isAwaited ? {} : { lingerMs: () => SETTLE_LINGER_MS })
     this.#bulk = laneOf({
       groupOf: ({ customerId }) => customerId,
@@ -55,7 +59,7 @@ export class SettlementLanes {
 
   /** Whether charges of this customer are not committed yet. */
   has(customerId: string): boolean {
-    return this.#strict.has(customerId) || this.#bulk.has(customerId)
+    return this.#strict.has(customerId) || this.#isInBulk(customerId)
   }
 
   push(entry: PendingSettlement): void {
@@ -72,13 +76,23 @@ export class SettlementLanes {
    * customer it does not wait for rows that other sessions have locked.
    */
   async flush(customerId?: string): Promise<void> {
-    const lanes = [this.#strict, this.#bulk].filter(lane => customerId === undefined || lane.has(customerId))
-    await Promise.all(lanes.map(lane => (customerId === undefined ? lane.drain() : lane.flush())))
+    if (customerId === undefined) {
+      await Promise.all([this.#strict.drain(), this.#bulk.drain()])
+      return
+    }
+    const flushes: Promise<void>[] = []
+    if (this.#strict.has(customerId)) flushes.push(this.#strict.flush())
+    if (this.#isInBulk(customerId)) flushes.push(this.#bulk.flush())
+    await Promise.all(flushes)
   }
 
   stop(): void {
     this.#strict.stop()
     this.#bulk.stop()
+  }
+
+  #isInBulk(customerId: string): boolean {
+    return this.#hasUncommitted(customerId) || this.#bulk.has(customerId)
   }
 
   #laneOf({ leaseId, requestId }: PendingSettlement): Lane {
@@ -88,6 +102,7 @@ export class SettlementLanes {
 
 class Lane {
   readonly #queue: BatchQueue<PendingSettlement>
+  /** Only settlements that no bulk lease counts: counting one costs as much as four look-ups among all customers. */
   readonly #countByCustomer = new Map<string, number>()
 
   constructor(options: BatchQueueOptions<PendingSettlement>) {
@@ -99,11 +114,13 @@ class Lane {
   }
 
   push(entry: PendingSettlement): void {
-    this.#countByCustomer.set(entry.customerId, (this.#countByCustomer.get(entry.customerId) ?? 0) + 1)
+    const { customerId, lease } = entry
+    if (lease === undefined) this.#countByCustomer.set(customerId, (this.#countByCustomer.get(customerId) ?? 0) + 1)
     this.#queue.push(entry)
   }
 
-  remove({ customerId }: PendingSettlement): void {
+  remove({ customerId, lease }: PendingSettlement): void {
+    if (lease !== undefined) return
     const left = this.#countByCustomer.get(customerId)! - 1
     if (left > 0) this.#countByCustomer.set(customerId, left)
     else this.#countByCustomer.delete(customerId)

@@ -8,6 +8,7 @@ import { createPeriodicCheck, type PeriodicCheck } from '../../runtime/periodic-
 import type { Scheduler } from '../../runtime/scheduler.ts'
 import { noAccount } from '../accounts/no-account.ts'
 import type { Journal } from '../journal/journal.ts'
+import type { BulkLease } from '../leases/bulk-lease.ts'
 import type { LeaseBook } from '../leases/lease-book.ts'
 import type { UnconfirmedLeases } from '../leases/unconfirmed-leases.ts'
 import type { LedgerStore } from '../ledger-store.ts'
@@ -54,6 +55,7 @@ export class SettlementQueue {
       send: (batch, attempt, skipsLocked, join) => this.#send(batch, attempt, skipsLocked, join),
       // Not when it is finished, whatever failed after its commit: its bytes may be reused by now.
       isWanted: entry => entry.isListed,
+      hasUncommitted: customerId => deps.book.hasUncommitted(customerId),
       onRejected: (entry, error) => this.#reject(entry, error),
     })
     this.#watch = createPeriodicCheck(deps.scheduler, WATCH_MS, () => this.#voidOverdue())
@@ -88,8 +90,8 @@ export class SettlementQueue {
       const record = encodeSettlement(settlement)
       // Closed after encoding: a settlement that cannot be encoded may be settled again as another.
       closeHold(hold)
-      const isBooked = leaseId !== requestId && book.charge(hold, chargedNanos)
-      const entry = this.#enlist(settlement, record, isBooked ? chargedNanos : null, resolve, reject)
+      const lease = book.charge(hold, chargedNanos)
+      const entry = this.#enlist(settlement, record, lease, chargedNanos, resolve, reject)
       if (journal !== null) this.#writeTo(journal, record, entry)
       this.#watch.start()
     })
@@ -102,7 +104,7 @@ export class SettlementQueue {
     const all = recoveredSettlements(recovered).map(
       ({ settlement, record, forget }) =>
         new Promise<void>((resolve, reject) => {
-          this.#enlist(settlement, record, null, resolve, reject).forget = forget
+          this.#enlist(settlement, record, undefined, 0n, resolve, reject).forget = forget
         }),
     )
     // A record that PostgreSQL rejects was logged and must not keep the gateway from starting.
@@ -124,13 +126,14 @@ export class SettlementQueue {
   #enlist(
     settlement: Settlement,
     record: string,
-    bookedNanos: Nanos | null,
+    lease: BulkLease | undefined,
+    chargedNanos: Nanos,
     resolve: () => void,
     reject: (error: unknown) => void,
   ): PendingSettlement {
     const kept = this.#arena.keep(record)
     const sinceMs = this.#deps.scheduler.monotonicMs()
-    const entry = new PendingSettlement(settlement, kept, bookedNanos, sinceMs, resolve, reject)
+    const entry = new PendingSettlement(settlement, kept, lease, chargedNanos, sinceMs, resolve, reject)
     this.#pending.add(entry)
     this.#lanes.push(entry)
     return entry
@@ -177,10 +180,9 @@ export class SettlementQueue {
     const { leaseId, requestId } = entry
     // The book keeps the lease: if it exists after all, it must be handed back.
     book.recall([leaseId])
-    if (entry.bookedNanos !== null) book.settled(leaseId, entry.bookedNanos)
     this.#lanes.remove(entry)
+    entry.leaveLease()
     this.#rewrite(entry, { ...this.#settlementOf(entry), leaseId: requestId })
-    entry.bookedNanos = null
     this.#lanes.push(entry)
   }
 
@@ -196,12 +198,12 @@ export class SettlementQueue {
   }
 
   #finish(entry: PendingSettlement, error: unknown): void {
-    const { book, journal, unconfirmedLeases } = this.#deps
+    const { journal, unconfirmedLeases } = this.#deps
     const { requestId, leaseId } = entry
     if (entry.isListed) this.#lanes.remove(entry)
     this.#pending.remove(entry)
     this.#arena.drop(entry.record)
-    if (entry.bookedNanos !== null) book.settled(leaseId, entry.bookedNanos)
+    entry.leaveLease()
     if (entry.written !== undefined) journal?.forget(entry.written)
     entry.forget?.()
     if (leaseId === requestId) unconfirmedLeases.ended(requestId)
