@@ -195,9 +195,9 @@ function stolenCells(rounds: Calm<object>[]): string[] {
 function goals(measured: Measured): string[] {
   const rps = (name: SubjectName) => median(wholeRounds(measured, name, 128).map(r => r.rps))
   const p50 = (name: SubjectName) => median(wholeRounds(measured, name, 1).map(r => r.p50Ms))
-  const halfLoadP99 = (name: SubjectName) => median((measured.halfLoad.get(name) ?? []).map(r => r.p99Ms))
+  const halfLoadP99s = (name: SubjectName) => (measured.halfLoad.get(name) ?? []).map(r => r.p99Ms)
+  const streams = (name: SubjectName) => streamFigures(measured.streams, name)
   const many = (name: SubjectName) => streamFigures(measured.manyStreams, name)
-  const rss = (name: SubjectName) => median(streamFigures(measured.streams, name).rssMb)
   const ours = 'switchyard'
   const atLeast = (limit: number, goal: string, value: Figure) => ({ goal, value, limit, isFloor: true })
   const atMost = (limit: number, goal: string, value: Figure) => ({ goal, value, limit, isFloor: false })
@@ -205,27 +205,33 @@ function goals(measured: Measured): string[] {
     atLeast(0.6, 'throughput at 128 connections, × relay', quotient(rps(ours), rps('relay'))),
     atLeast(9, 'throughput at 128 connections, × Portkey', quotient(rps(ours), rps('portkey'))),
     atMost(0.3, 'added p50 at 1 connection over the relay, ms', difference(p50(ours), p50('relay'))),
-    atMost(5, withRelay('p99 at half load, ms', halfLoadP99('relay')), halfLoadP99(ours)),
+    atMost(1.5, 'p99 at half load, × relay', medianQuotient(halfLoadP99s(ours), halfLoadP99s('relay'))),
     ...(measured.manyCustomers === null ? [] : manyCustomersGoals(measured.manyCustomers)),
     atMost(
-      1.6,
-      '1,000 streams: CPU per chunk, × relay',
-      quotient(median(many(ours).cpuUsPerChunk), median(many('relay').cpuUsPerChunk)),
+      1.1,
+      '500 streams: CPU per chunk, × relay',
+      medianQuotient(streams(ours).cpuUsPerChunk, streams('relay').cpuUsPerChunk),
     ),
     atMost(
-      10,
-      withRelay('1,000 streams: added p99, ms', median(many('relay').addedP99Ms)),
-      median(many(ours).addedP99Ms),
+      1.1,
+      '1,000 streams: CPU per chunk, × relay',
+      medianQuotient(many(ours).cpuUsPerChunk, many('relay').cpuUsPerChunk),
     ),
+    atMost(1.5, '1,000 streams: added p99, × relay', medianQuotient(many(ours).addedP99Ms, many('relay').addedP99Ms)),
     atMost(
       48,
       withRelay('1,000 streams: memory per stream, KiB', median(many('relay').kibPerStream)),
       median(many(ours).kibPerStream),
     ),
-    atMost(250, withRelay('500 streams: RSS, MB', rss('relay')), rss(ours)),
+    atMost(250, withRelay('500 streams: RSS, MB', median(streams('relay').rssMb)), median(streams(ours).rssMb)),
   ]
   const known = all.flatMap(({ value, ...goal }) => (value === null ? [] : [{ ...goal, value }]))
   return known.length === 0 ? [] : [goalsSection(known)]
+}
+
+/** The median of the quotients of each round: what slows a round slows both subjects in it. */
+function medianQuotient(ours: readonly Figure[], floors: readonly Figure[]): Figure {
+  return median(ours.map((figure, round) => quotient(figure, floors[round] ?? null)))
 }
 
 /** Adds the relay's figure to an absolute goal, since it shows what the machine allows. */
