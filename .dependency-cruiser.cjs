@@ -12,7 +12,7 @@ Visitor.prototype.visitStatement = function (statement) {
 /** Each room with the rooms it may import, from the top down. A room may always import itself. */
 const rooms = {
   // Programs.
-  cli: 'start usage alerts auth accounts ledger supply api config secrets egress db domain runtime',
+  cli: 'start backup usage alerts auth accounts ledger supply api config secrets egress db domain runtime',
   start:
     'http jobs chat usage alerts auth accounts limits admit route dispatch relay settle ledger supply upstreams demo config api tokens dialects secrets egress db domain runtime',
   http: 'chat usage alerts auth limits ledger supply api dialects domain runtime',
@@ -24,6 +24,7 @@ const rooms = {
   alerts: 'secrets egress db domain runtime',
   auth: 'db domain runtime',
   accounts: 'ledger db domain runtime',
+  backup: 'ledger db domain runtime',
   demo: 'tokens domain runtime',
 
   // The stages of one request: strangers to each other.

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { alertCommands } from './alert.ts'
+import { backupCommand } from './backup.ts'
 import { addGroupOptions } from './command.ts'
 import { completionCommand } from './completion/completion.ts'
 import { creditCommands } from './credit.ts'
@@ -12,6 +13,7 @@ import { journalCommands } from './journal.ts'
 import { keyCommands } from './key.ts'
 import { ledgerCommands } from './ledger.ts'
 import { modelCommands } from './model.ts'
+import { restoreCommand } from './restore.ts'
 import { startCommand } from './start.ts'
 
 /** Returns the whole command line. Every command writes its result to stdout and everything else to stderr. */
@@ -36,6 +38,8 @@ export function createProgram(): Command {
     alertCommands(),
     ledgerCommands(),
     journalCommands(),
+    backupCommand(),
+    restoreCommand(),
     doctorCommand(),
     completionCommand(),
   ]

@@ -1,3 +1,4 @@
+import type { Config } from '../config/config.ts'
 import { grantGatewayRights } from '../db/gateway-role.ts'
 import { migrate, migrationsDir, pendingMigrations } from '../db/migrate.ts'
 import { openDatabase } from '../db/open-database.ts'
@@ -19,11 +20,7 @@ export async function withDatabase<T>(
   work: (pool: Pool) => Promise<T>,
   { mayCreate = false } = {},
 ): Promise<T> {
-  if (!mayCreate && !hasDatabase(config)) {
-    throw new Failure(
-      `There is no database in ${config.dataDir}. If this is not the server's data directory, set SWITCHYARD_DATA or DATABASE_URL to the server's value. To create a database, start the gateway or run switchyard init.`,
-    )
-  }
+  if (!mayCreate && !hasDatabase(config)) throw noDatabase(config)
   const database = await openDatabase({
     databaseUrl: config.databaseUrl ?? undefined,
     ownerUrl: config.databaseOwnerUrl ?? undefined,
@@ -52,6 +49,12 @@ export async function withDatabase<T>(
   } finally {
     await database.close()
   }
+}
+
+export function noDatabase({ dataDir }: Pick<Config, 'dataDir'>): Failure {
+  return new Failure(
+    `There is no database in ${dataDir}. If this is not the server's data directory, set SWITCHYARD_DATA or DATABASE_URL to the server's value. To create a database, start the gateway or run switchyard init.`,
+  )
 }
 
 /**

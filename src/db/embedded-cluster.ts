@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import {
   chownSync,
   existsSync,
@@ -24,11 +25,16 @@ export interface Cluster {
   exists(): boolean
   /**
    * Creates the cluster, with one role that owns one database and one that only logs in. Neither is a superuser; the
-   * owner may create databases.
+   * owner may create databases and make backups.
    */
   create(login: Login): Promise<void>
-  /** Gives both roles new passwords; the cluster must be stopped. */
-  resetPasswords(login: Login): Promise<void>
+  /**
+   * Makes these files of a backup the cluster, which must not exist yet, and gives them to the account that runs
+   * PostgreSQL. They must be in a directory of the same file system.
+   */
+  adopt(files: string): void
+  /** Gives both roles new passwords and the rights of `create`; the cluster must be stopped. */
+  resetLogins(login: Login): Promise<void>
   /** Starts PostgreSQL in a separate session. Returns the directory of its socket once it takes connections. */
   start(settings: Readonly<Record<string, string>>): Promise<string>
   /**
@@ -52,6 +58,18 @@ export interface Login {
   readonly gatewayUser: string
   readonly gatewayPassword: string
   readonly database: string
+}
+
+/** Returns the login that every cluster has, with new passwords. */
+export function newLogin(): Login {
+  const newPassword = () => randomBytes(24).toString('hex')
+  return {
+    user: 'switchyard',
+    password: newPassword(),
+    gatewayUser: 'switchyard_gateway',
+    gatewayPassword: newPassword(),
+    database: 'switchyard',
+  }
 }
 
 /** Prefix of the directory in which a new cluster is prepared. */
@@ -86,8 +104,19 @@ export function embeddedCluster(dataDir: string): Cluster {
       removeDrafts(dataDir)
     },
 
-    async resetPasswords({ user, password, gatewayUser, gatewayPassword }) {
-      const statements = `ALTER ROLE ${user} PASSWORD '${password}';\nALTER ROLE ${gatewayUser} PASSWORD '${gatewayPassword}';\n`
+    adopt(files) {
+      const runAs = account()
+      requireVersion(files)
+      if (runAs.owner) {
+        const { uid, gid } = runAs.owner
+        for (const name of ['', ...readdirSync(files, { recursive: true, encoding: 'utf8' })])
+          chownSync(join(files, name), uid, gid)
+      }
+      renameSync(files, directory)
+    },
+
+    async resetLogins({ user, password, gatewayUser, gatewayPassword }) {
+      const statements = `ALTER ROLE ${user} REPLICATION PASSWORD '${password}';\nALTER ROLE ${gatewayUser} PASSWORD '${gatewayPassword}';\n`
       await runSql(account(), programs, directory, statements)
     },
 
@@ -141,7 +170,9 @@ export function embeddedCluster(dataDir: string): Cluster {
 }
 
 const STOP_TIMEOUT_MS = 60_000
-const POSTGRES_MAJOR = '18'
+
+/** The major version of the PostgreSQL that npm installs. */
+export const POSTGRES_MAJOR = '18'
 
 /** Removes the drafts of starts that were killed. */
 function removeDrafts(dataDir: string): void {
@@ -157,7 +188,8 @@ function removeDrafts(dataDir: string): void {
 
 const createLogin = ({ user, password, gatewayUser, gatewayPassword, database }: Login) =>
   [
-    `CREATE ROLE ${user} LOGIN CREATEDB PASSWORD '${password}';`,
+    // REPLICATION is the right to make backups, which contain nothing that the owner may not read anyway.
+    `CREATE ROLE ${user} LOGIN CREATEDB REPLICATION PASSWORD '${password}';`,
     `CREATE ROLE ${gatewayUser} LOGIN PASSWORD '${gatewayPassword}';`,
     // Lets the owner do all that the gateway can, such as reading its queue of jobs.
     `GRANT ${gatewayUser} TO ${user};`,

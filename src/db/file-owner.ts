@@ -6,7 +6,12 @@ import { dirname } from 'node:path'
  * next time. Does nothing for other users.
  */
 export function giveToSameOwner(path: string): void {
+  giveToOwnerOf(dirname(path), path)
+}
+
+/** Gives a file that root created to the owner of another one. Does nothing for other users. */
+export function giveToOwnerOf(other: string, path: string): void {
   if (process.geteuid?.() !== 0) return
-  const { uid, gid } = statSync(dirname(path))
+  const { uid, gid } = statSync(other)
   chownSync(path, uid, gid)
 }

@@ -31,6 +31,13 @@ export function makeDataDirectory(path: string, mode?: number): void {
   }
 }
 
+/** Creates the data directory for an embedded PostgreSQL if it does not exist. Throws an Error for the operator. */
+export function makeClusterParent(path: string): void {
+  // When this process is root, PostgreSQL runs under another account, which must be able to enter the directory. Every
+  // file inside has its own mode.
+  makeDataDirectory(path, process.geteuid?.() === 0 ? 0o711 : 0o700)
+}
+
 function reasonOf({ code, errno, path }: NodeJS.ErrnoException): string {
   return code === 'ENOENT' && path !== undefined
     ? `${dirname(path)} takes no new directories`

@@ -1,17 +1,17 @@
-import { randomBytes } from 'node:crypto'
-import { existsSync, statSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { connectionErrorMessage, isRestarting, TOO_MANY_CONNECTIONS } from './connection-error.ts'
 import { type ConnectionFile, connectionFilePath, readConnectionFile, writeConnectionFile } from './connection-file.ts'
 import { codeOf } from './database-fault.ts'
-import { type Cluster, embeddedCluster, type Login } from './embedded-cluster.ts'
-import { type FileLock, tryFileLock, waitForFileLock } from './file-lock.ts'
+import { type Cluster, embeddedCluster, type Login, newLogin } from './embedded-cluster.ts'
+import { tryFileLock } from './file-lock.ts'
 import { giveToSameOwner } from './file-owner.ts'
-import { makeDataDirectory } from './make-directory.ts'
+import { makeClusterParent } from './make-directory.ts'
 import { SOCKET_PORT } from './postgres-socket.ts'
 import { withSessionOptions } from './session-settings.ts'
+import { type DatabaseLog, lockStart, startLockPath } from './start-lock.ts'
 import { unusableReason } from './unusable-reason.ts'
 
 /** The settings of a connection, for `createPool` or to spread into a pg client's config. */
@@ -28,11 +28,6 @@ export interface DatabaseHandle {
   readonly startedByUs: boolean
   /** Closes the database. The last process to do so stops the embedded PostgreSQL. Safe to call twice. */
   close(): Promise<void>
-}
-
-export interface DatabaseLog {
-  info(message: string): void
-  warn(message: string): void
 }
 
 export interface DatabaseOptions {
@@ -78,9 +73,7 @@ async function usable(url: string, variable: string): Promise<Connection> {
  */
 async function openEmbedded({ dataDir: path, log, settings = {} }: DatabaseOptions): Promise<DatabaseHandle> {
   const dataDir = resolve(path)
-  // When this process is root, PostgreSQL runs under another account, which must be able to enter the directory. Every
-  // file inside has its own mode.
-  makeDataDirectory(dataDir, process.geteuid?.() === 0 ? 0o711 : 0o700)
+  makeClusterParent(dataDir)
   const cluster = embeddedCluster(dataDir)
   const startLock = await lockStart(dataDir, log)
   try {
@@ -100,35 +93,7 @@ async function openEmbedded({ dataDir: path, log, settings = {} }: DatabaseOptio
   }
 }
 
-const LOGIN = { user: 'switchyard', gatewayUser: 'switchyard_gateway', database: 'switchyard' }
 const usersLockPath = (dataDir: string) => join(dataDir, 'postgres.users.lock')
-const startLockPath = (dataDir: string) => join(dataDir, 'postgres.start.lock')
-
-/** A start or stop usually takes less time than this. When it takes longer, the log says what this process waits for. */
-const LOG_WAIT_AFTER_MS = 3_000
-
-async function lockStart(dataDir: string, log: DatabaseLog): Promise<FileLock> {
-  const path = startLockPath(dataDir)
-  const logWait = () =>
-    log.info(`Waiting for another process, which is starting or stopping the PostgreSQL of ${dataDir}`)
-  const timer = setTimeout(logWait, LOG_WAIT_AFTER_MS)
-  try {
-    const isNew = !existsSync(path)
-    // Long enough for a crash recovery that another process has started.
-    const lock = await waitForFileLock(path, 'exclusive', 360_000)
-    if (isNew) giveToSameOwner(path)
-    return lock
-  } catch (error) {
-    // EACCES comes from our check that the lock is writable, ERR_SQLITE_ERROR from the attempt to take it.
-    if (!['ERR_SQLITE_ERROR', 'EACCES'].includes(String(codeOf(error)))) throw error
-    const { uid } = statSync(dataDir)
-    throw new Error(
-      `Cannot lock ${path}. The data directory belongs to user ${uid}: run this as that user or as root, and keep the directory on a file system that supports locks.`,
-    )
-  } finally {
-    clearTimeout(timer)
-  }
-}
 
 function holdOpen(
   cluster: Cluster,
@@ -212,10 +177,11 @@ async function start(
   settings: Readonly<Record<string, string>>,
 ): Promise<ConnectionFile> {
   const known = readConnectionFile(dataDir)
+  const fresh = newLogin()
   const login: Login = {
-    ...LOGIN,
-    password: known?.password ?? newPassword(),
-    gatewayPassword: known?.gatewayPassword ?? newPassword(),
+    ...fresh,
+    password: known?.password ?? fresh.password,
+    gatewayPassword: known?.gatewayPassword ?? fresh.gatewayPassword,
   }
   const path = connectionFilePath(dataDir)
   if (!cluster.exists()) {
@@ -228,12 +194,10 @@ async function start(
         `PostgreSQL runs (process ${pid}), but ${path} is missing, so Switchyard cannot log in. Stop the Switchyard that uses it; if none does, stop that process with SIGINT. The next start sets a new password.`,
       )
     log.warn(`${path} is missing; giving PostgreSQL new passwords`)
-    await cluster.resetPasswords(login)
+    await cluster.resetLogins(login)
   }
   return { directory: cluster.directory, host: await cluster.start(settings), port: SOCKET_PORT, ...login }
 }
-
-const newPassword = () => randomBytes(24).toString('hex')
 
 function rolesOf(file: ConnectionFile): Pick<DatabaseHandle, 'connection' | 'owner'> {
   const { host, port, database } = file

@@ -49,6 +49,9 @@ describe('bash', () => {
 
   test('files and known values are completed', async () => {
     expect(await offered('start', '--config', 'prod')).toEqual(['production.yaml'])
+    expect(await offered('restore', 'prod')).toEqual(['production.yaml'])
+    expect(await offered('restore', '--che')).toEqual(['--check'])
+    expect(await offered('key', 'list', 'prod')).toEqual([])
     expect(await offered('--config', 'production.yaml', 'doc')).toEqual(['doctor'])
     expect(await offered('completion', '')).toEqual(expect.arrayContaining(['bash', 'zsh', 'fish']))
     expect(await offered('hoster', 'price', '--features', 'im')).toEqual(['images'])

@@ -5,15 +5,19 @@ import { chmod, chown, cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { buffer } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { loadConfig } from '../../src/config/config.ts'
+import { baseBackup } from '../../src/db/base-backup.ts'
+import { chooseAccount } from '../../src/db/embedded-account.ts'
 import { tryFileLock } from '../../src/db/file-lock.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { type Connection, type DatabaseHandle, openDatabase } from '../../src/db/open-database.ts'
 import { createPool } from '../../src/db/pool.ts'
+import { locatePrograms, runSql } from '../../src/db/postgres-programs.ts'
 import { acquireServerLock } from '../../src/db/server-lock.ts'
 import { prepare } from '../../src/start/prepare.ts'
 import { createTestDatabase } from '../harness/database.ts'
@@ -222,6 +226,19 @@ describe('after a crash', () => {
     const next = await open(warnings)
     expect(await query(next.owner, 'SELECT seven FROM kept')).toEqual([{ seven: 7 }])
     expect(warnings.join()).toContain('postgres.json is missing')
+  })
+
+  it('gets the right to make backups with its new passwords, if an earlier version created it', async () => {
+    await (await open()).close()
+    const programs = locatePrograms()
+    const cluster = join(dataDir, 'postgres')
+    await runSql(chooseAccount(cluster, [programs]), programs, cluster, 'ALTER ROLE switchyard NOREPLICATION;\n')
+    const backUp = (owner: Connection) => buffer(baseBackup(owner, () => {}))
+    const old = await open()
+    await expect(backUp(old.owner)).rejects.toThrow(/created by an earlier version.* delete postgres\.json/)
+    await old.close()
+    await rm(join(dataDir, 'postgres.json'))
+    expect((await backUp((await open()).owner)).toString('latin1')).toContain('backup_label')
   })
 
   it('says what to do when postgres.json is lost while PostgreSQL runs', async () => {

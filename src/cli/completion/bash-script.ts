@@ -1,6 +1,6 @@
 import { quoteForShell } from '../../runtime/quote-for-shell.ts'
 import type { CompletedCommand } from './command-tree.ts'
-import { commandPatterns, optionPatterns } from './patterns.ts'
+import { commandPatterns, fileCommandPatterns, optionPatterns } from './patterns.ts'
 
 /** Returns a script for bash 4 or newer. */
 export function bashScript(tree: readonly CompletedCommand[]): string {
@@ -29,6 +29,12 @@ ${tree.map(command => `        ${quoteForShell(command.path)}) words=${quoteForS
       ;;
   esac
   COMPREPLY=($(compgen -W "$words" -- "$current"))
+  case "$path" in
+    ${fileCommandPatterns(tree).join(' | ')})
+      compopt -o filenames 2>/dev/null
+      COMPREPLY+=($(compgen -f -- "$current"))
+      ;;
+  esac
 }
 complete -F _switchyard switchyard
 `

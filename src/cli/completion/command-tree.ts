@@ -9,6 +9,8 @@ export interface CompletedCommand {
   readonly options: readonly CompletedOption[]
   /** The values of its arguments, if they are known. */
   readonly choices: readonly string[]
+  /** Whether an argument is a file. */
+  readonly takesFile: boolean
 }
 
 export interface CompletedOption {
@@ -28,6 +30,7 @@ export function commandTree(command: Command, path = ''): CompletedCommand[] {
       commands: visibleCommands.map(inner => ({ name: inner.name(), description: inner.description() })),
       options: visibleOptions.map(completedOption),
       choices: visibleArguments.flatMap(({ argChoices }) => argChoices ?? []),
+      takesFile: visibleArguments.some(argument => argument.name() === 'file'),
     },
     ...visibleCommands.flatMap(inner => commandTree(inner, `${path} ${inner.name()}`)),
   ]

@@ -34,11 +34,12 @@ ${tree.flatMap(linesOf).join('\n')}
 `
 }
 
-function linesOf({ path, commands, options, choices }: CompletedCommand): string[] {
+function linesOf({ path, commands, options, choices, takesFile }: CompletedCommand): string[] {
   const start = `complete -c switchyard -n ${quoted(`__switchyard_at ${quoted(path)}`)}`
   return [
     ...commands.map(({ name, description }) => `${start} -a ${name} -d ${quoted(description)}`),
     ...choices.map(choice => `${start} -a ${quoted(choice)}`),
+    ...(takesFile ? [`${start} -F`] : []),
     ...options.map(option => `${start} ${optionText(option)} -d ${quoted(option.description)}`),
   ]
 }

@@ -8,6 +8,11 @@ export function commandPatterns(tree: readonly CompletedCommand[]): string[] {
   return tree.filter(({ path }) => path !== '').map(({ path }) => quoteForShell(path))
 }
 
+/** Returns a pattern for each command with a file as an argument. */
+export function fileCommandPatterns(tree: readonly CompletedCommand[]): string[] {
+  return tree.filter(({ takesFile }) => takesFile).map(({ path }) => quoteForShell(path))
+}
+
 /** The patterns of the options with a value: `' key issue --name'`. */
 export interface OptionPatterns {
   readonly all: readonly string[]

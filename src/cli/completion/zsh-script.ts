@@ -1,6 +1,6 @@
 import { quoteForShell } from '../../runtime/quote-for-shell.ts'
 import type { CompletedCommand } from './command-tree.ts'
-import { commandPatterns, optionPatterns } from './patterns.ts'
+import { commandPatterns, fileCommandPatterns, optionPatterns } from './patterns.ts'
 
 /** Returns a script for zsh, either for its `fpath` or to be sourced after `compinit`. */
 export function zshScript(tree: readonly CompletedCommand[]): string {
@@ -25,6 +25,9 @@ ${choices.map(({ pattern, values }) => `    ${pattern}) compadd -- ${values.map(
 ${tree.map(command => `    ${quoteForShell(command.path)})\n      commands=(${commandsOf(command)})\n      options=(${optionsOf(command)})\n      ;;\n`).join('')}  esac
   (( $#commands )) && _describe -t commands command commands
   _describe -o -t options option options
+  case "$route" in
+    ${fileCommandPatterns(tree).join(' | ')}) _files ;;
+  esac
 }
 if [[ "$funcstack[1]" == _switchyard ]]; then _switchyard "$@"; else compdef _switchyard switchyard; fi
 `

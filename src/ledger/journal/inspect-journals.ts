@@ -1,14 +1,9 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { numberedDirectories } from './claim-directory.ts'
+import { readFileSync } from 'node:fs'
+import { type JournalFile, listJournalFiles } from './journal-files.ts'
 import { scanRecords } from './record.ts'
-import { isDamagedName, isSegmentName } from './recover-segments.ts'
 
 /** What a file of a journal holds. */
-export interface InspectedFile {
-  readonly path: string
-  /** Whether a process still needs the file. False for a damaged file after its other records were settled. */
-  readonly isInUse: boolean
+export interface InspectedFile extends JournalFile {
   readonly records: number
   /** Bytes at the end that are the beginning of a record. */
   readonly tornBytes: number
@@ -21,16 +16,10 @@ export interface InspectedFile {
  * them. Throws the error of the operating system.
  */
 export function inspectJournals(root: string): InspectedFile[] {
-  if (!existsSync(root)) return []
-  return numberedDirectories(root).flatMap(directory =>
-    readdirSync(directory)
-      .filter(name => isSegmentName(name) || isDamagedName(name))
-      .sort()
-      .map(name => inspectFile(join(directory, name), isSegmentName(name))),
-  )
+  return listJournalFiles(root).map(inspectFile)
 }
 
-function inspectFile(path: string, isInUse: boolean): InspectedFile {
+function inspectFile({ path, isInUse }: JournalFile): InspectedFile {
   const bytes = readFileSync(path)
   const { records, damages, end, tail } = scanRecords(bytes)
   const tailBytes = bytes.length - end
