@@ -69,9 +69,13 @@ const ruleExample = {
   created_at: '2026-11-21T09:42:50.203Z',
 }
 
+const alertIdExample = '917ea1cc-d213-4093-8240-687567e98a0f'
+
 const alertRule = z.object(ruleFields).meta({ id: 'AlertRule', examples: [ruleExample] })
 
-export const alertList = z.object({ object: z.literal('list'), data: z.array(alertRule) }).meta({ id: 'AlertList' })
+export const alertList = z
+  .object({ object: z.literal('list'), data: z.array(alertRule) })
+  .meta({ id: 'AlertList', examples: [{ object: 'list', data: [ruleExample] }] })
 
 export const createdAlert = z
   .object({
@@ -85,14 +89,14 @@ export const createdAlert = z
 
 export const deletedAlert = z
   .object({ id: z.uuid(), object: z.literal('alert'), deleted: z.literal(true) })
-  .meta({ id: 'DeletedAlert' })
+  .meta({ id: 'DeletedAlert', examples: [{ id: ruleExample.id, object: 'alert', deleted: true }] })
 
 export const testedAlert = z
   .object({
     id: z.uuid().describe('UUID of the alert rule.'),
     alert_id: z.uuid().describe('UUID of the test alert; also its `webhook-id` header.'),
   })
-  .meta({ id: 'TestedAlert' })
+  .meta({ id: 'TestedAlert', examples: [{ id: ruleExample.id, alert_id: alertIdExample }] })
 
 export const alertDeliveries = z
   .object({
@@ -117,7 +121,26 @@ export const alertDeliveries = z
       }),
     ),
   })
-  .meta({ id: 'AlertDeliveries' })
+  .meta({
+    id: 'AlertDeliveries',
+    examples: [
+      {
+        object: 'list',
+        data: [
+          {
+            alert_id: alertIdExample,
+            kind: 'low_balance',
+            created_at: '2026-11-21T16:24:21.541Z',
+            delivered_at: '2026-11-21T16:24:32.107Z',
+            attempts: [
+              { attempt: 1, at: '2026-11-21T16:24:22.018Z', outcome: 'failed', status: 500, error: 'HTTP status 500' },
+              { attempt: 2, at: '2026-11-21T16:24:32.107Z', outcome: 'delivered', status: 200, error: null },
+            ],
+          },
+        ],
+      },
+    ],
+  })
 
 /**
  * Parses the body of `POST /v1/alerts`. Throws ApiError `invalid_json`, `missing_parameter` or

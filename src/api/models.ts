@@ -23,6 +23,23 @@ export interface ListedModel {
 const usdPerMillionTokens = z.number().nonnegative().describe('Price in USD per million tokens.')
 const price = { input_usd_per_million: usdPerMillionTokens, output_usd_per_million: usdPerMillionTokens }
 
+const example = {
+  id: 'llama-3.3-70b',
+  object: 'model',
+  created: 1795252195,
+  owned_by: 'switchyard',
+  context_length: 131072,
+  max_output_tokens: 8192,
+  pricing: {
+    input_usd_per_million: 0.1,
+    output_usd_per_million: 0.3,
+    dearest: { input_usd_per_million: 0.59, output_usd_per_million: 0.79 },
+  },
+  providers: ['hoster', 'cloud'],
+  features: ['json_schema', 'tools'],
+  demo: false,
+} as const
+
 /** OpenAI's model object, extended by limits, prices and features. */
 export const model = z
   .object({
@@ -56,28 +73,13 @@ export const model = z
   })
   .meta({
     id: 'Model',
-    examples: [
-      {
-        id: 'llama-3.3-70b',
-        object: 'model',
-        created: 1795252195,
-        owned_by: 'switchyard',
-        context_length: 131072,
-        max_output_tokens: 8192,
-        pricing: {
-          input_usd_per_million: 0.1,
-          output_usd_per_million: 0.3,
-          dearest: { input_usd_per_million: 0.59, output_usd_per_million: 0.79 },
-        },
-        providers: ['hoster', 'cloud'],
-        features: ['json_schema', 'tools'],
-        demo: false,
-      },
-    ],
+    examples: [example],
   })
 export type Model = z.infer<typeof model>
 
-export const modelList = z.object({ object: z.literal('list'), data: z.array(model) }).meta({ id: 'ModelList' })
+export const modelList = z
+  .object({ object: z.literal('list'), data: z.array(model) })
+  .meta({ id: 'ModelList', examples: [{ object: 'list', data: [example] }] })
 export type ModelList = z.infer<typeof modelList>
 
 /** Returns all models, sorted by id. */

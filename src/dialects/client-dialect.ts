@@ -24,11 +24,12 @@ export interface DialectOperation {
   readonly operationId: string
   readonly tag: 'Chat'
   readonly summary: string
+  readonly description: string
   readonly body: ZodType
   readonly answer: ZodType
   readonly answerDescription: string
-  /** The `text/event-stream` answer. */
-  readonly stream: { readonly description: string; readonly example: string }
+  /** The data of each event of a stream. */
+  readonly chunk: ZodType
 }
 
 /**

@@ -42,19 +42,31 @@ export interface GenerationEndpoint extends EndpointRow {
 export interface EndpointDoc {
   readonly operationId: string
   readonly summary: string
-  readonly description?: string
+  readonly description: string
   readonly tag: 'Chat' | 'Usage' | 'Keys' | 'Models' | 'Alerts' | 'Service'
   /** The path in OpenAPI's notation, when it differs from `path`: `/v1/models/{id}`. */
   readonly openapiPath?: string
+  /** The parameters of the path, by name. */
+  readonly pathParameters?: ZodType
   readonly query?: ZodType
   /** Request headers besides the credential, by name. */
   readonly headers?: ZodType
   readonly body?: ZodType
   /** Error codes besides those that follow from access, scope, query and body. */
   readonly errors?: readonly ErrorCode[]
-  /** The `text/event-stream` answer of a generation endpoint. */
-  readonly stream?: { readonly description: string; readonly example: string }
-  readonly response?: { readonly contentType: string; readonly schema?: ZodType; readonly description: string }
+  readonly response: ContentDoc & {
+    readonly description: string
+    /** Other content types of the answer, which the request selects. */
+    readonly alternatives?: readonly ContentDoc[]
+  }
+  /** True for parts of a page, which are no operations of the API. The OpenAPI document leaves them out. */
+  readonly isHidden?: true
+}
+
+export interface ContentDoc {
+  readonly contentType: string
+  /** The schema of the body, with an example in its metadata. */
+  readonly schema: ZodType
 }
 
 export interface EndpointContext {

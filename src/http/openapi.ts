@@ -1,6 +1,7 @@
 import type { ZodObject, ZodType } from 'zod'
 import packageJson from '../../package.json' with { type: 'json' }
 import type { Endpoint, EndpointDoc } from './endpoint.ts'
+import { isGeneration } from './generation-routes.ts'
 import { errorExamples, errorResponses, errorSchema } from './openapi-errors.ts'
 import { header, type Json, jsonSchema, media } from './openapi-schema.ts'
 
@@ -9,10 +10,9 @@ export function openapiDocument(endpoints: readonly Endpoint[]): Json {
   const schemas: Record<string, Json> = { Error: errorSchema }
   const paths: Record<string, Json> = {}
   for (const endpoint of endpoints) {
-    // Scripts belong to a page. They are not operations of the API.
-    if (endpoint.doc.response?.contentType === 'text/javascript') continue
+    if (endpoint.doc.isHidden) continue
     const path = endpoint.doc.openapiPath ?? endpoint.path
-    paths[path] = { ...paths[path], [endpoint.method.toLowerCase()]: operation(endpoint, path, schemas) }
+    paths[path] = { ...paths[path], [endpoint.method.toLowerCase()]: operation(endpoint, schemas) }
   }
   return {
     openapi: '3.1.0',
@@ -55,36 +55,31 @@ const tags: Record<EndpointDoc['tag'], string> = {
   Service: 'The state and documentation of the gateway.',
 }
 
-function operation(endpoint: Endpoint, path: string, schemas: Record<string, Json>): Json {
+function operation(endpoint: Endpoint, schemas: Record<string, Json>): Json {
   const { doc, access } = endpoint
   return {
     operationId: doc.operationId,
     summary: doc.summary,
-    ...(doc.description && { description: doc.description }),
+    description: doc.description,
     tags: [doc.tag],
     security: access === 'key' ? [{ apiKey: [] }] : [],
     ...nonEmpty('parameters', [
-      ...pathParameters(path),
+      ...parameters('path', doc.pathParameters, schemas),
       ...parameters('query', doc.query, schemas),
       ...parameters('header', doc.headers, schemas),
     ]),
     ...(doc.body && {
       requestBody: { required: true, content: { 'application/json': media(doc.body, schemas) } },
     }),
-    responses: { '200': success(doc, schemas), ...errorResponses(endpoint) },
+    responses: { '200': success(endpoint, schemas), ...errorResponses(endpoint) },
   }
 }
 
-function pathParameters(path: string): Json[] {
-  return [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
-    name,
-    in: 'path',
-    required: true,
-    schema: { type: 'string' },
-  }))
-}
-
-function parameters(location: 'query' | 'header', fields: ZodType | undefined, schemas: Record<string, Json>): Json[] {
+function parameters(
+  location: 'path' | 'query' | 'header',
+  fields: ZodType | undefined,
+  schemas: Record<string, Json>,
+): Json[] {
   if (!fields) return []
   return Object.entries((fields as ZodObject).shape).map(([name, field]) => {
     // The input type of a parameter is always text; its output type describes the allowed values.
@@ -101,24 +96,17 @@ function parameters(location: 'query' | 'header', fields: ZodType | undefined, s
   })
 }
 
-function success(doc: EndpointDoc, schemas: Record<string, Json>): Json {
-  const { contentType, schema, description } = doc.response ?? { contentType: '', description: 'Success.' }
-  const content: Json = {
-    ...(contentType && { [contentType]: schema ? media(schema, schemas) : {} }),
-    ...(doc.stream && {
-      'text/event-stream': {
-        schema: { type: 'string', description: doc.stream.description },
-        example: doc.stream.example,
-      },
-    }),
-  }
+function success(endpoint: Endpoint, schemas: Record<string, Json>): Json {
+  const { description, alternatives = [], ...main } = endpoint.doc.response
   return {
     description,
     headers: {
       'x-request-id': { $ref: '#/components/headers/RequestId' },
-      ...(doc.stream && generationHeaders),
+      ...(isGeneration(endpoint) && generationHeaders),
     },
-    ...(Object.keys(content).length > 0 && { content }),
+    content: Object.fromEntries(
+      [main, ...alternatives].map(({ contentType, schema }) => [contentType, media(schema, schemas)]),
+    ),
   }
 }
 

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { chatChunkSchema } from '../../src/dialects/chat/chat-completion-schema.ts'
 import { testOffer } from '../harness/app.ts'
 import { readEventStream, readUntil } from '../harness/event-stream.ts'
 import { rawRequest } from '../harness/raw-request.ts'
@@ -120,6 +121,19 @@ test('tool calls carry index, id and type once, and their arguments in pieces', 
     expect(pieces.join('')).toBe(call.arguments)
   }
   expect(stream).toMatchObject({ done: true, finishReasons: ['tool_calls'] })
+})
+
+test('every chunk fits its schema in the OpenAPI document: text, tool calls and usage', async () => {
+  const customer = await gateway.customer()
+  const toolCalls = [{ id: 'call_a', name: 'weather', arguments: '{"place":"Oslo"}' }]
+  for (const options of [{ text: 'one two three' }, { toolCalls }]) {
+    upstream.respondWith(answer(options))
+    const body = { ...hello, stream_options: { include_usage: true } }
+    const { chunks, done } = await readEventStream(await gateway.chat(customer, body))
+    expect(done).toBe(true)
+    expect(chunks.length).toBeGreaterThan(3)
+    for (const each of chunks) expect(chatChunkSchema.parse(each)).toEqual(each)
+  }
 })
 
 test('each of n choices has its role and its finish_reason', async () => {

@@ -1,7 +1,9 @@
+import { createHash } from 'node:crypto'
 import { Agent, request } from 'node:http'
 import { describe, expect, test } from 'vitest'
 import { testOffer } from '../harness/app.ts'
 import { readError } from '../harness/event-stream.ts'
+import { rawRequest } from '../harness/raw-request.ts'
 import { status } from '../harness/scripted-upstream.ts'
 import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
@@ -52,6 +54,60 @@ test('/openapi.json and /docs need no key', async () => {
   const script = await fetch(`${gateway.url}/docs/scalar.js`)
   expect(script.status).toBe(200)
   expect((await script.text()).length).toBeGreaterThan(100_000)
+})
+
+test('/docs/ leads to /docs, which keeps the order of the fields', async () => {
+  const redirect = await fetch(`${gateway.url}/docs/`, { redirect: 'manual' })
+  expect([redirect.status, redirect.headers.get('location')]).toEqual([308, '/docs'])
+  expect(await (await fetch(`${gateway.url}/docs/`)).text()).toContain('"orderSchemaPropertiesBy":"preserve"')
+})
+
+describe('the page at /', () => {
+  const published = useTestApp(() => ({ yaml: 'server: { public_base_url: https://api.example.com/v1 }' }))
+
+  test('shows the base URL and links to pages that exist', async () => {
+    const html = await (await fetch(gateway.url)).text()
+    expect(html).toContain(`>${gateway.url}/v1<`)
+    expect(await (await fetch(published.url)).text()).toContain('>https://api.example.com/v1<')
+    const links = [...html.matchAll(/ href="(\/[^"]*)"/g)].map(([, link]) => link!)
+    expect(links).toEqual(['/docs', '/openapi.json', '/readyz'])
+    for (const link of links) expect((await fetch(gateway.url + link)).status, link).toBe(200)
+  })
+
+  test('loads nothing, and its policy allows its own style and script only', async () => {
+    const response = await fetch(gateway.url, { headers: { accept: 'text/html,application/json' } })
+    expect(response.headers.get('content-type')).toBe('text/html; charset=utf-8')
+    const html = await response.text()
+    expect(html.length).toBeLessThan(5_000)
+    expect(html).not.toMatch(/ src=|@import|url\(|style=|javascript:|\son\w+=/)
+    const policy = response.headers.get('content-security-policy')!
+    expect(policy).toMatch(/^default-src 'none'; /)
+    expect(policy).not.toContain('unsafe')
+    for (const name of ['style', 'script']) {
+      const [, inline] = new RegExp(`<${name}>(.*?)</${name}>`, 's').exec(html)!
+      expect(policy).toContain(`${name}-src 'sha256-${createHash('sha256').update(inline!).digest('base64')}'`)
+    }
+  })
+
+  test('is JSON for a client that accepts JSON and no HTML', async () => {
+    const response = await fetch(gateway.url, { headers: { accept: 'application/json' } })
+    expect(response.headers.get('vary')).toBe('accept')
+    expect(await response.json()).toMatchObject({
+      name: 'Switchyard',
+      base_url: `${gateway.url}/v1`,
+      openapi_url: `${gateway.url}/openapi.json`,
+    })
+  })
+
+  test.each(['"><script>alert(1)</script>', "x'-alert(1)-'", 'user@x'])('does not repeat the Host %s', async host => {
+    const { status, body } = await rawRequest(
+      gateway.url,
+      `GET / HTTP/1.1\r\nhost: ${host}\r\nconnection: close\r\n\r\n`,
+    )
+    expect(status).toBe(200)
+    expect(body).not.toContain('alert')
+    expect(body).toContain('>/v1<')
+  })
 })
 
 describe('browsers', () => {

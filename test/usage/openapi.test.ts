@@ -1,3 +1,5 @@
+import { validate } from '@scalar/openapi-parser'
+import { Ajv2020 } from 'ajv/dist/2020.js'
 import { describe, expect, test } from 'vitest'
 import packageJson from '../../package.json' with { type: 'json' }
 import { chatDialect } from '../../src/dialects/chat/chat-dialect.ts'
@@ -14,6 +16,7 @@ import { keyShow } from '../../src/http/endpoints/key.ts'
 import { keyCreate, keyDelete, keyEdit, keysList } from '../../src/http/endpoints/keys.ts'
 import { modelShow, modelsList } from '../../src/http/endpoints/models.ts'
 import { openapi } from '../../src/http/endpoints/openapi.ts'
+import { startPage } from '../../src/http/endpoints/start-page.ts'
 import { usageBreakdown } from '../../src/http/endpoints/usage-breakdown.ts'
 import { usageExport } from '../../src/http/endpoints/usage-export.ts'
 import { usageReceipt } from '../../src/http/endpoints/usage-receipt.ts'
@@ -45,6 +48,7 @@ const endpoints: Endpoint[] = [
   healthz(),
   readyz({ isDraining: none, pingDatabase: none }),
   openapi({ endpoints: none }),
+  startPage({ publicBaseUrl: null }),
   ...docs(),
 ]
 
@@ -57,6 +61,7 @@ const operations = Object.entries<Record<string, Operation>>(document.paths).fla
 interface Operation {
   operationId: string
   summary: string
+  description: string
   tags: string[]
   security: object[]
   parameters?: {
@@ -79,14 +84,19 @@ interface Operation {
 }
 
 describe('the OpenAPI document', () => {
+  test('is valid', async () => {
+    expect(await validate(structuredClone(document))).toMatchObject({ valid: true, version: '3.1' })
+  })
+
   test('is 3.1 and has the version of the package', () => {
     expect(document.openapi).toBe('3.1.0')
     expect(document.info.version).toBe(packageJson.version)
     expect(document.components.securitySchemes.apiKey).toMatchObject({ type: 'http', scheme: 'bearer' })
   })
 
-  test('describes every address but the script of the docs', () => {
+  test('describes every address but the parts of the docs', () => {
     expect(Object.keys(document.paths).sort()).toEqual([
+      '/',
       '/docs',
       '/healthz',
       '/openapi.json',
@@ -159,22 +169,54 @@ describe('the OpenAPI document', () => {
     ])
   })
 
-  test('chat requests, reports and models have an example', () => {
-    for (const { path, operation } of operations) {
-      if (!/^\/v1\/(usage|key)/.test(path) && path !== '/v1/models/{id}') continue
-      const [media] = Object.values(operation.responses['200']!.content!)
-      expect(media!.example, path).toBeDefined()
+  test('every operation and every parameter has a description', () => {
+    const isDescribed = (text: string | undefined) => text !== undefined && /^[A-Z0-9`].{5,}\.$/s.test(text)
+    for (const { path, method, operation } of operations) {
+      const described = [operation, ...(operation.parameters ?? [])].map(({ description }) => description)
+      expect(
+        described.filter(text => !isDescribed(text)),
+        `${method} ${path}`,
+      ).toEqual([])
     }
-    expect(document.paths['/v1/chat/completions'].post.requestBody.content['application/json'].example).toEqual({
-      model: 'demo',
-      messages: [{ role: 'user', content: 'Hello!' }],
-    })
   })
 
-  test('a chat answers as JSON or as an event stream', () => {
+  test('every body and every answer with 200 has an example, which its schema allows', () => {
+    const bodies = operations.flatMap(({ path, method, operation: { requestBody, responses } }) =>
+      [...Object.entries(requestBody?.content ?? {}), ...Object.entries(responses['200']!.content ?? {})].map(
+        ([type, { schema, example }]) => ({ name: `${method} ${path} ${type}`, schema, example }),
+      ),
+    )
+    expect(bodies.length).toBeGreaterThan(operations.length)
+    for (const { name, schema, example } of bodies) {
+      expect(example, name).toBeDefined()
+      expect(problemsOf(schema, example), name).toEqual([])
+    }
+  })
+
+  test('every example of an error is an error', () => {
+    for (const [code, { value }] of Object.entries<{ value: unknown }>(document.components.examples))
+      expect(problemsOf({ $ref: '#/components/schemas/Error' }, value), code).toEqual([])
+  })
+
+  test('the check of examples finds a missing field and a wrong type', () => {
+    const [health, chunk] = ['Health', 'ChatCompletionChunk'].map(name => ({ $ref: `#/components/schemas/${name}` }))
+    expect(problemsOf(health, {})).toEqual([expect.stringContaining('must have required property')])
+    const [{ choices, ...example }] = document.components.schemas.ChatCompletionChunk.examples
+    expect(problemsOf(chunk, { ...example, choices: [{ ...choices[0], finish_reason: 'bored' }] })).not.toEqual([])
+  })
+
+  test('a chat answers as JSON or as a stream of chunks', () => {
     const { content } = document.paths['/v1/chat/completions'].post.responses['200']
     expect(Object.keys(content)).toEqual(['application/json', 'text/event-stream'])
-    expect(content['text/event-stream'].example).toMatch(/^data: \{[\s\S]*\n\ndata: \[DONE\]\n\n$/)
+    expect(content['text/event-stream'].schema).toEqual({ $ref: '#/components/schemas/ChatCompletionChunk' })
+  })
+
+  test('the API reference shows the usual fields of a chat request without a click', () => {
+    // Scalar shows the required fields, then the others in this order, and folds all but the first twelve.
+    const { properties, required } = document.components.schemas.ChatCompletionRequest
+    const shown = new Set([...required, ...Object.keys(properties)])
+    const fields = ['model', 'messages', 'stream', 'max_tokens', 'temperature', 'tools', 'tier']
+    expect([...shown].slice(0, fields.length)).toEqual(fields)
   })
 
   test('has each error of the table as an example with its status, type and code', () => {
@@ -234,6 +276,17 @@ describe('the OpenAPI document', () => {
       expect(operation.security, path).toEqual(path.startsWith('/v1/') ? [{ apiKey: [] }] : [])
   })
 })
+
+const ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: true })
+ajv.addSchema(document, 'openapi')
+
+/** Returns why `value` does not fit a schema of the document; an empty list if it fits. */
+function problemsOf(schema: object | undefined, value: unknown): string[] {
+  const inDocument = JSON.parse(JSON.stringify(schema).replaceAll('"$ref":"#/', '"$ref":"openapi#/'))
+  const validate = ajv.compile(inDocument)
+  validate(value)
+  return (validate.errors ?? []).map(({ instancePath, message }) => `${instancePath} ${message}`)
+}
 
 // biome-ignore lint/suspicious/noExplicitAny: any node of a JSON document
 function walk(node: any, visit: (node: Record<string, unknown>) => void): void {

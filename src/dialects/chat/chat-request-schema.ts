@@ -121,31 +121,22 @@ export const messageSchema = z
   )
   .meta({ id: 'ChatMessage' })
 
-/** Every field except the messages, which are checked one by one so that the first invalid one ends the check. */
+/**
+ * Every field except the messages, which are checked one by one so that the first invalid one ends the check. The API
+ * reference shows the fields in this order, and folds all but the first 12 of the request.
+ */
 export const chatFieldsSchema = z.looseObject(
   {
     model: modelId.describe(
       'Id of a model from `GET /v1/models`, or `auto` to let the gateway choose the model as well. 1 to 256 characters.',
     ),
+    stream: boolean.nullish().describe('Send the answer as server-sent events while it is generated. Default `false`.'),
     max_tokens: tokenLimit().describe(
       'Maximum number of tokens to generate for each choice. Default: 4,096 unless the operator configured another value, or less if the model generates fewer or the balance pays for fewer.',
     ),
-    max_completion_tokens: tokenLimit().describe(
-      'Newer name of `max_tokens`. Sending both with different values is an error.',
-    ),
-    stream: boolean.nullish().describe('Send the answer as server-sent events while it is generated. Default `false`.'),
-    stream_options: z
-      .looseObject({ include_usage: boolean.nullish() }, { error: 'an object' })
-      .nullish()
-      .describe(
-        'Options of a stream. `include_usage: true` adds a last chunk with the billed tokens and their cost. Default `false`.',
-      ),
     temperature: between(0, 2, z.number)
       .nullish()
       .describe('Sampling temperature, 0 to 2. Default: set by the server.'),
-    n: between(1, bounds.choices, z.int)
-      .nullish()
-      .describe('Number of choices to generate, 1 to 16. Each may use `max_tokens`, and each is billed. Default 1.'),
     tools: list(tool, bounds.tools, 'tools')
       .nullish()
       .describe(
@@ -158,6 +149,42 @@ export const chatFieldsSchema = z.looseObject(
         'How to order the servers that can serve the request: `cheapest` by price, `fastest` by predicted latency and load, `balanced` by price, latency and trust. Default `balanced`.',
       ),
     privacy_mode: boolean.nullish().describe('If `true`, never use a cloud. Default `false`.'),
+    max_cost_usd: (() => {
+      const error = `an amount of USD from 0.000000001 to ${bounds.maxCostUsd}`
+      return z.number({ error }).min(1e-9, { error }).max(bounds.maxCostUsd, { error })
+    })()
+      .nullish()
+      .describe(
+        'Maximum cost of the request in USD, rounded down to 9 decimals. 0.000000001 to 1,000,000. `max_tokens` is lowered to what this amount can pay for. Default: no limit.',
+      ),
+    fallback_models: list(modelId, bounds.fallbackModels, 'model ids')
+      .nullish()
+      .describe(
+        'Ids of models to try, in this order, when no server of `model` answers. At most 16. All other constraints apply to them too. Default: none.',
+      ),
+    stream_options: z
+      .looseObject({ include_usage: boolean.nullish() }, { error: 'an object' })
+      .nullish()
+      .describe(
+        'Options of a stream. `include_usage: true` adds a last chunk with the billed tokens and their cost. Default `false`.',
+      ),
+    max_completion_tokens: tokenLimit().describe(
+      'Newer name of `max_tokens`. Sending both with different values is an error.',
+    ),
+    n: between(1, bounds.choices, z.int)
+      .nullish()
+      .describe('Number of choices to generate, 1 to 16. Each may use `max_tokens`, and each is billed. Default 1.'),
+    on_insufficient: z
+      .enum(insufficientChoices, { error: `one of ${insufficientChoices.join(', ')}` })
+      .nullish()
+      .describe(
+        'What to do if the balance or a spend limit cannot pay for `max_tokens`: `refuse` the request with 402, or `clamp` `max_tokens` to what can be paid for. Default `refuse`.',
+      ),
+    dry_run: boolean
+      .nullish()
+      .describe(
+        'If `true`, answer with a quote: which servers could serve the request, and what it would cost. Nothing is sent upstream, held or charged. Default `false`.',
+      ),
     trusted_only: boolean
       .nullish()
       .describe(
@@ -168,11 +195,6 @@ export const chatFieldsSchema = z.looseObject(
       .describe(
         'Skip hosters with a higher predicted latency, in milliseconds, or with too few measurements. The latency of a stream is the time to its first content, otherwise the time to the complete answer. Default: no limit.',
       ),
-    fallback_models: list(modelId, bounds.fallbackModels, 'model ids')
-      .nullish()
-      .describe(
-        'Ids of models to try, in this order, when no server of `model` answers. At most 16. All other constraints apply to them too. Default: none.',
-      ),
     allow_hosters: hosterIds
       .nullish()
       .describe(
@@ -181,40 +203,25 @@ export const chatFieldsSchema = z.looseObject(
     deny_hosters: hosterIds
       .nullish()
       .describe('UUIDs of hosters never to use, at most 256. Takes precedence over `allow_hosters`. Default: none.'),
-    on_insufficient: z
-      .enum(insufficientChoices, { error: `one of ${insufficientChoices.join(', ')}` })
-      .nullish()
-      .describe(
-        'What to do if the balance or a spend limit cannot pay for `max_tokens`: `refuse` the request with 402, or `clamp` `max_tokens` to what can be paid for. Default `refuse`.',
-      ),
-    max_cost_usd: (() => {
-      const error = `an amount of USD from 0.000000001 to ${bounds.maxCostUsd}`
-      return z.number({ error }).min(1e-9, { error }).max(bounds.maxCostUsd, { error })
-    })()
-      .nullish()
-      .describe(
-        'Maximum cost of the request in USD, rounded down to 9 decimals. 0.000000001 to 1,000,000. `max_tokens` is lowered to what this amount can pay for. Default: no limit.',
-      ),
-    dry_run: boolean
-      .nullish()
-      .describe(
-        'If `true`, answer with a quote: which servers could serve the request, and what it would cost. Nothing is sent upstream, held or charged. Default `false`.',
-      ),
   },
   { error: 'a JSON object' },
 )
+
+const { model, ...otherFields } = chatFieldsSchema.shape
 
 /**
  * The body of `POST /v1/chat/completions` as the OpenAPI document shows it: strict for the documented fields,
  * open for every other OpenAI field.
  */
-export const chatRequestSchema = chatFieldsSchema
-  .extend({
+export const chatRequestSchema = z
+  .looseObject({
+    model,
     messages: z
       .array(messageSchema)
       .min(1)
       .max(bounds.messages)
       .describe('The conversation so far, oldest message first. 1 to 2,048 messages.'),
+    ...otherFields,
   })
   .meta({
     id: 'ChatCompletionRequest',

@@ -1,3 +1,4 @@
+import { z } from 'zod'
 import type { Alerts } from '../../alerts/alerts.ts'
 import {
   alertDeliveries,
@@ -15,6 +16,10 @@ import type { Endpoint, EndpointContext } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
 import { receiveBody } from '../receive-body.ts'
 
+const pathParameters = z.object({
+  id: z.string().meta({ description: 'UUID of the alert rule.', examples: ['0d2f9e0c-4b4a-4f0e-9f52-6f2f7f3b8a11'] }),
+})
+
 /** The endpoints of alert rules, under /v1/alerts. */
 export function alertEndpoints(deps: { alerts: Alerts; bodyLimitBytes: number }): Endpoint[] {
   const { alerts } = deps
@@ -31,6 +36,8 @@ export function alertEndpoints(deps: { alerts: Alerts; bodyLimitBytes: number })
       doc: {
         operationId: 'listAlerts',
         summary: 'List alerts',
+        description:
+          'Lists the alert rules of the customer. A key without the scope `manage` sees only the scheme and host of webhook URLs.',
         tag: 'Alerts',
         response: json(alertList, 'The alert rules, oldest first.'),
       },
@@ -49,6 +56,8 @@ export function alertEndpoints(deps: { alerts: Alerts; bodyLimitBytes: number })
       doc: {
         operationId: 'createAlert',
         summary: 'Create an alert',
+        description:
+          'Creates a rule that sends a webhook or a mail. Only this response contains the secret that signs the webhooks. A customer has at most 20 rules. Requires a key with the scope `manage`.',
         tag: 'Alerts',
         body: alertRequest,
         response: json(createdAlert, 'The alert rule, with the secret that signs its webhooks.'),
@@ -71,8 +80,11 @@ export function alertEndpoints(deps: { alerts: Alerts; bodyLimitBytes: number })
       doc: {
         operationId: 'deleteAlert',
         summary: 'Delete an alert',
+        description:
+          'Deletes a rule, and its alerts that were not delivered yet. Requires a key with the scope `manage`.',
         tag: 'Alerts',
         openapiPath: '/v1/alerts/{id}',
+        pathParameters,
         errors: ['not_found'],
         response: json(deletedAlert, 'The alert rule and its undelivered alerts were deleted.'),
       },
@@ -90,8 +102,11 @@ export function alertEndpoints(deps: { alerts: Alerts; bodyLimitBytes: number })
       doc: {
         operationId: 'testAlert',
         summary: 'Send a test alert',
+        description:
+          'Queues a test alert for the target of the rule. A customer can send ten within an hour. Requires a key with the scope `manage`.',
         tag: 'Alerts',
         openapiPath: '/v1/alerts/{id}/test',
+        pathParameters,
         errors: ['not_found'],
         response: json(testedAlert, 'The test alert is queued. The deliveries of the rule show its result.'),
       },
@@ -108,8 +123,10 @@ export function alertEndpoints(deps: { alerts: Alerts; bodyLimitBytes: number })
       doc: {
         operationId: 'listAlertDeliveries',
         summary: 'List alert deliveries',
+        description: 'Shows the last 50 alerts of a rule, each with its delivery attempts and their results.',
         tag: 'Alerts',
         openapiPath: '/v1/alerts/{id}/deliveries',
+        pathParameters,
         errors: ['not_found'],
         response: json(alertDeliveries, 'The last 50 alerts of the rule and their delivery status, newest first.'),
       },

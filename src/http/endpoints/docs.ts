@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import Fastify from 'fastify'
-import type { Endpoint, EndpointContext } from '../endpoint.ts'
+import { z } from 'zod'
+import type { Endpoint, EndpointContext, EndpointDoc } from '../endpoint.ts'
 
 /**
  * GET /docs and its script: the API reference. Scalar renders it in the browser from /openapi.json and
@@ -11,16 +12,40 @@ import type { Endpoint, EndpointContext } from '../endpoint.ts'
 export function docs(): Endpoint[] {
   let scalar: Promise<Buffer> | undefined
   return [
-    asset('/docs', 'getDocs', 'Get the API reference', 'text/html', ({ reply }) => {
-      reply.header('content-security-policy', CONTENT_SECURITY_POLICY).header('x-content-type-options', 'nosniff')
-      return PAGE
+    pagePart({
+      path: '/docs',
+      doc: {
+        operationId: 'getDocs',
+        summary: 'Get the API reference',
+        description: 'Returns the page of the API reference, for browsers. It works without internet access.',
+        response: { contentType: 'text/html', schema: pageSchema, description: 'The page.' },
+      },
+      handle({ reply }) {
+        reply.header('content-security-policy', CONTENT_SECURITY_POLICY).header('x-content-type-options', 'nosniff')
+        return PAGE
+      },
     }),
-    asset(
-      '/docs/scalar.js',
-      'getDocsScalar',
-      'Get the script of the API reference',
-      'text/javascript',
-      async ({ reply }) => {
+    pagePart({
+      path: '/docs/',
+      doc: {
+        operationId: 'getDocsWithSlash',
+        summary: 'Redirect to the API reference',
+        description: 'Redirects to /docs.',
+        response: { contentType: 'text/html', schema: z.string(), description: 'Not sent: the answer is a redirect.' },
+        isHidden: true,
+      },
+      handle: ({ reply }) => reply.redirect('/docs', 308),
+    }),
+    pagePart({
+      path: '/docs/scalar.js',
+      doc: {
+        operationId: 'getDocsScalar',
+        summary: 'Get the script of the API reference',
+        description: 'Returns the script that renders the API reference.',
+        response: { contentType: 'text/javascript', schema: z.string(), description: 'The script.' },
+        isHidden: true,
+      },
+      async handle({ reply }) {
         // Loaded on first use: the package holds the script as text, which adds 40 MB to the process.
         scalar ??= loadScalar().catch(error => {
           scalar = undefined
@@ -29,9 +54,11 @@ export function docs(): Endpoint[] {
         reply.header('content-encoding', 'gzip').header('cache-control', 'public, max-age=3600')
         return await scalar
       },
-    ),
+    }),
   ]
 }
+
+const pageSchema = z.string().meta({ examples: ['<!doctype html>\n<html lang="en">...</html>\n'] })
 
 const settings = {
   url: '/openapi.json',
@@ -46,6 +73,8 @@ const settings = {
   authentication: { preferredSecurityScheme: 'apiKey' },
   // Scalar calls schemas "Models", which means language models here.
   modelsSectionLabel: 'Schemas',
+  // Required fields first, then the order of the schema. By default, the order is alphabetical.
+  orderSchemaPropertiesBy: 'preserve',
   defaultHttpClient: { targetKey: 'shell', clientKey: 'curl' },
 }
 
@@ -94,21 +123,19 @@ async function loadScalar(): Promise<Buffer> {
   return promisify(gzip)(rawPayload)
 }
 
-function asset(
-  path: string,
-  operationId: string,
-  summary: string,
-  contentType: string,
-  body: (context: EndpointContext) => unknown,
-): Endpoint {
+function pagePart(part: {
+  readonly path: string
+  readonly doc: Omit<EndpointDoc, 'tag'>
+  readonly handle: (context: EndpointContext) => unknown
+}): Endpoint {
   return {
     method: 'GET',
-    path,
+    path: part.path,
     access: 'open',
-    doc: { operationId, summary, tag: 'Service', response: { contentType, description: summary } },
+    doc: { ...part.doc, tag: 'Service' },
     handle(context) {
-      context.reply.type(`${contentType}; charset=utf-8`)
-      return body(context)
+      context.reply.type(`${part.doc.response.contentType}; charset=utf-8`)
+      return part.handle(context)
     },
   }
 }

@@ -7,7 +7,7 @@ import { type GenerationDeps, serveGeneration } from './serve-generation.ts'
 
 /** Returns the generation endpoint of a dialect. */
 export function generationEndpoint(deps: GenerationDeps, dialect: ClientDialect): GenerationEndpoint {
-  const { operationId, tag, summary, body, answer, answerDescription, stream } = dialect.operation
+  const { operationId, tag, summary, description, body, answer, answerDescription, chunk } = dialect.operation
   return {
     method: 'POST',
     path: dialect.path,
@@ -16,15 +16,16 @@ export function generationEndpoint(deps: GenerationDeps, dialect: ClientDialect)
       operationId,
       tag,
       summary,
+      description,
       headers: requestHeaders,
       body,
       errors: generationErrors,
       response: {
         contentType: 'application/json',
-        schema: z.union([answer, chatQuoteSchema]),
+        schema: z.union([answer, chatQuoteSchema]).meta({ examples: answer.meta()?.examples }),
         description: answerDescription,
+        alternatives: [{ contentType: 'text/event-stream', schema: chunk }],
       },
-      stream,
     },
     serve: (request, response) => serveGeneration(deps, dialect, request, response),
   }

@@ -16,6 +16,7 @@ export function healthz(): Endpoint {
     doc: {
       operationId: 'getHealth',
       summary: 'Check liveness',
+      description: 'Answers as long as the process runs. Does not ask the database.',
       tag: 'Service',
       response: { contentType: 'application/json', schema: status, description: 'The process is alive.' },
     },
@@ -35,6 +36,8 @@ export function readyz(deps: { isDraining: () => boolean; pingDatabase: () => Pr
     doc: {
       operationId: 'getReadiness',
       summary: 'Check readiness',
+      description:
+        'Answers 503 while the process drains or cannot reach its database, so that a load balancer sends requests to another node.',
       tag: 'Service',
       errors: ['server_shutdown', 'database_unavailable'],
       response: { contentType: 'application/json', schema: status, description: 'The process accepts requests.' },

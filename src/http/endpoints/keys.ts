@@ -1,3 +1,4 @@
+import { z } from 'zod'
 import { changedLimit, keyChangeRequest, keyRequest, parseKeyChange, parseKeyRequest } from '../../api/key-request.ts'
 import { deletedKey, issuedKey, key, keyList, showKey } from '../../api/keys.ts'
 import type { KeyRing } from '../../auth/key-ring.ts'
@@ -18,6 +19,10 @@ interface BodyDeps {
   readonly clock: Clock
   readonly bodyLimitBytes: number
 }
+
+const pathParameters = z.object({
+  id: z.string().meta({ description: 'UUID of the key.', examples: ['0c9e6f0e-3f0a-4d5c-9f51-5d1f0a7c2b11'] }),
+})
 
 /** GET /v1/keys */
 export function keysList({ keys, spendByKey }: KeysDeps): Endpoint {
@@ -87,6 +92,7 @@ export function keyEdit({ keys, spendByKey, clock, bodyLimitBytes }: KeysDeps & 
         'Changes the fields that the body has, on all nodes within two seconds. Requires a key with the scope `manage`.',
       tag: 'Keys',
       openapiPath: '/v1/keys/{id}',
+      pathParameters,
       errors: ['not_found'],
       body: keyChangeRequest,
       response: { contentType: 'application/json', schema: key, description: 'The key after the change.' },
@@ -118,6 +124,7 @@ export function keyDelete({ keys }: Pick<KeysDeps, 'keys'>): Endpoint {
         'Revokes the key permanently, on all nodes within two seconds. Running requests finish. Requires a key with the scope `manage`.',
       tag: 'Keys',
       openapiPath: '/v1/keys/{id}',
+      pathParameters,
       errors: ['not_found'],
       response: { contentType: 'application/json', schema: deletedKey, description: 'The key was deleted.' },
     },

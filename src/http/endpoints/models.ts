@@ -1,3 +1,4 @@
+import { z } from 'zod'
 import { type ListedModel, listModels, model, modelList, showModel } from '../../api/models.ts'
 import type { Caller } from '../../domain/caller.ts'
 import { ApiError, modelNotAllowed } from '../../domain/errors.ts'
@@ -47,8 +48,12 @@ export function modelShow(deps: ModelsDeps): Endpoint {
     doc: {
       operationId: 'getModel',
       summary: 'Get a model',
+      description: 'Returns one model with its prices, its context and its features. 403 if the key may not use it.',
       tag: 'Models',
       openapiPath: '/v1/models/{id}',
+      pathParameters: z.object({
+        id: z.string().meta({ description: 'Id of the model. It may contain slashes.', examples: ['llama-3.3-70b'] }),
+      }),
       errors: ['model_not_allowed', 'model_not_found'],
       response: { contentType: 'application/json', schema: model, description: 'The model.' },
     },

@@ -13,6 +13,8 @@ export function usageBreakdown(deps: { reports: Reports }): Endpoint {
     doc: {
       operationId: 'getUsageBreakdown',
       summary: 'Get cost by model and day',
+      description:
+        'Returns where the money of a period went: the cost of each model at each kind of server, and of each day.',
       tag: 'Usage',
       query: daysQuery,
       response: { contentType: 'application/json', schema, description: 'The cost breakdown.' },

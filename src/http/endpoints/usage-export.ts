@@ -14,6 +14,8 @@ export function usageExport(deps: { reports: Reports }): Endpoint {
     doc: {
       operationId: 'exportUsage',
       summary: 'Export requests as CSV',
+      description:
+        'Returns every request of a period with its tokens, cost, latency and result, for a spreadsheet. The oldest request comes first.',
       tag: 'Usage',
       query: daysQuery,
       response: {

@@ -1,6 +1,14 @@
+import { z } from 'zod'
 import { requestReceipt } from '../../api/activity.ts'
 import type { Activity } from '../../usage/activity.ts'
 import type { Endpoint } from '../endpoint.ts'
+
+const pathParameters = z.object({
+  id: z.string().meta({
+    description: 'The `x-request-id` of the request, or the `id` of its answer, which begins with `chatcmpl-`.',
+    examples: ['00000000-0000-7000-8000-000000000001'],
+  }),
+})
 
 /**
  * GET /v1/usage/requests/{id}. The path is a wildcard so that any text counts as an unknown request, not as an
@@ -20,6 +28,7 @@ export function usageReceipt(deps: { activity: Activity }): Endpoint {
         'Shows what the request cost and why, which server answered it, and which others were considered. The text of requests and answers is never stored.',
       tag: 'Usage',
       openapiPath: '/v1/usage/requests/{id}',
+      pathParameters,
       errors: ['request_not_found'],
       response: { contentType: 'application/json', schema: requestReceipt, description: 'The receipt.' },
     },

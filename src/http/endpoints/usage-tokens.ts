@@ -13,6 +13,8 @@ export function usageTokens(deps: { reports: Reports }): Endpoint {
     doc: {
       operationId: 'getTokenUsage',
       summary: 'Get token usage over time',
+      description:
+        'Returns the tokens, the cost and the requests of a period, in total and in buckets of one hour, day, week or month.',
       tag: 'Usage',
       query: tokenUsageQuery,
       response: {

@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { docs } from '../../http/endpoints/docs.ts'
 import { openapi } from '../../http/endpoints/openapi.ts'
+import { startPage } from '../../http/endpoints/start-page.ts'
 import { createGuard } from '../../http/guard.ts'
 import { createServer } from '../../http/server.ts'
 import { createReportLimiter } from '../../limits/report-limiter.ts'
@@ -39,6 +40,7 @@ export function createHttpServer(
     ...features.flatMap(feature => feature.endpoints),
     openapi({ endpoints: () => endpoints }),
     ...docs(),
+    startPage({ publicBaseUrl: config.server.publicBaseUrl }),
   ]
   const server = createServer({
     endpoints,
