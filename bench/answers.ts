@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { addHosters } from './answers/add-hosters.ts'
+import { addHosters, untilListed } from './add-hosters.ts'
 import { customerCount } from './answers/answer-text.ts'
 import { startDoubtfulServer } from './answers/doubtful-server.ts'
 import { type RequestTally, sendRequests } from './answers/send-requests.ts'
@@ -41,7 +41,10 @@ await runBenchmark(dir, async () => {
   const config = { ...benchConfig(server.origin), endpoints: [], hosters: { allow_private_urls: true } }
   const gateway = await startGateway({ dir: gatewayDir, cores: null, config })
   const customers = await withDatabase(gateway, async pool => {
-    await addHosters(pool, server.origin, models)
+    await addHosters(
+      pool,
+      models.map(modelId => ({ modelId, baseUrl: `${server.origin}/${modelId}/v1` })),
+    )
     return await addCustomers(pool, customerCount, CREDIT_USD)
   })
   await untilListed(gateway.origin, customers[0]!, models.length)
@@ -70,16 +73,6 @@ await runBenchmark(dir, async () => {
 
 function keyOf({ authorization }: Record<string, string>): string {
   return authorization!.replace('Bearer ', '')
-}
-
-/** The gateway loads changes of its hosters after a while. */
-async function untilListed(origin: string, headers: Record<string, string>, models: number): Promise<void> {
-  for (;;) {
-    const response = await fetch(`${origin}/v1/models`, { headers })
-    const { data } = (await response.json()) as { data: unknown[] }
-    if (data.length >= models) return
-    await new Promise(resolve => setTimeout(resolve, 200))
-  }
 }
 
 function findingsOf({ counts, wrong }: RequestTally): Finding[] {

@@ -50,13 +50,22 @@ export type GatewayOptions = {
   dataDir?: string
   /** Writes a CPU profile on exit. */
   profile?: boolean
+  /** More flags for Node. */
+  nodeFlags?: string
 }
 
 /**
  * Starts the gateway as `npm start` does, with an embedded PostgreSQL and fsync on, and waits until it is ready. The gateway starts on the
  * database's cores. The benchmark then moves it to its own, so that PostgreSQL, its child process, stays on the database's.
  */
-export async function startGateway({ dir, config, cores, profile, ...options }: GatewayOptions): Promise<Gateway> {
+export async function startGateway({
+  dir,
+  config,
+  cores,
+  profile,
+  nodeFlags = '',
+  ...options
+}: GatewayOptions): Promise<Gateway> {
   const logFile = join(dir, 'switchyard.log')
   const port = await freePort()
   const metricsPort = await freePort()
@@ -76,12 +85,13 @@ export async function startGateway({ dir, config, cores, profile, ...options }: 
     DATABASE_URL: undefined,
   }
   const profileDir = join(dir, 'profile')
-  if (profile) mkdirSync(profileDir)
+  if (profile) mkdirSync(profileDir, { recursive: true })
+  const profileFlags = profile ? `--cpu-prof --cpu-prof-dir=${profileDir}` : ''
   const gateway = startCommand([program, 'start'], {
     core: cores?.database,
     logFile,
     cwd: root,
-    env: profile ? { ...env, SWITCHYARD_NODE_FLAGS: `--cpu-prof --cpu-prof-dir=${profileDir}` } : env,
+    env: { ...env, SWITCHYARD_NODE_FLAGS: `${profileFlags} ${nodeFlags}` },
   })
   const stop = async () => {
     await gateway.stop()

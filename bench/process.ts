@@ -42,9 +42,14 @@ export function startLoad(script: string, cores: Cores, dir: string): Running {
 
 /** Starts a script of this folder that reports its port (see `reportPort`), and waits for the port. */
 export async function startServer(script: string, args: string[], options: StartOptions) {
-  const running = startScript(script, args, options)
-  const port = await nextMessage<number>(running, 20_000, options.logFile)
+  const { running, message: port } = await startReporter<number>(script, args, options)
   return { ...running, origin: `http://127.0.0.1:${port}` }
+}
+
+/** Starts a script of this folder that sends one message when it is ready, and waits for the message. */
+export async function startReporter<Message>(script: string, args: string[], options: StartOptions) {
+  const running = startScript(script, args, options)
+  return { running, message: await nextMessage<Message>(running, 20_000, options.logFile) }
 }
 
 function startScript(script: string, args: string[], options: StartOptions): Running {
@@ -174,7 +179,8 @@ export function logTail(logFile: string | null): string {
   return lines.length === 0 ? '' : `\n${lines.join('\n')}`
 }
 
-function exitWithParent(): void {
+/** In a child process: exits when the benchmark exits. */
+export function exitWithParent(): void {
   process.on('disconnect', () => process.exit(0))
   // Ctrl-C reaches the whole process group, but the benchmark stops its children itself, in the right order.
   process.on('SIGINT', () => {})

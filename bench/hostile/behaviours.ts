@@ -1,6 +1,28 @@
-import type { Behaviour } from './behaviour.ts'
-import { customerBehaviours } from './customers.ts'
-import { strangerBehaviours } from './strangers.ts'
+import type { Behaviour, ClientBehaviour, ServerBehaviour } from './behaviour.ts'
+import { bodyClients } from './clients/bodies.ts'
+import { connectionClients, connectionStrangers } from './clients/connections.ts'
+import { endpointClients, endpointStrangers } from './clients/endpoints.ts'
+import { bodyBehaviours } from './servers/bodies.ts'
+import { errorBehaviours } from './servers/errors.ts'
+import { framingBehaviours } from './servers/framing.ts'
+import { streamBehaviours } from './servers/streams.ts'
+import { timingBehaviours } from './servers/timing.ts'
+
+export const serverBehaviours: readonly ServerBehaviour[] = [
+  ...streamBehaviours,
+  ...bodyBehaviours,
+  ...framingBehaviours,
+  ...timingBehaviours,
+  ...errorBehaviours,
+]
+
+const clientBehaviours: readonly ClientBehaviour[] = [
+  ...bodyClients,
+  ...connectionClients,
+  ...endpointClients,
+  ...connectionStrangers,
+  ...endpointStrangers,
+]
 
 /** All behaviours, in the order of the report. */
-export const behaviours: readonly Behaviour[] = [...customerBehaviours, ...strangerBehaviours]
+export const behaviours: readonly Behaviour[] = [...serverBehaviours, ...clientBehaviours]

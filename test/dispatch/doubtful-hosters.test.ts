@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { addHosters } from '../../bench/answers/add-hosters.ts'
+import { addHosters } from '../../bench/add-hosters.ts'
 import { startDoubtfulServer } from '../../bench/answers/doubtful-server.ts'
 import { sendRequests } from '../../bench/answers/send-requests.ts'
 import { useResource } from '../harness/use-resource.ts'
@@ -18,7 +18,10 @@ const server = useResource(
 // `npm run bench:answers` does the same with 100,000 requests.
 test('answers that come too often, late, early, twice and in pieces reach no other customer', async () => {
   const models = Array.from({ length: 100 }, (_, hoster) => `model-${hoster}`)
-  await addHosters(gateway.database.pool, server.origin, models)
+  await addHosters(
+    gateway.database.pool,
+    models.map(modelId => ({ modelId, baseUrl: `${server.origin}/${modelId}/v1` })),
+  )
   await gateway.app.noticeChanges()
   const { counts, wrong } = await sendRequests({
     origin: gateway.url,

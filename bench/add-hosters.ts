@@ -1,0 +1,36 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Pool } from '../src/db/pool.ts'
+import { addHoster } from '../src/supply/hosters/add-hoster.ts'
+import type { HostedModel } from '../src/supply/hosters/hosted-model.ts'
+import { activateHoster } from '../src/supply/hosters/hosters.ts'
+
+/** A hoster with one model. */
+export type BenchHoster = { modelId: string; baseUrl: string; model?: Partial<HostedModel> }
+
+/** Adds hosters, each named after its model. The gateway must allow private URLs. */
+export async function addHosters(pool: Pool, hosters: readonly BenchHoster[]): Promise<void> {
+  // The hosters have no keys to encrypt.
+  const options = { masterKey: Buffer.alloc(32), allowPrivateUrls: true }
+  for (const { modelId, baseUrl, model } of hosters) {
+    const offered = {
+      modelId,
+      price: { inputPicoPerToken: 1_000_000n, outputPicoPerToken: 2_000_000n },
+      contextTokens: 32_768,
+      maxOutputTokens: 8_192,
+      features: [],
+      ...model,
+    }
+    await addHoster(pool, { name: modelId, baseUrl, models: [offered], trustScore: 0.9, shareBps: 8_000 }, options)
+    await activateHoster(pool, modelId)
+  }
+}
+
+/** Waits until the gateway offers this many models: it loads changes of its hosters after a while. */
+export async function untilListed(origin: string, headers: Record<string, string>, models: number): Promise<void> {
+  for (;;) {
+    const response = await fetch(`${origin}/v1/models`, { headers })
+    const { data } = (await response.json()) as { data: unknown[] }
+    if (data.length >= models) return
+    await delay(200)
+  }
+}
