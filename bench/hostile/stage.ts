@@ -213,7 +213,6 @@ async function startNode(
   const nodeDir = join(dir, 'switchyard')
   const gateway = await startGateway({ dir: nodeDir, cores, config, profile, nodeFlags, ...(dataDir && { dataDir }) })
   for (const pid of gateway.processes()) pin(pid, cores?.subject)
-  gateway.setDatabasePriority('idle')
   return gateway
 }
 

@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import type { Caller } from '../domain/caller.ts'
 import type { AllowedHosts } from './allowed-hosts.ts'
+import { closeUnreadChunks } from './close-unread-chunks.ts'
 import { noteRequests } from './connection-bound.ts'
 import { ConnectionWatch } from './connection-watch.ts'
 import { answerPreflight, corsHeaders } from './cors.ts'
@@ -74,7 +75,7 @@ const CLOSING_GRACE_CHECK_INTERVAL_MS = 50
 
 function createApp(options: ServerOptions, routes: readonly GenerationRoute[]): FastifyInstance {
   const app = Fastify({
-    serverFactory: listener => createNodeServer(noteRequests(bypassFastify(routes, listener))),
+    serverFactory: listener => createNodeServer(noteRequests(closeUnreadChunks(bypassFastify(routes, listener)))),
     loggerInstance: options.log,
     logController: new LogController({ disableRequestLogging: true }),
     genReqId: () => randomUUIDv7(),

@@ -11,10 +11,15 @@ export class ByteQueue {
   #start = 0
   #end = 0
   readonly #account: ByteAccount
+  readonly #expectedBytes: number
 
-  /** @param account pays for the memory */
-  constructor(account: ByteAccount = uncounted) {
+  /**
+   * @param account pays for the memory
+   * @param expectedBytes the memory doubles up to this size at most, unless more bytes arrive
+   */
+  constructor(account: ByteAccount = uncounted, expectedBytes = Number.POSITIVE_INFINITY) {
     this.#account = account
+    this.#expectedBytes = expectedBytes
   }
 
   get length(): number {
@@ -44,6 +49,11 @@ export class ByteQueue {
     this.#end = 0
   }
 
+  /** All bytes. They stay in the queue. */
+  get bytes(): Buffer {
+    return this.#memory.subarray(this.#start, this.#end)
+  }
+
   /** Decodes all bytes as UTF-8. */
   toString(): string {
     return this.#memory.toString('utf8', this.#start, this.#end)
@@ -52,7 +62,7 @@ export class ByteQueue {
   /** The first piece gets exactly the memory it needs: most answers arrive in one piece. */
   #grow(bytes: number): boolean {
     const { length } = this
-    const grownLength = length === 0 ? bytes : Math.max(length + bytes, length * 2)
+    const grownLength = length === 0 ? bytes : Math.max(length + bytes, Math.min(length * 2, this.#expectedBytes))
     const moreBytes = grownLength - this.#memory.length
     if (moreBytes > 0 && !this.#account.take(moreBytes)) return false
     if (moreBytes < 0) this.#account.give(-moreBytes)

@@ -1,6 +1,8 @@
+import { once } from 'node:events'
 import { expect, test } from 'vitest'
 import { startTestApp, testOffer } from '../harness/app.ts'
 import { readError } from '../harness/event-stream.ts'
+import { openClient } from '../harness/raw-client.ts'
 import { rawRequest, sendWhole } from '../harness/raw-request.ts'
 import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
@@ -53,6 +55,33 @@ test('a chunked body is refused once it exceeds the limit, even if it never ends
   expect([status, JSON.parse(body).error.code]).toEqual([413, 'request_too_large'])
 })
 
+const chunks = (body: string, size: number) =>
+  `${body
+    .match(new RegExp(`.{1,${size}}`, 'g'))!
+    .map(piece => `${piece.length.toString(16)}\r\n${piece}\r\n`)
+    .join('')}0\r\n\r\n`
+
+test('a body in many small chunks is refused, and one in some small chunks is not', async () => {
+  const chunkedHead = `${head()}transfer-encoding: chunked\r\n\r\n`
+  const some = await rawRequest(gateway.url, chunkedHead, chunks(bodyOf(40_000), 5))
+  expect(some.status).toBe(200)
+  const many = await rawRequest(gateway.url, chunkedHead, chunks(bodyOf(10_000), 1))
+  expect([many.status, JSON.parse(many.body).error.message]).toEqual([
+    413,
+    'The request body comes in too many small chunks. Send larger chunks, or a Content-Length.',
+  ])
+})
+
+test.each(['/v1/chat/completions', '/v1/usage', '/v1/nothing'])(
+  'a chunked body to %s that nobody reads is not read to its end',
+  async path => {
+    const client = openClient(Number(new URL(gateway.url).port))
+    client.socket.write(`POST ${path} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n`)
+    await once(client.socket, 'end')
+    expect(client.read).toMatch(/^HTTP\/1\.1 4\d\d /)
+  },
+)
+
 // nginx treats a node that resets the connection as failed and stops sending it any requests.
 test('the rest of a refused body is read instead of resetting the connection', async () => {
   const sent = Buffer.alloc(5 * 1024 * 1024, 'x')
@@ -75,7 +104,7 @@ test.each([
   }
 })
 
-test('refused requests reach no upstream and are not billed', async () => {
-  expect(upstream.requests.length).toBe(1)
-  expect((await gateway.usage(customer)).length).toBe(1)
+test('only the two accepted requests reach the upstream and are billed', async () => {
+  expect(upstream.requests.length).toBe(2)
+  expect((await gateway.usage(customer)).length).toBe(2)
 })
