@@ -55,10 +55,13 @@ function normalisedTarget(target: string): string {
   return url.startsWith('/v1//') ? url.replace('//', '/') : url
 }
 
-/** A server must also accept an absolute URL, the form that proxies receive (RFC 9112, 3.2.2). */
+/**
+ * A server must also accept an absolute URL, the form that proxies receive (RFC 9112, 3.2.2). The result begins with a
+ * slash, because Fastify's router does not read the first character: it would find `/` for `*`.
+ */
 function originForm(target: string): string {
   const rest = target.replace(/^https?:\/\/[^/?#]*/i, '')
-  return rest === target || rest.startsWith('/') ? rest : `/${rest}`
+  return rest.startsWith('/') ? rest : `/${rest}`
 }
 
 /** Ignores the query. */

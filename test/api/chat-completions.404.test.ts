@@ -43,7 +43,6 @@ test('an unknown fallback model is ignored, and an unknown model is refused', as
 test('unknown paths and variants of the path are 404', async () => {
   const { key } = await gateway.customer()
   for (const path of [
-    '/',
     '/v1',
     '/v1/',
     '/v0/chat/completions',
@@ -94,8 +93,9 @@ test.each([
   ['chat completions', 'POST', 'http://x/v1/chat/completions', 200],
   ['chat completions with a query', 'POST', 'HTTP://x:80/v1/chat/completions?a=http://y/', 200],
   ['a report', 'GET', 'https://x/v1/usage', 200],
-  ['no path', 'GET', 'http://x', 404],
+  ['no path', 'GET', 'http://x', 200],
   ['an asterisk', 'GET', '*', 404],
+  ['an asterisk before a path', 'GET', '*v1/usage', 404],
 ])('the request target may be an absolute URL: %s', async (_name, method, target, expected) => {
   expect(await statusOf(method, target)).toBe(expected)
 })

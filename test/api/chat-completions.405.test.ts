@@ -16,6 +16,7 @@ test.each([
   ['POST', '/v1/models', 'GET'],
   ['DELETE', '/v1/models/meta/llama-3', 'GET'],
   ['POST', '/healthz', 'GET'],
+  ['POST', '/', 'GET'],
 ])('%s %s is refused with the allowed method', async (method, path, allowed) => {
   const { key } = await gateway.customer()
   const response = await fetch(gateway.url + path, { method, headers: { authorization: `Bearer ${key}` } })
