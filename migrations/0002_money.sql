@@ -706,7 +706,7 @@ BEGIN
 END $$;
 
 -- Decides how to settle the requests that name no bulk lease and have no strict lease in `p_ended`:
--- settled before, free, charged to the free balance, or written off. Withdraws the row of the reaper where
+-- settled before, free, charged to the free balance, written off, or of an archived month. Withdraws the row of the reaper where
 -- there is one. Returns one row per request.
 CREATE FUNCTION settle_unleased(p_asked settlement_asked[], p_ended lease[], p_node_shard smallint) RETURNS SETOF unleased_settlement
 LANGUAGE plpgsql AS $$
@@ -751,6 +751,8 @@ BEGIN
       v.effect := 'no_account';
     ELSIF r.outcome <> 'node_died' THEN
       v.effect := 'duplicate';
+    ELSIF r.outcome IS NULL AND is_archived(r.request) THEN
+      v.effect := 'archived';
     ELSIF r.cost > 0 THEN
       IF v_cap_day IS DISTINCT FROM r.cap_day THEN
         v_cap_day := r.cap_day;
@@ -992,6 +994,8 @@ END $$;
 -- 'late'         the lease was gone; charged to the free balance
 -- 'written_off'  the lease was gone, and the free balance, the cap of its day or the key's spend limit has no room
 -- 'no_account'   the customer has no account; nothing was done
+-- 'archived'     the lease was gone, and the usage rows of the month are archived; nothing was done, because the request
+--                may have been settled before
 -- 'fenced'       the bulk lease is gone or too small; nothing was done. Sent again with its own id as lease, it is
 --                settled late
 -- 'locked'       only with `p_skip_locked`: another session has locked the balance or the bulk lease; nothing was done
@@ -1021,7 +1025,7 @@ BEGIN
   IF cardinality(v_ended) < (SELECT count(DISTINCT i.request) FROM unnest(v_asked) i WHERE i.lease = i.request) THEN
     v_unleased := ARRAY(SELECT u FROM settle_unleased(v_asked, v_ended, p_node_shard) u);
   END IF;
-  v_skipped := v_fenced || ARRAY(SELECT u.request FROM unnest(v_unleased) u WHERE u.effect IN ('duplicate', 'no_account'));
+  v_skipped := v_fenced || ARRAY(SELECT u.request FROM unnest(v_unleased) u WHERE u.effect IN ('duplicate', 'no_account', 'archived'));
 
   v_tx := nextval('ledger_tx_tx_id_seq');
   v_settled := insert_usage_rows(v_tx, v_asked, v_ended, v_bulk, v_unleased, v_skipped);
@@ -1119,7 +1123,10 @@ BEGIN
   IF to_regclass(p_name) IS NOT NULL THEN
     RETURN false;
   END IF;
-  EXECUTE format('CREATE TABLE %I (LIKE usage_event INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', p_name);
+  -- With this constraint, freeze_usage_month can attach the table elsewhere without reading it.
+  EXECUTE format(
+    'CREATE TABLE %I (LIKE usage_event INCLUDING DEFAULTS INCLUDING CONSTRAINTS, CONSTRAINT ids_of_month CHECK (request_id >= %L AND request_id < %L))',
+    p_name, p_from, p_to);
   EXECUTE format(
     'WITH moved AS (DELETE FROM usage_event_default WHERE request_id >= %L AND request_id < %L RETURNING *) INSERT INTO %I SELECT * FROM moved',
     p_from, p_to, p_name);

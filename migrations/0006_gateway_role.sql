@@ -6,7 +6,7 @@
 CREATE FUNCTION money_tables() RETURNS name[]
 LANGUAGE sql IMMUTABLE AS $$
   SELECT ARRAY['balance', 'day_spend', 'key_spend', 'lease', 'ledger_tx', 'ledger_entry', 'refund',
-    'usage_event', 'usage_hour', 'usage_day', 'usage_key_day']::name[]
+    'usage_event', 'usage_hour', 'usage_day', 'usage_key_day', 'usage_archive', 'usage_frozen', 'usage_closing']::name[]
 $$;
 
 CREATE FUNCTION money_functions() RETURNS name[]
@@ -26,9 +26,9 @@ BEGIN
   -- The queue of jobs has a schema that the gateway role creates and owns.
   EXECUTE format('GRANT CREATE ON DATABASE %I TO %I', current_database(), p_role);
   EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', v_schema, p_role);
-  FOR r IN SELECT relname FROM pg_class WHERE relnamespace = v_schema::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition LOOP
+  FOR r IN SELECT relname, relkind FROM pg_class WHERE relnamespace = v_schema::regnamespace AND relkind IN ('r', 'p', 'v') AND NOT relispartition LOOP
     EXECUTE format('REVOKE ALL ON %I.%I FROM %I', v_schema, r.relname, p_role);
-    IF r.relname = ANY (money_tables()) OR r.relname = 'migration' THEN
+    IF r.relname = ANY (money_tables()) OR r.relname = 'migration' OR r.relkind = 'v' THEN
       EXECUTE format('GRANT SELECT ON %I.%I TO %I', v_schema, r.relname, p_role);
     ELSE
       EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %I.%I TO %I', v_schema, r.relname, p_role);

@@ -119,6 +119,12 @@ export const requestPage = z
         'True if there may be older requests. A page with filters searches at most 10,000 requests, so it may be empty and still have more.',
       ),
     next_cursor: z.string().nullable().describe('Send it as `cursor` to get the next page; null on the last page.'),
+    archived_before: z
+      .string()
+      .nullable()
+      .describe(
+        'ISO 8601 in UTC. Requests between `from` and `to` that began before this time are archived: the list does not have them, reports do. Null if there are none.',
+      ),
   })
   .meta({
     id: 'RequestPage',
@@ -146,6 +152,7 @@ export const requestPage = z
         ],
         has_more: false,
         next_cursor: null,
+        archived_before: null,
       },
     ],
   })

@@ -114,6 +114,12 @@ export function instantArgument(text: string): Date {
   return new Date(epochMs)
 }
 
+/** Parses a month: `2026-01`. */
+export function monthArgument(text: string): string {
+  if (!/^\d{4}-(0[1-9]|1[0-2])$/.test(text)) throw new InvalidArgumentError('It must be a month, such as 2026-01.')
+  return text
+}
+
 /** Parses a request id: a UUID, or the `chatcmpl-<uuid>` of an answer. */
 export function requestIdArgument(text: string): string {
   const id = readRequestId(text.trim())

@@ -5,6 +5,7 @@ import { type Nanos, usdText } from '../domain/money.ts'
 import { payerOfRequest } from '../ledger/accounts/payer-of-request.ts'
 import { readBalance } from '../ledger/accounts/read-balance.ts'
 import { type Refund, refundRequest } from '../ledger/accounts/refund-request.ts'
+import { archiveOfRequest } from '../ledger/archive/usage-months.ts'
 import { audit } from '../ledger/audit/audit.ts'
 import { amountArgument, requestIdArgument, textArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession } from './command.ts'
@@ -99,6 +100,12 @@ async function refund(
   const customerId = await payerOfRequest(sql, requestId)
   const result = customerId === undefined ? undefined : await refundRequest(sql, { customerId, ...order })
   if (customerId === undefined || result === undefined || result.kind === 'no_request') {
+    const archive = await archiveOfRequest(sql, requestId)
+    if (archive !== undefined) {
+      throw new Failure(
+        `The usage rows of ${archive.month} are archived${archive.fileName === null ? '' : ` in ${archive.fileName}`}, so the request ${requestId} can no longer be refunded. Use switchyard credit grant instead. Nothing was changed.`,
+      )
+    }
     throw new Failure(
       `There is no settled request ${requestId}. A request that is running or ended within the last second is not settled yet.`,
     )

@@ -15,6 +15,7 @@ import { ledgerCommands } from './ledger.ts'
 import { modelCommands } from './model.ts'
 import { restoreCommand } from './restore.ts'
 import { startCommand } from './start.ts'
+import { usageCommands } from './usage.ts'
 
 /** Returns the whole command line. Every command writes its result to stdout and everything else to stderr. */
 export function createProgram(): Command {
@@ -37,6 +38,7 @@ export function createProgram(): Command {
     modelCommands(),
     alertCommands(),
     ledgerCommands(),
+    usageCommands(),
     journalCommands(),
     backupCommand(),
     restoreCommand(),

@@ -130,7 +130,15 @@ export type LeaseVerdict =
     }
 
 /** The outcome of a settlement that was not committed as requested. See settle_batch in migrations/0002_money.sql. */
-export type SettleEffect = 'duplicate' | 'clamped' | 'late' | 'written_off' | 'no_account' | 'fenced' | 'locked'
+export type SettleEffect =
+  | 'duplicate'
+  | 'clamped'
+  | 'late'
+  | 'written_off'
+  | 'no_account'
+  | 'fenced'
+  | 'locked'
+  | 'archived'
 
 export interface LeaseReturn {
   readonly leaseId: string

@@ -3,6 +3,7 @@ import { readRequestId } from '../api/request-id.ts'
 import type { Sql } from '../db/pool.ts'
 import type { Caller } from '../domain/caller.ts'
 import { ApiError } from '../domain/errors.ts'
+import { isArchived } from './archived-before.ts'
 import { listRequests } from './list-requests.ts'
 import { readReceipt } from './read-receipt.ts'
 import { reportSql } from './report-sql.ts'
@@ -25,8 +26,12 @@ export function createActivity(deps: { sql: Sql }): Activity {
     async receipt(caller, requestId) {
       const id = readRequestId(requestId)
       const receipt = id === undefined ? null : await readReceipt(sql, caller.customerId, id)
-      if (receipt === null) throw new ApiError('request_not_found')
-      return receipt
+      if (receipt !== null) return receipt
+      if (id === undefined || !(await isArchived(sql, id))) throw new ApiError('request_not_found')
+      throw new ApiError('request_not_found', {
+        message:
+          'There is no receipt for this id. The operator has archived the requests of its month; reports still have their sums.',
+      })
     },
   }
 }

@@ -6,6 +6,7 @@ import type { Outcome } from '../domain/handoff.ts'
 import { type Nanos, usd } from '../domain/money.ts'
 import { readInstant } from '../runtime/instant.ts'
 import { lowestUuidAt } from '../runtime/uuid.ts'
+import { archivedBefore } from './archived-before.ts'
 
 /**
  * Returns one page of a customer's requests, newest first, along the primary key. A cursor names the last row
@@ -24,7 +25,10 @@ export async function listRequests(sql: Sql, customerId: string, query: Requests
   )
   const span = [customerId, below, lowestUuidAt(Math.max(0, (fromMs ?? 0) - ID_SLACK_MS))] as const
   const wanted = conditions(query, fromMs, toMs)
-  const rows = await readPage(sql, [...span, query.limit + 1], wanted)
+  const [rows, archived] = await Promise.all([
+    readPage(sql, [...span, query.limit + 1], wanted),
+    archivedBefore(sql, fromMs ?? 0, toMs ?? Infinity),
+  ])
 
   const page = rows.slice(0, query.limit)
   const lastListed = page.at(-1)?.request_id ?? HIGHEST_UUID
@@ -36,6 +40,7 @@ export async function listRequests(sql: Sql, customerId: string, query: Requests
     data: page.map(listed),
     has_more: last !== null,
     next_cursor: last === null ? null : writeCursor(last),
+    archived_before: archived,
   }
 }
 

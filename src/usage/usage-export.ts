@@ -2,11 +2,14 @@ import { exportColumns } from '../api/reports.ts'
 import type { Sql } from '../db/pool.ts'
 import { type Nanos, usdText } from '../domain/money.ts'
 import { lowestUuidAt } from '../runtime/uuid.ts'
+import { archivedBefore } from './archived-before.ts'
 import { lastDays, type Period } from './period.ts'
 
 /** A CSV document that is sent while its rows are read from the database. */
 export interface UsageExport {
   readonly fileName: string
+  /** ISO 8601. Requests of the period that began before it are archived and have no row. Null when there are none. */
+  readonly archivedBefore: string | null
   /** Pieces of up to 1,000 rows. Reading stops when the consumer stops; between pieces no connection is held. */
   readonly csv: AsyncIterable<string>
 }
@@ -20,10 +23,15 @@ const ROWS_PER_PAGE = 1000
  */
 export async function usageExport(sql: Sql, customerId: string, days: number, nowMs: number): Promise<UsageExport> {
   const period = lastDays(days, nowMs)
-  const firstPage = await readPage(sql, customerId, period, lowestUuidAt(Date.parse(period.fromIso) - ID_SLACK_MS))
-  const lastDay = new Date(Date.parse(period.untilIso) - 1).toISOString().slice(0, 10)
+  const [fromMs, untilMs] = [Date.parse(period.fromIso), Date.parse(period.untilIso)]
+  const [firstPage, archived] = await Promise.all([
+    readPage(sql, customerId, period, lowestUuidAt(fromMs - ID_SLACK_MS)),
+    archivedBefore(sql, fromMs, untilMs),
+  ])
+  const lastDay = new Date(untilMs - 1).toISOString().slice(0, 10)
   return {
     fileName: `switchyard-usage-${period.fromIso.slice(0, 10)}-${lastDay}.csv`,
+    archivedBefore: archived,
     csv: writeCsv(sql, customerId, period, firstPage),
   }
 }

@@ -29,10 +29,17 @@ const corruptions: Record<AuditCheck, string> = {
     'UPDATE usage_event SET hoster_share_nanos = hoster_share_nanos - 1, fee_nanos = fee_nanos + 1',
   fees_equal_revenue_entries:
     'UPDATE usage_event SET hoster_share_nanos = hoster_share_nanos + 1, fee_nanos = fee_nanos - 1',
+  // A sum in the block of the world's transactions, which its entries do not have.
+  archived_charges_equal_entries: `INSERT INTO usage_closing SELECT '2026-01-01', customer_id, '2026-01-01', NULL, 'm', 'local', NULL, NULL, NULL,
+    0, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0 FROM usage_event`,
+  archives_equal_closings: `INSERT INTO usage_archive
+    VALUES ('2026-01-01', gen_random_uuid(), gen_random_uuid(), now(), now(), 2, 1, 0, 'usage-2026-01.ndjson.gz', '')`,
   refunds_within_charges: 'UPDATE refund SET amount_nanos = 102',
   refunds_reverse_shares: 'UPDATE refund SET hoster_share_nanos = hoster_share_nanos + 1, fee_nanos = fee_nanos - 1',
   refunds_equal_entries: 'DELETE FROM refund',
   hours_equal_usage: 'UPDATE usage_hour SET latency_ms_sum = latency_ms_sum + 1',
+  hours_equal_archived_days: `INSERT INTO usage_closing SELECT '2026-01-01', customer_id, started_at::date, NULL, 'm', 'local', NULL, NULL, NULL,
+    NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 FROM usage_event`,
   days_equal_usage: 'UPDATE usage_day SET latency_ms_sum = latency_ms_sum + 1',
   key_days_equal_usage: 'UPDATE usage_key_day SET cost_nanos = cost_nanos + 1',
   cost_within_token_prices: 'UPDATE usage_event SET input_tokens = input_tokens - 1',
@@ -138,6 +145,7 @@ test('the ledger cannot be rewritten', async () => {
   await expect(world.pool.query('DELETE FROM ledger_tx')).rejects.toThrow('append only')
   await expect(world.pool.query('TRUNCATE ledger_entry')).rejects.toThrow('append only')
   await expect(world.pool.query('DELETE FROM refund')).rejects.toThrow('append only')
+  await expect(world.pool.query('UPDATE usage_closing SET requests = 1')).rejects.toThrow('append only')
   await world.drop()
 })
 

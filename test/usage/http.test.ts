@@ -53,7 +53,12 @@ const models: ListedModel[] = [
 
 const ENDLESS_DAYS = 364
 const ended = Promise.withResolvers<void>()
-const endlessExport = { fileName: 'endless.csv', csv: endlessCsv(), closed: ended.promise }
+const endlessExport = {
+  fileName: 'endless.csv',
+  archivedBefore: '2026-01-01T00:00:00.000Z',
+  csv: endlessCsv(),
+  closed: ended.promise,
+}
 async function* endlessCsv() {
   try {
     for (;;) yield 'row\r\n'.repeat(1000)
@@ -293,10 +298,11 @@ describe('the API reference', () => {
   })
 })
 
-test('a client that leaves in the middle of an export stops the reading', async () => {
+test('an export names the end of its archived months, and stops when the client leaves', async () => {
   const socket = connect(Number(new URL(base).port), '127.0.0.1')
   socket.write(`GET /v1/usage/export?days=${ENDLESS_DAYS} HTTP/1.1\r\nhost: localhost\r\n\r\n`)
-  await once(socket, 'data')
+  const [head] = await once(socket, 'data')
+  expect(String(head)).toContain('\r\nx-switchyard-archived-before: 2026-01-01T00:00:00.000Z\r\n')
   socket.destroy()
   await endlessExport.closed
 })

@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream'
 import { daysQuery, readQuery, usageExportCsv } from '../../api/reports.ts'
 import type { Reports } from '../../usage/reports.ts'
+import { corsHeaders } from '../cors.ts'
 import type { Endpoint } from '../endpoint.ts'
 
 /** GET /v1/usage/export */
@@ -25,8 +26,15 @@ export function usageExport(deps: { reports: Reports }): Endpoint {
       },
     },
     async handle({ caller, request, reply }) {
-      const { fileName, csv } = await deps.reports.export(caller, readQuery(daysQuery, request.query).days)
+      const { fileName, archivedBefore, csv } = await deps.reports.export(
+        caller,
+        readQuery(daysQuery, request.query).days,
+      )
       reply.type('text/csv; charset=utf-8').header('content-disposition', `attachment; filename="${fileName}"`)
+      if (archivedBefore !== null) {
+        const exposed = `${corsHeaders['access-control-expose-headers']}, x-switchyard-archived-before`
+        reply.headers({ 'x-switchyard-archived-before': archivedBefore, 'access-control-expose-headers': exposed })
+      }
       // At most two pieces are buffered ahead of the client. When the client leaves, the stream is
       // destroyed, which ends the query.
       return Readable.from(csv, { highWaterMark: 2 })

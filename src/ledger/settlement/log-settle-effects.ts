@@ -29,4 +29,6 @@ const messages: Readonly<Record<Exclude<SettleEffect, 'locked'>, string>> = {
   written_off: "the lease was gone, and the balance, the daily cap or the key's limit has no room; written off",
   no_account: 'the customer has no account; nothing is charged',
   fenced: 'the bulk lease was gone; the request is settled without it',
+  archived:
+    'the usage rows of that month are archived, so the request may have been settled before; nothing is charged',
 }

@@ -107,7 +107,13 @@ export class RecentSettlements implements Settler {
 }
 
 /** Settled before by another settlement, or not at all. */
-const uncommitted: ReadonlySet<SettleEffect | undefined> = new Set(['duplicate', 'fenced', 'no_account', 'locked'])
+const uncommitted: ReadonlySet<SettleEffect | undefined> = new Set([
+  'duplicate',
+  'fenced',
+  'no_account',
+  'locked',
+  'archived',
+])
 
 /** RECORD_SEPARATOR of settlement-record.ts. */
 const separatorByte = 0x1e

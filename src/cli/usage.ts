@@ -1,0 +1,141 @@
+import { join, resolve } from 'node:path'
+import type { Command } from 'commander'
+import { tryFileLock } from '../db/file-lock.ts'
+import { makeDirectory } from '../db/make-directory.ts'
+import type { Pool } from '../db/pool.ts'
+import { usdText } from '../domain/money.ts'
+import { ArchiveRefused, archiveMonth } from '../ledger/archive/archive-month.ts'
+import { archivableBefore, listUsageMonths, type UsageMonth } from '../ledger/archive/usage-months.ts'
+import { audit } from '../ledger/audit/audit.ts'
+import { monthArgument } from './arguments.ts'
+import { createCommand, createCommandGroup, createSession, type Session } from './command.ts'
+import { confirm } from './confirm.ts'
+import { Failure } from './failure.ts'
+import { table } from './table.ts'
+import { withDatabase } from './with-database.ts'
+
+export function usageCommands(): Command {
+  return createCommandGroup('usage', 'Archive usage rows', [archiveCommand()])
+}
+
+function archiveCommand(): Command {
+  return createCommand('archive', 'Move the usage rows of past months from the database to files', [
+    'usage archive --before 2026-01 --dry-run',
+    'usage archive --before 2026-01 --out /backup/usage --yes',
+  ])
+    .requiredOption('--before <month>', 'archive the months before this one, such as 2026-01; required', monthArgument)
+    .option('--out <dir>', 'directory of the files; default: archive in the data directory')
+    .option('--dry-run', 'show what would be archived; change nothing')
+    .option('--yes', 'do not ask for confirmation')
+    .action(async options => {
+      const session = createSession(options)
+      const directory = resolve((options.out as string | undefined) ?? join(session.config.dataDir, 'archive'))
+      const isDryRun = options.dryRun === true
+      await withDatabase(session, async pool => {
+        await requireNoRefunds(pool, options.before)
+        const months = await listUsageMonths(pool, options.before)
+        if (months.length === 0 || isDryRun) {
+          report(session, months.map(planned), { directory, isDryRun })
+          return
+        }
+        const requests = months.reduce((sum, month) => sum + month.requests, 0n)
+        if (options.yes !== true) {
+          const question = `Move ${requests} usage rows of ${months.length} months to ${directory}? Their requests can then not be refunded.`
+          await confirm(session, question, 'Add --yes to confirm.')
+        }
+        await requireCleanAudit(session, pool)
+        report(session, await archiveAll(session, pool, months, directory), { directory, isDryRun })
+      })
+    })
+}
+
+async function requireNoRefunds(pool: Pool, before: string): Promise<void> {
+  const limit = await archivableBefore(pool)
+  if (before <= limit) return
+  throw new Failure(
+    `Requests can be refunded for 30 days after their month. Today, months before ${limit} can be archived. Nothing was changed.`,
+  )
+}
+
+/** Some checks read single rows, so they cannot find a violation once its row is archived. */
+async function requireCleanAudit({ output }: Session, pool: Pool): Promise<void> {
+  output.note('Auditing the ledger before its rows are archived')
+  const violated = (await audit(pool)).filter(({ violations }) => violations > 0)
+  if (violated.length === 0) return
+  throw new Failure(
+    `The audit found violations (${violated.map(({ name }) => name).join(', ')}). Run switchyard ledger audit. Nothing was changed.`,
+  )
+}
+
+async function archiveAll(
+  { output }: Session,
+  pool: Pool,
+  months: readonly UsageMonth[],
+  directory: string,
+): Promise<ReportedMonth[]> {
+  makeDirectory(directory, 0o700)
+  const lock = tryFileLock(join(directory, '.lock'), 'exclusive')
+  if (lock === undefined) throw new Failure(`Another command archives to ${directory}. Wait until it has ended.`)
+  const done: ReportedMonth[] = []
+  try {
+    for (const month of months) {
+      output.note(`${month.isFrozen ? 'Continuing with' : 'Archiving'} ${month.month}: ${month.requests} rows`)
+      const { path, sha256, bytes } = await archiveMonth(pool, month, directory)
+      done.push({ ...planned(month), file: path, sha256, fileBytes: bytes })
+    }
+    return done
+  } catch (error) {
+    if (!(error instanceof ArchiveRefused)) throw error
+    const archived = done.length === 0 ? 'Nothing' : done.map(({ month }) => month).join(', ')
+    throw new Failure(`${error.message} ${archived} was archived.`)
+  } finally {
+    lock.release()
+  }
+}
+
+interface ReportedMonth extends UsageMonth {
+  readonly file: string | null
+  readonly sha256: string | null
+  readonly fileBytes: number | null
+}
+
+const planned = (month: UsageMonth): ReportedMonth => ({ ...month, file: null, sha256: null, fileBytes: null })
+
+function report(
+  { output }: Session,
+  months: readonly ReportedMonth[],
+  { directory, isDryRun }: { directory: string; isDryRun: boolean },
+): void {
+  output.result(
+    {
+      directory,
+      dry_run: isDryRun,
+      months: months.map(each => ({
+        month: each.month,
+        rows: Number(each.requests),
+        kept_rows: Number(each.keptRequests),
+        cost_usd: usdText(each.costNanos),
+        freed_bytes: Number(each.bytes),
+        file: each.file,
+        file_bytes: each.fileBytes,
+        sha256: each.sha256,
+      })),
+    },
+    table(
+      ['month', 'rows', 'kept', 'USD', 'MB freed', 'file'],
+      months.map(({ month, requests, keptRequests, costNanos, bytes, file }) => [
+        month,
+        ...[String(requests), String(keptRequests), usdText(costNanos), (Number(bytes) / 1e6).toFixed(1), file ?? '-'],
+      ]),
+      '',
+    ),
+  )
+  output.note(noteOf(months, isDryRun))
+}
+
+function noteOf(months: readonly ReportedMonth[], isDryRun: boolean): string {
+  if (months.length === 0) return 'No earlier month has usage rows in the database. Nothing was changed.'
+  return isDryRun
+    ? 'Nothing was changed. Kept rows belong to refunded requests: they are in the file and stay in the database.'
+    : 'Keep the files: the database has only sums of these rows. Check them with: sha256sum -c *.sha256'
+}

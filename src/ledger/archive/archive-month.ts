@@ -1,0 +1,65 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Pool } from '../../db/pool.ts'
+import { lowestUuidAt } from '../../runtime/uuid.ts'
+import type { UsageMonth } from './usage-months.ts'
+import { type ArchiveFile, writeArchiveFile } from './write-archive-file.ts'
+
+/** Thrown when a month cannot be archived now. The message is a sentence for the operator. */
+export class ArchiveRefused extends Error {
+  override name = 'ArchiveRefused'
+}
+
+/**
+ * Moves the usage rows of a month from the database to the file `usage-<month>.ndjson.gz` in `directory`, and leaves
+ * sums in their place: see migrations/0008_usage_archive.sql. Killed at any point, it leaves the month live, frozen or
+ * archived, and the ledger correct. The next call continues. Requires that no other process archives to this directory.
+ * Throws ArchiveRefused.
+ */
+export async function archiveMonth(
+  pool: Pool,
+  { month, isFrozen }: Pick<UsageMonth, 'month' | 'isFrozen'>,
+  directory: string,
+): Promise<ArchiveFile & { readonly path: string }> {
+  const fileName = `usage-${month}.ndjson.gz`
+  const path = join(directory, fileName)
+  const [year, monthNumber] = month.split('-').map(Number) as [number, number]
+  const name = month.replace('-', '_')
+  try {
+    if (!isFrozen) {
+      if (existsSync(path)) {
+        throw new ArchiveRefused(
+          `${path} exists, but the usage rows of ${month} are in the database. Move the file, or choose another directory with --out.`,
+        )
+      }
+      // Ends an autovacuum of the partition, and starts no other. It would keep the freeze from its lock.
+      await pool.query(`ALTER TABLE usage_event_${name} SET (autovacuum_enabled = false)`)
+      const bounds = [Date.UTC(year, monthNumber - 1), Date.UTC(year, monthNumber)].map(lowestUuidAt)
+      await pool.query('SELECT freeze_usage_month($1, $2, $3)', [`${month}-01`, ...bounds])
+    }
+    const file = await writeArchiveFile(pool, `usage_frozen_${name}`, path)
+    await pool.query('SELECT finish_usage_archive($1, $2, $3, $4, $5)', [
+      `${month}-01`,
+      file.requests,
+      file.costNanos,
+      fileName,
+      file.sha256,
+    ])
+    return { ...file, path }
+  } catch (error) {
+    throw explained(error, month)
+  }
+}
+
+/** SQLSTATE of migrations/0008_usage_archive.sql. */
+const REFUSED = 'SY003'
+const LOCK_NOT_AVAILABLE = '55P03'
+
+function explained(error: unknown, month: string): unknown {
+  const { code, message } = error as { code?: unknown; message: string }
+  if (code === REFUSED) return new ArchiveRefused(`Cannot archive ${month}: ${message}.`)
+  if (code !== LOCK_NOT_AVAILABLE) return error
+  return new ArchiveRefused(
+    `Cannot archive ${month}: for ten minutes a long transaction, such as a dump or an audit, has read the usage rows. Try again when it has ended.`,
+  )
+}
