@@ -12,7 +12,7 @@ test('a sealed secret opens for the same hoster and master key', () => {
   expect(sealed.includes('sk-upstream')).toBe(false)
 })
 
-test('case 49: a record copied to another hoster does not open', () => {
+test('a record copied to another hoster does not open', () => {
   const sealed = sealSecret(key, 'sk-upstream', owner)
   expect(() => openSecret(key, sealed, other)).toThrow('cannot be decrypted')
 })

@@ -80,6 +80,12 @@ test('HTTP/1.0 needs no Host', async () => {
 test.each([
   ['a length that is not a number', `${line}host: x\r\ncontent-length: 1e2\r\n\r\n`],
   ['an unknown transfer encoding', `${line}${'host: x\r\n'}transfer-encoding: xchunked\r\n\r\n0\r\n\r\n`],
+  ['a transfer encoding after chunked', `${line}host: x\r\ntransfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n`],
+  ['a vertical tab before chunked', `${line}host: x\r\ntransfer-encoding: \x0bchunked\r\n\r\n0\r\n\r\n`],
+  ['two transfer encodings', `${line}host: x\r\ntransfer-encoding: identity\r\ntransfer-encoding: x\r\n\r\n0\r\n\r\n`],
+  ['a line end without CR', `${line}host: x\ncontent-length: 2\n\n{}`],
+  ['a line end without CR after the headers', `${line}host: x\r\ncontent-length: 2\n\r\n{}`],
+  ['a chunk line end without CR', `${line}host: x\r\ntransfer-encoding: chunked\r\n\r\n0\n\n`],
   ['not HTTP', 'hello\r\n\r\n'],
   ['a TLS handshake', Buffer.from('16030100ff010000fb0303', 'hex')],
 ])('%s is a 400', async (_name, bytes) => {

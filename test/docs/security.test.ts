@@ -1,0 +1,29 @@
+import { describe, expect, test } from 'vitest'
+import { readPage, tableRows } from './page.ts'
+
+const attacks = tableRows(readPage('docs/security.md'), '#').map(([number, , result, tests]) => ({
+  number: number!,
+  result: result!,
+  named: [...tests!.matchAll(/"(.+?)" in \[[^\]]+\]\(\.\.\/([^)]+)\)/g)].map(([, title, file]) => ({
+    title: title!,
+    file: file!,
+  })),
+}))
+
+/** The titles of all tests of a file, as its source has them. */
+function titlesOf(file: string): Set<string> {
+  const titles = readPage(file).matchAll(/\(\s*(?:'((?:[^'\\\n]|\\.)*)'|"((?:[^"\\\n]|\\.)*)"|`([^`\n]*)`),/g)
+  return new Set([...titles].map(([, single, double, template]) => single ?? double ?? template!))
+}
+
+describe('docs/security.md', () => {
+  test('lists fifty attacks, in order', () => {
+    expect(attacks.map(({ number }) => Number(number))).toEqual(Array.from({ length: 50 }, (_, index) => index + 1))
+  })
+
+  test.each(attacks)('attack $number has tests that exist, or a reason', ({ result, named }) => {
+    if (named.length === 0) expect(result).toMatch(/^(?:Does not apply|Not built): /)
+    const missing = named.filter(({ title, file }) => !titlesOf(file).has(title))
+    expect(missing).toEqual([])
+  })
+})

@@ -1,0 +1,84 @@
+import { globSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { parseSync } from '@swc/core'
+import { expect, test } from 'vitest'
+
+// A value in the text of a statement may be SQL. Values belong into the parameters ($1, $2). Only names and
+// conditions that this code writes itself may be put into the text.
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+const files = globSync('src/**/*.ts', { cwd: root }).filter(file => !file.endsWith('.test.ts'))
+
+/** What may be put into the text of a statement, besides constants in capitals, with the reason that it is no value. */
+const allowed: Readonly<Record<string, string>> = {
+  'src/accounts/customers.ts: match': 'one of two conditions',
+  'src/chat/idempotency/postgres-claim-store.ts: heartbeatsOf()': 'a subquery with a column or a parameter',
+  'src/chat/idempotency/postgres-claim-store.ts: nodeId': 'the column or parameter of that subquery',
+  'src/db/embedded-cluster.ts: database': 'a constant name',
+  'src/db/embedded-cluster.ts: gatewayPassword': 'random hexadecimal digits; CREATE ROLE takes no parameters',
+  'src/db/embedded-cluster.ts: gatewayUser': 'a constant name',
+  'src/db/embedded-cluster.ts: password': 'random hexadecimal digits; CREATE ROLE takes no parameters',
+  'src/db/embedded-cluster.ts: user': 'a constant name',
+  'src/db/migrate.ts: database': 'a message for the operator',
+  'src/db/migrate.ts: login': 'a message for the operator',
+  'src/db/migrate.ts: role': 'a message for the operator',
+  'src/db/migrate.ts: schema': 'a message for the operator',
+  'src/db/migrate.ts: schema_of_tables': 'a message for the operator',
+  'src/db/unusable-reason.ts: database': 'a message for the operator',
+  'src/db/unusable-reason.ts: encoding': 'a message for the operator',
+  'src/db/unusable-reason.ts: session.role': 'a message for the operator',
+  'src/db/unusable-reason.ts: session.transaction_timeout': 'a message for the operator',
+  'src/ledger/archive/archive-month.ts: name': 'the digits of a month',
+  'src/ledger/archive/usage-months.ts: partition': 'a table name of the catalog, checked by a pattern',
+  'src/ledger/archive/write-archive-file.ts: table': 'a table name with the digits of a month',
+  'src/ledger/audit/audit.ts: auditChecks.Computed': 'the statement of a check',
+  'src/ledger/audit/audit.ts: isOpenTx': 'a constant condition',
+  'src/usage/list-requests.ts: BinaryExpression': 'a constant number',
+  'src/usage/list-requests.ts: limit': 'a parameter or a constant number',
+  'src/usage/list-requests.ts: newest()': 'a subquery',
+  'src/usage/list-requests.ts: passed': 'a subquery',
+  'src/usage/list-requests.ts: wanted.sql': 'conditions with parameters',
+  'src/usage/spend.ts: ConditionalExpression': 'a condition with a parameter, or nothing',
+  'src/usage/spend.ts: column': 'one of two column names',
+  'src/usage/token-usage.ts: bucket': 'one of four expressions',
+}
+
+const SQL = /\b(?:SELECT|INSERT INTO|UPDATE|DELETE FROM|WHERE|ORDER BY|LIMIT|ALTER|CREATE|GRANT|REVOKE|DROP|TRUNCATE) /
+
+/** Returns `file: expression` for each expression in a template with SQL, except constants in capitals. */
+function expressionsInSql(file: string, source: string): string[] {
+  const found: string[] = []
+  const visit = (node: unknown): void => {
+    if (typeof node !== 'object' || node === null) return
+    const { type, quasis, expressions } = node as { type?: string; quasis: { raw: string }[]; expressions: unknown[] }
+    if (type === 'TemplateLiteral' && SQL.test(quasis.map(({ raw }) => raw).join(' '))) {
+      const texts = expressions.map(textOf).filter(text => !/^[A-Z_]+$/.test(text))
+      found.push(...texts.map(text => `${file}: ${text}`))
+    }
+    Object.values(node).forEach(visit)
+  }
+  visit(parseSync(source, { syntax: 'typescript', target: 'esnext' }))
+  return found
+}
+
+/** Returns the name of a variable, member or called function; for other expressions their type. */
+function textOf(expression: unknown): string {
+  const { type, value, object, property, callee } = expression as Record<string, unknown>
+  if (type === 'Identifier') return value as string
+  if (type === 'MemberExpression') return `${textOf(object)}.${textOf(property)}`
+  if (type === 'CallExpression') return `${textOf(callee)}()`
+  return type as string
+}
+
+test('no value stands in the text of a statement', () => {
+  const found = new Set(files.flatMap(file => expressionsInSql(file, readFileSync(root + file, 'utf8'))))
+  expect([...found].sort(), 'pass values as parameters, or list a new name above with the reason').toEqual(
+    Object.keys(allowed),
+  )
+})
+
+test('a planted value is found', () => {
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: source text
+  const planted = "const rows = sql.query(`SELECT * FROM customer WHERE email = '${request.email}' LIMIT ${MAX}`)"
+  expect(expressionsInSql('src/planted.ts', planted)).toEqual(['src/planted.ts: request.email'])
+})
