@@ -44,7 +44,7 @@ const store = createPostgresStore({ money: pool, heartbeat: pool })
 await store.registerNode(nodeId)
 const ledger = createLedger({
   store,
-  node: { nodeId, mayAdmit: () => true },
+  node: { nodeId, mayAdmit: () => true, hasPeers: () => false },
   nodeShard: 1,
   scheduler: systemScheduler,
   newId: randomUUIDv7,

@@ -198,6 +198,10 @@ CREATE TABLE lease (
   -- NULL marks a strict lease.
   slots         integer CHECK (slots >= 0),
   slot_minute   timestamptz,
+  -- Bulk leases only: how many slots requests have used, and what running requests and uncommitted charges need, as
+  -- the node last reported it. For reports of other nodes: no decision depends on these two.
+  slots_used    integer NOT NULL DEFAULT 0,
+  owed_nanos    bigint NOT NULL DEFAULT 0,
   -- The unused part is needed elsewhere: the node is asked to hand it back.
   recalled      boolean NOT NULL DEFAULT false,
   cap_day       date NOT NULL,

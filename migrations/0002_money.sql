@@ -220,6 +220,19 @@ BEGIN
     WHERE b.customer_id = w.customer AND b.customer_id = ANY (ARRAY(SELECT customer FROM unnest(p_windows)));
 END $$;
 
+-- What open bulk leases reserve in the windows of a customer without being used, as far as one node can say: the slots
+-- of its own leases (`own`), since it counts their requests itself, and those that other nodes have not reported as used.
+CREATE TYPE reserved_slots AS (minute integer, day integer, own uuid[]);
+
+CREATE FUNCTION reserved_by(p_leases lease[], w account_windows, p_node uuid) RETURNS reserved_slots
+LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN (
+    SELECT (coalesce(sum(s.reserved) FILTER (WHERE s.slot_minute = w.minute), 0), coalesce(sum(s.reserved) FILTER (WHERE s.cap_day = w.day), 0),
+      array_agg(s.lease_id) FILTER (WHERE s.node_id = p_node))::reserved_slots
+    FROM (SELECT l.*, CASE WHEN l.node_id = p_node THEN l.slots ELSE l.slots - l.slots_used END AS reserved FROM unnest(p_leases) l) s);
+END $$;
+
 -- ---------------------------------------------------------------- admission: spend limits of keys
 
 -- What a key with a spend limit has spent and holds in one window. `granted` is what the batch adds to `leased`.
@@ -376,7 +389,8 @@ CREATE FUNCTION admit_batch(
 RETURNS TABLE (
   item integer, verdict text, held bigint, slots integer, posted bigint, free bigint, cap_left bigint,
   key_spent bigint, key_left bigint, key_ends_ms double precision, held_elsewhere boolean, nodes integer,
-  minute_used integer, day_used integer, minute_ends_ms double precision, day_ends_ms double precision, now_ms double precision)
+  minute_used integer, day_used integer, minute_made integer, day_made integer, own_leases uuid[],
+  minute_ends_ms double precision, day_ends_ms double precision, now_ms double precision)
 LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '250ms' AS $$
 DECLARE
   r record;
@@ -386,6 +400,7 @@ DECLARE
   -- The windows of the customer of the current item, and those of the customers before it.
   w account_windows;
   v_done account_windows[] := '{}';
+  v_reserved reserved_slots;
   -- The windows of key spend limits met so far, and the position of the current item's one.
   v_budgets key_budget[] := '{}';
   v_k integer;
@@ -405,11 +420,14 @@ BEGIN
   now_ms := ceil(epoch_ms(v_now));
 
   FOR r IN
-    SELECT i.*, l.granted_nanos AS already, l.slots AS slots_already, l.slot_minute AS minute_already, b.balance
+    SELECT i.*, l.granted_nanos AS already, l.slots AS slots_already, l.slot_minute AS minute_already, b.balance, s.bulk
     FROM unnest(p_customers, p_leases, p_keys, p_minute_limits, p_day_limits, p_caps, p_key_limits, p_key_resets, p_wants, p_floors, p_slots, p_counted_until_ms)
       WITH ORDINALITY AS i(customer, lease, key, minute_limit, day_limit, cap, key_limit, key_reset, want, floor, slots, counted_until_ms, n)
     LEFT JOIN (SELECT o.customer_id, o AS balance FROM balance o WHERE o.customer_id = ANY (p_customers)) b ON b.customer_id = i.customer
     LEFT JOIN (SELECT o.lease_id, o.granted_nanos, o.slots, o.slot_minute FROM lease o WHERE o.lease_id = ANY (p_leases)) l ON l.lease_id = i.lease
+    LEFT JOIN (
+      SELECT o.customer_id, array_agg(o) AS bulk FROM lease o WHERE o.customer_id = ANY (p_customers) AND o.slots IS NOT NULL GROUP BY o.customer_id
+    ) s ON s.customer_id = i.customer
     ORDER BY i.customer, i.n
   LOOP
     item := r.n;
@@ -429,6 +447,7 @@ BEGIN
         v_done := v_done || w;
       END IF;
       w := open_windows(r.balance, v_now);
+      v_reserved := CASE WHEN r.bulk IS NULL THEN (0, 0, NULL)::reserved_slots ELSE reserved_by(r.bulk, w, p_node) END;
     END IF;
     minute_ends_ms := w.minute_ends_ms;
     day_ends_ms := w.day_ends_ms;
@@ -473,6 +492,9 @@ BEGIN
       IF verdict = 'granted' THEN
         w.leased := w.leased + held;
         w.day_leased := w.day_leased + held;
+        IF slots IS NOT NULL THEN
+          v_reserved := (v_reserved.minute + slots, v_reserved.day + slots, v_reserved.own || r.lease)::reserved_slots;
+        END IF;
         v_granted := v_granted || (item, held, slots, CASE WHEN slots IS NOT NULL THEN w.minute END, w.day, v_key_window)::granted_lease;
         IF v_key_window IS NOT NULL THEN
           v_budgets[v_k].granted := v_budgets[v_k].granted + held;
@@ -486,6 +508,9 @@ BEGIN
     END IF;
     minute_used := w.minute_used;
     day_used := w.day_used;
+    minute_made := w.minute_used - v_reserved.minute;
+    day_made := w.day_used - v_reserved.day;
+    own_leases := v_reserved.own;
     RETURN NEXT;
   END LOOP;
 
@@ -538,7 +563,8 @@ BEGIN
   ), closed AS (
     DELETE FROM lease l USING folding f WHERE l.lease_id = f.lease_id AND l.lease_id = ANY (v_leases) AND f.keep IS NULL
   ), kept AS (
-    UPDATE lease l SET granted_nanos = l.granted_nanos - f.settled - f.given, settled_nanos = 0, slots = l.slots - f.unused, recalled = false
+    UPDATE lease l SET granted_nanos = l.granted_nanos - f.settled - f.given, settled_nanos = 0,
+      slots = l.slots - f.unused, slots_used = l.slots - f.unused, recalled = false
     FROM folding f WHERE l.lease_id = f.lease_id AND l.lease_id = ANY (v_leases) AND f.keep IS NOT NULL
   ), other_days AS (
     INSERT INTO day_spend AS d (customer_id, day, spent_nanos, cap_nanos)
@@ -559,6 +585,22 @@ BEGIN
     FROM folding f JOIN balance o USING (customer_id) WHERE o.customer_id = ANY (v_customers) GROUP BY f.customer_id
   ) s WHERE b.customer_id = s.customer_id AND b.customer_id = ANY (v_customers);
   RETURN QUERY SELECT l.lease_id FROM lease l WHERE l.lease_id = ANY (p_leases) AND l.slots IS NOT NULL AND l.lease_id <> ALL (v_leases);
+END $$;
+
+-- Notes how much of bulk leases is used, for the reports of other nodes. Returns the leases that another session has
+-- locked, for which nothing was done.
+CREATE FUNCTION note_lease_use(p_leases uuid[], p_slots_used integer[], p_owed bigint[]) RETURNS SETOF uuid
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+  v_free uuid[];
+BEGIN
+  WITH free AS (
+    SELECT lease_id FROM lease WHERE lease_id = ANY (p_leases) AND slots IS NOT NULL FOR NO KEY UPDATE SKIP LOCKED
+  )
+  SELECT coalesce(array_agg(lease_id), '{}') INTO v_free FROM free;
+  UPDATE lease l SET slots_used = greatest(l.slots_used, least(i.slots_used, l.slots)), owed_nanos = i.owed
+    FROM unnest(p_leases, p_slots_used, p_owed) AS i(lease, slots_used, owed) WHERE l.lease_id = i.lease AND l.lease_id = ANY (v_free);
+  RETURN QUERY SELECT o.lease_id FROM lease o WHERE o.lease_id = ANY (p_leases) AND o.slots IS NOT NULL AND o.lease_id <> ALL (v_free);
 END $$;
 
 -- ---------------------------------------------------------------- settlement: input and results

@@ -11,7 +11,7 @@ $$;
 
 CREATE FUNCTION money_functions() RETURNS name[]
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT ARRAY['open_account', 'grant_credit', 'admit_batch', 'hand_back_leases', 'settle_batch', 'release_leases',
+  SELECT ARRAY['open_account', 'grant_credit', 'admit_batch', 'hand_back_leases', 'note_lease_use', 'settle_batch', 'release_leases',
     'reclaim_leases', 'refund_request', 'add_usage_partition']::name[]
 $$;
 

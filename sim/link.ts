@@ -123,6 +123,15 @@ export function createLink(
         return new Set(sent.filter(lease => !free.includes(lease)).map(({ leaseId }) => leaseId))
       })
     },
+    noteUse(uses) {
+      const sent = [...uses]
+      return call('noteUse', [sent], () => {
+        model.noteUse(sent)
+        return new Set()
+      })
+    },
+    windowsOf: (nodeId, customerIds) =>
+      call('windowsOf', [nodeId, customerIds], () => model.windowsOf(nodeId, customerIds)),
     areSettled: requests => call('areSettled', [requests], () => model.areSettled(requests)),
     leasesOf: nodeId => call('leasesOf', [nodeId], () => model.leasesOf(nodeId)),
     release(leaseIds) {
@@ -267,6 +276,8 @@ function summaryOf(operation: Operation, args: readonly unknown[]): string {
     case 'release':
       return (first as readonly string[]).map(short).join(' ')
     case 'reclaim':
+    case 'noteUse':
+    case 'windowsOf':
       return ''
     case 'refund':
     case 'takeClaim':

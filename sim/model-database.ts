@@ -1,7 +1,6 @@
 import type { Claim, StoredClaim } from '../src/chat/idempotency/claim-store.ts'
 import type { LimitReset } from '../src/domain/caller.ts'
 import type { Nanos } from '../src/domain/money.ts'
-import type { WindowCounts } from '../src/domain/windows.ts'
 import type { RefundOrder } from '../src/ledger/accounts/refund-request.ts'
 import type { KeySpend, RefusalCode } from '../src/ledger/leases/admission.ts'
 import {
@@ -10,12 +9,14 @@ import {
   type Heartbeat,
   type LeaseRequest,
   type LeaseReturn,
+  type LeaseUse,
   type LeaseVerdict,
   NodeFenced,
   type NodeHeartbeats,
   type OpenLease,
   type ReclaimOptions,
   type SettleEffect,
+  type StoredWindows,
 } from '../src/ledger/ledger-store.ts'
 import type { Settlement } from '../src/ledger/settlement/settlement.ts'
 
@@ -38,6 +39,8 @@ export interface ModelDatabase {
   admit(nodeId: string, requests: readonly LeaseRequest[]): LeaseVerdict[]
   settle(nodeShard: number, settlements: readonly Settlement[]): Map<string, SettleEffect>
   handBack(returns: readonly LeaseReturn[]): void
+  noteUse(uses: readonly LeaseUse[]): void
+  windowsOf(nodeId: string, customerIds: readonly string[]): Map<string, StoredWindows>
   areSettled(requests: readonly { readonly customerId: string; readonly requestId: string }[]): boolean
   leasesOf(nodeId: string): OpenLease[]
   release(leaseIds: readonly string[]): Set<string>
@@ -132,6 +135,8 @@ export interface LeaseRow {
   /** Null marks a strict lease. */
   slots: number | null
   slotMinute: number | null
+  slotsUsed: number
+  owed: Nanos
   recalled: boolean
   capDay: number
   grantedAtMs: number
@@ -268,6 +273,8 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     admit: (nodeId, requests) => transaction(() => admit(nodeId, requests)),
     settle: (nodeShard, settlements) => transaction(() => settle(nodeShard, settlements)),
     handBack: returns => transaction(() => handBack(returns)),
+    noteUse: uses => transaction(() => noteUse(uses)),
+    windowsOf,
     areSettled: requests =>
       requests.every(({ customerId, requestId }) => usage.get(customerId)?.has(requestId) === true),
     leasesOf: nodeId =>
@@ -469,7 +476,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
         if (!isCounted) account.minuteRequests += 1
         if (!isCountedToday) account.dayRequests += 1
         if (asked.want === null) {
-          verdicts.push({ item, kind: 'counted', windows: windowsOf(account) })
+          verdicts.push({ item, kind: 'counted', windows: windowsIn(account, nodeId, grants) })
           continue
         }
         if (budget >= asked.floor!) {
@@ -487,7 +494,9 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
           else code = 'in_flight_budget'
         }
       }
-      const windows = windowsOf(account)
+      const grant =
+        held === undefined || already !== undefined ? undefined : grantOf(nodeId, request, account, held, slots)
+      const windows = windowsIn(account, nodeId, grant === undefined ? grants : [...grants, grant])
       const databaseNowMs = Math.ceil(nowMs)
       if (already !== undefined && already.slotMinute !== null && already.slotMinute !== account.minute)
         windows.minuteEndsAtEpochMs = Math.min(already.slotMinute + MINUTE_MS, databaseNowMs)
@@ -524,24 +533,10 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
         windows,
         databaseNowMs,
       })
-      if (already !== undefined) continue
+      if (grant === undefined) continue
       account.leased += held!
       account.dayLeased += held!
-      grants.push({
-        leaseId: asked.leaseId,
-        customerId,
-        nodeId,
-        keyId: asked.keyId,
-        modelId: asked.modelId,
-        granted: held!,
-        settled: 0n,
-        keyWindow,
-        slots,
-        slotMinute: slots === null ? null : account.minute,
-        recalled: false,
-        capDay: account.day,
-        grantedAtMs: epochMs(),
-      })
+      grants.push({ ...grant, keyWindow })
     }
 
     if (account !== undefined) putBalance(account)
@@ -556,6 +551,80 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
       }
     }
     return verdicts
+  }
+
+  function grantOf(
+    nodeId: string,
+    request: LeaseRequest,
+    { customerId, minute, day }: BalanceRow,
+    granted: Nanos,
+    slots: number | null,
+  ): LeaseRow {
+    const { leaseId, keyId, modelId } = askOf(request)
+    return {
+      leaseId,
+      customerId,
+      nodeId,
+      keyId,
+      modelId,
+      granted,
+      settled: 0n,
+      keyWindow: null,
+      slots,
+      slotMinute: slots === null ? null : minute,
+      slotsUsed: 0,
+      owed: 0n,
+      recalled: false,
+      capDay: day,
+      grantedAtMs: epochMs(),
+    }
+  }
+
+  /** The windows of an account as a node knows them. `grants` are leases that are not in the table yet. */
+  function windowsIn(account: BalanceRow, nodeId: string, grants: readonly LeaseRow[]): Writable<StoredWindows> {
+    const { customerId, minute, minuteRequests, day, dayRequests } = account
+    let [minuteUsed, dayUsed] = [minuteRequests, dayRequests]
+    const ownLeases: string[] = []
+    const granted = grants.filter(lease => lease.customerId === customerId && lease.slots !== null)
+    for (const lease of [...bulkLeasesOf(customerId), ...granted]) {
+      const isOwn = lease.nodeId === nodeId
+      if (isOwn) ownLeases.push(lease.leaseId)
+      const reserved = isOwn ? lease.slots! : lease.slots! - lease.slotsUsed
+      if (lease.slotMinute === minute) minuteUsed -= reserved
+      if (lease.capDay === day) dayUsed -= reserved
+    }
+    return {
+      minuteUsed,
+      dayUsed,
+      minuteCounted: minuteRequests,
+      dayCounted: dayRequests,
+      ownLeases,
+      minuteEndsAtEpochMs: minute + MINUTE_MS,
+      dayEndsAtEpochMs: (day + 1) * DAY_MS,
+    }
+  }
+
+  function windowsOf(nodeId: string, customerIds: readonly string[]): Map<string, StoredWindows> {
+    const found = new Map<string, StoredWindows>()
+    const thisMinute = Math.floor(windowMs() / MINUTE_MS) * MINUTE_MS
+    const today = Math.floor(windowMs() / DAY_MS)
+    for (const customerId of customerIds) {
+      const row = balances.get(customerId)
+      if (row === undefined) continue
+      const account = { ...row }
+      if (row.minute < thisMinute) Object.assign(account, { minute: thisMinute, minuteRequests: 0 })
+      if (row.day < today) Object.assign(account, { day: today, dayRequests: 0 })
+      found.set(customerId, windowsIn(account, nodeId, []))
+    }
+    return found
+  }
+
+  function noteUse(uses: readonly LeaseUse[]): void {
+    for (const { leaseId, slotsUsed, owedNanos } of uses) {
+      const lease = leases.get(leaseId)
+      if (lease === undefined || lease.slots === null) continue
+      putLease({ ...lease, slotsUsed: Math.max(lease.slotsUsed, Math.min(slotsUsed, lease.slots)), owed: owedNanos })
+    }
   }
 
   /** The window of the key's spend limit, and the amount left after the grants of this batch so far. */
@@ -630,6 +699,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
           granted: granted - settled - given,
           settled: 0n,
           slots: lease.slots - unused,
+          slotsUsed: lease.slots - unused,
           recalled: false,
         })
       const balance = balances.get(lease.customerId)!
@@ -1063,15 +1133,6 @@ type Writable<T> = { -readonly [K in keyof T]: T[K] }
 
 function isBulk(request: LeaseRequest): request is BulkRequest {
   return 'slots' in request
-}
-
-function windowsOf({ minute, minuteRequests, day, dayRequests }: BalanceRow): Writable<WindowCounts> {
-  return {
-    minuteUsed: minuteRequests,
-    dayUsed: dayRequests,
-    minuteEndsAtEpochMs: minute + MINUTE_MS,
-    dayEndsAtEpochMs: (day + 1) * DAY_MS,
-  }
 }
 
 /** The usage row of a settlement that is charged `charge`. The hoster share of a reduced charge is rounded down. */

@@ -35,6 +35,7 @@ const STAGES = [
     'test/jobs',
     'test/regression/balances',
     'test/api/credits',
+    'test/api/request-counts',
     'test/api/keys',
     'test/api/usage',
     'test/api/chat-completions.402',

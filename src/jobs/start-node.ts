@@ -39,6 +39,7 @@ export async function startNode({ store, scheduler, newId, nodeShard, onNewId, l
       return life.nodeId
     },
     mayAdmit: life.mayAdmit,
+    hasPeers: life.hasPeers,
     isSilent: life.isSilent,
     silentNodes: life.silentNodes,
     listen: life.listen,

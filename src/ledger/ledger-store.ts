@@ -32,6 +32,13 @@ export interface LedgerStore {
    * session has locked: nothing was done for them. `skipsLocked`: as in `admit`, for the balances.
    */
   handBack(returns: readonly LeaseReturn[], skipsLocked?: boolean): Promise<ReadonlySet<string>>
+  /**
+   * Notes how much of this node's bulk leases is used, for the reports of other nodes. Returns the leases for which
+   * nothing was done, because another session has locked them.
+   */
+  noteUse(uses: readonly LeaseUse[]): Promise<ReadonlySet<string>>
+  /** Returns the windows of customers as this node knows them, by customer id. Without those that have no account. */
+  windowsOf(nodeId: string, customerIds: readonly string[]): Promise<ReadonlyMap<string, StoredWindows>>
   /** Whether all of these requests have a usage row. */
   areSettled(requests: readonly { readonly customerId: string; readonly requestId: string }[]): Promise<boolean>
   /** Returns the open leases of the node. */
@@ -95,9 +102,29 @@ export interface BulkRequest {
   readonly slots: number
 }
 
+/**
+ * The windows of a customer, as the database has them and one node knows them. `minuteUsed` and `dayUsed` are the
+ * requests made, without those that bulk leases of this node served.
+ */
+export interface StoredWindows extends WindowCounts {
+  /** The open bulk leases of this node. */
+  readonly ownLeases: readonly string[]
+  /** What counts against the limits: the requests made, and the slots of open bulk leases. */
+  readonly minuteCounted: number
+  readonly dayCounted: number
+}
+
+/** How much of a bulk lease is used. */
+export interface LeaseUse {
+  readonly leaseId: string
+  readonly slotsUsed: number
+  /** Held by running requests, or charged and not committed. */
+  readonly owedNanos: Nanos
+}
+
 export type LeaseVerdict =
   | { readonly item: number; readonly kind: 'no_account' | 'no_bulk' | 'locked' }
-  | { readonly item: number; readonly kind: 'counted'; readonly windows: WindowCounts }
+  | { readonly item: number; readonly kind: 'counted'; readonly windows: StoredWindows }
   | {
       readonly item: number
       readonly kind: 'granted'
@@ -109,7 +136,7 @@ export type LeaseVerdict =
       readonly capLeftNanos: Nanos
       /** How many nodes are alive, including this one. */
       readonly nodes: number
-      readonly windows: WindowCounts
+      readonly windows: StoredWindows
       /** PostgreSQL's time, which the windows follow, epoch ms. */
       readonly databaseNowMs: number
     }
@@ -121,7 +148,7 @@ export type LeaseVerdict =
       readonly freeNanos: Nanos
       readonly capLeftNanos: Nanos
       readonly key: KeySpend | null
-      readonly windows: WindowCounts
+      readonly windows: StoredWindows
       readonly databaseNowMs: number
       /** Bulk leases of other nodes hold something that would allow the request. They were recalled. */
       readonly isHeldElsewhere: boolean

@@ -1,5 +1,6 @@
 import { ApiError } from '../domain/errors.ts'
 import type { Hold } from '../domain/handoff.ts'
+import type { WindowCounts } from '../domain/windows.ts'
 import { failpoint } from '../runtime/failpoint.ts'
 import type { Log } from '../runtime/log.ts'
 import type { Scheduler } from '../runtime/scheduler.ts'
@@ -12,7 +13,8 @@ import { LeaseReconciliation } from './leases/lease-reconciliation.ts'
 import { createLeaseReturns } from './leases/lease-returns.ts'
 import type { NodeView } from './leases/node-life.ts'
 import { UnconfirmedLeases } from './leases/unconfirmed-leases.ts'
-import type { LedgerStore } from './ledger-store.ts'
+import { createUseReports } from './leases/use-reports.ts'
+import type { LedgerStore, StoredWindows } from './ledger-store.ts'
 import { RecentSettlements } from './settlement/recent-settlements.ts'
 import type { RecoveredRecord } from './settlement/recovered-settlements.ts'
 import type { Settlement } from './settlement/settlement.ts'
@@ -51,6 +53,10 @@ export interface Ledger {
    *   lease would then wait for its request forever
    */
   settle(settlement: Settlement, hold: Hold): Promise<void>
+  /** Adds the requests that this node served from bulk leases to the windows of a customer. */
+  requestsMade(windows: StoredWindows): WindowCounts
+  /** What running requests and uncommitted charges need of these bulk leases of this node. */
+  owedNanos(leaseIds: readonly string[]): bigint
   /**
    * Resolves when the charges of this customer's ended requests on this node are committed or given up, at the latest
    * after `timeoutMs`. Undefined when there are none.
@@ -109,7 +115,7 @@ const SETTLEMENTS_QUEUED_MAX = 100_000
 export function createLedger(deps: LedgerDeps): Ledger {
   const { scheduler, bulkLeases = true } = deps
   const parts = createParts(deps)
-  const { exhausted, book, returns, settlements, admissions, unconfirmedLeases, reconciliation } = parts
+  const { exhausted, book, returns, settlements, admissions, unconfirmedLeases, reconciliation, useReports } = parts
 
   return {
     refusalOf: admission => exhausted.refuse(admission),
@@ -131,6 +137,8 @@ export function createLedger(deps: LedgerDeps): Ledger {
       return renewal.then(() => book.reserve(admission) ?? admissions.admit(admission, sinceMs))
     },
     settle: (settlement, hold) => settlements.settle(settlement, hold),
+    requestsMade: windows => book.requestsMade.of(windows),
+    owedNanos: leaseIds => book.owedNanos(leaseIds),
     committed: (customerId, timeoutMs) =>
       settlements.has(customerId) ? within(scheduler, timeoutMs, settlements.flush(customerId)) : undefined,
     replay: recovered => settlements.replay(recovered),
@@ -138,7 +146,10 @@ export function createLedger(deps: LedgerDeps): Ledger {
       book.forgetAll()
       admissions.fenced()
     },
-    onBeat: isReconnected => reconciliation.onBeat(isReconnected),
+    onBeat(isReconnected) {
+      reconciliation.onBeat(isReconnected)
+      if (deps.node.hasPeers()) useReports.watch()
+    },
     recall(leaseIds) {
       failpoint('bulk-lease-recalled')
       book.recall(leaseIds)
@@ -149,7 +160,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
       return settlements.size
     },
     stop() {
-      for (const part of [admissions, settlements, returns, unconfirmedLeases]) part.stop()
+      for (const part of [admissions, settlements, returns, unconfirmedLeases, useReports]) part.stop()
     },
     get pending() {
       return { admissions: admissions.size, settlements: settlements.size }
@@ -177,6 +188,7 @@ function createParts(deps: LedgerDeps) {
     onLow: admission => admissions.renewAhead(admission),
   })
   const returns = createLeaseReturns({ store, book, scheduler, log })
+  const useReports = createUseReports({ store, node, book, scheduler, log })
   const recent = new RecentSettlements(store, monotonicMs)
   const shared = { store, book, unconfirmedLeases, scheduler, log }
   const settlements: SettlementQueue = new SettlementQueue({
@@ -186,13 +198,20 @@ function createParts(deps: LedgerDeps) {
     journal,
     commitWaitMs,
   })
-  const admissions: AdmissionQueue = new AdmissionQueue({ ...shared, node, returns, settlements, exhausted })
+  const admissions: AdmissionQueue = new AdmissionQueue({
+    ...shared,
+    node,
+    returns,
+    useReports,
+    settlements,
+    exhausted,
+  })
   const reconciliation = new LeaseReconciliation({
     ...{ store, node, book, recent, log },
     isInUse: leaseId => unconfirmedLeases.has(leaseId) || admissions.isAsked(leaseId),
     settleRecentAgain: () => recent.settleAgain(records => settlements.replay(records)),
   })
-  return { exhausted, unconfirmedLeases, book, returns, settlements, admissions, reconciliation }
+  return { exhausted, unconfirmedLeases, book, returns, settlements, admissions, reconciliation, useReports }
 }
 
 async function flush({ admissions, settlements, returns, unconfirmedLeases }: Parts): Promise<void> {

@@ -1,4 +1,5 @@
 import type { Sql } from '../db/pool.ts'
+import { readWindows } from './accounts/read-windows.ts'
 import { arrayLiteral, quoted } from './array-literal.ts'
 import type { RefusalCode } from './leases/admission.ts'
 import { declareNodesDead, reclaimDeadLeases } from './leases/reclaim-dead-leases.ts'
@@ -64,6 +65,15 @@ export function createPostgresStore({ money, heartbeat, windowClock }: PostgresS
       ])
       return new Set(rows.map(({ locked }) => locked))
     },
+    async noteUse(uses) {
+      const { rows } = await money.query<{ locked: string }>(NOTE_USE, [
+        arrayLiteral(uses, use => use.leaseId),
+        arrayLiteral(uses, use => use.slotsUsed),
+        arrayLiteral(uses, use => use.owedNanos),
+      ])
+      return new Set(rows.map(({ locked }) => locked))
+    },
+    windowsOf: (nodeId, customerIds) => readWindows(money, nodeId, customerIds),
     async areSettled(requests) {
       const { rows } = await heartbeat.query<{ missing: number }>(MISSING_ROWS, [
         requests.map(({ customerId }) => customerId),
@@ -153,6 +163,9 @@ interface VerdictRow {
   readonly nodes: number
   readonly minute_used: number
   readonly day_used: number
+  readonly minute_made: number
+  readonly day_made: number
+  readonly own_leases: readonly string[] | null
   readonly minute_ends_ms: number
   readonly day_ends_ms: number
   readonly now_ms: number
@@ -163,8 +176,11 @@ function verdictOf(row: VerdictRow): LeaseVerdict {
   const { verdict } = row
   if (verdict === 'no_account' || verdict === 'no_bulk' || verdict === 'locked') return { item, kind: verdict }
   const windows = {
-    minuteUsed: row.minute_used,
-    dayUsed: row.day_used,
+    minuteUsed: row.minute_made,
+    dayUsed: row.day_made,
+    minuteCounted: row.minute_used,
+    dayCounted: row.day_used,
+    ownLeases: row.own_leases ?? [],
     minuteEndsAtEpochMs: row.minute_ends_ms,
     dayEndsAtEpochMs: row.day_ends_ms,
   }
@@ -196,3 +212,5 @@ function verdictOf(row: VerdictRow): LeaseVerdict {
 const SETTLE_BATCH = { name: 'settle_batch', text: 'SELECT * FROM settle_batch($1, $2, $3)' }
 
 const HAND_BACK = { name: 'hand_back_leases', text: 'SELECT * FROM hand_back_leases($1, $2, $3, $4) AS locked' }
+
+const NOTE_USE = { name: 'note_lease_use', text: 'SELECT note_lease_use($1, $2, $3) AS locked' }

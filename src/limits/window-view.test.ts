@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { type Caller, plainAccess } from '../domain/caller.ts'
-import { createWindowView, rateLimitHeaders, windowCounts } from './window-view.ts'
+import { createWindowView, noRequests, rateLimitHeaders } from './window-view.ts'
 
 const caller: Caller = {
   customerId: '00000000-0000-7000-8000-000000000001',
@@ -17,24 +17,24 @@ const counts = { minuteUsed: 3, dayUsed: 40, minuteEndsAtEpochMs: nowMs + 45_000
 
 test('an unknown customer is read once', async () => {
   const reads = [async () => counts]
-  const view = createWindowView({ clock, read: () => reads.shift()!() })
-  expect([await view.current(caller), await view.current(caller)]).toEqual([counts, counts])
+  const view = createWindowView({ hasPeers: () => false, clock, read: () => reads.shift()!() })
+  expect([await view.current(caller, true), await view.current(caller, true)]).toEqual([counts, counts])
 })
 
 test('a failed read still gives headers, and is tried again', async () => {
   const reads = [() => Promise.reject(new Error('the database is away')), async () => counts]
-  const view = createWindowView({ clock, read: () => reads.shift()!() })
-  expect(await view.current(caller)).toEqual({ ...counts, minuteUsed: 0, dayUsed: 0 })
-  expect(await view.current(caller)).toEqual(counts)
+  const view = createWindowView({ hasPeers: () => false, clock, read: () => reads.shift()!() })
+  expect(await view.current(caller, true)).toEqual({ ...counts, minuteUsed: 0, dayUsed: 0 })
+  expect(await view.current(caller, true)).toEqual(counts)
 })
 
 test('a window that has ended counts 0, and the current one has its own end', () => {
   let atMs = nowMs
-  const view = createWindowView({ clock: { ...clock, epochMs: () => atMs }, read: never })
+  const view = createWindowView({ hasPeers: () => false, clock: { ...clock, epochMs: () => atMs }, read: never })
   view.remember(caller.customerId, counts)
   const at = (ms: number) => {
     atMs = ms
-    return view.current(caller)
+    return view.current(caller, true)
   }
   expect(at(counts.minuteEndsAtEpochMs - 1)).toEqual(counts)
   const nextMinute = { ...counts, minuteUsed: 0, minuteEndsAtEpochMs: counts.minuteEndsAtEpochMs + 60_000 }
@@ -53,16 +53,43 @@ test('a window that has ended counts 0, and the current one has its own end', ()
   })
 })
 
-test('the counts of an account hold until the end of the minute and the day', () => {
-  expect(windowCounts({ minuteRequests: 3, dayRequests: 40 }, nowMs)).toEqual(counts)
-  expect(windowCounts(undefined, nowMs)).toEqual({ ...counts, minuteUsed: 0, dayUsed: 0 })
+test('the windows of a customer without requests end with the minute and the day', () => {
+  expect(noRequests(nowMs)).toEqual({ ...counts, minuteUsed: 0, dayUsed: 0 })
+})
+
+test('with other nodes, requests that are not counted here read the counts again, once a second', async () => {
+  let atMs = 0
+  let used = 0
+  const view = createWindowView({
+    clock: { ...clock, monotonicMs: () => atMs },
+    read: async () => ({ ...counts, minuteUsed: ++used }),
+    hasPeers: () => true,
+  })
+  view.remember(caller.customerId, counts)
+  expect(view.current(caller, true)).toEqual(counts)
+  for (const [elapsedMs, minuteUsed] of [
+    [0, 1],
+    [999, 1],
+    [1_000, 2],
+    [1_999, 2],
+    [2_000, 3],
+  ] as const) {
+    atMs = elapsedMs
+    expect([elapsedMs, await view.current(caller, false)]).toEqual([elapsedMs, { ...counts, minuteUsed }])
+  }
+})
+
+test('when the counts cannot be read again, the last ones are used', async () => {
+  const view = createWindowView({ hasPeers: () => true, clock, read: never })
+  view.remember(caller.customerId, counts)
+  expect(await view.current(caller, false)).toEqual(counts)
 })
 
 test('memory is bounded: the customer remembered first is read again', async () => {
-  const view = createWindowView({ clock, read: async () => ({ ...counts, minuteUsed: 9 }) })
+  const view = createWindowView({ hasPeers: () => false, clock, read: async () => ({ ...counts, minuteUsed: 9 }) })
   for (let n = 0; n <= 10_000; n++) view.remember(`customer-${n}`, counts)
-  expect(await view.current({ ...caller, customerId: 'customer-1' })).toEqual(counts)
-  expect(await view.current({ ...caller, customerId: 'customer-0' })).toMatchObject({ minuteUsed: 9 })
+  expect(await view.current({ ...caller, customerId: 'customer-1' }, true)).toEqual(counts)
+  expect(await view.current({ ...caller, customerId: 'customer-0' }, true)).toMatchObject({ minuteUsed: 9 })
 })
 
 test('headers have what is left, never below 0, and the seconds until the windows end', () => {

@@ -9,55 +9,65 @@ import type { Clock } from '../runtime/clock.ts'
 export interface WindowView {
   remember(customerId: string, counts: WindowCounts): void
   /**
-   * Returns the counts of the current windows; a window that ended counts 0. Reads PostgreSQL once for a
-   * customer not seen yet and returns other customers' counts at once. Never rejects: when the read fails,
-   * all counts are 0, since a missing header must not fail an answer.
+   * Returns the counts of the current windows; a window that ended counts 0. Reads PostgreSQL for a customer not
+   * seen yet and, if there are other nodes, once a second for requests that were not counted here (`isCounted`).
+   * Returns all other counts at once. Never rejects: when a read fails, the counts are the last known ones or 0,
+   * since a missing header must not fail an answer.
    */
-  current(caller: Caller): WindowCounts | Promise<WindowCounts>
+  current(caller: Caller, isCounted: boolean): WindowCounts | Promise<WindowCounts>
 }
 
 const CUSTOMERS_MAX = 10_000
+/** How long counts that were read stay right while other nodes serve the customer too. */
+const READ_MS = 1_000
 
 export function createWindowView(deps: {
   clock: Clock
   read: (customerId: string, atEpochMs: number) => Promise<WindowCounts>
+  hasPeers: () => boolean
 }): WindowView {
   // A Map keeps insertion order, so the first key is the oldest. Keys are not moved to the end on use: that
   // would copy the map over and over, and a dropped customer is simply read again.
   const seen = new Map<string, WindowCounts>()
+  const readAtMs = new Map<string, number>()
   function remember(customerId: string, counts: WindowCounts) {
     seen.set(customerId, counts)
     if (seen.size > CUSTOMERS_MAX) seen.delete(seen.keys().next().value!)
   }
   return {
     remember,
-    current({ customerId }) {
+    current({ customerId }, isCounted) {
       const nowMs = deps.clock.epochMs()
       const known = seen.get(customerId)
-      return known === undefined ? firstRead(customerId, nowMs) : withoutEndedWindows(known, nowMs)
+      return known === undefined || (!isCounted && isOutdated(customerId))
+        ? read(customerId, nowMs)
+        : withoutEndedWindows(known, nowMs)
     },
   }
 
-  async function firstRead(customerId: string, nowMs: number): Promise<WindowCounts> {
+  function isOutdated(customerId: string): boolean {
+    return deps.hasPeers() && deps.clock.monotonicMs() - (readAtMs.get(customerId) ?? -READ_MS) >= READ_MS
+  }
+
+  async function read(customerId: string, nowMs: number): Promise<WindowCounts> {
     try {
+      readAtMs.set(customerId, deps.clock.monotonicMs())
+      if (readAtMs.size > CUSTOMERS_MAX) readAtMs.delete(readAtMs.keys().next().value!)
       const counts = await deps.read(customerId, nowMs)
       remember(customerId, counts)
       return counts
     } catch {
       // The request itself reports and logs a failing database.
-      return windowCounts(undefined, nowMs)
+      return withoutEndedWindows(seen.get(customerId) ?? noRequests(nowMs), nowMs)
     }
   }
 }
 
-/** Builds the window counts of an account read at `nowMs`. A customer without an account has used nothing. */
-export function windowCounts(
-  account: { readonly minuteRequests: number; readonly dayRequests: number } | undefined,
-  nowMs: number,
-): WindowCounts {
+/** The windows of a customer that has made no request. */
+export function noRequests(nowMs: number): WindowCounts {
   return {
-    minuteUsed: account?.minuteRequests ?? 0,
-    dayUsed: account?.dayRequests ?? 0,
+    minuteUsed: 0,
+    dayUsed: 0,
     minuteEndsAtEpochMs: endOf(MINUTE_MS, nowMs),
     dayEndsAtEpochMs: endOf(DAY_MS, nowMs),
   }
@@ -73,7 +83,7 @@ function endOf(windowMs: number, nowMs: number): number {
 
 function withoutEndedWindows(counts: WindowCounts, nowMs: number): WindowCounts {
   if (nowMs < counts.minuteEndsAtEpochMs) return counts
-  if (nowMs >= counts.dayEndsAtEpochMs) return windowCounts(undefined, nowMs)
+  if (nowMs >= counts.dayEndsAtEpochMs) return noRequests(nowMs)
   return { ...counts, minuteUsed: 0, minuteEndsAtEpochMs: endOf(MINUTE_MS, nowMs) }
 }
 

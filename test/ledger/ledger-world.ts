@@ -2,6 +2,7 @@ import { randomUUIDv7 } from 'node:crypto'
 import { createPool, type Pool } from '../../src/db/pool.ts'
 import { costNanos, splitCost, type TokenPrice } from '../../src/domain/money.ts'
 import { openAccount } from '../../src/ledger/accounts/open-account.ts'
+import { readWindows } from '../../src/ledger/accounts/read-windows.ts'
 import { type AuditFinding, audit } from '../../src/ledger/audit/audit.ts'
 import type { Admission } from '../../src/ledger/leases/admission.ts'
 import { type NodeLife, startNodeLife } from '../../src/ledger/leases/node-life.ts'
@@ -20,6 +21,8 @@ export interface LedgerWorld extends TestDatabase {
   addLivingNode(more?: Partial<LedgerDeps>): Promise<TestNode>
   /** A customer with an account of exactly this credit. Undefined makes a customer without an account. */
   addCustomer(creditNanos?: bigint): Promise<string>
+  /** What counts against the customer's limit of the day. */
+  dayCounted(customerId: string): Promise<number>
   /** The audit findings with violations. */
   violations(): Promise<AuditFinding[]>
   /** Stops the nodes at once, then drops the database. */
@@ -86,7 +89,7 @@ export async function createLedgerWorld(given?: TestDatabase): Promise<LedgerWor
       const own = addPool(4)
       const store = createPostgresStore({ money: own, heartbeat: own, ...(windowClock && { windowClock }) })
       await store.registerNode(nodeId)
-      const ledger = addLedger({ store, node: { nodeId, mayAdmit: () => true }, ...more })
+      const ledger = addLedger({ store, node: { nodeId, mayAdmit: () => true, hasPeers: () => false }, ...more })
       return { nodeId, pool: own, ledger }
     },
     async addLivingNode(more = {}) {
@@ -111,6 +114,9 @@ export async function createLedgerWorld(given?: TestDatabase): Promise<LedgerWor
       ])
       if (creditNanos !== undefined) await openAccount(pool, customerId, creditNanos)
       return customerId
+    },
+    async dayCounted(customerId) {
+      return (await readWindows(pool, NO_NODE, [customerId])).get(customerId)!.dayCounted
     },
     async violations() {
       return (await audit(pool)).filter(finding => finding.violations > 0)
@@ -197,3 +203,4 @@ export function settle(ledger: Ledger, settlement: Settlement): Promise<void> {
 export const HOSTER_SHARE_BPS = 8_000
 export const KEY_ID = '00000000-0000-7000-8000-00000000000a'
 export const HOSTER_ID = '00000000-0000-7000-8000-00000000000b'
+const NO_NODE = '00000000-0000-0000-0000-000000000000'

@@ -207,7 +207,7 @@ interface Run {
 async function startRun(world: LedgerWorld, limits: AccountLimits, keyLimit: KeyLimit): Promise<Run> {
   const customerId = await world.addCustomer()
   const { keyId } = await issueKey(world.pool, { customerId, name: 'limited', limit: keyLimit })
-  const nodes = [0, 1].map(() => ({ nodeId: randomUUIDv7(), mayAdmit: () => true }))
+  const nodes = [0, 1].map(() => ({ nodeId: randomUUIDv7(), mayAdmit: () => true, hasPeers: () => false }))
   for (const { nodeId } of nodes) await storeOf(world.pool).registerNode(nodeId)
   const scheduler: Scheduler = { ...systemScheduler, epochMs: () => run.nowMs, monotonicMs: () => run.monotonicMs }
   const store = createPostgresStore({ money: world.pool, heartbeat: world.pool, windowClock: () => run.nowMs })

@@ -12,7 +12,10 @@ import { createMemoryDisk } from '../journal/memory-disk.ts'
 import { admissionOf, settle, settlementOf } from './ledger-world.ts'
 
 const customerId = randomUUIDv7()
-const windows = { minuteUsed: 1, dayUsed: 1, minuteEndsAtEpochMs: 60_000, dayEndsAtEpochMs: 86_400_000 }
+const windows = {
+  ...{ minuteUsed: 1, dayUsed: 1, minuteCounted: 1, dayCounted: 1, ownLeases: [] },
+  ...{ minuteEndsAtEpochMs: 60_000, dayEndsAtEpochMs: 86_400_000 },
+}
 const away = () => Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })
 
 let nowMs: number
@@ -92,7 +95,7 @@ beforeEach(() => {
 })
 
 function startLedger(more: Partial<LedgerDeps> = {}): Ledger {
-  const node = { nodeId: randomUUIDv7(), mayAdmit: () => true }
+  const node = { nodeId: randomUUIDv7(), mayAdmit: () => true, hasPeers: () => false }
   return createLedger({ store, node, nodeShard: 1, scheduler, newId: randomUUIDv7, journal: null, ...more })
 }
 

@@ -4,6 +4,7 @@ import { createExhaustedWindows } from '../../src/ledger/leases/exhausted-window
 import { LeaseBook } from '../../src/ledger/leases/lease-book.ts'
 import { createLeaseReturns } from '../../src/ledger/leases/lease-returns.ts'
 import { UnconfirmedLeases } from '../../src/ledger/leases/unconfirmed-leases.ts'
+import { createUseReports } from '../../src/ledger/leases/use-reports.ts'
 import { SettlementQueue } from '../../src/ledger/settlement/settlement-queue.ts'
 import { systemScheduler } from '../../src/runtime/scheduler.ts'
 import { storeOf } from '../harness/store-of.ts'
@@ -22,7 +23,7 @@ test('a customer without requests is removed from memory, even if no customer ha
     after: (ms: number, work: () => void) => systemScheduler.after(ms / 100, work),
   }
   const { monotonicMs } = scheduler
-  const node = { nodeId, mayAdmit: () => true }
+  const node = { nodeId, mayAdmit: () => true, hasPeers: () => false }
   const common = { store, scheduler, log: undefined }
   const book = new LeaseBook({ monotonicMs, mayAdmit: node.mayAdmit, newId: () => nodeId, onLow: () => {} })
   const unconfirmedLeases = new UnconfirmedLeases(common)
@@ -32,7 +33,9 @@ test('a customer without requests is removed from memory, even if no customer ha
     ...{ nodeShard: 1, journal: null, book, unconfirmedLeases, commitWaitMs: 1e9 },
   })
   const exhausted = createExhaustedWindows(monotonicMs)
-  const admissions = new AdmissionQueue({ ...common, node, book, returns, settlements, exhausted, unconfirmedLeases })
+  const useReports = createUseReports({ ...common, node, book })
+  const parts = { ...common, node, book, returns, useReports, settlements, exhausted, unconfirmedLeases }
+  const admissions = new AdmissionQueue(parts)
 
   const customerId = await world.addCustomer(1_000n)
   book.admit(admissionOf(customerId, 100n))

@@ -14,7 +14,14 @@ import { grantCredit } from '../../src/ledger/accounts/grant-credit.ts'
 import { openAccount } from '../../src/ledger/accounts/open-account.ts'
 import { refundRequest } from '../../src/ledger/accounts/refund-request.ts'
 import type { Admission } from '../../src/ledger/leases/admission.ts'
-import type { Heartbeat, LeaseRequest, LeaseReturn, LedgerStore } from '../../src/ledger/ledger-store.ts'
+import type {
+  Heartbeat,
+  LeaseRequest,
+  LeaseReturn,
+  LeaseUse,
+  LedgerStore,
+  StoredWindows,
+} from '../../src/ledger/ledger-store.ts'
 import { createPostgresStore } from '../../src/ledger/postgres-store.ts'
 import type { Settlement } from '../../src/ledger/settlement/settlement.ts'
 import { encodeSettlements } from '../../src/ledger/settlement/settlement-record.ts'
@@ -68,6 +75,7 @@ test(`${HISTORIES} random histories have the same results in the model and in Po
     'written_off',
     'fenced',
     'folded',
+    'used',
     'released',
     'reclaimed',
     'still_alive',
@@ -137,6 +145,7 @@ function createHistory(random: Random) {
     [10, admitStep],
     [8, settleStep],
     [4, handBackStep],
+    [3, noteUseStep],
     [1, releaseStep],
     [1, reclaimStep],
     [1, creditStep],
@@ -336,6 +345,23 @@ function createHistory(random: Random) {
         return new Set()
       },
       inPostgres: () => store.handBack(returns),
+    }
+  }
+
+  function noteUseStep(): Step {
+    const uses: LeaseUse[] = [...openLeases(true), ...openLeases(false).slice(0, 1)].map(({ leaseId, slots }) => ({
+      leaseId,
+      slotsUsed: random.between(0, (slots ?? 0) + 2),
+      owedNanos: BigInt(random.between(0, 1_000)),
+    }))
+    if (uses.length > 0) kinds.push('used')
+    return {
+      name: `note use ${shown(uses)}`,
+      inModel() {
+        model.noteUse(uses)
+        return new Set()
+      },
+      inPostgres: () => store.noteUse(uses),
     }
   }
 
@@ -558,12 +584,19 @@ function sorted<Verdict extends { readonly item: number }>(verdicts: readonly Ve
   return [...verdicts]
     .sort((a, b) => a.item - b.item)
     .map(verdict =>
+      'windows' in verdict ? { ...verdict, windows: sortedLeases(verdict.windows as StoredWindows) } : verdict,
+    )
+    .map(verdict =>
       'slots' in verdict && verdict.slots !== null
         ? { ...verdict, note: 'bulk' }
         : 'isHeldElsewhere' in verdict && verdict.isHeldElsewhere
           ? { ...verdict, note: 'held_elsewhere' }
           : verdict,
     )
+}
+
+function sortedLeases(windows: StoredWindows): StoredWindows {
+  return { ...windows, ownLeases: windows.ownLeases.toSorted() }
 }
 
 function heartbeatOf({ recalled, others, ...heartbeat }: Heartbeat) {
@@ -682,7 +715,7 @@ const WINDOW_DAY = `CASE WHEN isfinite(key_window) THEN key_window - date '1970-
 
 const LEASES = `
 SELECT lease_id AS "leaseId", customer_id AS "customerId", node_id AS "nodeId", key_id AS "keyId", model_id AS "modelId",
-  granted_nanos AS granted, settled_nanos AS settled, slots, (extract(epoch FROM slot_minute) * 1000)::float8 AS "slotMinute", recalled,
+  granted_nanos AS granted, settled_nanos AS settled, slots, slots_used AS "slotsUsed", owed_nanos AS owed, (extract(epoch FROM slot_minute) * 1000)::float8 AS "slotMinute", recalled,
   cap_day - date '1970-01-01' AS "capDay", ${WINDOW_DAY}
 FROM lease WHERE customer_id = ANY ($1)`
 

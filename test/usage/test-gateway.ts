@@ -40,7 +40,7 @@ export function createTestGateway({ pool }: TestDatabase, sql: Sql = pool): Test
   const [ledger, otherNode] = [0, 1].map(nodeShard =>
     createLedger({
       store: storeOf(pool),
-      node: { nodeId: randomUUID(), mayAdmit: () => true },
+      node: { nodeId: randomUUID(), mayAdmit: () => true, hasPeers: () => false },
       nodeShard,
       scheduler: { ...systemScheduler, ...clock },
       newId: randomUUID,
@@ -54,7 +54,7 @@ export function createTestGateway({ pool }: TestDatabase, sql: Sql = pool): Test
     readWindows: async () => ({ minuteUsed: 3, dayUsed: 41, minuteEndsAtEpochMs: 0, dayEndsAtEpochMs: 0 }),
   })
   const creditReports = createCreditReports({
-    readCredits: customerId => readCredits(sql, customerId),
+    readCredits: customerId => readCredits(sql, NO_NODE, customerId),
     listTransactions: (customerId, page) => listTransactions(sql, customerId, page),
   })
   return {
@@ -76,3 +76,5 @@ export function createTestGateway({ pool }: TestDatabase, sql: Sql = pool): Test
     },
   }
 }
+
+const NO_NODE = '00000000-0000-0000-0000-000000000000'

@@ -11,8 +11,6 @@ export interface Balance {
   /** Charged and held against today's spend cap (UTC). */
   readonly daySpentNanos: bigint
   readonly dayLeasedNanos: bigint
-  readonly minuteRequests: number
-  readonly dayRequests: number
 }
 
 /** Reads an account without a lock. Undefined when the customer has none. */
@@ -27,9 +25,7 @@ export async function readBalance(db: Sql, customerId: string): Promise<Balance 
 const READ_BALANCE = `
 SELECT posted_nanos - settled AS "postedNanos", leased_nanos - settled AS "leasedNanos", posted_nanos - leased_nanos AS "freeNanos",
   CASE WHEN day >= today THEN day_spent_nanos + settled_today ELSE 0 END AS "daySpentNanos",
-  CASE WHEN day >= today THEN day_leased_nanos - settled_today ELSE 0 END AS "dayLeasedNanos",
-  CASE WHEN minute >= date_trunc('minute', now(), 'UTC') THEN minute_requests ELSE 0 END AS "minuteRequests",
-  CASE WHEN day >= today THEN day_requests ELSE 0 END AS "dayRequests"
+  CASE WHEN day >= today THEN day_leased_nanos - settled_today ELSE 0 END AS "dayLeasedNanos"
 FROM balance b, (SELECT (now() AT TIME ZONE 'UTC')::date AS today) AS t,
   LATERAL (
     SELECT coalesce(sum(l.settled_nanos), 0)::bigint AS settled, coalesce(sum(l.settled_nanos) FILTER (WHERE l.cap_day = b.day), 0)::bigint AS settled_today

@@ -10,13 +10,18 @@ export interface Credits {
   /** All charges, including refunded ones. */
   readonly spentNanos: Nanos
   readonly refundedNanos: Nanos
-  /** Held for running requests, and by nodes for the next ones. */
+  /**
+   * Held for running requests, as far as the database knows. Without what requests hold of `ownLeases`, which only their
+   * node knows.
+   */
   readonly heldNanos: Nanos
+  /** The open bulk leases of the node that reads. */
+  readonly ownLeases: readonly string[]
 }
 
-/** Reads a balance and how it came about; undefined when the customer has no account. */
-export async function readCredits(sql: Sql, customerId: string): Promise<Credits | undefined> {
-  const { rows } = await sql.query<Credits>(READ_CREDITS, [customerId])
+/** Reads a balance and how it came about, as `nodeId` knows it; undefined when the customer has no account. */
+export async function readCredits(sql: Sql, nodeId: string, customerId: string): Promise<Credits | undefined> {
+  const { rows } = await sql.query<Credits>(READ_CREDITS, [customerId, nodeId])
   return rows[0]
 }
 
@@ -24,11 +29,14 @@ export async function readCredits(sql: Sql, customerId: string): Promise<Credits
 // left, since an account may have a million charges. The audit proves that their sum is the same.
 const READ_CREDITS = `
 SELECT b.balance AS "balanceNanos", g.given - r.refunded AS "grantedNanos", g.given - b.balance AS "spentNanos",
-  r.refunded AS "refundedNanos", b.held AS "heldNanos"
+  r.refunded AS "refundedNanos", b.held AS "heldNanos", b.own AS "ownLeases"
 FROM (
-  SELECT o.posted_nanos - l.settled AS balance, o.leased_nanos - l.settled AS held
+  SELECT o.posted_nanos - l.settled AS balance, o.leased_nanos - l.granted + l.owed AS held, l.own
   FROM balance o, LATERAL (
-    SELECT coalesce(sum(settled_nanos), 0)::bigint AS settled FROM lease WHERE customer_id = o.customer_id AND slots IS NOT NULL
+    SELECT coalesce(sum(settled_nanos), 0)::bigint AS settled, coalesce(sum(granted_nanos), 0)::bigint AS granted,
+      coalesce(sum(least(owed_nanos, granted_nanos - settled_nanos)) FILTER (WHERE node_id <> $2), 0)::bigint AS owed,
+      coalesce(array_agg(lease_id) FILTER (WHERE node_id = $2), '{}') AS own
+    FROM lease WHERE customer_id = o.customer_id AND slots IS NOT NULL
   ) AS l
   WHERE o.customer_id = $1
 ) AS b, (

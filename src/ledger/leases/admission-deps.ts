@@ -8,6 +8,7 @@ import type { LeaseReturns } from './lease-returns.ts'
 import type { NodeView } from './node-life.ts'
 import type { PendingAdmission } from './pending-admission.ts'
 import type { UnconfirmedLeases } from './unconfirmed-leases.ts'
+import type { UseReports } from './use-reports.ts'
 
 /** The dependencies of the admission queue and its parts. */
 export interface AdmissionDeps {
@@ -15,6 +16,7 @@ export interface AdmissionDeps {
   readonly node: NodeView
   readonly book: LeaseBook
   readonly returns: LeaseReturns
+  readonly useReports: Pick<UseReports, 'watch'>
   readonly settlements: Pick<SettlementQueue, 'has' | 'isLagging' | 'flush'>
   readonly exhausted: ExhaustedWindows
   readonly unconfirmedLeases: UnconfirmedLeases

@@ -209,7 +209,7 @@ export class AdmissionQueue {
   }
 
   #answerGrant(entry: PendingGrant, verdict: LeaseVerdict, sentAtMs: number): void {
-    const { book } = this.#deps
+    const { book, useReports } = this.#deps
     const { request } = entry
     if (entry.isAnswered) {
       if (verdict.kind === 'granted') this.#handBack(request)
@@ -217,8 +217,10 @@ export class AdmissionQueue {
     }
     entry.isAnswered = true
     failpoint('bulk-lease-answered')
-    if (verdict.kind === 'granted') book.granted(request, verdict, sentAtMs)
-    else book.denied(request)
+    if (verdict.kind === 'granted') {
+      book.granted(request, verdict, sentAtMs)
+      if (verdict.nodes > 1) useReports.watch()
+    } else book.denied(request)
     entry.resolve()
   }
 

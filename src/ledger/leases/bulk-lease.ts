@@ -1,7 +1,7 @@
 import type { AccountLimits } from '../../domain/caller.ts'
 import type { Nanos } from '../../domain/money.ts'
 import type { WindowCounts } from '../../domain/windows.ts'
-import type { BulkRequest, LeaseReturn, LeaseVerdict } from '../ledger-store.ts'
+import type { BulkRequest, LeaseReturn, LeaseUse, LeaseVerdict } from '../ledger-store.ts'
 
 export type BulkGrant = Extract<LeaseVerdict, { kind: 'granted' }>
 
@@ -41,8 +41,14 @@ export class BulkLease {
   isForgotten = false
   readonly slots: number
   slotsUsed = 0
-  /** As of the grant, with all slots counted as used. */
-  readonly #windows: WindowCounts
+  /** The windows of its requests. */
+  readonly minuteEndsAtEpochMs: number
+  readonly dayEndsAtEpochMs: number
+  /** The requests that the customer has made in these windows without this lease. */
+  #minuteMadeBefore: number
+  #dayMadeBefore: number
+  /** What was last reported for the other nodes. */
+  #reported: LeaseUse | undefined
   /**
    * End of the minute of the slots, on the monotonic clock. Counted from before the grant was sent, so it is
    * early rather than late.
@@ -63,7 +69,10 @@ export class BulkLease {
     this.isMissed = grant.nodes > 1 && !isSmall(grant, limits)
     this.leftNanos = heldNanos
     this.slots = slots!
-    this.#windows = windows
+    this.minuteEndsAtEpochMs = windows.minuteEndsAtEpochMs
+    this.dayEndsAtEpochMs = windows.dayEndsAtEpochMs
+    this.#minuteMadeBefore = windows.minuteUsed
+    this.#dayMadeBefore = windows.dayUsed
     this.untilMs = sentAtMs + (windows.minuteEndsAtEpochMs - databaseNowMs) * CLOCK_MARGIN
     this.sinceMs = nowMs
     this.usedAtMs = nowMs
@@ -149,11 +158,31 @@ export class BulkLease {
     if (this.#state === 'shrinking') this.#state = 'shrunk'
   }
 
-  /** Window counts to report to a client. Unused slots count as free, since only this node can use them. */
+  /** The requests that the customer has made. */
   windows(): WindowCounts {
-    const unused = this.slots - this.slotsUsed
-    const { minuteUsed, dayUsed, minuteEndsAtEpochMs, dayEndsAtEpochMs } = this.#windows
-    return { minuteUsed: minuteUsed - unused, dayUsed: dayUsed - unused, minuteEndsAtEpochMs, dayEndsAtEpochMs }
+    const { slotsUsed, minuteEndsAtEpochMs, dayEndsAtEpochMs } = this
+    const minuteUsed = this.#minuteMadeBefore + slotsUsed
+    const dayUsed = this.#dayMadeBefore + slotsUsed
+    return { minuteUsed, dayUsed, minuteEndsAtEpochMs, dayEndsAtEpochMs }
+  }
+
+  /** Notes what the customer has made, including the requests of this lease. */
+  noteWindows({ minuteUsed, dayUsed, minuteEndsAtEpochMs }: WindowCounts): void {
+    // The lease admits no request in another minute.
+    if (minuteEndsAtEpochMs !== this.minuteEndsAtEpochMs) return
+    this.#minuteMadeBefore = minuteUsed - this.slotsUsed
+    this.#dayMadeBefore = dayUsed - this.slotsUsed
+  }
+
+  /** Returns the use of this lease if it has changed since it was last reported. */
+  unreportedUse(): LeaseUse | undefined {
+    const { leaseId, slotsUsed, owedNanos } = this
+    const isReported = this.#reported?.slotsUsed === slotsUsed && this.#reported.owedNanos === owedNanos
+    return isReported ? undefined : { leaseId, slotsUsed, owedNanos }
+  }
+
+  noteReported(use: LeaseUse): void {
+    this.#reported = use
   }
 
   #isUnused(): boolean {
@@ -167,7 +196,7 @@ const SMALL_PART = 8
 function isSmall({ heldNanos, slots, windows, freeNanos, capLeftNanos }: BulkGrant, limits: AccountLimits): boolean {
   const part = BigInt(SMALL_PART)
   if (heldNanos * part > freeNanos || heldNanos * part > capLeftNanos) return false
-  const minuteLeft = limits.requestsPerMinute - windows.minuteUsed + slots!
-  const dayLeft = limits.requestsPerDay - windows.dayUsed + slots!
+  const minuteLeft = limits.requestsPerMinute - windows.minuteCounted + slots!
+  const dayLeft = limits.requestsPerDay - windows.dayCounted + slots!
   return slots! * SMALL_PART <= Math.min(minuteLeft, dayLeft)
 }

@@ -42,6 +42,8 @@ export class CustomerLeases {
   #deniedMs = DENIED_MS
   #usedAtMs: number
   #isKnown = false
+  /** When the windows were last noted. */
+  windowsAtMs: number = Number.NEGATIVE_INFINITY
   /** The running measurement since `#sinceMs`. The two rates are from the measurement before it. */
   #sinceMs: number
   #requests = 0

@@ -30,8 +30,9 @@ function admission(n: number): Admission {
 }
 
 function grant(book: LeaseBook, request: BulkRequest, heldNanos = request.wantNanos, nodes = 1): void {
-  const windows = { minuteUsed: 0, dayUsed: 0, minuteEndsAtEpochMs: 60_000, dayEndsAtEpochMs: 86_400_000 }
-  const { slots } = request
+  const { slots, leaseId } = request
+  const ends = { minuteEndsAtEpochMs: 60_000, dayEndsAtEpochMs: 86_400_000 }
+  const windows = { minuteUsed: 0, dayUsed: 0, minuteCounted: slots, dayCounted: slots, ownLeases: [leaseId], ...ends }
   const free = { freeNanos: 10n ** 12n, capLeftNanos: 10n ** 12n, nodes }
   book.granted(request, { item: 0, kind: 'granted', heldNanos, slots, ...free, windows, databaseNowMs: 0 }, 0)
 }

@@ -6,6 +6,7 @@ import type { Admission, AdmissionResult } from './admission.ts'
 import { BulkHold } from './bulk-hold.ts'
 import { type BulkGrant, BulkLease } from './bulk-lease.ts'
 import { CustomerLeases } from './customer-leases.ts'
+import { RequestsMade } from './requests-made.ts'
 
 export interface LeaseBookDeps {
   readonly monotonicMs: () => number
@@ -36,12 +37,14 @@ export class LeaseBook {
   readonly #onLow: (admission: Admission) => void
   readonly #customers = new Map<string, CustomerLeases>()
   readonly #leases = new Map<string, BulkLease>()
+  readonly requestsMade: RequestsMade
 
   constructor({ monotonicMs, mayAdmit, newId, onLow }: LeaseBookDeps) {
     this.#monotonicMs = monotonicMs
     this.#mayAdmit = mayAdmit
     this.#newId = newId
     this.#onLow = onLow
+    this.requestsMade = new RequestsMade(this.#customers, this.#leases, monotonicMs)
   }
 
   /** Customers that have leases or recent requests. */
@@ -51,6 +54,10 @@ export class LeaseBook {
 
   has(leaseId: string): boolean {
     return this.#leases.has(leaseId)
+  }
+
+  leases(): Iterable<BulkLease> {
+    return this.#leases.values()
   }
 
   leaseIds(): string[] {
@@ -139,10 +146,18 @@ export class LeaseBook {
     const lease = new BulkLease(request, grant, sentAtMs, nowMs)
     this.#customers.get(lease.customerId)!.serve(lease, nowMs)
     this.#leases.set(lease.leaseId, lease)
+    this.requestsMade.note(lease.customerId, grant.windows)
   }
 
   denied({ customerId }: BulkRequest): void {
     this.#customers.get(customerId)?.denyAsked(this.#monotonicMs())
+  }
+
+  /** What running requests and uncommitted charges need of these leases. */
+  owedNanos(leaseIds: readonly string[]): Nanos {
+    let owedNanos = 0n
+    for (const leaseId of leaseIds) owedNanos += this.#leases.get(leaseId)?.owedNanos ?? 0n
+    return owedNanos
   }
 
   // ---------------------------------------------------------------- returns
@@ -196,6 +211,7 @@ export class LeaseBook {
       }
       if (customer.isForgettable(nowMs)) this.#customers.delete(customer.customerId)
     }
+    this.requestsMade.forgetClosed()
     return returns
   }
 
@@ -211,6 +227,7 @@ export class LeaseBook {
     if (lease === undefined) return
     this.#leases.delete(leaseId)
     lease.isForgotten = true
+    this.requestsMade.noteClosed(lease)
     this.#customers.get(lease.customerId)?.drop(lease)
   }
 

@@ -16,6 +16,8 @@ export interface NodeView {
    * the clock that never steps: long before other nodes may declare this one dead.
    */
   mayAdmit(): boolean
+  /** Whether there were other live nodes at the last heartbeat. */
+  hasPeers(): boolean
 }
 
 export interface NodeLife extends NodeView {
@@ -68,6 +70,7 @@ export async function startNodeLife(deps: NodeLifeDeps): Promise<NodeLife> {
       return heart.nodeId
     },
     mayAdmit: () => deps.scheduler.monotonicMs() < heart.trustedUntilMs,
+    hasPeers: () => heart.watch.size > 0,
     isSilent: (nodeId, forMs) => heart.watch.isSilent(nodeId, forMs),
     silentNodes: forMs => heart.watch.silentNodes(forMs),
     listen: listener => {

@@ -40,6 +40,11 @@ export class NodeWatch {
     this.#watched = watched
   }
 
+  /** How many other nodes were alive at the last look. */
+  get size(): number {
+    return this.#watched.size
+  }
+
   /** Whether the node was silent for this long. False for a node that is dead, or was never seen. */
   isSilent(nodeId: string, forMs: number): boolean {
     const watched = this.#watched.get(nodeId)

@@ -1,6 +1,7 @@
+import type { WindowCounts } from '../../domain/windows.ts'
 import { noAccount } from '../accounts/no-account.ts'
-import type { LeaseVerdict } from '../ledger-store.ts'
-import { type Admission, type AdmissionResult, isRefusedByWindow } from './admission.ts'
+import type { LeaseVerdict, StoredWindows } from '../ledger-store.ts'
+import { type Admission, type AdmissionResult, isRefusedByWindow, type RefusalCode } from './admission.ts'
 import type { AdmissionDeps, AdmissionSender } from './admission-deps.ts'
 import type { PendingStrict, Refused } from './pending-admission.ts'
 import { createRetryWait, type RetryWait } from './retry-wait.ts'
@@ -61,7 +62,8 @@ export class StrictAdmissions {
     entry.isAnswered = true
     if (verdict.kind === 'granted') this.#grant(entry, verdict)
     else if (verdict.kind === 'refused') this.#refuse(entry, verdict, sentAtMs)
-    else if (verdict.kind === 'counted') entry.resolve({ kind: 'counted', windows: verdict.windows })
+    else if (verdict.kind === 'counted')
+      entry.resolve({ kind: 'counted', windows: this.#deps.book.requestsMade.note(customerId, verdict.windows) })
     else entry.reject(noAccount(customerId))
   }
 
@@ -89,13 +91,20 @@ export class StrictAdmissions {
     this.#isStopped = true
   }
 
-  #grant({ request, resolve }: PendingStrict, { heldNanos, windows }: Granted): void {
-    this.#deps.unconfirmedLeases.use(request.requestId)
+  #grant({ request, resolve }: PendingStrict, { heldNanos, windows: stored }: Granted): void {
+    const { unconfirmedLeases, book } = this.#deps
+    unconfirmedLeases.use(request.requestId)
+    const windows = book.requestsMade.note(request.customerId, stored)
     resolve({ kind: 'granted', hold: { leaseId: request.requestId, nanos: heldNanos, isOpen: true }, windows })
   }
 
   #refuse({ request, resolve }: PendingStrict, verdict: Refused, sentAtMs: number): void {
-    const { code, postedNanos, freeNanos, capLeftNanos, key, windows, isHeldElsewhere, databaseNowMs } = verdict
+    const { code, postedNanos, freeNanos, capLeftNanos, key, isHeldElsewhere, databaseNowMs } = verdict
+    const windows = usedUp(
+      code,
+      verdict.windows,
+      this.#deps.book.requestsMade.note(request.customerId, verdict.windows),
+    )
     const refusal = { kind: 'refused', code, postedNanos, freeNanos, capLeftNanos, key, windows } as const
     // Slots that other nodes hold may come back before the window ends.
     if (!isHeldElsewhere) this.#deps.exhausted.remember(request, refusal, sentAtMs, databaseNowMs)
@@ -119,6 +128,13 @@ export class StrictAdmissions {
       if (this.waiting.delete(entry)) this.#sender.push(entry)
     })
   }
+}
+
+/** A client that is refused by a window has nothing left of it, even if leases of other nodes still hold requests. */
+function usedUp(code: RefusalCode, { minuteCounted, dayCounted }: StoredWindows, made: WindowCounts): WindowCounts {
+  if (code === 'rate_limit_exceeded') return { ...made, minuteUsed: minuteCounted }
+  if (code === 'daily_limit_exceeded') return { ...made, dayUsed: dayCounted }
+  return made
 }
 
 /**

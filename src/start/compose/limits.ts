@@ -1,25 +1,27 @@
-import { type Balance, readBalance } from '../../ledger/accounts/read-balance.ts'
+import type { WindowCounts } from '../../domain/windows.ts'
+import { readWindows } from '../../ledger/accounts/read-windows.ts'
 import { createEarlyDisconnects, type EarlyDisconnects } from '../../limits/early-disconnects.ts'
-import { createWindowView, type WindowView, windowCounts } from '../../limits/window-view.ts'
+import { createWindowView, noRequests, type WindowView } from '../../limits/window-view.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
+import type { Money } from './money.ts'
 
 /** The rate windows and early disconnects of customers, as known to this node. */
 export interface Limits {
-  /** Reads an account without a lock; undefined when the customer has none. */
-  readonly readAccount: (customerId: string) => Promise<Balance | undefined>
+  /** Reads the requests that a customer has made, as all nodes know them. */
+  readonly readWindows: (customerId: string, atEpochMs: number) => Promise<WindowCounts>
   readonly windows: WindowView
   readonly earlyDisconnects: EarlyDisconnects
 }
 
-export function createLimits({ clock }: ComposeContext, { lookups }: Database): Limits {
-  const readAccount = (customerId: string) => readBalance(lookups, customerId)
+export function createLimits({ clock }: ComposeContext, { lookups }: Database, { node, ledger }: Money): Limits {
+  const read: Limits['readWindows'] = async (customerId, atMs) => {
+    const stored = (await readWindows(lookups, node.nodeId, [customerId])).get(customerId)
+    return stored === undefined ? noRequests(atMs) : ledger.requestsMade(stored)
+  }
   return {
-    readAccount,
-    windows: createWindowView({
-      clock,
-      read: async (customerId, atMs) => windowCounts(await readAccount(customerId), atMs),
-    }),
+    readWindows: read,
+    windows: createWindowView({ clock, read, hasPeers: node.hasPeers }),
     earlyDisconnects: createEarlyDisconnects({ freePerDay: 20, freeSpendBps: 200n, clock }),
   }
 }

@@ -9,29 +9,34 @@ import { usageRequests } from '../../http/endpoints/usage-requests.ts'
 import { usageSummary } from '../../http/endpoints/usage-summary.ts'
 import { usageTokens } from '../../http/endpoints/usage-tokens.ts'
 import { listTransactions } from '../../ledger/accounts/list-transactions.ts'
+import { readBalance } from '../../ledger/accounts/read-balance.ts'
 import { readCredits } from '../../ledger/accounts/read-credits.ts'
-import { windowCounts } from '../../limits/window-view.ts'
 import { createActivity } from '../../usage/activity.ts'
 import { createCreditReports } from '../../usage/credit-reports.ts'
 import { createReports } from '../../usage/reports.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { Limits } from './limits.ts'
+import type { Money } from './money.ts'
 
 /** Creates the endpoints of usage and credit reports. */
 export function createUsage(
   { clock }: ComposeContext,
-  { general }: Database,
-  { readAccount }: Limits,
+  { general, lookups }: Database,
+  { node, ledger }: Money,
+  { readWindows }: Limits,
 ): { readonly endpoints: readonly Endpoint[] } {
   const reports = createReports({
     sql: general,
     clock,
-    readBalance: async customerId => (await readAccount(customerId))?.postedNanos ?? 0n,
-    readWindows: async (customerId, atMs) => windowCounts(await readAccount(customerId), atMs),
+    readBalance: async customerId => (await readBalance(lookups, customerId))?.postedNanos ?? 0n,
+    readWindows,
   })
   const creditReports = createCreditReports({
-    readCredits: customerId => readCredits(general, customerId),
+    async readCredits(customerId) {
+      const credits = await readCredits(general, node.nodeId, customerId)
+      return credits && { ...credits, heldNanos: credits.heldNanos + ledger.owedNanos(credits.ownLeases) }
+    },
     listTransactions: (customerId, page) => listTransactions(general, customerId, page),
   })
   const activity = createActivity({ sql: general })
