@@ -16,7 +16,7 @@ export type CustomerRound = Pick<LoadResult, 'rps' | 'p99Ms'> & { gatewayUs: Fig
 
 /** Runs one round with these header sets. `isFirstCustomer`: all requests are from the first customer of the subject. */
 export type RunRound = (
-  who: Pick<LoadJob, 'headers' | 'order'>,
+  customers: Pick<LoadJob, 'headers' | 'order'>,
   options: { isFirstCustomer: boolean },
 ) => Promise<CustomerRound>
 
@@ -35,18 +35,18 @@ export async function measureManyCustomers(subject: Subject, rounds: number, run
   const many = MANY.toLocaleString('en')
   const more = ZIPF_CUSTOMERS.toLocaleString('en')
   const loads = [
-    { name: '1 customer', who: { headers: [subject.headers] } },
-    { name: `${many} customers`, who: { headers: paid.slice(0, MANY) } },
-    { name: `${more} customers, Zipf`, who: { headers: paid, order: zipf } },
-    { name: `${many} customers with ${FREE_CREDIT_USD} USD`, who: { headers: free.slice(0, MANY) } },
-    { name: `${more} customers with ${FREE_CREDIT_USD} USD, Zipf`, who: { headers: free, order: zipf } },
-  ].map(load => ({ ...load, isFirstCustomer: load.who.headers.length === 1, rounds: [] as CustomerRound[] }))
+    { name: '1 customer', customers: { headers: [subject.headers] } },
+    { name: `${many} customers`, customers: { headers: paid.slice(0, MANY) } },
+    { name: `${more} customers, Zipf`, customers: { headers: paid, order: zipf } },
+    { name: `${many} customers with ${FREE_CREDIT_USD} USD`, customers: { headers: free.slice(0, MANY) } },
+    { name: `${more} customers with ${FREE_CREDIT_USD} USD, Zipf`, customers: { headers: free, order: zipf } },
+  ].map(load => ({ ...load, isFirstCustomer: load.customers.headers.length === 1, rounds: [] as CustomerRound[] }))
   // Warm up: the first request of a customer looks up its key.
-  for (const { who, isFirstCustomer } of loads) await run(who, { isFirstCustomer })
+  for (const { customers, isFirstCustomer } of loads) await run(customers, { isFirstCustomer })
   for (let round = 0; round < rounds; round++) {
     const first = round % loads.length
     for (const load of [...loads.slice(first), ...loads.slice(0, first)]) {
-      const result = await run(load.who, load)
+      const result = await run(load.customers, load)
       load.rounds.push(result)
       const { rps, gatewayUs, databaseUs } = result
       const cpu = `${gatewayUs?.toFixed(0)} us gateway, ${databaseUs?.toFixed(0)} us PostgreSQL`
@@ -55,7 +55,7 @@ export async function measureManyCustomers(subject: Subject, rounds: number, run
   }
   const stopWatching = await subject.watchBalanceRow!()
   const startedMs = performance.now()
-  await run(loads[0]!.who, loads[0]!)
+  await run(loads[0]!.customers, loads[0]!)
   const seconds = (performance.now() - startedMs) / 1000
   return {
     loads: loads.map(({ name, rounds }) => ({ name, rounds })),

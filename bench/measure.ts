@@ -150,13 +150,14 @@ export async function measure(
   async function measureCustomers(): Promise<ManyCustomers> {
     const subject = subjects.get('switchyard')!
     const requests = Math.ceil(paces.get('switchyard c128')! * plan.secondsPerRound)
-    return measureManyCustomers(subject, plan.rounds, async (who, { isFirstCustomer }) => {
+    return measureManyCustomers(subject, plan.rounds, async (customers, { isFirstCustomer }) => {
       const databaseMicrosUsed = subject.watchDatabaseCpu!()
-      const result = await loadOnce(subject, who, 128, requests)
+      const result = await loadOnce(subject, customers, 128, requests)
       const databaseMicros = databaseMicrosUsed()
       // The tally counts only the first customer.
       if (isFirstCustomer) count('switchyard', result)
-      else if (result.failed > 0) throw new Error(`${result.failed} requests of ${who.headers.length} customers failed`)
+      else if (result.failed > 0)
+        throw new Error(`${result.failed} requests of ${customers.headers.length} customers failed`)
       const { rps, p99Ms, cpuShare, ok } = result
       return {
         rps,
@@ -180,11 +181,11 @@ export async function measure(
   /** A round ends when its charges are committed, so that deferring them brings no advantage. */
   async function loadOnce(
     { url, pid, settled }: Subject,
-    who: Pick<LoadJob, 'headers' | 'order'>,
+    customers: Pick<LoadJob, 'headers' | 'order'>,
     connections: number,
     requests: number,
   ): Promise<LoadResult> {
-    const job: LoadJob = { url, ...who, pid, body: wholeBody, connections, requests }
+    const job: LoadJob = { url, ...customers, pid, body: wholeBody, connections, requests }
     if (settled === undefined || pid === null) return ask<LoadJob, LoadResult>(workers.load, job, 120_000)
     const cpuMicrosUsed = startCpuWatch(pid)
     const result = await ask<LoadJob, LoadResult>(workers.load, job, 120_000)

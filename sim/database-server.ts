@@ -14,7 +14,7 @@ export interface DatabaseServer {
   slowMs: number
   /** The SQLSTATE of most statements that write, while the server is out of disk, memory or connections. */
   readonly exhausted: string | undefined
-  /** Customers with a balance that a session of somebody else has locked. */
+  /** Customers with a balance row that a foreign session has locked. */
   readonly lockedCustomers: ReadonlySet<string>
   lockBalance(customerId: string, forMs: number): void
   stop(forMs: number): void

@@ -6,7 +6,7 @@ import type { FaultPlan, RefundPlan } from './plan.ts'
 import { createProcess } from './process.ts'
 import type { World } from './world.ts'
 
-/** An operator who refunds requests from a terminal. It is never killed, and its link to the database is as unreliable as the others. */
+/** An operator that refunds requests from a terminal. It is never killed. Its link to the database is as unreliable as the others. */
 export interface Operator {
   orderRefund(refund: RefundPlan): void
   /** Makes the link reliable. */

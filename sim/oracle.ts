@@ -94,7 +94,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
   const bitsFlipped = new Map<Volume, number>()
   /** Time of the last heartbeat of each process. */
   const heartbeatOf = new Map<Process, number>()
-  /** By node. `outageExcessMs`: of the server at that time. */
+  /** The last heartbeat of each node. `outageExcessMs` is that of the server at that time. */
   const heartbeats = new Map<string, { atMs: number; process: Process; wasSilent: boolean; outageExcessMs: number }>()
   /** Since when each process has sent a heartbeat at least every three seconds. */
   const steadySinceMs = new Map<Process, number>()

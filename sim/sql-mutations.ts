@@ -87,7 +87,7 @@ export const sqlMutations: readonly Mutation[] = [
   },
   {
     id: 'sql-hand-back-without-balance-lock',
-    bug: 'handing back a lease runs beside an admission of its customer',
+    bug: 'handing back a lease does not wait for a running admission of its customer',
     file: money,
     find: 'PERFORM lock_balances(v_customers);\n  END IF;\n  -- Settlements lock the lease only.',
     replace: 'NULL;\n  END IF;\n  -- Settlements lock the lease only.',
@@ -157,7 +157,7 @@ export const sqlMutations: readonly Mutation[] = [
   },
   {
     id: 'sql-release-without-lock',
-    bug: 'releasing a lease runs beside an admission of its customer',
+    bug: 'releasing a lease does not wait for a running admission of its customer',
     file: money,
     find: 'v_customers := lock_free_balances(v_customers);\n  WITH ended AS (',
     replace: 'WITH ended AS (',
@@ -471,7 +471,7 @@ export const sqlMutations: readonly Mutation[] = [
   },
   {
     id: 'sql-batch-mixes-customers',
-    bug: 'a batch forgets a customer whose requests are not next to each other',
+    bug: 'a batch forgets a customer when its requests are not next to each other',
     file: money,
     find: 'ORDER BY i.customer, i.n\n  LOOP',
     replace: 'ORDER BY i.n\n  LOOP',

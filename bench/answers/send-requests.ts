@@ -15,7 +15,7 @@ export interface RequestPlan {
 }
 
 export interface RequestTally {
-  /** By what the customer received: an answer, an error code, `left`, or `broken` for a lost connection. */
+  /** Counts what customers received: an answer, an error code, `left`, or `broken` for a lost connection. */
   readonly counts: ReadonlyMap<Received, number>
   /** The first answers that are foreign or mixed. */
   readonly wrong: readonly string[]

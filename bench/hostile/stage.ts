@@ -86,7 +86,7 @@ export class HostileStage {
     this.#players = players
     this.#gateway = gateway
     this.conditions = [
-      `- bystander: ${BYSTANDER_PER_S} small requests a second for ${options.seconds} s beside each behaviour; \`without\`: the last measurement without one`,
+      `- bystander: ${BYSTANDER_PER_S} small requests a second for ${options.seconds} s during each behaviour; \`without\`: the last measurement without one`,
       `- memory: the gateway has a heap limit of ${HEAP_MB} MB, as on a machine with 1 GB; RSS is the highest of samples each ${RSS_SAMPLE_MS} ms`,
     ]
   }

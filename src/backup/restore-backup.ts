@@ -34,7 +34,7 @@ export async function checkBackup(path: string): Promise<RestoredBackup> {
  */
 export async function restoreBackup(path: string, dataDir: string, log: DatabaseLog): Promise<RestoredBackup> {
   makeClusterParent(dataDir)
-  // Before the lock, which would create a file in somebody's directory.
+  // The lock would create a file in a directory that is not ours.
   requireEmpty(dataDir)
   const lock = await lockStart(dataDir, log)
   let draft: string | undefined

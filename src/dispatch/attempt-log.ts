@@ -10,7 +10,7 @@ export type NotTriedReason =
   | 'endpoint_failed'
   /** The endpoint could not be reached for another model. */
   | 'endpoint_unreachable'
-  /** As many servers as allowed failed for this model. */
+  /** The allowed number of servers has failed for this model. */
   | 'attempts_max'
   | 'no_time_left'
 

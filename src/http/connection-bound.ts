@@ -36,7 +36,7 @@ export interface BoundConnection<Connection> extends LinkedItem<Connection> {
   isKnown: boolean
 }
 
-/** So many connections are examined for a new one, so that a flood of new ones costs little. */
+/** The number of connections that are examined for a new one. A limit keeps a flood of new ones cheap. */
 const EXAMINED_MAX = 64
 
 /**

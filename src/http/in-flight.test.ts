@@ -23,7 +23,7 @@ test('a request gives all of its memory back when it leaves, and takes none afte
 })
 
 describe('one customer never takes everything', () => {
-  test('alone it runs three quarters of the places, beside others less, and others always get some', () => {
+  test('alone it runs three quarters of the places, with others fewer, and others always get some', () => {
     const inFlight = createInFlight({ max: 2_000, memory: new ByteBudget(100) })
     const startAll = (customerId: string) => {
       let running = 0

@@ -35,8 +35,9 @@ export interface Running {
 }
 
 /**
- * A customer may have up to this multiple of the free places. Alone it gets three quarters of all places, beside
- * others less, and some always stay free for a customer that has none (dynamic thresholds, Choudhury and Hahne 1998).
+ * A customer may have up to this multiple of the free places. A customer alone gets three quarters of all places. When
+ * others run requests too, each gets less. Some places always stay free for a customer that has none (dynamic
+ * thresholds, Choudhury and Hahne 1998).
  */
 const FREE_PLACES_MULTIPLE = 3
 /** The same for memory, of which a customer alone gets half before its bodies are refused, and two thirds in all. */
@@ -183,7 +184,7 @@ class RunningRequest extends CancelSource implements Running, ByteAccount, Linke
 interface CustomerShare {
   /** Requests that have been opened and have not left. */
   opened: number
-  /** Of these, the requests that run. */
+  /** The part of `opened` that runs. */
   running: number
   /** Bytes of their bodies and answers. */
   bytes: number

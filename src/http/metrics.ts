@@ -25,7 +25,7 @@ const FIRST_TOKEN_BUCKETS_S = [0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3, 6,
 /** Creates the metrics in a new registry, so that two gateways in one process do not share counts. */
 export function createMetrics(gauges: {
   inFlight: () => number
-  /** Of the memory budget for request bodies and answers. */
+  /** The used part of the memory budget for request bodies and answers. */
   memoryUsedBytes: () => number
   settleQueueLength: () => number
   /** The last audit of the ledger by any node; undefined before the first. */

@@ -27,8 +27,8 @@ async function run(config: Config, { log, stop }: RunContext): Promise<void> {
       config,
       log,
       connections,
-      // Of the 16 extra connections, PostgreSQL reserves three for superusers. The others are for operators who
-      // inspect the database.
+      // PostgreSQL reserves three of the 16 extra connections for superusers. Operators use the others to inspect the
+      // database.
       settings: { max_connections: String(Math.max(100, connections + 16)) },
       onLost: stop.now,
     }),

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { quoteForShell } from '../../src/runtime/quote-for-shell.ts'
+import { watchChanges } from '../harness/changes.ts'
 
 /** Whether `script` of util-linux is installed, which runs a program on a terminal of its own. */
 export const hasTerminals =
@@ -31,27 +32,18 @@ export function openTerminal(
   })
   const closed = once(child, 'close')
   let screen = ''
-  let isOver = false
-  let change = Promise.withResolvers<void>()
-  const changed = () => {
-    change.resolve()
-    change = Promise.withResolvers()
-  }
+  const { changed, waitFor } = watchChanges(closed)
   child.stdout.setEncoding('utf8').on('data', text => {
     screen += text
-    changed()
-  })
-  closed.then(() => {
-    isOver = true
     changed()
   })
   return {
     screen: () => screen,
     async shows(text) {
-      while (!screen.includes(text)) {
-        if (isOver) throw new Error(`The program ended without showing ${text}. It showed:\n${screen}`)
-        await change.promise
-      }
+      await waitFor(
+        () => screen.includes(text) || undefined,
+        () => `The program ended without showing ${text}. It showed:\n${screen}`,
+      )
     },
     type: text => child.stdin.write(text),
     ended: closed.then(([code]) => code as number | null),

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sourceProgram } from '../cli/run-cli.ts'
+import { watchChanges } from '../harness/changes.ts'
 
 /** `switchyard start` in a separate process, as an operator runs it. */
 export interface GatewayProcess {
@@ -56,12 +57,8 @@ export async function startGatewayProcess(options: GatewayProcessOptions): Promi
   const log: LogLine[] = []
   const errorLines: string[] = []
   let output = ''
-  let isOver = false
-  let change = Promise.withResolvers<void>()
-  const changed = () => {
-    change.resolve()
-    change = Promise.withResolvers()
-  }
+  const { changed, isOver, waitFor } = watchChanges(closed)
+  const whyNot = () => `The gateway ended first: ${errorLines.join('\n')}`
   child.stdout.setEncoding('utf8').on('data', text => {
     output += text
     changed()
@@ -71,31 +68,18 @@ export async function startGatewayProcess(options: GatewayProcessOptions): Promi
     else errorLines.push(line)
     changed()
   })
-  closed.then(() => {
-    isOver = true
-    changed()
-  })
-  /** Waits until `find` returns a value. */
-  const waitFor = async <T>(find: () => T | undefined): Promise<T> => {
-    for (;;) {
-      const found = find()
-      if (found !== undefined) return found
-      if (isOver) throw new Error(`The gateway ended first: ${errorLines.join('\n')}`)
-      await change.promise
-    }
-  }
-  const url = await waitFor(() => /is ready: (\S+)\/v1/.exec(output)?.[1])
+  const url = await waitFor(() => /is ready: (\S+)\/v1/.exec(output)?.[1], whyNot)
   return {
     pid: child.pid!,
     url,
     output: () => output,
     log,
     errorLines,
-    logged: matches => waitFor(() => log.find(matches)),
+    logged: matches => waitFor(() => log.find(matches), whyNot),
     signal: name => child.kill(name),
     ended,
     async stop() {
-      while (!isOver) {
+      while (!isOver()) {
         child.kill('SIGTERM')
         await Promise.race([ended, sleep(1_000, undefined, { ref: false })])
       }

@@ -11,6 +11,8 @@ const plainWords: Readonly<Record<string, string>> = {
   anew: '"again"',
   'mend|mends|mended|mending': '"fix"',
   'wish|wishes|wished': '"constraint"',
+  beside: '"with", "during" or "next to"',
+  somebody: '"a customer", "another program" or the one that is meant',
 }
 
 /** Places where such a word is right. */

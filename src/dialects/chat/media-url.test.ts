@@ -89,7 +89,7 @@ test('a file is data or a public https URL, not the id of an uploaded file', () 
   for (const data of ['http://169.254.169.254/', 'file:///etc/passwd', 'https://10.0.0.1/a.pdf']) {
     expect(() => parse(file(data))).toThrow(expect.objectContaining({ param: 'messages[0].content[1].file.file_data' }))
   }
-  expect(() => parse({ type: 'file', file: { file_id: 'file-of-somebody' } })).toThrow(
+  expect(() => parse({ type: 'file', file: { file_id: 'file-abc123' } })).toThrow(
     expect.objectContaining({ param: 'messages[0].content[1].file.file_id' }),
   )
 })

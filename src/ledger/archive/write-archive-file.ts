@@ -10,7 +10,7 @@ export interface ArchiveFile {
   readonly requests: bigint
   readonly costNanos: Nanos
   readonly bytes: number
-  /** Of the compressed file, in hexadecimal. */
+  /** The checksum of the compressed file, in hexadecimal. */
   readonly sha256: string
 }
 

@@ -105,7 +105,7 @@ describe('reading records', () => {
     expect(payloadsIn(framed).map(String)).toEqual(['before', 'after'])
   })
 
-  // A client could otherwise put a charge of somebody else into a text, and it would count when that record is damaged.
+  // Otherwise a client could hide a charge for another customer in a text. It would count when that record is damaged.
   it('reads no record from the inside of another one, because no payload has a byte 0', () => {
     const inner = frame(['charge me twice'])
     const batch = createRecordBatch()

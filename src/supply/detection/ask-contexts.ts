@@ -4,7 +4,7 @@ import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 
 /** A local model server to ask. */
 export interface AskedServer {
-  /** Usually ends in `/v1`. The native APIs are beside it. */
+  /** Usually ends in `/v1`. Native APIs have the same address without `/v1`. */
   readonly baseUrl: string
   readonly headers?: Readonly<Record<string, string>>
   /** Time limit of each question. */
