@@ -1,4 +1,4 @@
-import { ASSUMED_CONTEXT_TOKENS } from '../domain/endpoint-defaults.ts'
+import { ASSUMED_CONTEXT_TOKENS, hidesReasoningAt } from '../domain/endpoint-defaults.ts'
 import type { Endpoint, Offer } from '../domain/offer.ts'
 import type { EndpointSettings } from './schema.ts'
 
@@ -49,6 +49,7 @@ function endpointOf(settings: EndpointSettings): Endpoint {
       forwardFields: settings.dialect.forward_fields,
       dropFields: settings.dialect.drop_fields,
       toolCallIds: settings.dialect.tool_call_ids,
+      hidesReasoning: settings.dialect.hides_reasoning ?? hidesReasoningAt(settings.base_url),
       keyHeader: settings.key_header,
     },
     timeouts: {

@@ -90,6 +90,7 @@ const endpointSchema = z.strictObject({
       forward_fields: bodyFields(),
       drop_fields: z.array(text()).prefault([]),
       tool_call_ids: oneOf(toolCallIds).prefault('any'),
+      hides_reasoning: flag().optional(),
     })
     .prefault({}),
   timeouts: z

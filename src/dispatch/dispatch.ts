@@ -88,7 +88,13 @@ export async function dispatch(
         bytesMax: bounds.wholeBytes,
       },
       envelope: createEnvelope(plan.ticket, modelId),
-      expected: { choices: job.choices, hasStop: job.hasStop, maxTokens, bounds },
+      expected: {
+        choices: job.choices,
+        hasStop: job.hasStop,
+        maxTokens,
+        bounds,
+        hidesReasoning: endpoint.dialect.hidesReasoning,
+      },
       startedMs,
       attempts,
     }

@@ -84,12 +84,12 @@ class ChunkReader implements ChunkSource {
     expected: ExpectedAnswer,
     watcher: StreamWatcher,
   ) {
-    const { choices, bounds } = expected
+    const { choices, bounds, hidesReasoning } = expected
     this.#exchange = exchange
     this.#memory = memory
     this.#bounds = bounds
     this.#decoder = new SseDecoder(bounds.eventBytes, memory)
-    this.#normaliser = new ChunkNormaliser(envelope, choices, bounds.delimiters)
+    this.#normaliser = new ChunkNormaliser(envelope, choices, bounds.delimiters, hidesReasoning)
     this.#watcher = watcher
     this.answering = this.#answering.promise
     this.#ended = this.#readToEnd(expected)

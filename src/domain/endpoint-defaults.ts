@@ -8,8 +8,19 @@ export const standardQuirks: UpstreamQuirks = {
   forwardFields: [],
   dropFields: [],
   toolCallIds: 'any',
+  hidesReasoning: false,
   keyHeader: 'authorization',
 }
+
+/**
+ * Whether the API at this address hides reasoning in the total of its reports: see UpstreamQuirks. xAI reports it in a
+ * detail besides (sub2api issue 5771), Gemini's OpenAI layer only in the total (Google's forum, topic 127400).
+ */
+export function hidesReasoningAt(baseUrl: string): boolean {
+  return HIDING_HOSTS.test(new URL(baseUrl).hostname)
+}
+
+const HIDING_HOSTS = /^(api\.x\.ai|([a-z0-9-]+-)?(generativelanguage|aiplatform)\.googleapis\.com)$/
 
 /**
  * The context of a model that its server does not report. Larger than Ollama's default, so that long prompts are not

@@ -31,6 +31,11 @@ export interface UpstreamQuirks {
   readonly dropFields: readonly string[]
   /** The tool call ids that the upstream accepts. Other ids are replaced. */
   readonly toolCallIds: ToolCallIds
+  /**
+   * The server charges for reasoning that `completion_tokens` of its reports leaves out and only the total has. Without
+   * it, a total above the parts is not billed.
+   */
+  readonly hidesReasoning: boolean
   /** Header that carries the credential: `authorization` (Bearer) or a plain key header such as `api-key`. */
   readonly keyHeader: 'authorization' | 'api-key' | 'x-api-key'
 }

@@ -1,5 +1,6 @@
 import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
+import { standardQuirks } from '../../src/domain/endpoint-defaults.ts'
 import { startTestApp, testOffer, type UsageRow } from '../harness/app.ts'
 import { type EventStream, parseEventStream } from '../harness/event-stream.ts'
 import {
@@ -29,10 +30,14 @@ import { useTestApp, useUpstream } from '../harness/use-test-app.ts'
 const upstream = useUpstream()
 const gateway = useTestApp(() => ({
   // One model per case: a breaker that one case trips does not affect the others.
-  offers: cases.map(({ timeouts }, index) =>
+  offers: cases.map(({ timeouts, hidesReasoning = false }, index) =>
     testOffer(upstream.baseUrl, {
       modelId: `model-${index}`,
-      endpoint: { timeouts: { ...GENEROUS_TIMEOUTS, ...timeouts }, ...endpointOf(index) },
+      endpoint: {
+        timeouts: { ...GENEROUS_TIMEOUTS, ...timeouts },
+        dialect: { ...standardQuirks, hidesReasoning },
+        ...endpointOf(index),
+      },
     }),
   ),
   yaml: 'server: { ping_seconds: 60 }',
@@ -58,6 +63,7 @@ interface Case {
   readonly noStream?: boolean
   readonly hoster?: boolean
   readonly maxTokens?: number
+  readonly hidesReasoning?: boolean
   /** The shorter timeouts of the endpoint, for an upstream that stalls or never ends. */
   readonly timeouts?: Partial<typeof GENEROUS_TIMEOUTS>
   /** What the customer receives: a complete answer with this text, an error chunk after this text, or a status. */
@@ -157,8 +163,32 @@ const cases: Case[] = [
     source: 'upstream',
   },
   {
-    name: 'hidden reasoning that appears only in total_tokens is billed',
+    name: 'a total above its parts is billed by its parts',
+    behaviour: sse([role, one, two, { ...stop, usage: { ...usageOf(9, 2), total_tokens: 1_017 } }, '[DONE]']),
+    receives: served,
+    pays: [9, 2],
+    source: 'upstream',
+  },
+  {
+    name: 'a total above its parts in an answer that is not streamed is billed by its parts',
+    noStream: true,
+    behaviour: answer({ text: 'one two', usage: { ...usageOf(9, 2), total_tokens: 1_017 } }),
+    receives: served,
+    pays: [9, 2],
+    source: 'upstream',
+  },
+  {
+    name: 'reasoning that a server is known to hide in the total is billed',
+    hidesReasoning: true,
     behaviour: sse([role, one, two, { ...stop, usage: { ...usageOf(9, 2), total_tokens: 50 } }, '[DONE]']),
+    receives: served,
+    pays: [9, 41],
+  },
+  {
+    name: 'reasoning that a server is known to hide in the total of an answer that is not streamed is billed',
+    hidesReasoning: true,
+    noStream: true,
+    behaviour: answer({ text: 'one two', usage: { ...usageOf(9, 2), total_tokens: 50 } }),
     receives: served,
     pays: [9, 41],
   },

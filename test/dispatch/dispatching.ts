@@ -50,6 +50,7 @@ export function offerAt(
       forwardFields: [],
       dropFields: [],
       toolCallIds: 'any',
+      hidesReasoning: false,
       keyHeader: 'authorization',
     },
     timeouts: GENEROUS_TIMEOUTS,

@@ -11,6 +11,8 @@ export interface ExpectedAnswer {
   /** The limit of output tokens per choice that was sent. */
   readonly maxTokens: number
   readonly bounds: AnswerBounds
+  /** See UpstreamQuirks. */
+  readonly hidesReasoning: boolean
 }
 
 /**

@@ -6,16 +6,17 @@ const TOKENS_MAX = 100_000_000
 
 /**
  * Reads an upstream's usage report. Returns null if there is none: all zeros, which several servers send
- * instead of nothing, or numbers that are negative, fractional or absurdly large. Adds hidden reasoning to
- * the completion tokens, as OpenAI does, and computes `total_tokens`. Keeps only the token counts of the
- * details, since some upstreams also report what the answer costs the gateway.
+ * instead of nothing, or numbers that are negative, fractional or absurdly large. Computes `total_tokens` from the
+ * parts: a server could claim any total. Only where the server is known to hide reasoning in its total
+ * (`hidesReasoning`) does the reasoning count as completion tokens, as OpenAI counts it. Keeps only the token counts
+ * of the details, since some upstreams also report what the answer costs the gateway.
  */
-export function readUsage(value: unknown): TokenUsage | null {
+export function readUsage(value: unknown, hidesReasoning: boolean): TokenUsage | null {
   if (!isJsonObject(value)) return null
   const prompt = tokenCount(value.prompt_tokens ?? 0)
   const completion = tokenCount(value.completion_tokens ?? 0)
   if (prompt === null || completion === null || prompt + completion === 0) return null
-  const hidden = hiddenTokens(value, prompt, completion)
+  const hidden = hidesReasoning ? hiddenTokens(value, prompt, completion) : 0
   const usage: TokenUsage = {
     prompt_tokens: prompt,
     completion_tokens: completion + hidden,
@@ -31,9 +32,8 @@ export function readUsage(value: unknown): TokenUsage | null {
 }
 
 /**
- * Returns the generated tokens that the upstream charges for but leaves out of `completion_tokens`. xAI
- * counts reasoning only in a detail (sub2api issue 5771), Gemini's OpenAI layer only in the total (Google's
- * forum, topic 127400). With details of the prompt, the difference may belong to the prompt.
+ * Returns the generated tokens that the upstream charges for but leaves out of `completion_tokens`: at most what it
+ * reports as reasoning, if it reports that. With details of the prompt, the difference may belong to the prompt.
  */
 function hiddenTokens(value: JsonObject, prompt: number, completion: number): number {
   const missing = (tokenCount(value.total_tokens) ?? 0) - prompt - completion

@@ -7,8 +7,8 @@ import { ChunkNormaliser } from './upstream-chunk.ts'
 const envelope = { id: 'chatcmpl-0198c0de-0000-7000-8000-00000000abcd', created: 1_750_000_000, model: 'public-model' }
 
 /** Returns the chunks that a client gets for these upstream events and the end of the stream. */
-function normalised(events: readonly unknown[], choices = 1): ChatChunk[] {
-  const normaliser = new ChunkNormaliser(envelope, choices, 131_072)
+function normalised(events: readonly unknown[], choices = 1, hidesReasoning = false): ChatChunk[] {
+  const normaliser = new ChunkNormaliser(envelope, choices, 131_072, hidesReasoning)
   const chunks = events.flatMap(each => {
     const event = { event: '', data: typeof each === 'string' ? each : JSON.stringify(each) }
     const text = normaliser.text(event)
@@ -404,8 +404,8 @@ describe('tool calls', () => {
 })
 
 describe('usage', () => {
-  const totals = (events: unknown[]) => {
-    const reports = normalised(events).flatMap(chunk => (chunk.usage ? [chunk.usage] : []))
+  const totals = (events: unknown[], hidesReasoning = false) => {
+    const reports = normalised(events, 1, hidesReasoning).flatMap(chunk => (chunk.usage ? [chunk.usage] : []))
     expect(reports.length).toBeLessThanOrEqual(1)
     return reports[0] ? [reports[0].prompt_tokens, reports[0].completion_tokens, reports[0].total_tokens] : null
   }
@@ -439,26 +439,17 @@ describe('usage', () => {
     ['a total that is too small', [{ ...text('a'), usage: { ...usage(3, 1), total_tokens: 2 } }, stop], [3, 1, 4]],
     ['an absurd total', [{ ...text('a'), usage: { ...usage(3, 1), total_tokens: 1e15 } }, stop], [3, 1, 4]],
     ['a total without a prompt', [{ ...text('a'), usage: { ...usage(0, 1), total_tokens: 99 } }, stop], [0, 1, 1]],
+    ['a total above its parts', [{ ...text('a'), usage: { ...usage(5, 12), total_tokens: 1_017 } }, stop], [5, 12, 17]],
     [
-      'reasoning only in the total (Gemini)',
-      [{ ...text('a'), usage: { ...usage(9, 1), total_tokens: 103 } }, stop],
-      [9, 94, 103],
-    ],
-    [
-      'reasoning next to the completion (xAI, sub2api issue 5771)',
+      'a total above its parts, with reasoning to explain it',
       [
         {
           ...text('a'),
-          usage: {
-            ...usage(10_120, 1_499),
-            total_tokens: 14_428,
-            prompt_tokens_details: { cached_tokens: 128 },
-            completion_tokens_details: { reasoning_tokens: 2_809 },
-          },
+          usage: { ...usage(5, 12), total_tokens: 1_017, completion_tokens_details: { reasoning_tokens: 1_000 } },
         },
         stop,
       ],
-      [10_120, 4_308, 14_428],
+      [5, 12, 17],
     ],
     [
       'reasoning inside the completion (OpenAI)',
@@ -483,6 +474,43 @@ describe('usage', () => {
     expect(totals(events)).toEqual(expected)
   })
 
+  it.each<[name: string, events: unknown[], expected: number[]]>([
+    [
+      'reasoning only in the total (Gemini)',
+      [{ ...text('a'), usage: { ...usage(9, 1), total_tokens: 103 } }, stop],
+      [9, 94, 103],
+    ],
+    [
+      'reasoning next to the completion (xAI, sub2api issue 5771)',
+      [
+        {
+          ...text('a'),
+          usage: {
+            ...usage(10_120, 1_499),
+            total_tokens: 14_428,
+            prompt_tokens_details: { cached_tokens: 128 },
+            completion_tokens_details: { reasoning_tokens: 2_809 },
+          },
+        },
+        stop,
+      ],
+      [10_120, 4_308, 14_428],
+    ],
+    [
+      'cached tokens next to the prompt',
+      [
+        { ...text('a'), usage: { ...usage(3, 1), total_tokens: 24, prompt_tokens_details: { cached_tokens: 20 } } },
+        stop,
+      ],
+      [3, 1, 4],
+    ],
+    ['a total that is too small', [{ ...text('a'), usage: { ...usage(3, 1), total_tokens: 2 } }, stop], [3, 1, 4]],
+    ['an absurd total', [{ ...text('a'), usage: { ...usage(3, 1), total_tokens: 1e15 } }, stop], [3, 1, 4]],
+    ['a total without a prompt', [{ ...text('a'), usage: { ...usage(0, 1), total_tokens: 99 } }, stop], [0, 1, 1]],
+  ])('of a server that hides reasoning: %s', (_name, events, expected) => {
+    expect(totals(events, true)).toEqual(expected)
+  })
+
   it('keeps token details and drops the cost to the gateway', () => {
     const reported = {
       ...usage(30, 10),
@@ -498,7 +526,7 @@ describe('usage', () => {
 })
 
 it('reports hidden tokens as reasoning', () => {
-  const seen = normalised([text('a'), { ...stop, usage: { ...usage(9, 1), total_tokens: 103 } }]).at(-1)!.usage
+  const seen = normalised([text('a'), { ...stop, usage: { ...usage(9, 1), total_tokens: 103 } }], 1, true).at(-1)!.usage
   expect(seen).toEqual({ ...usage(9, 94), total_tokens: 103, completion_tokens_details: { reasoning_tokens: 93 } })
 })
 
@@ -531,7 +559,7 @@ describe('a failing stream', () => {
   it.each(['{"message":"bare"}', '{"error":{"message":"wrapped"}}', 'just text', '[{"toString":1}]'])(
     'is recognised by `event: error` with %s',
     data => {
-      const normaliser = new ChunkNormaliser(envelope, 1, 131_072)
+      const normaliser = new ChunkNormaliser(envelope, 1, 131_072, false)
       expect(() => normaliser.push({ event: 'error', data })).toThrow(
         expect.objectContaining({ outcome: 'server_error' }),
       )
@@ -539,7 +567,7 @@ describe('a failing stream', () => {
   )
 
   it('is complete once every choice has its finish_reason', () => {
-    const normaliser = new ChunkNormaliser(envelope, 1, 131_072)
+    const normaliser = new ChunkNormaliser(envelope, 1, 131_072, false)
     const push = (event: object) => normaliser.push({ event: '', data: JSON.stringify(event) })
     push(text('a'))
     expect(normaliser.complete).toBe(false)
@@ -548,7 +576,7 @@ describe('a failing stream', () => {
   })
 
   it('is not complete if content follows a finish_reason', () => {
-    const normaliser = new ChunkNormaliser(envelope, 1, 131_072)
+    const normaliser = new ChunkNormaliser(envelope, 1, 131_072, false)
     const push = (event: object | string) =>
       normaliser.push({ event: '', data: typeof event === 'string' ? event : JSON.stringify(event) })
     push(delta({ content: 'a' }, 'stop'))

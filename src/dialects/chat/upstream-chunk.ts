@@ -39,6 +39,7 @@ export class ChunkNormaliser implements JsonTally {
   delimiters = 0
   readonly #envelope: Envelope
   readonly #choicesMax: number
+  readonly #hidesReasoning: boolean
   readonly #choices = new Map<number, ChoiceState>()
   #unfinished = 0
   /** A choice continued after its finish_reason, so the finish_reason of this server cannot be trusted. */
@@ -58,8 +59,10 @@ export class ChunkNormaliser implements JsonTally {
   /**
    * @param choicesMax the request's `n`. Choices beyond it are dropped, because they would be billed.
    * @param delimitersMax the most delimiters in one event
+   * @param hidesReasoning see UpstreamQuirks
    */
-  constructor(envelope: Envelope, choicesMax: number, delimitersMax: number) {
+  constructor(envelope: Envelope, choicesMax: number, delimitersMax: number, hidesReasoning: boolean) {
+    this.#hidesReasoning = hidesReasoning
     this.#envelope = envelope
     this.#choicesMax = choicesMax
     this.delimitersMax = delimitersMax
@@ -117,7 +120,7 @@ export class ChunkNormaliser implements JsonTally {
       if (error) throw classifyError(null, error)
     }
     // Keep the last report and never sum reports: vLLM's are cumulative, and some servers send theirs twice.
-    if (body.usage) this.#usage = readUsage(body.usage) ?? this.#usage
+    if (body.usage) this.#usage = readUsage(body.usage, this.#hidesReasoning) ?? this.#usage
     if (!Array.isArray(body.choices)) return []
     const chunks = this.#readChoices(body.choices)
     if (!body.usage) this.#learnPattern(event, chunks)
@@ -189,7 +192,7 @@ export class ChunkNormaliser implements JsonTally {
     }
     if (delta !== null) state.hasContent = true
     // Moonshot reports usage inside the choice (pi issue 2017).
-    if (raw.usage) this.#usage = readUsage(raw.usage) ?? this.#usage
+    if (raw.usage) this.#usage = readUsage(raw.usage, this.#hidesReasoning) ?? this.#usage
     if (delta === null && !hasTokens(logprobs)) return null
     return { index, delta: delta ?? {}, finish_reason: null, ...(logprobs !== null && { logprobs }) }
   }

@@ -11,6 +11,7 @@ const normalised = (body: unknown, choices = 1, hasStop = false) =>
     hasStop,
     maxTokens: 16,
     bounds,
+    hidesReasoning: false,
   })
 const message = (fields: object, finish_reason: unknown = 'stop') => ({ choices: [{ message: fields, finish_reason }] })
 const hi = { role: 'assistant', content: 'Hi', refusal: null }

@@ -31,7 +31,7 @@ export function normaliseCompletion(text: string, envelope: Envelope, expected: 
     model: envelope.model,
     choices,
   }
-  const usage = readUsage(body.usage)
+  const usage = readUsage(body.usage, expected.hidesReasoning)
   if (usage) completion.usage = usage
   if (judgeCompletion(completion, expected) === 'invalid')
     throw new UpstreamFailure('empty', 'The answer has no output.')

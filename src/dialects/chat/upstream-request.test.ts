@@ -11,6 +11,7 @@ const standard: UpstreamQuirks = {
   forwardFields: [],
   dropFields: [],
   toolCallIds: 'any',
+  hidesReasoning: false,
   keyHeader: 'authorization',
 }
 

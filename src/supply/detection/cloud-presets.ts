@@ -102,7 +102,7 @@ export const cloudPresets: readonly CloudPreset[] = [
     name: 'gemini',
     keyVariable: 'GEMINI_API_KEY',
     baseUrl: 'https://generativelanguage.googleapis.com/v1beta/openai',
-    dialect: standardQuirks,
+    dialect: { ...standardQuirks, hidesReasoning: true },
     models: [
       // Prompts above 200,000 tokens cost twice as much, so they are not offered.
       {

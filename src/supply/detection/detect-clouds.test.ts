@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { healthOf, jobOf } from '../../../test/supply/random-market.ts'
 import { eligible } from '../../admit/eligible.ts'
+import { hidesReasoningAt } from '../../domain/endpoint-defaults.ts'
 import { cloudPresets } from './cloud-presets.ts'
 import { detectClouds } from './detect-clouds.ts'
 
@@ -90,4 +91,22 @@ test('prompts for which a cloud charges more are not sold at the lower price', (
   const fits = (bytes: number) => eligible(haiku, jobOf({ inputTokensBound: bytes }), healthOf()).eligible.length === 1
   expect([fits(280_000), fits(290_000)]).toEqual([true, false])
   expect(haiku[0]).toMatchObject({ contextTokens: 1_000_000, promptTokensMax: 100_000 })
+})
+
+test('only Gemini hides reasoning in the total of its reports', () => {
+  const hiding = cloudPresets.filter(({ dialect }) => dialect.hidesReasoning).map(({ name }) => name)
+  expect(hiding).toEqual(['gemini'])
+  for (const { dialect, baseUrl, name } of cloudPresets)
+    expect([name, hidesReasoningAt(baseUrl)]).toEqual([name, dialect.hidesReasoning])
+})
+
+test.each([
+  ['https://api.x.ai/v1', true],
+  ['https://us-central1-aiplatform.googleapis.com/v1/projects/p/locations/l/endpoints/openapi', true],
+  ['https://aiplatform.googleapis.com/v1', true],
+  ['https://api.x.ai.example.com/v1', false],
+  ['https://example.com/api.x.ai/v1', false],
+  ['http://127.0.0.1:11434/v1', false],
+])('the address %s hides reasoning: %s', (baseUrl, expected) => {
+  expect(hidesReasoningAt(baseUrl)).toBe(expected)
 })
