@@ -10,6 +10,7 @@ import type { ChunkSource, StreamPart, TakeParts } from '../domain/handoff.ts'
 import { Cancelled, UpstreamFailure } from '../domain/upstream-failure.ts'
 import type { ByteAccount } from '../runtime/byte-budget.ts'
 import { ByteQueue } from '../runtime/byte-queue.ts'
+import type { RatePool } from '../runtime/rate-pool.ts'
 import { rejectUnreadable } from '../upstreams/response-head.ts'
 import type { UpstreamClient, UpstreamRequest } from '../upstreams/upstream-client.ts'
 import { tooLarge, type UpstreamExchange } from '../upstreams/upstream-exchange.ts'
@@ -44,8 +45,9 @@ export async function openStream(
   expected: ExpectedAnswer,
   watcher: StreamWatcher,
 ): Promise<ChunkSource> {
-  const { memory } = request
-  const reader = new ChunkReader(await upstream.send(request), memory, envelope, expected, watcher)
+  const exchange = await upstream.send(request)
+  const resources = { memory: request.memory, parsingPool: upstream.parsingPool(request) }
+  const reader = new ChunkReader(exchange, resources, envelope, expected, watcher)
   await reader.answering
   return reader
 }
@@ -58,7 +60,8 @@ class ChunkReader implements ChunkSource {
   readonly #memory: ByteAccount
   readonly #bounds: AnswerBounds
   readonly #decoder: SseDecoder
-  readonly #rate = new ParsingRate()
+  readonly #rate: ParsingRate
+  #readBytes = 0
   readonly #normaliser: ChunkNormaliser
   readonly #watcher: StreamWatcher
   readonly #ended: Promise<void>
@@ -79,7 +82,7 @@ class ChunkReader implements ChunkSource {
 
   constructor(
     exchange: UpstreamExchange,
-    memory: ByteAccount,
+    { memory, parsingPool }: { memory: ByteAccount; parsingPool: RatePool },
     envelope: Envelope,
     expected: ExpectedAnswer,
     watcher: StreamWatcher,
@@ -87,6 +90,7 @@ class ChunkReader implements ChunkSource {
     const { choices, bounds, hidesReasoning } = expected
     this.#exchange = exchange
     this.#memory = memory
+    this.#rate = new ParsingRate(parsingPool)
     this.#bounds = bounds
     this.#decoder = new SseDecoder(bounds.eventBytes, memory)
     this.#normaliser = new ChunkNormaliser(envelope, choices, bounds.delimiters, hidesReasoning)
@@ -156,6 +160,7 @@ class ChunkReader implements ChunkSource {
     const body = new ByteQueue(this.#memory)
     let form: Form = null
     await this.#exchange.read(piece => {
+      this.#readBytes += piece.length
       if (form === 'events') return this.#readEvents(decoder.push(piece))
       form ??= detectForm(piece)
       if (!body.add(piece)) throw new Cancelled('memory_used_up', true)
@@ -195,7 +200,7 @@ class ChunkReader implements ChunkSource {
     // Some servers send finish_reason in every chunk, including the role chunk. Before the first content the
     // first-token limit stays in force.
     else if (normaliser.awaitsUsage && this.#isAnswering) this.#exchange.answerComplete()
-    const waitMs = this.#rate.waitMs(this.#parsedUnits)
+    const waitMs = this.#rate.waitMs(this.#parsedUnits + (this.#readBytes >> 8))
     if (waitMs > 0) this.#pause = Promise.all([this.#pause, delay(waitMs)]).then(() => {})
     return this.#pause
   }

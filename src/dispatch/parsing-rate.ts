@@ -1,23 +1,32 @@
-/** What may be parsed of one stream in one second: about 100 ms of CPU for the most expensive JSON. */
-const UNITS_PER_SECOND = 131_072
+import type { RatePool } from '../runtime/rate-pool.ts'
+
+/** What each stream may always use, per second. An ordinary stream of 100 tokens a second needs 5,000. */
+const OWN_UNITS_PER_S = 8_192
+/** The clock is read after this many units. They take a few milliseconds. */
+const UNITS_PER_CHECK = 4_096
 
 /**
- * Limits the CPU that the parsing of one stream takes, in units of one delimiter of its JSON or one line. A
- * stream that was buffered and arrives at once is slowed down, so that other requests run in between. Reads
- * the clock only when a second's share is used up, which no ordinary stream reaches.
+ * Limits the CPU that streams take, in units of about a microsecond: one delimiter of JSON, one line, or 256 bytes. What a
+ * stream needs beyond its own share, it takes from the pool of its endpoint. When the pool is empty, it waits, so that
+ * other requests run in between.
  */
 export class ParsingRate {
-  #unitsAtStart = 0
-  #startMs = performance.now()
+  readonly #pool: RatePool
+  #checkedUnits = 0
+  #checkedMs = performance.now()
+
+  constructor(pool: RatePool) {
+    this.#pool = pool
+  }
 
   /** Returns how long the stream must wait, in ms; nearly always 0. `units`: what was parsed so far. */
   waitMs(units: number): number {
-    if (units - this.#unitsAtStart <= UNITS_PER_SECOND) return 0
+    const used = units - this.#checkedUnits
+    if (used <= UNITS_PER_CHECK) return 0
     const nowMs = performance.now()
-    const waitMs = this.#startMs + 1_000 - nowMs
-    if (waitMs > 0) return waitMs
-    this.#unitsAtStart = units
-    this.#startMs = nowMs
-    return 0
+    const excess = used - ((nowMs - this.#checkedMs) * OWN_UNITS_PER_S) / 1_000
+    this.#checkedUnits = units
+    this.#checkedMs = nowMs
+    return excess <= 0 ? 0 : this.#pool.take(excess, nowMs)
   }
 }

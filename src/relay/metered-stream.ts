@@ -19,11 +19,14 @@ export class MeteredStream {
    * the answer ends with `length`.
    */
   isCut = false
+  /** While it is set, `catchUp` must be called now and then, and no further parts encoded. */
+  isBehind = false
   readonly #encoder: StreamEncoder
   readonly #includeUsage: boolean
   readonly #meter: OutputMeter
   /** What chunks with fields other than text may have, in bytes. They are not counted as tokens. */
   #otherBytesLeft: number
+  #last: StreamPart | null = null
   /** Choices that have started and not ended. */
   readonly #open = new Set<number>()
 
@@ -50,7 +53,9 @@ export class MeteredStream {
    */
   encode(parts: readonly StreamPart[]): string {
     let events = ''
+    this.#meter.beginCounting()
     for (const part of parts) {
+      this.#last = part
       const before = this.text.length
       if (typeof part === 'string') this.#meter.addText(part)
       else {
@@ -70,7 +75,16 @@ export class MeteredStream {
       if (this.#otherBytesLeft < 0) return events + this.#cutOff(part, 0)
       events += encoded
     }
+    this.isBehind = this.#meter.isBehind
     return events
+  }
+
+  /** Counts more of a long text that was encoded. Returns the events of its cut, if it is too long. */
+  catchUp(): string {
+    this.#meter.beginCounting()
+    const limit = this.#meter.limitPosition()
+    this.isBehind = limit === null && this.#meter.isBehind
+    return limit === null ? '' : this.#cutOff(this.#last!, 0)
   }
 
   #track({ choices }: ChatChunk): void {

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import { ApiError, MEMORY_USED_UP } from '../domain/errors.ts'
 import type { Outcome, Receipt, StreamAnswer } from '../domain/handoff.ts'
 import type { Nanos } from '../domain/money.ts'
@@ -46,7 +47,8 @@ export async function relayStream(
       const events = stream.encode(parts)
       if (stream.isCut) answer.chunks.leave()
       failpoint('relay-mid-stream')
-      return events === '' ? undefined : write(events)
+      const written = events === '' ? undefined : write(events)
+      return stream.isBehind ? catchUp(context, stream, answer, write, written) : written
     })
   } catch (error) {
     failure = error
@@ -79,6 +81,28 @@ export async function relayStream(
     unsettledEvents: fault => dialect.stream.errorEvent(toClientError(fault, signal)),
   }
 }
+
+/**
+ * Counts a text with so many characters per token that it may be too long. It pauses between parts of the text, so that
+ * many such streams do not hold the event loop together.
+ */
+async function catchUp(
+  { signal }: RelayContext,
+  stream: MeteredStream,
+  answer: StreamAnswer,
+  write: WriteEvents,
+  written: void | Promise<void>,
+): Promise<void> {
+  await written
+  while (stream.isBehind && !signal.aborted) {
+    await delay(COUNTING_PAUSE_MS)
+    const events = stream.catchUp()
+    if (events !== '') await write(events)
+  }
+  if (stream.isCut) answer.chunks.leave()
+}
+
+const COUNTING_PAUSE_MS = 100
 
 /**
  * Depends on what ended the stream, not on the state of the client. If an upstream fails, and the client leaves

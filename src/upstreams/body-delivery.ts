@@ -2,8 +2,11 @@ import type { UpstreamFailure } from '../domain/upstream-failure.ts'
 import type { ByteAccount } from '../runtime/byte-budget.ts'
 import { ByteQueue } from '../runtime/byte-queue.ts'
 
-/** The maximum number of queued bytes in one piece. The sink may request a pause before the rest. */
-const PIECE_BYTES_MAX = 64 * 1024
+/**
+ * The maximum number of bytes in one piece. The sink may request a pause before the rest: a read of 64 KiB can hold
+ * events that take 20 ms.
+ */
+const PIECE_BYTES_MAX = 8 * 1024
 
 /**
  * Receives the body as it arrives. Must not keep `piece`: the next read overwrites it. A returned promise
@@ -57,8 +60,16 @@ export class BodyDelivery {
   /** False if the account has no memory left for a queue. */
   add(piece: Buffer): boolean {
     if (this.#sink === null || this.#isSinkBusy) return this.#queue.add(piece)
-    this.#deliver(piece)
-    return true
+    if (piece.length <= PIECE_BYTES_MAX) {
+      this.#deliver(piece)
+      return true
+    }
+    let at = 0
+    while (at < piece.length && this.#sink !== null && !this.#isSinkBusy) {
+      this.#deliver(piece.subarray(at, at + PIECE_BYTES_MAX))
+      at += PIECE_BYTES_MAX
+    }
+    return at >= piece.length || this.#sink === null || this.#queue.add(piece.subarray(at))
   }
 
   /** Called when the body is complete. Resolves the promise once the queued bytes are delivered. */

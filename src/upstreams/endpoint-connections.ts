@@ -1,6 +1,7 @@
 import { connect as connectPlain, isIP, type LookupFunction, type OnReadOpts, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import type { Endpoint } from '../domain/offer.ts'
+import { RatePool } from '../runtime/rate-pool.ts'
 import type { Connection } from './connection.ts'
 import { ConnectionPool, type PoolEndpoint } from './connection-pool.ts'
 import type { IdleConnections } from './idle-connections.ts'
@@ -18,12 +19,18 @@ const NO_REUSE_MS = 5 * 60_000
 /** A TLS session shortens the next handshake. It is kept this long after the last connection was closed. */
 const FORGET_AFTER_MS = 10 * 60_000
 
+/** In the units of `ParsingRate`, which take about a microsecond each. */
+const PARSING_UNITS_PER_S = 262_144
+const PARSING_UNITS_MAX = 16_384
+
 /**
  * All connections to one endpoint. A connection to a hoster is used for one customer only. Local and cloud servers
  * belong to the operator or were chosen by the operator, and all customers share their connections.
  */
 export class EndpointConnections implements PoolEndpoint {
   readonly open = new Set<Connection>()
+  /** What its streams may parse together, beyond the share of each: a quarter of a core. */
+  readonly parsingPool = new RatePool(PARSING_UNITS_PER_S, PARSING_UNITS_MAX)
   /** True after `forgetIfUnused`: further requests need other EndpointConnections. */
   isForgotten = false
   readonly #url: URL

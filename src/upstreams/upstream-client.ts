@@ -3,6 +3,7 @@ import { credentialHeader } from '../domain/credential-header.ts'
 import type { Endpoint } from '../domain/offer.ts'
 import { Cancelled, UpstreamFailure } from '../domain/upstream-failure.ts'
 import { failpoint } from '../runtime/failpoint.ts'
+import type { RatePool } from '../runtime/rate-pool.ts'
 import { Deadlines } from './deadlines.ts'
 import { EndpointConnections } from './endpoint-connections.ts'
 import type { ExchangeRequest } from './exchange-request.ts'
@@ -75,6 +76,11 @@ export class UpstreamClient {
       // on a new connection.
       return this.#start(request, true).arrived
     })
+  }
+
+  /** What the streams of the endpoint may parse together, in the units of `ParsingRate`. */
+  parsingPool({ endpoint, path }: UpstreamRequest): RatePool {
+    return this.#target(endpoint, path).connections.parsingPool
   }
 
   /** Closes all connections and fails their exchanges. Later requests fail without being sent. */

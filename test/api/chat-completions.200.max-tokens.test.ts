@@ -72,6 +72,17 @@ describe('a max_tokens above what the model generates', () => {
     expect(row.output_tokens).toBeLessThanOrEqual(100)
   })
 
+  test('is enforced for words so long that the text is counted in parts', async () => {
+    const text = Array.from({ length: 20 }, () => 'a'.repeat(5_000)).join(' ')
+    upstream.respondWith(sse(streamEvents({ text, usage: usageOf(10, 2_000) })))
+    const { stream, row } = await send({ model: 'local', max_tokens: 2_000, stream: true })
+    const texts = stream!.chunks.map(({ choices }) => choices?.[0]?.delta.content ?? '')
+    expect(stream!.chunks.some(({ choices }) => choices?.[0]?.finish_reason === 'length')).toBe(true)
+    // Eight characters a token are not counted, and one piece of the stream arrives after that.
+    expect(texts.join('').length).toBeLessThan(2_000 * 8 + 5_000 + 8_192)
+    expect(row.output_tokens).toBe(2_000)
+  })
+
   test('prefers the server that generates more, and lowers it further for a server that generates less', async () => {
     const first = await send({ model: 'mixed', max_tokens: 32_000 })
     expect([first.sent, first.header, first.clamp]).toEqual([

@@ -118,7 +118,7 @@ export interface JsonTally {
 }
 
 /** Returns the tally for one text. */
-export function tallyFor(delimitersMax = 131_072): JsonTally {
+export function tallyFor(delimitersMax = 32_768): JsonTally {
   return { delimitersMax, delimiters: 0 }
 }
 
