@@ -62,6 +62,15 @@ export interface GenerationResponse {
   drained(signal: CancelSignal): Promise<void>
   /** Calls the listener once: when the answer has been sent (`isComplete`), or when it no longer can be. */
   onceClosed(listener: (isComplete: boolean) => void): void
+  /** After the end: what the client has not read, if that is more than a socket's high-water mark. */
+  readonly unread: UnreadAnswer | null
+}
+
+/** The part of an ended answer that the client has not read. */
+export interface UnreadAnswer {
+  readonly bytes: number
+  /** Calls the listener once, when the client has read it or is gone. */
+  onceRead(listener: () => void): void
 }
 
 /** The address of a generation endpoint and its handler. */

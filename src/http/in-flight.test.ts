@@ -22,6 +22,27 @@ test('a request gives all of its memory back when it leaves, and takes none afte
   expect(inFlight.open('cem').start()).toBeNull()
 })
 
+test('an answer that the client has not read counts until it is read', () => {
+  const memory = new ByteBudget(1_000)
+  const inFlight = createInFlight({ max: 10, memory })
+  const request = inFlight.open('ada')
+  expect(request.start()).toBeNull()
+  expect(request.memory.take(300)).toBe(true)
+  let onRead = () => {}
+  request.leave({
+    bytes: 200,
+    onceRead(listener) {
+      onRead = listener
+    },
+  })
+  expect([inFlight.count, memory.usedBytes]).toEqual([0, 200])
+  // The answer itself is freed when the request ends.
+  request.memory.give(300)
+  expect(memory.usedBytes).toBe(200)
+  onRead()
+  expect(memory.usedBytes).toBe(0)
+})
+
 describe('one customer never takes everything', () => {
   test('alone it runs three quarters of the places, with others fewer, and others always get some', () => {
     const inFlight = createInFlight({ max: 2_000, memory: new ByteBudget(100) })

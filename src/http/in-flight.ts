@@ -2,6 +2,7 @@ import { ApiError, memoryUsedUp } from '../domain/errors.ts'
 import type { ByteAccount, ByteBudget } from '../runtime/byte-budget.ts'
 import { type CancelSignal, CancelSource } from '../runtime/cancel-signal.ts'
 import { type LinkedItem, LinkedSet } from '../runtime/linked-set.ts'
+import type { UnreadAnswer } from './generation-exchange.ts'
 
 /**
  * The generation requests on this node. Limits how many run and how much memory they occupy, in total and for each
@@ -26,12 +27,13 @@ export interface InFlight {
 
 export interface Running {
   readonly signal: CancelSignal
-  /** The memory that the request takes of the node's budget. `leave` gives all of it back. */
+  /** The memory that the request takes of the node's budget. `leave` gives it back. */
   readonly memory: ByteAccount
   /** Takes one of the places. Returns the error that refuses the request, or null if it may run. */
   start(): ApiError | null
   abort(reason: unknown): void
-  leave(): void
+  /** Frees the place, and the memory except that of the unread answer, which is freed when the client has read it. */
+  leave(unread?: UnreadAnswer | null): void
 }
 
 /**
@@ -172,17 +174,33 @@ class RunningRequest extends CancelSource implements Running, ByteAccount, Linke
     this.#requests.give(given, this.#share)
   }
 
-  leave(): void {
+  leave(unread: UnreadAnswer | null = null): void {
+    const requests = this.#requests
+    const share = this.#share
+    const unreadBytes = unread === null ? 0 : this.#takeUpTo(unread.bytes)
+    this.give(this.#takenBytes - unreadBytes)
+    this.#takenBytes = 0
     this.#hasLeft = true
-    this.give(this.#takenBytes)
-    this.#share.opened--
-    if (this.isListed) this.#requests.leave(this, this.#share)
+    if (this.isListed) requests.leave(this, share)
+    if (unread === null) share.opened--
+    else {
+      unread.onceRead(() => {
+        requests.give(unreadBytes, share)
+        share.opened--
+      })
+    }
+  }
+
+  /** Takes what is missing of these bytes, which are allocated already. Returns how many of them are counted. */
+  #takeUpTo(bytes: number): number {
+    const missing = bytes - this.#takenBytes
+    return missing <= 0 || this.take(missing) ? bytes : this.#takenBytes
   }
 }
 
 /** What the requests of one customer occupy on this node. */
 interface CustomerShare {
-  /** Requests that have been opened and have not left. */
+  /** Requests that have been opened and have not left, and those with unread answers. */
   opened: number
   /** The part of `opened` that runs. */
   running: number

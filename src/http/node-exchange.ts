@@ -9,6 +9,7 @@ import {
   type GenerationHeader,
   type GenerationRequest,
   type GenerationResponse,
+  type UnreadAnswer,
 } from './generation-exchange.ts'
 import type { HeaderList } from './header-list.ts'
 import { bodyTooLarge } from './receive-body.ts'
@@ -145,5 +146,11 @@ export class NodeResponse implements GenerationResponse {
 
   onceClosed(listener: (isComplete: boolean) => void): void {
     this.#response.once('close', () => listener(this.#response.writableFinished))
+  }
+
+  get unread(): UnreadAnswer | null {
+    const response = this.#response
+    if (!this.needsDrain || response.closed) return null
+    return { bytes: response.writableLength, onceRead: listener => response.once('close', listener) }
   }
 }

@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest'
-import { type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
+import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { readError, readEventStream } from '../harness/event-stream.ts'
 import { openClient } from '../harness/raw-client.ts'
 import { answer, sse, streamEvents, usageOf } from '../harness/scripted-upstream.ts'
@@ -50,6 +50,31 @@ test('incomplete bodies count, and one customer leaves memory for the bodies of 
   expect((await gateway.chat(greedy, { ...large, max_tokens: 1 })).status).toBe(200)
 })
 
+test('a whole answer that its client does not read counts until the client is gone', async () => {
+  const offer = testOffer(upstream.baseUrl, { contextTokens: 1_000_000, maxOutputTokens: 400_000 })
+  const roomy = await startTestApp({ offers: [offer] })
+  try {
+    const customer = await roomy.customer({ creditNanos: 1_000_000_000_000n })
+    // The kernel takes some megabytes of it.
+    const text = `word${' '.repeat(996)}`.repeat(10_000)
+    upstream.respondWith(answer({ text, usage: usageOf(10, 300_000) }))
+    const client = openClient(Number(new URL(roomy.url).port))
+    client.socket.pause()
+    const body = JSON.stringify({ ...chat('Hi'), max_tokens: 400_000 })
+    const head = ['POST /v1/chat/completions HTTP/1.1', 'host: gateway', `authorization: Bearer ${customer.key}`]
+    client.socket.write(
+      [...head, 'content-type: application/json', `content-length: ${body.length}`, '', body].join('\r\n'),
+    )
+    await vi.waitFor(async () => expect((await roomy.usage(customer)).length).toBe(1), WAIT_OPTIONS)
+    await vi.waitFor(async () => expect(await gaugeOf(roomy, 'switchyard_requests_in_flight')).toBe(0), WAIT_OPTIONS)
+    expect(await memoryUsed(roomy)).toBeGreaterThan(1_000_000)
+    client.socket.destroy()
+    await vi.waitFor(async () => expect(await memoryUsed(roomy)).toBe(0), WAIT_OPTIONS)
+  } finally {
+    await roomy.close()
+  }
+})
+
 test('a key with too many invalid requests is refused unread for the rest of the minute', async () => {
   const limits = { requestsPerMinute: 3, requestsPerDay: 100, dailySpendCapNanos: 5_000_000_000n }
   const customer = await gateway.customer({ limits })
@@ -74,7 +99,10 @@ function sendPart({ url }: TestApp, { key }: TestCustomer, bytes: number) {
   return client
 }
 
-async function memoryUsed(): Promise<number> {
-  const text = await gateway.app.metrics.getSingleMetricAsString('switchyard_memory_budget_used_bytes')
-  return Number(/^\S+ (\d+)$/m.exec(text)![1])
+function memoryUsed(app: TestApp = gateway): Promise<number> {
+  return gaugeOf(app, 'switchyard_memory_budget_used_bytes')
+}
+
+async function gaugeOf({ app }: TestApp, name: string): Promise<number> {
+  return Number(/^\S+ (\d+)$/m.exec(await app.metrics.getSingleMetricAsString(name))![1])
 }

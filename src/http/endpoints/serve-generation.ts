@@ -114,7 +114,7 @@ class GenerationCall {
     } catch (thrown) {
       await this.#refuse(thrown)
     } finally {
-      this.#running?.leave()
+      this.#running?.leave(this.#response.unread)
     }
   }
 

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import type { CancelSignal } from '../../runtime/cancel-signal.ts'
 import { http } from '../../runtime/node-http.ts'
-import { drained, encodeChunk, type GenerationResponse } from '../generation-exchange.ts'
+import { drained, encodeChunk, type GenerationResponse, type UnreadAnswer } from '../generation-exchange.ts'
 import type { HeaderList } from '../header-list.ts'
 
 /** The connection that a response belongs to. */
@@ -70,6 +70,21 @@ export class PlainResponse implements GenerationResponse {
 
   onceClosed(listener: (isComplete: boolean) => void): void {
     this.#onClosed.push(listener)
+  }
+
+  get unread(): UnreadAnswer | null {
+    const { socket } = this.#owner
+    if (!socket.writableNeedDrain || socket.closed) return null
+    return {
+      bytes: socket.writableLength,
+      onceRead(listener) {
+        const done = () => {
+          socket.off('drain', done).off('close', done)
+          listener()
+        }
+        socket.on('drain', done).on('close', done)
+      },
+    }
   }
 
   /** Called when the connection has closed. */
