@@ -9,10 +9,10 @@ import { ApiError } from '../domain/errors.ts'
  * to the socket.
  */
 export function refuseUnparsable(error: Error & { code?: string }, socket: Socket): void {
-  // This is the rest of a request that was already refused. Closing with unread bytes would send a reset, and
-  // a proxy that is still sending would drop the refusal and count this node as failed. `ConnectionWatch`
-  // closes the connection if the client does not.
-  if (socket.writableEnded && error.code !== 'ECONNRESET') return
+  if (socket.writableEnded && error.code !== 'ECONNRESET') {
+    discardRest(socket)
+    return
+  }
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy()
     return
@@ -24,6 +24,21 @@ export function refuseUnparsable(error: Error & { code?: string }, socket: Socke
     `HTTP/1.1 ${status} Refused\r\ncontent-type: application/json\r\nx-request-id: ${randomUUIDv7()}\r\n` +
       `content-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
   )
+  refusedAt.set(socket, socket.bytesRead)
+}
+
+/** What a connection had read when its request was refused. */
+const refusedAt = new WeakMap<Socket, number>()
+/** Twice the largest usual body. */
+const DISCARDED_BYTES_MAX = 8 * 1024 * 1024
+
+/**
+ * Called for bytes behind a refused request. Closing with unread bytes would send a reset, and a proxy that is still
+ * sending would drop the refusal and count this node as failed. `ConnectionWatch` closes the connection if the client does
+ * not; until then, a client that sends without end is no longer read.
+ */
+function discardRest(socket: Socket): void {
+  if (socket.bytesRead - (refusedAt.get(socket) ?? 0) > DISCARDED_BYTES_MAX) socket.pause()
 }
 
 function unparsableCode(code: string | undefined) {

@@ -1,5 +1,7 @@
+import { once } from 'node:events'
 import { expect, test } from 'vitest'
 import { testOffer } from '../harness/app.ts'
+import { openClient } from '../harness/raw-client.ts'
 import { rawRequest, sendWhole } from '../harness/raw-request.ts'
 import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
@@ -33,6 +35,21 @@ test('the body after refused headers is read instead of resetting the connection
     sent,
   )
   expect(status).toBe(431)
+})
+
+test('bytes without end behind refused headers are not read for long', async () => {
+  const client = openClient(Number(new URL(gateway.url).port))
+  client.socket.write(`${line}${common()}x-big: ${'x'.repeat(17_000)}\r\n`)
+  const closed = once(client.socket, 'close')
+  const piece = Buffer.alloc(1024 * 1024, 'x')
+  let sent = 0
+  while (!client.socket.destroyed && sent < 200) {
+    sent++
+    await Promise.race([closed, new Promise(resolve => client.socket.write(piece, resolve))])
+  }
+  expect(client.read).toMatch(/^HTTP\/1\.1 431 /)
+  // 8 MiB, and what the kernel takes.
+  expect(sent).toBeLessThan(50)
 })
 
 test.each([
