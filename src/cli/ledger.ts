@@ -1,14 +1,17 @@
+import { join } from 'node:path'
 import type { Command } from 'commander'
 import { findCustomer } from '../accounts/customers.ts'
-import type { Sql } from '../db/pool.ts'
+import type { Pool, Sql } from '../db/pool.ts'
 import { type Nanos, usdText } from '../domain/money.ts'
 import { payerOfRequest } from '../ledger/accounts/payer-of-request.ts'
 import { readBalance } from '../ledger/accounts/read-balance.ts'
 import { type Refund, refundRequest } from '../ledger/accounts/refund-request.ts'
 import { archiveOfRequest } from '../ledger/archive/usage-months.ts'
 import { audit } from '../ledger/audit/audit.ts'
+import type { AuditFinding } from '../ledger/audit/audit-checks.ts'
+import { progressInFile } from '../ledger/audit/audit-progress.ts'
 import { amountArgument, requestIdArgument, textArgument } from './arguments.ts'
-import { createCommand, createCommandGroup, createSession } from './command.ts'
+import { createCommand, createCommandGroup, createSession, type Session } from './command.ts'
 import { transactionOrDryRun } from './dry-run.ts'
 import { Failure } from './failure.ts'
 import { timeText } from './output.ts'
@@ -23,27 +26,44 @@ function auditCommand(): Command {
   return createCommand('audit', 'Check every invariant of the ledger; fails if one is violated', [
     'ledger audit',
     'ledger audit --json',
-  ]).action(async options => {
-    const session = createSession(options)
-    const findings = await withDatabase(session, audit)
-    const violated = findings.filter(({ violations }) => violations > 0)
-    session.output.result(
-      { ok: violated.length === 0, checks: findings.map(finding => ({ ...finding, examples: [...finding.examples] })) },
-      [
-        table(
-          ['state', 'check', 'violations'],
-          findings.map(({ name, violations }) => [violations > 0 ? 'WRONG' : 'ok', name, String(violations)]),
-          '',
-        ),
-        ...violated.map(({ name, examples }) => `\nExamples of ${name}: ${examples.join(' ')}`),
-      ].join('\n'),
-    )
-    if (violated.length > 0) {
-      throw new Failure(
-        `${violated.length} of ${findings.length} checks failed. Stop selling until you know the cause.`,
+  ])
+    .option('--restart', 'begin at the first slice, even if an earlier audit was interrupted')
+    .action(async options => {
+      const session = createSession(options)
+      const findings = await withDatabase(session, pool => auditFromFile(session, pool, options.restart === true))
+      const violated = findings.filter(({ violations }) => violations > 0)
+      session.output.result(
+        {
+          ok: violated.length === 0,
+          checks: findings.map(finding => ({ ...finding, examples: [...finding.examples] })),
+        },
+        [
+          table(
+            ['state', 'check', 'violations'],
+            findings.map(({ name, violations }) => [violations > 0 ? 'WRONG' : 'ok', name, String(violations)]),
+            '',
+          ),
+          ...violated.map(({ name, examples }) => `\nExamples of ${name}: ${examples.join(' ')}`),
+        ].join('\n'),
       )
-    }
-    session.output.note(`All ${findings.length} checks passed.`)
+      if (violated.length > 0) {
+        throw new Failure(
+          `${violated.length} of ${findings.length} checks failed. Stop selling until you know the cause.`,
+        )
+      }
+      session.output.note(`All ${findings.length} checks passed.`)
+    })
+}
+
+async function auditFromFile({ config, output }: Session, pool: Pool, isRestarted: boolean): Promise<AuditFinding[]> {
+  const progress = progressInFile(pool, join(config.dataDir, 'audit.json'))
+  if (isRestarted) await progress.save(null)
+  return audit(pool, {
+    progress,
+    onContinue: ({ startedAtEpochMs, done, slices }) =>
+      output.note(
+        `Continuing the audit of ${timeText(new Date(startedAtEpochMs))} UTC, which was interrupted after ${done} of ${slices.length} slices. Use --restart to begin at the first slice.`,
+      ),
   })
 }
 

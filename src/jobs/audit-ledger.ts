@@ -1,5 +1,6 @@
 import { type Pool, withQueryTimeout } from '../db/pool.ts'
 import { audit } from '../ledger/audit/audit.ts'
+import { progressInDatabase } from '../ledger/audit/audit-progress.ts'
 import { readLastAudit, recordAudit } from '../ledger/audit/last-audit.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Log } from '../runtime/log.ts'
@@ -12,9 +13,8 @@ export interface AuditJobDeps {
 }
 
 /**
- * The pause after an audit is nine times its duration. An audit reads the whole ledger, and until it ends vacuum
- * cannot remove rows that were deleted after its start. With 20 million requests it takes three minutes
- * (bench/results), so it runs every half hour instead of every five minutes.
+ * The pause after an audit is nine times its duration, since an audit reads the whole ledger. With 20 million requests
+ * it takes three minutes (bench/results), so it runs every half hour instead of every five minutes.
  */
 const PAUSE_FACTOR = 9
 
@@ -34,8 +34,8 @@ export async function auditLedger({ pool, clock, log }: AuditJobDeps, signal: Ab
     if (pausedMs < last.elapsedMs * PAUSE_FACTOR) return
   }
   const startedMs = clock.monotonicMs()
-  const findings = await audit(pool, signal).catch(error => {
-    // This gateway is stopping. Another node, or the next start, audits within five minutes.
+  const findings = await audit(pool, { signal, clock, progress: progressInDatabase(record) }).catch(error => {
+    // This gateway is stopping. Another node, or the next start, continues within five minutes.
     if (signal.aborted) return undefined
     throw error
   })

@@ -1,0 +1,347 @@
+export type AuditCheck = keyof typeof auditChecks
+
+export interface AuditFinding {
+  readonly name: AuditCheck
+  readonly violations: number
+  /** Up to five violations: transaction, customer, request or hoster ids, with the hour where that matters. */
+  readonly examples: readonly string[]
+}
+
+/**
+ * What a check is divided by. Each slice is a range from $1 to $2, both included: of transaction ids, customer ids or
+ * request ids. Checks by `all` have no parameters.
+ */
+export type SlicedBy = 'transactions' | 'customers' | 'requests' | 'all'
+
+export interface SlicedCheck {
+  readonly by: SlicedBy
+  /** Selects the ids that violate the check in a slice. */
+  readonly sql: string
+}
+
+const slicedBy = (by: SlicedBy) => (sql: string) => ({ by, sql })
+const transactions = slicedBy('transactions')
+const customers = slicedBy('customers')
+const requests = slicedBy('requests')
+const all = slicedBy('all')
+
+const ofTransactions = (table: string, alias = table) =>
+  `(SELECT * FROM ${table} WHERE tx_id BETWEEN $1::bigint AND $2) AS ${alias}`
+const ofCustomers = (table: string, alias = table) =>
+  `(SELECT * FROM ${table} WHERE customer_id BETWEEN $1 AND $2) AS ${alias}`
+
+/** Archived charges. Slices of transactions are whole blocks. */
+const ofBlocks = `(SELECT * FROM usage_closing WHERE tx_block BETWEEN $1::bigint >> 16 AND $2::bigint >> 16) AS usage_closing`
+
+/** True for a transaction `tx_id` in a block without archived charges: it is compared alone, not with its block. */
+const isOpenTx = `NOT EXISTS (SELECT FROM ${ofBlocks} WHERE tx_block = tx_id >> 16)`
+
+/**
+ * docs/money.md says what each check proves. Each check is one statement, so it has a snapshot of its own. The checks
+ * use NOT EXISTS instead of NOT IN: when the list of a NOT IN exceeds `work_mem` (200,000 refunds for example),
+ * PostgreSQL scans the whole list for each row.
+ */
+export const auditChecks = {
+  transactions_sum_to_zero: transactions(`
+    SELECT tx_id::text FROM ${ofTransactions('ledger_entry')} GROUP BY tx_id HAVING sum(amount_nanos) <> 0`),
+  ledger_sums_to_zero: transactions(`
+    SELECT concat('transactions ', min(tx_id), ' to ', max(tx_id), ': ', sum(amount_nanos)) FROM ${ofTransactions('ledger_entry')} HAVING sum(amount_nanos) <> 0`),
+  entries_have_a_transaction: transactions(`
+    SELECT DISTINCT tx_id::text FROM ${ofTransactions('ledger_entry', 'e')} WHERE NOT EXISTS (SELECT FROM ${ofTransactions('ledger_tx', 't')} WHERE t.tx_id = e.tx_id)`),
+  transactions_have_entries: transactions(`
+    SELECT tx_id::text FROM ${ofTransactions('ledger_tx', 't')} WHERE NOT EXISTS (SELECT FROM ${ofTransactions('ledger_entry', 'e')} WHERE e.tx_id = t.tx_id)`),
+  one_signup_credit_per_customer: customers(`
+    SELECT account_id::text FROM ledger_entry e JOIN ledger_tx t USING (tx_id)
+    WHERE t.kind = 'signup_credit' AND e.account_kind = 'customer' AND e.account_id BETWEEN $1 AND $2 GROUP BY account_id HAVING count(*) > 1`),
+  balances_cover_their_leases: customers(`
+    SELECT customer_id::text FROM ${ofCustomers('balance')} WHERE leased_nanos < 0 OR posted_nanos < leased_nanos`),
+  balances_equal_entries: customers(`
+    SELECT coalesce(b.customer_id, e.account_id)::text
+    FROM ${ofCustomers('balance', 'b')}
+    LEFT JOIN (SELECT customer_id, sum(settled_nanos) AS settled FROM ${ofCustomers('lease')} GROUP BY customer_id) l USING (customer_id)
+    FULL JOIN (
+      SELECT account_id, sum(amount_nanos) AS amount FROM ledger_entry WHERE account_kind = 'customer' AND account_id BETWEEN $1 AND $2 GROUP BY account_id
+    ) e ON e.account_id = b.customer_id
+    WHERE coalesce(b.posted_nanos, 0) - coalesce(l.settled, 0) <> coalesce(e.amount, 0)`),
+  leased_equals_open_leases: customers(`
+    SELECT coalesce(b.customer_id, l.customer_id)::text
+    FROM ${ofCustomers('balance', 'b')} FULL JOIN (
+      SELECT customer_id, sum(granted_nanos) AS granted FROM ${ofCustomers('lease')} GROUP BY customer_id
+    ) l USING (customer_id)
+    WHERE coalesce(b.leased_nanos, 0) <> coalesce(l.granted, 0)`),
+  settled_within_granted: customers(`
+    SELECT lease_id::text FROM ${ofCustomers('lease')} WHERE settled_nanos < 0 OR settled_nanos > granted_nanos OR (slots IS NULL AND settled_nanos > 0)`),
+  one_usage_row_per_request: requests(`
+    SELECT request_id::text FROM usage_row WHERE request_id BETWEEN $1 AND $2 GROUP BY request_id HAVING count(*) > 1`),
+  cost_within_hold: customers(`
+    SELECT request_id::text FROM ${ofCustomers('usage_row')} WHERE cost_nanos < 0 OR cost_nanos > hold_nanos`),
+  cost_is_share_plus_fee: customers(`
+    SELECT request_id::text FROM ${ofCustomers('usage_row')} WHERE cost_nanos <> hoster_share_nanos + fee_nanos OR hoster_share_nanos < 0 OR fee_nanos < 0`),
+  charges_have_a_transaction: customers(`
+    SELECT request_id::text FROM ${ofCustomers('usage_row')} WHERE (cost_nanos > 0) <> (tx_id IS NOT NULL)`),
+  failures_are_free: customers(`
+    SELECT request_id::text FROM ${ofCustomers('usage_row')} WHERE cost_nanos > 0 AND (NOT success OR outcome NOT IN ('served', 'client_gone'))`),
+  charges_equal_customer_entries: transactions(`
+    SELECT coalesce(u.tx_id, e.tx_id)::text
+    FROM (SELECT tx_id, customer_id, sum(cost_nanos) AS cost FROM ${ofTransactions('usage_row')} WHERE tx_id IS NOT NULL AND ${isOpenTx}
+      GROUP BY tx_id, customer_id) u
+    FULL JOIN (
+      SELECT e.tx_id, e.account_id, e.amount_nanos FROM ${ofTransactions('ledger_entry', 'e')} JOIN ${ofTransactions('ledger_tx', 't')} USING (tx_id)
+      WHERE t.kind = 'settle' AND e.account_kind = 'customer' AND ${isOpenTx}
+    ) e ON e.tx_id = u.tx_id AND e.account_id = u.customer_id
+    WHERE coalesce(u.cost, 0) <> -coalesce(e.amount_nanos, 0)`),
+  shares_equal_hoster_entries: transactions(`
+    SELECT coalesce(u.tx_id, e.tx_id)::text
+    FROM (
+      SELECT tx_id, hoster_id, sum(hoster_share_nanos) AS share FROM ${ofTransactions('usage_row')}
+      WHERE hoster_share_nanos > 0 AND ${isOpenTx} GROUP BY tx_id, hoster_id
+    ) u
+    FULL JOIN (
+      SELECT tx_id, account_id, amount_nanos FROM ${ofTransactions('ledger_entry', 'e')}
+      WHERE account_kind = 'hoster_payable' AND ${isOpenTx} AND NOT EXISTS (SELECT FROM ${ofTransactions('ledger_tx', 't')} WHERE t.tx_id = e.tx_id AND t.kind = 'refund')
+    ) e ON e.tx_id = u.tx_id AND e.account_id = u.hoster_id
+    WHERE coalesce(u.share, 0) <> coalesce(e.amount_nanos, 0)`),
+  fees_equal_revenue_entries: transactions(`
+    SELECT coalesce(u.tx_id, e.tx_id)::text
+    FROM (SELECT tx_id, sum(fee_nanos) AS fee FROM ${ofTransactions('usage_row')} WHERE fee_nanos > 0 AND ${isOpenTx} GROUP BY tx_id) u
+    FULL JOIN (
+      SELECT tx_id, amount_nanos FROM ${ofTransactions('ledger_entry', 'e')}
+      WHERE account_kind = 'platform_revenue' AND ${isOpenTx} AND NOT EXISTS (SELECT FROM ${ofTransactions('ledger_tx', 't')} WHERE t.tx_id = e.tx_id AND t.kind = 'refund')
+    ) e USING (tx_id)
+    WHERE coalesce(u.fee, 0) <> coalesce(e.amount_nanos, 0)`),
+  // Blocks of transactions with archived charges. They may have charges that are not archived too.
+  archived_charges_equal_entries: transactions(`
+    WITH block AS (SELECT DISTINCT tx_block FROM ${ofBlocks} WHERE tx_block IS NOT NULL)
+    SELECT concat_ws(' ', 'transactions', tx_block << 16, 'to', ((tx_block + 1) << 16) - 1, kind, account)
+    FROM (
+      SELECT tx_block, a.kind, a.account, sum(a.amount) AS amount
+      FROM (
+        SELECT tx_block, customer_id, hoster_id, cost_nanos, hoster_share_nanos, fee_nanos FROM ${ofBlocks} WHERE tx_block IS NOT NULL
+        UNION ALL
+        SELECT tx_block, customer_id, hoster_id, cost_nanos, hoster_share_nanos, fee_nanos FROM ${ofTransactions('usage_row')} JOIN block ON tx_block = tx_id >> 16
+      ) c, LATERAL (VALUES
+        ('customer', customer_id, -cost_nanos),
+        ('hoster_payable', hoster_id, hoster_share_nanos),
+        ('platform_revenue', '00000000-0000-0000-0000-000000000000', fee_nanos)
+      ) AS a(kind, account, amount) WHERE a.amount <> 0 GROUP BY 1, 2, 3
+    ) c
+    FULL JOIN (
+      SELECT tx_block, e.account_kind AS kind, e.account_id AS account, sum(e.amount_nanos) AS amount
+      FROM ${ofTransactions('ledger_entry', 'e')} JOIN block ON tx_block = e.tx_id >> 16 JOIN ${ofTransactions('ledger_tx', 't')} ON t.tx_id = e.tx_id
+      WHERE t.kind = 'settle' GROUP BY 1, 2, 3
+    ) e USING (tx_block, kind, account)
+    WHERE coalesce(c.amount, 0) <> coalesce(e.amount, 0)`),
+  archives_equal_closings: all(`
+    SELECT to_char(month, 'YYYY-MM')
+    FROM (SELECT month, requests - kept_requests AS requests FROM usage_archive WHERE archived_at IS NOT NULL) a
+    FULL JOIN (SELECT month, sum(requests) AS requests FROM usage_closing GROUP BY month) c USING (month)
+    WHERE coalesce(a.requests, 0) <> coalesce(c.requests, 0)`),
+  refunds_within_charges: customers(`
+    SELECT r.request_id::text FROM ${ofCustomers('refund', 'r')} LEFT JOIN ${ofCustomers('usage_row', 'u')} USING (customer_id, request_id)
+    WHERE (r.amount_nanos > 0 AND r.amount_nanos <= u.cost_nanos AND r.started_at = u.started_at) IS NOT TRUE`),
+  refunds_reverse_shares: customers(`
+    SELECT r.request_id::text FROM ${ofCustomers('refund', 'r')} JOIN ${ofCustomers('usage_row', 'u')} USING (customer_id, request_id)
+    WHERE r.hoster_share_nanos <> div(u.hoster_share_nanos::numeric * r.amount_nanos, nullif(u.cost_nanos, 0))
+      OR r.fee_nanos <> r.amount_nanos - r.hoster_share_nanos`),
+  refunds_equal_entries: transactions(`
+    SELECT coalesce(r.tx_id, e.tx_id)::text
+    FROM (
+      SELECT r.tx_id, r.request_id::text AS ref, a.kind, a.account, a.amount
+      FROM ${ofTransactions('refund', 'r')} JOIN usage_row u USING (customer_id, request_id), LATERAL (VALUES
+        ('customer', r.customer_id, r.amount_nanos),
+        ('hoster_payable', u.hoster_id, -r.hoster_share_nanos),
+        ('platform_revenue', '00000000-0000-0000-0000-000000000000', -r.fee_nanos)
+      ) AS a(kind, account, amount) WHERE a.amount <> 0
+    ) r
+    FULL JOIN (
+      SELECT t.tx_id, t.ref, e.account_kind, e.account_id, e.amount_nanos
+      FROM ${ofTransactions('ledger_tx', 't')} JOIN ${ofTransactions('ledger_entry', 'e')} USING (tx_id) WHERE t.kind = 'refund'
+    ) e ON (e.tx_id, e.ref, e.account_kind, e.account_id, e.amount_nanos) = (r.tx_id, r.ref, r.kind, r.account, r.amount)
+    WHERE r.tx_id IS NULL OR e.tx_id IS NULL
+    GROUP BY 1`),
+  hours_equal_usage: customers(`
+    SELECT customer_id || ' ' || to_char(hour AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24')
+    FROM (
+      SELECT customer_id, date_trunc('hour', started_at, 'UTC') AS hour, count(*) AS requests, count(*) FILTER (WHERE success) AS successes,
+        count(*) FILTER (WHERE provider = 'local') AS local, count(*) FILTER (WHERE provider = 'hoster') AS hoster,
+        count(*) FILTER (WHERE provider = 'cloud') AS cloud, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
+        sum(cost_nanos) AS cost, coalesce(sum(latency_ms) FILTER (WHERE success), 0) AS latency
+      FROM ${ofCustomers('usage_row', 'u')}
+      WHERE NOT EXISTS (SELECT FROM ${ofCustomers('usage_closing', 'c')} WHERE c.customer_id = u.customer_id AND c.day = (u.started_at AT TIME ZONE 'UTC')::date)
+      GROUP BY 1, 2
+    ) u
+    FULL JOIN (
+      SELECT customer_id, hour, sum(requests) AS requests, sum(successes) AS successes, sum(local_requests) AS local,
+        sum(hoster_requests) AS hoster, sum(cloud_requests) AS cloud, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
+        sum(cost_nanos) AS cost, sum(latency_ms_sum) AS latency
+      FROM ${ofCustomers('usage_hour', 'h')}
+      WHERE NOT EXISTS (SELECT FROM ${ofCustomers('usage_closing', 'c')} WHERE c.customer_id = h.customer_id AND c.day = (h.hour AT TIME ZONE 'UTC')::date)
+      GROUP BY 1, 2
+      -- Rows taken back leave nothing but zeros.
+      HAVING (sum(requests), sum(input_tokens), sum(output_tokens), sum(cost_nanos)) IS DISTINCT FROM (0, 0, 0, 0)
+    ) r USING (customer_id, hour)
+    WHERE (u.requests, u.successes, u.local, u.hoster, u.cloud, u.input_tokens, u.output_tokens, u.cost, u.latency)
+      IS DISTINCT FROM (r.requests, r.successes, r.local, r.hoster, r.cloud, r.input_tokens, r.output_tokens, r.cost, r.latency)`),
+  // The sums of archived rows are not split by hour.
+  hours_equal_archived_days: customers(`
+    WITH archived AS (
+      SELECT customer_id, day, sum(requests) AS requests, sum(successes) AS successes, sum(local_requests) AS local, sum(hoster_requests) AS hoster,
+        sum(cloud_requests) AS cloud, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens, sum(cost_nanos) AS cost,
+        sum(latency_ms_sum) AS latency
+      FROM ${ofCustomers('usage_closing')} GROUP BY 1, 2
+    )
+    SELECT customer_id || ' ' || day
+    FROM (
+      SELECT customer_id, day, sum(requests) AS requests, sum(successes) AS successes, sum(local) AS local, sum(hoster) AS hoster,
+        sum(cloud) AS cloud, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens, sum(cost) AS cost, sum(latency) AS latency
+      FROM (
+        SELECT * FROM archived
+        UNION ALL
+        SELECT a.customer_id, a.day, count(*), count(*) FILTER (WHERE u.success), count(*) FILTER (WHERE u.provider = 'local'),
+          count(*) FILTER (WHERE u.provider = 'hoster'), count(*) FILTER (WHERE u.provider = 'cloud'), sum(u.input_tokens), sum(u.output_tokens),
+          sum(u.cost_nanos), coalesce(sum(u.latency_ms) FILTER (WHERE u.success), 0)
+        FROM archived a JOIN ${ofCustomers('usage_row', 'u')} ON u.customer_id = a.customer_id AND (u.started_at AT TIME ZONE 'UTC')::date = a.day GROUP BY 1, 2
+      ) parts GROUP BY 1, 2
+    ) u
+    LEFT JOIN (
+      SELECT h.customer_id, a.day, sum(h.requests) AS requests, sum(h.successes) AS successes, sum(h.local_requests) AS local,
+        sum(h.hoster_requests) AS hoster, sum(h.cloud_requests) AS cloud, sum(h.input_tokens) AS input_tokens,
+        sum(h.output_tokens) AS output_tokens, sum(h.cost_nanos) AS cost, sum(h.latency_ms_sum) AS latency
+      FROM archived a JOIN ${ofCustomers('usage_hour', 'h')} ON h.customer_id = a.customer_id AND (h.hour AT TIME ZONE 'UTC')::date = a.day GROUP BY 1, 2
+    ) r USING (customer_id, day)
+    WHERE (u.requests, u.successes, u.local, u.hoster, u.cloud, u.input_tokens, u.output_tokens, u.cost, u.latency)
+      IS DISTINCT FROM (r.requests, r.successes, r.local, r.hoster, r.cloud, r.input_tokens, r.output_tokens, r.cost, r.latency)`),
+  days_equal_usage: customers(`
+    SELECT customer_id || ' ' || day || ' ' || model_id || ' ' || provider
+    FROM (
+      SELECT customer_id, day, model_id, provider, sum(requests) AS requests, sum(successes) AS successes, sum(input_tokens) AS input_tokens,
+        sum(output_tokens) AS output_tokens, sum(cost) AS cost, sum(share) AS share, sum(fee) AS fee, sum(latency) AS latency
+      FROM (
+        SELECT customer_id, (started_at AT TIME ZONE 'UTC')::date AS day, model_id, provider, count(*) AS requests,
+          count(*) FILTER (WHERE success) AS successes, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
+          sum(cost_nanos) AS cost, sum(hoster_share_nanos) AS share, sum(fee_nanos) AS fee,
+          coalesce(sum(latency_ms) FILTER (WHERE success), 0) AS latency
+        FROM ${ofCustomers('usage_row')} GROUP BY 1, 2, 3, 4
+        UNION ALL
+        SELECT customer_id, day, model_id, provider, requests, successes, input_tokens, output_tokens, cost_nanos, hoster_share_nanos, fee_nanos,
+          latency_ms_sum FROM ${ofCustomers('usage_closing')}
+      ) parts GROUP BY 1, 2, 3, 4
+    ) u
+    FULL JOIN (
+      SELECT customer_id, day, model_id, provider, sum(requests) AS requests, sum(successes) AS successes,
+        sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens, sum(cost_nanos) AS cost,
+        sum(hoster_share_nanos) AS share, sum(fee_nanos) AS fee, sum(latency_ms_sum) AS latency
+      FROM ${ofCustomers('usage_day')} GROUP BY 1, 2, 3, 4
+      -- Rows taken back leave nothing but zeros.
+      HAVING (sum(requests), sum(input_tokens), sum(output_tokens), sum(cost_nanos)) IS DISTINCT FROM (0, 0, 0, 0)
+    ) r USING (customer_id, day, model_id, provider)
+    WHERE (u.requests, u.successes, u.input_tokens, u.output_tokens, u.cost, u.share, u.fee, u.latency)
+      IS DISTINCT FROM (r.requests, r.successes, r.input_tokens, r.output_tokens, r.cost, r.share, r.fee, r.latency)`),
+  key_days_equal_usage: customers(`
+    SELECT concat_ws(' ', customer_id, key_id, day)
+    FROM (
+      SELECT customer_id, key_id, day, sum(requests) AS requests, sum(cost) AS cost
+      FROM (
+        SELECT customer_id, key_id, (started_at AT TIME ZONE 'UTC')::date AS day, count(*) AS requests, sum(cost_nanos) AS cost
+        FROM ${ofCustomers('usage_row')} WHERE key_id IS NOT NULL GROUP BY 1, 2, 3
+        UNION ALL
+        SELECT customer_id, key_id, day, requests, cost_nanos FROM ${ofCustomers('usage_closing')} WHERE key_id IS NOT NULL
+      ) parts GROUP BY 1, 2, 3
+    ) u
+    FULL JOIN (
+      SELECT customer_id, key_id, day, sum(requests) AS requests, sum(cost_nanos) AS cost FROM ${ofCustomers('usage_key_day')} GROUP BY 1, 2, 3
+      -- Rows taken back leave nothing but zeros.
+      HAVING (sum(requests), sum(cost_nanos)) IS DISTINCT FROM (0, 0)
+    ) r USING (customer_id, key_id, day)
+    WHERE (u.requests, u.cost) IS DISTINCT FROM (r.requests, r.cost)`),
+  // Rounded up, as a charge is.
+  cost_within_token_prices: customers(`
+    SELECT request_id::text FROM ${ofCustomers('usage_row')}
+    WHERE cost_nanos > ceil((input_tokens::numeric * input_pico_per_token + output_tokens::numeric * output_pico_per_token) / 1000)`),
+  // The tolerance of `believed` in src/relay/bill.ts. Reports of local and cloud servers are billed as they are.
+  billed_within_count: customers(`
+    SELECT request_id::text FROM ${ofCustomers('usage_row')}
+    WHERE provider = 'hoster'
+      AND (input_tokens > counted_input_tokens * 1.05 + 8 OR output_tokens > counted_output_tokens * 1.05 + 8)`),
+  // Applies only once a node has been alive long enough to reclaim the lease. After an outage the leases of dead
+  // nodes wait for the next start. 900 heartbeats take at least 15 minutes.
+  no_lease_outlives_its_node: customers(`
+    SELECT lease_id::text FROM ${ofCustomers('lease', 'l')}
+    WHERE granted_at < now() - interval '15 minutes'
+      AND NOT EXISTS (SELECT FROM node n WHERE n.node_id = l.node_id AND n.state = 'alive')
+      AND EXISTS (SELECT FROM node_heartbeat h WHERE h.heartbeats > 900)`),
+  // A living node ends such leases within a minute. No request runs for a day.
+  no_lease_outlives_its_request: customers(`
+    SELECT l.lease_id::text FROM ${ofCustomers('lease', 'l')} LEFT JOIN ${ofCustomers('usage_row', 'u')} ON u.customer_id = l.customer_id AND u.request_id = l.lease_id
+    WHERE l.granted_at < now() - CASE WHEN u.request_id IS NULL THEN interval '1 day' ELSE interval '5 minutes' END`),
+  // Covers all days. The current day is in the balance row.
+  day_spend_equals_usage: customers(`
+    SELECT customer_id || ' ' || day
+    FROM (
+      SELECT customer_id, day, sum(spent) AS spent FROM (
+        SELECT customer_id, day, day_spent_nanos AS spent FROM ${ofCustomers('balance')}
+        UNION ALL SELECT customer_id, day, spent_nanos FROM ${ofCustomers('day_spend')}
+        UNION ALL SELECT customer_id, cap_day, settled_nanos FROM ${ofCustomers('lease')}
+      ) s GROUP BY customer_id, day
+    ) d
+    FULL JOIN (
+      SELECT customer_id, cap_day AS day, sum(cost) AS cost
+      FROM (
+        SELECT customer_id, cap_day, sum(cost_nanos) AS cost FROM ${ofCustomers('usage_row')} WHERE cap_day IS NOT NULL GROUP BY customer_id, cap_day
+        UNION ALL
+        SELECT customer_id, cap_day, cost_nanos FROM ${ofCustomers('usage_closing')} WHERE cap_day IS NOT NULL
+      ) parts GROUP BY customer_id, cap_day
+    ) u USING (customer_id, day)
+    WHERE coalesce(d.spent, 0) <> coalesce(u.cost, 0)`),
+  day_leased_equals_open_leases: customers(`
+    SELECT b.customer_id::text FROM ${ofCustomers('balance', 'b')}
+    LEFT JOIN (SELECT customer_id, cap_day, sum(granted_nanos) AS granted FROM ${ofCustomers('lease')} GROUP BY customer_id, cap_day) l
+      ON l.customer_id = b.customer_id AND l.cap_day = b.day
+    WHERE b.day_leased_nanos <> coalesce(l.granted, 0)`),
+  day_spend_within_cap: customers(`
+    SELECT customer_id || ' ' || day FROM ${ofCustomers('balance')} WHERE day_spent_nanos + day_leased_nanos > day_cap_nanos
+    UNION ALL
+    SELECT customer_id || ' ' || day FROM ${ofCustomers('day_spend', 'd')}
+    LEFT JOIN (SELECT customer_id, cap_day AS day, sum(granted_nanos) AS granted FROM ${ofCustomers('lease')} GROUP BY customer_id, cap_day) l USING (customer_id, day)
+    WHERE d.spent_nanos + coalesce(l.granted, 0) > d.cap_nanos`),
+  key_spend_equals_usage: customers(`
+    SELECT concat_ws(' ', customer_id, key_id, key_window)
+    FROM (SELECT customer_id, key_id, window_start AS key_window, spent_nanos AS spent FROM ${ofCustomers('key_spend')}) k
+    FULL JOIN (
+      SELECT customer_id, key_id, key_window, sum(cost) AS cost
+      FROM (
+        SELECT customer_id, key_id, key_window, sum(cost_nanos) AS cost FROM ${ofCustomers('usage_row')} WHERE key_window IS NOT NULL
+        GROUP BY customer_id, key_id, key_window
+        UNION ALL
+        SELECT customer_id, key_id, key_window, cost_nanos FROM ${ofCustomers('usage_closing')} WHERE key_window IS NOT NULL
+      ) parts GROUP BY customer_id, key_id, key_window
+    ) u USING (customer_id, key_id, key_window)
+    WHERE coalesce(k.spent, 0) <> coalesce(u.cost, 0)`),
+  key_leased_equals_open_leases: customers(`
+    SELECT concat_ws(' ', customer_id, key_id, key_window)
+    FROM (SELECT customer_id, key_id, window_start AS key_window, leased_nanos AS leased FROM ${ofCustomers('key_spend')}) k
+    FULL JOIN (
+      SELECT customer_id, key_id, key_window, sum(granted_nanos) AS granted FROM ${ofCustomers('lease')} WHERE key_window IS NOT NULL
+      GROUP BY customer_id, key_id, key_window
+    ) l USING (customer_id, key_id, key_window)
+    WHERE coalesce(k.leased, 0) <> coalesce(l.granted, 0)`),
+  key_spend_within_limit: customers(`
+    SELECT concat_ws(' ', k.customer_id, k.key_id, k.window_start)
+    FROM ${ofCustomers('key_spend', 'k')} JOIN api_key a ON a.key_id = k.key_id
+    WHERE k.spent_nanos + k.leased_nanos > a.highest_limit_nanos`),
+  windows_count_slots: customers(`
+    SELECT b.customer_id::text FROM ${ofCustomers('balance', 'b')}
+    LEFT JOIN (SELECT customer_id, cap_day, sum(slots) AS slots FROM ${ofCustomers('lease')} GROUP BY customer_id, cap_day) d
+      ON d.customer_id = b.customer_id AND d.cap_day = b.day
+    LEFT JOIN (SELECT customer_id, slot_minute, sum(slots) AS slots FROM ${ofCustomers('lease')} GROUP BY customer_id, slot_minute) m
+      ON m.customer_id = b.customer_id AND m.slot_minute = b.minute
+    WHERE b.day_requests < coalesce(d.slots, 0) OR b.minute_requests < coalesce(m.slots, 0)`),
+  ledger_cannot_be_rewritten: all(`
+    SELECT 'role ' || r.rolname || ' may change ' || m.name
+    FROM installation i JOIN pg_roles r ON r.rolname = i.value CROSS JOIN unnest(money_tables()) AS m(name)
+    WHERE i.name = 'gateway_role' AND has_table_privilege(r.oid, m.name::regclass, 'INSERT, UPDATE, DELETE, TRUNCATE')
+    UNION ALL
+    SELECT 'trigger append_only of ' || m.name FROM unnest(ARRAY['ledger_tx', 'ledger_entry', 'refund', 'usage_closing']) AS m(name)
+    WHERE NOT EXISTS (
+      SELECT FROM pg_trigger g WHERE g.tgrelid = m.name::regclass AND g.tgname = 'append_only' AND g.tgenabled IN ('O', 'A'))`),
+} as const satisfies Record<string, SlicedCheck>
