@@ -7,6 +7,7 @@ import { reclaimDeadLeases } from '../../src/ledger/leases/reclaim-dead-leases.t
 import type { ReclaimOptions } from '../../src/ledger/ledger-store.ts'
 import { systemScheduler } from '../../src/runtime/scheduler.ts'
 import { storeOf } from '../harness/store-of.ts'
+import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { admissionOf, settle, settlementOf, unlimited, useLedgerWorld, useNode } from './ledger-world.ts'
 
 const USD = 1_000_000_000n
@@ -215,22 +216,22 @@ test('leases of an unknown node are reclaimed, and a dead node is forgotten when
 
 test('an admission in flight is committed before the death of its node, because the reaper waits for it', async () => {
   const customerId = await world.addCustomer(1_000n)
-  const holder = await world.pool.pg.connect()
-  await holder.query('BEGIN')
-  await holder.query('SELECT FROM balance WHERE customer_id = $1 FOR UPDATE', [customerId])
-  const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
-  const isWaiting = (count: number) =>
-    expect.poll(async () => (await world.pool.query(waiting)).rows.length, { interval: 10, timeout: 1_500 }).toBe(count)
-
-  const admitted = dead.ledger.admit(admissionOf(customerId, 300n))
-  await isWaiting(1)
-  const reclaimed = reclaimDeadLeases(world.pool, { nodeShard: 3, onlyNodeAlive: alive.nodeId })
-  await isWaiting(2)
-  await holder.query('COMMIT')
-  holder.release()
-
-  expect(await admitted).toMatchObject({ kind: 'granted' })
-  expect(await reclaimed).toBe(1)
+  const session = await world.pool.pg.connect()
+  try {
+    await session.query('BEGIN')
+    await storeOf(session as Sql).admit(dead.nodeId, [admissionOf(customerId, 300n)])
+    let isOver = false
+    const reclaimed = reclaimDeadLeases(world.pool, { nodeShard: 3, onlyNodeAlive: alive.nodeId }).finally(() => {
+      isOver = true
+    })
+    const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
+    await expect.poll(async () => isOver || (await world.pool.query(waiting)).rows.length, WAIT_OPTIONS).toBe(1)
+    await session.query('COMMIT')
+    expect(await reclaimed).toBe(1)
+  } finally {
+    // Closes the connection, and rolls back what a failed assertion left open.
+    session.release(true)
+  }
   expect(await readBalance(world.pool, customerId)).toMatchObject({ leasedNanos: 0n })
 })
 
