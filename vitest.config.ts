@@ -3,7 +3,11 @@ import { defineConfig } from 'vitest/config'
 export default defineConfig({
   test: {
     globalSetup: ['test/harness/global-setup.ts'],
-    include: ['test/**/*.test.ts', 'src/**/*.test.ts'],
+    // `npm run sim -- --prove-sql` sets the variable.
+    include:
+      process.env.SWITCHYARD_PLANTED_SQL_BUGS === undefined
+        ? ['test/**/*.test.ts', 'src/**/*.test.ts']
+        : ['test/sim/planted-sql-bugs.ts'],
     pool: 'forks',
     maxWorkers: 3,
     // One process per file would load everything again for each and take a fifth of the run. A test restores what it changes for its process.

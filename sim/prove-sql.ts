@@ -1,131 +1,145 @@
 import { spawn } from 'node:child_process'
+import { hash } from 'node:crypto'
 import { once } from 'node:events'
-import { existsSync, readFileSync } from 'node:fs'
+import { appendFileSync, existsSync, globSync, readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, relative } from 'node:path'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Mutation } from './mutations.ts'
+import { plantSql } from './plant-sql.ts'
 
-/**
- * Plants one bug in the SQL functions of a real PostgreSQL and runs the tests until one fails. Returns the name of that test and its error;
- * undefined when the bug survives. A test that only timed out must fail twice, since a busy machine can cause the first timeout.
- */
-export async function proveSql(bug: Mutation): Promise<string | undefined> {
-  for (const tests of STAGES) {
-    const failed = await firstFailure(bug, tests)
-    if (failed === undefined) continue
-    if (!failed.isTimeout) return shown(failed)
-    const again = await firstFailure(bug, [failed.file])
-    if (again !== undefined) return shown(again)
-  }
-  return undefined
+/** The first test that failed with a planted bug. */
+export interface SqlFinding {
+  readonly bug: string
+  /** Relative to the root of the repository. */
+  readonly file: string
+  readonly test: string
+  readonly error: string
+  readonly cause: string
+}
+
+export interface SqlProofOptions {
+  /** How many bugs are tried at a time, each on a PostgreSQL of its own. */
+  readonly jobs: number
+  /** Keeps the findings of an interrupted run. A bug is tried again when its function has changed. */
+  readonly resume: string | undefined
+  found(bug: Mutation, finding: SqlFinding): void
 }
 
 /**
- * Arguments of vitest. The tests that find the most bugs in the least time come first: the comparison with the model, the oracle of the ledger, its
- * other tests, then those of other parts that check amounts.
+ * Test files. The ones that find the most bugs in the least time come first: the comparison with the model, the oracle
+ * of the ledger, its other tests, then those of other parts that check amounts.
  */
 const STAGES = [
   ['test/sim/model.test.ts'],
   ['test/ledger/oracle.test.ts'],
-  ['test/ledger'],
+  ['test/ledger/{lock,node,reaper,accounts,refund,settle,day,key,shares}*.test.ts'],
+  ['test/ledger/{audit,broken,bulk,last,lost,outages,second}*.test.ts'],
   [
-    'test/usage',
-    'test/billing',
-    'test/jobs',
-    'test/regression/balances',
-    'test/api/credits',
-    'test/api/request-counts',
-    'test/api/keys',
-    'test/api/usage',
-    'test/api/chat-completions.402',
-    'test/api/chat-completions.429',
-    'test/api/chat-completions.idempotency',
+    'test/usage/*.test.ts',
+    'test/billing/*.test.ts',
+    'test/jobs/*.test.ts',
+    'test/regression/balances*.test.ts',
+    'test/api/{credits,keys,request-counts,usage}*.test.ts',
+    'test/api/chat-completions.{402,429,idempotency}*.test.ts',
   ],
-] as const
-
-/** The errors of a test that ends at its own limit, of `expect.poll`, and of waits in test/harness. */
-const TIMEOUT = /time[d]?[ -]?out|in time/i
+]
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
-/** Throws when tests fail although no bug is planted: every bug would be found then. */
-export async function checkWithoutBug(): Promise<void> {
-  const failed = await firstFailure(undefined, STAGES.flat())
-  if (failed !== undefined) throw new Error(`A test fails without a planted bug: ${shown(failed)}`)
-}
-
-interface Failure {
-  /** Relative to the root of the repository. */
-  readonly file: string
-  readonly test: string
-  readonly message: string
-  readonly isTimeout: boolean
-}
-
-function shown({ file, test, message }: Failure): string {
-  return `${file}: ${test}: ${message}`
-}
-
-async function firstFailure(bug: Mutation | undefined, tests: readonly string[]): Promise<Failure | undefined> {
-  const directory = await mkdtemp(join(tmpdir(), 'switchyard-prove-sql-'))
-  const report = join(directory, 'report.json')
-  try {
-    const child = spawn(
-      process.execPath,
-      [
-        join(root, 'node_modules/vitest/vitest.mjs'),
-        'run',
-        ...tests,
-        '--bail=1',
-        '--maxWorkers=1',
-        '--reporter=json',
-        `--outputFile=${report}`,
-      ],
-      { cwd: root, env: { ...process.env, SWITCHYARD_PLANTED_SQL_BUG: bug?.id }, stdio: ['ignore', 'ignore', 'pipe'] },
+/**
+ * Plants each bug in the SQL functions of a real PostgreSQL and runs the tests of one stage after the other until one
+ * fails. Returns the findings by the id of the bug. A test that only timed out must fail twice, since a busy machine can
+ * cause the first timeout. A new run throws when a test fails without a bug.
+ */
+export async function proveSql(bugs: readonly Mutation[], options: SqlProofOptions): Promise<Map<string, SqlFinding>> {
+  const findings = new Map<string, SqlFinding>()
+  const isNew = options.resume === undefined || !existsSync(options.resume)
+  const earlier = readLines<[string, SqlFinding]>(options.resume)
+  const record = (bug: Mutation, finding: SqlFinding) => {
+    findings.set(bug.id, finding)
+    options.found(bug, finding)
+  }
+  for (const [fingerprint, finding] of earlier) {
+    const bug = bugs.find(candidate => fingerprintOf(candidate) === fingerprint)
+    if (bug !== undefined) record(bug, finding)
+  }
+  for (const stage of STAGES) {
+    const files = globSync(stage, { cwd: root }).map(file => join(root, file))
+    const waiting = bugs.filter(({ id }) => !findings.has(id))
+    if (isNew && waiting.length > 0) await checkWithoutBug(files)
+    await Promise.all(
+      Array.from({ length: options.jobs }, async () => {
+        for (let chunk = waiting.splice(0, CHUNK); chunk.length > 0; chunk = waiting.splice(0, CHUNK)) {
+          for (const finding of await confirmed(await runTests(chunk, files), files)) {
+            const bug = chunk.find(({ id }) => id === finding.bug)!
+            record(bug, finding)
+            if (options.resume !== undefined)
+              appendFileSync(options.resume, `${JSON.stringify([fingerprintOf(bug), finding])}\n`)
+          }
+        }
+      }),
     )
-    let errors = ''
-    child.stderr.setEncoding('utf8').on('data', (text: string) => {
-      errors += text
+  }
+  return findings
+
+  async function confirmed(found: readonly SqlFinding[], files: readonly string[]): Promise<SqlFinding[]> {
+    const late = bugs.filter(({ id }) => found.some(finding => finding.bug === id && isTimeout(finding)))
+    const again = late.length === 0 ? [] : await runTests(late, files)
+    return [...found.filter(finding => !isTimeout(finding)), ...again]
+  }
+}
+
+/** How many bugs one PostgreSQL is started for. */
+const CHUNK = 8
+
+/** The errors of a test that ends at its own limit, of `expect.poll`, and of waits in test/harness. */
+function isTimeout({ error, cause }: SqlFinding): boolean {
+  return /timed? ?out|in time/i.test(`${error} ${cause}`)
+}
+
+/** Throws when a test fails without a bug: every bug would be found then. */
+async function checkWithoutBug(files: readonly string[]): Promise<void> {
+  const [failure] = await runTests([{ id: 'no bug' }], files)
+  if (failure !== undefined)
+    throw new Error(`A test fails without a bug: ${failure.file}: ${failure.test}: ${failure.error}`)
+}
+
+/** Runs the files once for each bug, until a test fails. */
+async function runTests(bugs: readonly Pick<Mutation, 'id'>[], files: readonly string[]): Promise<SqlFinding[]> {
+  const directory = await mkdtemp(join(tmpdir(), 'switchyard-prove-sql-'))
+  const path = join(directory, 'findings.jsonl')
+  try {
+    const task = { bugs: bugs.map(({ id }) => id), files, findings: path }
+    const vitest = join(root, 'node_modules/vitest/vitest.mjs')
+    const limits = ['--testTimeout=60000', '--hookTimeout=60000']
+    const child = spawn(process.execPath, [vitest, 'run', '--maxWorkers=1', '--reporter=dot', ...limits], {
+      cwd: root,
+      env: { ...process.env, SWITCHYARD_PLANTED_SQL_BUGS: JSON.stringify(task) },
+      stdio: ['ignore', 'pipe', 'pipe'],
     })
+    let output = ''
+    for (const stream of [child.stdout, child.stderr])
+      stream.setEncoding('utf8').on('data', (text: string) => {
+        output += text
+      })
     const [code] = await once(child, 'close')
-    if (code === 0) return undefined
-    const failed = existsSync(report) ? failedTest(JSON.parse(readFileSync(report, 'utf8'))) : undefined
-    if (failed === undefined) throw new Error(`${bug?.id}: vitest ended with ${code}, but no test failed: ${errors}`)
-    return failed
+    const found = readLines<SqlFinding>(path)
+    if (code !== 0 && found.length === 0) throw new Error(`The tests failed, but not with a planted bug: ${output}`)
+    return found
   } finally {
     await rm(directory, { recursive: true, force: true })
   }
 }
 
-interface Report {
-  readonly testResults: readonly {
-    readonly name: string
-    /** The error of a hook or of the file itself. */
-    readonly message: string
-    readonly assertionResults: readonly {
-      readonly status: string
-      readonly fullName: string
-      readonly failureMessages: readonly string[] | null
-    }[]
-  }[]
+/** Changes with the SQL function in which the bug is planted. */
+function fingerprintOf(bug: Mutation): string {
+  return `${bug.id} ${hash('sha256', plantSql(bug))}`
 }
 
-function failedTest({ testResults }: Report): Failure | undefined {
-  for (const { name, message, assertionResults } of testResults) {
-    const file = relative(root, name)
-    const failed = assertionResults.find(({ status }) => status === 'failed')
-    if (failed !== undefined) return failure(file, failed.fullName, failed.failureMessages?.join('\n') ?? message)
-    if (message !== '') return failure(file, 'before its tests', message)
-  }
-  return undefined
+function readLines<Line>(path: string | undefined): Line[] {
+  if (path === undefined || !existsSync(path)) return []
+  const lines = readFileSync(path, 'utf8').split('\n')
+  return lines.filter(line => line !== '').map(line => JSON.parse(line) as Line)
 }
-
-function failure(file: string, test: string, text: string): Failure {
-  const line = text.split('\n', 1)[0]!
-  const message = line.length > MESSAGE_CHARS_MAX ? `${line.slice(0, MESSAGE_CHARS_MAX)}...` : line
-  return { file, test, message, isTimeout: TIMEOUT.test(text) }
-}
-
-const MESSAGE_CHARS_MAX = 160

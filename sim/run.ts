@@ -1,16 +1,13 @@
 // Runs the money code on simulated time, disks, networks and a simulated database: `npm run sim -- --seeds 1000 --from 1`.
 // With --prove it plants each bug of mutations.ts alone and searches for it. With --prove-sql it plants each bug of sql-mutations.ts in a real
 // PostgreSQL and runs the tests.
-import { hash } from 'node:crypto'
-import { appendFileSync, existsSync, readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { readMachine, reportHead } from '../bench/machine.ts'
 import { markdownPage, markdownTable } from '../bench/markdown.ts'
 import { type ReportKind, writeReport } from '../bench/write-report.ts'
 import { type Mutation, mutations } from './mutations.ts'
-import { plantSql } from './plant-sql.ts'
 import { prove } from './prove.ts'
-import { checkWithoutBug, proveSql } from './prove-sql.ts'
+import { proveSql } from './prove-sql.ts'
 import { simulate } from './simulate.ts'
 import { sqlMutations } from './sql-mutations.ts'
 
@@ -72,60 +69,70 @@ async function simulateAll(): Promise<boolean> {
 
 async function proveAllInSimulator(): Promise<boolean> {
   const seeds = values.seeds ?? 20_000
-  return proveAll({
-    bugs: mutations,
+  const bugs = chosenOf(mutations)
+  const waiting = [...bugs]
+  const found = new Map<string, string>()
+  await Promise.all(
+    Array.from({ length: values.jobs }, async () => {
+      for (let bug = waiting.shift(); bug !== undefined; bug = waiting.shift()) {
+        const finding = await prove(bug, values.from, seeds)
+        if (finding === undefined) console.log(`${bug.id.padEnd(44)} SURVIVED`)
+        else foundBy(found, bug, `${finding.rule}, at seed ${finding.seed}`)
+      }
+    }),
+  )
+  return reportProof({
+    bugs,
+    found,
     limit: ` within ${seeds} seeds each`,
     kind: 'planted-bugs',
     title: 'Planted bugs',
     method:
       'each bug is planted alone, and seeds run until an invariant breaks: [docs/simulator.md](../../docs/simulator.md)',
     finder: 'broken invariant',
-    async find(bug) {
-      const finding = await prove(bug, values.from, seeds)
-      return finding && `${finding.rule}, at seed ${finding.seed}`
-    },
   })
 }
 
 async function proveAllSql(): Promise<boolean> {
-  const earlier = values.resume === undefined ? new Map<string, string>() : readFindings(values.resume)
-  if (values.resume === undefined || !existsSync(values.resume)) await checkWithoutBug()
-  return proveAll({
-    bugs: sqlMutations,
+  const bugs = chosenOf(sqlMutations)
+  const found = new Map<string, string>()
+  await proveSql(bugs, {
+    jobs: values.jobs,
+    resume: values.resume,
+    found: (bug, { file, test, error, cause }) =>
+      foundBy(found, bug, `${file}: ${test}: ${shortened(error)}${cause && ` (${shortened(cause)})`}`),
+  })
+  return reportProof({
+    bugs,
+    found,
     limit: '',
     kind: 'planted-sql-bugs',
     title: 'Planted SQL bugs',
     method:
       'each bug is planted alone in a real PostgreSQL, and tests run until one fails: [docs/simulator.md](../../docs/simulator.md#bugs-in-the-sql)',
     finder: 'first test that fails',
-    async find(bug) {
-      const before = earlier.get(fingerprintOf(bug))
-      if (before !== undefined) return before
-      const finding = await proveSql(bug)
-      if (values.resume !== undefined && finding !== undefined)
-        appendFileSync(values.resume, `${JSON.stringify([fingerprintOf(bug), finding])}\n`)
-      return finding
-    },
   })
 }
 
-/** The findings of an interrupted run, by fingerprint. */
-function readFindings(path: string): Map<string, string> {
-  const lines = existsSync(path)
-    ? readFileSync(path, 'utf8')
-        .split('\n')
-        .filter(line => line !== '')
-    : []
-  return new Map(lines.map(line => JSON.parse(line) as [string, string]))
+function chosenOf(bugs: readonly Mutation[]): readonly Mutation[] {
+  return bugs.filter(({ id }) => values.only?.includes(id) ?? true)
 }
 
-/** Changes with the SQL function of a bug, so that a bug is tried again when its function has changed. */
-function fingerprintOf(bug: Mutation): string {
-  return `${bug.id} ${hash('sha256', plantSql(bug))}`
+function foundBy(found: Map<string, string>, { id }: Mutation, finder: string): void {
+  found.set(id, finder)
+  console.log(`${id.padEnd(44)} found by ${finder}`)
+}
+
+/** The first line of an error, without what varies from run to run at its end. */
+function shortened(text: string): string {
+  const line = text.split('\n', 1)[0]!
+  return line.length > 120 ? `${line.slice(0, 120)}...` : line
 }
 
 interface Proof {
   readonly bugs: readonly Mutation[]
+  /** What found each bug, by its id. The others survived. */
+  readonly found: ReadonlyMap<string, string>
   /** How long each bug was searched for. */
   readonly limit: string
   /** Names the report. */
@@ -133,37 +140,25 @@ interface Proof {
   readonly title: string
   readonly method: string
   readonly finder: string
-  /** What found the bug. Undefined when it survives. */
-  find(bug: Mutation): Promise<string | undefined>
 }
 
-async function proveAll({ bugs, limit, kind, title, method, finder, find }: Proof): Promise<boolean> {
-  const chosen = bugs.filter(({ id }) => values.only?.includes(id) ?? true)
-  const waiting = [...chosen]
-  const found = new Map<string, string>()
-  await Promise.all(
-    Array.from({ length: values.jobs }, async () => {
-      for (let bug = waiting.shift(); bug !== undefined; bug = waiting.shift()) {
-        const finding = await find(bug)
-        if (finding !== undefined) found.set(bug.id, finding)
-        console.log(`${bug.id.padEnd(44)} ${finding === undefined ? 'SURVIVED' : `found by ${finding}`}`)
-      }
-    }),
-  )
-  const percent = ((found.size / chosen.length) * 100).toFixed(1)
-  const summary = `${chosen.length} planted bugs, ${found.size} found (${percent} %)${limit}, ${elapsedS()} s`
+function reportProof({ bugs, found, limit, kind, title, method, finder }: Proof): boolean {
+  const percent = ((found.size / bugs.length) * 100).toFixed(1)
+  const summary = `${bugs.length} planted bugs, ${found.size} found (${percent} %)${limit}, ${elapsedS()} s`
   console.log(summary)
+  const survivors = bugs.filter(({ id }) => !found.has(id))
+  if (survivors.length > 0) console.log(`survived: ${survivors.map(({ id }) => id).join(', ')}`)
   if (values.only === undefined) {
     const report = markdownPage([
       reportHead(title, commandLine(), machine, [`- result: ${summary}`, `- ${method}`]),
       markdownTable(
         ['planted bug', 'what goes wrong', finder],
-        chosen.map(({ id, bug }) => [id, bug, found.get(id)?.replaceAll('|', '\\|') ?? '**survived**']),
+        bugs.map(({ id, bug }) => [id, bug, found.get(id)?.replaceAll('|', '\\|') ?? '**survived**']),
       ),
     ])
     console.log(`wrote ${writeReport(kind, report)}`)
   }
-  return found.size === chosen.length
+  return survivors.length === 0
 }
 
 function commandLine(): string {

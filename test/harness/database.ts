@@ -1,6 +1,8 @@
 import { inject } from 'vitest'
+import { grantGatewayRights } from '../../src/db/gateway-role.ts'
 import type { Connection } from '../../src/db/open-database.ts'
 import { createPool, type Pool } from '../../src/db/pool.ts'
+import { plantingStatement } from './planted-sql-bug.ts'
 
 export interface TestDatabase {
   /** The owner of the tables, for code that opens its own connections. */
@@ -22,6 +24,12 @@ export async function createTestDatabase(): Promise<TestDatabase> {
   const connection: Connection = { ...template, database }
   const gatewayConnection: Connection = { ...connection, ...inject('gatewayLogin') }
   const pool = createPool(connection, { max: 10, applicationName: database })
+  const planting = plantingStatement()
+  if (planting !== undefined) {
+    await pool.query(planting)
+    // A function that is replaced loses the attributes that the gateway role needs.
+    await grantGatewayRights(connection, gatewayConnection)
+  }
   return {
     connection,
     gatewayConnection,

@@ -3,8 +3,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Logger, runMigrations } from 'graphile-worker'
 import type { TestProject } from 'vitest/node'
-import { plantSql } from '../../sim/plant-sql.ts'
-import { sqlMutations } from '../../sim/sql-mutations.ts'
 import { grantGatewayRights } from '../../src/db/gateway-role.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { type Connection, openDatabase } from '../../src/db/open-database.ts'
@@ -23,9 +21,6 @@ const TEMPLATE = 'switchyard_template'
 
 /** A slow machine may take longer to copy a database than a gateway waits for a statement. */
 const SETUP = { max: 1, applicationName: 'test setup', statementTimeoutMs: 0 }
-
-/** `npm run sim -- --prove-sql` sets this environment variable to the id of a bug of sim/sql-mutations.ts. */
-const PLANTED_SQL_BUG = 'SWITCHYARD_PLANTED_SQL_BUG'
 
 /** Starts one PostgreSQL for the whole run and migrates the database that `createTestDatabase` clones. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
@@ -49,7 +44,6 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const templateConnection = { ...server.owner, database: TEMPLATE }
   const gatewayConnection = { ...server.connection, database: TEMPLATE }
   await migrate(templateConnection)
-  await plantSqlBug(templateConnection)
   await grantGatewayRights(templateConnection, gatewayConnection)
   // Creates the tables of graphile-worker once, so that not every test gateway has to.
   const template = createPool(gatewayConnection, SETUP)
@@ -62,12 +56,4 @@ export default async function setup(project: TestProject): Promise<() => Promise
     await server.close()
     await rm(dataDir, { recursive: true, force: true })
   }
-}
-
-async function plantSqlBug(templateConnection: Connection): Promise<void> {
-  const bug = sqlMutations.find(({ id }) => id === process.env[PLANTED_SQL_BUG])
-  if (bug === undefined) return
-  const owner = createPool(templateConnection, SETUP)
-  await owner.query(plantSql(bug))
-  await owner.end()
 }
