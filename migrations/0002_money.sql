@@ -748,8 +748,8 @@ BEGIN
 END $$;
 
 -- Decides how to settle the requests that name no bulk lease and have no strict lease in `p_ended`:
--- settled before, free, charged to the free balance, written off, or of an archived month. Withdraws the row of the reaper where
--- there is one. Returns one row per request.
+-- settled before, free, charged to the free balance, written off, or of an archived month. Withdraws the row that
+-- presumes their end where there is one. Returns one row per request.
 CREATE FUNCTION settle_unleased(p_asked settlement_asked[], p_ended lease[], p_node_shard smallint) RETURNS SETOF unleased_settlement
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -766,7 +766,7 @@ DECLARE
 BEGIN
   FOR r IN
     SELECT i.request, i.customer, i.cost, charge_within_hold(i.cost, i.hold) AS charge, b.customer_id AS account, b.posted_nanos - b.leased_nanos AS free, b.day,
-      u.outcome, u.key_id AS key, u.key_window,
+      u.outcome, u.outcome = 'superseded' AND i.outcome <> 'superseded' AS is_superseded, u.key_id AS key, u.key_window,
       -- The reaper knew the day of a strict lease. A request of a bulk lease was admitted when it began.
       coalesce(u.cap_day, (to_timestamp(i.started_ms / 1000::float8) AT TIME ZONE 'UTC')::date) AS cap_day
     FROM unnest(p_asked) WITH ORDINALITY AS i
@@ -786,15 +786,18 @@ BEGIN
       v_free := r.free;
       v_cap_day := NULL;
     END IF;
-    IF r.outcome = 'node_died' THEN
-      PERFORM withdraw_presumed_death(r.customer, r.request, p_node_shard);
+    IF r.outcome = 'node_died' OR r.is_superseded THEN
+      PERFORM withdraw_presumed_end(r.customer, r.request, p_node_shard);
     END IF;
     IF r.account IS NULL THEN
       v.effect := 'no_account';
-    ELSIF r.outcome <> 'node_died' THEN
+    ELSIF r.outcome <> 'node_died' AND NOT r.is_superseded THEN
       v.effect := 'duplicate';
     ELSIF r.outcome IS NULL AND is_archived(r.request) THEN
       v.effect := 'archived';
+    ELSIF r.is_superseded AND r.cost > 0 THEN
+      -- The request that was sent again is the one that is charged.
+      v.effect := 'written_off';
     ELSIF r.cost > 0 THEN
       IF v_cap_day IS DISTINCT FROM r.cap_day THEN
         v_cap_day := r.cap_day;
@@ -870,6 +873,21 @@ BEGIN
     INTO v_settled
     FROM inserted n JOIN lease_of l ON l.request = n.request_id;
   RETURN coalesce(v_settled, '{}');
+END $$;
+
+-- The requests that have no new row because their row `superseded` exists: while they ran, they were sent again with
+-- their Idempotency-Key.
+CREATE FUNCTION superseded_requests(p_asked settlement_asked[], p_settled settled_request[], p_skipped uuid[]) RETURNS uuid[]
+LANGUAGE plpgsql AS $$
+BEGIN
+  -- Usually every request has a new row, and only this check runs.
+  IF cardinality(p_settled) + cardinality(p_skipped) >= cardinality(p_asked) THEN
+    RETURN '{}';
+  END IF;
+  RETURN ARRAY(
+    SELECT DISTINCT i.request FROM unnest(p_asked) i
+    JOIN LATERAL (SELECT e.outcome FROM usage_event e WHERE e.customer_id = i.customer AND e.request_id = i.request) u ON true
+    WHERE u.outcome = 'superseded' AND i.outcome <> 'superseded' AND i.request <> ALL (p_skipped));
 END $$;
 
 -- Groups the settled requests once, so that each table below reads a few sums instead of all requests.
@@ -998,24 +1016,25 @@ BEGIN
       requests = u.requests + excluded.requests, cost_nanos = u.cost_nanos + excluded.cost_nanos;
 END $$;
 
--- Sums of `p_requests` free requests of dead nodes, one per row of the reaper: with -1 the sum of a row that
--- is withdrawn.
-CREATE FUNCTION sum_died(p_customer uuid, p_key uuid, p_model text, p_started_at timestamptz, p_requests bigint) RETURNS settled_sum
+-- Sums of `p_requests` rows that only presume how a request ended: with -1 the sum of a row that is withdrawn.
+CREATE FUNCTION sum_presumed(p_customer uuid, p_key uuid, p_model text, p_started_at timestamptz, p_requests bigint) RETURNS settled_sum
 LANGUAGE sql STABLE AS $$
   SELECT (p_customer, NULL, NULL, NULL, p_key, p_model, 'none', date_trunc('hour', p_started_at, 'UTC'), p_requests, 0, 0, 0, 0, 0, 0, 0)::settled_sum
 $$;
 
--- Removes the row that the reaper wrote for a request of a node it declared dead. It may be subtracted from
--- another shard of the sums than the reaper added it to: only the sum over all shards has a meaning.
-CREATE FUNCTION withdraw_presumed_death(p_customer uuid, p_request uuid, p_node_shard smallint) RETURNS void
+-- Removes the row of a request that presumes its end: `node_died` of the reaper, or `superseded` of a node that runs
+-- the request again. It may be subtracted from another shard of the sums than it was added to: only the sum over all
+-- shards has a meaning.
+CREATE FUNCTION withdraw_presumed_end(p_customer uuid, p_request uuid, p_node_shard smallint) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   v_sums settled_sum[];
 BEGIN
   WITH withdrawn AS (
-    DELETE FROM usage_event WHERE customer_id = p_customer AND request_id = p_request AND outcome = 'node_died' RETURNING key_id, started_at, model_id
+    DELETE FROM usage_event WHERE customer_id = p_customer AND request_id = p_request AND outcome IN ('node_died', 'superseded')
+    RETURNING key_id, started_at, model_id
   )
-  SELECT array_agg(sum_died(p_customer, key_id, model_id, started_at, -1)) INTO v_sums FROM withdrawn;
+  SELECT array_agg(sum_presumed(p_customer, key_id, model_id, started_at, -1)) INTO v_sums FROM withdrawn;
   PERFORM add_to_usage_sums(p_node_shard, v_sums);
 END $$;
 
@@ -1026,20 +1045,21 @@ END $$;
 -- separator (U+001E) before the next one. PostgreSQL reads that in a third of the time that JSON takes.
 --
 -- A request that has a usage row was settled before and changes nothing, so a batch may be sent again after
--- an unclear commit. The exception is the row `node_died` of the reaper, which only presumed the end: the
--- settlement replaces it. A request that names another lease than its own id was admitted from that bulk
--- lease. The lease is charged, and the balance row is not touched.
+-- an unclear commit. The exceptions are rows that only presume the end: the settlement replaces `node_died` of the
+-- reaper, and also `superseded`, but then it charges nothing. A request that names another lease than its own id
+-- was admitted from that bulk lease. The lease is charged, and the balance row is not touched.
 --
 -- Returns the requests that were not settled as asked:
 -- 'duplicate'    settled before
 -- 'clamped'      the cost exceeds the strict lease; the rest is written off
 -- 'late'         the lease was gone; charged to the free balance
--- 'written_off'  the lease was gone, and the free balance, the cap of its day or the key's spend limit has no room
+-- 'written_off'  the lease was gone, and the free balance, the cap of its day or the key's spend limit has no room;
+--                or the request was superseded
 -- 'no_account'   the customer has no account; nothing was done
 -- 'archived'     the lease was gone, and the usage rows of the month are archived; nothing was done, because the request
 --                may have been settled before
--- 'fenced'       the bulk lease is gone or too small; nothing was done. Sent again with its own id as lease, it is
---                settled late
+-- 'fenced'       the bulk lease is gone or too small, or the request was superseded; nothing is charged. Sent again
+--                with its own id as lease, it is settled late or written off
 -- 'locked'       only with `p_skip_locked`: another session has locked the balance or the bulk lease; nothing was done
 -- Without `p_skip_locked`, the call waits for locks.
 CREATE FUNCTION settle_batch(p_node_shard smallint, p_settlements text, p_skip_locked boolean)
@@ -1071,6 +1091,7 @@ BEGIN
 
   v_tx := nextval('ledger_tx_tx_id_seq');
   v_settled := insert_usage_rows(v_tx, v_asked, v_ended, v_bulk, v_unleased, v_skipped);
+  v_fenced := v_fenced || superseded_requests(v_asked, v_settled, v_skipped);
   v_sums := sum_settled(v_settled);
   PERFORM charge_bulk_leases(v_sums);
   PERFORM move_balances(ARRAY(
@@ -1088,7 +1109,8 @@ BEGIN
     UNION ALL
     SELECT u.request, u.effect FROM unnest(v_unleased) u WHERE u.effect IS NOT NULL
     UNION ALL
-    SELECT i.request, 'clamped' FROM unnest(v_asked) i JOIN unnest(v_ended) l ON l.lease_id = i.request WHERE i.cost > l.granted_nanos;
+    SELECT i.request, 'clamped' FROM unnest(v_asked) i JOIN unnest(v_ended) l ON l.lease_id = i.request
+    WHERE i.cost > l.granted_nanos AND i.request <> ALL (v_fenced);
 END $$;
 
 -- ---------------------------------------------------------------- leases that end without a settlement
@@ -1144,7 +1166,7 @@ BEGIN
     ON CONFLICT (customer_id, request_id) DO NOTHING
     RETURNING key_id, started_at, model_id
   )
-  SELECT array_agg(sum_died(p_customer, key_id, model_id, started_at, 1)) INTO v_died FROM inserted;
+  SELECT array_agg(sum_presumed(p_customer, key_id, model_id, started_at, 1)) INTO v_died FROM inserted;
   PERFORM move_balances(ARRAY(SELECT (customer_id, cap_day, settled_nanos, granted_nanos)::balance_move FROM unnest(v_ended)));
   PERFORM charge_key_limits(v_ended, '{}');
   PERFORM add_to_usage_sums(p_node_shard, v_died);

@@ -791,19 +791,26 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     const inOrder = settlements
       .map(settlement => ({ ...settlement, day: dayOf(settlement) }))
       .sort((a, b) => compare(a.customerId, b.customerId) || a.day - b.day)
-    for (const { requestId, leaseId, customerId, costNanos, holdNanos, day } of inOrder) {
+    const seen = new Set<string>()
+    for (const { requestId, leaseId, customerId, costNanos, holdNanos, outcome, day } of inOrder) {
       if (leaseId !== requestId || ended.has(requestId)) continue
       const balance = balances.get(customerId)
       if (balance !== undefined && !freeOf.has(customerId)) freeOf.set(customerId, balance.posted - balance.leased)
+      // The first one counts when a batch holds the same request twice.
+      if (seen.has(requestId)) continue
+      seen.add(requestId)
       const done = usage.get(customerId)?.get(requestId)
-      if (done?.outcome === 'node_died') withdrawPresumedDeath(done, nodeShard)
+      const isSuperseded = done?.outcome === 'superseded' && outcome !== 'superseded'
+      if (done?.outcome === 'node_died' || isSuperseded) withdrawPresumedEnd(done!, nodeShard)
       if (balance === undefined) {
         skipped.add(requestId)
         effects.set(requestId, 'no_account')
-      } else if (done !== undefined && done.outcome !== 'node_died') {
+      } else if (done !== undefined && done.outcome !== 'node_died' && !isSuperseded) {
         skipped.add(requestId)
         effects.set(requestId, 'duplicate')
-      } else if (costNanos > 0n && !late.has(requestId)) {
+      } else if (isSuperseded && costNanos > 0n) {
+        effects.set(requestId, 'written_off')
+      } else if (costNanos > 0n) {
         const cost = least(costNanos, holdNanos)
         const free = freeOf.get(customerId)!
         const dayKey = capKey(customerId, day)
@@ -839,7 +846,9 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
         txId: charge > 0n ? txId : null,
       })
       if (strict !== undefined && costNanos > strict.granted) effects.set(requestId, 'clamped')
-      if (usage.get(customerId)?.has(requestId)) continue
+      const before = usage.get(customerId)?.get(requestId)
+      if (before?.outcome === 'superseded' && settlement.outcome !== 'superseded') effects.set(requestId, 'fenced')
+      if (before !== undefined) continue
       check(row.cost >= 0n && row.cost <= row.hold, 'usage_event_cost_check')
       check(row.cost === row.hosterShare + row.fee, 'usage_event_shares_check')
       put(of(usage, customerId), requestId, row)
@@ -919,8 +928,8 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     for (const entry of amounts.values()) if (entry.amount !== 0n) addEntry(entry)
   }
 
-  /** Removes the row that the reaper wrote for a request of a node that it declared dead. */
-  function withdrawPresumedDeath(row: UsageRow, nodeShard: number): void {
+  /** Removes a row that only presumes how a request ended. */
+  function withdrawPresumedEnd(row: UsageRow, nodeShard: number): void {
     touched.add(row.customerId)
     put(of(usage, row.customerId), row.requestId, undefined)
     addToRollup({ ...rollupKey(row, nodeShard), ...nothing, requests: -1 })

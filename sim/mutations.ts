@@ -174,7 +174,7 @@ export const mutations: readonly Mutation[] = [
     id: 'settle-charges-twice',
     bug: 'a settlement that is sent again is charged again (no ON CONFLICT)',
     file: model,
-    find: `      if (usage.get(customerId)?.has(requestId)) continue
+    find: `      if (before !== undefined) continue
       check(`,
     replace: `      check(`,
   },
@@ -182,8 +182,29 @@ export const mutations: readonly Mutation[] = [
     id: 'settle-late-twice',
     bug: 'a settlement without a lease does not check for an existing usage row',
     file: model,
-    find: "done !== undefined && done.outcome !== 'node_died'",
+    find: "done !== undefined && done.outcome !== 'node_died' && !isSuperseded",
     replace: 'false as boolean',
+  },
+  {
+    id: 'settle-superseded-dropped',
+    bug: 'an answer that was given although its request was sent again is missing in the books',
+    file: model,
+    find: "done?.outcome === 'superseded' && outcome !== 'superseded'",
+    replace: 'false as boolean',
+  },
+  {
+    id: 'settle-superseded-charged',
+    bug: 'a request that was sent again is charged twice',
+    file: model,
+    find: 'isSuperseded && costNanos > 0n',
+    replace: 'false as boolean',
+  },
+  {
+    id: 'settle-superseded-bulk-dropped',
+    bug: 'an answer from a bulk lease is missing in the books when its request was sent again',
+    file: model,
+    find: "if (before?.outcome === 'superseded' && settlement.outcome !== 'superseded') effects.set(requestId, 'fenced')",
+    replace: '',
   },
   {
     id: 'settle-rejects-exact-fit',

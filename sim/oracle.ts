@@ -358,8 +358,11 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     for (const settlement of sent) {
       const { requestId, customerId } = settlement
       const effect = effects.get(requestId)
-      if (effect === 'fenced' || effect === 'locked') continue
       const record = requests.get(requestId)
+      const isSuperseded = idempotencyKeys.isSuperseded(requestId)
+      // It will be written off, and holds nothing.
+      if (effect === 'fenced' && isSuperseded) unclaim(record!)
+      if (effect === 'fenced' || effect === 'locked') continue
       const row = serverOf().model.tables.usage.get(customerId)?.get(requestId)
       if (record === undefined || row === undefined) {
         world.fail('settlements_leave_a_row', requestId)
@@ -367,7 +370,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       }
       if (settlement.outcome === 'superseded' && row.outcome === 'superseded') idempotencyKeys.superseded(record)
       if (row.cost > 0n) idempotencyKeys.charged(record)
-      if (effect === 'late' || effect === 'written_off') {
+      if (effect === 'late' || (effect === 'written_off' && !isSuperseded)) {
         counts[effect === 'late' ? 'late' : 'writtenOff']++
         const lost = record.leaseId
         if (lost === undefined || !reclaimed.has(lost)) {
@@ -582,8 +585,10 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
   function checkCharge(record: RequestRecord, row: UsageRow | undefined): void {
     const { settlement, state, admission, heldNanos } = record
     const name = `request ${admission.requestId}, ${state}`
-    const isSettled = row !== undefined && row.outcome !== 'node_died' && !idempotencyKeys.isSuperseded(row.requestId)
+    const isSettled = row !== undefined && row.outcome !== 'node_died' && row.outcome !== 'superseded'
+    const isSuperseded = idempotencyKeys.isSuperseded(admission.requestId)
     const cost = row?.cost ?? 0n
+    if (isSuperseded && cost > 0n) world.fail('superseded_requests_are_free', `${name}: ${cost}`)
     if (settlement === undefined) {
       if (isSettled || cost > 0n) world.fail('only_answers_are_charged', `${name}: ${cost}`)
       return
@@ -599,16 +604,15 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     }
     if (!isSettled) {
       const isDiskLost = (losses.get(record.volume) ?? 0) > record.lossesAtAnswer
-      // The request was sent again, and the second one runs on the condition that this one stays free.
-      if (idempotencyKeys.isSuperseded(admission.requestId) && cost === 0n) return
       if (isDiskLost) return
       const flips = bitsFlipped.get(record.volume) ?? 0
       if (flips === 0) world.fail('answers_are_charged_once', `${name}: no usage row`)
       bitsFlipped.set(record.volume, flips - 1)
       return
     }
-    // A charge that arrives after its lease was reclaimed is paid as far as the free balance, the cap and the key's limit allow.
-    if (cost !== due && !reclaimed.has(record.leaseId!))
+    // A charge that arrives after its lease was reclaimed is paid as far as the free balance, the cap and the key's limit allow. When a request was
+    // sent again, the second one is charged.
+    if (cost !== due && !reclaimed.has(record.leaseId!) && !isSuperseded)
       world.fail('answers_are_charged_once', `${name}: ${cost} of ${due}`)
     if (row.cost + row.writeoff !== settlement.costNanos + settlement.writeoffNanos)
       world.fail('charges_are_exact', `${name}: written off ${row.writeoff}`)

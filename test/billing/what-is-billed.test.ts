@@ -25,7 +25,7 @@ import {
   usageChunk,
   usageOf,
 } from '../harness/scripted-upstream.ts'
-import { GENEROUS_TIMEOUTS } from '../harness/timeouts.ts'
+import { GENEROUS_TIMEOUTS, WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { useTestApp, useUpstream } from '../harness/use-test-app.ts'
 import { killedInMidStream } from './killed-in-mid-stream.ts'
 
@@ -422,7 +422,8 @@ describe('what is billed', () => {
     expect(after.violations).toEqual([])
   })
 
-  it('the node dies, and the request is sent again with its Idempotency-Key', async () => {
+  /** Sends a request, buries its node, and sends the request again. `finish` lets the first server answer. */
+  async function sentAgain() {
     const { chat, ended } = await sale()
     const gate = Promise.withResolvers<void>()
     upstream.respondWith(async (request, response) => {
@@ -434,13 +435,34 @@ describe('what is billed', () => {
     await upstream.next()
     await gateway.database.pool.query('DELETE FROM node_heartbeat')
     await gateway.database.pool.query(`UPDATE node SET state = 'dead'`)
-    const second = await chat({}, { headers })
-    expect(second.status).toBe(200)
-    gate.resolve()
-    expect((await first).status).toBe(200)
+    expect((await chat({}, { headers })).status).toBe(200)
+    const finish = async () => {
+      gate.resolve()
+      expect((await first).status).toBe(200)
+    }
+    return { ended, finish }
+  }
+
+  it('the node dies, and the request is sent again with its Idempotency-Key', async () => {
+    const { ended, finish } = await sentAgain()
     const rows = await ended(2)
     expect(rows.find(row => row.outcome === 'superseded')).toMatchObject(free)
     expect(rows.find(row => row.outcome === 'served')?.cost_nanos).toBeGreaterThan(0n)
+    await finish()
+  })
+
+  it('a paused node finishes its answer after the request was sent again with its Idempotency-Key', async () => {
+    const { ended, finish } = await sentAgain()
+    await finish()
+    const isServed = ({ outcome }: { outcome: string }) => outcome === 'served'
+    const rows = await vi.waitFor(async () => {
+      const all = await ended(2)
+      expect(all.filter(isServed)).toHaveLength(2)
+      return all
+    }, WAIT_OPTIONS)
+    const [late, charged] = rows.toSorted((a, b) => Number(a.cost_nanos - b.cost_nanos))
+    expect(late).toMatchObject({ ...free, writeoff_nanos: charged!.cost_nanos })
+    expect(charged!.cost_nanos).toBeGreaterThan(0n)
   })
 
   it('the gateway has an internal error', async () => {

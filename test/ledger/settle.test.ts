@@ -1,9 +1,11 @@
-import { expect, test } from 'vitest'
+import { randomUUIDv7 } from 'node:crypto'
+import { describe, expect, test } from 'vitest'
 import type { RoutingNote } from '../../src/domain/routing-note.ts'
 import { readBalance } from '../../src/ledger/accounts/read-balance.ts'
-import { encodeSettlement } from '../../src/ledger/settlement/settlement-record.ts'
+import type { Admission } from '../../src/ledger/leases/admission.ts'
+import { encodeSettlement, encodeSettlements } from '../../src/ledger/settlement/settlement-record.ts'
 import { storeOf } from '../harness/store-of.ts'
-import { admissionOf, settle, settlementOf, useLedgerWorld, useNode } from './ledger-world.ts'
+import { admissionOf, settle, settlementOf, unlimited, useLedgerWorld, useNode } from './ledger-world.ts'
 
 const logged: unknown[] = []
 const log = {
@@ -43,6 +45,69 @@ test('of two settlements of one hold the first counts, and the second is not sen
   expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 9_990n, leasedNanos: 0n })
   // PostgreSQL would return it as a duplicate, and that would be logged.
   expect(logged).not.toContainEqual(expect.objectContaining({ request: admission.requestId }))
+})
+
+describe('a request that was sent again at another node before it ended', () => {
+  const superseded = { outcome: 'superseded', provider: 'none', hosterId: null, success: false } as const
+  const freeRow = { ...superseded, hosterShareNanos: 0n, feeNanos: 0n, costNanos: 0n, inputTokens: 0, latencyMs: 0 }
+
+  /** Writes the free row that the other node writes. */
+  async function supersede(admission: Admission): Promise<ReadonlyMap<string, unknown>> {
+    const row = settlementOf(admission, 0n, 0n, { ...freeRow, leaseId: admission.requestId })
+    return storeOf(world.pool).settle(2, encodeSettlements([row]))
+  }
+
+  async function expectWrittenOff(customerId: string, nanos: bigint): Promise<void> {
+    expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 10_000n })
+    const { rows } = await world.pool.query(
+      'SELECT outcome, cost_nanos, hoster_share_nanos, fee_nanos, writeoff_nanos, tx_id FROM usage_event WHERE customer_id = $1',
+      [customerId],
+    )
+    const free = { cost_nanos: 0n, hoster_share_nanos: 0n, fee_nanos: 0n, tx_id: null }
+    expect(rows).toEqual([{ outcome: 'served', ...free, writeoff_nanos: nanos }])
+    const sums = await world.pool.query(
+      'SELECT sum(requests)::int AS requests, sum(successes)::int AS successes FROM usage_day WHERE customer_id = $1',
+      [customerId],
+    )
+    expect(sums.rows).toEqual([{ requests: 1, successes: 1 }])
+    expect(await world.violations()).toEqual([])
+  }
+
+  test('is written off when it ends after all, once', async () => {
+    const customerId = await world.addCustomer(10_000n)
+    const admission = admissionOf(customerId, 100n)
+    await node.ledger.admit(admission)
+    expect(await supersede(admission)).toEqual(new Map())
+    expect(await supersede(admission)).toEqual(new Map([[admission.requestId, 'duplicate']]))
+    const records = encodeSettlements([settlementOf(admission, 100n, 70n)])
+    const store = storeOf(world.pool)
+    expect(await store.settle(1, records)).toEqual(new Map([[admission.requestId, 'written_off']]))
+    expect(await store.settle(1, records)).toEqual(new Map([[admission.requestId, 'duplicate']]))
+    expect(await supersede(admission)).toEqual(new Map([[admission.requestId, 'duplicate']]))
+    await expectWrittenOff(customerId, 70n)
+  })
+
+  test('is written off too when its bulk lease is open', async () => {
+    const customerId = await world.addCustomer(10_000n)
+    const leaseId = randomUUIDv7()
+    const bulk = { leaseId, customerId, limits: unlimited, wantNanos: 1_000n, floorNanos: 100n, slots: 20 }
+    await storeOf(world.pool).admit(node.nodeId, [bulk])
+    const admission = admissionOf(customerId, 100n)
+    await supersede(admission)
+    await settle(node.ledger, settlementOf(admission, 100n, 70n, { leaseId }))
+    await storeOf(world.pool).handBack([{ leaseId, keepNanos: null, slotsUsed: 1 }])
+    await expectWrittenOff(customerId, 70n)
+  })
+
+  test('is written off too when it was admitted after that, and cost more than its hold', async () => {
+    const customerId = await world.addCustomer(10_000n)
+    const admission = admissionOf(customerId, 100n)
+    await supersede(admission)
+    await node.ledger.admit(admission)
+    await settle(node.ledger, settlementOf(admission, 100n, 150n))
+    expect(await readBalance(world.pool, customerId)).toMatchObject({ leasedNanos: 0n })
+    await expectWrittenOff(customerId, 150n)
+  })
 })
 
 test('requests without leases are charged while the free balance covers them, and then written off', async () => {

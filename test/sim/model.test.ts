@@ -130,6 +130,7 @@ function createHistory(random: Random) {
   const limits = new Map(customers.map(customerId => [customerId, limitsOf(random)]))
   const requests: { requestId: string; customerId: string }[] = []
   const settled: Settlement[] = []
+  const superseded: { requestId: string; customerId: string }[] = []
   const keyOfRequest = new Map<string, Key>()
   const kinds: string[] = []
   windowMs = Date.UTC(
@@ -262,7 +263,20 @@ function createHistory(random: Random) {
       if (settled.length > 0 && random.chance(0.15)) return random.pick(settled)
       const bulk = openLeases(true)
       const strict = openLeases(false)
-      const kind = random.pick(['strict', 'strict', 'bulk', 'bulk', 'gone'] as const)
+      const kind = random.pick(['strict', 'strict', 'bulk', 'bulk', 'gone', 'superseded', 'ended after all'] as const)
+      if (kind === 'superseded') {
+        const request = random.pick([...requests, { requestId: idOf('request', ids++), customerId: someCustomer() }])
+        superseded.push(request)
+        return supersededSettlement(request.requestId, request.customerId)
+      }
+      if (kind === 'ended after all' && superseded.length > 0) {
+        const { requestId, customerId } = random.pick(superseded)
+        const leases = [
+          requestId,
+          ...bulk.filter(lease => lease.customerId === customerId).map(({ leaseId }) => leaseId),
+        ]
+        return settlement(requestId, random.pick(leases), customerId, BigInt(random.between(0, 200_000)))
+      }
       if (kind === 'strict' && strict.length > 0) {
         const { leaseId, customerId, granted } = random.pick(strict)
         return settlement(leaseId, leaseId, customerId, granted)
@@ -324,6 +338,18 @@ function createHistory(random: Random) {
       finishReason: null,
       attempts: [],
       routing: null,
+    }
+  }
+
+  /** As a node writes it before it runs the request again. */
+  function supersededSettlement(requestId: string, customerId: string): Settlement {
+    const free = { provider: 'none', hosterId: null, inputTokens: 0, outputTokens: 0, latencyMs: 0 } as const
+    return {
+      ...settlement(requestId, requestId, customerId, 0n),
+      ...free,
+      writeoffNanos: 0n,
+      success: false,
+      outcome: 'superseded',
     }
   }
 

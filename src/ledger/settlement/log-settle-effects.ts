@@ -26,9 +26,10 @@ const messages: Readonly<Record<Exclude<SettleEffect, 'locked'>, string>> = {
   duplicate: 'the request was settled before; nothing more is charged',
   clamped: 'the cost exceeds the hold; the excess is written off',
   late: 'the lease was gone; charged to the free balance',
-  written_off: "the lease was gone, and the balance, the daily cap or the key's limit has no room; written off",
+  written_off:
+    "written off: the balance, the daily cap or the key's limit has no room, or the request was sent again with its Idempotency-Key",
   no_account: 'the customer has no account; nothing is charged',
-  fenced: 'the bulk lease was gone; the request is settled without it',
+  fenced: 'the lease was gone or the request was sent again with its Idempotency-Key; it is settled without the lease',
   archived:
     'the usage rows of that month are archived, so the request may have been settled before; nothing is charged',
 }

@@ -171,9 +171,9 @@ export class SettlementQueue {
   }
 
   /**
-   * The bulk lease was taken from this node while the request ran, or has no room for it. Sends the
-   * settlement again without the lease: it is charged to the free balance as far as the daily cap allows, or
-   * written off.
+   * The bulk lease was taken from this node while the request ran, or has no room for it, or the request was sent
+   * again at another node. Sends the settlement again without the lease: it is charged to the free balance as far as
+   * the daily cap allows, or written off.
    */
   #settleLate(entry: PendingSettlement): void {
     const { book } = this.#deps
