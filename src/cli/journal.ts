@@ -91,8 +91,12 @@ async function settledRequests(
 
 function summaryOf(files: readonly InspectedFile[], damages: number): string {
   const records = files.reduce((sum, file) => sum + file.records, 0)
-  const undamaged = `${files.length} files with ${records} readable records`
+  const undamaged = `${counted(files.length, 'file')} with ${counted(records, 'readable record')}`
   return damages === 0
     ? `${undamaged}, no damage.`
     : `${undamaged}. The values above come from bytes with a wrong checksum, so any of them may be wrong. A request that is not settled was delivered for free.`
+}
+
+function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`
 }

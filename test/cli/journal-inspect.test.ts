@@ -33,6 +33,8 @@ test('inspect shows which charges were in damaged places, and whether they are s
     bytes[bytes.indexOf(text, ends[index - 1] ?? 0)]! ^= 0x40
   const directory = join(cli.directory, 'journal', '1')
   mkdirSync(directory, { recursive: true })
+  writeFileSync(join(directory, '00000004.log'), bytes.subarray(ends[1]!, ends[2]!))
+  expect((await cli.run(['journal', 'inspect'])).stderr).toBe('1 file with 1 readable record, no damage.\n')
   writeFileSync(join(directory, '00000003.damaged'), bytes)
   writeFileSync(join(directory, '00000004.log'), bytes.subarray(ends[1]!, ends[2]! + 9))
 
