@@ -11,7 +11,7 @@ import { writeReport } from './write-report.ts'
 const { values } = parseArgs({
   options: {
     only: { type: 'string', default: '' },
-    seconds: { type: 'string', default: '5' },
+    seconds: { type: 'string', default: '4' },
     profile: { type: 'boolean', default: false },
   },
 })
@@ -48,7 +48,7 @@ await runBenchmark(
     await stage.close()
     const report = hostileReport({ machine, rows, conditions: stage.conditions, rssBeforeMb, rssAfterMb })
     process.stdout.write(report)
-    if (values.only === '' && seconds >= 5) printProgress(`wrote ${writeReport('hostile', report)}`)
+    if (values.only === '' && seconds >= 4) printProgress(`wrote ${writeReport('hostile', report)}`)
   },
   { profile },
 )

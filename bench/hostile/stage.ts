@@ -44,7 +44,7 @@ interface Players {
   readonly ports: Record<string, number>
 }
 
-const BYSTANDER_PER_S = 150
+const BYSTANDER_PER_S = 200
 const RSS_SAMPLE_MS = 100
 /** The behaviour has so long to take effect before the bystander is measured. */
 const HEAD_START_MS = 200
@@ -212,6 +212,7 @@ async function startNode(
     ...benchConfig(upstreamOrigin),
     demo: { enabled: true, tokens_per_second: 100_000 },
     hosters: { allow_private_urls: true },
+    reports: { requests_per_minute: 120 },
   }
   const nodeFlags = `--max-old-space-size=${HEAP_MB}`
   const nodeDir = join(dir, 'switchyard')

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { atRate, type ClientBehaviour, type Target } from '../behaviour.ts'
-import { chat, chatHead, drips, floods, keepsOpen, openSocket, opensAndWrites, wire } from './send.ts'
+import { flood } from '../flood.ts'
+import { chat, chatHead, drips, keepsOpen, openSocket, opensAndWrites, wire } from './send.ts'
 
 const stream = (target: Target, more: object = {}) =>
   wire(target, { body: chat('a', { stream: true, max_tokens: 4_000, ...more }) })
@@ -65,13 +66,13 @@ export const connectionClients: readonly ClientBehaviour[] = [
     'bytes without end behind a stream',
     { ratePerS: 5, inFlightMax: 8, customer: rich },
     target => stream(target, demo),
-    socket => floods(socket, Buffer.alloc(65_536, 'x')),
+    socket => flood(socket, Buffer.alloc(65_536, 'x')),
   ),
   opensAndWrites(
     'http-1.0',
     'requests of HTTP/1.0',
     { ratePerS: 200 },
-    target => stream(target).replace('HTTP/1.1', 'HTTP/1.0'),
+    target => wire(target, { body: chat('a') }).replace('HTTP/1.1', 'HTTP/1.0'),
     () => {},
   ),
   opensAndWrites(
@@ -101,21 +102,21 @@ export const connectionClients: readonly ClientBehaviour[] = [
     'bodies in chunks of one byte, as fast as possible',
     { ratePerS: 5, inFlightMax: 8 },
     target => chatHead(target, 'transfer-encoding: chunked\r\n'),
-    socket => floods(socket, Buffer.from('1\r\nx\r\n'.repeat(11_000))),
+    socket => flood(socket, Buffer.from('1\r\nx\r\n'.repeat(11_000))),
   ),
   opensAndWrites(
     'chunk-extensions',
     'chunks of one byte with 8 kB of extensions',
     { ratePerS: 5, inFlightMax: 8 },
     target => chatHead(target, 'transfer-encoding: chunked\r\n'),
-    socket => floods(socket, Buffer.from(`1;${'x=y;'.repeat(2_000)}\r\nx\r\n`.repeat(8))),
+    socket => flood(socket, Buffer.from(`1;${'x=y;'.repeat(2_000)}\r\nx\r\n`.repeat(8))),
   ),
   opensAndWrites(
     'trailers',
     'trailers without end',
     { ratePerS: 5, inFlightMax: 8 },
     target => `${chatHead(target, 'transfer-encoding: chunked\r\n')}2\r\n{}\r\n0\r\n`,
-    socket => floods(socket, Buffer.from('x-trailer: value\r\n'.repeat(3_600))),
+    socket => flood(socket, Buffer.from('x-trailer: value\r\n'.repeat(3_600))),
   ),
   opensAndWrites(
     'chunk-drip',
@@ -143,13 +144,13 @@ export const connectionClients: readonly ClientBehaviour[] = [
     'chunked bodies without end',
     { ratePerS: 5, inFlightMax: 8 },
     target => chatHead(target, 'transfer-encoding: chunked\r\n'),
-    socket => floods(socket, Buffer.from(`fff8\r\n${'x'.repeat(65_528)}\r\n`)),
+    socket => flood(socket, Buffer.from(`fff8\r\n${'x'.repeat(65_528)}\r\n`)),
   ),
   keepsOpen(
     'open-streams',
-    'streams of the demo model',
-    500,
-    (socket, target) => void socket.write(stream(target, demo)),
+    'streams of 20 tokens a second',
+    200,
+    (socket, target) => void socket.write(stream(target, { max_tokens: 1_024, user: 'slow' })),
     'customer',
   ),
 ]
@@ -169,10 +170,10 @@ export const connectionStrangers: readonly ClientBehaviour[] = [
   }),
   keepsOpen('endless-heads', 'header fields without end', 50, socket => {
     socket.write('GET / HTTP/1.1\r\n')
-    return floods(socket, Buffer.from('x-field: value\r\n'.repeat(4_000)))
+    return flood(socket, Buffer.from('x-field: value\r\n'.repeat(4_000)))
   }),
   keepsOpen('noise', 'random bytes', 50, socket =>
-    floods(socket, Buffer.from(Array.from({ length: 65_536 }, (_, at) => (at * 197) % 256))),
+    flood(socket, Buffer.from(Array.from({ length: 65_536 }, (_, at) => (at * 197) % 256))),
   ),
   keepsOpen(
     'tls',

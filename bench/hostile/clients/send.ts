@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Client } from '../../client.ts'
@@ -158,15 +157,6 @@ export async function drips(socket: Socket, piece: string, everyMs: number): Pro
   while (!socket.destroyed) {
     socket.write(piece, 'latin1')
     await delay(everyMs)
-  }
-}
-
-/** Writes the same bytes as fast as the gateway reads them, until the connection closes. */
-export async function floods(socket: Socket, bytes: Buffer): Promise<void> {
-  const closed = once(socket, 'close')
-  while (!socket.destroyed) {
-    if (socket.write(bytes)) await new Promise(setImmediate)
-    else await Promise.race([once(socket, 'drain').catch(() => {}), closed])
   }
 }
 

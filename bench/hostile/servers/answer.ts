@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { ServerBehaviour, ServerLoad, Turn } from '../behaviour.ts'
+import { flood } from '../flood.ts'
 
 const usualLoad: ServerLoad = { ratePerS: 20, inFlightMax: 16 }
 
@@ -113,14 +114,6 @@ export function honest(turn: Turn): Buffer {
   return turn.stream ? stream(chunk({ role: 'assistant', content: 'Hello' }) + finish) : whole(completion({}))
 }
 
-/** Writes the same bytes as fast as the gateway reads them, until the connection closes. */
-export async function flood(socket: Socket, bytes: Buffer): Promise<void> {
-  while (!socket.destroyed) {
-    if (socket.write(bytes)) await new Promise(setImmediate)
-    else await drainedOrClosed(socket)
-  }
-}
-
 /** Writes one piece after the other, with pauses. */
 export async function drip(socket: Socket, pieces: Iterable<string | Buffer>, everyMs: number): Promise<void> {
   for (const piece of pieces) {
@@ -133,14 +126,4 @@ export async function drip(socket: Socket, pieces: Iterable<string | Buffer>, ev
 /** Repeats a text until it has this many units. */
 export function atLeast(units: number, text: string): string {
   return text.repeat(Math.ceil(units / text.length))
-}
-
-function drainedOrClosed(socket: Socket): Promise<void> {
-  return new Promise(resolve => {
-    const done = () => {
-      socket.off('drain', done).off('close', done)
-      resolve()
-    }
-    socket.on('drain', done).on('close', done)
-  })
 }

@@ -1,5 +1,6 @@
 import type { ServerBehaviour } from '../behaviour.ts'
-import { atLeast, flood, frame, jsonHead, responseHead, says, saysStream, server, streamHead, whole } from './answer.ts'
+import { flood } from '../flood.ts'
+import { atLeast, frame, responseHead, says, saysStream, server, streamHead, whole } from './answer.ts'
 
 const busy = { ratePerS: 200, inFlightMax: 64 }
 const bad = '400 Bad Request'
@@ -11,17 +12,8 @@ export const errorBehaviours: readonly ServerBehaviour[] = [
   says('error-pattern', '600 KiB of "input token count", made for slow patterns', () =>
     whole(error('input token count '.repeat(34_000), { code: '400' }), bad),
   ),
-  says('error-digits', '60 KiB of digits and commas, made for slow patterns', () =>
-    whole(error('maximum context length is 1,'.repeat(2_300)), bad),
-  ),
-  says('error-spaces', '60 KiB of spaces, made for slow patterns', () =>
-    whole(error(`requested${' '.repeat(60_000)}tokens`), bad),
-  ),
   says('error-secrets', '60 KiB of what looks like credentials', () =>
     whole(error('AKIAABCDEFGHIJKLMNOP password: hunter2 Bearer sk-abcdefghijklmnop '.repeat(900)), bad),
-  ),
-  says('error-urls', '60 KiB of addresses and paths', () =>
-    whole(error('https://user:pw@10.0.0.1:8080/a/b?c=d /etc/passwd '.repeat(1_200)), bad),
   ),
   says('error-deep', 'an error with 30,000 levels', () =>
     whole(`{"error":${'['.repeat(30_000)}${']'.repeat(30_000)}}`, bad),
@@ -71,18 +63,11 @@ export const errorBehaviours: readonly ServerBehaviour[] = [
     busy,
   ),
   says(
-    'rate-limits-now',
-    '429 with a Retry-After of 0',
-    () => whole(error('slow down'), '429 Too Many Requests', 'retry-after: 0'),
-    busy,
-  ),
-  says(
     'overloaded',
     '503 with a Retry-After that is not a number',
     () => whole(error('busy'), '503 Service Unavailable', `retry-after: ${'9'.repeat(400)}`),
     busy,
   ),
-  says('unauthorized', '401 for each request', () => whole(error('wrong key'), '401 Unauthorized'), busy),
   says('server-errors', '500 for each request', () => whole(error('oops'), '500 Internal Server Error'), busy),
   says(
     'context-errors',
@@ -95,8 +80,5 @@ export const errorBehaviours: readonly ServerBehaviour[] = [
     socket.write(responseHead(bad, 'content-type: application/json', 'transfer-encoding: chunked'))
     socket.write(Buffer.concat(Array.from({ length: 10_000 }, () => Buffer.from('1\r\n \r\n'))))
     socket.write('0\r\n\r\n')
-  }),
-  server('half-an-error', 'half of the JSON of an error, then an end', ({ socket }) => {
-    socket.end(Buffer.concat([jsonHead, frame('{"error":{"message":"')]))
   }),
 ]

@@ -1,5 +1,6 @@
 import type { ServerBehaviour } from '../behaviour.ts'
-import { chunk, completion, drip, flood, frame, honest, jsonHead, responseHead, server, streamHead } from './answer.ts'
+import { flood } from '../flood.ts'
+import { chunk, completion, drip, frame, honest, jsonHead, responseHead, server, streamHead } from './answer.ts'
 
 const manyWaiting = { ratePerS: 100, inFlightMax: 500 }
 
@@ -14,15 +15,8 @@ export const timingBehaviours: readonly ServerBehaviour[] = [
     onConnection: socket => socket.resetAndDestroy(),
     load: { ratePerS: 200 },
   }),
-  server('closes-at-once', 'an end for each connection', () => {}, {
-    onConnection: socket => socket.end(),
-    load: { ratePerS: 200 },
-  }),
   server('resets-after-request', 'a reset for each request', ({ socket }) => socket.resetAndDestroy(), {
     load: { ratePerS: 200 },
-  }),
-  server('resets-in-head', 'a reset after half of the head', ({ socket }) => {
-    socket.write('HTTP/1.1 200 OK\r\ncontent-ty', () => socket.resetAndDestroy())
   }),
   server('resets-in-body', 'a reset after a part of the answer', ({ socket, stream: isStream }) => {
     const part = isStream ? Buffer.concat([streamHead, frame(chunk({ content: 'Hello' }))]) : jsonHead
@@ -34,10 +28,6 @@ export const timingBehaviours: readonly ServerBehaviour[] = [
         ? Buffer.concat([streamHead, frame(chunk({ content: 'Hello' }))])
         : Buffer.concat([jsonHead, frame('{"choices"')]),
     )
-  }),
-  server('half-open', 'an end of its side before the request', () => {}, {
-    onConnection: socket => socket.end(),
-    load: manyWaiting,
   }),
   server('silent', 'silence after the request', () => {}, { load: manyWaiting }),
   server(
@@ -93,19 +83,6 @@ export const timingBehaviours: readonly ServerBehaviour[] = [
       socket.write(isStream ? streamHead : jsonHead)
       await flood(socket, frame(' '.repeat(65_536)))
     },
-  ),
-  server(
-    'space-drip',
-    'a space each 10 ms',
-    async ({ socket }) => {
-      socket.write(jsonHead)
-      await drip(
-        socket,
-        letters(' ').map(each => frame(each)),
-        10,
-      )
-    },
-    { load: { stream: false, ratePerS: 50, inFlightMax: 200 } },
   ),
   server(
     'comment-drip',
