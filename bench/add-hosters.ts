@@ -27,7 +27,9 @@ export async function addHosters(pool: Pool, hosters: readonly BenchHoster[]): P
 
 /** Waits until the gateway offers this many models: it loads changes of its hosters after a while. */
 export async function untilListed(origin: string, headers: Record<string, string>, models: number): Promise<void> {
+  const deadlineMs = performance.now() + 60_000
   for (;;) {
+    if (performance.now() > deadlineMs) throw new Error(`the gateway did not list ${models} models within 60 s`)
     const response = await fetch(`${origin}/v1/models`, { headers })
     const { data } = (await response.json()) as { data: unknown[] }
     if (data.length >= models) return

@@ -54,10 +54,11 @@ await runBenchmark(
 )
 
 function progressOf({ behaviour, attacked, quiet, hasCrashed }: Row): string {
-  const { p99Ms, stallMs, rssMaxMb, failed } = attacked
+  const { p99Ms, stallMs, coreShare, rssMaxMb, failed } = attacked
   const parts = [
     `${behaviour.party} ${behaviour.name}: p99 ${p99Ms.toFixed(1)} ms (${quiet.p99Ms.toFixed(1)})`,
     `stall ${stallMs?.toFixed(0) ?? '-'} ms`,
+    `cores ${coreShare?.toFixed(2) ?? '-'}`,
     `RSS ${rssMaxMb.toFixed(0)} MB`,
     ...(failed > 0 ? [`${failed} failed`] : []),
     ...(hasCrashed ? ['THE GATEWAY ENDED'] : []),

@@ -60,6 +60,6 @@ async function useServer({ name, load }: ServerBehaviour, target: Target): Promi
       },
     })
   })
-  target.note(`${inFlight} unanswered`)
+  for (let unanswered = inFlight; unanswered > 0; unanswered--) target.note('unanswered')
   client.close()
 }

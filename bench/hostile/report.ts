@@ -11,6 +11,8 @@ export interface Bystander {
   /** The longest time for which the gateway's event loop was held; null if the gateway did not answer. */
   readonly stallMs: number | null
   readonly rssMaxMb: number
+  /** CPU time of the gateway per second; null without /proc. */
+  readonly coreShare: number | null
 }
 
 export interface Row {
@@ -36,6 +38,7 @@ export interface HostileRun {
 const P99_MS_MAX = 100
 /** The machine that the heap limit of the run stands for. */
 const RSS_MB_MAX = 1_000
+const EVENTS_SHOWN = 5
 /** How much more memory the gateway may keep after everything has ended. */
 const KEPT_MB_MAX = 200
 
@@ -88,13 +91,25 @@ function section(title: string, rows: readonly Row[]): string {
 }
 
 function table(rows: readonly Row[]): string {
-  const head = ['behaviour', 'mean ms', 'without', 'p99 ms', 'without', 'failed', 'stall ms', 'RSS MB', 'events']
+  const head = [
+    'behaviour',
+    'mean ms',
+    'without',
+    'p99 ms',
+    'without',
+    'failed',
+    'stall ms',
+    'cores',
+    'RSS MB',
+    'events',
+  ]
   return markdownTable(head, rows.map(cells))
 }
 
 function cells({ behaviour, quiet, attacked, events, hasCrashed }: Row): string[] {
   const ms = (value: number) => value.toFixed(1)
   const counts = Object.entries(events).sort(([, a], [, b]) => b - a)
+  const shown = counts.slice(0, EVENTS_SHOWN).map(([event, count]) => `${event}: ${count}`)
   return [
     `\`${behaviour.name}\`: ${behaviour.what.replaceAll('|', '\\|')}`,
     ms(attacked.meanMs),
@@ -103,9 +118,8 @@ function cells({ behaviour, quiet, attacked, events, hasCrashed }: Row): string[
     ms(quiet.p99Ms),
     String(attacked.failed),
     attacked.stallMs === null ? '' : attacked.stallMs.toFixed(0),
+    attacked.coreShare?.toFixed(2) ?? '',
     attacked.rssMaxMb.toFixed(0),
-    [...(hasCrashed ? ['**the gateway ended**'] : []), ...counts.map(([event, count]) => `${event}: ${count}`)].join(
-      ', ',
-    ),
+    [...(hasCrashed ? ['**the gateway ended**'] : []), ...shown].join(', '),
   ]
 }

@@ -109,7 +109,7 @@ export class HostileStage {
       body: wholeBody,
       ratePerS: BYSTANDER_PER_S,
       seconds,
-      pid: null,
+      pid: this.#gateway.pid,
     }
     await this.#readStallMs()
     let rssMaxMb = 0
@@ -119,7 +119,14 @@ export class HostileStage {
     const result = await ask<PacedJob, PacedResult>(this.#players.load, job, (seconds + 60) * 1000)
     clearInterval(sampling)
     const stallMs = await this.#readStallMs()
-    return { meanMs: result.meanMs, p99Ms: result.p99Ms, failed: result.failed + result.skipped, stallMs, rssMaxMb }
+    return {
+      meanMs: result.meanMs,
+      p99Ms: result.p99Ms,
+      failed: result.failed + result.skipped,
+      stallMs,
+      rssMaxMb,
+      coreShare: result.cpuShare,
+    }
   }
 
   /** Measures the bystander while one party is hostile. */
@@ -144,7 +151,10 @@ export class HostileStage {
       },
     )
     await delay(HEAD_START_MS)
-    const attacked = await this.measure()
+    const attacked = await this.measure().catch((error: Error) => {
+      printProgress(error.message)
+      return unmeasured
+    })
     const events = await attack
     attacker.process.kill('SIGKILL')
     const hasCrashed = !isRunning(this.#gateway.pid)
@@ -199,6 +209,9 @@ export class HostileStage {
     return maxS === undefined ? null : Math.max(0, Number(maxS) * 1000 - LAG_SAMPLE_MS)
   }
 }
+
+/** In place of a measurement that failed. */
+const unmeasured: Bystander = { meanMs: 0, p99Ms: 0, failed: 1, stallMs: null, rssMaxMb: 0, coreShare: null }
 
 /** The time between two samples counts as lag. */
 const LAG_SAMPLE_MS = 10

@@ -15,7 +15,8 @@ test('streams share the pool of their endpoint, and each has a share of its own'
   expect(one.waitMs(15_000)).toBe(100)
   now.mockReturnValue(1_000)
   expect(slow.waitMs(8_000)).toBe(0)
-  // What is refilled is limited.
+  // Neither share can be saved up for long.
+  now.mockReturnValue(60_000)
   expect(one.waitMs(15_000 + 8_192 + 10_000)).toBe(0)
   expect(other.waitMs(5_000 + 8_192 + 1_000)).toBe(10)
 })

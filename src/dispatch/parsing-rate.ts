@@ -1,6 +1,6 @@
 import type { RatePool } from '../runtime/rate-pool.ts'
 
-/** What each stream may always use, per second. An ordinary stream of 100 tokens a second needs 5,000. */
+/** What each stream may always use, per second. It cannot be saved up. An ordinary stream of 100 tokens a second needs 5,000. */
 const OWN_UNITS_PER_S = 8_192
 /** The clock is read after this many units. They take a few milliseconds. */
 const UNITS_PER_CHECK = 4_096
@@ -24,7 +24,7 @@ export class ParsingRate {
     const used = units - this.#checkedUnits
     if (used <= UNITS_PER_CHECK) return 0
     const nowMs = performance.now()
-    const excess = used - ((nowMs - this.#checkedMs) * OWN_UNITS_PER_S) / 1_000
+    const excess = used - (Math.min(1_000, nowMs - this.#checkedMs) * OWN_UNITS_PER_S) / 1_000
     this.#checkedUnits = units
     this.#checkedMs = nowMs
     return excess <= 0 ? 0 : this.#pool.take(excess, nowMs)
