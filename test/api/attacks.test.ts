@@ -64,6 +64,23 @@ test('the log has no API key and no control character, whatever clients and serv
   }
 })
 
+test('a body that is shorter than its Content-Length is a 408 at the end of its time, and does not run', async () => {
+  const hurried = await startTestApp({ offers: [testOffer(upstream.baseUrl)] })
+  onTestFinished(() => hurried.close())
+  hurried.app.server.server.requestTimeout = 1
+  const sentBefore = upstream.requests.length
+  const body = JSON.stringify(chatWith('Hello'))
+  const { key, ...caller } = await hurried.customer()
+  const { status, body: refused } = await rawRequest(
+    hurried.url,
+    `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\n` +
+      `content-type: application/json\r\ncontent-length: ${body.length + 1}\r\n\r\n${body}`,
+  )
+  expect([status, JSON.parse(refused).error.code]).toEqual([408, 'request_timeout'])
+  expect(upstream.requests.length).toBe(sentBefore)
+  expect(await hurried.usage({ key, ...caller })).toEqual([])
+})
+
 test('HTML in an answer is passed on as data of a JSON or event-stream response', async () => {
   const html = '<script>alert(1)</script><img src=x onerror=alert(2)>'
   upstream.respondWith(answer({ text: html }))

@@ -50,6 +50,8 @@ test('unknown paths and variants of the path are 404', async () => {
     '/v1/chat/completions/',
     '/v1/chat/completions/x',
     '//v1/chat/completions',
+    '//v1/usage',
+    '/v1/%2e%2e/admin',
     '/V1/chat/completions',
     '/v1/chat%2fcompletions',
     '/admin',

@@ -33,7 +33,7 @@ const chat = JSON.stringify({ model: 'test-model', messages: [{ role: 'user', co
 // node:http sends this body in chunks, so it does not pass the plain door.
 const slowPath = { ...JSON.parse(chat), messages: [{ role: 'user', content: 'Hi '.repeat(40_000) }], max_tokens: 1 }
 
-test.each(['/healthz', '/docs', '/openapi.json', '/v1/models', '/nothing'])(
+test.each(['/', '/healthz', '/docs', '/openapi.json', '/v1/models', '/nothing'])(
   'GET %s is refused for a foreign Host',
   async path => {
     const { status, body } = await send(gateway, 'evil.net:8080', path)

@@ -66,12 +66,12 @@ export function startPage(deps: { readonly publicBaseUrl: string | null }): Endp
   }
 }
 
-/** Browsers accept HTML. Programs without an opinion, such as curl, get the page too. */
+/** Browsers accept HTML. Programs that accept everything, such as curl, get the page too. */
 function acceptsOnlyJson(accept = ''): boolean {
   return accept.includes('application/json') && !accept.includes('text/html')
 }
 
-/** The server is reached over TLS only through a proxy, which needs a public URL in the configuration. */
+/** The scheme is http: the gateway has no TLS. A proxy with TLS needs `server.public_base_url` anyway. */
 function originOf(rawHeaders: readonly string[]): string {
   const [host = ''] = headerValues(rawHeaders, 'host')
   return /^[\w.:[\]-]+$/.test(host) ? `http://${host}` : ''
