@@ -65,6 +65,10 @@ export interface Config {
   readonly detect: {
     readonly enabled: boolean
     readonly localPrice: TokenPrice
+    /** Ports of this machine to look at besides the default ones of model servers. */
+    readonly ports: readonly number[]
+    /** How often local servers are asked for their models again; 0 for never. */
+    readonly repeatSeconds: number
     readonly cloud: boolean
     /** The cloud keys found in the environment. */
     readonly cloudKeys: Readonly<Partial<Record<CloudKeyName, string>>>
@@ -182,6 +186,8 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
     detect: {
       enabled: settings.detect.enabled,
       localPrice: priceOf(settings.detect.local_price_per_million_usd),
+      ports: settings.detect.ports,
+      repeatSeconds: settings.detect.repeat_seconds,
       cloud: settings.detect.cloud,
       cloudKeys: Object.fromEntries(cloudKeyNames.flatMap(name => (isSet(env, name) ? [[name, env[name]]] : []))),
     },

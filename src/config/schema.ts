@@ -151,6 +151,8 @@ export const fileSchema = z.strictObject({
     .strictObject({
       enabled: flag().prefault('true'),
       local_price_per_million_usd: pricesOr('0.10', '0.40'),
+      ports: z.array(wholeNumber(1, 65_535)).prefault([]),
+      repeat_seconds: wholeNumber(0, 86_400).prefault('30'),
       cloud: flag().prefault('true'),
     })
     .prefault({}),

@@ -2,41 +2,68 @@ import { randomBytes } from 'node:crypto'
 import type { Config } from '../config/config.ts'
 import { configuredOffers } from '../config/configured-offers.ts'
 import type { Offer } from '../domain/offer.ts'
+import type { Log } from '../runtime/log.ts'
+import { systemScheduler } from '../runtime/scheduler.ts'
 import { askDeclaredContexts } from '../supply/detection/ask-declared-contexts.ts'
 import { declaredNames } from '../supply/detection/declared-names.ts'
 import { detectClouds } from '../supply/detection/detect-clouds.ts'
-import { detectLocal, type Finding } from '../supply/detection/detect-local.ts'
+import { detectLocal, type Finding, localServersAt } from '../supply/detection/detect-local.ts'
+import { LocalWatch } from '../supply/detection/local-watch.ts'
 
 /** The offers of local and cloud endpoints. Hosters come from the database. */
 export interface GatheredOffers {
   readonly offers: readonly Offer[]
   readonly findings: readonly Finding[]
-  /** Stops the demo upstream. */
+  /** From now on, looks for changes of the models of local servers. Calls `onChange` with all offers. */
+  watch(log: Pick<Log, 'info'>, onChange: (offers: readonly Offer[]) => void): void
+  /** Stops the demo upstream and the watch. */
   close(): Promise<void>
 }
+
+/** A start waits for the answers of local servers, so it waits half a second at most. Later looks have time. */
+const LOOK_TIMEOUT_MS = 5_000
 
 /**
  * Starts the demo model, reads the configured endpoints, and detects local servers and cloud keys that are not
  * configured.
  */
 export async function gatherOffers(config: Config): Promise<GatheredOffers> {
-  const declared = declaredNames(config.endpoints)
   const { detect } = config
-  const detecting = detect.enabled
-    ? detectLocal({ price: detect.localPrice, ownPorts: [config.server.port], except: declared })
-    : []
+  const servers = localServersAt(detect.ports)
+  const declared = declaredNames(config.endpoints, servers)
+  const local = { price: detect.localPrice, ownPorts: [config.server.port], except: declared, servers }
+  const detecting = detect.enabled ? detectLocal(local) : []
   const [configured, locals] = await Promise.all([declaredOffers(config), detecting])
   const clouds = detect.enabled && detect.cloud ? detectClouds(detect.cloudKeys, declared) : []
   const demo = config.demo.enabled ? await startDemo(config) : undefined
+  const offersWith = (localOffers: readonly Offer[]) => [
+    ...configured,
+    ...localOffers,
+    ...clouds.flatMap(cloud => cloud.offers),
+    ...(demo ? [demo.offer] : []),
+  ]
+  let watch: LocalWatch | undefined
   return {
-    offers: [
-      ...configured,
-      ...locals.flatMap(local => local.offers),
-      ...clouds.flatMap(cloud => cloud.offers),
-      ...(demo ? [demo.offer] : []),
-    ],
+    offers: offersWith(locals.flatMap(({ offers }) => offers)),
     findings: [...locals, ...clouds].map(({ finding }) => finding),
-    close: async () => demo?.close(),
+    watch(log, onChange) {
+      if (!detect.enabled || detect.repeatSeconds === 0) return
+      watch = new LocalWatch({
+        ...local,
+        timeoutMs: LOOK_TIMEOUT_MS,
+        found: locals,
+        intervalMs: detect.repeatSeconds * 1_000,
+        onChange: offers => onChange(offersWith(offers)),
+        scheduler: systemScheduler,
+        random: Math.random,
+        log,
+      })
+      watch.start()
+    },
+    async close() {
+      watch?.stop()
+      await demo?.close()
+    },
   }
 }
 

@@ -24,6 +24,7 @@ async function run(config: Config, { log, stop }: RunContext): Promise<void> {
 
   const { app, port } = await serve({ config, connection, masterKey, offers, log, isOnlyNode: embedded })
   stop.serving()
+  foundation.watchOffers(app.setOffers)
   started.defer(await startMetrics(config, () => app.metrics.metrics(), log))
   started.defer(() => app.close({ drainMs: config.server.drainSeconds * 1000, signal: stop.force }))
   started.defer(announceAddress(config, port, log))

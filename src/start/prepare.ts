@@ -27,10 +27,12 @@ export interface Foundation extends AsyncDisposable {
    */
   readonly embedded: boolean
   readonly masterKey: Buffer
-  /** Local and cloud offers: configured, detected and the demo. */
+  /** Local and cloud offers at start: configured, detected and the demo. */
   readonly offers: readonly Offer[]
   /** Detected servers and clouds, for the operator. */
   readonly findings: readonly Finding[]
+  /** From now on, calls `onChange` with all local and cloud offers when local servers have other models. */
+  watchOffers(onChange: (offers: readonly Offer[]) => void): void
   /** Throws an Error with a message for the operator when the embedded PostgreSQL was lost. */
   requireDatabase(): void
 }
@@ -102,6 +104,7 @@ export async function prepare({
     masterKey,
     offers: supply.offers,
     findings: supply.findings,
+    watchOffers: onChange => supply.watch(log, onChange),
     requireDatabase() {
       if (!lost) return
       throw new Error(

@@ -33,7 +33,8 @@ async function run(config: Config, { log, stop }: RunContext): Promise<void> {
       onLost: stop.now,
     }),
   )
-  const { connection, embedded, masterKey, offers, findings } = foundation
+  const { connection, embedded, masterKey, findings } = foundation
+  let { offers } = foundation
 
   const workers = startWorkers<WorkerTask>({
     count: config.server.workers,
@@ -47,6 +48,10 @@ async function run(config: Config, { log, stop }: RunContext): Promise<void> {
     await workers.stop(stop.force)
   })
   const port = await workers.port
+  foundation.watchOffers(changed => {
+    offers = changed
+    workers.updateTasks()
+  })
   stop.serving()
   started.defer(announceAddress(config, port, log))
   await announce({ config, connection, masterKey, port, findings })

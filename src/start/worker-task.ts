@@ -4,7 +4,7 @@ import type { Offer } from '../domain/offer.ts'
 
 /**
  * Everything that a worker needs. A worker reads no file and no environment, so a worker that restarts a week
- * later behaves like the others, even if the configuration was edited.
+ * later behaves like the others, even if the configuration was edited. Only the offers may change while it runs.
  */
 export interface WorkerTask {
   readonly number: number

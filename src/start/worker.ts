@@ -26,6 +26,7 @@ try {
     log: createLog(config.log).child({ worker: number }),
     isOnlyNode,
   })
+  primary.onUpdate(task => app.setOffers(task.offers))
   primary.serving({ port, registry: app.metrics })
   await primary.drain
   await app.close({

@@ -1,6 +1,7 @@
 import { beforeAll, expect, test } from 'vitest'
-import { testOffer } from '../harness/app.ts'
+import { startTestApp, testOffer } from '../harness/app.ts'
 import { readError } from '../harness/event-stream.ts'
+import { answer } from '../harness/scripted-upstream.ts'
 import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
 const upstream = useUpstream()
@@ -70,4 +71,39 @@ test('a model is listed once its hoster is active', async () => {
   await gateway.hoster({ baseUrl: upstream.baseUrl, models: [{ modelId: 'fresh-model' }] })
   const { data } = (await (await gateway.get(customer, '/v1/models')).json()) as { data: { id: string }[] }
   expect(data.map(({ id }) => id)).toContain('fresh-model')
+})
+
+test('offers that change while the gateway runs are listed, served and withdrawn; hosters stay', async () => {
+  const own = await startTestApp({
+    offers: [testOffer(upstream.baseUrl)],
+    yaml: 'hosters: { allow_private_urls: true }',
+  })
+  try {
+    const buyer = await own.customer()
+    await own.hoster({ baseUrl: upstream.baseUrl, models: [{ modelId: 'hosted' }] })
+    const listed = async () => {
+      const { data } = (await (await own.get(buyer, '/v1/models')).json()) as { data: { id: string }[] }
+      return data.map(({ id }) => id).sort()
+    }
+    const ask = async (model: string) => {
+      const response = await own.chat(buyer, { model, messages: [{ role: 'user', content: 'Hello' }] })
+      await response.text()
+      return response.status
+    }
+    upstream.always(answer())
+    expect([await listed(), await ask('late')]).toEqual([['hosted', 'test-model'], 404])
+    own.app.setOffers([testOffer(upstream.baseUrl), testOffer(upstream.baseUrl, { modelId: 'late' })])
+    expect([await listed(), await ask('late')]).toEqual([['hosted', 'late', 'test-model'], 200])
+    // A change of hosters keeps them.
+    await own.hoster({ baseUrl: upstream.baseUrl, models: [{ modelId: 'hosted-too' }] })
+    expect([await listed(), await ask('late')]).toEqual([['hosted', 'hosted-too', 'late', 'test-model'], 200])
+    own.app.setOffers([testOffer(upstream.baseUrl)])
+    expect([await listed(), await ask('late'), await ask('hosted')]).toEqual([
+      ['hosted', 'hosted-too', 'test-model'],
+      404,
+      200,
+    ])
+  } finally {
+    await own.close()
+  }
 })

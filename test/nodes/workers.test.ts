@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { Agent, get } from 'node:http'
+import { Agent, createServer as createHttpServer, get } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -13,7 +13,13 @@ import { audit } from '../../src/ledger/audit/audit.ts'
 import { databaseUrl, runCli } from '../cli/run-cli.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 import { readEventStream } from '../harness/event-stream.ts'
-import { type ScriptedUpstream, sse, startScriptedUpstream, streamEvents } from '../harness/scripted-upstream.ts'
+import {
+  completion,
+  type ScriptedUpstream,
+  sse,
+  startScriptedUpstream,
+  streamEvents,
+} from '../harness/scripted-upstream.ts'
 import { eventually, type GatewayProcess, startGatewayProcess } from './gateway-process.ts'
 
 let directory: string
@@ -83,9 +89,13 @@ function chat(gateway: GatewayProcess, more: object = {}): Promise<Response> {
  * The status of a GET; undefined when the connection fails. Without `agent` it opens a new connection, which
  * any worker may get.
  */
-async function statusOf(url: string, agent = new Agent({ keepAlive: false })): Promise<number | undefined> {
+async function statusOf(
+  url: string,
+  agent = new Agent({ keepAlive: false }),
+  headers: Record<string, string> = {},
+): Promise<number | undefined> {
   try {
-    const request = get(url, { agent })
+    const request = get(url, { agent, headers })
     const [response] = await once(request, 'response')
     await text(response)
     return response.statusCode
@@ -228,6 +238,35 @@ if (cluster.isWorker) registerHooks({ load })`,
   expect(await gateway.stop()).toBe(0)
 })
 
+test('a model that a local server gets later is offered by every worker, also by one that restarts', async () => {
+  let models: string[] = []
+  await using server = await startLocalServer(() => models)
+  const file = join(directory, 'detecting.yaml')
+  const detect = `detect: { ports: [${server.port}], repeat_seconds: 1, cloud: false }`
+  await writeFile(file, `demo: { enabled: false }\n${detect}\nserver: { workers: 2 }\n`)
+  const gateway = await startWorkers({ env: { SWITCHYARD_CONFIG: file } })
+  // Each worker gets new connections in turn. Models are not counted by the request limits.
+  const statuses = () =>
+    Promise.all(
+      Array.from({ length: 4 }, () => statusOf(`${gateway.url}/v1/models/late`, undefined, headersOf(gateway))),
+    )
+  const becomes = (status: number) =>
+    eventually(async () => ((await statuses()).every(each => each === status) ? true : undefined))
+  expect(await statuses()).toEqual([404, 404, 404, 404])
+  models = ['late']
+  await becomes(200)
+  expect(gateway.log.map(({ msg }) => msg)).toContain('a local server has new models')
+  const answer = await chat(gateway, { model: 'late' })
+  expect([answer.status, await answer.text()]).toMatchObject([200, expect.stringContaining('"model":"late"')])
+
+  process.kill(workerPids(gateway)[0]!, 'SIGKILL')
+  await eventually(async () => (workerPids(gateway).length === 3 ? true : undefined))
+  expect(await statuses()).toEqual([200, 200, 200, 200])
+  models = []
+  await becomes(404)
+  expect(await gateway.stop()).toBe(0)
+})
+
 describe('SIGTERM to the primary', () => {
   test('lets the streams of every worker finish', async () => {
     const gateway = await startWorkers()
@@ -366,5 +405,23 @@ function isAlive(pid: number): boolean {
     return process.kill(pid, 0)
   } catch {
     return false
+  }
+}
+
+/** A model server that lists these models and answers every chat. */
+async function startLocalServer(models: () => readonly string[]): Promise<AsyncDisposable & { readonly port: number }> {
+  const server = createHttpServer((request, response) => {
+    const body = request.method === 'POST' ? completion() : { data: models().map(id => ({ id, max_model_len: 8_192 })) }
+    request.resume()
+    response.setHeader('content-type', 'application/json').end(JSON.stringify(body))
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  return {
+    port: (server.address() as AddressInfo).port,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections()
+      server.close()
+      await once(server, 'close')
+    },
   }
 }

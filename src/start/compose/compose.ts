@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { Registry } from 'prom-client'
+import type { Offer } from '../../domain/offer.ts'
 import { failpoint } from '../../runtime/failpoint.ts'
 import { tokenizer } from '../../tokens/tokenizer.ts'
 import { createAlertParts } from './alerts.ts'
@@ -22,6 +23,8 @@ export interface App {
   readonly metrics: Registry
   /** Loads what the first request would otherwise wait for: the tokenizer, here and in its thread. Takes 0.2 s. */
   readonly warmUp: () => void
+  /** Replaces the local and cloud offers. Running requests keep those that they began with. */
+  readonly setOffers: (offers: readonly Offer[]) => void
   /** Reads changes to keys, customers, hosters and prices now, instead of within a second. */
   readonly noticeChanges: () => Promise<void>
   /**
@@ -63,6 +66,7 @@ export async function compose(input: ComposeInput): Promise<App> {
       tokens.start()
       tokenizer()
     },
+    setOffers: supply.catalog.setConfigured,
     noticeChanges: () => callers.changes.poll(),
     async close({ drainMs, signal, onDrained }) {
       inFlight.close()

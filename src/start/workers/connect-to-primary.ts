@@ -8,6 +8,8 @@ import type { FromWorker, ToWorker } from './messages.ts'
 export interface PrimaryConnection<Task> {
   /** The task of this worker; arrives once. */
   readonly task: Promise<Task>
+  /** Calls `listener` for each later version of the task; at once when one has arrived. */
+  onUpdate(listener: (task: Task) => void): void
   /** Resolves when the worker must drain and end. */
   readonly drain: Promise<void>
   /** Aborted when the drain must end immediately. */
@@ -29,6 +31,8 @@ export function connectToPrimary<Task>(): PrimaryConnection<Task> {
   const mayClose = Promise.withResolvers<void>()
   const force = new AbortController()
   let registry: Registry | undefined
+  let update: Task | undefined
+  let onUpdate = (_task: Task) => {}
 
   const send = (message: FromWorker) =>
     // Resolves on failure too: a broken connection ends this process anyway.
@@ -37,6 +41,10 @@ export function connectToPrimary<Task>(): PrimaryConnection<Task> {
     switch (message.kind) {
       case 'task':
         task.resolve(message.task)
+        break
+      case 'update':
+        update = message.task
+        onUpdate(message.task)
         break
       case 'drain':
         drain.resolve()
@@ -57,6 +65,10 @@ export function connectToPrimary<Task>(): PrimaryConnection<Task> {
 
   return {
     task: task.promise,
+    onUpdate(listener) {
+      onUpdate = listener
+      if (update !== undefined) listener(update)
+    },
     drain: drain.promise,
     force: force.signal,
     serving(facts) {

@@ -6,6 +6,8 @@ export type Sample = readonly MetricObjectWithValues<MetricValue<string>>[]
 /** Messages from the primary to a worker. */
 export type ToWorker<Task> =
   | { readonly kind: 'task'; readonly task: Task }
+  /** The task has changed since. */
+  | { readonly kind: 'update'; readonly task: Task }
   | { readonly kind: 'drain' }
   /** No request runs on any worker, so the port and its connections can be closed. */
   | { readonly kind: 'close' }

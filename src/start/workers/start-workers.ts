@@ -19,6 +19,8 @@ export interface Workers {
    * cleanly. `force` cuts the drain short. Safe to call twice.
    */
   stop(force: AbortSignal): Promise<number>
+  /** Sends the tasks again, after `task` returns others. */
+  updateTasks(): void
   /** Returns the metrics of all workers and the primary as text for Prometheus. */
   metricsText(): Promise<string>
 }
@@ -44,6 +46,7 @@ export function startWorkers<Task>(options: WorkersOptions<Task>): Workers {
     port: group.port,
     broken: group.broken,
     stop: force => group.stop(force),
+    updateTasks: () => group.updateTasks(),
     metricsText: () => group.metricsText(),
   }
 }

@@ -52,6 +52,12 @@ export class WorkerGroup<Task> {
     return this.#broken.promise
   }
 
+  /** Sends the current tasks to the workers that have one. */
+  updateTasks(): void {
+    for (const worker of this.#running.values())
+      worker.send({ kind: 'update', task: this.#options.task({ number: worker.number, first: false }) })
+  }
+
   metricsText(): Promise<string> {
     return this.#metrics.text()
   }

@@ -3,7 +3,7 @@ import type { Feature } from '../../domain/chat-job.ts'
 import type { TokenPrice } from '../../domain/money.ts'
 import type { Offer, ProviderKind } from '../../domain/offer.ts'
 import type { Clock } from '../../runtime/clock.ts'
-import { readHosterOffers } from '../hosters/hoster-offers.ts'
+import { type HosterOffers, readHosterOffers } from '../hosters/hoster-offers.ts'
 
 /**
  * Every live offer at one moment. Immutable: a change creates a new catalog, so a request uses the same one
@@ -91,6 +91,8 @@ function firstRepeated(offers: readonly Offer[]): string | undefined {
 }
 
 export interface CatalogSource {
+  /** Replaces the local and cloud offers. Throws when two offers have the same id. */
+  setConfigured(offers: readonly Offer[]): void
   /** Returns the current catalog. Call it once per request. */
   current(): Catalog
   /**
@@ -121,16 +123,29 @@ export interface CatalogSourceOptions {
  * same id.
  */
 export function createCatalogSource(options: CatalogSourceOptions): CatalogSource {
-  const { configured, sql, masterKey, allowPrivateHosters, clock, onProblem } = options
-  const startedAt = Math.floor(clock.epochMs() / 1000)
-  let catalog = buildCatalog(configured, () => startedAt)
+  const { sql, masterKey, allowPrivateHosters, clock, onProblem } = options
+  /** When each local or cloud model was first offered by this process. */
+  const since = new Map<string, number>()
+  let configured: readonly Offer[] = []
+  let hosters: HosterOffers = { offers: [], offeredSince: new Map() }
+  let catalog = buildCatalog([], () => 0)
   let running: Promise<void> | undefined
   let queued: Promise<void> | undefined
 
   const read = async () => {
-    const hosters = await readHosterOffers(sql, { masterKey, allowPrivateHosters, onProblem })
-    catalog = buildCatalog([...configured, ...hosters.offers], id => hosters.offeredSince.get(id) ?? startedAt)
+    hosters = await readHosterOffers(sql, { masterKey, allowPrivateHosters, onProblem })
+    build()
   }
+  const build = () => {
+    catalog = buildCatalog([...configured, ...hosters.offers], id => hosters.offeredSince.get(id) ?? since.get(id)!)
+  }
+  const setConfigured = (offers: readonly Offer[]) => {
+    configured = offers
+    const now = Math.floor(clock.epochMs() / 1000)
+    for (const { modelId } of offers) if (!since.has(modelId)) since.set(modelId, now)
+    build()
+  }
+  setConfigured(options.configured)
   const start = () => {
     running = read().finally(() => {
       running = undefined
@@ -139,6 +154,7 @@ export function createCatalogSource(options: CatalogSourceOptions): CatalogSourc
   }
   return {
     current: () => catalog,
+    setConfigured,
     refresh() {
       if (!running) return start()
       queued ??= running

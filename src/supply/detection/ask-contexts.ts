@@ -19,18 +19,20 @@ export type ListedModel = JsonObject & { readonly id: string }
  * does not report its context: Ollama often does not before the model is loaded. Never rejects.
  *
  * vLLM and SGLang list max_model_len, and llama.cpp meta.n_ctx. Otherwise the native API of the server is asked:
- * Ollama `/api/ps` and `/api/show`, llama.cpp `/props`, LM Studio `/api/v1/models` or `/api/v0/models`.
+ * Ollama `/api/ps` and `/api/show`, llama.cpp `/props`, LM Studio `/api/v1/models` or `/api/v0/models`. It is not asked
+ * about `known` models.
  */
 export async function askContexts(
   server: AskedServer,
   models: readonly ListedModel[],
+  known: ReadonlySet<string> = new Set(),
 ): Promise<ReadonlyMap<string, number>> {
   const contexts = new Map<string, number>()
   const unlisted: string[] = []
   for (const model of models) {
     const context = firstTokens(model.max_model_len, metaOf(model).n_ctx, model.context_length)
-    if (context === undefined) unlisted.push(model.id)
-    else contexts.set(model.id, context)
+    if (context !== undefined) contexts.set(model.id, context)
+    else if (!known.has(model.id)) unlisted.push(model.id)
   }
   const asked = unlisted.slice(0, ASKED_MAX)
   if (asked.length > 0) {
@@ -44,7 +46,7 @@ export async function askContexts(
   // llama.cpp serves the context that the model was trained with, unless it is started with another.
   for (const model of models) {
     const trained = firstTokens(metaOf(model).n_ctx_train)
-    if (trained !== undefined && !contexts.has(model.id)) contexts.set(model.id, trained)
+    if (trained !== undefined && !contexts.has(model.id) && !known.has(model.id)) contexts.set(model.id, trained)
   }
   return contexts
 }

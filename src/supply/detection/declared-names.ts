@@ -1,23 +1,25 @@
 import { networkInterfaces } from 'node:os'
 import { cloudPresets } from './cloud-presets.ts'
-import { commonLocalServers } from './detect-local.ts'
+import { commonLocalServers, type LocalServer } from './detect-local.ts'
 
 /**
  * Returns the names that detection must skip: those of the declared endpoints, and the standard names of
  * servers and clouds that the configuration declares under other names. Otherwise a declared model would be
  * sold twice, at the lower of two prices.
  *
+ * @param localServers the local servers that detection asks
  * @param ownAddresses addresses of this machine other than loopback
  */
 export function declaredNames(
   endpoints: readonly { readonly name: string; readonly base_url: string }[],
+  localServers: readonly LocalServer[] = commonLocalServers,
   ownAddresses: readonly string[] = addressesOfInterfaces(),
 ): ReadonlySet<string> {
   const names = endpoints.flatMap(({ name, base_url }) => {
     const { hostname, port, protocol } = new URL(base_url)
     const portNumber = Number(port || (protocol === 'https:' ? 443 : 80))
     const locals = isThisMachine(hostname, ownAddresses)
-      ? commonLocalServers.filter(server => server.port === portNumber)
+      ? localServers.filter(server => server.port === portNumber)
       : []
     const clouds = cloudPresets.filter(preset => new URL(preset.baseUrl).hostname === hostname)
     return [name, ...locals.map(server => server.name), ...clouds.map(preset => preset.name)]

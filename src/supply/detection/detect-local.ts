@@ -5,7 +5,7 @@ import { getJson, type JsonAnswer } from '../../egress/get-json.ts'
 import { isJsonObject } from '../../runtime/json-object.ts'
 import { askContexts, type ListedModel } from './ask-contexts.ts'
 
-/** A server or cloud that was found at start, as shown to the operator. */
+/** A server or cloud that was found, as shown to the operator. */
 export interface Finding {
   readonly name: string
   readonly kind: 'local' | 'cloud'
@@ -45,28 +45,49 @@ export interface DetectLocalOptions {
   readonly except?: ReadonlySet<string>
   readonly servers?: readonly LocalServer[]
   readonly timeoutMs?: number
+  /** The contexts of models that were found before, by offer id. They are not asked again. */
+  readonly knownContexts?: ReadonlyMap<string, number>
 }
+
+/** The local servers to ask: those on the default ports, and those on other ports of this machine. */
+export function localServersAt(ports: readonly number[]): readonly LocalServer[] {
+  const others = ports.filter(port => commonLocalServers.every(server => server.port !== port))
+  return [...commonLocalServers, ...others.map(port => ({ name: `local-${port}`, port }))]
+}
+
+/**
+ * `silent`: no answer in HTTP in time. `other`: not a model server. `locked`: it needs a key. `models`: it listed its
+ * models.
+ */
+export type LocalAnswer =
+  | { readonly kind: 'silent' | 'other' }
+  | ({ readonly kind: 'locked' | 'models' } & DetectedLocal)
 
 /**
  * Asks the default ports of local model servers for their models, all at once and only on loopback. Never rejects:
  * a port that does not answer like a model server in time is skipped.
  */
 export async function detectLocal(options: DetectLocalOptions): Promise<DetectedLocal[]> {
-  const { price, ownPorts, except, servers = commonLocalServers, timeoutMs = 500 } = options
-  const asked = servers
-    .filter(({ name, port }) => !ownPorts.includes(port) && !except?.has(name))
-    .map(server => askServer(server, price, timeoutMs))
-  return (await Promise.all(asked)).filter(found => found !== undefined)
+  const answers = [...(await askLocalServers(options)).values()]
+  return answers.flatMap(answer => ('offers' in answer ? [answer] : []))
 }
+
+/** Does the same, and returns the answer of each server by its name. */
+export async function askLocalServers(options: DetectLocalOptions): Promise<ReadonlyMap<string, LocalAnswer>> {
+  const { ownPorts, except, servers = commonLocalServers } = options
+  const asked = servers.filter(({ name, port }) => !ownPorts.includes(port) && !except?.has(name))
+  return new Map(await Promise.all(asked.map(async server => [server.name, await askServer(server, options)] as const)))
+}
+
+const nothingKnown: ReadonlyMap<string, number> = new Map()
 
 async function askServer(
   server: LocalServer,
-  price: TokenPrice,
-  timeoutMs: number,
-): Promise<DetectedLocal | undefined> {
+  { price, timeoutMs = 500, knownContexts = nothingKnown }: DetectLocalOptions,
+): Promise<LocalAnswer> {
   const baseUrl = `http://127.0.0.1:${server.port}/v1`
   const answer = await ask(`${baseUrl}/models`, timeoutMs)
-  if (!answer) return undefined
+  if (!answer) return { kind: 'silent' }
   const describe = (models: readonly string[], note: string): Finding => ({
     name: server.name,
     kind: 'local',
@@ -76,17 +97,26 @@ async function askServer(
   })
   if (answer.status === 401 || answer.status === 403) {
     const note = `needs an API key. Declare it in switchyard.yaml, with its key, to offer its models.`
-    return { finding: describe([], note), offers: [] }
+    return { kind: 'locked', finding: describe([], note), offers: [] }
   }
   const models = answer.status === 200 ? readModels(answer.body) : undefined
-  if (!models) return undefined
+  if (!models) return { kind: 'other' }
+  const isKnown = ({ modelId }: LocalModel) => knownContexts.has(offerIdOf(server, modelId))
   const contexts = await askContexts(
     { baseUrl, timeoutMs },
     models.map(({ listed }) => listed),
+    new Set(models.filter(isKnown).map(({ listed }) => listed.id)),
   )
-  const offers = toOffers(server, baseUrl, models, contexts, price)
+  const offers = toOffers(
+    server,
+    baseUrl,
+    models,
+    price,
+    ({ modelId, listed }) =>
+      contexts.get(listed.id) ?? knownContexts.get(offerIdOf(server, modelId)) ?? ASSUMED_CONTEXT_TOKENS,
+  )
   const modelIds = offers.map(offer => offer.modelId)
-  return { finding: describe(modelIds, noteOn(models, contexts)), offers }
+  return { kind: 'models', finding: describe(modelIds, noteOn(models, contexts)), offers }
 }
 
 /** A shorter context does not fit the instructions and tools that a coding agent sends. */
@@ -94,7 +124,7 @@ const AGENT_CONTEXT_TOKENS = 16_384
 
 function noteOn(models: readonly LocalModel[], contexts: ReadonlyMap<string, number>): string {
   if (models.length === 0)
-    return 'has no chat model loaded, so nothing is offered. Load a model and restart the gateway.'
+    return 'has no chat model loaded, so nothing is offered. Load a model: it is offered within a minute.'
   const small = models.filter(({ listed }) => (contexts.get(listed.id) ?? Infinity) < AGENT_CONTEXT_TOKENS)
   const unknown = models.filter(({ listed }) => !contexts.has(listed.id))
   return [
@@ -159,12 +189,16 @@ function nameOf(upstreamModel: string): string {
   return upstreamModel.replace(/^.*[\\/]/, '').replace(/(-00001-of-\d{5})?\.gguf$/i, '')
 }
 
+function offerIdOf({ name }: LocalServer, modelId: string): string {
+  return `${name}/${modelId}`
+}
+
 function toOffers(
   server: LocalServer,
   baseUrl: string,
   models: readonly LocalModel[],
-  contexts: ReadonlyMap<string, number>,
   price: TokenPrice,
+  contextOf: (model: LocalModel) => number,
 ): Offer[] {
   const endpoint: Endpoint = {
     endpointId: server.name,
@@ -180,13 +214,13 @@ function toOffers(
     demo: false,
     egress: 'any',
   }
-  return models.map(({ modelId, listed }) => {
-    const contextTokens = contexts.get(listed.id) ?? ASSUMED_CONTEXT_TOKENS
+  return models.map(model => {
+    const contextTokens = contextOf(model)
     return {
-      offerId: `${server.name}/${modelId}`,
+      offerId: offerIdOf(server, model.modelId),
       endpoint,
-      modelId,
-      upstreamModel: listed.id,
+      modelId: model.modelId,
+      upstreamModel: model.listed.id,
       price,
       contextTokens,
       maxOutputTokens: contextTokens,
