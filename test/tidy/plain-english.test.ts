@@ -30,8 +30,10 @@ const anyWord = new RegExp(`(?<![\\w$.-])(?:${Object.keys(plainWords).join('|')}
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const read = (file: string) => readFileSync(root + file, 'utf8')
-const files = ['src/**/*.*', 'bin/*', 'scripts/*.*', 'migrations/*.sql', 'docs/**/*.md', 'README.md'].flatMap(paths =>
-  globSync(paths, { cwd: root }),
+const filesOf = (...paths: string[]) => paths.flatMap(each => globSync(each, { cwd: root }))
+const files = filesOf('src/**/*.*', 'bin/*', 'scripts/*.*', 'migrations/*.sql', 'docs/**/*.md', 'README.md')
+const tests = filesOf('{test,sim,bench}/**/*.ts', 'bench/README.md').filter(
+  file => !file.endsWith('plain-english.test.ts'),
 )
 
 /** Returns a line of advice for each word in `text` that is not allowed. */
@@ -50,6 +52,11 @@ function advice(file: string, text: string): string[] {
 test('sources, scripts, migrations and documentation use plain words', () => {
   expect(files.length).toBeGreaterThan(400)
   expect(files.flatMap(file => advice(file, read(file)))).toEqual([])
+})
+
+test('tests, simulator and benchmarks use plain words too, apart from `whose`', () => {
+  const found = tests.flatMap(file => advice(file, read(file)))
+  expect(found.filter(each => !/: "(?:whose|dearest)": /.test(each))).toEqual([])
 })
 
 test('planted words are found on their lines', () => {
