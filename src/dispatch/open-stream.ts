@@ -160,7 +160,7 @@ class ChunkReader implements ChunkSource {
     const body = new ByteQueue(this.#memory)
     let form: Form = null
     await this.#exchange.read(piece => {
-      this.#readBytes += piece.length
+      this.#readBytes += piece.length + PIECE_BYTES
       if (form === 'events') return this.#readEvents(decoder.push(piece))
       form ??= detectForm(piece)
       if (!body.add(piece)) throw new Cancelled('memory_used_up', true)
@@ -252,12 +252,20 @@ type Form = 'events' | 'whole' | null
 
 /** Decides the form of a body by its first byte that is not blank. Returns null when there is none. */
 function detectForm(bytes: Buffer): Form {
-  for (const byte of bytes)
-    if (!blankBytes.has(byte)) return byte === OPENING_BRACE || byte === OPENING_BRACKET ? 'whole' : 'events'
-  return null
+  let at = 0
+  while (at < bytes.length && isBlankOrMark(bytes[at]!)) at++
+  if (at === bytes.length) return null
+  return bytes[at] === OPENING_BRACE || bytes[at] === OPENING_BRACKET ? 'whole' : 'events'
 }
 
 /** White space, which servers send to keep a connection alive, and the bytes of a byte order mark. */
-const blankBytes: ReadonlySet<number> = new Set([...Buffer.from(' \t\r\n\ufeff')])
+function isBlankOrMark(byte: number): boolean {
+  return (
+    byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09 || byte === 0xef || byte === 0xbb || byte === 0xbf
+  )
+}
+
+/** What a piece costs besides its bytes: some servers send chunks of one byte. */
+const PIECE_BYTES = 256
 const OPENING_BRACE = 123
 const OPENING_BRACKET = 91

@@ -135,6 +135,7 @@ export class BodyDelivery {
 
 /** Whether a piece is white space, which some servers send while they generate. */
 export function isBlank(piece: Buffer): boolean {
-  for (const byte of piece) if (byte > 0x20) return false
-  return true
+  let at = 0
+  while (at < piece.length && piece[at]! <= 0x20) at++
+  return at === piece.length
 }

@@ -1,7 +1,7 @@
 import type { OnReadOpts, Socket } from 'node:net'
 import { afterNextPoll } from './after-next-poll.ts'
 import type { IdleConnection } from './idle-connections.ts'
-import { EarlyResponse, type ResponseHead, UnsolicitedBytes } from './response-head.ts'
+import { EarlyResponse, MalformedResponse, type ResponseHead, UnsolicitedBytes } from './response-head.ts'
 import { type ResponseHandler, ResponseParser } from './response-parser.ts'
 
 /** The callbacks of one request. None of them may throw. */
@@ -37,6 +37,8 @@ const REQUESTS_MAX = 100
 const AGE_MS_MAX = 60_000
 /** A request of this many characters or fewer fits into the send buffer of a socket that is idle. */
 const SENT_AT_ONCE_MAX = 16 * 1024
+/** Before one response. Servers send one or two. */
+const INTERIM_HEADS_MAX = 100
 /**
  * All sockets read into the same memory, because each read is processed before the next one. A buffer per read
  * would be 64 KB to allocate, slice and collect.
@@ -77,6 +79,8 @@ export class Connection implements ResponseHandler, IdleConnection {
   #isSending = false
   /** The response began while `#isSending`. */
   #isEarly = false
+  /** Before the current response. */
+  #interimHeads = 0
 
   /** `connect` opens a socket that reads into `onread`. */
   constructor(connect: (onread: OnReadOpts) => Socket, keeper: ConnectionKeeper) {
@@ -107,6 +111,7 @@ export class Connection implements ResponseHandler, IdleConnection {
     const exchange = this.#exchange
     if (exchange === null) return
     this.#parser.expect()
+    this.#interimHeads = 0
     this.#requestCount++
     this.#socket.write(request, 'utf8')
     if (request.length > SENT_AT_ONCE_MAX) this.#watchSending()
@@ -144,6 +149,9 @@ export class Connection implements ResponseHandler, IdleConnection {
   /** An interim response may come before the server has read the request. */
   onInterimHead(): void {
     this.#isEarly = false
+    if (++this.#interimHeads > INTERIM_HEADS_MAX) {
+      throw new MalformedResponse(`The upstream sent more than ${INTERIM_HEADS_MAX} interim responses.`)
+    }
   }
 
   onHead(head: ResponseHead): void {
@@ -194,7 +202,17 @@ export class Connection implements ResponseHandler, IdleConnection {
     }
     this.mayBeClosing = false
     if (this.#exchange === null && this.#isOpen) this.#becomeIdle()
+    else if (byteCount === readBuffer.length) this.#yieldToOthers()
     return true
+  }
+
+  /** More bytes are waiting. Without a pause, Node reads up to 2 MiB of them before it turns to other connections. */
+  #yieldToOthers(): void {
+    if (this.#isPaused) return
+    this.#socket.pause()
+    setImmediate(() => {
+      if (!this.#isPaused) this.#socket.resume()
+    })
   }
 
   /** Called when the response is complete and no byte followed it. */

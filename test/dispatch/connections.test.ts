@@ -247,6 +247,17 @@ describe('an idle connection that the server is closing', () => {
   })
 })
 
+it.each(['100 Continue', '103 Early Hints'])('reads one hundred %s and no more', async status => {
+  const interim = `HTTP/1.1 ${status}\r\n\r\n`
+  const upstream = await startUpstream((connection, body) => {
+    const isFirst = connection.requests.length === 1
+    connection.socket.write(interim.repeat(isFirst ? 100 : 101))
+    numbered()(connection, body)
+  })
+  expect(await textOnceIdle(upstream)).toBe('1.1')
+  await expect(ask(upstream)).rejects.toMatchObject({ outcome: 'malformed' })
+})
+
 it('does not retry when a new connection is closed', async () => {
   const upstream = await startUpstream(({ socket }) => void socket.end())
   await expect(ask(upstream)).rejects.toMatchObject({ outcome: 'server_error' })
