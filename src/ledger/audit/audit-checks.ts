@@ -184,30 +184,29 @@ export const auditChecks = {
       IS DISTINCT FROM (r.requests, r.successes, r.local, r.hoster, r.cloud, r.input_tokens, r.output_tokens, r.cost, r.latency)`),
   // The sums of archived rows are not split by hour.
   hours_equal_archived_days: customers(`
-    WITH archived AS (
-      SELECT customer_id, day, sum(requests) AS requests, sum(successes) AS successes, sum(local_requests) AS local, sum(hoster_requests) AS hoster,
-        sum(cloud_requests) AS cloud, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens, sum(cost_nanos) AS cost,
-        sum(latency_ms_sum) AS latency
-      FROM ${ofCustomers('usage_closing')} GROUP BY 1, 2
-    )
     SELECT customer_id || ' ' || day
     FROM (
       SELECT customer_id, day, sum(requests) AS requests, sum(successes) AS successes, sum(local) AS local, sum(hoster) AS hoster,
         sum(cloud) AS cloud, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens, sum(cost) AS cost, sum(latency) AS latency
       FROM (
-        SELECT * FROM archived
+        SELECT customer_id, day, requests, successes, local_requests AS local, hoster_requests AS hoster, cloud_requests AS cloud,
+          input_tokens, output_tokens, cost_nanos AS cost, latency_ms_sum AS latency FROM ${ofCustomers('usage_closing')}
         UNION ALL
-        SELECT a.customer_id, a.day, count(*), count(*) FILTER (WHERE u.success), count(*) FILTER (WHERE u.provider = 'local'),
-          count(*) FILTER (WHERE u.provider = 'hoster'), count(*) FILTER (WHERE u.provider = 'cloud'), sum(u.input_tokens), sum(u.output_tokens),
-          sum(u.cost_nanos), coalesce(sum(u.latency_ms) FILTER (WHERE u.success), 0)
-        FROM archived a JOIN ${ofCustomers('usage_row', 'u')} ON u.customer_id = a.customer_id AND (u.started_at AT TIME ZONE 'UTC')::date = a.day GROUP BY 1, 2
+        SELECT customer_id, (started_at AT TIME ZONE 'UTC')::date, count(*), count(*) FILTER (WHERE success),
+          count(*) FILTER (WHERE provider = 'local'), count(*) FILTER (WHERE provider = 'hoster'), count(*) FILTER (WHERE provider = 'cloud'),
+          sum(input_tokens), sum(output_tokens), sum(cost_nanos), coalesce(sum(latency_ms) FILTER (WHERE success), 0)
+        FROM ${ofCustomers('usage_row', 'u')}
+        WHERE EXISTS (SELECT FROM ${ofCustomers('usage_closing', 'c')} WHERE c.customer_id = u.customer_id AND c.day = (u.started_at AT TIME ZONE 'UTC')::date)
+        GROUP BY 1, 2
       ) parts GROUP BY 1, 2
     ) u
     LEFT JOIN (
-      SELECT h.customer_id, a.day, sum(h.requests) AS requests, sum(h.successes) AS successes, sum(h.local_requests) AS local,
-        sum(h.hoster_requests) AS hoster, sum(h.cloud_requests) AS cloud, sum(h.input_tokens) AS input_tokens,
-        sum(h.output_tokens) AS output_tokens, sum(h.cost_nanos) AS cost, sum(h.latency_ms_sum) AS latency
-      FROM archived a JOIN ${ofCustomers('usage_hour', 'h')} ON h.customer_id = a.customer_id AND (h.hour AT TIME ZONE 'UTC')::date = a.day GROUP BY 1, 2
+      SELECT customer_id, (hour AT TIME ZONE 'UTC')::date AS day, sum(requests) AS requests, sum(successes) AS successes, sum(local_requests) AS local,
+        sum(hoster_requests) AS hoster, sum(cloud_requests) AS cloud, sum(input_tokens) AS input_tokens,
+        sum(output_tokens) AS output_tokens, sum(cost_nanos) AS cost, sum(latency_ms_sum) AS latency
+      FROM ${ofCustomers('usage_hour', 'h')}
+      WHERE EXISTS (SELECT FROM ${ofCustomers('usage_closing', 'c')} WHERE c.customer_id = h.customer_id AND c.day = (h.hour AT TIME ZONE 'UTC')::date)
+      GROUP BY 1, 2
     ) r USING (customer_id, day)
     WHERE (u.requests, u.successes, u.local, u.hoster, u.cloud, u.input_tokens, u.output_tokens, u.cost, u.latency)
       IS DISTINCT FROM (r.requests, r.successes, r.local, r.hoster, r.cloud, r.input_tokens, r.output_tokens, r.cost, r.latency)`),
