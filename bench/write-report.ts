@@ -5,6 +5,7 @@ export type ReportKind =
   | 'benchmark'
   | 'usage'
   | 'soak'
+  | 'storage'
   | 'workers'
   | 'hostile'
   | 'answers'
