@@ -1,6 +1,6 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
 import { createPool, type Pool } from '../../src/db/pool.ts'
 import { readBalance } from '../../src/ledger/accounts/read-balance.ts'
 import { createLedger, type Ledger } from '../../src/ledger/ledger.ts'
@@ -18,11 +18,7 @@ const proxy = useResource(
 const nodeId = randomUUIDv7()
 let pool: Pool
 
-beforeAll(async () => {
-  pool = createPool(proxy.connection, { max: 4, applicationName: 'cut off' })
-  await storeOf(world.pool).registerNode(nodeId)
-})
-afterAll(() => pool?.end())
+beforeAll(() => storeOf(world.pool).registerNode(nodeId))
 
 let ledger: Ledger
 let warnings: string[]
@@ -30,6 +26,7 @@ let monotonicMs: number
 
 beforeEach(async () => {
   proxy.pass()
+  pool = createPool(proxy.connection, { max: 4, applicationName: 'cut off' })
   warnings = []
   monotonicMs = 0
   const scheduler: Scheduler = { ...systemScheduler, monotonicMs: () => monotonicMs }
@@ -47,6 +44,13 @@ beforeEach(async () => {
   })
   // Completes the handshake, so that the next answer is one to a statement.
   await ledger.admit(admissionOf(await world.addCustomer(1n), 1n))
+})
+
+afterEach(async () => {
+  proxy.pass()
+  // A ledger looks for unconfirmed leases each second. The next test must not lose the answer to that.
+  ledger.stop()
+  await pool.end()
 })
 
 test('an admission with a lost answer is sent again and takes effect once', async () => {
