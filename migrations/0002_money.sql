@@ -220,19 +220,6 @@ BEGIN
     WHERE b.customer_id = w.customer AND b.customer_id = ANY (ARRAY(SELECT customer FROM unnest(p_windows)));
 END $$;
 
--- What open bulk leases reserve in the windows of a customer without being used, as far as one node can say: the slots
--- of its own leases (`own`), since it counts their requests itself, and those that other nodes have not reported as used.
-CREATE TYPE reserved_slots AS (minute integer, day integer, own uuid[]);
-
-CREATE FUNCTION reserved_by(p_leases lease[], w account_windows, p_node uuid) RETURNS reserved_slots
-LANGUAGE plpgsql AS $$
-BEGIN
-  RETURN (
-    SELECT (coalesce(sum(s.reserved) FILTER (WHERE s.slot_minute = w.minute), 0), coalesce(sum(s.reserved) FILTER (WHERE s.cap_day = w.day), 0),
-      array_agg(s.lease_id) FILTER (WHERE s.node_id = p_node))::reserved_slots
-    FROM (SELECT l.*, CASE WHEN l.node_id = p_node THEN l.slots ELSE l.slots - l.slots_used END AS reserved FROM unnest(p_leases) l) s);
-END $$;
-
 -- ---------------------------------------------------------------- admission: spend limits of keys
 
 -- What a key with a spend limit has spent and holds in one window. `granted` is what the batch adds to `leased`.
@@ -400,7 +387,12 @@ DECLARE
   -- The windows of the customer of the current item, and those of the customers before it.
   w account_windows;
   v_done account_windows[] := '{}';
-  v_reserved reserved_slots;
+  -- The slots in these windows that no request has used, as far as this node knows: all slots of its own open bulk leases,
+  -- since it counts their requests itself, and those that other nodes have not reported as used.
+  v_lease lease;
+  v_unused integer;
+  v_minute_unused integer;
+  v_day_unused integer;
   -- The windows of key spend limits met so far, and the position of the current item's one.
   v_budgets key_budget[] := '{}';
   v_k integer;
@@ -447,7 +439,25 @@ BEGIN
         v_done := v_done || w;
       END IF;
       w := open_windows(r.balance, v_now);
-      v_reserved := CASE WHEN r.bulk IS NULL THEN (0, 0, NULL)::reserved_slots ELSE reserved_by(r.bulk, w, p_node) END;
+      v_minute_unused := 0;
+      v_day_unused := 0;
+      own_leases := NULL;
+      IF r.bulk IS NOT NULL THEN
+        FOREACH v_lease IN ARRAY r.bulk LOOP
+          IF v_lease.node_id = p_node THEN
+            v_unused := v_lease.slots;
+            own_leases := own_leases || v_lease.lease_id;
+          ELSE
+            v_unused := v_lease.slots - v_lease.slots_used;
+          END IF;
+          IF v_lease.slot_minute = w.minute THEN
+            v_minute_unused := v_minute_unused + v_unused;
+          END IF;
+          IF v_lease.cap_day = w.day THEN
+            v_day_unused := v_day_unused + v_unused;
+          END IF;
+        END LOOP;
+      END IF;
     END IF;
     minute_ends_ms := w.minute_ends_ms;
     day_ends_ms := w.day_ends_ms;
@@ -493,7 +503,9 @@ BEGIN
         w.leased := w.leased + held;
         w.day_leased := w.day_leased + held;
         IF slots IS NOT NULL THEN
-          v_reserved := (v_reserved.minute + slots, v_reserved.day + slots, v_reserved.own || r.lease)::reserved_slots;
+          v_minute_unused := v_minute_unused + slots;
+          v_day_unused := v_day_unused + slots;
+          own_leases := own_leases || r.lease;
         END IF;
         v_granted := v_granted || (item, held, slots, CASE WHEN slots IS NOT NULL THEN w.minute END, w.day, v_key_window)::granted_lease;
         IF v_key_window IS NOT NULL THEN
@@ -508,9 +520,8 @@ BEGIN
     END IF;
     minute_used := w.minute_used;
     day_used := w.day_used;
-    minute_made := w.minute_used - v_reserved.minute;
-    day_made := w.day_used - v_reserved.day;
-    own_leases := v_reserved.own;
+    minute_made := minute_used - v_minute_unused;
+    day_made := day_used - v_day_unused;
     RETURN NEXT;
   END LOOP;
 

@@ -14,8 +14,8 @@ export async function readWindows(
   return new Map(rows.map(({ customerId, ...windows }) => [customerId, windows]))
 }
 
-// Counters of a past window read as zero here; the next admission resets the stored ones. `reserved` is as in
-// reserved_by of migrations/0002_money.sql. One statement reads everything, so that it is from the same snapshot.
+// Counters of a past window read as zero here; the next admission resets the stored ones. `reserved` is
+// what admit_batch calls unused. One statement reads everything, so that it is from the same snapshot.
 const READ_WINDOWS = {
   name: 'read_windows',
   text: `
