@@ -163,9 +163,12 @@ class ChunkReader implements ChunkSource {
       this.#readBytes += piece.length + PIECE_BYTES
       if (form === 'events') return this.#readEvents(decoder.push(piece))
       form ??= detectForm(piece)
-      if (!body.add(piece)) throw new Cancelled('memory_used_up', true)
-      if (form === 'events') return this.#readEvents(decoder.push(body.take(body.length)))
-      if (body.length > this.#bounds.wholeBytes) throw tooLarge(this.#bounds.wholeBytes)
+      if (form === 'events') return this.#readEvents(decoder.push(piece))
+      // Nothing before the form is known has a meaning.
+      if (form === 'whole' && !body.add(piece)) throw new Cancelled('memory_used_up', true)
+      if ((form === null ? this.#readBytes : body.length) > this.#bounds.wholeBytes)
+        throw tooLarge(this.#bounds.wholeBytes)
+      return this.#paced()
     })
     await this.#pause
     if (form === 'whole') await this.#deliver(wholeAsStream(body.toString(), this.#normaliser, expected))
@@ -200,9 +203,15 @@ class ChunkReader implements ChunkSource {
     // Some servers send finish_reason in every chunk, including the role chunk. Before the first content the
     // first-token limit stays in force.
     else if (normaliser.awaitsUsage && this.#isAnswering) this.#exchange.answerComplete()
-    const waitMs = this.#rate.waitMs(this.#parsedUnits + (this.#readBytes >> 8))
-    if (waitMs > 0) this.#pause = Promise.all([this.#pause, delay(waitMs)]).then(() => {})
+    const paced = this.#paced()
+    if (paced !== undefined) this.#pause = Promise.all([this.#pause, paced]).then(() => {})
     return this.#pause
+  }
+
+  /** Waits if the stream has used up its share. */
+  #paced(): void | Promise<void> {
+    const waitMs = this.#rate.waitMs(this.#parsedUnits + (this.#readBytes >> 8))
+    if (waitMs > 0) return delay(waitMs)
   }
 
   /** What was parsed so far, in units of one delimiter or line. */

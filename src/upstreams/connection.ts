@@ -27,16 +27,16 @@ class ConnectionLost extends Error {
 const KEEP_IDLE_S_DEFAULT = 4
 /** Some servers offer ten minutes, which would leave a thousand idle connections after a burst. */
 const KEEP_IDLE_S_MAX = 30
-/**
- * A connection is no longer reused this long before the server's limit. Otherwise a request could cross the
- * server's close.
- */
+/** A connection is no longer reused this long before the server's limit: a request could cross the server's close. */
 const KEEP_IDLE_S_MARGIN = 1
 /** The bounds of requests and of age limit how many answers an unnoticed second answer can shift. */
 const REQUESTS_MAX = 100
 const AGE_MS_MAX = 60_000
 /** A request of this many characters or fewer fits into the send buffer of a socket that is idle. */
 const SENT_AT_ONCE_MAX = 16 * 1024
+/** A body may come in this many pieces, plus one for each 16 bytes. Chunks of one byte take a hundred times the CPU. */
+const PIECES_MAX = 16_384
+const PIECE_BYTES_MIN = 16
 /** Before one response. Servers send one or two. */
 const INTERIM_HEADS_MAX = 100
 /**
@@ -79,8 +79,10 @@ export class Connection implements ResponseHandler, IdleConnection {
   #isSending = false
   /** The response began while `#isSending`. */
   #isEarly = false
-  /** Before the current response. */
+  /** Of the current response. */
   #interimHeads = 0
+  #pieces = 0
+  #bodyBytes = 0
 
   /** `connect` opens a socket that reads into `onread`. */
   constructor(connect: (onread: OnReadOpts) => Socket, keeper: ConnectionKeeper) {
@@ -111,7 +113,7 @@ export class Connection implements ResponseHandler, IdleConnection {
     const exchange = this.#exchange
     if (exchange === null) return
     this.#parser.expect()
-    this.#interimHeads = 0
+    this.#interimHeads = this.#pieces = this.#bodyBytes = 0
     this.#requestCount++
     this.#socket.write(request, 'utf8')
     if (request.length > SENT_AT_ONCE_MAX) this.#watchSending()
@@ -160,6 +162,10 @@ export class Connection implements ResponseHandler, IdleConnection {
   }
 
   onBody(bytes: Buffer): void {
+    this.#bodyBytes += bytes.length
+    if (++this.#pieces > PIECES_MAX + this.#bodyBytes / PIECE_BYTES_MIN) {
+      throw new MalformedResponse('The response comes in too many small pieces.')
+    }
     this.#exchange?.onResponseData(bytes)
   }
 

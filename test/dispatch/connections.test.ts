@@ -258,6 +258,17 @@ it.each(['100 Continue', '103 Early Hints'])('reads one hundred %s and no more',
   await expect(ask(upstream)).rejects.toMatchObject({ outcome: 'malformed' })
 })
 
+it('reads no body in too many small chunks', async () => {
+  const chunks = (count: number, bytes: number) => `${bytes.toString(16)}\r\n${' '.repeat(bytes)}\r\n`.repeat(count)
+  const head = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n'
+  const upstream = await startUpstream(({ socket, requests }) => {
+    const body = requests.length === 1 ? chunks(17_000, 8) : chunks(18_000, 1)
+    socket.write(`${head}${body}0\r\n\r\n`)
+  })
+  expect((await textOnceIdle(upstream)).trim()).toBe('')
+  await expect(ask(upstream)).rejects.toMatchObject({ outcome: 'malformed' })
+})
+
 it('does not retry when a new connection is closed', async () => {
   const upstream = await startUpstream(({ socket }) => void socket.end())
   await expect(ask(upstream)).rejects.toMatchObject({ outcome: 'server_error' })
