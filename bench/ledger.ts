@@ -37,8 +37,8 @@ const limits = { requestsPerMinute: 2e9, requestsPerDay: 2e9, dailySpendCapNanos
 
 const dataDir = await mkdtemp(join(tmpdir(), 'switchyard-bench-'))
 const database = await openDatabase({ dataDir, log: { info() {}, warn: console.error } })
-await migrate(database.connection)
-const pool = createPool(database.connection, { max: 4, applicationName: APPLICATION })
+await migrate(database.owner)
+const pool = createPool(database.owner, { max: 4, applicationName: APPLICATION })
 const nodeId = randomUUIDv7()
 const store = createPostgresStore({ money: pool, heartbeat: pool })
 await store.registerNode(nodeId)
