@@ -2,8 +2,8 @@ import type { RatePool } from '../runtime/rate-pool.ts'
 
 /** What each stream may always use, per second. It cannot be saved up. An ordinary stream of 100 tokens a second needs 5,000. */
 const OWN_UNITS_PER_S = 8_192
-/** The clock is read after this many units. They take a few milliseconds. */
-const UNITS_PER_CHECK = 4_096
+/** The clock is read after this many units, which take about a millisecond. */
+const UNITS_PER_CHECK = 1_024
 
 /**
  * Limits the CPU that streams take, in units of about a microsecond: one delimiter of JSON, one line, or 256 bytes. What a
