@@ -9,7 +9,7 @@ export interface LeaseReconciliationDeps {
   readonly store: Pick<LedgerStore, 'areSettled' | 'leasesOf' | 'release' | 'handBack'>
   readonly node: Pick<NodeView, 'nodeId'>
   readonly book: Pick<LeaseBook, 'has' | 'leaseIds' | 'forget'>
-  readonly recent: Pick<RecentSettlements, 'latest'>
+  readonly recent: Pick<RecentSettlements, 'latest' | 'found'>
   /** Whether a request of this node uses the strict lease, or a statement in flight may create the lease. */
   readonly isInUse: (leaseId: string) => boolean
   /** Settles again what was committed last. Resolves with the number of settlements. */
@@ -54,7 +54,9 @@ export class LeaseReconciliation {
 
   async #check(): Promise<void> {
     const { store, recent, settleRecentAgain, log } = this.#deps
-    if (recent.latest.length > 0 && !(await store.areSettled(recent.latest))) {
+    const { latest } = recent
+    if (latest.length > 0 && (await store.areSettled(latest))) recent.found(latest)
+    else if (latest.length > 0) {
       this.#isDue = true
       // First of all, because their leases may be open again, and their holds pay for them.
       const settlements = await settleRecentAgain()

@@ -33,10 +33,12 @@ function createRecent() {
 }
 
 test('keeps the records of the last ten seconds in their order, and forgets those of more than twenty', async () => {
-  const { settle, kept } = createRecent()
+  const { settle, kept, recent } = createRecent()
   await settle(0, 1, 2)
+  recent.found(recent.latest)
   await settle(9_000, 3)
   await settle(11_000, 4)
+  recent.found(recent.latest)
   await settle(20_000, 5)
   expect(await kept()).toEqual([1, 2, 3, 4, 5].map(recordOf))
   await settle(22_000, 6)
@@ -48,6 +50,23 @@ test('forgets nothing while nothing is committed: PostgreSQL may be away for lon
   await settle(0, 1)
   await settle(600_000, 2)
   expect(await kept()).toEqual([1, 2].map(recordOf))
+})
+
+test('forgets nothing while no look-up succeeds, for example while the node is paused or heartbeats fail', async () => {
+  const { settle, kept, recent } = createRecent()
+  await settle(0, 1)
+  for (const [atMs, n] of [
+    [30_000, 2],
+    [60_000, 3],
+    [90_000, 4],
+  ] as const)
+    await settle(atMs, n)
+  expect(await kept()).toEqual([1, 2, 3, 4].map(recordOf))
+  recent.found(recent.latest)
+  await settle(110_000, 5)
+  recent.found(recent.latest)
+  await settle(130_000, 6)
+  expect(await kept()).toEqual([5, 6].map(recordOf))
 })
 
 test('forgets everything after an hour without a settlement, because usage rows may be archived', async () => {
@@ -68,14 +87,21 @@ test('does not keep settlements without an effect', async () => {
   expect(await kept()).toEqual([1, 4].map(recordOf))
 })
 
-test('names the last request of each of the last batches, until they are settled again', async () => {
+test('names the last request of each batch that was not looked up yet, and of three before it', async () => {
   const { settle, kept, recent } = createRecent()
   expect(recent.latest).toEqual([])
+  const named = (...numbers: number[]) => numbers.map(n => ({ customerId, requestId: idOf(n) }))
   await settle(0, 1, 2)
   await settle(1, 3)
   await settle(2, 4, 5)
   await settle(3, 6)
-  expect(recent.latest).toEqual([6, 5, 3].map(n => ({ customerId, requestId: idOf(n) })))
+  const { latest } = recent
+  expect(latest).toEqual(named(2, 3, 5, 6))
+  await settle(4, 7)
+  recent.found(latest)
+  expect(recent.latest).toEqual(named(3, 5, 6, 7))
+  await settle(5, 8)
+  expect(recent.latest).toEqual(named(3, 5, 6, 7, 8))
   await kept()
   expect(recent.latest).toEqual([])
 })

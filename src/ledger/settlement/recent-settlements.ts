@@ -3,7 +3,7 @@ import type { RecoveredRecord } from './recovered-settlements.ts'
 
 type Settler = Pick<LedgerStore, 'settle'>
 
-/** Records are kept for one to two periods, ms. */
+/** Records are kept for one to two periods, ms, and until their requests were looked up. */
 const PERIOD_MS = 10_000
 /** Beyond this, a period ends early. At 700 bytes per record, 10 s of 2,000 requests per second fit. */
 const PERIOD_BYTES_MAX = 16 << 20
@@ -16,10 +16,12 @@ const FORGOTTEN_MS = 3_600_000
 const AGAIN_BATCH = 512
 
 /**
- * How many of the last batches are looked up. Commits have an order: if the last one exists, so do all before it. Two
- * batches may be committed at the same time, and their answers arrive in any order.
+ * How many of the batches before the last look-up are looked up again. Commits have an order: if the last one exists, so
+ * do all before it. Two batches may be committed at the same time, and their answers arrive in any order.
  */
-const BATCHES_CHECKED = 3
+const BATCHES_AGAIN = 3
+/** The most batches that are looked up, for a node without heartbeats that settles. */
+const BATCHES_MAX = 1_000
 
 export interface SettledRequest {
   readonly customerId: string
@@ -43,7 +45,8 @@ export class RecentSettlements implements Settler {
   #previous: Period = { bytes: Buffer.alloc(0), used: 0 }
   #sinceMs = Number.NEGATIVE_INFINITY
   #keptAtMs = Number.NEGATIVE_INFINITY
-  /** The last request of each of the last batches. */
+  #foundAtMs = Number.NEGATIVE_INFINITY
+  /** The last request of each batch that was not looked up yet, and of the last ones before it, oldest first. */
   #latest: SettledRequest[] = []
 
   constructor(store: Settler, monotonicMs: () => number) {
@@ -69,7 +72,14 @@ export class RecentSettlements implements Settler {
       this.#current.used = 0
       this.#previous.used = 0
     }
-    return this.#latest
+    return [...this.#latest]
+  }
+
+  /** These requests, as returned by `latest`, have usage rows. */
+  found(requests: readonly SettledRequest[]): void {
+    this.#foundAtMs = this.#monotonicMs()
+    const from = this.#latest.indexOf(requests.at(-BATCHES_AGAIN) as SettledRequest)
+    if (from > 0) this.#latest = this.#latest.slice(from)
   }
 
   /** Passes the kept records to `replay`, in the order of their commits. Resolves with their number. */
@@ -85,7 +95,8 @@ export class RecentSettlements implements Settler {
   /** Copies one or more records. */
   #keep(records: Buffer): void {
     const nowMs = this.#monotonicMs()
-    if (nowMs - this.#sinceMs > PERIOD_MS || this.#current.used + records.length + 1 > PERIOD_BYTES_MAX) {
+    const isOver = nowMs - this.#sinceMs > PERIOD_MS && this.#foundAtMs >= this.#sinceMs
+    if (isOver || this.#current.used + records.length + 1 > PERIOD_BYTES_MAX) {
       ;[this.#current, this.#previous] = [this.#previous, this.#current]
       this.#current.used = 0
       this.#sinceMs = nowMs
@@ -102,7 +113,8 @@ export class RecentSettlements implements Settler {
     period.used = end
     this.#keptAtMs = nowMs
     const last = fieldsOf(records.subarray(records.lastIndexOf(separatorByte) + 1))
-    this.#latest = [last, ...this.#latest.slice(0, BATCHES_CHECKED - 1)]
+    this.#latest.push(last)
+    if (this.#latest.length > BATCHES_MAX) this.#latest.shift()
   }
 }
 
