@@ -18,6 +18,8 @@ export interface DatabaseServer {
   readonly lockedCustomers: ReadonlySet<string>
   lockBalance(customerId: string, forMs: number): void
   stop(forMs: number): void
+  /** Stops, and starts again without the transactions of the last `lagMs`: a standby that lacks them takes over. */
+  failOver(lagMs: number, forMs: number): void
   /** Accepts statements without running them, then runs them all. */
   hang(forMs: number): void
   /** Runs out of disk, memory or connections. */
@@ -35,10 +37,17 @@ const OUTAGE_COUNTED_MAX_MS = 10_000
 export function createDatabaseServer(
   world: World,
   epochMs: number,
-  deps: Omit<ModelDatabaseDeps, 'epochMs'>,
+  deps: Omit<ModelDatabaseDeps, 'epochMs' | 'commitMs'> & {
+    /** Called with the work that rolls transactions back. */
+    readonly onRollBack: (rollBack: () => void) => void
+  },
 ): DatabaseServer {
   const clock = { epochMs }
-  const model = createModelDatabase({ ...deps, epochMs: () => clock.epochMs + world.nowMs })
+  const model = createModelDatabase({
+    ...deps,
+    epochMs: () => clock.epochMs + world.nowMs,
+    commitMs: () => world.nowMs,
+  })
   let state: DatabaseServer['state'] = 'up'
   let generation = 1
   let exhausted: string | undefined
@@ -83,6 +92,12 @@ export function createDatabaseServer(
         state = 'up'
         endOutage()
       })
+    },
+    failOver(lagMs, forMs) {
+      if (state === 'down') return
+      world.note('database', 'fails over, and loses', lagMs)
+      server.stop(forMs)
+      deps.onRollBack(() => model.rollBack(Math.max(world.nowMs - lagMs, 0)))
     },
     hang(forMs) {
       if (state !== 'up') return

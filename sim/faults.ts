@@ -23,6 +23,7 @@ export interface FaultDeps {
   readonly oracle: Oracle
   readonly fsync: boolean
   readonly stepsDatabaseClock: boolean
+  readonly losesTransactions: boolean
 }
 
 /** The faults of a run, one function each. A fault picks its victim when it is called. */
@@ -33,6 +34,7 @@ export function createFaults({
   oracle,
   fsync,
   stepsDatabaseClock,
+  losesTransactions,
 }: FaultDeps): (() => void)[] {
   const { random } = world
   const someMachine = () => random.pick(machines)
@@ -72,7 +74,12 @@ export function createFaults({
       stepClock(server.clock, 'the database')
     })
   }
+  if (losesTransactions) faults.push(failOver, failOver)
   return faults
+
+  function failOver(): void {
+    server.failOver(random.skewed(20, 8_000), random.skewed(200, 30_000))
+  }
 
   function someDisk(): SimDisk {
     return random.pick(someMachine().volumes).disk

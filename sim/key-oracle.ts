@@ -15,6 +15,8 @@ export interface KeyOracle {
   /** Checks that this request was superseded rightly: another request with its key runs, and this one stays free. */
   superseded(record: RequestRecord): void
   isSuperseded(requestId: string): boolean
+  /** Call it when the database has lost changes of these keys, named `<customer> <key>`: their requests may run, and be charged, twice. */
+  lost(keys: Iterable<string>): void
   /** Checks the outcome of claiming a key. */
   claimed(record: RequestRecord, result: Claimed): void
   readonly counts: { readonly keyed: number; readonly replayed: number; readonly superseded: number }
@@ -35,6 +37,7 @@ export function createKeyOracle({ world, serverOf, requests, lastHeartbeat }: Ke
   /** The requests of each key, and the id of the charged one. */
   const tries = new Map<string, { readonly records: RequestRecord[]; chargedId: string | undefined }>()
   const supersededIds = new Set<string>()
+  const lostKeys = new Set<string>()
   let keyed = 0
   let replayed = 0
   return {
@@ -53,6 +56,9 @@ export function createKeyOracle({ world, serverOf, requests, lastHeartbeat }: Ke
     checkFind,
     superseded,
     isSuperseded: requestId => supersededIds.has(requestId),
+    lost(keys) {
+      for (const key of keys) lostKeys.add(key)
+    },
     claimed,
     get counts() {
       return { keyed, replayed, superseded: supersededIds.size }
@@ -63,13 +69,17 @@ export function createKeyOracle({ world, serverOf, requests, lastHeartbeat }: Ke
     return idempotency === null ? undefined : tries.get(`${customer.customerId} ${idempotency.key}`)
   }
 
+  function isLost({ customer, idempotency }: RequestRecord): boolean {
+    return idempotency !== null && lostKeys.has(claimKey({ customerId: customer.customerId, key: idempotency.key }))
+  }
+
   /** A key is charged at most once. */
   function charged(record: RequestRecord): void {
     const ofKey = keyOfRecord(record)
     if (ofKey === undefined) return
     const { requestId } = record.admission
     ofKey.chargedId ??= requestId
-    if (ofKey.chargedId !== requestId)
+    if (ofKey.chargedId !== requestId && !isLost(record))
       world.fail('keys_are_charged_once', `${record.idempotency!.key}: requests ${ofKey.chargedId} and ${requestId}`)
   }
 
@@ -82,7 +92,8 @@ export function createKeyOracle({ world, serverOf, requests, lastHeartbeat }: Ke
     const heartbeatMs = lastHeartbeat(row.nodeId)?.atMs ?? Number.NEGATIVE_INFINITY
     const isLiving = nodes.get(row.nodeId)?.state === 'alive' && world.nowMs - heartbeatMs < SURELY_ALIVE_MS
     const isOver = usage.get(row.customerId)?.has(row.requestId) === true
-    if (!isLiving || isOver || record?.holdsKey !== true || !record.process.isAlive) return
+    if (!isLiving || isOver || lostKeys.has(claimKey(claim)) || record?.holdsKey !== true || !record.process.isAlive)
+      return
     if (serverOf().model.findClaim(claim)?.isRunning !== true)
       world.fail('running_requests_keep_their_key', `${row.key}: request ${row.requestId} of node ${row.nodeId}`)
   }
@@ -93,7 +104,7 @@ export function createKeyOracle({ world, serverOf, requests, lastHeartbeat }: Ke
     supersededIds.add(admission.requestId)
     const { claims, nodes } = serverOf().model.tables
     const row = claims.get(claimKey({ customerId: customer.customerId, key: idempotency!.key }))
-    if (row?.requestId !== admission.requestId || !holdsKey || !process.isAlive) return
+    if (row?.requestId !== admission.requestId || !holdsKey || !process.isAlive || isLost(record)) return
     const heartbeat = lastHeartbeat(row.nodeId)
     if (heartbeat === undefined || heartbeat.wasSilent || nodes.get(row.nodeId)?.state !== 'alive') return
     if (world.nowMs - heartbeat.atMs < SURELY_ALIVE_MS)
@@ -107,6 +118,7 @@ export function createKeyOracle({ world, serverOf, requests, lastHeartbeat }: Ke
     const ofCustomer = usage.get(record.customer.customerId)
     if (result.kind === 'claimed') {
       record.holdsKey = true
+      if (isLost(record)) return
       // The process slept and was superseded: its work stays free.
       if (supersededIds.has(record.admission.requestId)) return
       if (chargedId !== undefined)

@@ -26,6 +26,8 @@ import type { Settlement } from '../src/ledger/settlement/settlement.ts'
  */
 export interface ModelDatabase {
   readonly tables: Tables
+  /** Undoes all transactions that were committed after `toMs`, as a failover to a standby does that lacks them. */
+  rollBack(toMs: number): void
   openAccount(customerId: string, creditNanos: Nanos): void
   grantCredit(customerId: string, amountNanos: Nanos): void
   registerNode(nodeId: string): void
@@ -202,6 +204,8 @@ export interface ModelDatabaseDeps {
   readonly onCommit?: (customerIds: ReadonlySet<string>) => void
   /** Called for each lease that is reclaimed from a dead node. */
   readonly onReclaim?: (lease: Readonly<LeaseRow>) => void
+  /** The clock of commits, for `rollBack`. Never steps. */
+  readonly commitMs?: () => number
   /** Called when a constraint fails a transaction. */
   readonly onViolation?: (constraint: string) => void
 }
@@ -225,8 +229,14 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
   /** Steps that roll back the running transaction. */
   const undo: (() => void)[] = []
   const touched = new Set<string>()
+  /** The last transactions, oldest first. */
+  const committed: { readonly atMs: number; readonly undo: readonly (() => void)[] }[] = []
 
   return {
+    rollBack(toMs) {
+      while (committed.length > 0 && committed.at(-1)!.atMs > toMs)
+        for (const step of committed.pop()!.undo.toReversed()) step()
+    },
     tables: { balances, nodes, leases, leasesOf, usage, entries, rollups, dayCaps, keySpend, refunds, claims },
 
     openAccount: (customerId, creditNanos) =>
@@ -306,6 +316,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     try {
       const result = work()
       for (const customerId of touched) checkBalance(customerId)
+      if (deps.commitMs !== undefined && undo.length > 0) committed.push({ atMs: deps.commitMs(), undo: [...undo] })
       if (touched.size > 0) deps.onCommit?.(touched)
       return result
     } catch (error) {

@@ -28,6 +28,7 @@ const unconfirmedLeases = 'src/ledger/leases/unconfirmed-leases.ts'
 const book = 'src/ledger/leases/lease-book.ts'
 const bulkLease = 'src/ledger/leases/bulk-lease.ts'
 const strictAdmissions = 'src/ledger/leases/strict-admissions.ts'
+const recentSettlements = 'src/ledger/settlement/recent-settlements.ts'
 const nodeWatch = 'src/ledger/leases/node-watch.ts'
 const journal = 'src/ledger/journal/journal.ts'
 const segments = 'src/ledger/journal/segment-store.ts'
@@ -869,6 +870,20 @@ export const mutations: readonly Mutation[] = [
     file: 'src/ledger/ledger-store.ts',
     find: 'DEAD_AFTER_MS = 65_000',
     replace: 'DEAD_AFTER_MS = 80_000',
+  },
+  {
+    id: 'recent-looks-up-last-batches-only',
+    bug: 'a node that settles right after a failover does not notice that earlier charges were lost',
+    file: recentSettlements,
+    find: 'this.#latest.length > BATCHES_MAX',
+    replace: 'this.#latest.length > BATCHES_AGAIN',
+  },
+  {
+    id: 'recent-never-settles-again',
+    bug: 'charges that were lost in a failover are not made again',
+    file: 'src/ledger/leases/lease-reconciliation.ts',
+    find: 'if (latest.length > 0 && (await store.areSettled(latest))) recent.found(latest)',
+    replace: 'if (latest.length > 0) recent.found(latest)',
   },
   {
     id: 'watch-counts-outages',

@@ -38,6 +38,8 @@ export interface Oracle extends LinkObserver {
   readonly requests: ReadonlyMap<string, RequestRecord>
   onCommit(customerIds: ReadonlySet<string>): void
   onReclaim(lease: Readonly<LeaseRow>): void
+  /** Compares the tables before and after `rollBack`, which undoes the last transactions. */
+  onRollBack(rollBack: () => void): void
   asked(record: RequestRecord): void
   admitted(record: RequestRecord, result: AdmissionResult): void
   refused(record: RequestRecord): void
@@ -72,6 +74,10 @@ export interface Oracle extends LinkObserver {
     readonly replayed: number
     readonly superseded: number
     readonly refunded: number
+    /** Failovers that lost transactions. */
+    readonly rolledBack: number
+    /** Charges that were lost in a failover, and not made again. */
+    readonly lostCharges: number
   }
 }
 
@@ -98,7 +104,10 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
   const heartbeats = new Map<string, { atMs: number; process: Process; wasSilent: boolean; outageExcessMs: number }>()
   /** Since when each process has sent a heartbeat at least every three seconds. */
   const steadySinceMs = new Map<Process, number>()
-  const counts = { late: 0, writtenOff: 0, inMemory: 0, charged: 0 }
+  const counts = { late: 0, writtenOff: 0, inMemory: 0, charged: 0, rolledBack: 0, lostCharges: 0 }
+  /** Requests with a usage row that was lost in a failover. */
+  const lostRows = new Set<string>()
+  let rolledBackAtMs = Number.NEGATIVE_INFINITY
   const idempotencyKeys = createKeyOracle({
     world,
     serverOf,
@@ -106,6 +115,8 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     lastHeartbeat: nodeId => heartbeats.get(nodeId),
   })
   const refunds = createRefundOracle(world, serverOf)
+  /** Payments that were lost in a failover, by customer. */
+  const creditsLost = new Map<string, Nanos>()
   let entriesSeen = 0
   let stepped = false
   let haveMachinesStepped = false
@@ -121,6 +132,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       checkEntries()
       for (const customerId of customerIds) checkCustomer(customerId)
     },
+    onRollBack,
     onReclaim({ leaseId, nodeId, customerId, slots }) {
       reclaimed.add(leaseId)
       if (serverOf().model.tables.nodes.get(nodeId)?.state === 'alive')
@@ -200,7 +212,8 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       if (lease !== undefined && !stepped && databaseMs() >= lease.slotMinute! + 60_000)
         world.fail('slots_expire_with_their_minute', `request ${requestId} by lease ${leaseId}`)
       if (lease === undefined) {
-        world.fail('admission_needs_a_lease', `request ${requestId} was admitted by lease ${leaseId}, which is gone`)
+        if (!reclaimed.has(leaseId))
+          world.fail('admission_needs_a_lease', `request ${requestId} was admitted by lease ${leaseId}, which is gone`)
       } else checkClaims(leaseId, 'a request was admitted')
     },
     refused(record) {
@@ -254,6 +267,53 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       return stepped || haveMachinesStepped
     },
     checkEnd,
+  }
+
+  // ---------------------------------------------------------------- transactions that are lost
+
+  function onRollBack(rollBack: () => void): void {
+    const { model } = serverOf()
+    const { usage, leases, claims, entries } = model.tables
+    const rowsBefore = [...usage.values()].flatMap(rows => [...rows.values()])
+    const leasesBefore = [...leases.keys()]
+    const claimsBefore = new Map(claims)
+    const entriesBefore = [...entries]
+    rollBack()
+    counts.rolledBack++
+    rolledBackAtMs = world.nowMs
+    for (const { customerId, requestId } of rowsBefore) {
+      if (usage.get(customerId)?.has(requestId)) continue
+      lostRows.add(requestId)
+      settled.delete(requestId)
+      // Its node settles it again, perhaps after another one has ended the lease that is open again.
+      const leaseId = requests.get(requestId)?.leaseId
+      if (leaseId !== undefined) reclaimed.add(leaseId)
+    }
+    for (const leaseId of leasesBefore) {
+      if (leases.has(leaseId)) continue
+      reclaimed.add(leaseId)
+    }
+    const keys = new Set([...claimsBefore.keys(), ...claims.keys()])
+    idempotencyKeys.lost([...keys].filter(key => claimsBefore.get(key) !== claims.get(key)))
+    const cashTxs = new Set(
+      entriesBefore
+        .slice(entries.length)
+        .filter(({ kind }) => kind === 'cash')
+        .map(({ txId }) => txId),
+    )
+    for (const { txId, kind, accountId, amount } of entriesBefore.slice(entries.length))
+      if (kind === 'customer' && cashTxs.has(txId))
+        creditsLost.set(accountId, (creditsLost.get(accountId) ?? 0n) + amount)
+    refunds.forgetLost()
+    const kept = presumedDead.filter(({ customerId, requestId }) => usage.get(customerId)?.has(requestId))
+    presumedDead.splice(0, presumedDead.length, ...kept)
+    // Requests that were counted in the lost transactions are not counted any more.
+    admissions.clear()
+    exactFromMs = world.nowMs + 60_000
+    entriesSeen = 0
+    entrySums.clear()
+    checkEntries()
+    for (const customerId of model.tables.balances.keys()) checkCustomer(customerId)
   }
 
   // ---------------------------------------------------------------- after each transaction
@@ -445,7 +505,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     const fromMs = Math.max(steadySinceMs.get(observer)!, healedAtMs)
     if (world.nowMs - fromMs <= HOLDS_FREE_AFTER_MS) return
     for (const { leaseId, nodeId } of serverOf().model.tables.leases.values()) {
-      const heartbeatMs = heartbeats.get(nodeId)?.atMs ?? Number.NEGATIVE_INFINITY
+      const heartbeatMs = Math.max(heartbeats.get(nodeId)?.atMs ?? Number.NEGATIVE_INFINITY, rolledBackAtMs)
       if (world.nowMs - heartbeatMs > HOLDS_FREE_AFTER_MS)
         world.fail('holds_of_dead_nodes_end_in_time', `lease ${leaseId} of ${nodeId}, silent since ${heartbeatMs}`)
     }
@@ -605,6 +665,14 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     if (!isSettled) {
       const isDiskLost = (losses.get(record.volume) ?? 0) > record.lossesAtAnswer
       if (isDiskLost) return
+      if (lostRows.has(admission.requestId)) {
+        counts.lostCharges++
+        // Its process lives, and has sent heartbeats for five seconds since.
+        const isSteady = world.nowMs - Math.max(steadySinceMs.get(record.process) ?? 0, rolledBackAtMs) > 5_000
+        const hasBeaten = (heartbeatOf.get(record.process) ?? 0) > rolledBackAtMs
+        if (record.process.isAlive && isSteady && hasBeaten) world.fail('lost_charges_are_made_again', name)
+        return
+      }
       const flips = bitsFlipped.get(record.volume) ?? 0
       if (flips === 0) world.fail('answers_are_charged_once', `${name}: no usage row`)
       bitsFlipped.set(record.volume, flips - 1)
@@ -637,7 +705,10 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
         if (row.cost > row.hold || row.cost < 0n) world.fail('cost_within_hold', row.requestId)
         if (row.cost !== row.hosterShare + row.fee) world.fail('cost_is_share_plus_fee', row.requestId)
         const limit = keysOf.get(customerId)?.get(row.keyId ?? '')
-        if (limit !== undefined) {
+        // A charge without its lease, and without a row of the reaper, counts for no window: the request had one when it was admitted.
+        const isWindowLost =
+          row.keyWindow === null && counts.rolledBack > 0 && reclaimed.has(requests.get(row.requestId)?.leaseId ?? '')
+        if (limit !== undefined && !isWindowLost) {
           // A limit that never resets covers all rows, whatever window they name.
           const window = limit.reset === 'none' ? -Infinity : row.keyWindow
           const key = `${customerId} ${row.keyId} ${window}`
@@ -658,10 +729,11 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       const customer = customers.get(customerId)
       if (customer === undefined) continue
       const refunded = refundedOf.get(customerId) ?? 0n
-      if (balance.posted !== customer.creditNanos - spent + refunded) {
+      const creditNanos = customer.creditNanos - (creditsLost.get(customerId) ?? 0n)
+      if (balance.posted !== creditNanos - spent + refunded) {
         world.fail(
           'charges_equal_customer_entries',
-          `${customerId}: ${balance.posted}, not ${customer.creditNanos} - ${spent} + ${refunded}`,
+          `${customerId}: ${balance.posted}, not ${creditNanos} - ${spent} + ${refunded}`,
         )
       }
       if (balance.daySpent !== (byDay.get(balance.day) ?? 0n))

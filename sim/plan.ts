@@ -67,6 +67,8 @@ export interface FaultPlan {
   readonly slowMs: number
   /** Whether the database clock may be stepped. The limits of minutes and days do not hold across a step. */
   readonly stepsDatabaseClock: boolean
+  /** Whether a standby may take over that lacks the last transactions. */
+  readonly losesTransactions: boolean
 }
 
 export function planOf(random: Random): Plan {
@@ -111,6 +113,7 @@ export function planOf(random: Random): Plan {
           diskFaultRate: 0,
           slowMs: 0,
           stepsDatabaseClock: false,
+          losesTransactions: false,
         }
       : {
           count: random.between(1, 12),
@@ -121,6 +124,7 @@ export function planOf(random: Random): Plan {
           diskFaultRate: random.pick([0, 0, 0, 0.02, 0.2]),
           slowMs: random.pick([0, 0, 0, 50, 2_000]),
           stepsDatabaseClock: random.chance(0.25),
+          losesTransactions: random.chance(0.2),
         },
   }
 }

@@ -10,15 +10,25 @@ export interface RefundOracle {
   executed(order: RefundOrder, verdict: RefundVerdict): void
   /** Checks the answer that the operator received. */
   answered(order: RefundOrder, verdict: RefundVerdict): void
+  /** Forgets refunds that the database has lost. */
+  forgetLost(): void
   sums(): ReadonlyMap<string, Nanos>
   readonly count: number
 }
 
 export function createRefundOracle(world: World, serverOf: () => DatabaseServer): RefundOracle {
   const refunds = new Map<string, { readonly customerId: string; readonly amount: Nanos }>()
+  const lost = new Set<string>()
   return {
     executed,
     answered,
+    forgetLost() {
+      for (const [requestId, { customerId }] of refunds) {
+        if (serverOf().model.tables.refunds.has(`${customerId} ${requestId}`)) continue
+        refunds.delete(requestId)
+        lost.add(requestId)
+      }
+    },
     sums() {
       const sums = new Map<string, Nanos>()
       for (const { customerId, amount } of refunds.values()) sums.set(customerId, (sums.get(customerId) ?? 0n) + amount)
@@ -58,6 +68,7 @@ export function createRefundOracle(world: World, serverOf: () => DatabaseServer)
   }
 
   function answered({ requestId, amountNanos }: RefundOrder, verdict: RefundVerdict): void {
+    if (lost.has(requestId)) return
     const refund = refunds.get(requestId)
     const isGiven = verdict.kind === 'refunded' || verdict.kind === 'duplicate'
     if (isGiven && (refund === undefined || refund.amount !== verdict.amountNanos))

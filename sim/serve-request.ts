@@ -92,7 +92,11 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
             onFault: (_, fault) => note('its key keeps its state', String(fault)),
           },
           {
-            caller: { customerId: customer.customerId, keyId: admission.keyId } as Caller,
+            caller: {
+              customerId: customer.customerId,
+              keyId: admission.keyId,
+              access: { allowedModels: null },
+            } as Caller,
             job: pricing.job,
             dialect: chatDialect,
             signal: new CancelSource(),
@@ -108,6 +112,7 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
       }
     } catch (error) {
       if (!process.isAlive) return record
+      if (error instanceof TypeError) world.fail('errors_are_handled', String(error.stack))
       if (record.state === 'settling') oracle.voided(record)
       else if (record.state === 'asked') oracle.refused(record)
       note(record.state, String(error))

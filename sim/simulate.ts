@@ -38,6 +38,8 @@ export interface RunCounts {
   readonly keyed: number
   readonly replayed: number
   readonly superseded: number
+  readonly rolledBack: number
+  readonly lostCharges: number
   readonly refunded: number
   readonly ejections: number
 }
@@ -121,6 +123,7 @@ function createRun(world: World, plan: Plan) {
     onCommit: customerIds => oracle.onCommit(customerIds),
     onReclaim: lease => oracle.onReclaim(lease),
     onViolation: constraint => world.fail('no_constraint_is_violated', constraint),
+    onRollBack: rollBack => oracle.onRollBack(rollBack),
   })
   const machines: Machine[] = Array.from({ length: plan.machines }, (_, index) => ({
     clock: {
@@ -197,6 +200,7 @@ function createRun(world: World, plan: Plan) {
       oracle,
       fsync: plan.config.fsync,
       stepsDatabaseClock: faults.stepsDatabaseClock,
+      losesTransactions: faults.losesTransactions,
     })
     for (let fault = 0; fault < faults.count; fault++) {
       world.at(random.next() * plan.loadMs, () => {
@@ -397,8 +401,9 @@ function createRun(world: World, plan: Plan) {
 
   /** Sends some of the keyed requests again: every key must become available. */
   function repeatRequests(): void {
-    // The product compares clocks to decide whether a request has just ended.
-    if (oracle.hasSteppedClocks) return
+    // The product compares clocks to decide whether a request has just ended. After a failover, a key that was released may be in use again, for as
+    // long as its node lives.
+    if (oracle.hasSteppedClocks || oracle.counts.rolledBack > 0) return
     const keyed = plan.requests.filter(({ idempotency }) => idempotency !== null)
     for (const request of keyed.slice(0, 8)) {
       probesLeft++

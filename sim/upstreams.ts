@@ -1,4 +1,5 @@
 import { Cancelled, UpstreamFailure } from '../src/domain/upstream-failure.ts'
+import { RatePool } from '../src/runtime/rate-pool.ts'
 import type { ResponseHead } from '../src/upstreams/response-head.ts'
 import type { UpstreamClient, UpstreamRequest } from '../src/upstreams/upstream-client.ts'
 import type { UpstreamExchange } from '../src/upstreams/upstream-exchange.ts'
@@ -89,7 +90,7 @@ export function createUpstreams(world: World, troubles: readonly TroublePlan[]):
           else give(takesMs, whole(200, ANSWER))
         })
       // Dispatch uses only these members; the others belong to sockets.
-      return { send } as unknown as UpstreamClient
+      return { send, parsingPool: () => unlimited } as unknown as UpstreamClient
     },
     heal() {
       isHealed = true
@@ -115,6 +116,8 @@ type Exchange = Pick<
 >
 
 const noop = () => {}
+/** Streams are not slowed down. */
+const unlimited = new RatePool(Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER)
 
 function whole(status: number, text: string, retryAfter = ''): Exchange {
   return {
