@@ -175,6 +175,14 @@ export const connectionStrangers: readonly ClientBehaviour[] = [
   keepsOpen('noise', 'random bytes', 50, socket =>
     flood(socket, Buffer.from(Array.from({ length: 65_536 }, (_, at) => (at * 197) % 256))),
   ),
+  opensAndWrites(
+    'one-byte-chunks',
+    'bodies in chunks of one byte without a key, as fast as possible',
+    { ratePerS: 5, inFlightMax: 8, party: 'stranger' },
+    ({ origin }) =>
+      `POST /v1/chat/completions HTTP/1.1\r\nhost: ${new URL(origin).host}\r\ntransfer-encoding: chunked\r\n\r\n`,
+    socket => flood(socket, Buffer.from('1\r\nx\r\n'.repeat(11_000))),
+  ),
   keepsOpen(
     'tls',
     'the first bytes of TLS',
