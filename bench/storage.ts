@@ -21,6 +21,9 @@ const { values } = parseArgs({ options: { rows: { type: 'string', default: '3000
 const BILLION = 1_000_000_000
 /** Smaller runs write no report. */
 const REPORT_ROWS_MIN = 2_000_000
+const MONTHS_ARCHIVED = 3
+const ADMISSIONS = 2_000
+const ADMISSIONS_PER_WINDOW = 250
 const rows = Number(values.rows)
 const dir = makeBenchmarkDir()
 await runBenchmark(dir, bench)
@@ -34,6 +37,7 @@ async function bench(): Promise<void> {
     try {
       await generateUsage(pool, { rows, nowEpochMs: Date.now() })
       const sizes = await readSizes(pool)
+      for (const { name, bytes } of sizes) printProgress(`${name}: ${(bytes / rows).toFixed(1)} bytes per row`)
       const archives = await archiveAll(pool)
       const admissions = [await timeAdmissions(pool, false), await timeAdmissions(pool, true)]
       const report = storageReport(reportHead(`Storage of ${count(rows)} usage rows`, command(), machine, []), {
@@ -51,8 +55,9 @@ async function bench(): Promise<void> {
   }
 }
 
-const command = () =>
-  ['npm run bench:storage', ...process.argv.slice(2)].join(' ').replace('storage --', 'storage -- --')
+function command(): string {
+  return ['npm run bench:storage', ...process.argv.slice(2)].join(' ').replace('storage --', 'storage -- --')
+}
 
 interface Size {
   readonly name: string
@@ -86,8 +91,6 @@ interface Archives {
   readonly auditSeconds: number
 }
 
-const MONTHS_ARCHIVED = 3
-
 /** Archives the oldest months, and audits the result. */
 async function archiveAll(pool: Pool): Promise<Archives> {
   const months = (await listUsageMonths(pool, await archivableBefore(pool))).slice(0, MONTHS_ARCHIVED)
@@ -108,9 +111,6 @@ async function archiveAll(pool: Pool): Promise<Archives> {
   const closings = await pool.query<{ bytes: bigint }>(`SELECT pg_total_relation_size('usage_closing') AS bytes`)
   return { rows: archived, freedBytes, fileBytes, closingBytes: Number(closings.rows[0]!.bytes), seconds, auditSeconds }
 }
-
-const ADMISSIONS = 2_000
-const ADMISSIONS_PER_WINDOW = 250
 
 /**
  * Admits and releases one strict lease after the other for one customer, with a heartbeat for each ten of them. Returns
