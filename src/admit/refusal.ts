@@ -45,13 +45,13 @@ export function refusal(
       return new ApiError('insufficient_credits', {
         param,
         facts,
-        message: `The balance is ${usdText(refused.postedNanos)} USD, but this request may cost ${need} USD.${fits} ${alternatives(['Add credit', change.what])}.`,
+        message: `The balance is ${usdText(refused.postedNanos)} USD, but this request may cost up to ${need} USD.${fits} ${alternatives(['Add credit', change.what])}.`,
       })
     case 'in_flight_budget':
       return new ApiError('in_flight_budget', {
         param,
         facts,
-        message: `The balance is ${usdText(refused.postedNanos)} USD, but your running requests leave only ${usdText(budgetNanos(refused))} USD of it, of the daily spend cap or of the key's spend limit, and this request may cost ${need} USD.${fits} ${alternatives(['Retry when they have finished', change.what])}.`,
+        message: `The balance is ${usdText(refused.postedNanos)} USD, but your running requests leave only ${usdText(budgetNanos(refused))} USD of it, of the daily spend cap or of the key's spend limit, and this request may cost up to ${need} USD.${fits} ${alternatives(['Retry when they have finished', change.what])}.`,
         retryAfterS: 3,
       })
     case 'daily_spend_cap_reached': {
@@ -67,7 +67,7 @@ export function refusal(
         },
         message: isClosed
           ? 'The daily spend cap is 0 USD, so this account cannot make paid requests. Ask the operator to raise the cap.'
-          : `The daily spend cap of ${usdText(limits.dailySpendCapNanos)} USD has ${usdText(refused.capLeftNanos)} USD left, but this request may cost ${need} USD.${fits} Wait until the cap resets at 00:00 UTC, or ask the operator to raise it.`,
+          : `The daily spend cap of ${usdText(limits.dailySpendCapNanos)} USD has ${usdText(refused.capLeftNanos)} USD left, but this request may cost up to ${need} USD.${fits} Wait until the cap resets at 00:00 UTC, or ask the operator to raise it.`,
       })
     }
     case 'key_spend_limit_reached': {
@@ -77,7 +77,7 @@ export function refusal(
       return new ApiError('key_spend_limit_reached', {
         param,
         facts: { ...facts, limit_usd: usd(limitNanos), used_usd: usd(spentNanos), reset_at: resetAt },
-        message: `The spend limit of this API key is ${usdText(limitNanos)} USD, of which ${usdText(spentNanos)} USD is used, but this request may cost ${need} USD.${fits} ${resetAt === null ? 'The limit does not reset' : `The limit resets at ${resetAt}`}. ${alternatives(['Use another key', change.what])}.`,
+        message: `The spend limit of this API key is ${usdText(limitNanos)} USD, of which ${usdText(spentNanos)} USD is used, but this request may cost up to ${need} USD.${fits} ${resetAt === null ? 'The limit does not reset' : `The limit resets at ${resetAt}`}. ${alternatives(['Use another key', change.what])}.`,
       })
     }
   }

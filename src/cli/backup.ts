@@ -1,5 +1,5 @@
 import { existsSync, statSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import type { Command } from 'commander'
 import packageJson from '../../package.json' with { type: 'json' }
 import { createBackup } from '../backup/create-backup.ts'
@@ -56,5 +56,7 @@ function pathOf(file: string | undefined, startedAt: Date): string {
   const name = `switchyard-${startedAt.toISOString().slice(0, 19).replaceAll(':', '')}Z.tar.zst`
   if (file === undefined) return resolve(name)
   const isDirectory = file.endsWith('/') || (existsSync(file) && statSync(file).isDirectory())
-  return isDirectory ? resolve(join(file, name)) : resolve(file)
+  const path = isDirectory ? resolve(join(file, name)) : resolve(file)
+  if (!existsSync(dirname(path))) throw new Failure(`The directory ${dirname(path)} does not exist. Create it first.`)
+  return path
 }

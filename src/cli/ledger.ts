@@ -51,7 +51,9 @@ function auditCommand(): Command {
           `${violated.length} of ${findings.length} checks failed. Stop selling until you know the cause.`,
         )
       }
-      session.output.note(`All ${findings.length} checks passed.`)
+      const { dataDir, databaseUrl } = session.config
+      const database = databaseUrl === null ? dataDir : 'the database of DATABASE_URL'
+      session.output.note(`All ${findings.length} checks passed in ${database}.`)
     })
 }
 

@@ -11,5 +11,7 @@ export async function resolveCustomer(sql: Sql, emailOrId: string): Promise<Cust
 }
 
 export function noCustomer(emailOrId: string): never {
-  throw new Failure(`There is no customer ${emailOrId}. List customers with: switchyard customer list`)
+  throw new Failure(
+    `There is no customer ${emailOrId}. List customers with: switchyard customer list, and deleted ones with --deleted`,
+  )
 }

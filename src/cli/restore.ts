@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import { checkBackup, restoreBackup } from '../backup/restore-backup.ts'
 import type { Config } from '../config/config.ts'
+import { quoteForShell } from '../runtime/quote-for-shell.ts'
 import { findRunningServer } from '../start/running-server.ts'
 import { createCommand, createSession } from './command.ts'
 import { Failure } from './failure.ts'
@@ -45,9 +46,9 @@ export function restoreCommand(): Command {
         output.note(
           `Its configuration is ${dataDir}/switchyard.yaml: move that file to where you start the gateway, or pass --config.`,
         )
-      output.note(
-        `Start the gateway${dataDir === config.dataDir ? '' : ` with SWITCHYARD_DATA=${dataDir}`}, then run switchyard ledger audit.`,
-      )
+      const variable = dataDir === config.dataDir ? '' : `SWITCHYARD_DATA=${quoteForShell(dataDir)} `
+      output.note(`Start the gateway: ${variable}switchyard start`)
+      output.note(`Then check the books: ${variable}switchyard ledger audit`)
     })
 }
 

@@ -29,7 +29,8 @@ const rawChat = (lines: string[]) =>
 /** The same for every fault, so that a guess learns nothing. */
 const refusal = {
   error: {
-    message: 'Incorrect API key. Send "Authorization: Bearer <API_KEY>" with a valid, unrevoked key.',
+    message:
+      'The API key is missing, unknown, revoked or expired, or its account is disabled. Send "Authorization: Bearer <API_KEY>" with a valid key.',
     type: 'invalid_request_error',
     param: null,
     code: 'invalid_api_key',

@@ -25,7 +25,7 @@ test('insufficient_credits names the balance, the cost and an affordable max_tok
     param: 'max_tokens',
   })
   expect(error.message).toContain('The balance is 0.000285 USD')
-  expect(error.message).toContain('may cost 0.000287 USD')
+  expect(error.message).toContain('may cost up to 0.000287 USD')
   expect(error.message).toContain('You can afford max_tokens 100.')
   expect(error).toMatchObject({
     balance_usd: 0.000285,

@@ -221,7 +221,7 @@ describe('errors', () => {
     const refused = generateText({ model: provider('test-model'), prompt: 'Hello' })
     await expect(refused).rejects.toBeInstanceOf(APICallError)
     await expect(refused).rejects.toMatchObject({
-      message: expect.stringContaining('Incorrect API key'),
+      message: expect.stringContaining('The API key is missing'),
       statusCode: 401,
       isRetryable: false,
       responseHeaders: requestId,

