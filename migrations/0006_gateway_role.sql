@@ -1,7 +1,13 @@
 -- Two roles. One owns the tables and migrates them. The other one, the gateway role, serves requests and owns
--- none of these tables: it can read the money and change it only through the functions below. An SQL injection, or a
--- bug in a statement, can therefore not rewrite a balance, a charge or a ledger entry. When one role does both
+-- none of these tables: it can read the money and change it only through the functions below, which hold, charge and
+-- give holds back. An SQL injection, or a bug in a statement, can therefore not add credit, nor rewrite a balance, a
+-- charge or a ledger entry. When one role does both
 -- jobs, grant_gateway_rights is not called, and the functions run with the rights of their caller.
+
+-- The role that grant_gateway_rights was called for. That role itself may only read it.
+CREATE TABLE gateway_role (
+  name name PRIMARY KEY
+);
 
 CREATE FUNCTION money_tables() RETURNS name[]
 LANGUAGE sql IMMUTABLE AS $$
@@ -9,10 +15,11 @@ LANGUAGE sql IMMUTABLE AS $$
     'usage_event', 'usage_hour', 'usage_day', 'usage_key_day', 'usage_archive', 'usage_frozen', 'usage_closing']::name[]
 $$;
 
+-- Without open_account, grant_credit and refund_request: only the operator gives credit, as the owner.
 CREATE FUNCTION money_functions() RETURNS name[]
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT ARRAY['open_account', 'grant_credit', 'admit_batch', 'hand_back_leases', 'note_lease_use', 'settle_batch', 'release_leases',
-    'reclaim_leases', 'refund_request', 'add_usage_partition']::name[]
+  SELECT ARRAY['admit_batch', 'hand_back_leases', 'note_lease_use', 'settle_batch', 'release_leases',
+    'reclaim_leases', 'add_usage_partition']::name[]
 $$;
 
 -- Gives `p_role` the rights of the gateway role, and takes any others on the money tables from it. The owner calls
@@ -28,7 +35,7 @@ BEGIN
   EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', v_schema, p_role);
   FOR r IN SELECT relname, relkind FROM pg_class WHERE relnamespace = v_schema::regnamespace AND relkind IN ('r', 'p', 'v') AND NOT relispartition LOOP
     EXECUTE format('REVOKE ALL ON %I.%I FROM %I', v_schema, r.relname, p_role);
-    IF r.relname = ANY (money_tables()) OR r.relname = 'migration' OR r.relkind = 'v' THEN
+    IF r.relname = ANY (money_tables()) OR r.relname IN ('migration', 'gateway_role') OR r.relkind = 'v' THEN
       EXECUTE format('GRANT SELECT ON %I.%I TO %I', v_schema, r.relname, p_role);
     ELSE
       EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %I.%I TO %I', v_schema, r.relname, p_role);
@@ -41,7 +48,6 @@ BEGIN
     EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', r.signature);
     EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', r.signature, p_role);
   END LOOP;
-  INSERT INTO installation (name, value) VALUES ('gateway_role', p_role)
-    ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+  INSERT INTO gateway_role (name) VALUES (p_role) ON CONFLICT DO NOTHING;
 END $$;
 REVOKE ALL ON FUNCTION grant_gateway_rights FROM PUBLIC;

@@ -102,7 +102,8 @@ async function readBackup(path: string, store: (entry: TarEntry) => Promise<void
       description = parseDescription(path, await text(entry.content))
     } else await store(entry)
   }
-  if (description === undefined) throw new Error(`${path} is not a backup of Switchyard.`)
+  if (description === undefined || !names.has('postgres/PG_VERSION'))
+    throw new Error(`${path} is not a backup of Switchyard: it has no database.`)
   return {
     description,
     files: names.size,

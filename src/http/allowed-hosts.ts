@@ -48,7 +48,9 @@ export class AllowedHosts {
   }
 
   #allows(name: string): boolean {
-    if (this.#allowsAll || !name.includes('.') || isIP(name) !== 0 || this.#names.has(name)) return true
+    if (this.#allowsAll || isIP(name) !== 0 || this.#names.has(name)) return true
+    if (!/^[\w.-]*$/.test(name)) return false
+    if (!name.includes('.')) return true
     return this.#suffixes.some(suffix => name.endsWith(suffix))
   }
 }

@@ -8,7 +8,8 @@ import { welcome } from './welcome.ts'
 
 export interface AnnounceInput {
   readonly config: Config
-  readonly connection: Connection
+  /** Creates the first customer with its credit, which the gateway role may not. */
+  readonly owner: Connection
   readonly masterKey: Buffer
   /** The port that the gateway listens on. */
   readonly port: number
@@ -19,8 +20,8 @@ export interface AnnounceInput {
  * Prints to stdout that the gateway is ready. On a new installation it first creates the customer and the API key
  * that it prints.
  */
-export async function announce({ config, connection, masterKey, port, findings }: AnnounceInput): Promise<void> {
-  const setup = createPool(connection, { max: 1, applicationName: 'switchyard first run' })
+export async function announce({ config, owner, masterKey, port, findings }: AnnounceInput): Promise<void> {
+  const setup = createPool(owner, { max: 1, applicationName: 'switchyard first run' })
   try {
     const created = await ensureFirstRun({ pool: setup, config })
     const { offers } = await readHosterOffers(setup, {

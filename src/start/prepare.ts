@@ -21,6 +21,8 @@ import { listenProblem, tryToListen } from './listen-problem.ts'
  */
 export interface Foundation extends AsyncDisposable {
   readonly connection: Connection
+  /** The role that owns the tables; the same as `connection` when one role does both jobs. */
+  readonly owner: Connection
   /**
    * Whether PostgreSQL runs from the data directory. If so, the server lock proves that no other gateway uses
    * it.
@@ -100,6 +102,7 @@ export async function prepare({
   const running = started.move()
   return {
     connection: database.connection,
+    owner: database.owner,
     embedded: database.embedded,
     masterKey,
     offers: supply.offers,

@@ -33,7 +33,7 @@ async function run(config: Config, { log, stop }: RunContext): Promise<void> {
       onLost: stop.now,
     }),
   )
-  const { connection, embedded, masterKey, findings } = foundation
+  const { connection, owner, embedded, masterKey, findings } = foundation
   let { offers } = foundation
 
   const workers = startWorkers<WorkerTask>({
@@ -54,7 +54,7 @@ async function run(config: Config, { log, stop }: RunContext): Promise<void> {
   })
   stop.serving()
   started.defer(announceAddress(config, port, log))
-  await announce({ config, connection, masterKey, port, findings })
+  await announce({ config, owner, masterKey, port, findings })
 
   await Promise.race([stop.requested, workers.broken])
   const failed = await workers.stop(stop.force)

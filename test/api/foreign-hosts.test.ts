@@ -47,6 +47,11 @@ test.each(['/', '/healthz', '/docs', '/openapi.json', '/v1/models', '/nothing'])
   },
 )
 
+test('a Host that is no name is refused, whatever it ends with', async () => {
+  for (const host of ['localhost"><script>', 'a b.localhost', 'user@localhost', 'x/y'])
+    expect((await send(gateway, host, '/healthz')).status, host).toBe(400)
+})
+
 test.each([chat, JSON.stringify(slowPath)])('a chat is refused for a foreign Host', async body => {
   const refused = await send(gateway, 'evil.net', '/v1/chat/completions', body, customer.key)
   expect(refused.status).toBe(400)

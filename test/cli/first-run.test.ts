@@ -111,7 +111,7 @@ test('a start lists the hosters that it offers, without those at refused address
     const written: string[] = []
     const write = vi.spyOn(process.stdout, 'write').mockImplementation(text => written.push(String(text)) > 0)
     try {
-      await announce({ config, connection, masterKey, port: 8080, findings: [] })
+      await announce({ config, owner: connection, masterKey, port: 8080, findings: [] })
     } finally {
       write.mockRestore()
     }

@@ -12,6 +12,7 @@ import { useTestDatabase } from '../harness/use-test-app.ts'
 // of whole gateways run with this role too, so they show that it may do everything else.
 
 const PERMISSION_DENIED = '42501'
+const LEASE = '00000000-0000-7000-8000-000000000001'
 
 const database = useTestDatabase()
 let gateway: Pool
@@ -53,14 +54,25 @@ describe('the gateway role', () => {
       await expect(gateway.query(statement), statement).rejects.toMatchObject({ code: PERMISSION_DENIED })
   })
 
-  test('cannot put a temporary table in the place of a money table', async () => {
+  test('cannot give credit', async () => {
     const { customerId } = (await addCustomer(gateway, { email: 'a@example.com', accountTier: 'free' }))!
+    await openAccount(database.pool, customerId, 5n)
+    for (const statement of [
+      `SELECT open_account('${customerId}', 5)`,
+      `SELECT grant_credit('${customerId}', 5, 'ref', 'reason')`,
+      `SELECT refund_request('${customerId}', '${LEASE}', 5, 'reason')`,
+      `DELETE FROM gateway_role`,
+    ])
+      await expect(gateway.query(statement), statement).rejects.toMatchObject({ code: PERMISSION_DENIED })
+  })
+
+  test('cannot put a temporary table in the place of a money table', async () => {
     const sql = await gateway.pg.connect()
     try {
-      await sql.query('CREATE TEMP TABLE ledger_entry (LIKE public.ledger_entry)')
-      await sql.query('SELECT open_account($1, 5)', [customerId])
-      expect((await sql.query('SELECT FROM pg_temp.ledger_entry')).rowCount).toBe(0)
-      expect((await sql.query('SELECT FROM public.ledger_entry WHERE account_id = $1', [customerId])).rowCount).toBe(1)
+      await sql.query('CREATE TEMP TABLE lease AS SELECT * FROM public.lease')
+      await sql.query('INSERT INTO pg_temp.lease (lease_id) VALUES ($1)', [LEASE])
+      expect((await sql.query('SELECT release_leases(ARRAY[$1::uuid])', [LEASE])).rowCount).toBe(0)
+      expect((await sql.query('SELECT FROM pg_temp.lease')).rowCount).toBe(1)
     } finally {
       sql.release(true)
     }

@@ -77,6 +77,20 @@ test('a model id is offered once, and reserved ids never', async () => {
   expect(found!.offers.map(offer => offer.upstreamModel)).toEqual(['/a/m.gguf'])
 })
 
+test('ids that cannot be requested are skipped', async () => {
+  const usable = ['a b', '模型', 'x'.repeat(256)]
+  const ids = ['\ud800', 'line\nbreak', 'nul\0', 'x'.repeat(257), ...usable]
+  const server = await listen(json({ data: ids.map(id => ({ id })) }))
+  const [found] = await detect({ vllm: server })
+  expect(found!.finding.models).toEqual(usable)
+})
+
+test('a list without end is cut', async () => {
+  const server = await listen(json({ data: Array.from({ length: 50_000 }, (_, n) => ({ id: `${n}` })) }))
+  const [found] = await detect({ vllm: server })
+  expect(found!.offers).toHaveLength(1_000)
+})
+
 test('a server without a chat model is found but offers nothing', async () => {
   const [found] = await detect({
     ollama: await listen(json({ data: [{ id: 'bge-m3' }, { id: 'mxbai-embed-large' }] })),

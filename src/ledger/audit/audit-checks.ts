@@ -337,8 +337,8 @@ export const auditChecks = {
     WHERE b.day_requests < coalesce(d.slots, 0) OR b.minute_requests < coalesce(m.slots, 0)`),
   ledger_cannot_be_rewritten: all(`
     SELECT 'role ' || r.rolname || ' may change ' || m.name
-    FROM installation i JOIN pg_roles r ON r.rolname = i.value CROSS JOIN unnest(money_tables()) AS m(name)
-    WHERE i.name = 'gateway_role' AND has_table_privilege(r.oid, m.name::regclass, 'INSERT, UPDATE, DELETE, TRUNCATE')
+    FROM gateway_role g JOIN pg_roles r ON r.rolname = g.name CROSS JOIN unnest(money_tables()) AS m(name)
+    WHERE has_table_privilege(r.oid, m.name::regclass, 'INSERT, UPDATE, DELETE, TRUNCATE')
     UNION ALL
     SELECT 'trigger append_only of ' || m.name FROM unnest(ARRAY['ledger_tx', 'ledger_entry', 'refund', 'usage_closing']) AS m(name)
     WHERE NOT EXISTS (

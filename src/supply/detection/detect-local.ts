@@ -162,13 +162,25 @@ interface LocalModel {
 function readModels(list: unknown): LocalModel[] | undefined {
   const data = isJsonObject(list) ? list.data : undefined
   if (!Array.isArray(data)) return undefined
-  const models = data.filter(isJsonObject).flatMap((entry): LocalModel[] => {
+  const models = new Map<string, LocalModel>()
+  for (const entry of data) {
+    if (models.size === MODELS_MAX) break
+    if (!isJsonObject(entry)) continue
     const { id } = entry
-    if (typeof id !== 'string' || id === '' || NO_CHAT.test(id) || RUNS_ELSEWHERE.test(id)) return []
+    if (typeof id !== 'string' || !isUsable(id) || NO_CHAT.test(id) || RUNS_ELSEWHERE.test(id)) continue
     const modelId = nameOf(id)
-    return isReservedModel(modelId) ? [] : [{ listed: { ...entry, id }, modelId }]
-  })
-  return models.filter(({ modelId }, at) => models.findIndex(other => other.modelId === modelId) === at)
+    if (!isReservedModel(modelId) && !models.has(modelId)) models.set(modelId, { listed: { ...entry, id }, modelId })
+  }
+  return [...models.values()]
+}
+
+/** Any program may listen on these ports. A list without end must not occupy the gateway. */
+const MODELS_MAX = 1_000
+const ID_UNITS_MAX = 256
+
+/** Whether a model can be requested by this id and asked for in a URL: no control characters, no lone surrogates. */
+function isUsable(id: string): boolean {
+  return id !== '' && id.length <= ID_UNITS_MAX && id.isWellFormed() && !/\p{Cc}/u.test(id)
 }
 
 /** Models that cannot chat. Servers list them along with chat models. */

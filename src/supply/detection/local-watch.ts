@@ -125,6 +125,10 @@ export class LocalWatch {
   }
 }
 
+const LOGGED_MAX = 20
+
+/** The models for the log; of a long list only the first ones. */
 function modelsOf(offers: readonly Offer[]): string[] {
-  return offers.map(({ modelId }) => modelId)
+  const models = offers.slice(0, LOGGED_MAX).map(({ modelId }) => modelId)
+  return offers.length > LOGGED_MAX ? [...models, `and ${offers.length - LOGGED_MAX} more`] : models
 }
