@@ -191,9 +191,6 @@ const createLogin = ({ user, password, gatewayUser, gatewayPassword, database }:
     // REPLICATION is the right to make backups, which contain nothing that the owner may not read anyway.
     `CREATE ROLE ${user} LOGIN CREATEDB REPLICATION PASSWORD '${password}';`,
     `CREATE ROLE ${gatewayUser} LOGIN PASSWORD '${gatewayPassword}';`,
-    // The gateway role may create schemas. One with the name of a role must not come before the tables.
-    `ALTER ROLE ${user} SET search_path = public;`,
-    `ALTER ROLE ${gatewayUser} SET search_path = public;`,
     // Lets the owner do all that the gateway can, such as reading its queue of jobs.
     `GRANT ${gatewayUser} TO ${user};`,
     `CREATE DATABASE ${database} OWNER ${user};`,

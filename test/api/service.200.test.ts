@@ -99,14 +99,9 @@ describe('the page at /', () => {
     })
   })
 
-  test.each(['"><script>alert(1)</script>', "x'-alert(1)-'", 'user@x'])('does not repeat the Host %s', async host => {
-    const { status, body } = await rawRequest(
-      gateway.url,
-      `GET / HTTP/1.1\r\nhost: ${host}\r\nconnection: close\r\n\r\n`,
-    )
-    expect(status).toBe(200)
-    expect(body).not.toContain('alert')
-    expect(body).toContain('>/v1<')
+  test.each(['"><script>alert(1)</script>', "x'-alert(1)-'", 'user@x'])('refuses the Host %s', async host => {
+    const { status } = await rawRequest(gateway.url, `GET / HTTP/1.1\r\nhost: ${host}\r\nconnection: close\r\n\r\n`)
+    expect(status).toBe(400)
   })
 })
 
