@@ -84,9 +84,11 @@ test('only running requests are held, to the nano-USD', async () => {
 
 const database = useTestDatabase()
 const masterKey = randomBytes(32)
+// Polling asks for more reports in a minute than a customer may.
+const yaml = 'settlement: journal\nreports: { requests_per_minute: 1000000 }'
 const nodes = [0, 1].map(() =>
   useResource(
-    () => startTestApp({ offers: offers(), yaml: 'settlement: journal', database, masterKey }),
+    () => startTestApp({ offers: offers(), yaml, database, masterKey }),
     node => node.close(),
   ),
 ) as [TestApp, TestApp]
