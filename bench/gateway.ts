@@ -124,10 +124,10 @@ export async function startGateway({
   }
 }
 
-/** Runs `work` with a connection to the PostgreSQL of a gateway. */
+/** Runs `work` with a connection of the owner to the PostgreSQL of a gateway: its own role may not grant credit. */
 export async function withDatabase<T>({ dataDir }: Gateway, work: (pool: Pool) => Promise<T>): Promise<T> {
   const database = await openDatabase({ dataDir, log: { info() {}, warn: console.error } })
-  const pool = createPool(database.connection, { max: 1, applicationName: 'bench', statementTimeoutMs: 0 })
+  const pool = createPool(database.owner, { max: 1, applicationName: 'bench', statementTimeoutMs: 0 })
   try {
     return await work(pool)
   } finally {

@@ -208,8 +208,8 @@ if (import.meta.main) {
     dataDir: dataDir ?? '',
     log: { info: printProgress, warn: printProgress },
   })
-  await migrate(database.connection)
-  const pool = createPool(database.connection, { max: 1, applicationName: 'generate usage', statementTimeoutMs: 0 })
+  await migrate(database.owner)
+  const pool = createPool(database.owner, { max: 1, applicationName: 'generate usage', statementTimeoutMs: 0 })
   const { rows, seconds } = await generateUsage(pool, { rows: Number(values.rows), nowEpochMs: Date.now() })
   printProgress(`${rows} rows in ${Math.round(seconds)} s; half of them belong to ${bigCustomerEmail}`)
   await pool.end()

@@ -1,19 +1,13 @@
 import { readdirSync, readFileSync } from 'node:fs'
-import { setPriority } from 'node:os'
+import { lowerThreadPriority } from '../runtime/lower-thread-priority.ts'
 
 /** Node's name for V8's helper threads. Once the code is compiled they mostly mark and sweep the heap. */
 const V8_THREAD = 'node-V8Worker'
 
 /**
- * Gives V8's threads a third of the main thread's scheduler weight, so the main thread gets three quarters of a
- * core that both compete for.
- */
-const NICENESS = 5
-
-/**
  * Gives requests priority over the garbage collector when both share a core. With 1,000 streams V8 marks 500,000
  * objects every few seconds. At equal priority marking takes half of a core of which the streams need three
- * quarters, and chunks are 38 to 55 ms late (p99). With this niceness they are 14 to 35 ms late. At niceness 10
+ * quarters, and chunks are 38 to 55 ms late (p99). At niceness 5 they are 14 to 35 ms late. At niceness 10
  * marking takes so long that memory use grows by a tenth, at 19 by a third.
  *
  * Only Linux has a niceness per thread; on other systems all threads stay equal.
@@ -23,7 +17,7 @@ export function lowerGcPriority(): void {
   try {
     for (const thread of readdirSync('/proc/self/task')) {
       const name = readFileSync(`/proc/self/task/${thread}/comm`, 'utf8').trim()
-      if (name === V8_THREAD) setPriority(Number(thread), NICENESS)
+      if (name === V8_THREAD) lowerThreadPriority(Number(thread))
     }
   } catch {
     // No /proc, or a thread that has ended. The gateway works without this.

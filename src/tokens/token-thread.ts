@@ -1,5 +1,5 @@
-import { setPriority } from 'node:os'
 import { parentPort } from 'node:worker_threads'
+import { lowerThreadPriority } from '../runtime/lower-thread-priority.ts'
 import { TextMeasure } from './measure-text.ts'
 import type { FromThread, ToThread } from './token-counter.ts'
 import { tokenizer } from './tokenizer.ts'
@@ -8,9 +8,6 @@ import { tokenizer } from './tokenizer.ts'
 
 /** 8,000 characters: less than 20 ms. After that the next text has its turn, and messages are read. */
 const SLICES_PER_TURN = 16
-
-/** A third of the weight of the main thread, like the garbage collector's threads. */
-const NICENESS = 5
 
 const measures = new Map<number, TextMeasure>()
 
@@ -21,13 +18,8 @@ parentPort!.on('message', ({ id, text }: ToThread) => {
     if (measures.size === 1) setImmediate(takeTurns)
   }
 })
-lowerPriority()
+if (process.platform === 'linux') lowerThreadPriority(0)
 tokenizer()
-
-/** Gives requests priority where this thread shares a core with them. Only Linux has a niceness per thread. */
-function lowerPriority(): void {
-  if (process.platform === 'linux') setPriority(NICENESS)
-}
 
 /** Measures a part of each text, so that a long one delays the others little. */
 function takeTurns(): void {
