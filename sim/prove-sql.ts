@@ -51,11 +51,10 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 /**
  * Plants each bug in the SQL functions of a real PostgreSQL and runs the tests of one stage after the other until one
  * fails. Returns the findings by the id of the bug. A test that only timed out must fail twice, and not at its own limit,
- * since a busy machine can cause a timeout. A new run throws when a test fails without a bug.
+ * since a busy machine can cause a timeout. Throws when a test of a stage that finds a bug fails without one.
  */
 export async function proveSql(bugs: readonly Mutation[], options: SqlProofOptions): Promise<Map<string, SqlFinding>> {
   const findings = new Map<string, SqlFinding>()
-  const isNew = options.resume === undefined || !existsSync(options.resume)
   const earlier = readLines<[string, SqlFinding]>(options.resume)
   const record = (bug: Mutation, finding: SqlFinding) => {
     findings.set(bug.id, finding)
@@ -68,7 +67,8 @@ export async function proveSql(bugs: readonly Mutation[], options: SqlProofOptio
   for (const stage of STAGES) {
     const files = globSync(stage, { cwd: root }).map(file => join(root, file))
     const waiting = bugs.filter(({ id }) => !findings.has(id))
-    if (isNew && waiting.length > 0) await checkWithoutBug(files)
+    const isUsed = waiting.length > 0 || findings.values().some(({ file }) => files.includes(join(root, file)))
+    if (isUsed) await checkWithoutBug(files)
     await Promise.all(
       Array.from({ length: options.jobs }, async () => {
         for (let chunk = waiting.splice(0, CHUNK); chunk.length > 0; chunk = waiting.splice(0, CHUNK)) {
