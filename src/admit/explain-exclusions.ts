@@ -1,4 +1,4 @@
-import { type ChatJob, heldInputTokens } from '../domain/chat-job.ts'
+import { type ChatJob, type ConstraintName, heldInputTokens } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Exclusion, ExclusionReason } from '../domain/handoff.ts'
 import { LATENCY_SAMPLE_AGE_MS_MAX, LATENCY_SAMPLES_MIN } from '../domain/health.ts'
@@ -23,12 +23,12 @@ export function explainExclusions(
       message: 'No server offers this model right now; you were not charged. Retry later.',
     })
   }
-  const why = reasonsOf(excluded)
+  const why = reasonsOf(excluded, job)
   const leastNanos = lowestCostNanos(excluded, candidates, job)
   if (leastNanos !== null) {
     return new ApiError('max_cost_too_low', {
       param: 'max_cost_usd',
-      message: `max_cost_usd is ${usdText(job.maxCostNanos!)}, but the prompt with one output token may cost ${usdText(leastNanos)} USD at the cheapest offer: ${why}. You were not charged. Raise max_cost_usd or shorten the messages.`,
+      message: `max_cost_usd${sourceText('max_cost_usd', job)} is ${usdText(job.maxCostNanos!)}, but the prompt with one output token may cost ${usdText(leastNanos)} USD at the cheapest offer: ${why}. You were not charged. Raise max_cost_usd or shorten the messages.`,
     })
   }
   if (excluded.some(({ reason }) => reason !== 'context_too_small')) {
@@ -43,16 +43,22 @@ export function explainExclusions(
   })
 }
 
-function reasonsOf(excluded: readonly Exclusion[]): string {
+function reasonsOf(excluded: readonly Exclusion[], job: ChatJob): string {
   const counts = Map.groupBy(excluded, exclusion => exclusion.reason)
   const parts = order
     .filter(reason => counts.has(reason))
     .map(reason => {
       const count = counts.get(reason)!.length
       const [one, many, why] = phrases[reason]
-      return `${why} excluded ${count} ${count === 1 ? one : many}`
+      return `${why}${sourceText(reason, job)} excluded ${count} ${count === 1 ? one : many}`
     })
   return parts.join('; ')
+}
+
+/** Returns where a constraint came from, when the body alone did not set it. */
+function sourceText(reason: ExclusionReason, { constraintSources }: ChatJob): string {
+  const source = constraintSources?.[reason as ConstraintName]
+  return source === undefined ? '' : source === 'key' ? ' of the API key' : ' of a header'
 }
 
 /**

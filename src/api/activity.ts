@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { serviceTiers } from '../domain/chat-job.ts'
+import { constraintNames, constraintSources, serviceTiers } from '../domain/chat-job.ts'
 import { clampReasons } from '../domain/handoff.ts'
 import { readInstant } from '../runtime/instant.ts'
 import { UUID } from '../runtime/uuid.ts'
@@ -251,6 +251,9 @@ export const requestReceipt = z
         allow_hosters: z.array(z.string()).nullable(),
         deny_hosters: z.array(z.string()),
         max_cost_usd: usdNumber.nullable(),
+        sources: z
+          .partialRecord(z.enum(constraintNames), z.enum(constraintSources))
+          .describe('Which of these a header or the API key set or made stricter. The body set the others.'),
       })
       .describe('The routing constraints of the request.'),
     max_tokens_clamp: z
@@ -336,6 +339,7 @@ export const requestReceipt = z
           allow_hosters: null,
           deny_hosters: [],
           max_cost_usd: null,
+          sources: { privacy_mode: 'key' },
         },
         max_tokens_clamp: null,
         attempts: [

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { modelId } from '../dialects/chat/chat-request-schema.ts'
+import { modelId } from '../dialects/field-schemas.ts'
 import { bodyRefusal, invalidField } from '../dialects/json/body-refusal.ts'
 import { parseJsonObject } from '../dialects/json/parse-json.ts'
 import { type KeyLimit, type KeyScope, keyScopes, type LimitReset, limitResets } from '../domain/caller.ts'

@@ -196,6 +196,7 @@ function accessOf({ spend_limit_nanos, limit_reset, allowed_models, scopes }: Ke
     limit: spend_limit_nanos === null ? null : { limitNanos: spend_limit_nanos, reset: limit_reset },
     allowedModels: allowed_models === null ? null : new Set(allowed_models),
     mayManage: scopes.includes('manage'),
+    defaults: null,
   }
 }
 

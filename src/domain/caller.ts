@@ -1,4 +1,5 @@
 import type { Nanos } from './money.ts'
+import type { Routing } from './routing-fields.ts'
 
 /** The limits of an account per UTC window: those of its account tier with the customer's own overrides. */
 export interface AccountLimits {
@@ -31,10 +32,12 @@ export interface KeyAccess {
   readonly allowedModels: ReadonlySet<string> | null
   /** The key has the scope `manage`. */
   readonly mayManage: boolean
+  /** Routing fields that apply to every request with the key; null for none. */
+  readonly defaults: Routing | null
 }
 
 /** The permissions of a key without limits and scopes. */
-export const plainAccess: KeyAccess = { limit: null, allowedModels: null, mayManage: false }
+export const plainAccess: KeyAccess = { limit: null, allowedModels: null, mayManage: false, defaults: null }
 
 /**
  * The authenticated customer of a request, as of the last look-up of its key. A change of the key or the customer

@@ -19,10 +19,7 @@ export type Feature = (typeof features)[number]
 /** The model id that lets routing choose among all models that the request does not name. */
 export const AUTO_MODEL = 'auto'
 
-/**
- * The routing constraints of a request body. Every constraint is binding except `serviceTier`, which only
- * ranks the remaining offers.
- */
+/** The routing constraints of a request. Each is binding except `serviceTier`, which only ranks the remaining offers. */
 export interface RoutingConstraints {
   readonly serviceTier: ServiceTier
   readonly privacyMode: boolean
@@ -33,6 +30,24 @@ export interface RoutingConstraints {
   readonly allowHosters: ReadonlySet<string> | null
   readonly denyHosters: ReadonlySet<string>
 }
+
+export const preferences = ['tier', 'fallback_models', 'on_insufficient'] as const
+/**
+ * A routing field of which one value applies: that of the body, else of a header, else of the key. Of every other
+ * routing field, the strictest value applies.
+ */
+export type Preference = (typeof preferences)[number]
+
+export const constraintNames = [
+  ...(['tier', 'privacy_mode', 'trusted_only', 'max_latency_ms'] as const),
+  ...(['fallback_models', 'allow_hosters', 'deny_hosters', 'max_cost_usd'] as const),
+] as const
+/** A routing field that a receipt shows. */
+export type ConstraintName = (typeof constraintNames)[number]
+
+export const constraintSources = ['header', 'key'] as const
+/** Where a constraint came from that the body alone did not set. */
+export type ConstraintSource = (typeof constraintSources)[number]
 
 /**
  * A parsed chat request: the gateway's own fields are separate, and `forward` holds the rest, ready to be
@@ -52,6 +67,10 @@ export interface ChatJob {
   readonly maxCostNanos: Nanos | null
   /** Only return what would happen and what it would cost. */
   readonly dryRun: boolean
+  /** The preferences that the body leaves open. A header or the key may set them. */
+  readonly openPreferences: ReadonlySet<Preference>
+  /** The constraints that a header or the key set or made stricter. Undefined if there are neither. */
+  readonly constraintSources?: Readonly<Partial<Record<ConstraintName, ConstraintSource>>>
   /** `n`, the number of choices. Each may use `maxTokens`. */
   readonly choices: number
   /** The request names a stop sequence, so a valid answer may be empty. */

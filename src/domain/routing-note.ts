@@ -1,4 +1,4 @@
-import type { RoutingConstraints } from './chat-job.ts'
+import type { ChatJob, RoutingConstraints } from './chat-job.ts'
 import type { ClampReason, ExclusionReason } from './handoff.ts'
 import type { OfferState } from './health.ts'
 import type { ProviderKind } from './offer.ts'
@@ -12,6 +12,8 @@ export interface RoutingNote {
   readonly model: string
   /** The constraints that differ from their defaults, under their names in a request. */
   readonly constraints: NotedConstraints
+  /** The constraints that a header or the key set or made stricter. */
+  readonly sources?: NonNullable<ChatJob['constraintSources']>
   /** Offers in the planned order. They have no figures if the request ended before they were ranked. */
   readonly ranked: readonly NotedRank[]
   readonly excluded: readonly NotedExclusion[]

@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { routingHeaders } from './routing-headers.ts'
 
 /** Any origin may call the API: it uses no cookies, only keys that the page itself must hold. */
 export const corsHeaders = {
@@ -12,6 +13,8 @@ export const corsHeaders = {
 
 export const corsHeaderList: readonly string[] = Object.entries(corsHeaders).flat()
 
+const allowedHeaders = ['authorization', 'content-type', 'idempotency-key', ...Object.keys(routingHeaders)].join(', ')
+
 /**
  * Answers a preflight and allows all headers it requests: OpenAI's SDK sends its own X-Stainless-* headers
  * with every request.
@@ -20,7 +23,7 @@ export async function answerPreflight(request: FastifyRequest, reply: FastifyRep
   const requested = request.headers['access-control-request-headers']
   reply.headers({
     'access-control-allow-methods': 'GET, POST, PATCH, DELETE',
-    'access-control-allow-headers': requested ?? 'authorization, content-type, idempotency-key',
+    'access-control-allow-headers': requested ?? allowedHeaders,
     'access-control-max-age': '86400',
     vary: 'access-control-request-headers',
   })

@@ -16,6 +16,8 @@ export interface GenerationRequest {
    * first or joins them.
    */
   header(name: GenerationHeader): string | undefined
+  /** The headers that begin with SWITCHYARD_PREFIX, names and values in turn; null when there are none. */
+  readonly switchyardHeaders: readonly string[] | null
   /**
    * Reads the body. Call it once. Rejects with `request_too_large` as soon as the size is known to exceed the
    * limit (the rest is discarded), with `overloaded` as soon as `memory` gives nothing for the next bytes, and with
@@ -23,6 +25,9 @@ export interface GenerationRequest {
    */
   readBody(limitBytes: number, memory: ByteAccount): Promise<Buffer>
 }
+
+/** In lower case. Headers with this prefix are the gateway's own: see routing-headers.ts. */
+export const SWITCHYARD_PREFIX = 'x-switchyard-'
 
 /** The headers that the gateway reads by name. A new one also needs a case in `parsePlainRequest`. */
 export type GenerationHeader =

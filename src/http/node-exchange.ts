@@ -9,6 +9,7 @@ import {
   type GenerationHeader,
   type GenerationRequest,
   type GenerationResponse,
+  SWITCHYARD_PREFIX,
   type UnreadAnswer,
 } from './generation-exchange.ts'
 import type { HeaderList } from './header-list.ts'
@@ -44,6 +45,14 @@ export class NodeRequest implements GenerationRequest {
 
   header(name: GenerationHeader): string | undefined {
     return this.#request.headers[name] as string | undefined
+  }
+
+  get switchyardHeaders(): readonly string[] | null {
+    const { rawHeaders } = this.#request
+    const found = rawHeaders.flatMap((name, i) =>
+      i % 2 === 0 && name.toLowerCase().startsWith(SWITCHYARD_PREFIX) ? [name, rawHeaders[i + 1]!] : [],
+    )
+    return found.length > 0 ? found : null
   }
 
   readBody(limitBytes: number, memory: ByteAccount): Promise<Buffer> {

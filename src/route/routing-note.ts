@@ -33,6 +33,7 @@ export function routingNote(
   return {
     model: job.model,
     constraints,
+    ...(constraints !== NO_CONSTRAINTS && job.constraintSources && { sources: job.constraintSources }),
     ranked,
     excluded,
     ...(clamp !== null && { clamp }),

@@ -15,7 +15,7 @@ export async function readReceipt(sql: Sql, customerId: string, requestId: strin
   const attempts = readAttempts(row.attempts, served)
   const hosters = await readHosters(sql, endpointIdsOf(row.routing, attempts))
   const nameOf = (endpointId: string) => hosters.get(endpointId) ?? { hosterId: null, name: null }
-  const { constraints, clamp } = row.routing ?? {}
+  const { constraints, sources, clamp } = row.routing ?? {}
   return {
     object: 'usage.receipt',
     id: row.request_id,
@@ -65,6 +65,7 @@ export async function readReceipt(sql: Sql, customerId: string, requestId: strin
       allow_hosters: constraints?.allow_hosters ? [...constraints.allow_hosters] : null,
       deny_hosters: [...(constraints?.deny_hosters ?? [])],
       max_cost_usd: constraints?.max_cost_nanos === undefined ? null : usd(BigInt(constraints.max_cost_nanos)),
+      sources: { ...sources },
     },
     max_tokens_clamp: clamp === undefined ? null : { asked: clamp.asked, allowed: clamp.allowed, by: clamp.by },
     attempts: attempts.map(({ offerId, endpointId, provider, outcome, elapsedMs }) => ({

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import type { ChatJob, Feature } from '../../src/domain/chat-job.ts'
+import { type ChatJob, type Feature, preferences } from '../../src/domain/chat-job.ts'
 import { localTimeouts, standardQuirks } from '../../src/domain/endpoint-defaults.ts'
 import type { HealthView, OfferState } from '../../src/domain/health.ts'
 import type { Offer, ProviderKind } from '../../src/domain/offer.ts'
@@ -63,6 +63,7 @@ export function jobOf(
     onInsufficient: 'refuse',
     maxCostNanos: null,
     dryRun: false,
+    openPreferences: new Set(preferences),
     choices: 1,
     features: new Set(),
     inputTokensBound: 400,

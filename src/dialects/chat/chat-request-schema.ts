@@ -1,48 +1,21 @@
 import { z } from 'zod'
-import { insufficientChoices, serviceTiers } from '../../domain/chat-job.ts'
-import { UUID } from '../../runtime/uuid.ts'
+import { between, boolean, list, modelId } from '../field-schemas.ts'
+import { routingSchemas } from '../routing-schemas.ts'
 import { fileDataProblem, mediaUrlProblem } from './media-url.ts'
 
 /** Limits of a chat request. The server limits the size of the whole body before these apply. */
 export const bounds = {
-  modelCharacters: 256,
   messages: 2_048,
   partsPerMessage: 2_048,
   tools: 512,
   choices: 16,
-  fallbackModels: 16,
-  hosters: 256,
   maxTokens: 2 ** 31 - 1,
-  maxCostUsd: 1_000_000,
 } as const
 
 // Each `error` text completes the sentence "`param` must be ...". In an optional field, `null` means the same
 // as leaving it out.
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: a model id must not contain them
-const noControlCharacters = /^[^\u0000-\u001f\u007f-\u009f]*$/
-
 const string = z.string({ error: 'a string' })
-const boolean = z.boolean({ error: 'true or false' })
-/**
- * A model id is stored in the routing note of the usage row. PostgreSQL rejects NUL and lone surrogates, and
- * the charge would be lost with the row.
- */
-export const modelId = (() => {
-  const error = `a model id (1 to ${bounds.modelCharacters} characters, no control characters)`
-  return z
-    .string({ error })
-    .min(1, { error })
-    .max(bounds.modelCharacters, { error })
-    .regex(noControlCharacters, { error })
-    .refine(text => text.isWellFormed(), { error })
-})()
-const hosterIds = list(
-  z.string({ error: 'a hoster UUID' }).regex(UUID, { error: 'a hoster UUID' }),
-  bounds.hosters,
-  'hoster UUIDs',
-)
-
 const partTypes = ['text', 'image_url', 'input_audio', 'file', 'refusal'] as const
 
 const textPart = z.looseObject({ type: z.literal('text'), text: string })
@@ -142,26 +115,10 @@ export const chatFieldsSchema = z.looseObject(
       .describe(
         'Tools that the model may call and the client runs, in the format of OpenAI. At most 512, of type `function` or `custom`.',
       ),
-    tier: z
-      .enum(serviceTiers, { error: `one of ${serviceTiers.join(', ')}` })
-      .nullish()
-      .describe(
-        'How to order the servers that can serve the request: `cheapest` by price, `fastest` by predicted latency and load, `balanced` by price, latency and trust. Default `balanced`.',
-      ),
-    privacy_mode: boolean.nullish().describe('If `true`, never use a cloud. Default `false`.'),
-    max_cost_usd: (() => {
-      const error = `an amount of USD from 0.000000001 to ${bounds.maxCostUsd}`
-      return z.number({ error }).min(1e-9, { error }).max(bounds.maxCostUsd, { error })
-    })()
-      .nullish()
-      .describe(
-        'Maximum cost of the request in USD, rounded down to 9 decimals. 0.000000001 to 1,000,000. `max_tokens` is lowered to what this amount can pay for. Default: no limit.',
-      ),
-    fallback_models: list(modelId, bounds.fallbackModels, 'model ids')
-      .nullish()
-      .describe(
-        'Ids of models to try, in this order, when no server of `model` answers. At most 16. All other constraints apply to them too. Default: none.',
-      ),
+    tier: routingSchemas.tier,
+    privacy_mode: routingSchemas.privacy_mode,
+    max_cost_usd: routingSchemas.max_cost_usd,
+    fallback_models: routingSchemas.fallback_models,
     stream_options: z
       .looseObject({ include_usage: boolean.nullish() }, { error: 'an object' })
       .nullish()
@@ -174,35 +131,12 @@ export const chatFieldsSchema = z.looseObject(
     n: between(1, bounds.choices, z.int)
       .nullish()
       .describe('Number of choices to generate, 1 to 16. Each may use `max_tokens`, and each is billed. Default 1.'),
-    on_insufficient: z
-      .enum(insufficientChoices, { error: `one of ${insufficientChoices.join(', ')}` })
-      .nullish()
-      .describe(
-        'What to do if the balance or a spend limit cannot pay for `max_tokens`: `refuse` the request with 402, or `clamp` `max_tokens` to what can be paid for. Default `refuse`.',
-      ),
-    dry_run: boolean
-      .nullish()
-      .describe(
-        'If `true`, answer with a quote: which servers could serve the request, and what it would cost. Nothing is sent upstream, held or charged. Default `false`.',
-      ),
-    trusted_only: boolean
-      .nullish()
-      .describe(
-        'If `true`, use no hoster with a trust score of 0.8 or less. Local servers and clouds are not affected. Default `false`.',
-      ),
-    max_latency_ms: between(1, bounds.maxTokens, z.int)
-      .nullish()
-      .describe(
-        'Skip hosters with a higher predicted latency, in milliseconds, or with too few measurements. The latency of a stream is the time to its first content, otherwise the time to the complete answer. Default: no limit.',
-      ),
-    allow_hosters: hosterIds
-      .nullish()
-      .describe(
-        'UUIDs of the only hosters to use, at most 256. An empty list allows no hoster. Local servers and clouds are not affected. Default: all hosters.',
-      ),
-    deny_hosters: hosterIds
-      .nullish()
-      .describe('UUIDs of hosters never to use, at most 256. Takes precedence over `allow_hosters`. Default: none.'),
+    on_insufficient: routingSchemas.on_insufficient,
+    dry_run: routingSchemas.dry_run,
+    trusted_only: routingSchemas.trusted_only,
+    max_latency_ms: routingSchemas.max_latency_ms,
+    allow_hosters: routingSchemas.allow_hosters,
+    deny_hosters: routingSchemas.deny_hosters,
   },
   { error: 'a JSON object' },
 )
@@ -241,14 +175,4 @@ function textWithout(problemOf: (text: string) => string | undefined, what: stri
 
 function tokenLimit() {
   return between(1, bounds.maxTokens, z.int).nullish()
-}
-
-function between(min: number, max: number, type: typeof z.int | typeof z.number) {
-  const error = `${type === z.int ? 'an integer' : 'a number'} from ${min} to ${max}`
-  return type({ error }).min(min, { error }).max(max, { error })
-}
-
-function list<Item extends z.ZodType>(item: Item, max: number, itemsText: string) {
-  const error = `an array of at most ${max} ${itemsText}`
-  return z.array(item, { error }).max(max, { error })
 }

@@ -1,6 +1,6 @@
 import type { ChatJob, Feature } from '../../domain/chat-job.ts'
 import { ApiError } from '../../domain/errors.ts'
-import { type Nanos, parseUsd } from '../../domain/money.ts'
+import { routingOf } from '../../domain/routing-fields.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 import { mayHaveLoneSurrogates, replaceLoneSurrogates } from '../json/lone-surrogates.ts'
 import { parseJsonObject } from '../json/parse-json.ts'
@@ -10,7 +10,6 @@ import { dropCacheControl } from './drop-cache-control.ts'
 import { type ExtraFieldRules, extraFieldRules, forwardedFields } from './forwarded-fields.ts'
 import { measurePrompt, promptText } from './prompt-size.ts'
 
-const noHosters: ReadonlySet<string> = new Set()
 const usualRules = extraFieldRules()
 
 /**
@@ -26,23 +25,17 @@ export function parseChatRequest(body: Buffer, rules: ExtraFieldRules = usualRul
   const { forward, extraFields, droppedFields } = forwardedFields(input, rules)
   if (mayHaveLoneSurrogates(body)) replaceLoneSurrogates(forward)
   const size = measurePrompt(messages, forward)
+  const routing = routingOf(fields)
   return {
     model: fields.model,
-    constraints: {
-      serviceTier: fields.tier ?? 'balanced',
-      privacyMode: fields.privacy_mode ?? false,
-      trustedOnly: fields.trusted_only ?? false,
-      maxLatencyMs: fields.max_latency_ms ?? null,
-      fallbackModels: fields.fallback_models ?? [],
-      allowHosters: fields.allow_hosters ? lowerCaseSet(fields.allow_hosters) : null,
-      denyHosters: fields.deny_hosters ? lowerCaseSet(fields.deny_hosters) : noHosters,
-    },
+    constraints: routing.constraints,
     stream: fields.stream ?? false,
     includeUsage: fields.stream_options?.include_usage ?? false,
     maxTokens: readMaxTokens(fields),
-    onInsufficient: fields.on_insufficient ?? 'refuse',
-    maxCostNanos: fields.max_cost_usd ? floorToNanos(fields.max_cost_usd) : null,
-    dryRun: fields.dry_run ?? false,
+    onInsufficient: routing.onInsufficient,
+    maxCostNanos: routing.maxCostNanos,
+    dryRun: routing.dryRun,
+    openPreferences: routing.openPreferences,
     choices: fields.n ?? 1,
     hasStop: hasStop(input.stop),
     features: requiredFeatures(messages, input),
@@ -61,13 +54,6 @@ export function parseChatRequest(body: Buffer, rules: ExtraFieldRules = usualRul
 /** True if `stop`, which no schema checks, names at least one sequence. */
 function hasStop(stop: unknown): boolean {
   return Array.isArray(stop) ? stop.length > 0 : typeof stop === 'string' && stop !== ''
-}
-
-/** Rounds an amount with more than nine decimals down, so that a cap is never raised. */
-function floorToNanos(amountUsd: number): Nanos {
-  const nearest = amountUsd.toFixed(9)
-  const nanos = parseUsd(nearest)!
-  return Number(nearest) > amountUsd ? nanos - 1n : nanos
 }
 
 function readMaxTokens({ max_tokens: older, max_completion_tokens: newer }: ChatFields): number | null {
@@ -97,8 +83,4 @@ function requiredFeatures(messages: readonly ChatMessage[], input: JsonObject): 
 
 function isNonEmptyList(value: unknown): boolean {
   return Array.isArray(value) && value.length > 0
-}
-
-function lowerCaseSet(values: readonly string[]): Set<string> {
-  return new Set(values.map(value => value.toLowerCase()))
 }

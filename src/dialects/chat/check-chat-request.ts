@@ -3,6 +3,7 @@ import { ApiError } from '../../domain/errors.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 import { keyPath } from '../../runtime/key-path.ts'
 import { invalidField, missingField } from '../json/body-refusal.ts'
+import { routingBounds } from '../routing-schemas.ts'
 import { bounds, type ChatMessage, chatFieldsSchema, messageSchema } from './chat-request-schema.ts'
 
 export type ChatFields = z.infer<typeof chatFieldsSchema>
@@ -15,9 +16,9 @@ const listBounds: ReadonlyArray<readonly [field: string, max: number]> = [
   ['messages', bounds.messages],
   ['tools', bounds.tools],
   ['functions', bounds.tools],
-  ['fallback_models', bounds.fallbackModels],
-  ['allow_hosters', bounds.hosters],
-  ['deny_hosters', bounds.hosters],
+  ['fallback_models', routingBounds.fallbackModels],
+  ['allow_hosters', routingBounds.hosters],
+  ['deny_hosters', routingBounds.hosters],
 ]
 
 /** OpenAI defines about 40 fields. A body with 300,000 would block the event loop for a second. */

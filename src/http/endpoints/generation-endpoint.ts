@@ -3,6 +3,7 @@ import { chatQuoteSchema } from '../../api/chat-quote-schema.ts'
 import type { ClientDialect } from '../../dialects/client-dialect.ts'
 import type { ErrorCode } from '../../domain/errors.ts'
 import type { GenerationEndpoint } from '../endpoint.ts'
+import { routingHeaders } from '../routing-headers.ts'
 import { type GenerationDeps, serveGeneration } from './serve-generation.ts'
 
 /** Returns the generation endpoint of a dialect. */
@@ -40,6 +41,7 @@ const requestHeaders = z.object({
     .describe(
       'A unique name for this request. A repeat within 24 hours gets the same answer and is not charged again.',
     ),
+  ...routingHeaders,
 })
 
 const generationErrors: readonly ErrorCode[] = [

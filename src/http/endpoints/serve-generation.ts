@@ -23,6 +23,7 @@ import type { HeaderList } from '../header-list.ts'
 import { readIdempotencyKey } from '../idempotency-key.ts'
 import type { InFlight, Running } from '../in-flight.ts'
 import { receiveBody } from '../receive-body.ts'
+import { requestedJob } from '../requested-job.ts'
 import { errorHeaders, isFault, toApiError } from '../respond-error.ts'
 
 export interface GenerationDeps {
@@ -99,7 +100,7 @@ class GenerationCall {
       // disconnects during the wait is noticed.
       await new Promise<void>(endOfTurn)
       failpoint('chat-authenticated')
-      const job = this.#dialect.parseRequest(body)
+      const job = requestedJob(this.#dialect.parseRequest(body), this.#request, caller)
       const key = job.dryRun ? undefined : readIdempotencyKey(this.#request)
       const bodyHash = key === undefined ? null : this.#hashRequest(body)
       // A long prompt must not stay in memory while its answer streams.
@@ -119,11 +120,13 @@ class GenerationCall {
   }
 
   /**
-   * Hashes the request that an Idempotency-Key identifies. The path is included, because the same body means
-   * something else at another endpoint.
+   * Hashes the request that an Idempotency-Key identifies. The path and the routing headers are included, because they
+   * change the meaning of the body.
    */
   #hashRequest(body: Buffer): Buffer {
-    return createHash('sha256').update(this.#dialect.path).update(body).digest()
+    const hash = createHash('sha256').update(this.#dialect.path).update(body)
+    const { switchyardHeaders } = this.#request
+    return (switchyardHeaders === null ? hash : hash.update(JSON.stringify(switchyardHeaders))).digest()
   }
 
   #answer<R extends CompletionRequest>(

@@ -1,6 +1,11 @@
 import { memoryUsedUp } from '../../domain/errors.ts'
 import type { ByteAccount } from '../../runtime/byte-budget.ts'
-import type { GenerationHeader, GenerationRequest, GenerationRoute } from '../generation-exchange.ts'
+import {
+  type GenerationHeader,
+  type GenerationRequest,
+  type GenerationRoute,
+  SWITCHYARD_PREFIX,
+} from '../generation-exchange.ts'
 import { HEAD_BYTES_MAX } from '../node-server.ts'
 import { bodyTooLarge } from '../receive-body.ts'
 
@@ -27,18 +32,21 @@ interface RequestLine {
   readonly route: GenerationRoute
 }
 
-/** The values of the headers that the gateway reads by name. */
-type SingleHeaders = Record<GenerationHeader, string | undefined>
+/** The headers that the gateway reads. */
+interface ReadHeaders extends Record<GenerationHeader, string | undefined> {
+  /** Names and values in turn. */
+  switchyard: string[] | null
+}
 
 /** A request that was read from the socket together with its whole body. */
 export class PlainRequest implements GenerationRequest {
   readonly httpVersion = '1.1'
   readonly rawHeaders: readonly string[]
   readonly route: GenerationRoute
-  readonly #headers: SingleHeaders
+  readonly #headers: ReadHeaders
   #body: Buffer | null
 
-  constructor(route: GenerationRoute, rawHeaders: readonly string[], headers: SingleHeaders, body: Buffer) {
+  constructor(route: GenerationRoute, rawHeaders: readonly string[], headers: ReadHeaders, body: Buffer) {
     this.route = route
     this.rawHeaders = rawHeaders
     this.#headers = headers
@@ -47,6 +55,10 @@ export class PlainRequest implements GenerationRequest {
 
   header(name: GenerationHeader): string | undefined {
     return this.#headers[name]
+  }
+
+  get switchyardHeaders(): readonly string[] | null {
+    return this.#headers.switchyard
   }
 
   readBody(limitBytes: number, memory: ByteAccount): Promise<Buffer> {
@@ -93,7 +105,7 @@ export function parsePlainRequest(bytes: Buffer, lines: RequestLines): PlainRequ
   if (!FIELD_LINES.test(fields)) return 'other'
 
   const rawHeaders: string[] = []
-  const headers: SingleHeaders = {
+  const headers: ReadHeaders = {
     host: undefined,
     origin: undefined,
     'content-type': undefined,
@@ -101,6 +113,7 @@ export function parsePlainRequest(bytes: Buffer, lines: RequestLines): PlainRequ
     'content-encoding': undefined,
     'transfer-encoding': undefined,
     'idempotency-key': undefined,
+    switchyard: null,
   }
   if (!readFields(fields, rawHeaders, headers)) return 'other'
   const length = headers['content-length']
@@ -113,7 +126,7 @@ export function parsePlainRequest(bytes: Buffer, lines: RequestLines): PlainRequ
 }
 
 /** Fills both collections. Returns false for a field that only node:http may interpret. */
-function readFields(fields: string, rawHeaders: string[], headers: SingleHeaders): boolean {
+function readFields(fields: string, rawHeaders: string[], headers: ReadHeaders): boolean {
   for (let at = 0; at < fields.length; ) {
     const colon = fields.indexOf(':', at)
     const end = fields.indexOf('\r\n', colon)
@@ -142,6 +155,11 @@ function readFields(fields: string, rawHeaders: string[], headers: SingleHeaders
       case 'upgrade':
       case 'expect':
         return false
+      default:
+        if (lowerName.startsWith(SWITCHYARD_PREFIX)) {
+          headers.switchyard ??= []
+          headers.switchyard.push(name, value)
+        }
     }
   }
   return rawHeaders.length <= 2 * FIELDS_MAX
