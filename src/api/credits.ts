@@ -63,7 +63,11 @@ export const creditTransactions = z
             .enum(['signup_credit', 'credit', 'refund', 'usage'])
             .describe('`usage` is the charges of all requests that began on one UTC day, in total.'),
           amount_usd: z.number().describe('USD with at most 9 decimals; negative for `usage`.'),
-          at: z.string().describe('ISO 8601 in UTC. For `usage`, 00:00 of the day.'),
+          at: z
+            .string()
+            .describe(
+              'ISO 8601 in UTC. For `usage`, the end of the day, or the time of the report until the day has ended.',
+            ),
           reason: z.string().nullable().describe('Reason given by the operator; null for `usage`.'),
           request_id: z.string().nullable().describe('Id of the refunded request; null for other kinds.'),
           requests: z

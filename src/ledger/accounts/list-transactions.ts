@@ -6,7 +6,7 @@ export interface Transaction {
   readonly kind: 'signup_credit' | 'credit' | 'refund' | 'usage'
   /** Negative for usage. */
   readonly amountNanos: Nanos
-  /** For usage: the beginning of the UTC day that the line sums. */
+  /** For usage: the end of the UTC day that the line sums, or the time of this list until that day has ended. */
   readonly at: Date
   readonly reason: string | null
   /** The refunded request. Null for other lines. */
@@ -27,7 +27,8 @@ export interface Position {
  * Returns up to `limit` lines of a customer's statement after the position `before`, newest first. All lines
  * together sum to the balance exactly. Each credit and refund is a line. Charges are summed by the UTC day in
  * which their requests began: the ledger posts them in batches, a thousand an hour for a busy customer, and
- * the grouping of requests into batches is arbitrary.
+ * the grouping of requests into batches is arbitrary. A sum stands at the end of its day, after the credit that it was
+ * taken from.
  *
  * Merges two lists, each read along its index and with a separate place in the cursor, so that reading a page costs
  * the same for a customer with a million refunds.
@@ -37,27 +38,29 @@ export async function listTransactions(
   customerId: string,
   { limit, before }: { limit: number; before: Position | null },
 ): Promise<Transaction[]> {
-  let position = before ?? NEWEST
+  const from = before ?? NEWEST
   const [credits, usage] = await Promise.all([
-    sql.query<CreditRow>(LIST_CREDITS, [customerId, limit, position.txId]),
-    sql.query<UsageRow>(LIST_USAGE, [customerId, limit, position.day]),
+    sql.query<CreditRow>(LIST_CREDITS, [customerId, limit, from.txId]),
+    sql.query<UsageRow>(LIST_USAGE, [customerId, limit, from.day]),
   ])
+  // Lines that are added from now on belong before the first page, so they are not on the next one.
+  let position = before ?? { txId: (credits.rows[0]?.tx_id ?? -1n) + 1n, day: (usage.rows[0]?.day ?? -1) + 1 }
   const lines: Transaction[] = []
   for (let c = 0, u = 0; lines.length < limit; ) {
     const [credit, use] = [credits.rows[c], usage.rows[u]]
-    if (credit !== undefined && (use === undefined || credit.at.getTime() >= use.day * DAY_MS)) {
+    if (credit !== undefined && (use === undefined || credit.at.getTime() >= (use.day + 1) * DAY_MS)) {
       c++
       const { tx_id: txId, ...line } = credit
       position = { ...position, txId }
       lines.push({ ...line, requests: null, position })
     } else if (use !== undefined) {
       u++
-      const { day, amountNanos, requests } = use
+      const { day, at, amountNanos, requests } = use
       position = { ...position, day }
       lines.push({
         kind: 'usage',
         amountNanos,
-        at: new Date(day * DAY_MS),
+        at,
         reason: null,
         requestId: null,
         requests: Number(requests),
@@ -97,12 +100,15 @@ ORDER BY e.tx_id DESC`
 
 interface UsageRow {
   readonly day: number
+  readonly at: Date
   readonly amountNanos: Nanos
   readonly requests: bigint
 }
 
+// The clock of the database: credits have its times too.
 const LIST_USAGE = `
-SELECT day - date '1970-01-01' AS day, -sum(cost_nanos)::bigint AS "amountNanos", sum(requests)::bigint AS requests
+SELECT day - date '1970-01-01' AS day, least((day + 1)::timestamp AT TIME ZONE 'UTC' - interval '1 millisecond', clock_timestamp()) AS at,
+  -sum(cost_nanos)::bigint AS "amountNanos", sum(requests)::bigint AS requests
 FROM usage_day
 WHERE customer_id = $1 AND day < date '1970-01-01' + $3::integer
 GROUP BY usage_day.day
