@@ -30,8 +30,20 @@ DECLARE
   v_schema name := current_schema();
   r record;
 BEGIN
-  -- The queue of jobs has a schema that the gateway role creates and owns.
-  EXECUTE format('GRANT CREATE ON DATABASE %I TO %I', current_database(), p_role);
+  -- The gateway role may not create schemas: one with the name of the owner would come first in the owner's search path,
+  -- and its tables would take the place of these. It may create the tables of the job queue in a schema that exists.
+  EXECUTE format('REVOKE CREATE ON DATABASE %I FROM %I', current_database(), p_role);
+  IF to_regnamespace('graphile_worker') IS NULL THEN
+    CREATE SCHEMA graphile_worker;
+    -- graphile-worker creates the schema if it misses this table, and all other tables as the role that runs jobs.
+    CREATE TABLE graphile_worker.migrations (
+      id int PRIMARY KEY,
+      ts timestamptz NOT NULL DEFAULT now(),
+      breaking boolean NOT NULL DEFAULT false
+    );
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE ON graphile_worker.migrations TO %I', p_role);
+    EXECUTE format('GRANT USAGE, CREATE ON SCHEMA graphile_worker TO %I', p_role);
+  END IF;
   EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', v_schema, p_role);
   FOR r IN SELECT relname, relkind FROM pg_class WHERE relnamespace = v_schema::regnamespace AND relkind IN ('r', 'p', 'v') AND NOT relispartition LOOP
     EXECUTE format('REVOKE ALL ON %I.%I FROM %I', v_schema, r.relname, p_role);

@@ -1,3 +1,4 @@
+import { runMigrations } from 'graphile-worker'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { addCustomer } from '../../src/accounts/customers.ts'
 import { grantGatewayRights, mayRewriteLedger } from '../../src/db/gateway-role.ts'
@@ -50,6 +51,9 @@ describe('the gateway role', () => {
       `SET ROLE ${user}`,
       `SET SESSION AUTHORIZATION ${user}`,
       'CREATE TABLE public.mine (id int)',
+      // It would come before public in the search path of the owner.
+      `CREATE SCHEMA ${user}`,
+      'CREATE SCHEMA IF NOT EXISTS graphile_worker',
     ])
       await expect(gateway.query(statement), statement).rejects.toMatchObject({ code: PERMISSION_DENIED })
   })
@@ -97,17 +101,37 @@ test('the audit reports rights of the gateway role and a disabled trigger', asyn
   try {
     await own.pool.query('GRANT DELETE ON usage_event, refund TO switchyard_gateway')
     await own.pool.query('ALTER TABLE ledger_tx DISABLE TRIGGER append_only')
+    await own.pool.query(`GRANT CREATE ON DATABASE ${own.connection.database} TO switchyard_gateway`)
     const finding = (await audit(own.pool)).find(({ name }) => name === 'ledger_cannot_be_rewritten')
     expect(finding).toEqual({
       name: 'ledger_cannot_be_rewritten',
-      violations: 3,
+      violations: 4,
       examples: [
         'role switchyard_gateway may change refund',
         'role switchyard_gateway may change usage_event',
+        'role switchyard_gateway may create schemas',
         'trigger append_only of ledger_tx',
       ],
     })
   } finally {
+    await own.drop()
+  }
+})
+
+test('the job queue is installed by a role that may not create schemas', async () => {
+  const own = await createTestDatabase()
+  const role = createPool(own.gatewayConnection, { max: 2, applicationName: 'job queue' })
+  try {
+    await own.pool.query('DROP SCHEMA graphile_worker CASCADE')
+    await grantGatewayRights(own.connection, own.gatewayConnection)
+    await runMigrations({ pgPool: role.pg })
+    expect((await role.query("SELECT FROM graphile_worker.add_job('test')")).rowCount).toBe(1)
+    // A later start changes nothing.
+    await grantGatewayRights(own.connection, own.gatewayConnection)
+    await runMigrations({ pgPool: role.pg })
+    expect((await audit(own.pool)).filter(({ violations }) => violations > 0)).toEqual([])
+  } finally {
+    await role.end()
     await own.drop()
   }
 })

@@ -340,6 +340,10 @@ export const auditChecks = {
     FROM gateway_role g JOIN pg_roles r ON r.rolname = g.name CROSS JOIN unnest(money_tables()) AS m(name)
     WHERE has_table_privilege(r.oid, m.name::regclass, 'INSERT, UPDATE, DELETE, TRUNCATE')
     UNION ALL
+    -- Tables in a schema that comes first in the search path of the owner would take the place of the real ones.
+    SELECT 'role ' || r.rolname || ' may create schemas'
+    FROM gateway_role g JOIN pg_roles r ON r.rolname = g.name WHERE has_database_privilege(r.oid, current_database(), 'CREATE')
+    UNION ALL
     SELECT 'trigger append_only of ' || m.name FROM unnest(ARRAY['ledger_tx', 'ledger_entry', 'refund', 'usage_closing']) AS m(name)
     WHERE NOT EXISTS (
       SELECT FROM pg_trigger g WHERE g.tgrelid = m.name::regclass AND g.tgname = 'append_only' AND g.tgenabled IN ('O', 'A'))`),
