@@ -1,7 +1,9 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { expect, test } from 'vitest'
+import { transaction } from '../../src/db/pool.ts'
 import { createPostgresStore } from '../../src/ledger/postgres-store.ts'
 import { encodeSettlements } from '../../src/ledger/settlement/settlement-record.ts'
+import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { admissionOf, settlementOf, unlimited, useLedgerWorld } from './ledger-world.ts'
 
 // The balance row has the spend of one day. A charge of another day counts for its own day all the same.
@@ -75,6 +77,36 @@ test('a day that was charged before its first admission starts with that spend a
   expect(await daySpend(customerId)).toEqual([{ day: '2026-11-21', spent: 0n, cap: 300n }])
   expect(await world.violations()).toEqual([])
 })
+
+test('handing back a lease waits for a running admission, which may begin the next day', async () => {
+  // Without its limit: this test decides how long the admission runs.
+  await world.pool.query("ALTER FUNCTION hand_back_leases SET lock_timeout = '0'")
+  const { customerId, nodeId, store, clock } = await customerWith(10_000n)
+  const leaseId = randomUUIDv7()
+  await store.admit(nodeId, [{ leaseId, customerId, limits: unlimited, wantNanos: 500n, floorNanos: 500n, slots: 20 }])
+  await store.settle(
+    SHARD,
+    encodeSettlements([settlementOf(admissionOf(customerId, 100n), 100n, 70n, { leaseId, startedAtEpochMs: NOON })]),
+  )
+  clock.nowMs += DAY_MS
+  let returned: Promise<unknown>
+  await transaction(world.pool, async sql => {
+    const admitting = createPostgresStore({ money: sql, heartbeat: world.pool, windowClock: () => clock.nowMs })
+    expect(await admitting.admit(nodeId, [admissionOf(customerId, 10n)])).toMatchObject([{ kind: 'granted' }])
+    returned = store.handBack([{ leaseId, keepNanos: null, slotsUsed: 1 }])
+    await expect.poll(blockedSessions, WAIT_OPTIONS).toBe(1)
+  })
+  expect(await returned!).toEqual(new Set())
+  expect(await daySpend(customerId)).toMatchObject([{ day: '2026-11-21', spent: 70n }])
+  expect(await world.violations()).toEqual([])
+})
+
+async function blockedSessions() {
+  const { rows } = await world.pool.query<{ count: number }>(
+    `SELECT count(*)::integer AS count FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+  )
+  return rows[0]!.count
+}
 
 async function customerWith(creditNanos: bigint) {
   const clock = { nowMs: NOON }
