@@ -5,7 +5,7 @@ import { dirname } from 'node:path'
 import { pipeline } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { pipeline as pipelineDone } from 'node:stream/promises'
-import { constants, createZstdCompress, createZstdDecompress } from 'node:zlib'
+import { createZstdCompress, createZstdDecompress } from 'node:zlib'
 import { systemErrorText } from '../runtime/system-error-text.ts'
 import { syncDirectory } from './sync-directory.ts'
 import { readTar, type TarEntry, writeTar } from './tar.ts'
@@ -28,8 +28,8 @@ export async function writeArchive(path: string, entries: AsyncIterable<TarEntry
   requireAbsent(path)
   const file = (await create(unfinished)).createWriteStream({ flush: true })
   try {
-    const zstd = createZstdCompress({ params: { [constants.ZSTD_c_checksumFlag]: 1 } })
-    await pipelineDone(writeTar(withChecksums(entries)), zstd, file)
+    // Without a checksum of its own, which would only tell that some byte has changed. Ours name the file.
+    await pipelineDone(writeTar(withChecksums(entries)), createZstdCompress(), file)
     requireAbsent(path)
     await rename(unfinished, path)
     await syncDirectory(dirname(path))
@@ -56,17 +56,18 @@ export async function* readArchive(path: string): AsyncGenerator<TarEntry> {
   const entries = explained(path, readTar(bytes))
   for await (const entry of entries) {
     if (listed !== undefined) throw damaged(path, 'something follows its checksums')
-    if (entry.name === CHECKSUMS) listed = await text(entry.content)
-    else if (entry.type === 'directory') yield entry
+    if (entry.name === CHECKSUMS) {
+      listed = await text(entry.content)
+      requireEqual(path, listed, sums)
+    } else if (entry.type === 'directory') yield entry
     else {
-      const content = explained(path, hashed(entry, sums))
+      const content = explained(path, hashed(entry, sums), entry.name)
       yield { ...entry, content }
       // Reads and hashes what the caller has left out.
       for await (const _ of content);
     }
   }
   if (listed === undefined) throw damaged(path, 'it has no checksums')
-  if (listed !== listOf(sums)) throw damaged(path, 'a checksum is wrong')
 }
 
 /** Returns a file of an archive with this content. */
@@ -98,17 +99,31 @@ async function* hashed({ name, content }: TarEntry, sums: Map<string, string>): 
 
 const listOf = (sums: ReadonlyMap<string, string>) => [...sums].map(([name, sum]) => `${sum}  ${name}\n`).join('')
 
-/** Turns the errors of reading into DamagedArchive. */
-async function* explained<T>(path: string, source: AsyncIterable<T>): AsyncGenerator<T> {
+/** Throws DamagedArchive unless the list of checksums is that of these files. */
+function requireEqual(path: string, listed: string, sums: ReadonlyMap<string, string>): void {
+  if (listed === listOf(sums)) return
+  const lines = new Set(listed.split('\n'))
+  const [wrong] = [...sums].find(([name, sum]) => !lines.has(`${sum}  ${name}`)) ?? []
+  throw damaged(
+    path,
+    wrong === undefined ? `${CHECKSUMS} lists other files` : `the checksum of ${wrong} in it is wrong`,
+  )
+}
+
+/** Turns the errors of reading into DamagedArchive. `name` is the file of the archive that is being read. */
+async function* explained<T>(path: string, source: AsyncIterable<T>, name?: string): AsyncGenerator<T> {
   try {
     yield* source
   } catch (error) {
-    throw error instanceof DamagedArchive ? error : damaged(path, (error as Error).message)
+    if (error instanceof DamagedArchive) throw error
+    throw damaged(path, `${name === undefined ? '' : `reading stopped at ${name}: `}${(error as Error).message}`)
   }
 }
 
 function damaged(path: string, reason: string): DamagedArchive {
-  return new DamagedArchive(`${path} is not a complete backup, or it is damaged: ${reason}.`)
+  return new DamagedArchive(
+    `${path} is not a complete backup, or it is damaged: ${reason}. Copy the backup again from where it was made, or use another one.`,
+  )
 }
 
 async function create(unfinished: string): Promise<FileHandle> {

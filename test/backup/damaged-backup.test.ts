@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -77,11 +78,29 @@ test('a backup with a changed byte is refused, wherever it is', async () => {
   await expect(checkBackup(fileOf(compressed))).rejects.toThrow('is not a complete backup, or it is damaged')
 })
 
+test('a damaged file is named, also where it was not compressible', async () => {
+  // Random bytes are stored as they are, so a changed one is found by checksums alone.
+  const noise = randomBytes(300_000)
+  const path = await archiveOf([
+    described(),
+    fileEntry('postgres/PG_VERSION', '18\n'),
+    fileEntry('postgres/base/1', noise),
+  ])
+  const bytes = readFileSync(path)
+  bytes[bytes.indexOf(noise.subarray(5_000, 5_020))]! ^= 1
+  await expect(checkBackup(fileOf(bytes))).rejects.toThrow('the checksum of postgres/base/1 in it is wrong')
+  await expect(checkBackup(fileOf(bytes.subarray(0, 200_000)))).rejects.toThrow(
+    'reading stopped at postgres/base/1: unexpected end',
+  )
+})
+
 test('nothing is restored from a damaged backup', async () => {
   const tar = zstdDecompressSync(readFileSync(await sample()))
   tar[tar.indexOf('abab')]! ^= 1
   const dataDir = join(directory.path, 'damaged')
-  await expect(restoreBackup(fileOf(zstdCompressSync(tar)), dataDir, log)).rejects.toThrow('a checksum is wrong')
+  await expect(restoreBackup(fileOf(zstdCompressSync(tar)), dataDir, log)).rejects.toThrow(
+    /: the checksum of master\.key in it is wrong\. Copy the backup again from where it was made, or use another one\.$/,
+  )
   expect(readdirSync(dataDir)).toEqual(['postgres.start.lock'])
 })
 
