@@ -20,6 +20,7 @@ async function run(config: Config, { log, stop }: RunContext): Promise<void> {
   await using started = new AsyncDisposableStack()
   const connections = connectionsNeeded(config.postgres, 1)
   const foundation = started.use(await prepare({ config, log, connections, onLost: stop.now }))
+  if (stop.isRequested) return foundation.requireDatabase()
   const { connection, owner, embedded, masterKey, offers, findings } = foundation
 
   const { app, port } = await serve({ config, connection, masterKey, offers, log, isOnlyNode: embedded })
@@ -28,7 +29,7 @@ async function run(config: Config, { log, stop }: RunContext): Promise<void> {
   started.defer(await startMetrics(config, () => app.metrics.metrics(), log))
   started.defer(() => app.close({ drainMs: config.server.drainSeconds * 1000, signal: stop.force }))
   started.defer(announceAddress(config, port, log))
-  await announce({ config, owner, masterKey, port, findings })
+  if (!stop.isRequested) await announce({ config, owner, masterKey, port, findings })
 
   await stop.requested
   foundation.requireDatabase()

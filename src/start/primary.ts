@@ -33,6 +33,7 @@ async function run(config: Config, { log, stop }: RunContext): Promise<void> {
       onLost: stop.now,
     }),
   )
+  if (stop.isRequested) return foundation.requireDatabase()
   const { connection, owner, embedded, masterKey, findings } = foundation
   let { offers } = foundation
 
@@ -54,7 +55,7 @@ async function run(config: Config, { log, stop }: RunContext): Promise<void> {
   })
   stop.serving()
   started.defer(announceAddress(config, port, log))
-  await announce({ config, owner, masterKey, port, findings })
+  if (!stop.isRequested) await announce({ config, owner, masterKey, port, findings })
 
   await Promise.race([stop.requested, workers.broken])
   const failed = await workers.stop(stop.force)

@@ -19,7 +19,7 @@ export async function runUntilStopped(
   const stop = shutdownSignals()
   const log = createLog(config.log)
   stop.requested.then(() => {
-    const what = stop.isServing ? 'draining: running requests may finish' : 'stopping once the start is complete'
+    const what = stop.isServing ? 'draining: running requests may finish' : 'stopping before the start is complete'
     log.info(`${what}; Ctrl-C or SIGTERM once more to stop now`)
   })
   stop.force.addEventListener('abort', () => log.warn('stopping now: running requests are cut off'))

@@ -2,6 +2,7 @@
 export interface ShutdownSignals {
   /** Resolves at the first SIGTERM, SIGINT or SIGHUP. */
   readonly requested: Promise<void>
+  readonly isRequested: boolean
   /** Aborted by a second signal: cuts the drain short. */
   readonly force: AbortSignal
   /** Requests a shutdown, as a signal does. */
@@ -42,6 +43,9 @@ export function shutdownSignals(): ShutdownSignals {
   if (process.stderr.isTTY) process.prependListener('SIGINT', () => process.stderr.write('\n'))
   return {
     requested: requested.promise,
+    get isRequested() {
+      return requestedAtMs !== undefined
+    },
     force: force.signal,
     now,
     serving() {

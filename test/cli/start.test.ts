@@ -1,12 +1,18 @@
+import { spawn } from 'node:child_process'
 import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { text } from 'node:stream/consumers'
+import pg from 'pg'
 import { expect, test } from 'vitest'
+import { MIGRATION_LOCK } from '../../src/db/migrate.ts'
+import { createTestDatabase } from '../harness/database.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 import { startGatewayProcess } from '../nodes/gateway-process.ts'
-import { databaseUrl, runCli } from './run-cli.ts'
+import { databaseUrl, runCli, sourceProgram } from './run-cli.ts'
 
 const database = useTestDatabase()
 
@@ -56,6 +62,43 @@ test('a data directory that cannot be created is refused', async () => {
     detail: 'This user cannot write to /proc. Set SWITCHYARD_DATA to another directory.',
   })
 })
+
+test.each(['1', '2'])(
+  'a signal before the start is complete prints no address and no key; workers: %s',
+  async workers => {
+    await using undo = new AsyncDisposableStack()
+    const directory = await emptyDirectory(undo)
+    const unused = await createTestDatabase()
+    undo.defer(() => unused.drop())
+    // The start waits for the migration lock.
+    const lock = new pg.Client(unused.connection)
+    await lock.connect()
+    undo.defer(() => lock.end())
+    await lock.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK])
+    const gateway = spawn(sourceProgram[0]!, [sourceProgram[1]!, 'start', '--port', '0', '--workers', workers], {
+      cwd: directory,
+      env: {
+        PATH: process.env.PATH!,
+        DATABASE_URL: databaseUrl(unused.connection),
+        METRICS_PORT: '0',
+        LOG_LEVEL: 'info',
+      },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    undo.defer(() => void gateway.kill('SIGKILL'))
+    const printed = text(gateway.stdout)
+    const lines: string[] = []
+    for await (const line of createInterface({ input: gateway.stderr })) {
+      lines.push(line)
+      if (line.includes('waiting for another process that is migrating')) gateway.kill('SIGINT')
+      if (line.includes('stopping before the start is complete')) await lock.query('SELECT pg_advisory_unlock_all()')
+    }
+    expect(await printed).toBe('')
+    expect(lines.at(-1)).toContain('"msg":"stopped"')
+    const { rows } = await unused.pool.query('SELECT count(*)::integer AS customers FROM customer')
+    expect(rows).toEqual([{ customers: 0 }])
+  },
+)
 
 test.each(['1', '2'])('commands know the port that the server got at its start; workers: %s', async workers => {
   await using undo = new AsyncDisposableStack()
