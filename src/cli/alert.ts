@@ -1,4 +1,4 @@
-import { type Command, Option } from 'commander'
+import { type Command, InvalidArgumentError, Option } from 'commander'
 import { disableRule, findRule, insertTestAlert, listRules, readHistory } from '../alerts/alert-store.ts'
 import { addRule } from '../alerts/alerts.ts'
 import { deliverAlert } from '../alerts/deliver-alert.ts'
@@ -8,6 +8,7 @@ import { type AlertKind, type AlertRule, alertKinds, kindsWithThreshold } from '
 import { usdText } from '../domain/money.ts'
 import { createPinnedLookup } from '../egress/pinned-lookup.ts'
 import { systemClock } from '../runtime/clock.ts'
+import { ownCommand } from '../runtime/own-command.ts'
 import { amountArgument, emailArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession } from './command.ts'
 import { Failure, UsageError } from './failure.ts'
@@ -70,7 +71,7 @@ function add(): Command {
       if (webhook === undefined && session.config.smtp.host === null) {
         session.output.note('smtp.host is not set: mails are logged instead of sent until it is.')
       }
-      session.output.note(`Test it with: switchyard alert test ${rule.ruleId}`)
+      session.output.note(`Test it with: ${ownCommand(`alert test ${rule.ruleId}`)}`)
     })
 }
 
@@ -95,7 +96,7 @@ function list(): Command {
             rule.target,
             timeText(rule.createdAt),
           ]),
-          'There are no alert rules. Add one with: switchyard alert add <customer> <kind>',
+          `There are no alert rules. Add one with: ${ownCommand('alert add <customer> <kind>')}`,
         ),
       )
     })
@@ -195,12 +196,12 @@ const HISTORY_MAX = 200
 async function requireRule(sql: Sql, ruleId: string): Promise<AlertRule> {
   const rule = await findRule(sql, ruleId, null)
   if (rule) return rule
-  throw new Failure(`There is no alert rule ${ruleId}. List rules with: switchyard alert list`)
+  throw new Failure(`There is no alert rule ${ruleId}. List rules with: ${ownCommand('alert list')}`)
 }
 
 function kindArgument(text: string): AlertKind {
   const kind = alertKinds.find(kind => kind === text)
-  if (kind === undefined) throw new UsageError(`Unknown alert kind ${text}. Choose one of: ${alertKinds.join(', ')}`)
+  if (kind === undefined) throw new InvalidArgumentError(`Choose one of: ${alertKinds.join(', ')}.`)
   return kind
 }
 

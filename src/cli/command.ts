@@ -1,5 +1,7 @@
 import { Command } from 'commander'
 import { type Config, loadConfig } from '../config/config.ts'
+import { ownCommand } from '../runtime/own-command.ts'
+import { UsageError } from './failure.ts'
 import { createOutput, type Output } from './output.ts'
 
 /** Passed to every command in addition to its arguments. */
@@ -15,37 +17,63 @@ interface CommonOptions {
 
 /** Returns a command with the common options --json and --config, and with examples below its help. */
 export function createCommand(name: string, summary: string, examples: readonly string[]): Command {
-  const command = addCommonOptions(new Command(name).description(summary))
+  const command = addCommonOptions(new CheckedCommand(name).description(summary))
   return command
     .configureOutput({ outputError: (text, write) => write(usageErrorText(command, text)) })
     .hook('preAction', (_, command) => inheritCommonOptions(command))
-    .addHelpText('after', `\nExamples:\n${examples.map(example => `  $ switchyard ${example}`).join('\n')}`)
+    .addHelpText('after', () => `\nExamples:\n${examples.map(example => `  $ ${ownCommand(example)}`).join('\n')}`)
 }
 
-/** Words commander's error text plainly and adds how to get help. */
+/** Reports a UsageError of its action as commander reports its own. */
+class CheckedCommand extends Command {
+  override action(run: Parameters<Command['action']>[0]): this {
+    return super.action(async (...args) => {
+      try {
+        await run.apply(this, args)
+      } catch (error) {
+        if (error instanceof UsageError) this.error(error.message)
+        throw error
+      }
+    })
+  }
+}
+
+/** Words a usage error as sentences, like every other error, and adds how to get help. */
 function usageErrorText(command: Command, text: string): string {
-  const plain = text.replace(
-    /^error: command-argument value '(.*)' is invalid for argument '(.*?)'\./s,
-    "error: argument '$2' is '$1'.",
-  )
-  return `${missingArguments(command, text)}${plain}See: ${commandPath(command)} --help\n`
+  const plain = text
+    .trimEnd()
+    .replace(
+      /^error: command-argument value '(.*)' is invalid for argument '(.*?)'\./s,
+      "error: argument '$2' is '$1'.",
+    )
+    .replace(/\n\((Did you mean .*\?)\)$/, '. $1')
+  const errors = [...missingArguments(command, text), plain]
+  return `${errors.map(sentence).join('\n')}\nSee: ${ownCommand(helpOf(command))}\n`
 }
 
-function commandPath(command: Command): string {
-  return command.parent === null ? command.name() : `${commandPath(command.parent)} ${command.name()}`
+/** Turns `error: unknown option '-x'` of commander into a sentence. */
+function sentence(text: string): string {
+  const plain = text.replace(/^error: (.)/, (_, first: string) => first.toUpperCase())
+  return /[.?]$/.test(plain) ? plain : `${plain}.`
+}
+
+/** Returns `key issue --help` for a command, `--help` for the program. */
+function helpOf(command: Command): string {
+  let words = '--help'
+  for (let each = command; each.parent !== null; each = each.parent) words = `${each.name()} ${words}`
+  return words
 }
 
 /**
  * Lists missing arguments before a missing option: commander would report the option first and the arguments
  * only on the next try.
  */
-function missingArguments({ args, registeredArguments }: Command, text: string): string {
-  if (!text.startsWith('error: required option')) return ''
+function missingArguments({ args, registeredArguments }: Command, text: string): string[] {
+  if (!text.startsWith('error: required option')) return []
   return registeredArguments
     .slice(args.length)
     .filter(({ required }) => required)
-    .map(argument => `error: missing required argument '${argument.name()}'\n`)
-    .join('')
+    .map(argument => `Missing required argument '${argument.name()}'`)
 }
 
 /** Returns a command that only groups others, such as `key` with `issue`, `list` and `revoke`. */

@@ -41,7 +41,8 @@ function grant(): Command {
         const question = `Grant ${usdText(amountNanos)} USD to ${emailOrId}?`
         await confirm(session, question, 'Add --yes to confirm, or --dry-run to see what would happen.')
       }
-      const order = { amountNanos, ref: options.ref ?? `cli-${randomUUID()}`, reason: options.reason }
+      const givenRef = options.ref as string | undefined
+      const order = { amountNanos, ref: givenRef ?? `cli-${randomUUID()}`, reason: options.reason }
       const done = await withDatabase(session, pool =>
         transactionOrDryRun(pool, dryRun, sql => grantTo(sql, emailOrId, order)),
       )
@@ -51,14 +52,15 @@ function grant(): Command {
           customer_id: customer.customerId,
           email: customer.email,
           amount_usd: usdText(amountNanos),
-          ref: order.ref,
+          // Without --ref, the grant itself draws another one.
+          ref: dryRun ? (givenRef ?? null) : order.ref,
           // A program that reads only `granted` must not mistake a dry run for a grant.
           ...(dryRun ? { granted: false, would_grant: granted } : { granted }),
           account_tier: promoted ? 'standard' : customer.accountTier,
           balance_usd: usdText(balanceNanos),
           dry_run: dryRun,
         },
-        resultText(done, order, dryRun),
+        dryRun && done.granted ? dryRunText(done, amountNanos, givenRef) : resultText(done, order),
       )
     })
 }
@@ -95,15 +97,21 @@ async function grantTo(sql: Sql, emailOrId: string, order: Order): Promise<Grant
   return { customer, granted, promoted, balanceNanos: balance!.postedNanos }
 }
 
-function resultText({ customer, granted, promoted, balanceNanos }: Granted, order: Order, dryRun: boolean): string {
+function dryRunText(
+  { customer, promoted, balanceNanos }: Granted,
+  amountNanos: Nanos,
+  ref: string | undefined,
+): string {
+  const promotion = promoted ? ' and move from free to standard' : ''
+  const would = `${customer.email} would get ${usdText(amountNanos)} USD${promotion}`
+  return `${would}; the balance would be ${usdText(balanceNanos)} USD. Ref: ${ref ?? 'chosen by the grant'}`
+}
+
+function resultText({ customer, granted, promoted, balanceNanos }: Granted, order: Order): string {
   const balance = `${usdText(balanceNanos)} USD`
   const amount = `${usdText(order.amountNanos)} USD`
   if (!granted)
     return `${amount} with the ref ${order.ref} was granted before. Nothing was changed. The balance is ${balance}.`
-  if (dryRun) {
-    const promotion = promoted ? ' and move from free to standard' : ''
-    return `${customer.email} would get ${amount}${promotion}; the balance would be ${balance}.`
-  }
   const promotion = promoted ? ' and moves from free to standard' : ''
   return `${customer.email} gets ${amount}${promotion}; the balance is ${balance}. Ref: ${order.ref}`
 }

@@ -1,10 +1,11 @@
 import type { Customer } from '../accounts/customers.ts'
+import { emailOrNull } from '../accounts/email-or-null.ts'
 
 /** A customer for programs, without its money. */
 export function customerJson({ customerId, email, accountTier, createdAt, disabledAt, deletedAt }: Customer) {
   return {
     customer_id: customerId,
-    email,
+    email: emailOrNull(email),
     account_tier: accountTier,
     state: deletedAt !== null ? 'deleted' : disabledAt !== null ? 'disabled' : 'active',
     disabled: disabledAt !== null,

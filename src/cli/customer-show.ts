@@ -10,6 +10,7 @@ import { createCommand, createSession } from './command.ts'
 import { customerJson } from './customer-figures.ts'
 import { limitsJson, limitsTable } from './customer-limits.ts'
 import { keyJson, keyTable } from './key-figures.ts'
+import { DELETED } from './output.ts'
 import { noCustomer } from './resolve-customer.ts'
 import { spendJson } from './spend-figures.ts'
 import { table } from './table.ts'
@@ -51,7 +52,7 @@ export function showCustomerCommand(): Command {
         [
           table(
             ['id', 'e-mail', 'tier', 'balance USD', 'state'],
-            [[figures.customer_id, figures.email, figures.account_tier, balanceUsd, figures.state]],
+            [[figures.customer_id, figures.email ?? DELETED, figures.account_tier, balanceUsd, figures.state]],
             '',
           ),
           table(

@@ -6,6 +6,7 @@ import { transaction } from '../db/pool.ts'
 import { usdText } from '../domain/money.ts'
 import { noSpend } from '../domain/spend.ts'
 import { listBalances } from '../ledger/accounts/list-balances.ts'
+import { ownCommand } from '../runtime/own-command.ts'
 import { quoteForShell } from '../runtime/quote-for-shell.ts'
 import { spendByCustomer } from '../usage/spend.ts'
 import { emailArgument } from './arguments.ts'
@@ -15,7 +16,7 @@ import { customerLimitsCommand } from './customer-limits.ts'
 import { showCustomerCommand } from './customer-show.ts'
 import { deleteCustomerCommand, disableCustomerCommand, enableCustomerCommand } from './customer-state.ts'
 import { Failure, UsageError } from './failure.ts'
-import { timeText } from './output.ts'
+import { DELETED, timeText } from './output.ts'
 import { resolveCustomer } from './resolve-customer.ts'
 import { spendJson } from './spend-figures.ts'
 import { table } from './table.ts'
@@ -55,7 +56,7 @@ function addCustomer(): Command {
         { customer_id: customerId, email, account_tier: accountTier, balance_usd: balance },
         table(['id', 'e-mail', 'tier', 'balance USD'], [[customerId, email, accountTier, balance]], ''),
       )
-      output.note(`Issue an API key with: switchyard key issue ${quoteForShell(email)} --name <name>`)
+      output.note(`Issue an API key with: ${ownCommand(`key issue ${quoteForShell(email)} --name <name>`)}`)
     })
 }
 
@@ -83,7 +84,7 @@ function list(): Command {
           ['id', 'e-mail', 'tier', 'balance USD', 'month USD', 'total USD', 'since (UTC)', 'state'],
           rows.map(row => [
             row.customer_id,
-            row.email,
+            row.email ?? DELETED,
             row.account_tier,
             row.balance_usd,
             row.spend.month_usd,
@@ -91,7 +92,7 @@ function list(): Command {
             timeText(new Date(row.created_at)),
             row.state,
           ]),
-          'There are no customers yet. Add one with: switchyard customer add <email>',
+          `There are no customers yet. Add one with: ${ownCommand('customer add <email>')}`,
         ),
       )
     })
@@ -120,5 +121,5 @@ function tier(): Command {
 
 function requireTier({ accountTiers }: Config, tier: string): void {
   if (Object.hasOwn(accountTiers, tier)) return
-  throw new UsageError(`Unknown account tier ${tier}. Choose one of: ${Object.keys(accountTiers).join(', ')}`)
+  throw new UsageError(`Unknown account tier ${tier}. Choose one of: ${Object.keys(accountTiers).join(', ')}.`)
 }

@@ -3,7 +3,7 @@ export class Failure extends Error {
   override name = 'Failure'
 }
 
-/** Thrown when the arguments of a command are invalid. The exit code is 2. */
+/** Thrown by the action of a command when its arguments are invalid. The exit code is 2. */
 export class UsageError extends Error {
   override name = 'UsageError'
 }

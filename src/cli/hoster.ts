@@ -4,6 +4,7 @@ import { features } from '../domain/chat-job.ts'
 import { usdText } from '../domain/money.ts'
 import { SupplyError } from '../domain/supply-error.ts'
 import { hosterEarnings } from '../ledger/accounts/hoster-earnings.ts'
+import { ownCommand } from '../runtime/own-command.ts'
 import { quoteForShell } from '../runtime/quote-for-shell.ts'
 import { systemErrorText } from '../runtime/system-error-text.ts'
 import { addHoster } from '../supply/hosters/add-hoster.ts'
@@ -72,7 +73,7 @@ function add(): Command {
       )
       const quotedName = quoteForShell(name)
       session.output.note(
-        `Next: switchyard hoster price ${quotedName} <model> ..., then switchyard hoster activate ${quotedName}`,
+        `Next: ${ownCommand(`hoster price ${quotedName} <model> ...`)}, then ${ownCommand(`hoster activate ${quotedName}`)}`,
       )
     })
 }
@@ -99,7 +100,7 @@ function list(): Command {
             priceText(outputPicoPerToken),
           ])
         }),
-        'There are no hosters. Add one with: switchyard hoster add <name> <url>',
+        `There are no hosters. Add one with: ${ownCommand('hoster add <name> <url>')}`,
       ),
     )
   })
@@ -155,7 +156,7 @@ function activate(): Command {
       const text =
         found.pricedModels > 0
           ? 'is active and receives requests.'
-          : `is active but receives no requests: it needs a price first. Next: switchyard hoster price ${quoteForShell(found.name)} <model> ...`
+          : `is active but receives no requests: it needs a price first. Next: ${ownCommand(`hoster price ${quoteForShell(found.name)} <model> ...`)}`
       showChange(session, found, { state: 'active', models: found.pricedModels }, text)
     })
 }
@@ -244,7 +245,7 @@ function earnings(): Command {
             name,
             ...[earnedNanos, takenBackNanos, earnedNanos - takenBackNanos, allTimeNanos].map(nanos => usdText(nanos)),
           ]),
-          'There are no hosters. Add one with: switchyard hoster add <name> <url>',
+          `There are no hosters. Add one with: ${ownCommand('hoster add <name> <url>')}`,
         ),
       )
     })

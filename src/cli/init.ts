@@ -2,6 +2,7 @@ import type { Command } from 'commander'
 import { baseUrlOf } from '../config/base-url.ts'
 import { usdText } from '../domain/money.ts'
 import { isEmail } from '../runtime/email.ts'
+import { ownCommand } from '../runtime/own-command.ts'
 import { ensureFirstRun } from '../start/first-run.ts'
 import { curlLine, exampleModel } from '../start/welcome.ts'
 import { emailArgument } from './arguments.ts'
@@ -27,7 +28,7 @@ export function initCommand(): Command {
       })
       if (!created) {
         output.result({ created: false }, 'This installation is already set up. Nothing was changed.')
-        output.note('Issue another API key with: switchyard key issue <customer> --name <name>')
+        output.note(`Issue another API key with: ${ownCommand('key issue <customer> --name <name>')}`)
         return
       }
       const credit = usdText(created.creditNanos)

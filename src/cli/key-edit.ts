@@ -41,7 +41,7 @@ export function editKeyCommand(): Command {
       const session = createSession(options)
       const { name, expires, limitUsd, limitReset, models, scope } = options as Changes
       if ([name, expires, limitUsd, limitReset, models, scope].every(value => value === undefined))
-        throw new UsageError('Say what to change. See: switchyard key edit --help')
+        throw new UsageError('Say what to change.')
       const { key, spend, note } = await withDatabase(session, async pool => {
         const changed = await transaction(pool, async sql => {
           const found = await resolveKey(sql, text)

@@ -1,7 +1,8 @@
+import { emailOrNull } from '../accounts/email-or-null.ts'
 import type { KeyListing } from '../auth/keys.ts'
 import { usdText } from '../domain/money.ts'
 import { noSpend, type Spend } from '../domain/spend.ts'
-import { type Json, timeText } from './output.ts'
+import { DELETED, type Json, timeText } from './output.ts'
 import { spendJson } from './spend-figures.ts'
 import { table } from './table.ts'
 
@@ -12,7 +13,7 @@ export function keyJson(key: KeyListing, spend: Spend = noSpend): Record<string,
     hint: key.hint,
     name: key.name,
     customer_id: key.customerId,
-    email: key.customerEmail,
+    email: emailOrNull(key.customerEmail),
     state: keyState(key),
     limit_usd: key.limitNanos === null ? null : usdText(key.limitNanos),
     limit_reset: key.limitReset,
@@ -38,7 +39,7 @@ export function keyTable(keys: readonly KeyListing[], spend: ReadonlyMap<string,
         key.keyId,
         key.hint,
         key.name,
-        key.customerEmail,
+        emailOrNull(key.customerEmail) ?? DELETED,
         limitText(key),
         key.allowedModels === null ? 'all' : key.allowedModels.join(', '),
         key.scopes.join(', '),

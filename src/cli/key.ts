@@ -2,6 +2,7 @@ import type { Command } from 'commander'
 import { issueKey, listKeys, revokeKey } from '../auth/keys.ts'
 import { transaction } from '../db/pool.ts'
 import { usdText } from '../domain/money.ts'
+import { ownCommand } from '../runtime/own-command.ts'
 import { spendByKey } from '../usage/spend.ts'
 import {
   amountArgument,
@@ -83,7 +84,9 @@ function issue(): Command {
         },
         issued.key,
       )
-      session.output.note(`The key is shown only this once. Revoke it with: switchyard key revoke ${issued.keyId}`)
+      session.output.note(
+        `The key is shown only this once. Revoke it with: ${ownCommand(`key revoke ${issued.keyId}`)}`,
+      )
       if (note !== undefined) session.output.note(note)
     })
 }
@@ -103,7 +106,7 @@ function list(): Command {
       })
       session.output.result(
         keys.map(key => keyJson(key, spend.get(key.keyId))),
-        keyTable(keys, spend, 'There are no keys. Issue one with: switchyard key issue <customer> --name <name>'),
+        keyTable(keys, spend, `There are no keys. Issue one with: ${ownCommand('key issue <customer> --name <name>')}`),
       )
     })
 }

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import { findCustomer } from '../accounts/customers.ts'
+import { emailOrNull } from '../accounts/email-or-null.ts'
 import type { Pool, Sql } from '../db/pool.ts'
 import { type Nanos, usdText } from '../domain/money.ts'
 import { payerOfRequest } from '../ledger/accounts/payer-of-request.ts'
@@ -10,6 +11,7 @@ import { archiveOfRequest } from '../ledger/archive/usage-months.ts'
 import { audit } from '../ledger/audit/audit.ts'
 import type { AuditFinding } from '../ledger/audit/audit-checks.ts'
 import { progressInFile } from '../ledger/audit/audit-progress.ts'
+import { ownCommand } from '../runtime/own-command.ts'
 import { amountArgument, requestIdArgument, textArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession, type Session } from './command.ts'
 import { transactionOrDryRun } from './dry-run.ts'
@@ -106,7 +108,8 @@ function refundCommand(): Command {
 
 interface Refunded {
   readonly customerId: string
-  readonly email: string
+  /** Null for a deleted customer. */
+  readonly email: string | null
   readonly chargedNanos: Nanos
   readonly refund: Refund
   /** False if the request was already refunded by the same amount. */
@@ -125,7 +128,7 @@ async function refund(
     const archive = await archiveOfRequest(sql, requestId)
     if (archive !== undefined) {
       throw new Failure(
-        `The usage rows of ${archive.month} are archived${archive.fileName === null ? '' : ` in ${archive.fileName}`}, so the request ${requestId} can no longer be refunded. Use switchyard credit grant instead. Nothing was changed.`,
+        `The usage rows of ${archive.month} are archived${archive.fileName === null ? '' : ` in ${archive.fileName}`}, so the request ${requestId} can no longer be refunded. Use ${ownCommand('credit grant')} instead. Nothing was changed.`,
       )
     }
     throw new Failure(
@@ -148,7 +151,7 @@ async function refund(
   const balance = await readBalance(sql, customerId)
   return {
     customerId,
-    email: customer!.email,
+    email: emailOrNull(customer!.email),
     chargedNanos: result.chargedNanos,
     refund: result.refund,
     isNew: result.kind === 'refunded',
@@ -157,16 +160,17 @@ async function refund(
 }
 
 function resultText({ email, chargedNanos, refund, isNew, balanceNanos }: Refunded, dryRun: boolean): string {
+  const payer = email ?? 'the deleted customer'
   const balance = `${usdText(balanceNanos)} USD`
   const amount = `${usdText(refund.amountNanos)} of ${usdText(chargedNanos)} USD`
   if (!isNew) {
-    return `${amount} was already refunded at ${timeText(refund.at)} UTC (${refund.reason}). Nothing was changed. The balance of ${email} is ${balance}.`
+    return `${amount} was already refunded at ${timeText(refund.at)} UTC (${refund.reason}). Nothing was changed. The balance of ${payer} is ${balance}.`
   }
   const { hosterShareNanos: share, feeNanos: fee } = refund
   const parts = [
     ...(share > 0n ? [`${usdText(share)} USD from the hoster`] : []),
     ...(fee > 0n ? [`${usdText(fee)} USD from the platform`] : []),
   ].join(', ')
-  if (dryRun) return `Would refund ${amount} to ${email}: ${parts}. The balance would be ${balance}.`
-  return `Refunded ${amount} to ${email}: ${parts}. The balance is ${balance}.`
+  if (dryRun) return `Would refund ${amount} to ${payer}: ${parts}. The balance would be ${balance}.`
+  return `Refunded ${amount} to ${payer}: ${parts}. The balance is ${balance}.`
 }

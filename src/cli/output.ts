@@ -37,6 +37,9 @@ export function createOutput({ json }: { json: boolean }): Output {
   }
 }
 
+/** Shown in place of the e-mail of a deleted customer. */
+export const DELETED = '(deleted)'
+
 /** Formats a time as `2026-11-21 09:30`, in UTC; `-` for null. */
 export function timeText(time: Date | null): string {
   return time === null ? '-' : time.toISOString().slice(0, 16).replace('T', ' ')

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
+import { ownCommand } from '../runtime/own-command.ts'
 import { alertCommands } from './alert.ts'
 import { backupCommand } from './backup.ts'
 import { addGroupOptions } from './command.ts'
@@ -26,7 +27,7 @@ export function createProgram(): Command {
     .helpCommand(false)
     .addHelpText(
       'after',
-      '\nEach command has its own help: switchyard key issue --help\nExit codes: 0 success, 1 failure, 2 wrong usage',
+      `\nEach command has its own help: ${ownCommand('key issue --help')}\nExit codes: 0 success, 1 failure, 2 wrong usage`,
     )
   const commands = [
     startCommand(),

@@ -1,5 +1,6 @@
 import { type Customer, findCustomer } from '../accounts/customers.ts'
 import type { Sql } from '../db/pool.ts'
+import { ownCommand } from '../runtime/own-command.ts'
 import { Failure } from './failure.ts'
 
 /** Returns the customer with this e-mail address or id. Throws Failure, also for a deleted one. */
@@ -12,6 +13,6 @@ export async function resolveCustomer(sql: Sql, emailOrId: string): Promise<Cust
 
 export function noCustomer(emailOrId: string): never {
   throw new Failure(
-    `There is no customer ${emailOrId}. List customers with: switchyard customer list, and deleted ones with --deleted`,
+    `There is no customer ${emailOrId}. List customers with: ${ownCommand('customer list')}, and deleted ones with --deleted`,
   )
 }

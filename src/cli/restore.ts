@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import { checkBackup, restoreBackup } from '../backup/restore-backup.ts'
 import type { Config } from '../config/config.ts'
+import { ownCommand } from '../runtime/own-command.ts'
 import { quoteForShell } from '../runtime/quote-for-shell.ts'
 import { findRunningServer } from '../start/running-server.ts'
 import { createCommand, createSession } from './command.ts'
@@ -47,8 +48,8 @@ export function restoreCommand(): Command {
           `Its configuration is ${dataDir}/switchyard.yaml: move that file to where you start the gateway, or pass --config.`,
         )
       const variable = dataDir === config.dataDir ? '' : `SWITCHYARD_DATA=${quoteForShell(dataDir)} `
-      output.note(`Start the gateway: ${variable}switchyard start`)
-      output.note(`Then check the books: ${variable}switchyard ledger audit`)
+      output.note(`Start the gateway: ${variable}${ownCommand('start')}`)
+      output.note(`Then check the books: ${variable}${ownCommand('ledger audit')}`)
     })
 }
 

@@ -1,7 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Command, CommanderError } from 'commander'
 import { errorMessage } from '../runtime/error-message.ts'
-import { UsageError } from './failure.ts'
 import { resultWritten } from './output.ts'
 import { createProgram } from './program.ts'
 
@@ -34,7 +33,7 @@ async function runProgram(argv: readonly string[]): Promise<number> {
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT_USAGE
     process.stderr.write(`${errorMessage(error)}\n`)
-    return error instanceof UsageError ? EXIT_USAGE : EXIT_FAILED
+    return EXIT_FAILED
   }
 }
 

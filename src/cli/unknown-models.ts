@@ -1,6 +1,7 @@
 import type { Config } from '../config/config.ts'
 import type { Sql } from '../db/pool.ts'
 import { DEMO_MODEL } from '../domain/offer.ts'
+import { ownCommand } from '../runtime/own-command.ts'
 import { listHosters } from '../supply/hosters/hosters.ts'
 import type { Session } from './command.ts'
 import { withRunningPort } from './with-running-port.ts'
@@ -20,7 +21,7 @@ export async function unknownModelsNote(
   const available = await availableModels(config, sql)
   const unknown = allowed.filter(id => !available.has(id))
   if (unknown.length === 0) return undefined
-  return `Warning: no server offers ${unknown.join(', ')} now. List the models with: switchyard model list`
+  return `Warning: no server offers ${unknown.join(', ')} now. List the models with: ${ownCommand('model list')}`
 }
 
 async function availableModels(config: Config, sql: Sql): Promise<ReadonlySet<string>> {

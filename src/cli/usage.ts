@@ -7,6 +7,7 @@ import { usdText } from '../domain/money.ts'
 import { ArchiveRefused, archiveMonth } from '../ledger/archive/archive-month.ts'
 import { archivableBefore, listUsageMonths, type UsageMonth } from '../ledger/archive/usage-months.ts'
 import { audit } from '../ledger/audit/audit.ts'
+import { ownCommand } from '../runtime/own-command.ts'
 import { monthArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession, type Session } from './command.ts'
 import { confirm } from './confirm.ts'
@@ -63,7 +64,7 @@ async function requireCleanAudit({ output }: Session, pool: Pool): Promise<void>
   const violated = (await audit(pool)).filter(({ violations }) => violations > 0)
   if (violated.length === 0) return
   throw new Failure(
-    `The audit found violations (${violated.map(({ name }) => name).join(', ')}). Run switchyard ledger audit. Nothing was changed.`,
+    `The audit found violations (${violated.map(({ name }) => name).join(', ')}). Run ${ownCommand('ledger audit')} for details. Nothing was changed.`,
   )
 }
 

@@ -3,6 +3,7 @@ import { grantGatewayRights } from '../db/gateway-role.ts'
 import { migrate, migrationsDir, pendingMigrations } from '../db/migrate.ts'
 import { openDatabase } from '../db/open-database.ts'
 import { createPool, type Pool } from '../db/pool.ts'
+import { ownCommand } from '../runtime/own-command.ts'
 import { hasDatabase } from '../start/has-database.ts'
 import type { Session } from './command.ts'
 import { Failure } from './failure.ts'
@@ -53,7 +54,7 @@ export async function withDatabase<T>(
 
 export function noDatabase({ dataDir }: Pick<Config, 'dataDir'>): Failure {
   return new Failure(
-    `There is no database in ${dataDir}. If this is not the server's data directory, set SWITCHYARD_DATA or DATABASE_URL to the server's value. To create a database, start the gateway or run switchyard init.`,
+    `There is no database in ${dataDir}. If this is not the server's data directory, set SWITCHYARD_DATA or DATABASE_URL to the server's value. To create a database, start the gateway or run ${ownCommand('init')}`,
   )
 }
 

@@ -10,14 +10,18 @@ import { Webhook } from 'standardwebhooks'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { hasValidChecksum, hintOf, mintApiKey } from '../../src/auth/api-key.ts'
 import { createPool } from '../../src/db/pool.ts'
+import { quoteForShell } from '../../src/runtime/quote-for-shell.ts'
 import { startWebhookReceiver, type WebhookReceiver } from '../alerts/webhook-receiver.ts'
 import { createTestDatabase } from '../harness/database.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
-import { type CliRun, databaseUrl } from './run-cli.ts'
+import { type CliRun, databaseUrl, runCli } from './run-cli.ts'
 import { useCli } from './use-cli.ts'
 
 const database = useTestDatabase()
 const cli = useCli(database)
+
+/** How hints name the program in the directory of the tests: npx would find another package there. */
+const program = quoteForShell(fileURLToPath(new URL('../../bin/switchyard', import.meta.url)))
 
 interface RunOptions {
   env?: Record<string, string>
@@ -119,19 +123,19 @@ describe('customers, keys and credit', () => {
     const { code, stderr } = await switchyard('key issue')
     expect(code).toBe(2)
     expect(stderr.split('\n').slice(0, 2)).toEqual([
-      "error: missing required argument 'customer'",
-      "error: required option '--name <name>' not specified",
+      "Missing required argument 'customer'.",
+      "Required option '--name <name>' not specified.",
     ])
-    expect((await switchyard('key issue ada@example.com')).stderr).toMatch(/^error: required option '--name/)
+    expect((await switchyard('key issue ada@example.com')).stderr).toMatch(/^Required option '--name/)
     expect((await switchyard('key issue --name x')).stderr).toBe(
-      "error: missing required argument 'customer'\nSee: switchyard key issue --help\n",
+      `Missing required argument 'customer'.\nSee: ${program} key issue --help\n`,
     )
   })
 
   test('a date that does not exist is a usage error', async () => {
     const { code, stderr } = await switchyard('key issue ada@example.com --name x --expires 2999-02-29')
     expect(code).toBe(2)
-    expect(stderr).toContain("option '--expires <when>' argument '2999-02-29' is invalid. It must be a valid date")
+    expect(stderr).toContain("Option '--expires <when>' argument '2999-02-29' is invalid. It must be a valid date")
   })
 
   test('key list shows the limits, models and scopes of a key', async () => {
@@ -151,7 +155,7 @@ describe('customers, keys and credit', () => {
   test('a key for a model that no server offers is issued with a warning', async () => {
     const { code, stdout, stderr } = await switchyard('key issue ada@example.com --name bot --models demo,nope')
     expect({ code, isKey: hasValidChecksum(stdout.trim()) }).toEqual({ code: 0, isKey: true })
-    expect(stderr).toContain('Warning: no server offers nope now. List the models with: switchyard model list\n')
+    expect(stderr).toContain(`Warning: no server offers nope now. List the models with: ${program} model list\n`)
     const known = await switchyard('key issue ada@example.com --name bot --models demo')
     expect(known.stderr).not.toContain('Warning')
   })
@@ -159,7 +163,12 @@ describe('customers, keys and credit', () => {
   test('credit is granted once per ref, to the nano-USD, and the first grant moves free to standard', async () => {
     const order = 'credit grant ada@example.com 12.000000001 --reason "invoice 7" --ref invoice-7'
     const preview = await json(`${order} --dry-run`)
-    expect(preview).toMatchObject({ granted: false, would_grant: true, dry_run: true })
+    expect(preview).toMatchObject({ granted: false, would_grant: true, dry_run: true, ref: 'invoice-7' })
+    expect((await switchyard(`${order} --dry-run`)).stdout).toMatch(/ would get 12\.000000001 USD .* Ref: invoice-7\n$/)
+    // Without --ref, the grant draws one that the dry run cannot know.
+    const withoutRef = 'credit grant ada@example.com 1 --reason x --dry-run'
+    expect(await json(withoutRef)).toMatchObject({ would_grant: true, ref: null })
+    expect((await switchyard(withoutRef)).stdout).toContain('Ref: chosen by the grant')
     expect(preview).toMatchObject({ account_tier: 'standard', balance_usd: '17.000000001' })
     expect(await json('customer list')).toMatchObject([{ balance_usd: '5.00', account_tier: 'free' }])
     expect(await switchyard(order)).toMatchObject({ code: 2, stdout: '' })
@@ -330,10 +339,11 @@ describe('alerts', () => {
 describe('usage errors exit with 2 and say what to do', () => {
   test.each([
     ['', /Usage: switchyard/],
-    ['custmer', /Did you mean customer/],
+    ['custmer', /^Unknown command 'custmer'\. Did you mean customer\?$/m],
+    ['key edit 00000000-0000-7000-8000-000000000001', /^Say what to change\.$/m],
     ['customer add nobody', /must be an e-mail address/],
     ['customer add a@example.com --tier gold', /Choose one of: free, standard, scale/],
-    ['key issue a@example.com', /required option '--name <name>'/],
+    ['key issue a@example.com', /Required option '--name <name>'/],
     ['credit grant a@example.com 1e3 --reason x', /must be USD above zero/],
     ['hoster key acme', /--key-file, --key or --none/],
     ['alert add a@example.com daily_spend', /--webhook <url> or --email/],
@@ -347,7 +357,25 @@ describe('usage errors exit with 2 and say what to do', () => {
     const run = await switchyard(line)
     expect(run).toMatchObject({ code: 2, stdout: '' })
     expect(run.stderr).toMatch(message)
+    if (line === '') return
+    // One form, also for what commander finds: sentences, and the help of the command.
+    const lines = run.stderr.trimEnd().split('\n')
+    expect(lines.pop()).toMatch(/^See: (?<program>\S+) (?<words>[\w ]* )?--help$/)
+    expect(lines).toEqual(lines.map(() => expect.stringMatching(/^(?!error:)([A-Z-]|\w+_).*[.?]$/)))
   })
+})
+
+test('every hint is a command that works where it is printed', async () => {
+  const root = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '')
+  const issueIn = async (cwd: string) => {
+    const env = { DATABASE_URL: databaseUrl(database.connection), SWITCHYARD_DATA: cli.directory }
+    const { stderr } = await runCli(['customer', 'show', 'nobody@example.com'], { cwd, env })
+    return /with: (.+), and/.exec(stderr)?.[1]
+  }
+  expect(await issueIn(root)).toBe('npx switchyard customer list')
+  expect(await issueIn(cli.directory)).toBe(`${program} customer list`)
+  const help = await switchyard('customer add --help')
+  expect(help.stdout).toContain(`$ ${program} customer add ada@example.com`)
 })
 
 test('a configuration error is printed on stderr with its line', async () => {
@@ -373,13 +401,13 @@ test('--json and --config work before a command too; after it they win', async (
 
 test('suggested commands quote arguments for the shell', async () => {
   const customer = await switchyard("customer add o'hara@example.com")
-  expect(customer.stderr).toContain(String.raw`switchyard key issue 'o'\''hara@example.com' --name <name>`)
+  expect(customer.stderr).toContain(String.raw`${program} key issue 'o'\''hara@example.com' --name <name>`)
   const hoster = await switchyard('hoster add "Big Iron" https://models.acme.dev/v1')
   expect(hoster.stderr).toBe(
-    "Next: switchyard hoster price 'Big Iron' <model> ..., then switchyard hoster activate 'Big Iron'\n",
+    `Next: ${program} hoster price 'Big Iron' <model> ..., then ${program} hoster activate 'Big Iron'\n`,
   )
   expect((await switchyard('hoster activate "Big Iron"')).stdout).toContain(
-    "switchyard hoster price 'Big Iron' <model>",
+    `${program} hoster price 'Big Iron' <model>`,
   )
 })
 
@@ -526,6 +554,26 @@ describe('doctor', () => {
     })
     expect(await readdir(empty)).toEqual([])
     expect(await database.pool.query(`SELECT ${mark}`)).toMatchObject({ rowCount: 0 })
+  })
+
+  test('on an unusable data directory, the database counts as not checked', async () => {
+    const file = join(cli.directory, 'a-file')
+    await writeFile(file, '')
+    const { code, stdout, stderr } = await switchyard('doctor --json', {
+      env: { DATABASE_URL: '', SWITCHYARD_DATA: file, PORT: '0' },
+    })
+    const { ok, checks } = JSON.parse(stdout)
+    expect({ code, ok, stderr }).toEqual({ code: 1, ok: false, stderr: '1 of 5 checks failed.\n' })
+    const detail = 'not checked: the data directory cannot be used'
+    expect(checks).toEqual(
+      expect.arrayContaining([
+        { check: 'data directory', ok: false, detail: expect.stringContaining(`${file} is not a directory.`) },
+        { check: 'database', ok: false, skipped: true, detail },
+        { check: 'master key', ok: false, skipped: true, detail },
+      ]),
+    )
+    const shown = await switchyard('doctor', { env: { DATABASE_URL: '', SWITCHYARD_DATA: file, PORT: '0' } })
+    expect(shown.stdout).toMatch(/^skipped +database +not checked/m)
   })
 
   test('reports a missing model and an unreachable database', async () => {

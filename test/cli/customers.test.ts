@@ -64,8 +64,18 @@ describe('customer', () => {
     const listed = (await json('customer', 'list')) as { customer_id: string }[]
     expect(listed.map(each => each.customer_id)).not.toContain(bob.customerId)
     expect(await json('customer', 'list', '--deleted')).toContainEqual(
-      expect.objectContaining({ customer_id: bob.customerId, state: 'deleted', balance_usd: '4.99985' }),
+      expect.objectContaining({ customer_id: bob.customerId, email: null, state: 'deleted', balance_usd: '4.99985' }),
     )
+    expect(await json('key', 'list')).toContainEqual(expect.objectContaining({ key_id: bob.keyId, email: null }))
+    for (const args of [
+      ['customer', 'list', '--deleted'],
+      ['customer', 'show', bob.customerId],
+      ['key', 'list'],
+    ]) {
+      const { stdout } = await cli.run(args)
+      expect(stdout).toContain('  (deleted)  ')
+      expect(stdout).not.toContain('deleted-')
+    }
     expect(await json('alert', 'list')).toEqual([])
     for (const args of [
       ['customer', 'enable'],

@@ -46,7 +46,7 @@ test('every command has the common options and examples', () => {
     const flags = [...command.options.map(option => option.flags), '-h, --help']
     expect(flags, usage).toEqual(expect.arrayContaining(commonFlags))
     const help = helpOf(command)
-    expect(help, usage).toMatch(/\nExamples:\n {2}\$ switchyard /)
+    expect(help, usage).toMatch(/\nExamples:\n {2}\$ \S*( ?)switchyard'? /)
   }
 })
 

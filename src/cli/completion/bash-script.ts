@@ -1,3 +1,4 @@
+import { ownCommand } from '../../runtime/own-command.ts'
 import { quoteForShell } from '../../runtime/quote-for-shell.ts'
 import type { CompletedCommand } from './command-tree.ts'
 import { commandPatterns, fileCommandPatterns, optionPatterns } from './patterns.ts'
@@ -5,7 +6,7 @@ import { commandPatterns, fileCommandPatterns, optionPatterns } from './patterns
 /** Returns a script for bash 4 or newer. */
 export function bashScript(tree: readonly CompletedCommand[]): string {
   const { all, files, choices } = optionPatterns(tree)
-  return `# Completion of switchyard for bash. Load it with: source <(switchyard completion bash)
+  return `# Completion of switchyard for bash. Load it with: source <(${ownCommand('completion bash')})
 _switchyard() {
   local current=\${COMP_WORDS[COMP_CWORD]} path='' words='' index
   local IFS=$'\\n'

@@ -1,3 +1,4 @@
+import { ownCommand } from '../../runtime/own-command.ts'
 import type { CompletedCommand, CompletedOption } from './command-tree.ts'
 
 /** Returns a script for fish 3 or newer. */
@@ -8,7 +9,7 @@ export function fishScript(tree: readonly CompletedCommand[]): string {
       .filter(({ takes }) => takes !== 'nothing')
       .flatMap(({ flags }) => flags.map(flag => quoted(`${path} ${flag}`))),
   )
-  return `# Completion of switchyard for fish. Load it with: switchyard completion fish | source
+  return `# Completion of switchyard for fish. Load it with: ${ownCommand('completion fish')} | source
 function __switchyard_path
   set -l path ''
   set -l skip 0

@@ -1,3 +1,4 @@
+import { ownCommand } from '../../runtime/own-command.ts'
 import { quoteForShell } from '../../runtime/quote-for-shell.ts'
 import type { CompletedCommand } from './command-tree.ts'
 import { commandPatterns, fileCommandPatterns, optionPatterns } from './patterns.ts'
@@ -6,7 +7,7 @@ import { commandPatterns, fileCommandPatterns, optionPatterns } from './patterns
 export function zshScript(tree: readonly CompletedCommand[]): string {
   const { all, files, choices } = optionPatterns(tree)
   return `#compdef switchyard
-# Completion of switchyard for zsh. Load it with: source <(switchyard completion zsh)
+# Completion of switchyard for zsh. Load it with: source <(${ownCommand('completion zsh')})
 _switchyard() {
   local route=''
   local -a commands options

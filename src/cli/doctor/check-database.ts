@@ -6,6 +6,7 @@ import { pendingMigrations } from '../../db/migrate.ts'
 import { openDatabase } from '../../db/open-database.ts'
 import { createPool, type Pool } from '../../db/pool.ts'
 import { createPinnedLookup } from '../../egress/pinned-lookup.ts'
+import { ownCommand } from '../../runtime/own-command.ts'
 import { findMasterKey } from '../../secrets/master-key.ts'
 import { markOf, readMark } from '../../secrets/master-key-mark.ts'
 import { hasDatabase } from '../../start/has-database.ts'
@@ -18,9 +19,12 @@ import { type Finding, runCheck } from './finding.ts'
 /**
  * Checks the database and everything that depends on its contents: clock, account tiers, master key and active
  * hosters.
+ *
+ * @param canCreate whether the first start could create a database and a master key in the data directory
  */
-export async function checkDatabase({ config, output }: Session): Promise<Finding[]> {
+export async function checkDatabase({ config, output }: Session, canCreate: boolean): Promise<Finding[]> {
   if (!hasDatabase(config)) {
+    if (!canCreate) return [skipped('database'), ...(config.masterKey === null ? [skipped('master key')] : [])]
     return [
       { check: 'database', ok: true, detail: 'none yet; the first start creates it in the data directory' },
       await runCheck('master key', async () => checkMasterKey(config, undefined)),
@@ -46,6 +50,11 @@ export async function checkDatabase({ config, output }: Session): Promise<Findin
     return [{ check: 'database', ok: false, detail: (error as Error).message }]
   }
 }
+
+const skipped = (check: string): Finding => ({
+  ...{ check, ok: false, skipped: true },
+  detail: 'not checked: the data directory cannot be used',
+})
 
 async function checkOpenDatabase(config: Config, pool: Pool, gateway: Pool): Promise<Finding[]> {
   const migrations = await runCheck('migrations', () => checkMigrations(pool))
@@ -123,7 +132,7 @@ async function checkAccountTiers(pool: Pool, { accountTiers }: Config): Promise<
   const missing = rows.map(({ tier }) => tier).filter(tier => !Object.hasOwn(accountTiers, tier))
   if (missing.length === 0) return 'the tier of every customer is configured'
   throw new Error(
-    `Customers have tiers that are not configured: ${missing.join(', ')}. They get the limits of free. Add the tiers to account_tiers, or move the customers with: switchyard customer tier`,
+    `Customers have tiers that are not configured: ${missing.join(', ')}. They get the limits of free. Add the tiers to account_tiers, or move the customers with: ${ownCommand('customer tier')}`,
   )
 }
 

@@ -2,6 +2,7 @@ import type { LookupFunction } from 'node:net'
 import { credentialHeader } from '../../domain/credential-header.ts'
 import type { Endpoint, Offer } from '../../domain/offer.ts'
 import { getJson } from '../../egress/get-json.ts'
+import { ownCommand } from '../../runtime/own-command.ts'
 import { quoteForShell } from '../../runtime/quote-for-shell.ts'
 import { CHECK_TIMEOUT_MS, type Finding, runCheck } from './finding.ts'
 
@@ -43,6 +44,6 @@ async function checkEndpoint(endpoint: Endpoint, offers: readonly Offer[], looku
 
 function keyAdvice({ kind, name }: Endpoint): string {
   return kind === 'hoster'
-    ? `Set a new key: switchyard hoster key ${quoteForShell(name)} --key-file <file>`
+    ? `Set a new key: ${ownCommand(`hoster key ${quoteForShell(name)} --key-file <file>`)}`
     : 'Check api_key.'
 }

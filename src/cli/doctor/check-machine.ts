@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, rmdirSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmdirSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { localUrlOf } from '../../config/base-url.ts'
 import type { Config } from '../../config/config.ts'
@@ -11,6 +11,8 @@ import { CHECK_TIMEOUT_MS } from './finding.ts'
 export function checkDataDirectory({ dataDir }: Config): string {
   let nearest = dataDir
   while (!existsSync(nearest) && dirname(nearest) !== nearest) nearest = dirname(nearest)
+  if (!statSync(nearest).isDirectory())
+    throw new Error(`${nearest} is not a directory. Set SWITCHYARD_DATA to another path.`)
   try {
     // The permissions alone do not tell: root has all of them in /proc, which takes no directories.
     rmdirSync(mkdtempSync(join(nearest, '.switchyard-doctor-')))

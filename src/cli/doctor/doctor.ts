@@ -18,7 +18,7 @@ export function doctorCommand(): Command {
   ).action(async options => {
     const output = createCommandOutput(options)
     const findings = await runChecks(options)
-    const failed = findings.filter(({ ok }) => !ok)
+    const failed = findings.filter(({ ok, skipped }) => !ok && skipped !== true)
     output.result(
       { ok: failed.length === 0, checks: findings.map(finding => ({ ...finding })) },
       table(
@@ -31,7 +31,8 @@ export function doctorCommand(): Command {
   })
 }
 
-function stateOf({ ok, warning }: Finding): string {
+function stateOf({ ok, warning, skipped }: Finding): string {
+  if (skipped) return 'skipped'
   if (!ok) return 'FAILED'
   return warning ? 'WARNING' : 'ok'
 }
@@ -45,13 +46,14 @@ async function runChecks(options: { json?: true; config?: string }): Promise<Fin
     return error.message.split('\n').map(detail => ({ check: 'configuration', ok: false, detail }))
   }
   const { config } = session
+  const dataDirectory = await runCheck('data directory', async () => checkDataDirectory(config))
   const findings: Finding[] = [
     { check: 'configuration', ok: true, detail: config.configFile ?? 'no switchyard.yaml; the defaults apply' },
-    await runCheck('data directory', async () => checkDataDirectory(config)),
+    dataDirectory,
   ]
   const [port, database, endpoints, contexts] = await Promise.all([
     runCheck('port', () => checkPort(config)),
-    checkDatabase(session),
+    checkDatabase(session, dataDirectory.ok),
     checkEndpoints(configuredOffers(config)),
     checkContexts(config.endpoints),
   ])

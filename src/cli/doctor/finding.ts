@@ -5,6 +5,8 @@ export interface Finding {
   readonly detail: string
   /** Set when a start works, but the operator should change something. */
   readonly warning?: true
+  /** Set when the check could not be made because of another failure. `ok` is false. */
+  readonly skipped?: true
 }
 
 /** How long a server may take to answer a check. */

@@ -1,5 +1,6 @@
 import { failpoint } from '../../runtime/failpoint.ts'
 import type { Log } from '../../runtime/log.ts'
+import { ownCommand } from '../../runtime/own-command.ts'
 import type { Scheduler } from '../../runtime/scheduler.ts'
 import type { ClaimedDirectory, RecordedNode } from './claim-directory.ts'
 import type { FileDisk } from './file-disk.ts'
@@ -67,7 +68,7 @@ export function createJournals(
     if (tornBytes > 0)
       log.warn({ journal: path, bytes: tornBytes }, 'the last record of a journal is incomplete and was cut off')
     for (const damage of opened.damages)
-      log.error({ journal: path, ...factsOf(damage) }, 'a journal is damaged: run switchyard journal inspect')
+      log.error({ journal: path, ...factsOf(damage) }, `a journal is damaged: run ${ownCommand('journal inspect')}`)
     return { ...directory, ...opened, nodes: directory.claimed.nodes() }
   }
   const own = open(ownDirectory)

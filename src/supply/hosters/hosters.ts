@@ -1,6 +1,7 @@
 import { bumpControlVersion } from '../../db/control-version.ts'
 import { type Pool, type Sql, transaction } from '../../db/pool.ts'
 import { SupplyError } from '../../domain/supply-error.ts'
+import { ownCommand } from '../../runtime/own-command.ts'
 import { sealSecret } from '../../secrets/sealed-secret.ts'
 import { checkKey, checkTrust } from './check-hoster.ts'
 import { type HostedModel, hostedModel, type PriceRow } from './hosted-model.ts'
@@ -127,7 +128,7 @@ export async function lockHoster(sql: Sql, hoster: string): Promise<HosterRef> {
   if (!row)
     throw new SupplyError(
       'unknown_hoster',
-      `There is no hoster with the id or name "${hoster}". List them with: switchyard hoster list`,
+      `There is no hoster with the id or name "${hoster}". List them with: ${ownCommand('hoster list')}`,
     )
   return { hosterId: row.hoster_id, name: row.name }
 }
