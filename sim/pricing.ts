@@ -72,6 +72,7 @@ export function planPricing(
   // A cap pays for at least the prompt and one token; the product refuses smaller caps before admission.
   const leastNanos = Math.max(...offers.map(({ price }) => Number(costNanos(price, inputTokensBound, choices))))
   const job = {
+    task: 'chat',
     model: modelId,
     constraints: {
       serviceTier: random.pick(serviceTiers),

@@ -209,7 +209,7 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
       maxTokens: null,
       droppedFields: [],
     }
-    if (answer.kind === 'whole') {
+    if (answer.kind !== 'stream') {
       const costNanos = await settleAs('served', offer)
       record.sentText = `answer ${requestId}`
       return { servedBy, whole: { body: record.sentText, costNanos } }

@@ -1,8 +1,8 @@
-import { type ChatJob, heldInputTokens } from '../domain/chat-job.ts'
+import { type ChatJob, type Feature, heldInputTokens } from '../domain/chat-job.ts'
 import type { Exclusion, ExclusionReason } from '../domain/handoff.ts'
 import type { HealthView } from '../domain/health.ts'
 import { costNanos } from '../domain/money.ts'
-import type { Offer } from '../domain/offer.ts'
+import { type Offer, serves } from '../domain/offer.ts'
 import { largestRoom, likelyInputTokens } from '../domain/output-cap.ts'
 
 export interface Eligibility {
@@ -44,6 +44,7 @@ const TRUSTED_ABOVE = 0.8
 function firstObstacle(offer: Offer, job: ChatJob, view: HealthView): ExclusionReason | undefined {
   const { constraints } = job
   const { kind, hosterId, trustScore } = offer.endpoint
+  if (!serves(offer, job.task)) return 'feature_missing'
   // Between this bound and the likely number of tokens the model server decides. A max_tokens that does not fit is
   // lowered: see `outputCap`.
   if (largestRoom(offer, job) < 1) return 'context_too_small'
@@ -64,11 +65,14 @@ function firstObstacle(offer: Offer, job: ChatJob, view: HealthView): ExclusionR
 }
 
 function hasFeatures(offer: Offer, job: ChatJob): boolean {
-  // Local servers do not report features. No declared feature means unknown, and trying the operator's own
-  // server costs little.
-  if (offer.endpoint.kind === 'local' && offer.features.size === 0) return true
+  if (job.features.size === 0) return true
+  // Local servers do not report features of chat. None declared means unknown, and trying the operator's own server
+  // costs little.
+  if (job.task === 'chat' && offer.endpoint.kind === 'local' && offer.features.isDisjointFrom(chatFeatures)) return true
   return job.features.isSubsetOf(offer.features)
 }
+
+const chatFeatures: ReadonlySet<Feature> = new Set(['tools', 'images', 'audio', 'json_schema'])
 
 /**
  * Whether the smallest possible hold, the prompt at its bound and one token for each choice, exceeds

@@ -1,15 +1,16 @@
-import { type ChatJob, type ConstraintName, heldInputTokens } from '../domain/chat-job.ts'
+import { type ChatJob, type ConstraintName, heldInputTokens, inputFields } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Exclusion, ExclusionReason } from '../domain/handoff.ts'
 import { LATENCY_SAMPLE_AGE_MS_MAX, LATENCY_SAMPLES_MIN } from '../domain/health.ts'
 import { costNanos, type Nanos, usdText } from '../domain/money.ts'
-import type { Offer } from '../domain/offer.ts'
+import { type Offer, serves } from '../domain/offer.ts'
 
 /**
  * Builds the refusal of a request that no offer may serve: how many offers each constraint excluded, and what
  * to do. Names no server and no address. The code is `max_cost_too_low` when a higher `max_cost_usd` would
- * let it run, `context_length_exceeded` when the length of the prompt alone ruled out every offer, and
- * `no_eligible_offer` otherwise. The caller can fix the first two.
+ * let it run, `context_length_exceeded` when the length of the prompt alone ruled out every offer,
+ * `invalid_value` when no offer of the model serves the endpoint, and `no_eligible_offer` otherwise. The caller can fix
+ * all but the last.
  *
  * @param candidates the offers that were considered
  */
@@ -23,12 +24,19 @@ export function explainExclusions(
       message: 'No server offers this model right now; you were not charged. Retry later.',
     })
   }
+  if (!candidates.some(offer => serves(offer, job.task))) {
+    return new ApiError('invalid_value', {
+      param: 'model',
+      message: `The model \`${job.model}\` does not serve ${job.task}. GET /v1/models lists the features of each model.`,
+    })
+  }
   const why = reasonsOf(excluded, job)
+  const input = inputFields[job.task]
   const leastNanos = lowestCostNanos(excluded, candidates, job)
   if (leastNanos !== null) {
     return new ApiError('max_cost_too_low', {
       param: 'max_cost_usd',
-      message: `max_cost_usd${sourceText('max_cost_usd', job)} is ${usdText(job.maxCostNanos!)}, but the prompt with one output token may cost ${usdText(leastNanos)} USD at the cheapest offer: ${why}. You were not charged. Raise max_cost_usd or shorten the messages.`,
+      message: `max_cost_usd${sourceText('max_cost_usd', job)} is ${usdText(job.maxCostNanos!)}, but ${job.choices === 0 ? 'the input' : 'the prompt with one output token'} may cost ${usdText(leastNanos)} USD at the cheapest offer: ${why}. You were not charged. Raise max_cost_usd or shorten the ${input}.`,
     })
   }
   if (excluded.some(({ reason }) => reason !== 'context_too_small')) {
@@ -37,9 +45,9 @@ export function explainExclusions(
     })
   }
   return new ApiError('context_length_exceeded', {
-    param: 'messages',
+    param: input,
     // Clients such as LangChain recognise a prompt that is too long by this text.
-    message: `The request exceeds the context window: ${why}. You were not charged. Shorten the messages.`,
+    message: `The request exceeds the context window: ${why}. You were not charged. Shorten the ${input}.`,
   })
 }
 
@@ -77,8 +85,12 @@ function lowestCostNanos(excluded: readonly Exclusion[], candidates: readonly Of
 }
 
 const phrases: Record<ExclusionReason, readonly [one: string, many: string, why: string]> = {
-  context_too_small: ['offer', 'offers', 'the length of the messages'],
-  feature_missing: ['offer', 'offers', 'a feature the request uses (tools, images, audio or a JSON schema)'],
+  context_too_small: ['offer', 'offers', 'the length of the prompt'],
+  feature_missing: [
+    'offer',
+    'offers',
+    'a feature the request uses (its endpoint, tools, images, audio, a JSON schema or dimensions)',
+  ],
   privacy_mode: ['cloud offer', 'cloud offers', 'privacy_mode'],
   trusted_only: ['hoster offer', 'hoster offers', 'trusted_only (trust_score above 0.8)'],
   max_latency_ms: [

@@ -69,6 +69,8 @@ export function affordableTokens(
   job: ChatJob,
   budgetNanos: Nanos,
 ): number {
+  // Fewer tokens do not help a job that generates none.
+  if (job.choices === 0) return 0
   // A job without a limit is refused only when the fewest useful tokens do not fit.
   let tokens = Math.min(maxTokensFor(offers, job, budgetNanos), job.maxTokens ?? FEWEST_OUTPUT_TOKENS)
   while (tokens > 0) {

@@ -1,4 +1,4 @@
-import type { ChatJob } from '../domain/chat-job.ts'
+import { type ChatJob, inputFields } from '../domain/chat-job.ts'
 import { ApiError, type ErrorFacts } from '../domain/errors.ts'
 import { type Nanos, usd, usdText } from '../domain/money.ts'
 import { secondsUntilWindowEnd } from '../domain/windows.ts'
@@ -85,7 +85,7 @@ export function refusal(
 
 /** Returns what to change in the request so that `budgetNanos` pays for it, and the parameter; null if nothing helps. */
 function changeThatHelps(
-  { maxTokens, choices }: ChatJob,
+  { task, maxTokens, choices }: ChatJob,
   affordableTokens: number,
   budgetNanos: Nanos,
 ): { readonly what: string | null; readonly param?: string } {
@@ -96,9 +96,8 @@ function changeThatHelps(
   }
   if (budgetNanos <= 0n) return { what: null }
   // Not even one token fits along with the prompt.
-  return choices > 1
-    ? { what: 'lower n or shorten the messages', param: 'n' }
-    : { what: 'shorten the messages', param: 'messages' }
+  const param = inputFields[task]
+  return choices > 1 ? { what: `lower n or shorten the ${param}`, param: 'n' } : { what: `shorten the ${param}`, param }
 }
 
 function alternatives(actions: readonly (string | null)[]): string {

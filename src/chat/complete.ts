@@ -6,6 +6,7 @@ import { ApiError } from '../domain/errors.ts'
 import type { Answer, Ticket } from '../domain/handoff.ts'
 import type { Offer } from '../domain/offer.ts'
 import { clampAt } from '../domain/output-cap.ts'
+import { relayData } from '../relay/relay-data.ts'
 import { relayStream } from '../relay/relay-stream.ts'
 import { type RelayContext, relayWhole } from '../relay/relay-whole.ts'
 import type { Affinity } from '../route/affinity.ts'
@@ -53,8 +54,8 @@ export async function complete(deps: CompleteDeps, request: CompletionRequest, e
       measureText,
       chargeEarlyDisconnect: () => running.chargeEarlyDisconnect(offer),
     }
-    if (answer.kind === 'whole') {
-      const relayed = relayWhole(context, answer)
+    if (answer.kind !== 'stream') {
+      const relayed = answer.kind === 'data' ? relayData(context, answer) : relayWhole(context, answer)
       const { receipt, body } = relayed instanceof Promise ? await relayed : relayed
       const costNanos = await running.settle(receipt)
       return { servedBy: servedBy(ticket, job, offer), whole: { body: body(costNanos), costNanos } }

@@ -40,6 +40,8 @@ export async function quote(
   }
 
   const { maxTokens, wantNanos, clampedBy } = verdict
+  /** A task without choices generates no tokens. */
+  const limitOf = (tokens: number) => (job.choices === 0 ? 0 : tokens)
   const ticket: Ticket = {
     requestId,
     // A quote holds no money, so its ticket cannot be settled.
@@ -61,7 +63,7 @@ export async function quote(
   const expectedUsd = ({ price }: Offer) => usd(costNanos(price, inputTokens, outputTokens))
   return {
     ...common,
-    max_tokens: maxTokens,
+    max_tokens: limitOf(maxTokens),
     max_tokens_clamped_by: clampedBy ?? null,
     expected: { cost_usd: expectedUsd(ranks[0]!.offer), input_tokens: inputTokens, output_tokens: outputTokens },
     worst_case_cost_usd: usd(wantNanos),
@@ -69,7 +71,7 @@ export async function quote(
     candidates: ranks.map(({ offer, maxTokens, predictedMs, trust, inFlight, state }, index) => ({
       rank: index + 1,
       ...describeServer(offer),
-      max_tokens: maxTokens,
+      max_tokens: limitOf(maxTokens),
       price: {
         version: offer.priceVersion ?? null,
         input_usd_per_million: usdPerMillion(offer.price.inputPicoPerToken),

@@ -50,6 +50,7 @@ function endpointOf(settings: EndpointSettings): Endpoint {
       dropFields: settings.dialect.drop_fields,
       toolCallIds: settings.dialect.tool_call_ids,
       hidesReasoning: settings.dialect.hides_reasoning ?? hidesReasoningAt(settings.base_url),
+      base64Embeddings: settings.dialect.base64_embeddings,
       keyHeader: settings.key_header,
     },
     timeouts: {

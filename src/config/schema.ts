@@ -91,6 +91,7 @@ const endpointSchema = z.strictObject({
       drop_fields: z.array(text()).prefault([]),
       tool_call_ids: oneOf(toolCallIds).prefault('any'),
       hides_reasoning: flag().optional(),
+      base64_embeddings: flag().prefault('true'),
     })
     .prefault({}),
   timeouts: z

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { keyPath } from '../runtime/key-path.ts'
 import { DemoError } from './demo-error.ts'
+import { parseBody } from './parse-body.ts'
 
 /** The fields of an OpenAI chat request that the demo supports, with defaults filled in. */
 export interface ChatRequest {
@@ -41,9 +41,7 @@ export interface ToolChoice {
  * @throws DemoError 400, naming the parameter.
  */
 export function parseChatRequest(body: unknown): ChatRequest {
-  const parsed = requestBody.safeParse(body)
-  if (!parsed.success) throw rejection(parsed.error)
-  const fields = parsed.data
+  const fields = parseBody(requestBody, body)
   const tools = (fields.tools ?? []).flatMap(tool =>
     tool.function ? [{ name: tool.function.name, parameters: tool.function.parameters ?? {} }] : [],
   )
@@ -129,15 +127,6 @@ const requestBody = z.looseObject({
   logprobs: z.boolean().nullish(),
   top_logprobs: z.int().min(0).max(20).nullish(),
 })
-
-function rejection(error: z.ZodError): DemoError {
-  const issue = error.issues[0]!
-  const param = keyPath(issue.path)
-  return new DemoError(400, param === '' ? issue.message : `${param}: ${issue.message}`, {
-    param: param === '' ? null : param,
-    code: 'invalid_value',
-  })
-}
 
 function readFormat(format: z.infer<typeof formatBody> | null | undefined): ChatRequest['format'] {
   if (format?.type === 'json_schema') return { type: 'json', schema: format.json_schema.schema ?? jsonObjectSchema }

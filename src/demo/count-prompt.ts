@@ -24,7 +24,8 @@ export function countPrompt(request: Pick<ChatRequest, 'messages'> & { tools: un
   return count + tokensOf(texts)
 }
 
-function tokensOf(texts: readonly string[]): number {
+/** Counts the tokens of texts. Long ones are estimated. */
+export function tokensOf(texts: readonly string[]): number {
   const units = texts.reduce((sum, text) => sum + text.length, 0)
   if (units > SHORT_TEXT_UNITS) return estimateTokens(texts.join('\n'))
   return texts.reduce((sum, text) => sum + countTokens(text), 0)

@@ -1,7 +1,7 @@
 import { standardQuirks, standardTimeouts } from '../domain/endpoint-defaults.ts'
 import type { TokenPrice } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
-import { demoModel } from './start-demo-upstream.ts'
+import { demoModel } from './demo-model.ts'
 
 /** Returns the demo model as an ordinary offer: reached over loopback, priced, billed, and labelled as a demo. */
 export function demoOffer(upstream: { baseUrl: string; apiKey: string; price: TokenPrice }): Offer {
@@ -26,6 +26,6 @@ export function demoOffer(upstream: { baseUrl: string; apiKey: string; price: To
     price: upstream.price,
     contextTokens: demoModel.contextTokens,
     maxOutputTokens: demoModel.maxOutputTokens,
-    features: new Set(['tools', 'images', 'json_schema']),
+    features: new Set(['tools', 'images', 'json_schema', 'embeddings', 'dimensions']),
   }
 }

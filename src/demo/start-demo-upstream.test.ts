@@ -246,7 +246,7 @@ describe('the server', () => {
     ['no messages', 400, 'invalid_value', { body: '{"model":"demo"}' }],
     ['another model', 404, 'model_not_found', { body: '{"model":"gpt","messages":[{"role":"user","content":"x"}]}' }],
     ['another method', 405, 'method_not_allowed', { method: 'PUT' }],
-    ['another path', 404, 'not_found', { path: '/v1/embeddings' }],
+    ['another path', 404, 'not_found', { path: '/v1/images' }],
     ['a huge body', 413, 'request_too_large', { body: `"${'x'.repeat(8 * 1024 * 1024)}"` }],
     [
       'a prompt beyond the window',

@@ -2,26 +2,17 @@ import { createHash, randomUUID, timingSafeEqual } from 'node:crypto'
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { DEMO_MODEL } from '../domain/offer.ts'
 import { type Clock, systemClock } from '../runtime/clock.ts'
 import { http } from '../runtime/node-http.ts'
 import { answerInChunks, answerWhole } from './answer-chat.ts'
-import { systemFingerprint } from './chat-bodies.ts'
+import { answerEmbeddings } from './answer-embeddings.ts'
 import { parseChatRequest } from './chat-request.ts'
 import { countPrompt } from './count-prompt.ts'
 import { DemoError } from './demo-error.ts'
 import { loadDemoLanguage } from './demo-language.ts'
+import { demoModel, requireDemoModel } from './demo-model.ts'
 import type { Speed } from './pace.ts'
 import { planReply } from './plan-reply.ts'
-
-/** The only model of the demo upstream. */
-export const demoModel = {
-  id: DEMO_MODEL,
-  ownedBy: systemFingerprint,
-  description: 'Demo: a small n-gram model that ships with Switchyard. Real tokens, real streaming, no understanding.',
-  contextTokens: 131_072,
-  maxOutputTokens: 4_096,
-} as const
 
 export interface DemoUpstream {
   /** Ends with `/v1`. `/chat/completions` is appended. */
@@ -31,8 +22,8 @@ export interface DemoUpstream {
 }
 
 /**
- * Starts the demo upstream on a free loopback port: POST /v1/chat/completions, GET /v1/models, GET
- * /v1/models/{id}, GET /health. The gateway reaches it through the same client as any other upstream. Its
+ * Starts the demo upstream on a free loopback port: POST /v1/chat/completions, POST /v1/embeddings, GET /v1/models,
+ * GET /v1/models/{id}, GET /health. The gateway reaches it through the same client as any other upstream. Its
  * token counts are exact, except for long prompts, which it estimates.
  * @param options.apiKey bearer token required by every path except /health, so that only this process can use
  * the server
@@ -62,24 +53,21 @@ export async function startDemoUpstream(
       requireMethod(request, 'GET')
       return sendJson(response, modelBody(startedS))
     }
-    if (path !== '/v1/chat/completions') throw new DemoError(404, `No such path: ${path}.`, { code: 'not_found' })
+    const serve = path === undefined ? undefined : tasks[path]
+    if (serve === undefined) throw new DemoError(404, `No such path: ${path}.`, { code: 'not_found' })
     requireMethod(request, 'POST')
-    await chat(await readJson(request), response)
+    await serve(await readJson(request), response)
+  }
+
+  const tasks: Record<string, (body: unknown, response: ServerResponse) => void | Promise<void>> = {
+    '/v1/chat/completions': chat,
+    '/v1/embeddings': (body, response) => sendJson(response, answerEmbeddings(body)),
   }
 
   async function chat(body: unknown, response: ServerResponse): Promise<void> {
     const parsed = parseChatRequest(body)
     const chatRequest = { ...parsed, seed: parsed.seed + (options.seed ?? 0) }
-    if (chatRequest.model !== demoModel.id) {
-      throw new DemoError(
-        404,
-        `The model \`${chatRequest.model}\` does not exist: the demo upstream has only \`demo\`.`,
-        {
-          param: 'model',
-          code: 'model_not_found',
-        },
-      )
-    }
+    requireDemoModel(chatRequest.model)
     const promptTokens = countPrompt({ ...chatRequest, tools: (body as { tools?: unknown }).tools })
     if (promptTokens > demoModel.contextTokens) {
       throw new DemoError(400, `The demo's context window is ${demoModel.contextTokens} tokens. Shorten messages.`, {

@@ -22,14 +22,14 @@ export interface ClientDialect {
 /** The description of the endpoint in the OpenAPI document. */
 export interface DialectOperation {
   readonly operationId: string
-  readonly tag: 'Chat'
+  readonly tag: 'Chat' | 'Embeddings'
   readonly summary: string
   readonly description: string
   readonly body: ZodType
   readonly answer: ZodType
   readonly answerDescription: string
-  /** The data of each event of a stream. */
-  readonly chunk: ZodType
+  /** The data of each event of a stream; absent if answers are never streamed. */
+  readonly chunk?: ZodType
 }
 
 /**

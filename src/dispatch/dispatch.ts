@@ -1,10 +1,11 @@
 import { type ExpectedAnswer, judgeCompletion } from '../dialects/chat/empty-answer.ts'
 import { normaliseCompletion } from '../dialects/chat/upstream-completion.ts'
-import { CHAT_COMPLETIONS_PATH, createEnvelope, upstreamRequestBody } from '../dialects/chat/upstream-request.ts'
-import { answerBounds } from '../domain/answer-bounds.ts'
+import { createEnvelope } from '../dialects/chat/upstream-request.ts'
+import type { UpstreamTask } from '../dialects/upstream-task.ts'
+import { upstreamTasks } from '../dialects/upstream-tasks.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { ChatCompletion, Envelope } from '../domain/completion.ts'
-import type { Answer, Attempt, Plan, StreamAnswer, WholeAnswer } from '../domain/handoff.ts'
+import type { Answer, Attempt, DataAnswer, Plan, StreamAnswer, WholeAnswer } from '../domain/handoff.ts'
 import type { CustomerBreakers, Health } from '../domain/health.ts'
 import type { Offer } from '../domain/offer.ts'
 import { outputCap } from '../domain/output-cap.ts'
@@ -61,6 +62,7 @@ export async function dispatch(
   const deadlineMs = clock.monotonicMs() + Math.max(0, ...plan.offers.map(offer => offer.endpoint.timeouts.totalMs))
   const log = new AttemptLog(attemptsMax)
   const { attempts, failures } = log
+  const task = upstreamTasks[job.task]
   for (const [index, offer] of plan.offers.entries()) {
     if (signal.aborted) break
     const startedMs = clock.monotonicMs()
@@ -70,8 +72,8 @@ export async function dispatch(
     const { endpoint, modelId } = offer
     const { stream } = job
     const maxTokens = outputCap(offer, job, plan.ticket.maxTokens)
-    const body = upstreamRequestBody(job, offer, maxTokens)
-    const bounds = answerBounds(job, maxTokens)
+    const body = task.requestBody(job, offer, maxTokens)
+    const bounds = task.bounds(job, maxTokens)
     const limits = attemptLimits(endpoint.timeouts, { stream, maxTokens }, remainingMs, log.hasNext(plan.offers, index))
     const attempt: AttemptContext = {
       offer,
@@ -79,7 +81,7 @@ export async function dispatch(
       request: {
         endpoint,
         customerId,
-        path: CHAT_COMPLETIONS_PATH,
+        path: task.path,
         body,
         stream,
         limits,
@@ -100,6 +102,7 @@ export async function dispatch(
     }
     failpoint('dispatch-before-send')
     try {
+      if (task.readData !== null) return await tryData(deps, attempt, job, task.readData)
       return await (stream ? tryStream(deps, attempt) : tryWhole(deps, attempt))
     } catch (failure) {
       if (!(failure instanceof UpstreamFailure)) throw failure
@@ -146,10 +149,35 @@ async function tryWhole({ upstream, clock }: DispatchDeps, attempt: AttemptConte
 }
 
 /** Returns the completion in a whole answer. Throws UpstreamFailure. */
-function readWhole({ head, text }: UpstreamExchange, envelope: Envelope, expected: ExpectedAnswer): ChatCompletion {
+function readWhole(exchange: UpstreamExchange, envelope: Envelope, expected: ExpectedAnswer): ChatCompletion {
+  return normaliseCompletion(textOf(exchange), envelope, expected)
+}
+
+/** Returns the body of an answer with status 200. Throws UpstreamFailure. */
+function textOf({ head, text }: UpstreamExchange): string {
   if (head.status !== 200) throw classifyResponse(head, text)
   rejectUnreadable(head)
-  return normaliseCompletion(text, envelope, expected)
+  return text
+}
+
+/** Tries a request of a task that generates no text: the answer is computed from the input. */
+async function tryData(
+  { upstream, clock }: DispatchDeps,
+  attempt: AttemptContext,
+  job: ChatJob,
+  readData: NonNullable<UpstreamTask['readData']>,
+): Promise<DataAnswer> {
+  const { startedMs, health, envelope, expected } = attempt
+  const { offerId } = attempt.offer
+  health.beginRequest(offerId)
+  try {
+    const data = readData(textOf(await upstream.send(attempt.request)), job, envelope, expected.bounds)
+    const totalMs = clock.monotonicMs() - startedMs
+    health.recordSuccess(offerId, { firstTokenMs: totalMs, totalMs }, startedMs)
+    return withAttempts(attempt, totalMs, { kind: 'data', ...data })
+  } finally {
+    health.endRequest(offerId)
+  }
 }
 
 /**

@@ -12,8 +12,21 @@ export const insufficientChoices = ['refuse', 'clamp'] as const
  */
 export type OnInsufficient = (typeof insufficientChoices)[number]
 
-export const features = ['tools', 'images', 'audio', 'json_schema'] as const
-/** A feature that a request uses, so its offer must support it. */
+export const tasks = ['chat', 'embeddings'] as const
+/** What a request asks a model to do. Each task has an endpoint. */
+export type Task = (typeof tasks)[number]
+
+/** The field of a request body that holds the input of a task. */
+export const inputFields: Readonly<Record<Task, string>> = {
+  chat: 'messages',
+  embeddings: 'input',
+}
+
+/**
+ * What an offer can declare: the tasks that it serves, features of chat, and for embeddings, whether the client may
+ * choose the length of the vectors (`dimensions`).
+ */
+export const features = ['tools', 'images', 'audio', 'json_schema', ...tasks, 'dimensions'] as const
 export type Feature = (typeof features)[number]
 
 /** The model id that lets routing choose among all models that the request does not name. */
@@ -50,10 +63,13 @@ export const constraintSources = ['header', 'key'] as const
 export type ConstraintSource = (typeof constraintSources)[number]
 
 /**
- * A parsed chat request: the gateway's own fields are separate, and `forward` holds the rest, ready to be
+ * A parsed request of any task: the gateway's own fields are separate, and `forward` holds the rest, ready to be
  * sent upstream.
  */
 export interface ChatJob {
+  readonly task: Task
+  /** What the answer must be like when it is computed from the input instead of generated. */
+  readonly data?: DataRequest
   /** The requested model id, or AUTO_MODEL. */
   readonly model: string
   readonly constraints: RoutingConstraints
@@ -71,16 +87,19 @@ export interface ChatJob {
   readonly openPreferences: ReadonlySet<Preference>
   /** The constraints that a header or the key set or made stricter. Undefined if there are neither. */
   readonly constraintSources?: Readonly<Partial<Record<ConstraintName, ConstraintSource>>>
-  /** `n`, the number of choices. Each may use `maxTokens`. */
+  /** The number of choices: `n` for each prompt. Each may use `maxTokens`. 0 if no text is generated. */
   readonly choices: number
   /** The request names a stop sequence, so a valid answer may be empty. */
   readonly hasStop: boolean
+  /** The features besides the task that the request uses, so its offer must support them. */
   readonly features: ReadonlySet<Feature>
   /**
    * Upper bound on the tokens of the prompt for every tokenizer: bytes plus overhead, images and audio at a
    * flat bound.
    */
   readonly inputTokensBound: number
+  /** The tokens that the longest input has at least, if the inputs are independent of each other. */
+  readonly longestInputTokensMin?: number
   /** Joins the text of the prompt: messages and tools. */
   readonly promptText: () => string
   /** The UTF-8 bytes of this text; part of `inputTokensBound`. */
@@ -89,6 +108,7 @@ export interface ChatJob {
   readonly promptLength?: TextLength | undefined
   /** Flat token bound of images, audio and files; part of `inputTokensBound`. */
   readonly mediaTokensBound: number
+  /** Messages; for other tasks, the inputs that a server reads separately. */
   readonly messageCount: number
   /**
    * The OpenAI fields to forward, without model, max_tokens, max_completion_tokens, stream, stream_options
@@ -100,6 +120,18 @@ export interface ChatJob {
   /** The fields of the body that no server gets, except the gateway's own. */
   readonly droppedFields: readonly string[]
 }
+
+/** What the answer to a request for vectors must be like. */
+export interface EmbeddingsRequest {
+  readonly task: 'embeddings'
+  /** One vector is returned for each. */
+  readonly inputs: number
+  /** The requested length of each vector; null when none was requested. */
+  readonly dimensions: number | null
+  readonly encoding: 'float' | 'base64'
+}
+
+export type DataRequest = EmbeddingsRequest
 
 export interface ExtraField {
   readonly name: string

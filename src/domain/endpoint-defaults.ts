@@ -9,6 +9,7 @@ export const standardQuirks: UpstreamQuirks = {
   dropFields: [],
   toolCallIds: 'any',
   hidesReasoning: false,
+  base64Embeddings: true,
   keyHeader: 'authorization',
 }
 

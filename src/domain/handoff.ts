@@ -93,7 +93,7 @@ export type AttemptOutcome =
  * dispatch -> relay: the answer of an upstream. A stream has already delivered its first content, so failover
  * is no longer possible.
  */
-export type Answer = WholeAnswer | StreamAnswer
+export type Answer = WholeAnswer | StreamAnswer | DataAnswer
 
 interface Answered {
   readonly offer: Offer
@@ -106,6 +106,15 @@ interface Answered {
 export interface WholeAnswer extends Answered {
   readonly kind: 'whole'
   readonly completion: ChatCompletion
+}
+
+/** An answer that was computed from the input instead of generated: vectors, scores. It has no output tokens. */
+export interface DataAnswer extends Answered {
+  readonly kind: 'data'
+  /** The JSON object for the client, without its usage. */
+  readonly body: string
+  /** What the upstream reported. */
+  readonly usage: TokenUsage | null
 }
 
 export interface StreamAnswer extends Answered {

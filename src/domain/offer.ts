@@ -1,4 +1,4 @@
-import { AUTO_MODEL, type Feature } from './chat-job.ts'
+import { AUTO_MODEL, type Feature, type Task } from './chat-job.ts'
 import type { TokenPrice } from './money.ts'
 
 export const providerKinds = ['local', 'hoster', 'cloud'] as const
@@ -36,6 +36,8 @@ export interface UpstreamQuirks {
    * it, a total above the parts is not billed.
    */
   readonly hidesReasoning: boolean
+  /** Whether the upstream may be asked for vectors in base64, which is a quarter of the size. */
+  readonly base64Embeddings: boolean
   /** Header that carries the credential: `authorization` (Bearer) or a plain key header such as `api-key`. */
   readonly keyHeader: 'authorization' | 'api-key' | 'x-api-key'
 }
@@ -51,7 +53,7 @@ export interface Timeouts {
   readonly totalMs: number
 }
 
-/** A server that answers chat completions. */
+/** A model server with OpenAI's API. */
 export interface Endpoint {
   /** UUID for hosters (the hoster's endpoint), a configured name such as `ollama` for local and cloud. */
   readonly endpointId: string
@@ -59,7 +61,7 @@ export interface Endpoint {
   /** UUID; null unless kind is `hoster`. */
   readonly hosterId: string | null
   readonly name: string
-  /** Ends without a slash; `/chat/completions` is appended. */
+  /** Ends without a slash; `/chat/completions` or the path of another task is appended. */
   readonly baseUrl: string
   readonly apiKey: string | null
   readonly dialect: UpstreamQuirks
@@ -107,6 +109,13 @@ export interface Offer {
   readonly features: ReadonlySet<Feature>
   /** How this model differs from others at its endpoint. */
   readonly quirks?: ModelQuirks
+}
+
+/** Whether an offer serves a task: the tasks that it declares; chat also if it declares a feature of chat, or nothing. */
+export function serves({ features }: Pick<Offer, 'features'>, task: Task): boolean {
+  if (task !== 'chat') return features.has(task)
+  if (features.size === 0 || features.has('tools') || features.has('chat')) return true
+  return features.has('json_schema') || features.has('images') || features.has('audio')
 }
 
 /** How a model differs from others at the same endpoint; set by configuration keys of the model. */

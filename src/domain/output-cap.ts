@@ -31,7 +31,12 @@ export function clampAt(ticket: Ticket, job: ChatJob, offer: Offer | null): Note
  * would turn away prompts that fit.
  */
 export function largestRoom(offer: Offer, job: ChatJob): number {
-  return offer.contextTokens - Math.floor((job.inputTokensBound - job.mediaTokensBound) / MOST_BYTES_PER_TOKEN)
+  return offer.contextTokens - (job.longestInputTokensMin ?? fewestTokens(job.inputTokensBound - job.mediaTokensBound))
+}
+
+/** Returns the tokens that a text of so many bytes has at least. */
+export function fewestTokens(textBytes: number): number {
+  return Math.floor(textBytes / MOST_BYTES_PER_TOKEN)
 }
 
 /**

@@ -43,7 +43,7 @@ export interface EndpointDoc {
   readonly operationId: string
   readonly summary: string
   readonly description: string
-  readonly tag: 'Chat' | 'Usage' | 'Keys' | 'Models' | 'Alerts' | 'Service'
+  readonly tag: 'Chat' | 'Embeddings' | 'Usage' | 'Keys' | 'Models' | 'Alerts' | 'Service'
   /** The path in OpenAPI's notation, when it differs from `path`: `/v1/models/{id}`. */
   readonly openapiPath?: string
   /** The parameters of the path, by name. */

@@ -48,6 +48,7 @@ Every error has the shape \`{"error": {"message", "type", "param", "code"}}\`. A
 
 const tags: Record<EndpointDoc['tag'], string> = {
   Chat: 'Generate text.',
+  Embeddings: 'Turn texts into vectors.',
   Usage: 'Usage, costs and credit. These requests are free and do not count against the request limits of generation.',
   Keys: 'Manage API keys. These requests are free and do not count against the request limits of generation.',
   Models: 'The available models.',

@@ -11,6 +11,7 @@ const text = `${'It is six minutes on foot, or four when the train is late and y
 const outputCount = countTokens(text)
 const ticket = { maxTokens: 1_000 } as Ticket
 const job = {
+  task: 'chat',
   choices: 1,
   maxTokens: 1_000,
   promptText: () => prompt,

@@ -16,7 +16,7 @@ export interface Delivered {
    * arguments.
    */
   readonly text: { readonly length: number; toString(): string }
-  /** The answer has audio or images, which are output without text. */
+  /** The answer has audio, images, vectors or scores, which are output without text. */
   readonly hasMedia?: boolean
   /** The last usage report of the upstream. */
   readonly reported: TokenUsage | null
@@ -102,11 +102,14 @@ function measure(ticket: Ticket, job: ChatJob, answer: Answer, delivered: Delive
     return countedOutput
   }
   const input = chooseCount(reportedInput, countInput, isHoster)
-  const output = chooseCount(
-    outcome === 'client_gone' && isOutdated(reportedOutput, countOutput) ? null : reportedOutput,
-    countOutput,
-    isHoster,
-  )
+  const output =
+    job.choices === 0
+      ? noOutput
+      : chooseCount(
+          outcome === 'client_gone' && isOutdated(reportedOutput, countOutput) ? null : reportedOutput,
+          countOutput,
+          isHoster,
+        )
   return {
     inputTokens: Math.min(input.tokens, job.inputTokensBound),
     outputTokens: Math.min(output.tokens, outputCap(answer.offer, job, ticket.maxTokens) * job.choices),
@@ -122,6 +125,9 @@ interface ChosenCount {
   readonly counted: number | null
   readonly isGatewayCount: boolean
 }
+
+/** Of a task that generates no text. */
+const noOutput: ChosenCount = { tokens: 0, counted: null, isGatewayCount: false }
 
 /**
  * Chooses the upstream's report or the gateway's count. The slack of 5% and 8 tokens covers honest

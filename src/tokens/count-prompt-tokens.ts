@@ -3,6 +3,8 @@ import type { TextLength } from '../domain/text-length.ts'
 import { estimateTokens } from './estimate-tokens.ts'
 
 const TOKENS_PER_MESSAGE = 3
+/** The tokens that begin and end an input without messages, such as `[CLS]` and `[SEP]`. */
+const TOKENS_PER_INPUT = 2
 
 /**
  * Counts the tokens of the prompt: its text, a few for each message, and media at their flat bound. Never above
@@ -10,6 +12,8 @@ const TOKENS_PER_MESSAGE = 3
  */
 export function countPromptTokens(job: ChatJob, length: TextLength | undefined): number {
   const textTokens = length?.tokens ?? estimateTokens(job.promptText())
-  const tokens = textTokens + (job.messageCount + 1) * TOKENS_PER_MESSAGE + job.mediaTokensBound
+  const templateTokens =
+    job.task === 'chat' ? (job.messageCount + 1) * TOKENS_PER_MESSAGE : job.messageCount * TOKENS_PER_INPUT
+  const tokens = textTokens + templateTokens + job.mediaTokensBound
   return Math.min(tokens, job.inputTokensBound)
 }

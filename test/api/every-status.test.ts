@@ -1,8 +1,10 @@
 import Fastify from 'fastify'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { chatDialect } from '../../src/dialects/chat/chat-dialect.ts'
+import { embeddingsDialectWith } from '../../src/dialects/embeddings/embeddings-dialect.ts'
 import type { Caller } from '../../src/domain/caller.ts'
 import { type ErrorCode, errorTable } from '../../src/domain/errors.ts'
+import type { Offer } from '../../src/domain/offer.ts'
 import { AllowedHosts } from '../../src/http/allowed-hosts.ts'
 import type { Endpoint } from '../../src/http/endpoint.ts'
 import { alertEndpoints } from '../../src/http/endpoints/alerts.ts'
@@ -13,12 +15,14 @@ import { keyShow } from '../../src/http/endpoints/key.ts'
 import { keyCreate, keyDelete, keyEdit, keysList } from '../../src/http/endpoints/keys.ts'
 import { usageReceipt } from '../../src/http/endpoints/usage-receipt.ts'
 import { usageRequests } from '../../src/http/endpoints/usage-requests.ts'
+import { isGeneration } from '../../src/http/generation-routes.ts'
 import { openapiDocument } from '../../src/http/openapi.ts'
 import { createServer } from '../../src/http/server.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { rawRequest } from '../harness/raw-request.ts'
-import { answer, stall, status } from '../harness/scripted-upstream.ts'
+import { embeddings } from '../harness/scripted-embeddings.ts'
+import { answer, type Behaviour, stall, status } from '../harness/scripted-upstream.ts'
 import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
 // Stands in for every dependency and throws on each call, like a bug. The endpoints built on it are also read for their documentation.
@@ -39,20 +43,22 @@ const endpoints: readonly Endpoint[] = [
   keyEdit({ keys: broken, spendByKey: broken, ...brokenDeps }),
   keyDelete({ keys: broken }),
   ...alertEndpoints({ alerts: broken, ...brokenDeps }),
-  generationEndpoint(
-    {
-      ...brokenDeps,
-      ...{ complete: broken, completeOnce: broken, quote: broken, windows: broken, onRefused: broken },
-      log: { error() {}, debug() {} },
-      authenticate: () => {
-        throw new Error('an internal secret')
+  ...[chatDialect, embeddingsDialectWith()].map(dialect =>
+    generationEndpoint(
+      {
+        ...brokenDeps,
+        ...{ complete: broken, completeOnce: broken, quote: broken, windows: broken, onRefused: broken },
+        log: { error() {}, debug() {} },
+        authenticate: () => {
+          throw new Error('an internal secret')
+        },
+        inFlight: { isClosed: false } as never,
+        allowedHosts: new AllowedHosts([]),
+        invalidRequests: { refuseExcess() {}, note() {} },
+        pingMs: 1_000,
       },
-      inFlight: { isClosed: false } as never,
-      allowedHosts: new AllowedHosts([]),
-      invalidRequests: { refuseExcess() {}, note() {} },
-      pingMs: 1_000,
-    },
-    chatDialect,
+      dialect,
+    ),
   ),
 ]
 
@@ -73,9 +79,13 @@ const declared = endpoints.flatMap(endpoint => {
 type Media = Record<string, { examples?: Record<string, unknown> }>
 
 const upstream = useUpstream()
+const everything: Offer['features'] = new Set(['tools', 'embeddings'])
+/** Answers a request of any task. */
+const rightAnswer: Behaviour = (request, response) =>
+  (request.path.endsWith('/embeddings') ? embeddings() : answer())(request, response)
 const gateway = useTestApp(() => ({
   yaml: 'reports: { requests_per_minute: 10000 }',
-  offers: ['test-model', 'other-model'].map(modelId => testOffer(upstream.baseUrl, { modelId })),
+  offers: ['test-model', 'other-model'].map(modelId => testOffer(upstream.baseUrl, { modelId, features: everything })),
 }))
 /** Allows one report per minute, and its minute never ends. */
 const strict = useTestApp({
@@ -99,6 +109,7 @@ const hello = { model: 'test-model', max_tokens: 10, messages: [{ role: 'user', 
 const hook = { kind: 'daily_spend', channel: 'webhook', target: 'https://hooks.acme.dev/x' }
 
 beforeAll(async () => {
+  upstream.always(rightAnswer)
   plain = await gateway.anotherKey(customer, { allowedModels: ['test-model'] })
   mine = await idsOf(customer)
   theirs = await idsOf(await manager())
@@ -154,7 +165,12 @@ function right({ method, path }: Endpoint, ids = mine): { method: string; path: 
   const [, , kind] = path.split('/')
   const id = kind === 'usage' ? ids.requests : kind === 'keys' ? ids.keys : ids.alerts
   const address = { method, path: path.replace(/:id|\*/, id) }
-  const body = { '/v1/keys': { name: 'a bot' }, '/v1/alerts': hook, '/v1/chat/completions': hello }[path]
+  const body = {
+    '/v1/keys': { name: 'a bot' },
+    '/v1/alerts': hook,
+    '/v1/chat/completions': hello,
+    '/v1/embeddings': { model: 'test-model', input: 'Hello' },
+  }[path]
   if (method === 'PATCH') return { ...address, body: { name: 'another bot' } }
   return method === 'POST' && body !== undefined ? { ...address, body } : address
 }
@@ -164,8 +180,9 @@ function ask(endpoint: Endpoint, sending: Sending = {}, ids = mine): Promise<Ans
   return send(method, path, { ...(body !== undefined && { body }), ...sending })
 }
 
-const chat = (body: object, sending: Sending = {}) =>
-  send('POST', '/v1/chat/completions', { body: { ...hello, ...body }, ...sending })
+/** Sends a request to a generation endpoint, with more fields. */
+const generate = (endpoint: Endpoint, body: object, sending: Sending = {}) =>
+  send('POST', endpoint.path, { body: { ...right(endpoint).body, ...body }, ...sending })
 const isChat = (endpoint: Endpoint) => endpoint.path === '/v1/chat/completions'
 
 let names = 0
@@ -174,13 +191,13 @@ const onceAs = (key = `order-${++names}`) => ({ headers: { 'idempotency-key': ke
 /** Per status: sends requests that the endpoint must answer with it, in every known way. */
 const provocations: Record<number, (endpoint: Endpoint) => Promise<Answer[]>> = {
   200: async endpoint => {
-    if (isChat(endpoint))
+    if (isGeneration(endpoint))
       return Promise.all([
-        chat({}),
-        chat({}, onceAs()),
-        chat({ dry_run: true }),
-        chat({ max_cost_usd: 0.0001 }),
-        chat({ on_insufficient: 'clamp' }),
+        generate(endpoint, {}),
+        generate(endpoint, {}, onceAs()),
+        generate(endpoint, { dry_run: true }),
+        generate(endpoint, { max_cost_usd: 0.0001 }),
+        generate(endpoint, { on_insufficient: 'clamp' }),
       ])
     // A DELETE gets new ids, which no other test needs.
     return [await ask(endpoint, {}, endpoint.method === 'DELETE' ? await idsOf(customer) : mine)]
@@ -192,72 +209,81 @@ const provocations: Record<number, (endpoint: Endpoint) => Promise<Answer[]>> = 
       sendRaw(gateway.url, noHost),
       ...(endpoint.doc.query ? [send(method, `${path}?limit=0`), send(method, `${path}?cursor=x`)] : []),
       ...(body ? [[], '{', {}].map(wrong => send(method, path, { body: wrong })) : []),
-      ...(isChat(endpoint)
+      ...(isGeneration(endpoint)
         ? [
-            chat({ max_cost_usd: 1e-9 }),
-            chat({ max_cost_usd: 0 }),
-            chat({ on_insufficient: 'shrink' }),
-            chat({ dry_run: 1 }),
-            chat({}, onceAs(' '.repeat(300))),
+            generate(endpoint, { max_cost_usd: 1e-9 }),
+            generate(endpoint, { max_cost_usd: 0 }),
+            ...(isChat(endpoint) ? [generate(endpoint, { on_insufficient: 'shrink' })] : []),
+            generate(endpoint, { dry_run: 1 }),
+            generate(endpoint, {}, onceAs(' '.repeat(300))),
           ]
         : []),
     ])
   },
   401: endpoint => Promise.all(['', `${customer.key}x`].map(key => ask(endpoint, { caller: { ...customer, key } }))),
-  402: async () => {
+  402: async endpoint => {
     const poor = await gateway.customer({ creditNanos: 1_000n })
     const limited = await gateway.customer({ key: { limit: { limitNanos: 1_000n, reset: 'daily' } } })
     const capped = await gateway.customer({ limits: { dailySpendCapNanos: 1_000n } })
-    const refused = [poor, limited, capped].map(caller => chat({}, { caller }))
+    const refused = [poor, limited, capped].map(caller => generate(endpoint, {}, { caller }))
     return Promise.all([
       ...refused,
-      chat({ on_insufficient: 'clamp' }, { caller: poor }),
-      chat({}, { caller: poor, ...onceAs() }),
+      generate(endpoint, { on_insufficient: 'clamp' }, { caller: poor }),
+      generate(endpoint, {}, { caller: poor, ...onceAs() }),
     ])
   },
   403: endpoint =>
     Promise.all(
-      isChat(endpoint)
-        ? [{}, { dry_run: true }].map(body => chat({ ...body, model: 'other-model' }, { caller: plain }))
+      isGeneration(endpoint)
+        ? [{}, { dry_run: true }].map(body => generate(endpoint, { ...body, model: 'other-model' }, { caller: plain }))
         : [ask(endpoint, { caller: plain })],
     ),
   404: endpoint => {
-    if (isChat(endpoint)) return Promise.all([{}, { dry_run: true }].map(body => chat({ ...body, model: 'unknown' })))
+    if (isGeneration(endpoint))
+      return Promise.all([{}, { dry_run: true }].map(body => generate(endpoint, { ...body, model: 'unknown' })))
     const unused = '00000000-0000-4000-8000-000000000000'
     const unknown = [unused, 'x', '%00'].map(id => ({ requests: id, keys: id, alerts: id }))
     return Promise.all([theirs, ...unknown].map(ids => ask(endpoint, {}, ids)))
   },
   408: endpoint => slow.get(endpoint)!.timedOut,
-  409: async () => {
+  409: async endpoint => {
     const [private_, running] = [onceAs(), onceAs()]
-    await chat({ privacy_mode: true }, private_)
+    await generate(endpoint, { privacy_mode: true }, private_)
     const leaving = new AbortController()
     const sentBefore = upstream.requests.length
     upstream.respondWith(stall())
-    const first = gateway.chat(customer, hello, { ...running, signal: leaving.signal }).catch(() => {})
+    const first = fetch(gateway.url + endpoint.path, {
+      method: 'POST',
+      headers: { ...running.headers, authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify(right(endpoint).body),
+      signal: leaving.signal,
+    }).catch(() => {})
     await expect.poll(() => upstream.requests.length).toBe(sentBefore + 1)
-    const refused = await Promise.all([chat({ privacy_mode: true }, private_), chat({}, running)])
+    const refused = await Promise.all([
+      generate(endpoint, { privacy_mode: true }, private_),
+      generate(endpoint, {}, running),
+    ])
     leaving.abort()
     await first
     return refused
   },
   413: endpoint => Promise.all([ask(endpoint, { body: `{"name":"${'x'.repeat(4_200_000)}"}` })]),
   415: endpoint => Promise.all([ask(endpoint, { headers: { 'content-type': 'text/plain' } })]),
-  422: async () => {
+  422: async endpoint => {
     const key = onceAs()
-    await chat({}, key)
-    return [await chat({ max_tokens: 11 }, key)]
+    await generate(endpoint, {}, key)
+    return [await generate(endpoint, { seed: 1 }, key)]
   },
   429: async endpoint => {
-    if (isChat(endpoint)) {
+    if (isGeneration(endpoint)) {
       const limits = [{ requestsPerMinute: 1 }, { requestsPerDay: 1 }]
       const spent = await Promise.all(limits.map(limits => gateway.customer({ limits })))
-      await Promise.all(spent.map(caller => chat({}, { caller })))
+      await Promise.all(spent.map(caller => generate(endpoint, {}, { caller })))
       return Promise.all(
         spent.flatMap(caller => [
-          chat({}, { caller }),
-          chat({ dry_run: true }, { caller }),
-          chat({}, { caller, ...onceAs() }),
+          generate(endpoint, {}, { caller }),
+          generate(endpoint, { dry_run: true }, { caller }),
+          generate(endpoint, {}, { caller, ...onceAs() }),
         ]),
       )
     }
@@ -271,15 +297,15 @@ const provocations: Record<number, (endpoint: Endpoint) => Promise<Answer[]>> = 
   },
   500: async endpoint => {
     const refused = [await ask(endpoint, { app: buggy })]
-    if (!isChat(endpoint)) return refused
+    if (!isGeneration(endpoint)) return refused
     upstream.respondWith(status(500), status(500))
-    return [...refused, await chat({}), await chat({}, onceAs())]
+    return [...refused, await generate(endpoint, {}), await generate(endpoint, {}, onceAs())]
   },
   503: endpoint => slow.get(endpoint)!.refused,
-  504: async () => {
+  504: async endpoint => {
     const app = await startTestApp({
       mayBeCutOff: true,
-      offers: [testOffer(upstream.baseUrl)],
+      offers: [testOffer(upstream.baseUrl, { features: everything })],
       timeouts: { commitWaitMs: 500 },
     })
     try {
@@ -288,9 +314,9 @@ const provocations: Record<number, (endpoint: Endpoint) => Promise<Answer[]>> = 
       upstream.respondWith(async (request, response) => {
         asked.resolve()
         await cutOff.promise
-        await answer()(request, response)
+        await rightAnswer(request, response)
       })
-      const refused = chat({}, { app, caller })
+      const refused = generate(endpoint, {}, { app, caller })
       await asked.promise
       const restore = app.cutOff()
       cutOff.resolve()

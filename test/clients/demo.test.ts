@@ -56,3 +56,18 @@ test.each([false, true])('the demo model calls a tool and repeats its result, st
   expect(await runner.finalContent()).toContain('The tool answered: sunny.')
   expect(places).toEqual([expect.any(String)])
 })
+
+test('the demo model embeds: texts that share words are near each other', async () => {
+  const { client } = await setUp()
+  const input = ['the ferry crosses the lake', 'a ferry on the lake', 'invoices are due on monday']
+  const { data, usage } = await client.embeddings.create({ model: 'demo', input })
+  const [one, two, three] = data.map(({ embedding }) => embedding)
+  const product = (a: number[], b: number[]) => a.reduce((sum, value, at) => sum + value * b[at]!, 0)
+  expect(one).toHaveLength(256)
+  expect(product(one!, one!)).toBeCloseTo(1)
+  expect(product(one!, two!)).toBeGreaterThan(product(one!, three!) + 0.2)
+  expect(usage.prompt_tokens).toBeGreaterThan(10)
+  const short = await client.embeddings.create({ model: 'demo', input: [[1, 2], [3]], dimensions: 8 })
+  expect(short.data.map(({ embedding }) => embedding.length)).toEqual([8, 8])
+  await expect(client.embeddings.create({ model: 'demo', input: 'a', dimensions: 257 })).rejects.toThrow('1 to 256')
+})

@@ -51,6 +51,7 @@ export function offerAt(
       dropFields: [],
       toolCallIds: 'any',
       hidesReasoning: false,
+      base64Embeddings: true,
       keyHeader: 'authorization',
     },
     timeouts: GENEROUS_TIMEOUTS,

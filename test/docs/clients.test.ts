@@ -37,6 +37,13 @@ describe.each(['openai-js.md', 'vercel-ai-sdk.md', 'langchain.md'])('%s', page =
   })
 })
 
+test('the program of embeddings.md runs unchanged', async () => {
+  const program = blocks('embeddings.md', 'js').join('\n').replaceAll(documentedUrl, gateway.url)
+  const { output, errors, code } = await run(program)
+  expect({ errors, code }).toEqual({ errors: '', code: 0 })
+  expect(output).toMatch(/^2 vectors of 256 numbers for 0\.\d+ USD\n2 documents\n$/)
+})
+
 /** Runs a program as a user would. Its environment has only PATH and the API key. */
 async function run(program: string) {
   const child = spawn(process.execPath, ['--input-type=module', '-'], {

@@ -186,7 +186,7 @@ test.each([null, 5])('a prompt that is too long for every server is refused, wit
     code: 'context_length_exceeded',
     param: 'messages',
     message:
-      'The request exceeds the context window: the length of the messages excluded 3 offers. You were not charged. Shorten the messages.',
+      'The request exceeds the context window: the length of the prompt excluded 3 offers. You were not charged. Shorten the messages.',
   })
 })
 
@@ -196,9 +196,7 @@ test('a prompt that is too long for some servers and forbidden at the others nam
   const { excluded } = eligible([local, large], job, healthOf())
   expect(explainExclusions(excluded, [local, large], job)).toMatchObject({
     code: 'no_eligible_offer',
-    message: expect.stringContaining(
-      'the length of the messages excluded 1 offer; privacy_mode excluded 1 cloud offer',
-    ),
+    message: expect.stringContaining('the length of the prompt excluded 1 offer; privacy_mode excluded 1 cloud offer'),
   })
 })
 

@@ -47,11 +47,11 @@ test('models of the servers that answer become local offers at the given price',
   const found = await detect({ ollama, vllm, llamacpp })
   expect(asked[0]).toBe('GET /v1/models')
   expect(found.map(({ finding }) => [finding.name, finding.models])).toEqual([
-    ['ollama', ['llama3.2:3b']],
+    ['ollama', ['llama3.2:3b', 'nomic-embed-text:latest']],
     ['vllm', ['Qwen/Qwen3-8B']],
     ['llamacpp', ['gemma-3-4b-it-Q4_K_M']],
   ])
-  const [one, two, three] = found.flatMap(({ offers }) => offers)
+  const [one, , two, three] = found.flatMap(({ offers }) => offers)
   expect(one).toMatchObject({
     offerId: 'ollama/llama3.2:3b',
     endpoint: { kind: 'local', baseUrl: `http://127.0.0.1:${ollama}/v1`, apiKey: null, hosterShareBps: 0 },
@@ -91,11 +91,23 @@ test('a list without end is cut', async () => {
   expect(found!.offers).toHaveLength(1_000)
 })
 
-test('a server without a chat model is found but offers nothing', async () => {
-  const [found] = await detect({
-    ollama: await listen(json({ data: [{ id: 'bge-m3' }, { id: 'mxbai-embed-large' }] })),
-  })
-  expect(found).toMatchObject({ offers: [], finding: { models: [], note: expect.stringContaining('no chat model') } })
+test('a server whose models cannot be offered is found but offers nothing', async () => {
+  const [found] = await detect({ vllm: await listen(json({ data: [{ id: 'whisper-1' }] })) })
+  expect(found).toMatchObject({ offers: [], finding: { models: [], note: expect.stringContaining('no model loaded') } })
+})
+
+test('models that embed by their name or entry are offered for embeddings only', async () => {
+  const embed = ['bge-m3', 'nomic-embed-text:latest', 'all-minilm', 'intfloat/e5-mistral', 'Alibaba-NLP/gte-large']
+  const said = [
+    { id: 'one', type: 'embeddings' },
+    { id: 'two', capabilities: ['embed'] },
+    { id: 'three', type: 'llm', capabilities: ['completion', 'tools'] },
+  ]
+  const [found] = await detect({ ollama: await listen(json({ data: [...embed.map(id => ({ id })), ...said] })) })
+  expect(found!.offers.map(({ modelId, features }) => [modelId, [...features]])).toEqual([
+    ...[...embed, 'one', 'two'].map(id => [id, ['embeddings']]),
+    ['three', []],
+  ])
 })
 
 test.each([401, 403])('a server that answers %i needs a key and is listed but not offered', async code => {

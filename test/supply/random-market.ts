@@ -56,6 +56,7 @@ export function jobOf(
   given: Omit<Partial<ChatJob>, 'constraints'> & { constraints?: Partial<ChatJob['constraints']> } = {},
 ): ChatJob {
   return {
+    task: 'chat',
     model: 'm',
     stream: false,
     includeUsage: false,

@@ -27,6 +27,7 @@ export function parseChatRequest(body: Buffer, rules: ExtraFieldRules = usualRul
   const size = measurePrompt(messages, forward)
   const routing = routingOf(fields)
   return {
+    task: 'chat',
     model: fields.model,
     constraints: routing.constraints,
     stream: fields.stream ?? false,

@@ -42,12 +42,14 @@ export type ExtraFieldRules = ReadonlyMap<string, ReadonlySet<ProviderKind>>
  *
  * @param byKind fields that the configuration adds for a kind of servers
  * @param byEndpoint fields that only the endpoints which name them get (`UpstreamQuirks.forwardFields`)
+ * @param selfHosted fields that local servers and hosters get
  */
 export function extraFieldRules(
   byKind: Partial<Readonly<Record<ProviderKind, readonly string[]>>> = {},
   byEndpoint: readonly string[] = [],
+  selfHosted: readonly string[] = selfHostedFields,
 ): ExtraFieldRules {
-  const rules = new Map<string, Set<ProviderKind>>(selfHostedFields.map(name => [name, new Set(['local', 'hoster'])]))
+  const rules = new Map<string, Set<ProviderKind>>(selfHosted.map(name => [name, new Set(['local', 'hoster'])]))
   for (const name of byEndpoint) if (!rules.has(name)) rules.set(name, new Set())
   for (const [kind, names] of Object.entries(byKind)) {
     for (const name of names) rules.set(name, new Set(rules.get(name)).add(kind as ProviderKind))
@@ -62,15 +64,23 @@ export interface ForwardedFields {
   readonly droppedFields: readonly string[]
 }
 
-/** Splits a request body into the fields that servers get, and the names of those that none gets. */
-export function forwardedFields(input: JsonObject, rules: ExtraFieldRules): ForwardedFields {
+/**
+ * Splits a request body into the fields that servers get, and the names of those that none gets.
+ *
+ * @param standard the fields that every server gets; default: those of chat
+ */
+export function forwardedFields(
+  input: JsonObject,
+  rules: ExtraFieldRules,
+  standard: ReadonlySet<string> = standardFields,
+): ForwardedFields {
   const forward: JsonObject = {}
   const extraFields: ExtraField[] = []
   const droppedFields: string[] = []
   for (const name of Object.keys(input)) {
     const value = input[name]
     if (value === null || gatewayFields.has(name)) continue
-    if (standardFields.has(name)) {
+    if (standard.has(name)) {
       forward[name] = value
       continue
     }

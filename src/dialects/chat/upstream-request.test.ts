@@ -12,6 +12,7 @@ const standard: UpstreamQuirks = {
   dropFields: [],
   toolCallIds: 'any',
   hidesReasoning: false,
+  base64Embeddings: true,
   keyHeader: 'authorization',
 }
 

@@ -1,7 +1,8 @@
-import type { ChatJob, ExtraField } from '../../domain/chat-job.ts'
+import type { ChatJob } from '../../domain/chat-job.ts'
 import type { Envelope } from '../../domain/completion.ts'
 import type { ModelQuirks, Offer } from '../../domain/offer.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
+import { isFor } from '../forwarded-body.ts'
 import { withToolCallIds } from './tool-call-ids.ts'
 
 /** Appended to the base URL of an endpoint. */
@@ -74,10 +75,6 @@ function fieldsRejectedByModel(job: ChatJob, quirks: ModelQuirks | undefined): r
   if (!quirks.exclusiveReasoning) return quirks.dropFields
   if (hasToolsWithoutReasoning(job, quirks) || job.forward.reasoning_effort === NO_REASONING) return quirks.dropFields
   return [...quirks.dropFields, ...samplingFields]
-}
-
-function isFor({ name, kinds }: ExtraField, { endpoint }: Offer): boolean {
-  return kinds.has(endpoint.kind) || endpoint.dialect.forwardFields.includes(name)
 }
 
 /** Prefixes in `dropFields`: a field of each message, and within it a field of each tool call. */

@@ -22,12 +22,12 @@ const LONG_BODY_BYTES = 65_536
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 /**
- * Parses a request body that must be one JSON object in UTF-8, at most 64 levels deep, with at most about
- * 65,000 values and no name twice in an object. Removes `__proto__` keys at every level, so that copying from the
+ * Parses a request body that must be one JSON object in UTF-8, at most 64 levels deep, with at most
+ * `delimitersMax` brackets, colons and commas, and no name twice in an object. Removes `__proto__` keys at every level, so that copying from the
  * result cannot change a prototype. Throws ApiError `invalid_json`.
  */
-export function parseJsonObject(body: Buffer): JsonObject {
-  const { colons } = refuseOversizedRequest(body)
+export function parseJsonObject(body: Buffer, delimitersMax = REQUEST_DELIMITERS_MAX): JsonObject {
+  const { colons } = refuseOversizedRequest(body, delimitersMax)
   const text = decode(body)
   const value = parse(text)
   // JSON.parse keeps the last of two members with one name. A proxy that keeps the first would check another request
@@ -91,15 +91,15 @@ function duplicateMember(text: string): ApiError {
   return invalidJson(`The body has ${what} twice in one object. Send each name once.`)
 }
 
-function refuseOversizedRequest(body: Buffer): JsonMeasure {
+function refuseOversizedRequest(body: Buffer, delimitersMax: number): JsonMeasure {
   const isLong = body.length > LONG_BODY_BYTES
   if (isLong && !beginsWithBrace(body)) throw notOneObject()
   const measure = measureJson(body)
   const { depth, delimiters } = measure
   if (depth > DEPTH_MAX) throw invalidJson(`The body is nested deeper than ${DEPTH_MAX} levels. Flatten it.`)
-  if (delimiters > REQUEST_DELIMITERS_MAX) {
+  if (delimiters > delimitersMax) {
     throw invalidJson(
-      `The body has ${delimiters} opening brackets, colons and commas outside strings; the limit is ${REQUEST_DELIMITERS_MAX}. Send fewer fields or items.`,
+      `The body has ${delimiters} opening brackets, colons and commas outside strings; the limit is ${delimitersMax}. Send fewer fields or items.`,
     )
   }
   if (measure.colons > REQUEST_NAMES_MAX && hasMoreNames(body, REQUEST_NAMES_MAX, endOfString)) {

@@ -25,7 +25,7 @@ export function generationEndpoint(deps: GenerationDeps, dialect: ClientDialect)
         contentType: 'application/json',
         schema: z.union([answer, chatQuoteSchema]).meta({ examples: answer.meta()?.examples }),
         description: answerDescription,
-        alternatives: [{ contentType: 'text/event-stream', schema: chunk }],
+        ...(chunk && { alternatives: [{ contentType: 'text/event-stream', schema: chunk }] }),
       },
     },
     serve: (request, response) => serveGeneration(deps, dialect, request, response),

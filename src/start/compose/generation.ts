@@ -2,9 +2,12 @@ import { type CompleteDeps, complete } from '../../chat/complete.ts'
 import { quote } from '../../chat/quote.ts'
 import { chatDialectWith } from '../../dialects/chat/chat-dialect.ts'
 import { extraFieldRules } from '../../dialects/chat/forwarded-fields.ts'
+import { embeddingsDialectWith } from '../../dialects/embeddings/embeddings-dialect.ts'
+import { embeddingsExtraFields } from '../../dialects/embeddings/embeddings-request.ts'
 import { UpstreamFailure } from '../../domain/upstream-failure.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { generationEndpoint } from '../../http/endpoints/generation-endpoint.ts'
+import type { GenerationDeps } from '../../http/endpoints/serve-generation.ts'
 import { createInvalidRequests } from '../../limits/invalid-requests.ts'
 import { createAffinity } from '../../route/affinity.ts'
 import { createOverReports } from '../../settle/over-reports.ts'
@@ -39,32 +42,29 @@ export function startGeneration(
 ): { readonly endpoints: readonly Endpoint[] } {
   const { config, clock, log, offers } = context
   const chat = createChat(context, parts)
+  const deps: GenerationDeps = {
+    complete: (request, events) => complete(chat, request, events),
+    completeOnce: startIdempotency(context, { chat, database: parts.database, money: parts.money }),
+    quote: (caller, job, requestId) => quote(chat, caller, job, requestId),
+    authenticate: parts.callers.authenticator.authenticate,
+    windows: parts.limits.windows,
+    onRefused: parts.alerts.watch.noteRefusal,
+    allowedHosts: parts.service.allowedHosts,
+    inFlight: parts.service.inFlight,
+    invalidRequests: createInvalidRequests({ clock }),
+    bodyLimitBytes: config.server.bodyLimitBytes,
+    log,
+    clock,
+    pingMs: config.server.pingSeconds * 1000,
+  }
+  const rulesWith = (selfHosted?: readonly string[]) => {
+    const byEndpoint = offers.flatMap(({ endpoint }) => endpoint.dialect.forwardFields)
+    return extraFieldRules(config.chat.forwardFields, byEndpoint, selfHosted)
+  }
   return {
-    endpoints: [
-      generationEndpoint(
-        {
-          complete: (request, events) => complete(chat, request, events),
-          completeOnce: startIdempotency(context, { chat, database: parts.database, money: parts.money }),
-          quote: (caller, job, requestId) => quote(chat, caller, job, requestId),
-          authenticate: parts.callers.authenticator.authenticate,
-          windows: parts.limits.windows,
-          onRefused: parts.alerts.watch.noteRefusal,
-          allowedHosts: parts.service.allowedHosts,
-          inFlight: parts.service.inFlight,
-          invalidRequests: createInvalidRequests({ clock }),
-          bodyLimitBytes: config.server.bodyLimitBytes,
-          log,
-          clock,
-          pingMs: config.server.pingSeconds * 1000,
-        },
-        chatDialectWith(
-          extraFieldRules(
-            config.chat.forwardFields,
-            offers.flatMap(({ endpoint }) => endpoint.dialect.forwardFields),
-          ),
-        ),
-      ),
-    ],
+    endpoints: [chatDialectWith(rulesWith()), embeddingsDialectWith(rulesWith(embeddingsExtraFields))].map(dialect =>
+      generationEndpoint(deps, dialect),
+    ),
   }
 }
 

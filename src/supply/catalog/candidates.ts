@@ -1,6 +1,6 @@
 import { AUTO_MODEL, type ChatJob } from '../../domain/chat-job.ts'
 import { ApiError, modelNotAllowed } from '../../domain/errors.ts'
-import type { Offer } from '../../domain/offer.ts'
+import { type Offer, serves } from '../../domain/offer.ts'
 import type { Catalog } from './catalog.ts'
 
 export interface Candidates {
@@ -46,7 +46,7 @@ export function candidatesFor(
   const named = new Set(models)
   const offers = models.flatMap(id =>
     id === AUTO_MODEL
-      ? autoPool(catalog.offers.filter(({ modelId }) => isAllowed(modelId))).filter(
+      ? autoPool(catalog.offers.filter(offer => isAllowed(offer.modelId) && serves(offer, job.task))).filter(
           ({ modelId }) => !named.has(modelId),
         )
       : catalog.offersOf(id),

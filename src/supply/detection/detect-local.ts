@@ -1,8 +1,9 @@
+import type { Feature } from '../../domain/chat-job.ts'
 import { ASSUMED_CONTEXT_TOKENS, localTimeouts, standardQuirks } from '../../domain/endpoint-defaults.ts'
 import type { TokenPrice } from '../../domain/money.ts'
 import { type Endpoint, isReservedModel, type Offer } from '../../domain/offer.ts'
 import { getJson, type JsonAnswer } from '../../egress/get-json.ts'
-import { isJsonObject } from '../../runtime/json-object.ts'
+import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 import { askContexts, type ListedModel } from './ask-contexts.ts'
 
 /** A server or cloud that was found, as shown to the operator. */
@@ -124,9 +125,10 @@ const AGENT_CONTEXT_TOKENS = 16_384
 
 function noteOn(models: readonly LocalModel[], contexts: ReadonlyMap<string, number>): string {
   if (models.length === 0)
-    return 'has no chat model loaded, so nothing is offered. Load a model: it is offered within a minute.'
-  const small = models.filter(({ listed }) => (contexts.get(listed.id) ?? Infinity) < AGENT_CONTEXT_TOKENS)
-  const unknown = models.filter(({ listed }) => !contexts.has(listed.id))
+    return 'has no model loaded that can be offered. Load a model: it is offered within a minute.'
+  const chatting = models.filter(({ features }) => features.size === 0)
+  const small = chatting.filter(({ listed }) => (contexts.get(listed.id) ?? Infinity) < AGENT_CONTEXT_TOKENS)
+  const unknown = chatting.filter(({ listed }) => !contexts.has(listed.id))
   return [
     'offered at detect.local_price_per_million_usd. Declare it in switchyard.yaml to set prices per model.',
     ...(small.length > 0
@@ -156,6 +158,7 @@ interface LocalModel {
   readonly listed: ListedModel
   /** The id for customers. */
   readonly modelId: string
+  readonly features: ReadonlySet<Feature>
 }
 
 /** Returns undefined when the body is not a list of models in OpenAI's format, so that this is no model server. */
@@ -167,9 +170,11 @@ function readModels(list: unknown): LocalModel[] | undefined {
     if (models.size === MODELS_MAX) break
     if (!isJsonObject(entry)) continue
     const { id } = entry
-    if (typeof id !== 'string' || !isUsable(id) || NO_CHAT.test(id) || RUNS_ELSEWHERE.test(id)) continue
+    if (typeof id !== 'string' || !isUsable(id) || RUNS_ELSEWHERE.test(id)) continue
+    const features = featuresOf(entry, id)
     const modelId = nameOf(id)
-    if (!isReservedModel(modelId) && !models.has(modelId)) models.set(modelId, { listed: { ...entry, id }, modelId })
+    if (features === null || isReservedModel(modelId) || models.has(modelId)) continue
+    models.set(modelId, { listed: { ...entry, id }, modelId, features })
   }
   return [...models.values()]
 }
@@ -183,8 +188,24 @@ function isUsable(id: string): boolean {
   return id !== '' && id.length <= ID_UNITS_MAX && id.isWellFormed() && !/\p{Cc}/u.test(id)
 }
 
-/** Models that cannot chat. Servers list them along with chat models. */
-const NO_CHAT = /embed|rerank|whisper|\btts\b|\bbge-|\bclip\b/i
+/** Models that are not offered. Servers list them along with the others. */
+const NOT_OFFERED = /rerank|whisper|\btts\b|\bclip\b/i
+const EMBEDS = /embed|\bbge-|\bgte-|\be5-|minilm/i
+
+/**
+ * Returns what a model declares, or null if it is not offered. Servers do not report features of chat, and eligibility
+ * assumes that a local offer without any has all of them. Embedding models are known by their entry (Infinity and
+ * LM Studio say so), otherwise by their name.
+ */
+function featuresOf({ type, capabilities }: JsonObject, id: string): ReadonlySet<Feature> | null {
+  if (NOT_OFFERED.test(id)) return null
+  const said = [type, ...(Array.isArray(capabilities) ? capabilities : [])]
+  if (said.some(word => word === 'embed' || word === 'embedding' || word === 'embeddings')) return embedsOnly
+  return EMBEDS.test(id) ? embedsOnly : noFeatures
+}
+
+const noFeatures: ReadonlySet<Feature> = new Set()
+const embedsOnly: ReadonlySet<Feature> = new Set(['embeddings'])
 
 /**
  * Models of Ollama that run in its cloud, such as `gpt-oss:120b-cloud`. Offering them as local would send private
@@ -236,8 +257,7 @@ function toOffers(
       price,
       contextTokens,
       maxOutputTokens: contextTokens,
-      // Servers do not report features. Eligibility assumes that a local offer without declared features has all.
-      features: new Set(),
+      features: model.features,
     }
   })
 }

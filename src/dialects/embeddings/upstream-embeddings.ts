@@ -1,0 +1,72 @@
+import type { AnswerBounds } from '../../domain/answer-bounds.ts'
+import type { ChatJob, EmbeddingsRequest } from '../../domain/chat-job.ts'
+import type { Envelope } from '../../domain/completion.ts'
+import type { Offer } from '../../domain/offer.ts'
+import { UpstreamFailure } from '../../domain/upstream-failure.ts'
+import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
+import { dataBounds } from '../data-bounds.ts'
+import { forwardedBody } from '../forwarded-body.ts'
+import { readDataObject } from '../read-data-object.ts'
+import { readInputUsage } from '../read-input-usage.ts'
+import type { DataBody, UpstreamTask } from '../upstream-task.ts'
+import { encodeVector } from './vector-encoding.ts'
+
+/** A number of a vector with its comma; 64-bit numbers have up to 24 characters. */
+const NUMBER_BYTES = 24
+/** The longest vectors of common models have 4,096 numbers. */
+const NUMBERS_MAX = 8_192
+
+/** Embeddings as OpenAI, vLLM, llama.cpp, Ollama and LM Studio serve them. */
+export const upstreamEmbeddings: UpstreamTask = {
+  path: '/embeddings',
+  requestBody,
+  bounds: job => boundsOf(job.data as EmbeddingsRequest),
+  readData: (text, job, envelope, bounds) => readVectors(text, job.data as EmbeddingsRequest, envelope, bounds),
+}
+
+/**
+ * Asks for base64 only where the server can send it; otherwise for its default, a list of numbers. Ollama and LM Studio
+ * ignore the field, and some clouds refuse it.
+ */
+function requestBody(job: ChatJob, offer: Offer): string {
+  const body = forwardedBody(job, offer)
+  if (body.encoding_format === 'base64' && !offer.endpoint.dialect.base64Embeddings) delete body.encoding_format
+  return JSON.stringify(body)
+}
+
+function boundsOf({ inputs, dimensions }: EmbeddingsRequest): AnswerBounds {
+  const numbers = inputs * (dimensions ?? NUMBERS_MAX)
+  return dataBounds(numbers * NUMBER_BYTES, numbers)
+}
+
+/** Returns the vectors in the order of the inputs. Throws UpstreamFailure unless there is a valid one for each input. */
+function readVectors(text: string, asked: EmbeddingsRequest, envelope: Envelope, bounds: AnswerBounds): DataBody {
+  const answer = readDataObject(text, bounds)
+  const { data } = answer
+  if (!Array.isArray(data)) throw malformed('The answer has no vectors.')
+  if (data.length !== asked.inputs) throw malformed('The answer has another number of vectors than the request inputs.')
+  const vectors = new Array<string>(asked.inputs)
+  let length = asked.dimensions
+  for (const [position, item] of data.entries()) {
+    if (!isJsonObject(item)) throw malformed('A vector of the answer is no object.')
+    const index = indexOf(item, position)
+    if (!(index < asked.inputs) || vectors[index] !== undefined) throw malformed('A vector has a wrong index.')
+    const encoded = encodeVector(item.embedding, asked.encoding)
+    length ??= encoded.length
+    if (encoded.length !== length) throw malformed('A vector of the answer has a wrong length.')
+    vectors[index] = `{"object":"embedding","index":${index},"embedding":${encoded.json}}`
+  }
+  const body = `{"object":"list","data":[${vectors.join(',')}],"model":${JSON.stringify(envelope.model)}}`
+  return { body, usage: readInputUsage(answer.usage) }
+}
+
+/** A server that sends no index sends the vectors in order. */
+function indexOf({ index }: JsonObject, position: number): number {
+  if (index === undefined || index === null) return position
+  if (!Number.isInteger(index) || (index as number) < 0) throw malformed('A vector has a wrong index.')
+  return index as number
+}
+
+function malformed(message: string): UpstreamFailure {
+  return new UpstreamFailure('malformed', message)
+}

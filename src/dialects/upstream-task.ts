@@ -1,0 +1,25 @@
+import type { AnswerBounds } from '../domain/answer-bounds.ts'
+import type { ChatJob } from '../domain/chat-job.ts'
+import type { Envelope, TokenUsage } from '../domain/completion.ts'
+import type { Offer } from '../domain/offer.ts'
+
+/** How a task is asked of an upstream. */
+export interface UpstreamTask {
+  /** Appended to the base URL of an endpoint. */
+  readonly path: string
+  /** Returns the JSON body. `maxTokens`: the limit of output tokens per choice. */
+  requestBody(job: ChatJob, offer: Offer, maxTokens: number): string
+  /** How much the upstream may send. */
+  bounds(job: ChatJob, maxTokens: number): AnswerBounds
+  /**
+   * Reads an answer with status 200 that was computed from the input, and encodes it for the client. Throws
+   * UpstreamFailure if it is not what the job asks for. Null: the answer is generated text.
+   */
+  readonly readData: ((text: string, job: ChatJob, envelope: Envelope, bounds: AnswerBounds) => DataBody) | null
+}
+
+/** See DataAnswer. */
+export interface DataBody {
+  readonly body: string
+  readonly usage: TokenUsage | null
+}
