@@ -111,6 +111,11 @@ export interface ChatJob {
   /** Messages; for other tasks, the inputs that a server reads separately. */
   readonly messageCount: number
   /**
+   * The client's name of the conversation: `prompt_cache_key` of the body, else a session header. Null: its first
+   * messages identify it. Any length.
+   */
+  readonly sessionKey: string | null
+  /**
    * The OpenAI fields to forward, without model, max_tokens, max_completion_tokens, stream, stream_options
    * and the gateway's own.
    */

@@ -38,6 +38,9 @@ export type GenerationHeader =
   | 'content-encoding'
   | 'transfer-encoding'
   | 'idempotency-key'
+  | 'session-id'
+  | 'x-session-id'
+  | 'x-claude-code-session-id'
 
 /** The answer to a generation request: either `send`, or `startStream`, any number of `write`, and `end`. */
 export interface GenerationResponse {

@@ -5,14 +5,25 @@ import type { GenerationRequest } from './generation-exchange.ts'
 import { readRoutingHeaders } from './routing-headers.ts'
 
 /**
- * Adds the routing fields of the headers and of the key to a parsed job, whatever dialect it came in. Returns the job
- * itself when there are none, as for most requests. Throws `invalid_header`.
+ * Adds what the headers and the key say to a parsed job, whatever dialect it came in: routing fields and the session.
+ * Returns the job itself when they say nothing, as for most requests. Throws `invalid_header`.
  */
 export function requestedJob(
   parsed: ChatJob,
-  { switchyardHeaders }: Pick<GenerationRequest, 'switchyardHeaders'>,
+  request: Pick<GenerationRequest, 'header' | 'switchyardHeaders'>,
   { access: { defaults } }: Caller,
 ): ChatJob {
-  const job = switchyardHeaders === null ? parsed : addRouting(parsed, readRoutingHeaders(switchyardHeaders), 'header')
-  return defaults === null ? job : addRouting(job, defaults, 'key')
+  const { switchyardHeaders } = request
+  let job = parsed
+  if (switchyardHeaders !== null) job = addRouting(job, readRoutingHeaders(switchyardHeaders), 'header')
+  if (defaults !== null) job = addRouting(job, defaults, 'key')
+  const session = job.sessionKey ?? sessionOf(request)
+  return session === job.sessionKey ? job : { ...job, sessionKey: session }
+}
+
+/** Codex sends the first of these headers, opencode the second, Claude Code the third. */
+function sessionOf(request: Pick<GenerationRequest, 'header'>): string | null {
+  return (
+    request.header('session-id') || request.header('x-session-id') || request.header('x-claude-code-session-id') || null
+  )
 }

@@ -1,3 +1,4 @@
+import { hash as digest } from 'node:crypto'
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { isJsonObject } from '../runtime/json-object.ts'
@@ -13,9 +14,9 @@ export interface Affinity {
 }
 
 /**
- * Identifies a conversation by its customer, its requested model and the beginning of its messages, since
- * later turns only append. Two conversations that begin alike share a server, which suits a prompt cache.
- * Memory is bounded: the least recently used entry is dropped.
+ * Identifies a conversation by its customer, its requested model, and the client's session key. Without such a key, the
+ * beginning of its messages identifies it, since later turns only append. Two conversations that begin alike share a
+ * server, which suits a prompt cache. Memory is bounded: the least recently used entry is dropped.
  */
 export function createAffinity({ clock, entriesMax = 10_000 }: { clock: Clock; entriesMax?: number }): Affinity {
   const served = new Map<string, { offerId: string; untilMs: number }>()
@@ -42,6 +43,8 @@ const MESSAGES_READ = 2
 const CHARACTERS_READ = 2_000
 
 function keyOf(customerId: string, job: ChatJob): string {
+  // The digest keeps entries small. Session keys have any length.
+  if (job.sessionKey !== null) return `${customerId}/${job.model}#${digest('sha256', job.sessionKey, 'base64')}`
   const messages = Array.isArray(job.forward.messages) ? job.forward.messages.slice(0, MESSAGES_READ) : []
   return `${customerId}/${job.model}/${messages.map(message => hash(beginning(message))).join('/')}`
 }

@@ -30,6 +30,17 @@ test('content in parts is compared by its text', () => {
   expect(affinity.find('customer', conversation([image], null))).toBe(null)
 })
 
+test('a session key identifies a conversation, whatever its messages are', () => {
+  const affinity = createAffinity({ clock: { epochMs: () => 0, monotonicMs: () => 0 } })
+  const session = { ...conversation('hello'), sessionKey: 's' }
+  affinity.remember('customer', session, 'x/m')
+  expect(affinity.find('customer', { ...conversation('goodbye'), sessionKey: 's' })).toBe('x/m')
+  expect(affinity.find('customer', { ...session, sessionKey: 'other' })).toBe(null)
+  expect(affinity.find('customer', { ...session, sessionKey: null })).toBe(null)
+  expect(affinity.find('customer', { ...session, model: 'another' })).toBe(null)
+  expect(affinity.find('another', session)).toBe(null)
+})
+
 test('memory is bounded', () => {
   const affinity = createAffinity({ clock: { epochMs: () => 0, monotonicMs: () => 0 }, entriesMax: 2 })
   for (const text of ['one', 'two', 'three']) affinity.remember('customer', conversation(text), text)

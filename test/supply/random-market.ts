@@ -73,6 +73,7 @@ export function jobOf(
     mediaTokensBound: 0,
     messageCount: 1,
     hasStop: false,
+    sessionKey: null,
     forward: {},
     extraFields: [],
     droppedFields: [],

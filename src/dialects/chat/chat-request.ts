@@ -46,10 +46,16 @@ export function parseChatRequest(body: Buffer, rules: ExtraFieldRules = usualRul
     promptLength: undefined,
     mediaTokensBound: size.mediaTokensBound,
     messageCount: messages.length,
+    sessionKey: readSessionKey(input.prompt_cache_key),
     forward,
     extraFields,
     droppedFields: isCacheControlDropped ? [...droppedFields, 'cache_control'] : droppedFields,
   }
+}
+
+/** No schema checks `prompt_cache_key`: the server that gets it decides. */
+function readSessionKey(value: unknown): string | null {
+  return typeof value === 'string' && value !== '' ? value : null
 }
 
 /** True if `stop`, which no schema checks, names at least one sequence. */

@@ -63,6 +63,7 @@ export function parseEmbeddingsRequest(body: Buffer, rules: ExtraFieldRules = us
     promptLength: undefined,
     mediaTokensBound: tokens,
     messageCount: inputs,
+    sessionKey: null,
     forward,
     extraFields,
     droppedFields,

@@ -44,12 +44,23 @@ describe('a plain request', () => {
       'content-encoding': undefined,
       'transfer-encoding': undefined,
       'idempotency-key': 'k',
+      'session-id': 's1',
+      'x-session-id': 's2',
+      'x-claude-code-session-id': 's3',
     }
-    const request = parsed(plain.replace('Host', 'ORIGIN: https://a.example\r\nIdempotency-Key: k\r\nHost'))
+    const sessions = 'Session-Id: s1\r\nX-Session-Id: s2\r\nx-claude-code-session-id: s3\r\n'
+    const named = `ORIGIN: https://a.example\r\nIdempotency-Key: k\r\n${sessions}Host`
+    const request = parsed(plain.replace('Host', named))
     for (const [name, value] of Object.entries(values)) {
       expect(request.header(name as GenerationHeader)).toBe(value)
       if (value === undefined) expect(parse(plain.replace('Host', `${name}: x\r\nHost`))).toBe('other')
     }
+  })
+
+  it('collects the headers of the gateway, or null', () => {
+    expect(parsed(plain).switchyardHeaders).toBe(null)
+    const request = parsed(plain.replace('Host', 'X-Switchyard-A: 1\r\nx-switchyard: 2\r\nx-switchyard-a: 3\r\nHost'))
+    expect(request.switchyardHeaders).toEqual(['X-Switchyard-A', '1', 'x-switchyard-a', '3'])
   })
 
   it('is refused when its body is larger than the limit', async () => {

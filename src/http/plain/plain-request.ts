@@ -113,6 +113,9 @@ export function parsePlainRequest(bytes: Buffer, lines: RequestLines): PlainRequ
     'content-encoding': undefined,
     'transfer-encoding': undefined,
     'idempotency-key': undefined,
+    'session-id': undefined,
+    'x-session-id': undefined,
+    'x-claude-code-session-id': undefined,
     switchyard: null,
   }
   if (!readFields(fields, rawHeaders, headers)) return 'other'
@@ -141,6 +144,9 @@ function readFields(fields: string, rawHeaders: string[], headers: ReadHeaders):
       case 'content-type':
       case 'content-length':
       case 'idempotency-key':
+      case 'session-id':
+      case 'x-session-id':
+      case 'x-claude-code-session-id':
         // With duplicates, two parsers could choose different values.
         if (headers[lowerName] !== undefined) return false
         headers[lowerName] = value
