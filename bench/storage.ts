@@ -97,7 +97,7 @@ async function archiveAll(pool: Pool): Promise<Archives> {
   const startedMs = performance.now()
   let [archived, freedBytes, fileBytes] = [0, 0, 0]
   for (const month of months) {
-    const { bytes } = await archiveMonth(pool, month, dir)
+    const { bytes } = await archiveMonth(pool, month.month, dir)
     archived += Number(month.requests)
     freedBytes += Number(month.bytes)
     fileBytes += bytes

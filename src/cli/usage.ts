@@ -81,7 +81,7 @@ async function archiveAll(
   try {
     for (const month of months) {
       output.note(`${month.isFrozen ? 'Continuing with' : 'Archiving'} ${month.month}: ${month.requests} rows`)
-      const { path, sha256, bytes } = await archiveMonth(pool, month, directory)
+      const { path, sha256, bytes } = await archiveMonth(pool, month.month, directory)
       done.push({ ...planned(month), file: path, sha256, fileBytes: bytes })
     }
     return done

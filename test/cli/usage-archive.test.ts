@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
 import { listUsageMonths } from '../../src/ledger/archive/usage-months.ts'
+import { lowestUuidAt } from '../../src/runtime/uuid.ts'
 import { eventually } from '../chaos/eventually.ts'
 import { useResource } from '../harness/use-resource.ts'
 import { createArchiveWorld } from '../ledger/archive-world.ts'
@@ -26,6 +27,7 @@ const out = useResource(
   'test',
 )
 
+const januaryIds = [Date.UTC(2026, 0), Date.UTC(2026, 1)].map(lowestUuidAt)
 const archive = (...args: string[]) => cli.run(['usage', 'archive', '--out', out.path, ...args])
 const fileOf = (month: string) => join(out.path, `usage-${month}.ndjson.gz`)
 
@@ -82,6 +84,17 @@ test('months that can still be refunded are refused, and so is a ledger with vio
     stderr: expect.stringMatching(/found violations \(balances_equal_entries\)/),
   })
   expect(await listUsageMonths(world.pool, '2026-02')).toMatchObject([{ isFrozen: false }])
+  await world.pool.query('UPDATE balance SET posted_nanos = posted_nanos - 1')
+
+  // A row that was falsified after an archive began, and was interrupted.
+  await world.pool.query('SELECT freeze_usage_month($1, $2, $3)', ['2026-01-01', ...januaryIds])
+  await world.pool.query(
+    'UPDATE usage_frozen SET cost_nanos = cost_nanos - 1, fee_nanos = fee_nanos - 1 WHERE cost_nanos = 70',
+  )
+  const falsified = await archive('--before', '2026-02', '--yes')
+  expect(falsified).toMatchObject({ code: 1, stderr: expect.stringMatching(/found violations \(.*charges_equal_/) })
+  expect(await listUsageMonths(world.pool, '2026-02')).toMatchObject([{ isFrozen: true }])
+  expect(readdirSync(out.path)).toEqual([])
 })
 
 /** Where an archive stops because a reader of these tables makes it wait, and what is true then. */

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -24,15 +24,14 @@ const directory = useResource(
   'test',
 )
 
-const january = { month: '2026-01', isFrozen: false }
-const archiveJanuary = (isFrozen = false) => archiveMonth(world.pool, { ...january, isFrozen }, directory.path)
+const archiveJanuary = () => archiveMonth(world.pool, '2026-01', directory.path)
 
 test('an archived month is in its file, and its reports and the audit stay as they were', async () => {
   const refunded = world.january[1]!
   await refundRequest(world.pool, { customerId: world.customerId, requestId: refunded, amountNanos: 50n, reason: 'x' })
   const [reports, rows] = [await readReports(), await readRows()]
   expect(await listUsageMonths(world.pool, '2026-02')).toEqual([
-    { ...january, requests: 4n, keptRequests: 1n, costNanos: 272n, bytes: expect.any(BigInt) },
+    { month: '2026-01', isFrozen: false, requests: 4n, keptRequests: 1n, costNanos: 272n, bytes: expect.any(BigInt) },
   ])
 
   const { path, requests, costNanos, sha256 } = await archiveJanuary()
@@ -53,7 +52,7 @@ test('an archived month is in its file, and its reports and the audit stay as th
 
 test('months are archived one after the other, and an empty one too', async () => {
   for (const month of ['2026-01', '2026-02', '2026-03']) {
-    await archiveMonth(world.pool, { month, isFrozen: false }, directory.path)
+    await archiveMonth(world.pool, month, directory.path)
     expect(await world.violations(), month).toEqual([])
   }
   expect(await readRows()).toEqual([])
@@ -82,7 +81,7 @@ test.for([
   expect(await world.violations()).toEqual([])
   expect(await readReports()).toEqual(reports)
   expect(await listUsageMonths(world.pool, '2026-02')).toMatchObject([{ isFrozen: true, requests: 4n }])
-  const { path, requests, sha256 } = await archiveJanuary(true)
+  const { path, requests, sha256 } = await archiveJanuary()
   expect([requests, sha256]).toEqual([4n, sha256Of(readFileSync(path))])
   expect(existsSync(`${path}.partial`)).toBe(false)
   expect(await world.violations()).toEqual([])
@@ -92,17 +91,40 @@ test.for([
 test('two calls at once archive a month once', async () => {
   await freezeJanuary()
   const other = await mkdtemp(join(tmpdir(), 'switchyard-archive-'))
-  const done = await Promise.allSettled([
-    archiveJanuary(true),
-    archiveMonth(world.pool, { ...january, isFrozen: true }, other),
-  ])
-  // The slower one may find the rows gone.
+  const done = await Promise.allSettled([archiveJanuary(), archiveMonth(world.pool, '2026-01', other)])
   expect(done.map(({ status }) => status)).toContain('fulfilled')
+  // The slower one may find the rows gone.
+  const refusals = done.flatMap(each => (each.status === 'rejected' ? [String(each.reason)] : []))
+  expect(refusals.filter(text => !text.endsWith('another command has archived it.'))).toEqual([])
   const { rows } = await world.pool.query('SELECT sum(requests)::integer AS requests FROM usage_closing')
   expect(rows).toEqual([{ requests: 4 }])
   expect(await world.violations()).toEqual([])
   await rm(other, { recursive: true })
 })
+
+test('a month that another command has archived since it was listed is refused, also in its directory', async () => {
+  await archiveJanuary()
+  await expect(archiveJanuary()).rejects.toThrow('Cannot archive 2026-01: another command has archived it.')
+  await expect(archiveMonth(world.pool, '2026-01', tmpdir())).rejects.toThrow('another command has archived it.')
+  const { rows } = await world.pool.query('SELECT sum(requests)::integer AS requests FROM usage_closing')
+  expect(rows).toEqual([{ requests: 4 }])
+})
+
+test.skipIf(!existsSync('/dev/full'))(
+  'a full disk is reported and leaves no file, and the archive continues',
+  async () => {
+    for (const name of ['usage-2026-01.ndjson.gz.partial', 'usage-2026-01.ndjson.gz.sha256.partial']) {
+      symlinkSync('/dev/full', join(directory.path, name))
+      await expect(archiveJanuary()).rejects.toThrow(
+        `Cannot archive 2026-01: cannot write to ${directory.path}: no space left on device. Its rows are complete`,
+      )
+      expect(readdirSync(directory.path).filter(left => left !== 'usage-2026-01.ndjson.gz.partial')).toEqual([])
+      expect(await world.violations()).toEqual([])
+    }
+    expect((await archiveJanuary()).requests).toBe(4n)
+    expect(await world.violations()).toEqual([])
+  },
+)
 
 test.for([
   ['a cost', 'cost_nanos = cost_nanos + 1, fee_nanos = fee_nanos + 1', 'archived_charges_equal_entries'],
@@ -132,7 +154,7 @@ test('a settlement of an archived month that comes again is not charged again', 
   expect(await effects()).toBe('duplicate')
   await freezeJanuary()
   expect(await effects()).toBe('archived')
-  await archiveJanuary(true)
+  await archiveJanuary()
   expect(await effects()).toBe('archived')
   expect(await world.violations()).toEqual([])
 })
@@ -140,7 +162,7 @@ test('a settlement of an archived month that comes again is not charged again', 
 test('a request with a lease and an id of an archived month is charged, in a row that stays', async () => {
   await freezeJanuary()
   await world.serve(JANUARY_MS, 40n)
-  await archiveJanuary(true)
+  await archiveJanuary()
   await world.serve(JANUARY_MS, 41n)
   expect((await readRows()).filter(({ month }) => month === '2026-01')).toHaveLength(2)
   expect(await world.violations()).toEqual([])
@@ -175,7 +197,7 @@ test('settlements go on while a month is archived', async () => {
         },
       )
     }
-    await archiveJanuary(true)
+    await archiveJanuary()
   } finally {
     isArchived = true
     await Promise.all(serving)
@@ -192,13 +214,15 @@ test('settlements go on while a month is archived', async () => {
 test('a month that can still change is refused', async () => {
   const recent = new Date(Date.now() - 30 * 86_400_000)
   const month = recent.toISOString().slice(0, 7)
-  await expect(archiveMonth(world.pool, { month, isFrozen: false }, directory.path)).rejects.toThrow()
+  await expect(archiveMonth(world.pool, month, directory.path)).rejects.toThrow()
   await expect(freeze(`${month}-01`, uuidAt(recent.getTime()), uuidAt(recent.getTime()))).rejects.toThrow(
     `requests of ${month} can still be refunded`,
   )
   const { ledger } = await world.addNode()
   await ledger.admit(admissionOf(world.customerId, 10n, { requestId: uuidAt(JANUARY_MS) }))
   await expect(archiveJanuary()).rejects.toThrow('Cannot archive 2026-01: 1 leases of requests up to 2026-01 are open.')
+  const { rows } = await world.pool.query("SELECT reloptions FROM pg_class WHERE relname = 'usage_event_2026_01'")
+  expect(rows, 'autovacuum goes on').toEqual([{ reloptions: null }])
   expect(await world.violations()).toEqual([])
 })
 

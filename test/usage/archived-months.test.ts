@@ -28,7 +28,7 @@ test('the list, the CSV and receipts say which months are archived', async () =>
   const [archived] = world.january
   expect(await list({})).toMatchObject({ data: { length: 5 }, archived_before: null })
   expect(await exported(30)).toEqual({ lines: 5, archivedBefore: null })
-  await archiveMonth(pool, { month: '2026-01', isFrozen: false }, directory.path)
+  await archiveMonth(pool, '2026-01', directory.path)
 
   const end = '2026-02-01T00:00:00.000Z'
   expect(await list({})).toMatchObject({ data: { length: 1 }, has_more: false, archived_before: end })

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { open, rename } from 'node:fs/promises'
+import { open, rename, rm } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
@@ -75,7 +75,13 @@ async function writeThrough(
   work: (write: (chunk: Buffer | string) => Promise<void>) => Promise<void>,
 ): Promise<void> {
   await using file = await open(path, 'w', 0o600)
-  // writeFile goes on after a write that stored only a part.
-  await work(chunk => file.writeFile(chunk))
-  await file.sync()
+  try {
+    // writeFile goes on after a write that stored only a part.
+    await work(chunk => file.writeFile(chunk))
+    await file.sync()
+  } catch (error) {
+    // On a full disk it would keep the space that others need.
+    await rm(path, { force: true })
+    throw error
+  }
 }
