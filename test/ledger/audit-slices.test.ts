@@ -1,7 +1,10 @@
+import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import type { Pool, Sql } from '../../src/db/pool.ts'
 import { audit } from '../../src/ledger/audit/audit.ts'
@@ -14,6 +17,7 @@ import {
 } from '../../src/ledger/audit/audit-progress.ts'
 import { planAudit } from '../../src/ledger/audit/audit-slices.ts'
 import { addUsagePartitions } from '../../src/ledger/settlement/add-usage-partitions.ts'
+import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { useResource } from '../harness/use-resource.ts'
 import { admissionOf, createLedgerWorld, type LedgerWorld, settle, settlementOf } from './ledger-world.ts'
 
@@ -156,6 +160,59 @@ test.for(stores)('an interrupted audit continues, with its progress %s', async (
   expect(await store.load()).toBeUndefined()
   expect(await readdir(directory.path)).toEqual([])
 })
+
+test('after kill -9 an audit continues, and finds what was falsified before and after', async () => {
+  const { pool, customers } = world
+  const path = join(directory.path, 'killed.json')
+  await pool.query(`INSERT INTO ledger_tx (tx_id, kind, ref) OVERRIDING SYSTEM VALUE VALUES (-5, 'settle', 'planted')`)
+  // The slices of transactions do not read this table, the first slice of customers waits for it.
+  const locked = await pool.pg.connect()
+  await locked.query(
+    'SET idle_in_transaction_session_timeout = 0; BEGIN; LOCK TABLE usage_hour IN ACCESS EXCLUSIVE MODE',
+  )
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', AUDIT_IN_FILE], {
+    cwd: fileURLToPath(new URL('../..', import.meta.url)),
+    env: { ...process.env, AUDIT: JSON.stringify({ connection: world.connection, path, sizes }) },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
+  const exit = once(child, 'exit')
+  await expect.poll(() => blockedAudits(pool), WAIT_OPTIONS).toBe(1)
+  child.kill('SIGKILL')
+  expect(await exit).toEqual([null, 'SIGKILL'])
+  await locked.query('ROLLBACK')
+  locked.release()
+
+  await pool.query('UPDATE balance SET posted_nanos = posted_nanos + 1 WHERE customer_id = $1', [customers[0]])
+  const continued: number[] = []
+  const findings = await audit(pool, {
+    sizes,
+    progress: progressInFile(pool, path),
+    onContinue: ({ done }) => continued.push(done),
+  })
+  expect(continued).toEqual([CUSTOMERS])
+  expect(findings.filter(({ violations }) => violations > 0)).toEqual([
+    { name: 'transactions_have_entries', violations: 1, examples: ['-5'] },
+    { name: 'balances_equal_entries', violations: 1, examples: [customers[0]] },
+  ])
+  expect(await readdir(directory.path)).toEqual([])
+})
+
+/** Runs an audit that saves its progress after each slice. */
+const AUDIT_IN_FILE = `
+const { createPool } = await import('./src/db/pool.ts')
+const { audit } = await import('./src/ledger/audit/audit.ts')
+const { progressInFile } = await import('./src/ledger/audit/audit-progress.ts')
+const { connection, path, sizes } = JSON.parse(process.env.AUDIT)
+const pool = createPool(connection, { max: 2, applicationName: 'killed audit', statementTimeoutMs: 0, lockTimeoutMs: 0 })
+await audit(pool, { sizes, saveEveryMs: 0, progress: progressInFile(pool, path) })
+`
+
+async function blockedAudits(pool: Pool): Promise<number> {
+  const { rowCount } = await pool.query(
+    `SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'killed audit' AND wait_event_type = 'Lock'`,
+  )
+  return rowCount ?? 0
+}
 
 test('progress is ignored that is a day old, of another version, of another database or damaged', async () => {
   const { pool } = world

@@ -77,10 +77,10 @@ const headersOf = (gateway: GatewayProcess) => ({
   'content-type': 'application/json',
 })
 
-function chat(gateway: GatewayProcess, more: object = {}): Promise<Response> {
+function chat(gateway: GatewayProcess, more: object = {}, headers: object = {}): Promise<Response> {
   return fetch(`${gateway.url}/v1/chat/completions`, {
     method: 'POST',
-    headers: headersOf(gateway),
+    headers: { ...headersOf(gateway), ...headers },
     body: JSON.stringify({ model: 'test-model', messages: [{ role: 'user', content: 'Hello' }], ...more }),
   })
 }
@@ -151,6 +151,31 @@ test('several nodes share one port, one first run, one welcome and one sum of me
   expect(gateway.errorLines).toEqual([])
   const left = await database.pool.query(`SELECT count(*)::int AS alive FROM node WHERE state = 'alive'`)
   expect(left.rows).toEqual([{ alive: 0 }])
+})
+
+test('a locked balance delays its customer alone, on every worker', async () => {
+  const gateway = await startWorkers()
+  const cli = { cwd: directory, env: { DATABASE_URL: databaseUrl(database.connection), SWITCHYARD_DATA: directory } }
+  await runCli(['customer', 'add', 'other@example.com'], cli)
+  const { stdout } = await runCli(['key', 'issue', 'other@example.com', '--name', 'test'], cli)
+  const other = { authorization: `Bearer ${stdout.trim()}` }
+  const locked = await database.pool.pg.connect()
+  await locked.query(
+    `SET idle_in_transaction_session_timeout = 0; BEGIN;
+     SELECT FROM balance JOIN customer USING (customer_id) WHERE email <> 'other@example.com' FOR UPDATE OF balance`,
+  )
+  const statusesOf = async (answers: Promise<Response>[]) => {
+    const arrived = await Promise.all(answers)
+    for (const answer of arrived) await answer.text()
+    return arrived.map(({ status }) => status)
+  }
+  const stuck = statusesOf(Array.from({ length: 8 }, () => chat(gateway)))
+  for (let round = 0; round < 3; round++)
+    expect(await statusesOf(Array.from({ length: 6 }, () => chat(gateway, {}, other)))).toEqual(Array(6).fill(200))
+  expect(await stuck).toEqual(Array(8).fill(503))
+  await locked.query('ROLLBACK')
+  locked.release()
+  expect(await statusesOf([chat(gateway), chat(gateway)])).toEqual([200, 200])
 })
 
 test('the number of requests in flight is the sum over all workers', async () => {
