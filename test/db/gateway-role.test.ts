@@ -123,7 +123,9 @@ test('the job queue is installed by a role that may not create schemas', async (
   const role = createPool(own.gatewayConnection, { max: 2, applicationName: 'job queue' })
   try {
     await own.pool.query('DROP SCHEMA graphile_worker CASCADE')
+    await own.pool.query(`GRANT CREATE ON DATABASE ${own.connection.database} TO switchyard_gateway`)
     await grantGatewayRights(own.connection, own.gatewayConnection)
+    await expect(role.query('CREATE SCHEMA mine')).rejects.toMatchObject({ code: PERMISSION_DENIED })
     await runMigrations({ pgPool: role.pg })
     expect((await role.query("SELECT FROM graphile_worker.add_job('test')")).rowCount).toBe(1)
     // A later start changes nothing.
