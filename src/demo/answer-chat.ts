@@ -1,7 +1,9 @@
 import type { ServerResponse } from 'node:http'
+import type { ChatChunk } from '../domain/completion.ts'
 import type { Clock } from '../runtime/clock.ts'
 import {
   type AnswerHead,
+  asTextBody,
   chunkBody,
   completionBody,
   firstDelta,
@@ -20,6 +22,8 @@ import type { Reply } from './plan-reply.ts'
 export interface Answer {
   readonly head: AnswerHead
   readonly request: ChatRequest
+  /** The objects of text completions are sent instead of those of chat. */
+  readonly isText?: boolean
   readonly promptTokens: number
   readonly replies: readonly Reply[]
   readonly language: DemoLanguage
@@ -33,9 +37,10 @@ export interface Answer {
  */
 export function answerInChunks(answer: Answer, response: ServerResponse): Promise<void> {
   const { head, replies, request } = answer
+  const show = answer.isText ? asTextBody : (body: ChatChunk) => body
   const pendingUsage = request.includeUsage ? null : undefined
   const chunk = (choice: Parameters<typeof chunkBody>[1][number]) =>
-    `data: ${JSON.stringify(chunkBody(head, [choice], pendingUsage))}\n\n`
+    `data: ${JSON.stringify(show(chunkBody(head, [choice], pendingUsage)))}\n\n`
   let open = [...replies]
 
   return untilDone(answer, response, due => {
@@ -57,7 +62,7 @@ export function answerInChunks(answer: Answer, response: ServerResponse): Promis
     })
     if (open.length > 0) return writeAll(response, text)
     if (request.includeUsage) {
-      text += `data: ${JSON.stringify(chunkBody(head, [], usageBody(answer.promptTokens, replies)))}\n\n`
+      text += `data: ${JSON.stringify(show(chunkBody(head, [], usageBody(answer.promptTokens, replies))))}\n\n`
     }
     response.end(`${text}data: [DONE]\n\n`)
     return false
@@ -88,7 +93,9 @@ export function answerWhole(answer: Answer, response: ServerResponse): Promise<v
     if (open.length > 0) return true
     finished.sort((a, b) => a.reply.index - b.reply.index)
     const body = completionBody(answer.head, finished, usageBody(answer.promptTokens, answer.replies))
-    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+    response
+      .writeHead(200, { 'content-type': 'application/json' })
+      .end(JSON.stringify(answer.isText ? asTextBody(body) : body))
     return false
   })
 }

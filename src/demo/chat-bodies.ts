@@ -1,4 +1,11 @@
-import type { ChatChunk, ChatCompletion, ChunkChoice, FinishReason, TokenUsage } from '../domain/completion.ts'
+import type {
+  ChatChunk,
+  ChatCompletion,
+  ChunkChoice,
+  CompletionChoice,
+  FinishReason,
+  TokenUsage,
+} from '../domain/completion.ts'
 import type { DemoLanguage, Piece } from './demo-language.ts'
 import type { Reply } from './plan-reply.ts'
 
@@ -46,6 +53,16 @@ export function pieceDelta(reply: Reply, piece: Piece, logprobs: LogprobRow | nu
 
 export function lastDelta(reply: Reply, finish: FinishReason): ChunkChoice {
   return { index: reply.index, delta: {}, finish_reason: finish }
+}
+
+/** Turns a chunk or a completion into the object of text completions. */
+export function asTextBody({ choices, ...head }: ChatChunk | ChatCompletion): object {
+  const texts = (choices as readonly (ChunkChoice | CompletionChoice)[]).map(choice => {
+    const { message, delta } = choice as Partial<Pick<CompletionChoice, 'message'> & Pick<ChunkChoice, 'delta'>>
+    const { index, finish_reason } = choice
+    return { index, text: (message ?? delta)?.content ?? '', logprobs: null, finish_reason }
+  })
+  return { ...head, object: 'text_completion', choices: texts }
 }
 
 /** A choice that has been generated completely. */

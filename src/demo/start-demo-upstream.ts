@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type Clock, systemClock } from '../runtime/clock.ts'
 import { http } from '../runtime/node-http.ts'
-import { answerInChunks, answerWhole } from './answer-chat.ts'
+import { type Answer, answerInChunks, answerWhole } from './answer-chat.ts'
 import { answerEmbeddings } from './answer-embeddings.ts'
 import { parseChatRequest } from './chat-request.ts'
 import { countPrompt } from './count-prompt.ts'
@@ -12,6 +12,7 @@ import { DemoError } from './demo-error.ts'
 import { loadDemoLanguage } from './demo-language.ts'
 import { demoModel, requireDemoModel } from './demo-model.ts'
 import type { Speed } from './pace.ts'
+import { planCompletion } from './plan-completion.ts'
 import { planReply } from './plan-reply.ts'
 
 export interface DemoUpstream {
@@ -22,8 +23,8 @@ export interface DemoUpstream {
 }
 
 /**
- * Starts the demo upstream on a free loopback port: POST /v1/chat/completions, POST /v1/embeddings, GET /v1/models,
- * GET /v1/models/{id}, GET /health. The gateway reaches it through the same client as any other upstream. Its
+ * Starts the demo upstream on a free loopback port: POST /v1/chat/completions, /v1/completions and
+ * /v1/embeddings, GET /v1/models, GET /v1/models/{id}, GET /health. The gateway reaches it through the same client as any other upstream. Its
  * token counts are exact, except for long prompts, which it estimates.
  * @param options.apiKey bearer token required by every path except /health, so that only this process can use
  * the server
@@ -61,6 +62,7 @@ export async function startDemoUpstream(
 
   const tasks: Record<string, (body: unknown, response: ServerResponse) => void | Promise<void>> = {
     '/v1/chat/completions': chat,
+    '/v1/completions': complete,
     '/v1/embeddings': (body, response) => sendJson(response, answerEmbeddings(body)),
   }
 
@@ -69,26 +71,25 @@ export async function startDemoUpstream(
     const chatRequest = { ...parsed, seed: parsed.seed + (options.seed ?? 0) }
     requireDemoModel(chatRequest.model)
     const promptTokens = countPrompt({ ...chatRequest, tools: (body as { tools?: unknown }).tools })
-    if (promptTokens > demoModel.contextTokens) {
-      throw new DemoError(400, `The demo's context window is ${demoModel.contextTokens} tokens. Shorten messages.`, {
-        param: 'messages',
-        code: 'context_length_exceeded',
-      })
-    }
-    const answer = {
-      head: {
-        id: `chatcmpl-demo-${randomUUID()}`,
-        created: Math.floor(clock.epochMs() / 1_000),
-        model: demoModel.id,
-      },
-      request: chatRequest,
-      promptTokens,
-      replies: planReply(language, chatRequest),
-      language,
-      clock,
-      speed: options,
-    }
-    await (chatRequest.stream ? answerInChunks(answer, response) : answerWhole(answer, response))
+    requireContext(promptTokens, 'messages')
+    await send({ request: chatRequest, promptTokens, replies: planReply(language, chatRequest) }, response)
+  }
+
+  async function complete(body: unknown, response: ServerResponse): Promise<void> {
+    const plan = planCompletion(language, body, options.seed ?? 0)
+    requireDemoModel(plan.request.model)
+    requireContext(plan.promptTokens, 'prompt')
+    await send({ ...plan, isText: true }, response)
+  }
+
+  function send(
+    plan: Pick<Answer, 'request' | 'promptTokens' | 'replies' | 'isText'>,
+    response: ServerResponse,
+  ): Promise<void> {
+    const created = Math.floor(clock.epochMs() / 1_000)
+    const head = { id: `${plan.isText ? 'cmpl' : 'chatcmpl'}-demo-${randomUUID()}`, created, model: demoModel.id }
+    const answer = { ...plan, head, language, clock, speed: options }
+    return plan.request.stream ? answerInChunks(answer, response) : answerWhole(answer, response)
   }
 
   const server = http.createServer((request, response) => {
@@ -127,6 +128,14 @@ async function readJson(request: IncomingMessage): Promise<unknown> {
   } catch {
     throw new DemoError(400, 'The body is not valid JSON.', { code: 'invalid_json' })
   }
+}
+
+function requireContext(promptTokens: number, param: string): void {
+  if (promptTokens <= demoModel.contextTokens) return
+  throw new DemoError(400, `The demo's context window is ${demoModel.contextTokens} tokens. Shorten ${param}.`, {
+    param,
+    code: 'context_length_exceeded',
+  })
 }
 
 function requireMethod(request: IncomingMessage, method: string): void {

@@ -1,10 +1,12 @@
 import { answerBounds } from '../domain/answer-bounds.ts'
 import type { Task } from '../domain/chat-job.ts'
 import { CHAT_COMPLETIONS_PATH, upstreamRequestBody } from './chat/upstream-request.ts'
+import { upstreamCompletions } from './completions/upstream-completions.ts'
 import { upstreamEmbeddings } from './embeddings/upstream-embeddings.ts'
 import type { UpstreamTask } from './upstream-task.ts'
 
 export const upstreamTasks: Readonly<Record<Task, UpstreamTask>> = {
   chat: { path: CHAT_COMPLETIONS_PATH, requestBody: upstreamRequestBody, bounds: answerBounds, readData: null },
+  completions: upstreamCompletions,
   embeddings: upstreamEmbeddings,
 }

@@ -52,6 +52,8 @@ export function answerBounds(job: ChatJob, maxTokens: number): AnswerBounds {
 }
 
 function logprobsPerToken({ forward }: ChatJob): number {
+  // Text completions name the number of tokens to list.
+  if (typeof forward.logprobs === 'number') return 1 + forward.logprobs
   if (forward.logprobs !== true) return 0
   return 1 + (typeof forward.top_logprobs === 'number' ? forward.top_logprobs : 0)
 }

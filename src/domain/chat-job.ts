@@ -12,13 +12,14 @@ export const insufficientChoices = ['refuse', 'clamp'] as const
  */
 export type OnInsufficient = (typeof insufficientChoices)[number]
 
-export const tasks = ['chat', 'embeddings'] as const
+export const tasks = ['chat', 'completions', 'embeddings'] as const
 /** What a request asks a model to do. Each task has an endpoint. */
 export type Task = (typeof tasks)[number]
 
 /** The field of a request body that holds the input of a task. */
 export const inputFields: Readonly<Record<Task, string>> = {
   chat: 'messages',
+  completions: 'prompt',
   embeddings: 'input',
 }
 

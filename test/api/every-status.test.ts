@@ -1,6 +1,7 @@
 import Fastify from 'fastify'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { chatDialect } from '../../src/dialects/chat/chat-dialect.ts'
+import { completionsDialectWith } from '../../src/dialects/completions/completions-dialect.ts'
 import { embeddingsDialectWith } from '../../src/dialects/embeddings/embeddings-dialect.ts'
 import type { Caller } from '../../src/domain/caller.ts'
 import { type ErrorCode, errorTable } from '../../src/domain/errors.ts'
@@ -43,7 +44,7 @@ const endpoints: readonly Endpoint[] = [
   keyEdit({ keys: broken, spendByKey: broken, ...brokenDeps }),
   keyDelete({ keys: broken }),
   ...alertEndpoints({ alerts: broken, ...brokenDeps }),
-  ...[chatDialect, embeddingsDialectWith()].map(dialect =>
+  ...[chatDialect, completionsDialectWith(), embeddingsDialectWith()].map(dialect =>
     generationEndpoint(
       {
         ...brokenDeps,
@@ -79,7 +80,7 @@ const declared = endpoints.flatMap(endpoint => {
 type Media = Record<string, { examples?: Record<string, unknown> }>
 
 const upstream = useUpstream()
-const everything: Offer['features'] = new Set(['tools', 'embeddings'])
+const everything: Offer['features'] = new Set(['tools', 'completions', 'embeddings'])
 /** Answers a request of any task. */
 const rightAnswer: Behaviour = (request, response) =>
   (request.path.endsWith('/embeddings') ? embeddings() : answer())(request, response)
@@ -169,6 +170,7 @@ function right({ method, path }: Endpoint, ids = mine): { method: string; path: 
     '/v1/keys': { name: 'a bot' },
     '/v1/alerts': hook,
     '/v1/chat/completions': hello,
+    '/v1/completions': { model: 'test-model', prompt: 'Hello' },
     '/v1/embeddings': { model: 'test-model', input: 'Hello' },
   }[path]
   if (method === 'PATCH') return { ...address, body: { name: 'another bot' } }

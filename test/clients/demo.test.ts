@@ -71,3 +71,18 @@ test('the demo model embeds: texts that share words are near each other', async 
   expect(short.data.map(({ embedding }) => embedding.length)).toEqual([8, 8])
   await expect(client.embeddings.create({ model: 'demo', input: 'a', dimensions: 257 })).rejects.toThrow('1 to 256')
 })
+
+test('the demo model completes texts, whole and streamed', async () => {
+  const { client } = await setUp()
+  const asked = { model: 'demo', prompt: ['One', 'Two'], suffix: '.', max_tokens: 20 }
+  const { choices, usage } = await client.completions.create(asked)
+  expect(choices.map(({ index, text, finish_reason }) => [index, text.slice(0, 12), finish_reason])).toEqual([
+    [0, '[demo model]', 'length'],
+    [1, '[demo model]', 'length'],
+  ])
+  expect(usage).toMatchObject({ completion_tokens: 40 })
+  let text = ''
+  const stream = await client.completions.create({ ...asked, prompt: 'One', stream: true })
+  for await (const chunk of stream) text += chunk.choices[0]?.text ?? ''
+  expect(text).toMatch(/^\[demo model\] \w+/)
+})

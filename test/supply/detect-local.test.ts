@@ -106,7 +106,7 @@ test('models that embed by their name or entry are offered for embeddings only',
   const [found] = await detect({ ollama: await listen(json({ data: [...embed.map(id => ({ id })), ...said] })) })
   expect(found!.offers.map(({ modelId, features }) => [modelId, [...features]])).toEqual([
     ...[...embed, 'one', 'two'].map(id => [id, ['embeddings']]),
-    ['three', []],
+    ['three', ['chat', 'completions']],
   ])
 })
 

@@ -7,7 +7,7 @@ export const embeddingsBounds = { inputs: 2_048, tokens: 300_000, dimensions: 65
 
 export const encodings = ['float', 'base64'] as const
 
-/** Every field except the input, which `readInput` checks. The API reference shows them in this order. */
+/** Every field except the input, which `readTextInput` checks. The API reference shows them in this order. */
 export const embeddingsFieldsSchema = z.looseObject(
   {
     model: modelId.describe(

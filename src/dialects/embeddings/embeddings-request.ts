@@ -6,8 +6,8 @@ import { type ExtraFieldRules, extraFieldRules, forwardedFields } from '../chat/
 import { checkFields } from '../check-fields.ts'
 import { mayHaveLoneSurrogates, replaceLoneSurrogates } from '../json/lone-surrogates.ts'
 import { parseJsonObject } from '../json/parse-json.ts'
+import { readTextInput } from '../read-text-input.ts'
 import { embeddingsBounds, embeddingsFieldsSchema } from './embeddings-request-schema.ts'
-import { readInput } from './read-input.ts'
 
 /** The fields of OpenAI's API that every server gets. */
 const standardFields: ReadonlySet<string> = new Set(['input', 'encoding_format', 'dimensions', 'user'])
@@ -22,6 +22,13 @@ const usualRules = extraFieldRules({}, [], embeddingsExtraFields)
 /** A list of 300,000 token ids has a comma for each. */
 const DELIMITERS_MAX = embeddingsBounds.tokens + 65_536
 
+const inputRules = {
+  field: 'input',
+  inputsMax: embeddingsBounds.inputs,
+  tokensMax: embeddingsBounds.tokens,
+  mayBeEmpty: false,
+}
+
 /** What a server may add to an input: tokens that begin and end it, and an instruction of the model. */
 const TOKENS_PER_INPUT = 32
 
@@ -35,7 +42,7 @@ export function parseEmbeddingsRequest(body: Buffer, rules: ExtraFieldRules = us
   refuseOtherModels(fields.model, input.fallback_models)
   const { forward, extraFields, droppedFields } = forwardedFields(input, rules, standardFields)
   if (mayHaveLoneSurrogates(body)) replaceLoneSurrogates(forward)
-  const { texts, inputs, textBytes, tokens, longestTokensMin } = readInput(forward.input)
+  const { texts, inputs, textBytes, tokens, longestTokensMin } = readTextInput(forward.input, inputRules)
   const data: EmbeddingsRequest = {
     task: 'embeddings',
     inputs,

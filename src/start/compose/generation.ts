@@ -2,6 +2,7 @@ import { type CompleteDeps, complete } from '../../chat/complete.ts'
 import { quote } from '../../chat/quote.ts'
 import { chatDialectWith } from '../../dialects/chat/chat-dialect.ts'
 import { extraFieldRules } from '../../dialects/chat/forwarded-fields.ts'
+import { completionsDialectWith } from '../../dialects/completions/completions-dialect.ts'
 import { embeddingsDialectWith } from '../../dialects/embeddings/embeddings-dialect.ts'
 import { embeddingsExtraFields } from '../../dialects/embeddings/embeddings-request.ts'
 import { UpstreamFailure } from '../../domain/upstream-failure.ts'
@@ -62,9 +63,11 @@ export function startGeneration(
     return extraFieldRules(config.chat.forwardFields, byEndpoint, selfHosted)
   }
   return {
-    endpoints: [chatDialectWith(rulesWith()), embeddingsDialectWith(rulesWith(embeddingsExtraFields))].map(dialect =>
-      generationEndpoint(deps, dialect),
-    ),
+    endpoints: [
+      chatDialectWith(rulesWith()),
+      completionsDialectWith(rulesWith()),
+      embeddingsDialectWith(rulesWith(embeddingsExtraFields)),
+    ].map(dialect => generationEndpoint(deps, dialect)),
   }
 }
 

@@ -126,7 +126,7 @@ const AGENT_CONTEXT_TOKENS = 16_384
 function noteOn(models: readonly LocalModel[], contexts: ReadonlyMap<string, number>): string {
   if (models.length === 0)
     return 'has no model loaded that can be offered. Load a model: it is offered within a minute.'
-  const chatting = models.filter(({ features }) => features.size === 0)
+  const chatting = models.filter(({ features }) => features.has('chat'))
   const small = chatting.filter(({ listed }) => (contexts.get(listed.id) ?? Infinity) < AGENT_CONTEXT_TOKENS)
   const unknown = chatting.filter(({ listed }) => !contexts.has(listed.id))
   return [
@@ -193,18 +193,18 @@ const NOT_OFFERED = /rerank|whisper|\btts\b|\bclip\b/i
 const EMBEDS = /embed|\bbge-|\bgte-|\be5-|minilm/i
 
 /**
- * Returns what a model declares, or null if it is not offered. Servers do not report features of chat, and eligibility
- * assumes that a local offer without any has all of them. Embedding models are known by their entry (Infinity and
+ * Returns what a model declares, or null if it is not offered. Every common server serves chat and completions. Servers
+ * do not report features of chat, and eligibility assumes that a local offer without any has all of them. Embedding models are known by their entry (Infinity and
  * LM Studio say so), otherwise by their name.
  */
 function featuresOf({ type, capabilities }: JsonObject, id: string): ReadonlySet<Feature> | null {
   if (NOT_OFFERED.test(id)) return null
   const said = [type, ...(Array.isArray(capabilities) ? capabilities : [])]
   if (said.some(word => word === 'embed' || word === 'embedding' || word === 'embeddings')) return embedsOnly
-  return EMBEDS.test(id) ? embedsOnly : noFeatures
+  return EMBEDS.test(id) ? embedsOnly : generates
 }
 
-const noFeatures: ReadonlySet<Feature> = new Set()
+const generates: ReadonlySet<Feature> = new Set(['chat', 'completions'])
 const embedsOnly: ReadonlySet<Feature> = new Set(['embeddings'])
 
 /**
