@@ -120,6 +120,8 @@ async function admitAndSettle(customerId: string): Promise<void> {
     countedOutputTokens: null,
     usageSource: 'upstream',
     price: { inputPicoPerToken: 150_000n, outputPicoPerToken: 600_000n },
+    parts: null,
+    reasoningTokens: null,
     priceVersion: null,
     holdNanos: HOLD_NANOS,
     costNanos: 45_000n,

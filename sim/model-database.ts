@@ -153,6 +153,8 @@ export interface UsageRow {
   hosterId: string | null
   inputTokens: number
   outputTokens: number
+  /** Inside `inputTokens`. */
+  cachedTokens: number
   hold: Nanos
   cost: Nanos
   hosterShare: Nanos
@@ -189,6 +191,7 @@ export interface RollupRow {
   successes: number
   inputTokens: number
   outputTokens: number
+  cachedTokens: number
   cost: Nanos
   hosterShare: Nanos
   fee: Nanos
@@ -914,6 +917,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
         successes: row.success ? 1 : 0,
         inputTokens: row.inputTokens,
         outputTokens: row.outputTokens,
+        cachedTokens: row.cachedTokens,
         cost: row.cost,
         hosterShare: row.hosterShare,
         fee: row.fee,
@@ -1095,6 +1099,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
         hosterId: null,
         inputTokens: 0,
         outputTokens: 0,
+        cachedTokens: 0,
         hold: lease.granted,
         cost: 0n,
         hosterShare: 0n,
@@ -1129,7 +1134,16 @@ const CLAIM_FORGOTTEN_MS = LONGEST_ANSWER_MS + HOUR_MS
 /** A claim may still be finished this long after its usage row. */
 const FINISHED_WITHIN_MS = 10_000
 const PLATFORM = '00000000-0000-0000-0000-000000000000'
-const nothing = { successes: 0, inputTokens: 0, outputTokens: 0, cost: 0n, hosterShare: 0n, fee: 0n, latencyMsSum: 0 }
+const nothing = {
+  successes: 0,
+  inputTokens: 0,
+  outputTokens: 0,
+  cachedTokens: 0,
+  cost: 0n,
+  hosterShare: 0n,
+  fee: 0n,
+  latencyMsSum: 0,
+}
 
 /** The columns that bulk requests and admissions share. */
 function askOf(request: LeaseRequest) {
@@ -1172,6 +1186,7 @@ function usageRow(
     hosterId: settlement.hosterId,
     inputTokens: settlement.inputTokens,
     outputTokens: settlement.outputTokens,
+    cachedTokens: settlement.parts?.find(({ kind }) => kind === 'cache_read')?.tokens ?? 0,
     hold: of.hold,
     cost: charge,
     hosterShare,
@@ -1235,6 +1250,7 @@ function added(a: RollupRow, b: RollupRow): RollupRow {
     successes: a.successes + b.successes,
     inputTokens: a.inputTokens + b.inputTokens,
     outputTokens: a.outputTokens + b.outputTokens,
+    cachedTokens: a.cachedTokens + b.cachedTokens,
     cost: a.cost + b.cost,
     hosterShare: a.hosterShare + b.hosterShare,
     fee: a.fee + b.fee,

@@ -20,6 +20,7 @@ import type { Volume } from './gateway.ts'
 import { createKeyOracle, SURELY_ALIVE_MS } from './key-oracle.ts'
 import type { LinkObserver } from './link.ts'
 import type { LeaseRow, RefundVerdict, UsageRow } from './model-database.ts'
+import { highestPicos, listedPicos } from './part-prices.ts'
 import type { Pricing } from './pricing.ts'
 import type { Process } from './process.ts'
 import { createRefundOracle } from './refund-oracle.ts'
@@ -573,11 +574,11 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
   ): void {
     const { requestId, costNanos, writeoffNanos, hosterShareNanos, feeNanos } = settlement
     const name = `request ${requestId}`
-    const { offers, job, share, isRaw } = pricing
-    const picosOf = ({ price }: Offer, input: number, output: number) =>
-      price.inputPicoPerToken * BigInt(input) + price.outputPicoPerToken * BigInt(output)
+    const { offers, lists, cacheUse, job, share, isRaw } = pricing
+    const listOf = ({ offerId }: Offer) => lists.get(offerId)!
     const isRoundedUp = (nanos: Nanos, picos: bigint) => nanos * 1_000n >= picos && (nanos - 1n) * 1_000n < picos
-    const billedPicos = offer === null ? 0n : picosOf(offer, settlement.inputTokens, settlement.outputTokens)
+    const { inputTokens, outputTokens } = settlement
+    const billedPicos = offer === null ? 0n : listedPicos(listOf(offer), cacheUse, inputTokens, outputTokens)
     const measured = costNanos + writeoffNanos
     if (!isRoundedUp(measured, billedPicos))
       world.fail('costs_are_rounded_up_once', `${name}: ${measured} for ${billedPicos}`)
@@ -593,7 +594,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       world.fail('costs_stay_within_max_cost', `${name}: ${measured} of ${job.maxCostNanos}`)
     let worstPicos = 0n
     for (const each of offers) {
-      const picos = picosOf(each, job.inputTokensBound, maxTokens * job.choices)
+      const picos = highestPicos(listOf(each), job.inputTokensBound, maxTokens * job.choices)
       if (picos > worstPicos) worstPicos = picos
     }
     if (!isRoundedUp(admission.ask!.wantNanos, worstPicos))

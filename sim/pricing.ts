@@ -1,17 +1,23 @@
 import { type HoldRequest, holdFor, maxTokensFor } from '../src/admit/hold.ts'
 import { type ChatJob, serviceTiers } from '../src/domain/chat-job.ts'
 import type { Outcome, Receipt } from '../src/domain/handoff.ts'
-import { costNanos, type Nanos, splitCost } from '../src/domain/money.ts'
+import { type Nanos, splitCost } from '../src/domain/money.ts'
 import type { Offer } from '../src/domain/offer.ts'
+import { heldNanos } from '../src/domain/offer-price.ts'
+import { offerPrice, type PriceList } from '../src/domain/price-list.ts'
 import type { Settlement } from '../src/ledger/settlement/settlement.ts'
 import { idOf } from './id-of.ts'
 import { LONGEST_ANSWER_MS } from './model-database.ts'
-import type { Random } from './random.ts'
+import { type CacheUse, partsOf, planCacheUse, planPriceList } from './part-prices.ts'
+import { createRandom, type Random } from './random.ts'
 import { FIRST_TOKEN_MS } from './upstreams.ts'
 
 /** What a request can cost, and how long its answer turns out to be. */
 export interface Pricing {
   readonly offers: readonly Offer[]
+  /** The price list of each offer, by its id. */
+  readonly lists: ReadonlyMap<string, PriceList>
+  readonly cacheUse: CacheUse | null
   readonly job: ChatJob
   readonly hold: HoldRequest
   /**
@@ -31,12 +37,16 @@ export function planPricing(
   endpoints: readonly number[],
 ): Pricing {
   const picos = aboutNanos * 1_000
+  // Not a fork: its draws would change every history of a seed.
+  const partRandom = createRandom(Math.round(aboutNanos))
+  const lists = new Map<string, PriceList>()
   const offers = endpoints.map(index => {
     const inputPico = Math.round(random.skewed(10_000, 3_000_000))
-    const price = {
-      inputPicoPerToken: BigInt(inputPico),
-      outputPicoPerToken: BigInt(inputPico * random.between(1, 5) + random.between(0, 999)),
-    }
+    const outputPico = inputPico * random.between(1, 5) + random.between(0, 999)
+    const list = planPriceList(partRandom, BigInt(inputPico), BigInt(outputPico))
+    lists.set(offerIdOf(index, modelId), list)
+    // A hoster may not charge for writes, so these hosters sell like clouds.
+    const price = offerPrice(list, 'cloud', 0)
     const hosterShareBps = random.pick([0, 7_777, 8_000, 10_000])
     const endpoint = {
       endpointId: endpointIdOf(index),
@@ -70,8 +80,8 @@ export function planPricing(
   const choices = random.pick([1, 1, 1, 2])
   const maxTokens = Math.max(1, Math.round((picos * random.between(500, 1_000)) / 1_000 / highestPrice / choices))
   // A cap pays for at least the prompt and one token; the product refuses smaller caps before admission.
-  const leastNanos = Math.max(...offers.map(({ price }) => Number(costNanos(price, inputTokensBound, choices))))
-  const job = {
+  const leastOf = (job: ChatJob) => Math.max(...offers.map(({ price }) => Number(heldNanos(price, job, choices))))
+  const uncapped = {
     task: 'chat',
     model: modelId,
     constraints: {
@@ -92,11 +102,17 @@ export function planPricing(
     choices,
     inputTokensBound,
     mediaTokensBound: 0,
-    maxCostNanos: random.chance(0.1) ? BigInt(leastNanos + random.between(0, Math.ceil(aboutNanos))) : null,
-    onInsufficient: random.chance(0.1) ? 'clamp' : 'refuse',
+    maxCostNanos: null,
   } as unknown as ChatJob
+  const job: ChatJob = {
+    ...uncapped,
+    maxCostNanos: random.chance(0.1) ? BigInt(leastOf(uncapped) + random.between(0, Math.ceil(aboutNanos))) : null,
+    onInsufficient: random.chance(0.1) ? 'clamp' : 'refuse',
+  }
   return {
     offers,
+    lists,
+    cacheUse: planCacheUse(partRandom),
     job,
     hold: holdFor(offers, job, maxTokens),
     share: random.pick([
@@ -129,6 +145,7 @@ export function receiptOf(pricing: Pricing, offer: Offer | null, outcome: Outcom
     attempts: [],
     billedInputTokens: input,
     billedOutputTokens: output,
+    billedParts: partsOf(pricing.cacheUse, input, output),
     reportedInputTokens: null,
     reportedOutputTokens: null,
     countedInputTokens: null,
@@ -142,7 +159,7 @@ export function receiptOf(pricing: Pricing, offer: Offer | null, outcome: Outcom
 /** Replaces the clamped cost of a settlement by the measured one when `isRaw`: the ledger must clamp it. */
 export function rawOf(settlement: Settlement, pricing: Pricing, offer: Offer | null): Settlement {
   if (!pricing.isRaw || offer === null) return settlement
-  const measuredNanos = costNanos(offer.price, settlement.inputTokens, settlement.outputTokens)
+  const measuredNanos = settlement.costNanos + settlement.writeoffNanos
   return {
     ...settlement,
     costNanos: measuredNanos,

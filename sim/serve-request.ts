@@ -282,7 +282,15 @@ function isSettledAgain(requestId: string): boolean {
   return Number.parseInt(requestId.slice(-1), 16) % 8 === 0
 }
 
-const free = { inputTokens: 0, outputTokens: 0, costNanos: 0n, hosterShareNanos: 0n, feeNanos: 0n, writeoffNanos: 0n }
+const free = {
+  inputTokens: 0,
+  outputTokens: 0,
+  parts: null,
+  costNanos: 0n,
+  hosterShareNanos: 0n,
+  feeNanos: 0n,
+  writeoffNanos: 0n,
+}
 
 function shortId({ admission }: RequestRecord): string {
   return `a${Number.parseInt(admission.requestId.slice(-12), 16)}`

@@ -1,6 +1,7 @@
 import type { Mutation } from './mutations.ts'
 
 const money = 'migrations/0002_money.sql'
+const prices = 'migrations/0009_token_prices.sql'
 const refunds = 'migrations/0004_refunds.sql'
 
 /** Bugs in the SQL functions that move money. `npm run sim -- --prove-sql` runs the tests on PostgreSQL against each. */
@@ -673,35 +674,35 @@ export const sqlMutations: readonly Mutation[] = [
   {
     id: 'sql-clamped-share-not-lowered',
     bug: 'the hoster earns its full share of a charge that was lowered',
-    file: money,
+    file: prices,
     find: 'CASE WHEN charge = cost THEN hoster_share ELSE div(hoster_share::numeric * charge, cost)::bigint END',
     replace: 'least(hoster_share, charge)',
   },
   {
     id: 'sql-clamped-share-rounds-up',
     bug: 'the hoster share of a lowered charge is rounded up',
-    file: money,
+    file: prices,
     find: 'div(hoster_share::numeric * charge, cost)::bigint',
     replace: 'ceil(hoster_share::numeric * charge / cost)::bigint',
   },
   {
     id: 'sql-write-off-not-recorded',
     bug: 'the part of a cost above the hold is not recorded as written off',
-    file: money,
+    file: prices,
     find: 'writeoff + cost - charge,',
     replace: 'writeoff,',
   },
   {
     id: 'sql-charge-above-lease',
     bug: 'a request is charged its own hold although its lease holds less',
-    file: money,
+    file: prices,
     find: 'THEN charge_within_hold(i.cost, coalesce(l.granted_nanos, i.hold)) ELSE 0 END AS charge',
     replace: 'THEN charge_within_hold(i.cost, i.hold) ELSE 0 END AS charge',
   },
   {
     id: 'sql-written-off-is-charged',
     bug: 'a request that was written off is charged',
-    file: money,
+    file: prices,
     find: 'THEN charge_within_hold(i.cost, coalesce(l.granted_nanos, i.hold)) ELSE 0 END AS charge',
     replace:
       'THEN charge_within_hold(i.cost, coalesce(l.granted_nanos, i.hold)) ELSE charge_within_hold(i.cost, i.hold) END AS charge',
@@ -758,21 +759,21 @@ export const sqlMutations: readonly Mutation[] = [
   {
     id: 'sql-hour-overwritten',
     bug: 'the cost of an hour is that of its last batch',
-    file: money,
+    file: prices,
     find: 'cost_nanos = u.cost_nanos + excluded.cost_nanos, latency_ms_sum',
     replace: 'cost_nanos = excluded.cost_nanos, latency_ms_sum',
   },
   {
     id: 'sql-day-fee-overwritten',
     bug: 'the fee of a day is that of its last batch',
-    file: money,
+    file: prices,
     find: 'fee_nanos = u.fee_nanos + excluded.fee_nanos',
     replace: 'fee_nanos = excluded.fee_nanos',
   },
   {
     id: 'sql-key-day-forgets-requests',
     bug: 'the requests of a key on one day are counted once per batch',
-    file: money,
+    file: prices,
     find: 'requests = u.requests + excluded.requests, cost_nanos = u.cost_nanos + excluded.cost_nanos;',
     replace: 'cost_nanos = u.cost_nanos + excluded.cost_nanos;',
   },

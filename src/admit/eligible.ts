@@ -1,8 +1,8 @@
-import { type ChatJob, type Feature, heldInputTokens } from '../domain/chat-job.ts'
+import type { ChatJob, Feature } from '../domain/chat-job.ts'
 import type { Exclusion, ExclusionReason } from '../domain/handoff.ts'
 import type { HealthView } from '../domain/health.ts'
-import { costNanos } from '../domain/money.ts'
 import { type Offer, serves } from '../domain/offer.ts'
+import { heldNanos } from '../domain/offer-price.ts'
 import { largestRoom, likelyInputTokens } from '../domain/output-cap.ts'
 
 export interface Eligibility {
@@ -79,7 +79,7 @@ const chatFeatures: ReadonlySet<Feature> = new Set(['tools', 'images', 'audio', 
  * `max_cost_usd`.
  */
 function exceedsMaxCost({ price }: Offer, job: ChatJob): boolean {
-  return job.maxCostNanos !== null && costNanos(price, heldInputTokens(job), job.choices) > job.maxCostNanos
+  return job.maxCostNanos !== null && heldNanos(price, job, job.choices) > job.maxCostNanos
 }
 
 /**

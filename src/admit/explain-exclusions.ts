@@ -1,9 +1,10 @@
-import { type ChatJob, type ConstraintName, heldInputTokens, inputFields } from '../domain/chat-job.ts'
+import { type ChatJob, type ConstraintName, inputFields } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Exclusion, ExclusionReason } from '../domain/handoff.ts'
 import { LATENCY_SAMPLE_AGE_MS_MAX, LATENCY_SAMPLES_MIN } from '../domain/health.ts'
-import { costNanos, type Nanos, usdText } from '../domain/money.ts'
+import { type Nanos, usdText } from '../domain/money.ts'
 import { type Offer, serves } from '../domain/offer.ts'
+import { heldNanos } from '../domain/offer-price.ts'
 
 /**
  * Builds the refusal of a request that no offer may serve: how many offers each constraint excluded, and what
@@ -78,7 +79,7 @@ function lowestCostNanos(excluded: readonly Exclusion[], candidates: readonly Of
   let lowest: Nanos | null = null
   for (const { offerId, price } of candidates) {
     if (!tooExpensive.has(offerId)) continue
-    const cost = costNanos(price, heldInputTokens(job), job.choices)
+    const cost = heldNanos(price, job, job.choices)
     if (lowest === null || cost < lowest) lowest = cost
   }
   return lowest

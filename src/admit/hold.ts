@@ -1,6 +1,7 @@
-import { type ChatJob, heldInputTokens } from '../domain/chat-job.ts'
-import { affordableOutputTokens, costNanos, type Nanos } from '../domain/money.ts'
+import type { ChatJob } from '../domain/chat-job.ts'
+import type { Nanos } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
+import { affordableTokensAt, heldNanos } from '../domain/offer-price.ts'
 import { outputCap } from '../domain/output-cap.ts'
 
 export interface HoldRequest {
@@ -42,13 +43,13 @@ export function holdFor(offers: readonly Offer[], job: ChatJob, defaultMaxTokens
 }
 
 /**
- * Returns the most output tokens per choice that `heldNanos` pays for at every candidate, rounded down; 0
+ * Returns the most output tokens per choice that `budgetNanos` pays for at every candidate, rounded down; 0
  * when it does not pay for one, and Infinity when it pays for all that the candidates generate.
  */
-export function maxTokensFor(offers: readonly Offer[], job: ChatJob, heldNanos: Nanos): number {
+export function maxTokensFor(offers: readonly Offer[], job: ChatJob, budgetNanos: Nanos): number {
   let most = Number.POSITIVE_INFINITY
   for (const offer of offers) {
-    const tokens = affordableOutputTokens(offer.price, heldInputTokens(job), heldNanos)
+    const tokens = affordableTokensAt(offer.price, job, budgetNanos)
     const affordable = Math.max(0, Math.floor(tokens / job.choices))
     if (affordable < outputCap(offer, job, most)) most = affordable
   }
@@ -90,7 +91,7 @@ const FEWEST_OUTPUT_TOKENS = 16
 function highestCost(offers: readonly Offer[], job: ChatJob, maxTokens: number): Nanos {
   let most = 0n
   for (const offer of offers) {
-    const cost = costNanos(offer.price, heldInputTokens(job), outputCap(offer, job, maxTokens) * job.choices)
+    const cost = heldNanos(offer.price, job, outputCap(offer, job, maxTokens) * job.choices)
     if (cost > most) most = cost
   }
   return most

@@ -1,11 +1,12 @@
 import { previewAdmission } from '../admit/preview-admission.ts'
 import type { ChatQuote } from '../api/chat-quote-schema.ts'
 import type { Caller } from '../domain/caller.ts'
-import { type ChatJob, heldInputTokens } from '../domain/chat-job.ts'
+import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Ticket } from '../domain/handoff.ts'
-import { costNanos, usd, usdPerMillion } from '../domain/money.ts'
+import { usd, usdPerMillion } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
+import { heldNanos, measuredCost } from '../domain/offer-price.ts'
 import { expectedUse, route } from '../route/route.ts'
 import { countPromptTokens } from '../tokens/count-prompt-tokens.ts'
 import type { CompleteDeps } from './complete.ts'
@@ -60,7 +61,7 @@ export async function quote(
   const { ranks } = route(ticket, job, { ...deps.route, health, stickyOfferId }, deps.random)
   const inputTokens = countPromptTokens(job, job.promptLength)
   const { outputTokens } = expectedUse(job, maxTokens)
-  const expectedUsd = ({ price }: Offer) => usd(costNanos(price, inputTokens, outputTokens))
+  const expectedUsd = ({ price }: Offer) => usd(measuredCost(price, inputTokens, outputTokens, null).nanos)
   return {
     ...common,
     max_tokens: limitOf(maxTokens),
@@ -78,7 +79,7 @@ export async function quote(
         output_usd_per_million: usdPerMillion(offer.price.outputPicoPerToken),
       },
       expected_cost_usd: expectedUsd(offer),
-      worst_case_cost_usd: usd(costNanos(offer.price, heldInputTokens(job), maxTokens * job.choices)),
+      worst_case_cost_usd: usd(heldNanos(offer.price, job, maxTokens * job.choices)),
       predicted_ms: predictedMs === null ? null : Math.round(predictedMs),
       trust_score: offer.endpoint.kind === 'hoster' ? trust : null,
       in_flight: inFlight,

@@ -8,6 +8,7 @@ import { ownCommand } from '../runtime/own-command.ts'
 import { quoteForShell } from '../runtime/quote-for-shell.ts'
 import { systemErrorText } from '../runtime/system-error-text.ts'
 import { addHoster } from '../supply/hosters/add-hoster.ts'
+import type { HosterPrice } from '../supply/hosters/hosted-model.ts'
 import {
   activateHoster,
   type HosterListing,
@@ -115,6 +116,8 @@ function price(): Command {
     .argument('<model>', 'model id that customers request')
     .requiredOption('--input <usd>', 'USD per million input tokens; required', priceArgument)
     .requiredOption('--output <usd>', 'USD per million output tokens; required', priceArgument)
+    .option('--cache-read <usd>', 'USD per million tokens read from a cache; default: the input price', priceArgument)
+    .option('--cache-write <usd>', 'USD per million tokens written to a cache; default: the input price', priceArgument)
     .option('--upstream-model <id>', "the hoster's id of the model; default: unchanged, or <model> for a new model")
     .option('--context-tokens <n>', 'context window; a new model needs it', countArgument)
     .option('--max-output-tokens <n>', 'largest output; a new model needs it', countArgument)
@@ -126,10 +129,16 @@ function price(): Command {
     )
     .action(async (hoster: string, modelId: string, options) => {
       const session = createSession(options)
+      const newPrice: HosterPrice = {
+        inputPicoPerToken: options.input,
+        outputPicoPerToken: options.output,
+        cacheReadPicoPerToken: options.cacheRead,
+        cacheWritePicoPerToken: options.cacheWrite,
+      }
       const { hosterId, name, version } = await withDatabase(session, pool =>
         setHosterPrice(pool, hoster, {
           modelId,
-          price: { inputPicoPerToken: options.input, outputPicoPerToken: options.output },
+          price: newPrice,
           upstreamModel: options.upstreamModel,
           contextTokens: options.contextTokens,
           maxOutputTokens: options.maxOutputTokens,
@@ -139,10 +148,11 @@ function price(): Command {
           throw new Failure(`${error.message} Add --context-tokens <n> --max-output-tokens <n>.`)
         }),
       )
-      const [input, output] = [priceText(options.input), priceText(options.output)]
+      const prices = priceJson(newPrice)
+      const cached = prices.cache_read === undefined ? '' : `${prices.cache_read} cached, `
       session.output.result(
-        { hoster_id: hosterId, name, model: modelId, version, price_per_million_usd: { input, output } },
-        `${name} offers ${modelId} at ${input} in, ${output} out (USD per million tokens), version ${version}.`,
+        { hoster_id: hosterId, name, model: modelId, version, price_per_million_usd: prices },
+        `${name} offers ${modelId} at ${prices.input} in, ${cached}${prices.output} out (USD per million tokens), version ${version}.`,
       )
     })
 }
@@ -273,6 +283,17 @@ function showChange(
   output.result({ hoster_id: hosterId, name, ...change }, `${name} ${text}`)
 }
 
+/** Cache prices that are not set are left out: such tokens cost the input price. */
+function priceJson(price: HosterPrice) {
+  const { inputPicoPerToken, outputPicoPerToken, cacheReadPicoPerToken, cacheWritePicoPerToken } = price
+  return {
+    input: priceText(inputPicoPerToken),
+    output: priceText(outputPicoPerToken),
+    ...(cacheReadPicoPerToken !== undefined && { cache_read: priceText(cacheReadPicoPerToken) }),
+    ...(cacheWritePicoPerToken !== undefined && { cache_write: priceText(cacheWritePicoPerToken) }),
+  }
+}
+
 function hosterJson(hoster: HosterListing): Json {
   return {
     hoster_id: hoster.hosterId,
@@ -288,10 +309,7 @@ function hosterJson(hoster: HosterListing): Json {
       id: model.modelId,
       upstream_model: model.upstreamModel ?? model.modelId,
       price_version: model.priceVersion,
-      price_per_million_usd: {
-        input: priceText(model.price.inputPicoPerToken),
-        output: priceText(model.price.outputPicoPerToken),
-      },
+      price_per_million_usd: priceJson(model.price),
       context_tokens: model.contextTokens,
       max_output_tokens: model.maxOutputTokens,
       features: [...model.features],

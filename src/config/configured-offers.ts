@@ -1,5 +1,7 @@
 import { ASSUMED_CONTEXT_TOKENS, hidesReasoningAt } from '../domain/endpoint-defaults.ts'
 import type { Endpoint, Offer } from '../domain/offer.ts'
+import { pricesOf } from '../domain/price-list.ts'
+import { configuredPrices } from './configured-prices.ts'
 import type { EndpointSettings } from './schema.ts'
 
 /**
@@ -21,10 +23,7 @@ export function configuredOffers(
         endpoint,
         modelId: model.id,
         upstreamModel: model.upstream_model ?? model.id,
-        price: {
-          inputPicoPerToken: model.price_per_million_usd.input,
-          outputPicoPerToken: model.price_per_million_usd.output,
-        },
+        ...pricesOf(configuredPrices(model.price_per_million_usd), endpoint.kind),
         contextTokens,
         maxOutputTokens: Math.min(model.max_output_tokens ?? contextTokens, contextTokens),
         features: new Set(model.features),

@@ -8,6 +8,7 @@ import {
   failpointList,
   flag,
   hostName,
+  hoursOfDay,
   httpUrl,
   oneOf,
   percentAsBps,
@@ -15,6 +16,7 @@ import {
   text,
   usdAmount,
   usdPerMillionTokens,
+  weekdays,
   wholeNumber,
 } from './values.ts'
 
@@ -61,13 +63,32 @@ export const cloudKeyNames = [
 ] as const
 export type CloudKeyName = (typeof cloudKeyNames)[number]
 
-const prices = z.strictObject({ input: usdPerMillionTokens(), output: usdPerMillionTokens() })
+const prices = {
+  input: usdPerMillionTokens(),
+  output: usdPerMillionTokens(),
+  cache_read: usdPerMillionTokens().optional(),
+  cache_write: usdPerMillionTokens().optional(),
+  cache_write_long: usdPerMillionTokens().optional(),
+  input_audio: usdPerMillionTokens().optional(),
+  input_image: usdPerMillionTokens().optional(),
+  output_audio: usdPerMillionTokens().optional(),
+  output_image: usdPerMillionTokens().optional(),
+  per_request_usd: usdAmount().optional(),
+}
+
+const priceList = z.strictObject({
+  ...prices,
+  steps: z.array(z.strictObject({ above_input_tokens: wholeNumber(1, 100_000_000), ...prices })).prefault([]),
+  windows: z
+    .array(z.strictObject({ days: z.array(oneOf(weekdays)).prefault([...weekdays]), hours: hoursOfDay(), ...prices }))
+    .prefault([]),
+})
 
 const modelSchema = z.strictObject({
   // Reserved ids: `auto` lets routing choose the model, and `demo` is the built-in demo model.
   id: text('model id without blanks, not auto or demo', /^(?!(?:auto|demo)$)[^\s\p{C}]{1,200}$/u),
   upstream_model: text().optional(),
-  price_per_million_usd: prices,
+  price_per_million_usd: priceList,
   context_tokens: wholeNumber(1, 100_000_000).optional(),
   max_output_tokens: wholeNumber(1, 100_000_000).optional(),
   features: z.array(oneOf(features)).prefault(['tools', 'json_schema']),

@@ -89,6 +89,23 @@ export function usdPerMillionTokens() {
   })
 }
 
+/** In the order of `Date.getUTCDay`. */
+export const weekdays = ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat'] as const
+
+/** A part of a day in UTC, as minutes of the day. */
+export function hoursOfDay() {
+  return value('part of a day in UTC such as 01:00-04:00', written => {
+    const match = /^([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-4]):([0-5]\d)$/.exec(
+      typeof written === 'string' ? written : '',
+    )
+    if (!match) return undefined
+    const [fromMinute, untilMinute] = [minuteOfDay(match[1]!, match[2]!), minuteOfDay(match[3]!, match[4]!)]
+    return fromMinute < untilMinute && untilMinute <= 1_440 ? { fromMinute, untilMinute } : undefined
+  })
+}
+
+const minuteOfDay = (hours: string, minutes: string) => Number(hours) * 60 + Number(minutes)
+
 /** An http or https address without credentials, query and fragment; its trailing slashes are removed. */
 export function httpUrl() {
   return value('http or https URL', written => {

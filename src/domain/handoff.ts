@@ -1,3 +1,4 @@
+import type { UsageParts } from './answer-event.ts'
 import type { Caller } from './caller.ts'
 import type { ChatChunk, ChatCompletion, Envelope, TokenUsage } from './completion.ts'
 import type { Nanos } from './money.ts'
@@ -169,6 +170,8 @@ export interface Receipt {
   readonly attempts: readonly Attempt[]
   readonly billedInputTokens: number
   readonly billedOutputTokens: number
+  /** The billed tokens in parts. Null when all are fresh text, as far as the upstream reports. */
+  readonly billedParts: UsageParts | null
   readonly reportedInputTokens: number | null
   readonly reportedOutputTokens: number | null
   /** Counted by the gateway; null when the upstream's report made counting unnecessary. */

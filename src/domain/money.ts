@@ -18,9 +18,12 @@ const BPS = 10_000n
 /**
  * Returns the cost of these tokens. Rounds up once per request, so a served request never costs less than its
  * tokens.
+ *
+ * @param partPicos what parts of the tokens cost beyond this price, in picodollars; negative when they cost less
  */
-export function costNanos(price: TokenPrice, inputTokens: number, outputTokens: number): Nanos {
-  const picos = price.inputPicoPerToken * BigInt(inputTokens) + price.outputPicoPerToken * BigInt(outputTokens)
+export function costNanos(price: TokenPrice, inputTokens: number, outputTokens: number, partPicos = 0n): Nanos {
+  const tokenPicos = price.inputPicoPerToken * BigInt(inputTokens) + price.outputPicoPerToken * BigInt(outputTokens)
+  const picos = tokenPicos + partPicos
   return (picos + PICOS_PER_NANO - 1n) / PICOS_PER_NANO
 }
 
@@ -28,8 +31,13 @@ export function costNanos(price: TokenPrice, inputTokens: number, outputTokens: 
  * Returns the most output tokens that `budgetNanos` pays for in addition to `inputTokens`; negative when the
  * input alone costs more.
  */
-export function affordableOutputTokens(price: TokenPrice, inputTokens: number, budgetNanos: Nanos): number {
-  const picosLeft = budgetNanos * PICOS_PER_NANO - price.inputPicoPerToken * BigInt(inputTokens)
+export function affordableOutputTokens(
+  price: TokenPrice,
+  inputTokens: number,
+  budgetNanos: Nanos,
+  partPicos = 0n,
+): number {
+  const picosLeft = budgetNanos * PICOS_PER_NANO - price.inputPicoPerToken * BigInt(inputTokens) - partPicos
   if (picosLeft < 0n) return -1
   if (price.outputPicoPerToken === 0n) return Number.MAX_SAFE_INTEGER
   const tokens = picosLeft / price.outputPicoPerToken

@@ -1,5 +1,6 @@
 import { AUTO_MODEL, type Feature, type Task } from './chat-job.ts'
-import type { TokenPrice } from './money.ts'
+import type { OfferPrice } from './offer-price.ts'
+import type { PriceList } from './price-list.ts'
 
 export const providerKinds = ['local', 'hoster', 'cloud'] as const
 export type ProviderKind = (typeof providerKinds)[number]
@@ -99,7 +100,9 @@ export interface Offer {
   readonly modelId: string
   /** The id of the model at the upstream. */
   readonly upstreamModel: string
-  readonly price: TokenPrice
+  readonly price: OfferPrice
+  /** Only where the time of the day changes `price`: the list that it comes from. */
+  readonly timedPrices?: PriceList
   /** Version in the hoster's price list. Prices from the configuration have none. */
   readonly priceVersion?: number
   readonly contextTokens: number

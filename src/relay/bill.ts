@@ -1,8 +1,11 @@
+import { usageParts } from '../dialects/chat/usage-parts.ts'
+import type { UsageParts } from '../domain/answer-event.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { TokenUsage } from '../domain/completion.ts'
 import type { Answer, Outcome, Receipt, Ticket } from '../domain/handoff.ts'
-import { costNanos, type Nanos, usd } from '../domain/money.ts'
+import { type Nanos, usd } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
+import { measuredCost } from '../domain/offer-price.ts'
 import { outputCap } from '../domain/output-cap.ts'
 import type { TextLength } from '../domain/text-length.ts'
 import { countPromptTokens } from '../tokens/count-prompt-tokens.ts'
@@ -55,6 +58,7 @@ export function bill(ticket: Ticket, job: ChatJob, answer: Answer, delivered: De
     attempts: answer.attempts,
     billedInputTokens: measured.inputTokens,
     billedOutputTokens: measured.outputTokens,
+    billedParts: measured.source === 'none' || reported === null ? null : billedParts(reported, measured),
     reportedInputTokens: reported?.prompt_tokens ?? null,
     reportedOutputTokens: reported?.completion_tokens ?? null,
     countedInputTokens: measured.countedInput,
@@ -67,7 +71,7 @@ export function bill(ticket: Ticket, job: ChatJob, answer: Answer, delivered: De
 
 /** Returns the cost of the prompt alone at this offer, by the gateway's count. */
 export function inputCostNanos(job: ChatJob, offer: Offer, promptLength: TextLength | undefined): Nanos {
-  return costNanos(offer.price, countPromptTokens(job, promptLength), 0)
+  return measuredCost(offer.price, countPromptTokens(job, promptLength), 0, null).nanos
 }
 
 interface Measured {
@@ -119,6 +123,25 @@ function measure(ticket: Ticket, job: ChatJob, answer: Answer, delivered: Delive
   }
 }
 
+/**
+ * Returns the billed tokens in parts; null when all are fresh text. A report without prompt tokens has not counted
+ * the prompt, so its cached tokens are not believed either.
+ */
+function billedParts(reported: TokenUsage, { inputTokens, outputTokens }: Measured): UsageParts | null {
+  const { prompt_tokens_details: inputDetails, completion_tokens_details: outputDetails } = reported
+  if (inputDetails === undefined && outputDetails === undefined) return null
+  const parts = usageParts({
+    prompt_tokens: inputTokens,
+    completion_tokens: outputTokens,
+    total_tokens: inputTokens + outputTokens,
+    prompt_tokens_details: reported.prompt_tokens > 0 ? inputDetails : undefined,
+    completion_tokens_details: outputDetails,
+  })
+  const { inputAudioTokens, inputImageTokens, outputAudioTokens, outputImageTokens } = parts
+  const hasMedia = (inputAudioTokens ?? inputImageTokens ?? outputAudioTokens ?? outputImageTokens) !== undefined
+  return parts.freshTokens < inputTokens || (parts.reasoningTokens ?? 0) > 0 || hasMedia ? parts : null
+}
+
 interface ChosenCount {
   readonly tokens: number
   /** The gateway's count; null where the report made it unnecessary. */
@@ -150,11 +173,12 @@ function isOutdated(reported: number | null, count: () => number): boolean {
 }
 
 /**
- * Returns the usage that the client sees: the billed tokens and the charge. Details of the upstream (cached,
- * reasoning) are capped at the sum that they belong to, because clients subtract them.
+ * Returns the usage that the client sees: the billed tokens and the charge. Cached and written tokens are those that
+ * were billed as such. Other details of the upstream (reasoning) are capped at the sum that they belong to, because
+ * clients subtract them.
  */
 export function billedUsage(reported: TokenUsage | undefined, receipt: Receipt, costNanos: Nanos): TokenUsage {
-  const { billedInputTokens, billedOutputTokens } = receipt
+  const { billedInputTokens, billedOutputTokens, billedParts: parts } = receipt
   const usage: TokenUsage = {
     ...reported,
     prompt_tokens: billedInputTokens,
@@ -163,7 +187,14 @@ export function billedUsage(reported: TokenUsage | undefined, receipt: Receipt, 
     cost_usd: usd(costNanos),
   }
   const { prompt_tokens_details: inputDetails, completion_tokens_details: outputDetails } = usage
-  if (inputDetails) usage.prompt_tokens_details = capCounts(inputDetails, billedInputTokens)
+  if (inputDetails) {
+    const details = capCounts(inputDetails, billedInputTokens)
+    if (details.cached_tokens !== undefined) details.cached_tokens = parts?.cacheReadTokens ?? 0
+    if (details.cache_write_tokens !== undefined) {
+      details.cache_write_tokens = (parts?.cacheWriteTokens ?? 0) + (parts?.cacheWriteLongTokens ?? 0)
+    }
+    usage.prompt_tokens_details = details
+  }
   if (outputDetails) usage.completion_tokens_details = capCounts(outputDetails, billedOutputTokens)
   return usage
 }

@@ -45,6 +45,7 @@ export const faultReceipt: Receipt = {
   attempts: [],
   billedInputTokens: 0,
   billedOutputTokens: 0,
+  billedParts: null,
   reportedInputTokens: null,
   reportedOutputTokens: null,
   countedInputTokens: null,

@@ -1,8 +1,8 @@
 import { AUTO_MODEL, type ChatJob, type ServiceTier } from '../domain/chat-job.ts'
 import type { Plan, Ticket } from '../domain/handoff.ts'
 import type { HealthView, OfferState } from '../domain/health.ts'
-import type { TokenPrice } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
+import { type OfferPrice, stepOf } from '../domain/offer-price.ts'
 import { outputCap } from '../domain/output-cap.ts'
 
 /** The inputs of routing besides the ticket. */
@@ -97,9 +97,16 @@ export function expectedUse(job: ChatJob, maxTokens: number): ExpectedUse {
   }
 }
 
-/** Returns unrounded picodollars, so two offers compare equal only if their prices do. */
-export function expectedCostPicos(price: TokenPrice, use: ExpectedUse): bigint {
-  return price.inputPicoPerToken * BigInt(use.inputTokens) + price.outputPicoPerToken * BigInt(use.outputTokens)
+/**
+ * Returns unrounded picodollars, so two offers compare equal only if their prices do. Nothing is expected to come from
+ * a cache.
+ */
+export function expectedCostPicos(offer: OfferPrice, use: ExpectedUse): bigint {
+  const step = offer.terms && stepOf(offer.terms, use.inputTokens)
+  const price = step?.price ?? offer
+  const tokenPicos =
+    price.inputPicoPerToken * BigInt(use.inputTokens) + price.outputPicoPerToken * BigInt(use.outputTokens)
+  return step === undefined ? tokenPicos : tokenPicos + step.perRequestPicos
 }
 
 /**

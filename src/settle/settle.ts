@@ -1,5 +1,6 @@
 import type { Receipt, Ticket } from '../domain/handoff.ts'
-import { chargeWithinHold, costNanos, type Nanos, splitCost } from '../domain/money.ts'
+import { chargeWithinHold, type Nanos, splitCost, type TokenPrice } from '../domain/money.ts'
+import { measuredCost } from '../domain/offer-price.ts'
 import type { RoutingNote } from '../domain/routing-note.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { Settlement } from '../ledger/settlement/settlement.ts'
@@ -54,8 +55,9 @@ export function settlementOf(
   latencyMs: number,
 ): Settlement {
   const offer = receipt.offer
-  const price = offer?.price ?? { inputPicoPerToken: 0n, outputPicoPerToken: 0n }
-  const measuredNanos = costNanos(price, receipt.billedInputTokens, receipt.billedOutputTokens)
+  const { billedInputTokens, billedOutputTokens, billedParts } = receipt
+  const cost = measuredCost(offer?.price ?? noPrice, billedInputTokens, billedOutputTokens, billedParts)
+  const measuredNanos = cost.nanos
   const chargedNanos = chargeWithinHold(measuredNanos, ticket.hold.nanos)
   return {
     requestId: ticket.requestId,
@@ -67,14 +69,16 @@ export function settlementOf(
     provider: offer?.endpoint.kind ?? 'none',
     endpointId: offer?.endpoint.endpointId ?? null,
     hosterId: offer?.endpoint.hosterId ?? null,
-    inputTokens: receipt.billedInputTokens,
-    outputTokens: receipt.billedOutputTokens,
+    inputTokens: billedInputTokens,
+    outputTokens: billedOutputTokens,
     reportedInputTokens: receipt.reportedInputTokens,
     reportedOutputTokens: receipt.reportedOutputTokens,
     countedInputTokens: receipt.countedInputTokens,
     countedOutputTokens: receipt.countedOutputTokens,
     usageSource: receipt.usageSource,
-    price,
+    price: cost.price,
+    parts: cost.parts,
+    reasoningTokens: billedParts?.reasoningTokens || null,
     priceVersion: offer?.priceVersion ?? null,
     holdNanos: ticket.hold.nanos,
     costNanos: chargedNanos,
@@ -90,3 +94,5 @@ export function settlementOf(
     routing,
   }
 }
+
+const noPrice: TokenPrice = { inputPicoPerToken: 0n, outputPicoPerToken: 0n }

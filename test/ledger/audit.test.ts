@@ -103,6 +103,22 @@ test.each([
     'balances_equal_entries',
   ],
   [
+    'a charge above the price of its cached tokens',
+    `UPDATE usage_event SET cache_read_tokens = 10, cache_read_pico_per_token = input_pico_per_token / 10;
+     UPDATE usage_day SET cached_tokens = 10`,
+    'cost_within_token_prices',
+  ],
+  [
+    'a charge above the price of its media',
+    `UPDATE usage_event SET other_parts = '[{"kind": "input_audio", "tokens": 10, "pico_per_token": 1}]'`,
+    'cost_within_token_prices',
+  ],
+  [
+    'cached tokens that the sums do not have',
+    'UPDATE usage_event SET cache_read_tokens = 10, cache_read_pico_per_token = input_pico_per_token',
+    'days_equal_usage',
+  ],
+  [
     'a charge for an answer that its server broke off',
     `UPDATE usage_event SET outcome = 'interrupted'`,
     'failures_are_free',

@@ -180,6 +180,8 @@ export function settlementOf(
     countedOutputTokens: null,
     usageSource: 'upstream',
     price: nanoPerToken,
+    parts: null,
+    reasoningTokens: null,
     priceVersion: null,
     holdNanos,
     costNanos: costNanos(nanoPerToken, inputTokens, 0),

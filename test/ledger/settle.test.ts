@@ -165,6 +165,12 @@ test('the usage row has every field of the settlement', async () => {
     countedInputTokens: 160,
     countedOutputTokens: 2,
     priceVersion: 7,
+    parts: [
+      { kind: 'cache_read', tokens: 30, picoPerToken: 100n },
+      { kind: 'cache_write', tokens: 20, picoPerToken: 1_250n },
+      { kind: 'input_audio', tokens: 9, picoPerToken: 8_000n },
+    ],
+    reasoningTokens: 2,
     routing,
   })
   await settle(node.ledger, settlement)
@@ -204,8 +210,16 @@ test('the usage row has every field of the settlement', async () => {
       tx_id: expect.any(BigInt),
       cap_day: new Date().toISOString().slice(0, 10),
       key_window: null,
+      cache_read_tokens: 30,
+      cache_read_pico_per_token: 100n,
+      cache_write_tokens: 20,
+      cache_write_pico_per_token: 1_250n,
+      reasoning_tokens: 2,
+      other_parts: [{ kind: 'input_audio', tokens: 9, pico_per_token: 8_000 }],
     },
   ])
+  const sums = await world.pool.query('SELECT cached_tokens FROM usage_day WHERE customer_id = $1', [customerId])
+  expect(sums.rows).toEqual([{ cached_tokens: 30n }])
 })
 
 test('odd texts are stored unchanged, and so are the other rows of the batch', async () => {

@@ -326,6 +326,8 @@ function createHistory(random: Random) {
       countedOutputTokens: null,
       usageSource: 'gateway',
       price: { inputPicoPerToken: 1_000n, outputPicoPerToken: 2_000n },
+      parts: random.chance(0.3) ? [{ kind: 'cache_read', tokens: random.between(1, 5_000), picoPerToken: 100n }] : null,
+      reasoningTokens: null,
       priceVersion: null,
       holdNanos,
       costNanos,
@@ -343,7 +345,14 @@ function createHistory(random: Random) {
 
   /** As a node writes it before it runs the request again. */
   function supersededSettlement(requestId: string, customerId: string): Settlement {
-    const free = { provider: 'none', hosterId: null, inputTokens: 0, outputTokens: 0, latencyMs: 0 } as const
+    const free = {
+      provider: 'none',
+      hosterId: null,
+      inputTokens: 0,
+      outputTokens: 0,
+      parts: null,
+      latencyMs: 0,
+    } as const
     return {
       ...settlement(requestId, requestId, customerId, 0n),
       ...free,
@@ -747,7 +756,7 @@ FROM lease WHERE customer_id = ANY ($1)`
 
 const USAGE = `
 SELECT customer_id AS "customerId", request_id AS "requestId", model_id AS "modelId", provider, hoster_id AS "hosterId",
-  input_tokens AS "inputTokens", output_tokens AS "outputTokens", hold_nanos AS hold, cost_nanos AS cost, hoster_share_nanos AS "hosterShare",
+  input_tokens AS "inputTokens", output_tokens AS "outputTokens", coalesce(cache_read_tokens, 0) AS "cachedTokens", hold_nanos AS hold, cost_nanos AS cost, hoster_share_nanos AS "hosterShare",
   fee_nanos AS fee, writeoff_nanos AS writeoff, latency_ms AS "latencyMs", success, outcome, cap_day - date '1970-01-01' AS "capDay",
   key_id AS "keyId", ${WINDOW_DAY}, tx_id IS NOT NULL AS "isCharged", CASE WHEN outcome <> 'node_died' THEN (extract(epoch FROM started_at) * 1000)::float8 END AS "startedAtMs"
 FROM usage_event WHERE customer_id = ANY ($1)`
@@ -797,6 +806,7 @@ function sumsInModel(customers: readonly string[]) {
       hosterShare,
       fee,
       latencyMsSum,
+      cachedTokens,
     } = row
     const [wholeHour, day] = hour < REAL_FROM_MS ? [hour, Math.floor(hour / 86_400_000)] : [null, null]
     add(hours, `${customerId} ${wholeHour} ${nodeShard}`, [
@@ -816,6 +826,7 @@ function sumsInModel(customers: readonly string[]) {
       hosterShare,
       fee,
       latencyMsSum,
+      cachedTokens,
     ])
   }
   return { hours: table(hours), days: table(days) }
@@ -844,7 +855,7 @@ FROM usage_hour WHERE customer_id = ANY ($1)`
 
 const DAYS = `
 SELECT customer_id || ' ' || CASE WHEN day < $2::timestamptz::date THEN (day - date '1970-01-01')::text ELSE 'null' END || ' ' || model_id || ' ' || provider || ' ' || node_shard AS key,
-  requests, successes, input_tokens, output_tokens, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms_sum
+  requests, successes, input_tokens, output_tokens, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms_sum, cached_tokens
 FROM usage_day WHERE customer_id = ANY ($1)`
 
 function add(sums: Map<string, bigint[]>, key: string, amounts: readonly (number | bigint)[]): void {

@@ -78,6 +78,8 @@ export function settlementOf(caller: Caller, nowMs: number, use: Use): Settlemen
     countedOutputTokens: null,
     usageSource: served ? 'gateway' : 'none',
     price,
+    parts: null,
+    reasoningTokens: null,
     priceVersion: null,
     holdNanos: cost,
     costNanos: cost,

@@ -180,6 +180,8 @@ function supersededSettlement({ customerId, keyId, modelId }: Claim, requestId: 
     countedOutputTokens: null,
     usageSource: 'none',
     price: { inputPicoPerToken: 0n, outputPicoPerToken: 0n },
+    parts: null,
+    reasoningTokens: null,
     priceVersion: null,
     holdNanos: 0n,
     costNanos: 0n,

@@ -22,7 +22,7 @@ export function readUsage(value: unknown, hidesReasoning: boolean): TokenUsage |
     completion_tokens: completion + hidden,
     total_tokens: prompt + completion + hidden,
   }
-  const promptDetails = tokenCounts(value.prompt_tokens_details)
+  const promptDetails = withCacheCounts(value, tokenCounts(value.prompt_tokens_details))
   if (promptDetails) usage.prompt_tokens_details = promptDetails
   const completionDetails = tokenCounts(value.completion_tokens_details)
   if (completionDetails || hidden > 0) {
@@ -44,7 +44,33 @@ function hiddenTokens(value: JsonObject, prompt: number, completion: number): nu
   return isJsonObject(value.prompt_tokens_details) ? 0 : missing
 }
 
-function tokenCount(value: unknown): number | null {
+/**
+ * Adds what caches read and wrote, under OpenAI's names, where a server reports it under another one: Kimi and older
+ * DeepSeek models next to the sums, LiteLLM proxies with Anthropic's names.
+ */
+function withCacheCounts(value: JsonObject, details: Record<string, number> | null): Record<string, number> | null {
+  const read =
+    details?.cached_tokens ?? firstCount(value, ['cached_tokens', 'prompt_cache_hit_tokens', 'cache_read_input_tokens'])
+  const written =
+    details?.cache_write_tokens ?? details?.cache_creation_tokens ?? firstCount(value, ['cache_creation_input_tokens'])
+  if (read === undefined && written === undefined) return details
+  return {
+    ...details,
+    ...(read !== undefined && { cached_tokens: read }),
+    ...(written !== undefined && { cache_write_tokens: written }),
+  }
+}
+
+function firstCount(value: JsonObject, names: readonly string[]): number | undefined {
+  for (const name of names) {
+    const count = tokenCount(value[name])
+    if (count !== null) return count
+  }
+  return undefined
+}
+
+/** Returns a reported number of tokens; null if it is negative, fractional, absurdly large or no number. */
+export function tokenCount(value: unknown): number | null {
   return Number.isInteger(value) && (value as number) >= 0 && (value as number) <= TOKENS_MAX ? (value as number) : null
 }
 

@@ -36,6 +36,12 @@ const ofBlocks = `(SELECT * FROM usage_closing WHERE tx_block BETWEEN $1::bigint
 /** True for a transaction `tx_id` in a block without archived charges: it is compared alone, not with its block. */
 const isOpenTx = `NOT EXISTS (SELECT FROM ${ofBlocks} WHERE tx_block = tx_id >> 16)`
 
+/** What the parts of a usage row cost beyond its input and output price, in picodollars. */
+const PART_PICOS = `
+      coalesce(cache_read_tokens::numeric * (cache_read_pico_per_token - input_pico_per_token), 0)
+      + coalesce(cache_write_tokens::numeric * (cache_write_pico_per_token - input_pico_per_token), 0)
+      + coalesce(other_parts_picos(other_parts, input_pico_per_token, output_pico_per_token), 0)`
+
 /**
  * docs/money.md says what each check proves. Each check is one statement, so it has a snapshot of its own. The checks
  * use NOT EXISTS instead of NOT IN: when the list of a NOT IN exceeds `work_mem` (200,000 refunds for example),
@@ -214,28 +220,29 @@ export const auditChecks = {
     SELECT customer_id || ' ' || day || ' ' || model_id || ' ' || provider
     FROM (
       SELECT customer_id, day, model_id, provider, sum(requests) AS requests, sum(successes) AS successes, sum(input_tokens) AS input_tokens,
-        sum(output_tokens) AS output_tokens, sum(cost) AS cost, sum(share) AS share, sum(fee) AS fee, sum(latency) AS latency
+        sum(output_tokens) AS output_tokens, sum(cost) AS cost, sum(share) AS share, sum(fee) AS fee, sum(latency) AS latency,
+        sum(cached) AS cached
       FROM (
         SELECT customer_id, (started_at AT TIME ZONE 'UTC')::date AS day, model_id, provider, count(*) AS requests,
           count(*) FILTER (WHERE success) AS successes, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
           sum(cost_nanos) AS cost, sum(hoster_share_nanos) AS share, sum(fee_nanos) AS fee,
-          coalesce(sum(latency_ms) FILTER (WHERE success), 0) AS latency
+          coalesce(sum(latency_ms) FILTER (WHERE success), 0) AS latency, coalesce(sum(cache_read_tokens), 0) AS cached
         FROM ${ofCustomers('usage_row')} GROUP BY 1, 2, 3, 4
         UNION ALL
         SELECT customer_id, day, model_id, provider, requests, successes, input_tokens, output_tokens, cost_nanos, hoster_share_nanos, fee_nanos,
-          latency_ms_sum FROM ${ofCustomers('usage_closing')}
+          latency_ms_sum, cached_tokens FROM ${ofCustomers('usage_closing')}
       ) parts GROUP BY 1, 2, 3, 4
     ) u
     FULL JOIN (
       SELECT customer_id, day, model_id, provider, sum(requests) AS requests, sum(successes) AS successes,
         sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens, sum(cost_nanos) AS cost,
-        sum(hoster_share_nanos) AS share, sum(fee_nanos) AS fee, sum(latency_ms_sum) AS latency
+        sum(hoster_share_nanos) AS share, sum(fee_nanos) AS fee, sum(latency_ms_sum) AS latency, sum(cached_tokens) AS cached
       FROM ${ofCustomers('usage_day')} GROUP BY 1, 2, 3, 4
       -- Rows taken back leave nothing but zeros.
       HAVING (sum(requests), sum(input_tokens), sum(output_tokens), sum(cost_nanos)) IS DISTINCT FROM (0, 0, 0, 0)
     ) r USING (customer_id, day, model_id, provider)
-    WHERE (u.requests, u.successes, u.input_tokens, u.output_tokens, u.cost, u.share, u.fee, u.latency)
-      IS DISTINCT FROM (r.requests, r.successes, r.input_tokens, r.output_tokens, r.cost, r.share, r.fee, r.latency)`),
+    WHERE (u.requests, u.successes, u.input_tokens, u.output_tokens, u.cost, u.share, u.fee, u.latency, u.cached)
+      IS DISTINCT FROM (r.requests, r.successes, r.input_tokens, r.output_tokens, r.cost, r.share, r.fee, r.latency, r.cached)`),
   key_days_equal_usage: customers(`
     SELECT concat_ws(' ', customer_id, key_id, day)
     FROM (
@@ -256,7 +263,9 @@ export const auditChecks = {
   // Rounded up, as a charge is.
   cost_within_token_prices: customers(`
     SELECT request_id::text FROM ${ofCustomers('usage_row')}
-    WHERE cost_nanos > ceil((input_tokens::numeric * input_pico_per_token + output_tokens::numeric * output_pico_per_token) / 1000)`),
+    WHERE cost_nanos > ceil((
+      input_tokens::numeric * input_pico_per_token + output_tokens::numeric * output_pico_per_token + ${PART_PICOS}
+    ) / 1000)`),
   // The tolerance of `believed` in src/relay/bill.ts. Reports of local and cloud servers are billed as they are.
   billed_within_count: customers(`
     SELECT request_id::text FROM ${ofCustomers('usage_row')}

@@ -1,5 +1,5 @@
 import type { Settlement } from './settlement.ts'
-import { decodeSettlement } from './settlement-record.ts'
+import { currentRecord, decodeSettlement } from './settlement-record.ts'
 
 /** A record that a journal still held when it was opened. */
 export interface RecoveredRecord {
@@ -16,12 +16,12 @@ export interface RecoveredSettlement {
 
 /**
  * Returns the settlements to replay, one per request: a later record of a request replaces the one before it. Throws
- * when a record is of another version.
+ * when a record is of another version, except the previous one.
  */
 export function recoveredSettlements(recovered: readonly RecoveredRecord[]): RecoveredSettlement[] {
   const lastOf = new Map<string, RecoveredSettlement>()
   for (const { payload, forget } of recovered) {
-    const record = payload.toString()
+    const record = currentRecord(payload.toString())
     const settlement = decodeSettlement(record)
     const { requestId } = settlement
     lastOf.get(requestId)?.forget()

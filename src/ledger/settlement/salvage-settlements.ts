@@ -1,5 +1,5 @@
 import type { Settlement } from './settlement.ts'
-import { decodeSettlement } from './settlement-record.ts'
+import { currentRecord, decodeSettlement } from './settlement-record.ts'
 
 /** What can be read of a settlement in damaged bytes. Any value may be wrong: no checksum matches. */
 export interface SalvagedSettlement {
@@ -24,7 +24,7 @@ function salvage(text: string): SalvagedSettlement {
 
 function decodedOrNull(text: string): Settlement | null {
   try {
-    return decodeSettlement(text)
+    return decodeSettlement(currentRecord(text))
   } catch {
     return null
   }

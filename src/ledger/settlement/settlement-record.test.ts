@@ -26,6 +26,13 @@ const settlement: Settlement = {
   countedOutputTokens: 4,
   usageSource: 'upstream',
   price: { inputPicoPerToken: 9_007_199_254_740_993n, outputPicoPerToken: 0n },
+  parts: [
+    { kind: 'cache_read', tokens: 5, picoPerToken: 9_007_199_254_740_993n },
+    { kind: 'cache_write', tokens: 6, picoPerToken: 0n },
+    { kind: 'output_audio', tokens: 7, picoPerToken: 8n },
+    { kind: 'request', tokens: 1, picoPerToken: 9_000_000_000n },
+  ],
+  reasoningTokens: 2,
   priceVersion: 7,
   holdNanos: 9_223_372_036_854_775_807n,
   costNanos: 9_007_199_254_740_993n,
@@ -67,7 +74,7 @@ test('characters that PostgreSQL rejects are replaced, so that the charge is not
 })
 
 test('a record of another version is refused with instructions', () => {
-  for (const record of ['{"v":3}', '(3,x)', '(50,x)', '5,x', '(4,x)', '(5,x)', '()', '']) {
+  for (const record of ['{"v":3}', '(3,x)', '(60,x)', '6,x', '(5,x)', '(6,x)', '()', '']) {
     expect(() => decodeSettlement(record)).toThrow('Start that version again')
   }
 })

@@ -1,3 +1,4 @@
+import type { PricedPart } from '../../domain/offer-price.ts'
 import { readAttempts, type StoredAttempts, storeAttempts } from '../../domain/stored-attempts.ts'
 import { quoted } from '../array-literal.ts'
 import type { Settlement } from './settlement.ts'
@@ -7,11 +8,13 @@ export const RECORD_SEPARATOR = '\x1e'
 
 /**
  * Encodes a settlement for the journal and for PostgreSQL: the text of a row of the type settlement_asked of
- * migrations/0002_money.sql. The version comes first, so that another version of Switchyard can recognise the
+ * migrations/0002_money.sql and 0009_token_prices.sql. The version comes first, so that another version of Switchyard can recognise the
  * record.
  */
 export function encodeSettlement(settlement: Settlement): string {
-  const { price } = settlement
+  const { price, parts } = settlement
+  const read = partOf(parts, 'cache_read')
+  const written = partOf(parts, 'cache_write')
   // join() turns null into an empty field, which PostgreSQL reads as NULL.
   const row = [
     VERSION,
@@ -46,6 +49,12 @@ export function encodeSettlement(settlement: Settlement): string {
     settlement.finishReason === null ? null : text(settlement.finishReason),
     json(storeAttempts(settlement.attempts, settlement)),
     settlement.routing === null ? null : json(settlement.routing),
+    read?.tokens,
+    read?.picoPerToken,
+    written?.tokens,
+    written?.picoPerToken,
+    settlement.reasoningTokens,
+    parts === null ? null : otherParts(parts),
   ]
   return `(${row.join()})`
 }
@@ -53,6 +62,15 @@ export function encodeSettlement(settlement: Settlement): string {
 /** Encodes a batch for `LedgerStore.settle`. */
 export function encodeSettlements(settlements: readonly Settlement[]): Buffer {
   return Buffer.from(settlements.map(encodeSettlement).join(RECORD_SEPARATOR))
+}
+
+/**
+ * Returns a record of the previous version as one of this version, so that an upgrade settles what a killed process
+ * left in its journal. Any other text is returned as it is.
+ */
+export function currentRecord(record: string): string {
+  if (!record.startsWith('(5,') || !record.endsWith(')')) return record
+  return `(${VERSION}${record.slice(2, -1)}${','.repeat(FIELDS - FIELDS_OF_5)})`
 }
 
 /** Throws when the text is a record of another version, or not a record. */
@@ -106,16 +124,43 @@ export function decodeSettlement(record: string): Settlement {
     attempts: JSON.parse(required()) as StoredAttempts,
     routing: JSON.parse(optional() ?? 'null'),
   }
-  return { ...settlement, attempts: readAttempts(settlement.attempts, settlement) }
+  const [read, readPico, written, writtenPico, reasoning, others] = Array.from({ length: 6 }, optional)
+  const parts: PricedPart[] = []
+  if (read != null) parts.push({ kind: 'cache_read', tokens: Number(read), picoPerToken: BigInt(readPico!) })
+  if (written != null) parts.push({ kind: 'cache_write', tokens: Number(written), picoPerToken: BigInt(writtenPico!) })
+  if (others != null) parts.push(...readOtherParts(others))
+  return {
+    ...settlement,
+    parts: parts.length === 0 ? null : parts,
+    reasoningTokens: reasoning == null ? null : Number(reasoning),
+    attempts: readAttempts(settlement.attempts, settlement),
+  }
 }
 
 export function decodeSettlements(batch: Buffer): Settlement[] {
   return batch.toString().split(RECORD_SEPARATOR).map(decodeSettlement)
 }
 
-const VERSION = 5
+const VERSION = 6
 /** Fields of a record, including the version. */
-const FIELDS = 32
+const FIELDS = 38
+const FIELDS_OF_5 = 32
+
+function partOf(parts: Settlement['parts'], kind: PricedPart['kind']): PricedPart | undefined {
+  return parts?.find(part => part.kind === kind)
+}
+
+/** The parts that are too rare for columns of their own. Their prices are below 2^53. */
+function otherParts(parts: readonly PricedPart[]): string | null {
+  const others = parts.filter(({ kind }) => kind !== 'cache_read' && kind !== 'cache_write')
+  if (others.length === 0) return null
+  return json(others.map(({ kind, tokens, picoPerToken }) => ({ kind, tokens, pico_per_token: Number(picoPerToken) })))
+}
+
+function readOtherParts(text: string): PricedPart[] {
+  const parts: { kind: PricedPart['kind']; tokens: number; pico_per_token: number }[] = JSON.parse(text)
+  return parts.map(({ kind, tokens, pico_per_token }) => ({ kind, tokens, picoPerToken: BigInt(pico_per_token) }))
+}
 
 /** Copies an id that is kept until the commit. A slice would keep the whole record in memory. */
 function ownText(id: string): string {

@@ -1,6 +1,7 @@
 import type { Attempt, Hold, Outcome } from '../../domain/handoff.ts'
 import type { TokenPrice } from '../../domain/money.ts'
 import type { ProviderKind } from '../../domain/offer.ts'
+import type { PricedPart } from '../../domain/offer-price.ts'
 import type { RoutingNote } from '../../domain/routing-note.ts'
 
 /**
@@ -27,7 +28,12 @@ export interface Settlement {
   readonly countedInputTokens: number | null
   readonly countedOutputTokens: number | null
   readonly usageSource: 'upstream' | 'gateway' | 'none'
+  /** The price of the tokens that `parts` does not name. */
   readonly price: TokenPrice
+  /** The billed tokens that have a price of their own, and the request itself where it has one. Null: none. */
+  readonly parts: readonly PricedPart[] | null
+  /** Billed inside `outputTokens`, as the upstream reported. Null: none, or not reported. */
+  readonly reasoningTokens: number | null
   /** Null when the operator's configuration sets the price. */
   readonly priceVersion: number | null
   readonly holdNanos: bigint
@@ -52,6 +58,8 @@ export function voided(settlement: Settlement): Settlement {
     ...settlement,
     inputTokens: 0,
     outputTokens: 0,
+    parts: null,
+    reasoningTokens: null,
     costNanos: 0n,
     hosterShareNanos: 0n,
     feeNanos: 0n,

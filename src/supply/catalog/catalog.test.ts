@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest'
 import type { ProviderKind } from '../../domain/offer.ts'
+import { plainPrices, pricesOf } from '../../domain/price-list.ts'
 import { detectClouds } from '../detection/detect-clouds.ts'
-import { buildCatalog } from './catalog.ts'
+import { buildCatalog, createCatalogSource } from './catalog.ts'
 
 const [openai] = detectClouds({ OPENAI_API_KEY: 'sk-x' })
 const some = openai!.offers[0]!
@@ -45,4 +46,30 @@ test('a model summarises its offers', () => {
 test('two offers with the same id throw at once', () => {
   const twice = offer('a', 'local', [1n, 1n])
   expect(() => buildCatalog([twice, twice], () => 0)).toThrow('Two offers have the same id: a/m')
+})
+
+test('an offer has the price of the time of the day, and a request keeps the one that it began with', () => {
+  const list = {
+    ...plainPrices(1n, 2n),
+    windows: [{ ...plainPrices(3n, 4n), days: [0, 1, 2, 3, 4, 5, 6], fromMinute: 60, untilMinute: 120 }],
+  }
+  const timed = { ...offer('a', 'local', [1n, 2n]), ...pricesOf(list, 'local') }
+  let nowMs = Date.UTC(2026, 10, 23)
+  const source = createCatalogSource({
+    configured: [timed, offer('b', 'local', [9n, 9n])],
+    sql: { query: () => Promise.reject(new Error('not used')) },
+    masterKey: Buffer.alloc(32),
+    allowPrivateHosters: false,
+    clock: { epochMs: () => nowMs, monotonicMs: () => 0 },
+    onProblem: () => {},
+  })
+  const inputPrice = () => source.current().offer('a/m')!.price.inputPicoPerToken
+  const night = source.current()
+  expect(inputPrice()).toBe(1n)
+  expect(source.current()).toBe(night)
+  nowMs += 3_600_000
+  expect(inputPrice()).toBe(3n)
+  expect(night.offer('a/m')!.price.inputPicoPerToken).toBe(1n)
+  nowMs += 3_600_000
+  expect(inputPrice()).toBe(1n)
 })

@@ -2,6 +2,7 @@ import type { Sql } from '../../db/pool.ts'
 import type { Feature } from '../../domain/chat-job.ts'
 import type { TokenPrice } from '../../domain/money.ts'
 import type { Offer, ProviderKind } from '../../domain/offer.ts'
+import { nextChangeMs, offerPrice } from '../../domain/price-list.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import { type HosterOffers, readHosterOffers } from '../hosters/hoster-offers.ts'
 
@@ -90,6 +91,12 @@ function firstRepeated(offers: readonly Offer[]): string | undefined {
   return offers.find(({ offerId }) => seen.size === seen.add(offerId).size)?.offerId
 }
 
+/** A request keeps its price when it changes later: its offer is another one from then on. */
+function atPriceOf(offer: Offer, epochMs: number): Offer {
+  const { timedPrices, endpoint } = offer
+  return timedPrices === undefined ? offer : { ...offer, price: offerPrice(timedPrices, endpoint.kind, epochMs) }
+}
+
 export interface CatalogSource {
   /** Replaces the local and cloud offers. Throws when two offers have the same id. */
   setConfigured(offers: readonly Offer[]): void
@@ -136,8 +143,15 @@ export function createCatalogSource(options: CatalogSourceOptions): CatalogSourc
     hosters = await readHosterOffers(sql, { masterKey, allowPrivateHosters, onProblem })
     build()
   }
+  /** When a price of the catalog changes with the time of the day; Infinity when none does. */
+  let pricesEndMs = Infinity
   const build = () => {
-    catalog = buildCatalog([...configured, ...hosters.offers], id => hosters.offeredSince.get(id) ?? since.get(id)!)
+    const now = clock.epochMs()
+    const offers = configured.map(offer => atPriceOf(offer, now))
+    pricesEndMs = Math.min(
+      ...configured.map(({ timedPrices }) => (timedPrices ? nextChangeMs(timedPrices, now) : Infinity)),
+    )
+    catalog = buildCatalog([...offers, ...hosters.offers], id => hosters.offeredSince.get(id) ?? since.get(id)!)
   }
   const setConfigured = (offers: readonly Offer[]) => {
     configured = offers
@@ -153,7 +167,10 @@ export function createCatalogSource(options: CatalogSourceOptions): CatalogSourc
     return running
   }
   return {
-    current: () => catalog,
+    current() {
+      if (pricesEndMs !== Infinity && clock.epochMs() >= pricesEndMs) build()
+      return catalog
+    },
     setConfigured,
     refresh() {
       if (!running) return start()

@@ -19,6 +19,8 @@ export function checkModel(model: HostedModel): void {
   if (model.upstreamModel !== undefined) checkModelId('The upstream model', model.upstreamModel)
   checkPrice('The input price', model.price.inputPicoPerToken)
   checkPrice('The output price', model.price.outputPicoPerToken)
+  checkCachePrice('The cache read price', model.price.cacheReadPicoPerToken, model.price.inputPicoPerToken)
+  checkCachePrice('The cache write price', model.price.cacheWritePicoPerToken, model.price.inputPicoPerToken)
   checkInteger('The context length', model.contextTokens, 1, 100_000_000)
   checkInteger('The largest output', model.maxOutputTokens, 1, 100_000_000)
   if (model.maxOutputTokens > model.contextTokens) {
@@ -40,6 +42,14 @@ function checkModelId(what: string, id: string): void {
 function checkPrice(what: string, picoPerToken: bigint): void {
   if (picoPerToken < 0n || picoPerToken > PICO_PER_TOKEN_MAX)
     throw new SupplyError('invalid_value', `${what} must be between 0 and 1,000 USD per million tokens.`)
+}
+
+/** Cached tokens are billed as the hoster reports them, so they may only lower a bill. */
+function checkCachePrice(what: string, picoPerToken: bigint | undefined, inputPicoPerToken: bigint): void {
+  if (picoPerToken === undefined) return
+  checkPrice(what, picoPerToken)
+  if (picoPerToken > inputPicoPerToken)
+    throw new SupplyError('invalid_value', `${what} must be at most the input price: cached tokens only lower a bill.`)
 }
 
 export function checkInteger(what: string, value: number, least: number, most: number): number {

@@ -1,16 +1,24 @@
 import type { Sql } from '../../db/pool.ts'
 import type { Feature } from '../../domain/chat-job.ts'
-import type { TokenPrice } from '../../domain/money.ts'
+import { type PriceList, plainPrices } from '../../domain/price-list.ts'
 
 /** One model of a hoster with its price. */
 export interface HostedModel {
   readonly modelId: string
   /** The model id at the hoster, if it differs. */
   readonly upstreamModel?: string | undefined
-  readonly price: TokenPrice
+  readonly price: HosterPrice
   readonly contextTokens: number
   readonly maxOutputTokens: number
   readonly features: readonly Feature[]
+}
+
+/** Picodollars per token. Without a cache price, cached tokens cost the input price; no cache price is above it. */
+export interface HosterPrice {
+  readonly inputPicoPerToken: bigint
+  readonly outputPicoPerToken: bigint
+  readonly cacheReadPicoPerToken?: bigint | undefined
+  readonly cacheWritePicoPerToken?: bigint | undefined
 }
 
 /** A row of `hoster_price`: one version of a price. */
@@ -20,6 +28,8 @@ export interface PriceRow {
   version: number
   input_pico_per_token: bigint
   output_pico_per_token: bigint
+  cache_read_pico_per_token: bigint | null
+  cache_write_pico_per_token: bigint | null
   context_tokens: number
   max_output_tokens: number
   features: Feature[]
@@ -29,10 +39,31 @@ export function hostedModel(row: PriceRow): Required<HostedModel> {
   return {
     modelId: row.model_id,
     upstreamModel: row.upstream_model,
-    price: { inputPicoPerToken: row.input_pico_per_token, outputPicoPerToken: row.output_pico_per_token },
+    price: {
+      inputPicoPerToken: row.input_pico_per_token,
+      outputPicoPerToken: row.output_pico_per_token,
+      ...(row.cache_read_pico_per_token !== null && { cacheReadPicoPerToken: row.cache_read_pico_per_token }),
+      ...(row.cache_write_pico_per_token !== null && { cacheWritePicoPerToken: row.cache_write_pico_per_token }),
+    },
     contextTokens: row.context_tokens,
     maxOutputTokens: row.max_output_tokens,
     features: row.features,
+  }
+}
+
+/** The columns of PriceRow, of the table `p`. */
+export const PRICE_COLUMNS = `p.model_id, p.upstream_model, p.version, p.input_pico_per_token, p.output_pico_per_token,
+         p.cache_read_pico_per_token, p.cache_write_pico_per_token, p.context_tokens, p.max_output_tokens, p.features`
+
+/** Returns the price list of a hoster's model. */
+export function priceListOf(price: HosterPrice): PriceList {
+  const { cacheReadPicoPerToken, cacheWritePicoPerToken } = price
+  return {
+    ...plainPrices(price.inputPicoPerToken, price.outputPicoPerToken),
+    parts: {
+      ...(cacheReadPicoPerToken !== undefined && { cache_read: cacheReadPicoPerToken }),
+      ...(cacheWritePicoPerToken !== undefined && { cache_write: cacheWritePicoPerToken }),
+    },
   }
 }
 
@@ -40,8 +71,8 @@ export function hostedModel(row: PriceRow): Required<HostedModel> {
 export async function insertPrice(sql: Sql, endpointId: string, version: number, model: HostedModel): Promise<void> {
   await sql.query(
     `INSERT INTO hoster_price (endpoint_id, model_id, version, upstream_model, input_pico_per_token, output_pico_per_token,
-                               context_tokens, max_output_tokens, features)
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+                               context_tokens, max_output_tokens, features, cache_read_pico_per_token, cache_write_pico_per_token)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
     [
       endpointId,
       model.modelId,
@@ -52,6 +83,8 @@ export async function insertPrice(sql: Sql, endpointId: string, version: number,
       model.contextTokens,
       model.maxOutputTokens,
       [...model.features],
+      model.price.cacheReadPicoPerToken ?? null,
+      model.price.cacheWritePicoPerToken ?? null,
     ],
   )
 }

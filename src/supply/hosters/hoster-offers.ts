@@ -1,9 +1,10 @@
 import type { Sql } from '../../db/pool.ts'
 import { standardQuirks, standardTimeouts } from '../../domain/endpoint-defaults.ts'
 import type { Endpoint, Offer } from '../../domain/offer.ts'
+import { offerPrice } from '../../domain/price-list.ts'
 import { SupplyError } from '../../domain/supply-error.ts'
 import { openSecret } from '../../secrets/sealed-secret.ts'
-import type { PriceRow } from './hosted-model.ts'
+import { hostedModel, PRICE_COLUMNS, type PriceRow, priceListOf } from './hosted-model.ts'
 import { checkHosterUrl } from './hoster-url.ts'
 
 export interface HosterOffers {
@@ -51,8 +52,7 @@ interface HosterPriceRow extends PriceRow {
 
 const SELECT_CURRENT_PRICES = `
   SELECT h.hoster_id, h.name, h.trust_score, h.share_bps, e.endpoint_id, e.base_url, e.key_sealed,
-         p.model_id, p.version, p.upstream_model, p.input_pico_per_token, p.output_pico_per_token,
-         p.context_tokens, p.max_output_tokens, p.features, first.valid_from AS offered_since
+         ${PRICE_COLUMNS}, first.valid_from AS offered_since
   FROM hoster h
   JOIN hoster_endpoint e USING (hoster_id)
   JOIN hoster_price p ON p.endpoint_id = e.endpoint_id AND p.valid_until IS NULL
@@ -95,7 +95,7 @@ function toOffer(row: HosterPriceRow, endpoint: Endpoint): Offer {
     endpoint,
     modelId: row.model_id,
     upstreamModel: row.upstream_model,
-    price: { inputPicoPerToken: row.input_pico_per_token, outputPicoPerToken: row.output_pico_per_token },
+    price: offerPrice(priceListOf(hostedModel(row).price), 'hoster', 0),
     priceVersion: row.version,
     contextTokens: row.context_tokens,
     maxOutputTokens: row.max_output_tokens,

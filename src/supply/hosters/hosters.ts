@@ -4,7 +4,7 @@ import { SupplyError } from '../../domain/supply-error.ts'
 import { ownCommand } from '../../runtime/own-command.ts'
 import { sealSecret } from '../../secrets/sealed-secret.ts'
 import { checkKey, checkTrust } from './check-hoster.ts'
-import { type HostedModel, hostedModel, type PriceRow } from './hosted-model.ts'
+import { type HostedModel, hostedModel, PRICE_COLUMNS, type PriceRow } from './hosted-model.ts'
 
 // Every change to the supply bumps the control topic `supply` in its own transaction, so running nodes see it
 // within about a second.
@@ -30,8 +30,7 @@ export async function listHosters(sql: Sql): Promise<HosterListing[]> {
   const { rows } = await sql.query<ListingRow>(`
     SELECT h.hoster_id, h.name, h.state, h.trust_score, h.share_bps, h.created_at,
            e.endpoint_id, e.base_url, e.key_sealed IS NOT NULL AS has_key,
-           p.model_id, p.upstream_model, p.version, p.input_pico_per_token, p.output_pico_per_token,
-           p.context_tokens, p.max_output_tokens, p.features
+           ${PRICE_COLUMNS}
     FROM hoster h
     JOIN hoster_endpoint e USING (hoster_id)
     LEFT JOIN hoster_price p ON p.endpoint_id = e.endpoint_id AND p.valid_until IS NULL

@@ -1,15 +1,14 @@
 import { bumpControlVersion } from '../../db/control-version.ts'
 import { type Pool, type Sql, transaction } from '../../db/pool.ts'
 import type { Feature } from '../../domain/chat-job.ts'
-import type { TokenPrice } from '../../domain/money.ts'
 import { SupplyError } from '../../domain/supply-error.ts'
 import { checkModel } from './check-hoster.ts'
-import { type HostedModel, insertPrice, type PriceRow } from './hosted-model.ts'
+import { type HostedModel, type HosterPrice, insertPrice, type PriceRow } from './hosted-model.ts'
 import { type HosterRef, lockHoster } from './hosters.ts'
 
 export interface PriceChange {
   readonly modelId: string
-  readonly price: TokenPrice
+  readonly price: HosterPrice
   /**
    * This and the fields below are taken from the previous version when left out. A model that is new at this hoster
    * needs both token limits.
