@@ -6,8 +6,10 @@ import { type KeyLimit, type KeyScope, keyScopes, type LimitReset, limitResets }
 import { AUTO_MODEL } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Nanos } from '../domain/money.ts'
+import type { KeyDefaults } from '../domain/routing-fields.ts'
 import { readInstant } from '../runtime/instant.ts'
 import { isPlain, PLAIN_TEXT } from '../runtime/plain-text.ts'
+import { changedDefaults, keyDefaultsRequest } from './key-defaults.ts'
 import type { ListedKey } from './keys.ts'
 import { readUsdAmount } from './usd-amount.ts'
 
@@ -46,6 +48,9 @@ const scopeList = z
   .max(keyScopes.length, { error: 'an array of scopes, each once' })
 const modelsMeaning = `Ids of the models that the key may use: 1 to 256 ids, ${MODEL_CHARACTERS_MAX} characters in total.`
 
+const defaultsMeaning =
+  'Routing fields that apply to every request with the key. Of a constraint, the strictest of body, header and key holds. A preference of the key (`tier`, `fallback_models`, `on_insufficient`) applies when neither body nor header sets it. At most 8,192 characters as JSON.'
+
 /** The body of `POST /v1/keys`. */
 export const keyRequest = z
   .strictObject(
@@ -70,6 +75,7 @@ export const keyRequest = z
         .describe(
           'With `manage`, the key can create, list, change and delete the keys of its customer and change its alerts. Default: none.',
         ),
+      defaults: keyDefaultsRequest.nullish().describe(`${defaultsMeaning} Default: none.`),
     },
     { error: 'a JSON object' },
   )
@@ -100,6 +106,10 @@ export const keyChangeRequest = z
         .optional()
         .describe('When the key stops working: an ISO 8601 time in the future. null: never.'),
       scopes: scopeList.optional().describe('The scopes of the key: `["manage"]` or `[]`.'),
+      defaults: keyDefaultsRequest
+        .nullable()
+        .optional()
+        .describe(`${defaultsMeaning} Fields that are left out stay; null removes a field, or all as the whole value.`),
     },
     { error: 'a JSON object' },
   )
@@ -110,6 +120,7 @@ export interface RequestedKey {
   readonly limit: KeyLimit | null
   readonly allowedModels: readonly string[] | null
   readonly scopes: readonly KeyScope[]
+  readonly defaults: KeyDefaults | null
   readonly expiresAt: Date | null
 }
 
@@ -121,7 +132,7 @@ export function parseKeyRequest(body: Buffer, nowEpochMs: number): RequestedKey 
   const input = parseJsonObject(body)
   const result = keyRequest.safeParse(input)
   if (!result.success) throw bodyRefusal(result.error, input, { what: 'a key', schema: keyRequest })
-  const { name, spend_limit_usd, limit_reset, allowed_models, expires_at, scopes } = result.data
+  const { name, spend_limit_usd, limit_reset, allowed_models, expires_at, scopes, defaults } = result.data
   const reset = limit_reset ?? 'none'
   if (reset !== 'none' && spend_limit_usd == null) throw resetWithoutLimit()
   return {
@@ -129,11 +140,12 @@ export function parseKeyRequest(body: Buffer, nowEpochMs: number): RequestedKey 
     limit: spend_limit_usd == null ? null : { limitNanos: parseLimit(spend_limit_usd), reset },
     allowedModels: allowed_models == null ? null : [...new Set(allowed_models)],
     scopes: scopes ?? [],
+    defaults: changedDefaults(null, defaults ?? null),
     expiresAt: expires_at == null ? null : parseExpiry(expires_at, nowEpochMs),
   }
 }
 
-/** The fields that a body changes. The others are undefined. */
+/** The fields that a body changes. The others are undefined. `changedDefaults` applies `defaults`. */
 export interface RequestedKeyChange extends Partial<Omit<RequestedKey, 'limit'>> {
   /** Null removes the limit. */
   readonly limitNanos?: Nanos | null
@@ -150,7 +162,8 @@ export function parseKeyChange(body: Buffer, nowEpochMs: number): RequestedKeyCh
       message: `The body changes nothing. The fields are ${Object.keys(keyChangeRequest.shape).join(', ')}.`,
     })
   }
-  const { name, spend_limit_usd: limit, limit_reset, allowed_models: models, expires_at: expiry, scopes } = result.data
+  const { name, spend_limit_usd: limit, limit_reset, allowed_models: models } = result.data
+  const { expires_at: expiry, scopes, defaults } = result.data
   return {
     ...(name !== undefined && { name }),
     ...(limit !== undefined && { limitNanos: limit === null ? null : parseLimit(limit) }),
@@ -158,6 +171,7 @@ export function parseKeyChange(body: Buffer, nowEpochMs: number): RequestedKeyCh
     ...(models !== undefined && { allowedModels: models === null ? null : [...new Set(models)] }),
     ...(expiry !== undefined && { expiresAt: expiry === null ? null : parseExpiry(expiry, nowEpochMs) }),
     ...(scopes !== undefined && { scopes }),
+    ...(defaults !== undefined && { defaults }),
   }
 }
 

@@ -1,7 +1,9 @@
 import { z } from 'zod'
 import { type KeyScope, keyScopes, type LimitReset, limitResets } from '../domain/caller.ts'
 import { type Nanos, usd } from '../domain/money.ts'
+import type { KeyDefaults } from '../domain/routing-fields.ts'
 import type { Spend } from '../domain/spend.ts'
+import { keyDefaults } from './key-defaults.ts'
 
 /** A key without its secret. */
 export interface ListedKey {
@@ -12,6 +14,7 @@ export interface ListedKey {
   readonly limitReset: LimitReset
   readonly allowedModels: readonly string[] | null
   readonly scopes: readonly KeyScope[]
+  readonly defaults: KeyDefaults | null
   readonly createdAt: Date
   readonly expiresAt: Date | null
 }
@@ -39,6 +42,7 @@ const fields = {
     .describe(
       'When the spent amount returns to zero: `daily` at 00:00 UTC, `weekly` on Monday, `monthly` on the first; `none` if never.',
     ),
+  defaults: keyDefaults,
   usage: z
     .object({ today_usd: usdAmount, week_usd: usdAmount, month_usd: usdAmount, total_usd: usdAmount })
     .describe(
@@ -56,6 +60,7 @@ const listedExample = {
   allowed_models: ['llama-3.3-70b'],
   limit_usd: 5,
   limit_reset: 'monthly',
+  defaults: { privacy_mode: true },
   usage: { today_usd: 0.0125, week_usd: 0.81, month_usd: 1.7519, total_usd: 6.2 },
 } as const
 
@@ -140,6 +145,7 @@ export function showKey(listed: ListedKey, spend: Spend): Key {
     allowed_models: listed.allowedModels === null ? null : [...listed.allowedModels],
     limit_usd: listed.limitNanos === null ? null : usd(listed.limitNanos),
     limit_reset: listed.limitReset,
+    defaults: (listed.defaults ?? {}) as Key['defaults'],
     usage: {
       today_usd: usd(spend.todayNanos),
       week_usd: usd(spend.weekNanos),

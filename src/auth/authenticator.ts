@@ -2,6 +2,7 @@ import type { Sql } from '../db/pool.ts'
 import { refuseOutage } from '../db/refuse-outage.ts'
 import { type AccountLimits, type Caller, type KeyAccess, plainAccess } from '../domain/caller.ts'
 import { ApiError } from '../domain/errors.ts'
+import { routingOf } from '../domain/routing-fields.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { hashApiKey, hasValidChecksum } from './api-key.ts'
 import { credentialOf } from './credential.ts'
@@ -29,7 +30,7 @@ export interface AuthenticatorDeps {
 
 /**
  * How many callers are kept in memory. At about 600 bytes each this is 6 MB; the longest list of models takes 20 kB
- * more.
+ * more, and so do the longest routing defaults.
  */
 const KNOWN_MAX = 10_000
 /** How long a cached caller is trusted at most, in case a change goes unnoticed. */
@@ -190,13 +191,14 @@ function knownOf(row: KeyRow, limits: AccountLimits, readAtMs: number): Known {
   }
 }
 
-function accessOf({ spend_limit_nanos, limit_reset, allowed_models, scopes }: KeyRow): KeyAccess {
-  if (spend_limit_nanos === null && allowed_models === null && scopes.length === 0) return plainAccess
+function accessOf({ spend_limit_nanos, limit_reset, allowed_models, scopes, routing_defaults }: KeyRow): KeyAccess {
+  if (spend_limit_nanos === null && allowed_models === null && scopes.length === 0 && routing_defaults === null)
+    return plainAccess
   return {
     limit: spend_limit_nanos === null ? null : { limitNanos: spend_limit_nanos, reset: limit_reset },
     allowedModels: allowed_models === null ? null : new Set(allowed_models),
     mayManage: scopes.includes('manage'),
-    defaults: null,
+    defaults: routing_defaults === null ? null : routingOf(routing_defaults),
   }
 }
 

@@ -3,6 +3,7 @@ import { bumpControlVersion } from '../db/control-version.ts'
 import type { Sql } from '../db/pool.ts'
 import type { KeyLimit, KeyScope, LimitReset } from '../domain/caller.ts'
 import type { Nanos } from '../domain/money.ts'
+import type { KeyDefaults } from '../domain/routing-fields.ts'
 import { UUID } from '../runtime/uuid.ts'
 import { hashApiKey, hintOf, mintApiKey } from './api-key.ts'
 
@@ -21,6 +22,8 @@ export interface KeyListing {
   /** Null allows every model. */
   readonly allowedModels: readonly string[] | null
   readonly scopes: readonly KeyScope[]
+  /** Null means none. */
+  readonly defaults: KeyDefaults | null
   readonly createdAt: Date
   readonly expiresAt: Date | null
   readonly revokedAt: Date | null
@@ -33,6 +36,7 @@ export interface NewKey {
   readonly limit?: KeyLimit | null
   readonly allowedModels?: readonly string[] | null
   readonly scopes?: readonly KeyScope[]
+  readonly defaults?: KeyDefaults | null
   readonly expiresAt?: Date | null
 }
 
@@ -49,13 +53,13 @@ export interface IssuedKey {
  */
 export async function issueKey(
   sql: Sql,
-  { customerId, name, limit = null, allowedModels = null, scopes = [], expiresAt = null }: NewKey,
+  { customerId, name, limit = null, allowedModels = null, scopes = [], defaults = null, expiresAt = null }: NewKey,
 ): Promise<IssuedKey> {
   const key = mintApiKey()
   const issued = { keyId: randomUUID(), key, hint: hintOf(key) }
   await sql.query(
-    `INSERT INTO api_key (key_id, customer_id, name, key_hash, hint, spend_limit_nanos, highest_limit_nanos, limit_reset, allowed_models, scopes, expires_at)
-     VALUES ($1, $2, $3, decode($4, 'base64'), $5, $6, $6, $7, $8, $9, $10)`,
+    `INSERT INTO api_key (key_id, customer_id, name, key_hash, hint, spend_limit_nanos, highest_limit_nanos, limit_reset, allowed_models, scopes, expires_at, routing_defaults)
+     VALUES ($1, $2, $3, decode($4, 'base64'), $5, $6, $6, $7, $8, $9, $10, $11)`,
     [
       issued.keyId,
       customerId,
@@ -67,6 +71,7 @@ export async function issueKey(
       allowedModels,
       scopes,
       expiresAt,
+      defaults === null ? null : JSON.stringify(defaults),
     ],
   )
   await bumpControlVersion(sql, 'access')
@@ -124,7 +129,7 @@ export async function findKeys(sql: Sql, text: string): Promise<KeyListing[]> {
 
 const SELECT = `
   SELECT key_id AS "keyId", customer_id AS "customerId", email AS "customerEmail", disabled_at AS "customerDisabledAt", name, hint, spend_limit_nanos AS "limitNanos",
-         limit_reset AS "limitReset", allowed_models AS "allowedModels", scopes,
+         limit_reset AS "limitReset", allowed_models AS "allowedModels", scopes, routing_defaults AS defaults,
          api_key.created_at AS "createdAt", expires_at AS "expiresAt", revoked_at AS "revokedAt"
     FROM api_key JOIN customer USING (customer_id)`
 
@@ -135,6 +140,8 @@ export interface KeyChange {
   readonly limit?: KeyLimit | null | undefined
   readonly allowedModels?: readonly string[] | null | undefined
   readonly scopes?: readonly KeyScope[] | undefined
+  /** Null removes them. */
+  readonly defaults?: KeyDefaults | null | undefined
   readonly expiresAt?: Date | null | undefined
 }
 
@@ -160,13 +167,23 @@ export async function changeKey(sql: Sql, keyId: string, change: KeyChange): Pro
     limitReset,
     allowedModels: change.allowedModels === undefined ? key.allowedModels : change.allowedModels,
     scopes: change.scopes ?? key.scopes,
+    defaults: change.defaults === undefined ? key.defaults : change.defaults,
     expiresAt: change.expiresAt === undefined ? key.expiresAt : change.expiresAt,
   }
   await sql.query(
     `UPDATE api_key SET name = $2, spend_limit_nanos = $3, highest_limit_nanos = greatest(highest_limit_nanos, $3), limit_reset = $4,
-       allowed_models = $5, scopes = $6, expires_at = $7
+       allowed_models = $5, scopes = $6, expires_at = $7, routing_defaults = $8
      WHERE key_id = $1`,
-    [keyId, changed.name, limitNanos, limitReset, changed.allowedModels, changed.scopes, changed.expiresAt],
+    [
+      keyId,
+      changed.name,
+      limitNanos,
+      limitReset,
+      changed.allowedModels,
+      changed.scopes,
+      changed.expiresAt,
+      changed.defaults === null ? null : JSON.stringify(changed.defaults),
+    ],
   )
   await bumpControlVersion(sql, 'access')
   return changed

@@ -1,5 +1,6 @@
 import type { Sql } from '../db/pool.ts'
 import type { LimitReset } from '../domain/caller.ts'
+import type { KeyDefaults } from '../domain/routing-fields.ts'
 
 /** A row of a key joined with its customer. */
 export interface KeyRow {
@@ -11,6 +12,7 @@ export interface KeyRow {
   readonly limit_reset: LimitReset
   readonly allowed_models: readonly string[] | null
   readonly scopes: readonly string[]
+  readonly routing_defaults: KeyDefaults | null
   readonly customer_id: string
   readonly email: string
   readonly account_tier: string
@@ -30,7 +32,7 @@ const statement = {
   name: 'auth_look_up_keys',
   text: `
     SELECT encode(key_hash, 'base64') AS key_hash, key_id, expires_at, spend_limit_nanos, limit_reset, allowed_models, scopes,
-           customer_id, email, account_tier, requests_per_minute, requests_per_day, daily_spend_cap_nanos
+           routing_defaults, customer_id, email, account_tier, requests_per_minute, requests_per_day, daily_spend_cap_nanos
       FROM api_key JOIN customer USING (customer_id)
      WHERE key_hash = ANY ($1) AND revoked_at IS NULL AND disabled_at IS NULL`,
 }

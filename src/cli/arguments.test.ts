@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import {
   amountArgument,
   countArgument,
+  defaultArgument,
   expiryArgument,
   modelIdsArgument,
   priceArgument,
@@ -24,6 +25,10 @@ test('parses arguments to exact values', () => {
   expect(modelIdsArgument('qwen3, llama,qwen3')).toEqual(['qwen3', 'llama'])
   expect(expiryArgument('2999-01-31')).toEqual(new Date('2999-01-31T00:00:00Z'))
   expect(expiryArgument('2999-01-31T12:00Z')).toEqual(new Date('2999-01-31T12:00:00Z'))
+  expect(defaultArgument('allow_hosters=none', defaultArgument('max_latency_ms=500'))).toEqual({
+    max_latency_ms: 500,
+    allow_hosters: null,
+  })
   const inTwoDaysMs = Date.now() + 2 * 86_400_000
   expect(Math.abs(expiryArgument('2d').getTime() - inTwoDaysMs)).toBeLessThan(60_000)
 })
@@ -34,6 +39,7 @@ test.each([
   [countArgument, ['-1', '1.5', '1e3', '10000000000', '']],
   [scoreArgument, ['1.1', '-0.1', '80%', '.5', '']],
   [modelIdsArgument, ['', 'qwen3,', 'qwen3,auto', 'a\u001b[31mb', 'a\u202eb']],
+  [defaultArgument, ['tier', 'tier=fast', 'privacy_mode=yes', 'dry_run=true', 'fallback_models=a\u202eb', '=x', '']],
   [workersArgument, ['0', '65', '-1', '1.5', '1e1', 'two', '']],
   [textArgument, ['', '   ', 'x'.repeat(201), 'a\u001b[31mb', 'a\nb', 'a\u009bb', 'a\u202eb', 'a\u2067b', 'a\u2028b']],
   [

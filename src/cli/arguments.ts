@@ -1,8 +1,11 @@
 import { InvalidArgumentError } from 'commander'
+import { keyDefaultNames } from '../api/key-defaults.ts'
 import { readRequestId } from '../api/request-id.ts'
+import { parseRoutingText } from '../api/routing-text.ts'
 import { type KeyScope, keyScopes, type LimitReset, limitResets } from '../domain/caller.ts'
 import { AUTO_MODEL } from '../domain/chat-job.ts'
 import { type Nanos, parsePricePerMillion, parseUsd } from '../domain/money.ts'
+import type { KeyDefaults } from '../domain/routing-fields.ts'
 import { isEmail } from '../runtime/email.ts'
 import { readInstant } from '../runtime/instant.ts'
 import { isPlain, PLAIN_TEXT } from '../runtime/plain-text.ts'
@@ -53,6 +56,24 @@ export function modelIdsArgument(text: string): string[] {
     )
   }
   return ids
+}
+
+/**
+ * Parses a routing field such as `tier=cheapest` and adds it to the previous ones. The value `none` becomes null, which
+ * removes the field.
+ */
+export function defaultArgument(text: string, previous: KeyDefaults = {}): KeyDefaults {
+  const [, name, value] = /^(\w+)=(.*)$/.exec(text) ?? []
+  const field = keyDefaultNames.find(known => known === name)
+  if (field === undefined || value === undefined) {
+    throw new InvalidArgumentError(`It must be <field>=<value> with one of the fields ${keyDefaultNames.join(', ')}.`)
+  }
+  if (value === 'none') return { ...previous, [field]: null }
+  const parsed = parseRoutingText(field, value)
+  if ('value' in parsed && isPlain(value)) return { ...previous, [field]: parsed.value }
+  throw new InvalidArgumentError(
+    `${field} must be ${'problem' in parsed ? parsed.problem : 'a text without control characters'}.`,
+  )
 }
 
 export function keyScopeArgument(text: string): KeyScope {

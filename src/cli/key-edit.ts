@@ -1,13 +1,16 @@
 import type { Command } from 'commander'
+import { changedDefaults } from '../api/key-defaults.ts'
 import { changeKey } from '../auth/keys.ts'
 import { transaction } from '../db/pool.ts'
 import type { KeyLimit, KeyScope, LimitReset } from '../domain/caller.ts'
 import type { Nanos } from '../domain/money.ts'
+import type { KeyDefaults } from '../domain/routing-fields.ts'
 import { spendByKey } from '../usage/spend.ts'
 import {
   amountArgument,
   type Change,
   changeArgument,
+  defaultArgument,
   expiryArgument,
   keyScopeArgument,
   limitResetArgument,
@@ -25,6 +28,7 @@ export function editKeyCommand(): Command {
   return createCommand('edit', 'Change a key; all nodes see the change within two seconds', [
     'key edit 0c9e6f0e-3f0a-4d5c-9f51-5d1f0a7c2b11 --limit-usd 20',
     'key edit 0c9e6f0e-3f0a-4d5c-9f51-5d1f0a7c2b11 --limit-usd none --models all --expires never',
+    'key edit 0c9e6f0e-3f0a-4d5c-9f51-5d1f0a7c2b11 --default privacy_mode=true --default tier=none',
   ])
     .argument('<key>', 'id, short form as shown by key list, or the key itself')
     .option('--name <name>', 'what the key is for', textArgument)
@@ -37,17 +41,29 @@ export function editKeyCommand(): Command {
       changeArgument('all', modelIdsArgument),
     )
     .option('--scope <scope>', 'manage, or none', changeArgument('none', keyScopeArgument))
+    .option(
+      '--default <field=value>',
+      'routing field of all requests with the key, or <field>=none; repeatable',
+      defaultArgument,
+    )
     .action(async (text: string, options) => {
       const session = createSession(options)
-      const { name, expires, limitUsd, limitReset, models, scope } = options as Changes
-      if ([name, expires, limitUsd, limitReset, models, scope].every(value => value === undefined))
+      const { name, expires, limitUsd, limitReset, models, scope, default: defaults } = options as Changes
+      if ([name, expires, limitUsd, limitReset, models, scope, defaults].every(value => value === undefined))
         throw new UsageError('Say what to change.')
       const { key, spend, note } = await withDatabase(session, async pool => {
         const changed = await transaction(pool, async sql => {
           const found = await resolveKey(sql, text)
           const limit = changedLimit(found, limitUsd?.to, limitReset)
           const scopes = scope && (scope.to === null ? [] : [scope.to])
-          const change = { name, limit, allowedModels: models?.to, scopes, expiresAt: expires?.to }
+          const change = {
+            name,
+            limit,
+            allowedModels: models?.to,
+            scopes,
+            defaults: defaults && changedDefaults(found.defaults, defaults),
+            expiresAt: expires?.to,
+          }
           const changed = await changeKey(sql, found.keyId, change)
           if (!changed) throw new Failure(`${found.hint} is revoked. Nothing was changed.`)
           return changed
@@ -70,6 +86,7 @@ interface Changes {
   readonly limitReset?: LimitReset
   readonly models?: Change<readonly string[]>
   readonly scope?: Change<KeyScope>
+  readonly default?: KeyDefaults
 }
 
 /** Returns the limit after the change; undefined if it stays. */

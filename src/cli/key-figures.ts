@@ -1,6 +1,8 @@
 import { emailOrNull } from '../accounts/email-or-null.ts'
+import { keyDefaultNames } from '../api/key-defaults.ts'
 import type { KeyListing } from '../auth/keys.ts'
 import { usdText } from '../domain/money.ts'
+import type { KeyDefaults } from '../domain/routing-fields.ts'
 import { noSpend, type Spend } from '../domain/spend.ts'
 import { DELETED, type Json, timeText } from './output.ts'
 import { spendJson } from './spend-figures.ts'
@@ -19,6 +21,7 @@ export function keyJson(key: KeyListing, spend: Spend = noSpend): Record<string,
     limit_reset: key.limitReset,
     allowed_models: key.allowedModels === null ? null : [...key.allowedModels],
     scopes: [...key.scopes],
+    defaults: { ...key.defaults } as Record<string, Json>,
     spend: spendJson(spend),
     created_at: key.createdAt.toISOString(),
     expires_at: key.expiresAt?.toISOString() ?? null,
@@ -30,7 +33,7 @@ export function keyJson(key: KeyListing, spend: Spend = noSpend): Record<string,
 export function keyTable(keys: readonly KeyListing[], spend: ReadonlyMap<string, Spend>, emptyText: string): string {
   return table(
     [
-      ...['id', 'key', 'name', 'customer', 'limit', 'models', 'scope'],
+      ...['id', 'key', 'name', 'customer', 'limit', 'models', 'scope', 'defaults'],
       ...['month USD', 'total USD', 'created (UTC)', 'expires (UTC)', 'state'],
     ],
     keys.map(key => {
@@ -43,6 +46,7 @@ export function keyTable(keys: readonly KeyListing[], spend: ReadonlyMap<string,
         limitText(key),
         key.allowedModels === null ? 'all' : key.allowedModels.join(', '),
         key.scopes.join(', '),
+        defaultsText(key.defaults),
         usdText(monthNanos),
         usdText(totalNanos),
         timeText(key.createdAt),
@@ -57,6 +61,14 @@ export function keyTable(keys: readonly KeyListing[], spend: ReadonlyMap<string,
 function limitText({ limitNanos, limitReset }: KeyListing): string {
   if (limitNanos === null) return 'none'
   return limitReset === 'none' ? `${usdText(limitNanos)} USD` : `${usdText(limitNanos)} USD ${limitReset}`
+}
+
+/** As in `--default`. */
+function defaultsText(defaults: KeyDefaults | null): string {
+  return keyDefaultNames
+    .filter(field => defaults?.[field] !== undefined)
+    .map(field => `${field}=${defaults![field]}`)
+    .join(' ')
 }
 
 function keyState({ revokedAt, expiresAt, customerDisabledAt }: KeyListing): string {

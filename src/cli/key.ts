@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { changedDefaults } from '../api/key-defaults.ts'
 import { issueKey, listKeys, revokeKey } from '../auth/keys.ts'
 import { transaction } from '../db/pool.ts'
 import { usdText } from '../domain/money.ts'
@@ -6,6 +7,7 @@ import { ownCommand } from '../runtime/own-command.ts'
 import { spendByKey } from '../usage/spend.ts'
 import {
   amountArgument,
+  defaultArgument,
   expiryArgument,
   keyScopeArgument,
   limitResetArgument,
@@ -16,6 +18,7 @@ import { createCommand, createCommandGroup, createSession } from './command.ts'
 import { UsageError } from './failure.ts'
 import { editKeyCommand } from './key-edit.ts'
 import { keyJson, keyTable } from './key-figures.ts'
+import type { Json } from './output.ts'
 import { resolveCustomer } from './resolve-customer.ts'
 import { resolveKey } from './resolve-key.ts'
 import { unknownModelsNote } from './unknown-models.ts'
@@ -31,6 +34,7 @@ function issue(): Command {
     'key issue ada@example.com --name ci --expires 90d',
     'key issue ada@example.com --name bot --limit-usd 5 --limit-reset monthly --models llama-3.3-70b,qwen3-8b',
     'key issue ada@example.com --name admin --scope manage',
+    'key issue ada@example.com --name codex --default privacy_mode=true --default tier=cheapest',
     'key issue ada@example.com --name app --json',
   ])
     .argument('<customer>', 'e-mail or id')
@@ -48,6 +52,11 @@ function issue(): Command {
       'manage: the key may create, list, change and delete keys of its customer and change its alerts',
       keyScopeArgument,
     )
+    .option(
+      '--default <field=value>',
+      'routing field of all requests with the key, such as privacy_mode=true; repeatable',
+      defaultArgument,
+    )
     .action(async (emailOrId: string, options) => {
       const session = createSession(options)
       const { name, limitUsd, limitReset, models, scope } = options
@@ -59,6 +68,7 @@ function issue(): Command {
         limit: limitUsd === undefined ? null : { limitNanos: limitUsd, reset: limitReset ?? 'none' },
         allowedModels: models ?? null,
         scopes: scope === undefined ? [] : [scope],
+        defaults: changedDefaults(null, options.default ?? null),
         expiresAt: options.expires ?? null,
       }
       const { customer, issued, note } = await withDatabase(session, async pool => ({
@@ -80,6 +90,7 @@ function issue(): Command {
           limit_reset: order.limit?.reset ?? 'none',
           allowed_models: order.allowedModels,
           scopes: order.scopes,
+          defaults: { ...order.defaults } as Record<string, Json>,
           expires_at: order.expiresAt?.toISOString() ?? null,
         },
         issued.key,

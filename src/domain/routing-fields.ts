@@ -26,6 +26,9 @@ export interface RoutingFields {
   readonly dry_run?: boolean | null | undefined
 }
 
+/** The routing fields of a key. Only fields that are set are stored. */
+export type KeyDefaults = Omit<RoutingFields, 'dry_run'>
+
 /** The part of a ChatJob that routing fields set. Bodies, headers and keys have one each. */
 export type Routing = Pick<ChatJob, 'constraints' | 'onInsufficient' | 'maxCostNanos' | 'dryRun' | 'openPreferences'>
 

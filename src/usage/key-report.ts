@@ -30,7 +30,7 @@ interface KeyRow extends ListedKey, Spend {
 // day that is at most one day ahead of the clock.
 const READ_KEY = `
 SELECT k.key_id AS "keyId", k.name, k.hint, k.spend_limit_nanos AS "limitNanos", k.limit_reset AS "limitReset",
-  k.allowed_models AS "allowedModels", k.scopes, k.created_at AS "createdAt", k.expires_at AS "expiresAt",
+  k.allowed_models AS "allowedModels", k.scopes, k.routing_defaults AS defaults, k.created_at AS "createdAt", k.expires_at AS "expiresAt",
   coalesce(s.spent_nanos, 0) AS "windowNanos", key_window_end(k.limit_reset, w.began) AS "resetsAt", u.*
 FROM api_key k
 CROSS JOIN (SELECT ($3::timestamptz AT TIME ZONE 'UTC')::date AS today) t

@@ -58,6 +58,7 @@ describe('200', () => {
       allowed_models: ['test-model'],
       limit_usd: 0.25,
       limit_reset: 'weekly',
+      defaults: {},
       usage: { today_usd: 0, week_usd: 0, month_usd: 0, total_usd: 0 },
     })
     const bot = { customerId: customer.customerId, key }
@@ -137,6 +138,7 @@ describe('200', () => {
       allowed_models: ['test-model'],
       limit_usd: 0.001,
       limit_reset: 'monthly',
+      defaults: {},
       limit_remaining_usd: 0.00085,
       limit_resets_at: new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1)).toISOString(),
       customer: expect.stringContaining('@example.com'),

@@ -246,7 +246,8 @@ test('memory is bounded: the least recently used key is looked up again, and a k
   const { rows } = await database.pool.query('SELECT * FROM customer WHERE customer_id = $1', [customerId])
   const everyKey: Sql = {
     query: async (_statement, [hashes] = []) => {
-      const found = (hashes as Buffer[]).map(hash => ({ ...rows[0]!, key_hash: hash.toString('base64'), scopes: [] }))
+      const access = { scopes: [], routing_defaults: null }
+      const found = (hashes as Buffer[]).map(hash => ({ ...rows[0]!, key_hash: hash.toString('base64'), ...access }))
       return { rows: found, rowCount: found.length } as never
     },
   }

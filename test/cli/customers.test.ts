@@ -177,6 +177,15 @@ describe('key edit', () => {
       },
     )
     expect(await statusOf(kim)).toBe(200)
+    const defaults = ['--default', 'privacy_mode=true', '--default', 'max_cost_usd=0.5', '--default', 'tier=cheapest']
+    expect(await edit(...defaults)).toMatchObject({
+      defaults: { privacy_mode: true, max_cost_usd: 0.5, tier: 'cheapest' },
+    })
+    expect(await edit('--default', 'tier=none', '--default', 'fallback_models=a, b')).toMatchObject({
+      defaults: { privacy_mode: true, max_cost_usd: 0.5, fallback_models: ['a', 'b'] },
+    })
+    const { stdout } = await cli.run(['key', 'list', 'kim@example.com'])
+    expect(stdout).toContain('privacy_mode=true fallback_models=a,b max_cost_usd=0.5')
   })
 
   test('refuses a key that is revoked, and changes that contradict each other', async () => {

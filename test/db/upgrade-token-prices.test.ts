@@ -34,7 +34,7 @@ test('a database and a journal of the version before keep every cent, and go on 
     // Archived before the upgrade: sums stand for its rows.
     await archiveBefore(directory)
 
-    expect(await migrate(database.connection)).toEqual([{ version: 9, name: '0009_token_prices.sql' }])
+    expect((await migrate(database.connection))[0]).toEqual({ version: 9, name: '0009_token_prices.sql' })
     expect((await listHosters(database.pool))[0]!.models[0]!.price).toEqual({
       inputPicoPerToken: 5n,
       outputPicoPerToken: 6n,

@@ -25,6 +25,14 @@ export function bodyRefusal(
   { what, schema }: { readonly what: string; readonly schema: z.ZodObject },
 ): ApiError {
   const issue = issues[0]!
+  if (issue.code === 'unrecognized_keys' && issue.path.length > 0) {
+    const at = keyPath(issue.path)
+    const param = `${at}.${issue.keys[0]!.slice(0, 40)}`
+    return new ApiError('invalid_value', {
+      param,
+      message: `${JSON.stringify(param)} is not a field: "${at}" must be ${issue.message}.`,
+    })
+  }
   if (issue.code === 'unrecognized_keys') {
     const param = issue.keys[0]!.slice(0, 40)
     const fields = Object.keys(schema.shape).join(', ')

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { changedDefaults } from '../../api/key-defaults.ts'
 import { changedLimit, keyChangeRequest, keyRequest, parseKeyChange, parseKeyRequest } from '../../api/key-request.ts'
 import { deletedKey, issuedKey, key, keyList, showKey } from '../../api/keys.ts'
 import type { KeyRing } from '../../auth/key-ring.ts'
@@ -103,6 +104,7 @@ export function keyEdit({ keys, spendByKey, clock, bodyLimitBytes }: KeysDeps & 
       const changed = await keys.change(customerId, keyIdOf(request), listed => ({
         ...change,
         limit: changedLimit(listed, change),
+        defaults: change.defaults === undefined ? undefined : changedDefaults(listed.defaults, change.defaults),
       }))
       return showKey(changed, (await spendByKey(customerId)).get(changed.keyId) ?? noSpend)
     },
