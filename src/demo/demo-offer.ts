@@ -26,6 +26,6 @@ export function demoOffer(upstream: { baseUrl: string; apiKey: string; price: To
     price: upstream.price,
     contextTokens: demoModel.contextTokens,
     maxOutputTokens: demoModel.maxOutputTokens,
-    features: new Set(['tools', 'images', 'json_schema', 'completions', 'embeddings', 'dimensions']),
+    features: new Set(['tools', 'images', 'json_schema', 'completions', 'embeddings', 'dimensions', 'rerank']),
   }
 }

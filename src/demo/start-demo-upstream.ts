@@ -6,6 +6,7 @@ import { type Clock, systemClock } from '../runtime/clock.ts'
 import { http } from '../runtime/node-http.ts'
 import { type Answer, answerInChunks, answerWhole } from './answer-chat.ts'
 import { answerEmbeddings } from './answer-embeddings.ts'
+import { answerRerank } from './answer-rerank.ts'
 import { parseChatRequest } from './chat-request.ts'
 import { countPrompt } from './count-prompt.ts'
 import { DemoError } from './demo-error.ts'
@@ -23,8 +24,8 @@ export interface DemoUpstream {
 }
 
 /**
- * Starts the demo upstream on a free loopback port: POST /v1/chat/completions, /v1/completions and
- * /v1/embeddings, GET /v1/models, GET /v1/models/{id}, GET /health. The gateway reaches it through the same client as any other upstream. Its
+ * Starts the demo upstream on a free loopback port: POST /v1/chat/completions, /v1/completions,
+ * /v1/embeddings and /v1/rerank, GET /v1/models, GET /v1/models/{id}, GET /health. The gateway reaches it through the same client as any other upstream. Its
  * token counts are exact, except for long prompts, which it estimates.
  * @param options.apiKey bearer token required by every path except /health, so that only this process can use
  * the server
@@ -64,6 +65,7 @@ export async function startDemoUpstream(
     '/v1/chat/completions': chat,
     '/v1/completions': complete,
     '/v1/embeddings': (body, response) => sendJson(response, answerEmbeddings(body)),
+    '/v1/rerank': (body, response) => sendJson(response, answerRerank(body)),
   }
 
   async function chat(body: unknown, response: ServerResponse): Promise<void> {

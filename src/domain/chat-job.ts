@@ -12,7 +12,7 @@ export const insufficientChoices = ['refuse', 'clamp'] as const
  */
 export type OnInsufficient = (typeof insufficientChoices)[number]
 
-export const tasks = ['chat', 'completions', 'embeddings'] as const
+export const tasks = ['chat', 'completions', 'embeddings', 'rerank'] as const
 /** What a request asks a model to do. Each task has an endpoint. */
 export type Task = (typeof tasks)[number]
 
@@ -21,6 +21,7 @@ export const inputFields: Readonly<Record<Task, string>> = {
   chat: 'messages',
   completions: 'prompt',
   embeddings: 'input',
+  rerank: 'documents',
 }
 
 /**
@@ -137,7 +138,16 @@ export interface EmbeddingsRequest {
   readonly encoding: 'float' | 'base64'
 }
 
-export type DataRequest = EmbeddingsRequest
+/** What the answer to a request for an order of documents must be like. */
+export interface RerankRequest {
+  readonly task: 'rerank'
+  readonly documents: readonly string[]
+  /** How many of them to return. */
+  readonly topN: number
+  readonly returnDocuments: boolean
+}
+
+export type DataRequest = EmbeddingsRequest | RerankRequest
 
 export interface ExtraField {
   readonly name: string

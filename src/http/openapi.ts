@@ -48,7 +48,7 @@ Every error has the shape \`{"error": {"message", "type", "param", "code"}}\`. A
 
 const tags: Record<EndpointDoc['tag'], string> = {
   Chat: 'Generate text.',
-  Embeddings: 'Turn texts into vectors.',
+  Embeddings: 'Turn texts into vectors, and order texts by relevance.',
   Usage: 'Usage, costs and credit. These requests are free and do not count against the request limits of generation.',
   Keys: 'Manage API keys. These requests are free and do not count against the request limits of generation.',
   Models: 'The available models.',

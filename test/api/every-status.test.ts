@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { chatDialect } from '../../src/dialects/chat/chat-dialect.ts'
 import { completionsDialectWith } from '../../src/dialects/completions/completions-dialect.ts'
 import { embeddingsDialectWith } from '../../src/dialects/embeddings/embeddings-dialect.ts'
+import { rerankDialectWith } from '../../src/dialects/rerank/rerank-dialect.ts'
 import type { Caller } from '../../src/domain/caller.ts'
 import { type ErrorCode, errorTable } from '../../src/domain/errors.ts'
 import type { Offer } from '../../src/domain/offer.ts'
@@ -44,7 +45,7 @@ const endpoints: readonly Endpoint[] = [
   keyEdit({ keys: broken, spendByKey: broken, ...brokenDeps }),
   keyDelete({ keys: broken }),
   ...alertEndpoints({ alerts: broken, ...brokenDeps }),
-  ...[chatDialect, completionsDialectWith(), embeddingsDialectWith()].map(dialect =>
+  ...[chatDialect, completionsDialectWith(), embeddingsDialectWith(), rerankDialectWith()].map(dialect =>
     generationEndpoint(
       {
         ...brokenDeps,
@@ -80,10 +81,13 @@ const declared = endpoints.flatMap(endpoint => {
 type Media = Record<string, { examples?: Record<string, unknown> }>
 
 const upstream = useUpstream()
-const everything: Offer['features'] = new Set(['tools', 'completions', 'embeddings'])
+const everything: Offer['features'] = new Set(['tools', 'completions', 'embeddings', 'rerank'])
 /** Answers a request of any task. */
-const rightAnswer: Behaviour = (request, response) =>
-  (request.path.endsWith('/embeddings') ? embeddings() : answer())(request, response)
+const rightAnswer: Behaviour = (request, response) => {
+  const result = { results: [{ index: 0, relevance_score: 0.5 }], usage: { total_tokens: 3 } }
+  const behaviours: Record<string, Behaviour> = { '/v1/embeddings': embeddings(), '/v1/rerank': status(200, result) }
+  return (behaviours[request.path] ?? answer())(request, response)
+}
 const gateway = useTestApp(() => ({
   yaml: 'reports: { requests_per_minute: 10000 }',
   offers: ['test-model', 'other-model'].map(modelId => testOffer(upstream.baseUrl, { modelId, features: everything })),
@@ -171,6 +175,7 @@ function right({ method, path }: Endpoint, ids = mine): { method: string; path: 
     '/v1/alerts': hook,
     '/v1/chat/completions': hello,
     '/v1/completions': { model: 'test-model', prompt: 'Hello' },
+    '/v1/rerank': { model: 'test-model', query: 'Hello', documents: ['Hi'] },
     '/v1/embeddings': { model: 'test-model', input: 'Hello' },
   }[path]
   if (method === 'PATCH') return { ...address, body: { name: 'another bot' } }

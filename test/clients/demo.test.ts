@@ -86,3 +86,14 @@ test('the demo model completes texts, whole and streamed', async () => {
   for await (const chunk of stream) text += chunk.choices[0]?.text ?? ''
   expect(text).toMatch(/^\[demo model\] \w+/)
 })
+
+test('the demo model reranks: documents that share words with the query come first', async () => {
+  const { customer } = await setUp()
+  const documents = ['invoices are due on monday', 'the ferry leaves at six', 'a lake']
+  const response = await fetch(`${gateway.url}/v1/rerank`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'demo', query: 'when does the ferry leave', documents, top_n: 1 }),
+  })
+  expect(await response.json()).toMatchObject({ model: 'demo', results: [{ index: 1 }] })
+})

@@ -110,6 +110,13 @@ test('models that embed by their name or entry are offered for embeddings only',
   ])
 })
 
+test('rerankers are offered where the server can rerank', async () => {
+  const list = json({ data: [{ id: 'BAAI/bge-reranker-v2-m3' }, { id: 'other', capabilities: ['rerank'] }] })
+  const [vllm, ollama] = await detect({ vllm: await listen(list), ollama: await listen(list) })
+  expect(vllm!.offers.map(({ features }) => [...features])).toEqual([['rerank'], ['rerank']])
+  expect(ollama!.offers).toEqual([])
+})
+
 test.each([401, 403])('a server that answers %i needs a key and is listed but not offered', async code => {
   const lmstudio = await listen(json({ error: 'key' }, code))
   const [found] = await detect({ lmstudio })

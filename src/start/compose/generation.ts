@@ -5,6 +5,8 @@ import { extraFieldRules } from '../../dialects/chat/forwarded-fields.ts'
 import { completionsDialectWith } from '../../dialects/completions/completions-dialect.ts'
 import { embeddingsDialectWith } from '../../dialects/embeddings/embeddings-dialect.ts'
 import { embeddingsExtraFields } from '../../dialects/embeddings/embeddings-request.ts'
+import { rerankDialectWith } from '../../dialects/rerank/rerank-dialect.ts'
+import { rerankExtraFields } from '../../dialects/rerank/rerank-request.ts'
 import { UpstreamFailure } from '../../domain/upstream-failure.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { generationEndpoint } from '../../http/endpoints/generation-endpoint.ts'
@@ -67,6 +69,7 @@ export function startGeneration(
       chatDialectWith(rulesWith()),
       completionsDialectWith(rulesWith()),
       embeddingsDialectWith(rulesWith(embeddingsExtraFields)),
+      rerankDialectWith(rulesWith(rerankExtraFields)),
     ].map(dialect => generationEndpoint(deps, dialect)),
   }
 }

@@ -100,7 +100,7 @@ async function askServer(
     const note = `needs an API key. Declare it in switchyard.yaml, with its key, to offer its models.`
     return { kind: 'locked', finding: describe([], note), offers: [] }
   }
-  const models = answer.status === 200 ? readModels(answer.body) : undefined
+  const models = answer.status === 200 ? readModels(server, answer.body) : undefined
   if (!models) return { kind: 'other' }
   const isKnown = ({ modelId }: LocalModel) => knownContexts.has(offerIdOf(server, modelId))
   const contexts = await askContexts(
@@ -162,7 +162,7 @@ interface LocalModel {
 }
 
 /** Returns undefined when the body is not a list of models in OpenAI's format, so that this is no model server. */
-function readModels(list: unknown): LocalModel[] | undefined {
+function readModels(server: LocalServer, list: unknown): LocalModel[] | undefined {
   const data = isJsonObject(list) ? list.data : undefined
   if (!Array.isArray(data)) return undefined
   const models = new Map<string, LocalModel>()
@@ -171,7 +171,7 @@ function readModels(list: unknown): LocalModel[] | undefined {
     if (!isJsonObject(entry)) continue
     const { id } = entry
     if (typeof id !== 'string' || !isUsable(id) || RUNS_ELSEWHERE.test(id)) continue
-    const features = featuresOf(entry, id)
+    const features = featuresOf(server, entry, id)
     const modelId = nameOf(id)
     if (features === null || isReservedModel(modelId) || models.has(modelId)) continue
     models.set(modelId, { listed: { ...entry, id }, modelId, features })
@@ -189,23 +189,28 @@ function isUsable(id: string): boolean {
 }
 
 /** Models that are not offered. Servers list them along with the others. */
-const NOT_OFFERED = /rerank|whisper|\btts\b|\bclip\b/i
+const NOT_OFFERED = /whisper|\btts\b|\bclip\b/i
+const RERANKS = /rerank/i
+/** Servers that have no endpoint for reranking. They list such models along with the others. */
+const withoutRerank: ReadonlySet<string> = new Set(['ollama', 'lmstudio'])
 const EMBEDS = /embed|\bbge-|\bgte-|\be5-|minilm/i
 
 /**
  * Returns what a model declares, or null if it is not offered. Every common server serves chat and completions. Servers
- * do not report features of chat, and eligibility assumes that a local offer without any has all of them. Embedding models are known by their entry (Infinity and
- * LM Studio say so), otherwise by their name.
+ * do not report features of chat, and eligibility assumes that a local offer without any has all of them. Models that embed or rerank are known by
+ * their entry (Infinity and LM Studio say so), otherwise by their name.
  */
-function featuresOf({ type, capabilities }: JsonObject, id: string): ReadonlySet<Feature> | null {
+function featuresOf(server: LocalServer, { type, capabilities }: JsonObject, id: string): ReadonlySet<Feature> | null {
   if (NOT_OFFERED.test(id)) return null
-  const said = [type, ...(Array.isArray(capabilities) ? capabilities : [])]
-  if (said.some(word => word === 'embed' || word === 'embedding' || word === 'embeddings')) return embedsOnly
-  return EMBEDS.test(id) ? embedsOnly : generates
+  const said = new Set([type, ...(Array.isArray(capabilities) ? capabilities : [])])
+  if (said.has('rerank') || RERANKS.test(id)) return withoutRerank.has(server.name) ? null : reranksOnly
+  const embeds = said.has('embed') || said.has('embedding') || said.has('embeddings') || EMBEDS.test(id)
+  return embeds ? embedsOnly : generates
 }
 
 const generates: ReadonlySet<Feature> = new Set(['chat', 'completions'])
 const embedsOnly: ReadonlySet<Feature> = new Set(['embeddings'])
+const reranksOnly: ReadonlySet<Feature> = new Set(['rerank'])
 
 /**
  * Models of Ollama that run in its cloud, such as `gpt-oss:120b-cloud`. Offering them as local would send private
