@@ -19,8 +19,10 @@ async function run(config: Config, { log, stop }: RunContext): Promise<void> {
   // Disposed in the reverse order of the start.
   await using started = new AsyncDisposableStack()
   const connections = connectionsNeeded(config.postgres, 1)
-  const foundation = started.use(await prepare({ config, log, connections, onLost: stop.now }))
-  if (stop.isRequested) return foundation.requireDatabase()
+  const foundation = started.use(
+    await prepare({ config, log, connections, isStopping: () => stop.isRequested, onLost: stop.now }),
+  )
+  if (foundation === undefined) return
   const { connection, owner, embedded, masterKey, offers, findings } = foundation
 
   const { app, port } = await serve({ config, connection, masterKey, offers, log, isOnlyNode: embedded })

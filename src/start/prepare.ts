@@ -46,21 +46,25 @@ export interface PrepareOptions {
   readonly connections: number
   /** Settings for the embedded PostgreSQL. They apply only if this call starts it. */
   readonly settings?: Readonly<Record<string, string>>
+  /** Whether the operator has asked to stop. The rest of the start is then left out. */
+  readonly isStopping: () => boolean
   /** Called when the embedded PostgreSQL is lost: the gateway cannot serve without it. */
   readonly onLost: () => void
 }
 
 /**
  * Opens the database, takes the server lock if the database is embedded, migrates, starts the demo upstream and
- * detects local servers. Throws an Error with a message for the operator.
+ * detects local servers. Resolves with undefined, and with everything closed, when the operator stops the start. Throws an
+ * Error with a message for the operator.
  */
 export async function prepare({
   config,
   log,
   connections,
   settings = {},
+  isStopping,
   onLost,
-}: PrepareOptions): Promise<Foundation> {
+}: PrepareOptions): Promise<Foundation | undefined> {
   // Disposed in the reverse order of the start, even when a later step fails.
   await using started = new AsyncDisposableStack()
   const { databaseUrl, databaseOwnerUrl, dataDir } = config
@@ -74,6 +78,11 @@ export async function prepare({
   })
   started.defer(() => database.close())
   let lost = false
+  const isOver = () => {
+    if (lost) throw lostDatabase()
+    return isStopping()
+  }
+  if (isOver()) return undefined
   if (database.embedded) {
     const lock = await acquireServerLock(database.connection, error => {
       log.error({ err: error }, 'the connection that locks the data directory broke; stopping')
@@ -97,8 +106,10 @@ export async function prepare({
   } finally {
     await pool.end()
   }
+  if (isOver()) return undefined
   const supply = await gatherOffers(config)
   started.defer(() => supply.close())
+  if (isOver()) return undefined
   const running = started.move()
   return {
     connection: database.connection,
@@ -109,13 +120,16 @@ export async function prepare({
     findings: supply.findings,
     watchOffers: onChange => supply.watch(log, onChange),
     requireDatabase() {
-      if (!lost) return
-      throw new Error(
-        'The embedded PostgreSQL stopped unexpectedly. Start Switchyard again: the database recovers, and no charge is lost.',
-      )
+      if (lost) throw lostDatabase()
     },
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
+}
+
+function lostDatabase(): Error {
+  return new Error(
+    'The embedded PostgreSQL stopped unexpectedly. Start Switchyard again: the database recovers, and no charge is lost.',
+  )
 }
 
 /** Reports a taken port before a database is created for a gateway that cannot run. */

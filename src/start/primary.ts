@@ -30,10 +30,11 @@ async function run(config: Config, { log, stop }: RunContext): Promise<void> {
       // PostgreSQL reserves three of the 16 extra connections for superusers. Operators use the others to inspect the
       // database.
       settings: { max_connections: String(Math.max(100, connections + 16)) },
+      isStopping: () => stop.isRequested,
       onLost: stop.now,
     }),
   )
-  if (stop.isRequested) return foundation.requireDatabase()
+  if (foundation === undefined) return
   const { connection, owner, embedded, masterKey, findings } = foundation
   let { offers } = foundation
 

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
-import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { once } from 'node:events'
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -70,6 +71,16 @@ test.each(['1', '2'])(
     const directory = await emptyDirectory(undo)
     const unused = await createTestDatabase()
     undo.defer(() => unused.drop())
+    // Where the start would look for models.
+    let contacts = 0
+    const server = createServer((_, response) => {
+      contacts++
+      response.end('{}')
+    }).listen(0, '127.0.0.1')
+    undo.defer(() => void server.close())
+    await once(server, 'listening')
+    const { port } = server.address() as AddressInfo
+    await writeFile(join(directory, 'switchyard.yaml'), `detect: { ports: [${port}] }\n`)
     // The start waits for the migration lock.
     const lock = new pg.Client(unused.connection)
     await lock.connect()
@@ -86,6 +97,7 @@ test.each(['1', '2'])(
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     undo.defer(() => void gateway.kill('SIGKILL'))
+    const exit = once(gateway, 'exit')
     const printed = text(gateway.stdout)
     const lines: string[] = []
     for await (const line of createInterface({ input: gateway.stderr })) {
@@ -94,7 +106,10 @@ test.each(['1', '2'])(
       if (line.includes('stopping before the start is complete')) await lock.query('SELECT pg_advisory_unlock_all()')
     }
     expect(await printed).toBe('')
-    expect(lines.at(-1)).toContain('"msg":"stopped"')
+    expect(contacts).toBe(0)
+    expect(await exit, lines.join('\n')).toEqual([0, null])
+    // At the exit, the log may write its last lines in another order.
+    expect(lines).toContainEqual(expect.stringContaining('"msg":"stopped"'))
     const { rows } = await unused.pool.query('SELECT count(*)::integer AS customers FROM customer')
     expect(rows).toEqual([{ customers: 0 }])
   },
