@@ -172,6 +172,8 @@ async function tryData(
   health.beginRequest(offerId)
   try {
     const data = readData(textOf(await upstream.send(attempt.request)), job, envelope, expected.bounds)
+    // The answer of the server and the one for the client are in memory together.
+    if (!attempt.request.memory.take(data.body.length)) throw new Cancelled('memory_used_up', true)
     const totalMs = clock.monotonicMs() - startedMs
     health.recordSuccess(offerId, { firstTokenMs: totalMs, totalMs }, startedMs)
     return withAttempts(attempt, totalMs, { kind: 'data', ...data })

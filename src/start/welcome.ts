@@ -1,9 +1,9 @@
 import { styleText } from 'node:util'
 import { baseUrlOf } from '../config/base-url.ts'
 import type { Config } from '../config/config.ts'
-import { AUTO_MODEL } from '../domain/chat-job.ts'
+import { AUTO_MODEL, type Feature } from '../domain/chat-job.ts'
 import { usdText } from '../domain/money.ts'
-import { DEMO_MODEL } from '../domain/offer.ts'
+import { DEMO_MODEL, serves } from '../domain/offer.ts'
 import { quoteForShell } from '../runtime/quote-for-shell.ts'
 import type { Finding } from '../supply/detection/detect-local.ts'
 import type { FirstRun } from './first-run.ts'
@@ -41,13 +41,14 @@ export function curlLine(baseUrl: string, apiKey: string, model: string): string
 }
 
 /**
- * Returns the id of the best model for examples: one that the operator configured, else one that runs on this machine,
+ * Returns the id of the best model for examples of chat: one that the operator configured, else one that runs on this machine,
  * else one of a cloud, else the demo. Servers list their models in the order of their own preference.
  */
 export function exampleModel(config: Config, findings: readonly Finding[] = []): string {
-  const configured = config.endpoints.map(({ models }) => models[0]?.id)
+  const chats = ({ features }: { features: readonly Feature[] }) => serves({ features: new Set(features) }, 'chat')
+  const configured = config.endpoints.map(({ models }) => models.find(chats)?.id)
   const foundAt = (kind: Finding['kind']) =>
-    findings.filter(found => found.kind === kind).map(({ models }) => models[0])
+    findings.filter(found => found.kind === kind).map(({ chatModels }) => chatModels[0])
   const [best] = [...configured, ...foundAt('local'), ...foundAt('cloud')].filter(id => id !== undefined)
   return best ?? (config.demo.enabled ? DEMO_MODEL : AUTO_MODEL)
 }

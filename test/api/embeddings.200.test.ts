@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { Feature } from '../../src/domain/chat-job.ts'
 import { standardQuirks } from '../../src/domain/endpoint-defaults.ts'
 import { countTokens } from '../../src/tokens/count-tokens.ts'
-import { type TestCustomer, testOffer } from '../harness/app.ts'
+import { startTestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { base64Of, embeddings, scriptedVector } from '../harness/scripted-embeddings.ts'
 import { type Behaviour, stall, status } from '../harness/scripted-upstream.ts'
 import { useTestApp, useUpstream } from '../harness/use-test-app.ts'
@@ -311,4 +311,38 @@ test('dry_run returns a quote without output tokens', async () => {
     candidates: [{ rank: 1, max_tokens: 0, worst_case_cost_usd: 0.000003 }, { rank: 2 }],
   })
   expect(upstream.requests).toHaveLength(before)
+})
+
+test('headers set routing constraints, but fallback models do not apply', async () => {
+  const customer = await gateway.customer()
+  const headers = { 'x-switchyard-tier': 'cheapest', 'x-switchyard-fallback-models': 'float-only' }
+  const response = await embed(customer, { model: 'vectors', input: 'a', dry_run: true }, headers)
+  const { candidates } = await read(response)
+  expect(candidates.map(({ model, endpoint }: Record<string, string>) => [model, endpoint])).toEqual([
+    ['vectors', `endpoint-${upstream.port}`],
+    ['vectors', `endpoint-${other.port}`],
+  ])
+})
+
+test('an answer for which the gateway has no memory is refused', async () => {
+  const vectors = testOffer(upstream.baseUrl, { modelId: 'vectors', price, features, contextTokens: 512 })
+  const small = await startTestApp({ yaml: 'server: { memory_budget_bytes: 1048576 }', offers: [vectors] })
+  try {
+    const customer = await small.customer()
+    const send = async (inputs: number) => {
+      const body = { model: 'vectors', input: Array(inputs).fill('a'), dimensions: 1_000 }
+      upstream.respondWith(embeddings())
+      const response = await fetch(`${small.url}/v1/embeddings`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      })
+      return [response.status, (await read(response)).error?.code]
+    }
+    expect(await send(10)).toEqual([200, undefined])
+    expect(await send(35)).toEqual([503, 'overloaded'])
+    expect(await small.usage(customer)).toMatchObject([{ outcome: 'served' }, { cost_nanos: 0n }])
+  } finally {
+    await small.close()
+  }
 })

@@ -63,6 +63,7 @@ test('the welcome shows the key on the first start and no secret afterwards', ()
     kind: 'local',
     baseUrl: 'http://127.0.0.1:11434/v1',
     models: ['qwen3'],
+    chatModels: ['qwen3'],
     note: 'offered.',
   } as const
   const first = welcome({ config, port: 8080, created, findings: [finding], hosters: [] })
@@ -79,19 +80,24 @@ test('the welcome shows the key on the first start and no secret afterwards', ()
 })
 
 test('examples name the best model: configured, else local, else of a cloud, else the demo', () => {
-  const server = (kind: 'local' | 'cloud', models: string[]) => ({
+  const server = (kind: 'local' | 'cloud', chatModels: string[], others: string[] = []) => ({
     name: kind,
     kind,
     baseUrl: 'http://a',
-    models,
+    models: [...others, ...chatModels],
+    chatModels,
     note: '',
   })
   const cloud = server('cloud', ['gpt'])
   expect(exampleModel(config)).toBe('demo')
   expect(exampleModel(config, [server('local', []), cloud])).toBe('gpt')
   expect(exampleModel(config, [cloud, server('local', ['qwen3', 'gemma'])])).toBe('qwen3')
+  expect(exampleModel(config, [server('local', ['qwen3'], ['bge-m3'])])).toBe('qwen3')
+  expect(exampleModel(config, [server('local', [], ['bge-m3'])])).toBe('demo')
   const endpoints = loadConfig({ env: { SWITCHYARD_CONFIG: 'switchyard.example.yaml' }, cwd: '.' }).endpoints
   expect(exampleModel({ ...config, endpoints }, [cloud])).toBe(endpoints[0]!.models[0]!.id)
+  const models = endpoints[0]!.models.map(model => ({ ...model, features: ['embeddings' as const] }))
+  expect(exampleModel({ ...config, endpoints: [{ ...endpoints[0]!, models }] }, [cloud])).toBe('gpt')
 })
 
 test('a start lists the hosters that it offers, without those at refused addresses', () =>

@@ -78,6 +78,8 @@ export const cloudPresets: readonly CloudPreset[] = [
       // An image counts up to 48,000 tokens (dify issue 7707), but at most 2,048 would be charged: see
       // src/dialects/chat/prompt-size.ts.
       model('gpt-4o-mini', '0.15', '0.6', 128_000, 16_384, ['tools', 'json_schema']),
+      embedder('text-embedding-3-small', '0.02', 8_192),
+      embedder('text-embedding-3-large', '0.13', 8_192),
     ],
   },
   {
@@ -202,6 +204,11 @@ function gpt(
 function claude(modelId: string, inputPrice: string, outputPrice: string): CloudModel {
   const limits = model(modelId, inputPrice, outputPrice, 1_000_000, 128_000, ['tools'])
   return { ...limits, quirks: { dropFields: ['temperature', 'top_p'], exclusiveReasoning: false } }
+}
+
+/** A model that embeds. The length of its vectors can be chosen. */
+function embedder(modelId: string, inputPrice: string, contextTokens: number): CloudModel {
+  return model(modelId, inputPrice, '0', contextTokens, contextTokens, ['embeddings', 'dimensions'])
 }
 
 function model(

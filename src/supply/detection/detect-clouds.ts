@@ -2,7 +2,7 @@ import { standardTimeouts } from '../../domain/endpoint-defaults.ts'
 import { parsePricePerMillion } from '../../domain/money.ts'
 import type { Endpoint, Offer } from '../../domain/offer.ts'
 import { type CloudPreset, cloudPresets, cloudPricesAsOf } from './cloud-presets.ts'
-import type { Finding } from './detect-local.ts'
+import { type Finding, modelsOf } from './detect-local.ts'
 
 export interface DetectedCloud {
   readonly finding: Finding
@@ -24,9 +24,17 @@ export function detectClouds(
     const apiKey = environment[preset.keyVariable]?.trim()
     if (!apiKey || except.has(preset.name)) return []
     const offers = offersOf(preset, apiKey)
-    const models = offers.map(offer => offer.modelId)
     return [
-      { finding: { name: preset.name, kind: 'cloud', baseUrl: preset.baseUrl, models, note: noteOf(preset) }, offers },
+      {
+        finding: {
+          name: preset.name,
+          kind: 'cloud',
+          baseUrl: preset.baseUrl,
+          ...modelsOf(offers),
+          note: noteOf(preset),
+        },
+        offers,
+      },
     ]
   })
 }

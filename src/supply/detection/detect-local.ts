@@ -1,7 +1,7 @@
 import type { Feature } from '../../domain/chat-job.ts'
 import { ASSUMED_CONTEXT_TOKENS, localTimeouts, standardQuirks } from '../../domain/endpoint-defaults.ts'
 import type { TokenPrice } from '../../domain/money.ts'
-import { type Endpoint, isReservedModel, type Offer } from '../../domain/offer.ts'
+import { type Endpoint, isReservedModel, type Offer, serves } from '../../domain/offer.ts'
 import { getJson, type JsonAnswer } from '../../egress/get-json.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 import { askContexts, type ListedModel } from './ask-contexts.ts'
@@ -13,6 +13,8 @@ export interface Finding {
   readonly baseUrl: string
   /** The model ids that customers request. */
   readonly models: readonly string[]
+  /** Those of them that serve chat. */
+  readonly chatModels: readonly string[]
   /** Explains the finding and says what to do. */
   readonly note: string
 }
@@ -89,11 +91,11 @@ async function askServer(
   const baseUrl = `http://127.0.0.1:${server.port}/v1`
   const answer = await ask(`${baseUrl}/models`, timeoutMs)
   if (!answer) return { kind: 'silent' }
-  const describe = (models: readonly string[], note: string): Finding => ({
+  const describe = (offers: readonly Offer[], note: string): Finding => ({
     name: server.name,
     kind: 'local',
     baseUrl,
-    models,
+    ...modelsOf(offers),
     note,
   })
   if (answer.status === 401 || answer.status === 403) {
@@ -116,8 +118,13 @@ async function askServer(
     ({ modelId, listed }) =>
       contexts.get(listed.id) ?? knownContexts.get(offerIdOf(server, modelId)) ?? ASSUMED_CONTEXT_TOKENS,
   )
-  const modelIds = offers.map(offer => offer.modelId)
-  return { kind: 'models', finding: describe(modelIds, noteOn(models, contexts)), offers }
+  return { kind: 'models', finding: describe(offers, noteOn(models, contexts)), offers }
+}
+
+/** Returns the part of a finding that follows from its offers. */
+export function modelsOf(offers: readonly Offer[]): Pick<Finding, 'models' | 'chatModels'> {
+  const chatting = offers.filter(offer => serves(offer, 'chat'))
+  return { models: offers.map(({ modelId }) => modelId), chatModels: chatting.map(({ modelId }) => modelId) }
 }
 
 /** A shorter context does not fit the instructions and tools that a coding agent sends. */
