@@ -15,6 +15,8 @@ const start = () =>
   })
 
 beforeAll(async () => {
+  // Here, because the file may be loaded long before its tests run.
+  reportsNowMs = Date.now()
   gateway = await start()
 })
 afterAll(() => gateway?.close())
@@ -22,7 +24,7 @@ afterAll(() => gateway?.close())
 const hello = { model: 'test-model', messages: [{ role: 'user', content: 'Hello' }] }
 
 /** The rate limit of usage reports follows the gateway's clock, which is fixed here. The one of chats follows PostgreSQL's. */
-let reportsNowMs = Date.now()
+let reportsNowMs: number
 
 const customer = (requestsPerMinute: number, requestsPerDay: number): Promise<TestCustomer> =>
   gateway.customer({ limits: { requestsPerMinute, requestsPerDay } })
