@@ -131,7 +131,7 @@ module.exports = {
     never(
       'pure-rooms-do-no-io',
       { path: '^src/(domain|route|dialects|api)/', pathNot: '[.]test[.]ts$' },
-      { dependencyTypes: ['core'], pathNot: '^(node:)?(assert|buffer|crypto|module|string_decoder|url|util)$' },
+      { dependencyTypes: ['core'], pathNot: '^(node:)?(assert|buffer|crypto|module|string_decoder|url|util|zlib)$' },
       'Take the data as an argument.',
     ),
     never(

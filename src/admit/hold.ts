@@ -28,13 +28,13 @@ export interface HoldRequest {
  *   generate that many
  */
 export function holdFor(offers: readonly Offer[], job: ChatJob, defaultMaxTokens: number): HoldRequest {
-  const wantedTokens = job.maxTokens ?? defaultMaxTokens
+  const wantedTokens = job.maxTokens ?? (job.isLimitOpen ? Number.POSITIVE_INFINITY : defaultMaxTokens)
   const askedTokens = Math.max(...offers.map(offer => outputCap(offer, job, wantedTokens)))
   const paidTokens = job.maxCostNanos === null ? askedTokens : maxTokensFor(offers, job, job.maxCostNanos)
   const maxTokens = Math.min(askedTokens, paidTokens)
   const wantNanos = highestCost(offers, job, maxTokens)
   const mayHoldLess = job.maxTokens === null || job.onInsufficient === 'clamp'
-  const floorNanos = mayHoldLess ? highestCost(offers, job, Math.min(FEWEST_OUTPUT_TOKENS, maxTokens)) : wantNanos
+  const floorNanos = mayHoldLess ? highestCost(offers, job, Math.min(fewestTokens(job), maxTokens)) : wantNanos
   if (maxTokens < askedTokens) return { wantNanos, floorNanos, maxTokens, clampedBy: 'max_cost_usd' }
   if (job.maxTokens !== null && maxTokens < job.maxTokens) {
     return { wantNanos, floorNanos, maxTokens, clampedBy: 'model' }
@@ -73,7 +73,7 @@ export function affordableTokens(
   // Fewer tokens do not help a job that generates none.
   if (job.choices === 0) return 0
   // A job without a limit is refused only when the fewest useful tokens do not fit.
-  let tokens = Math.min(maxTokensFor(offers, job, budgetNanos), job.maxTokens ?? FEWEST_OUTPUT_TOKENS)
+  let tokens = Math.min(maxTokensFor(offers, job, budgetNanos), job.maxTokens ?? fewestTokens(job))
   while (tokens > 0) {
     const serving = offersFor(tokens)
     // `serving` is empty when not even this many tokens fit into a context; a job without a limit is admitted
@@ -87,6 +87,10 @@ export function affordableTokens(
 
 /** An answer shorter than this is not worth the cost of its prompt. */
 const FEWEST_OUTPUT_TOKENS = 16
+
+function fewestTokens(job: ChatJob): number {
+  return job.outputFloorTokens ?? FEWEST_OUTPUT_TOKENS
+}
 
 function highestCost(offers: readonly Offer[], job: ChatJob, maxTokens: number): Nanos {
   let most = 0n

@@ -39,6 +39,7 @@ export function refusal(
     case 'daily_limit_exceeded':
       return new ApiError('daily_limit_exceeded', {
         message: `The limit of ${limits.requestsPerDay} requests per day is reached. Wait until it resets at 00:00 UTC, or ask for a higher account tier.`,
+        facts: { reset_at: new Date(windows.dayEndsAtEpochMs).toISOString() },
         retryAfterS: secondsUntilWindowEnd(windows.dayEndsAtEpochMs, nowMs),
       })
     case 'insufficient_credits':

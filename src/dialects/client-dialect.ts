@@ -16,7 +16,9 @@ export interface ClientDialect {
   readonly answer: AnswerFormat
   readonly stream: StreamFormat
   /** JSON body of an error response. */
-  errorBody(error: ApiError): string
+  errorBody(error: ApiError, requestId: string): string
+  /** Another header with the request id, besides `x-request-id`. */
+  readonly requestIdHeader?: string
 }
 
 /** The description of the endpoint in the OpenAPI document. */
@@ -37,8 +39,8 @@ export interface DialectOperation {
  * answer is known to be encodable.
  */
 export interface AnswerFormat {
-  /** Encodes the answer without its usage. Throws if the answer is nested too deeply. */
-  encode(answer: Omit<ChatCompletion, 'usage'>): string
+  /** Encodes the answer to `job` without its usage. Throws if the answer is nested too deeply. */
+  encode(answer: Omit<ChatCompletion, 'usage'>, job: ChatJob): string
   /** Adds the billed usage to the encoded answer. */
   withUsage(text: string, usage: TokenUsage): string
 }
@@ -47,10 +49,8 @@ export interface AnswerFormat {
 export interface StreamFormat {
   /** Keeps proxies from closing a silent connection; clients ignore it. */
   readonly ping: string
-  /** Returns the encoder of one answer. `includeUsage` is true if the client requested usage in the stream. */
-  encoder(envelope: Envelope, includeUsage: boolean): StreamEncoder
-  /** Returns the last event of a stream that failed after its first content. */
-  errorEvent(error: ApiError): string
+  /** Returns the encoder of the answer to `job`. */
+  encoder(envelope: Envelope, job: ChatJob): StreamEncoder
   /** True if `events` are a complete answer: every event of a successful stream. */
   isComplete(events: string): boolean
 }
@@ -64,4 +64,6 @@ export interface StreamEncoder {
   textChunk(content: string): ChatChunk
   /** Ends a successful stream. `usage` is written only if the client requested it. */
   end(usage: TokenUsage): string
+  /** Ends a stream that failed. */
+  fail(error: ApiError): string
 }

@@ -17,7 +17,6 @@ function inputUsage({ prompt_tokens, total_tokens, cost_usd }: TokenUsage) {
 export const noStream: StreamFormat = {
   ping: '',
   encoder: neverStreamed,
-  errorEvent: neverStreamed,
   isComplete: () => false,
 }
 

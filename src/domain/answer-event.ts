@@ -1,3 +1,31 @@
+import type { Seal, ToolKind } from './conversation.ts'
+
+/**
+ * One step of an answer, in the order in which the model writes. Parts follow one another: `tool_end` comes before the
+ * next part starts. A `finish` comes once, then at most one `usage`, which is the last report.
+ */
+export type AnswerEvent =
+  | { readonly kind: 'text'; readonly text: string }
+  | { readonly kind: 'reasoning'; readonly text: string }
+  /** Ends the reasoning before it. Without text before it, the reasoning is secret. */
+  | { readonly kind: 'reasoning_seal'; readonly seal: Seal; readonly id?: string }
+  | {
+      readonly kind: 'tool_start'
+      readonly id: string
+      readonly name: string
+      readonly namespace?: string
+      readonly toolKind: ToolKind
+      readonly seal?: Seal
+    }
+  | { readonly kind: 'tool_arguments'; readonly text: string }
+  | { readonly kind: 'tool_end' }
+  | { readonly kind: 'refusal'; readonly text: string }
+  | { readonly kind: 'finish'; readonly reason: AnswerFinish; readonly stopSequence?: string }
+  | { readonly kind: 'usage'; readonly usage: UsageParts }
+
+/** `refused`: by a content filter. `context_full`: the model's context ended before the limit. */
+export type AnswerFinish = 'end' | 'stop_sequence' | 'limit' | 'tools' | 'refused' | 'context_full'
+
 /** Tokens as disjoint parts: the input is the sum of the first four. Null: the upstream does not report it. */
 export interface UsageParts {
   readonly freshTokens: number

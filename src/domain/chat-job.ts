@@ -1,3 +1,4 @@
+import type { Conversation, Dialect } from './conversation.ts'
 import type { Nanos } from './money.ts'
 import type { TextLength } from './text-length.ts'
 
@@ -122,10 +123,31 @@ export interface ChatJob {
    * and the gateway's own.
    */
   readonly forward: Readonly<Record<string, unknown>>
+  /**
+   * The output tokens per choice that a hold must pay for at least, where more than the usual few are needed. Agents fail
+   * at an answer that was cut off.
+   */
+  readonly outputFloorTokens?: number
+  /** Without `maxTokens` the limit is the largest output of the model, not the gateway's default. */
+  readonly isLimitOpen?: true
+  /** The request in its own dialect; undefined for chat: its body is `forward`. */
+  readonly source?: SourceRequest
   /** The fields of `forward` that only some servers get. */
   readonly extraFields: readonly ExtraField[]
   /** The fields of the body that no server gets, except the gateway's own. */
   readonly droppedFields: readonly string[]
+}
+
+/** A request of another dialect than chat. */
+export interface SourceRequest {
+  readonly dialect: Dialect
+  /**
+   * The body for a server of the same dialect, without the fields that the gateway sets, its own fields, and what has no
+   * price.
+   */
+  readonly body: Readonly<Record<string, unknown>>
+  /** Translates the request for servers of other dialects, at the first call. */
+  conversation(): Conversation
 }
 
 /** What the answer to a request for vectors must be like. */

@@ -7,3 +7,8 @@ export type HeaderList = string[]
  * @param answerId the id of the earlier request, if its answer is repeated
  */
 export type HeaderBuilder = (answerId?: string) => HeaderList | Promise<HeaderList>
+
+/** Returns the headers of a JSON body. */
+export function jsonHeaders(body: string): HeaderList {
+  return ['content-type', 'application/json; charset=utf-8', 'content-length', String(Buffer.byteLength(body))]
+}

@@ -1,14 +1,14 @@
 import { randomUUIDv7 } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { errorBody } from '../dialects/openai-error-body.ts'
 import { ApiError } from '../domain/errors.ts'
+import { errorFormatOf } from './error-format.ts'
 
 /**
  * Answers a request that node:http cannot parse. Such a request has no response object: the answer is written
  * to the socket.
  */
-export function refuseUnparsable(error: Error & { code?: string }, socket: Socket): void {
+export function refuseUnparsable(error: Error & { code?: string; rawPacket?: unknown }, socket: Socket): void {
   if (socket.writableEnded && error.code !== 'ECONNRESET') {
     discardRest(socket)
     return
@@ -18,13 +18,26 @@ export function refuseUnparsable(error: Error & { code?: string }, socket: Socke
     return
   }
   const refusal = new ApiError(unparsableCode(error.code))
-  const body = errorBody(refusal)
+  const requestId = randomUUIDv7()
+  const format = errorFormatOf(targetOf(error.rawPacket), false)
+  const body = format.body(refusal, requestId)
   const { status } = refusal.row
+  const idHeaders = ['x-request-id', ...(format.requestIdHeader === undefined ? [] : [format.requestIdHeader])]
   socket.end(
-    `HTTP/1.1 ${status} Refused\r\ncontent-type: application/json\r\nx-request-id: ${randomUUIDv7()}\r\n` +
+    `HTTP/1.1 ${status} Refused\r\ncontent-type: application/json\r\n` +
+      idHeaders.map(name => `${name}: ${requestId}\r\n`).join('') +
       `content-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
   )
   refusedAt.set(socket, socket.bytesRead)
+}
+
+/** The longest beginning of a request that is searched for its target. */
+const TARGET_BYTES_MAX = 256
+
+/** Returns the target of a request from the packet that could not be parsed, if that has the request line. */
+function targetOf(packet: unknown): string | undefined {
+  const start = Buffer.isBuffer(packet) ? packet.toString('latin1', 0, TARGET_BYTES_MAX) : ''
+  return /^[A-Z]+ (\S+)/.exec(start)?.[1]
 }
 
 /** What a connection had read when its request was refused. */
@@ -51,16 +64,19 @@ function unparsableCode(code: string | undefined) {
  * Refuses an expectation other than `100-continue`, which node:http answers (RFC 9110, 10.1.1). node:http
  * reports it before routing.
  */
-export function refuseExpectation(_request: IncomingMessage, response: ServerResponse): void {
+export function refuseExpectation({ url, headers }: IncomingMessage, response: ServerResponse): void {
   const refusal = new ApiError('invalid_header', {
     param: 'Expect',
     message: 'The only supported expectation is "Expect: 100-continue". Omit the header.',
   })
-  const body = errorBody(refusal)
+  const requestId = randomUUIDv7()
+  const format = errorFormatOf(url, headers['anthropic-version'] !== undefined)
+  const body = format.body(refusal, requestId)
   response.writeHead(refusal.row.status, {
     'content-type': 'application/json',
     'content-length': Buffer.byteLength(body),
-    'x-request-id': randomUUIDv7(),
+    'x-request-id': requestId,
+    ...(format.requestIdHeader !== undefined && { [format.requestIdHeader]: requestId }),
     // A body may follow, and nothing reads it.
     connection: 'close',
   })

@@ -1,10 +1,13 @@
 import type { FastifyReply } from 'fastify'
-import { errorBody } from '../dialects/openai-error-body.ts'
 import { ApiError } from '../domain/errors.ts'
+import { errorFormatOf } from './error-format.ts'
 
-/** Sends an error in OpenAI's format, with its status, Retry-After and x-should-retry. */
+/** Sends an error in the format of the requested address, with its status, Retry-After and x-should-retry. */
 export function respondError(reply: FastifyReply, error: ApiError): void {
-  reply.code(error.row.status).headers(errorHeaders(error)).type('application/json').send(errorBody(error))
+  const { id, url, headers } = reply.request
+  const { body, requestIdHeader } = errorFormatOf(url, headers['anthropic-version'] !== undefined)
+  if (requestIdHeader !== undefined) reply.header(requestIdHeader, id)
+  reply.code(error.row.status).headers(errorHeaders(error)).type('application/json').send(body(error, id))
 }
 
 export function errorHeaders({ retryAfterS, shouldRetry }: ApiError): Record<string, string> {

@@ -38,7 +38,7 @@ export async function relayStream(
   write: WriteEvents,
 ): Promise<RelayedStream> {
   const { ticket, job, dialect, signal, memory } = context
-  const encoder = dialect.stream.encoder(answer.envelope, job.includeUsage)
+  const encoder = dialect.stream.encoder(answer.envelope, job)
   const stream = new MeteredStream(encoder, job, outputCap(answer.offer, job, ticket.maxTokens), memory)
   let failure: unknown
   let outcome: Outcome = 'served'
@@ -75,10 +75,10 @@ export async function relayStream(
     failure,
     lastEvents(costNanos) {
       if (outcome === 'client_gone' && signal.aborted) return ''
-      if (outcome !== 'served') return dialect.stream.errorEvent(toClientError(failure, signal))
+      if (outcome !== 'served') return encoder.fail(toClientError(failure, signal))
       return encoder.end(billedUsage(reported ?? undefined, receipt, costNanos))
     },
-    unsettledEvents: fault => dialect.stream.errorEvent(toClientError(fault, signal)),
+    unsettledEvents: fault => encoder.fail(toClientError(fault, signal)),
   }
 }
 

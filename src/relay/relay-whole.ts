@@ -60,7 +60,7 @@ export function relayWhole(context: RelayContext, answer: WholeAnswer): RelayedA
     finishReason: completion.choices[0]?.finish_reason ?? null,
     chargeInputOnly: isGone && context.chargeEarlyDisconnect(),
   }
-  const text = dialect.answer.encode(completion)
+  const text = dialect.answer.encode(completion, job)
   const relayed = (measured?: MeasuredTexts): RelayedAnswer => {
     const receipt = bill(ticket, job, answer, measured === undefined ? delivered : { ...delivered, measured })
     return { receipt, body: costNanos => dialect.answer.withUsage(text, billedUsage(reported, receipt, costNanos)) }

@@ -9,3 +9,8 @@ export function isJsonObject(value: unknown): value is JsonObject {
 export function isPrototypeKey(key: string): boolean {
   return key === '__proto__' || key === 'constructor' || key === 'prototype'
 }
+
+/** Returns a parsed JSON value as text. `String` throws for an object with a field `toString`. */
+export function jsonText(value: unknown): string {
+  return typeof value === 'object' ? JSON.stringify(value) : String(value)
+}

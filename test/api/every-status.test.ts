@@ -3,9 +3,11 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { chatDialect } from '../../src/dialects/chat/chat-dialect.ts'
 import { completionsDialectWith } from '../../src/dialects/completions/completions-dialect.ts'
 import { embeddingsDialectWith } from '../../src/dialects/embeddings/embeddings-dialect.ts'
+import { messagesDialectWith } from '../../src/dialects/messages/messages-dialect.ts'
 import { rerankDialectWith } from '../../src/dialects/rerank/rerank-dialect.ts'
+import { responsesDialectWith } from '../../src/dialects/responses/responses-dialect.ts'
 import type { Caller } from '../../src/domain/caller.ts'
-import { type ErrorCode, errorTable } from '../../src/domain/errors.ts'
+import { ApiError, type ErrorCode } from '../../src/domain/errors.ts'
 import type { Offer } from '../../src/domain/offer.ts'
 import { AllowedHosts } from '../../src/http/allowed-hosts.ts'
 import type { Endpoint } from '../../src/http/endpoint.ts'
@@ -17,6 +19,7 @@ import { keyShow } from '../../src/http/endpoints/key.ts'
 import { keyCreate, keyDelete, keyEdit, keysList } from '../../src/http/endpoints/keys.ts'
 import { usageReceipt } from '../../src/http/endpoints/usage-receipt.ts'
 import { usageRequests } from '../../src/http/endpoints/usage-requests.ts'
+import { errorFormatOf } from '../../src/http/error-format.ts'
 import { isGeneration } from '../../src/http/generation-routes.ts'
 import { openapiDocument } from '../../src/http/openapi.ts'
 import { createServer } from '../../src/http/server.ts'
@@ -45,7 +48,14 @@ const endpoints: readonly Endpoint[] = [
   keyEdit({ keys: broken, spendByKey: broken, ...brokenDeps }),
   keyDelete({ keys: broken }),
   ...alertEndpoints({ alerts: broken, ...brokenDeps }),
-  ...[chatDialect, completionsDialectWith(), embeddingsDialectWith(), rerankDialectWith()].map(dialect =>
+  ...[
+    chatDialect,
+    responsesDialectWith(new Map()),
+    messagesDialectWith({ rules: new Map(), countInput: () => 0 }),
+    completionsDialectWith(),
+    embeddingsDialectWith(),
+    rerankDialectWith(),
+  ].map(dialect =>
     generationEndpoint(
       {
         ...brokenDeps,
@@ -176,6 +186,8 @@ function right({ method, path }: Endpoint, ids = mine): { method: string; path: 
     '/v1/chat/completions': hello,
     '/v1/completions': { model: 'test-model', prompt: 'Hello' },
     '/v1/rerank': { model: 'test-model', query: 'Hello', documents: ['Hi'] },
+    '/v1/responses': { model: 'test-model', max_output_tokens: 10, input: 'Hello' },
+    '/v1/messages': hello,
     '/v1/embeddings': { model: 'test-model', input: 'Hello' },
   }[path]
   if (method === 'PATCH') return { ...address, body: { name: 'another bot' } }
@@ -190,7 +202,14 @@ function ask(endpoint: Endpoint, sending: Sending = {}, ids = mine): Promise<Ans
 /** Sends a request to a generation endpoint, with more fields. */
 const generate = (endpoint: Endpoint, body: object, sending: Sending = {}) =>
   send('POST', endpoint.path, { body: { ...right(endpoint).body, ...body }, ...sending })
-const isChat = (endpoint: Endpoint) => endpoint.path === '/v1/chat/completions'
+const hasClamp = (endpoint: Endpoint) => endpoint.path !== '/v1/embeddings'
+
+/** The type of an error in the form of the endpoint. A request that did not arrive in time has no known address. */
+function typeOf({ path }: Endpoint, code: ErrorCode, answered: number): string {
+  if (path === '/v1/responses' && code === 'daily_limit_exceeded') return 'usage_limit_reached'
+  const { body } = errorFormatOf(answered === 408 ? undefined : path, false)
+  return JSON.parse(body(new ApiError(code), 'id')).error.type
+}
 
 let names = 0
 const onceAs = (key = `order-${++names}`) => ({ headers: { 'idempotency-key': key } })
@@ -220,7 +239,7 @@ const provocations: Record<number, (endpoint: Endpoint) => Promise<Answer[]>> = 
         ? [
             generate(endpoint, { max_cost_usd: 1e-9 }),
             generate(endpoint, { max_cost_usd: 0 }),
-            ...(isChat(endpoint) ? [generate(endpoint, { on_insufficient: 'shrink' })] : []),
+            ...(hasClamp(endpoint) ? [generate(endpoint, { on_insufficient: 'shrink' })] : []),
             generate(endpoint, { dry_run: 1 }),
             generate(endpoint, {}, onceAs(' '.repeat(300))),
           ]
@@ -392,7 +411,7 @@ test.each(declared)('$name: $status', async ({ status, codes, endpoint }) => {
     }
     const { error } = json
     expect(codes).toContain(error.code)
-    expect(error.type).toBe(errorTable[error.code as ErrorCode].type)
+    expect(error.type).toBe(typeOf(endpoint, error.code, status))
     expect(error.message.length).toBeGreaterThan(20)
     expect(JSON.stringify(json)).not.toContain('an internal secret')
     const isWorthWaiting = [429, 503, 504].includes(status) || error.code === 'idempotency_key_in_use'

@@ -188,7 +188,9 @@ export async function readStream(answer: Answer): Promise<StreamSeen> {
   try {
     await answer.chunks.read(parts => {
       for (const part of parts)
-        chunks.push(typeof part === 'string' ? chatStream.encoder(chunks[0]!, false).textChunk(part) : part)
+        chunks.push(
+          typeof part === 'string' ? chatStream.encoder(chunks[0]!, { includeUsage: false }).textChunk(part) : part,
+        )
     })
   } catch (error) {
     failure = error

@@ -30,7 +30,9 @@ describe('docs/api.md', () => {
   test('lists exactly the routes of the server', () => {
     const routed = routesOf(app.app.server.printRoutes()).filter(route => !route.startsWith('OPTIONS '))
     // The router does not serve these paths.
-    const bypassing = ['chat/completions', 'completions', 'embeddings', 'rerank'].map(name => `POST /v1/${name}`)
+    const bypassing = ['chat/completions', 'completions', 'embeddings', 'messages', 'rerank', 'responses'].map(
+      name => `POST /v1/${name}`,
+    )
     const served = [...routed.map(route => route.replace(/:\w+/, '*')), ...bypassing]
     const named = documented.map(({ method, path }) => `${method} ${path.replace(/\{\w+\}/, '*')}`)
     expect(named.sort()).toEqual(served.sort())
@@ -74,17 +76,21 @@ describe('docs/api.md', () => {
     expect(tableRows(page, 'reason').map(([reason]) => reason)).toEqual([...lowerRankReasons])
   })
 
-  test.each(['/v1/chat/completions', '/v1/completions', '/v1/embeddings', '/v1/rerank'])(
-    'lists the fields of POST %s and marks the required ones',
-    path => {
-      const { schema } = openapi.paths[path]!.post!.requestBody!.content['application/json']
-      const { properties, required } = openapi.components.schemas[schema.$ref.split('/').at(-1)!]!
-      const rows = tableRows(sectionOf(`POST ${path}`), 'field')
-      expect(rows.map(([field]) => field).sort()).toEqual(Object.keys(properties).sort())
-      const named = rows.filter(([, type]) => type!.endsWith('required')).map(([field]) => field)
-      expect(named.sort()).toEqual([...required].sort())
-    },
-  )
+  test.each([
+    '/v1/chat/completions',
+    '/v1/completions',
+    '/v1/responses',
+    '/v1/messages',
+    '/v1/embeddings',
+    '/v1/rerank',
+  ])('lists the fields of POST %s and marks the required ones', path => {
+    const { schema } = openapi.paths[path]!.post!.requestBody!.content['application/json']
+    const { properties, required } = openapi.components.schemas[schema.$ref.split('/').at(-1)!]!
+    const rows = tableRows(sectionOf(`POST ${path}`), 'field')
+    expect(rows.map(([field]) => field).sort()).toEqual(Object.keys(properties).sort())
+    const named = rows.filter(([, type]) => type!.endsWith('required')).map(([field]) => field)
+    expect(named.sort()).toEqual([...required].sort())
+  })
 
   test('lists the fields of an alert rule', () => {
     const { schema } = openapi.paths['/v1/alerts']!.post!.requestBody!.content['application/json']

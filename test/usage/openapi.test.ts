@@ -3,6 +3,8 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import { describe, expect, test } from 'vitest'
 import packageJson from '../../package.json' with { type: 'json' }
 import { chatDialect } from '../../src/dialects/chat/chat-dialect.ts'
+import { messagesDialectWith } from '../../src/dialects/messages/messages-dialect.ts'
+import { responsesDialectWith } from '../../src/dialects/responses/responses-dialect.ts'
 import { errorTable } from '../../src/domain/errors.ts'
 import { corsHeaders } from '../../src/http/cors.ts'
 import type { Endpoint } from '../../src/http/endpoint.ts'
@@ -29,6 +31,8 @@ import { openapiDocument } from '../../src/http/openapi.ts'
 const none = undefined as never
 const endpoints: Endpoint[] = [
   generationEndpoint(none, chatDialect),
+  generationEndpoint(none, responsesDialectWith(new Map())),
+  generationEndpoint(none, messagesDialectWith({ rules: new Map(), countInput: () => 0 })),
   usageSummary({ reports: none }),
   usageTokens({ reports: none }),
   usageBreakdown({ reports: none }),
@@ -111,8 +115,10 @@ describe('the OpenAPI document', () => {
       '/v1/key',
       '/v1/keys',
       '/v1/keys/{id}',
+      '/v1/messages',
       '/v1/models',
       '/v1/models/{id}',
+      '/v1/responses',
       '/v1/usage',
       '/v1/usage/breakdown',
       '/v1/usage/export',
@@ -253,11 +259,12 @@ describe('the OpenAPI document', () => {
   })
 
   test('an answer with a wait lists Retry-After among its headers', () => {
+    const generating = new Set(['/v1/chat/completions', '/v1/responses', '/v1/messages'])
     for (const { path, operation } of operations) {
       const telling = Object.entries(operation.responses)
         .filter(([, { headers = {} }]) => 'retry-after' in headers)
         .map(([status]) => Number(status))
-      const sometimes = path === '/v1/chat/completions' ? [402, 409, 500] : []
+      const sometimes = generating.has(path) ? [402, 409, 500] : []
       const always = Object.keys(operation.responses)
         .map(Number)
         .filter(status => [429, 503, 504].includes(status))

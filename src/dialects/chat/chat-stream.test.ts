@@ -8,8 +8,8 @@ const envelopes = [
 
 it.each(envelopes)('encodes a text as it encodes the chunk of that text, with and without usage: $model', envelope => {
   for (const text of ['Hi', '', '""', 'line\n"quoted" \\ é 😀 \ud800']) {
-    const plain = chatStream.encoder(envelope, false)
-    const withUsage = chatStream.encoder(envelope, true)
+    const plain = chatStream.encoder(envelope, { includeUsage: false })
+    const withUsage = chatStream.encoder(envelope, { includeUsage: true })
     const chunk = plain.textChunk(text)
     expect(plain.text(text)).toBe(plain.chunk(chunk))
     expect(withUsage.text(text)).toBe(withUsage.chunk({ ...chunk, usage: null }))

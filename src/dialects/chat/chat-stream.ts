@@ -1,4 +1,6 @@
+import type { ChatJob } from '../../domain/chat-job.ts'
 import type { ChatChunk, Envelope, TokenUsage } from '../../domain/completion.ts'
+import type { ApiError } from '../../domain/errors.ts'
 import type { StreamEncoder, StreamFormat } from '../client-dialect.ts'
 import { errorBody } from '../openai-error-body.ts'
 
@@ -6,18 +8,14 @@ import { errorBody } from '../openai-error-body.ts'
 const DONE = 'data: [DONE]\n\n'
 
 /** OpenAI's chat completion chunks as server-sent events. */
-export const chatStream: StreamFormat = {
+export const chatStream = {
   // openai-go before its pull request 621 (2026) fails at the blank line. Without it, clients that split the
   // stream at blank lines would treat the next event as part of the comment.
   ping: ': ping\n\n',
-  encoder: (envelope, includeUsage) => new ChatStreamEncoder(envelope, includeUsage),
-  // The event has only an `error`, as OpenAI sends it. With `choices` in the same object, as OpenRouter sends it,
-  // @ai-sdk/openai up to version 4 and @ai-sdk/openai-compatible up to 1 drop the error and end as if the answer
-  // were complete. go-openai looks for `data: {"error":`. It is not a named event, because openai-python and
-  // openai-js 6 pass those on as ordinary chunks.
-  errorEvent: error => `data: ${errorBody(error)}\n\n`,
-  isComplete: events => events.endsWith(DONE),
-}
+  encoder: (envelope: Envelope, { includeUsage }: Pick<ChatJob, 'includeUsage'>) =>
+    new ChatStreamEncoder(envelope, includeUsage),
+  isComplete: (events: string) => events.endsWith(DONE),
+} satisfies StreamFormat
 
 class ChatStreamEncoder implements StreamEncoder {
   readonly #envelope: Envelope
@@ -51,6 +49,16 @@ class ChatStreamEncoder implements StreamEncoder {
 
   end(usage: TokenUsage): string {
     return this.#includeUsage ? this.chunk(usageChunk(this.#envelope, usage)) + DONE : DONE
+  }
+
+  /**
+   * Returns an event with only an `error`, as OpenAI sends it. With `choices` in the same object, as OpenRouter sends it,
+   * @ai-sdk/openai up to version 4 and @ai-sdk/openai-compatible up to 1 drop the error and end as if the answer were
+   * complete. go-openai looks for `data: {"error":`. It is not a named event, because openai-python and openai-js 6 pass
+   * those on as ordinary chunks.
+   */
+  fail(error: ApiError): string {
+    return `data: ${errorBody(error)}\n\n`
   }
 }
 

@@ -1,3 +1,22 @@
+import type { JsonObject } from '../../runtime/json-object.ts'
+
+/** Where the events of a dialect have the text of an answer. */
+export interface TextPlace {
+  /** The name of the field with its colon, as it stands in the JSON. */
+  readonly key: string
+  /** Returns the text of a parsed event that only adds text, or anything else. */
+  textOf(event: JsonObject): unknown
+}
+
+/** The content of the only choice. With several choices, one of them may exceed `n` and must be dropped. */
+const chatPlace: TextPlace = {
+  key: '"content":',
+  textOf: ({ choices }) => {
+    const list = choices as { delta: JsonObject }[]
+    return list.length === 1 ? list[0]!.delta.content : null
+  },
+}
+
 /**
  * The constant parts of a stream's events. Most events differ from the previous one only in the text of
  * `delta.content`, so this class reads the text between the constant parts. In a tight loop, parsing the
@@ -14,18 +33,18 @@ export class ContentPattern {
 
   /**
    * Returns the pattern of an event with the content `text`. Null if the event encodes the text differently
-   * from JSON.stringify, or if the text is not the content of its only choice.
+   * from JSON.stringify, or if the text is not at its place.
    */
-  static of(data: string, text: string): ContentPattern | null {
+  static of(data: string, text: string, place: TextPlace = chatPlace): ContentPattern | null {
     const literal = JSON.stringify(text)
-    const key = data.indexOf('"content":')
+    const key = data.indexOf(place.key)
     const start = data.indexOf(literal, key)
     if (key === -1 || start === -1) return null
     const head = data.slice(0, start)
     const tail = data.slice(start + literal.length)
     // Proof that this is the content: putting another text there must change the content to that text.
     const probe = `${text}.`
-    return parseContent(head + JSON.stringify(probe) + tail) === probe ? new ContentPattern(head, tail) : null
+    return parseText(head + JSON.stringify(probe) + tail, place) === probe ? new ContentPattern(head, tail) : null
   }
 
   /**
@@ -64,11 +83,9 @@ function isPlainString(data: string, start: number, end: number): boolean {
   return true
 }
 
-function parseContent(data: string): unknown {
+function parseText(data: string, place: TextPlace): unknown {
   try {
-    const { choices } = JSON.parse(data)
-    // With several choices, one of them may exceed `n` and must be dropped.
-    return choices.length === 1 ? choices[0].delta.content : null
+    return place.textOf(JSON.parse(data))
   } catch {
     return null
   }

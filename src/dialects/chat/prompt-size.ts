@@ -1,13 +1,14 @@
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 import type { ChatMessage, ContentPart } from './chat-request-schema.ts'
 
-const REQUEST_TOKENS = 64
-const MESSAGE_TOKENS = 16
+/** Tokens that templates add to a request and to each message, at most. */
+export const REQUEST_TOKENS = 64
+export const MESSAGE_TOKENS = 16
 /**
  * Tokens that most vision models use for one large image in high detail. If a model uses more, the excess is
  * not billed: docs/money.md. A higher bound would raise every hold and leave less room for the answer.
  */
-const IMAGE_TOKENS = 2_048
+export const IMAGE_TOKENS = 2_048
 const AUDIO_TOKENS_MIN = 64
 const FILE_TOKENS_MIN = 2_048
 /**
@@ -113,6 +114,10 @@ function mediaTokens(part: ContentPart): number {
   if (part.type === 'input_audio')
     return AUDIO_TOKENS_MIN + Math.ceil(part.input_audio.data.length / AUDIO_BYTES_PER_TOKEN)
   if (part.type !== 'file' || !isJsonObject(part.file)) return 0
-  const data = typeof part.file.file_data === 'string' ? part.file.file_data.length : 0
-  return FILE_TOKENS_MIN + Math.ceil(data / FILE_BYTES_PER_TOKEN)
+  return fileTokens(typeof part.file.file_data === 'string' ? part.file.file_data.length : 0)
+}
+
+/** Returns a bound of the tokens of a file with `base64Length` characters of base64; 0 if the server loads it. */
+export function fileTokens(base64Length: number): number {
+  return FILE_TOKENS_MIN + Math.ceil(base64Length / FILE_BYTES_PER_TOKEN)
 }

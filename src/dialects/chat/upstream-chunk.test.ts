@@ -12,7 +12,9 @@ function normalised(events: readonly unknown[], choices = 1, hidesReasoning = fa
   const chunks = events.flatMap(each => {
     const event = { event: '', data: typeof each === 'string' ? each : JSON.stringify(each) }
     const text = normaliser.text(event)
-    return text === null ? normaliser.push(event) : [chatStream.encoder(envelope, false).textChunk(text)]
+    return text === null
+      ? normaliser.push(event)
+      : [chatStream.encoder(envelope, { includeUsage: false }).textChunk(text)]
   })
   return [...chunks, ...normaliser.end()]
 }

@@ -43,6 +43,27 @@ function media<Audio extends string, Image extends string>(
   }
 }
 
+/** Returns the usage of chat for disjoint parts. Details are left out where there are none. */
+export function tokenUsage(parts: UsageParts): TokenUsage {
+  const { freshTokens, cacheReadTokens, cacheWriteTokens, cacheWriteLongTokens, outputTokens, reasoningTokens } = parts
+  const written = cacheWriteTokens + cacheWriteLongTokens
+  const prompt = freshTokens + cacheReadTokens + written
+  const usage: TokenUsage = {
+    prompt_tokens: prompt,
+    completion_tokens: outputTokens,
+    total_tokens: prompt + outputTokens,
+  }
+  if (cacheReadTokens + written > 0) {
+    usage.prompt_tokens_details = {
+      cached_tokens: cacheReadTokens,
+      ...(written > 0 && { cache_write_tokens: written }),
+      ...(cacheWriteLongTokens > 0 && { cache_write_long_tokens: cacheWriteLongTokens }),
+    }
+  }
+  if (reasoningTokens !== null) usage.completion_tokens_details = { reasoning_tokens: reasoningTokens }
+  return usage
+}
+
 function details(value: unknown): JsonObject {
   return isJsonObject(value) ? value : {}
 }

@@ -1,4 +1,5 @@
 import type { ChatChunk, ChatCompletion, Envelope, TokenUsage } from '../../domain/completion.ts'
+import type { ApiError } from '../../domain/errors.ts'
 import { chatStream } from '../chat/chat-stream.ts'
 import type { AnswerFormat, StreamEncoder, StreamFormat } from '../client-dialect.ts'
 
@@ -22,7 +23,7 @@ export const textAnswer: AnswerFormat = {
 
 export const textStream: StreamFormat = {
   ...chatStream,
-  encoder: (envelope, includeUsage) => new TextStreamEncoder(envelope, includeUsage),
+  encoder: (envelope, { includeUsage }) => new TextStreamEncoder(envelope, includeUsage),
 }
 
 class TextStreamEncoder implements StreamEncoder {
@@ -34,7 +35,7 @@ class TextStreamEncoder implements StreamEncoder {
   readonly #textTail: string
 
   constructor(envelope: Envelope, includeUsage: boolean) {
-    this.#chat = chatStream.encoder(envelope, includeUsage)
+    this.#chat = chatStream.encoder(envelope, { includeUsage })
     this.#envelope = envelope
     this.#includeUsage = includeUsage
     const event = this.#event([{ index: 0, text: '', logprobs: null, finish_reason: null }])
@@ -65,6 +66,10 @@ class TextStreamEncoder implements StreamEncoder {
     const last = this.#includeUsage ? eventOf({ ...headOf(this.#envelope), choices: [], usage }) : ''
     // The usage chunk of chat is replaced; its end is the same.
     return last + DONE
+  }
+
+  fail(error: ApiError): string {
+    return this.#chat.fail(error)
   }
 
   #event(choices: object[]): string {

@@ -3,9 +3,11 @@ import type { ChatQuote } from '../../api/chat-quote-schema.ts'
 import type { Authenticator } from '../../auth/authenticator.ts'
 import type { OnceRequest } from '../../chat/complete-once.ts'
 import type { CompletionRequest, EventSink, Served } from '../../chat/completion-request.ts'
+import { createEnvelope } from '../../dialects/chat/upstream-request.ts'
 import type { ClientDialect } from '../../dialects/client-dialect.ts'
 import type { Caller } from '../../domain/caller.ts'
 import type { ChatJob } from '../../domain/chat-job.ts'
+import type { Envelope } from '../../domain/completion.ts'
 import type { ApiError, ErrorCode } from '../../domain/errors.ts'
 import { usdText } from '../../domain/money.ts'
 import { Unserved } from '../../domain/upstream-failure.ts'
@@ -19,7 +21,7 @@ import type { AllowedHosts } from '../allowed-hosts.ts'
 import { corsHeaderList } from '../cors.ts'
 import { EventStream, servedByHeaders } from '../event-stream.ts'
 import type { GenerationRequest, GenerationResponse } from '../generation-exchange.ts'
-import type { HeaderList } from '../header-list.ts'
+import { type HeaderList, jsonHeaders } from '../header-list.ts'
 import { readIdempotencyKey } from '../idempotency-key.ts'
 import type { InFlight, Running } from '../in-flight.ts'
 import { receiveBody } from '../receive-body.ts'
@@ -165,10 +167,15 @@ class GenerationCall {
       events.end()
     } catch (thrown) {
       if (!events.isOpen) throw thrown
-      await events.endWith(stream.errorEvent(toApiError(thrown)))
+      await events.endWith(stream.encoder(this.#envelope(request.job), request.job).fail(toApiError(thrown)))
     } finally {
       events.stopPings()
     }
+  }
+
+  /** Returns the identity of an answer that failed before a server gave it one. */
+  #envelope({ model }: ChatJob): Envelope {
+    return createEnvelope({ requestId: this.#requestId, startedAtEpochMs: this.#deps.clock.epochMs() }, model)
   }
 
   /** Sends the quote as a whole answer, even when a stream was requested. */
@@ -198,7 +205,7 @@ class GenerationCall {
     const response = this.#response
     // Once the status has been sent, closing the connection is the only way to report a failure.
     if (response.statusSent !== null || response.isClosed) return response.destroy()
-    const body = this.#dialect.errorBody(error)
+    const body = this.#dialect.errorBody(error, this.#requestId)
     const headers = await this.#headers()
     headers.push(...jsonHeaders(body), ...Object.entries(errorHeaders(error)).flat())
     // Node reads the rest of a refused body for at most the 30 s of its `requestTimeout`. Closing the
@@ -216,7 +223,9 @@ class GenerationCall {
 
   #headersWith(answerId: string, counts: Awaited<ReturnType<WindowView['current']>> | undefined): HeaderList {
     const { clock, inFlight } = this.#deps
+    const { requestIdHeader } = this.#dialect
     const headers = ['x-request-id', answerId]
+    if (requestIdHeader !== undefined) headers.push(requestIdHeader, answerId)
     if (this.#request.header('origin') !== undefined) headers.push(...corsHeaderList)
     if (counts) {
       const elapsedMs = clock.monotonicMs() - this.#startedMs
@@ -237,8 +246,4 @@ function isCallersFault({ row: { status } }: ApiError): boolean {
 const noEvents: EventSink = {
   open: () => Promise.reject(new Error('a request for a whole answer opened a stream')),
   write: () => Promise.reject(new Error('a request for a whole answer wrote a stream')),
-}
-
-function jsonHeaders(body: string): HeaderList {
-  return ['content-type', 'application/json; charset=utf-8', 'content-length', String(Buffer.byteLength(body))]
 }

@@ -5,8 +5,10 @@ import { extraFieldRules } from '../../dialects/chat/forwarded-fields.ts'
 import { completionsDialectWith } from '../../dialects/completions/completions-dialect.ts'
 import { embeddingsDialectWith } from '../../dialects/embeddings/embeddings-dialect.ts'
 import { embeddingsExtraFields } from '../../dialects/embeddings/embeddings-request.ts'
+import { messagesDialectWith } from '../../dialects/messages/messages-dialect.ts'
 import { rerankDialectWith } from '../../dialects/rerank/rerank-dialect.ts'
 import { rerankExtraFields } from '../../dialects/rerank/rerank-request.ts'
+import { responsesDialectWith } from '../../dialects/responses/responses-dialect.ts'
 import { UpstreamFailure } from '../../domain/upstream-failure.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { generationEndpoint } from '../../http/endpoints/generation-endpoint.ts'
@@ -15,6 +17,7 @@ import { createInvalidRequests } from '../../limits/invalid-requests.ts'
 import { createAffinity } from '../../route/affinity.ts'
 import { createOverReports } from '../../settle/over-reports.ts'
 import type { SettleDeps } from '../../settle/settle.ts'
+import { countPromptTokens } from '../../tokens/count-prompt-tokens.ts'
 import type { TokenCounter } from '../../tokens/token-counter.ts'
 import type { Alerts } from './alerts.ts'
 import type { Callers } from './callers.ts'
@@ -67,6 +70,8 @@ export function startGeneration(
   return {
     endpoints: [
       chatDialectWith(rulesWith()),
+      responsesDialectWith(rulesWith()),
+      messagesDialectWith({ rules: rulesWith(), countInput: job => countPromptTokens(job, job.promptLength) }),
       completionsDialectWith(rulesWith()),
       embeddingsDialectWith(rulesWith(embeddingsExtraFields)),
       rerankDialectWith(rulesWith(rerankExtraFields)),

@@ -1,0 +1,54 @@
+import type { ChatJob, Feature } from '../domain/chat-job.ts'
+import type { Effort, Turn } from '../domain/conversation.ts'
+import { ApiError } from '../domain/errors.ts'
+import type { ParsedRequest, RequestFeature } from '../domain/request-facts.ts'
+import { conversationToChat } from './chat/conversation-to-chat.ts'
+import { type ExtraFieldRules, forwardedFields } from './chat/forwarded-fields.ts'
+import { crossingLosses } from './translation/crossing-losses.ts'
+
+/** Custom tools become functions. A server that does not read reasoning names that in its `dropFields`. */
+const chatServer = { takesCustomTools: false, takesReasoning: true } as const
+
+/** vLLM refuses other values; these are the nearest that every server knows. */
+const commonEfforts: Partial<Record<Effort, Effort>> = { minimal: 'low', xhigh: 'high', max: 'high' }
+
+/** Features that no chat server has, by what to do without them. */
+const foreignFeatures: Partial<Record<RequestFeature, string>> = {
+  citations: 'No server here cites documents. Send the documents without "citations".',
+  native_tools: 'No server here knows the tools of Anthropic\'s own models. Send only tools with an "input_schema".',
+}
+
+/**
+ * Returns the job of a request of another dialect, with the body for chat servers. Throws ApiError `invalid_value` for what
+ * chat cannot express and the answer would be wrong without.
+ */
+export function chatJobOf({ dialect, body, facts, ...request }: ParsedRequest, rules: ExtraFieldRules): ChatJob {
+  const features = new Set<Feature>()
+  for (const feature of facts.features) {
+    const message = foreignFeatures[feature]
+    if (message !== undefined) {
+      throw new ApiError('invalid_value', { message, param: feature === 'citations' ? 'messages' : 'tools' })
+    }
+    // Every kind of server may read documents, and none says so.
+    if (feature !== 'documents') features.add(feature as Feature)
+  }
+  const conversation = request.conversation()
+  const chatBody = conversationToChat({ ...conversation, turns: conversation.turns.map(withoutSystem) }, chatServer)
+  const { effort } = conversation.reasoning
+  if (effort !== null) chatBody.reasoning_effort = commonEfforts[effort] ?? effort
+  const { forward, extraFields, droppedFields } = forwardedFields(chatBody, rules)
+  const { dropped } = crossingLosses(conversation, 'chat')
+  return {
+    ...facts,
+    features,
+    forward,
+    extraFields,
+    droppedFields: [...new Set([...facts.droppedFields, ...dropped, ...droppedFields])],
+    source: { dialect, body, conversation: () => conversation },
+  }
+}
+
+/** The templates of many local models refuse instructions after the first turn, so the user says them. */
+function withoutSystem(turn: Turn): Turn {
+  return turn.role === 'system' ? { role: 'user', parts: turn.parts } : turn
+}

@@ -1,0 +1,66 @@
+import type { AnswerEvent } from '../../domain/answer-event.ts'
+import type { ChatCompletion, CompletionChoice, Envelope } from '../../domain/completion.ts'
+import type { JsonObject } from '../../runtime/json-object.ts'
+import { finishFields } from './answer-finish.ts'
+import { callSealField } from './call-seal.ts'
+import { reasoningDetail } from './reasoning-details.ts'
+import { tokenUsage } from './usage-parts.ts'
+
+/** Returns the completion that a chat server would send for the events of a whole answer. */
+export function answerToCompletion(events: readonly AnswerEvent[], envelope: Envelope): ChatCompletion {
+  const message: CompletionChoice['message'] = { role: 'assistant', content: null, refusal: null }
+  const details: JsonObject[] = []
+  const calls: CollectedCall[] = []
+  let ending: Pick<CompletionChoice, 'finish_reason'> = { finish_reason: 'stop' }
+  let usage: ChatCompletion['usage']
+  let reasoning = ''
+  for (const event of events) {
+    switch (event.kind) {
+      case 'text':
+        message.content = (message.content ?? '') + event.text
+        break
+      case 'refusal':
+        message.refusal = ((message.refusal as string | null) ?? '') + event.text
+        break
+      case 'reasoning':
+        reasoning += event.text
+        message.reasoning_content = ((message.reasoning_content as string | undefined) ?? '') + event.text
+        break
+      case 'reasoning_seal':
+        details.push(reasoningDetail(reasoning, event.seal, details.length, event.id))
+        reasoning = ''
+        break
+      case 'tool_start':
+        calls.push({ start: event, text: '' })
+        break
+      case 'tool_arguments':
+        calls.at(-1)!.text += event.text
+        break
+      case 'finish':
+        ending = finishFields(event)
+        break
+      case 'usage':
+        usage = tokenUsage(event.usage)
+    }
+  }
+  if (details.length > 0) message.reasoning_details = [...details, ...unsealedDetail(reasoning, details.length)]
+  if (calls.length > 0) message.tool_calls = calls.map(writeCall)
+  const { id, created, model } = envelope
+  const choices = [{ index: 0, message, logprobs: null, ...ending }]
+  return { id, object: 'chat.completion', created, model, choices, ...(usage && { usage }) }
+}
+
+/** Reasoning that no server sealed, next to reasoning that one did. */
+function unsealedDetail(text: string, index: number): JsonObject[] {
+  return text === '' ? [] : [{ type: 'reasoning.text', text, format: 'unknown', index }]
+}
+
+interface CollectedCall {
+  readonly start: Extract<AnswerEvent, { kind: 'tool_start' }>
+  text: string
+}
+
+function writeCall({ start: { id, name, toolKind, seal }, text }: CollectedCall): JsonObject {
+  const called = toolKind === 'custom' ? { custom: { name, input: text } } : { function: { name, arguments: text } }
+  return { id, type: toolKind, ...called, ...callSealField(seal) }
+}

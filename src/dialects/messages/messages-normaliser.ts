@@ -1,0 +1,102 @@
+import type { AnswerEvent } from '../../domain/answer-event.ts'
+import type { Envelope, TokenUsage } from '../../domain/completion.ts'
+import type { StreamPart } from '../../domain/handoff.ts'
+import { UpstreamFailure } from '../../domain/upstream-failure.ts'
+import { isJsonObject } from '../../runtime/json-object.ts'
+import { answerToCompletion } from '../chat/answer-to-completion.ts'
+import { ChunkEncoder } from '../chat/chunk-encoder.ts'
+import { ContentPattern, type TextPlace } from '../chat/content-pattern.ts'
+import { judgeCompletion } from '../chat/empty-answer.ts'
+import { tokenUsage } from '../chat/usage-parts.ts'
+import { parseUpstreamObject } from '../json/parse-upstream-object.ts'
+import type { SseEvent } from '../sse/sse-decoder.ts'
+import type { AnswerReader, StreamNormaliser } from '../upstream-dialect.ts'
+import { messageToAnswer } from './message-to-answer.ts'
+import { MessagesDecoder } from './messages-decoder.ts'
+
+/** Reads the answers of servers that speak messages. */
+export const messagesReader: AnswerReader = {
+  stream: (envelope, { bounds }) => new MessagesNormaliser(envelope, bounds.delimiters),
+  whole: (text, envelope, expected) => {
+    const completion = answerToCompletion(
+      messageToAnswer(parseUpstreamObject(text, expected.bounds.delimiters)),
+      envelope,
+    )
+    if (judgeCompletion(completion, expected) === 'invalid')
+      throw new UpstreamFailure('empty', 'The answer has no output.')
+    return completion
+  },
+}
+
+const TEXT_DELTA = 'content_block_delta'
+/** The longest event that a pattern is made of, in UTF-16 units. */
+const PATTERN_UNITS_MAX = 4_096
+
+const textPlace: TextPlace = {
+  key: '"text":',
+  textOf: ({ type, delta }) =>
+    type === TEXT_DELTA && isJsonObject(delta) && delta.type === 'text_delta' ? delta.text : null,
+}
+
+class MessagesNormaliser implements StreamNormaliser {
+  readonly #decoder: MessagesDecoder
+  readonly #encoder: ChunkEncoder
+  #pattern: ContentPattern | null = null
+  /** True until a pattern is learned, and again once an event matches it. */
+  #mayLearnPattern = true
+
+  constructor(envelope: Envelope, delimitersMax: number) {
+    this.#decoder = new MessagesDecoder(delimitersMax)
+    this.#encoder = new ChunkEncoder(envelope)
+  }
+
+  get delimitersMax(): number {
+    return this.#decoder.delimitersMax
+  }
+
+  get delimiters(): number {
+    return this.#decoder.delimiters
+  }
+
+  get done(): boolean {
+    return this.#decoder.done
+  }
+
+  get usage(): TokenUsage | null {
+    const { usage } = this.#decoder
+    return usage && tokenUsage(usage)
+  }
+
+  get complete(): boolean {
+    return this.#decoder.complete
+  }
+
+  get awaitsUsage(): boolean {
+    return this.#decoder.complete
+  }
+
+  text({ event, data }: SseEvent): string | null {
+    if (this.#pattern === null || event !== TEXT_DELTA || !this.#decoder.isTextDue) return null
+    const text = this.#pattern.read(data) || null
+    if (text !== null) this.#mayLearnPattern = true
+    return text
+  }
+
+  push(event: SseEvent): StreamPart[] {
+    const events = this.#decoder.push(event)
+    this.#learnPattern(event, events)
+    return events.flatMap(each => this.#encoder.push(each))
+  }
+
+  end(): StreamPart[] {
+    return this.#decoder.end().flatMap(each => this.#encoder.push(each))
+  }
+
+  /** Each block has another index, and so another pattern. */
+  #learnPattern({ event, data }: SseEvent, [first, ...others]: readonly AnswerEvent[]): void {
+    if (!this.#mayLearnPattern || event !== TEXT_DELTA || data.length > PATTERN_UNITS_MAX) return
+    if (first?.kind !== 'text' || others.length > 0) return
+    this.#pattern = ContentPattern.of(data, first.text, textPlace)
+    this.#mayLearnPattern = false
+  }
+}

@@ -1,0 +1,103 @@
+import { gatewayFields } from '../../domain/chat-fields.ts'
+import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
+import { readSeal } from '../seal.ts'
+
+const clientTools: ReadonlySet<unknown> = new Set(['function', 'custom', 'namespace', 'tool_search'])
+
+/**
+ * The fields that an upstream of the same dialect gets. Left out because clouds charge extra for them: `service_tier`,
+ * `prompt_cache_retention`, `prompt_cache_options`, `moderation`, `context_management`. Left out because they need
+ * state or hosted tools: `background`, `conversation`, `max_tool_calls`, `previous_response_id`, `prompt`.
+ */
+const forwardedFields: ReadonlySet<string> = new Set([
+  ...['input', 'instructions', 'tools', 'tool_choice', 'parallel_tool_calls', 'reasoning', 'text', 'temperature'],
+  ...['top_p', 'top_logprobs', 'truncation', 'prompt_cache_key', 'safety_identifier', 'user'],
+])
+
+/** Fields that the gateway answers itself or that have no effect without storage. */
+const withoutEffect: ReadonlySet<string> = new Set([
+  ...['model', 'max_output_tokens', 'stream', 'stream_options', 'store', 'include', 'metadata', 'client_metadata'],
+  ...['background', 'previous_response_id', 'conversation', 'prompt'],
+])
+
+/** `reasoning.mode` of OpenAI costs more than the billed tokens. */
+const reasoningFields = ['effort', 'summary', 'generate_summary', 'context'] as const
+
+/**
+ * Returns the fields of a checked body that an upstream of the same dialect gets, untouched as far as their price
+ * allows, and the names of those that no upstream gets. The caller adds the model, the limit and `stream`.
+ */
+export function forwardedBody(input: JsonObject): { forward: JsonObject; droppedFields: string[] } {
+  const forward: JsonObject = {}
+  const droppedFields: string[] = []
+  for (const name of Object.keys(input)) {
+    if (input[name] === null || gatewayFields.has(name)) continue
+    if (forwardedFields.has(name)) forward[name] = input[name]
+    else if (!withoutEffect.has(name)) droppedFields.push(name)
+  }
+  if (Array.isArray(forward.input)) forward.input = forward.input.flatMap(itemForUpstream)
+  if (Array.isArray(forward.tools)) forward.tools = withoutHosted(forward.tools)
+  if (isJsonObject(forward.reasoning)) {
+    const { reasoning } = forward
+    forward.reasoning = Object.fromEntries(
+      reasoningFields.flatMap(name => (reasoning[name] === undefined ? [] : [[name, reasoning[name]]])),
+    )
+  }
+  // OpenAI keeps no state for the gateway: a stored answer would bind the customer to one account.
+  forward.store = false
+  forward.include = includes(input.include)
+  return { forward, droppedFields }
+}
+
+function includes(wanted: unknown): string[] {
+  const sealed = 'reasoning.encrypted_content'
+  const logprobs = 'message.output_text.logprobs'
+  return Array.isArray(wanted) && wanted.includes(logprobs) ? [sealed, logprobs] : [sealed]
+}
+
+function itemForUpstream(item: unknown): unknown[] {
+  if (!isJsonObject(item)) return [item]
+  // A reference to an item that is stored nowhere.
+  if (item.type === 'item_reference' || (item.type === undefined && item.role === undefined)) return []
+  if (item.type === 'additional_tools' && Array.isArray(item.tools)) {
+    return [{ ...item, tools: withoutHosted(item.tools) }]
+  }
+  return item.type === 'reasoning' ? reasoningItem(item) : [withoutCacheTime(item)]
+}
+
+/**
+ * Returns a reasoning item that the upstream can read, or none. It stores no reasoning, so that an item without a seal
+ * is worth something only if it has the full text, as servers of open models send it.
+ */
+function reasoningItem(item: JsonObject): JsonObject[] {
+  const { encrypted_content: sealed } = item
+  if (typeof sealed !== 'string' || sealed === '') {
+    return Array.isArray(item.content) && item.content.length > 0 ? [item] : []
+  }
+  const seal = readSeal(sealed, 'openai')
+  if (seal?.family !== 'openai') return []
+  const { data } = seal
+  if (data === sealed) return [item]
+  // The gateway made the id of a wrapped item, and OpenAI would compare it with the one inside the seal.
+  const { id: _, ...rest } = item
+  return [{ ...rest, encrypted_content: data }]
+}
+
+/** Removes the time to live of cache points: a longer one costs more. */
+function withoutCacheTime(item: JsonObject): JsonObject {
+  if (!Array.isArray(item.content)) return item
+  if (!item.content.some(part => isJsonObject(part) && isJsonObject(part.prompt_cache_breakpoint))) return item
+  const content = item.content.map(part =>
+    isJsonObject(part) && isJsonObject(part.prompt_cache_breakpoint)
+      ? { ...part, prompt_cache_breakpoint: { mode: 'explicit' } }
+      : part,
+  )
+  return { ...item, content }
+}
+
+function withoutHosted(tools: readonly unknown[]): unknown[] {
+  return tools.filter(
+    tool =>
+      isJsonObject(tool) && clientTools.has(tool.type) && (tool.type !== 'tool_search' || tool.execution === 'client'),
+  )
+}

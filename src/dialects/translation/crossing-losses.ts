@@ -1,0 +1,70 @@
+import type { Conversation, Dialect, Part } from '../../domain/conversation.ts'
+
+/** What a request loses on its way to an upstream of another dialect. Named as the fields of a chat request. */
+export interface CrossingLosses {
+  /** The answer would be wrong without these: an offer of this dialect must not be used. */
+  readonly missing: readonly string[]
+  /** Hints that the upstream does not get. The receipt names them. */
+  readonly dropped: readonly string[]
+}
+
+interface Use {
+  readonly name: string
+  readonly isUsed: (conversation: Conversation) => boolean
+}
+
+const uses = {
+  audio: use('audio', ({ turns }) => hasPart(turns, part => part.kind === 'audio')),
+  stop: use('stop', ({ sampling }) => sampling.stop.length > 0),
+  topK: use('top_k', ({ sampling }) => sampling.topK !== null),
+  presencePenalty: use('presence_penalty', ({ sampling }) => sampling.presencePenalty !== null),
+  frequencyPenalty: use('frequency_penalty', ({ sampling }) => sampling.frequencyPenalty !== null),
+  seed: use('seed', ({ sampling }) => sampling.seed !== null),
+  verbosity: use('verbosity', ({ verbosity }) => verbosity !== null),
+  cacheKey: use('prompt_cache_key', ({ cacheKey }) => cacheKey !== null),
+  endUser: use('user', ({ endUser }) => endUser !== null),
+  parallelToolCalls: use('parallel_tool_calls', ({ parallelToolCalls }) => parallelToolCalls === false),
+  strict: use('strict', ({ tools, outputFormat }) => {
+    return tools.some(tool => tool.strict) || (outputFormat?.kind === 'json_schema' && outputFormat.strict === true)
+  }),
+  grammar: use('grammar', ({ tools }) => tools.some(tool => tool.grammar !== undefined)),
+  cacheControl: use(
+    'cache_control',
+    ({ system, turns, tools }) =>
+      [...system, ...tools].some(each => each.cache !== undefined) ||
+      hasPart(turns, part => 'cache' in part && part.cache !== undefined),
+  ),
+}
+
+const losses: Readonly<Record<'chat' | 'responses' | 'gemini', { missing: readonly Use[]; dropped: readonly Use[] }>> =
+  {
+    chat: { missing: [], dropped: [uses.grammar, uses.cacheControl] },
+    responses: {
+      missing: [uses.audio, uses.stop],
+      dropped: [uses.topK, uses.presencePenalty, uses.frequencyPenalty, uses.seed, uses.cacheControl],
+    },
+    gemini: {
+      missing: [],
+      dropped: [
+        ...[uses.verbosity, uses.cacheKey, uses.endUser, uses.parallelToolCalls],
+        ...[uses.strict, uses.grammar, uses.cacheControl],
+      ],
+    },
+  }
+
+/** Returns what this conversation loses at an upstream of `dialect`. */
+export function crossingLosses(
+  conversation: Conversation,
+  dialect: Extract<Dialect, keyof typeof losses>,
+): CrossingLosses {
+  const namesOf = (list: readonly Use[]) => list.filter(each => each.isUsed(conversation)).map(({ name }) => name)
+  return { missing: namesOf(losses[dialect].missing), dropped: namesOf(losses[dialect].dropped) }
+}
+
+function use(name: string, isUsed: Use['isUsed']): Use {
+  return { name, isUsed }
+}
+
+function hasPart(turns: Conversation['turns'], test: (part: Part) => boolean): boolean {
+  return turns.some(({ parts }) => parts.some(test))
+}
