@@ -80,7 +80,7 @@ test('an impossible refund is refused with the reason', async () => {
     [[randomUUIDv7(), '--reason', 'x'], 1, /There is no settled request/],
     [['what', '--reason', 'x'], 2, /x-request-id of an answer/],
     [[paid, '--amount', '0', '--reason', 'x'], 2, /must be USD above zero/],
-    [[paid], 2, /required option '--reason <text>'/],
+    [[paid], 2, /Required option '--reason <text>'/],
   ]
   for (const [args, code, message] of cases) {
     const run = await refund(...args)
