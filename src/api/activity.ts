@@ -1,12 +1,13 @@
 import { z } from 'zod'
 import { constraintNames, constraintSources, serviceTiers } from '../domain/chat-job.ts'
 import { clampReasons } from '../domain/handoff.ts'
+import { inputKinds, outputKinds } from '../domain/offer-price.ts'
 import { readInstant } from '../runtime/instant.ts'
 import { UUID } from '../runtime/uuid.ts'
 import { cursorParameter, readCursor } from './cursor.ts'
 import { priceFields } from './price-fields.ts'
 import { queryInteger } from './query-integer.ts'
-import { reportProviders } from './reports.ts'
+import { cachedTokens, reportProviders } from './reports.ts'
 import { serverFields } from './server-fields.ts'
 
 const INSTANT_ALLOWED =
@@ -99,6 +100,7 @@ const listedRequest = z.object({
   input_tokens: count.describe('Billed input tokens.'),
   output_tokens: count.describe('Billed output tokens.'),
   total_tokens: count.describe('`input_tokens` + `output_tokens`.'),
+  cached_tokens: cachedTokens,
   cost_usd: usdNumber.describe('Charge for the request in USD: exact, with at most 9 decimals.'),
   latency_ms: latencyMs,
   first_token_ms: firstTokenMs,
@@ -142,6 +144,7 @@ export const requestPage = z
             input_tokens: 9,
             output_tokens: 110,
             total_tokens: 119,
+            cached_tokens: 0,
             cost_usd: 0.0000449,
             latency_ms: 2957,
             first_token_ms: 212,
@@ -208,7 +211,7 @@ export const requestReceipt = z
     latency_ms: latencyMs,
     first_token_ms: firstTokenMs,
     served_by: z.object(serverFields).nullable().describe('The server that served the request; null if none did.'),
-    price: z.object(priceFields).describe('The price at admission.'),
+    price: z.object(priceFields).describe('The price at admission, for the tokens that `tokens.parts` does not name.'),
     tokens: z.object({
       source: z
         .enum(['upstream', 'gateway', 'none'])
@@ -216,7 +219,20 @@ export const requestReceipt = z
       billed: z.object({ input: count, output: count }),
       counted: tokens('Tokens counted by the gateway'),
       reported: tokens('Tokens reported by the server'),
+      parts: z
+        .array(
+          z.object({
+            kind: z.enum([...inputKinds, ...outputKinds, 'request']),
+            tokens: count,
+            usd_per_million: usdNumber,
+          }),
+        )
+        .describe(
+          'The billed tokens with a price of their own. All others cost the prices of `price`. `request` is the price of the request itself.',
+        ),
+      reasoning: count.nullable().describe('Billed reasoning tokens, part of the output; null if none were reported.'),
     }),
+    dropped_fields: z.array(z.string()).describe('Fields of the body that the server did not get. At most 24.'),
     hold_usd: usdNumber.describe('USD held before the request was sent: the maximum it could cost.'),
     cost_usd: usdNumber.describe('Charge for the request in USD: exactly `platform_fee_usd` + `hoster_share_usd`.'),
     platform_fee_usd: usdNumber.describe('Share of the platform, in USD.'),
@@ -315,7 +331,10 @@ export const requestReceipt = z
           billed: { input: 9, output: 40 },
           counted: { input: null, output: null },
           reported: { input: 9, output: 40 },
+          parts: [],
+          reasoning: null,
         },
+        dropped_fields: ['service_tier'],
         hold_usd: 0.0000246,
         cost_usd: 0.0000169,
         platform_fee_usd: 0.0000169,

@@ -57,6 +57,9 @@ const usdNumber = z.number().nonnegative()
 const requests = count.describe('Admitted requests, including those that failed.')
 const inputTokens = count.describe('Billed input tokens.')
 const outputTokens = count.describe('Billed output tokens.')
+export const cachedTokens = count.describe(
+  'Input tokens that the server read from its prompt cache; part of `input_tokens`.',
+)
 const totalTokens = count.describe('`input_tokens` + `output_tokens`.')
 const costUsd = usdNumber.describe('Charges in USD: exact, with at most 9 decimals.')
 const refundedUsd = usdNumber.describe(
@@ -202,6 +205,7 @@ export const usageBreakdown = z
           requests,
           input_tokens: inputTokens,
           output_tokens: outputTokens,
+          cached_tokens: cachedTokens,
           total_cost_usd: usdNumber.describe('Charges in USD: exactly `platform_fee_usd` + `hoster_earned_usd`.'),
           platform_fee_usd: usdNumber.describe('Share of the platform, in USD.'),
           hoster_earned_usd: usdNumber.describe('Share of the hoster, in USD; 0 for local servers and clouds.'),
@@ -217,6 +221,7 @@ export const usageBreakdown = z
           input_tokens: inputTokens,
           output_tokens: outputTokens,
           total_tokens: totalTokens,
+          cached_tokens: cachedTokens,
           cost_usd: costUsd,
           platform_fee_usd: usdNumber.describe('Share of the platform, in USD.'),
           hoster_earned_usd: usdNumber.describe('Share of the hosters, in USD.'),
@@ -235,6 +240,7 @@ export const usageBreakdown = z
             requests: 41,
             input_tokens: 1240,
             output_tokens: 6310,
+            cached_tokens: 960,
             total_cost_usd: 0.000262,
             platform_fee_usd: 0.0000524,
             hoster_earned_usd: 0.0002096,
@@ -248,6 +254,7 @@ export const usageBreakdown = z
             input_tokens: 1240,
             output_tokens: 6310,
             total_tokens: 7550,
+            cached_tokens: 960,
             cost_usd: 0.000262,
             platform_fee_usd: 0.0000524,
             hoster_earned_usd: 0.0002096,

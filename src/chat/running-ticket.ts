@@ -1,3 +1,4 @@
+import { droppedFields } from '../dialects/chat/upstream-request.ts'
 import type { Receipt, Ticket } from '../domain/handoff.ts'
 import type { Nanos } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
@@ -54,7 +55,9 @@ export class RunningTicket {
    */
   settle(receipt: Receipt): Promise<Nanos> {
     const view = { stickyOfferId: this.#stickyOfferId, cloudCompetes: this.#deps.route.cloudCompetes ?? false }
-    const note = routingNote(this.#ticket, this.#request.job, this.#ranks, receipt.offer, view)
+    const { job } = this.#request
+    const dropped = receipt.offer === null ? job.droppedFields : droppedFields(job, receipt.offer)
+    const note = routingNote(this.#ticket, job, this.#ranks, receipt.offer, view, dropped)
     return settle(this.#deps.settle, this.#ticket, receipt, note, this.#request.watch)
   }
 

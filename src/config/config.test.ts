@@ -195,7 +195,7 @@ test.each([
     `${endpoint}        context_tokens: 4096\n        max_output_tokens: 4097\n`,
     'switchyard.yaml:9: endpoints[0].models[0].max_output_tokens is 4097, more than its context_tokens, 4096; input and output together must fit into the context',
   ],
-  ...['n_predict', 'model', 'headers', 'a b'].map((field): [string, string] => [
+  ...['n_predict', 'model', 'headers', 'service_tier', 'mcp_servers', 'a b'].map((field): [string, string] => [
     `chat: { forward_fields: { local: [priority, "${field}"] } }`,
     `switchyard.yaml:1: chat.forward_fields.local[1] is "${field}"; it must be a name of a body field that the gateway may pass on`,
   ]),

@@ -15,6 +15,11 @@ const unsafeFields: ReadonlySet<string> = new Set([
   ...['n_predict', 'num_predict', 'max_new_tokens', 'max_output_tokens', 'max_length'],
   // With these another model may answer than the one that is billed.
   ...['models', 'route', 'provider', 'preset', 'plugins', 'fallbacks'],
+  // Clouds charge more for these than the prices of the offer: a faster or regional tier, longer storage, tools and
+  // containers that the cloud runs.
+  ...['service_tier', 'speed', 'inference_geo', 'prompt_cache_retention', 'prompt_cache_options', 'cached_content'],
+  ...['web_search_options', 'search_parameters', 'mcp_servers', 'container', 'thread', 'billing_policy', 'moderation'],
+  ...['cachedContent', 'context_management'],
   // Other gateways let a caller redirect the request or its credential with these (CVE-2024-6587).
   ...['api_base', 'base_url', 'api_key', 'api_version', 'user_config', 'headers', 'extra_headers', 'extra_body'],
 ])

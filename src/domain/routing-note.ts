@@ -5,7 +5,7 @@ import type { ProviderKind } from './offer.ts'
 
 /**
  * Explains the choice of a server on a receipt; stored in `usage_event.routing`. A request has none when
- * there was no choice: one candidate, no exclusions and no constraints. Plain JSON: picodollars are text.
+ * there was nothing to explain: one candidate, no exclusions, no constraints and no dropped fields. Plain JSON: picodollars are text.
  */
 export interface RoutingNote {
   /** The requested model, possibly `auto`. */
@@ -20,6 +20,8 @@ export interface RoutingNote {
   readonly clamp?: NotedClamp
   /** Number of offers missing from the two lists because the lists are limited. */
   readonly leftOut?: number
+  /** Fields of the body that the server did not get: at most as many as there are offers in a list. */
+  readonly droppedFields?: readonly string[]
   /** The first offer had served this conversation shortly before. */
   readonly isSticky?: true
   /** Cloud offers were ranked together with the others. */

@@ -18,11 +18,12 @@ export function routingNote(
   ranks: readonly Rank[] | null,
   served: Offer | null,
   view: { readonly stickyOfferId: string | null; readonly cloudCompetes: boolean },
+  droppedFields: readonly string[] = [],
 ): RoutingNote | null {
   const constraints = notedConstraints(job)
   const isPlain = ticket.eligible.length === 1 && ticket.excluded.length === 0 && job.model !== AUTO_MODEL
   const clamp = clampAt(ticket, job, served)
-  if (isPlain && constraints === NO_CONSTRAINTS && clamp === null) return null
+  if (isPlain && constraints === NO_CONSTRAINTS && clamp === null && droppedFields.length === 0) return null
   const ranked: readonly NotedRank[] =
     ranks?.slice(0, OFFERS_NOTED).map(notedRank) ??
     ticket.eligible
@@ -38,6 +39,7 @@ export function routingNote(
     excluded,
     ...(clamp !== null && { clamp }),
     ...(leftOut > 0 && { leftOut }),
+    ...(droppedFields.length > 0 && { droppedFields: notedFields(droppedFields) }),
     ...(view.stickyOfferId !== null && view.stickyOfferId === ranked[0]?.offerId && { isSticky: true }),
     ...(view.cloudCompetes && { cloudCompetes: true }),
   }
@@ -48,6 +50,13 @@ export function routingNote(
  * 4 kB.
  */
 const OFFERS_NOTED = 24
+
+/** The names come from the client: not hundreds of them, and none of the length of a prompt. */
+function notedFields(names: readonly string[]): readonly string[] {
+  return names.slice(0, OFFERS_NOTED).map(name => name.slice(0, FIELD_NAME_MAX))
+}
+
+const FIELD_NAME_MAX = 64
 
 const NO_CONSTRAINTS: NotedConstraints = {}
 

@@ -106,6 +106,7 @@ interface EventRow {
   readonly hoster_id: string | null
   readonly input_tokens: number
   readonly output_tokens: number
+  readonly cache_read_tokens: number | null
   readonly cost_nanos: Nanos
   readonly latency_ms: number
   readonly first_token_ms: number | null
@@ -131,8 +132,8 @@ async function readPage(
   const passed =
     wanted.sql === '' ? newest('$4') : `SELECT * FROM (${newest(String(ROWS_SCANNED))}) AS scanned WHERE ${wanted.sql}`
   const { rows } = await sql.query<EventRow>(
-    `SELECT request_id, started_at, key_id, model_id, provider, hoster_id, input_tokens, output_tokens, cost_nanos,
-            latency_ms, first_token_ms, success, outcome, finish_reason
+    `SELECT request_id, started_at, key_id, model_id, provider, hoster_id, input_tokens, output_tokens,
+            cache_read_tokens, cost_nanos, latency_ms, first_token_ms, success, outcome, finish_reason
        FROM (${passed}) AS passed
       ORDER BY request_id DESC
       LIMIT $4`,
@@ -152,6 +153,7 @@ function listed(row: EventRow): ListedRequest {
     input_tokens: row.input_tokens,
     output_tokens: row.output_tokens,
     total_tokens: row.input_tokens + row.output_tokens,
+    cached_tokens: row.cache_read_tokens ?? 0,
     cost_usd: usd(row.cost_nanos),
     latency_ms: row.latency_ms,
     first_token_ms: row.first_token_ms,

@@ -3,6 +3,7 @@ import type { Sql } from '../db/pool.ts'
 import type { Attempt, Outcome } from '../domain/handoff.ts'
 import { type Nanos, usd, usdPerMillion } from '../domain/money.ts'
 import { type ProviderKind, splitOfferId } from '../domain/offer.ts'
+import type { PricedPart } from '../domain/offer-price.ts'
 import type { RoutingNote } from '../domain/routing-note.ts'
 import { readAttempts, type StoredAttempts } from '../domain/stored-attempts.ts'
 import { explainCandidates } from './explain-candidates.ts'
@@ -48,7 +49,10 @@ export async function readReceipt(sql: Sql, customerId: string, requestId: strin
       billed: { input: row.input_tokens, output: row.output_tokens },
       counted: { input: row.counted_input_tokens, output: row.counted_output_tokens },
       reported: { input: row.reported_input_tokens, output: row.reported_output_tokens },
+      parts: partsOf(row),
+      reasoning: row.reasoning_tokens,
     },
+    dropped_fields: [...(row.routing?.droppedFields ?? [])],
     hold_usd: usd(row.hold_nanos),
     cost_usd: usd(row.cost_nanos),
     platform_fee_usd: usd(row.fee_nanos),
@@ -106,6 +110,14 @@ interface ReceiptRow {
   readonly reported_output_tokens: number | null
   readonly counted_input_tokens: number | null
   readonly counted_output_tokens: number | null
+  readonly cache_read_tokens: number | null
+  readonly cache_read_pico_per_token: bigint | null
+  readonly cache_write_tokens: number | null
+  readonly cache_write_pico_per_token: bigint | null
+  readonly reasoning_tokens: number | null
+  readonly other_parts:
+    | readonly { readonly kind: PricedPart['kind']; readonly tokens: number; readonly pico_per_token: number }[]
+    | null
   readonly usage_source: 'upstream' | 'gateway' | 'none'
   readonly input_pico_per_token: bigint
   readonly output_pico_per_token: bigint
@@ -131,6 +143,23 @@ interface ReceiptRow {
   readonly refund_reason: string
   readonly refunded_at: Date
   readonly refund_tx_id: bigint
+}
+
+function partsOf(row: ReceiptRow): RequestReceipt['tokens']['parts'] {
+  const part = (kind: PricedPart['kind'], tokens: number, picoPerToken: bigint) => ({
+    kind,
+    tokens,
+    usd_per_million: usdPerMillion(picoPerToken),
+  })
+  return [
+    ...(row.cache_read_tokens === null
+      ? []
+      : [part('cache_read', row.cache_read_tokens, row.cache_read_pico_per_token!)]),
+    ...(row.cache_write_tokens === null
+      ? []
+      : [part('cache_write', row.cache_write_tokens, row.cache_write_pico_per_token!)]),
+    ...(row.other_parts ?? []).map(({ kind, tokens, pico_per_token }) => part(kind, tokens, BigInt(pico_per_token))),
+  ]
 }
 
 async function readRow(sql: Sql, customerId: string, requestId: string): Promise<ReceiptRow | null> {

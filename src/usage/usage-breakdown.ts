@@ -20,6 +20,7 @@ export async function usageBreakdown(
       requests: Number(row.requests),
       input_tokens: Number(row.input_tokens),
       output_tokens: Number(row.output_tokens),
+      cached_tokens: Number(row.cached_tokens),
       total_cost_usd: usd(row.cost_nanos),
       platform_fee_usd: usd(row.fee_nanos),
       hoster_earned_usd: usd(row.hoster_share_nanos),
@@ -34,6 +35,7 @@ export async function usageBreakdown(
         input_tokens: Number(row.input_tokens),
         output_tokens: Number(row.output_tokens),
         total_tokens: Number(row.input_tokens + row.output_tokens),
+        cached_tokens: Number(row.cached_tokens),
         cost_usd: usd(row.cost_nanos),
         platform_fee_usd: usd(row.fee_nanos),
         hoster_earned_usd: usd(row.hoster_share_nanos),
@@ -46,6 +48,7 @@ interface Sums {
   requests: bigint
   input_tokens: bigint
   output_tokens: bigint
+  cached_tokens: bigint
   cost_nanos: bigint
   fee_nanos: bigint
   hoster_share_nanos: bigint
@@ -55,6 +58,7 @@ const NO_USAGE: Sums = {
   requests: 0n,
   input_tokens: 0n,
   output_tokens: 0n,
+  cached_tokens: 0n,
   cost_nanos: 0n,
   fee_nanos: 0n,
   hoster_share_nanos: 0n,
@@ -74,6 +78,7 @@ async function readModels(sql: Sql, customerId: string, { fromIso, untilIso }: P
             sum(successes)::bigint AS successes,
             sum(input_tokens)::bigint AS input_tokens,
             sum(output_tokens)::bigint AS output_tokens,
+            sum(cached_tokens)::bigint AS cached_tokens,
             sum(cost_nanos)::bigint AS cost_nanos,
             sum(fee_nanos)::bigint AS fee_nanos,
             sum(hoster_share_nanos)::bigint AS hoster_share_nanos,
@@ -95,6 +100,7 @@ async function readDays(sql: Sql, customerId: string, { fromIso, untilIso }: Per
             sum(requests)::bigint AS requests,
             sum(input_tokens)::bigint AS input_tokens,
             sum(output_tokens)::bigint AS output_tokens,
+            sum(cached_tokens)::bigint AS cached_tokens,
             sum(cost_nanos)::bigint AS cost_nanos,
             sum(fee_nanos)::bigint AS fee_nanos,
             sum(hoster_share_nanos)::bigint AS hoster_share_nanos

@@ -69,6 +69,7 @@ test('the list contains every request, newest first, in pages', async () => {
     input_tokens: 10,
     output_tokens: 5,
     total_tokens: 15,
+    cached_tokens: 0,
     cost_usd: 0.00002,
     latency_ms: expect.any(Number),
     first_token_ms: expect.any(Number),

@@ -164,6 +164,7 @@ test('GET /v1/usage/breakdown reports by model and provider, and by day', async 
     'input_tokens',
     'output_tokens',
     'total_tokens',
+    'cached_tokens',
     'cost_usd',
     'platform_fee_usd',
     'hoster_earned_usd',

@@ -96,3 +96,39 @@ test('the hold covers a prompt that is written to the cache whole, at the most e
   // Without a write price, the step has 1.25 times its input price.
   expect(await held('stepped')).toBe(85n * 25n + 16n * 150n + 7n)
 })
+
+test('the receipt, the list and the breakdown show cached tokens, and the receipt names what was left out', async () => {
+  const customer = await gateway.customer()
+  upstream.respondWith(answer({ usage: cachedUsage(60, 40, 15) }))
+  const request = { ...body('cached'), service_tier: 'priority', web_search_options: {} }
+  const response = await gateway.chat(customer, request)
+  expect(response.headers.get('x-switchyard-dropped-fields')).toBe('service_tier, web_search_options')
+  await response.arrayBuffer()
+  const read = async (path: string) => (await gateway.get(customer, path)).json() as Promise<Record<string, unknown>>
+
+  const receipt = await read(`/v1/usage/requests/${response.headers.get('x-request-id')}`)
+  expect(receipt).toMatchObject({
+    price: { input_usd_per_million: 0.01, output_usd_per_million: 0.1 },
+    tokens: {
+      billed: { input: 60, output: 5 },
+      parts: [
+        { kind: 'cache_read', tokens: 40, usd_per_million: 0.001 },
+        { kind: 'cache_write', tokens: 15, usd_per_million: 0.012 },
+      ],
+      reasoning: 3,
+    },
+    dropped_fields: ['service_tier', 'web_search_options'],
+  })
+  expect((await read('/v1/usage/requests')).data).toMatchObject([{ input_tokens: 60, cached_tokens: 40 }])
+  const breakdown = await read('/v1/usage/breakdown?days=1')
+  expect(breakdown.by_model).toMatchObject([{ input_tokens: 60, cached_tokens: 40 }])
+  expect(breakdown.daily).toMatchObject([{ input_tokens: 60, cached_tokens: 40 }])
+})
+
+test('the price of a request is a part of its own', async () => {
+  const { row, customer } = await ask('stepped', usageOf(10, 5))
+  const { tokens } = (await (await gateway.get(customer, `/v1/usage/requests/${row.request_id}`)).json()) as {
+    tokens: { parts: unknown[] }
+  }
+  expect(tokens.parts).toEqual([{ kind: 'request', tokens: 1, usd_per_million: 0.007 }])
+})

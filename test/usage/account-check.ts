@@ -121,6 +121,7 @@ function expectSameRequest(row: ListedRequest, receipt: RequestReceipt): void {
     input_tokens: input,
     output_tokens: output,
     total_tokens: input + output,
+    cached_tokens: receipt.tokens.parts.find(({ kind }) => kind === 'cache_read')?.tokens ?? 0,
     cost_usd: receipt.cost_usd,
     latency_ms: receipt.latency_ms,
     first_token_ms: receipt.first_token_ms,

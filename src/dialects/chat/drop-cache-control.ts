@@ -2,7 +2,8 @@ import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 
 /**
  * Removes `cache_control` from messages, their parts and tools, in place. Returns whether there was any. Clouds charge
- * up to twice the input price for what they cache (Anthropic, also through OpenRouter), and offers have no such price.
+ * up to twice the input price for what they cache (Anthropic, also through OpenRouter), and most servers of chat refuse
+ * the field.
  * Parameters of a tool keep their names.
  */
 export function dropCacheControl(messages: readonly JsonObject[], tools: unknown): boolean {
