@@ -3,7 +3,7 @@ import type { Exclusion, ExclusionReason } from '../domain/handoff.ts'
 import type { HealthView } from '../domain/health.ts'
 import { type Offer, serves } from '../domain/offer.ts'
 import { heldNanos } from '../domain/offer-price.ts'
-import { largestRoom, likelyInputTokens } from '../domain/output-cap.ts'
+import { largestRoom } from '../domain/output-cap.ts'
 
 export interface Eligibility {
   /**
@@ -48,8 +48,6 @@ function firstObstacle(offer: Offer, job: ChatJob, view: HealthView): ExclusionR
   // Between this bound and the likely number of tokens the model server decides. A max_tokens that does not fit is
   // lowered: see `outputCap`.
   if (largestRoom(offer, job) < 1) return 'context_too_small'
-  // A longer prompt would cost several times the price at which it is sold.
-  if (offer.promptTokensMax !== undefined && likelyInputTokens(job) > offer.promptTokensMax) return 'context_too_small'
   if (!hasFeatures(offer, job)) return 'feature_missing'
   if (kind === 'cloud') return constraints.privacyMode ? 'privacy_mode' : undefined
   if (kind === 'local') return undefined

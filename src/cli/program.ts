@@ -14,6 +14,7 @@ import { journalCommands } from './journal.ts'
 import { keyCommands } from './key.ts'
 import { ledgerCommands } from './ledger.ts'
 import { modelCommands } from './model.ts'
+import { priceCommands } from './price.ts'
 import { restoreCommand } from './restore.ts'
 import { startCommand } from './start.ts'
 import { usageCommands } from './usage.ts'
@@ -37,6 +38,7 @@ export function createProgram(): Command {
     creditCommands(),
     hosterCommands(),
     modelCommands(),
+    priceCommands(),
     alertCommands(),
     ledgerCommands(),
     usageCommands(),

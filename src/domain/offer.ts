@@ -106,8 +106,6 @@ export interface Offer {
   /** Version in the hoster's price list. Prices from the configuration have none. */
   readonly priceVersion?: number
   readonly contextTokens: number
-  /** The longest prompt that `price` applies to, in tokens, when a cloud charges more for longer ones. */
-  readonly promptTokensMax?: number
   readonly maxOutputTokens: number
   readonly features: ReadonlySet<Feature>
   /** How this model differs from others at its endpoint. */

@@ -5,6 +5,7 @@ export type SupplyErrorCode =
   | 'invalid_url'
   | 'invalid_value'
   | 'unreadable_key'
+  | 'unreachable'
 
 /** A refusal of an operator's change to the supply. The message says what is wrong and what to do. */
 export class SupplyError extends Error {

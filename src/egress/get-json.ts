@@ -15,6 +15,8 @@ export interface GetJsonOptions {
   /** Time limit from the connection to the last byte. */
   readonly timeoutMs: number
   readonly headers?: Readonly<Record<string, string>>
+  /** The longest body that is read; default 1 MB. */
+  readonly bytesMax?: number
   /** Resolves the host name. Use the pinned lookup for URLs from third parties. */
   readonly lookup?: LookupFunction | undefined
 }
@@ -33,7 +35,7 @@ export function postJson(url: string, body: object, options: GetJsonOptions): Pr
 }
 
 function send(url: string, options: GetJsonOptions, body: string | undefined): Promise<JsonAnswer> {
-  const { timeoutMs, lookup } = options
+  const { timeoutMs, lookup, bytesMax = BODY_BYTES_MAX } = options
   const method = body === undefined ? 'GET' : 'POST'
   const headers = { ...options.headers, ...(body !== undefined && { 'content-type': 'application/json' }) }
   const { request: open } = url.startsWith('https:') ? https : http
@@ -46,7 +48,7 @@ function send(url: string, options: GetJsonOptions, body: string | undefined): P
         let bytes = 0
         for await (const part of response as AsyncIterable<Buffer>) {
           bytes += part.length
-          if (bytes > BODY_BYTES_MAX) throw new Error('the answer is larger than 1 MB')
+          if (bytes > bytesMax) throw new Error(`the answer is larger than ${bytesMax / 1e6} MB`)
           parts.push(part)
         }
         resolve({ status: response.statusCode ?? 0, body: parsed(Buffer.concat(parts).toString('utf8')) })

@@ -1,7 +1,8 @@
 import { standardTimeouts } from '../../domain/endpoint-defaults.ts'
 import { parsePricePerMillion } from '../../domain/money.ts'
 import type { Endpoint, Offer } from '../../domain/offer.ts'
-import { type CloudPreset, cloudPresets, cloudPricesAsOf } from './cloud-presets.ts'
+import { type ListedPrice, type PriceList, pricesOf } from '../../domain/price-list.ts'
+import { type CloudModel, type CloudPreset, type CloudPrices, cloudPresets, cloudPricesAsOf } from './cloud-presets.ts'
 import { type Finding, modelsOf } from './detect-local.ts'
 
 export interface DetectedCloud {
@@ -59,16 +60,35 @@ function offersOf(preset: CloudPreset, apiKey: string): Offer[] {
     endpoint,
     modelId: model.modelId,
     upstreamModel: model.modelId,
-    price: {
-      inputPicoPerToken: parsePricePerMillion(model.inputPrice)!,
-      outputPicoPerToken: parsePricePerMillion(model.outputPrice)!,
-    },
+    ...pricesOf(cloudPriceList(model), 'cloud'),
     contextTokens: model.contextTokens,
     maxOutputTokens: model.maxOutputTokens,
     features: new Set(model.features),
-    ...(model.promptTokensMax !== undefined && { promptTokensMax: model.promptTokensMax }),
     ...(model.quirks && { quirks: model.quirks }),
   }))
+}
+
+/** Returns the price list of a preset. A cloud without a price for cache writes charges nothing extra for them. */
+function cloudPriceList({ prices, longPrompts, peaks = [] }: CloudModel): PriceList {
+  return {
+    ...listed(prices),
+    steps:
+      longPrompts === undefined ? [] : [{ ...listed(longPrompts), aboveInputTokens: longPrompts.aboveInputTokens }],
+    windows: peaks.map(({ days, fromMinute, untilMinute, ...price }) => ({
+      ...listed(price),
+      ...{ days, fromMinute, untilMinute },
+    })),
+  }
+}
+
+function listed({ input, output, cacheRead, cacheWrite = input }: CloudPrices): ListedPrice {
+  const picos = (text: string) => parsePricePerMillion(text)!
+  return {
+    input: picos(input),
+    output: picos(output),
+    parts: { ...(cacheRead !== undefined && { cache_read: picos(cacheRead) }), cache_write: picos(cacheWrite) },
+    perRequest: 0n,
+  }
 }
 
 function noteOf({ name, keyVariable, models }: CloudPreset): string {
