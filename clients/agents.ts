@@ -90,4 +90,37 @@ export const agents: readonly Agent[] = [
     env: () => ({ CONTINUE_TELEMETRY_ENABLED: '0' }),
     args: prompt => ['--print', '--auto', '--config', '.continue/config.yaml', prompt],
   },
+  {
+    name: 'codex',
+    package: '@openai/codex',
+    program: '.bin/codex',
+    files: ({ baseUrl }) => ({
+      '.codex/config.toml': [
+        `model = "${MODEL}"`,
+        'model_provider = "switchyard"',
+        '[model_providers.switchyard]',
+        'name = "Switchyard"',
+        `base_url = "${baseUrl}"`,
+        'env_key = "SWITCHYARD_API_KEY"',
+        'wire_api = "responses"',
+        '',
+      ].join('\n'),
+    }),
+    env: ({ apiKey }) => ({ SWITCHYARD_API_KEY: apiKey }),
+    args: prompt => ['exec', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox', prompt],
+  },
+  {
+    name: 'claude-code',
+    package: '@anthropic-ai/claude-code',
+    program: '.bin/claude',
+    files: () => ({}),
+    env: ({ baseUrl, apiKey }) => ({
+      ANTHROPIC_BASE_URL: baseUrl.replace(/\/v1$/, ''),
+      ANTHROPIC_AUTH_TOKEN: apiKey,
+      ANTHROPIC_MODEL: MODEL,
+      ANTHROPIC_DEFAULT_HAIKU_MODEL: MODEL,
+      CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
+    }),
+    args: prompt => ['-p', prompt, '--permission-mode', 'acceptEdits', '--allowedTools', 'Write', 'Read'],
+  },
 ]

@@ -43,12 +43,13 @@ async function main(names: readonly string[]): Promise<void> {
   process.exitCode = results.some(({ faults }) => faults.length > 0) ? 1 : 0
 }
 
-/** Installs the agents, unless they are installed already. opencode links its program afterwards. */
+/** Installs the agents, unless they are installed already. opencode and Claude Code link their programs afterwards. */
 async function install(): Promise<void> {
   const { dependencies } = readJson<{ dependencies: Record<string, string> }>(join(here, 'package.json'))
   if (Object.entries(dependencies).every(([name, version]) => installedVersion(name) === version)) return
   await run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: here })
   await run(process.execPath, ['postinstall.mjs'], { cwd: join(here, 'node_modules/opencode-ai') })
+  await run(process.execPath, ['install.cjs'], { cwd: join(here, 'node_modules/@anthropic-ai/claude-code') })
 }
 
 function installedVersion(name: string): string | undefined {

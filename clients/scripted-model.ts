@@ -88,9 +88,15 @@ function answerTo({ tools = [], messages }: Body, { path, content }: Task): Mess
   const results = messages.filter(({ role }) => role === 'tool')
   const write = toolNamed(tools, /^(write|write_?file|create_new_file)$/i)
   const read = toolNamed(tools, /^(read|read_?file)$/i)
-  if (!write || !read) return { role: 'assistant', content: 'A title' }
-  if (results.length === 0) return call('write', write, { [pathField(write)]: path, [contentField(write)]: content })
-  if (results.length === 1) return call('read', read, { [pathField(read)]: path })
+  const shell = toolNamed(tools, /^(shell|shell_command|exec_command)$/)
+  if (shell && results.length < 2) {
+    const step = results.length === 0 ? `printf %s '${content}' > '${path}'` : `cat '${path}'`
+    return call(`shell_${results.length}`, shell, commandOf(shell, step))
+  }
+  if (!shell && (!write || !read)) return { role: 'assistant', content: 'A title' }
+  if (write && read && results.length === 0)
+    return call('write', write, { [pathField(write)]: path, [contentField(write)]: content })
+  if (write && read && results.length === 1) return call('read', read, { [pathField(read)]: path })
   const found = JSON.stringify(results.at(-1)!.content).includes(content)
   return { role: 'assistant', content: found ? `The file says: ${content}` : 'The file does not have the text.' }
 }
@@ -102,6 +108,14 @@ function toolNamed(tools: readonly Tool[], name: RegExp): Tool['function'] | und
 /** The parameter for the path differs between agents: path, filePath, file_path, filepath, absolute_path. */
 function pathField({ parameters, name }: Tool['function']): string {
   return fieldNamed(/path/i, parameters?.properties, name)
+}
+
+/** Codex runs commands: as a text in `cmd` or `command`, or as a list of arguments in `command`. */
+function commandOf({ parameters }: Tool['function'], line: string): object {
+  const properties = parameters?.properties ?? {}
+  if ('cmd' in properties) return { cmd: line }
+  const isList = (properties.command as { type?: unknown } | undefined)?.type === 'array'
+  return { command: isList ? ['bash', '-c', line] : line }
 }
 
 function contentField({ parameters, name }: Tool['function']): string {

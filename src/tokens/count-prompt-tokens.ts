@@ -10,7 +10,10 @@ const TOKENS_PER_INPUT = 2
  * Counts the tokens of the prompt: its text, a few for each message, and media at their flat bound. Never above
  * `inputTokensBound`. Long text that has not been measured is estimated.
  */
-export function countPromptTokens(job: ChatJob, length: TextLength | undefined): number {
+export function countPromptTokens(
+  job: Pick<ChatJob, 'task' | 'promptText' | 'messageCount' | 'mediaTokensBound' | 'inputTokensBound'>,
+  length: TextLength | undefined,
+): number {
   const textTokens = length?.tokens ?? estimateTokens(job.promptText())
   const templateTokens =
     job.task === 'chat' ? (job.messageCount + 1) * TOKENS_PER_MESSAGE : job.messageCount * TOKENS_PER_INPUT

@@ -182,3 +182,35 @@ test('errors have the form of Anthropic, also before the body is read', async ()
     [404, 'error', 'not_found_error'],
   ])
 })
+
+test('count_tokens counts without a charge, and input_tokens counts the same', async () => {
+  const { customer, client } = await setUp()
+  const before = world.upstream.requests.length
+  const { max_tokens: _, ...prompt } = hello
+  const { input_tokens: count } = await client.messages.countTokens({
+    ...prompt,
+    model: 'claude/test-model',
+    tools: [weather],
+  })
+  const { input_tokens: fewer } = await client.messages.countTokens(prompt)
+  expect(fewer).toBeGreaterThan(0)
+  expect(count).toBeGreaterThan(fewer + 10)
+  const response = await fetch(`${world.baseUrl}/responses/input_tokens`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'test-model', input: 'Hello' }),
+  })
+  expect(await response.json()).toEqual({ object: 'response.input_tokens', input_tokens: expect.any(Number) })
+  expect(world.upstream.requests).toHaveLength(before)
+  expect(await world.gateway.balanceNanos(customer)).toBe(5_000_000_000n)
+  const unknown = await client.messages.countTokens({ ...prompt, model: 'unknown' }).catch((thrown: unknown) => thrown)
+  expect(unknown).toMatchObject({ status: 404, type: 'not_found_error' })
+})
+
+test('models are listed in the form of Anthropic, with names that Claude Code accepts', async () => {
+  const { client } = await setUp()
+  const { data, has_more } = await client.models.list()
+  expect(has_more).toBe(false)
+  expect(data.map(({ id }) => id)).toEqual(expect.arrayContaining(['test-model', 'claude/test-model']))
+  expect(data[0]).toMatchObject({ type: 'model', max_input_tokens: 32_768, max_tokens: 8_192 })
+})

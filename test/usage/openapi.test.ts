@@ -19,6 +19,7 @@ import { keyCreate, keyDelete, keyEdit, keysList } from '../../src/http/endpoint
 import { modelShow, modelsList } from '../../src/http/endpoints/models.ts'
 import { openapi } from '../../src/http/endpoints/openapi.ts'
 import { startPage } from '../../src/http/endpoints/start-page.ts'
+import { tokenCounts } from '../../src/http/endpoints/token-counts.ts'
 import { usageBreakdown } from '../../src/http/endpoints/usage-breakdown.ts'
 import { usageExport } from '../../src/http/endpoints/usage-export.ts'
 import { usageReceipt } from '../../src/http/endpoints/usage-receipt.ts'
@@ -46,6 +47,7 @@ const endpoints: Endpoint[] = [
   keyCreate({ keys: none, clock: none, bodyLimitBytes: none }),
   keyEdit({ keys: none, spendByKey: none, clock: none, bodyLimitBytes: none }),
   keyDelete({ keys: none }),
+  ...tokenCounts({ count: none, hasModel: none, bodyLimitBytes: none }),
   modelsList({ models: none }),
   modelShow({ models: none }),
   ...alertEndpoints({ alerts: none, bodyLimitBytes: none }),
@@ -116,9 +118,11 @@ describe('the OpenAPI document', () => {
       '/v1/keys',
       '/v1/keys/{id}',
       '/v1/messages',
+      '/v1/messages/count_tokens',
       '/v1/models',
       '/v1/models/{id}',
       '/v1/responses',
+      '/v1/responses/input_tokens',
       '/v1/usage',
       '/v1/usage/breakdown',
       '/v1/usage/export',

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { anthropicModelPage, listAnthropicModels } from '../../api/anthropic-models.ts'
 import { type ListedModel, listModels, model, modelList, showModel } from '../../api/models.ts'
 import type { Caller } from '../../domain/caller.ts'
 import { ApiError, modelNotAllowed } from '../../domain/errors.ts'
@@ -18,21 +19,22 @@ export function modelsList(deps: ModelsDeps): Endpoint {
     doc: {
       operationId: 'listModels',
       summary: 'List models',
-      description: 'Lists the models that the key may use, with their prices.',
+      description:
+        'Lists the models that the key may use, with their prices. With the header `anthropic-version`, the list has the form of Anthropic.',
       tag: 'Models',
       response: {
         contentType: 'application/json',
-        schema: modelList,
+        schema: z.union([modelList, anthropicModelPage]).meta({ examples: modelList.meta()?.examples }),
         description: 'The models that the key may use, with their prices, ordered by id.',
       },
     },
-    handle: ({ caller }) =>
-      listModels(
-        deps
-          .models()
-          .values()
-          .filter(({ id }) => isAllowed(caller, id)),
-      ),
+    handle({ caller, request }) {
+      const allowed = deps
+        .models()
+        .values()
+        .filter(({ id }) => isAllowed(caller, id))
+      return request.headers['anthropic-version'] === undefined ? listModels(allowed) : listAnthropicModels(allowed)
+    },
   }
 }
 

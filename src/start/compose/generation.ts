@@ -13,6 +13,7 @@ import { UpstreamFailure } from '../../domain/upstream-failure.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { generationEndpoint } from '../../http/endpoints/generation-endpoint.ts'
 import type { GenerationDeps } from '../../http/endpoints/serve-generation.ts'
+import { tokenCounts } from '../../http/endpoints/token-counts.ts'
 import { createInvalidRequests } from '../../limits/invalid-requests.ts'
 import { createAffinity } from '../../route/affinity.ts'
 import { createOverReports } from '../../settle/over-reports.ts'
@@ -69,13 +70,21 @@ export function startGeneration(
   }
   return {
     endpoints: [
-      chatDialectWith(rulesWith()),
-      responsesDialectWith(rulesWith()),
-      messagesDialectWith({ rules: rulesWith(), countInput: job => countPromptTokens(job, job.promptLength) }),
-      completionsDialectWith(rulesWith()),
-      embeddingsDialectWith(rulesWith(embeddingsExtraFields)),
-      rerankDialectWith(rulesWith(rerankExtraFields)),
-    ].map(dialect => generationEndpoint(deps, dialect)),
+      ...[
+        chatDialectWith(rulesWith()),
+        responsesDialectWith(rulesWith()),
+        messagesDialectWith({ rules: rulesWith(), countInput: job => countPromptTokens(job, job.promptLength) }),
+        completionsDialectWith(rulesWith()),
+        embeddingsDialectWith(rulesWith(embeddingsExtraFields)),
+        rerankDialectWith(rulesWith(rerankExtraFields)),
+      ].map(dialect => generationEndpoint(deps, dialect)),
+      ...tokenCounts({
+        count: async (facts, customerId) =>
+          countPromptTokens(facts, (await parts.tokens.measure(facts.promptText(), customerId)) ?? undefined),
+        hasModel: id => parts.supply.catalog.current().models.has(id),
+        bodyLimitBytes: config.server.bodyLimitBytes,
+      }),
+    ],
   }
 }
 

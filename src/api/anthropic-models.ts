@@ -1,0 +1,61 @@
+import { z } from 'zod'
+import { type ListedModel, listModels } from './models.ts'
+
+const listedModel = z.object({
+  type: z.literal('model'),
+  id: z.string().describe('Value for `model` in a request. `claude/` before it is ignored there.'),
+  display_name: z.string(),
+  created_at: z.iso.datetime(),
+  max_input_tokens: z.int().positive(),
+  max_tokens: z.int().positive().describe('Largest number of output tokens.'),
+})
+
+/** Anthropic's list of models. All are on one page. */
+export const anthropicModelPage = z
+  .object({
+    data: z.array(listedModel),
+    has_more: z.literal(false),
+    first_id: z.string().nullable(),
+    last_id: z.string().nullable(),
+  })
+  .meta({
+    id: 'AnthropicModelPage',
+    examples: [
+      {
+        data: [
+          {
+            type: 'model',
+            id: 'claude/llama-3.3-70b',
+            display_name: 'llama-3.3-70b',
+            created_at: '2026-11-21T09:29:55.000Z',
+            max_input_tokens: 131072,
+            max_tokens: 8192,
+          },
+        ],
+        has_more: false,
+        first_id: 'claude/llama-3.3-70b',
+        last_id: 'claude/llama-3.3-70b',
+      },
+    ],
+  })
+
+/** Claude Code lists only models that it believes to be Anthropic's. */
+const ANTHROPIC_ID = /^(?:claude|anthropic)/
+
+/**
+ * Returns all models as Anthropic lists them, sorted by id. A model with another name is listed twice: as it is, and as
+ * `claude/<id>`.
+ */
+export function listAnthropicModels(listed: Iterable<ListedModel>): z.infer<typeof anthropicModelPage> {
+  const data = listModels(listed).data.flatMap(({ id, created, context_length, max_output_tokens }) => {
+    const common = {
+      type: 'model' as const,
+      display_name: id,
+      created_at: new Date(created * 1000).toISOString(),
+      max_input_tokens: context_length,
+      max_tokens: max_output_tokens,
+    }
+    return (ANTHROPIC_ID.test(id) ? [id] : [id, `claude/${id}`]).map(name => ({ ...common, id: name }))
+  })
+  return { data, has_more: false, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null }
+}

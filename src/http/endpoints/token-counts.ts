@@ -1,0 +1,88 @@
+import { z } from 'zod'
+import { parseMessagesRequest } from '../../dialects/messages/messages-request.ts'
+import { messagesRequestSchema } from '../../dialects/messages/messages-request-schema.ts'
+import { parseResponsesRequest } from '../../dialects/responses/responses-request.ts'
+import { responsesRequestSchema } from '../../dialects/responses/responses-request-schema.ts'
+import type { Caller } from '../../domain/caller.ts'
+import { AUTO_MODEL } from '../../domain/chat-job.ts'
+import { ApiError, modelNotAllowed } from '../../domain/errors.ts'
+import type { RequestFacts } from '../../domain/request-facts.ts'
+import { uncounted } from '../../runtime/byte-budget.ts'
+import type { Endpoint } from '../endpoint.ts'
+import { NodeRequest } from '../node-exchange.ts'
+import { receiveBody } from '../receive-body.ts'
+
+export interface TokenCountsDeps {
+  /** Counts the prompt of a request. */
+  readonly count: (request: RequestFacts, customerId: string) => Promise<number>
+  readonly hasModel: (id: string) => boolean
+  readonly bodyLimitBytes: number
+}
+
+const inputTokens = z.int().nonnegative().describe('The tokens of the prompt, as the gateway counts them.')
+
+const responsesCount = z
+  .object({ object: z.literal('response.input_tokens'), input_tokens: inputTokens })
+  .meta({ id: 'ResponseInputTokens', examples: [{ object: 'response.input_tokens', input_tokens: 9 }] })
+
+const messagesCount = z
+  .object({ input_tokens: inputTokens })
+  .meta({ id: 'MessageTokensCount', examples: [{ input_tokens: 9 }] })
+
+/** POST /v1/responses/input_tokens and POST /v1/messages/count_tokens. Both are free and sent to no server. */
+export function tokenCounts(deps: TokenCountsDeps): Endpoint[] {
+  const common = { method: 'POST', access: 'key', isReport: true } as const
+  return [
+    {
+      ...common,
+      path: '/v1/responses/input_tokens',
+      doc: {
+        operationId: 'countResponseInputTokens',
+        tag: 'Chat',
+        summary: 'Count the input of a response',
+        description: 'Counts the tokens of a request to `POST /v1/responses`, which is not run. Free.',
+        body: responsesRequestSchema,
+        errors: ['model_not_allowed', 'model_not_found'],
+        response: { contentType: 'application/json', schema: responsesCount, description: 'The count.' },
+      },
+      async handle({ caller, request }) {
+        const { facts } = parseResponsesRequest(await bodyOf(request.raw, deps))
+        return { object: 'response.input_tokens', input_tokens: await countFor(deps, caller, facts) }
+      },
+    },
+    {
+      ...common,
+      path: '/v1/messages/count_tokens',
+      doc: {
+        operationId: 'countMessageTokens',
+        tag: 'Chat',
+        summary: 'Count the input of a message',
+        description: 'Counts the tokens of a request to `POST /v1/messages`, which is not run. Free.',
+        body: messagesRequestSchema.partial({ max_tokens: true }).meta({
+          id: 'CountTokensRequest',
+          examples: [{ model: 'demo', messages: [{ role: 'user', content: 'Hello!' }] }],
+        }),
+        errors: ['model_not_allowed', 'model_not_found'],
+        response: { contentType: 'application/json', schema: messagesCount, description: 'The count.' },
+      },
+      async handle({ caller, request }) {
+        const { facts } = parseMessagesRequest(await bodyOf(request.raw, deps), true)
+        return { input_tokens: await countFor(deps, caller, facts) }
+      },
+    },
+  ]
+}
+
+function bodyOf(raw: ConstructorParameters<typeof NodeRequest>[0], { bodyLimitBytes }: TokenCountsDeps) {
+  return receiveBody(new NodeRequest(raw), bodyLimitBytes, uncounted)
+}
+
+function countFor({ count, hasModel }: TokenCountsDeps, caller: Caller, facts: RequestFacts): Promise<number> {
+  const { model } = facts
+  if (model !== AUTO_MODEL) {
+    if (!hasModel(model)) throw new ApiError('model_not_found', { param: 'model' })
+    const { allowedModels } = caller.access
+    if (allowedModels !== null && !allowedModels.has(model)) throw modelNotAllowed(model)
+  }
+  return count(facts, caller.customerId)
+}
