@@ -340,7 +340,7 @@ test('an answer for which the gateway has no memory is refused', async () => {
       return [response.status, (await read(response)).error?.code]
     }
     expect(await send(10)).toEqual([200, undefined])
-    expect(await send(35)).toEqual([503, 'overloaded'])
+    expect(await send(18)).toEqual([503, 'overloaded'])
     expect(await small.usage(customer)).toMatchObject([{ outcome: 'served' }, { cost_nanos: 0n }])
   } finally {
     await small.close()
