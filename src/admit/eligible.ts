@@ -1,4 +1,4 @@
-import type { ChatJob, Feature } from '../domain/chat-job.ts'
+import type { ChatJob, DataRequest, Feature } from '../domain/chat-job.ts'
 import type { Exclusion, ExclusionReason } from '../domain/handoff.ts'
 import type { HealthView } from '../domain/health.ts'
 import { type Offer, serves } from '../domain/offer.ts'
@@ -45,6 +45,7 @@ function firstObstacle(offer: Offer, job: ChatJob, view: HealthView): ExclusionR
   const { constraints } = job
   const { kind, hosterId, trustScore } = offer.endpoint
   if (!serves(offer, job.task)) return 'feature_missing'
+  if (job.data !== undefined && isSeveralSearches(job.data) && hasRequestPrice(offer)) return 'context_too_small'
   // Between this bound and the likely number of tokens the model server decides. A max_tokens that does not fit is
   // lowered: see `outputCap`.
   if (largestRoom(offer, job) < 1) return 'context_too_small'
@@ -60,6 +61,18 @@ function firstObstacle(offer: Offer, job: ChatJob, view: HealthView): ExclusionR
   if (constraints.allowHosters !== null && !(hosterId !== null && constraints.allowHosters.has(hosterId)))
     return 'allow_hosters'
   return undefined
+}
+
+/** Clouds count a query with each 100 documents as one search. */
+const DOCUMENTS_PER_SEARCH = 100
+
+/** A price per request pays for one search, so a request for more would be sold below its cost. */
+function isSeveralSearches(data: DataRequest): boolean {
+  return data.task === 'rerank' && data.documents.length > DOCUMENTS_PER_SEARCH
+}
+
+function hasRequestPrice({ price }: Offer): boolean {
+  return price.terms?.steps.some(step => step.perRequestPicos > 0n) ?? false
 }
 
 function hasFeatures(offer: Offer, job: ChatJob): boolean {

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { rerankSchema } from '../../src/dialects/rerank/rerank-schema.ts'
 import { countTokens } from '../../src/tokens/count-tokens.ts'
-import { type TestCustomer, testOffer } from '../harness/app.ts'
+import { startTestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { type Behaviour, status } from '../harness/scripted-upstream.ts'
 import { useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
@@ -126,6 +126,37 @@ describe('the answer', () => {
     })
     expect(await gateway.usage(customer)).toMatchObject([{ outcome: 'unserved', cost_nanos: 0n }])
   })
+})
+
+test('a price per request is charged once, and only for one search', async () => {
+  const yaml = `
+endpoints:
+  - name: searches
+    kind: cloud
+    base_url: ${upstream.baseUrl}
+    models:
+      - id: by-search
+        price_per_million_usd: { input: 0, output: 0, per_request_usd: 0.002 }
+        features: [rerank]
+`
+  const priced = await startTestApp({ yaml })
+  try {
+    const customer = await priced.customer()
+    const send = async (count: number) => {
+      const response = await fetch(`${priced.url}/v1/rerank`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ model: 'by-search', query, documents: Array(count).fill('a') }),
+      })
+      return await read(response)
+    }
+    upstream.respondWith(scores(Array(100).fill(0.5)))
+    expect(await send(100)).toMatchObject({ usage: { cost_usd: 0.002 } })
+    expect(await send(101)).toMatchObject({ error: { code: 'context_length_exceeded', param: 'documents' } })
+    expect(await priced.usage(customer)).toMatchObject([{ cost_nanos: 2_000_000n, hold_nanos: 2_000_000n }])
+  } finally {
+    await priced.close()
+  }
 })
 
 test('a fallback model answers when the first fails', async () => {
