@@ -202,7 +202,7 @@ function ask(endpoint: Endpoint, sending: Sending = {}, ids = mine): Promise<Ans
 /** Sends a request to a generation endpoint, with more fields. */
 const generate = (endpoint: Endpoint, body: object, sending: Sending = {}) =>
   send('POST', endpoint.path, { body: { ...right(endpoint).body, ...body }, ...sending })
-const hasClamp = (endpoint: Endpoint) => endpoint.path !== '/v1/embeddings'
+const hasClamp = ({ path }: Endpoint) => path !== '/v1/embeddings' && path !== '/v1/rerank'
 
 /** The type of an error in the form of the endpoint. A request that did not arrive in time has no known address. */
 function typeOf({ path }: Endpoint, code: ErrorCode, answered: number): string {
