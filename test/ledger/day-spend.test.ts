@@ -1,7 +1,9 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { transaction } from '../../src/db/pool.ts'
+import type { LedgerStore } from '../../src/ledger/ledger-store.ts'
 import { createPostgresStore } from '../../src/ledger/postgres-store.ts'
+import type { Settlement } from '../../src/ledger/settlement/settlement.ts'
 import { encodeSettlements } from '../../src/ledger/settlement/settlement-record.ts'
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { admissionOf, settlementOf, unlimited, useLedgerWorld } from './ledger-world.ts'
@@ -57,6 +59,62 @@ test('a late charge keeps within the cap of its own day, whatever the cap is now
   expect(await world.violations()).toEqual([])
 })
 
+test('a late charge keeps within the highest cap that its day had', async () => {
+  const { customerId, nodeId, store } = await customerWith(10_000n)
+  for (const dailySpendCapNanos of [300n, 50n])
+    await store.admit(nodeId, [admissionOf(customerId, 10n, { limits: { ...unlimited, dailySpendCapNanos } })])
+  // Both admissions still hold 10.
+  expect(await settleLate(store, customerId, NOON, [281n])).toEqual(['written_off'])
+  expect(await settleLate(store, customerId, NOON, [280n])).toEqual(['late'])
+  expect(await world.violations()).toEqual([])
+})
+
+test.each([
+  ['today', 0],
+  ['an earlier day', DAY_MS],
+])('late charges of %s in one batch share the rest of the cap', async (_, laterMs) => {
+  const { customerId, nodeId, store, clock } = await customerWith(10_000n)
+  const limits = { ...unlimited, dailySpendCapNanos: 300n }
+  for (const stepMs of [0, laterMs]) {
+    clock.nowMs += stepMs
+    await store.admit(nodeId, [admissionOf(customerId, null, { limits })])
+  }
+  expect(await settleLate(store, customerId, NOON, [200n, 101n, 100n])).toEqual(['late', 'written_off', 'late'])
+  expect(await world.violations()).toEqual([])
+})
+
+test('a late charge of an earlier day does not take what ends in the same batch', async () => {
+  const { customerId, nodeId, store, clock } = await customerWith(10_000n)
+  const limits = { ...unlimited, dailySpendCapNanos: 300n }
+  const held = admissionOf(customerId, 50n, { limits })
+  await store.admit(nodeId, [held])
+  clock.nowMs += DAY_MS
+  await store.admit(nodeId, [admissionOf(customerId, 10n, { limits })])
+  const ending = settlementOf(held, 50n, 50n, { startedAtEpochMs: NOON })
+  expect(await settleLate(store, customerId, NOON, [251n, 250n], [ending])).toEqual(['written_off', 'late'])
+  expect(await daySpend(customerId)).toEqual([{ day: '2026-11-21', spent: 300n, cap: 300n }])
+  expect(await world.violations()).toEqual([])
+})
+
+test('a refusal counts the charges of open bulk leases in the spend of the day', async () => {
+  const { customerId, nodeId, store } = await customerWith(10_000n)
+  const leaseId = randomUUIDv7()
+  const limits = { ...unlimited, dailySpendCapNanos: 1_000n }
+  const [verdict] = await store.admit(nodeId, [
+    { leaseId, customerId, limits, wantNanos: 400n, floorNanos: 400n, slots: 20 },
+  ])
+  const held = verdict?.kind === 'granted' ? verdict.heldNanos : 0n
+  expect(held).toBeGreaterThan(0n)
+  const admit = (holdNanos: bigint) => store.admit(nodeId, [admissionOf(customerId, holdNanos, { limits })])
+  const left = 1_000n - held
+  expect(await admit(left + 1n)).toMatchObject([{ code: 'in_flight_budget' }])
+  const charge = settlementOf(admissionOf(customerId, held), held, held, { leaseId, startedAtEpochMs: NOON })
+  await store.settle(SHARD, encodeSettlements([charge]))
+  expect(await admit(left + 1n)).toMatchObject([{ code: 'daily_spend_cap_reached', capLeftNanos: left }])
+  expect(await admit(left)).toMatchObject([{ kind: 'granted' }])
+  expect(await world.violations()).toEqual([])
+})
+
 test('a day that was charged before its first admission starts with that spend and keeps the cap known then', async () => {
   const { customerId, nodeId, store, clock } = await customerWith(10_000n)
   const limits = { ...unlimited, dailySpendCapNanos: 300n }
@@ -94,18 +152,26 @@ test('handing back a lease waits for a running admission, which may begin the ne
     const admitting = createPostgresStore({ money: sql, heartbeat: world.pool, windowClock: () => clock.nowMs })
     expect(await admitting.admit(nodeId, [admissionOf(customerId, 10n)])).toMatchObject([{ kind: 'granted' }])
     returned = store.handBack([{ leaseId, keepNanos: null, slotsUsed: 1 }])
-    await expect.poll(blockedSessions, WAIT_OPTIONS).toBe(1)
+    await expect.poll(world.blockedSessions, WAIT_OPTIONS).toBe(1)
   })
   expect(await returned!).toEqual(new Set())
   expect(await daySpend(customerId)).toMatchObject([{ day: '2026-11-21', spent: 70n }])
   expect(await world.violations()).toEqual([])
 })
 
-async function blockedSessions() {
-  const { rows } = await world.pool.query<{ count: number }>(
-    `SELECT count(*)::integer AS count FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+/** Settles these charges, which have no lease, after `before` in the same batch. Returns the effect of each charge. */
+async function settleLate(
+  store: LedgerStore,
+  customerId: string,
+  startedAtEpochMs: number,
+  charges: readonly bigint[],
+  before: readonly Settlement[] = [],
+) {
+  const late = charges.map(charge =>
+    settlementOf(admissionOf(customerId, charge), charge, charge, { startedAtEpochMs }),
   )
-  return rows[0]!.count
+  const effects = await store.settle(SHARD, encodeSettlements([...before, ...late]))
+  return late.map(({ requestId }) => effects.get(requestId))
 }
 
 async function customerWith(creditNanos: bigint) {

@@ -17,10 +17,15 @@ const nodes = useNodes(world, 3, { bulkLeases: true, windowClock: () => nowMs })
 async function limitedKey(limitNanos: bigint, reset: LimitReset = 'none') {
   const customerId = await world.addCustomer(1_000_000_000_000n)
   const limit: KeyLimit = { limitNanos, reset }
-  const { keyId } = await issueKey(world.pool, { customerId, name: 'limited', limit })
+  const keyId = await issueLimitedKey(customerId, limit)
   const ask = (holdNanos = HOLD, more: Partial<Admission> = {}) =>
     admissionOf(customerId, holdNanos, { keyId, keyLimit: limit, ...more })
   return { customerId, keyId, ask }
+}
+
+async function issueLimitedKey(customerId: string, limit: KeyLimit) {
+  const { keyId } = await issueKey(world.pool, { customerId, name: 'limited', limit })
+  return keyId
 }
 
 async function spendOf(keyId: string) {
@@ -62,6 +67,23 @@ test('600 concurrent requests on three nodes never hold more than the limit of t
     key: { spentNanos: 100n * HOLD, leftNanos: HOLD / 2n, endsAtEpochMs: null },
   })
   expect(await nodes[1]!.ledger.admit(ask(HOLD / 2n))).toMatchObject({ kind: 'granted' })
+  expect(await world.violations()).toEqual([])
+})
+
+test('two keys of one customer in one batch have a limit each', async () => {
+  const customerId = await world.addCustomer(1_000_000n)
+  const limit: KeyLimit = { limitNanos: 100n, reset: 'none' }
+  const keys = [await issueLimitedKey(customerId, limit), await issueLimitedKey(customerId, limit)]
+  const admissions = [...keys, ...keys].map(keyId => admissionOf(customerId, 60n, { keyId, keyLimit: limit }))
+  const verdicts = await storeOf(world.pool).admit(nodes[0]!.nodeId, admissions)
+  const left = { key: { spentNanos: 0n, leftNanos: 40n } }
+  expect(verdicts.toSorted((a, b) => a.item - b.item)).toMatchObject([
+    { kind: 'granted', heldNanos: 60n },
+    { kind: 'granted', heldNanos: 60n },
+    { code: 'in_flight_budget', ...left },
+    { code: 'in_flight_budget', ...left },
+  ])
+  for (const keyId of keys) expect(await spendOf(keyId)).toEqual([{ spent: 0n, leased: 60n }])
   expect(await world.violations()).toEqual([])
 })
 

@@ -24,6 +24,8 @@ export interface LedgerWorld extends TestDatabase {
   addCustomer(creditNanos?: bigint): Promise<string>
   /** What counts against the customer's limit of the day. */
   dayCounted(customerId: string): Promise<number>
+  /** How many sessions wait for a lock. */
+  blockedSessions(): Promise<number>
   /** The audit findings with violations. */
   violations(): Promise<AuditFinding[]>
   /** Stops the nodes at once, then drops the database. */
@@ -118,6 +120,12 @@ export async function createLedgerWorld(given?: TestDatabase): Promise<LedgerWor
     },
     async dayCounted(customerId) {
       return (await readWindows(pool, NO_NODE, [customerId])).get(customerId)!.dayCounted
+    },
+    async blockedSessions() {
+      const { rows } = await pool.query<{ count: number }>(
+        `SELECT count(*)::integer AS count FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+      )
+      return rows[0]!.count
     },
     async violations() {
       return (await audit(pool)).filter(finding => finding.violations > 0)

@@ -1,9 +1,10 @@
-// Every function that locks several bulk leases does so in the order of their ids. Settlements lock them
-// without the balance row, so that row cannot order them.
+// Every function that locks several balances or several bulk leases does so in the order of their ids. Settlements
+// lock bulk leases without the balance row, so that row cannot order them.
 import { randomUUIDv7 } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { encodeSettlements } from '../../src/ledger/settlement/settlement-record.ts'
 import { storeOf } from '../harness/store-of.ts'
+import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { admissionOf, settlementOf, unlimited, useLedgerWorld } from './ledger-world.ts'
 
 const USD = 1_000_000_000n
@@ -37,7 +38,7 @@ async function meetAt(leaseId: string, works: (() => Promise<unknown>)[]) {
   const underWay: Promise<unknown>[] = []
   for (const work of works) {
     underWay.push(work())
-    await expect.poll(blockedSessions).toBe(underWay.length)
+    await expect.poll(world.blockedSessions, WAIT_OPTIONS).toBe(underWay.length)
   }
   const ended = Promise.allSettled(underWay)
   await other.query('COMMIT')
@@ -45,12 +46,53 @@ async function meetAt(leaseId: string, works: (() => Promise<unknown>)[]) {
   return (await ended).map(outcome => (outcome.status === 'rejected' ? String(outcome.reason) : 'done'))
 }
 
-async function blockedSessions() {
-  const { rows } = await world.pool.query<{ count: number }>(
-    `SELECT count(*)::integer AS count FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+/** Starts the work while another session has locked the row `ids[at]`. Returns the rows that are free while it waits. */
+async function freeWhileWaiting(
+  rowsOf: 'balance' | 'lease',
+  ids: readonly string[],
+  at: number,
+  work: () => Promise<unknown>,
+) {
+  const column = rowsOf === 'balance' ? 'customer_id' : 'lease_id'
+  const other = await world.pool.pg.connect()
+  await other.query('BEGIN')
+  await other.query('SET LOCAL idle_in_transaction_session_timeout = 0')
+  await other.query(`SELECT FROM ${rowsOf} WHERE ${column} = $1 FOR UPDATE`, [ids[at]])
+  const working = work()
+  await expect.poll(world.blockedSessions, WAIT_OPTIONS).toBe(1)
+  const { rows } = await world.pool.query<{ id: string }>(
+    `SELECT ${column} AS id FROM ${rowsOf} WHERE ${column} = ANY ($1) FOR UPDATE SKIP LOCKED`,
+    [ids],
   )
-  return rows[0]!.count
+  await other.query('COMMIT')
+  other.release()
+  await working
+  return rows.map(({ id }) => id).toSorted()
 }
+
+test('an admission locks the balances of its customers in the order of their ids', async () => {
+  await world.pool.query("ALTER FUNCTION admit_batch SET lock_timeout = '0'")
+  const { nodeId } = await world.addNode()
+  const customers: string[] = []
+  for (let n = 0; n < 20; n++) customers.push(await world.addCustomer(USD))
+  const rising = customers.toSorted()
+  const admit = () =>
+    storeOf(world.pool).admit(
+      nodeId,
+      rising.toReversed().map(customerId => admissionOf(customerId, 10n)),
+    )
+  expect(await freeWhileWaiting('balance', rising, 9, admit)).toEqual(rising.slice(10))
+})
+
+test.each(['rising', 'falling'] as const)(
+  'a settlement locks bulk leases in the order of their ids: ids are %s',
+  async order => {
+    await world.pool.query("ALTER FUNCTION settle_batch SET lock_timeout = '0'")
+    const { leaseIds, settle } = await addBusyNode(order)
+    expect(await freeWhileWaiting('lease', leaseIds, 0, settle)).toEqual([leaseIds[1]])
+    expect(await world.violations()).toEqual([])
+  },
+)
 
 test.each(['rising', 'falling'] as const)(
   'an admission that recalls the leases of another node and a settlement of that node do not deadlock: ids are %s',
