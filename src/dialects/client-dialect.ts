@@ -32,6 +32,8 @@ export interface DialectOperation {
   readonly answerDescription: string
   /** The data of each event of a stream; absent if answers are never streamed. */
   readonly chunk?: ZodType
+  /** The body of an error; absent if it is OpenAI's. */
+  readonly error?: ZodType
 }
 
 /**

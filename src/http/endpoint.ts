@@ -54,6 +54,8 @@ export interface EndpointDoc {
   readonly body?: ZodType
   /** Error codes besides those that follow from access, scope, query and body. */
   readonly errors?: readonly ErrorCode[]
+  /** The body of an error, if it is not OpenAI's. */
+  readonly error?: ZodType
   readonly response: ContentDoc & {
     readonly description: string
     /** Other content types of the answer, which the request selects. */

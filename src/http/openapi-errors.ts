@@ -2,12 +2,16 @@ import { errorBody } from '../dialects/openai-error-body.ts'
 import { ApiError, type ErrorCode, errorTable } from '../domain/errors.ts'
 import { providerKinds } from '../domain/offer.ts'
 import type { Endpoint } from './endpoint.ts'
-import { header, type Json } from './openapi-schema.ts'
+import { header, type Json, media } from './openapi-schema.ts'
 
 const errorCodes = Object.keys(errorTable) as ErrorCode[]
 
-/** Returns the error responses of an endpoint: one per status, which lists the error codes with that status. */
-export function errorResponses(endpoint: Endpoint): Json {
+/**
+ * Returns the error responses of an endpoint: one per status, which lists the error codes with that status. Parts with an
+ * id move to `schemas`.
+ */
+export function errorResponses(endpoint: Endpoint, schemas: Record<string, Json>): Json {
+  const { error } = endpoint.doc
   const byStatus = Object.groupBy(endpointErrors(endpoint), code => errorTable[code].status)
   return Object.fromEntries(
     Object.entries(byStatus).map(([status, group = []]) => [
@@ -28,10 +32,12 @@ export function errorResponses(endpoint: Endpoint): Json {
           }),
         },
         content: {
-          'application/json': {
-            schema: { $ref: '#/components/schemas/Error' },
-            examples: Object.fromEntries(group.map(code => [code, { $ref: `#/components/examples/${code}` }])),
-          },
+          'application/json': error
+            ? media(error, schemas)
+            : {
+                schema: { $ref: '#/components/schemas/Error' },
+                examples: Object.fromEntries(group.map(code => [code, { $ref: `#/components/examples/${code}` }])),
+              },
         },
       },
     ]),

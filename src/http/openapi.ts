@@ -72,7 +72,7 @@ function operation(endpoint: Endpoint, schemas: Record<string, Json>): Json {
     ...(doc.body && {
       requestBody: { required: true, content: { 'application/json': media(doc.body, schemas) } },
     }),
-    responses: { '200': success(endpoint, schemas), ...errorResponses(endpoint) },
+    responses: { '200': success(endpoint, schemas), ...errorResponses(endpoint, schemas) },
   }
 }
 

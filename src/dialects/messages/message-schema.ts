@@ -44,3 +44,31 @@ export const messageEventSchema = z
     id: 'MessageStreamEvent',
     examples: [{ type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'Hello' } }],
   })
+
+/** The body of an error: what `messagesErrorBody` renders. */
+export const messageErrorSchema = z
+  .looseObject({
+    type: z.literal('error'),
+    error: z.looseObject({
+      type: z.string().describe("The type that Anthropic's SDKs know for this status."),
+      message: z.string().describe('What is wrong and what to do. For people.'),
+      code: z.string().describe('What is wrong. For programs: the codes of docs/errors.md.'),
+      param: z.string().nullable().describe('The body field or header at fault.'),
+    }),
+    request_id: z.string().nullable().describe('The `x-request-id` of the answer.'),
+  })
+  .meta({
+    id: 'MessageError',
+    examples: [
+      {
+        type: 'error',
+        error: {
+          type: 'not_found_error',
+          message: 'The model `m` does not exist or you do not have access to it. GET /v1/models lists the models.',
+          code: 'model_not_found',
+          param: 'model',
+        },
+        request_id: '00000000-0000-7000-8000-000000000001',
+      },
+    ],
+  })

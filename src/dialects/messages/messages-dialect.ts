@@ -10,7 +10,7 @@ import { ToolNames } from '../tool-names.ts'
 import { costField, TranslatedStream } from '../translated-stream.ts'
 import type { ReasoningDisplay } from './answer-blocks.ts'
 import { answerToMessage } from './answer-to-message.ts'
-import { messageEventSchema, messageSchema } from './message-schema.ts'
+import { messageErrorSchema, messageEventSchema, messageSchema } from './message-schema.ts'
 import { MessagesEncoder, PING_EVENT, STOP_EVENT } from './messages-encoder.ts'
 import { messagesErrorBody } from './messages-error-body.ts'
 import { parseMessagesRequest } from './messages-request.ts'
@@ -49,6 +49,7 @@ export const messagesDialectWith = ({ rules, countInput }: MessagesDialectOption
     answerDescription:
       'The message. With `stream: true`, server-sent events, each with a `MessageStreamEvent`. With `dry_run: true`, a quote.',
     chunk: messageEventSchema,
+    error: messageErrorSchema,
   },
   parseRequest(body): MessagesJob {
     const { reasoningDisplay, ...request } = parseMessagesRequest(body)

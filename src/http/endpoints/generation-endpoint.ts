@@ -8,7 +8,7 @@ import { type GenerationDeps, serveGeneration } from './serve-generation.ts'
 
 /** Returns the generation endpoint of a dialect. */
 export function generationEndpoint(deps: GenerationDeps, dialect: ClientDialect): GenerationEndpoint {
-  const { operationId, tag, summary, description, body, answer, answerDescription, chunk } = dialect.operation
+  const { operationId, tag, summary, description, body, answer, answerDescription, chunk, error } = dialect.operation
   return {
     method: 'POST',
     path: dialect.path,
@@ -21,6 +21,7 @@ export function generationEndpoint(deps: GenerationDeps, dialect: ClientDialect)
       headers: requestHeaders,
       body,
       errors: generationErrors,
+      ...(error && { error }),
       response: {
         contentType: 'application/json',
         schema: z.union([answer, chatQuoteSchema]).meta({ examples: answer.meta()?.examples }),
