@@ -1,7 +1,8 @@
 import { z } from 'zod'
 import { type Feature, features } from '../domain/chat-job.ts'
-import { type TokenPrice, usdPerMillion } from '../domain/money.ts'
+import { usdPerMillion } from '../domain/money.ts'
 import { type ProviderKind, providerKinds } from '../domain/offer.ts'
+import { type OfferPrice, stepOf } from '../domain/offer-price.ts'
 
 /** An available model, combined from all its offers. */
 export interface ListedModel {
@@ -13,7 +14,7 @@ export interface ListedModel {
   readonly features: ReadonlySet<Feature>
   /** At least one. Each has a price range in `prices`. */
   readonly providerKinds: readonly ProviderKind[]
-  readonly prices: Partial<Record<ProviderKind, { readonly lowest: TokenPrice; readonly highest: TokenPrice }>>
+  readonly prices: Partial<Record<ProviderKind, { readonly lowest: OfferPrice; readonly highest: OfferPrice }>>
   /** When it was first offered, in Unix seconds. */
   readonly created: number
   readonly ownedBy: string
@@ -21,7 +22,13 @@ export interface ListedModel {
 }
 
 const usdPerMillionTokens = z.number().nonnegative().describe('Price in USD per million tokens.')
-const price = { input_usd_per_million: usdPerMillionTokens, output_usd_per_million: usdPerMillionTokens }
+const price = {
+  input_usd_per_million: usdPerMillionTokens,
+  output_usd_per_million: usdPerMillionTokens,
+  cache_read_usd_per_million: usdPerMillionTokens.describe(
+    'Price of input tokens that the server reads from its prompt cache, in USD per million.',
+  ),
+}
 
 const example = {
   id: 'llama-3.3-70b',
@@ -33,7 +40,8 @@ const example = {
   pricing: {
     input_usd_per_million: 0.1,
     output_usd_per_million: 0.3,
-    dearest: { input_usd_per_million: 0.59, output_usd_per_million: 0.79 },
+    cache_read_usd_per_million: 0.02,
+    dearest: { input_usd_per_million: 0.59, output_usd_per_million: 0.79, cache_read_usd_per_million: 0.59 },
   },
   providers: ['hoster', 'cloud'],
   features: ['json_schema', 'tools'],
@@ -106,11 +114,13 @@ export function showModel(listed: ListedModel): Model {
   }
 }
 
-const sum = (price: TokenPrice) => price.inputPicoPerToken + price.outputPicoPerToken
+const sum = (price: OfferPrice) => price.inputPicoPerToken + price.outputPicoPerToken
 
-function showPrice(price: TokenPrice) {
+function showPrice(price: OfferPrice) {
+  const cacheRead = price.terms === undefined ? price.inputPicoPerToken : stepOf(price.terms, 0).parts.cache_read
   return {
     input_usd_per_million: usdPerMillion(price.inputPicoPerToken),
     output_usd_per_million: usdPerMillion(price.outputPicoPerToken),
+    cache_read_usd_per_million: usdPerMillion(cacheRead),
   }
 }

@@ -15,7 +15,7 @@ const gateway = useTestApp(() => ({
 const customer = useCustomer(gateway)
 
 beforeAll(async () => {
-  const price = { inputPicoPerToken: 250_000n, outputPicoPerToken: 1_500_000n }
+  const price = { inputPicoPerToken: 250_000n, outputPicoPerToken: 1_500_000n, cacheReadPicoPerToken: 25_000n }
   await gateway.hoster({
     baseUrl: upstream.baseUrl,
     models: [{ modelId: 'meta/llama-3.3:70b', price, contextTokens: 131_072 }],
@@ -32,7 +32,9 @@ const llama = {
   pricing: {
     input_usd_per_million: 0.25,
     output_usd_per_million: 1.5,
-    dearest: { input_usd_per_million: 1, output_usd_per_million: 2 },
+    cache_read_usd_per_million: 0.025,
+    // No price of its own: cached tokens cost the input price.
+    dearest: { input_usd_per_million: 1, output_usd_per_million: 2, cache_read_usd_per_million: 1 },
   },
   providers: ['local', 'hoster'],
   features: ['images', 'json_schema', 'tools'],

@@ -300,6 +300,14 @@ describe('a mistake of the operator', () => {
           }),
         'output price',
       ],
+      [
+        () =>
+          setHosterPrice(database.pool, 'acme', {
+            modelId: 'qwen3-8b',
+            price: { ...price, cacheReadPicoPerToken: price.inputPicoPerToken + 1n },
+          }),
+        'cache read price must be at most the input price',
+      ],
     ]
     for (const [mistake, reason] of mistakes) {
       const error = await mistake().catch((thrown: unknown) => thrown)

@@ -221,7 +221,8 @@ describe('models', () => {
       pricing: {
         input_usd_per_million: 0.1,
         output_usd_per_million: 0.3,
-        dearest: { input_usd_per_million: 0.59, output_usd_per_million: 0.79 },
+        cache_read_usd_per_million: 0.1,
+        dearest: { input_usd_per_million: 0.59, output_usd_per_million: 0.79, cache_read_usd_per_million: 0.59 },
       },
       providers: ['cloud', 'hoster'],
       features: ['json_schema', 'tools'],

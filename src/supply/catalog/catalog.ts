@@ -1,7 +1,7 @@
 import type { Sql } from '../../db/pool.ts'
 import type { Feature } from '../../domain/chat-job.ts'
-import type { TokenPrice } from '../../domain/money.ts'
 import type { Offer, ProviderKind } from '../../domain/offer.ts'
+import type { OfferPrice } from '../../domain/offer-price.ts'
 import { nextChangeMs, offerPrice } from '../../domain/price-list.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import { type HosterOffers, readHosterOffers } from '../hosters/hoster-offers.ts'
@@ -39,8 +39,8 @@ export interface ModelSummary {
 
 /** Prices of two actual offers: those with the lowest and the highest sum of input and output price. */
 export interface PriceRange {
-  readonly lowest: TokenPrice
-  readonly highest: TokenPrice
+  readonly lowest: OfferPrice
+  readonly highest: OfferPrice
 }
 
 /**
@@ -84,7 +84,7 @@ function priceRange(offers: readonly Offer[]): PriceRange {
   return { lowest: ascending[0]!, highest: ascending.at(-1)! }
 }
 
-const sum = (price: TokenPrice) => price.inputPicoPerToken + price.outputPicoPerToken
+const sum = (price: OfferPrice) => price.inputPicoPerToken + price.outputPicoPerToken
 
 function firstRepeated(offers: readonly Offer[]): string | undefined {
   const seen = new Set<string>()
