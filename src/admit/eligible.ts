@@ -4,6 +4,7 @@ import type { HealthView } from '../domain/health.ts'
 import { type Offer, serves } from '../domain/offer.ts'
 import { heldNanos } from '../domain/offer-price.ts'
 import { largestRoom } from '../domain/output-cap.ts'
+import { dialectAt } from '../domain/upstream-dialect.ts'
 
 export interface Eligibility {
   /**
@@ -50,6 +51,7 @@ function firstObstacle(offer: Offer, job: ChatJob, view: HealthView): ExclusionR
   // lowered: see `outputCap`.
   if (largestRoom(offer, job) < 1) return 'context_too_small'
   if (!hasFeatures(offer, job)) return 'feature_missing'
+  if (offer.speaks !== undefined && dialectAt(offer.speaks, job) === null) return 'feature_missing'
   if (kind === 'cloud') return constraints.privacyMode ? 'privacy_mode' : undefined
   if (kind === 'local') return undefined
   if (constraints.trustedOnly && !((trustScore ?? 0) > TRUSTED_ABOVE)) return 'trusted_only'

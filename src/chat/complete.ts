@@ -1,5 +1,6 @@
 import { type AdmitDeps, admit } from '../admit/admit.ts'
 import { droppedFields } from '../dialects/chat/upstream-request.ts'
+import { nativeDroppedFields } from '../dialects/native-task.ts'
 import { type DispatchDeps, dispatch } from '../dispatch/dispatch.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
@@ -100,5 +101,6 @@ function planFor(
 function servedBy(ticket: Ticket, job: ChatJob, offer: Offer): ServedBy {
   const { kind: provider, hosterId } = offer.endpoint
   const maxTokens = clampAt(ticket, job, offer)?.allowed ?? null
-  return { modelId: offer.modelId, provider, hosterId, maxTokens, droppedFields: droppedFields(job, offer) }
+  const dropped = offer.speaks === undefined ? droppedFields(job, offer) : nativeDroppedFields(job, offer)
+  return { modelId: offer.modelId, provider, hosterId, maxTokens, droppedFields: dropped }
 }

@@ -1,4 +1,5 @@
-import { ASSUMED_CONTEXT_TOKENS, hidesReasoningAt } from '../domain/endpoint-defaults.ts'
+import type { Dialect } from '../domain/conversation.ts'
+import { ASSUMED_CONTEXT_TOKENS, hidesReasoningAt, keyHeaderAt } from '../domain/endpoint-defaults.ts'
 import type { Endpoint, Offer } from '../domain/offer.ts'
 import { pricesOf } from '../domain/price-list.ts'
 import { configuredPrices } from './configured-prices.ts'
@@ -27,10 +28,20 @@ export function configuredOffers(
         contextTokens,
         maxOutputTokens: Math.min(model.max_output_tokens ?? contextTokens, contextTokens),
         features: new Set(model.features),
-        quirks: { dropFields: model.drop_fields, exclusiveReasoning: model.exclusive_reasoning },
+        quirks: {
+          dropFields: model.drop_fields,
+          exclusiveReasoning: model.exclusive_reasoning,
+          thinking: model.thinking,
+        },
+        ...speaking(model.speaks ?? settings.speaks),
       }
     })
   })
+}
+
+/** Offers that speak only chat say nothing, so that requests to them cost nothing more. */
+function speaking(speaks: readonly Dialect[]): Pick<Offer, 'speaks'> {
+  return speaks.every(dialect => dialect === 'chat') ? {} : { speaks }
 }
 
 function endpointOf(settings: EndpointSettings): Endpoint {
@@ -50,7 +61,8 @@ function endpointOf(settings: EndpointSettings): Endpoint {
       toolCallIds: settings.dialect.tool_call_ids,
       hidesReasoning: settings.dialect.hides_reasoning ?? hidesReasoningAt(settings.base_url),
       base64Embeddings: settings.dialect.base64_embeddings,
-      keyHeader: settings.key_header,
+      keyHeader:
+        settings.key_header === 'auto' ? keyHeaderAt(settings.base_url, settings.speaks[0]!) : settings.key_header,
     },
     timeouts: {
       connectMs: settings.timeouts.connect_ms,

@@ -1,7 +1,8 @@
 import * as z from 'zod'
 import { features } from '../domain/chat-job.ts'
+import { dialects } from '../domain/conversation.ts'
 import { standardTimeouts } from '../domain/endpoint-defaults.ts'
-import { toolCallIds } from '../domain/offer.ts'
+import { keyHeaders, thinkingModes, toolCallIds } from '../domain/offer.ts'
 import {
   bodyField,
   email,
@@ -94,6 +95,8 @@ const modelSchema = z.strictObject({
   features: z.array(oneOf(features)).prefault(['tools', 'json_schema']),
   drop_fields: z.array(text()).prefault([]),
   exclusive_reasoning: flag().prefault('false'),
+  thinking: oneOf(thinkingModes).prefault('adaptive'),
+  speaks: dialectList().optional(),
 })
 
 const endpointSchema = z.strictObject({
@@ -102,7 +105,8 @@ const endpointSchema = z.strictObject({
   base_url: httpUrl(),
   // The key becomes a header value, and every request would fail if a header could not contain it.
   api_key: secret('ASCII text without blanks', /^[\x21-\x7e]+$/).optional(),
-  key_header: oneOf(['authorization', 'api-key', 'x-api-key']).prefault('authorization'),
+  key_header: oneOf(['auto', ...keyHeaders]).prefault('auto'),
+  speaks: dialectList().prefault(['chat']),
   dialect: z
     .strictObject({
       max_tokens_field: oneOf(['max_tokens', 'max_completion_tokens']).prefault('max_tokens'),
@@ -236,6 +240,10 @@ export type EndpointSettings = FileSettings['endpoints'][number]
 
 function bodyFields() {
   return z.array(bodyField()).prefault([])
+}
+
+function dialectList() {
+  return z.array(oneOf(dialects)).min(1, 'is empty; list at least one dialect')
 }
 
 function tier(perMinute: string, perDay: string, capUsd: string) {

@@ -2,11 +2,14 @@ import type { AnswerBounds } from '../domain/answer-bounds.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { Envelope, TokenUsage } from '../domain/completion.ts'
 import type { Offer } from '../domain/offer.ts'
+import type { AnswerReader } from './upstream-dialect.ts'
 
-/** How a task is asked of an upstream. */
+/** How a task is asked of an upstream, in one of its dialects. */
 export interface UpstreamTask {
   /** Appended to the base URL of an endpoint. */
-  readonly path: string
+  readonly path: string | ((offer: Offer, stream: boolean) => string)
+  /** Lines of the request's head, the same for every request to a path. Absent: none. */
+  readonly headers?: readonly string[]
   /** Returns the JSON body. `maxTokens`: the limit of output tokens per choice. */
   requestBody(job: ChatJob, offer: Offer, maxTokens: number): string
   /** How much the upstream may send. */
@@ -16,6 +19,8 @@ export interface UpstreamTask {
    * UpstreamFailure if it is not what the job asks for. Null: the answer is generated text.
    */
   readonly readData: ((text: string, job: ChatJob, envelope: Envelope, bounds: AnswerBounds) => DataBody) | null
+  /** Returns what reads answers of generated text. Absent: they are answers of chat. */
+  reader?(job: ChatJob, offer: Offer): AnswerReader
 }
 
 /** See DataAnswer. */

@@ -6,6 +6,7 @@ import { upstreamEmbeddings } from './embeddings/upstream-embeddings.ts'
 import { upstreamRerank } from './rerank/upstream-rerank.ts'
 import type { UpstreamTask } from './upstream-task.ts'
 
+/** How tasks are asked of servers with OpenAI's API. */
 export const upstreamTasks: Readonly<Record<Task, UpstreamTask>> = {
   chat: { path: CHAT_COMPLETIONS_PATH, requestBody: upstreamRequestBody, bounds: answerBounds, readData: null },
   completions: upstreamCompletions,

@@ -1,10 +1,12 @@
+import { chatReader } from '../dialects/chat/chat-reader.ts'
 import { type ExpectedAnswer, judgeCompletion } from '../dialects/chat/empty-answer.ts'
-import { normaliseCompletion } from '../dialects/chat/upstream-completion.ts'
 import { createEnvelope } from '../dialects/chat/upstream-request.ts'
+import { nativeTask } from '../dialects/native-task.ts'
+import type { AnswerReader } from '../dialects/upstream-dialect.ts'
 import type { UpstreamTask } from '../dialects/upstream-task.ts'
 import { upstreamTasks } from '../dialects/upstream-tasks.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
-import type { ChatCompletion, Envelope } from '../domain/completion.ts'
+import type { Envelope } from '../domain/completion.ts'
 import type { Answer, Attempt, DataAnswer, Plan, StreamAnswer, WholeAnswer } from '../domain/handoff.ts'
 import type { CustomerBreakers, Health } from '../domain/health.ts'
 import type { Offer } from '../domain/offer.ts'
@@ -62,7 +64,6 @@ export async function dispatch(
   const deadlineMs = clock.monotonicMs() + Math.max(0, ...plan.offers.map(offer => offer.endpoint.timeouts.totalMs))
   const log = new AttemptLog(attemptsMax)
   const { attempts, failures } = log
-  const task = upstreamTasks[job.task]
   for (const [index, offer] of plan.offers.entries()) {
     if (signal.aborted) break
     const startedMs = clock.monotonicMs()
@@ -71,6 +72,7 @@ export async function dispatch(
     if (log.obstacle(offer) !== null) continue
     const { endpoint, modelId } = offer
     const { stream } = job
+    const task = offer.speaks === undefined ? upstreamTasks[job.task] : nativeTask(job, offer)
     const maxTokens = outputCap(offer, job, plan.ticket.maxTokens)
     const body = task.requestBody(job, offer, maxTokens)
     const bounds = task.bounds(job, maxTokens)
@@ -81,7 +83,8 @@ export async function dispatch(
       request: {
         endpoint,
         customerId,
-        path: task.path,
+        path: typeof task.path === 'string' ? task.path : task.path(offer, stream),
+        headers: task.headers,
         body,
         stream,
         limits,
@@ -89,6 +92,7 @@ export async function dispatch(
         memory,
         bytesMax: bounds.wholeBytes,
       },
+      reader: task.reader?.(job, offer) ?? chatReader,
       envelope: createEnvelope(plan.ticket, modelId),
       expected: {
         choices: job.choices,
@@ -122,6 +126,7 @@ interface AttemptContext {
   readonly offer: Offer
   readonly health: Health
   readonly request: UpstreamRequest
+  readonly reader: AnswerReader
   readonly envelope: Envelope
   readonly expected: ExpectedAnswer
   readonly startedMs: number
@@ -130,11 +135,11 @@ interface AttemptContext {
 }
 
 async function tryWhole({ upstream, clock }: DispatchDeps, attempt: AttemptContext): Promise<WholeAnswer> {
-  const { startedMs, health, expected } = attempt
+  const { startedMs, health, reader, envelope, expected } = attempt
   const { offerId } = attempt.offer
   health.beginRequest(offerId)
   try {
-    const completion = readWhole(await upstream.send(attempt.request), attempt.envelope, expected)
+    const completion = reader.whole(textOf(await upstream.send(attempt.request)), envelope, expected)
     const totalMs = clock.monotonicMs() - startedMs
     const outputTokens = completion.usage?.completion_tokens
     if (isHoster(attempt.offer) && judgeCompletion(completion, expected) === 'suspect') {
@@ -146,11 +151,6 @@ async function tryWhole({ upstream, clock }: DispatchDeps, attempt: AttemptConte
   } finally {
     health.endRequest(offerId)
   }
-}
-
-/** Returns the completion in a whole answer. Throws UpstreamFailure. */
-function readWhole(exchange: UpstreamExchange, envelope: Envelope, expected: ExpectedAnswer): ChatCompletion {
-  return normaliseCompletion(textOf(exchange), envelope, expected)
 }
 
 /** Returns the body of an answer with status 200. Throws UpstreamFailure. */
@@ -195,7 +195,7 @@ async function tryStream({ upstream, clock }: DispatchDeps, attempt: AttemptCont
   let firstTokenMs = 0
   health.beginRequest(offerId)
   try {
-    const chunks = await openStream(upstream, attempt.request, attempt.envelope, attempt.expected, {
+    const chunks = await openStream(upstream, attempt.request, attempt.reader, attempt.envelope, attempt.expected, {
       onContent: () => {
         firstTokenMs = elapsedMs()
       },

@@ -1,9 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import { chatReader } from '../dialects/chat/chat-reader.ts'
 import { hasContent } from '../dialects/chat/chunk-content.ts'
 import { type EmptyAnswer, type ExpectedAnswer, judgeEmptyStream } from '../dialects/chat/empty-answer.ts'
-import { ChunkNormaliser } from '../dialects/chat/upstream-chunk.ts'
-import { wholeAsStream } from '../dialects/chat/whole-as-stream.ts'
+import { completionAsStream } from '../dialects/chat/whole-as-stream.ts'
 import { SseDecoder, type SseEvent } from '../dialects/sse/sse-decoder.ts'
+import type { AnswerReader, StreamNormaliser } from '../dialects/upstream-dialect.ts'
 import type { AnswerBounds } from '../domain/answer-bounds.ts'
 import type { Envelope, TokenUsage } from '../domain/completion.ts'
 import type { ChunkSource, StreamPart, TakeParts } from '../domain/handoff.ts'
@@ -41,15 +42,16 @@ export interface StreamWatcher {
 export async function openStream(
   upstream: UpstreamClient,
   request: UpstreamRequest,
+  reader: AnswerReader,
   envelope: Envelope,
   expected: ExpectedAnswer,
   watcher: StreamWatcher,
 ): Promise<ChunkSource> {
   const exchange = await upstream.send(request)
   const resources = { memory: request.memory, parsingPool: upstream.parsingPool(request) }
-  const reader = new ChunkReader(exchange, resources, envelope, expected, watcher)
-  await reader.answering
-  return reader
+  const chunks = new ChunkReader(exchange, resources, reader, envelope, expected, watcher)
+  await chunks.answering
+  return chunks
 }
 
 /** Turns the bytes of one exchange into chunks, and ends the exchange when either side stops. */
@@ -62,7 +64,7 @@ class ChunkReader implements ChunkSource {
   readonly #decoder: SseDecoder
   readonly #rate: ParsingRate
   #readBytes = 0
-  readonly #normaliser: ChunkNormaliser
+  #normaliser: StreamNormaliser
   readonly #watcher: StreamWatcher
   readonly #ended: Promise<void>
   /** Chunks that arrived before `read` was called. */
@@ -83,20 +85,21 @@ class ChunkReader implements ChunkSource {
   constructor(
     exchange: UpstreamExchange,
     { memory, parsingPool }: { memory: ByteAccount; parsingPool: RatePool },
+    reader: AnswerReader,
     envelope: Envelope,
     expected: ExpectedAnswer,
     watcher: StreamWatcher,
   ) {
-    const { choices, bounds, hidesReasoning } = expected
+    const { bounds } = expected
     this.#exchange = exchange
     this.#memory = memory
     this.#rate = new ParsingRate(parsingPool)
     this.#bounds = bounds
     this.#decoder = new SseDecoder(bounds.eventBytes, memory)
-    this.#normaliser = new ChunkNormaliser(envelope, choices, bounds.delimiters, hidesReasoning)
+    this.#normaliser = reader.stream(envelope, expected)
     this.#watcher = watcher
     this.answering = this.#answering.promise
-    this.#ended = this.#readToEnd(expected)
+    this.#ended = this.#readToEnd(reader, envelope, expected)
     // Failures reach the reader through `read`, and before the first content through `answering`.
     this.#ended.catch(() => {})
     this.#reading.promise.catch(() => {})
@@ -121,20 +124,19 @@ class ChunkReader implements ChunkSource {
   }
 
   /** The `finally` ends the exchange on every path. */
-  async #readToEnd(expected: ExpectedAnswer): Promise<void> {
+  async #readToEnd(reader: AnswerReader, envelope: Envelope, expected: ExpectedAnswer): Promise<void> {
     const exchange = this.#exchange
-    const normaliser = this.#normaliser
     let ending: StreamEnding = 'left'
     try {
       try {
         if (exchange.head.status !== 200) throw classifyResponse(exchange.head, await exchange.readText())
         rejectUnreadable(exchange.head)
-        await this.#readBody(expected)
+        await this.#readBody(reader, envelope, expected)
       } catch (error) {
-        const isWhole = normaliser.complete && (this.#isAnswering || !(error instanceof Cancelled))
+        const isWhole = this.#normaliser.complete && (this.#isAnswering || !(error instanceof Cancelled))
         if (!(isWhole && error instanceof UpstreamFailure) || this.#hasLeft) throw error
       }
-      await this.#deliver(normaliser.end())
+      await this.#deliver(this.#normaliser.end())
       const empty = this.#isAnswering ? null : judgeEmptyStream(this.#peeked, expected)
       if (empty !== null) await this.#endEmpty(empty)
       ending = empty === 'suspect' ? 'suspect' : 'complete'
@@ -146,7 +148,7 @@ class ChunkReader implements ChunkSource {
     } finally {
       if (ending === 'complete' || ending === 'suspect') exchange.release()
       else exchange.abort()
-      if (this.#isAnswering) this.#watcher.onEnd(ending, normaliser.usage)
+      if (this.#isAnswering) this.#watcher.onEnd(ending, this.#normaliser.usage)
     }
   }
 
@@ -155,7 +157,7 @@ class ChunkReader implements ChunkSource {
    * streams `application/json` (vLLM Ascend pull request 6985, foundry-dev-tools issue 195) and whole answers
    * `text/event-stream` (9router pull request 3301).
    */
-  async #readBody(expected: ExpectedAnswer): Promise<void> {
+  async #readBody(reader: AnswerReader, envelope: Envelope, expected: ExpectedAnswer): Promise<void> {
     const decoder = this.#decoder
     const body = new ByteQueue(this.#memory)
     let form: Form = null
@@ -171,8 +173,10 @@ class ChunkReader implements ChunkSource {
       return this.#paced()
     })
     await this.#pause
-    if (form === 'whole') await this.#deliver(wholeAsStream(body.toString(), this.#normaliser, expected))
-    else await this.#readEvents(decoder.end())
+    if (form !== 'whole') return this.#readEvents(decoder.end())
+    const completion = reader.whole(body.toString(), envelope, expected)
+    this.#normaliser = chatReader.stream(envelope, expected)
+    await this.#deliver(completionAsStream(completion, this.#normaliser))
   }
 
   #readEvents(events: readonly SseEvent[]): void | Promise<void> {

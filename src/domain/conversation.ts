@@ -2,7 +2,8 @@
 type JsonObject = Readonly<Record<string, unknown>>
 
 /** The wire formats that clients and upstreams speak. */
-export type Dialect = 'chat' | 'responses' | 'messages' | 'gemini'
+export const dialects = ['chat', 'responses', 'messages', 'gemini'] as const
+export type Dialect = (typeof dialects)[number]
 
 /**
  * A request as every dialect can express it. It is made only when the client and the upstream speak different

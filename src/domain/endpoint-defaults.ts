@@ -1,4 +1,5 @@
-import type { Timeouts, UpstreamQuirks } from './offer.ts'
+import type { Dialect } from './conversation.ts'
+import type { KeyHeader, Timeouts, UpstreamQuirks } from './offer.ts'
 
 /** The quirks to assume for an OpenAI-compatible server: requests in this form suit most of them. */
 export const standardQuirks: UpstreamQuirks = {
@@ -21,6 +22,14 @@ export function hidesReasoningAt(baseUrl: string): boolean {
   return HIDING_HOSTS.test(new URL(baseUrl).hostname)
 }
 
+/** The header in which the vendors of a dialect expect the key. Azure has its own for OpenAI's dialects. */
+export function keyHeaderAt(baseUrl: string, speaks: Dialect): KeyHeader {
+  if (speaks === 'messages') return 'x-api-key'
+  if (speaks === 'gemini') return 'x-goog-api-key'
+  return AZURE_HOSTS.test(new URL(baseUrl).hostname) ? 'api-key' : 'authorization'
+}
+
+const AZURE_HOSTS = /[.](openai|services[.]ai|cognitiveservices)[.]azure[.](com|us)$/
 const HIDING_HOSTS = /^(api\.x\.ai|([a-z0-9-]+-)?(generativelanguage|aiplatform)\.googleapis\.com)$/
 
 /**

@@ -1,4 +1,5 @@
 import { AUTO_MODEL, type Feature, type Task } from './chat-job.ts'
+import type { Dialect } from './conversation.ts'
 import type { OfferPrice } from './offer-price.ts'
 import type { PriceList } from './price-list.ts'
 
@@ -11,6 +12,15 @@ export type ProviderKind = (typeof providerKinds)[number]
  */
 export const toolCallIds = ['any', 'short', 'nine'] as const
 export type ToolCallIds = (typeof toolCallIds)[number]
+
+export const keyHeaders = ['authorization', 'api-key', 'x-api-key', 'x-goog-api-key'] as const
+export type KeyHeader = (typeof keyHeaders)[number]
+
+/**
+ * How a model of Anthropic is asked to think: by effort, by a budget of tokens (models before 4.6), or not at all.
+ */
+export const thinkingModes = ['adaptive', 'budget', 'none'] as const
+export type ThinkingMode = (typeof thinkingModes)[number]
 
 /**
  * How the API of an upstream differs from OpenAI's; set by the configuration key `dialect`. A new kind of upstream
@@ -40,7 +50,7 @@ export interface UpstreamQuirks {
   /** Whether the upstream may be asked for vectors in base64, which is a quarter of the size. */
   readonly base64Embeddings: boolean
   /** Header that carries the credential: `authorization` (Bearer) or a plain key header such as `api-key`. */
-  readonly keyHeader: 'authorization' | 'api-key' | 'x-api-key'
+  readonly keyHeader: KeyHeader
 }
 
 export interface Timeouts {
@@ -54,7 +64,7 @@ export interface Timeouts {
   readonly totalMs: number
 }
 
-/** A model server with OpenAI's API. */
+/** A model server with OpenAI's API, or with that of another vendor: see Offer.speaks. */
 export interface Endpoint {
   /** UUID for hosters (the hoster's endpoint), a configured name such as `ollama` for local and cloud. */
   readonly endpointId: string
@@ -110,6 +120,8 @@ export interface Offer {
   readonly features: ReadonlySet<Feature>
   /** How this model differs from others at its endpoint. */
   readonly quirks?: ModelQuirks
+  /** The dialects that the server speaks for this model, the preferred one first. Absent: chat. */
+  readonly speaks?: readonly Dialect[]
 }
 
 /** Whether an offer serves a task: the tasks that it declares; chat also if it declares a feature of chat, or nothing. */
@@ -128,6 +140,8 @@ export interface ModelQuirks {
    * GPT-5.4 do on chat completions. With tools it gets that effort; with any other effort it gets no sampling settings.
    */
   readonly exclusiveReasoning: boolean
+  /** For the dialect `messages`. Absent: by effort. */
+  readonly thinking?: ThinkingMode
 }
 
 /** Splits an offer's id into its two parts. The id of an endpoint has no slash, that of a model may have one. */

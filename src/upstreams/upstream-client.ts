@@ -32,6 +32,8 @@ export interface UpstreamRequest extends ExchangeRequest {
   readonly customerId: string
   /** Appended to the base URL of the endpoint, for example `/chat/completions`. */
   readonly path: string
+  /** More lines of the head, the same for every request to a path. */
+  readonly headers?: readonly string[] | undefined
   /** JSON text. */
   readonly body: string
 }
@@ -79,8 +81,8 @@ export class UpstreamClient {
   }
 
   /** What the streams of the endpoint may parse together, in the units of `ParsingRate`. */
-  parsingPool({ endpoint, path }: UpstreamRequest): RatePool {
-    return this.#target(endpoint, path).connections.parsingPool
+  parsingPool({ endpoint, path, headers }: UpstreamRequest): RatePool {
+    return this.#target(endpoint, path, headers).connections.parsingPool
   }
 
   /** Closes all connections and fails their exchanges. Later requests fail without being sent. */
@@ -98,12 +100,12 @@ export class UpstreamClient {
   }
 
   #start(request: UpstreamRequest, onNewConnection: boolean): UpstreamExchange {
-    const { endpoint, path, body, stream } = request
+    const { endpoint, path, headers, body, stream } = request
     const exchange = new UpstreamExchange(request, this.#deadlines)
     try {
       if (request.signal.aborted) throw exchange.cancellation()
       if (this.#isClosed) throw new Cancelled('gateway_stopping', false)
-      const { connections, wholeHead, streamHead } = this.#target(endpoint, path)
+      const { connections, wholeHead, streamHead } = this.#target(endpoint, path, headers)
       const text = `${stream ? streamHead : wholeHead}${Buffer.byteLength(body)}\r\n\r\n${body}`
       connections.pool(request.customerId).send(text, exchange, onNewConnection)
     } catch (error) {
@@ -112,7 +114,7 @@ export class UpstreamClient {
     return exchange
   }
 
-  #target(endpoint: Endpoint, path: string): Target {
+  #target(endpoint: Endpoint, path: string, headers: readonly string[] | undefined): Target {
     let targets = this.#targets.get(endpoint)
     if (targets === undefined) {
       targets = new Map()
@@ -123,15 +125,15 @@ export class UpstreamClient {
       const url = new URL(`${endpoint.baseUrl}${path}`)
       target = {
         connections: this.#connections(endpoint),
-        wholeHead: this.#head(url, endpoint, 'application/json'),
-        streamHead: this.#head(url, endpoint, 'text/event-stream'),
+        wholeHead: this.#head(url, endpoint, 'application/json', headers),
+        streamHead: this.#head(url, endpoint, 'text/event-stream', headers),
       }
       targets.set(path, target)
     }
     return target
   }
 
-  #head(url: URL, endpoint: Endpoint, accept: string): string {
+  #head(url: URL, endpoint: Endpoint, accept: string, headers: readonly string[] = []): string {
     const credential = credentialHeader(endpoint)
     if (credential !== null && !headerValuePattern.test(credential[1])) {
       throw new UpstreamFailure(
@@ -149,6 +151,7 @@ export class UpstreamClient {
       'connection: keep-alive',
       `user-agent: switchyard/${this.#options.version}`,
       ...(credential === null ? [] : [credential.join(': ')]),
+      ...headers,
       'content-length: ',
     ].join('\r\n')
   }

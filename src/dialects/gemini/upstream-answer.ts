@@ -42,6 +42,11 @@ export class GeminiDecoder implements JsonTally {
     return this.#usage
   }
 
+  /** Nothing marks the last chunk. */
+  get done(): boolean {
+    return false
+  }
+
   /** True if the answer is complete. A later failure can only cost the usage report. */
   get complete(): boolean {
     return this.#finishReason !== null || this.#isBlocked

@@ -12,12 +12,13 @@ import type {
   ToolResultPart,
   Turn,
 } from '../../domain/conversation.ts'
+import type { ThinkingMode } from '../../domain/offer.ts'
 import type { JsonObject } from '../../runtime/json-object.ts'
 import { pairToolCalls } from '../pair-tool-calls.ts'
 import { argumentsObject, customInputArguments, customToolSchema } from '../tool-arguments.ts'
 import { flatToolName } from '../tool-names.ts'
 import { withAcceptedIds } from './accepted-ids.ts'
-import { type ThinkingMode, thinkingFields } from './thinking-fields.ts'
+import { thinkingFields } from './thinking-fields.ts'
 
 /** What a body for one server depends on, besides the conversation. */
 export interface MessagesTarget {

@@ -1,31 +1,33 @@
 import type { AnswerEvent } from '../../domain/answer-event.ts'
 import type { Envelope, TokenUsage } from '../../domain/completion.ts'
 import type { StreamPart } from '../../domain/handoff.ts'
-import { UpstreamFailure } from '../../domain/upstream-failure.ts'
 import { isJsonObject } from '../../runtime/json-object.ts'
-import { answerToCompletion } from '../chat/answer-to-completion.ts'
 import { ChunkEncoder } from '../chat/chunk-encoder.ts'
 import { ContentPattern, type TextPlace } from '../chat/content-pattern.ts'
-import { judgeCompletion } from '../chat/empty-answer.ts'
 import { tokenUsage } from '../chat/usage-parts.ts'
+import { ClientToolCalls } from '../client-tool-calls.ts'
+import { completionOf } from '../event-normaliser.ts'
 import { parseUpstreamObject } from '../json/parse-upstream-object.ts'
 import type { SseEvent } from '../sse/sse-decoder.ts'
+import type { ToolNames } from '../tool-names.ts'
 import type { AnswerReader, StreamNormaliser } from '../upstream-dialect.ts'
 import { messageToAnswer } from './message-to-answer.ts'
 import { MessagesDecoder } from './messages-decoder.ts'
 
 /** Reads the answers of servers that speak messages. */
-export const messagesReader: AnswerReader = {
-  stream: (envelope, { bounds }) => new MessagesNormaliser(envelope, bounds.delimiters),
-  whole: (text, envelope, expected) => {
-    const completion = answerToCompletion(
-      messageToAnswer(parseUpstreamObject(text, expected.bounds.delimiters)),
-      envelope,
-    )
-    if (judgeCompletion(completion, expected) === 'invalid')
-      throw new UpstreamFailure('empty', 'The answer has no output.')
-    return completion
-  },
+export const messagesReader: AnswerReader = createMessagesReader(null)
+
+/** @param names those of the tools of the request, if some of them are custom tools; else null */
+export function createMessagesReader(names: ToolNames | null): AnswerReader {
+  return {
+    stream: (envelope, { bounds }) =>
+      new MessagesNormaliser(envelope, bounds.delimiters, names && new ClientToolCalls(names)),
+    whole: (text, envelope, expected) => {
+      const events = messageToAnswer(parseUpstreamObject(text, expected.bounds.delimiters))
+      const calls = names && new ClientToolCalls(names)
+      return completionOf(calls ? events.flatMap(event => calls.push(event)) : events, envelope, expected)
+    },
+  }
 }
 
 const TEXT_DELTA = 'content_block_delta'
@@ -41,11 +43,13 @@ const textPlace: TextPlace = {
 class MessagesNormaliser implements StreamNormaliser {
   readonly #decoder: MessagesDecoder
   readonly #encoder: ChunkEncoder
+  readonly #calls: ClientToolCalls | null
   #pattern: ContentPattern | null = null
   /** True until a pattern is learned, and again once an event matches it. */
   #mayLearnPattern = true
 
-  constructor(envelope: Envelope, delimitersMax: number) {
+  constructor(envelope: Envelope, delimitersMax: number, calls: ClientToolCalls | null) {
+    this.#calls = calls
     this.#decoder = new MessagesDecoder(delimitersMax)
     this.#encoder = new ChunkEncoder(envelope)
   }
@@ -85,11 +89,17 @@ class MessagesNormaliser implements StreamNormaliser {
   push(event: SseEvent): StreamPart[] {
     const events = this.#decoder.push(event)
     this.#learnPattern(event, events)
-    return events.flatMap(each => this.#encoder.push(each))
+    return this.#encode(events)
   }
 
   end(): StreamPart[] {
-    return this.#decoder.end().flatMap(each => this.#encoder.push(each))
+    return this.#encode(this.#decoder.end())
+  }
+
+  #encode(events: readonly AnswerEvent[]): StreamPart[] {
+    const calls = this.#calls
+    const named = calls === null ? events : events.flatMap(event => calls.push(event))
+    return named.flatMap(event => this.#encoder.push(event))
   }
 
   /** Each block has another index, and so another pattern. */

@@ -1,7 +1,5 @@
 import type { Conversation, Effort, Turn } from '../../domain/conversation.ts'
-
-/** How a model of Anthropic is asked to think: by effort, by a budget of tokens (models before 4.6), or not at all. */
-export type ThinkingMode = 'adaptive' | 'budget' | 'none'
+import type { ThinkingMode } from '../../domain/offer.ts'
 
 export interface ThinkingFields {
   thinking?: { type: 'adaptive' | 'enabled' | 'disabled'; budget_tokens?: number; display?: 'summarized' | 'omitted' }

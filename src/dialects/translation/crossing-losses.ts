@@ -27,6 +27,7 @@ const uses = {
   strict: use('strict', ({ tools, outputFormat }) => {
     return tools.some(tool => tool.strict) || (outputFormat?.kind === 'json_schema' && outputFormat.strict === true)
   }),
+  jsonObject: use('response_format', ({ outputFormat }) => outputFormat?.kind === 'json'),
   grammar: use('grammar', ({ tools }) => tools.some(tool => tool.grammar !== undefined)),
   cacheControl: use(
     'cache_control',
@@ -36,21 +37,29 @@ const uses = {
   ),
 }
 
-const losses: Readonly<Record<'chat' | 'responses' | 'gemini', { missing: readonly Use[]; dropped: readonly Use[] }>> =
-  {
-    chat: { missing: [], dropped: [uses.grammar, uses.cacheControl] },
-    responses: {
-      missing: [uses.audio, uses.stop],
-      dropped: [uses.topK, uses.presencePenalty, uses.frequencyPenalty, uses.seed, uses.cacheControl],
-    },
-    gemini: {
-      missing: [],
-      dropped: [
-        ...[uses.verbosity, uses.cacheKey, uses.endUser, uses.parallelToolCalls],
-        ...[uses.strict, uses.grammar, uses.cacheControl],
-      ],
-    },
-  }
+const losses: Readonly<
+  Record<'chat' | 'responses' | 'messages' | 'gemini', { missing: readonly Use[]; dropped: readonly Use[] }>
+> = {
+  chat: { missing: [], dropped: [uses.grammar, uses.cacheControl] },
+  responses: {
+    missing: [uses.audio, uses.stop],
+    dropped: [uses.topK, uses.presencePenalty, uses.frequencyPenalty, uses.seed, uses.cacheControl],
+  },
+  messages: {
+    missing: [uses.audio],
+    dropped: [
+      ...[uses.presencePenalty, uses.frequencyPenalty, uses.seed, uses.verbosity, uses.cacheKey],
+      ...[uses.jsonObject, uses.grammar],
+    ],
+  },
+  gemini: {
+    missing: [],
+    dropped: [
+      ...[uses.verbosity, uses.cacheKey, uses.endUser, uses.parallelToolCalls],
+      ...[uses.strict, uses.grammar, uses.cacheControl],
+    ],
+  },
+}
 
 /** Returns what this conversation loses at an upstream of `dialect`. */
 export function crossingLosses(

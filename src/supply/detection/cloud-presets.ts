@@ -1,4 +1,5 @@
 import type { Feature } from '../../domain/chat-job.ts'
+import type { Dialect } from '../../domain/conversation.ts'
 import { standardQuirks } from '../../domain/endpoint-defaults.ts'
 import type { ModelQuirks, UpstreamQuirks } from '../../domain/offer.ts'
 
@@ -9,6 +10,8 @@ export interface CloudPreset {
   readonly keyVariable: string
   readonly baseUrl: string
   readonly dialect: UpstreamQuirks
+  /** The dialects of its models, if not chat. */
+  readonly speaks?: readonly Dialect[]
   readonly models: readonly CloudModel[]
 }
 
@@ -40,6 +43,8 @@ export interface CloudModel {
   readonly maxOutputTokens: number
   readonly features: readonly Feature[]
   readonly quirks?: ModelQuirks
+  /** If it differs from that of the cloud. */
+  readonly speaks?: readonly Dialect[]
 }
 
 /**
@@ -87,13 +92,15 @@ export const cloudPresets: readonly CloudPreset[] = [
       // Since GPT-5.6, writing to the prompt cache costs 1.25 times the input price, and any prompt from 1,024 tokens
       // may be written. Prompts above 272,000 tokens cost twice as much and their answers 1.5 times. The token count of
       // an image is not known, so images are not offered. GPT-6.1 has no tools on chat completions.
-      gpt(
-        'gpt-6.1-sol',
-        { input: '2', output: '10', cacheRead: '0.1', cacheWrite: '2.5' },
-        { input: '4', output: '15', cacheRead: '0.2', cacheWrite: '5' },
-        ['json_schema'],
-        { dropFields: samplingFields, exclusiveReasoning: false },
-      ),
+      {
+        ...gpt(
+          'gpt-6.1-sol',
+          { input: '2', output: '10', cacheRead: '0.1', cacheWrite: '2.5' },
+          { input: '4', output: '15', cacheRead: '0.2', cacheWrite: '5' },
+          { dropFields: samplingFields, exclusiveReasoning: false },
+        ),
+        speaks: ['responses'],
+      },
       gpt(
         'gpt-6-sol',
         { input: '2', output: '10', cacheRead: '0.2', cacheWrite: '2.5' },
@@ -134,8 +141,8 @@ export const cloudPresets: readonly CloudPreset[] = [
     name: 'anthropic',
     keyVariable: 'ANTHROPIC_API_KEY',
     baseUrl: 'https://api.anthropic.com/v1',
-    // The vendor's OpenAI layer has no caching and ignores response_format, so JSON schemas are not offered.
-    dialect: { ...standardQuirks, forwardFields: ['thinking'], toolCallIds: 'short' },
+    dialect: { ...standardQuirks, forwardFields: ['thinking'], keyHeader: 'x-api-key' },
+    speaks: ['messages'],
     models: [
       // The token count of an image is not known for the models from 5 on, so images are not offered.
       claude('claude-opus-5-5', claudePrices('4', '20', '0.2', '5')),
@@ -147,20 +154,22 @@ export const cloudPresets: readonly CloudPreset[] = [
       claude('claude-opus-5', claudePrices('5', '25', '0.5', '6.25')),
       claude('claude-sonnet-5', claudePrices('2', '10', '0.2', '2.5')),
       {
-        ...model('claude-sonnet-4-6', '3', '15', 1_000_000, 64_000, ['tools', 'images']),
+        ...model('claude-sonnet-4-6', '3', '15', 1_000_000, 64_000, ['tools', 'images', 'json_schema']),
         prices: claudePrices('3', '15', '0.3', '3.75'),
       },
       {
-        ...model('claude-haiku-4-5', '1', '5', 200_000, 64_000, ['tools', 'images']),
+        ...model('claude-haiku-4-5', '1', '5', 200_000, 64_000, ['tools', 'images', 'json_schema']),
         prices: claudePrices('1', '5', '0.1', '1.25'),
+        quirks: { dropFields: [], exclusiveReasoning: false, thinking: 'budget' },
       },
     ],
   },
   {
     name: 'gemini',
     keyVariable: 'GEMINI_API_KEY',
-    baseUrl: 'https://generativelanguage.googleapis.com/v1beta/openai',
-    dialect: { ...standardQuirks, hidesReasoning: true },
+    baseUrl: 'https://generativelanguage.googleapis.com/v1beta',
+    dialect: { ...standardQuirks, hidesReasoning: true, keyHeader: 'x-goog-api-key' },
+    speaks: ['gemini'],
     models: [
       // Prompts above 200,000 tokens cost twice as much and their answers 1.5 times.
       {
@@ -255,18 +264,19 @@ function gpt(
   modelId: string,
   prices: CloudPrices,
   longPrompts: CloudPrices,
-  features: readonly Feature[] = ['tools', 'json_schema'],
   quirks: ModelQuirks = { dropFields: [], exclusiveReasoning: true },
 ): CloudModel {
   return {
-    ...{ modelId, prices, contextTokens: 1_050_000, maxOutputTokens: 128_000, features, quirks },
+    ...{ modelId, prices, contextTokens: 1_050_000, maxOutputTokens: 128_000, quirks },
+    features: ['tools', 'json_schema'],
+    speaks: ['responses', 'chat'],
     longPrompts: { ...longPrompts, aboveInputTokens: 272_000 },
   }
 }
 
 /** Claude models from 4.7 on answer 400 to sampling settings. */
 function claude(modelId: string, prices: CloudPrices): CloudModel {
-  const limits = { contextTokens: 1_000_000, maxOutputTokens: 128_000, features: ['tools'] as const }
+  const limits = { contextTokens: 1_000_000, maxOutputTokens: 128_000, features: ['tools', 'json_schema'] as const }
   return { modelId, prices, ...limits, quirks: { dropFields: ['temperature', 'top_p'], exclusiveReasoning: false } }
 }
 

@@ -47,7 +47,6 @@ test('every preset is complete: https, valid prices above zero, unique ids', () 
 
 test.each([
   ['openai', 'short'],
-  ['anthropic', 'short'],
   ['mistral', 'nine'],
   ['groq', 'any'],
 ])('%s accepts %s ids of tool calls', (name, ids) => {
@@ -136,12 +135,16 @@ test('DeepSeek costs twice as much in its two windows on weekdays', () => {
   expect(hours.map(price => usdPerMillion(price.inputPicoPerToken))).toEqual([0.66, 1.32, 0.66, 1.32, 0.66, 0.66])
 })
 
-test('models of OpenAI that accept tools only without reasoning say so, and GPT-6.1 offers none', () => {
+test('models of OpenAI that accept tools on chat only without reasoning say so, and reason with tools on responses', () => {
   const { models } = cloudPresets.find(({ name }) => name === 'openai')!
   const newest = models.filter(({ modelId }) => /^gpt-(5\.[4-9]|[6-9])/.test(modelId))
   expect(newest.length).toBeGreaterThan(3)
-  for (const { features, quirks } of newest) expect(quirks!.exclusiveReasoning).toBe(features.includes('tools'))
-  expect(models.find(({ modelId }) => modelId === 'gpt-6.1-sol')!.features).not.toContain('tools')
+  for (const { features, speaks, quirks } of newest) {
+    expect([features.includes('tools'), speaks![0]]).toEqual([true, 'responses'])
+    // Without tools on chat, a model does not speak it.
+    expect(quirks!.exclusiveReasoning).toBe(speaks!.includes('chat'))
+  }
+  expect(models.find(({ modelId }) => modelId === 'gpt-6.1-sol')!.speaks).toEqual(['responses'])
 })
 
 test('prompts for which a cloud charges more are sold at its higher price, for the whole request', () => {

@@ -65,7 +65,12 @@ function offersOf(preset: CloudPreset, apiKey: string): Offer[] {
     maxOutputTokens: model.maxOutputTokens,
     features: new Set(model.features),
     ...(model.quirks && { quirks: model.quirks }),
+    ...spoken(model.speaks ?? preset.speaks),
   }))
+}
+
+function spoken(speaks: Offer['speaks']): Pick<Offer, 'speaks'> {
+  return speaks === undefined ? {} : { speaks }
 }
 
 /** Returns the price list of a preset. A cloud without a price for cache writes charges nothing extra for them. */

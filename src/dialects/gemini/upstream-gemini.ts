@@ -1,0 +1,36 @@
+import { answerBounds } from '../../domain/answer-bounds.ts'
+import type { ChatJob } from '../../domain/chat-job.ts'
+import type { Envelope } from '../../domain/completion.ts'
+import { eventReader } from '../event-normaliser.ts'
+import { ToolNames } from '../tool-names.ts'
+import { conversationFor, conversationOf, hasCustomTools } from '../translation/conversation-of.ts'
+import type { AnswerReader } from '../upstream-dialect.ts'
+import type { UpstreamTask } from '../upstream-task.ts'
+import { geminiPath } from './gemini-path.ts'
+import { GeminiDecoder, readGeminiAnswer } from './upstream-answer.ts'
+import { geminiRequestBody } from './upstream-request.ts'
+
+/** Google's `generateContent`. The model is part of the path. */
+export const upstreamGemini: UpstreamTask = {
+  path: ({ upstreamModel }, stream) => geminiPath(upstreamModel, stream),
+  requestBody: (job, offer, maxTokens) => JSON.stringify(geminiRequestBody(conversationFor(job, offer), maxTokens)),
+  bounds: answerBounds,
+  readData: null,
+  reader,
+}
+
+function reader(job: ChatJob): AnswerReader {
+  // Clients of other dialects than chat get their own names back from the encoder.
+  const names = hasCustomTools(job) ? new ToolNames(conversationOf(job)) : flatNames
+  return eventReader({
+    decoder: (envelope, delimitersMax) => new GeminiDecoder(names, idPrefix(envelope), delimitersMax),
+    whole: (text, envelope, delimitersMax) => readGeminiAnswer(text, names, idPrefix(envelope), delimitersMax),
+  })
+}
+
+const flatNames = new ToolNames({ tools: [] })
+
+/** Gemini gives calls no ids. */
+function idPrefix({ id }: Envelope): string {
+  return `call_${id.slice(-12)}_`
+}

@@ -1,0 +1,51 @@
+import { answerBounds } from '../../domain/answer-bounds.ts'
+import type { ChatJob } from '../../domain/chat-job.ts'
+import type { Offer } from '../../domain/offer.ts'
+import type { JsonObject } from '../../runtime/json-object.ts'
+import { ToolNames } from '../tool-names.ts'
+import { conversationFor, conversationOf, hasCustomTools, rejectedFields } from '../translation/conversation-of.ts'
+import type { UpstreamTask } from '../upstream-task.ts'
+import { conversationToMessages, type MessagesTarget } from './conversation-to-messages.ts'
+import { forwardMessages } from './forward-messages.ts'
+import { createMessagesReader, messagesReader } from './messages-normaliser.ts'
+
+/** Servers with Anthropic's API. */
+export const upstreamMessages: UpstreamTask = {
+  path: '/messages',
+  headers: ['anthropic-version: 2023-06-01'],
+  requestBody: (job, offer, maxTokens) => JSON.stringify(requestBody(job, offer, maxTokens)),
+  bounds: answerBounds,
+  readData: null,
+  reader: job => (hasCustomTools(job) ? createMessagesReader(new ToolNames(conversationOf(job))) : messagesReader),
+}
+
+function requestBody(job: ChatJob, offer: Offer, maxTokens: number): JsonObject {
+  const target = targetOf(job, offer, maxTokens)
+  if (job.source?.dialect !== 'messages') return conversationToMessages(conversationFor(job, offer), target)
+  const isAnthropic = anthropicHosts.test(new URL(offer.endpoint.baseUrl).hostname)
+  const body = forwardMessages(job.source.body, { ...target, isAnthropic })
+  for (const field of [...betaFields, ...rejectedFields(offer)]) delete body[field]
+  return { ...body, messages: (body.messages as JsonObject[]).map(withoutSystemRole) }
+}
+
+/** Claude Code sends instructions between turns, which need the header of a beta. */
+function withoutSystemRole(message: JsonObject): JsonObject {
+  return message.role === 'system' ? { ...message, role: 'user' } : message
+}
+
+const anthropicHosts = /(^|[.])(anthropic[.]com|amazonaws[.]com|googleapis[.]com|azure[.]com)$/
+/** Anthropic refuses these without a header that names the beta, and no header of a client is sent. */
+const betaFields = ['context_management', 'mcp_servers', 'container']
+
+function targetOf(job: ChatJob, offer: Offer, maxTokens: number): MessagesTarget {
+  const { upstreamModel, price, quirks } = offer
+  return {
+    model: upstreamModel,
+    maxTokens,
+    stream: job.stream,
+    thinking: quirks?.thinking ?? 'adaptive',
+    takesSampling: !rejectedFields(offer).has('temperature'),
+    // Writing to a cache costs more than reading the prompt, so it must have a price.
+    caches: price.terms === undefined ? 'none' : price.terms.sellsLongWrites ? 'long' : 'short',
+  }
+}

@@ -1,0 +1,102 @@
+import { createHash } from 'node:crypto'
+import { answerBounds } from '../../domain/answer-bounds.ts'
+import type { AnswerEvent } from '../../domain/answer-event.ts'
+import type { ChatJob } from '../../domain/chat-job.ts'
+import type { Conversation, Part } from '../../domain/conversation.ts'
+import type { Endpoint, Offer } from '../../domain/offer.ts'
+import type { JsonObject } from '../../runtime/json-object.ts'
+import { eventReader } from '../event-normaliser.ts'
+import type { SseEvent } from '../sse/sse-decoder.ts'
+import { flatToolName } from '../tool-names.ts'
+import { conversationFor, rejectedFields } from '../translation/conversation-of.ts'
+import type { AnswerReader } from '../upstream-dialect.ts'
+import type { UpstreamTask } from '../upstream-task.ts'
+import { responsesRequestBody } from './upstream-request.ts'
+import { readResponse } from './upstream-response.ts'
+import { ResponsesDecoder } from './upstream-stream.ts'
+
+/** Servers with OpenAI's Responses API. They store nothing. */
+export const upstreamResponses: UpstreamTask = {
+  path: '/responses',
+  requestBody: (job, offer, maxTokens) => JSON.stringify(requestBody(job, offer, maxTokens)),
+  bounds: answerBounds,
+  readData: null,
+  reader: (_job, { endpoint }) => readerOf(endpoint),
+}
+
+function requestBody(job: ChatJob, offer: Offer, maxTokens: number): JsonObject {
+  const { endpoint, upstreamModel, quirks } = offer
+  const { stream, source } = job
+  const conversation = conversationFor(job, offer)
+  const body: JsonObject =
+    source?.dialect === 'responses'
+      ? { ...source.body, model: upstreamModel, max_output_tokens: maxTokens, stream }
+      : responsesRequestBody(ownSeals(conversation, accountTag(endpoint)), { model: upstreamModel, maxTokens, stream })
+  for (const field of rejectedFields(offer)) delete body[field]
+  // Models that reason refuse both settings.
+  if (quirks?.exclusiveReasoning && conversation.reasoning.effort !== 'none') {
+    delete body.temperature
+    delete body.top_p
+  }
+  return body
+}
+
+/** OpenAI refuses reasoning that another account sealed. */
+function ownSeals(conversation: Conversation, account: string): Conversation {
+  const isForeign = (part: Part) =>
+    part.kind === 'reasoning' && part.seal?.account !== undefined && part.seal.account !== account
+  if (!conversation.turns.some(({ parts }) => parts.some(isForeign))) return conversation
+  const turns = conversation.turns.map(turn => ({ ...turn, parts: turn.parts.filter(part => !isForeign(part)) }))
+  return { ...conversation, turns }
+}
+
+const readers = new WeakMap<Endpoint, AnswerReader>()
+
+function readerOf(endpoint: Endpoint): AnswerReader {
+  let reader = readers.get(endpoint)
+  if (reader === undefined) {
+    const account = accountTag(endpoint)
+    const tagged = (event: AnswerEvent) => forChat(event, account)
+    reader = eventReader({
+      decoder: (_envelope, delimitersMax) => new TaggedDecoder(account, delimitersMax),
+      whole: (text, _envelope, delimitersMax) => readResponse(text, delimitersMax).map(tagged),
+    })
+    readers.set(endpoint, reader)
+  }
+  return reader
+}
+
+class TaggedDecoder extends ResponsesDecoder {
+  readonly #account: string
+
+  constructor(account: string, delimitersMax: number) {
+    super(delimitersMax)
+    this.#account = account
+  }
+
+  get complete(): boolean {
+    return this.done
+  }
+
+  override push(event: SseEvent): AnswerEvent[] {
+    return super.push(event).map(each => forChat(each, this.#account))
+  }
+}
+
+/** Names the account in a seal, and gives calls flat names, since chat has no namespaces. The client's encoder knows its own. */
+function forChat(event: AnswerEvent, account: string): AnswerEvent {
+  if (event.kind === 'reasoning_seal') return { ...event, seal: { ...event.seal, account } }
+  if (event.kind !== 'tool_start' || event.namespace === undefined) return event
+  const { namespace: _, ...call } = event
+  return { ...call, name: flatToolName(event) }
+}
+
+const TAG_DIGITS = 12
+
+/** Names the account behind a key without revealing the key. */
+function accountTag({ endpointId, apiKey }: Endpoint): string {
+  return createHash('sha256')
+    .update(JSON.stringify([endpointId, apiKey]))
+    .digest('hex')
+    .slice(0, TAG_DIGITS)
+}
