@@ -53,7 +53,9 @@ async function runTests(args: string[]): Promise<{ passed: number; failed: numbe
   try {
     const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`]
     const code = await end(start(['vitest', 'run', ...reporters, ...args], { stdio: 'inherit' }))
-    const { passed, failed } = existsSync(report) ? count(JSON.parse(readFileSync(report, 'utf8'))) : NOTHING
+    const { passed, failed } = existsSync(report)
+      ? count(JSON.parse(readFileSync(report, 'utf8')))
+      : { passed: 0, failed: 0 }
     // An error outside of tests, such as an unhandled rejection, fails the run as well.
     return { passed, failed: failed === 0 && code !== 0 ? 1 : failed }
   } finally {
@@ -63,8 +65,6 @@ async function runTests(args: string[]): Promise<{ passed: number; failed: numbe
 
 type Report = { numPassedTests: number; numFailedTests: number; testResults: TestFile[] }
 type TestFile = { status: string; assertionResults: { status: string }[] }
-
-const NOTHING = { passed: 0, failed: 0 }
 
 function count({ numPassedTests, numFailedTests, testResults }: Report): { passed: number; failed: number } {
   // A file fails without a failed test if it cannot be loaded or its set-up throws.

@@ -55,7 +55,7 @@ export function createTestGateway({ pool }: TestDatabase, sql: Sql = pool): Test
   })
   const creditReports = createCreditReports({
     readCredits: customerId => readCredits(sql, NO_NODE, customerId),
-    listTransactions: (customerId, page) => listTransactions(sql, customerId, page),
+    listTransactions: (customerId, page) => listTransactions(sql, customerId, { ...page, nowEpochMs: clock.epochMs() }),
   })
   return {
     reports,

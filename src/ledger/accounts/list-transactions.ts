@@ -36,7 +36,7 @@ export interface Position {
 export async function listTransactions(
   sql: Sql,
   customerId: string,
-  { limit, before }: { limit: number; before: Position | null },
+  { limit, before, nowEpochMs }: { limit: number; before: Position | null; nowEpochMs: number },
 ): Promise<Transaction[]> {
   const from = before ?? NEWEST
   const [credits, usage] = await Promise.all([
@@ -55,12 +55,14 @@ export async function listTransactions(
       lines.push({ ...line, requests: null, position })
     } else if (use !== undefined) {
       u++
-      const { day, at, amountNanos, requests } = use
+      const { day, amountNanos, requests } = use
       position = { ...position, day }
+      // The credit has PostgreSQL's time, which may be ahead of this clock.
+      const atEpochMs = Math.max(Math.min((day + 1) * DAY_MS - 1, nowEpochMs), credit?.at.getTime() ?? 0)
       lines.push({
         kind: 'usage',
         amountNanos,
-        at,
+        at: new Date(atEpochMs),
         reason: null,
         requestId: null,
         requests: Number(requests),
@@ -100,15 +102,12 @@ ORDER BY e.tx_id DESC`
 
 interface UsageRow {
   readonly day: number
-  readonly at: Date
   readonly amountNanos: Nanos
   readonly requests: bigint
 }
 
-// The clock of the database: credits have its times too.
 const LIST_USAGE = `
-SELECT day - date '1970-01-01' AS day, least((day + 1)::timestamp AT TIME ZONE 'UTC' - interval '1 millisecond', clock_timestamp()) AS at,
-  -sum(cost_nanos)::bigint AS "amountNanos", sum(requests)::bigint AS requests
+SELECT day - date '1970-01-01' AS day, -sum(cost_nanos)::bigint AS "amountNanos", sum(requests)::bigint AS requests
 FROM usage_day
 WHERE customer_id = $1 AND day < date '1970-01-01' + $3::integer
 GROUP BY usage_day.day

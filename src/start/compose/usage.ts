@@ -37,7 +37,8 @@ export function createUsage(
       const credits = await readCredits(general, node.nodeId, customerId)
       return credits && { ...credits, heldNanos: credits.heldNanos + ledger.owedNanos(credits.ownLeases) }
     },
-    listTransactions: (customerId, page) => listTransactions(general, customerId, page),
+    listTransactions: (customerId, page) =>
+      listTransactions(general, customerId, { ...page, nowEpochMs: clock.epochMs() }),
   })
   const activity = createActivity({ sql: general })
   return {
