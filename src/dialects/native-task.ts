@@ -4,7 +4,7 @@ import type { Offer } from '../domain/offer.ts'
 import { dialectAt } from '../domain/upstream-dialect.ts'
 import { droppedFields } from './chat/upstream-request.ts'
 import { upstreamGemini } from './gemini/upstream-gemini.ts'
-import { upstreamMessages } from './messages/upstream-messages.ts'
+import { unsentFields, upstreamMessages } from './messages/upstream-messages.ts'
 import { upstreamResponses } from './responses/upstream-responses.ts'
 import { conversationOf, rejectedFields } from './translation/conversation-of.ts'
 import { crossingLosses } from './translation/crossing-losses.ts'
@@ -39,7 +39,9 @@ export function nativeDroppedFields(job: ChatJob, offer: Offer): readonly string
   // Those of a request in another dialect include what chat cannot express, which this server may get.
   const atChat = new Set(source === undefined ? [] : crossingLosses(conversation, 'chat').dropped)
   const always = job.droppedFields.filter(field => !atChat.has(field))
-  if (source?.dialect === dialect) return always
+  if (source?.dialect === dialect) {
+    return dialect === 'messages' ? [...new Set([...always, ...unsentFields(source.body, offer)])] : always
+  }
   const rejected = rejectedFields(offer)
   const sent = Object.keys(forward).filter(field => forward[field] !== null && forward[field] !== false)
   const dropped = sent.filter(field => !translated.has(field) || rejected.has(field))

@@ -24,7 +24,7 @@ function requestBody(job: ChatJob, offer: Offer, maxTokens: number): JsonObject 
   if (job.source?.dialect !== 'messages') return conversationToMessages(conversationFor(job, offer), target)
   const isAnthropic = anthropicHosts.test(new URL(offer.endpoint.baseUrl).hostname)
   const body = forwardMessages(job.source.body, { ...target, isAnthropic })
-  for (const field of [...betaFields, ...rejectedFields(offer)]) delete body[field]
+  for (const field of unsentFields(body, offer)) delete body[field]
   return { ...body, messages: (body.messages as JsonObject[]).map(withoutSystemRole) }
 }
 
@@ -34,8 +34,20 @@ function withoutSystemRole(message: JsonObject): JsonObject {
 }
 
 const anthropicHosts = /(^|[.])(anthropic[.]com|amazonaws[.]com|googleapis[.]com|azure[.]com)$/
-/** Anthropic refuses these without a header that names the beta, and no header of a client is sent. */
-const betaFields = ['context_management', 'mcp_servers', 'container']
+/**
+ * The fields that a server gets from a client of the same dialect. Anthropic refuses others unless a header names their
+ * beta, and no header of a client is sent.
+ */
+const forwardedFields: ReadonlySet<string> = new Set([
+  ...['model', 'max_tokens', 'stream', 'messages', 'system', 'tools', 'tool_choice', 'metadata', 'output_config'],
+  ...['stop_sequences', 'thinking', 'temperature', 'top_p', 'top_k', 'cache_control'],
+])
+
+/** Returns the fields of a body of this dialect that the server of an offer does not get. */
+export function unsentFields(body: Readonly<Record<string, unknown>>, offer: Offer): string[] {
+  const rejected = rejectedFields(offer)
+  return Object.keys(body).filter(field => !forwardedFields.has(field) || rejected.has(field))
+}
 
 function targetOf(job: ChatJob, offer: Offer, maxTokens: number): MessagesTarget {
   const { upstreamModel, price, quirks } = offer
