@@ -143,7 +143,7 @@ export const fileSchema = z.strictObject({
       drain_seconds: wholeNumber(0, 86_400).prefault('300'),
       max_in_flight: wholeNumber(1, 1_000_000).prefault('2000'),
       max_connections: wholeNumber(1, 1_000_000).optional(),
-      body_limit_bytes: wholeNumber(1_024, 1_073_741_824).prefault('4194304'),
+      body_limit_bytes: wholeNumber(1_024, 1_073_741_824).prefault('16777216'),
       memory_budget_bytes: wholeNumber(1_048_576, 1_099_511_627_776).optional(),
       ping_seconds: wholeNumber(1, 3_600).prefault('10'),
     })

@@ -247,7 +247,7 @@ describe('the server', () => {
     ['another model', 404, 'model_not_found', { body: '{"model":"gpt","messages":[{"role":"user","content":"x"}]}' }],
     ['another method', 405, 'method_not_allowed', { method: 'PUT' }],
     ['another path', 404, 'not_found', { path: '/v1/images' }],
-    ['a huge body', 413, 'request_too_large', { body: `"${'x'.repeat(8 * 1024 * 1024)}"` }],
+    ['a huge body', 413, 'request_too_large', { body: `"${'x'.repeat(18 * 1024 * 1024)}"` }],
     [
       'a prompt beyond the window',
       400,

@@ -112,8 +112,8 @@ export async function startDemoUpstream(
   }
 }
 
-/** The gateway accepts bodies of up to 4 MiB and adds a few fields. */
-const BODY_BYTES_MAX = 5 * 1024 * 1024
+/** The gateway accepts bodies of up to 16 MiB and adds a few fields. */
+const BODY_BYTES_MAX = 17 * 1024 * 1024
 
 async function readJson(request: IncomingMessage): Promise<unknown> {
   const parts: Buffer[] = []

@@ -12,7 +12,7 @@ export interface Guard {
 /**
  * Creates the access check of all Fastify endpoints. Generation endpoints bypass Fastify and call the same
  * authenticator themselves. The check runs before the body is read, so that a request without a key cannot
- * make the gateway read 4 MiB.
+ * make the gateway read a large body.
  */
 export function createGuard(deps: {
   authenticator: Authenticator

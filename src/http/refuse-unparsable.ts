@@ -42,8 +42,8 @@ function targetOf(packet: unknown): string | undefined {
 
 /** What a connection had read when its request was refused. */
 const refusedAt = new WeakMap<Socket, number>()
-/** Twice the largest usual body. */
-const DISCARDED_BYTES_MAX = 8 * 1024 * 1024
+/** Twice the usual limit of a body. */
+const DISCARDED_BYTES_MAX = 32 * 1024 * 1024
 
 /**
  * Called for bytes behind a refused request. Closing with unread bytes would send a reset, and a proxy that is still

@@ -13,7 +13,7 @@ const gateway = useTestApp(() => ({
 }))
 const customer = useCustomer(gateway)
 
-const LIMIT = 4 * 1024 * 1024
+const LIMIT = 16 * 1024 * 1024
 const head = () =>
   `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nauthorization: Bearer ${customer.key}\r\n`
 
@@ -23,7 +23,7 @@ function bodyOf(bytes: number): string {
   return empty.replace('""', `"${'x'.repeat(bytes - empty.length)}"`)
 }
 
-test('a body of exactly 4 MiB is accepted', async () => {
+test('a body of exactly 16 MiB is accepted', async () => {
   const body = bodyOf(LIMIT)
   expect((await gateway.chat(customer, {}, { body })).status).toBe(200)
   expect(upstream.requests.at(-1)!.body.messages![0]!.content).toHaveLength(body.indexOf('"}]') - body.indexOf('xxx'))
@@ -36,7 +36,7 @@ test('a body of one byte more is refused', async () => {
     status: 413,
     type: 'invalid_request_error',
     code: 'request_too_large',
-    message: 'The request body is larger than 4 MiB. Shorten it, or send images by URL.',
+    message: 'The request body is larger than 16 MiB. Shorten it, or send images by URL.',
   })
 })
 
@@ -50,7 +50,7 @@ test('a chunked body is refused once it exceeds the limit, even if it never ends
   const { status, body } = await rawRequest(
     gateway.url,
     `${head()}transfer-encoding: chunked\r\n\r\n`,
-    ...Array.from({ length: 65 }, () => piece),
+    ...Array.from({ length: 257 }, () => piece),
   )
   expect([status, JSON.parse(body).error.code]).toEqual([413, 'request_too_large'])
 })
@@ -84,7 +84,7 @@ test.each(['/v1/chat/completions', '/v1/usage', '/v1/nothing'])(
 
 // nginx treats a node that resets the connection as failed and stops sending it any requests.
 test('the rest of a refused body is read instead of resetting the connection', async () => {
-  const sent = Buffer.alloc(5 * 1024 * 1024, 'x')
+  const sent = Buffer.alloc(17 * 1024 * 1024, 'x')
   const { status, headers } = await sendWhole(gateway.url, `${head()}content-length: ${sent.length}\r\n\r\n`, sent)
   expect(status).toBe(413)
   expect(headers['x-request-id']).toBeTruthy()

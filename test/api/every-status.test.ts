@@ -79,16 +79,14 @@ const declared = endpoints.flatMap(endpoint => {
   const path = endpoint.doc.openapiPath ?? endpoint.path
   // biome-ignore lint/suspicious/noExplicitAny: the document has no type
   const { paths } = openapiDocument([endpoint]) as any
-  const responses = paths[path][endpoint.method.toLowerCase()].responses as Record<string, { content?: Media }>
-  return Object.entries(responses).map(([status, { content }]) => ({
+  const responses = paths[path][endpoint.method.toLowerCase()].responses as Record<string, { description: string }>
+  return Object.entries(responses).map(([status, { description }]) => ({
     name: `${endpoint.method} ${path}`,
     status: Number(status),
-    codes: Object.keys(content?.['application/json']?.examples ?? {}) as ErrorCode[],
+    codes: [...description.matchAll(/^`(\w+)`: /gm)].map(([, code]) => code as ErrorCode),
     endpoint,
   }))
 })
-
-type Media = Record<string, { examples?: Record<string, unknown> }>
 
 const upstream = useUpstream()
 const everything: Offer['features'] = new Set(['tools', 'completions', 'embeddings', 'rerank'])
@@ -99,7 +97,7 @@ const rightAnswer: Behaviour = (request, response) => {
   return (behaviours[request.path] ?? answer())(request, response)
 }
 const gateway = useTestApp(() => ({
-  yaml: 'reports: { requests_per_minute: 10000 }',
+  yaml: 'reports: { requests_per_minute: 10000 }\nserver: { body_limit_bytes: 4194304 }',
   offers: ['test-model', 'other-model'].map(modelId => testOffer(upstream.baseUrl, { modelId, features: everything })),
 }))
 /** Allows one report per minute, and its minute never ends. */

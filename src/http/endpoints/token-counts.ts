@@ -7,8 +7,8 @@ import type { Caller } from '../../domain/caller.ts'
 import { AUTO_MODEL } from '../../domain/chat-job.ts'
 import { ApiError, modelNotAllowed } from '../../domain/errors.ts'
 import type { RequestFacts } from '../../domain/request-facts.ts'
-import { uncounted } from '../../runtime/byte-budget.ts'
-import type { Endpoint } from '../endpoint.ts'
+import type { Endpoint, EndpointContext } from '../endpoint.ts'
+import type { InFlight } from '../in-flight.ts'
 import { NodeRequest } from '../node-exchange.ts'
 import { receiveBody } from '../receive-body.ts'
 
@@ -16,6 +16,8 @@ export interface TokenCountsDeps {
   /** Counts the prompt of a request. */
   readonly count: (request: RequestFacts, customerId: string) => Promise<number>
   readonly hasModel: (id: string) => boolean
+  /** Pays for the memory of the bodies. */
+  readonly inFlight: Pick<InFlight, 'open'>
   readonly bodyLimitBytes: number
 }
 
@@ -45,10 +47,10 @@ export function tokenCounts(deps: TokenCountsDeps): Endpoint[] {
         errors: ['model_not_allowed', 'model_not_found'],
         response: { contentType: 'application/json', schema: responsesCount, description: 'The count.' },
       },
-      async handle({ caller, request }) {
-        const { facts } = parseResponsesRequest(await bodyOf(request.raw, deps))
-        return { object: 'response.input_tokens', input_tokens: await countFor(deps, caller, facts) }
-      },
+      handle: async context => ({
+        object: 'response.input_tokens',
+        input_tokens: await countBody(deps, context, body => parseResponsesRequest(body).facts),
+      }),
     },
     {
       ...common,
@@ -65,16 +67,25 @@ export function tokenCounts(deps: TokenCountsDeps): Endpoint[] {
         errors: ['model_not_allowed', 'model_not_found'],
         response: { contentType: 'application/json', schema: messagesCount, description: 'The count.' },
       },
-      async handle({ caller, request }) {
-        const { facts } = parseMessagesRequest(await bodyOf(request.raw, deps), true)
-        return { input_tokens: await countFor(deps, caller, facts) }
-      },
+      handle: async context => ({
+        input_tokens: await countBody(deps, context, body => parseMessagesRequest(body, true).facts),
+      }),
     },
   ]
 }
 
-function bodyOf(raw: ConstructorParameters<typeof NodeRequest>[0], { bodyLimitBytes }: TokenCountsDeps) {
-  return receiveBody(new NodeRequest(raw), bodyLimitBytes, uncounted)
+async function countBody(
+  deps: TokenCountsDeps,
+  { caller, request }: EndpointContext,
+  parse: (body: Buffer) => RequestFacts,
+): Promise<number> {
+  const running = deps.inFlight.open(caller.customerId)
+  try {
+    const body = await receiveBody(new NodeRequest(request.raw), deps.bodyLimitBytes, running.memory)
+    return await countFor(deps, caller, parse(body))
+  } finally {
+    running.leave()
+  }
 }
 
 function countFor({ count, hasModel }: TokenCountsDeps, caller: Caller, facts: RequestFacts): Promise<number> {

@@ -7,6 +7,7 @@ import type { Endpoint } from '../../http/endpoint.ts'
 import { alertEndpoints } from '../../http/endpoints/alerts.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
+import { smallBodyLimit } from './small-body-limit.ts'
 import type { Supply } from './supply.ts'
 
 export interface Alerts {
@@ -43,7 +44,7 @@ export function createAlertParts(
     },
     endpoints: alertEndpoints({
       alerts: createAlerts({ pool: general, masterKey, allowPrivateUrls }),
-      bodyLimitBytes: config.server.bodyLimitBytes,
+      bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes),
     }),
   }
 }

@@ -8,6 +8,7 @@ import { reportSql } from '../../usage/report-sql.ts'
 import { spendByKey } from '../../usage/spend.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
+import { smallBodyLimit } from './small-body-limit.ts'
 import type { Supply } from './supply.ts'
 
 /** API keys, and the watch that notices changes to keys, customers, hosters and prices. */
@@ -38,7 +39,7 @@ export function startCallers(
   const keys = createKeyRing(general)
   const reports = reportSql(general)
   const spendOfKeys = (customerId: string) => spendByKey(reports, customerId, clock.epochMs())
-  const bodyDeps = { clock, bodyLimitBytes: config.server.bodyLimitBytes }
+  const bodyDeps = { clock, bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes) }
   return {
     authenticator,
     changes,

@@ -81,6 +81,7 @@ export function startGeneration(
       ...tokenCounts({
         count: async (facts, customerId) =>
           countPromptTokens(facts, (await parts.tokens.measure(facts.promptText(), customerId)) ?? undefined),
+        inFlight: parts.service.inFlight,
         hasModel: id => parts.supply.catalog.current().models.has(id),
         bodyLimitBytes: config.server.bodyLimitBytes,
       }),
