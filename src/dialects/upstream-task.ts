@@ -18,7 +18,9 @@ export interface UpstreamTask {
    * Reads an answer with status 200 that was computed from the input, and encodes it for the client. Throws
    * UpstreamFailure if it is not what the job asks for. Null: the answer is generated text.
    */
-  readonly readData: ((text: string, job: ChatJob, envelope: Envelope, bounds: AnswerBounds) => DataBody) | null
+  readonly readData:
+    | ((text: string, job: ChatJob, envelope: Envelope, bounds: AnswerBounds) => DataBody | Promise<DataBody>)
+    | null
   /** Returns what reads answers of generated text. Absent: they are answers of chat. */
   reader?(job: ChatJob, offer: Offer): AnswerReader
 }

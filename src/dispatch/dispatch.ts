@@ -171,7 +171,7 @@ async function tryData(
   const { offerId } = attempt.offer
   health.beginRequest(offerId)
   try {
-    const data = readData(textOf(await upstream.send(attempt.request)), job, envelope, expected.bounds)
+    const data = await readData(textOf(await upstream.send(attempt.request)), job, envelope, expected.bounds)
     // The answer of the server and the one for the client are in memory together.
     if (!attempt.request.memory.take(data.body.length)) throw new Cancelled('memory_used_up', true)
     const totalMs = clock.monotonicMs() - startedMs
