@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ZodType } from 'zod'
 import type { Caller, KeyScope } from '../domain/caller.ts'
-import type { ErrorCode } from '../domain/errors.ts'
+import type { ApiError, ErrorCode } from '../domain/errors.ts'
 import type { GenerationRequest, GenerationResponse } from './generation-exchange.ts'
 
 /**
@@ -54,8 +54,8 @@ export interface EndpointDoc {
   readonly body?: ZodType
   /** Error codes besides those that follow from access, scope, query and body. */
   readonly errors?: readonly ErrorCode[]
-  /** The body of an error, if it is not OpenAI's. */
-  readonly error?: ZodType
+  /** The body of an error, if it is not OpenAI's: its schema, and its JSON. */
+  readonly error?: { readonly schema: ZodType; readonly body: (error: ApiError) => string }
   readonly response: ContentDoc & {
     readonly description: string
     /** Other content types of the answer, which the request selects. */

@@ -33,7 +33,10 @@ export function errorResponses(endpoint: Endpoint, schemas: Record<string, Json>
         },
         content: {
           'application/json': error
-            ? media(error, schemas)
+            ? {
+                schema: media(error.schema, schemas).schema,
+                examples: Object.fromEntries(group.map(code => [code, errorExample(code, error.body)])),
+              }
             : {
                 schema: { $ref: '#/components/schemas/Error' },
                 examples: Object.fromEntries(group.map(code => [code, { $ref: `#/components/examples/${code}` }])),
@@ -153,7 +156,7 @@ export function errorExamples(): Json {
   return Object.fromEntries(errorCodes.map(code => [code, errorExample(code)]))
 }
 
-function errorExample(code: ErrorCode): Json {
+function errorExample(code: ErrorCode, body: (error: ApiError) => string = errorBody): Json {
   const { status, message } = errorTable[code]
-  return { summary: `${status} ${code}`, description: message, value: JSON.parse(errorBody(new ApiError(code))) }
+  return { summary: `${status} ${code}`, description: message, value: JSON.parse(body(new ApiError(code))) }
 }

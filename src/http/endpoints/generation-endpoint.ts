@@ -21,7 +21,7 @@ export function generationEndpoint(deps: GenerationDeps, dialect: ClientDialect)
       headers: requestHeaders,
       body,
       errors: generationErrors,
-      ...(error && { error }),
+      ...(error && { error: { schema: error, body: each => dialect.errorBody(each, EXAMPLE_ID) } }),
       response: {
         contentType: 'application/json',
         schema: z.union([answer, chatQuoteSchema]).meta({ examples: answer.meta()?.examples }),
@@ -32,6 +32,8 @@ export function generationEndpoint(deps: GenerationDeps, dialect: ClientDialect)
     serve: (request, response) => serveGeneration(deps, dialect, request, response),
   }
 }
+
+const EXAMPLE_ID = '00000000-0000-7000-8000-000000000001'
 
 const requestHeaders = z.object({
   'Idempotency-Key': z
