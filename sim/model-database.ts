@@ -289,7 +289,10 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     noteUse: uses => transaction(() => noteUse(uses)),
     windowsOf,
     areSettled: requests =>
-      requests.every(({ customerId, requestId }) => usage.get(customerId)?.has(requestId) === true),
+      requests.every(({ customerId, requestId }) => {
+        const row = usage.get(customerId)?.get(requestId)
+        return row !== undefined && row.outcome !== 'node_died'
+      }),
     leasesOf: nodeId =>
       [...leases.values()]
         .filter(lease => lease.nodeId === nodeId)

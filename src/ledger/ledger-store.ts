@@ -39,7 +39,7 @@ export interface LedgerStore {
   noteUse(uses: readonly LeaseUse[]): Promise<ReadonlySet<string>>
   /** Returns the windows of customers as this node knows them, by customer id. Without those that have no account. */
   windowsOf(nodeId: string, customerIds: readonly string[]): Promise<ReadonlyMap<string, StoredWindows>>
-  /** Whether all of these requests have a usage row. */
+  /** Whether all of these requests have a usage row that does not just presume how they ended. */
   areSettled(requests: readonly { readonly customerId: string; readonly requestId: string }[]): Promise<boolean>
   /** Returns the open leases of the node. */
   leasesOf(nodeId: string): Promise<OpenLease[]>

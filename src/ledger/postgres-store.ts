@@ -114,7 +114,8 @@ const DEAD: Heartbeat = { isAlive: false, before: 0, recalled: [], others: [], h
 const MISSING_ROWS = {
   name: 'missing_rows',
   text: `SELECT count(*)::integer AS missing FROM unnest($1::uuid[], $2::uuid[]) AS r(customer, request)
-    WHERE NOT EXISTS (SELECT FROM usage_event u WHERE u.customer_id = r.customer AND u.request_id = r.request)`,
+    WHERE NOT EXISTS (SELECT FROM usage_event u WHERE u.customer_id = r.customer AND u.request_id = r.request
+      AND u.outcome <> 'node_died')`,
 }
 
 const ADMIT_BATCH = {

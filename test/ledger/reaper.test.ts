@@ -50,6 +50,18 @@ test('the start after a kill -9 releases the money of the killed process at once
   expect(await world.violations()).toEqual([])
 })
 
+test('a request whose node was declared dead is not settled until its charge arrives', async () => {
+  const customerId = await world.addCustomer(1_000n)
+  const admission = admissionOf(customerId, 300n)
+  const result = await dead.ledger.admit(admission)
+  if (result.kind !== 'granted') throw new Error(result.kind)
+  const store = storeOf(world.pool)
+  await reclaimDeadLeases(world.pool, { nodeShard: 3, onlyNodeAlive: alive.nodeId })
+  expect(await store.areSettled([admission])).toBe(false)
+  await dead.ledger.settle(settlementOf(admission, 300n, 200n), result.hold)
+  await expect.poll(() => store.areSettled([admission]), WAIT_OPTIONS).toBe(true)
+})
+
 // Reaping thousands of customers, a transaction each, used to delay the stop of the node.
 test('a stopping node leaves the remaining customers of a dead node to the next reaper', async () => {
   const customers = await Promise.all(Array.from({ length: 3 }, () => world.addCustomer(1_000n)))
