@@ -291,3 +291,32 @@ test('a malformed secret is not repeated', () => {
     'environment: SWITCHYARD_MASTER_KEY is invalid (not shown, because it is a secret); it must be 32 bytes as hex or base64',
   )
 })
+
+test('an endpoint and its models name their dialects, and the key goes into the header of the vendor', () => {
+  const spoken = (baseUrl: string, keys: string, modelKeys = '') => {
+    const yaml = endpoint.replace('http://10.0.0.5:8000/v1/', `${baseUrl}\n    ${keys}`)
+    const [offer] = configuredOffers(load(`${yaml}        ${modelKeys}\n`))
+    return [offer!.speaks, offer!.endpoint.dialect.keyHeader]
+  }
+  expect(spoken('http://a/v1', 'speaks: [chat]')).toEqual([undefined, 'authorization'])
+  expect(spoken('https://api.anthropic.com/v1', 'speaks: [messages]')).toEqual([['messages'], 'x-api-key'])
+  expect(spoken('http://a/v1', 'speaks: [gemini]', 'speaks: [chat]')).toEqual([undefined, 'x-goog-api-key'])
+  expect(spoken('https://n.openai.azure.com/openai/v1', 'speaks: [responses, chat]')).toEqual([
+    ['responses', 'chat'],
+    'api-key',
+  ])
+  expect(spoken('https://n.openai.azure.com.example.com/v1', 'key_header: auto')[1]).toBe('authorization')
+  expect(spoken('http://a/v1', 'speaks: [messages]\n    key_header: authorization')).toEqual([
+    ['messages'],
+    'authorization',
+  ])
+})
+
+test.each([
+  ['speaks: [claude]', 'endpoints[0].speaks[0] is "claude"; it must be one of chat, responses, messages, gemini'],
+  ['speaks: []', 'endpoints[0].speaks is empty; list at least one dialect'],
+])('%s is refused', (line, fault) => {
+  const faults = faultsOf(endpoint.replace('    models:', `    ${line}\n    models:`))
+  expect(faults).toHaveLength(1)
+  expect(faults[0]).toContain(fault)
+})

@@ -5,12 +5,13 @@ import { keyHeaderAt } from '../../src/domain/endpoint-defaults.ts'
 import type { Answer } from '../../src/domain/handoff.ts'
 import type { Offer } from '../../src/domain/offer.ts'
 import { dialectAt } from '../../src/domain/upstream-dialect.ts'
-import type { Unserved } from '../../src/domain/upstream-failure.ts'
-import { answer, status } from '../harness/scripted-upstream.ts'
+import { type Unserved, UpstreamFailure } from '../../src/domain/upstream-failure.ts'
+import { answer, sse, status } from '../harness/scripted-upstream.ts'
 import {
   type NativeDialect,
   type VendorAnswer,
   vendorAnswer,
+  vendorBreak,
   vendorCut,
   vendorError,
   vendorUsage,
@@ -182,6 +183,34 @@ describe.each(dialects)('a server of %s', dialect => {
     const { text, finishReasons, usage } = await readStream(await dispatching.send(native(dialect), { stream: true }))
     expect([text, finishReasons, usage]).toEqual(['Whole.', ['stop'], [30, 7]])
   })
+})
+
+describe('an error inside of a stream', () => {
+  const inStream: [NativeDialect, object][] = [
+    ['messages', { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } }],
+    ['gemini', { error: { code: 503, message: 'The model is overloaded.', status: 'UNAVAILABLE' } }],
+    [
+      'responses',
+      {
+        type: 'response.failed',
+        response: { status: 'failed', output: [], error: { code: 'server_error', message: 'Sorry.' } },
+      },
+    ],
+  ]
+
+  test.each(inStream)(
+    'of %s fails over before the first content, and breaks the answer after it',
+    async (dialect, error) => {
+      const events = { before: sse([error]), after: vendorBreak(dialect, { text: 'Blue and wide.' }, 6, error) }
+      upstream.respondWith(events.before, events.after)
+      second.respondWith(vendorAnswer(dialect, { text: 'Second.' }))
+      const offers = [native(dialect), native(dialect, second.baseUrl)]
+      expect((await readStream(await dispatching.send(offers, { stream: true }))).text).toBe('Second.')
+      const { text, failure } = await readStream(await dispatching.send(offers, { stream: true }))
+      expect('Blue and wide.'.startsWith(text) && text !== '').toBe(true)
+      expect(failure).toBeInstanceOf(UpstreamFailure)
+    },
+  )
 })
 
 test('servers of two dialects fail over to a third', async () => {

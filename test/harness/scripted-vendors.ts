@@ -40,6 +40,12 @@ export function vendorCut(dialect: NativeDialect, answer: VendorAnswer, events: 
   return rawResponse(eventBytes(streams[dialect](answer).slice(0, events)), { framing: 'chunked', ending: 'reset' })
 }
 
+/** The first events of a stream but its last, at most `most`, and then another event. */
+export function vendorBreak(dialect: NativeDialect, answer: VendorAnswer, most: number, event: object): Behaviour {
+  const events = streams[dialect](answer)
+  return rawResponse(eventBytes([...events.slice(0, Math.min(most, events.length - 1)), event]), { framing: 'chunked' })
+}
+
 /** The vendor's answer to a request that it does not serve. */
 export function vendorError(dialect: NativeDialect, code: number, message: string): Behaviour {
   const bodies: Record<NativeDialect, object> = {
