@@ -3,6 +3,7 @@ import { defineConfig } from 'vitest/config'
 export default defineConfig({
   test: {
     globalSetup: ['test/harness/global-setup.ts'],
+    setupFiles: ['test/harness/restore-after-file.ts'],
     // `npm run sim -- --prove-sql` sets the variable.
     include:
       process.env.SWITCHYARD_PLANTED_SQL_BUGS === undefined

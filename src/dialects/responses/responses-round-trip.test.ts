@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import OpenAI from 'openai'
-import { describe, expect, it, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { arbitraryAnswer, joinedEvents } from '../../../test/dialects/arbitrary-answer.ts'
 import { arbitraryConversation } from '../../../test/dialects/arbitrary-conversation.ts'
 import { decodeSse } from '../../../test/dialects/split-bytes.ts'
@@ -16,7 +16,8 @@ import { ResponsesDecoder } from './upstream-stream.ts'
 
 const envelope = { id: 'resp_0195f3a0-0000-7000-8000-000000000001', created: 1_795_000_000, model: 'demo' }
 const COMPLETED_AT = 1_795_000_009
-vi.useFakeTimers({ toFake: ['Date'], now: COMPLETED_AT * 1000 })
+beforeAll(() => void vi.useFakeTimers({ toFake: ['Date'], now: COMPLETED_AT * 1000 }))
+afterAll(() => void vi.useRealTimers())
 const { settings } = parseResponsesRequest(Buffer.from('{"model":"demo","input":"Hi","temperature":0.5}'))
 
 const conversations = arbitraryConversation({
