@@ -21,7 +21,7 @@ let answeredBefore: readonly string[]
 const config = `
 demo: { tokens_per_second: 1000000, first_token_ms: 0 }
 detect: { enabled: false }
-account_tiers: { free: { requests_per_minute: 100000 } }
+account_tiers: { free: { requests_per_minute: 1000000, requests_per_day: 1000000 } }
 `
 
 beforeAll(async () => {

@@ -26,11 +26,11 @@ test('inspect shows which charges were in damaged places, and whether they are s
   const bytes = Buffer.from(batch.take())
   // A bit of the latency of the first two, and of the first id of the last one.
   for (const [index, text] of [
-    [0, '120'],
-    [1, '120'],
+    [0, ',120,'],
+    [1, ',120,'],
     [3, unreadable!.requestId],
   ] as const)
-    bytes[bytes.indexOf(text, ends[index - 1] ?? 0)]! ^= 0x40
+    bytes[bytes.indexOf(text, ends[index - 1] ?? 0) + 1]! ^= 0x40
   const directory = join(cli.directory, 'journal', '1')
   mkdirSync(directory, { recursive: true })
   writeFileSync(join(directory, '00000004.log'), bytes.subarray(ends[1]!, ends[2]!))
