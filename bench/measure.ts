@@ -1,12 +1,13 @@
-import type { LoadJob, LoadResult } from './load.ts'
+import type { LoadResult } from './load.ts'
+import { loadOnce } from './load-once.ts'
 import { type ManyCustomers, measureManyCustomers } from './many-customers.ts'
 import type { PacedJob, PacedResult } from './paced-load.ts'
 import { percentile } from './percentile.ts'
 import { printProgress } from './print-progress.ts'
 import { ask, type Running } from './process.ts'
-import { startCpuWatch } from './process-usage.ts'
 import { connectionCounts, type Measured } from './report.ts'
 import { slowStreamBody, streamBody, wholeBody } from './request-bodies.ts'
+import { rotate } from './rotate.ts'
 import type { Figure } from './spread.ts'
 import { type Calm, measureCalmly } from './stolen-time.ts'
 import type { StreamJob, StreamResult } from './stream-load.ts'
@@ -152,7 +153,12 @@ export async function measure(
     const requests = Math.ceil(paces.get('switchyard c128')! * plan.secondsPerRound)
     return measureManyCustomers(subject, plan.rounds, async (customers, { isFirstCustomer }) => {
       const databaseMicrosUsed = subject.watchDatabaseCpu!()
-      const result = await loadOnce(subject, customers, 128, requests)
+      const result = await loadOnce(workers.load, subject, {
+        ...customers,
+        body: wholeBody,
+        connections: 128,
+        requests,
+      })
       const databaseMicros = databaseMicrosUsed()
       // The tally counts only the first customer.
       if (isFirstCustomer) count('switchyard', result)
@@ -172,29 +178,15 @@ export async function measure(
     const cell = `${name} c${connections}`
     const requests = Math.ceil((paces.get(cell) ?? coldPace(connections)) * seconds)
     const subject = subjects.get(name)!
-    const result = await loadOnce(subject, { headers: [subject.headers] }, connections, Math.max(requests, connections))
+    const result = await loadOnce(workers.load, subject, {
+      headers: [subject.headers],
+      body: wholeBody,
+      connections,
+      requests: Math.max(requests, connections),
+    })
     paces.set(cell, result.rps)
     count(name, result)
     return result
-  }
-
-  /** A round ends when its charges are committed, so that deferring them brings no advantage. */
-  async function loadOnce(
-    { url, pid, settled }: Subject,
-    customers: Pick<LoadJob, 'headers' | 'order'>,
-    connections: number,
-    requests: number,
-  ): Promise<LoadResult> {
-    const job: LoadJob = { url, ...customers, pid, body: wholeBody, connections, requests }
-    if (settled === undefined || pid === null) return ask<LoadJob, LoadResult>(workers.load, job, 120_000)
-    const cpuMicrosUsed = startCpuWatch(pid)
-    const result = await ask<LoadJob, LoadResult>(workers.load, job, 120_000)
-    const answeredMs = performance.now()
-    await settled()
-    const elapsedMs = (result.ok / result.rps) * 1000 + (performance.now() - answeredMs)
-    const cpuMicros = cpuMicrosUsed()
-    const cpuShare = cpuMicros === null ? null : cpuMicros / 1000 / elapsedMs
-    return { ...result, rps: (result.ok / elapsedMs) * 1000, cpuShare }
   }
 
   function count(name: SubjectName, result: Tally): void {
@@ -212,12 +204,6 @@ const warmStreams: StreamShape = { body: streamBody, streams: 20, rampMs: 500, c
 /** Assumed requests per second before the first measurement; low, so that the slowest subject finishes in time. */
 function coldPace(connections: number): number {
   return connections === 1 ? 400 : 1_500
-}
-
-/** Rotates the order of subjects from round to round, so that none always runs after the same neighbour. */
-function rotate<Item>(items: Item[], by: number): Item[] {
-  const start = by % items.length
-  return [...items.slice(start), ...items.slice(0, start)]
 }
 
 function append<Key, Item>(lists: Map<Key, Item[]>, key: Key, item: Item): void {

@@ -3,10 +3,10 @@
  * a word, since gateways may count tokens by the length of the text. It wraps after 36 minutes.
  */
 export function stampText(micros: number): string {
-  return `@${(Math.floor(micros) % wrapMicros).toString(36).padStart(stampDigits, '0')}`
+  return `${stampMark}${(Math.floor(micros) % wrapMicros).toString(36).padStart(stampDigits, '0')}`
 }
 
-export const stampMark = '@'.charCodeAt(0)
+export const stampMark = '@'
 export const stampDigits = 6
 const wrapMicros = 36 ** stampDigits
 

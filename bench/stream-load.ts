@@ -16,9 +16,14 @@ export type StreamJob = {
   /** Duration of the measurement, which begins when all streams are open. */
   measureMs: number
   chunksPerStream: number
+  /** The dialect of the answers. Default: chat. */
+  dialect?: ClientDialectName
   /** The process whose CPU time and memory are measured; null for none. */
   pid: number | null
 }
+
+/** The dialects that the benchmark can read. */
+export type ClientDialectName = 'chat' | 'responses' | 'messages'
 
 export type StreamResult = Tally & {
   /** Number of concurrent streams. */
@@ -49,7 +54,7 @@ answerJobs<StreamJob, StreamResult>(async job => {
   const openStream = () => {
     outcome.sent++
     outcome.open++
-    const reader = new StampReader()
+    const reader = new StampReader(streamMarks[job.dialect ?? 'chat'])
     client.send(request, {
       onBytes(bytes) {
         const nowMicros = monotonicMicros()
@@ -103,25 +108,44 @@ answerJobs<StreamJob, StreamResult>(async job => {
 // A stream takes 2 or 3 s; streams open after this time do not end.
 const drainMsMax = 15_000
 
-const doneMark = 'data: [DONE]'
+type StreamMarks = {
+  /** What a text begins with, up to and including the mark of a stamp. */
+  text: string
+  /** What a complete stream has at its end. */
+  done: string
+}
+
+const streamMarks: Record<ClientDialectName, StreamMarks> = {
+  chat: { text: stampMark, done: 'data: [DONE]' },
+  // The last events repeat the whole text.
+  responses: { text: `"delta":"${stampMark}`, done: 'event: response.completed' },
+  messages: { text: stampMark, done: 'event: message_stop' },
+}
 
 /** Finds the upstream's time stamps in the bytes of one stream, also when a stamp is split over several reads. */
 class StampReader {
   stamps = 0
   done = false
+  readonly #marks: StreamMarks
   #rest: Buffer | null = null
 
+  constructor(marks: StreamMarks) {
+    this.#marks = marks
+  }
+
   read(bytes: Buffer, onStamp: (digits: string) => void): void {
+    const { text, done } = this.#marks
     const all = this.#rest === null ? bytes : Buffer.concat([this.#rest, bytes])
     let readTo = all.lastIndexOf('\n') + 1
-    let at = all.indexOf(stampMark)
-    while (at !== -1 && at + stampDigits < all.length) {
+    let at = all.indexOf(text)
+    while (at !== -1 && at + text.length + stampDigits <= all.length) {
       this.stamps++
-      onStamp(all.toString('latin1', at + 1, at + 1 + stampDigits))
-      readTo = Math.max(readTo, at + 1 + stampDigits)
-      at = all.indexOf(stampMark, at + stampDigits)
+      const end = at + text.length + stampDigits
+      onStamp(all.toString('latin1', at + text.length, end))
+      readTo = Math.max(readTo, end)
+      at = all.indexOf(text, end)
     }
-    if (all.includes(doneMark)) this.done = true
+    if (all.includes(done)) this.done = true
     // Copied because the client reuses its buffer.
     this.#rest = readTo < all.length ? Buffer.from(all.subarray(readTo)) : null
   }

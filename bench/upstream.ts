@@ -1,12 +1,13 @@
 import { createServer, type Socket } from 'node:net'
 import { reportPort } from './process.ts'
 import { monotonicMicros, stampText } from './stamp.ts'
+import { allAnswers, answersAt, type UpstreamAnswers } from './upstream-answers.ts'
 
 /**
- * The model server of the benchmark. It speaks OpenAI's format without node:http, with as little CPU time as possible (client.ts says why).
- * A non-streamed answer is a constant text with a body of 300 bytes. A stream has 100 content chunks, one every 20 ms, or for the user
- * "slow" 60 chunks, one every 50 ms. The content of a chunk is the monotonic time of writing (see stamp.ts), so that a receiver on the same
- * machine can compute its delay.
+ * The model server of the benchmark. It works without node:http, with as little CPU time as possible (client.ts says why). The path of a
+ * request chooses the dialect of the answer. A non-streamed answer is a constant text. A stream has 100 content chunks, one every 20 ms, or
+ * for the user "slow" 60 chunks, one every 50 ms. The content of a chunk is the monotonic time of writing (see stamp.ts), so that a receiver
+ * on the same machine can compute its delay.
  */
 const server = createServer({ noDelay: true }, socket => {
   /** The incomplete request received so far. */
@@ -15,10 +16,10 @@ const server = createServer({ noDelay: true }, socket => {
   socket.on('data', (bytes: Buffer) => {
     const all: Buffer = rest === null ? bytes : Buffer.concat([rest, bytes])
     const headEnd = all.indexOf('\r\n\r\n')
-    const bodyEnd =
-      headEnd === -1 ? Number.POSITIVE_INFINITY : headEnd + 4 + contentLength(all.toString('latin1', 0, headEnd))
+    const head = headEnd === -1 ? '' : all.toString('latin1', 0, headEnd)
+    const bodyEnd = headEnd === -1 ? Number.POSITIVE_INFINITY : headEnd + 4 + contentLength(head)
     rest = all.length < bodyEnd ? all : null
-    if (rest === null) stream = answer(socket, all.subarray(headEnd + 4))
+    if (rest === null) stream = answer(socket, head, all.subarray(headEnd + 4))
   })
   // Stop the stream of a client that disconnects early.
   socket.on('close', () => stream?.leave())
@@ -26,7 +27,7 @@ const server = createServer({ noDelay: true }, socket => {
   socket.on('error', () => {})
 })
 
-/** All subjects send this header with a chat request. Without it, the benchmark ends. */
+/** All subjects send this header with a request for an answer. Without it, the benchmark ends. */
 function contentLength(head: string): number {
   if (head.startsWith('GET ')) return 0
   const length = /\r\ncontent-length: *(\d+)/i.exec(head)?.[1]
@@ -35,47 +36,41 @@ function contentLength(head: string): number {
 }
 
 /** Answers a request; returns the stream if it asks for one. */
-function answer(socket: Socket, body: Buffer): Stream | null {
+function answer(socket: Socket, head: string, body: Buffer): Stream | null {
   // A gateway asks for the context of the model.
   if (body.length === 0) {
     socket.write(NOT_FOUND, 'latin1')
     return null
   }
-  // The bodies come from JSON.stringify, so they contain no spaces.
-  if (!body.includes('"stream":true')) {
-    socket.write(wholeAnswer, 'latin1')
+  const answers = answersAt(head)
+  // The bodies come from JSON.stringify, so they contain no spaces. Gemini has the kind of answer in the path.
+  if (!body.includes('"stream":true') && !head.includes(':streamGenerateContent')) {
+    socket.write(wholeAnswers.get(answers)!, 'latin1')
     return null
   }
   const wheel = body.includes('"user":"slow"') ? slowWheel : fastWheel
-  return wheel.start(socket, body.includes('"include_usage":true'))
+  return wheel.start(socket, answers, body.includes('"include_usage":true'))
 }
 
-const answerBytes = 300
 const NOT_FOUND = 'HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n'
-
-const usage = { prompt_tokens: 16, completion_tokens: 20, total_tokens: 36 }
-const wholeAnswer = buildWholeAnswer()
 
 const streamHead = responseHead(
   'content-type: text/event-stream',
   'cache-control: no-cache',
   'transfer-encoding: chunked',
 )
-const roleChunk = sse({ choices: [{ index: 0, delta: { role: 'assistant', content: '' }, finish_reason: null }] })
-const finishChunk = sse({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] })
-const usageChunk = (chunks: number) =>
-  sse({ choices: [], usage: { prompt_tokens: 16, completion_tokens: chunks, total_tokens: 16 + chunks } })
-const streamEnd = `${frame('data: [DONE]\n\n')}0\r\n\r\n`
-// All stamps have the same length, so their frames are constant.
-const stampPlace = '@'.repeat(stampText(0).length)
-const [beforeStamp, afterStamp] = sse({
-  choices: [{ index: 0, delta: { content: stampPlace }, finish_reason: null }],
-}).split(stampPlace) as [string, string]
+const wholeAnswers = new Map(
+  allAnswers.map(answers => {
+    const { whole } = answers
+    return [answers, responseHead('content-type: application/json', `content-length: ${whole.length}`) + whole]
+  }),
+)
 
 server.listen({ port: 0, host: '127.0.0.1', backlog: 4096 }, () => reportPort(server))
 
 type Stream = {
   socket: Socket
+  answers: UpstreamAnswers
   chunksLeft: number
   includeUsage: boolean
   /** Removes the stream from the wheel. Calling it again has no effect. */
@@ -98,8 +93,8 @@ class Wheel {
     this.#slots = Array.from({ length: pace.chunkSpacingMs }, () => new Set())
   }
 
-  start(socket: Socket, includeUsage: boolean): Stream {
-    socket.write(streamHead + roleChunk, 'latin1')
+  start(socket: Socket, answers: UpstreamAnswers, includeUsage: boolean): Stream {
+    socket.write(streamHead + frame(answers.start), 'latin1')
     if (this.#ticking === undefined) {
       this.#turnedToMs = nowMs()
       this.#ticking = setInterval(() => this.#turn(), 1)
@@ -112,7 +107,7 @@ class Wheel {
       clearInterval(this.#ticking)
       this.#ticking = undefined
     }
-    const stream: Stream = { socket, chunksLeft: this.#chunksPerStream, includeUsage, leave }
+    const stream: Stream = { socket, answers, chunksLeft: this.#chunksPerStream, includeUsage, leave }
     slot.add(stream)
     this.#openStreams++
     return stream
@@ -130,11 +125,11 @@ class Wheel {
   }
 
   #writeChunk(stream: Stream): void {
-    stream.socket.write(`${beforeStamp}${stampText(monotonicMicros())}${afterStamp}`, 'latin1')
+    const { socket, answers } = stream
+    socket.write(frame(answers.text(stampText(monotonicMicros()), this.#chunksPerStream - stream.chunksLeft)), 'latin1')
     if (--stream.chunksLeft > 0) return
     stream.leave()
-    const usage = stream.includeUsage ? usageChunk(this.#chunksPerStream) : ''
-    stream.socket.write(`${finishChunk}${usage}${streamEnd}`, 'latin1')
+    socket.write(`${frame(answers.end(this.#chunksPerStream, stream.includeUsage))}0\r\n\r\n`, 'latin1')
   }
 
   #slotAt(ms: number): Set<Stream> {
@@ -149,39 +144,12 @@ function nowMs(): number {
   return Math.floor(performance.now())
 }
 
-/** One server-sent event as an HTTP chunk. */
-function sse(rest: object): string {
-  const chunk = {
-    id: 'chatcmpl-bench',
-    object: 'chat.completion.chunk',
-    created: 1_770_000_000,
-    model: 'bench',
-    ...rest,
-  }
-  return frame(`data: ${JSON.stringify(chunk)}\n\n`)
-}
-
-/** One chunk of a chunked body. */
+/** One chunk of a chunked body; none for an empty text, which would end the body. */
 function frame(text: string): string {
-  return `${text.length.toString(16)}\r\n${text}\r\n`
+  return text === '' ? '' : `${text.length.toString(16)}\r\n${text}\r\n`
 }
 
 function responseHead(...fields: string[]): string {
   const usual = [`date: ${new Date().toUTCString()}`, 'connection: keep-alive', 'keep-alive: timeout=120']
   return ['HTTP/1.1 200 OK', ...fields, ...usual, '', ''].join('\r\n')
-}
-
-function buildWholeAnswer(): string {
-  const withContent = (content: string) =>
-    JSON.stringify({
-      id: 'chatcmpl-bench',
-      object: 'chat.completion',
-      created: 1_770_000_000,
-      model: 'bench',
-      choices: [{ index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' }],
-      usage,
-    })
-  const text = 'A switchyard sorts each car onto the track that takes it where it wants to go. '
-  const body = withContent(text.repeat(4).slice(0, answerBytes - withContent('').length))
-  return responseHead('content-type: application/json', `content-length: ${body.length}`) + body
 }

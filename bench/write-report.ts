@@ -9,6 +9,7 @@ export type ReportKind =
   | 'workers'
   | 'hostile'
   | 'answers'
+  | 'dialects'
   | 'chaos'
   | 'planted-bugs'
   | 'planted-sql-bugs'

@@ -1,3 +1,4 @@
+import type { Dialect } from '../../src/domain/conversation.ts'
 import type { Finding } from '../finding.ts'
 import type { Cores, CpuPriority } from '../process.ts'
 import type { Tally } from '../tally.ts'
@@ -17,6 +18,8 @@ export type SubjectOptions = {
   profile: boolean
   /** Number of worker processes (switchyard only). Default 1. */
   workers?: number
+  /** The dialects of the upstream, with a model for each (switchyard only): see `modelOf`. Default: chat. */
+  dialects?: readonly Dialect[]
 }
 
 /** A running subject: the URL of its chat completions, and the headers of a request. */

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { hashApiKey, mintApiKey } from '../../src/auth/api-key.ts'
 import { type Pool, transaction } from '../../src/db/pool.ts'
+import type { Dialect } from '../../src/domain/conversation.ts'
 import type { Finding } from '../finding.ts'
 import { type Gateway, startGateway, withDatabase } from '../gateway.ts'
 import { pin } from '../process.ts'
@@ -13,8 +14,8 @@ import type { Subject, SubjectOptions } from './subject.ts'
  * the customer are far above the load. Authentication, limits, holds, settlement and usage are all enabled.
  */
 export async function startSwitchyard(options: SubjectOptions): Promise<Subject> {
-  const { cores, dir, profile, workers = 1 } = options
-  const config = { ...benchConfig(options.upstreamOrigin), server: { workers } }
+  const { cores, dir, profile, workers = 1, dialects } = options
+  const config = { ...benchConfig(options.upstreamOrigin, dialects), server: { workers } }
   const gateway = await startGateway({ dir, cores, profile, config })
   try {
     await gateway.command('customer', 'add', customer)
@@ -46,17 +47,24 @@ const customer = 'bench@example.com'
 const creditUsd = 1_000_000
 const usdPerMillion = { input: 0.15, output: 0.6 }
 
-/** Configures one upstream with one priced model, `bench`. New customers have a large credit and a limit of a billion requests per minute. */
-export function benchConfig(upstreamOrigin: string): object {
+/** Returns the name of the model whose server speaks a dialect. */
+export function modelOf(dialect: Dialect): string {
+  return dialect === 'chat' ? 'bench' : `bench-${dialect}`
+}
+
+/**
+ * Configures one upstream with a priced model for each dialect: `bench` for chat. New customers have a large credit and a limit of a billion
+ * requests per minute.
+ */
+export function benchConfig(upstreamOrigin: string, dialects: readonly Dialect[] = ['chat']): object {
   return {
-    endpoints: [
-      {
-        name: 'bench',
-        kind: 'local',
-        base_url: `${upstreamOrigin}/v1`,
-        models: [{ id: 'bench', price_per_million_usd: usdPerMillion }],
-      },
-    ],
+    endpoints: dialects.map(dialect => ({
+      name: modelOf(dialect),
+      kind: 'local',
+      base_url: `${upstreamOrigin}/v1`,
+      speaks: [dialect],
+      models: [{ id: modelOf(dialect), price_per_million_usd: usdPerMillion }],
+    })),
     signup: { tier: 'bench', credit_usd: creditUsd },
     account_tiers: {
       bench: { requests_per_minute: 1e9, requests_per_day: 1e9, daily_spend_cap_usd: creditUsd },
