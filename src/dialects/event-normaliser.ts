@@ -6,6 +6,7 @@ import { answerToCompletion } from './chat/answer-to-completion.ts'
 import { ChunkEncoder } from './chat/chunk-encoder.ts'
 import { type ExpectedAnswer, judgeCompletion } from './chat/empty-answer.ts'
 import { tokenUsage } from './chat/usage-parts.ts'
+import { type EventField, EventPattern } from './event-pattern.ts'
 import type { JsonTally } from './json/parse-json.ts'
 import type { SseEvent } from './sse/sse-decoder.ts'
 import type { AnswerReader, StreamNormaliser } from './upstream-dialect.ts'
@@ -15,7 +16,16 @@ export interface AnswerDecoder extends JsonTally {
   readonly usage: UsageParts | null
   readonly done: boolean
   readonly complete: boolean
+  /** The fields that differ between events which only add text. */
+  readonly textFields: readonly EventField[]
+  /**
+   * Names the part of the answer to which an event like the last one with text would add at once. Null if its text would
+   * have to wait or be dropped.
+   */
+  readonly textTarget: number | null
   push(event: SseEvent): AnswerEvent[]
+  /** Takes the data of an event that only adds text and was not parsed. Absent: the text is all of it. */
+  skip?(data: string): void
   end(): AnswerEvent[]
 }
 
@@ -46,9 +56,20 @@ export function completionOf(
   throw new UpstreamFailure('empty', 'The answer has no output.')
 }
 
+/** The longest event that a pattern is made of, in UTF-16 units. */
+const PATTERN_UNITS_MAX = 4_096
+/** Learning stops after so many patterns that no event matched. The first event of some servers differs from the others. */
+const USELESS_PATTERNS_MAX = 3
+
 class EventNormaliser implements StreamNormaliser {
   readonly #decoder: AnswerDecoder
   readonly #encoder: ChunkEncoder
+  /** Made from an event that only added text. */
+  #pattern: EventPattern | null = null
+  /** The name and the target of that event. */
+  #patternEvent = ''
+  #patternTarget: number | null = null
+  #uselessPatterns = 0
 
   constructor(decoder: AnswerDecoder, envelope: Envelope) {
     this.#decoder = decoder
@@ -80,15 +101,39 @@ class EventNormaliser implements StreamNormaliser {
     return usage && tokenUsage(usage)
   }
 
-  text(): null {
-    return null
+  text({ event, data }: SseEvent): string | null {
+    const decoder = this.#decoder
+    if (this.#pattern === null || event !== this.#patternEvent || decoder.textTarget !== this.#patternTarget)
+      return null
+    // An event with an empty text yields nothing.
+    const text = this.#pattern.read(data) || null
+    if (text === null) return null
+    this.#uselessPatterns = 0
+    decoder.skip?.(data)
+    return text
   }
 
   push(event: SseEvent): StreamPart[] {
-    return this.#decoder.push(event).flatMap(each => this.#encoder.push(each))
+    const events = this.#decoder.push(event)
+    const [first] = events
+    if (first?.kind === 'text' && events.length === 1) this.#learnPattern(event, first.text)
+    return events.flatMap(each => this.#encoder.push(each))
   }
 
   end(): StreamPart[] {
     return this.#decoder.end().flatMap(each => this.#encoder.push(each))
+  }
+
+  #learnPattern({ event, data }: SseEvent, text: string): void {
+    const { textTarget, textFields } = this.#decoder
+    if (textTarget === null || this.#uselessPatterns === USELESS_PATTERNS_MAX) return
+    // The pattern keeps the whole event in memory.
+    if (data.length > PATTERN_UNITS_MAX) return
+    this.#uselessPatterns++
+    const pattern = EventPattern.of(data, text, textFields)
+    if (pattern === null) return
+    this.#pattern = pattern
+    this.#patternEvent = event
+    this.#patternTarget = textTarget
   }
 }

@@ -4,6 +4,7 @@ import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 import { classifyError } from '../chat/classify-error.ts'
 import { parseStreamEvent } from '../chat/parse-stream-event.ts'
 import { readUpstreamError } from '../chat/upstream-error.ts'
+import type { EventField } from '../event-pattern.ts'
 import type { JsonTally } from '../json/parse-json.ts'
 import { parseUpstreamObject } from '../json/parse-upstream-object.ts'
 import type { SseEvent } from '../sse/sse-decoder.ts'
@@ -12,6 +13,13 @@ import type { ToolNames } from '../tool-names.ts'
 import { readGeminiFinish } from './gemini-finish.ts'
 import { readGeminiUsage } from './gemini-usage.ts'
 
+/** Gemini reports the usage so far in each event. */
+const textFields: readonly EventField[] = [
+  { key: '"text":', kind: 'text', valueIn: textOf },
+  { key: '"candidatesTokenCount":', kind: 'count', valueIn: event => usageOf(event).candidatesTokenCount },
+  { key: '"totalTokenCount":', kind: 'count', valueIn: event => usageOf(event).totalTokenCount },
+]
+
 /**
  * Turns the chunks of one `generateContent` answer into answer events. A whole answer is a single chunk. Holds the
  * state of one answer and cannot be reused.
@@ -19,12 +27,17 @@ import { readGeminiUsage } from './gemini-usage.ts'
 export class GeminiDecoder implements JsonTally {
   readonly delimitersMax: number
   delimiters = 0
+  readonly textFields = textFields
+  /** Any text is due at once: an event has whole parts. */
+  readonly textTarget = 0
   readonly #names: ToolNames
   readonly #idPrefix: string
   #calls = 0
   #finishReason: string | null = null
   #isBlocked = false
   #usage: UsageParts | null = null
+  /** The last event that was not parsed, if none was parsed after it. */
+  #skipped: string | null = null
 
   /**
    * @param names the names of the tools as the client knows them
@@ -39,6 +52,7 @@ export class GeminiDecoder implements JsonTally {
 
   /** The last usage report so far; null if there was none. */
   get usage(): UsageParts | null {
+    this.#readSkipped()
     return this.#usage
   }
 
@@ -58,8 +72,14 @@ export class GeminiDecoder implements JsonTally {
     return this.read(parseStreamEvent(event, this))
   }
 
+  /** Takes the data of an event with text that was not parsed. Its usage is read when it is needed. */
+  skip(data: string): void {
+    this.#skipped = data
+  }
+
   /** Returns the answer events of one chunk. Throws UpstreamFailure for errors. */
   read(body: JsonObject): AnswerEvent[] {
+    this.#readSkipped()
     const error = readUpstreamError(body)
     if (error) throw classifyError(null, error)
     this.#usage = readGeminiUsage(body.usageMetadata) ?? this.#usage
@@ -77,8 +97,16 @@ export class GeminiDecoder implements JsonTally {
   /** Returns the last answer events. Throws UpstreamFailure if the answer broke off or could not be read. */
   end(): AnswerEvent[] {
     const events: AnswerEvent[] = [{ kind: 'finish', reason: this.#finish() }]
-    if (this.#usage !== null) events.push({ kind: 'usage', usage: this.#usage })
+    const { usage } = this
+    if (usage !== null) events.push({ kind: 'usage', usage })
     return events
+  }
+
+  #readSkipped(): void {
+    if (this.#skipped === null) return
+    const { usageMetadata } = JSON.parse(this.#skipped) as JsonObject
+    this.#skipped = null
+    this.#usage = readGeminiUsage(usageMetadata) ?? this.#usage
   }
 
   #finish(): AnswerFinish {
@@ -127,4 +155,15 @@ export function readGeminiAnswer(
 ): AnswerEvent[] {
   const decoder = new GeminiDecoder(names, idPrefix)
   return [...decoder.read(parseUpstreamObject(text, delimitersMax)), ...decoder.end()]
+}
+
+/** Returns the text of an event with a single part. Throws a TypeError for other events. */
+function textOf({ candidates }: JsonObject): unknown {
+  const [candidate, ...others] = candidates as { content: { parts: JsonObject[] } }[]
+  const [part, ...more] = candidate!.content.parts
+  return others.length + more.length === 0 ? part!.text : undefined
+}
+
+function usageOf({ usageMetadata }: JsonObject): JsonObject {
+  return usageMetadata as JsonObject
 }

@@ -2,11 +2,14 @@ import type { AnswerEvent, AnswerFinish, UsageParts } from '../../domain/answer-
 import { UpstreamFailure } from '../../domain/upstream-failure.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 import { parseStreamEvent } from '../chat/parse-stream-event.ts'
+import type { EventField } from '../event-pattern.ts'
 import type { JsonTally } from '../json/parse-json.ts'
 import type { SseEvent } from '../sse/sse-decoder.ts'
 import { callStart, callText, outputItemEvents, reasoningEnd } from './output-item-events.ts'
 import { readResponseUsage } from './response-usage.ts'
 import { responseFailure, responseFinish } from './upstream-response.ts'
+
+const TEXT_DELTA = 'response.output_text.delta'
 
 interface OpenItem {
   readonly type: unknown
@@ -19,6 +22,13 @@ interface OpenItem {
   reasoningType: string | null
 }
 
+/** OpenAI pads each delta with random letters, so that its length does not show the length of the text. */
+const textFields: readonly EventField[] = [
+  { key: '"delta":', kind: 'text', valueIn: ({ type, delta }) => (type === TEXT_DELTA ? delta : undefined) },
+  { key: '"sequence_number":', kind: 'count', valueIn: event => event.sequence_number },
+  { key: '"obfuscation":', kind: 'padding', valueIn: event => event.obfuscation },
+]
+
 /**
  * Turns the events of one Responses stream into answer events. Items that a server writes at the same time are given
  * out one after the other. Holds the state of one stream and cannot be reused.
@@ -26,9 +36,12 @@ interface OpenItem {
 export class ResponsesDecoder implements JsonTally {
   readonly delimitersMax: number
   delimiters = 0
+  readonly textFields = textFields
   readonly #items = new Map<number, OpenItem>()
   /** The index of the item that gives out its events. */
   #current = 0
+  /** The index of the item to which the last text was added; null if the item was opened again since. */
+  #textIndex: number | null = null
   #hasCalls = false
   #finish: AnswerFinish | null = null
   #usage: UsageParts | null = null
@@ -46,6 +59,11 @@ export class ResponsesDecoder implements JsonTally {
   /** True after the last event: later ones are ignored. */
   get done(): boolean {
     return this.#finish !== null
+  }
+
+  /** See AnswerDecoder. */
+  get textTarget(): number | null {
+    return this.#textIndex === this.#current && !this.done ? this.#textIndex : null
   }
 
   /** Returns the answer events of one event, often none. Throws UpstreamFailure for errors and malformed JSON. */
@@ -90,6 +108,7 @@ export class ResponsesDecoder implements JsonTally {
       if (item.reasoningType !== body.type) return
     }
     item.hasContent = true
+    if (kind === 'text') this.#textIndex = index
     this.#give(item, index, { kind, text: delta }, events)
   }
 
@@ -158,6 +177,7 @@ export class ResponsesDecoder implements JsonTally {
     }
     const current = this.#items.get(this.#current)
     if (current === undefined || current.isDone) this.#current = index
+    if (index === this.#textIndex) this.#textIndex = null
     this.#items.set(index, item)
     return item
   }
@@ -184,7 +204,7 @@ export class ResponsesDecoder implements JsonTally {
 }
 
 const deltaKinds: ReadonlyMap<unknown, 'text' | 'refusal' | 'reasoning' | 'tool_arguments'> = new Map([
-  ['response.output_text.delta', 'text'],
+  [TEXT_DELTA, 'text'],
   ['response.refusal.delta', 'refusal'],
   ['response.reasoning_summary_text.delta', 'reasoning'],
   ['response.reasoning_text.delta', 'reasoning'],
