@@ -12,7 +12,7 @@ Visitor.prototype.visitStatement = function (statement) {
 /** Each room with the rooms it may import, from the top down. A room may always import itself. */
 const rooms = {
   // Programs.
-  cli: 'start backup usage alerts auth accounts ledger supply api config secrets egress db domain runtime',
+  cli: 'start backup usage alerts auth accounts ledger supply api config credentials secrets egress db domain runtime',
   start:
     'http jobs chat usage alerts auth accounts limits admit route dispatch relay settle ledger supply upstreams demo config api tokens dialects secrets egress db domain runtime',
   http: 'chat usage alerts auth limits ledger supply api dialects domain runtime',
@@ -44,7 +44,8 @@ const rooms = {
   tokens: 'domain runtime',
   dialects: 'egress domain runtime',
   config: 'domain runtime',
-  upstreams: 'domain runtime',
+  upstreams: 'credentials domain runtime',
+  credentials: 'egress domain runtime',
   secrets: 'db domain runtime',
   egress: 'runtime',
   db: 'domain',

@@ -1,3 +1,4 @@
+import { generateKeyPairSync } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -319,4 +320,32 @@ test.each([
   const faults = faultsOf(endpoint.replace('    models:', `    ${line}\n    models:`))
   expect(faults).toHaveLength(1)
   expect(faults[0]).toContain(fault)
+})
+
+test('the key of a service account is JSON or the path of its file, and a wrong one is a clear error', () => {
+  const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+  const key = JSON.stringify({
+    type: 'service_account',
+    private_key: privateKey.export({ type: 'pkcs8', format: 'pem' }),
+    client_email: 'a@p.iam.gserviceaccount.com',
+    token_uri: 'https://oauth2.googleapis.com/token',
+  })
+  const path = join(directory, 'key.json')
+  writeFileSync(path, key)
+  const yaml = `${endpoint}    google_service_account: \${KEY}\n`
+  for (const KEY of [key, path]) {
+    const [offer] = configuredOffers(load(yaml, { KEY }))
+    expect(offer!.endpoint).toMatchObject({ apiKey: null, credential: { clientEmail: 'a@p.iam.gserviceaccount.com' } })
+  }
+  const place = 'switchyard.yaml:8: endpoints[0].google_service_account'
+  expect(faultsOf(yaml, { KEY: join(directory, 'missing.json') })).toEqual([
+    `${place} names a file that cannot be read (no such file or directory); it must be the path of a JSON key`,
+  ])
+  writeFileSync(path, 'secret')
+  expect(faultsOf(yaml, { KEY: path })).toEqual([
+    `${place} is not a JSON object; create a JSON key for a service account of Google Cloud`,
+  ])
+  expect(faultsOf(`${yaml}    api_key: x\n`, { KEY: key })).toEqual([
+    'switchyard.yaml:9: endpoints[0].api_key cannot be used with google_service_account; remove one of them',
+  ])
 })

@@ -52,6 +52,7 @@ function endpointOf(settings: EndpointSettings): Endpoint {
     name: settings.name,
     baseUrl: settings.base_url,
     apiKey: settings.api_key ?? null,
+    ...(settings.google_service_account && { credential: settings.google_service_account }),
     dialect: {
       maxTokensField: settings.dialect.max_tokens_field,
       developerToSystem: settings.dialect.developer_to_system,

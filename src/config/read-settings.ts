@@ -95,6 +95,10 @@ function contradictions(written: unknown): PlacedProblem[] {
       problems.push({ path, message: `repeats "${name}"; each endpoint needs a different name` })
     }
     if (name === 'demo') problems.push({ path, message: 'is "demo", the built-in endpoint; choose another name' })
+    if (valueAt(written, [...endpoint, 'google_service_account']) && valueAt(written, [...endpoint, 'api_key'])) {
+      const message = 'cannot be used with google_service_account; remove one of them'
+      problems.push({ path: [...endpoint, 'api_key'], message })
+    }
     const models = itemsAt(written, [...endpoint, 'models'])
     models.forEach((model, modelIndex) => {
       const [id, context, output] = ['id', 'context_tokens', 'max_output_tokens'].map(key =>

@@ -8,6 +8,7 @@ import {
   email,
   failpointList,
   flag,
+  googleServiceAccount,
   hostName,
   hoursOfDay,
   httpUrl,
@@ -105,6 +106,7 @@ const endpointSchema = z.strictObject({
   base_url: httpUrl(),
   // The key becomes a header value, and every request would fail if a header could not contain it.
   api_key: secret('ASCII text without blanks', /^[\x21-\x7e]+$/).optional(),
+  google_service_account: googleServiceAccount().optional(),
   key_header: oneOf(['auto', ...keyHeaders]).prefault('auto'),
   speaks: dialectList().prefault(['chat']),
   dialect: z

@@ -30,7 +30,7 @@ export function keyHeaderAt(baseUrl: string, speaks: Dialect): KeyHeader {
 }
 
 const AZURE_HOSTS = /[.](openai|services[.]ai|cognitiveservices)[.]azure[.](com|us)$/
-const HIDING_HOSTS = /^(api\.x\.ai|([a-z0-9-]+-)?(generativelanguage|aiplatform)\.googleapis\.com)$/
+const HIDING_HOSTS = /^(api\.x\.ai|([a-z0-9-]+-)?(generativelanguage|aiplatform)(\.[a-z]+\.rep)?\.googleapis\.com)$/
 
 /**
  * The context of a model that its server does not report. Larger than Ollama's default, so that long prompts are not

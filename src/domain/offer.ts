@@ -1,4 +1,5 @@
 import { AUTO_MODEL, type Feature, type Task } from './chat-job.ts'
+import type { CloudCredential } from './cloud-credential.ts'
 import type { Dialect } from './conversation.ts'
 import type { OfferPrice } from './offer-price.ts'
 import type { PriceList } from './price-list.ts'
@@ -75,6 +76,8 @@ export interface Endpoint {
   /** Ends without a slash; `/chat/completions` or the path of another task is appended. */
   readonly baseUrl: string
   readonly apiKey: string | null
+  /** Authorises each request, where `apiKey` does not. */
+  readonly credential?: CloudCredential
   readonly dialect: UpstreamQuirks
   readonly timeouts: Timeouts
   /** 0..1; set for hosters only. */

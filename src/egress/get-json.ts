@@ -6,6 +6,8 @@ export interface JsonAnswer {
   readonly status: number
   /** Undefined when the body is not JSON. */
   readonly body: unknown
+  /** The time at which the server answered, by its own clock; null if it does not say. */
+  readonly dateEpochMs: number | null
 }
 
 /** Larger than any list of models, and than our own OpenAPI document. */
@@ -31,13 +33,28 @@ export function getJson(url: string, options: GetJsonOptions): Promise<JsonAnswe
 
 /** Sends one POST request with a JSON body, otherwise like `getJson`. */
 export function postJson(url: string, body: object, options: GetJsonOptions): Promise<JsonAnswer> {
-  return send(url, options, JSON.stringify(body))
+  return send(url, options, { type: 'application/json', text: JSON.stringify(body) })
 }
 
-function send(url: string, options: GetJsonOptions, body: string | undefined): Promise<JsonAnswer> {
+/** Sends one POST request with the body of an HTML form, otherwise like `getJson`. */
+export function postForm(
+  url: string,
+  fields: Readonly<Record<string, string>>,
+  options: GetJsonOptions,
+): Promise<JsonAnswer> {
+  const text = new URLSearchParams(fields).toString()
+  return send(url, options, { type: 'application/x-www-form-urlencoded', text })
+}
+
+interface Body {
+  readonly type: string
+  readonly text: string
+}
+
+function send(url: string, options: GetJsonOptions, body: Body | undefined): Promise<JsonAnswer> {
   const { timeoutMs, lookup, bytesMax = BODY_BYTES_MAX } = options
   const method = body === undefined ? 'GET' : 'POST'
-  const headers = { ...options.headers, ...(body !== undefined && { 'content-type': 'application/json' }) }
+  const headers = { ...options.headers, ...(body !== undefined && { 'content-type': body.type }) }
   const { request: open } = url.startsWith('https:') ? https : http
   return new Promise((resolve, reject) => {
     const tooSlow = () => new Error(`no answer within ${timeoutMs / 1000} s`)
@@ -51,7 +68,12 @@ function send(url: string, options: GetJsonOptions, body: string | undefined): P
           if (bytes > bytesMax) throw new Error(`the answer is larger than ${bytesMax / 1e6} MB`)
           parts.push(part)
         }
-        resolve({ status: response.statusCode ?? 0, body: parsed(Buffer.concat(parts).toString('utf8')) })
+        const dateEpochMs = Date.parse(response.headers.date ?? '')
+        resolve({
+          status: response.statusCode ?? 0,
+          body: parsed(Buffer.concat(parts).toString('utf8')),
+          dateEpochMs: Number.isNaN(dateEpochMs) ? null : dateEpochMs,
+        })
       } catch (error) {
         reject(signal.aborted ? tooSlow() : error)
       }
@@ -59,7 +81,7 @@ function send(url: string, options: GetJsonOptions, body: string | undefined): P
     request.on('error', (error: NodeJS.ErrnoException) => {
       reject(signal.aborted ? tooSlow() : new Error(error.code ?? error.message))
     })
-    request.end(body)
+    request.end(body?.text)
   })
 }
 

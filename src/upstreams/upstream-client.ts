@@ -1,7 +1,10 @@
 import type { LookupFunction } from 'node:net'
+import { GoogleToken } from '../credentials/google-token.ts'
+import type { GoogleServiceAccount } from '../domain/cloud-credential.ts'
 import { credentialHeader } from '../domain/credential-header.ts'
 import type { Endpoint } from '../domain/offer.ts'
-import { Cancelled, UpstreamFailure } from '../domain/upstream-failure.ts'
+import { Cancelled, hasClientLeft, UpstreamFailure } from '../domain/upstream-failure.ts'
+import { type Clock, systemClock } from '../runtime/clock.ts'
 import { failpoint } from '../runtime/failpoint.ts'
 import type { RatePool } from '../runtime/rate-pool.ts'
 import { Deadlines } from './deadlines.ts'
@@ -24,6 +27,8 @@ export interface UpstreamClientOptions {
   readonly onUsedUp?: () => void
   /** The tick of IdleConnections in ms. */
   readonly tickMs?: number
+  /** Measures the lifetime of tokens. */
+  readonly clock?: Clock
 }
 
 export interface UpstreamRequest extends ExchangeRequest {
@@ -60,6 +65,7 @@ export class UpstreamClient {
   readonly #targets = new WeakMap<Endpoint, Map<string, Target>>()
   readonly #deadlines = new Deadlines()
   readonly #idle: IdleConnections
+  readonly #tokens = new WeakMap<GoogleServiceAccount, GoogleToken>()
   #isClosed = false
   #usedUpReportedMs = Number.NEGATIVE_INFINITY
 
@@ -70,13 +76,38 @@ export class UpstreamClient {
 
   /** Sends one request. Resolves as `UpstreamExchange.arrived` does; rejects only with UpstreamFailure. */
   send(request: UpstreamRequest): Promise<UpstreamExchange> {
-    const first = this.#start(request, false)
+    const { credential } = request.endpoint
+    return credential === undefined ? this.#send(request, '') : this.#sendWithToken(request, credential)
+  }
+
+  /** A token that the server refuses is replaced once: it may have been revoked, or have ended while this machine slept. */
+  async #sendWithToken(request: UpstreamRequest, account: GoogleServiceAccount): Promise<UpstreamExchange> {
+    const token = this.#tokenOf(account)
+    const text = await untilAborted(token.get(), request.signal)
+    const exchange = await this.#send(request, bearerLine(text))
+    if (exchange.head.status !== 401 || !token.replace(text)) return exchange
+    exchange.release()
+    return this.#send(request, bearerLine(await untilAborted(token.get(), request.signal)))
+  }
+
+  #tokenOf(account: GoogleServiceAccount): GoogleToken {
+    let token = this.#tokens.get(account)
+    if (token === undefined) {
+      token = new GoogleToken(account, this.#options.clock ?? systemClock)
+      this.#tokens.set(account, token)
+    }
+    return token
+  }
+
+  /** @param lines more lines of the head, each after a line break */
+  #send(request: UpstreamRequest, lines: string): Promise<UpstreamExchange> {
+    const first = this.#start(request, lines, false)
     return first.arrived.then(onArrived, failure => {
       if (failure instanceof Cancelled && failure.reason === 'connections_used_up') this.#onUsedUp()
       if (!first.lostBeforeResponse) throw failure
       // The upstream was probably closing the idle connection, which says nothing about its health. Try once more
       // on a new connection.
-      return this.#start(request, true).arrived
+      return this.#start(request, lines, true).arrived
     })
   }
 
@@ -99,14 +130,14 @@ export class UpstreamClient {
     this.#options.onUsedUp?.()
   }
 
-  #start(request: UpstreamRequest, onNewConnection: boolean): UpstreamExchange {
+  #start(request: UpstreamRequest, lines: string, onNewConnection: boolean): UpstreamExchange {
     const { endpoint, path, headers, body, stream } = request
     const exchange = new UpstreamExchange(request, this.#deadlines)
     try {
       if (request.signal.aborted) throw exchange.cancellation()
       if (this.#isClosed) throw new Cancelled('gateway_stopping', false)
       const { connections, wholeHead, streamHead } = this.#target(endpoint, path, headers)
-      const text = `${stream ? streamHead : wholeHead}${Buffer.byteLength(body)}\r\n\r\n${body}`
+      const text = `${stream ? streamHead : wholeHead}${Buffer.byteLength(body)}${lines}\r\n\r\n${body}`
       connections.pool(request.customerId).send(text, exchange, onNewConnection)
     } catch (error) {
       exchange.onResponseError(error as Error)
@@ -180,4 +211,19 @@ export class UpstreamClient {
 function onArrived(exchange: UpstreamExchange): UpstreamExchange {
   failpoint('upstream-headers')
   return exchange
+}
+
+const bearerLine = (token: string) => `\r\nauthorization: Bearer ${token}`
+
+/** Waits for a token, at most until the request is aborted. */
+async function untilAborted(token: string | Promise<string>, signal: UpstreamRequest['signal']): Promise<string> {
+  if (typeof token === 'string' || signal.aborted) return token
+  const aborted = Promise.withResolvers<never>()
+  const onAbort = () => aborted.reject(new Cancelled(hasClientLeft(signal) ? 'client_left' : 'gateway_stopping', false))
+  signal.addEventListener('abort', onAbort)
+  try {
+    return await Promise.race([token, aborted.promise])
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+  }
 }

@@ -13,6 +13,7 @@ import { createPool } from '../../src/db/pool.ts'
 import { quoteForShell } from '../../src/runtime/quote-for-shell.ts'
 import { startWebhookReceiver, type WebhookReceiver } from '../alerts/webhook-receiver.ts'
 import { createTestDatabase } from '../harness/database.ts'
+import { serviceAccountJson } from '../harness/service-account.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 import { type CliRun, databaseUrl, runCli } from './run-cli.ts'
 import { useCli } from './use-cli.ts'
@@ -507,6 +508,44 @@ describe('doctor', () => {
     const { code, stdout } = await switchyard('doctor --config doctor.yaml', { env: { PORT: '0' } })
     expect(code).toBe(0)
     expect(stdout).toMatch(/^WARNING {2}durability +fsync is off: .* full_page_writes is off: /m)
+  })
+
+  test('says whether Google accepts the key of a service account', async () => {
+    const yaml = `endpoints:
+  - name: vertex
+    kind: cloud
+    base_url: http://127.0.0.1:1/v1/projects/p/locations/global
+    google_service_account: key.json
+    models:
+      - { id: gemini, price_per_million_usd: { input: 1, output: 1 } }
+`
+    await writeFile(join(cli.directory, 'vertex.yaml'), yaml)
+    let answer: object = { error: 'invalid_grant' }
+    const google = createServer((_request, response) => {
+      response.writeHead('error' in answer ? 400 : 200, { 'content-type': 'application/json' })
+      response.end(JSON.stringify(answer))
+    })
+    await new Promise<void>(resolve => google.listen(0, '127.0.0.1', resolve))
+    const doctorOfVertex = async () => {
+      const { stdout } = await switchyard('doctor --json --config vertex.yaml', { env: { PORT: '0' } })
+      const { checks } = JSON.parse(stdout) as { checks: { check: string; detail: string }[] }
+      return Object.fromEntries(checks.map(({ check, detail }) => [check, detail]))
+    }
+    try {
+      const { port: tokenPort } = google.address() as AddressInfo
+      await writeFile(join(cli.directory, 'key.json'), serviceAccountJson(`http://127.0.0.1:${tokenPort}/token`))
+      expect((await doctorOfVertex())['cloud vertex']).toMatch(
+        /^gateway@my-project\S+ gets no token: the token endpoint answered 400 invalid_grant\. Check google_service_account/,
+      )
+      answer = { access_token: 'token', expires_in: 3_600 }
+      expect((await doctorOfVertex())['cloud vertex']).toMatch(/^Google gives a token to gateway@my-project/)
+      await writeFile(join(cli.directory, 'key.json'), '{}')
+      expect((await doctorOfVertex()).configuration).toMatch(
+        /^vertex\.yaml:5: endpoints\[0\]\.google_service_account is not the key of a service account/,
+      )
+    } finally {
+      google.close()
+    }
   })
 
   test('reports a wrong key, a taken port and a customer with an unknown tier', async () => {

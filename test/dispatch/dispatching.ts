@@ -12,7 +12,7 @@ import type { Answer, Plan } from '../../src/domain/handoff.ts'
 import type { CustomerBreakers, Health } from '../../src/domain/health.ts'
 import type { Endpoint, Offer } from '../../src/domain/offer.ts'
 import { uncounted } from '../../src/runtime/byte-budget.ts'
-import { systemClock } from '../../src/runtime/clock.ts'
+import { type Clock, systemClock } from '../../src/runtime/clock.ts'
 import { createCustomerBreakers } from '../../src/supply/breakers/customer-breakers.ts'
 import { createHealth } from '../../src/supply/breakers/health.ts'
 import type { ExchangeLimits } from '../../src/upstreams/exchange-request.ts'
@@ -132,11 +132,19 @@ export async function quarantineEnd(): Promise<void> {
 export function startDispatching({
   attemptsMax = 3,
   publicLookup,
+  tokenClock = systemClock,
 }: {
   attemptsMax?: number
   publicLookup?: LookupFunction
+  /** Measures the lifetime of tokens. */
+  tokenClock?: Clock
 } = {}): Dispatching {
-  const upstream = new UpstreamClient({ version: '0.0.0-test', tickMs: TICK_MS, ...(publicLookup && { publicLookup }) })
+  const upstream = new UpstreamClient({
+    version: '0.0.0-test',
+    tickMs: TICK_MS,
+    clock: tokenClock,
+    ...(publicLookup && { publicLookup }),
+  })
   const newHealth = () => createHealth({ clock: systemClock, random: () => 0.5 })
   const customers = createCustomerBreakers(newHealth(), newHealth())
   const reports: string[] = []

@@ -1,7 +1,10 @@
 import type { LookupFunction } from 'node:net'
+import { GoogleToken } from '../../credentials/google-token.ts'
+import type { GoogleServiceAccount } from '../../domain/cloud-credential.ts'
 import { credentialHeader } from '../../domain/credential-header.ts'
 import type { Endpoint, Offer } from '../../domain/offer.ts'
 import { getJson } from '../../egress/get-json.ts'
+import { systemClock } from '../../runtime/clock.ts'
 import { ownCommand } from '../../runtime/own-command.ts'
 import { quoteForShell } from '../../runtime/quote-for-shell.ts'
 import { CHECK_TIMEOUT_MS, type Finding, runCheck } from './finding.ts'
@@ -17,6 +20,7 @@ export async function checkEndpoints(offers: readonly Offer[], lookup?: LookupFu
 }
 
 async function checkEndpoint(endpoint: Endpoint, offers: readonly Offer[], lookup?: LookupFunction): Promise<string> {
+  if (endpoint.credential !== undefined) return checkServiceAccount(endpoint.credential)
   const url = `${endpoint.baseUrl}/models`
   const credential = credentialHeader(endpoint)
   const headers = credential === null ? {} : Object.fromEntries([credential])
@@ -40,6 +44,18 @@ async function checkEndpoint(endpoint: Endpoint, offers: readonly Offer[], looku
     throw new Error(`${endpoint.baseUrl} does not list ${missing.join(', ')}. Check upstream_model.`)
   }
   return `${endpoint.baseUrl} answers and lists ${offers.length === 1 ? 'its model' : `all ${offers.length} models`}`
+}
+
+/** Vertex has no list of the models that an account may use, and a request to a model would cost money. */
+async function checkServiceAccount(account: GoogleServiceAccount): Promise<string> {
+  try {
+    await new GoogleToken(account, systemClock).get()
+    return `Google gives a token to ${account.clientEmail}; its models are not checked`
+  } catch (error) {
+    const advice =
+      'Check google_service_account, that its key is still active, and that this machine reaches its token_uri.'
+    throw new Error(`${account.clientEmail} gets no token: ${(error as Error).message}. ${advice}`)
+  }
 }
 
 function keyAdvice({ kind, name }: Endpoint): string {

@@ -1,3 +1,6 @@
+import type { Endpoint } from '../../domain/offer.ts'
+import { isVertex, vertexPath } from '../vertex-path.ts'
+
 /** The methods of a model that the gateway serves. */
 export type GeminiMethod = 'generateContent' | 'streamGenerateContent' | 'countTokens'
 
@@ -17,7 +20,14 @@ export function parseGeminiPath(path: string): { readonly model: string; readonl
   }
 }
 
+interface NamedModel {
+  readonly upstreamModel: string
+  readonly endpoint: Pick<Endpoint, 'credential'>
+}
+
 /** Returns the path of a request to an upstream, appended to the base URL of an endpoint, for example `…/v1beta`. */
-export function geminiPath(model: string, stream: boolean): string {
-  return `/models/${encodeURIComponent(model)}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`
+export function geminiPath({ upstreamModel, endpoint }: NamedModel, stream: boolean): string {
+  const method = stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
+  if (isVertex(endpoint)) return vertexPath('google', upstreamModel, method)
+  return `/models/${encodeURIComponent(upstreamModel)}:${method}`
 }

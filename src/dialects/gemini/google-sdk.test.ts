@@ -94,9 +94,9 @@ describe('a request of Google’s SDK', () => {
 
   it('has the path of an upstream request', async () => {
     const whole = await sentBy(client => client.models.generateContent(request))
-    expect(whole.url).toBe(`https://gateway.example/v1${geminiPath('demo', false)}`)
+    expect(whole.url).toBe(`https://gateway.example/v1${geminiPath({ upstreamModel: 'demo', endpoint: {} }, false)}`)
     const streamed = await sentBy(client => client.models.generateContentStream(request))
-    expect(streamed.url).toBe(`https://gateway.example/v1${geminiPath('demo', true)}`)
+    expect(streamed.url).toBe(`https://gateway.example/v1${geminiPath({ upstreamModel: 'demo', endpoint: {} }, true)}`)
   })
 
   it('may describe functions in Google’s own schemas and leave ids out', async () => {

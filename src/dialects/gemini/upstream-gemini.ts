@@ -12,7 +12,7 @@ import { geminiRequestBody } from './upstream-request.ts'
 
 /** Google's `generateContent`. The model is part of the path. */
 export const upstreamGemini: UpstreamTask = {
-  path: ({ upstreamModel }, stream) => geminiPath(upstreamModel, stream),
+  path: geminiPath,
   requestBody: (job, offer, maxTokens) => JSON.stringify(geminiRequestBody(conversationFor(job, offer), maxTokens)),
   bounds: answerBounds,
   readData: null,

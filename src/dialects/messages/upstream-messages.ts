@@ -5,15 +5,22 @@ import type { JsonObject } from '../../runtime/json-object.ts'
 import { ToolNames } from '../tool-names.ts'
 import { conversationFor, conversationOf, hasCustomTools, rejectedFields } from '../translation/conversation-of.ts'
 import type { UpstreamTask } from '../upstream-task.ts'
+import { isVertex, vertexPath } from '../vertex-path.ts'
 import { conversationToMessages, type MessagesTarget } from './conversation-to-messages.ts'
 import { forwardMessages } from './forward-messages.ts'
 import { createMessagesReader, messagesReader } from './messages-normaliser.ts'
 
 /** Servers with Anthropic's API. */
 export const upstreamMessages: UpstreamTask = {
-  path: '/messages',
+  path: ({ upstreamModel, endpoint }, stream) =>
+    isVertex(endpoint)
+      ? vertexPath('anthropic', upstreamModel, stream ? 'streamRawPredict' : 'rawPredict')
+      : '/messages',
   headers: ['anthropic-version: 2023-06-01'],
-  requestBody: (job, offer, maxTokens) => JSON.stringify(requestBody(job, offer, maxTokens)),
+  requestBody: (job, offer, maxTokens) => {
+    const body = requestBody(job, offer, maxTokens)
+    return JSON.stringify(isVertex(offer.endpoint) ? vertexBody(body) : body)
+  },
   bounds: answerBounds,
   readData: null,
   reader: job => (hasCustomTools(job) ? createMessagesReader(new ToolNames(conversationOf(job))) : messagesReader),
@@ -26,6 +33,11 @@ function requestBody(job: ChatJob, offer: Offer, maxTokens: number): JsonObject 
   const body = forwardMessages(job.source.body, { ...target, isAnthropic })
   for (const field of unsentFields(body, offer)) delete body[field]
   return { ...body, messages: (body.messages as JsonObject[]).map(withoutSystemRole) }
+}
+
+/** Vertex has the model in the path and the version in the body. */
+function vertexBody({ model: _, ...body }: JsonObject): JsonObject {
+  return { anthropic_version: 'vertex-2023-10-16', ...body }
 }
 
 /** Claude Code sends instructions between turns, which need the header of a beta. */
