@@ -37,13 +37,13 @@ const rooms = {
   // State.
   limits: 'db domain runtime',
   ledger: 'db domain runtime',
-  supply: 'secrets egress db domain runtime',
+  supply: 'credentials secrets egress db domain runtime',
 
   // Formats and doors.
   api: 'dialects domain runtime',
   tokens: 'domain runtime',
   dialects: 'egress domain runtime',
-  config: 'domain runtime',
+  config: 'credentials domain runtime',
   upstreams: 'credentials domain runtime',
   credentials: 'egress domain runtime',
   secrets: 'db domain runtime',

@@ -44,7 +44,7 @@ function check(): Command {
         throw error instanceof SupplyError ? new Failure(error.message) : error
       })
       const rows = offers.flatMap(offer => {
-        const model = published(providerOf(offer), offer.upstreamModel)
+        const model = published(providerOf(offer), offer.upstreamModel) ?? published(providerOf(offer), offer.modelId)
         if (model === undefined) return [rowOf(offer, 'not_listed')]
         const differences = comparePrices(offer.price, model)
         if (differences.length === 0) return [rowOf(offer, 'same')]
@@ -118,6 +118,12 @@ function rowOf({ endpoint, modelId }: Offer, result: Result): Row {
   return { endpoint: endpoint.name, model: modelId, result, ...nothing }
 }
 
-function providerOf({ endpoint }: Offer): string {
-  return providersByHost[new URL(endpoint.baseUrl).hostname] ?? endpoint.name
+function providerOf({ endpoint, speaks }: Offer): string {
+  const { hostname } = new URL(endpoint.baseUrl)
+  if (hostname.endsWith('.azure.com')) return 'azure'
+  if (hostname.startsWith('bedrock-')) return 'amazon-bedrock'
+  if (endpoint.credential?.kind === 'google_service_account') {
+    return speaks?.[0] === 'messages' ? 'google-vertex-anthropic' : 'google-vertex'
+  }
+  return providersByHost[hostname] ?? endpoint.name
 }

@@ -51,7 +51,7 @@ export const environmentSchema = z.object({
   NO_COLOR: text().optional(),
 })
 
-/** The environment variables with cloud keys that detection reads when `detect.cloud` is on. */
+/** The environment variables with keys and places of clouds that detection reads when `detect.cloud` is on. */
 export const cloudKeyNames = [
   'OPENAI_API_KEY',
   'ANTHROPIC_API_KEY',
@@ -62,6 +62,14 @@ export const cloudKeyNames = [
   'TOGETHER_API_KEY',
   'FIREWORKS_API_KEY',
   'OPENROUTER_API_KEY',
+  'AZURE_OPENAI_API_KEY',
+  'AZURE_OPENAI_ENDPOINT',
+  'AZURE_OPENAI_DEPLOYMENTS',
+  'AWS_BEARER_TOKEN_BEDROCK',
+  'AWS_REGION',
+  'GOOGLE_VERTEX_LOCATION',
+  'GOOGLE_APPLICATION_CREDENTIALS',
+  'GOOGLE_VERTEX_PROJECT',
 ] as const
 export type CloudKeyName = (typeof cloudKeyNames)[number]
 

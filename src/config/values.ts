@@ -1,11 +1,10 @@
-import { readFileSync } from 'node:fs'
 import * as z from 'zod'
+import { readServiceAccount } from '../credentials/read-service-account.ts'
 import { mayBeForwarded } from '../domain/chat-fields.ts'
-import { type GoogleServiceAccount, parseServiceAccount } from '../domain/cloud-credential.ts'
+import type { GoogleServiceAccount } from '../domain/cloud-credential.ts'
 import { parsePricePerMillion, parseUsd } from '../domain/money.ts'
 import { isEmail } from '../runtime/email.ts'
 import { parseFailpoints } from '../runtime/failpoint.ts'
-import { systemErrorText } from '../runtime/system-error-text.ts'
 import { WrittenNumber } from './read-yaml.ts'
 
 // The types of configuration values. Each has a description for error messages, which a test compares with
@@ -125,29 +124,13 @@ export function googleServiceAccount() {
     .unknown()
     .transform((written, context): GoogleServiceAccount => {
       try {
-        return readServiceAccount(written)
+        return readServiceAccount(typeof written === 'string' ? written : '')
       } catch (error) {
         context.issues.push({ code: 'custom', message: (error as Error).message, input: written })
         return z.NEVER
       }
     })
     .meta({ type: 'JSON of a service account key, or the path of its file' })
-}
-
-/** Throws Error with the problem, without a part of the key. */
-function readServiceAccount(written: unknown): GoogleServiceAccount {
-  const found = typeof written === 'string' ? written.trim() : ''
-  if (found === '') throw new Error('must be the JSON of a service account key, or the path of its file')
-  return parseServiceAccount(found.startsWith('{') ? found : readKeyFile(found))
-}
-
-function readKeyFile(path: string): string {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch (error) {
-    // The text may be a part of a key, so it is not repeated.
-    throw new Error(`names a file that cannot be read (${systemErrorText(error)}); it must be the path of a JSON key`)
-  }
 }
 
 /** Failpoints for crash tests; see src/runtime/failpoint.ts. */

@@ -1,4 +1,5 @@
 import type { Feature } from '../../domain/chat-job.ts'
+import type { CloudCredential } from '../../domain/cloud-credential.ts'
 import type { Dialect } from '../../domain/conversation.ts'
 import { standardQuirks } from '../../domain/endpoint-defaults.ts'
 import type { ModelQuirks, UpstreamQuirks } from '../../domain/offer.ts'
@@ -9,6 +10,8 @@ export interface CloudPreset {
   readonly name: string
   readonly keyVariable: string
   readonly baseUrl: string
+  /** Authorises requests instead of the key. */
+  readonly credential?: CloudCredential
   readonly dialect: UpstreamQuirks
   /** The dialects of its models, if not chat. */
   readonly speaks?: readonly Dialect[]
@@ -34,6 +37,8 @@ export interface CloudHours {
 
 export interface CloudModel {
   readonly modelId: string
+  /** The id at the cloud, if it differs. */
+  readonly upstreamModel?: string
   readonly prices: CloudPrices
   /** The prices of prompts above a length. */
   readonly longPrompts?: CloudPrices & { readonly aboveInputTokens: number }

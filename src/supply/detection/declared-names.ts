@@ -1,6 +1,7 @@
 import { networkInterfaces } from 'node:os'
 import { cloudPresets } from './cloud-presets.ts'
 import { commonLocalServers, type LocalServer } from './detect-local.ts'
+import { regionalPresets } from './regional-presets.ts'
 
 /**
  * Returns the names that detection must skip: those of the declared endpoints, and the standard names of
@@ -22,7 +23,13 @@ export function declaredNames(
       ? localServers.filter(server => server.port === portNumber)
       : []
     const clouds = cloudPresets.filter(preset => new URL(preset.baseUrl).hostname === hostname)
-    return [name, ...locals.map(server => server.name), ...clouds.map(preset => preset.name)]
+    const regional = regionalPresets.filter(preset => preset.hosts.test(hostname))
+    return [
+      name,
+      ...regional.map(preset => preset.name),
+      ...locals.map(server => server.name),
+      ...clouds.map(preset => preset.name),
+    ]
   })
   return new Set(names)
 }

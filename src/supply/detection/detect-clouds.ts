@@ -4,6 +4,9 @@ import type { Endpoint, Offer } from '../../domain/offer.ts'
 import { type ListedPrice, type PriceList, pricesOf } from '../../domain/price-list.ts'
 import { type CloudModel, type CloudPreset, type CloudPrices, cloudPresets, cloudPricesAsOf } from './cloud-presets.ts'
 import { type Finding, modelsOf } from './detect-local.ts'
+import { type RegionalPreset, regionalPresets } from './regional-presets.ts'
+
+type Environment = Readonly<Record<string, string | undefined>>
 
 export interface DetectedCloud {
   readonly finding: Finding
@@ -12,32 +15,35 @@ export interface DetectedCloud {
 
 /**
  * Returns the clouds with a key in `environment`, with the models that have a known price
- * (cloud-presets.ts). Sends no request, so that a start neither waits for clouds nor contacts them. A cloud without
+ * (cloud-presets.ts, regional-presets.ts). Sends no request, so that a start neither waits for clouds nor contacts them. A cloud without
  * priced models is listed but offers nothing.
  *
  * @param except endpoint names that the configuration declares
  */
-export function detectClouds(
-  environment: Readonly<Record<string, string | undefined>>,
-  except: ReadonlySet<string> = new Set(),
-): DetectedCloud[] {
-  return cloudPresets.flatMap(preset => {
-    const apiKey = environment[preset.keyVariable]?.trim()
-    if (!apiKey || except.has(preset.name)) return []
-    const offers = offersOf(preset, apiKey)
-    return [
-      {
-        finding: {
-          name: preset.name,
-          kind: 'cloud',
-          baseUrl: preset.baseUrl,
-          ...modelsOf(offers),
-          note: noteOf(preset),
-        },
-        offers,
-      },
-    ]
-  })
+export function detectClouds(environment: Environment, except: ReadonlySet<string> = new Set()): DetectedCloud[] {
+  const isDetected = ({ name, keyVariable }: { name: string; keyVariable: string }) =>
+    environment[keyVariable]?.trim() && !except.has(name)
+  return [
+    ...cloudPresets.filter(isDetected).map(preset => detected(preset, environment)),
+    ...regionalPresets.filter(isDetected).map(regional => {
+      try {
+        return detected(regional.preset(environment), environment)
+      } catch (error) {
+        return incomplete(regional, (error as Error).message)
+      }
+    }),
+  ]
+}
+
+function detected(preset: CloudPreset, environment: Environment): DetectedCloud {
+  const offers = offersOf(preset, environment[preset.keyVariable]!.trim())
+  const { name, baseUrl } = preset
+  return { finding: { name, kind: 'cloud', baseUrl, ...modelsOf(offers), note: noteOf(preset) }, offers }
+}
+
+function incomplete({ name, keyVariable, exampleUrl }: RegionalPreset, problem: string): DetectedCloud {
+  const note = `${keyVariable} is set, but nothing is offered: ${problem}.`
+  return { finding: { name, kind: 'cloud', baseUrl: exampleUrl, ...modelsOf([]), note }, offers: [] }
 }
 
 function offersOf(preset: CloudPreset, apiKey: string): Offer[] {
@@ -47,7 +53,8 @@ function offersOf(preset: CloudPreset, apiKey: string): Offer[] {
     hosterId: null,
     name: preset.name,
     baseUrl: preset.baseUrl,
-    apiKey,
+    apiKey: preset.credential === undefined ? apiKey : null,
+    ...(preset.credential && { credential: preset.credential }),
     dialect: preset.dialect,
     timeouts: standardTimeouts,
     trustScore: null,
@@ -59,7 +66,7 @@ function offersOf(preset: CloudPreset, apiKey: string): Offer[] {
     offerId: `${preset.name}/${model.modelId}`,
     endpoint,
     modelId: model.modelId,
-    upstreamModel: model.modelId,
+    upstreamModel: model.upstreamModel ?? model.modelId,
     ...pricesOf(cloudPriceList(model), 'cloud'),
     contextTokens: model.contextTokens,
     maxOutputTokens: model.maxOutputTokens,
