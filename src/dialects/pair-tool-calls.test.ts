@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import type { Part, Turn } from '../domain/conversation.ts'
 import { pairToolCalls } from './pair-tool-calls.ts'
 
@@ -71,3 +71,18 @@ test.each<[name: string, turns: Turn[], paired: unknown[]]>([
     [assistant(text('a'), call('1')), user(result('1'))],
   ],
 ])('%s', (_, turns, paired) => expect(pairToolCalls(turns)).toEqual(paired))
+
+test.each([
+  ['one id', Array.from({ length: 500 }, () => 'a')],
+  [
+    'one id after its copies',
+    [...Array.from({ length: 500 }, (_, at) => `a_${at}`), ...Array.from({ length: 500 }, () => 'a')],
+  ],
+])('a thousand calls with %s get ids in few steps', (_name, ids) => {
+  const lookUps = vi.spyOn(Set.prototype, 'has')
+  const [paired] = pairToolCalls([assistant(...ids.map(call))])
+  const count = lookUps.mock.calls.length
+  lookUps.mockRestore()
+  expect(new Set(paired!.parts.map(part => (part as { id: string }).id)).size).toBe(ids.length)
+  expect(count).toBeLessThan(4 * ids.length)
+})

@@ -12,7 +12,7 @@ type ReplyPart = Exclude<Part, ToolResultPart>
  */
 export function pairToolCalls(turns: readonly Turn[]): Turn[] {
   const paired: Turn[] = []
-  const usedIds = new Set<string>()
+  const usedIds = new UsedIds()
   let at = 0
   while (at < turns.length) {
     const parts: Part[] = []
@@ -29,7 +29,7 @@ export function pairToolCalls(turns: readonly Turn[]): Turn[] {
 /** The ids of one turn's calls: as they were sent, and as they are now. */
 type CallIds = Map<string, { readonly id: string; readonly call: ToolCallPart }>
 
-function withUniqueIds(parts: readonly Part[], usedIds: Set<string>): { assistant: readonly Part[]; idOf: CallIds } {
+function withUniqueIds(parts: readonly Part[], usedIds: UsedIds): { assistant: readonly Part[]; idOf: CallIds } {
   const idOf: CallIds = new Map()
   const assistant: Part[] = []
   for (const part of parts) {
@@ -38,8 +38,7 @@ function withUniqueIds(parts: readonly Part[], usedIds: Set<string>): { assistan
       assistant.push(part)
       continue
     }
-    const id = unusedId(part.id, usedIds)
-    usedIds.add(id)
+    const id = usedIds.take(part.id)
     const call = id === part.id ? part : { ...part, id }
     // Of two calls with one id in the same turn, the result belongs to the first.
     idOf.set(idOf.has(part.id) ? id : part.id, { id, call })
@@ -48,11 +47,21 @@ function withUniqueIds(parts: readonly Part[], usedIds: Set<string>): { assistan
   return { assistant, idOf }
 }
 
-function unusedId(wanted: string, usedIds: ReadonlySet<string>): string {
-  const start = wanted === '' ? 'call' : wanted
-  let id = start
-  for (let count = 2; usedIds.has(id); count++) id = `${start}_${count}`
-  return id
+class UsedIds {
+  readonly #ids = new Set<string>()
+  /** The highest number tried for copies of an id. Trying all of them for each copy would be quadratic. */
+  readonly #copies = new Map<string, number>()
+
+  /** Returns the wanted id or, if it is used, a copy of it with a number. */
+  take(wanted: string): string {
+    const start = wanted === '' ? 'call' : wanted
+    let id = start
+    let copy = this.#copies.get(start) ?? 1
+    while (this.#ids.has(id)) id = `${start}_${++copy}`
+    if (id !== start) this.#copies.set(start, copy)
+    this.#ids.add(id)
+    return id
+  }
 }
 
 function resultsFirst(replies: readonly Turn[], idOf: CallIds): Turn[] {

@@ -1,4 +1,5 @@
 import type { AnswerEvent } from '../domain/answer-event.ts'
+import { type HeldBack, joinEvents } from './held-back.ts'
 import { isCompleteObject } from './tool-arguments.ts'
 
 type ToolStart = Extract<AnswerEvent, { kind: 'tool_start' }>
@@ -7,9 +8,10 @@ type Said = Extract<AnswerEvent, { kind: 'text' | 'reasoning' | 'reasoning_seal'
 interface QueuedCall {
   readonly key: unknown
   readonly start: ToolStart
-  /** All arguments so far, and how many UTF-16 units of them have been passed on. */
+  /** All arguments so far. */
   arguments: string
-  sentUnits: number
+  /** Those not passed on yet: cutting them off the whole text would copy it for each piece. */
+  unsent: string
   isStarted: boolean
   isEnded: boolean
   /** Whether the arguments were checked for completeness. Repeated checks of a long text would be quadratic. */
@@ -22,8 +24,16 @@ interface QueuedCall {
  * end of the answer.
  */
 export class PartQueue {
-  readonly #queue: (QueuedCall | Said)[] = []
+  #queue: (QueuedCall | Said)[] = []
+  /** The calls in the queue. Searching the queue for each of their pieces would be quadratic. */
+  #calls: QueuedCall[] = []
   #hasCalls = false
+  readonly #held: HeldBack | null
+
+  /** @param held limits what waits; null if the answer was limited before */
+  constructor(held: HeldBack | null = null) {
+    this.#held = held
+  }
 
   /** Whether the answer called a tool. */
   get hasCalls(): boolean {
@@ -38,17 +48,23 @@ export class PartQueue {
   /** Adds text, reasoning or a refusal. Returns the events that are due. */
   say(event: Said): AnswerEvent[] {
     if (this.#queue.length === 0) return [event]
-    this.#queue.push(event)
+    const last = this.#queue.at(-1)!
+    const joined = 'key' in last ? null : joinEvents(last, event)
+    this.#held?.add(event, joined === null)
+    if (joined === null) this.#queue.push(event)
+    else this.#queue[this.#queue.length - 1] = joined
     return this.#due()
   }
 
   /** Starts a call, which `key` names from now on. Returns the events that are due. */
   startCall(key: unknown, start: ToolStart): AnswerEvent[] {
     this.#hasCalls = true
-    this.#queue.push({
-      ...{ key, start, arguments: '', sentUnits: 0 },
+    const call: QueuedCall = {
+      ...{ key, start, arguments: '', unsent: '' },
       ...{ isStarted: false, isEnded: false, isChecked: false },
-    })
+    }
+    this.#queue.push(call)
+    this.#calls.push(call)
     return this.#due()
   }
 
@@ -57,6 +73,7 @@ export class PartQueue {
     const call = this.#find(key)
     if (call === undefined) return []
     call.arguments += text
+    call.unsent += text
     return this.#due()
   }
 
@@ -70,38 +87,38 @@ export class PartQueue {
 
   /** Ends every part. Returns all events that were held back. */
   flush(): AnswerEvent[] {
-    for (const part of this.#queue) if ('key' in part) part.isEnded = true
+    for (const call of this.#calls) call.isEnded = true
     return this.#due()
   }
 
   #find(key: unknown): QueuedCall | undefined {
-    for (const part of this.#queue) if ('key' in part && part.key === key && !part.isEnded) return part
-    return undefined
+    return this.#calls.find(call => call.key === key && !call.isEnded)
   }
 
   #due(): AnswerEvent[] {
     const events: AnswerEvent[] = []
-    let [head] = this.#queue
-    while (head !== undefined) {
-      if (!('key' in head)) events.push(head)
-      else if (!this.#passOn(head, events)) break
-      this.#queue.shift()
-      ;[head] = this.#queue
+    let ended = 0
+    for (const part of this.#queue) {
+      if (!('key' in part)) events.push(part)
+      else if (this.#passOn(part, this.#queue.length - ended, events)) this.#calls.shift()
+      else break
+      ended++
     }
+    if (ended > 0) this.#queue = this.#queue.slice(ended)
     return events
   }
 
-  /** Adds what is new of the first call. Returns whether it has ended. */
-  #passOn(call: QueuedCall, events: AnswerEvent[]): boolean {
+  /** Adds what is new of a call, the first of so many queued parts. Returns whether it has ended. */
+  #passOn(call: QueuedCall, queued: number, events: AnswerEvent[]): boolean {
     if (!call.isStarted) events.push(call.start)
     call.isStarted = true
-    if (this.#queue.length > 1 && !call.isChecked) {
+    if (queued > 1 && !call.isChecked) {
       call.isChecked = true
       if (isCompleteObject(call.arguments)) call.isEnded = true
     }
-    if (call.isEnded && call.start.toolKind === 'function' && call.arguments.trim() === '') call.arguments = '{}'
-    const text = call.arguments.slice(call.sentUnits)
-    call.sentUnits = call.arguments.length
+    const lacksArguments = call.isEnded && call.start.toolKind === 'function' && call.arguments.trim() === ''
+    const text = lacksArguments ? '{}' : call.unsent
+    call.unsent = ''
     if (text !== '') events.push({ kind: 'tool_arguments', text })
     if (call.isEnded) events.push({ kind: 'tool_end' })
     return call.isEnded

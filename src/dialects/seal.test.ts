@@ -81,4 +81,12 @@ describe('a seal', () => {
     const usedByBomb = bomb.length * 64
     expect(count).toBe(Math.floor((4_194_304 - usedByBomb) / 4_096))
   })
+
+  it('inflates no more than 4,096 texts in one request', () => {
+    const reader = new SealReader()
+    const sealed = wrapSeal({ family: 'text', data: '' }, 'anthropic', 'a')
+    const texts = Array.from({ length: 5_000 }, () => reader.read(sealed)).filter(carried => carried !== null)
+    expect(texts).toHaveLength(4_096)
+    expect(reader.read('sy1.google..abc')?.seal).toEqual({ family: 'google', data: 'abc' })
+  })
 })

@@ -2,6 +2,8 @@ import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import { type Seal, sealFamilies } from '../domain/conversation.ts'
 
 const PREFIX = 'sy1.'
+/** Begins the seals with text to inflate. */
+const TEXT_PREFIX = `${PREFIX}text.`
 const REDACTED = '~'
 /** Where the text stands next to its seal, nothing that a client sends is inflated. */
 const NO_HIDDEN_TEXT = 0
@@ -9,6 +11,8 @@ const NO_HIDDEN_TEXT = 0
 const TEXT_BYTES_MAX = 1_048_576
 /** Hidden reasoning of one request may inflate to this many bytes in all; the rest is dropped. */
 const REQUEST_BYTES_MAX = 4_194_304
+/** Inflating so many texts takes about 40 ms. A conversation has at most one for each of its messages. */
+const REQUEST_TEXTS_MAX = 4_096
 /** One byte of deflated data can inflate to a thousand. */
 const EXPANSION_MAX = 64
 const EXPANSION_BYTES_MIN = 4_096
@@ -83,9 +87,11 @@ export function unwrapSeal(text: string, bytesMax = TEXT_BYTES_MAX): CarriedSeal
  */
 export class SealReader {
   #bytesLeft = REQUEST_BYTES_MAX
+  #textsLeft = REQUEST_TEXTS_MAX
 
   /** Decodes a seal, as `unwrapSeal` does. */
   read(text: string): CarriedSeal | null {
+    if (text.startsWith(TEXT_PREFIX) && this.#textsLeft-- <= 0) return null
     const carried = unwrapSeal(text, this.#bytesLeft)
     this.#bytesLeft -= carried === null ? Math.min(this.#bytesLeft, expandedMax(text.length)) : byteLength(carried.text)
     return carried

@@ -5,6 +5,7 @@ import { classifyError } from '../chat/classify-error.ts'
 import { parseStreamEvent } from '../chat/parse-stream-event.ts'
 import { TOOL_CALLS_MAX } from '../chat/tool-calls.ts'
 import { readUpstreamError } from '../chat/upstream-error.ts'
+import { HeldBack } from '../held-back.ts'
 import type { JsonTally } from '../json/parse-json.ts'
 import { PartQueue } from '../part-queue.ts'
 import type { SseEvent } from '../sse/sse-decoder.ts'
@@ -23,7 +24,7 @@ type OpenBlock =
 export class MessagesDecoder implements JsonTally {
   readonly delimitersMax: number
   delimiters = 0
-  readonly #parts = new PartQueue()
+  readonly #parts = new PartQueue(new HeldBack())
   readonly #blocks = new Map<unknown, OpenBlock>()
   #calls = 0
   #usage: JsonObject = {}

@@ -101,13 +101,17 @@ export function readToolChoice(choice: unknown, list: ToolList): { choice: ToolC
 
 function allowedTools(choice: JsonObject, tools: readonly Tool[]): { choice: ToolChoice; tools: readonly Tool[] } {
   if (!Array.isArray(choice.tools)) throw invalidField('tool_choice.tools', 'an array of tools', choice.tools)
-  const allowed = choice.tools.filter(isJsonObject)
-  const remaining = tools.filter(tool =>
-    allowed.some(
-      each =>
-        (each.type === TOOL_SEARCH ? TOOL_SEARCH : each.name) === tool.name &&
-        (each.namespace === undefined || each.namespace === tool.namespace),
-    ),
+  /** Names without a namespace allow the tools of all namespaces. */
+  const names = new Set<unknown>()
+  const namesInSpaces = new Set<string>()
+  for (const { type, name, namespace } of choice.tools.filter(isJsonObject)) {
+    const allowed = type === TOOL_SEARCH ? TOOL_SEARCH : name
+    if (namespace === undefined) names.add(allowed)
+    else namesInSpaces.add(JSON.stringify([namespace, allowed]))
+  }
+  const remaining = tools.filter(
+    ({ namespace, name }) =>
+      names.has(name) || (namespace !== undefined && namesInSpaces.has(JSON.stringify([namespace, name]))),
   )
   if (choice.mode !== 'required') return { choice: { kind: 'auto' }, tools: remaining }
   if (remaining.length === 0) throw invalidField('tool_choice.tools', 'tools of this request', choice.tools)

@@ -35,6 +35,12 @@ const args = (output_index: number, delta: string) => ({
   output_index,
   delta,
 })
+const textDelta = (output_index: number, delta: string) => ({
+  type: 'response.output_text.delta',
+  output_index,
+  delta,
+})
+const many = (count: number, event: (at: number) => object) => Array.from({ length: count }, (_, at) => event(at))
 const completed = (response: object = {}) => ({ type: 'response.completed', response: { usage, ...response } })
 
 function read(...events: object[]): AnswerEvent[] {
@@ -66,8 +72,7 @@ describe('a stream of a Responses server', () => {
       { kind: 'tool_arguments', text: ':1}' },
       { kind: 'tool_end' },
       started(1),
-      { kind: 'tool_arguments', text: '{"b"' },
-      { kind: 'tool_arguments', text: ':2}' },
+      { kind: 'tool_arguments', text: '{"b":2}' },
       { kind: 'tool_end' },
       finish('tools'),
       usageEvent,
@@ -170,6 +175,27 @@ describe('a stream of a Responses server', () => {
     expect(() => new ResponsesDecoder().push({ event: '', data: '{' })).toThrow(
       expect.objectContaining({ outcome: 'malformed' }),
     )
+  })
+
+  it('joins the texts of an item that waits', () => {
+    const waiting = Array.from({ length: 200_000 }, () => ({ event: '', data: JSON.stringify(textDelta(1, 'a')) }))
+    const decoder = new ResponsesDecoder()
+    const push = (event: object) => decoder.push({ event: '', data: JSON.stringify(event) })
+    push(added(0, call(0, '')))
+    expect(waiting.flatMap(event => decoder.push(event))).toEqual([])
+    expect(push(done(0, call(0, '{}')))).toEqual([
+      { kind: 'tool_arguments', text: '{}' },
+      { kind: 'tool_end' },
+      { kind: 'text', text: 'a'.repeat(200_000) },
+    ])
+  })
+
+  it.each([
+    ['more text for an item that waits', [added(0, call(0, '')), ...many(12, () => textDelta(1, 'x'.repeat(100_000)))]],
+    ['more items', many(1_100, at => added(at, message('')))],
+    ['more items that only its end has', [completed({ output: many(1_100, () => message('a')) })]],
+  ])('fails with %s than an answer needs', (_, events) => {
+    expect(() => read(...events)).toThrow(expect.objectContaining({ outcome: 'malformed' }))
   })
 
   it('keeps the usage of a failed answer', () => {

@@ -3,6 +3,7 @@ import { UpstreamFailure } from '../../domain/upstream-failure.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 import { parseStreamEvent } from '../chat/parse-stream-event.ts'
 import type { EventField } from '../event-pattern.ts'
+import { HeldBack, joinEvents } from '../held-back.ts'
 import type { JsonTally } from '../json/parse-json.ts'
 import type { SseEvent } from '../sse/sse-decoder.ts'
 import { callStart, callText, outputItemEvents, reasoningEnd } from './output-item-events.ts'
@@ -10,6 +11,9 @@ import { readResponseUsage } from './response-usage.ts'
 import { responseFailure, responseFinish } from './upstream-response.ts'
 
 const TEXT_DELTA = 'response.output_text.delta'
+
+/** Items of one answer. A search for the next item takes time for each. */
+const ITEMS_MAX = 1_024
 
 interface OpenItem {
   readonly type: unknown
@@ -42,6 +46,7 @@ export class ResponsesDecoder implements JsonTally {
   #current = 0
   /** The index of the item to which the last text was added; null if the item was opened again since. */
   #textIndex: number | null = null
+  readonly #held = new HeldBack()
   #hasCalls = false
   #finish: AnswerFinish | null = null
   #usage: UsageParts | null = null
@@ -167,6 +172,9 @@ export class ResponsesDecoder implements JsonTally {
   }
 
   #open(index: number, type: unknown): OpenItem {
+    if (this.#items.size >= ITEMS_MAX) {
+      throw new UpstreamFailure('malformed', `The answer has more than ${ITEMS_MAX} items.`)
+    }
     const item: OpenItem = {
       type,
       waiting: [],
@@ -183,8 +191,16 @@ export class ResponsesDecoder implements JsonTally {
   }
 
   #give(item: OpenItem, index: number, event: AnswerEvent, events: AnswerEvent[]): void {
-    if (index === this.#current) events.push(event)
-    else item.waiting.push(event)
+    if (index === this.#current) {
+      events.push(event)
+      return
+    }
+    const { waiting } = item
+    const last = waiting.at(-1)
+    const joined = last === undefined ? null : joinEvents(last, event)
+    this.#held.add(event, joined === null)
+    if (joined === null) waiting.push(event)
+    else waiting[waiting.length - 1] = joined
   }
 
   /** Goes on to the next item while the current one is done. */
