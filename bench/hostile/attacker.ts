@@ -38,7 +38,12 @@ answerJobs<AttackJob, AttackResult>(async ({ id, origin, headers, seconds }) => 
 /** Sends the requests of a customer that the hostile server answers. */
 async function useServer({ name, load }: ServerBehaviour, target: Target): Promise<void> {
   const request = (stream: boolean) =>
-    wire(target, { body: chat('Hello', { model: name, max_tokens: 100_000, stream, ...load.body }) })
+    wire(
+      target,
+      load.request?.(name, stream) ?? {
+        body: chat('Hello', { model: name, max_tokens: 100_000, stream, ...load.body }),
+      },
+    )
   const requests = load.stream === undefined ? [request(true), request(false)] : [request(load.stream)]
   const client = new Client(target.origin)
   let sent = 0

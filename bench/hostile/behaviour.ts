@@ -1,9 +1,11 @@
 import type { Socket } from 'node:net'
+import type { Feature } from '../../src/domain/chat-job.ts'
+import type { Dialect } from '../../src/domain/conversation.ts'
 
 /** One way to harm customers of the gateway. A bystander is measured while it runs. */
 export type Behaviour = ServerBehaviour | ClientBehaviour
 
-/** A hoster that answers one customer in a harmful way. */
+/** A server that answers one customer in a harmful way: a hoster, unless it speaks another dialect than chat. */
 export interface ServerBehaviour {
   readonly party: 'server'
   /** Short and unique; also the model of the hoster. */
@@ -16,6 +18,10 @@ export interface ServerBehaviour {
   readonly onConnection?: (socket: Socket) => unknown
   /** The server closes its port, so that connections are refused. */
   readonly isClosed?: boolean
+  /** Hosters speak chat, so a server with another dialect is part of the configuration. */
+  readonly speaks?: Exclude<Dialect, 'chat'>
+  /** Default: chat. */
+  readonly features?: readonly Feature[]
   readonly load: ServerLoad
 }
 
@@ -28,6 +34,18 @@ export interface ServerLoad {
   readonly inFlightMax: number
   /** More fields of the body. */
   readonly body?: object
+  /** The request in place of one of chat. */
+  readonly request?: (model: string, stream: boolean) => Request
+}
+
+export interface Request {
+  /** Default POST with a body, else GET. */
+  readonly method?: string
+  /** Default `/v1/chat/completions`. */
+  readonly path?: string
+  readonly headers?: Record<string, string>
+  /** Bytes and text are sent as they are, an object as JSON. */
+  readonly body?: Buffer | string | object
 }
 
 /** One request to a hostile server. */

@@ -1,8 +1,11 @@
 import type { Behaviour, ClientBehaviour, ServerBehaviour } from './behaviour.ts'
 import { bodyClients } from './clients/bodies.ts'
 import { connectionClients, connectionStrangers } from './clients/connections.ts'
+import { dialectClients } from './clients/dialect-bodies.ts'
 import { endpointClients, endpointStrangers } from './clients/endpoints.ts'
 import { bodyBehaviours } from './servers/bodies.ts'
+import { dataBehaviours } from './servers/data.ts'
+import { dialectBehaviours } from './servers/dialects.ts'
 import { errorBehaviours } from './servers/errors.ts'
 import { framingBehaviours } from './servers/framing.ts'
 import { streamBehaviours } from './servers/streams.ts'
@@ -11,6 +14,8 @@ import { timingBehaviours } from './servers/timing.ts'
 export const serverBehaviours: readonly ServerBehaviour[] = [
   ...streamBehaviours,
   ...bodyBehaviours,
+  ...dialectBehaviours,
+  ...dataBehaviours,
   ...framingBehaviours,
   ...timingBehaviours,
   ...errorBehaviours,
@@ -18,6 +23,7 @@ export const serverBehaviours: readonly ServerBehaviour[] = [
 
 const clientBehaviours: readonly ClientBehaviour[] = [
   ...bodyClients,
+  ...dialectClients,
   ...connectionClients,
   ...endpointClients,
   ...connectionStrangers,

@@ -14,8 +14,11 @@ async function listen({ onRequest, onConnection, isClosed }: ServerBehaviour): P
   const server = createServer({ noDelay: true, allowHalfOpen: true }, socket => {
     socket.on('error', () => {}).on('end', () => socket.end())
     onConnection?.(socket)
-    readRequests(socket, body => {
-      const turn = { socket, stream: body.includes('"stream":true'), count: count++ }
+    readRequests(socket, (head, body) => {
+      // The gateway asks local servers for the context of their models.
+      if (head.startsWith('GET ')) return socket.end('HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n')
+      const stream = body.includes('"stream":true') || head.includes(':streamGenerateContent')
+      const turn = { socket, stream, count: count++ }
       void Promise.resolve(onRequest(turn)).catch(() => {})
     })
   })
@@ -26,9 +29,10 @@ async function listen({ onRequest, onConnection, isClosed }: ServerBehaviour): P
   return port
 }
 
-/** Calls `onRequest` with the body of each complete request. All requests of the gateway have a Content-Length. */
-function readRequests(socket: Socket, onRequest: (body: Buffer) => void): void {
+/** Calls `onRequest` with each complete request. All requests of the gateway with a body have a Content-Length. */
+function readRequests(socket: Socket, onRequest: (head: string, body: Buffer) => void): void {
   let pieces: Buffer[] = []
+  let head = ''
   let missing = 0
   const read = (bytes: Buffer) => {
     if (missing > 0) {
@@ -39,14 +43,14 @@ function readRequests(socket: Socket, onRequest: (body: Buffer) => void): void {
       pieces = [all]
       const headEnd = all.indexOf('\r\n\r\n')
       if (headEnd === -1) return
-      const head = all.toString('latin1', 0, headEnd)
+      head = all.toString('latin1', 0, headEnd)
       missing = headEnd + 4 + Number(/\r\ncontent-length: *(\d+)/i.exec(head)?.[1] ?? 0) - all.length
     }
     if (missing > 0) return
     const body = Buffer.concat(pieces)
     pieces = []
     missing = 0
-    onRequest(body)
+    onRequest(head, body)
   }
   socket.on('data', read)
 }

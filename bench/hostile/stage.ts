@@ -52,6 +52,8 @@ const HEAD_START_MS = 200
 const HEAP_MB = 512
 const BYSTANDER_USD = 1_000_000
 const RICH_USD = 1_000_000
+const CONTEXT_TOKENS = 1_000_000
+const OUTPUT_TOKENS_MAX = 400_000
 const POOR_USD = 5
 
 /** The gateway, its bystander, and the hostile parties. */
@@ -76,7 +78,7 @@ export class HostileStage {
     const stage = new HostileStage(
       options,
       { upstream, load, hostile, ports },
-      await startNode(options, upstream.origin),
+      await startNode(options, upstream.origin, ports),
     )
     await stage.#addParties()
     return stage
@@ -168,15 +170,17 @@ export class HostileStage {
   }
 
   async #addParties(): Promise<void> {
-    const model = { contextTokens: 1_000_000, maxOutputTokens: 400_000 }
-    const hosters = serverBehaviours.map(({ name }) => ({
-      modelId: name,
-      baseUrl: `http://127.0.0.1:${this.#players.ports[name]}/v1`,
-      model,
-    }))
+    const model = { contextTokens: CONTEXT_TOKENS, maxOutputTokens: OUTPUT_TOKENS_MAX }
+    const hosters = serverBehaviours
+      .filter(({ speaks }) => speaks === undefined)
+      .map(({ name, features = [] }) => ({
+        modelId: name,
+        baseUrl: `http://127.0.0.1:${this.#players.ports[name]}/v1`,
+        model: { ...model, features },
+      }))
     await withDatabase(this.#gateway, pool => addHosters(pool, hosters))
     this.#bystander = await this.#addKey({ creditUsd: BYSTANDER_USD })
-    await untilListed(this.#gateway.origin, this.#bystander, hosters.length)
+    await untilListed(this.#gateway.origin, this.#bystander, serverBehaviours.length)
   }
 
   async #addKey({ creditUsd = POOR_USD, tier = 'bench' }: HostileCustomer = {}): Promise<Record<string, string>> {
@@ -195,7 +199,8 @@ export class HostileStage {
     printProgress('the gateway ended and is started again')
     const { dataDir } = this.#gateway
     await this.#gateway.stop()
-    this.#gateway = await startNode(this.#options, this.#players.upstream.origin, dataDir)
+    const { upstream, ports } = this.#players
+    this.#gateway = await startNode(this.#options, upstream.origin, ports, dataDir)
     await untilListed(this.#gateway.origin, this.#bystander, serverBehaviours.length)
   }
 
@@ -219,10 +224,13 @@ const LAG_SAMPLE_MS = 10
 async function startNode(
   { dir, cores, profile }: StageOptions,
   upstreamOrigin: string,
+  ports: Record<string, number>,
   dataDir?: string,
 ): Promise<Gateway> {
+  const usual = benchConfig(upstreamOrigin)
   const config = {
-    ...benchConfig(upstreamOrigin),
+    ...usual,
+    endpoints: [...usual.endpoints, ...nativeEndpoints(ports)],
     demo: { enabled: true, tokens_per_second: 100_000 },
     hosters: { allow_private_urls: true },
     reports: { requests_per_minute: 120 },
@@ -232,6 +240,26 @@ async function startNode(
   const gateway = await startGateway({ dir: nodeDir, cores, config, profile, nodeFlags, ...(dataDir && { dataDir }) })
   for (const pid of gateway.processes()) pin(pid, cores?.subject)
   return gateway
+}
+
+/** Configures the servers that do not speak chat. */
+function nativeEndpoints(ports: Record<string, number>): object[] {
+  return serverBehaviours
+    .filter(({ speaks }) => speaks !== undefined)
+    .map(({ name, speaks }) => ({
+      name,
+      kind: 'local',
+      base_url: `http://127.0.0.1:${ports[name]}/v1`,
+      speaks: [speaks],
+      models: [
+        {
+          id: name,
+          price_per_million_usd: { input: 1, output: 2 },
+          context_tokens: CONTEXT_TOKENS,
+          max_output_tokens: OUTPUT_TOKENS_MAX,
+        },
+      ],
+    }))
 }
 
 /**

@@ -56,7 +56,7 @@ export function modelOf(dialect: Dialect): string {
  * Configures one upstream with a priced model for each dialect: `bench` for chat. New customers have a large credit and a limit of a billion
  * requests per minute.
  */
-export function benchConfig(upstreamOrigin: string, dialects: readonly Dialect[] = ['chat']): object {
+export function benchConfig(upstreamOrigin: string, dialects: readonly Dialect[] = ['chat']) {
   return {
     endpoints: dialects.map(dialect => ({
       name: modelOf(dialect),

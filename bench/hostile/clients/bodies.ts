@@ -1,5 +1,6 @@
 import { gzipSync } from 'node:zlib'
 import type { ClientBehaviour } from '../behaviour.ts'
+import { fill, named, randomCjk } from './fillers.ts'
 import { chat, sends } from './send.ts'
 
 const thai = 'การประมวลผลภาษาธรรมชาติเป็นสาขาหนึ่งของวิทยาการคอมพิวเตอร์ที่เกี่ยวข้องกับภาษามนุษย์'
@@ -7,8 +8,6 @@ const prose = 'The signalman looks at the river, which is six minutes late; the 
 const five = { ratePerS: 5 }
 const two = { ratePerS: 2 }
 const many = { ratePerS: 200 }
-const names = (count: number, from = 0) =>
-  Object.fromEntries(Array.from({ length: count }, (_, at) => [`name-${from + at}`, at]))
 
 /** Customers with a valid key that send bodies which are expensive for the gateway. */
 export const bodyClients: readonly ClientBehaviour[] = [
@@ -54,8 +53,8 @@ export const bodyClients: readonly ClientBehaviour[] = [
   sends('deep-200k', '200,000 levels', five, () => ({
     body: `{"messages":${'['.repeat(200_000)}${']'.repeat(200_000)}}`,
   })),
-  sends('names-60k', '60,000 different names', five, () => ({ body: chat('a', { metadata: names(60_000) }) })),
-  sends('names-200k', '200,000 different names', five, () => ({ body: chat('a', { metadata: names(200_000) }) })),
+  sends('names-60k', '60,000 different names', five, () => ({ body: chat('a', { metadata: named(60_000) }) })),
+  sends('names-200k', '200,000 different names', five, () => ({ body: chat('a', { metadata: named(200_000) }) })),
   sends('duplicate-250k', 'a name twice in 250 kB', five, () => ({
     body: JSON.stringify(chat('a'.repeat(250_000))).replace('{', '{"model":"a",'),
   })),
@@ -83,7 +82,7 @@ export const bodyClients: readonly ClientBehaviour[] = [
         function: {
           name: `f${at}`,
           description: 'x'.repeat(500),
-          parameters: { type: 'object', properties: names(40) },
+          parameters: { type: 'object', properties: named(40) },
         },
       })),
     }),
@@ -112,11 +111,3 @@ export const bodyClients: readonly ClientBehaviour[] = [
     body: chat('a', { model: `${at}${'x'.repeat(10_000)}` }),
   })),
 ]
-
-function fill(text: string, units: number): string {
-  return text.repeat(Math.ceil(units / text.length)).slice(0, units)
-}
-
-function randomCjk(units: number): string {
-  return Array.from({ length: units }, () => String.fromCharCode(0x4e00 + Math.floor(Math.random() * 20_000))).join('')
-}

@@ -1,17 +1,7 @@
 import { connect, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Client } from '../../client.ts'
-import { atRate, type ClientBehaviour, type HostileCustomer, type Target } from '../behaviour.ts'
-
-export interface Request {
-  /** Default POST with a body, else GET. */
-  readonly method?: string
-  /** Default `/v1/chat/completions`. */
-  readonly path?: string
-  readonly headers?: Record<string, string>
-  /** Bytes and text are sent as they are, an object as JSON. */
-  readonly body?: Buffer | string | object
-}
+import { atRate, type ClientBehaviour, type HostileCustomer, type Request, type Target } from '../behaviour.ts'
 
 interface SendOptions {
   readonly ratePerS: number
