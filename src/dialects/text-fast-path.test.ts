@@ -56,6 +56,13 @@ const servers: Readonly<Record<string, Server>> = {
     end: [chatChunk({}, { finish_reason: 'stop' })],
     isNamed: false,
   },
+  'chat with padding': {
+    reader: chatReader,
+    text: (text, at) => ({ ...chatChunk({ content: text }), obfuscation: 'pad'.slice(at % 3) }),
+    others: [chatChunk({ content: 'x' }), chatChunk({ content: 'y', obfuscation: 'z' }), { obfuscation: 'z' }],
+    end: [chatChunk({}, { finish_reason: 'stop' })],
+    isNamed: false,
+  },
   messages: {
     reader: messagesReader,
     text: text => ({ type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text } }),

@@ -9,7 +9,7 @@ export interface TextPlace {
 }
 
 /** The content of the only choice. With several choices, one of them may exceed `n` and must be dropped. */
-const chatPlace: TextPlace = {
+export const chatPlace: TextPlace = {
   key: '"content":',
   textOf: ({ choices }) => {
     const list = choices as { delta: JsonObject }[]

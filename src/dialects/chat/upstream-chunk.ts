@@ -1,13 +1,14 @@
 import type { ChatChunk, ChunkChoice, Envelope, FinishReason, TokenUsage } from '../../domain/completion.ts'
 import { UpstreamFailure } from '../../domain/upstream-failure.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
+import { type EventField, EventPattern } from '../event-pattern.ts'
 import type { JsonTally } from '../json/parse-json.ts'
 import type { SseEvent } from '../sse/sse-decoder.ts'
 import { usageChunk } from './chat-stream.ts'
 import { onlyText } from './chunk-content.ts'
 import { readDelta } from './chunk-delta.ts'
 import { classifyError } from './classify-error.ts'
-import { ContentPattern } from './content-pattern.ts'
+import { ContentPattern, chatPlace } from './content-pattern.ts'
 import { finishReasonAfter, readFinishReason } from './finish-reason.ts'
 import { parseStreamEvent } from './parse-stream-event.ts'
 import { readUsage } from './read-usage.ts'
@@ -16,6 +17,10 @@ import { readUpstreamError } from './upstream-error.ts'
 
 /** The longest event that a pattern is made of, in UTF-16 units. */
 const PATTERN_UNITS_MAX = 4_096
+
+const contentField: EventField = { key: chatPlace.key, kind: 'text', valueIn: chatPlace.textOf }
+/** OpenAI pads each event with random letters, so that its length does not show the length of the text. */
+const paddingField: EventField = { key: '"obfuscation":', kind: 'padding', valueIn: event => event.obfuscation }
 
 interface ChoiceState {
   readonly toolCalls: ToolCalls
@@ -52,7 +57,7 @@ export class ChunkNormaliser implements JsonTally {
   #usage: TokenUsage | null = null
   #done = false
   /** Made from an event that carried only text of the first choice. */
-  #pattern: ContentPattern | null = null
+  #pattern: ContentPattern | EventPattern | null = null
   /** True until a pattern is learned, and again once an event matches it. */
   #mayLearnPattern = true
 
@@ -137,7 +142,9 @@ export class ChunkNormaliser implements JsonTally {
     if (event.data.length > PATTERN_UNITS_MAX) return
     const text = onlyText(chunks[0]!)
     if (text === null) return
-    this.#pattern = ContentPattern.of(event.data, text)
+    this.#pattern = event.data.includes(paddingField.key)
+      ? EventPattern.of(event.data, text, [contentField, paddingField])
+      : ContentPattern.of(event.data, text)
     this.#mayLearnPattern = false
   }
 
