@@ -18,6 +18,14 @@ function read(chunks: readonly object[], names = noNames): AnswerEvent[] {
 }
 
 describe('an answer of Gemini', () => {
+  it('has no more than 128 calls', () => {
+    const parts = Array.from({ length: 1_000 }, () => ({ functionCall: { name: 'f', args: {} } }))
+    const many = { candidates: [{ content: { parts } }] }
+    const events = read([many, many, ending('STOP')])
+    expect(events.filter(event => event.kind === 'tool_start')).toHaveLength(128)
+    expect(events.at(-1)).toEqual({ kind: 'finish', reason: 'tools' })
+  })
+
   it('has thoughts, seals, calls without ids, and its last usage', () => {
     const thought = { candidates: [{ content: { parts: [{ text: 'Hm', thought: true }] } }] }
     const usageMetadata = {

@@ -3,6 +3,7 @@ import { UpstreamFailure } from '../../domain/upstream-failure.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 import { classifyError } from '../chat/classify-error.ts'
 import { parseStreamEvent } from '../chat/parse-stream-event.ts'
+import { TOOL_CALLS_MAX } from '../chat/tool-calls.ts'
 import { readUpstreamError } from '../chat/upstream-error.ts'
 import type { EventField } from '../event-pattern.ts'
 import type { JsonTally } from '../json/parse-json.ts'
@@ -130,7 +131,9 @@ export class GeminiDecoder implements JsonTally {
     return events
   }
 
+  /** Drops calls beyond what any model makes: each costs as much as an event. */
   #readCall(call: JsonObject, sealed: object | undefined): AnswerEvent[] {
+    if (this.#calls >= TOOL_CALLS_MAX) return []
     const { name, namespace, kind } = this.#names.named(typeof call.name === 'string' ? call.name : '')
     const id = typeof call.id === 'string' && call.id !== '' ? call.id : `${this.#idPrefix}${this.#calls}`
     this.#calls++
