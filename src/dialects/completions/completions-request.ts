@@ -1,5 +1,6 @@
 import type { ChatJob, Feature } from '../../domain/chat-job.ts'
 import { ApiError } from '../../domain/errors.ts'
+import { fewestTokens } from '../../domain/output-cap.ts'
 import { routingOf } from '../../domain/routing-fields.ts'
 import type { JsonObject } from '../../runtime/json-object.ts'
 import { type ExtraFieldRules, extraFieldRules, forwardedFields } from '../chat/forwarded-fields.ts'
@@ -39,7 +40,9 @@ export function parseCompletionsRequest(body: Buffer, rules: ExtraFieldRules = u
   const { texts, inputs, textBytes, tokens, longestTokensMin } = readTextInput(forward.prompt, promptRules)
   const choices = choicesOf(inputs, fields.n ?? 1)
   const suffix = (forward.suffix as string | undefined) ?? ''
-  const promptTextBytes = textBytes + Buffer.byteLength(suffix) * inputs
+  const suffixBytes = Buffer.byteLength(suffix)
+  const promptTextBytes = textBytes + suffixBytes * inputs
+  refuseLongSuffix(promptTextBytes, inputs)
   return {
     task: 'completions',
     model: fields.model,
@@ -52,7 +55,7 @@ export function parseCompletionsRequest(body: Buffer, rules: ExtraFieldRules = u
     hasStop: true,
     features: noFeatures,
     inputTokensBound: promptTextBytes + tokens + inputs * TOKENS_PER_PROMPT,
-    longestInputTokensMin: longestTokensMin,
+    longestInputTokensMin: longestTokensMin + fewestTokens(suffixBytes),
     promptText: () => [...(texts ?? []), ...(suffix === '' ? [] : Array(inputs).fill(suffix))].join('\n'),
     promptTextBytes,
     promptLength: undefined,
@@ -73,6 +76,16 @@ function choicesOf(prompts: number, perPrompt: number): number {
   throw new ApiError('invalid_value', {
     param: 'n',
     message: `${prompts} prompts with "n" ${perPrompt} are ${choices} choices; the limit is ${bounds.choices}. Send fewer prompts.`,
+  })
+}
+
+/** A server reads the suffix with each prompt. */
+function refuseLongSuffix(promptTextBytes: number, prompts: number): void {
+  const tokens = fewestTokens(promptTextBytes)
+  if (tokens <= bounds.tokens) return
+  throw new ApiError('invalid_value', {
+    param: 'suffix',
+    message: `The prompts, each with "suffix", must have at most ${bounds.tokens} tokens; ${prompts} have at least ${tokens}. Send fewer prompts or a shorter suffix.`,
   })
 }
 
