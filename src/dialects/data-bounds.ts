@@ -1,7 +1,7 @@
 import type { AnswerBounds } from '../domain/answer-bounds.ts'
 
 const MIB = 1_048_576
-/** Parsing so many numbers takes about a quarter of a second, in which no other request runs. */
+/** Parsing so many numbers takes about a quarter of a second: long answers are parsed in pieces. */
 const WHOLE_BYTES_MAX = 32 * MIB
 const BASE_BYTES = 262_144
 const BASE_DELIMITERS = 32_768

@@ -6,9 +6,12 @@ import { UpstreamFailure } from '../../domain/upstream-failure.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 import { dataBounds } from '../data-bounds.ts'
 import { forwardedBody } from '../forwarded-body.ts'
+import { parseUpstreamObject } from '../json/parse-upstream-object.ts'
+import { splitItems } from '../json/split-items.ts'
 import { readDataObject } from '../read-data-object.ts'
 import { readInputUsage } from '../read-input-usage.ts'
 import type { DataBody, UpstreamTask } from '../upstream-task.ts'
+import { embeddingsBounds } from './embeddings-request-schema.ts'
 import { encodeVector } from './vector-encoding.ts'
 
 /** A number of a vector with its comma; 64-bit numbers have up to 24 characters. */
@@ -39,8 +42,8 @@ function boundsOf({ inputs, dimensions }: EmbeddingsRequest): AnswerBounds {
   return dataBounds(numbers * NUMBER_BYTES, numbers)
 }
 
-/** Encoding so many numbers takes 10 to 50 ms. Other requests then get a turn. */
-const NUMBERS_PER_TURN = 131_072
+/** Parsing and encoding so many numbers takes 10 to 40 ms. Other requests then get a turn. */
+const NUMBERS_PER_TURN = 65_536
 
 /**
  * Resolves with the vectors in the order of the inputs. Rejects with UpstreamFailure unless there is a valid one for
@@ -52,14 +55,14 @@ async function readVectors(
   envelope: Envelope,
   bounds: AnswerBounds,
 ): Promise<DataBody> {
-  const answer = readDataObject(text, bounds)
-  const { data } = answer
-  if (!Array.isArray(data)) throw malformed('The answer has no vectors.')
-  if (data.length !== asked.inputs) throw malformed('The answer has another number of vectors than the request inputs.')
+  const { answer, count, itemAt } =
+    text.length > PARSED_UNITS_MAX ? await readLong(text, asked, bounds) : readShort(text, bounds)
+  if (count !== asked.inputs) throw malformed('The answer has another number of vectors than the request inputs.')
   const vectors = new Array<string>(asked.inputs)
   let length = asked.dimensions
   let numbersInTurn = 0
-  for (const [position, item] of data.entries()) {
+  for (let position = 0; position < count; position++) {
+    const item = itemAt(position)
     if (!isJsonObject(item)) throw malformed('A vector of the answer is no object.')
     const index = indexOf(item, position)
     if (!(index < asked.inputs) || vectors[index] !== undefined) throw malformed('A vector has a wrong index.')
@@ -75,6 +78,48 @@ async function readVectors(
   }
   const body = `{"object":"list","data":[${vectors.join(',')}],"model":${JSON.stringify(envelope.model)}}`
   return { body, usage: readInputUsage(answer.usage) }
+}
+
+/** A shorter answer is parsed at once. */
+const PARSED_UNITS_MAX = 262_144
+/** What an item may have besides its vector. */
+const ITEM_UNITS = 65_536
+
+interface VectorItems {
+  /** The fields besides the vectors. */
+  readonly answer: JsonObject
+  readonly count: number
+  readonly itemAt: (position: number) => unknown
+}
+
+function readShort(text: string, bounds: AnswerBounds): VectorItems {
+  const answer = readDataObject(text, bounds)
+  const { data } = answer
+  if (!Array.isArray(data)) throw malformed('The answer has no vectors.')
+  return { answer, count: data.length, itemAt: position => data[position] }
+}
+
+/** Parses each item when it is needed: all of them take up to a third of a second. */
+async function readLong(
+  text: string,
+  { inputs, dimensions }: EmbeddingsRequest,
+  bounds: AnswerBounds,
+): Promise<VectorItems> {
+  const { rest, items } = await splitItems(text, 'data', {
+    delimiters: bounds.delimiters,
+    items: inputs,
+    itemUnits: (dimensions ?? embeddingsBounds.dimensions) * NUMBER_BYTES + ITEM_UNITS,
+    restUnits: PARSED_UNITS_MAX,
+  })
+  const answer = readDataObject(rest, bounds)
+  // A second list with the same name would count in place of the first.
+  if (!Array.isArray(answer.data) || answer.data.length > 0)
+    throw malformed('The answer has more than one list of vectors.')
+  return {
+    answer,
+    count: items.length,
+    itemAt: position => parseUpstreamObject(text.slice(...items[position]!), bounds.delimiters),
+  }
 }
 
 /** A server that sends no index sends the vectors in order. */

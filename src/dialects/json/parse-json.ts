@@ -8,7 +8,7 @@ import { hasMoreNames } from './many-names.ts'
  * The maximum depth. JSON.parse accepts millions of levels, but code that recurses over the result would
  * overflow the stack.
  */
-const DEPTH_MAX = 64
+export const DEPTH_MAX = 64
 
 /**
  * The maximum number of opening brackets, colons and commas outside strings. The largest valid body (2,048
