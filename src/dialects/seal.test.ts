@@ -88,5 +88,8 @@ describe('a seal', () => {
     const texts = Array.from({ length: 5_000 }, () => reader.read(sealed)).filter(carried => carried !== null)
     expect(texts).toHaveLength(4_096)
     expect(reader.read('sy1.google..abc')?.seal).toEqual({ family: 'google', data: 'abc' })
+    const other = new SealReader()
+    for (let at = 0; at < 100; at++) expect(other.read('sy1.text..AAAA')).toBeNull()
+    expect(other.read(sealed)).toBeNull()
   })
 })

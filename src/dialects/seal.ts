@@ -13,6 +13,8 @@ const TEXT_BYTES_MAX = 1_048_576
 const REQUEST_BYTES_MAX = 4_194_304
 /** Inflating so many texts takes about 40 ms. A conversation has at most one for each of its messages. */
 const REQUEST_TEXTS_MAX = 4_096
+/** A text that does not inflate counts as so many: exceptions are expensive, and no client changes its seals. */
+const TEXTS_PER_FAILURE = 64
 /** One byte of deflated data can inflate to a thousand. */
 const EXPANSION_MAX = 64
 const EXPANSION_BYTES_MIN = 4_096
@@ -93,6 +95,7 @@ export class SealReader {
   read(text: string): CarriedSeal | null {
     if (text.startsWith(TEXT_PREFIX) && this.#textsLeft-- <= 0) return null
     const carried = unwrapSeal(text, this.#bytesLeft)
+    if (carried === null) this.#textsLeft -= TEXTS_PER_FAILURE
     this.#bytesLeft -= carried === null ? Math.min(this.#bytesLeft, expandedMax(text.length)) : byteLength(carried.text)
     return carried
   }
