@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { tokensOf } from './count-prompt.ts'
 import { demoModel, requireDemoModel } from './demo-model.ts'
+import { mapInTurns } from './map-in-turns.ts'
 import { parseBody } from './parse-body.ts'
 import { textVector } from './text-vector.ts'
 
@@ -11,15 +12,16 @@ const rerankBody = z.looseObject({
   top_n: z.int().min(1).nullish(),
 })
 
-/** Returns the body of the answer to POST /v1/rerank: documents that share words with the query come first. Throws DemoError. */
-export function answerRerank(body: unknown) {
+/** Returns the body of the answer to POST /v1/rerank: documents that share words with the query come first. Rejects with DemoError. */
+export async function answerRerank(body: unknown) {
   const { model, query, documents, top_n } = parseBody(rerankBody, body)
   requireDemoModel(model)
   const wanted = textVector(query)
-  const results = documents.map((document, index) => ({
-    index,
-    relevance_score: similarity(wanted, textVector(document)),
-  }))
+  const results = await mapInTurns(
+    documents,
+    document => document.length,
+    (document, index) => ({ index, relevance_score: similarity(wanted, textVector(document)) }),
+  )
   results.sort((a, b) => b.relevance_score - a.relevance_score)
   const promptTokens = tokensOf([query]) * documents.length + tokensOf(documents)
   return {

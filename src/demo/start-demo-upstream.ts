@@ -64,8 +64,8 @@ export async function startDemoUpstream(
   const tasks: Record<string, (body: unknown, response: ServerResponse) => void | Promise<void>> = {
     '/v1/chat/completions': chat,
     '/v1/completions': complete,
-    '/v1/embeddings': (body, response) => sendJson(response, answerEmbeddings(body)),
-    '/v1/rerank': (body, response) => sendJson(response, answerRerank(body)),
+    '/v1/embeddings': async (body, response) => sendText(response, await answerEmbeddings(body)),
+    '/v1/rerank': async (body, response) => sendJson(response, await answerRerank(body)),
   }
 
   async function chat(body: unknown, response: ServerResponse): Promise<void> {
@@ -158,7 +158,11 @@ function modelBody(created: number) {
 }
 
 function sendJson(response: ServerResponse, body: unknown): void {
-  response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+  sendText(response, JSON.stringify(body))
+}
+
+function sendText(response: ServerResponse, json: string): void {
+  response.writeHead(200, { 'content-type': 'application/json' }).end(json)
 }
 
 function sendError(response: ServerResponse, error: unknown): void {
