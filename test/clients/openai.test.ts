@@ -1,4 +1,5 @@
 import OpenAI from 'openai'
+import OpenAI5 from 'openai5'
 import OpenAI6 from 'openai6'
 import { describe, expect, test } from 'vitest'
 import type { TestApp, TestCustomer } from '../harness/app.ts'
@@ -19,6 +20,7 @@ const world = useClientWorld()
 const versions = [
   ['openai 7', OpenAI],
   ['openai 6', OpenAI6 as unknown as typeof OpenAI],
+  ['openai 5', OpenAI5 as unknown as typeof OpenAI],
 ] as const
 
 const hello = { model: 'test-model', messages: [{ role: 'user' as const, content: 'Hello' }] }

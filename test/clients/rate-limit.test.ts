@@ -2,6 +2,7 @@ import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { ChatOpenAI } from '@langchain/openai'
 import { APICallError, generateText, RetryError } from 'ai'
 import OpenAI, { RateLimitError } from 'openai'
+import OpenAI5 from 'openai5'
 import OpenAI6 from 'openai6'
 import { describe, expect, test } from 'vitest'
 import { countingFetch, fastClock, useClientWorld, useUpRequests } from './client-world.ts'
@@ -18,6 +19,7 @@ async function setUp(used: 'minute' | 'day' = 'minute') {
 const versions = [
   ['openai 7', OpenAI],
   ['openai 6', OpenAI6 as unknown as typeof OpenAI],
+  ['openai 5', OpenAI5 as unknown as typeof OpenAI],
 ] as const
 const hello = { model: 'test-model', messages: [{ role: 'user' as const, content: 'Hello' }] }
 const readable = { status: 429, type: 'rate_limit_error', code: 'rate_limit_exceeded', param: null }
