@@ -349,3 +349,34 @@ test('the key of a service account is JSON or the path of its file, and a wrong 
     'switchyard.yaml:9: endpoints[0].api_key cannot be used with google_service_account; remove one of them',
   ])
 })
+
+test('keys of AWS are complete, and their region comes from the address', () => {
+  const aws = (base: string, more = '') =>
+    `${endpoint.replace('http://10.0.0.5:8000/v1/', base)}    speaks: [converse]
+    aws_access_key_id: \${ID}
+    aws_secret_access_key: \${SECRET}
+${more}`
+  const env = { ID: 'AKID', SECRET: 'very/secret+' }
+  const credentialAt = (yaml: string) => configuredOffers(load(yaml, env))[0]!.endpoint.credential
+  const keys = { kind: 'aws_keys', accessKeyId: 'AKID', secretAccessKey: 'very/secret+' }
+  expect(credentialAt(aws('https://bedrock-runtime.eu-central-1.amazonaws.com'))).toEqual({
+    ...keys,
+    ...{ sessionToken: null, region: 'eu-central-1' },
+  })
+  expect(credentialAt(aws('https://vpc.example.com', '    aws_region: us-east-1\n    aws_session_token: t\n'))).toEqual(
+    {
+      ...keys,
+      ...{ sessionToken: 't', region: 'us-east-1' },
+    },
+  )
+  const place = (line: number) => `switchyard.yaml:${line}: endpoints[0].`
+  expect(faultsOf(aws('https://vpc.example.com'), env)).toEqual([
+    `${place(9)}aws_access_key_id needs aws_region, because base_url names no region of AWS`,
+  ])
+  expect(faultsOf(`${endpoint}    aws_secret_access_key: x\n`)).toEqual([
+    `${place(8)}aws_secret_access_key needs aws_access_key_id`,
+  ])
+  expect(faultsOf(aws('https://bedrock-runtime.us-east-1.amazonaws.com', '    api_key: x\n'), env)).toEqual([
+    `${place(11)}api_key cannot be used with aws_access_key_id; remove one of them`,
+  ])
+})

@@ -1,5 +1,5 @@
 import type { Dialect } from '../domain/conversation.ts'
-import { ASSUMED_CONTEXT_TOKENS, hidesReasoningAt, keyHeaderAt } from '../domain/endpoint-defaults.ts'
+import { ASSUMED_CONTEXT_TOKENS, awsRegionIn, hidesReasoningAt, keyHeaderAt } from '../domain/endpoint-defaults.ts'
 import type { Endpoint, Offer } from '../domain/offer.ts'
 import { pricesOf } from '../domain/price-list.ts'
 import { configuredPrices } from './configured-prices.ts'
@@ -52,7 +52,7 @@ function endpointOf(settings: EndpointSettings): Endpoint {
     name: settings.name,
     baseUrl: settings.base_url,
     apiKey: settings.api_key ?? null,
-    ...(settings.google_service_account && { credential: settings.google_service_account }),
+    ...credentialOf(settings),
     dialect: {
       maxTokensField: settings.dialect.max_tokens_field,
       developerToSystem: settings.dialect.developer_to_system,
@@ -76,5 +76,18 @@ function endpointOf(settings: EndpointSettings): Endpoint {
     hosterShareBps: 0,
     demo: false,
     egress: 'any',
+  }
+}
+
+function credentialOf(settings: EndpointSettings): Pick<Endpoint, 'credential'> {
+  const { google_service_account: account, aws_access_key_id: accessKeyId, aws_secret_access_key: secret } = settings
+  if (account !== undefined) return { credential: account }
+  if (accessKeyId === undefined || secret === undefined) return {}
+  return {
+    credential: {
+      ...{ kind: 'aws_keys', accessKeyId, secretAccessKey: secret },
+      sessionToken: settings.aws_session_token ?? null,
+      region: settings.aws_region ?? awsRegionIn(settings.base_url)!,
+    },
   }
 }

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { awsRegionIn } from '../domain/endpoint-defaults.ts'
 import { isJsonObject } from '../runtime/json-object.ts'
 import { keyPath } from '../runtime/key-path.ts'
 import { type ConfigProblem, readYaml, UNREADABLE, WrittenNumber } from './read-yaml.ts'
@@ -95,10 +96,7 @@ function contradictions(written: unknown): PlacedProblem[] {
       problems.push({ path, message: `repeats "${name}"; each endpoint needs a different name` })
     }
     if (name === 'demo') problems.push({ path, message: 'is "demo", the built-in endpoint; choose another name' })
-    if (valueAt(written, [...endpoint, 'google_service_account']) && valueAt(written, [...endpoint, 'api_key'])) {
-      const message = 'cannot be used with google_service_account; remove one of them'
-      problems.push({ path: [...endpoint, 'api_key'], message })
-    }
+    problems.push(...credentialContradictions(written, endpoint))
     const models = itemsAt(written, [...endpoint, 'models'])
     models.forEach((model, modelIndex) => {
       const [id, context, output] = ['id', 'context_tokens', 'max_output_tokens'].map(key =>
@@ -114,6 +112,30 @@ function contradictions(written: unknown): PlacedProblem[] {
     })
   })
   return problems
+}
+
+/** An endpoint has one credential, and keys of AWS are complete. */
+function credentialContradictions(written: unknown, endpoint: readonly PropertyKey[]): PlacedProblem[] {
+  const isSet = (key: string) => valueAt(written, [...endpoint, key]) !== undefined
+  const credentials = ['google_service_account', 'aws_access_key_id', 'api_key'].filter(isSet)
+  const problem = (key: string, message: string) => [{ path: [...endpoint, key], message }]
+  if (credentials.length > 1)
+    return problem(credentials.at(-1)!, `cannot be used with ${credentials[0]}; remove one of them`)
+  if (isSet('aws_access_key_id') !== isSet('aws_secret_access_key')) {
+    const [set, missing] = isSet('aws_access_key_id')
+      ? ['_access_key_id', '_secret_access_key']
+      : ['_secret_access_key', '_access_key_id']
+    return problem(`aws${set}`, `needs aws${missing}`)
+  }
+  const baseUrl = valueAt(written, [...endpoint, 'base_url'])
+  if (
+    isSet('aws_access_key_id') &&
+    !isSet('aws_region') &&
+    typeof baseUrl === 'string' &&
+    awsRegionIn(baseUrl) === null
+  )
+    return problem('aws_access_key_id', 'needs aws_region, because base_url names no region of AWS')
+  return []
 }
 
 /** Returns the paths of the items of a list; none when the value is not a list. */

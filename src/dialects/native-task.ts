@@ -3,6 +3,7 @@ import type { Dialect } from '../domain/conversation.ts'
 import type { Offer } from '../domain/offer.ts'
 import { dialectAt } from '../domain/upstream-dialect.ts'
 import { droppedFields } from './chat/upstream-request.ts'
+import { upstreamConverse } from './converse/upstream-converse.ts'
 import { upstreamGemini } from './gemini/upstream-gemini.ts'
 import { unsentFields, upstreamMessages } from './messages/upstream-messages.ts'
 import { upstreamResponses } from './responses/upstream-responses.ts'
@@ -16,6 +17,7 @@ const chatTasks: Readonly<Record<Dialect, UpstreamTask>> = {
   responses: upstreamResponses,
   messages: upstreamMessages,
   gemini: upstreamGemini,
+  converse: upstreamConverse,
 }
 
 /** Returns how the task of a job is asked of an offer with `speaks`. */

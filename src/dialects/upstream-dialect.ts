@@ -1,5 +1,6 @@
 import type { ChatCompletion, Envelope, TokenUsage } from '../domain/completion.ts'
 import type { StreamPart } from '../domain/handoff.ts'
+import type { ByteAccount } from '../runtime/byte-budget.ts'
 import type { ExpectedAnswer } from './chat/empty-answer.ts'
 import type { JsonTally } from './json/parse-json.ts'
 import type { SseEvent } from './sse/sse-decoder.ts'
@@ -13,6 +14,17 @@ export interface AnswerReader {
   stream(envelope: Envelope, expected: ExpectedAnswer): StreamNormaliser
   /** Reads a whole answer with status 200. Throws UpstreamFailure. */
   whole(text: string, envelope: Envelope, expected: ExpectedAnswer): ChatCompletion
+  /** Returns what splits the bytes of one stream into events. Absent: they are server-sent events. */
+  eventDecoder?(eventBytesMax: number, account: ByteAccount): EventDecoder
+}
+
+/** Splits the bytes of one stream into events, however they arrive. Throws UpstreamFailure. */
+export interface EventDecoder {
+  /** The lines or frames read so far. */
+  readonly lines: number
+  push(bytes: Buffer): SseEvent[]
+  /** Returns the events that the end of the stream completes. */
+  end(): SseEvent[]
 }
 
 /** Turns the events of one stream into chunks. Holds the state of one stream and cannot be reused. */

@@ -4,7 +4,7 @@ import { hasContent } from '../dialects/chat/chunk-content.ts'
 import { type EmptyAnswer, type ExpectedAnswer, judgeEmptyStream } from '../dialects/chat/empty-answer.ts'
 import { completionAsStream } from '../dialects/chat/whole-as-stream.ts'
 import { SseDecoder, type SseEvent } from '../dialects/sse/sse-decoder.ts'
-import type { AnswerReader, StreamNormaliser } from '../dialects/upstream-dialect.ts'
+import type { AnswerReader, EventDecoder, StreamNormaliser } from '../dialects/upstream-dialect.ts'
 import type { AnswerBounds } from '../domain/answer-bounds.ts'
 import type { Envelope, TokenUsage } from '../domain/completion.ts'
 import type { ChunkSource, StreamPart, TakeParts } from '../domain/handoff.ts'
@@ -61,7 +61,7 @@ class ChunkReader implements ChunkSource {
   readonly #exchange: UpstreamExchange
   readonly #memory: ByteAccount
   readonly #bounds: AnswerBounds
-  readonly #decoder: SseDecoder
+  readonly #decoder: EventDecoder
   readonly #rate: ParsingRate
   #readBytes = 0
   #normaliser: StreamNormaliser
@@ -95,7 +95,7 @@ class ChunkReader implements ChunkSource {
     this.#memory = memory
     this.#rate = new ParsingRate(parsingPool)
     this.#bounds = bounds
-    this.#decoder = new SseDecoder(bounds.eventBytes, memory)
+    this.#decoder = reader.eventDecoder?.(bounds.eventBytes, memory) ?? new SseDecoder(bounds.eventBytes, memory)
     this.#normaliser = reader.stream(envelope, expected)
     this.#watcher = watcher
     this.answering = this.#answering.promise

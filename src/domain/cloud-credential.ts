@@ -1,7 +1,18 @@
 import { createPrivateKey } from 'node:crypto'
 
 /** Proves to a cloud that requests are ours, where a fixed key in a header does not. The secrets are never logged. */
-export type CloudCredential = GoogleServiceAccount
+export type CloudCredential = GoogleServiceAccount | AwsKeys
+
+/** Keys of AWS. Each request carries a signature that they make (Signature Version 4). */
+export interface AwsKeys {
+  readonly kind: 'aws_keys'
+  readonly accessKeyId: string
+  readonly secretAccessKey: string
+  /** Of temporary keys. */
+  readonly sessionToken: string | null
+  /** For example `us-east-1`. */
+  readonly region: string
+}
 
 /** The key of a service account of Google Cloud. Requests carry a token that this key buys for an hour. */
 export interface GoogleServiceAccount {

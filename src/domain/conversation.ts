@@ -2,7 +2,7 @@
 type JsonObject = Readonly<Record<string, unknown>>
 
 /** The wire formats that clients and upstreams speak. */
-export const dialects = ['chat', 'responses', 'messages', 'gemini'] as const
+export const dialects = ['chat', 'responses', 'messages', 'gemini', 'converse'] as const
 export type Dialect = (typeof dialects)[number]
 
 /**

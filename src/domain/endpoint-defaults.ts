@@ -29,6 +29,12 @@ export function keyHeaderAt(baseUrl: string, speaks: Dialect): KeyHeader {
   return AZURE_HOSTS.test(new URL(baseUrl).hostname) ? 'api-key' : 'authorization'
 }
 
+/** Returns the region in an address of Bedrock; null if there is none. */
+export function awsRegionIn(baseUrl: string): string | null {
+  return AWS_HOSTS.exec(new URL(baseUrl).hostname)?.[1] ?? null
+}
+
+const AWS_HOSTS = /^bedrock-[a-z-]{1,20}[.]([a-z0-9-]{1,40})[.](?:amazonaws[.]com|api[.]aws)$/
 const AZURE_HOSTS = /[.](openai|services[.]ai|cognitiveservices)[.]azure[.](com|us)$/
 const HIDING_HOSTS = /^(api\.x\.ai|([a-z0-9-]+-)?(generativelanguage|aiplatform)(\.[a-z]+\.rep)?\.googleapis\.com)$/
 

@@ -1,5 +1,5 @@
 import type { ChatJob } from './chat-job.ts'
-import type { Dialect } from './conversation.ts'
+import type { Dialect, Part } from './conversation.ts'
 
 /**
  * Returns the dialect in which a server is asked: that of the client, which needs no translation, else the first of
@@ -11,11 +11,30 @@ export function dialectAt(speaks: readonly Dialect[], job: ChatJob): Dialect | n
   return speaks.find(dialect => dialect === 'chat' || isExpressible(job, dialect)) ?? null
 }
 
-function isExpressible({ choices, features, hasStop, forward }: ChatJob, dialect: Exclude<Dialect, 'chat'>): boolean {
+function isExpressible(job: ChatJob, dialect: Exclude<Dialect, 'chat'>): boolean {
+  const { choices, features, hasStop, forward } = job
   if (choices > 1 || forward.logprobs === true || asksForMedia(forward.modalities)) return false
   if (dialect === 'gemini') return true
   if (features.has('audio')) return false
+  if (dialect === 'converse') return !hasMediaAddress(job)
   return dialect === 'messages' || !hasStop
+}
+
+/** Whether a message has an image or document by its address instead of its data: Bedrock fetches none. */
+function hasMediaAddress({ source, forward }: ChatJob): boolean {
+  if (source !== undefined) return source.conversation().turns.some(({ parts }) => parts.some(hasAddress))
+  const messages = forward.messages as readonly { readonly content?: unknown }[]
+  return messages.some(({ content }) => Array.isArray(content) && content.some(isImageAddress))
+}
+
+function hasAddress(part: Part): boolean {
+  if (part.kind === 'tool_result') return part.content.some(hasAddress)
+  return (part.kind === 'image' || part.kind === 'document') && 'url' in part.source
+}
+
+function isImageAddress({ image_url: image }: { readonly image_url?: unknown }): boolean {
+  const url = typeof image === 'object' && image !== null && 'url' in image ? image.url : image
+  return typeof url === 'string' && !url.startsWith('data:')
 }
 
 function asksForMedia(modalities: unknown): boolean {

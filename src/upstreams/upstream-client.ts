@@ -1,6 +1,7 @@
 import type { LookupFunction } from 'node:net'
+import { awsSignatureHeaders } from '../credentials/aws-signature.ts'
 import { GoogleToken } from '../credentials/google-token.ts'
-import type { GoogleServiceAccount } from '../domain/cloud-credential.ts'
+import type { AwsKeys, GoogleServiceAccount } from '../domain/cloud-credential.ts'
 import { credentialHeader } from '../domain/credential-header.ts'
 import type { Endpoint } from '../domain/offer.ts'
 import { Cancelled, hasClientLeft, UpstreamFailure } from '../domain/upstream-failure.ts'
@@ -77,7 +78,9 @@ export class UpstreamClient {
   /** Sends one request. Resolves as `UpstreamExchange.arrived` does; rejects only with UpstreamFailure. */
   send(request: UpstreamRequest): Promise<UpstreamExchange> {
     const { credential } = request.endpoint
-    return credential === undefined ? this.#send(request, '') : this.#sendWithToken(request, credential)
+    if (credential === undefined) return this.#send(request, '')
+    if (credential.kind === 'aws_keys') return this.#send(request, this.#signatureLines(request, credential))
+    return this.#sendWithToken(request, credential)
   }
 
   /** A token that the server refuses is replaced once: it may have been revoked, or have ended while this machine slept. */
@@ -88,6 +91,15 @@ export class UpstreamClient {
     if (exchange.head.status !== 401 || !token.replace(text)) return exchange
     exchange.release()
     return this.#send(request, bearerLine(await untilAborted(token.get(), request.signal)))
+  }
+
+  #signatureLines({ endpoint, path, body }: UpstreamRequest, keys: AwsKeys): string {
+    const { epochMs } = this.#options.clock ?? systemClock
+    const url = new URL(`${endpoint.baseUrl}${path}`)
+    const headers = awsSignatureHeaders(keys, { method: 'POST', url, body, epochMs: epochMs() })
+    return Object.entries(headers)
+      .map(([name, value]) => `\r\n${name}: ${value}`)
+      .join('')
   }
 
   #tokenOf(account: GoogleServiceAccount): GoogleToken {

@@ -6,7 +6,8 @@ import { type Behaviour, bytewise, rawResponse, status } from './scripted-upstre
 
 // Answers as the vendors of the other dialects send them. Their SDKs' types check the shapes.
 
-export type NativeDialect = Exclude<Dialect, 'chat'>
+/** Those with streams of text; for `converse` see scripted-bedrock.ts. */
+export type NativeDialect = Exclude<Dialect, 'chat' | 'converse'>
 
 /** What a scripted vendor answers: its reasoning, then text, then calls. */
 export interface VendorAnswer {

@@ -1,4 +1,5 @@
 import type { LookupFunction } from 'node:net'
+import { awsSignatureHeaders } from '../../credentials/aws-signature.ts'
 import { GoogleToken } from '../../credentials/google-token.ts'
 import type { GoogleServiceAccount } from '../../domain/cloud-credential.ts'
 import { credentialHeader } from '../../domain/credential-header.ts'
@@ -20,10 +21,9 @@ export async function checkEndpoints(offers: readonly Offer[], lookup?: LookupFu
 }
 
 async function checkEndpoint(endpoint: Endpoint, offers: readonly Offer[], lookup?: LookupFunction): Promise<string> {
-  if (endpoint.credential !== undefined) return checkServiceAccount(endpoint.credential)
+  if (endpoint.credential?.kind === 'google_service_account') return checkServiceAccount(endpoint.credential)
   const url = `${endpoint.baseUrl}/models`
-  const credential = credentialHeader(endpoint)
-  const headers = credential === null ? {} : Object.fromEntries([credential])
+  const headers = headersFor(endpoint, url)
   const answer = await getJson(url, { timeoutMs: CHECK_TIMEOUT_MS, headers, lookup }).catch((error: Error) => {
     throw new Error(`${url} does not answer (${error.message}). Check that the server runs and that base_url is right.`)
   })
@@ -46,6 +46,15 @@ async function checkEndpoint(endpoint: Endpoint, offers: readonly Offer[], looku
   return `${endpoint.baseUrl} answers and lists ${offers.length === 1 ? 'its model' : `all ${offers.length} models`}`
 }
 
+function headersFor(endpoint: Endpoint, url: string): Record<string, string> {
+  const { credential } = endpoint
+  if (credential?.kind === 'aws_keys') {
+    return awsSignatureHeaders(credential, { method: 'GET', url: new URL(url), body: '', epochMs: Date.now() })
+  }
+  const header = credentialHeader(endpoint)
+  return header === null ? {} : Object.fromEntries([header])
+}
+
 /** Vertex has no list of the models that an account may use, and a request to a model would cost money. */
 async function checkServiceAccount(account: GoogleServiceAccount): Promise<string> {
   try {
@@ -58,7 +67,9 @@ async function checkServiceAccount(account: GoogleServiceAccount): Promise<strin
   }
 }
 
-function keyAdvice({ kind, name }: Endpoint): string {
+function keyAdvice({ kind, name, credential }: Endpoint): string {
+  if (credential?.kind === 'aws_keys')
+    return 'Check the aws_ keys, aws_region, and that the clock of this machine is right.'
   return kind === 'hoster'
     ? `Set a new key: ${ownCommand(`hoster key ${quoteForShell(name)} --key-file <file>`)}`
     : 'Check api_key.'

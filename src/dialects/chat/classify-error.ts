@@ -117,12 +117,12 @@ const modelCodes = new Set<string | null>(['model_not_found', 'model_decommissio
 
 /**
  * The error texts come from OpenAI, Groq (openfang issue 60), Mistral (langchaingo issue 1233), DeepSeek
- * (easy-dataset issue 9), OpenRouter and LiteLLM (continue issues 10758 and 11177).
+ * (easy-dataset issue 9), OpenRouter, LiteLLM (continue issues 10758 and 11177) and Bedrock.
  */
 function isModelMissing(error: UpstreamError): boolean {
   return (
     isNamed(error, modelCodes) ||
-    /^(model not exist$|(\/chat\/completions: )?invalid model name passed in|\S{1,256} is not a valid model id)/i.test(
+    /^(model not exist$|(\/chat\/completions: )?invalid model name passed in|the provided model identifier is invalid|invocation of model id |\S{1,256} is not a valid model id)/i.test(
       error.message,
     )
   )

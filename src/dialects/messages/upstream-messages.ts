@@ -27,7 +27,7 @@ export const upstreamMessages: UpstreamTask = {
 }
 
 function requestBody(job: ChatJob, offer: Offer, maxTokens: number): JsonObject {
-  const target = targetOf(job, offer, maxTokens)
+  const target = messagesTarget(job, offer, maxTokens)
   if (job.source?.dialect !== 'messages') return conversationToMessages(conversationFor(job, offer), target)
   const isAnthropic = anthropicHosts.test(new URL(offer.endpoint.baseUrl).hostname)
   const body = forwardMessages(job.source.body, { ...target, isAnthropic })
@@ -61,7 +61,8 @@ export function unsentFields(body: Readonly<Record<string, unknown>>, offer: Off
   return Object.keys(body).filter(field => !forwardedFields.has(field) || rejected.has(field))
 }
 
-function targetOf(job: ChatJob, offer: Offer, maxTokens: number): MessagesTarget {
+/** Returns what a body for the server of this offer depends on. */
+export function messagesTarget(job: ChatJob, offer: Offer, maxTokens: number): MessagesTarget {
   const { upstreamModel, price, quirks } = offer
   return {
     model: upstreamModel,

@@ -37,9 +37,7 @@ const uses = {
   ),
 }
 
-const losses: Readonly<
-  Record<'chat' | 'responses' | 'messages' | 'gemini', { missing: readonly Use[]; dropped: readonly Use[] }>
-> = {
+const losses: Readonly<Record<Dialect, { missing: readonly Use[]; dropped: readonly Use[] }>> = {
   chat: { missing: [], dropped: [uses.grammar, uses.cacheControl] },
   responses: {
     missing: [uses.audio, uses.stop],
@@ -59,13 +57,17 @@ const losses: Readonly<
       ...[uses.strict, uses.grammar, uses.cacheControl],
     ],
   },
+  converse: {
+    missing: [uses.audio],
+    dropped: [
+      ...[uses.presencePenalty, uses.frequencyPenalty, uses.seed, uses.verbosity, uses.cacheKey],
+      ...[uses.endUser, uses.parallelToolCalls, uses.jsonObject, uses.grammar],
+    ],
+  },
 }
 
 /** Returns what this conversation loses at an upstream of `dialect`. */
-export function crossingLosses(
-  conversation: Conversation,
-  dialect: Extract<Dialect, keyof typeof losses>,
-): CrossingLosses {
+export function crossingLosses(conversation: Conversation, dialect: Dialect): CrossingLosses {
   const namesOf = (list: readonly Use[]) => list.filter(each => each.isUsed(conversation)).map(({ name }) => name)
   return { missing: namesOf(losses[dialect].missing), dropped: namesOf(losses[dialect].dropped) }
 }
