@@ -22,7 +22,7 @@ function blocks(page: string, language: string): string[] {
   return [...pages.get(page)!.matchAll(fenced)].map(([, code]) => code!)
 }
 
-describe.each(['openai-js.md', 'vercel-ai-sdk.md', 'langchain.md'])('%s', page => {
+describe.each(['openai-js.md', 'vercel-ai-sdk.md', 'langchain.md', 'openai-agents.md'])('%s', page => {
   test('the program of the page runs unchanged', async () => {
     const program = blocks(page, 'js').join('\n').replaceAll(documentedUrl, gateway.url)
     const { output, errors, code } = await run(program)
@@ -30,7 +30,8 @@ describe.each(['openai-js.md', 'vercel-ai-sdk.md', 'langchain.md'])('%s', page =
     expect(code).toBe(0)
     expect(output).toMatch(/^\[demo model\] .+\n\d+ tokens/)
     expect(output).toContain('served by demo\n')
-    if (page !== 'langchain.md') expect(output).toMatch(/^expected to cost 0\.\d+ USD, at most 0\.\d+$/m)
+    if (page === 'openai-js.md' || page === 'vercel-ai-sdk.md')
+      expect(output).toMatch(/^expected to cost 0\.\d+ USD, at most 0\.\d+$/m)
     expect(output).toMatch(/^\d+ output tokens$/m)
     expect(output).toContain('The tool answered: sunny in')
     expect(output).toMatch(/^404 invalid_request_error model_not_found model [0-9a-f-]{36}$/m)
@@ -55,7 +56,7 @@ async function run(program: string) {
   return { output, errors, code: code as number | null }
 }
 
-test.each(['openai-js.md', 'openai-python.md', 'vercel-ai-sdk.md', 'langchain.md'])(
+test.each(['openai-js.md', 'openai-python.md', 'vercel-ai-sdk.md', 'langchain.md', 'openai-agents.md'])(
   '%s lists every constraint',
   page => {
     const listed = /^Routing fields: (.+)\.$/m.exec(pages.get(page)!)![1]!
@@ -94,6 +95,11 @@ test('configuration files of applications parse, use our URL and send valid fiel
     const body = { model: 'auto', messages: [{ role: 'user', content: 'Hello' }], ...extra }
     expect((await gateway.chat(customer, body)).status).toBe(200)
   }
+})
+
+test('the body of n8n.md is served', async () => {
+  const [body] = blocks('n8n.md', 'json')
+  expect((await gateway.chat(customer, JSON.parse(body!))).status).toBe(200)
 })
 
 test('README.md links every page', () => {
