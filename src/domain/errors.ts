@@ -31,7 +31,7 @@ export const errorTable = {
   invalid_api_key: row(
     401,
     'invalid_request_error',
-    'The API key is missing, unknown, revoked or expired, or its account is disabled. Send "Authorization: Bearer <API_KEY>" with a valid key.',
+    'The API key is missing, unknown, revoked or expired, or its account is disabled. Send a valid key as "Authorization: Bearer <API_KEY>" or in x-api-key.',
   ),
   insufficient_credits: row(
     402,

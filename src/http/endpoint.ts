@@ -54,8 +54,8 @@ export interface EndpointDoc {
   readonly body?: ZodType
   /** Error codes besides those that follow from access, scope, query and body. */
   readonly errors?: readonly ErrorCode[]
-  /** The body of an error, if it is not OpenAI's: its schema, and its JSON. */
-  readonly error?: { readonly schema: ZodType; readonly body: (error: ApiError) => string }
+  /** The JSON of an error, if some differ from OpenAI's; with a schema, if all do. */
+  readonly error?: { readonly schema?: ZodType; readonly body: (error: ApiError) => string }
   readonly response: ContentDoc & {
     readonly description: string
     /** Other content types of the answer, which the request selects. */

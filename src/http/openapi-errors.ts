@@ -1,4 +1,5 @@
 import { errorBody } from '../dialects/openai-error-body.ts'
+import { USAGE_LIMIT_REACHED } from '../dialects/responses/responses-error-body.ts'
 import { ApiError, type ErrorCode, errorTable } from '../domain/errors.ts'
 import { providerKinds } from '../domain/offer.ts'
 import type { Endpoint } from './endpoint.ts'
@@ -32,19 +33,20 @@ export function errorResponses(endpoint: Endpoint, schemas: Record<string, Json>
           }),
         },
         content: {
-          'application/json': error
-            ? {
-                schema: media(error.schema, schemas).schema,
-                examples: Object.fromEntries(group.map(code => [code, errorExample(code, error.body)])),
-              }
-            : {
-                schema: { $ref: '#/components/schemas/Error' },
-                examples: Object.fromEntries(group.map(code => [code, { $ref: `#/components/examples/${code}` }])),
-              },
+          'application/json': {
+            schema: error?.schema ? media(error.schema, schemas).schema : { $ref: '#/components/schemas/Error' },
+            examples: Object.fromEntries(group.map(code => [code, exampleOf(code, error?.body)])),
+          },
         },
       },
     ]),
   )
+}
+
+/** An error that is OpenAI's is an example of the whole document. */
+function exampleOf(code: ErrorCode, body: (error: ApiError) => string = errorBody): Json {
+  const error = new ApiError(code)
+  return body(error) === errorBody(error) ? { $ref: `#/components/examples/${code}` } : errorExample(code, body)
 }
 
 /** Errors of every operation. `not_found` and `method_not_allowed` concern addresses without an operation. */
@@ -140,10 +142,17 @@ export const errorSchema = {
       required: ['message', 'type', 'param', 'code'],
       properties: {
         message: { type: 'string', description: 'What is wrong and what to do. For people.' },
-        type: { type: 'string', enum: [...new Set(Object.values(errorTable).map(row => row.type))] },
+        type: {
+          type: 'string',
+          enum: [...new Set(Object.values(errorTable).map(row => row.type)), USAGE_LIMIT_REACHED],
+        },
         param: { type: ['string', 'null'], description: 'The body field, query parameter or header at fault.' },
         code: { type: 'string', enum: errorCodes, description: 'What is wrong. For programs.' },
         ...moneyFields,
+        resets_at: {
+          type: 'integer',
+          description: 'With 429 `daily_limit_exceeded` at /v1/responses: when the limit resets, in Unix seconds.',
+        },
         ...completedFields,
         ...attemptFields,
       },

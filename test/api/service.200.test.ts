@@ -42,6 +42,31 @@ test('the port of the API has no /metrics', async () => {
   expect(await readError(await fetch(`${gateway.url}/metrics`))).toMatchObject({ status: 404, code: 'not_found' })
 })
 
+test('/openapi.json shows the error of a daily limit as each endpoint sends it', async () => {
+  const { paths, components } = (await (await fetch(`${gateway.url}/openapi.json`)).json()) as OpenApi
+  const exampleAt = (path: string) => {
+    const { examples } = paths[path]!.post.responses['429'].content['application/json']
+    const { $ref, value } = examples.daily_limit_exceeded
+    return $ref === undefined ? value : components.examples[$ref.split('/').at(-1)!]!.value
+  }
+  expect(exampleAt('/v1/responses')).toMatchObject({ error: { type: 'usage_limit_reached' } })
+  expect(exampleAt('/v1/chat/completions')).toMatchObject({ error: { type: 'rate_limit_error' } })
+  expect(exampleAt('/v1/messages')).toMatchObject({ type: 'error', error: { type: 'rate_limit_error' } })
+  expect(components.schemas.Error.properties.error.properties.type.enum).toContain('usage_limit_reached')
+})
+
+interface OpenApi {
+  readonly paths: Record<string, { post: { responses: { 429: { content: Record<'application/json', JsonErrors> } } } }>
+  readonly components: {
+    readonly examples: Record<string, { value: unknown }>
+    readonly schemas: { Error: { properties: { error: { properties: { type: { enum: string[] } } } } } }
+  }
+}
+
+interface JsonErrors {
+  readonly examples: { readonly daily_limit_exceeded: { readonly $ref?: string; readonly value?: unknown } }
+}
+
 test('/openapi.json and /docs need no key', async () => {
   const document = (await (await fetch(`${gateway.url}/openapi.json`)).json()) as { openapi: string; paths: object }
   expect(document.openapi).toMatch(/^3\.1/)

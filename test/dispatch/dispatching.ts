@@ -110,6 +110,7 @@ export interface Dispatching {
   /** Reports to health in order: `success offerId` or `failure offerId outcome`. */
   readonly reports: readonly string[]
   send(offers: Offer | readonly Offer[], body?: object, signal?: AbortSignal, customerId?: string): Promise<Answer>
+  sendJob(offer: Offer, job: ChatJob): Promise<Answer>
   close(): Promise<void>
 }
 
@@ -163,17 +164,15 @@ export function startDispatching({
       })
     },
   }
+  const deps = { upstream, health: observed, clock: systemClock, attemptsMax }
   return {
     health: customers.of(ann),
     healthOf: customers.of,
     reports,
     send: (offers, body, signal = new AbortController().signal, customerId = ann) =>
-      dispatch(
-        { upstream, health: observed, clock: systemClock, attemptsMax },
-        planOf([offers].flat(), customerId),
-        jobOf(body),
-        { signal, memory: uncounted },
-      ),
+      dispatch(deps, planOf([offers].flat(), customerId), jobOf(body), { signal, memory: uncounted }),
+    sendJob: (offer, job) =>
+      dispatch(deps, planOf([offer]), job, { signal: new AbortController().signal, memory: uncounted }),
     close: async () => upstream.close(),
   }
 }

@@ -8,6 +8,7 @@ import { type Behaviour, bytewise, rawResponse, status } from './scripted-upstre
 
 /** Those with streams of text; for `converse` see scripted-bedrock.ts. */
 export type NativeDialect = Exclude<Dialect, 'chat' | 'converse'>
+export type ScriptedDialect = NativeDialect | 'chat'
 
 /** What a scripted vendor answers: its reasoning, then text, then calls. */
 export interface VendorAnswer {
@@ -27,11 +28,11 @@ export const vendorUsage = {
 }
 
 /** A correct answer in a dialect: a stream if the request asks for one. `split`: each byte of the stream arrives alone. */
-export function vendorAnswer(dialect: NativeDialect, answer: VendorAnswer, split = false): Behaviour {
+export function vendorAnswer(dialect: ScriptedDialect, answer: VendorAnswer, split = false): Behaviour {
   return async (request, response) => {
     const isStream = request.body.stream === true || request.path.includes(':streamGenerateContent')
     if (!isStream) return status(200, wholeAnswers[dialect](answer))(request, response)
-    const bytes = eventBytes(streams[dialect](answer))
+    const bytes = eventBytes(streams[dialect](answer)) + (dialect === 'chat' ? 'data: [DONE]\n\n' : '')
     await rawResponse(split ? bytewise(bytes) : bytes, { framing: 'chunked' })(request, response)
   }
 }
@@ -144,6 +145,57 @@ function anthropicEvents(answer: VendorAnswer): Anthropic.RawMessageStreamEvent[
   const { stop_reason, stop_sequence, usage } = message
   events.push({ type: 'message_delta', delta: { stop_reason, stop_sequence }, usage }, { type: 'message_stop' })
   return events as Anthropic.RawMessageStreamEvent[]
+}
+
+/** As DeepSeek answers: it has no seals, and wants the text of the reasoning back. */
+function chatCompletion({ thinking, text, calls = [], limitReached }: VendorAnswer): OpenAI.ChatCompletion {
+  const message = {
+    role: 'assistant',
+    content: text ?? null,
+    refusal: null,
+    ...(thinking && { reasoning_content: thinking.text }),
+    ...(calls.length > 0 && {
+      tool_calls: calls.map(({ id, name, args }) => ({
+        id,
+        type: 'function',
+        function: { name, arguments: JSON.stringify(args) },
+      })),
+    }),
+  } as OpenAI.ChatCompletionMessage
+  const finish_reason = limitReached ? 'length' : calls.length > 0 ? 'tool_calls' : 'stop'
+  return {
+    id: 'chatcmpl-upstream',
+    object: 'chat.completion',
+    created: 1,
+    model: 'chat-upstream',
+    choices: [{ index: 0, message, finish_reason, logprobs: null }],
+    usage: vendorUsage,
+  }
+}
+
+function chatChunks(answer: VendorAnswer): OpenAI.ChatCompletionChunk[] {
+  const { choices, usage, ...head } = chatCompletion(answer)
+  const [{ message, finish_reason }] = choices as [OpenAI.ChatCompletion.Choice]
+  const chunk = (delta: object, finish: string | null = null) =>
+    ({
+      ...head,
+      object: 'chat.completion.chunk',
+      choices: [{ index: 0, delta, finish_reason: finish }],
+      usage: null,
+    }) as OpenAI.ChatCompletionChunk
+  const calls = (message.tool_calls ?? []) as OpenAI.ChatCompletionMessageFunctionToolCall[]
+  return [
+    chunk({ role: 'assistant', content: '' }),
+    ...words(answer.thinking?.text ?? '').map(word => chunk({ reasoning_content: word })),
+    ...words(message.content ?? '').map(word => chunk({ content: word })),
+    ...calls.flatMap(({ id, type, function: { name, arguments: json } }, index) => [
+      chunk({ tool_calls: [{ index, id, type, function: { name, arguments: '' } }] }),
+      chunk({ tool_calls: [{ index, function: { arguments: json.slice(0, 4) } }] }),
+      chunk({ tool_calls: [{ index, function: { arguments: json.slice(4) } }] }),
+    ]),
+    chunk({}, finish_reason),
+    { ...chunk({}), choices: [], usage: usage! },
+  ]
 }
 
 type GeminiChunk = Pick<GenerateContentResponse, 'candidates' | 'usageMetadata' | 'modelVersion' | 'responseId'>
@@ -301,13 +353,15 @@ function words(text: string): string[] {
   return text.split(/(?<= )/)
 }
 
-const wholeAnswers: Record<NativeDialect, (answer: VendorAnswer) => object> = {
+const wholeAnswers: Record<ScriptedDialect, (answer: VendorAnswer) => object> = {
+  chat: chatCompletion,
   messages: anthropicMessage,
   gemini: answer => geminiChunk(geminiParts(answer), true, answer),
   responses: openaiResponse,
 }
 
-const streams: Record<NativeDialect, (answer: VendorAnswer) => readonly NamedEvent[]> = {
+const streams: Record<ScriptedDialect, (answer: VendorAnswer) => readonly NamedEvent[]> = {
+  chat: answer => chatChunks(answer) as readonly NamedEvent[],
   messages: anthropicEvents,
   gemini: answer => geminiEvents(answer) as readonly NamedEvent[],
   responses: openaiEvents,

@@ -3,6 +3,7 @@ import type { Envelope } from '../../domain/completion.ts'
 import type { ModelQuirks, Offer } from '../../domain/offer.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 import { isFor } from '../forwarded-body.ts'
+import { dropWrappedDetails } from './drop-wrapped-details.ts'
 import { withToolCallIds } from './tool-call-ids.ts'
 
 /** Appended to the base URL of an endpoint. */
@@ -30,6 +31,7 @@ export function upstreamRequestBody(job: ChatJob, offer: Offer, maxTokens: numbe
   for (const field of job.extraFields) if (!isFor(field, offer)) delete body[field.name]
   if (job.stream && dialect.streamOptions) body.stream_options = { include_usage: true }
   if (dialect.developerToSystem) body.messages = developerAsSystem(body.messages)
+  if (job.source === undefined) body.messages = dropWrappedDetails(body.messages)
   body.messages = withToolCallIds(body.messages, dialect.toolCallIds)
   if (hasToolsWithoutReasoning(job, offer.quirks)) body.reasoning_effort = NO_REASONING
   for (const field of fieldsRejectedByModel(job, offer.quirks)) delete body[field]

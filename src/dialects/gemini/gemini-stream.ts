@@ -2,6 +2,7 @@ import type { AnswerEvent, AnswerFinish, UsageParts } from '../../domain/answer-
 import type { Envelope } from '../../domain/completion.ts'
 import type { ApiError } from '../../domain/errors.ts'
 import type { JsonObject } from '../../runtime/json-object.ts'
+import type { EventEncoder } from '../translated-stream.ts'
 import { geminiErrorBody } from './gemini-error-body.ts'
 import { geminiFinish } from './gemini-finish.ts'
 import { geminiUsage } from './gemini-usage.ts'
@@ -14,7 +15,7 @@ export function isCompleteGeminiAnswer(events: string): boolean {
 }
 
 /** Encodes one answer as the server-sent events of `streamGenerateContent`. Each function returns complete events. */
-export class GeminiEncoder {
+export class GeminiEncoder implements EventEncoder {
   readonly #envelope: Envelope
   readonly #parts = new PartWriter()
   #finish: AnswerFinish = 'end'
@@ -27,6 +28,11 @@ export class GeminiEncoder {
     const [head, tail] = this.#chunk({ content: { role: 'model', parts: [{ text: 0 }] } }).split('"text":0')
     this.#textHead = `${head}"text":`
     this.#textTail = tail!
+  }
+
+  /** Nothing comes before the first output. */
+  begin(): string {
+    return ''
   }
 
   /** Encodes the next text, which most events carry. */

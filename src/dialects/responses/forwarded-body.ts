@@ -66,21 +66,16 @@ function itemForUpstream(item: unknown): unknown[] {
 }
 
 /**
- * Returns a reasoning item that the upstream can read, or none. It stores no reasoning, so that an item without a seal
- * is worth something only if it has the full text, as servers of open models send it.
+ * Returns a reasoning item that an upstream of this dialect may be able to read, or none. The upstream stores no
+ * reasoning, so that an item without a seal is worth something only if it has the full text, as servers of open models
+ * send it. Which account made the seal is checked for each attempt: see own-seals.ts.
  */
 function reasoningItem(item: JsonObject): JsonObject[] {
   const { encrypted_content: sealed } = item
   if (typeof sealed !== 'string' || sealed === '') {
     return Array.isArray(item.content) && item.content.length > 0 ? [item] : []
   }
-  const seal = readSeal(sealed, 'openai')
-  if (seal?.family !== 'openai') return []
-  const { data } = seal
-  if (data === sealed) return [item]
-  // The gateway made the id of a wrapped item, and OpenAI would compare it with the one inside the seal.
-  const { id: _, ...rest } = item
-  return [{ ...rest, encrypted_content: data }]
+  return readSeal(sealed, 'openai')?.family === 'openai' ? [item] : []
 }
 
 /** Removes the time to live of cache points: a longer one costs more. */

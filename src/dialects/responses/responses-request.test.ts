@@ -262,10 +262,9 @@ describe('reasoning for an upstream of the same dialect', () => {
     expect(forwarded(open)).toEqual([item(open)])
   })
 
-  it('is unwrapped if another dialect carried it, without an id that OpenAI does not know', () => {
-    expect(forwarded({ encrypted_content: 'sy1.openai.a1.gAAAA=' })).toEqual([
-      { type: 'reasoning', summary, encrypted_content: 'gAAAA=' },
-    ])
+  it('keeps the name of the account that sealed it, which only a server can compare', () => {
+    const sealed = { encrypted_content: 'sy1.openai.a1.gAAAA=' }
+    expect(forwarded(sealed)).toEqual([item(sealed)])
   })
 
   it.each([{}, { encrypted_content: 'sy1.text..' }, { encrypted_content: 'sy1.anthropic..sig' }])(

@@ -1,8 +1,6 @@
-import { createHash } from 'node:crypto'
 import { answerBounds } from '../../domain/answer-bounds.ts'
 import type { AnswerEvent } from '../../domain/answer-event.ts'
 import type { ChatJob } from '../../domain/chat-job.ts'
-import type { Conversation, Part } from '../../domain/conversation.ts'
 import type { Endpoint, Offer } from '../../domain/offer.ts'
 import type { JsonObject } from '../../runtime/json-object.ts'
 import { eventReader } from '../event-normaliser.ts'
@@ -11,6 +9,7 @@ import { flatToolName } from '../tool-names.ts'
 import { conversationFor, rejectedFields } from '../translation/conversation-of.ts'
 import type { AnswerReader } from '../upstream-dialect.ts'
 import type { UpstreamTask } from '../upstream-task.ts'
+import { accountTag, ownSealedItems, ownSeals } from './own-seals.ts'
 import { responsesRequestBody } from './upstream-request.ts'
 import { readResponse } from './upstream-response.ts'
 import { ResponsesDecoder } from './upstream-stream.ts'
@@ -30,8 +29,8 @@ function requestBody(job: ChatJob, offer: Offer, maxTokens: number): JsonObject 
   const conversation = conversationFor(job, offer)
   const body: JsonObject =
     source?.dialect === 'responses'
-      ? { ...source.body, model: upstreamModel, max_output_tokens: maxTokens, stream }
-      : responsesRequestBody(ownSeals(conversation, accountTag(endpoint)), { model: upstreamModel, maxTokens, stream })
+      ? { ...ownSealedItems(source.body, endpoint), model: upstreamModel, max_output_tokens: maxTokens, stream }
+      : responsesRequestBody(ownSeals(conversation, endpoint), { model: upstreamModel, maxTokens, stream })
   for (const field of rejectedFields(offer)) delete body[field]
   // Models that reason refuse both settings.
   if (quirks?.exclusiveReasoning && conversation.reasoning.effort !== 'none') {
@@ -39,15 +38,6 @@ function requestBody(job: ChatJob, offer: Offer, maxTokens: number): JsonObject 
     delete body.top_p
   }
   return body
-}
-
-/** OpenAI refuses reasoning that another account sealed. */
-function ownSeals(conversation: Conversation, account: string): Conversation {
-  const isForeign = (part: Part) =>
-    part.kind === 'reasoning' && part.seal?.account !== undefined && part.seal.account !== account
-  if (!conversation.turns.some(({ parts }) => parts.some(isForeign))) return conversation
-  const turns = conversation.turns.map(turn => ({ ...turn, parts: turn.parts.filter(part => !isForeign(part)) }))
-  return { ...conversation, turns }
 }
 
 const readers = new WeakMap<Endpoint, AnswerReader>()
@@ -89,14 +79,4 @@ function forChat(event: AnswerEvent, account: string): AnswerEvent {
   if (event.kind !== 'tool_start' || event.namespace === undefined) return event
   const { namespace: _, ...call } = event
   return { ...call, name: flatToolName(event) }
-}
-
-const TAG_DIGITS = 12
-
-/** Names the account behind a key without revealing the key. */
-function accountTag({ endpointId, apiKey }: Endpoint): string {
-  return createHash('sha256')
-    .update(JSON.stringify([endpointId, apiKey]))
-    .digest('hex')
-    .slice(0, TAG_DIGITS)
 }

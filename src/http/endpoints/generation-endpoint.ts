@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { chatQuoteSchema } from '../../api/chat-quote-schema.ts'
 import type { ClientDialect } from '../../dialects/client-dialect.ts'
+import { errorBody } from '../../dialects/openai-error-body.ts'
 import type { ErrorCode } from '../../domain/errors.ts'
 import type { GenerationEndpoint } from '../endpoint.ts'
 import { routingHeaders } from '../routing-headers.ts'
@@ -21,7 +22,9 @@ export function generationEndpoint(deps: GenerationDeps, dialect: ClientDialect)
       headers: requestHeaders,
       body,
       errors: generationErrors,
-      ...(error && { error: { schema: error, body: each => dialect.errorBody(each, EXAMPLE_ID) } }),
+      ...(dialect.errorBody !== errorBody && {
+        error: { ...(error && { schema: error }), body: each => dialect.errorBody(each, EXAMPLE_ID) },
+      }),
       response: {
         contentType: 'application/json',
         schema: z.union([answer, chatQuoteSchema]).meta({ examples: answer.meta()?.examples }),
