@@ -73,11 +73,19 @@ async function readVectors(
     numbersInTurn += encoded.length
     if (numbersInTurn >= NUMBERS_PER_TURN) {
       numbersInTurn = 0
-      await new Promise<void>(resolve => setImmediate(resolve))
+      await nextTurn()
     }
   }
-  const body = `{"object":"list","data":[${vectors.join(',')}],"model":${JSON.stringify(envelope.model)}}`
+  // One flat string: each reader of a concatenation would copy its 30 MB again.
+  vectors[0] = `{"object":"list","data":[${vectors[0]}`
+  vectors[vectors.length - 1] += `],"model":${JSON.stringify(envelope.model)}}`
+  const body = vectors.join(',')
+  if (text.length > PARSED_UNITS_MAX) await nextTurn()
   return { body, usage: readInputUsage(answer.usage) }
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise(resolve => setImmediate(resolve))
 }
 
 /** A shorter answer is parsed at once. */
