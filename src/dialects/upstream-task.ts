@@ -8,7 +8,7 @@ import type { AnswerReader } from './upstream-dialect.ts'
 export interface UpstreamTask {
   /** Appended to the base URL of an endpoint. */
   readonly path: string | ((offer: Offer, stream: boolean) => string)
-  /** Lines of the request's head, the same for every request to a path. Absent: none. */
+  /** Lines of the request's head, the same for every request to a path. `accept:` replaces the usual one. Absent: none. */
   readonly headers?: readonly string[]
   /** Returns the JSON body. `maxTokens`: the limit of output tokens per choice. */
   requestBody(job: ChatJob, offer: Offer, maxTokens: number): string

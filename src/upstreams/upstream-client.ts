@@ -188,7 +188,7 @@ export class UpstreamClient {
       `POST ${url.pathname}${url.search} HTTP/1.1`,
       `host: ${url.host}`,
       'content-type: application/json',
-      `accept: ${accept}`,
+      ...(headers.some(line => line.startsWith('accept:')) ? [] : [`accept: ${accept}`]),
       // Without this header any coding would be acceptable (RFC 9110, 12.5.3). The gateway decodes none.
       'accept-encoding: identity',
       'connection: keep-alive',

@@ -51,10 +51,10 @@ const calls = [
 ]
 const thinking = { text: 'Hm, the sea.', seal: Buffer.from('a seal').toString('base64') }
 const usage = {
-  prompt_tokens: 35,
+  prompt_tokens: 38,
   completion_tokens: 7,
-  total_tokens: 42,
-  prompt_tokens_details: { cached_tokens: 20, cache_write_tokens: 5 },
+  total_tokens: 45,
+  prompt_tokens_details: { cached_tokens: 20, cache_write_tokens: 8 },
 }
 
 function completionOf(answered: Answer): ChatCompletion {
@@ -84,6 +84,7 @@ test('answers whole, with usage in parts, and each request is signed', async () 
   const url = new URL(`http://127.0.0.1:${upstream.port}${path}`)
   expect(headers).toMatchObject(awsSignatureHeaders(keys, { method: 'POST', url, body: rawBody, epochMs }))
   expect(headers['x-amz-security-token']).toBe('session')
+  expect(headers.accept).toBe('application/vnd.amazon.eventstream, application/json')
 })
 
 test.each([false, true])('answers in a stream, split at every byte: %s', async split => {

@@ -14,6 +14,7 @@ import { conversePath, converseRequestBody } from './upstream-request.ts'
 /** Amazon Bedrock's Converse, which serves models of all vendors. Streams are binary. */
 export const upstreamConverse: UpstreamTask = {
   path: conversePath,
+  headers: ['accept: application/vnd.amazon.eventstream, application/json'],
   requestBody: (job, offer, maxTokens) =>
     JSON.stringify(converseRequestBody(conversationFor(job, offer), messagesTarget(job, offer, maxTokens))),
   bounds: answerBounds,

@@ -79,6 +79,8 @@ test.each([
     upstreamModel: 'claude-haiku-4-5@20251001',
     endpoint: { credential: { clientEmail: 'a@my-project.iam.gserviceaccount.com' } },
   })
+  expect(byId.get('gemini-3.5-flash-lite')!.features).toContain('json_schema')
+  expect(byId.get('claude-haiku-4-5')!.features).not.toContain('json_schema')
   expect(hidesReasoningAt(baseUrl)).toBe(true)
 })
 

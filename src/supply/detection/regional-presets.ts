@@ -123,16 +123,18 @@ function bedrockClaude(environment: Environment): CloudPreset {
     models: presetOf('anthropic')
       .models.filter(({ modelId }) => onMantle.has(modelId))
       .map(model => ({
-        ...withPremium(model),
+        ...withPremium(withoutSchemas(model)),
         upstreamModel: `anthropic.${model.modelId}`,
-        features: model.features.filter(feature => feature !== 'json_schema'),
       })),
   }
 }
 
 const onMantle: ReadonlySet<string> = new Set(['claude-opus-5', 'claude-sonnet-5', 'claude-haiku-4-5'])
 
-/** Gemini, and Claude where it was enabled in the Model Garden. Outside of `global`, a tenth more is charged. */
+/**
+ * Gemini, and Claude where it was enabled in the Model Garden. Outside of `global`, a tenth more is charged. Claude gets no
+ * JSON schemas: a policy of Google's organisations forbids them by default.
+ */
 function vertex(environment: Environment): CloudPreset {
   const location = requireVariable(environment, 'GOOGLE_VERTEX_LOCATION', /^[a-z0-9-]{1,40}$/, 'global')
   const written = requireVariable(environment, 'GOOGLE_APPLICATION_CREDENTIALS', /\S/, '/path/of/key.json')
@@ -142,7 +144,7 @@ function vertex(environment: Environment): CloudPreset {
     throw new Error('GOOGLE_VERTEX_PROJECT must be the id of a project; the key names none')
   const claude = presetOf('anthropic').models.map(
     (model): CloudModel => ({
-      ...model,
+      ...withoutSchemas(model),
       speaks: ['messages'],
       ...(model.modelId === 'claude-haiku-4-5' && { upstreamModel: 'claude-haiku-4-5@20251001' }),
     }),
@@ -187,6 +189,10 @@ function requireVariable(environment: Environment, name: string, allowed: RegExp
 
 function presetOf(name: string): CloudPreset {
   return cloudPresets.find(preset => preset.name === name)!
+}
+
+function withoutSchemas(model: CloudModel): CloudModel {
+  return { ...model, features: model.features.filter(feature => feature !== 'json_schema') }
 }
 
 function withPremium(model: CloudModel): CloudModel {
