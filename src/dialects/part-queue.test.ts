@@ -53,3 +53,14 @@ it.each([
   }
   expect(hold).toThrow(expect.objectContaining({ outcome: 'malformed' }))
 })
+
+it('refuses more arguments of a call that waits than an answer needs, but not of the first call', () => {
+  const queue = new PartQueue(new HeldBack())
+  queue.startCall(0, start('a'))
+  queue.startCall(1, start('b'))
+  const add = (key: number) => () => {
+    for (let at = 0; at < 12; at++) queue.addArguments(key, 'x'.repeat(100_000))
+  }
+  expect(add(0)).not.toThrow()
+  expect(add(1)).toThrow(expect.objectContaining({ outcome: 'malformed' }))
+})

@@ -26,7 +26,7 @@ interface QueuedCall {
 export class PartQueue {
   #queue: (QueuedCall | Said)[] = []
   /** The calls in the queue. Searching the queue for each of their pieces would be quadratic. */
-  #calls: QueuedCall[] = []
+  readonly #calls: QueuedCall[] = []
   #hasCalls = false
   readonly #held: HeldBack | null
 
@@ -72,6 +72,7 @@ export class PartQueue {
   addArguments(key: unknown, text: string): AnswerEvent[] {
     const call = this.#find(key)
     if (call === undefined) return []
+    if (call !== this.#queue[0]) this.#held?.add({ kind: 'tool_arguments', text }, false)
     call.arguments += text
     call.unsent += text
     return this.#due()

@@ -51,6 +51,11 @@ function messages(): ServerBehaviour[] {
     ),
     floods('held-back', 'text without end behind an open tool call', () => call(0) + each(500, () => text('word '))),
     floods('held-back-long', 'texts of 100 kB behind an open tool call', () => call(0) + text('word '.repeat(20_000))),
+    floods(
+      'held-back-arguments',
+      'arguments of 100 kB for the second of two open calls',
+      () => call(0) + call(1) + json(1, 'x'.repeat(100_000)),
+    ),
     floods('thinking', 'thinking without end', () => delta(0, { type: 'thinking_delta', thinking: 'hm ' })),
     floods('signatures', 'signatures of 10 kB', () =>
       delta(0, { type: 'signature_delta', signature: 'x'.repeat(10_000) }),
