@@ -8,7 +8,7 @@ import type { Answer, Ticket } from '../domain/handoff.ts'
 import type { Offer } from '../domain/offer.ts'
 import { clampAt } from '../domain/output-cap.ts'
 import { relayData } from '../relay/relay-data.ts'
-import { relayStream } from '../relay/relay-stream.ts'
+import { relayStream, toClientError } from '../relay/relay-stream.ts'
 import { type RelayContext, relayWhole } from '../relay/relay-whole.ts'
 import type { Affinity } from '../route/affinity.ts'
 import { type RankedPlan, type RouteView, route } from '../route/route.ts'
@@ -66,9 +66,10 @@ export async function complete(deps: CompleteDeps, request: CompletionRequest, e
     throw failure
   }
 
+  const encoder = dialect.stream.encoder(answer.envelope, job, memory)
   try {
     await events.open(servedBy(ticket, job, answer.offer))
-    const relayed = await relayStream(context, answer, events.write)
+    const relayed = await relayStream(context, answer, encoder, events.write)
     if (relayed.receipt.outcome === 'interrupted') running.reportFault(relayed.failure)
     // The last events are sent once the charge is in the journal, or committed.
     const last = await running.settle(relayed.receipt).then(relayed.lastEvents, fault => {
@@ -76,10 +77,15 @@ export async function complete(deps: CompleteDeps, request: CompletionRequest, e
       return relayed.unsettledEvents(fault)
     })
     if (last !== '') await events.write(last)
-    return { servedBy: servedBy(ticket, job, answer.offer), whole: null }
+  } catch (fault) {
+    running.reportFault(fault)
+    await running.close()
+    // The client may have the start of the answer, so the encoder that wrote it must end it.
+    await events.write(encoder.fail(toClientError(fault, signal)))
   } finally {
     await running.close()
   }
+  return { servedBy: servedBy(ticket, job, answer.offer), whole: null }
 }
 
 function planFor(

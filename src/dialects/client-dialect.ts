@@ -2,6 +2,7 @@ import type { ZodType } from 'zod'
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { ChatChunk, ChatCompletion, Envelope, TokenUsage } from '../domain/completion.ts'
 import type { ApiError } from '../domain/errors.ts'
+import type { ByteAccount } from '../runtime/byte-budget.ts'
 
 /**
  * The wire format of one generation endpoint: how requests are parsed, and how answers, streams and errors are
@@ -51,8 +52,8 @@ export interface AnswerFormat {
 export interface StreamFormat {
   /** Keeps proxies from closing a silent connection; clients ignore it. */
   readonly ping: string
-  /** Returns the encoder of the answer to `job`. */
-  encoder(envelope: Envelope, job: ChatJob): StreamEncoder
+  /** Returns the encoder of the answer to `job`. `memory` pays for what it keeps of the answer; default: not counted. */
+  encoder(envelope: Envelope, job: ChatJob, memory?: ByteAccount): StreamEncoder
   /** True if `events` are a complete answer: every event of a successful stream. */
   isComplete(events: string): boolean
 }

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import type { StreamEncoder } from '../dialects/client-dialect.ts'
 import { ApiError, MEMORY_USED_UP } from '../domain/errors.ts'
 import type { Outcome, Receipt, StreamAnswer } from '../domain/handoff.ts'
 import type { Nanos } from '../domain/money.ts'
@@ -31,14 +32,16 @@ export interface RelayedStream {
 /**
  * Passes a stream on to the client event by event and records what billing needs. Resolves however the stream
  * ends.
+ *
+ * @param encoder a new one of the client's dialect
  */
 export async function relayStream(
   context: RelayContext,
   answer: StreamAnswer,
+  encoder: StreamEncoder,
   write: WriteEvents,
 ): Promise<RelayedStream> {
-  const { ticket, job, dialect, signal, memory } = context
-  const encoder = dialect.stream.encoder(answer.envelope, job)
+  const { ticket, job, signal, memory } = context
   const stream = new MeteredStream(encoder, job, outputCap(answer.offer, job, ticket.maxTokens), memory)
   let failure: unknown
   let outcome: Outcome = 'served'
@@ -122,7 +125,8 @@ const outcomeByReason: Record<CancelReason, Outcome> = {
   not_wanted: 'interrupted',
 }
 
-function toClientError(failure: unknown, signal: CancelSignal): ApiError {
+/** Returns the error with which the client learns that its stream broke off. */
+export function toClientError(failure: unknown, signal: CancelSignal): ApiError {
   if (failure instanceof ApiError) return failure
   const reason = failure instanceof Cancelled ? failure.reason : null
   if (reason === 'gateway_stopping') {

@@ -1,5 +1,6 @@
 import OpenAI from 'openai'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
+import { TextBuffer } from '../../src/relay/text-buffer.ts'
 import { expectLeftAndBilled, useClientWorld, useUpRequests, weatherTool } from '../clients/client-world.ts'
 import type { TestCustomer } from '../harness/app.ts'
 import { answer, contentChunk, sse, streamEvents, usageOf } from '../harness/scripted-upstream.ts'
@@ -243,4 +244,31 @@ describe('a request is refused', () => {
     expect(error.resets_at).toBe(Date.parse(error.reset_at) / 1000)
     expect(response.headers.get('x-should-retry')).toBe('false')
   })
+})
+
+test('an internal error after the first text ends the stream that began, and not another one', async () => {
+  const { customer } = await setUp()
+  for (const path of ['responses', 'messages']) {
+    world.upstream.respondWith(answer({ text: 'Good morning', usage: null }))
+    const billing = vi.spyOn(TextBuffer.prototype, 'toString').mockImplementationOnce(() => {
+      throw new Error('planted')
+    })
+    const response = await fetch(`${world.baseUrl}/${path}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({
+        model: 'test-model',
+        stream: true,
+        ...(path === 'responses'
+          ? { input: 'Hello' }
+          : { max_tokens: 64, messages: [{ role: 'user', content: 'Hello' }] }),
+      }),
+    })
+    const types = [...(await response.text()).matchAll(/^event: (.+)$/gm)].map(([, type]) => type)
+    billing.mockRestore()
+    const [first, last] = path === 'responses' ? ['response.created', 'response.failed'] : ['message_start', 'error']
+    expect(types.filter(type => type === first)).toHaveLength(1)
+    expect([types[0], types.at(-1)]).toEqual([first, last])
+    expect(types).toContain(path === 'responses' ? 'response.output_text.delta' : 'content_block_delta')
+  }
 })

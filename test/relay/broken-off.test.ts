@@ -62,7 +62,7 @@ async function stream(
     chargeEarlyDisconnect: () => true,
   }
   if (answer.kind !== 'stream') throw new Error('the answer is no stream')
-  const relayed = await relayStream(context, answer, write)
+  const relayed = await relayStream(context, answer, chatDialect.stream.encoder(answer.envelope, job), write)
   const last = relayed.lastEvents(0n)
   if (last !== '') await write(last)
   const faults = relayed.receipt.outcome === 'interrupted' ? [relayed.failure] : []

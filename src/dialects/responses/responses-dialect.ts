@@ -64,8 +64,8 @@ export const responsesDialectWith = (rules: ExtraFieldRules): ClientDialect => (
   },
   stream: {
     ping: ': ping\n\n',
-    encoder: (envelope, job) => {
-      const encoder = new ResponsesEncoder(responseEnvelope(envelope), settingsOf(job))
+    encoder: (envelope, job, memory) => {
+      const encoder = new ResponsesEncoder(responseEnvelope(envelope), settingsOf(job), memory)
       return new TranslatedStream(envelope, encoder, namesOf(job))
     },
     isComplete: isCompleteResponse,

@@ -7,6 +7,7 @@ import { decodeSse } from '../../../test/dialects/split-bytes.ts'
 import type { AnswerEvent } from '../../domain/answer-event.ts'
 import type { Part } from '../../domain/conversation.ts'
 import { ApiError } from '../../domain/errors.ts'
+import { Cancelled } from '../../domain/upstream-failure.ts'
 import { wholeResponse } from './response-resource.ts'
 import { parseResponsesRequest } from './responses-request.ts'
 import { isCompleteResponse, ResponsesEncoder } from './responses-stream.ts'
@@ -131,6 +132,25 @@ describe('OpenAI’s SDK', () => {
       }),
       { numRuns: 50 },
     )
+  })
+
+  it('pays for the output that its last event repeats, and ends when there is no memory left', () => {
+    let taken = 0
+    const memory = {
+      take(bytes: number) {
+        if (taken + bytes > 20) return false
+        taken += bytes
+        return true
+      },
+      give() {},
+    }
+    const encoder = new ResponsesEncoder(envelope, settings, memory)
+    encoder.begin()
+    encoder.event({ kind: 'reasoning', text: 'Hm' })
+    encoder.text('Hello')
+    expect(taken).toBe(14)
+    expect(() => encoder.text(' you')).toThrow(new Cancelled('memory_used_up', true))
+    expect(encoder.fail(new ApiError('overloaded'))).toContain('"text":"Hello"')
   })
 
   it('reads a failure in mid-stream', async () => {

@@ -1,6 +1,8 @@
 import type { AnswerEvent, AnswerFinish, UsageParts } from '../../domain/answer-event.ts'
 import type { Envelope } from '../../domain/completion.ts'
 import type { ApiError } from '../../domain/errors.ts'
+import { Cancelled } from '../../domain/upstream-failure.ts'
+import { type ByteAccount, uncounted } from '../../runtime/byte-budget.ts'
 import type { JsonObject } from '../../runtime/json-object.ts'
 import type { EventEncoder } from '../translated-stream.ts'
 import { OutputBuilder } from './output-builder.ts'
@@ -20,12 +22,13 @@ export function isCompleteResponse(events: string): boolean {
 
 /**
  * Encodes one answer as the server-sent events of a response. Each function returns complete events, ready to be sent.
- * Call `begin` first, then `end` or `fail` once.
+ * Call `begin` first, then `end` or `fail` once. `text` and `event` throw Cancelled `memory_used_up`.
  */
 export class ResponsesEncoder implements EventEncoder {
   readonly #envelope: Envelope
   readonly #settings: ResponseSettings
   readonly #output: OutputBuilder
+  readonly #memory: ByteAccount
   #sequence = 0
   /** Events that are written but not returned yet. */
   #written = ''
@@ -34,7 +37,9 @@ export class ResponsesEncoder implements EventEncoder {
   #textPattern: { readonly id: string; readonly head: string; readonly middle: string; readonly tail: string } | null =
     null
 
-  constructor(envelope: Envelope, settings: ResponseSettings) {
+  /** @param memory pays for the output, which the last event repeats */
+  constructor(envelope: Envelope, settings: ResponseSettings, memory: ByteAccount = uncounted) {
+    this.#memory = memory
     this.#envelope = envelope
     this.#settings = settings
     this.#output = new OutputBuilder(itemIdSuffix(envelope), settings.searchTool, (type, fields) => {
@@ -60,6 +65,7 @@ export class ResponsesEncoder implements EventEncoder {
   text(content: string): string {
     const open = this.#output.openText
     if (open === null) return this.event({ kind: 'text', text: content })
+    this.#keep(content)
     this.#output.appendText(content)
     const pattern = this.#textPattern?.id === open.id ? this.#textPattern : this.#learnPattern(open)
     return pattern.head + this.#sequence++ + pattern.middle + JSON.stringify(content) + pattern.tail
@@ -71,6 +77,7 @@ export class ResponsesEncoder implements EventEncoder {
     else {
       // A refusal opens another part of the same message.
       if (event.kind !== 'text') this.#textPattern = null
+      if ('text' in event) this.#keep(event.text)
       this.#output.push(event)
     }
     return this.#take()
@@ -94,6 +101,11 @@ export class ResponsesEncoder implements EventEncoder {
     this.#output.close('incomplete')
     this.#end({ status: 'failed', error: { code, message }, output: this.#output.items })
     return this.#take()
+  }
+
+  /** A string has up to two bytes per character. */
+  #keep(text: string): void {
+    if (!this.#memory.take(text.length * 2)) throw new Cancelled('memory_used_up', true)
   }
 
   #end(state: ResponseState): void {
