@@ -86,7 +86,7 @@ function credentialOf(settings: EndpointSettings): Pick<Endpoint, 'credential'> 
   return {
     credential: {
       ...{ kind: 'aws_keys', accessKeyId, secretAccessKey: secret },
-      sessionToken: settings.aws_session_token ?? null,
+      sessionToken: settings.aws_session_token || null,
       region: settings.aws_region ?? awsRegionIn(settings.base_url)!,
     },
   }

@@ -117,7 +117,8 @@ const endpointSchema = z.strictObject({
   google_service_account: googleServiceAccount().optional(),
   aws_access_key_id: secret('ASCII text without blanks', /^[\x21-\x7e]+$/).optional(),
   aws_secret_access_key: secret('ASCII text without blanks', /^[\x21-\x7e]+$/).optional(),
-  aws_session_token: secret('ASCII text without blanks', /^[\x21-\x7e]+$/).optional(),
+  // May be empty, so that ${AWS_SESSION_TOKEN:-} suits keys with and without one.
+  aws_session_token: secret('ASCII text without blanks', /^[\x21-\x7e]*$/).optional(),
   aws_region: text('region of AWS such as us-east-1', /^[a-z0-9-]{1,40}$/).optional(),
   key_header: oneOf(['auto', ...keyHeaders]).prefault('auto'),
   speaks: dialectList().prefault(['chat']),

@@ -1,5 +1,7 @@
 import { createVerify } from 'node:crypto'
 import { beforeEach, expect, test } from 'vitest'
+import { chatJobOf } from '../../src/dialects/chat-job-of.ts'
+import { parseMessagesRequest } from '../../src/dialects/messages/messages-request.ts'
 import { nativeTask } from '../../src/dialects/native-task.ts'
 import type { Answer } from '../../src/domain/handoff.ts'
 import type { Offer } from '../../src/domain/offer.ts'
@@ -232,4 +234,17 @@ test('the path of Vertex depends on the credential, not on the address', () => {
   const { path } = nativeTask(jobOf(), vertexOffer('messages'))
   const plain = offerAt('https://europe-west1-aiplatform.googleapis.com/v1')
   expect(typeof path === 'function' && path({ ...plain, upstreamModel: 'm' }, false)).toBe('/messages')
+})
+
+test.each([
+  ['https://api.anthropic.com/v1', true],
+  ['https://bedrock-mantle.us-east-1.api.aws/anthropic/v1', true],
+  ['https://aiplatform.googleapis.com/v1/projects/p/locations/global', true],
+  ['https://api.aws.example.com/v1', false],
+])('at %s, the billing header of Claude Code is kept: %s', (baseUrl, isKept) => {
+  const offer: Offer = { ...offerAt(baseUrl), speaks: ['messages'] }
+  const system = [{ type: 'text', text: 'x-anthropic-billing-header: a' }]
+  const body = { model: 'm', max_tokens: 9, system, messages: [{ role: 'user', content: 'Hi' }] }
+  const job = chatJobOf(parseMessagesRequest(Buffer.from(JSON.stringify(body))), new Map())
+  expect(nativeTask(job, offer).requestBody(job, offer, 9).includes('billing-header')).toBe(isKept)
 })

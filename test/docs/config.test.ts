@@ -1,9 +1,13 @@
-import { readFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import * as z from 'zod'
 import { loadConfig } from '../../src/config/config.ts'
+import { configuredOffers } from '../../src/config/configured-offers.ts'
 import { cloudKeyNames, environmentSchema, fileSchema } from '../../src/config/schema.ts'
 import { typeDescription } from '../../src/config/values.ts'
+import { serviceAccountJson } from '../harness/service-account.ts'
 
 const root = new URL('../../', import.meta.url)
 const docs = readFileSync(new URL('docs/config.md', root), 'utf8')
@@ -26,6 +30,27 @@ test('docs/config.md lists exactly the keys of the file, with types and defaults
 test('docs/config.md lists every cloud key that is detected', () => {
   const section = docs.split(/^## /m).find(part => part.startsWith('Cloud keys\n'))!
   expect([...section.matchAll(/`([A-Z]+_[A-Z_]+)`/g)].map(([, name]) => name)).toEqual([...cloudKeyNames])
+})
+
+test('the examples of endpoints in docs/config.md load', () => {
+  const examples = [...docs.matchAll(/```yaml\n(endpoints:\n[^`]+)```/g)].map(([, yaml]) => yaml!)
+  expect(examples.length).toBeGreaterThan(2)
+  const directory = mkdtempSync(join(tmpdir(), 'switchyard-docs-'))
+  try {
+    for (const yaml of examples) {
+      writeFileSync(join(directory, 'switchyard.yaml'), yaml)
+      const env = {
+        AZURE_OPENAI_API_KEY: 'key',
+        AWS_ACCESS_KEY_ID: 'id',
+        AWS_SECRET_ACCESS_KEY: 'secret',
+        GOOGLE_APPLICATION_CREDENTIALS: serviceAccountJson('https://oauth2.googleapis.com/token'),
+      }
+      const offers = configuredOffers(loadConfig({ env, cwd: directory }))
+      for (const { endpoint } of offers) expect(endpoint.apiKey ?? endpoint.credential).toBeTruthy()
+    }
+  } finally {
+    rmSync(directory, { recursive: true })
+  }
 })
 
 test('the example file has every key and loads', () => {

@@ -45,7 +45,7 @@ function withoutSystemRole(message: JsonObject): JsonObject {
   return message.role === 'system' ? { ...message, role: 'user' } : message
 }
 
-const anthropicHosts = /(^|[.])(anthropic[.]com|amazonaws[.]com|googleapis[.]com|azure[.]com)$/
+const anthropicHosts = /(^|[.])(anthropic[.]com|amazonaws[.]com|api[.]aws|googleapis[.]com|azure[.]com)$/
 /**
  * The fields that a server gets from a client of the same dialect. Anthropic refuses others unless a header names their
  * beta, and no header of a client is sent.
