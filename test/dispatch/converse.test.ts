@@ -162,6 +162,16 @@ test('models of other vendors get neither seals nor settings of Claude', async (
   await dispatching.send(bedrock('amazon.nova-pro-v1:0'), request)
   expect(Object.keys(bodyOf())).toEqual(['messages', 'inferenceConfig'])
   expect(JSON.stringify(bodyOf())).not.toContain(thinking.seal)
+  // Without the turn that was only reasoning, roles still alternate.
+  const reasoning = { role: 'assistant', content: [{ type: 'thinking', thinking: 'Hm', signature: thinking.seal }] }
+  const turns = [{ role: 'user', content: 'Hi' }, reasoning, { role: 'user', content: 'And now?' }]
+  const job = messagesJob({ model: 'm', max_tokens: 9, messages: turns })
+  const rolesAt = (model: string) => {
+    const offer = bedrock(model)
+    const body = JSON.parse(nativeTask(job, offer).requestBody(job, offer, 9)) as ConverseRequest
+    return body.messages!.map(({ role }) => role)
+  }
+  expect([rolesAt('amazon.nova-pro-v1:0'), rolesAt(claude)]).toEqual([['user'], ['user', 'assistant', 'user']])
 })
 
 test('images go as bytes, and schemas as text', async () => {

@@ -23,7 +23,7 @@ export function converseRequestBody(conversation: Conversation, target: Messages
     ? writeTools(tools as JsonObject[], choice as JsonObject | undefined, messages)
     : null
   return {
-    messages: messages.filter(({ content }) => content.length > 0),
+    messages: alternating(messages),
     ...(Array.isArray(body.system) && {
       system: (body.system as JsonObject[]).flatMap(block => writeBlock(block, isClaude)),
     }),
@@ -39,8 +39,25 @@ export function converseRequestBody(conversation: Conversation, target: Messages
   }
 }
 
-/** Of models, profiles of several regions, and addresses (ARNs) of either. */
-export function isClaudeModel(model: string): boolean {
+interface Message {
+  readonly role: unknown
+  readonly content: JsonObject[]
+}
+
+/** Roles must alternate: a turn that lost its only part, reasoning, joins its neighbours. */
+function alternating(messages: readonly Message[]): Message[] {
+  const kept: Message[] = []
+  for (const message of messages) {
+    const last = kept.at(-1)
+    if (message.content.length === 0) continue
+    if (last !== undefined && last.role === message.role) last.content.push(...message.content)
+    else kept.push(message)
+  }
+  return kept
+}
+
+/** Models and system profiles, also by their ARN, name the vendor; profiles of applications do not. */
+function isClaudeModel(model: string): boolean {
   return /(^|[./])anthropic[.]/.test(model)
 }
 

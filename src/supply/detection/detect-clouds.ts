@@ -14,9 +14,9 @@ export interface DetectedCloud {
 }
 
 /**
- * Returns the clouds with a key in `environment`, with the models that have a known price
- * (cloud-presets.ts, regional-presets.ts). Sends no request, so that a start neither waits for clouds nor contacts them. A cloud without
- * priced models is listed but offers nothing.
+ * Returns the clouds with a key in `environment`, with the models that have a known price (cloud-presets.ts,
+ * regional-presets.ts). Sends no request, so that a start neither waits for clouds nor contacts them. A cloud without
+ * priced models, or with an incomplete environment, is listed but offers nothing.
  *
  * @param except endpoint names that the configuration declares
  */
