@@ -1,6 +1,4 @@
 import { type AdmitDeps, admit } from '../admit/admit.ts'
-import { droppedFields } from '../dialects/chat/upstream-request.ts'
-import { nativeDroppedFields } from '../dialects/native-task.ts'
 import { type DispatchDeps, dispatch } from '../dispatch/dispatch.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
@@ -14,7 +12,7 @@ import type { Affinity } from '../route/affinity.ts'
 import { type RankedPlan, type RouteView, route } from '../route/route.ts'
 import { failpoint } from '../runtime/failpoint.ts'
 import type { CompletionRequest, EventSink, Served, ServedBy } from './completion-request.ts'
-import { RunningTicket, type RunningTicketDeps } from './running-ticket.ts'
+import { RunningTicket, type RunningTicketDeps, unsentFields } from './running-ticket.ts'
 
 export interface CompleteDeps extends RunningTicketDeps {
   readonly admit: AdmitDeps
@@ -107,6 +105,5 @@ function planFor(
 function servedBy(ticket: Ticket, job: ChatJob, offer: Offer): ServedBy {
   const { kind: provider, hosterId } = offer.endpoint
   const maxTokens = clampAt(ticket, job, offer)?.allowed ?? null
-  const dropped = offer.speaks === undefined ? droppedFields(job, offer) : nativeDroppedFields(job, offer)
-  return { modelId: offer.modelId, provider, hosterId, maxTokens, droppedFields: dropped }
+  return { modelId: offer.modelId, provider, hosterId, maxTokens, droppedFields: unsentFields(job, offer) }
 }

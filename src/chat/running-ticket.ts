@@ -1,4 +1,6 @@
 import { droppedFields } from '../dialects/chat/upstream-request.ts'
+import { nativeDroppedFields } from '../dialects/native-task.ts'
+import type { ChatJob } from '../domain/chat-job.ts'
 import type { Receipt, Ticket } from '../domain/handoff.ts'
 import type { Nanos } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
@@ -56,7 +58,7 @@ export class RunningTicket {
   settle(receipt: Receipt): Promise<Nanos> {
     const view = { stickyOfferId: this.#stickyOfferId, cloudCompetes: this.#deps.route.cloudCompetes ?? false }
     const { job } = this.#request
-    const dropped = receipt.offer === null ? job.droppedFields : droppedFields(job, receipt.offer)
+    const dropped = receipt.offer === null ? job.droppedFields : unsentFields(job, receipt.offer)
     const note = routingNote(this.#ticket, job, this.#ranks, receipt.offer, view, dropped)
     return settle(this.#deps.settle, this.#ticket, receipt, note, this.#request.watch)
   }
@@ -106,4 +108,9 @@ export class RunningTicket {
   reportFault(fault: unknown): void {
     this.#deps.onFault(this.#request.requestId, fault)
   }
+}
+
+/** Returns the fields of a request, except the gateway's own, that the server of an offer does not get. */
+export function unsentFields(job: ChatJob, offer: Offer): readonly string[] {
+  return offer.speaks === undefined ? droppedFields(job, offer) : nativeDroppedFields(job, offer)
 }

@@ -158,3 +158,20 @@ test('a request of Claude Code reaches Anthropic without the fields of betas, an
   expect(dropped).toContain('context_management')
   expect(dropped).toContain('a_field_of_next_week')
 })
+
+test('the receipt names the same dropped fields as the header of the answer', async () => {
+  const { customer } = await setUp()
+  world.upstream.respondWith(vendorAnswer('messages', { text: 'A ship.' }))
+  const response = await world.gateway.chat(customer, {
+    model: 'messages',
+    messages: [{ role: 'user', content: 'What is there?' }],
+    seed: 5,
+    service_tier: 'priority',
+  })
+  await response.arrayBuffer()
+  const named = response.headers.get('x-switchyard-dropped-fields')!.split(', ')
+  expect(named.toSorted()).toEqual(['seed', 'service_tier'])
+  const id = response.headers.get('x-request-id')
+  const receipt = (await (await world.gateway.get(customer, `/v1/usage/requests/${id}`)).json()) as object
+  expect(receipt).toMatchObject({ dropped_fields: named })
+})
