@@ -47,7 +47,8 @@ async function main(names: readonly string[]): Promise<void> {
 async function install(): Promise<void> {
   const { dependencies } = readJson<{ dependencies: Record<string, string> }>(join(here, 'package.json'))
   if (Object.entries(dependencies).every(([name, version]) => installedVersion(name) === version)) return
-  await run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: here })
+  // Not `npm ci`: it refuses the lock file if the registry lacks an optional package of another platform.
+  await run('npm', ['install', '--no-save', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: here })
   await run(process.execPath, ['postinstall.mjs'], { cwd: join(here, 'node_modules/opencode-ai') })
   await run(process.execPath, ['install.cjs'], { cwd: join(here, 'node_modules/@anthropic-ai/claude-code') })
 }
