@@ -9,11 +9,14 @@ import { type Agent, agents, type Gateway } from './agents.ts'
 import { MODEL, startScriptedModel, type Task, type Turn } from './scripted-model.ts'
 
 // npm run clients: lets real coding agents write and read a file through a Switchyard with a scripted model, each in a
-// throw-away home directory and with its default settings. Exits with 1 if one of them fails.
+// throw-away home directory and with its default settings. Then each meets a wrong key, a used-up key limit and a
+// used-up day. Exits with 1 if one of them fails.
 
 const here = fileURLToPath(new URL('.', import.meta.url))
 const root = fileURLToPath(new URL('..', import.meta.url))
 const AGENT_MS_MAX = 180_000
+/** Long enough for the retries of an agent that gives up. */
+const REFUSED_MS_MAX = 45_000
 const START_MS_MAX = 180_000
 
 interface Result {
@@ -22,6 +25,8 @@ interface Result {
   readonly turns: readonly Turn[]
   /** What the agent asked for, and what it got, from the receipt of its first request with tools. */
   readonly clamp: { readonly asked: number; readonly allowed: number } | null
+  /** How long the agent took until it gave up, by status. */
+  readonly retries: readonly string[]
   /** What did not work; empty if everything did. */
   readonly faults: readonly string[]
   readonly output: string
@@ -70,12 +75,58 @@ async function check(agent: Agent): Promise<Result> {
   const task: Task = { path: join(project, 'signal.txt'), content }
   await using model = await disposable(await startScriptedModel(task))
   await using gateway = await startGateway(home, model.baseUrl)
+  const prompt = `Write "${content}" into the file ${task.path}, read it, and tell me what it says.`
+  const creditNanos = await balanceNanos(gateway)
+  const ended = await runAgent(agent, gateway, { home, project, prompt })
+  const receipts = await receiptsOf(gateway)
+  const paidNanos = creditNanos - (await balanceNanos(gateway))
+  const billedNanos = receipts.reduce((sum, { cost_usd }) => sum + nanosOf(cost_usd), 0)
+  const faults = [
+    ...(ended.code === 0 ? [] : [`ended with ${ended.code}`]),
+    ...(model.turns.length === 3 ? [] : [`${model.turns.length} requests with tools instead of 3`]),
+    ...(existsSync(task.path) && readFileSync(task.path, 'utf8').includes(content) ? [] : ['the file was not written']),
+    ...(ended.output.includes(`The file says: ${content}`) ? [] : ['the final answer was not shown']),
+    ...receipts.filter(({ success }) => !success).map(({ outcome }) => `a request ended as ${outcome}`),
+    ...(paidNanos === billedNanos && paidNanos > 0 ? [] : [`paid ${paidNanos} nano-USD, receipts ${billedNanos}`]),
+  ]
+  const retries: string[] = []
+  for (const refusal of await refusalsOf(gateway)) {
+    const errand = { home, project, prompt, timeoutMs: REFUSED_MS_MAX }
+    const refused = await runAgent(agent, { ...gateway, apiKey: refusal.apiKey }, errand)
+    // Some agents wait for the time of Retry-After, which is the next day.
+    const waits = refused.code === 'SIGKILL'
+    if (!waits && !refusal.shown.test(refused.output)) {
+      faults.push(`does not show the ${refusal.status}:\n${refused.output}`)
+    }
+    retries.push(waits ? `${refusal.status}: waits` : `${refusal.status} in ${refused.seconds} s`)
+  }
+  const clamp = receipts.map(({ max_tokens_clamp }) => max_tokens_clamp).find(found => found !== null) ?? null
+  if (process.env.KEEP_HOMES === undefined) rmSync(home, { recursive: true, force: true, maxRetries: 5 })
+  return {
+    agent,
+    version: installedVersion(agent.package)!,
+    turns: [...model.turns],
+    clamp,
+    retries,
+    faults,
+    output: ended.output,
+  }
+}
+
+interface Errand {
+  readonly home: string
+  readonly project: string
+  readonly prompt: string
+  readonly timeoutMs?: number
+}
+
+async function runAgent(agent: Agent, gateway: Gateway, { home, project, prompt, timeoutMs = AGENT_MS_MAX }: Errand) {
   for (const [path, text] of Object.entries(agent.files(gateway))) {
     mkdirSync(dirname(join(home, path)), { recursive: true })
     writeFileSync(join(home, path), text)
   }
-  const prompt = `Write "${content}" into the file ${task.path}, read it, and tell me what it says.`
   const args = agent.args(prompt).map(arg => (arg.startsWith('.continue/') ? join(home, arg) : arg))
+  const startedMs = performance.now()
   const ended = await run(join(here, 'node_modules', agent.program), args, {
     cwd: project,
     env: {
@@ -85,47 +136,76 @@ async function check(agent: Agent): Promise<Result> {
       NO_COLOR: '1',
       ...agent.env(gateway),
     },
-    timeoutMs: AGENT_MS_MAX,
+    timeoutMs,
     mayFail: true,
   })
-  const receipts = await receiptsOf(gateway)
-  const faults = [
-    ...(ended.code === 0 ? [] : [`ended with ${ended.code}`]),
-    ...(model.turns.length === 3 ? [] : [`${model.turns.length} requests with tools instead of 3`]),
-    ...(existsSync(task.path) && readFileSync(task.path, 'utf8').includes(content) ? [] : ['the file was not written']),
-    ...(ended.output.includes(`The file says: ${content}`) ? [] : ['the final answer was not shown']),
-    ...receipts.filter(({ success }) => !success).map(({ outcome }) => `a request ended as ${outcome}`),
-  ]
-  const clamp = receipts.map(({ max_tokens_clamp }) => max_tokens_clamp).find(found => found !== null) ?? null
-  if (process.env.KEEP_HOMES === undefined) rmSync(home, { recursive: true, force: true, maxRetries: 5 })
-  return {
-    agent,
-    version: installedVersion(agent.package)!,
-    turns: [...model.turns],
-    clamp,
-    faults,
-    output: ended.output,
+  return { ...ended, seconds: Math.round((performance.now() - startedMs) / 1_000) }
+}
+
+interface Refusal {
+  readonly status: number
+  readonly apiKey: string
+  /** What an agent shows of it. */
+  readonly shown: RegExp
+}
+
+/** Makes keys that are refused: an unknown one, one at its spend limit, and one whose day is used up. */
+async function refusalsOf({ baseUrl, directory }: StartedGateway): Promise<Refusal[]> {
+  const command = async (...args: string[]): Promise<{ key: string }> => {
+    const { output } = await run(join(root, 'bin/switchyard'), [...args, '--json'], { cwd: directory })
+    return JSON.parse(/^\{.*\}$/m.exec(output)![0])
   }
+  for (const name of ['poor', 'limited']) await command('customer', 'add', `${name}@example.com`)
+  const poor = await command('key', 'issue', 'poor@example.com', '--name', 'agent', '--limit-usd', '0.000000001')
+  const { key: apiKey } = await command('key', 'issue', 'limited@example.com', '--name', 'agent')
+  await command('customer', 'limits', 'limited@example.com', '--requests-per-day', '1')
+  const response = await fetch(`${baseUrl}/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: MODEL, messages: [{ role: 'user', content: 'Hello' }] }),
+  })
+  if (!response.ok) throw new Error(`The request that uses up the day: ${response.status} ${await response.text()}`)
+  return [
+    { status: 401, apiKey: 'sk-sy-wrong', shown: /API key/ },
+    { status: 402, apiKey: poor.key, shown: /spend limit/i },
+    { status: 429, apiKey, shown: /requests per day|usage limit/i },
+  ]
+}
+
+function nanosOf(usd: number): number {
+  return Math.round(usd * 1e9)
+}
+
+async function balanceNanos(gateway: Gateway): Promise<number> {
+  const { balance_usd } = (await get(gateway, '/credits')) as { balance_usd: number }
+  return nanosOf(balance_usd)
+}
+
+async function get({ baseUrl, apiKey }: Gateway, path: string): Promise<unknown> {
+  const response = await fetch(`${baseUrl}${path}`, { headers: { authorization: `Bearer ${apiKey}` } })
+  if (!response.ok) throw new Error(`GET ${path}: ${response.status} ${await response.text()}`)
+  return response.json()
 }
 
 interface Receipt {
   readonly success: boolean
+  readonly cost_usd: number
   readonly outcome: string
   readonly max_tokens_clamp: Result['clamp']
 }
 
-async function receiptsOf({ baseUrl, apiKey }: Gateway): Promise<Receipt[]> {
-  const get = async (path: string) => {
-    const response = await fetch(`${baseUrl}${path}`, { headers: { authorization: `Bearer ${apiKey}` } })
-    if (!response.ok) throw new Error(`GET ${path}: ${response.status} ${await response.text()}`)
-    return response.json()
-  }
-  const { data } = (await get('/usage/requests')) as { data: { id: string }[] }
-  return Promise.all(data.map(({ id }) => get(`/usage/requests/${id}`) as Promise<Receipt>))
+async function receiptsOf(gateway: Gateway): Promise<Receipt[]> {
+  const { data } = (await get(gateway, '/usage/requests')) as { data: { id: string }[] }
+  return Promise.all(data.map(({ id }) => get(gateway, `/usage/requests/${id}`) as Promise<Receipt>))
+}
+
+interface StartedGateway extends Gateway {
+  /** Its working directory, for commands. */
+  readonly directory: string
 }
 
 /** Starts Switchyard as a newcomer does, in an empty directory, with the scripted model as its only server. */
-async function startGateway(home: string, upstream: string): Promise<Gateway & AsyncDisposable> {
+async function startGateway(home: string, upstream: string): Promise<StartedGateway & AsyncDisposable> {
   const directory = join(home, 'switchyard')
   mkdirSync(directory)
   const price = '{ input: 0.1, output: 0.4 }'
@@ -150,7 +230,7 @@ async function startGateway(home: string, upstream: string): Promise<Gateway & A
   for (;;) {
     const apiKey = /sk-sy-\w+/.exec(output)?.[0]
     if (apiKey !== undefined && output.includes('is ready')) {
-      return { baseUrl: `http://127.0.0.1:${port}/v1`, apiKey, [Symbol.asyncDispose]: stop }
+      return { baseUrl: `http://127.0.0.1:${port}/v1`, apiKey, directory, [Symbol.asyncDispose]: stop }
     }
     if (child.exitCode !== null || Date.now() > deadline) {
       await stop()
@@ -173,11 +253,14 @@ async function run(program: string, args: readonly string[], options: RunOptions
     cwd,
     env,
     stdio: ['ignore', 'pipe', 'pipe'],
-    ...(timeoutMs !== undefined && { timeout: timeoutMs, killSignal: 'SIGKILL' as const }),
+    // A group of its own, so that the time limit ends its children too.
+    detached: true,
   })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', text => (output += text))
+  const timer = timeoutMs === undefined ? undefined : setTimeout(() => process.kill(-child.pid!, 'SIGKILL'), timeoutMs)
   const [code, signal] = (await once(child, 'close')) as [number | null, string | null]
+  clearTimeout(timer)
   if (code !== 0 && !mayFail) throw new Error(`${program} ${args.join(' ')} ended with ${code ?? signal}:\n${output}`)
   return { code: code ?? signal, output }
 }
@@ -186,10 +269,10 @@ async function disposable<T extends { close(): Promise<void> }>(resource: T): Pr
   return Object.assign(resource, { [Symbol.asyncDispose]: () => resource.close() })
 }
 
-function rowOf({ agent, version, turns, clamp, faults }: Result): string {
+function rowOf({ agent, version, turns, clamp, retries, faults }: Result): string {
   const asked = clamp === null ? 'no more than fits' : `${clamp.asked}, got ${clamp.allowed}`
   const tools = turns[0]?.tools ?? 0
-  return `| ${agent.name} ${version} | ${faults.length === 0 ? 'pass' : 'FAIL'} | ${turns.map(({ calls }) => calls ?? 'text').join(', ')} | ${tools} | ${asked} |`
+  return `| ${agent.name} ${version} | ${faults.length === 0 ? 'pass' : 'FAIL'} | ${turns.map(({ calls }) => calls ?? 'text').join(', ')} | ${tools} | ${asked} | ${retries.join(', ')} |`
 }
 
 function reportOf(results: readonly Result[]): string {
@@ -200,10 +283,11 @@ ${new Date().toISOString().slice(0, 10)}, Node ${process.versions.node}: ${passe
 
 Each agent ran with the configuration of its page in [docs/clients](../../docs/clients/README.md) and its own defaults, in an empty home directory, against a
 Switchyard with one scripted model with a context of 32,768 tokens. It passes if it makes two tool calls (write a file, read it), shows the final answer, and
-every request is served.
+every request is served. The balance must fall by the sum of the receipts, to the nano-USD. Then it must show the reason of a 401, a 402 and a 429; the last column has the
+seconds until it gave up, or that it still waited after 45 s.
 
-| agent | result | calls | tools offered | \`max_tokens\` asked |
-| --- | --- | --- | ---: | --- |
+| agent | result | calls | tools offered | \`max_tokens\` asked | refusals |
+| --- | --- | --- | ---: | --- | --- |
 ${results.map(rowOf).join('\n')}
 `
 }
