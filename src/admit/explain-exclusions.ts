@@ -1,5 +1,6 @@
-import { type ChatJob, type ConstraintName, inputFields } from '../domain/chat-job.ts'
+import type { ChatJob, ConstraintName } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
+import { fieldNames } from '../domain/field-names.ts'
 import type { Exclusion, ExclusionReason } from '../domain/handoff.ts'
 import { LATENCY_SAMPLE_AGE_MS_MAX, LATENCY_SAMPLES_MIN } from '../domain/health.ts'
 import { type Nanos, usdText } from '../domain/money.ts'
@@ -32,7 +33,7 @@ export function explainExclusions(
     })
   }
   const why = reasonsOf(excluded, job)
-  const input = inputFields[job.task]
+  const { input } = fieldNames(job)
   const leastNanos = lowestCostNanos(excluded, candidates, job)
   if (leastNanos !== null) {
     return new ApiError('max_cost_too_low', {

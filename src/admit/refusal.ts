@@ -1,5 +1,6 @@
-import { type ChatJob, inputFields } from '../domain/chat-job.ts'
+import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError, type ErrorFacts } from '../domain/errors.ts'
+import { fieldNames } from '../domain/field-names.ts'
 import { type Nanos, usd, usdText } from '../domain/money.ts'
 import { secondsUntilWindowEnd } from '../domain/windows.ts'
 import type { Admission, AdmissionResult } from '../ledger/leases/admission.ts'
@@ -21,7 +22,7 @@ export function refusal(
   const { windows, key } = refused
   const needNanos = admission.ask?.floorNanos ?? 0n
   const need = usdText(needNanos)
-  const fits = affordableTokens >= 1 ? ` You can afford max_tokens ${affordableTokens}.` : ''
+  const fits = affordableTokens >= 1 ? ` You can afford ${fieldNames(job).limit} ${affordableTokens}.` : ''
   const change = changeThatHelps(job, affordableTokens, budgetNanos(refused))
   const { param } = change
   const facts: ErrorFacts = {
@@ -86,18 +87,17 @@ export function refusal(
 
 /** Returns what to change in the request so that `budgetNanos` pays for it, and the parameter; null if nothing helps. */
 function changeThatHelps(
-  { task, maxTokens, choices }: ChatJob,
+  job: ChatJob,
   affordableTokens: number,
   budgetNanos: Nanos,
 ): { readonly what: string | null; readonly param?: string } {
+  const { maxTokens, choices } = job
+  const { input: param, limit } = fieldNames(job)
   if (affordableTokens >= 1) {
-    return maxTokens === null
-      ? { what: `send max_tokens ${affordableTokens}` }
-      : { what: 'lower max_tokens', param: 'max_tokens' }
+    return maxTokens === null ? { what: `send ${limit} ${affordableTokens}` } : { what: `lower ${limit}`, param: limit }
   }
   if (budgetNanos <= 0n) return { what: null }
   // Not even one token fits along with the prompt.
-  const param = inputFields[task]
   return choices > 1 ? { what: `lower n or shorten the ${param}`, param: 'n' } : { what: `shorten the ${param}`, param }
 }
 

@@ -1,11 +1,10 @@
 import { z } from 'zod'
 import { constraintNames, constraintSources, serviceTiers } from '../domain/chat-job.ts'
 import { clampReasons } from '../domain/handoff.ts'
-import { inputKinds, outputKinds } from '../domain/offer-price.ts'
 import { readInstant } from '../runtime/instant.ts'
 import { UUID } from '../runtime/uuid.ts'
 import { cursorParameter, readCursor } from './cursor.ts'
-import { priceFields } from './price-fields.ts'
+import { partPriceFields, priceFields } from './price-fields.ts'
 import { queryInteger } from './query-integer.ts'
 import { cachedTokens, reportProviders } from './reports.ts'
 import { serverFields } from './server-fields.ts'
@@ -220,13 +219,7 @@ export const requestReceipt = z
       counted: tokens('Tokens counted by the gateway'),
       reported: tokens('Tokens reported by the server'),
       parts: z
-        .array(
-          z.object({
-            kind: z.enum([...inputKinds, ...outputKinds, 'request']),
-            tokens: count,
-            usd_per_million: usdNumber,
-          }),
-        )
+        .array(z.object({ ...partPriceFields, tokens: count }))
         .describe(
           'The billed tokens with a price of their own. All others cost the prices of `price`. `request` is the price of the request itself.',
         ),

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { priceFields } from './price-fields.ts'
+import { partPriceFields, priceFields } from './price-fields.ts'
 import { serverFields } from './server-fields.ts'
 
 const usdNumber = z.number().nonnegative().describe('USD.')
@@ -40,7 +40,16 @@ export const chatQuoteSchema = z
           rank: z.int().positive(),
           ...server,
           max_tokens: count.describe('Limit of output tokens per choice at this server.'),
-          price: z.object(priceFields),
+          price: z
+            .object({
+              ...priceFields,
+              parts: z
+                .array(z.object(partPriceFields))
+                .describe(
+                  'Kinds of tokens that cost other than the input or the output does, such as `cache_read`. `request` is the price of the request itself.',
+                ),
+            })
+            .describe('The current prices for a prompt of `expected.input_tokens`.'),
           expected_cost_usd: usdNumber,
           worst_case_cost_usd: usdNumber,
           predicted_ms: count
@@ -83,7 +92,7 @@ export const chatQuoteSchema = z
             hoster_id: null,
             hoster_name: null,
             max_tokens: 228,
-            price: { version: null, input_usd_per_million: 0.05, output_usd_per_million: 0.2 },
+            price: { version: null, input_usd_per_million: 0.05, output_usd_per_million: 0.2, parts: [] },
             expected_cost_usd: 0.000046,
             worst_case_cost_usd: 0.0000499,
             predicted_ms: null,
@@ -99,7 +108,7 @@ export const chatQuoteSchema = z
             hoster_id: null,
             hoster_name: null,
             max_tokens: 228,
-            price: { version: null, input_usd_per_million: 0.1, output_usd_per_million: 0.4 },
+            price: { version: null, input_usd_per_million: 0.1, output_usd_per_million: 0.4, parts: [] },
             expected_cost_usd: 0.000092,
             worst_case_cost_usd: 0.0000998,
             predicted_ms: null,

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { inputKinds, outputKinds } from '../domain/offer-price.ts'
 
 const usdPerMillion = z.number().nonnegative()
 
@@ -7,4 +8,10 @@ export const priceFields = {
   version: z.int().nullable().describe('Version of the price list of the hoster; null for prices of the operator.'),
   input_usd_per_million: usdPerMillion.describe('USD per million input tokens.'),
   output_usd_per_million: usdPerMillion.describe('USD per million output tokens.'),
+}
+
+/** The kind and the price of a part of a request in quotes and receipts. */
+export const partPriceFields = {
+  kind: z.enum([...inputKinds, ...outputKinds, 'request']),
+  usd_per_million: usdPerMillion,
 }

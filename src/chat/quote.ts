@@ -6,7 +6,7 @@ import { ApiError } from '../domain/errors.ts'
 import type { Ticket } from '../domain/handoff.ts'
 import { usd, usdPerMillion } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
-import { heldNanos, measuredCost } from '../domain/offer-price.ts'
+import { heldNanos, measuredCost, pricesFor } from '../domain/offer-price.ts'
 import { expectedUse, route } from '../route/route.ts'
 import { countPromptTokens } from '../tokens/count-prompt-tokens.ts'
 import type { CompleteDeps } from './complete.ts'
@@ -73,11 +73,7 @@ export async function quote(
       rank: index + 1,
       ...describeServer(offer),
       max_tokens: limitOf(maxTokens),
-      price: {
-        version: offer.priceVersion ?? null,
-        input_usd_per_million: usdPerMillion(offer.price.inputPicoPerToken),
-        output_usd_per_million: usdPerMillion(offer.price.outputPicoPerToken),
-      },
+      price: describePrice(offer, inputTokens),
       expected_cost_usd: expectedUsd(offer),
       worst_case_cost_usd: usd(heldNanos(offer.price, job, maxTokens * job.choices)),
       predicted_ms: predictedMs === null ? null : Math.round(predictedMs),
@@ -87,6 +83,16 @@ export async function quote(
     })),
     excluded: notEligible,
     refusal: null,
+  }
+}
+
+function describePrice(offer: Offer, inputTokens: number) {
+  const { price, parts } = pricesFor(offer.price, inputTokens)
+  return {
+    version: offer.priceVersion ?? null,
+    input_usd_per_million: usdPerMillion(price.inputPicoPerToken),
+    output_usd_per_million: usdPerMillion(price.outputPicoPerToken),
+    parts: parts.map(({ kind, picoPerToken }) => ({ kind, usd_per_million: usdPerMillion(picoPerToken) })),
   }
 }
 

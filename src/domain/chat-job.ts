@@ -17,14 +17,6 @@ export const tasks = ['chat', 'completions', 'embeddings', 'rerank'] as const
 /** What a request asks a model to do. Each task has an endpoint. */
 export type Task = (typeof tasks)[number]
 
-/** The field of a request body that holds the input of a task. */
-export const inputFields: Readonly<Record<Task, string>> = {
-  chat: 'messages',
-  completions: 'prompt',
-  embeddings: 'input',
-  rerank: 'documents',
-}
-
 /**
  * What an offer can declare: the tasks that it serves, features of chat, and for embeddings, whether the client may
  * choose the length of the vectors (`dimensions`).

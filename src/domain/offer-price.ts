@@ -105,6 +105,19 @@ export function stepOf({ steps }: PriceTerms, inputTokens: number): PriceStep {
   return steps[index]!
 }
 
+/** Returns the prices of a prompt of this length, with each kind that costs other than the input or the output does. */
+export function pricesFor(
+  offer: OfferPrice,
+  inputTokens: number,
+): { readonly price: TokenPrice; readonly parts: readonly Omit<PricedPart, 'tokens'>[] } {
+  if (offer.terms === undefined) return { price: offer, parts: [] }
+  const { price, parts, perRequestPicos } = stepOf(offer.terms, inputTokens)
+  const kinds = [...inputKinds, ...outputKinds].filter(kind => parts[kind] !== basePicos(price, kind))
+  const priced: Omit<PricedPart, 'tokens'>[] = kinds.map(kind => ({ kind, picoPerToken: parts[kind] }))
+  if (perRequestPicos > 0n) priced.push({ kind: 'request', picoPerToken: perRequestPicos })
+  return { price, parts: priced }
+}
+
 function heldPartPicos({ heldMediaPicos, heldPerRequestPicos }: PriceStep, job: ChatJob): bigint {
   return heldMediaPicos * BigInt(job.mediaTokensBound) + heldPerRequestPicos
 }

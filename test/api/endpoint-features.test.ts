@@ -1,0 +1,419 @@
+import { randomUUID } from 'node:crypto'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { type ChatQuote, chatQuoteSchema } from '../../src/api/chat-quote-schema.ts'
+import { usdText } from '../../src/domain/money.ts'
+import { offerPrice, type PriceList, plainPrices } from '../../src/domain/price-list.ts'
+import { type TestCustomer, testOffer } from '../harness/app.ts'
+import { textCompletion } from '../harness/scripted-completions.ts'
+import { embeddings } from '../harness/scripted-embeddings.ts'
+import { answer, type Behaviour, status, usageOf } from '../harness/scripted-upstream.ts'
+import { useTestApp, useUpstream } from '../harness/use-test-app.ts'
+import { parseCsv } from '../usage/parse-csv.ts'
+
+// Every feature that is sold with a generation endpoint, at every such endpoint.
+
+// biome-ignore lint/suspicious/noExplicitAny: a body of any dialect
+type Json = any
+
+interface Endpoint {
+  readonly path: string
+  /** Without a limit of the output. */
+  readonly body: object
+  /** The field with the limit of the output; null: nothing is generated. */
+  readonly limitField: string | null
+  /** What the default of `on_insufficient` does. */
+  readonly ifShort: 'refuse' | 'clamp to 4,096 tokens at least'
+  /** Reads the usage of an answer, or of the last event of a stream that has one. */
+  readonly usage: (data: Json) => Json
+  readonly tokens: (usage: Json) => { input: number; output: number; cached: number | null }
+}
+
+const messages = [{ role: 'user', content: 'How far is it to the river?' }]
+const openAiTokens = ({ prompt_tokens, completion_tokens = 0, prompt_tokens_details }: Json) => ({
+  input: prompt_tokens,
+  output: completion_tokens,
+  cached: prompt_tokens_details?.cached_tokens ?? null,
+})
+const ofOpenAi = { usage: ({ usage }: Json) => usage, tokens: openAiTokens }
+
+/** A new endpoint is a row here, and its answer a case of `behaviour`. */
+const endpoints: readonly Endpoint[] = [
+  {
+    ...ofOpenAi,
+    path: '/v1/chat/completions',
+    body: { model: 'chat', messages },
+    limitField: 'max_tokens',
+    ifShort: 'refuse',
+  },
+  {
+    ...ofOpenAi,
+    path: '/v1/completions',
+    body: { model: 'text', prompt: 'On the lake, where the ferry leaves at six, it is still dark.' },
+    limitField: 'max_tokens',
+    ifShort: 'refuse',
+  },
+  {
+    path: '/v1/responses',
+    body: { model: 'chat', input: 'How far is it to the river?' },
+    limitField: 'max_output_tokens',
+    ifShort: 'clamp to 4,096 tokens at least',
+    usage: ({ usage, response }) => usage ?? response?.usage,
+    tokens: usage => ({
+      input: usage.input_tokens,
+      output: usage.output_tokens,
+      cached: usage.input_tokens_details.cached_tokens,
+    }),
+  },
+  {
+    path: '/v1/messages',
+    body: { model: 'chat', messages },
+    limitField: 'max_tokens',
+    ifShort: 'clamp to 4,096 tokens at least',
+    usage: ({ usage }) => usage,
+    tokens: ({ input_tokens, cache_read_input_tokens: read, cache_creation_input_tokens: written, output_tokens }) => ({
+      // Anthropic counts cached tokens apart from the input.
+      input: input_tokens + read + written,
+      output: output_tokens,
+      cached: read,
+    }),
+  },
+  {
+    ...ofOpenAi,
+    path: '/v1/embeddings',
+    body: { model: 'vectors', input: ['a ferry', 'a ship'] },
+    limitField: null,
+    ifShort: 'refuse',
+  },
+  {
+    ...ofOpenAi,
+    path: '/v1/rerank',
+    body: { model: 'ranker', query: 'When?', documents: ['At six.', 'A bill.'] },
+    limitField: null,
+    ifShort: 'refuse',
+  },
+]
+const generating = endpoints.filter(({ limitField }) => limitField !== null)
+const computing = endpoints.filter(({ limitField }) => limitField === null)
+
+const INPUT = 60
+const READ = 40
+const WRITTEN = 15
+const OUTPUT = 5
+const reported = {
+  ...usageOf(INPUT, OUTPUT),
+  prompt_tokens_details: { cached_tokens: READ, cache_write_tokens: WRITTEN },
+}
+
+function behaviour(): Behaviour {
+  const rerank = status(200, {
+    results: [0.1, 0.9].map((relevance_score, index) => ({ index, relevance_score })),
+    usage: { prompt_tokens: INPUT, total_tokens: INPUT },
+  })
+  const byPath: Record<string, Behaviour> = {
+    '/v1/chat/completions': answer({ usage: reported }),
+    '/v1/completions': textCompletion({ usage: reported }),
+    '/v1/embeddings': embeddings({ promptTokens: INPUT }),
+    '/v1/rerank': rerank,
+  }
+  return (request, response) => byPath[request.path]!(request, response)
+}
+
+const nanos = (perToken: bigint) => perToken * 1_000n
+/** Nano-USD: input 10 a token, output 100, read 1, written 12, and 7 a request. */
+const list: PriceList = {
+  ...plainPrices(nanos(10n), nanos(100n)),
+  parts: { cache_read: nanos(1n), cache_write: nanos(12n) },
+  perRequest: nanos(7n),
+}
+const price = offerPrice(list, 'cloud', 0)
+const upstream = useUpstream()
+const gateway = useTestApp(() => {
+  const offer = { price, endpoint: { kind: 'cloud' as const, endpointId: 'cloud' } }
+  return {
+    yaml: 'reports: { requests_per_minute: 10000 }',
+    offers: [
+      testOffer(upstream.baseUrl, { ...offer, modelId: 'chat' }),
+      testOffer(upstream.baseUrl, { ...offer, modelId: 'text', features: new Set(['completions']) }),
+      testOffer(upstream.baseUrl, { ...offer, modelId: 'vectors', features: new Set(['embeddings']) }),
+      testOffer(upstream.baseUrl, { ...offer, modelId: 'ranker', features: new Set(['rerank']) }),
+    ],
+  }
+})
+beforeAll(() => upstream.always(behaviour()))
+
+interface Asked {
+  readonly more?: object
+  readonly headers?: Record<string, string>
+}
+
+function ask({ path, body }: Endpoint, customer: TestCustomer, { more, headers }: Asked = {}): Promise<Response> {
+  return fetch(`${gateway.url}${path}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json', ...headers },
+    body: JSON.stringify({ ...body, ...more }),
+  })
+}
+
+const read = async (customer: TestCustomer, path: string): Promise<Json> => (await gateway.get(customer, path)).json()
+
+/** Reads an error. Every dialect has the gateway's code and fields in an object `error`. */
+async function errorOf(response: Response): Promise<Json> {
+  const { error } = (await response.json()) as Json
+  return { status: response.status, ...error }
+}
+
+/** A limit of the output that every endpoint accepts; nothing where nothing is generated. */
+const limited = ({ limitField }: Endpoint, tokens = 100) => (limitField === null ? {} : { [limitField]: tokens })
+
+/** What the request holds, in nano-USD: the quote of a customer with ample credit. */
+async function holdOf(endpoint: Endpoint, more: object): Promise<bigint> {
+  const quote = await quoteOf(endpoint, await gateway.customer(), more)
+  return BigInt(Math.round(quote.hold_usd! * 1e9))
+}
+
+async function quoteOf(endpoint: Endpoint, customer: TestCustomer, more: object): Promise<ChatQuote> {
+  const response = await ask(endpoint, customer, { more: { ...more, dry_run: true } })
+  expect(response.status).toBe(200)
+  const quote = (await response.json()) as ChatQuote
+  expect(chatQuoteSchema.parse(quote)).toEqual(quote)
+  return quote
+}
+
+/** What the scripted answer costs, in nano-USD. */
+const costOf = ({ limitField }: Endpoint) =>
+  limitField === null
+    ? BigInt(INPUT) * 10n + 7n
+    : BigInt(INPUT - READ - WRITTEN) * 10n + BigInt(READ) + BigInt(WRITTEN) * 12n + BigInt(OUTPUT) * 100n + 7n
+
+describe.each(endpoints)('$path', endpoint => {
+  const isGenerating = endpoint.limitField !== null
+  const cached = isGenerating ? READ : 0
+  const output = isGenerating ? OUTPUT : 0
+  const costNanos = costOf(endpoint)
+  const costUsd = Number(costNanos) / 1e9
+  /** Refused instead of clamped, whatever the default of the endpoint is. */
+  const strict = { ...limited(endpoint), ...(isGenerating && { on_insufficient: 'refuse' }) }
+
+  test('the cost is in the answer, its header, the receipt, the list, the CSV, the reports and the balance', async () => {
+    const customer = await gateway.customer()
+    const response = await ask(endpoint, customer, { more: strict })
+    expect(response.status).toBe(200)
+    const data: Json = await response.json()
+    const usage = endpoint.usage(data)
+    expect(usage.cost_usd).toBe(costUsd)
+    expect(endpoint.tokens(usage)).toEqual({ input: INPUT, output, cached: isGenerating ? READ : null })
+    expect(Number(response.headers.get('x-switchyard-cost-usd'))).toBe(costUsd)
+
+    const id = response.headers.get('x-request-id')!
+    const parts = [
+      { kind: 'cache_read', tokens: READ, usd_per_million: 0.001 },
+      { kind: 'cache_write', tokens: WRITTEN, usd_per_million: 0.012 },
+      { kind: 'request', tokens: 1, usd_per_million: 0.007 },
+    ]
+    expect(await read(customer, `/v1/usage/requests/${id}`)).toMatchObject({
+      id,
+      cost_usd: costUsd,
+      price: { input_usd_per_million: 0.01, output_usd_per_million: 0.1 },
+      tokens: { billed: { input: INPUT, output }, parts: isGenerating ? parts : parts.slice(2) },
+    })
+    expect((await read(customer, '/v1/usage/requests')).data).toMatchObject([
+      { id, input_tokens: INPUT, output_tokens: output, cached_tokens: cached, cost_usd: costUsd },
+    ])
+    const sums = { requests: 1, input_tokens: INPUT, output_tokens: output, cached_tokens: cached }
+    expect(await read(customer, '/v1/usage/breakdown?days=1')).toMatchObject({
+      by_model: [{ ...sums, model_id: data.model, total_cost_usd: costUsd }],
+      daily: [{ ...sums, cost_usd: costUsd }],
+    })
+    expect((await read(customer, '/v1/usage/tokens?days=1')).totals).toMatchObject({
+      input_tokens: INPUT,
+      output_tokens: output,
+      requests: 1,
+      cost_usd: costUsd,
+    })
+    expect((await read(customer, '/v1/usage')).usage_30d).toMatchObject({
+      total_requests: 1,
+      total_input_tokens: INPUT,
+      total_output_tokens: output,
+    })
+    const [head, ...rows] = parseCsv(await (await gateway.get(customer, '/v1/usage/export?days=1')).text())
+    const columns = 'timestamp,model,provider,input_tokens,output_tokens,total_tokens,cost_usd,latency_ms,success'
+    expect(head).toEqual(columns.split(','))
+    expect(rows.map(row => row.slice(3, 7))).toEqual([
+      [INPUT, output, INPUT + output].map(String).concat(usdText(costNanos)),
+    ])
+    expect(await gateway.balanceNanos(customer)).toBe(5_000_000_000n - costNanos)
+  })
+
+  test('dry_run quotes the prices by kind of token and the hold, and sends nothing', async () => {
+    const customer = await gateway.customer()
+    const sent = upstream.requests.length
+    const quote = await quoteOf(endpoint, customer, strict)
+    expect(upstream.requests.length).toBe(sent)
+    expect(quote.candidates).toMatchObject([{ provider: 'cloud', endpoint: 'cloud' }])
+    const { price, max_tokens: maxTokens } = quote.candidates[0]!
+    expect(maxTokens).toBe(isGenerating ? 100 : 0)
+    expect(price.parts).toEqual(
+      expect.arrayContaining([
+        { kind: 'cache_read', usd_per_million: 0.001 },
+        { kind: 'cache_write', usd_per_million: 0.012 },
+        { kind: 'request', usd_per_million: 0.007 },
+      ]),
+    )
+    const { input_tokens, output_tokens, cost_usd } = quote.expected!
+    expect(Math.round(cost_usd * 1e9)).toBe(input_tokens * 10 + output_tokens * 100 + 7)
+    expect(output_tokens).toBe(isGenerating ? 100 : 0)
+
+    await (await ask(endpoint, customer, { more: strict })).arrayBuffer()
+    const [row] = await gateway.usage(customer)
+    expect(row!.hold_nanos).toBe(BigInt(Math.round(quote.hold_usd! * 1e9)))
+  })
+
+  test.each(['field', 'header'])('max_cost_usd as a %s', async form => {
+    const hold = await holdOf(endpoint, strict)
+    const capped = async (nanos: bigint) => {
+      const value = Number(nanos) / 1e9
+      const asked =
+        form === 'field'
+          ? { more: { ...strict, max_cost_usd: value } }
+          : { more: strict, headers: { 'x-switchyard-max-cost-usd': value.toFixed(9) } }
+      return ask(endpoint, await gateway.customer(), asked)
+    }
+    const enough = await capped(hold)
+    expect([enough.status, enough.headers.get('x-switchyard-max-tokens')]).toEqual([200, null])
+    const less = await capped(hold - 1n)
+    if (isGenerating) expect([less.status, less.headers.get('x-switchyard-max-tokens')]).toEqual([200, '99'])
+    else expect(await errorOf(less)).toMatchObject({ status: 400, code: 'max_cost_too_low', param: 'max_cost_usd' })
+    expect(await errorOf(await capped(1n))).toMatchObject({ status: 400, code: 'max_cost_too_low' })
+  })
+
+  test('the balance, the cap of the day and the limit of a key are exact', async () => {
+    const hold = await holdOf(endpoint, strict)
+    const needed = { status: 402, needed_usd: Number(hold) / 1e9 }
+    const limits = { requestsPerMinute: 100, requestsPerDay: 100 }
+    const statusFor = async (options: Parameters<typeof gateway.customer>[0]) =>
+      ask(endpoint, await gateway.customer(options), { more: strict })
+
+    expect((await statusFor({ creditNanos: hold })).status).toBe(200)
+    expect(await errorOf(await statusFor({ creditNanos: hold - 1n }))).toMatchObject({
+      ...needed,
+      code: 'insufficient_credits',
+    })
+    expect((await statusFor({ limits: { ...limits, dailySpendCapNanos: hold } })).status).toBe(200)
+    expect(await errorOf(await statusFor({ limits: { ...limits, dailySpendCapNanos: hold - 1n } }))).toMatchObject({
+      ...needed,
+      code: 'daily_spend_cap_reached',
+    })
+    const withLimit = (limitNanos: bigint) => statusFor({ key: { limit: { limitNanos, reset: 'daily' } } })
+    expect((await withLimit(hold)).status).toBe(200)
+    expect(await errorOf(await withLimit(hold - 1n))).toMatchObject({ ...needed, code: 'key_spend_limit_reached' })
+  })
+
+  test.each([
+    ['minute', { requestsPerMinute: 1, requestsPerDay: 9 }, 'rate_limit_exceeded'],
+    ['day', { requestsPerMinute: 9, requestsPerDay: 1 }, 'daily_limit_exceeded'],
+  ])('the requests of a %s', async (window, counts, code) => {
+    const customer = await gateway.customer({ limits: { ...counts, dailySpendCapNanos: 10n ** 12n } })
+    const first = await ask(endpoint, customer, { more: strict })
+    const remaining = `x-ratelimit-remaining-requests${window === 'day' ? '-day' : ''}`
+    expect([first.status, first.headers.get(remaining)]).toEqual([200, '0'])
+    const refused = await ask(endpoint, customer, { more: strict })
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
+    expect(await errorOf(refused)).toMatchObject({ status: 429, code })
+    const quote = await ask(endpoint, customer, { more: { ...strict, dry_run: true } })
+    expect(await errorOf(quote)).toMatchObject({ status: 429, code })
+  })
+
+  test('an Idempotency-Key: replayed, in use, and with another body', async () => {
+    const customer = await gateway.customer()
+    const headers = { 'idempotency-key': randomUUID() }
+    const asks = (more: object = {}) => ask(endpoint, customer, { more: { ...strict, ...more }, headers })
+    const started = Promise.withResolvers<void>()
+    const release = Promise.withResolvers<void>()
+    upstream.respondWith(async (request, response) => {
+      started.resolve()
+      await release.promise
+      await behaviour()(request, response)
+    })
+    const running = asks()
+    await started.promise
+    const inUse = await asks()
+    expect(Number(inUse.headers.get('retry-after'))).toBeGreaterThan(0)
+    expect(await errorOf(inUse)).toMatchObject({ status: 409, code: 'idempotency_key_in_use' })
+    release.resolve()
+    const first = await running
+    const text = await first.text()
+    const replay = await asks()
+    expect([replay.status, replay.headers.get('idempotent-replayed'), await replay.text()]).toEqual([200, 'true', text])
+    expect(replay.headers.get('x-request-id')).toBe(first.headers.get('x-request-id'))
+    expect(await errorOf(await asks({ tier: 'fastest' }))).toMatchObject({
+      status: 422,
+      code: 'idempotency_key_reused',
+    })
+    expect(await gateway.balanceNanos(customer)).toBe(5_000_000_000n - costNanos)
+  })
+})
+
+describe.each(generating)('$path, which generates text', endpoint => {
+  const promptNanos = async () => (await holdOf(endpoint, limited(endpoint, 1))) - 100n
+  const asks = async (tokens: number, creditNanos: bigint, more: object = {}) =>
+    ask(endpoint, await gateway.customer({ creditNanos }), { more: { ...limited(endpoint, tokens), ...more } })
+
+  test('a stream shows the same cost and cached tokens, and has the same receipt', async () => {
+    const customer = await gateway.customer()
+    const more = { ...limited(endpoint), stream: true }
+    const withUsage = endpoint.usage === ofOpenAi.usage ? { stream_options: { include_usage: true } } : {}
+    const response = await ask(endpoint, customer, { more: { ...more, ...withUsage } })
+    const events = (await response.text()).split('\n').filter(line => line.startsWith('data: {'))
+    const usage = events
+      .map(line => endpoint.usage(JSON.parse(line.slice(6))))
+      .findLast(each => each?.cost_usd !== undefined)
+    expect(usage.cost_usd).toBe(Number(costOf(endpoint)) / 1e9)
+    expect(endpoint.tokens(usage)).toEqual({ input: INPUT, output: OUTPUT, cached: READ })
+    expect(await read(customer, `/v1/usage/requests/${response.headers.get('x-request-id')}`)).toMatchObject({
+      cost_usd: usage.cost_usd,
+      tokens: { parts: [{ kind: 'cache_read' }, { kind: 'cache_write' }, { kind: 'request' }] },
+    })
+  })
+
+  test('on_insufficient: refuse names the limit that the credit covers', async () => {
+    const credit = (await promptNanos()) + 50n * 100n
+    expect(await errorOf(await asks(100, credit, { on_insufficient: 'refuse' }))).toMatchObject({
+      status: 402,
+      code: 'insufficient_credits',
+      affordable_max_tokens: 50,
+      param: endpoint.limitField,
+    })
+  })
+
+  test('on_insufficient: clamp lowers the limit to what the credit covers', async () => {
+    const credit = (await promptNanos()) + 5_000n * 100n
+    const response = await asks(8_000, credit, { on_insufficient: 'clamp' })
+    expect([response.status, response.headers.get('x-switchyard-max-tokens')]).toEqual([200, '5000'])
+    const header = await ask(endpoint, await gateway.customer({ creditNanos: credit }), {
+      more: limited(endpoint, 8_000),
+      headers: { 'x-switchyard-on-insufficient': 'clamp' },
+    })
+    expect([header.status, header.headers.get('x-switchyard-max-tokens')]).toEqual([200, '5000'])
+  })
+
+  test(`on_insufficient by default: ${endpoint.ifShort}`, async () => {
+    const prompt = await promptNanos()
+    const few = await asks(8_000, prompt + 4_095n * 100n)
+    expect(await errorOf(few)).toMatchObject({ status: 402, code: 'insufficient_credits' })
+    const enough = await asks(8_000, prompt + 4_096n * 100n)
+    if (endpoint.ifShort === 'refuse') expect(enough.status).toBe(402)
+    else expect([enough.status, enough.headers.get('x-switchyard-max-tokens')]).toEqual([200, '4096'])
+  })
+})
+
+describe.each(computing)('$path, which generates nothing', endpoint => {
+  test('on_insufficient of the body is ignored, of a header has no effect', async () => {
+    const hold = await holdOf(endpoint, {})
+    const poor = () => gateway.customer({ creditNanos: hold - 1n })
+    const field = await ask(endpoint, await poor(), { more: { on_insufficient: 'clamp' } })
+    const header = await ask(endpoint, await poor(), { headers: { 'x-switchyard-on-insufficient': 'clamp' } })
+    for (const response of [field, header]) {
+      expect(await errorOf(response)).toMatchObject({ status: 402, code: 'insufficient_credits' })
+    }
+  })
+})
