@@ -34,6 +34,8 @@ const journal = 'src/ledger/journal/journal.ts'
 const segments = 'src/ledger/journal/segment-store.ts'
 const faults = 'src/db/database-fault.ts'
 const money = 'src/domain/money.ts'
+const partPrices = 'src/domain/offer-price.ts'
+const priceList = 'src/domain/price-list.ts'
 const breaker = 'src/supply/breakers/health.ts'
 const offerRecord = 'src/supply/breakers/offer-record.ts'
 const dispatch = 'src/dispatch/dispatch.ts'
@@ -1062,5 +1064,127 @@ export const mutations: readonly Mutation[] = [
     file: 'src/settle/settle.ts',
     find: 'chargeWithinHold(measuredNanos, ticket.hold.nanos)',
     replace: 'measuredNanos',
+  },
+  // ---------------------------------------------------------------- prices by kind of token
+  {
+    id: 'part-long-write-as-short',
+    bug: 'a long cache write is billed at the price of a short one',
+    file: partPrices,
+    find: 'priced.push({ kind, tokens, picoPerToken: parts[kind] })',
+    replace: `priced.push({ kind, tokens, picoPerToken: parts[kind === 'cache_write_long' ? 'cache_write' : kind] })`,
+  },
+  {
+    id: 'part-cached-as-fresh',
+    bug: 'tokens that a cache read are billed as fresh ones',
+    file: partPrices,
+    find: `add('cache_read', usage.cacheReadTokens)`,
+    replace: '',
+  },
+  {
+    id: 'part-fresh-as-cached',
+    bug: 'fresh tokens are billed as if a cache had read them',
+    file: partPrices,
+    find: `add('cache_read', usage.cacheReadTokens)`,
+    replace: `add('cache_read', usage.cacheReadTokens + usage.freshTokens)`,
+  },
+  {
+    id: 'part-audio-as-text',
+    bug: 'the audio of a prompt is billed as text',
+    file: partPrices,
+    find: `add('input_audio', usage.inputAudioTokens)`,
+    replace: '',
+  },
+  {
+    id: 'part-drawn-as-text',
+    bug: 'generated images are billed as text',
+    file: partPrices,
+    find: `add('output_image', usage.outputImageTokens)`,
+    replace: '',
+  },
+  {
+    id: 'part-request-is-free',
+    bug: 'the price for each request is not charged',
+    file: partPrices,
+    find: `priced.push({ kind: 'request', tokens: 1, picoPerToken: perRequestPicos })`,
+    replace: `priced.push({ kind: 'request', tokens: 0, picoPerToken: perRequestPicos })`,
+  },
+  {
+    id: 'part-absent-is-free',
+    bug: 'tokens that a cache read are free where they have no price',
+    file: priceList,
+    find: 'cache_read: parts.cache_read ?? input',
+    replace: 'cache_read: parts.cache_read ?? 0n',
+  },
+  {
+    id: 'part-write-costs-input',
+    bug: 'a cloud sells cache writes without a price at the price of the input',
+    file: priceList,
+    find: '(isCloud ? (input * 5n + 3n) / 4n : input)',
+    replace: 'input',
+  },
+  {
+    id: 'step-begins-early',
+    bug: 'a step already applies to a prompt as long as its bound',
+    file: partPrices,
+    find: 'inputTokens <= steps[index]!.aboveInputTokens',
+    replace: 'inputTokens < steps[index]!.aboveInputTokens',
+  },
+  {
+    id: 'step-cheaper-than-window',
+    bug: 'a window does not raise the price of a step',
+    file: priceList,
+    find: '...inForce.reduce(higher, rowOf(step, seller))',
+    replace: '...rowOf(step, seller)',
+  },
+  {
+    id: 'window-ends-late',
+    bug: 'a window lasts a minute too long',
+    file: priceList,
+    find: 'minute < untilMinute',
+    replace: 'minute <= untilMinute',
+  },
+  {
+    id: 'window-by-end',
+    bug: 'a request is charged at the price of the time when it ends',
+    file: 'sim/serve-request.ts',
+    find: 'const receipt = receiptOf(pricing, offer, outcome, result.hold.nanos)',
+    replace: `const { offers } = pricedAt(request.pricing, scheduler.epochMs())
+      const current = offers.find(({ offerId }) => offerId === offer?.offerId) ?? null
+      const receipt = receiptOf(pricing, current, outcome, result.hold.nanos)`,
+  },
+  {
+    id: 'hold-at-first-step',
+    bug: 'the hold of a long prompt is made at the prices of short ones',
+    file: partPrices,
+    find: 'const step = stepOf(terms, inputTokens)\n  return costNanos(',
+    replace: 'const step = terms.steps[0]!\n  return costNanos(',
+  },
+  {
+    id: 'hold-at-last-step-alone',
+    bug: 'the hold ignores lower steps with higher prices, which a shorter prompt may reach',
+    file: priceList,
+    find: '[price.inputPicoPerToken, parts.cache_read, parts.cache_write].reduce(max, input)',
+    replace: '[price.inputPicoPerToken, parts.cache_read, parts.cache_write].reduce(max)',
+  },
+  {
+    id: 'hold-without-long-writes',
+    bug: 'the hold does not cover a prompt that is written to a cache for long',
+    file: priceList,
+    find: `if (written.has('cache_write_long')) input = max(input, parts.cache_write_long)`,
+    replace: '',
+  },
+  {
+    id: 'hold-without-media',
+    bug: 'the hold covers media of the prompt at the price of text',
+    file: priceList,
+    find: 'heldMediaPicos: max(media - input, 0n)',
+    replace: 'heldMediaPicos: 0n',
+  },
+  {
+    id: 'hold-affords-at-first-step',
+    bug: 'the affordable answer to a long prompt is computed at the prices of short ones',
+    file: partPrices,
+    find: 'const step = stepOf(terms, inputTokens)\n  return affordableOutputTokens(',
+    replace: 'const step = terms.steps[0]!\n  return affordableOutputTokens(',
   },
 ]

@@ -567,18 +567,18 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
 
   /** The arithmetic of docs/money.md in other terms: the cost is rounded up once, the hoster share is rounded down, and the fee is the rest. */
   function checkPrice(
-    { admission, heldNanos }: RequestRecord,
+    { heldNanos }: RequestRecord,
     settlement: Settlement,
     pricing: Pricing,
     offer: Offer | null,
   ): void {
-    const { requestId, costNanos, writeoffNanos, hosterShareNanos, feeNanos } = settlement
+    const { requestId, startedAtEpochMs: atMs, costNanos, writeoffNanos, hosterShareNanos, feeNanos } = settlement
     const name = `request ${requestId}`
-    const { offers, lists, cacheUse, job, share, isRaw } = pricing
+    const { offers, lists, partUse, job, share, isRaw } = pricing
     const listOf = ({ offerId }: Offer) => lists.get(offerId)!
     const isRoundedUp = (nanos: Nanos, picos: bigint) => nanos * 1_000n >= picos && (nanos - 1n) * 1_000n < picos
     const { inputTokens, outputTokens } = settlement
-    const billedPicos = offer === null ? 0n : listedPicos(listOf(offer), cacheUse, inputTokens, outputTokens)
+    const billedPicos = offer === null ? 0n : listedPicos(listOf(offer), atMs, partUse, inputTokens, outputTokens)
     const measured = costNanos + writeoffNanos
     if (!isRoundedUp(measured, billedPicos))
       world.fail('costs_are_rounded_up_once', `${name}: ${measured} for ${billedPicos}`)
@@ -587,21 +587,19 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       world.fail('charges_are_exact', `${name}: written off ${writeoffNanos}`)
     if (share <= 1_000 && measured > heldNanos)
       world.fail('holds_pay_the_worst_case', `${name}: ${measured} of ${heldNanos} within its limit of tokens`)
-    const { maxTokens } = pricing.hold
+    const { maxTokens, wantNanos } = pricing.hold
     if (job.maxTokens !== null && maxTokens > job.maxTokens)
       world.fail('holds_pay_the_worst_case', `${name}: ${maxTokens} tokens, asked for ${job.maxTokens}`)
     if (share <= 1_000 && job.maxCostNanos !== null && measured > job.maxCostNanos)
       world.fail('costs_stay_within_max_cost', `${name}: ${measured} of ${job.maxCostNanos}`)
     let worstPicos = 0n
     for (const each of offers) {
-      const picos = highestPicos(listOf(each), job.inputTokensBound, maxTokens * job.choices)
+      const { inputTokensBound, mediaTokensBound } = job
+      const picos = highestPicos(listOf(each), atMs, inputTokensBound, maxTokens * job.choices, mediaTokensBound)
       if (picos > worstPicos) worstPicos = picos
     }
-    if (!isRoundedUp(admission.ask!.wantNanos, worstPicos))
-      world.fail(
-        'holds_pay_the_worst_case',
-        `${name}: asks for ${admission.ask!.wantNanos}, not ${worstPicos} pico-USD`,
-      )
+    if (!isRoundedUp(wantNanos, worstPicos))
+      world.fail('holds_pay_the_worst_case', `${name}: asks for ${wantNanos}, not ${worstPicos} pico-USD`)
     const share10000 = costNanos * BigInt(offer?.endpoint.hosterShareBps ?? 0)
     if (hosterShareNanos * 10_000n > share10000 || (hosterShareNanos + 1n) * 10_000n <= share10000)
       world.fail('shares_are_rounded_down', `${name}: ${hosterShareNanos} of ${costNanos}`)

@@ -2,7 +2,7 @@ import type { Admission } from '../src/ledger/leases/admission.ts'
 import type { Customer } from './customer.ts'
 import type { GatewayConfig } from './gateway.ts'
 import { idOf } from './id-of.ts'
-import { endpointIdOf, type Pricing, planPricing } from './pricing.ts'
+import { endpointIdOf, type Pricing, planPricing, withWindows } from './pricing.ts'
 import type { Random } from './random.ts'
 import { type TroublePlan, troubleKinds } from './upstreams.ts'
 
@@ -85,13 +85,14 @@ export function planOf(random: Random): Plan {
   const isCalm = random.chance(0.15)
   const endpoints = random.between(1, 5)
   const requests = planRequests(random, customers, slots.length, loadMs, endpoints)
+  const epochMs = planEpoch(random, loadMs)
   return {
-    epochMs: planEpoch(random, loadMs),
+    epochMs,
     loadMs,
     slots,
     machines,
     customers,
-    requests,
+    requests: requests.map(request => ({ ...request, pricing: withWindows(request.pricing, epochMs) })),
     topUps: planTopUps(random, customers, loadMs),
     refunds: planRefunds(random, loadMs),
     troubles: planTroubles(random, customers[0]!, endpoints, loadMs),

@@ -3,22 +3,34 @@ import { type ChatJob, serviceTiers } from '../src/domain/chat-job.ts'
 import type { Outcome, Receipt } from '../src/domain/handoff.ts'
 import { type Nanos, splitCost } from '../src/domain/money.ts'
 import type { Offer } from '../src/domain/offer.ts'
-import { heldNanos } from '../src/domain/offer-price.ts'
-import { offerPrice, type PriceList } from '../src/domain/price-list.ts'
+import { heldNanos, type OfferPrice } from '../src/domain/offer-price.ts'
+import { offerPrice, type PriceList, pricesOf } from '../src/domain/price-list.ts'
 import type { Settlement } from '../src/ledger/settlement/settlement.ts'
 import { idOf } from './id-of.ts'
 import { LONGEST_ANSWER_MS } from './model-database.ts'
-import { type CacheUse, partsOf, planCacheUse, planPriceList } from './part-prices.ts'
+import {
+  listAt,
+  mediaTokens,
+  type PartUse,
+  type PlannedPrices,
+  partsOf,
+  planPartUse,
+  planPrices,
+} from './part-prices.ts'
 import { createRandom, type Random } from './random.ts'
 import { FIRST_TOKEN_MS } from './upstreams.ts'
 
 /** What a request can cost, and how long its answer turns out to be. */
 export interface Pricing {
   readonly offers: readonly Offer[]
+  /** The prices of each offer, by its id. */
+  readonly planned: ReadonlyMap<string, PlannedPrices>
   /** The price list of each offer, by its id. */
   readonly lists: ReadonlyMap<string, PriceList>
-  readonly cacheUse: CacheUse | null
+  readonly partUse: PartUse | null
   readonly job: ChatJob
+  /** Output tokens of a job without a limit. */
+  readonly defaultMaxTokens: number
   readonly hold: HoldRequest
   /**
    * Tokens used, in thousandths of what the hold pays for. 0 means that every server rejects the request, above 1000 that a server exceeds the
@@ -37,16 +49,9 @@ export function planPricing(
   endpoints: readonly number[],
 ): Pricing {
   const picos = aboutNanos * 1_000
-  // Not a fork: its draws would change every history of a seed.
-  const partRandom = createRandom(Math.round(aboutNanos))
-  const lists = new Map<string, PriceList>()
-  const offers = endpoints.map(index => {
+  const unpriced = endpoints.map(index => {
     const inputPico = Math.round(random.skewed(10_000, 3_000_000))
     const outputPico = inputPico * random.between(1, 5) + random.between(0, 999)
-    const list = planPriceList(partRandom, BigInt(inputPico), BigInt(outputPico))
-    lists.set(offerIdOf(index, modelId), list)
-    // A hoster may not charge for writes, so these hosters sell like clouds.
-    const price = offerPrice(list, 'cloud', 0)
     const hosterShareBps = random.pick([0, 7_777, 8_000, 10_000])
     const endpoint = {
       endpointId: endpointIdOf(index),
@@ -64,23 +69,35 @@ export function planPricing(
       timeouts: { connectMs: 3_000, firstTokenMs: FIRST_TOKEN_MS, idleMs: 30_000, totalMs: LONGEST_ANSWER_MS },
     }
     // Only the fields of an offer and a job that the simulated parts read.
-    return {
+    const offer = {
       offerId: offerIdOf(index, modelId),
       endpoint,
       modelId,
       upstreamModel: modelId,
       features: NO_FEATURES,
-      price,
       contextTokens: 1e15,
       maxOutputTokens: 1e15,
     } as unknown as Offer
+    return { offer, inputPico, outputPico }
   })
-  const highestPrice = Math.max(...offers.map(({ price }) => Number(price.outputPicoPerToken)))
+  const highestPrice = Math.max(...unpriced.map(({ outputPico }) => outputPico))
   const inputTokensBound = Math.max(1, Math.round((picos * random.next() * 0.5) / highestPrice))
+  // Not a fork: its draws would change every history of a seed.
+  const partRandom = createRandom(Math.round(aboutNanos))
+  const planned = new Map(
+    unpriced.map(({ offer, inputPico, outputPico }) => [
+      offer.offerId,
+      planPrices(partRandom, BigInt(inputPico), BigInt(outputPico), inputTokensBound),
+    ]),
+  )
+  const partUse = planPartUse(partRandom)
+  const lists = new Map([...planned].map(([offerId, { list }]) => [offerId, list]))
+  const offers = unpriced.map(({ offer }) => ({ ...offer, ...soldAt(lists.get(offer.offerId)!) }))
   const choices = random.pick([1, 1, 1, 2])
   const maxTokens = Math.max(1, Math.round((picos * random.between(500, 1_000)) / 1_000 / highestPrice / choices))
   // A cap pays for at least the prompt and one token; the product refuses smaller caps before admission.
-  const leastOf = (job: ChatJob) => Math.max(...offers.map(({ price }) => Number(heldNanos(price, job, choices))))
+  const leastOf = (job: ChatJob) =>
+    Math.max(...[...planned.values()].flatMap(pricesAtAnyTime).map(price => Number(heldNanos(price, job, choices))))
   const uncapped = {
     task: 'chat',
     model: modelId,
@@ -101,7 +118,7 @@ export function planPricing(
     maxTokens: random.chance(0.7) ? maxTokens : null,
     choices,
     inputTokensBound,
-    mediaTokensBound: 0,
+    mediaTokensBound: mediaTokens(partUse, inputTokensBound),
     maxCostNanos: null,
   } as unknown as ChatJob
   const job: ChatJob = {
@@ -111,9 +128,11 @@ export function planPricing(
   }
   return {
     offers,
+    planned,
     lists,
-    cacheUse: planCacheUse(partRandom),
+    partUse,
     job,
+    defaultMaxTokens: maxTokens,
     hold: holdFor(offers, job, maxTokens),
     share: random.pick([
       0,
@@ -125,6 +144,37 @@ export function planPricing(
     ]),
     isRaw: random.chance(0.5),
   }
+}
+
+// A hoster may not charge for writes, so these hosters sell like clouds.
+const SELLER = 'cloud'
+const soldAt = (list: PriceList) => pricesOf(list, SELLER)
+
+/** The highest prices within and outside of the windows. */
+function pricesAtAnyTime({ list, windows }: PlannedPrices): OfferPrice[] {
+  const always = { days: [new Date(0).getUTCDay()], fromMinute: 0, untilMinute: 1 }
+  const inForce = windows.map(({ price }) => ({ ...price, ...always }))
+  return [offerPrice(list, SELLER, 0), offerPrice({ ...list, windows: inForce }, SELLER, 0)]
+}
+
+/** Adds the windows, for a run that starts at `epochMs`. */
+export function withWindows(pricing: Pricing, epochMs: number): Pricing {
+  const lists = new Map([...pricing.planned].map(([offerId, planned]) => [offerId, listAt(planned, epochMs)]))
+  const offers = pricing.offers.map(offer => ({ ...offer, ...soldAt(lists.get(offer.offerId)!) }))
+  return { ...pricing, lists, offers }
+}
+
+/** The prices of a request that begins now, and its hold. */
+export function pricedAt(pricing: Pricing, epochMs: number): Pricing {
+  if (!pricing.offers.some(({ timedPrices }) => timedPrices)) return pricing
+  const offers = pricing.offers.map(offer => offerAt(offer, epochMs))
+  return { ...pricing, offers, hold: holdFor(offers, pricing.job, pricing.defaultMaxTokens) }
+}
+
+/** The offer at its price of this time, as src/supply/catalog/catalog.ts has it. */
+export function offerAt(offer: Offer, epochMs: number): Offer {
+  const { timedPrices } = offer
+  return timedPrices === undefined ? offer : { ...offer, price: offerPrice(timedPrices, SELLER, epochMs) }
 }
 
 /** The billed tokens for a given hold. */
@@ -145,7 +195,7 @@ export function receiptOf(pricing: Pricing, offer: Offer | null, outcome: Outcom
     attempts: [],
     billedInputTokens: input,
     billedOutputTokens: output,
-    billedParts: partsOf(pricing.cacheUse, input, output),
+    billedParts: offer === null ? null : partsOf(pricing.partUse, pricing.lists.get(offer.offerId)!, input, output),
     reportedInputTokens: null,
     reportedOutputTokens: null,
     countedInputTokens: null,

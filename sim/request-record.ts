@@ -8,7 +8,8 @@ import type { Process } from './process.ts'
 
 /** A request as its client sees it. */
 export interface RequestRecord {
-  readonly admission: Admission
+  /** Its hold is known once the prices at its start are. */
+  admission: Admission
   readonly customer: Customer
   readonly process: Process
   readonly volume: Volume

@@ -17,7 +17,7 @@ import { ATTEMPTS_MAX } from './breaker-oracle.ts'
 import type { Gateway } from './gateway.ts'
 import type { Oracle } from './oracle.ts'
 import type { RequestPlan } from './plan.ts'
-import { rawOf, receiptOf } from './pricing.ts'
+import { pricedAt, rawOf, receiptOf } from './pricing.ts'
 import type { RequestRecord } from './request-record.ts'
 import type { Upstreams } from './upstreams.ts'
 import type { Fact, World } from './world.ts'
@@ -132,10 +132,14 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
     watch?: SettlementWatch,
   ): Promise<Served> {
     const { process, ledger, breaker } = gateway
-    const { admission, pricing, leaves } = request
-    const { job } = pricing
+    const { leaves } = request
     const { scheduler } = process
     const startedAtEpochMs = scheduler.epochMs()
+    const pricing = pricedAt(request.pricing, startedAtEpochMs)
+    const { job, hold } = pricing
+    const { wantNanos, floorNanos } = hold
+    const admission = { ...request.admission, ask: request.admission.ask && { wantNanos, floorNanos } }
+    record.admission = admission
     const startedMonotonicMs = scheduler.monotonicMs()
     const health = breaker.health.of(admission.customerId)
     const choice = eligible(pricing.offers, job, health)
@@ -155,7 +159,7 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
       startedMonotonicMs,
       models: [modelId],
       ...choice,
-      maxTokens: pricing.hold.maxTokens,
+      maxTokens: hold.maxTokens,
       clamp: null,
     }
     const stop = new CancelSource()
