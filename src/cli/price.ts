@@ -46,13 +46,14 @@ function check(): Command {
       const rows = offers.flatMap(offer => {
         const model = published(providerOf(offer), offer.upstreamModel) ?? published(providerOf(offer), offer.modelId)
         if (model === undefined) return [rowOf(offer, 'not_listed')]
-        const differences = comparePrices(offer.price, model)
+        const differences = comparePrices(offer, model)
         if (differences.length === 0) return [rowOf(offer, 'same')]
-        return differences.map(({ tokens, aboveInputTokens, ours, published }) => ({
+        return differences.map(({ tokens, aboveInputTokens, window, ours, published }) => ({
           ...rowOf(offer, ours < published ? 'below_list' : 'above_list'),
           ...{
             tokens,
             above_input_tokens: aboveInputTokens,
+            window,
             sold_at: priceText(ours),
             list_price: priceText(published),
           },
@@ -61,13 +62,14 @@ function check(): Command {
       session.output.result(
         rows,
         table(
-          ['endpoint', 'model', 'result', 'tokens', 'prompts above', 'USD/M sold', 'USD/M list'],
+          ['endpoint', 'model', 'result', 'tokens', 'prompts above', 'times (UTC)', 'USD/M sold', 'USD/M list'],
           rows.map(row => [
             row.endpoint,
             row.model,
             words[row.result],
             row.tokens ?? '-',
             row.above_input_tokens === null ? '-' : String(row.above_input_tokens),
+            row.window ?? '-',
             row.sold_at ?? '-',
             row.list_price ?? '-',
           ]),
@@ -109,12 +111,14 @@ type Row = {
   readonly result: Result
   readonly tokens: string | null
   readonly above_input_tokens: number | null
+  /** Null outside of windows. */
+  readonly window: string | null
   readonly sold_at: string | null
   readonly list_price: string | null
 }
 
 function rowOf({ endpoint, modelId }: Offer, result: Result): Row {
-  const nothing = { tokens: null, above_input_tokens: null, sold_at: null, list_price: null }
+  const nothing = { tokens: null, above_input_tokens: null, window: null, sold_at: null, list_price: null }
   return { endpoint: endpoint.name, model: modelId, result, ...nothing }
 }
 

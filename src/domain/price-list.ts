@@ -50,7 +50,7 @@ export function plainPrices(input: bigint, output: bigint): PriceList {
  * higher of the two prices.
  */
 export function offerPrice(list: PriceList, seller: Seller, atEpochMs: number): OfferPrice {
-  const inForce = list.windows.filter(window => isWithin(window, atEpochMs)).map(window => rowOf(window, seller))
+  const inForce = windowsAt(list, atEpochMs).map(window => rowOf(window, seller))
   const base = inForce.length === 0 ? rowOf(list, seller) : inForce.reduce(higher)
   const rows = list.steps
     .toSorted((a, b) => a.aboveInputTokens - b.aboveInputTokens)
@@ -64,6 +64,11 @@ export function offerPrice(list: PriceList, seller: Seller, atEpochMs: number): 
       sellsLongWrites: [list, ...list.steps, ...list.windows].every(row => row.parts.cache_write_long !== undefined),
     },
   }
+}
+
+/** Returns the windows that apply to requests which begin at this time. */
+export function windowsAt({ windows }: PriceList, atEpochMs: number): readonly ListedWindow[] {
+  return windows.filter(window => isWithin(window, atEpochMs))
 }
 
 /** Returns when the price next changes, in epoch milliseconds; Infinity when it never does. */

@@ -33,7 +33,7 @@ const recorded = {
         },
         limit: { context: 1_050_000, output: 128_000 },
       },
-      'gpt-4o': { id: 'gpt-4o', name: 'GPT-4o', cost: { input: 2.5, output: 10, cache_read: 1.25 } },
+      'gpt-4o': { id: 'gpt-4o', name: 'GPT-4o', cost: { input: 2.5, output: 10, cache_read: 1.25, input_audio: 40 } },
     },
   },
   google: {
@@ -94,6 +94,64 @@ test('a model that is sold below its list price fails the command and is named, 
     { model: 'gpt-4o', tokens: 'cache_read', result: 'below_list', sold_at: '1.00', list_price: '1.25' },
   ])
   expect(rows).toHaveLength(5)
+})
+
+test('a step that is sold below its list price fails the command', async () => {
+  const steps = 'steps: [{ above_input_tokens: 272000, input: 8, output: 30, cache_read: 0.4 }]'
+  const run = await check(model('gpt-5.6-sol', `input: 4, output: 20, cache_read: 0.4, ${steps}`))
+  expect(run.code).toBe(1)
+  expect(JSON.parse(run.stdout)).toEqual([
+    expect.objectContaining({
+      ...{ result: 'below_list', tokens: 'cache_read', above_input_tokens: 272_000, window: null },
+      ...{ sold_at: '0.40', list_price: '0.80' },
+    }),
+  ])
+})
+
+test('a window that is sold below the list price fails the command and is named, also where it overlaps another', async () => {
+  const prices = (input: number) => `input: ${input}, output: 10, cache_read: 1.25`
+  const weekdays = 'days: [mon, tue, wed, thu, fri]'
+  const windows = [
+    `{ ${weekdays}, hours: "00:00-06:00", ${prices(2)} }`,
+    `{ days: [mon, sat], hours: "05:00-24:00", ${prices(1.5)} }`,
+  ]
+  const list = `${prices(2.5)}, windows: [${windows.join(', ')}]`
+  const run = await check(model('gpt-4o', list))
+  expect(run.code).toBe(1)
+  const below = { tokens: 'input', above_input_tokens: 0, result: 'below_list', list_price: '2.50' }
+  const rows = JSON.parse(run.stdout)
+  expect(rows).toHaveLength(3)
+  expect(rows).toEqual(
+    expect.arrayContaining([
+      expect.objectContaining({ ...below, window: 'Mon-Fri 00:00-06:00', sold_at: '2.00' }),
+      expect.objectContaining({ ...below, window: 'Mon, Sat 05:00-24:00', sold_at: '1.50' }),
+      // Where both apply, the more expensive one counts.
+      expect.objectContaining({
+        ...{ ...below, window: 'Mon-Fri 00:00-06:00 and Mon, Sat 05:00-24:00', sold_at: '2.00' },
+      }),
+    ]),
+  )
+  const text = await check(model('gpt-4o', list), [])
+  expect(text.stdout).toMatch(/BELOW LIST +input +0 +Mon, Sat 05:00-24:00 +1\.50 +2\.50/)
+})
+
+test('a window that is more expensive than the list fails nothing', async () => {
+  const window = 'windows: [{ days: [mon], hours: "01:00-04:00", input: 5, output: 20, cache_read: 2.5 }]'
+  const run = await check(model('gpt-4o', `input: 2.5, output: 10, cache_read: 1.25, ${window}`))
+  expect(run).toMatchObject({ code: 0 })
+  const rows = JSON.parse(run.stdout) as { result: string; window: string }[]
+  expect(rows.map(({ result, window }) => [result, window])).toEqual(Array(3).fill(['above_list', 'Mon 01:00-04:00']))
+})
+
+test('audio is compared where the model takes it', async () => {
+  const price = 'price_per_million_usd: { input: 2.5, output: 10, cache_read: 1.25, input_audio: 30 }'
+  const run = (features: string) => check(`{ id: gpt-4o, features: [${features}], ${price} }`)
+  expect(await run('tools')).toMatchObject({ code: 0 })
+  const taking = await run('audio')
+  expect(taking.code).toBe(1)
+  expect(JSON.parse(taking.stdout)).toMatchObject([
+    { tokens: 'input_audio', result: 'below_list', sold_at: '30.00', list_price: '40.00' },
+  ])
 })
 
 test('a model that the list does not have is reported and fails nothing', async () => {

@@ -72,4 +72,9 @@ test('an offer has the price of the time of the day, and a request keeps the one
   expect(night.offer('a/m')!.price.inputPicoPerToken).toBe(1n)
   nowMs += 3_600_000
   expect(inputPrice()).toBe(1n)
+  // The clock was set back into the window, and to before it.
+  nowMs -= 1
+  expect(inputPrice()).toBe(3n)
+  nowMs -= 2 * 3_600_000
+  expect(inputPrice()).toBe(1n)
 })

@@ -143,10 +143,12 @@ export function createCatalogSource(options: CatalogSourceOptions): CatalogSourc
     hosters = await readHosterOffers(sql, { masterKey, allowPrivateHosters, onProblem })
     build()
   }
-  /** When a price of the catalog changes with the time of the day; Infinity when none does. */
+  /** When the prices of the catalog change with the time of the day; `Infinity` when none does. */
   let pricesEndMs = Infinity
+  let builtAtMs = 0
   const build = () => {
     const now = clock.epochMs()
+    builtAtMs = now
     const offers = configured.map(offer => atPriceOf(offer, now))
     pricesEndMs = Math.min(
       ...configured.map(({ timedPrices }) => (timedPrices ? nextChangeMs(timedPrices, now) : Infinity)),
@@ -168,7 +170,11 @@ export function createCatalogSource(options: CatalogSourceOptions): CatalogSourc
   }
   return {
     current() {
-      if (pricesEndMs !== Infinity && clock.epochMs() >= pricesEndMs) build()
+      if (pricesEndMs !== Infinity) {
+        const now = clock.epochMs()
+        // A clock that was set back may be before the window of these prices.
+        if (now >= pricesEndMs || now < builtAtMs) build()
+      }
       return catalog
     },
     setConfigured,

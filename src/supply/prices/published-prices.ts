@@ -9,6 +9,8 @@ export interface PublishedPrices {
   readonly output: bigint | undefined
   readonly cacheRead: bigint | undefined
   readonly cacheWrite: bigint | undefined
+  readonly inputAudio: bigint | undefined
+  readonly outputAudio: bigint | undefined
 }
 
 export interface PublishedModel extends PublishedPrices {
@@ -66,8 +68,14 @@ function publishedModel(cost: JsonObject): PublishedModel {
 }
 
 function pricesOf(cost: JsonObject): PublishedPrices {
-  const { input, output, cache_read, cache_write } = cost
-  return { input: picos(input), output: picos(output), cacheRead: picos(cache_read), cacheWrite: picos(cache_write) }
+  return {
+    input: picos(cost.input),
+    output: picos(cost.output),
+    cacheRead: picos(cost.cache_read),
+    cacheWrite: picos(cost.cache_write),
+    inputAudio: picos(cost.input_audio),
+    outputAudio: picos(cost.output_audio),
+  }
 }
 
 /** The list has JSON numbers, with at most six decimals where they are exact. */
