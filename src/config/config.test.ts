@@ -223,6 +223,22 @@ test.each([
     endpoint + endpoint.replace('endpoints:\n', ''),
     'switchyard.yaml:8: endpoints[1].name repeats "gpu"; each endpoint needs a different name',
   ],
+  [
+    `endpoints:
+  - name: gpu
+    kind: local
+    base_url: http://127.0.0.1:8000/v1
+    models:
+      - id: m
+        price_per_million_usd:
+          input: 1
+          output: 2
+          steps:
+            - { above_input_tokens: 1000, input: 2, output: 3 }
+            - { above_input_tokens: 1000, input: 3, output: 4 }
+`,
+    'switchyard.yaml:12: endpoints[0].models[0].price_per_million_usd.steps[1].above_input_tokens repeats 1000; each step needs a different length',
+  ],
 ])('%j is refused with line, key, problem and fix', (yaml, ...faults) => {
   expect(faultsOf(yaml)).toEqual(faults)
 })

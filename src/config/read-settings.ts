@@ -105,6 +105,12 @@ function contradictions(written: unknown): PlacedProblem[] {
       if (repeats(written, models, modelIndex, 'id')) {
         problems.push({ path: [...model, 'id'], message: `repeats "${id}"; an endpoint offers each model once` })
       }
+      const steps = itemsAt(written, [...model, 'price_per_million_usd', 'steps'])
+      steps.forEach((step, stepIndex) => {
+        if (!repeats(written, steps, stepIndex, 'above_input_tokens')) return
+        const path = [...step, 'above_input_tokens']
+        problems.push({ path, message: `repeats ${valueAt(written, path)}; each step needs a different length` })
+      })
       if (Number(output) > Number(context)) {
         const message = `is ${output}, more than its context_tokens, ${context}; input and output together must fit into the context`
         problems.push({ path: [...model, 'max_output_tokens'], message })

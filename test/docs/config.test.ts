@@ -7,7 +7,12 @@ import { loadConfig } from '../../src/config/config.ts'
 import { configuredOffers } from '../../src/config/configured-offers.ts'
 import { cloudKeyNames, environmentSchema, fileSchema } from '../../src/config/schema.ts'
 import { typeDescription } from '../../src/config/values.ts'
+import { usdPerMillion } from '../../src/domain/money.ts'
+import type { Offer } from '../../src/domain/offer.ts'
+import { stepOf } from '../../src/domain/offer-price.ts'
+import { offerPrice } from '../../src/domain/price-list.ts'
 import { serviceAccountJson } from '../harness/service-account.ts'
+import { tableRows } from './page.ts'
 
 const root = new URL('../../', import.meta.url)
 const docs = readFileSync(new URL('docs/config.md', root), 'utf8')
@@ -35,22 +40,44 @@ test('docs/config.md lists every cloud key that is detected', () => {
 test('the examples of endpoints in docs/config.md load', () => {
   const examples = [...docs.matchAll(/```yaml\n(endpoints:\n[^`]+)```/g)].map(([, yaml]) => yaml!)
   expect(examples.length).toBeGreaterThan(2)
+  const env = {
+    AZURE_OPENAI_API_KEY: 'key',
+    AWS_ACCESS_KEY_ID: 'id',
+    AWS_SECRET_ACCESS_KEY: 'secret',
+    SOME_CLOUD_API_KEY: 'key',
+    GOOGLE_APPLICATION_CREDENTIALS: serviceAccountJson('https://oauth2.googleapis.com/token'),
+  }
+  for (const yaml of examples) {
+    for (const { endpoint } of offersOf(yaml, env)) expect(endpoint.apiKey ?? endpoint.credential).toBeTruthy()
+  }
+})
+
+/** Returns the offers of a configuration file. */
+function offersOf(yaml: string, env: Record<string, string>): readonly Offer[] {
   const directory = mkdtempSync(join(tmpdir(), 'switchyard-docs-'))
   try {
-    for (const yaml of examples) {
-      writeFileSync(join(directory, 'switchyard.yaml'), yaml)
-      const env = {
-        AZURE_OPENAI_API_KEY: 'key',
-        AWS_ACCESS_KEY_ID: 'id',
-        AWS_SECRET_ACCESS_KEY: 'secret',
-        GOOGLE_APPLICATION_CREDENTIALS: serviceAccountJson('https://oauth2.googleapis.com/token'),
-      }
-      const offers = configuredOffers(loadConfig({ env, cwd: directory }))
-      for (const { endpoint } of offers) expect(endpoint.apiKey ?? endpoint.credential).toBeTruthy()
-    }
+    writeFileSync(join(directory, 'switchyard.yaml'), yaml)
+    return configuredOffers(loadConfig({ env, cwd: directory }))
   } finally {
     rmSync(directory, { recursive: true })
   }
+}
+
+test('the prices of the example in docs/config.md are as its table says', () => {
+  const yaml = /```yaml\n(endpoints:\n[^`]+windows:[^`]+)```/.exec(docs)![1]!
+  const offers = offersOf(yaml, { SOME_CLOUD_API_KEY: 'key' })
+  const rows = tableRows(docs, 'a request of')
+  expect(rows.length).toBeGreaterThan(5)
+  const shown = rows.map(([time, inputTokens]) => {
+    const [day, clock] = time!.split(' ') as [string, string]
+    const date = { Sun: '22', Mon: '23' }[day]
+    const atMs = Date.parse(`2026-11-${date}T${clock}:00Z`)
+    const { terms } = offerPrice(offers[0]!.timedPrices!, 'cloud', atMs)
+    const { price, parts } = stepOf(terms!, Number(inputTokens))
+    const prices = [price.inputPicoPerToken, parts.cache_read, parts.cache_write, price.outputPicoPerToken]
+    return [time, inputTokens, ...prices.map(picos => usdPerMillion(picos).toFixed(2))]
+  })
+  expect(shown).toEqual(rows)
 })
 
 test('the example file has every key and loads', () => {
