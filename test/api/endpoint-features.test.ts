@@ -25,14 +25,16 @@ interface Endpoint {
   readonly ifShort: 'refuse' | 'clamp to 4,096 tokens at least'
   /** Reads the usage of an answer, or of the last event of a stream that has one. */
   readonly usage: (data: Json) => Json
-  readonly tokens: (usage: Json) => { input: number; output: number; cached: number | null }
+  /** Null: the dialect has no place for it, or the server reports none. */
+  readonly tokens: (usage: Json) => { input: number; output: number; cached: number | null; reasoning: number | null }
 }
 
 const messages = [{ role: 'user', content: 'How far is it to the river?' }]
-const openAiTokens = ({ prompt_tokens, completion_tokens = 0, prompt_tokens_details }: Json) => ({
-  input: prompt_tokens,
-  output: completion_tokens,
-  cached: prompt_tokens_details?.cached_tokens ?? null,
+const openAiTokens = (usage: Json) => ({
+  input: usage.prompt_tokens,
+  output: usage.completion_tokens ?? 0,
+  cached: usage.prompt_tokens_details?.cached_tokens ?? null,
+  reasoning: usage.completion_tokens_details?.reasoning_tokens ?? null,
 })
 const ofOpenAi = { usage: ({ usage }: Json) => usage, tokens: openAiTokens }
 
@@ -62,6 +64,7 @@ const endpoints: readonly Endpoint[] = [
       input: usage.input_tokens,
       output: usage.output_tokens,
       cached: usage.input_tokens_details.cached_tokens,
+      reasoning: usage.output_tokens_details.reasoning_tokens,
     }),
   },
   {
@@ -75,6 +78,7 @@ const endpoints: readonly Endpoint[] = [
       input: input_tokens + read + written,
       output: output_tokens,
       cached: read,
+      reasoning: null,
     }),
   },
   {
@@ -99,9 +103,11 @@ const INPUT = 60
 const READ = 40
 const WRITTEN = 15
 const OUTPUT = 5
+const REASONING = 2
 const reported = {
   ...usageOf(INPUT, OUTPUT),
   prompt_tokens_details: { cached_tokens: READ, cache_write_tokens: WRITTEN },
+  completion_tokens_details: { reasoning_tokens: REASONING },
 }
 
 function behaviour(): Behaviour {
@@ -201,7 +207,9 @@ describe.each(endpoints)('$path', endpoint => {
     const data: Json = await response.json()
     const usage = endpoint.usage(data)
     expect(usage.cost_usd).toBe(costUsd)
-    expect(endpoint.tokens(usage)).toEqual({ input: INPUT, output, cached: isGenerating ? READ : null })
+    const { reasoning, ...tokens } = endpoint.tokens(usage)
+    expect(tokens).toEqual({ input: INPUT, output, cached: isGenerating ? READ : null })
+    expect(reasoning).toBe(isGenerating && endpoint.path !== '/v1/messages' ? REASONING : null)
     expect(Number(response.headers.get('x-switchyard-cost-usd'))).toBe(costUsd)
 
     const id = response.headers.get('x-request-id')!
@@ -214,7 +222,11 @@ describe.each(endpoints)('$path', endpoint => {
       id,
       cost_usd: costUsd,
       price: { input_usd_per_million: 0.01, output_usd_per_million: 0.1 },
-      tokens: { billed: { input: INPUT, output }, parts: isGenerating ? parts : parts.slice(2) },
+      tokens: {
+        billed: { input: INPUT, output },
+        parts: isGenerating ? parts : parts.slice(2),
+        reasoning: isGenerating ? REASONING : null,
+      },
     })
     expect((await read(customer, '/v1/usage/requests')).data).toMatchObject([
       { id, input_tokens: INPUT, output_tokens: output, cached_tokens: cached, cost_usd: costUsd },
@@ -244,6 +256,15 @@ describe.each(endpoints)('$path', endpoint => {
     expect(await gateway.balanceNanos(customer)).toBe(5_000_000_000n - costNanos)
   })
 
+  test('a field without a price is not sent, and the answer and the receipt name it', async () => {
+    const customer = await gateway.customer()
+    const response = await ask(endpoint, customer, { more: { ...strict, service_tier: 'priority' } })
+    expect(response.headers.get('x-switchyard-dropped-fields')).toBe('service_tier')
+    expect(upstream.requests.at(-1)!.body.service_tier).toBeUndefined()
+    const receipt = await read(customer, `/v1/usage/requests/${response.headers.get('x-request-id')}`)
+    expect(receipt.dropped_fields).toEqual(['service_tier'])
+  })
+
   test('dry_run quotes the prices by kind of token and the hold, and sends nothing', async () => {
     const customer = await gateway.customer()
     const sent = upstream.requests.length
@@ -268,15 +289,15 @@ describe.each(endpoints)('$path', endpoint => {
     expect(row!.hold_nanos).toBe(BigInt(Math.round(quote.hold_usd! * 1e9)))
   })
 
-  test.each(['field', 'header'])('max_cost_usd as a %s', async form => {
+  test.each(['a field', 'a header', 'a default of the key'])('max_cost_usd as %s', async form => {
     const hold = await holdOf(endpoint, strict)
     const capped = async (nanos: bigint) => {
-      const value = Number(nanos) / 1e9
-      const asked =
-        form === 'field'
-          ? { more: { ...strict, max_cost_usd: value } }
-          : { more: strict, headers: { 'x-switchyard-max-cost-usd': value.toFixed(9) } }
-      return ask(endpoint, await gateway.customer(), asked)
+      const usd = Number(nanos) / 1e9
+      const key = form === 'a default of the key' ? { defaults: { max_cost_usd: usd } } : {}
+      return ask(endpoint, await gateway.customer({ key }), {
+        more: { ...strict, ...(form === 'a field' && { max_cost_usd: usd }) },
+        ...(form === 'a header' && { headers: { 'x-switchyard-max-cost-usd': usd.toFixed(9) } }),
+      })
     }
     const enough = await capped(hold)
     expect([enough.status, enough.headers.get('x-switchyard-max-tokens')]).toEqual([200, null])
@@ -305,6 +326,8 @@ describe.each(endpoints)('$path', endpoint => {
     })
     const withLimit = (limitNanos: bigint) => statusFor({ key: { limit: { limitNanos, reset: 'daily' } } })
     expect((await withLimit(hold)).status).toBe(200)
+    // A retry cannot help, so SDKs must not try.
+    expect((await withLimit(hold - 1n)).headers.get('x-should-retry')).toBe('false')
     expect(await errorOf(await withLimit(hold - 1n))).toMatchObject({ ...needed, code: 'key_spend_limit_reached' })
   })
 
@@ -318,6 +341,7 @@ describe.each(endpoints)('$path', endpoint => {
     expect([first.status, first.headers.get(remaining)]).toEqual([200, '0'])
     const refused = await ask(endpoint, customer, { more: strict })
     expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
+    expect(refused.headers.get('x-should-retry')).toBe(window === 'day' ? 'false' : null)
     expect(await errorOf(refused)).toMatchObject({ status: 429, code })
     const quote = await ask(endpoint, customer, { more: { ...strict, dry_run: true } })
     expect(await errorOf(quote)).toMatchObject({ status: 429, code })
@@ -368,7 +392,7 @@ describe.each(generating)('$path, which generates text', endpoint => {
       .map(line => endpoint.usage(JSON.parse(line.slice(6))))
       .findLast(each => each?.cost_usd !== undefined)
     expect(usage.cost_usd).toBe(Number(costOf(endpoint)) / 1e9)
-    expect(endpoint.tokens(usage)).toEqual({ input: INPUT, output: OUTPUT, cached: READ })
+    expect(endpoint.tokens(usage)).toMatchObject({ input: INPUT, output: OUTPUT, cached: READ })
     expect(await read(customer, `/v1/usage/requests/${response.headers.get('x-request-id')}`)).toMatchObject({
       cost_usd: usage.cost_usd,
       tokens: { parts: [{ kind: 'cache_read' }, { kind: 'cache_write' }, { kind: 'request' }] },

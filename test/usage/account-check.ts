@@ -121,7 +121,7 @@ function expectSameRequest(row: ListedRequest, receipt: RequestReceipt): void {
     input_tokens: input,
     output_tokens: output,
     total_tokens: input + output,
-    cached_tokens: receipt.tokens.parts.find(({ kind }) => kind === 'cache_read')?.tokens ?? 0,
+    cached_tokens: cachedTokens(receipt),
     cost_usd: receipt.cost_usd,
     latency_ms: receipt.latency_ms,
     first_token_ms: receipt.first_token_ms,
@@ -138,10 +138,20 @@ function expectSameRequest(row: ListedRequest, receipt: RequestReceipt): void {
 function expectArithmetic(receipt: RequestReceipt): void {
   const { price, tokens, ledger, refunds } = receipt
   const cost = nanosOf(receipt.cost_usd)
+  const { input, output } = tokens.billed
+  const tokensIn = (isPart: (kind: string) => boolean) =>
+    count(tokens.parts, ({ kind, tokens }) => (isPart(kind) ? tokens : 0))
+  const rest = {
+    input: input - tokensIn(kind => /^(?:cache|input)_/.test(kind)),
+    output: output - tokensIn(kind => kind.startsWith('output_')),
+  }
+  expect(Math.min(rest.input, rest.output)).toBeGreaterThanOrEqual(0)
+  expect(tokens.reasoning ?? 0).toBeLessThanOrEqual(output)
   const picos =
-    BigInt(tokens.billed.input) * microsOf(price.input_usd_per_million) +
-    BigInt(tokens.billed.output) * microsOf(price.output_usd_per_million)
-  if (receipt.success) expect(cost).toBe((picos + 999n) / 1000n)
+    BigInt(rest.input) * microsOf(price.input_usd_per_million) +
+    BigInt(rest.output) * microsOf(price.output_usd_per_million) +
+    sum(tokens.parts, part => BigInt(part.tokens) * microsOf(part.usd_per_million))
+  if (receipt.success) expect(cost + nanosOf(receipt.written_off_usd)).toBe((picos + 999n) / 1000n)
   expect(cost).toBeLessThanOrEqual(nanosOf(receipt.hold_usd))
   expect(nanosOf(receipt.platform_fee_usd) + nanosOf(receipt.hoster_share_usd)).toBe(cost)
   expect(ledger === null).toBe(cost === 0n)
@@ -175,6 +185,7 @@ function expectSameModels(receipts: readonly RequestReceipt[], { by_model, daily
     group.length,
     count(group, ({ tokens }) => tokens.billed.input),
     count(group, ({ tokens }) => tokens.billed.output),
+    count(group, cachedTokens),
     usd(sum(group, ({ cost_usd }) => nanosOf(cost_usd))),
     usd(sum(group, ({ platform_fee_usd }) => nanosOf(platform_fee_usd))),
     usd(sum(group, ({ hoster_share_usd }) => nanosOf(hoster_share_usd))),
@@ -184,11 +195,13 @@ function expectSameModels(receipts: readonly RequestReceipt[], { by_model, daily
     row.requests,
     row.input_tokens,
     row.output_tokens,
+    row.cached_tokens,
     row.total_cost_usd,
     row.platform_fee_usd,
     row.hoster_earned_usd,
   ])
   expect(reported.toSorted()).toEqual(expected.toSorted())
+  expect(count(daily, ({ cached_tokens }) => cached_tokens)).toBe(count(receipts, cachedTokens))
   expect(usd(sum(daily, ({ cost_usd }) => nanosOf(cost_usd)))).toBe(
     usd(sum(receipts, ({ cost_usd }) => nanosOf(cost_usd))),
   )
@@ -221,6 +234,8 @@ async function readEntries({ database }: TestApp, { customerId }: TestCustomer):
   )
   return new Map(rows.map(row => [row.account, row.amount_nanos] as const).toSorted())
 }
+
+const cachedTokens = ({ tokens }: RequestReceipt) => tokens.parts.find(({ kind }) => kind === 'cache_read')?.tokens ?? 0
 
 /** Exact for amounts below 9 million USD: their nano-USD fit into a double. */
 const nanosOf = (amountUsd: number) => BigInt(Math.round(amountUsd * 1e9))

@@ -1,5 +1,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { TokenUsage } from '../../src/domain/completion.ts'
+import { offerPrice, type PriceList, plainPrices } from '../../src/domain/price-list.ts'
 import { refundRequest } from '../../src/ledger/accounts/refund-request.ts'
 import { audit } from '../../src/ledger/audit/audit.ts'
 import { startTestApp, type TestApp, testOffer } from '../harness/app.ts'
@@ -16,8 +18,9 @@ let corrupted: TestApp
 beforeAll(async () => {
   // The prompt contains the script of the answer.
   upstream.always((request, response) => {
-    const { ending, input, output } = JSON.parse(request.body.messages![0]!.content as string) as Script
-    const usage = usageOf(input, output)
+    const script = JSON.parse(request.body.messages![0]!.content as string) as Script
+    const { ending, output } = script
+    const usage = usageIn(script)
     if (ending === 'fails') return status(500)(request, response)
     if (ending === 'breaks off' && request.body.stream)
       return sse(streamEvents({ usage }).slice(0, 3), { ending: 'reset' })(request, response)
@@ -32,24 +35,62 @@ afterAll(async () => {
   await gateway?.close()
 })
 
-/** Starts a gateway with odd prices and shares, so that every amount rounds. */
+/** Starts a gateway with odd prices and shares, so that every amount rounds. Every kind of token has a price. */
 async function startGateway(): Promise<TestApp> {
-  const price = { inputPicoPerToken: 150_001n, outputPicoPerToken: 600_007n }
+  const plain = { inputPicoPerToken: 150_001n, outputPicoPerToken: 600_007n }
+  const list: PriceList = {
+    ...plainPrices(150_001n, 600_007n),
+    parts: { cache_read: 15_013n, cache_write: 180_017n, cache_write_long: 300_019n, output_audio: 700_001n },
+    perRequest: 3_333_337n,
+    steps: [{ ...plainPrices(210_011n, 650_003n), aboveInputTokens: 100 }],
+  }
+  const price = offerPrice(list, 'local', 0)
+  const cloudPrice = offerPrice({ ...list, steps: [] }, 'cloud', 0)
+  const hosterPrice = { ...plain, cacheReadPicoPerToken: 50_003n, cacheWritePicoPerToken: 140_009n }
   const app = await startTestApp({
     yaml: 'hosters: { allow_private_urls: true }\nreports: { requests_per_minute: 1000000 }',
     offers: [
       testOffer(upstream.baseUrl, { modelId: 'local-model', price, endpoint: { endpointId: 'gpu-1' } }),
-      testOffer(upstream.baseUrl, { modelId: 'mixed', price, endpoint: { endpointId: 'cloud-1', kind: 'cloud' } }),
+      testOffer(upstream.baseUrl, {
+        modelId: 'mixed',
+        price: cloudPrice,
+        endpoint: { endpointId: 'cloud-1', kind: 'cloud' },
+      }),
     ],
   })
-  await app.hoster({ baseUrl: `${upstream.baseUrl}/hoster`, shareBps: 8_333, models: [{ modelId: 'mixed', price }] })
+  await app.hoster({
+    baseUrl: `${upstream.baseUrl}/hoster`,
+    shareBps: 8_333,
+    models: [{ modelId: 'mixed', price: hosterPrice }],
+  })
   return app
+}
+
+/** The report of the upstream. Some of its parts exceed the sums that they belong to. */
+function usageIn({ input, output, parts }: Script): TokenUsage {
+  if (parts === undefined) return usageOf(input, output)
+  const { reasoning, spoken, ...details } = parts
+  return {
+    ...usageOf(input, output),
+    prompt_tokens_details: details,
+    completion_tokens_details: { reasoning_tokens: reasoning, audio_tokens: spoken },
+  }
 }
 
 interface Script {
   readonly ending: 'ends' | 'fails' | 'breaks off'
   readonly input: number
   readonly output: number
+  readonly parts?:
+    | {
+        readonly cached_tokens: number
+        readonly cache_write_tokens: number
+        readonly cache_write_long_tokens: number
+        readonly audio_tokens: number
+        readonly reasoning: number
+        readonly spoken: number
+      }
+    | undefined
 }
 
 interface Ask {
@@ -77,6 +118,13 @@ const ask: fc.Arbitrary<Ask> = fc.record({
     ending: fc.constantFrom('ends' as const, 'ends' as const, 'ends' as const, 'fails' as const, 'breaks off' as const),
     input: fc.nat(150),
     output: fc.nat(300),
+    parts: fc.option(
+      fc.record({
+        ...{ cached_tokens: fc.nat(100), cache_write_tokens: fc.nat(80), cache_write_long_tokens: fc.nat(40) },
+        ...{ audio_tokens: fc.constantFrom(0, 0, 9), reasoning: fc.nat(100), spoken: fc.constantFrom(0, 0, 7) },
+      }),
+      { nil: undefined },
+    ),
   }),
   stream: fc.boolean(),
   maxTokens: fc.option(fc.integer({ min: 1, max: 600 }), { nil: undefined }),
@@ -166,6 +214,7 @@ async function send(life: Life, ask: Ask, order: string | undefined): Promise<vo
     life.orders.set(order, known)
   }
   if (isReplay) return
+  if (ask.script.parts !== undefined) life.seen.set('with parts', (life.seen.get('with parts') ?? 0) + 1)
   const lowered = response.headers.get('x-switchyard-max-tokens')
   life.answers.push({
     requestId,
@@ -198,8 +247,16 @@ test('answers, receipts, list, CSV, reports, credit, statement and ledger agree 
   const refusals = ['insufficient_credits', 'in_flight_budget', 'key_spend_limit_reached']
   const refusedForMoney = refusals.reduce((times, code) => times + (seen.get(code) ?? 0), 0)
   expect(refusedForMoney).toBeGreaterThan(5)
-  for (const what of ['answered', 'replayed', 'clamped', 'refunded', 'idempotency_key_reused', 'all_hosters_failed'])
-    expect({ what, isThere: (seen.get(what) ?? 0) > 2 }).toEqual({ what, isThere: true })
+  const kinds = [
+    'answered',
+    'with parts',
+    'replayed',
+    'clamped',
+    'refunded',
+    'idempotency_key_reused',
+    'all_hosters_failed',
+  ]
+  for (const what of kinds) expect({ what, isThere: (seen.get(what) ?? 0) > 2 }).toEqual({ what, isThere: true })
 }, 60_000)
 
 const ofUsage = (change: string) => [
@@ -219,6 +276,12 @@ const oneOf = (table: string, order: string) =>
 const errors: [what: string, statements: string[]][] = [
   ['the charge of a request', ofUsage('cost_nanos = cost_nanos + 1, fee_nanos = fee_nanos + 1')],
   ['the share of a request', ofUsage('hoster_share_nanos = hoster_share_nanos - 1, fee_nanos = fee_nanos + 1')],
+  ['the cached tokens of a request', ofUsage('cache_read_tokens = cache_read_tokens + 1')],
+  [
+    'the price of the cached tokens of a request',
+    ofUsage('cache_read_pico_per_token = cache_read_pico_per_token + 1000000'),
+  ],
+  ['the written tokens of a request', ofUsage('cache_write_tokens = NULL, cache_write_pico_per_token = NULL')],
   ['the input tokens of a request', ofUsage('input_tokens = input_tokens + 1')],
   ['the output tokens of a request', ofUsage('output_tokens = output_tokens - 1')],
   ['the price of a request', ofUsage('output_pico_per_token = output_pico_per_token + 1000000')],
@@ -237,6 +300,14 @@ const errors: [what: string, statements: string[]][] = [
   ['a deleted request', [`DELETE FROM usage_event ${mine} AND cost_nanos = 0`]],
   ['the cost of an hour', [`UPDATE usage_hour SET cost_nanos = cost_nanos + 1 ${oneOf('usage_hour', 'hour')}`]],
   ['the requests of an hour', [`UPDATE usage_hour SET requests = requests + 1 ${oneOf('usage_hour', 'hour')}`]],
+  [
+    'the cached tokens of a day',
+    [`UPDATE usage_day SET cached_tokens = cached_tokens + 1 ${oneOf('usage_day', 'day')}`],
+  ],
+  [
+    'the price of a request, which is a part',
+    [`UPDATE usage_event SET other_parts = NULL ${mine} AND provider = 'local' AND cost_nanos > 0`],
+  ],
   ['the tokens of a day', [`UPDATE usage_day SET output_tokens = output_tokens + 1 ${oneOf('usage_day', 'day')}`]],
   [
     'the cost of a day',
@@ -285,7 +356,9 @@ describe('a single wrong figure is found without the audit:', () => {
       clamp: false,
       dryRun: false,
     } as const
-    const script = { ending: 'ends', input: 17, output: 11 } as const
+    const details = { cached_tokens: 7, cache_write_tokens: 5, cache_write_long_tokens: 2, audio_tokens: 0 }
+    const parts = { ...details, reasoning: 3, spoken: 0 }
+    const script = { ending: 'ends', input: 17, output: 11, parts } as const
     const once = { ...plain, script, maxCostUsd: undefined, order: undefined }
     const life = await live(corrupted, [
       [{ ...once, order: 1 }],
