@@ -42,4 +42,6 @@ export interface UsageParts {
   /** Inside `outputTokens`. Absent: none. */
   readonly outputAudioTokens?: number
   readonly outputImageTokens?: number
+  /** The tier of the answer, as the server names it, if it costs more than the standard one. For the log. */
+  readonly upstreamTier?: string | undefined
 }

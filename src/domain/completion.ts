@@ -55,6 +55,8 @@ export interface TokenUsage {
   prompt_tokens: number
   completion_tokens: number
   total_tokens: number
+  /** See `UsageParts`. Never sent to the client. */
+  upstreamTier?: string | undefined
   [detail: string]: unknown
 }
 

@@ -180,4 +180,6 @@ export interface Receipt {
   readonly usageSource: 'upstream' | 'gateway' | 'none'
   readonly finishReason: string | null
   readonly firstTokenMs: number | null
+  /** See `UsageParts`. */
+  readonly upstreamTier?: string | undefined
 }

@@ -66,6 +66,7 @@ export function bill(ticket: Ticket, job: ChatJob, answer: Answer, delivered: De
     usageSource: measured.source,
     finishReason: delivered.finishReason,
     firstTokenMs: answer.firstTokenMs,
+    upstreamTier: reported?.upstreamTier,
   }
 }
 
@@ -186,6 +187,7 @@ export function billedUsage(reported: TokenUsage | undefined, receipt: Receipt, 
     total_tokens: billedInputTokens + billedOutputTokens,
     cost_usd: usd(costNanos),
   }
+  if (usage.upstreamTier !== undefined) delete usage.upstreamTier
   const { prompt_tokens_details: inputDetails, completion_tokens_details: outputDetails } = usage
   if (inputDetails) {
     const details = capCounts(inputDetails, billedInputTokens)

@@ -10,7 +10,7 @@ import { failpoint } from '../runtime/failpoint.ts'
 export interface SettleDeps {
   readonly ledger: Pick<Ledger, 'settle'>
   readonly clock: Clock
-  readonly onSettled?: (settlement: Settlement) => void
+  readonly onSettled?: (settlement: Settlement, receipt: Receipt) => void
 }
 
 /** Observes how the settlement of one request ends. */
@@ -42,7 +42,7 @@ export async function settle(
     throw error
   }
   failpoint('settlement-acknowledged')
-  deps.onSettled?.(settlement)
+  deps.onSettled?.(settlement, receipt)
   watch?.onSettled(settlement)
   return settlement.costNanos
 }

@@ -2,6 +2,7 @@ import type { ChatChunk, ChunkChoice, Envelope, FinishReason, TokenUsage } from 
 import { UpstreamFailure } from '../../domain/upstream-failure.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 import { type EventField, EventPattern } from '../event-pattern.ts'
+import { withTier } from '../expensive-tier.ts'
 import type { JsonTally } from '../json/parse-json.ts'
 import type { SseEvent } from '../sse/sse-decoder.ts'
 import { usageChunk } from './chat-stream.ts'
@@ -125,7 +126,10 @@ export class ChunkNormaliser implements JsonTally {
       if (error) throw classifyError(null, error)
     }
     // Keep the last report and never sum reports: vLLM's are cumulative, and some servers send theirs twice.
-    if (body.usage) this.#usage = readUsage(body.usage, this.#hidesReasoning) ?? this.#usage
+    if (body.usage) {
+      const usage = readUsage(body.usage, this.#hidesReasoning)
+      if (usage !== null) this.#usage = withTier(usage, body)
+    }
     if (!Array.isArray(body.choices)) return []
     const chunks = this.#readChoices(body.choices)
     if (!body.usage) this.#learnPattern(event, chunks)

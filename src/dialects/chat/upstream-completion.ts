@@ -1,6 +1,7 @@
 import type { ChatChunk, ChatCompletion, CompletionChoice, Envelope } from '../../domain/completion.ts'
 import { UpstreamFailure } from '../../domain/upstream-failure.ts'
 import { isJsonObject, isPrototypeKey, type JsonObject } from '../../runtime/json-object.ts'
+import { withTier } from '../expensive-tier.ts'
 import { parseUpstreamJson, tallyFor } from '../json/parse-json.ts'
 import { classifyError } from './classify-error.ts'
 import { type ExpectedAnswer, judgeCompletion } from './empty-answer.ts'
@@ -32,7 +33,7 @@ export function normaliseCompletion(text: string, envelope: Envelope, expected: 
     choices,
   }
   const usage = readUsage(body.usage, expected.hidesReasoning)
-  if (usage) completion.usage = usage
+  if (usage) completion.usage = withTier(usage, body)
   if (judgeCompletion(completion, expected) === 'invalid')
     throw new UpstreamFailure('empty', 'The answer has no output.')
   return completion

@@ -61,6 +61,7 @@ export function tokenUsage(parts: UsageParts): TokenUsage {
     }
   }
   if (reasoningTokens !== null) usage.completion_tokens_details = { reasoning_tokens: reasoningTokens }
+  if (parts.upstreamTier !== undefined) usage.upstreamTier = parts.upstreamTier
   return usage
 }
 

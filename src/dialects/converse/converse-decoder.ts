@@ -102,7 +102,7 @@ export class ConverseDecoder implements AnswerDecoder {
         return [{ type: 'message_delta', delta: { stop_reason: stopReason(body.stopReason) } }]
       case 'metadata':
         this.#isReported = true
-        return [{ type: 'message_delta', usage: usageOf(body.usage) }]
+        return [{ type: 'message_delta', usage: usageOf(body) }]
       default:
         return []
     }
@@ -130,11 +130,12 @@ export class ConverseDecoder implements AnswerDecoder {
 
 /** Reads a whole Converse answer (status 200). Throws UpstreamFailure: `malformed` if it is none. */
 export function readConverseAnswer(text: string, calls: ClientToolCalls | null, delimitersMax: number): AnswerEvent[] {
-  const { output, stopReason: reason, usage } = parseUpstreamObject(text, delimitersMax)
+  const answer = parseUpstreamObject(text, delimitersMax)
+  const { output, stopReason: reason } = answer
   const message = isJsonObject(output) && isJsonObject(output.message) ? output.message : {}
   if (!Array.isArray(message.content)) throw new UpstreamFailure('malformed', 'The answer has no content.')
   const content = message.content.flatMap(block => (isJsonObject(block) ? contentBlock(block) : []))
-  const events = messageToAnswer({ content, stop_reason: stopReason(reason), usage: usageOf(usage) })
+  const events = messageToAnswer({ content, stop_reason: stopReason(reason), usage: usageOf(answer) })
   return calls === null ? events : events.flatMap(event => calls.push(event))
 }
 
@@ -161,7 +162,7 @@ function stopReason(reason: unknown): unknown {
 }
 
 /** As with Anthropic, input tokens exclude those of caches. */
-function usageOf(usage: unknown): JsonObject {
+function usageOf({ usage, serviceTier }: JsonObject): JsonObject {
   if (!isJsonObject(usage)) return {}
   const details: unknown[] = Array.isArray(usage.cacheDetails) ? usage.cacheDetails : []
   const written = (ttl: string) =>
@@ -174,6 +175,7 @@ function usageOf(usage: unknown): JsonObject {
     output_tokens: usage.outputTokens,
     cache_read_input_tokens: usage.cacheReadInputTokens,
     cache_creation_input_tokens: usage.cacheWriteInputTokens,
+    service_tier: isJsonObject(serviceTier) ? serviceTier.type : undefined,
     cache_creation: { ephemeral_5m_input_tokens: written('5m'), ephemeral_1h_input_tokens: written('1h') },
   }
 }

@@ -1,6 +1,7 @@
 import type { UsageParts } from '../../domain/answer-event.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 import { tokenCount } from '../chat/read-usage.ts'
+import { expensiveTier } from '../expensive-tier.ts'
 
 /**
  * Reads `usageMetadata`. The prompt includes what was read from caches; thoughts are outside of the candidates, and
@@ -23,6 +24,7 @@ export function readGeminiUsage(value: unknown): UsageParts | null {
     cacheWriteLongTokens: 0,
     outputTokens: candidates + thoughts,
     reasoningTokens: thoughts,
+    upstreamTier: expensiveTier(value.serviceTier, value.trafficType),
   }
 }
 

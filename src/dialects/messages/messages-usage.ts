@@ -1,6 +1,7 @@
 import type { UsageParts } from '../../domain/answer-event.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 import { tokenCount } from '../chat/read-usage.ts'
+import { expensiveTier } from '../expensive-tier.ts'
 
 /**
  * Reads a usage report of the dialect, where input tokens exclude those of caches. Returns null if there is none: all
@@ -26,6 +27,7 @@ export function readMessagesUsage(usage: JsonObject): UsageParts | null {
     cacheWriteLongTokens: long,
     outputTokens: output,
     reasoningTokens: thinking === null ? null : Math.min(thinking, output),
+    upstreamTier: expensiveTier(usage.service_tier, usage.speed),
   }
 }
 

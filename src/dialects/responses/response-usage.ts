@@ -1,12 +1,13 @@
 import type { UsageParts } from '../../domain/answer-event.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 import { tokenCount } from '../chat/read-usage.ts'
+import { expensiveTier } from '../expensive-tier.ts'
 
 /**
- * Reads the usage of a response. Its input includes what was read from and written to caches. Returns null for a
+ * Reads the usage of a response, and its tier. Its input includes what was read from and written to caches. Returns null for a
  * report of nothing but zeros, which servers send instead of none, and for impossible numbers.
  */
-export function readResponseUsage(value: unknown): UsageParts | null {
+export function readResponseUsage({ usage: value, service_tier }: JsonObject): UsageParts | null {
   if (!isJsonObject(value)) return null
   const input = tokenCount(value.input_tokens)
   const output = tokenCount(value.output_tokens)
@@ -25,6 +26,7 @@ export function readResponseUsage(value: unknown): UsageParts | null {
     cacheWriteLongTokens,
     outputTokens: output,
     reasoningTokens: reasoning === null ? null : Math.min(reasoning, output),
+    upstreamTier: expensiveTier(service_tier),
   }
 }
 

@@ -21,7 +21,7 @@ export function readResponse(text: string, delimitersMax?: number): AnswerEvent[
   const events = response.output.flatMap(item => (isJsonObject(item) ? outputItemEvents(item) : []))
   const hasCalls = events.some(event => event.kind === 'tool_start')
   events.push({ kind: 'finish', reason: responseFinish(response, hasCalls) })
-  const usage = readResponseUsage(response.usage)
+  const usage = readResponseUsage(response)
   if (usage) events.push({ kind: 'usage', usage })
   return events
 }

@@ -146,7 +146,7 @@ export class ResponsesDecoder implements JsonTally {
 
   #endResponse(response: JsonObject, events: AnswerEvent[]): void {
     // The report counts even if the answer failed.
-    this.#usage = readResponseUsage(response.usage) ?? this.#usage
+    this.#usage = readResponseUsage(response) ?? this.#usage
     if (response.status === 'failed') throw responseFailure(response)
     const output = Array.isArray(response.output) ? response.output : []
     for (let index = 0; index < output.length; index++) {

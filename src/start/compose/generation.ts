@@ -16,6 +16,7 @@ import type { GenerationDeps } from '../../http/endpoints/serve-generation.ts'
 import { tokenCounts } from '../../http/endpoints/token-counts.ts'
 import { createInvalidRequests } from '../../limits/invalid-requests.ts'
 import { createAffinity } from '../../route/affinity.ts'
+import { createExpensiveTiers } from '../../settle/expensive-tiers.ts'
 import { createOverReports } from '../../settle/over-reports.ts'
 import type { SettleDeps } from '../../settle/settle.ts'
 import { countPromptTokens } from '../../tokens/count-prompt-tokens.ts'
@@ -121,17 +122,19 @@ function createChat(context: ComposeContext, parts: GenerationParts): CompleteDe
   }
 }
 
-/** Passes each settlement to the metrics, the over-report check and the early-disconnect allowance. */
+/** Passes each settlement to the metrics, the checks of reports and tiers, and the early-disconnect allowance. */
 function createSettlementListener(
   { clock, log }: ComposeContext,
   { service: { metrics }, limits: { earlyDisconnects } }: GenerationParts,
 ): NonNullable<SettleDeps['onSettled']> {
   const noticeOverReport = createOverReports({ clock, log, onOverReport: metrics.overReport })
-  return settlement => {
+  const noticeExpensiveTier = createExpensiveTiers({ clock, log })
+  return (settlement, receipt) => {
     for (const { provider, outcome } of settlement.attempts) metrics.attempt(provider, outcome)
     if (settlement.provider === 'none') return
     metrics.charge(settlement.provider, settlement)
     noticeOverReport(settlement)
+    noticeExpensiveTier(settlement, receipt)
     earlyDisconnects.noteCharge(settlement.customerId, settlement.costNanos)
     if (settlement.firstTokenMs !== null) metrics.firstToken(settlement.provider, settlement.firstTokenMs)
   }
