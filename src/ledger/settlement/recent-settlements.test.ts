@@ -11,9 +11,15 @@ const batch = (...records: string[]) => Buffer.from(records.join(RECORD_SEPARATO
 function createRecent() {
   const effects = new Map<string, SettleEffect>()
   let nowMs = 0
-  const recent = new RecentSettlements({ settle: async () => effects }, () => nowMs)
+  const failure: { error: Error | null } = { error: null }
+  const settle = async () => {
+    if (failure.error !== null) throw failure.error
+    return effects
+  }
+  const recent = new RecentSettlements({ settle }, () => nowMs)
   return {
     effects,
+    failure,
     settle(atMs: number, ...numbers: number[]) {
       nowMs = atMs
       return recent.settle(1, batch(...numbers.map(recordOf)))
@@ -40,9 +46,22 @@ test('keeps the records of the last ten seconds in their order, and forgets thos
   await settle(11_000, 4)
   recent.found(recent.latest)
   await settle(20_000, 5)
+  recent.found(recent.latest)
   expect(await kept()).toEqual([1, 2, 3, 4, 5].map(recordOf))
   await settle(22_000, 6)
-  expect(await kept()).toEqual([4, 5, 6].map(recordOf))
+  expect(await kept()).toEqual([3, 4, 5, 6].map(recordOf))
+})
+
+test('forgets nothing while PostgreSQL is away, although the records were there just before', async () => {
+  const { settle, kept, recent } = createRecent()
+  await settle(0, 1)
+  recent.found(recent.latest)
+  await settle(9_900, 2)
+  await settle(11_000, 3)
+  recent.found(recent.latest)
+  // A standby took over that lacks these, and no heartbeat has looked yet.
+  await settle(22_000, 4)
+  expect(await kept()).toEqual([1, 2, 3, 4].map(recordOf))
 })
 
 test('forgets nothing while nothing is committed: PostgreSQL may be away for long before it lacks transactions', async () => {
@@ -53,7 +72,7 @@ test('forgets nothing while nothing is committed: PostgreSQL may be away for lon
 })
 
 test('forgets nothing while no look-up succeeds, for example while the node is paused or heartbeats fail', async () => {
-  const { settle, kept, recent } = createRecent()
+  const { settle, kept, recent, pass } = createRecent()
   await settle(0, 1)
   for (const [atMs, n] of [
     [30_000, 2],
@@ -64,6 +83,7 @@ test('forgets nothing while no look-up succeeds, for example while the node is p
   expect(await kept()).toEqual([1, 2, 3, 4].map(recordOf))
   recent.found(recent.latest)
   await settle(110_000, 5)
+  pass(15_000)
   recent.found(recent.latest)
   await settle(130_000, 6)
   expect(await kept()).toEqual([5, 6].map(recordOf))
@@ -85,6 +105,19 @@ test('does not keep settlements without an effect', async () => {
   effects.set(idOf(2), 'duplicate').set(idOf(3), 'fenced').set(idOf(4), 'late').set(idOf(5), 'no_account')
   await settle(0, 1, 2, 3, 4, 5)
   expect(await kept()).toEqual([1, 4].map(recordOf))
+})
+
+test('keeps a duplicate if the first answer was lost: this node may have committed it', async () => {
+  const { settle, kept, effects, failure } = createRecent()
+  failure.error = new Error('connection lost')
+  await expect(settle(0, 1, 2)).rejects.toThrow('connection lost')
+  failure.error = null
+  effects.set(idOf(1), 'duplicate').set(idOf(3), 'duplicate')
+  await settle(1, 1, 3)
+  await settle(2, 1)
+  effects.clear()
+  await settle(3, 2)
+  expect(await kept()).toEqual([1, 2].map(recordOf))
 })
 
 test('names the last request of each batch that was not looked up yet, and of three before it', async () => {

@@ -23,6 +23,9 @@ const BATCHES_AGAIN = 3
 /** The most batches that are looked up, for a node without heartbeats that settles. */
 const BATCHES_MAX = 1_000
 
+/** As many as can wait to be settled. */
+const UNCLEAR_MAX = 100_000
+
 export interface SettledRequest {
   readonly customerId: string
   readonly requestId: string
@@ -48,20 +51,25 @@ export class RecentSettlements implements Settler {
   #foundAtMs = Number.NEGATIVE_INFINITY
   /** The last request of each batch that was not looked up yet, and of the last ones before it, oldest first. */
   #latest: SettledRequest[] = []
+  /** Requests of calls that failed. The charge may be committed all the same: then the next call finds a duplicate. */
+  readonly #unclear = new Set<string>()
 
   constructor(store: Settler, monotonicMs: () => number) {
     this.#store = store
     this.#monotonicMs = monotonicMs
   }
 
-  /** Settles the records and keeps those that were committed by this call. */
+  /**
+   * Settles the records and keeps those that were committed by this call, or by an earlier one that lost its answer.
+   */
   async settle(nodeShard: number, settlements: Buffer, skipsLocked?: boolean): Promise<Map<string, SettleEffect>> {
-    const effects = await this.#store.settle(nodeShard, settlements, skipsLocked)
-    if (effects.size === 0) this.#keep(settlements)
-    else {
-      for (const record of recordsOf(settlements))
-        if (!uncommitted.has(effects.get(fieldsOf(record).requestId))) this.#keep(record)
-    }
+    const effects = await this.#store.settle(nodeShard, settlements, skipsLocked).catch((error: unknown) => {
+      if (this.#unclear.size < UNCLEAR_MAX)
+        for (const record of recordsOf(settlements)) this.#unclear.add(fieldsOf(record).requestId)
+      throw error
+    })
+    if (effects.size === 0 && this.#unclear.size === 0) this.#keep(settlements)
+    else for (const record of recordsOf(settlements)) this.#keepIfCommitted(record, effects)
     return effects
   }
 
@@ -92,10 +100,19 @@ export class RecentSettlements implements Settler {
     return records.length
   }
 
+  #keepIfCommitted(record: Buffer, effects: ReadonlyMap<string, SettleEffect>): void {
+    const { requestId } = fieldsOf(record)
+    const effect = effects.get(requestId)
+    const isOwnDuplicate = this.#unclear.delete(requestId) && effect === 'duplicate'
+    if (isOwnDuplicate || !uncommitted.has(effect)) this.#keep(record)
+  }
+
   /** Copies one or more records. */
   #keep(records: Buffer): void {
     const nowMs = this.#monotonicMs()
-    const isOver = nowMs - this.#sinceMs > PERIOD_MS && this.#foundAtMs >= this.#sinceMs
+    // The records of the period before are forgotten only if their requests were still there a period later. Time alone
+    // proves nothing: PostgreSQL may have been away since the last look-up.
+    const isOver = this.#foundAtMs - this.#sinceMs > PERIOD_MS
     if (isOver || this.#current.used + records.length + 1 > PERIOD_BYTES_MAX) {
       ;[this.#current, this.#previous] = [this.#previous, this.#current]
       this.#current.used = 0
