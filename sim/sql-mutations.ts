@@ -860,4 +860,42 @@ export const sqlMutations: readonly Mutation[] = [
     find: 'UPDATE balance SET posted_nanos = posted_nanos + amount WHERE customer_id = p_customer;',
     replace: '',
   },
+
+  // ---------------------------------------------------------------- prices by kind of token
+  {
+    id: 'sql-cached-as-written',
+    bug: 'the tokens that a cache read are recorded as written ones',
+    file: prices,
+    find: 'cache_read_tokens, cache_read_price, cache_write_tokens, cache_write_price, reasoning_tokens, other_parts',
+    replace:
+      'cache_write_tokens, cache_write_price, cache_read_tokens, cache_read_price, reasoning_tokens, other_parts',
+  },
+  {
+    id: 'sql-other-parts-lost',
+    bug: 'media, long writes and the price of a request are not recorded',
+    file: prices,
+    find: 'cache_read_tokens, cache_read_price, cache_write_tokens, cache_write_price, reasoning_tokens, other_parts',
+    replace: 'cache_read_tokens, cache_read_price, cache_write_tokens, cache_write_price, reasoning_tokens, NULL::json',
+  },
+  {
+    id: 'sql-cached-tokens-not-summed',
+    bug: 'reports do not count cached tokens',
+    file: prices,
+    find: 'coalesce(sum(cached_tokens), 0))::settled_sum',
+    replace: '0::bigint)::settled_sum',
+  },
+  {
+    id: 'sql-day-cached-tokens-overwritten',
+    bug: 'the cached tokens of a day are those of its last batch',
+    file: prices,
+    find: 'cached_tokens = u.cached_tokens + excluded.cached_tokens;',
+    replace: 'cached_tokens = excluded.cached_tokens;',
+  },
+  {
+    id: 'sql-archive-forgets-cached-tokens',
+    bug: 'the cached tokens of an archived month are lost',
+    file: prices,
+    find: 'coalesce(sum(cache_read_tokens), 0)',
+    replace: '0',
+  },
 ]

@@ -6,6 +6,7 @@ import {
   admissionOf,
   createLedgerWorld,
   type LedgerWorld,
+  nanoPerToken,
   settle,
   settlementOf,
   type TestNode,
@@ -54,9 +55,18 @@ async function serveAt(
 ): Promise<string> {
   const admission = admissionOf(customerId, 1_000n, { ...key, requestId: uuidAt(atMs) })
   await ledger.admit(admission)
+  // At the price of the input, so that the cost is the same.
+  const picoPerToken = nanoPerToken.inputPicoPerToken
+  const parts = [
+    { kind: 'cache_read', tokens: Number(chargeNanos) - 10, picoPerToken } as const,
+    { kind: 'input_audio', tokens: 5, picoPerToken } as const,
+  ]
+  const isPaid = chargeNanos > 0n
   await settle(
     ledger,
-    settlementOf(admission, 1_000n, chargeNanos, { startedAtEpochMs: atMs, success: chargeNanos > 0n }),
+    settlementOf(admission, 1_000n, chargeNanos, {
+      ...{ startedAtEpochMs: atMs, success: isPaid, parts: isPaid ? parts : null },
+    }),
   )
   return admission.requestId
 }
