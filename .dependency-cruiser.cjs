@@ -12,17 +12,18 @@ Visitor.prototype.visitStatement = function (statement) {
 /** Each room with the rooms it may import, from the top down. A room may always import itself. */
 const rooms = {
   // Programs.
-  cli: 'start backup usage alerts auth accounts ledger supply api config credentials secrets egress db domain runtime',
+  cli: 'start backup usage alerts auth people accounts ledger supply api config credentials secrets egress db domain runtime',
   start:
-    'http jobs chat usage alerts auth accounts limits admit route dispatch relay settle ledger supply upstreams demo config api tokens dialects secrets egress db domain runtime',
-  http: 'chat usage alerts auth limits ledger supply api dialects domain runtime',
-  jobs: 'chat alerts limits ledger supply db domain runtime',
+    'http jobs chat usage alerts auth people accounts limits admit route dispatch relay settle ledger supply upstreams demo config api tokens dialects secrets egress db domain runtime',
+  http: 'chat usage alerts auth people limits ledger supply api dialects domain runtime',
+  jobs: 'chat alerts people limits ledger supply db domain runtime',
 
   // Features.
   chat: 'admit route dispatch relay settle ledger supply api tokens dialects secrets db domain runtime',
   usage: 'api db domain runtime',
   alerts: 'secrets egress db domain runtime',
   auth: 'db domain runtime',
+  people: 'db domain runtime',
   accounts: 'ledger db domain runtime',
   backup: 'ledger db domain runtime',
   demo: 'tokens domain runtime',

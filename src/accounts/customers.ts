@@ -112,17 +112,28 @@ export async function setDisabled(sql: Sql, customerId: string, disabled: boolea
 }
 
 /**
- * Disables a customer for good and erases its e-mail address. The balance, the ledger and the usage stay. Revoke the
- * keys in the same transaction. Returns false if the operator is this customer: then nothing changed.
+ * Disables a customer for good and erases its e-mail address, and those of people who were members of it alone. The balance, the ledger and the usage stay. Revoke the
+ * keys in the same transaction. Returns false if an operator is a member: then nothing changed.
  */
 export async function deleteCustomer(sql: Sql, customerId: string): Promise<boolean> {
   const { rowCount } = await sql.query(
     `UPDATE customer SET email = 'deleted-' || customer_id, deleted_at = now(), disabled_at = coalesce(disabled_at, now())
-     WHERE customer_id = $1 AND NOT EXISTS (SELECT FROM app_user WHERE customer_id = $1 AND role = 'operator')`,
+     WHERE customer_id = $1 AND NOT EXISTS (
+       SELECT FROM membership JOIN person USING (person_id)
+        WHERE membership.customer_id = $1 AND installation_role = 'operator')`,
     [customerId],
   )
   if (rowCount === 0) return false
-  await sql.query('DELETE FROM app_user WHERE customer_id = $1', [customerId])
+  await sql.query('DELETE FROM person_token WHERE customer_id = $1', [customerId])
+  const { rows } = await sql.query<{ person_id: string }>(
+    'DELETE FROM membership WHERE customer_id = $1 RETURNING person_id',
+    [customerId],
+  )
+  await sql.query(
+    `DELETE FROM person WHERE person_id = ANY ($1) AND installation_role IS NULL
+       AND NOT EXISTS (SELECT FROM membership WHERE membership.person_id = person.person_id)`,
+    [rows.map(({ person_id }) => person_id)],
+  )
   await bumpControlVersion(sql, 'access')
   return true
 }

@@ -12,6 +12,7 @@ import { spendByCustomer } from '../usage/spend.ts'
 import { emailArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession } from './command.ts'
 import { customerJson } from './customer-figures.ts'
+import { inviteCommand } from './customer-invite.ts'
 import { customerLimitsCommand } from './customer-limits.ts'
 import { showCustomerCommand } from './customer-show.ts'
 import { deleteCustomerCommand, disableCustomerCommand, enableCustomerCommand } from './customer-state.ts'
@@ -23,10 +24,11 @@ import { table } from './table.ts'
 import { withDatabase } from './with-database.ts'
 
 export function customerCommands(): Command {
-  return createCommandGroup('customer', 'Add, list, limit, disable and delete customers', [
+  return createCommandGroup('customer', 'Add, list, invite people to, limit, disable and delete customers', [
     addCustomer(),
     list(),
     showCustomerCommand(),
+    inviteCommand(),
     tier(),
     customerLimitsCommand(),
     disableCustomerCommand(),

@@ -14,6 +14,7 @@ import { journalCommands } from './journal.ts'
 import { keyCommands } from './key.ts'
 import { ledgerCommands } from './ledger.ts'
 import { modelCommands } from './model.ts'
+import { operatorCommands } from './operator.ts'
 import { priceCommands } from './price.ts'
 import { restoreCommand } from './restore.ts'
 import { startCommand } from './start.ts'
@@ -34,6 +35,7 @@ export function createProgram(): Command {
     startCommand(),
     initCommand(),
     customerCommands(),
+    operatorCommands(),
     keyCommands(),
     creditCommands(),
     hosterCommands(),

@@ -4,6 +4,7 @@ import type * as z from 'zod'
 import type { AccountLimits } from '../domain/caller.ts'
 import type { Nanos, TokenPrice } from '../domain/money.ts'
 import type { ProviderKind } from '../domain/offer.ts'
+import type { AddressRange } from '../runtime/client-address.ts'
 import type { ArmedFailpoint } from '../runtime/failpoint.ts'
 import { keyPath } from '../runtime/key-path.ts'
 import { systemErrorText } from '../runtime/system-error-text.ts'
@@ -40,6 +41,8 @@ export interface Config {
     readonly publicBaseUrl: string | null
     /** Names in the Host header besides those of the machine and of `publicBaseUrl`. */
     readonly allowedHosts: readonly string[]
+    /** Proxies that write the address of the client into X-Forwarded-For. */
+    readonly trustedProxies: readonly AddressRange[]
     /** Number of nodes that share the port, each a separate process. 1 means that this process is the only node. */
     readonly workers: number
     readonly drainSeconds: number
@@ -156,6 +159,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       port: environment.PORT ?? settings.server.port,
       publicBaseUrl: settings.server.public_base_url?.replace(/\/v1$/, '') ?? null,
       allowedHosts: settings.server.allowed_hosts,
+      trustedProxies: settings.server.trusted_proxies,
       workers: settings.server.workers,
       drainSeconds: settings.server.drain_seconds,
       maxInFlight: settings.server.max_in_flight,

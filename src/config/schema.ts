@@ -4,6 +4,7 @@ import { dialects } from '../domain/conversation.ts'
 import { standardTimeouts } from '../domain/endpoint-defaults.ts'
 import { keyHeaders, thinkingModes, toolCallIds } from '../domain/offer.ts'
 import {
+  addressRange,
   bodyField,
   email,
   failpointList,
@@ -154,6 +155,7 @@ export const fileSchema = z.strictObject({
       port: wholeNumber(0, 65_535).prefault('8080'),
       public_base_url: httpUrl().optional(),
       allowed_hosts: z.array(hostName()).prefault([]),
+      trusted_proxies: z.array(addressRange()).prefault([]),
       workers: wholeNumber(1, 64).prefault('1'),
       drain_seconds: wholeNumber(0, 86_400).prefault('300'),
       max_in_flight: wholeNumber(1, 1_000_000).prefault('2000'),

@@ -3,6 +3,7 @@ import { readServiceAccount } from '../credentials/read-service-account.ts'
 import { mayBeForwarded } from '../domain/chat-fields.ts'
 import type { GoogleServiceAccount } from '../domain/cloud-credential.ts'
 import { parsePricePerMillion, parseUsd } from '../domain/money.ts'
+import { readAddressRange } from '../runtime/client-address.ts'
 import { isEmail } from '../runtime/email.ts'
 import { parseFailpoints } from '../runtime/failpoint.ts'
 import { WrittenNumber } from './read-yaml.ts'
@@ -29,6 +30,13 @@ export function hostName() {
     const name = typeof written === 'string' ? written.toLowerCase() : ''
     return /^(?:\*|(?:\*\.)?[a-z0-9_-]+(?:\.[a-z0-9_-]+)*)$/.test(name) ? name : undefined
   })
+}
+
+/** An address, or a range of addresses such as `10.0.0.0/8`. */
+export function addressRange() {
+  return value('IP address or range such as 10.0.0.0/8', written =>
+    typeof written === 'string' ? readAddressRange(written) : undefined,
+  )
 }
 
 /** Text that is never repeated in error messages. */

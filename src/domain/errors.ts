@@ -33,6 +33,12 @@ export const errorTable = {
     'invalid_request_error',
     'The API key is missing, unknown, revoked or expired, or its account is disabled. Send a valid key as "Authorization: Bearer <API_KEY>" or in x-api-key.',
   ),
+  not_signed_in: row(401, 'invalid_request_error', 'Nobody is signed in here, or the session has ended. Sign in.'),
+  wrong_credentials: row(
+    401,
+    'invalid_request_error',
+    'The e-mail address or the password is wrong. Check both, or ask the operator for a new link.',
+  ),
   insufficient_credits: row(
     402,
     'insufficient_quota',
@@ -65,6 +71,12 @@ export const errorTable = {
     'permission_error',
     'This API key may not manage keys and alerts. Use one with the scope "manage".',
   ),
+  role_not_allowed: row(403, 'permission_error', 'Your role does not allow this. Ask an owner of this customer.'),
+  cross_site_request: row(
+    403,
+    'permission_error',
+    'Only pages of this server may send this request. Programs use /v1 with an API key.',
+  ),
   model_not_found: row(
     404,
     'invalid_request_error',
@@ -74,6 +86,16 @@ export const errorTable = {
     404,
     'invalid_request_error',
     'You have no request with this id. Check the id; a request is listed shortly after its answer has ended.',
+  ),
+  customer_not_found: row(
+    404,
+    'invalid_request_error',
+    'This customer does not exist, or you are no member of it. Check the address.',
+  ),
+  link_expired: row(
+    404,
+    'invalid_request_error',
+    'This link has been used, is too old, or was replaced by a newer one. Ask for a new link.',
   ),
   not_found: row(404, 'invalid_request_error', 'This address does not exist. See /docs for the API.'),
   method_not_allowed: row(
@@ -113,6 +135,11 @@ export const errorTable = {
     'Send the body as "Content-Type: application/json", in UTF-8 and not compressed.',
   ),
   rate_limit_exceeded: row(429, 'rate_limit_error', 'Too many requests this minute. Wait for the time in Retry-After.'),
+  too_many_attempts: row(
+    429,
+    'rate_limit_error',
+    'Too many failed attempts to sign in. Wait for the time in Retry-After, then try again.',
+  ),
   daily_limit_exceeded: row(
     429,
     'rate_limit_error',

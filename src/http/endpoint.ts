@@ -2,6 +2,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ZodType } from 'zod'
 import type { Caller, KeyScope } from '../domain/caller.ts'
 import type { ApiError, ErrorCode } from '../domain/errors.ts'
+import type { CustomerRight } from '../domain/member-role.ts'
+import type { SignedIn } from '../people/sessions.ts'
 import type { GenerationRequest, GenerationResponse } from './generation-exchange.ts'
 
 /**
@@ -14,8 +16,15 @@ interface EndpointRow {
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   /** Fastify's notation: `/v1/models/*`, `/v1/alerts/:id`. */
   readonly path: string
-  /** `key`: requires an API key. `open`: requires nothing. */
-  readonly access: 'key' | 'open'
+  /**
+   * `key`: requires an API key. `open`: requires nothing. `page`: a request that changes something must come from a page of
+   * this server. `session`: the same, and a person must be signed in.
+   */
+  readonly access: 'key' | 'open' | 'page' | 'session'
+  /**
+   * What the person must be allowed to do for the customer in the path, `:customer_id`. Requires `access: 'session'`.
+   */
+  readonly right?: CustomerRight
   /** Each request counts against `reports.requests_per_minute`. Requires `access: 'key'`. */
   readonly isReport?: true
   /** The answer shows charges. Those of the caller's ended requests on this node are committed first: see the guard. */
@@ -72,8 +81,10 @@ export interface ContentDoc {
 }
 
 export interface EndpointContext {
-  /** Set when `access` is `key`. */
+  /** Set when `access` is `key`, or a `right` is needed. */
   readonly caller: Caller
+  /** Set when `access` is `session`. */
+  readonly signedIn: SignedIn
   readonly request: FastifyRequest
   readonly reply: FastifyReply
   readonly requestId: string

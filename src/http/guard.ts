@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Authenticator } from '../auth/authenticator.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { ReportLimiter } from '../limits/report-limiter.ts'
+import type { ConsoleGuard } from './console/console-guard.ts'
 import type { Endpoint } from './endpoint.ts'
 
 export interface Guard {
@@ -17,12 +18,20 @@ export interface Guard {
 export function createGuard(deps: {
   authenticator: Authenticator
   reportLimiter: ReportLimiter
+  consoleGuard: ConsoleGuard
   /** Resolves when the charges of this customer on this node are committed. Undefined when they are. */
   committed: (customerId: string) => Promise<void> | undefined
 }): Guard {
   return {
     for(endpoint) {
       if (endpoint.access === 'open') return async () => {}
+      if (endpoint.access !== 'key') {
+        return async (request, reply) => {
+          reply.header('cache-control', 'no-store')
+          await deps.consoleGuard.check(endpoint, request)
+          if (endpoint.showsCharges) await deps.committed(request.caller!.customerId)
+        }
+      }
       return async request => {
         request.caller = await deps.authenticator.authenticate(request.raw.rawHeaders)
         if (endpoint.scope === 'manage' && !request.caller.access.mayManage) throw new ApiError('insufficient_scope')

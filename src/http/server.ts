@@ -2,6 +2,7 @@ import { randomUUIDv7 } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import type { Caller } from '../domain/caller.ts'
+import type { SignedIn } from '../people/sessions.ts'
 import type { AllowedHosts } from './allowed-hosts.ts'
 import { closeUnreadChunks } from './close-unread-chunks.ts'
 import { noteRequests } from './connection-bound.ts'
@@ -96,6 +97,7 @@ function createApp(options: ServerOptions, routes: readonly GenerationRoute[]): 
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, _payload, done) => done(null))
   app.decorateRequest('caller', null)
+  app.decorateRequest('signedIn', null)
   app.server.on('checkExpectation', refuseExpectation)
   addHooks(app, options)
   for (const endpoint of options.endpoints) if (!isGeneration(endpoint)) addRoute(app, endpoint, options.guard)
@@ -138,6 +140,12 @@ function addRoute(app: FastifyInstance, endpoint: ReplyingEndpoint, guard: Guard
     url: endpoint.path,
     onRequest: guard.for(endpoint),
     handler: async (request, reply) =>
-      endpoint.handle({ caller: request.caller as Caller, request, reply, requestId: request.id }),
+      endpoint.handle({
+        caller: request.caller as Caller,
+        signedIn: request.signedIn as SignedIn,
+        request,
+        reply,
+        requestId: request.id,
+      }),
   })
 }

@@ -4,6 +4,7 @@ import type { DeliverDeps } from '../alerts/deliver-alert.ts'
 import { deleteExpiredClaims } from '../chat/idempotency/delete-expired-claims.ts'
 import type { Pool } from '../db/pool.ts'
 import { addUsagePartitions } from '../ledger/settlement/add-usage-partitions.ts'
+import { deleteOldTraces } from '../people/delete-old-traces.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Log } from '../runtime/log.ts'
 import { auditLedger } from './audit-ledger.ts'
@@ -28,6 +29,7 @@ export const timetable: CronItem[] = [
   },
   { task: 'add_usage_partitions', match: '17 3 * * *', options: { backfillPeriod: 86_400_000 } },
   { task: 'delete_expired_claims', match: '*/15 * * * *' },
+  { task: 'delete_old_sessions', match: '31 * * * *' },
   { task: 'free_abandoned_jobs', match: '*/5 * * * *' },
   { task: 'prune_alerts', match: '23 3 * * *' },
 ]
@@ -43,6 +45,7 @@ export function createTasks({ pool, auditPool, clock, alerts, log }: TaskDeps, s
     delete_expired_claims: async () => {
       await deleteExpiredClaims(pool)
     },
+    delete_old_sessions: () => deleteOldTraces(pool, clock.epochMs()),
     free_abandoned_jobs: async () => {
       const freed = await freeAbandonedJobs(pool)
       if (freed.length > 0) log.warn({ freed }, 'freed jobs of dead nodes')

@@ -6,6 +6,7 @@ import type { Config } from '../config/config.ts'
 import { type Pool, type Sql, transaction } from '../db/pool.ts'
 import type { Nanos } from '../domain/money.ts'
 import { openAccount } from '../ledger/accounts/open-account.ts'
+import { findPerson, setMember } from '../people/persons.ts'
 
 /** Created by the first start. `apiKey` is the only copy of the key: the database stores a hash. */
 export interface FirstRun {
@@ -62,8 +63,10 @@ async function ensureCustomer(sql: Sql, config: Pick<Config, 'signup'>, email: s
 
 async function addOperator(sql: Sql, email: string, customerId: string): Promise<void> {
   await sql.query(
-    `INSERT INTO app_user (user_id, email, role, customer_id) VALUES ($1, $2, 'operator', $3)
-     ON CONFLICT ((lower(email))) DO UPDATE SET role = 'operator'`,
-    [randomUUID(), email, customerId],
+    `INSERT INTO person (person_id, email, installation_role) VALUES ($1, $2, 'operator')
+     ON CONFLICT ((lower(email))) DO UPDATE SET installation_role = 'operator'`,
+    [randomUUID(), email],
   )
+  const { personId } = (await findPerson(sql, email))!
+  await setMember(sql, { customerId, personId, role: 'owner' })
 }

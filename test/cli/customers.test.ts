@@ -94,7 +94,9 @@ describe('customer', () => {
   test("the operator's own customer cannot be deleted", async () => {
     const { customerId } = await addCustomer('op@example.com')
     await gateway.database.pool.query(
-      "INSERT INTO app_user (user_id, email, role, customer_id) VALUES (gen_random_uuid(), 'op@example.com', 'operator', $1)",
+      `WITH operator AS (
+         INSERT INTO person (person_id, email, installation_role) VALUES (gen_random_uuid(), 'op@example.com', 'operator') RETURNING person_id
+       ) INSERT INTO membership (customer_id, person_id, role) SELECT $1, person_id, 'owner' FROM operator`,
       [customerId],
     )
     const refused = await cli.run(['customer', 'delete', 'op@example.com', '--yes'])

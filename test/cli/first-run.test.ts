@@ -29,7 +29,7 @@ test('among concurrent starts, one creates operator, customer, credit and a work
     expect(created).toMatchObject({ email: 'op@example.com', creditNanos: 5_000_000_000n })
     const counts = await pool.query(`SELECT
       (SELECT count(*)::int FROM customer) AS customers, (SELECT count(*)::int FROM api_key) AS keys,
-      (SELECT count(*)::int FROM app_user WHERE role = 'operator') AS operators,
+      (SELECT count(*)::int FROM person WHERE installation_role = 'operator') AS operators,
       (SELECT posted_nanos FROM balance) AS balance`)
     expect(counts.rows).toEqual([{ customers: 1, keys: 1, operators: 1, balance: 5_000_000_000n }])
     const authenticator = createAuthenticator({

@@ -24,7 +24,7 @@ const allowed: readonly { file: RegExp; line: RegExp; reason: string }[] = [
 
 /** `who`, `whom` and `whose` after a word for people, also at the start of the next line of a comment. */
 const aboutPeople =
-  /\b(?:customer|driver|everyone|operator|owner|party|people|person|reader|someone|user)s?,?\s+(?:[*/-]+\s+)?who(?:m|se)?\b/gi
+  /\b(?:customer|driver|everyone|operator|owner|party|people|person|member|reader|someone|user)s?,?\s+(?:[*/-]+\s+)?who(?:m|se)?\b/gi
 /** Whole words only, neither parts of identifiers nor properties. */
 const anyWord = new RegExp(`(?<![\\w$.-])(?:${Object.keys(plainWords).join('|')})(?![\\w$-])`, 'gi')
 

@@ -127,6 +127,7 @@ beforeAll(async () => {
       committed: () => undefined,
       authenticator: { authenticate: async () => caller, close() {} },
       reportLimiter: createReportLimiter({ requestsPerMinute: 10_000, clock: systemClock }),
+      consoleGuard: { check: () => Promise.reject(new Error('not used here')) },
     }),
     log: Fastify({ logger: false }).log,
     allowedHosts: new AllowedHosts([]),

@@ -7,6 +7,7 @@ import { createAlertParts } from './alerts.ts'
 import { startBackgroundWork } from './background-work.ts'
 import { startCallers } from './callers.ts'
 import { type ComposeInput, createComposeContext } from './compose-context.ts'
+import { createConsole } from './console.ts'
 import { createDatabase } from './database.ts'
 import { startGeneration } from './generation.ts'
 import { createHttpServer } from './http-server.ts'
@@ -54,8 +55,9 @@ export async function compose(input: ComposeInput): Promise<App> {
   const generation = startGeneration(context, { database, money, limits, supply, callers, alerts, service, tokens })
   const usage = createUsage(context, database, money, limits)
   await startBackgroundWork(context, database, alerts)
+  const consoleParts = createConsole(context, database)
   const features = [generation, usage, callers, supply, alerts, service]
-  const server = createHttpServer(context, money, callers, service, features)
+  const server = createHttpServer(context, money, callers, service, consoleParts, features)
 
   const { inFlight, metrics } = service
   const running = started.move()

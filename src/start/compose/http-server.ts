@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify'
+import { forSession } from '../../http/console/for-session.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { docs } from '../../http/endpoints/docs.ts'
 import { openapi } from '../../http/endpoints/openapi.ts'
@@ -9,6 +10,7 @@ import { createReportLimiter } from '../../limits/report-limiter.ts'
 import { descriptorLimit } from '../../runtime/descriptor-limit.ts'
 import type { Callers } from './callers.ts'
 import type { ComposeContext } from './compose-context.ts'
+import type { Console } from './console.ts'
 import type { Money } from './money.ts'
 import type { Service } from './service.ts'
 
@@ -34,10 +36,13 @@ export function createHttpServer(
   { ledger }: Money,
   { authenticator }: Callers,
   { metrics, allowedHosts }: Service,
+  consoleParts: Console,
   features: readonly { readonly endpoints: readonly Endpoint[] }[],
 ): FastifyInstance {
   const endpoints: Endpoint[] = [
     ...features.flatMap(feature => feature.endpoints),
+    ...forSession(features.flatMap(feature => feature.endpoints)),
+    ...consoleParts.endpoints,
     openapi({ endpoints: () => endpoints }),
     ...docs(),
     startPage({ publicBaseUrl: config.server.publicBaseUrl }),
@@ -46,6 +51,7 @@ export function createHttpServer(
     endpoints,
     guard: createGuard({
       authenticator,
+      consoleGuard: consoleParts.guard,
       reportLimiter: createReportLimiter({ requestsPerMinute: config.reports.requestsPerMinute, clock }),
       committed: customerId => ledger.committed(customerId, COMMIT_WAIT_MS),
     }),

@@ -1,0 +1,94 @@
+import type { FastifyRequest } from 'fastify'
+import type { Caller } from '../../domain/caller.ts'
+import { plainAccess } from '../../domain/caller.ts'
+import { ApiError } from '../../domain/errors.ts'
+import { type CustomerRight, hasRight, rolesWith } from '../../domain/member-role.ts'
+import type { ReportLimiter } from '../../limits/report-limiter.ts'
+import type { People } from '../../people/people.ts'
+import type { SignedIn, VisitedCustomer } from '../../people/sessions.ts'
+import { UUID } from '../../runtime/uuid.ts'
+import type { Endpoint } from '../endpoint.ts'
+import { requireOwnPage } from './require-own-page.ts'
+import type { SessionCookie } from './session-cookie.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Set by the guard on endpoints that need a session. */
+    signedIn: SignedIn | null
+  }
+}
+
+export interface ConsoleGuard {
+  /** Throws an ApiError unless the request may use the endpoint. Sets `signedIn`, and `caller` where a customer is named. */
+  check(endpoint: Endpoint, request: FastifyRequest): Promise<void>
+}
+
+/** Creates the check of all endpoints with the access `page` or `session`. */
+export function createConsoleGuard(deps: {
+  readonly people: People
+  readonly cookie: SessionCookie
+  /** Counts requests of people apart from those of programs. */
+  readonly limiter: ReportLimiter
+  readonly limitsOf: (accountTier: string) => Caller['limits']
+}): ConsoleGuard {
+  return {
+    async check({ access, method, right }, request) {
+      // A GET changes nothing, and no other site can read its answer.
+      if (method !== 'GET') requireOwnPage(request.raw.rawHeaders)
+      if (access !== 'session') return
+      const token = deps.cookie.read(request.raw.rawHeaders)
+      if (token === undefined) throw new ApiError('not_signed_in')
+      const customerId = right === undefined ? null : customerIdOf(request)
+      const found = await deps.people.find(token, customerId)
+      if (found === undefined) throw new ApiError('not_signed_in')
+      const { signedIn, customer } = found
+      request.signedIn = signedIn
+      deps.limiter.take(signedIn.person.personId)
+      if (right === undefined) return
+      const visited = requireRight(signedIn, customer, { right, isRead: method === 'GET' })
+      request.caller = callerOf(visited, signedIn, deps.limitsOf)
+    },
+  }
+}
+
+function customerIdOf({ params }: FastifyRequest): string {
+  const { customer_id: id } = params as { customer_id: string }
+  if (!UUID.test(id)) throw new ApiError('customer_not_found')
+  return id
+}
+
+/** An operator or auditor may read everything of every customer, and change what the member role allows. */
+function requireRight(
+  { person }: SignedIn,
+  customer: VisitedCustomer | undefined,
+  { right, isRead }: { right: CustomerRight; isRead: boolean },
+): VisitedCustomer {
+  const mayRead = person.installationRole !== null
+  // Strangers cannot find out which customers exist.
+  if (customer === undefined || (customer.role === null && !mayRead)) throw new ApiError('customer_not_found')
+  if ((isRead && mayRead) || (customer.role !== null && hasRight(customer.role, right))) return customer
+  const roles = rolesWith(right).join(' or ')
+  throw new ApiError('role_not_allowed', {
+    message: `Your role does not allow this. It needs the role ${roles}. Ask an owner of this customer.`,
+  })
+}
+
+function callerOf(
+  customer: VisitedCustomer,
+  { sessionId }: SignedIn,
+  limitsOf: (accountTier: string) => Caller['limits'],
+): Caller {
+  const limits = limitsOf(customer.accountTier)
+  return {
+    customerId: customer.customerId,
+    keyId: sessionId,
+    access: { ...plainAccess, mayManage: true },
+    email: customer.email,
+    accountTier: customer.accountTier,
+    limits: {
+      requestsPerMinute: customer.requestsPerMinute ?? limits.requestsPerMinute,
+      requestsPerDay: customer.requestsPerDay ?? limits.requestsPerDay,
+      dailySpendCapNanos: customer.dailySpendCapNanos ?? limits.dailySpendCapNanos,
+    },
+  }
+}

@@ -1,0 +1,32 @@
+import type { CustomerRight } from '../../domain/member-role.ts'
+import type { Endpoint, ReplyingEndpoint } from '../endpoint.ts'
+import { isGeneration } from '../generation-routes.ts'
+
+/** What a person needs for an address under /v1, by its second part. The others are for programs only. */
+const rights: Readonly<Record<string, CustomerRight>> = {
+  usage: 'usage',
+  credits: 'usage',
+  models: 'usage',
+  keys: 'keys',
+  alerts: 'alerts',
+}
+
+/** The statement shows payments. */
+const STATEMENT = '/v1/credits/transactions'
+
+/**
+ * Mounts the endpoints of `/v1` a second time, for people: `/v1/credits` as `/console/api/customers/{id}/credits`. The handlers
+ * are the same, so the console shows what the API shows.
+ */
+export function forSession(endpoints: readonly Endpoint[]): Endpoint[] {
+  return endpoints.flatMap(endpoint => {
+    const right = endpoint.path === STATEMENT ? 'credits' : rights[endpoint.path.split('/')[2] ?? '']
+    if (isGeneration(endpoint) || right === undefined) return []
+    return [mounted(endpoint, right)]
+  })
+}
+
+function mounted({ scope: _, isReport: __, ...endpoint }: ReplyingEndpoint, right: CustomerRight): ReplyingEndpoint {
+  const path = `/console/api/customers/:customer_id${endpoint.path.slice('/v1'.length)}`
+  return { ...endpoint, path, access: 'session', right, doc: { ...endpoint.doc, isHidden: true } }
+}

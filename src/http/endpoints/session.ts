@@ -1,0 +1,178 @@
+import type { FastifyRequest } from 'fastify'
+import { z } from 'zod'
+import {
+  invitationShown,
+  parseConfirmation,
+  parseInviteToken,
+  parseJoin,
+  parsePasswordChange,
+  parseSignIn,
+  parseWelcome,
+  requireGoodPassword,
+  sessionList,
+  session as sessionSchema,
+  showSession,
+} from '../../api/session.ts'
+import { ApiError } from '../../domain/errors.ts'
+import type { People } from '../../people/people.ts'
+import type { ClientTrace, OpenedSession } from '../../people/sessions.ts'
+import { uncounted } from '../../runtime/byte-budget.ts'
+import { UUID } from '../../runtime/uuid.ts'
+import type { SessionCookie } from '../console/session-cookie.ts'
+import type { Endpoint, EndpointContext, EndpointDoc, ReplyingEndpoint } from '../endpoint.ts'
+import { NodeRequest } from '../node-exchange.ts'
+import { receiveBody } from '../receive-body.ts'
+
+interface SessionDeps {
+  readonly people: People
+  readonly cookie: SessionCookie
+  readonly clientOf: (request: FastifyRequest) => ClientTrace
+  readonly bodyLimitBytes: number
+}
+
+/** The endpoints under /console/api for signing in and out. The OpenAPI document leaves these endpoints out. */
+export function sessionEndpoints(deps: SessionDeps): Endpoint[] {
+  const { people, clientOf } = deps
+  const body = ({ raw }: FastifyRequest) => receiveBody(new NodeRequest(raw), deps.bodyLimitBytes, uncounted)
+
+  /** Sets the cookie of a new session, and answers like GET /console/api/session. */
+  async function enter({ request, reply }: EndpointContext, opened: OpenedSession) {
+    const found = await people.find(opened.token, null)
+    if (found === undefined) throw new ApiError('not_signed_in')
+    await leave(request)
+    reply.header('set-cookie', deps.cookie.write(opened.token, opened.expiresAt))
+    return showSession(found.signedIn, await people.memberships(found.signedIn.person.personId))
+  }
+
+  /** Ends the session that the browser had before, so that no forgotten one stays open. */
+  async function leave(request: FastifyRequest) {
+    const token = deps.cookie.read(request.raw.rawHeaders)
+    const before = token === undefined ? undefined : await people.find(token, null)
+    if (before !== undefined) await people.signOut(before.signedIn, clientOf(request))
+  }
+
+  const enters = (path: string, summary: string, open: (context: EndpointContext) => Promise<OpenedSession>) =>
+    endpoint('POST', path, {
+      access: 'page',
+      doc: docOf(summary, sessionSchema),
+      handle: async context => enter(context, await open(context)),
+    })
+
+  return [
+    endpoint('GET', 'session', {
+      access: 'session',
+      doc: docOf('Show the person and the memberships', sessionSchema),
+      handle: async ({ signedIn }) => showSession(signedIn, await people.memberships(signedIn.person.personId)),
+    }),
+    enters('sign-in', 'Sign in', async ({ request }) =>
+      people.signIn(parseSignIn(await body(request)), clientOf(request)),
+    ),
+    enters('welcome', 'Set the password of an operator', async ({ request }) =>
+      people.welcome(parseWelcome(await body(request)), clientOf(request)),
+    ),
+    endpoint('POST', 'invite', {
+      access: 'page',
+      doc: docOf('Show an invitation', invitationShown),
+      async handle({ request }) {
+        const { email, customerEmail, role, hasPassword } = await people.showInvite(
+          parseInviteToken(await body(request)),
+        )
+        return { email, customer_email: customerEmail, role, has_password: hasPassword }
+      },
+    }),
+    enters('join', 'Accept an invitation', async ({ request }) => {
+      const invite = parseJoin(await body(request))
+      if (!(await people.showInvite(invite.token)).hasPassword) requireGoodPassword(invite.password)
+      return people.join(invite, clientOf(request))
+    }),
+    endpoint('POST', 'sign-out', {
+      access: 'session',
+      doc: docOf('Sign out', z.object({ signed_out: z.literal(true) })),
+      async handle({ signedIn, request, reply }) {
+        await people.signOut(signedIn, clientOf(request))
+        reply.header('set-cookie', deps.cookie.clear())
+        return { signed_out: true }
+      },
+    }),
+    endpoint('POST', 'password', {
+      access: 'session',
+      doc: docOf('Change the password', sessionSchema),
+      handle: async context =>
+        enter(
+          context,
+          await people.changePassword(
+            context.signedIn,
+            parsePasswordChange(await body(context.request)),
+            clientOf(context.request),
+          ),
+        ),
+    }),
+    endpoint('POST', 'confirm', {
+      access: 'session',
+      doc: docOf('Type the password again, before a change that matters', z.object({ confirmed: z.literal(true) })),
+      async handle({ signedIn, request }) {
+        await people.confirm(signedIn, parseConfirmation(await body(request)), clientOf(request))
+        return { confirmed: true }
+      },
+    }),
+    ...listEndpoints(deps),
+  ]
+}
+
+/** The sessions of the person that is signed in. */
+function listEndpoints({ people, clientOf }: SessionDeps): Endpoint[] {
+  return [
+    endpoint('GET', 'sessions', {
+      access: 'session',
+      doc: docOf('List the sessions of this person', sessionList),
+      async handle({ signedIn }) {
+        const sessions = await people.sessions(signedIn)
+        return {
+          object: 'list',
+          data: sessions.map(({ sessionId, createdAt, lastSeenAt, userAgent, address }) => ({
+            id: sessionId,
+            is_current: sessionId === signedIn.sessionId,
+            created_at: createdAt.toISOString(),
+            last_seen_at: lastSeenAt.toISOString(),
+            user_agent: userAgent,
+            address,
+          })),
+        }
+      },
+    }),
+    endpoint('DELETE', 'sessions/:session_id', {
+      access: 'session',
+      doc: docOf('End a session', z.object({ ended: z.number() })),
+      async handle({ signedIn, request }) {
+        const { session_id: id } = request.params as { session_id: string }
+        if (!UUID.test(id)) throw new ApiError('not_found', { message: 'This session has already ended.' })
+        await people.endSession(signedIn, id, clientOf(request))
+        return { ended: 1 }
+      },
+    }),
+    endpoint('POST', 'sessions/end-others', {
+      access: 'session',
+      doc: docOf('End all other sessions', z.object({ ended: z.number() })),
+      handle: async ({ signedIn, request }) => ({ ended: await people.endOtherSessions(signedIn, clientOf(request)) }),
+    }),
+  ]
+}
+
+function endpoint(
+  method: ReplyingEndpoint['method'],
+  path: string,
+  rest: Pick<ReplyingEndpoint, 'access' | 'doc' | 'handle'>,
+): ReplyingEndpoint {
+  return { method, path: `/console/api/${path}`, ...rest }
+}
+
+function docOf(summary: string, schema: z.ZodType): EndpointDoc {
+  return {
+    operationId: summary,
+    summary,
+    description: summary,
+    tag: 'Service',
+    isHidden: true,
+    response: { contentType: 'application/json', schema, description: summary },
+  }
+}

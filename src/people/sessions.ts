@@ -1,0 +1,169 @@
+import { randomUUID } from 'node:crypto'
+import type { Sql } from '../db/pool.ts'
+import type { InstallationRole, MemberRole } from '../domain/member-role.ts'
+import type { Person } from './persons.ts'
+import { hashSecretToken, mintSecretToken } from './secret-token.ts'
+
+/** A person in a browser, as of this request. */
+export interface SignedIn {
+  readonly sessionId: string
+  readonly person: Person
+  /** When the person last typed a password or used another factor. */
+  readonly confirmedAt: Date
+  readonly expiresAt: Date
+}
+
+/** The customer that a signed-in person looks at. */
+export interface VisitedCustomer {
+  readonly customerId: string
+  readonly email: string
+  readonly accountTier: string
+  readonly requestsPerMinute: number | null
+  readonly requestsPerDay: number | null
+  readonly dailySpendCapNanos: bigint | null
+  /** Null: the person is no member. */
+  readonly role: MemberRole | null
+}
+
+/** What is known of the client of a request. */
+export interface ClientTrace {
+  readonly address: string
+  readonly userAgent: string
+}
+
+const MINUTE_MS = 60_000
+const DAY_MS = 86_400_000
+
+/** How long a session lasts: without use, and at most. */
+function lifetimeOf(role: InstallationRole | null): { readonly idleMs: number; readonly maxMs: number } {
+  return role === null ? { idleMs: 14 * DAY_MS, maxMs: 90 * DAY_MS } : { idleMs: DAY_MS / 2, maxMs: 7 * DAY_MS }
+}
+
+export interface OpenedSession {
+  readonly sessionId: string
+  /** For the cookie. It cannot be read again. */
+  readonly token: string
+  readonly expiresAt: Date
+}
+
+/** Signs a person in. */
+export async function openSession(
+  sql: Sql,
+  { personId, installationRole }: Pick<Person, 'personId' | 'installationRole'>,
+  { address, userAgent }: ClientTrace,
+  nowMs: number,
+): Promise<OpenedSession> {
+  const { token, hash } = mintSecretToken()
+  const sessionId = randomUUID()
+  const expiresAt = new Date(nowMs + lifetimeOf(installationRole).maxMs)
+  const now = new Date(nowMs)
+  await sql.query(
+    `INSERT INTO person_session (session_id, token_hash, person_id, confirmed_at, last_seen_at, expires_at, user_agent, address, created_at)
+     VALUES ($1, $2, $3, $4, $4, $5, $6, $7, $4)`,
+    [sessionId, hash, personId, now, expiresAt, userAgent, address],
+  )
+  return { sessionId, token, expiresAt }
+}
+
+interface SessionRow extends Person {
+  readonly sessionId: string
+  readonly confirmedAt: Date
+  readonly lastSeenAt: Date
+  readonly expiresAt: Date
+  readonly customer: Omit<VisitedCustomer, 'dailySpendCapNanos'> | null
+  readonly dailySpendCapNanos: bigint | null
+}
+
+const FIND = `
+  SELECT session_id AS "sessionId", confirmed_at AS "confirmedAt", last_seen_at AS "lastSeenAt", expires_at AS "expiresAt",
+         p.person_id AS "personId", p.email, p.name, p.installation_role AS "installationRole",
+         CASE WHEN c.customer_id IS NOT NULL THEN jsonb_build_object(
+           'customerId', c.customer_id, 'email', c.email, 'accountTier', c.account_tier,
+           'requestsPerMinute', c.requests_per_minute, 'requestsPerDay', c.requests_per_day, 'role', m.role) END AS customer,
+         c.daily_spend_cap_nanos AS "dailySpendCapNanos"
+    FROM person_session s JOIN person p USING (person_id)
+    LEFT JOIN customer c ON c.customer_id = $2 AND c.deleted_at IS NULL
+    LEFT JOIN membership m ON m.customer_id = c.customer_id AND m.person_id = p.person_id
+   WHERE token_hash = $1 AND p.disabled_at IS NULL`
+
+/**
+ * Finds the session of a token, with the customer that the request concerns. Returns undefined when the session has
+ * ended. `customer` is undefined when `customerId` is null or no customer has it.
+ */
+export async function findSession(
+  sql: Sql,
+  token: string,
+  customerId: string | null,
+  nowMs: number,
+): Promise<{ signedIn: SignedIn; customer: VisitedCustomer | undefined } | undefined> {
+  const { rows } = await sql.query<SessionRow>({ name: 'people_find_session', text: FIND }, [
+    hashSecretToken(token),
+    customerId,
+  ])
+  const [row] = rows
+  if (row === undefined) return undefined
+  const { sessionId, confirmedAt, lastSeenAt, expiresAt, customer, dailySpendCapNanos, ...person } = row
+  const idleUntilMs = lastSeenAt.getTime() + lifetimeOf(person.installationRole).idleMs
+  if (Math.min(idleUntilMs, expiresAt.getTime()) <= nowMs) return undefined
+  if (nowMs - lastSeenAt.getTime() >= MINUTE_MS) {
+    await sql.query('UPDATE person_session SET last_seen_at = $2 WHERE session_id = $1', [sessionId, new Date(nowMs)])
+  }
+  return {
+    signedIn: { sessionId, person, confirmedAt, expiresAt },
+    customer: customer === null ? undefined : { ...customer, dailySpendCapNanos },
+  }
+}
+
+/** A session as its person sees it. */
+export interface ListedSession {
+  readonly sessionId: string
+  readonly createdAt: Date
+  readonly lastSeenAt: Date
+  readonly userAgent: string
+  readonly address: string
+}
+
+/** Returns the sessions of a person that have not ended, the last used one first. */
+export async function listSessions(
+  sql: Sql,
+  { personId, installationRole }: Person,
+  nowMs: number,
+): Promise<ListedSession[]> {
+  const { rows } = await sql.query<ListedSession>(
+    `SELECT session_id AS "sessionId", created_at AS "createdAt", last_seen_at AS "lastSeenAt", user_agent AS "userAgent", address
+       FROM person_session WHERE person_id = $1 AND expires_at > $2 AND last_seen_at > $3 ORDER BY last_seen_at DESC, session_id`,
+    [personId, new Date(nowMs), new Date(nowMs - lifetimeOf(installationRole).idleMs)],
+  )
+  return rows
+}
+
+/** Ends a session of a person. Returns false when it had ended. */
+export async function endSession(sql: Sql, personId: string, sessionId: string): Promise<boolean> {
+  const { rowCount } = await sql.query('DELETE FROM person_session WHERE person_id = $1 AND session_id = $2', [
+    personId,
+    sessionId,
+  ])
+  return rowCount !== 0
+}
+
+/** Ends the sessions of a person, except `kept`. Returns how many there were. */
+export async function endOtherSessions(sql: Sql, personId: string, kept: string | null): Promise<number> {
+  const { rowCount } = await sql.query(
+    'DELETE FROM person_session WHERE person_id = $1 AND session_id IS DISTINCT FROM $2',
+    [personId, kept],
+  )
+  return rowCount ?? 0
+}
+
+/** Notes that the person has just typed the password. */
+export async function confirmSession(sql: Sql, sessionId: string, nowMs: number): Promise<void> {
+  await sql.query('UPDATE person_session SET confirmed_at = $2 WHERE session_id = $1', [sessionId, new Date(nowMs)])
+}
+
+/** Deletes sessions that ended by themselves. */
+export async function deleteEndedSessions(sql: Sql, nowMs: number): Promise<void> {
+  await sql.query('DELETE FROM person_session WHERE expires_at <= $1 OR last_seen_at <= $2', [
+    new Date(nowMs),
+    new Date(nowMs - lifetimeOf(null).idleMs),
+  ])
+}

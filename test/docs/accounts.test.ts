@@ -1,0 +1,34 @@
+import { expect, test } from 'vitest'
+import { hasRight, memberRoles } from '../../src/domain/member-role.ts'
+import { sessionEndpoints } from '../../src/http/endpoints/session.ts'
+import { readPage, tableRows } from './page.ts'
+
+const page = readPage('docs/accounts.md')
+
+test('docs/accounts.md lists the addresses with their access', () => {
+  const unused = {} as Parameters<typeof sessionEndpoints>[0]
+  const real = sessionEndpoints(unused).map(({ method, path, access }) => [
+    `${method} ${path.replace(/:(\w+)/g, '{$1}')}`,
+    access,
+  ])
+  const documented = tableRows(page, 'address').map(([address, access]) => [address, access])
+  expect(documented).toEqual(real)
+})
+
+test('docs/accounts.md lists the roles with their rights', () => {
+  const words = {
+    usage: /usage|everything/,
+    credits: /statement|everything/,
+    keys: /keys|everything/,
+    alerts: /alerts|everything/,
+  }
+  const rows = tableRows(page, 'role')
+  expect(rows.map(([role]) => role)).toEqual([...memberRoles])
+  for (const [index, role] of memberRoles.entries())
+    for (const [right, word] of Object.entries(words))
+      expect({ role, right, may: word.test(rows[index]![1]!) }).toEqual({
+        role,
+        right,
+        may: hasRight(role, right as keyof typeof words),
+      })
+})

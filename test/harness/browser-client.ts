@@ -1,0 +1,82 @@
+import { randomBytes } from 'node:crypto'
+import { transaction } from '../../src/db/pool.ts'
+import type { MemberRole } from '../../src/domain/member-role.ts'
+import { makeInviteLink, makeWelcomeLink } from '../../src/people/links.ts'
+import { addPerson } from '../../src/people/persons.ts'
+import type { TestApp } from './app.ts'
+
+/** What a page of the console sends: its cookie, and the headers that a browser adds. */
+export class BrowserClient {
+  readonly #url: string
+  #cookie: string | undefined
+
+  constructor(url: string) {
+    this.#url = url
+  }
+
+  get cookie(): string | undefined {
+    return this.#cookie
+  }
+
+  /** @param path below /console/api */
+  async send(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Response> {
+    const response = await fetch(`${this.#url}/console/api/${path}`, {
+      method,
+      headers: {
+        'sec-fetch-site': 'same-origin',
+        'user-agent': 'Test browser',
+        ...(body !== undefined && { 'content-type': 'application/json' }),
+        ...(this.#cookie !== undefined && { cookie: this.#cookie }),
+        ...headers,
+      },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    })
+    const [set] = response.headers.getSetCookie()
+    if (set !== undefined) {
+      const pair = set.split(';')[0]!
+      this.#cookie = pair.endsWith('=') ? undefined : pair
+    }
+    return response
+  }
+
+  get(path: string): Promise<Response> {
+    return this.send('GET', path)
+  }
+
+  post(path: string, body: unknown = {}): Promise<Response> {
+    return this.send('POST', path, body)
+  }
+}
+
+export const PASSWORD = 'correct horse battery staple'
+
+/** Makes a person who is a member of the customer, and signs in. */
+export async function signedInMember(
+  app: TestApp,
+  customerId: string,
+  role: MemberRole = 'owner',
+  nowMs = Date.now(),
+): Promise<{ browser: BrowserClient; email: string }> {
+  const email = `${role}-${randomBytes(4).toString('hex')}@example.com`
+  const link = await transaction(app.database.pool, sql => makeInviteLink(sql, { customerId, email, role }, nowMs))
+  const browser = new BrowserClient(app.url)
+  const joined = await browser.post('join', { token: tokenOf(link), name: 'Ada', password: PASSWORD })
+  if (joined.status !== 200) throw new Error(`${joined.status} ${await joined.text()}`)
+  return { browser, email }
+}
+
+/** Makes an operator and returns the token of the welcome link. */
+export async function operatorToken(
+  app: TestApp,
+  email: string,
+  nowMs = Date.now(),
+): Promise<{ token: string; personId: string }> {
+  return await transaction(app.database.pool, async sql => {
+    const { personId } = (await addPerson(sql, { email, installationRole: 'operator' }))!
+    return { token: tokenOf(await makeWelcomeLink(sql, personId, nowMs)), personId }
+  })
+}
+
+export function tokenOf(link: string): string {
+  return link.split('#')[1]!
+}
