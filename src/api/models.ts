@@ -3,6 +3,7 @@ import { type Feature, features } from '../domain/chat-job.ts'
 import { usdPerMillion } from '../domain/money.ts'
 import { type ProviderKind, providerKinds } from '../domain/offer.ts'
 import { type OfferPrice, stepOf } from '../domain/offer-price.ts'
+import { openRouterKeys, openRouterPricing, showOpenRouterKeys, showOpenRouterPricing } from './openrouter-model.ts'
 
 /** An available model, combined from all its offers. */
 export interface ListedModel {
@@ -41,10 +42,19 @@ const example = {
     input_usd_per_million: 0.1,
     output_usd_per_million: 0.3,
     cache_read_usd_per_million: 0.02,
+    prompt: '0.0000001',
+    completion: '0.0000003',
+    input_cache_read: '0.00000002',
+    input_cache_write: '0.0000001',
+    request: '0',
     dearest: { input_usd_per_million: 0.59, output_usd_per_million: 0.79, cache_read_usd_per_million: 0.59 },
   },
   providers: ['hoster', 'cloud'],
   features: ['json_schema', 'tools'],
+  name: 'llama-3.3-70b',
+  architecture: { input_modalities: ['text'], output_modalities: ['text'] },
+  supported_parameters: ['max_tokens', 'temperature', 'tools', 'tool_choice', 'response_format'],
+  top_provider: { context_length: 131072, max_completion_tokens: 8192, is_moderated: false },
   demo: false,
 } as const
 
@@ -66,6 +76,7 @@ export const model = z
     pricing: z
       .object({
         ...price,
+        ...openRouterPricing,
         dearest: z
           .object(price)
           .describe('The most expensive offer, by input plus output price. Equals the cheapest if all cost the same.'),
@@ -77,6 +88,7 @@ export const model = z
     features: z
       .array(z.string())
       .describe(`Features that at least one server supports, out of: ${features.join(', ')}.`),
+    ...openRouterKeys,
     demo: z.boolean().describe('True for the built-in demo model, which generates text without meaning.'),
   })
   .meta({
@@ -107,9 +119,10 @@ export function showModel(listed: ListedModel): Model {
     owned_by: listed.ownedBy,
     context_length: listed.contextTokens,
     max_output_tokens: listed.maxOutputTokens,
-    pricing: { ...showPrice(lowest), dearest: showPrice(highest) },
+    pricing: { ...showPrice(lowest), ...showOpenRouterPricing(lowest), dearest: showPrice(highest) },
     providers: [...listed.providerKinds],
     features: [...listed.features].sort(),
+    ...showOpenRouterKeys(listed),
     demo: listed.demo,
   }
 }

@@ -2,6 +2,7 @@ import { classifyError } from '../dialects/chat/classify-error.ts'
 import { readUpstreamError } from '../dialects/chat/upstream-error.ts'
 import { parseUpstreamJson } from '../dialects/json/parse-json.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
+import { isJsonObject } from '../runtime/json-object.ts'
 import { isOfType, type ResponseHead } from '../upstreams/response-head.ts'
 
 const RETRY_AFTER_S_MAX = 86_400
@@ -20,8 +21,10 @@ export function classifyResponse(head: ResponseHead, body: string): UpstreamFail
     return new UpstreamFailure('server_error', 'a firewall in front of the server answered 403')
   if (status === 400 && isFromProxy(body))
     return new UpstreamFailure('server_error', 'a proxy in front of the server answered 400')
-  const error = readUpstreamError(jsonOrText(body, head), true)
-  return classifyError(status, error ?? { message: '', type: null, param: null, code: null }, retryAfterS(head))
+  const answered = jsonOrText(body, head)
+  const error = readUpstreamError(answered, true)
+  const waitS = retryAfterS(head) ?? retryInfoS(answered)
+  return classifyError(status, error ?? { message: '', type: null, param: null, code: null }, waitS)
 }
 
 /**
@@ -37,6 +40,21 @@ export function retryAfterS(head: ResponseHead, nowEpochMs = Date.now()): number
   if (seconds >= 0) return capAtOneDay(seconds)
   const dateMs = Date.parse(value)
   return Number.isNaN(dateMs) || dateMs < nowEpochMs ? undefined : capAtOneDay((dateMs - nowEpochMs) / 1000)
+}
+
+/**
+ * Returns the seconds of the `google.rpc.RetryInfo` in an error of Gemini, which sends no `retry-after`. Its delay is a text
+ * such as `34.07s`.
+ */
+function retryInfoS(body: unknown): number | undefined {
+  const answered = Array.isArray(body) ? body[0] : body
+  const error = isJsonObject(answered) ? answered.error : undefined
+  const details = isJsonObject(error) && Array.isArray(error.details) ? error.details : []
+  const info = details.find(
+    detail => isJsonObject(detail) && detail['@type'] === 'type.googleapis.com/google.rpc.RetryInfo',
+  )
+  const [, seconds] = /^(\d{1,9}(?:\.\d{1,9})?)s$/.exec(String(info?.retryDelay)) ?? []
+  return seconds === undefined ? undefined : capAtOneDay(Number(seconds))
 }
 
 function capAtOneDay(seconds: number): number {

@@ -8,6 +8,7 @@ import {
   splitCost,
   usd,
   usdPerMillion,
+  usdPerTokenText,
   usdText,
 } from './money.ts'
 
@@ -107,4 +108,15 @@ test.each([
 
 test('a price is listed as it was written', () => {
   expect(usdPerMillion(parsePricePerMillion('0.15')!)).toBe(0.15)
+})
+
+test.each([
+  [0n, '0'],
+  [1n, '0.000000000001'],
+  [250_000n, '0.00000025'],
+  [15_000_000n, '0.000015'],
+  [1_000_000_000_000n, '1'],
+  [2_500_000_000_000n, '2.5'],
+])('%s picodollars are %s USD a token', (pico, text) => {
+  expect(usdPerTokenText(pico)).toBe(text)
 })

@@ -13,6 +13,7 @@ export interface TokenPrice {
 const NANOS_PER_USD = 1_000_000_000n
 const NANOS_PER_MICRO = 1_000n
 const PICOS_PER_NANO = 1_000n
+const PICOS_PER_USD = PICOS_PER_NANO * NANOS_PER_USD
 const BPS = 10_000n
 
 /**
@@ -102,6 +103,15 @@ export function parsePricePerMillion(text: string): bigint | undefined {
   const match = /^(\d{1,6})(?:\.(\d{1,6}))?$/.exec(text.trim())
   if (!match) return undefined
   return BigInt(match[1]!) * 1_000_000n + BigInt((match[2] ?? '').padEnd(6, '0'))
+}
+
+/** Formats a price as decimal USD per token: 250_000n is "0.00000025". Exact. */
+export function usdPerTokenText(picoPerToken: bigint): string {
+  const fraction = (picoPerToken % PICOS_PER_USD)
+    .toString()
+    .padStart(12, '0')
+    .replace(/(?<!0)0+$/, '')
+  return `${picoPerToken / PICOS_PER_USD}${fraction === '' ? '' : `.${fraction}`}`
 }
 
 /** Converts a price to USD per million tokens as a JSON number, for price lists. */

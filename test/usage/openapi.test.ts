@@ -258,8 +258,17 @@ describe('the OpenAPI document', () => {
     expect(codes('/v1/key', 'get')).not.toContain('insufficient_scope')
     const listed = new Set(operations.flatMap(({ path, method }) => codes(path, method)))
     const unlisted = Object.keys(errorTable).filter(code => !listed.has(code))
-    // The answers to a method that an address does not support.
-    expect(unlisted).toEqual(['method_not_allowed'])
+    // The answer to a method that an address does not support, and those to people: see docs/accounts.md.
+    expect(unlisted).toEqual([
+      'not_signed_in',
+      'wrong_credentials',
+      'role_not_allowed',
+      'cross_site_request',
+      'customer_not_found',
+      'link_expired',
+      'method_not_allowed',
+      'too_many_attempts',
+    ])
   })
 
   test('an answer with a wait lists Retry-After among its headers', () => {
