@@ -2,8 +2,8 @@ import { ApiError } from '../domain/errors.ts'
 import { headerValues } from '../runtime/header-values.ts'
 
 /**
- * Reads the API key of a request: `Authorization: Bearer <key>`, or `x-api-key` or `api-key` when there is no
- * Authorization. Throws the same `invalid_api_key` for every fault, so the answer to a guessed key reveals
+ * Reads the API key of a request: `Authorization: Bearer <key>`, or `x-api-key`, `api-key` or `x-goog-api-key` when
+ * there is no Authorization. Throws the same `invalid_api_key` for every fault, so the answer to a guessed key reveals
  * nothing.
  *
  * @param rawHeaders names and values in turn, as Node's `request.rawHeaders`; merged headers hide that one
@@ -17,7 +17,7 @@ export function credentialOf(rawHeaders: readonly string[]): string {
 }
 
 function aliasValues(rawHeaders: readonly string[]): string[] {
-  return [...headerValues(rawHeaders, 'x-api-key'), ...headerValues(rawHeaders, 'api-key')]
+  return ['x-api-key', 'api-key', 'x-goog-api-key'].flatMap(name => headerValues(rawHeaders, name))
 }
 
 function only(values: readonly string[]): string | undefined {

@@ -9,8 +9,13 @@ import type { ByteAccount } from '../runtime/byte-budget.ts'
  * written. Admission, routing, dispatch, metering and settlement are the same for every dialect.
  */
 export interface ClientDialect {
-  /** The path of the endpoint, for example `/v1/chat/completions`. */
+  /**
+   * The path of the endpoint, for example `/v1/chat/completions`. `{model}` in it stands for any text; the endpoint then
+   * needs `ofTarget`.
+   */
   readonly path: string
+  /** Returns the dialect of one request, for an address that says more than the body. Its path is that of the request. */
+  ofTarget?(target: string): ClientDialect
   readonly operation: DialectOperation
   /** Parses a request body. Throws ApiError `invalid_json` or `invalid_value`, which names the field. */
   parseRequest(body: Buffer): ChatJob
@@ -28,6 +33,9 @@ export interface DialectOperation {
   readonly tag: 'Chat' | 'Embeddings'
   readonly summary: string
   readonly description: string
+  /** The parameters of the path and of the query, by name. */
+  readonly pathParameters?: ZodType
+  readonly query?: ZodType
   readonly body: ZodType
   readonly answer: ZodType
   readonly answerDescription: string
@@ -50,6 +58,8 @@ export interface AnswerFormat {
 
 /** The format of streamed answers. Every function returns complete events, ready to be sent. */
 export interface StreamFormat {
+  /** Default: server-sent events. */
+  readonly contentType?: string
   /** Keeps proxies from closing a silent connection; clients ignore it. */
   readonly ping: string
   /** Returns the encoder of the answer to `job`. `memory` pays for what it keeps of the answer; default: not counted. */

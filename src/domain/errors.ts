@@ -31,7 +31,7 @@ export const errorTable = {
   invalid_api_key: row(
     401,
     'invalid_request_error',
-    'The API key is missing, unknown, revoked or expired, or its account is disabled. Send a valid key as "Authorization: Bearer <API_KEY>" or in x-api-key.',
+    'The API key is missing, unknown, revoked or expired, or its account is disabled. Send a valid key as "Authorization: Bearer <API_KEY>", in x-api-key or in x-goog-api-key.',
   ),
   not_signed_in: row(401, 'invalid_request_error', 'Nobody is signed in here, or the session has ended. Sign in.'),
   wrong_credentials: row(

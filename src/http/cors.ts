@@ -13,7 +13,10 @@ export const corsHeaders = {
 
 export const corsHeaderList: readonly string[] = Object.entries(corsHeaders).flat()
 
-const allowedHeaders = ['authorization', 'content-type', 'idempotency-key', ...Object.keys(routingHeaders)].join(', ')
+const allowedHeaders = [
+  ...['authorization', 'content-type', 'idempotency-key', 'x-goog-api-key'],
+  ...Object.keys(routingHeaders),
+].join(', ')
 
 /**
  * Answers a preflight and allows all headers it requests: OpenAI's SDK sends its own X-Stainless-* headers

@@ -14,7 +14,7 @@ export type Endpoint = ReplyingEndpoint | GenerationEndpoint
 
 interface EndpointRow {
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
-  /** Fastify's notation: `/v1/models/*`, `/v1/alerts/:id`. */
+  /** Fastify's notation: `/v1/models/*`, `/v1/alerts/:id`. See `GenerationRoute` for generation endpoints. */
   readonly path: string
   /**
    * `key`: requires an API key. `open`: requires nothing. `page`: a request that changes something must come from a page of
@@ -42,7 +42,7 @@ export interface ReplyingEndpoint extends EndpointRow {
   handle(context: EndpointContext): unknown
 }
 
-/** Bypasses Fastify: authenticates, reads the body and answers. `path` is a literal path without parameters. */
+/** Bypasses Fastify: authenticates, reads the body and answers. */
 export interface GenerationEndpoint extends EndpointRow {
   /** Always answers and never rejects. */
   serve(request: GenerationRequest, response: GenerationResponse): Promise<void>

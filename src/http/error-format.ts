@@ -1,6 +1,8 @@
+import { geminiErrorBody } from '../dialects/gemini/gemini-error-body.ts'
 import { messagesErrorBody } from '../dialects/messages/messages-error-body.ts'
 import { errorBody } from '../dialects/openai-error-body.ts'
 import type { ApiError } from '../domain/errors.ts'
+import { isGoogleTarget } from './google-target.ts'
 
 /** How an address writes its errors, also before a request has been routed or read. */
 export interface ErrorFormat {
@@ -9,18 +11,26 @@ export interface ErrorFormat {
   readonly requestIdHeader?: string
 }
 
+/** What is known of the first line of a request. */
+interface RequestLine {
+  readonly method?: string | undefined
+  readonly url?: string | undefined
+}
+
 const openai: ErrorFormat = { body: errorBody }
 const anthropic: ErrorFormat = { body: messagesErrorBody, requestIdHeader: 'request-id' }
+const google: ErrorFormat = { body: geminiErrorBody }
 
 /**
  * Returns the error format of an address.
  *
- * @param url the target of the request; undefined if it could not be read
+ * @param request the method and the target of the request, where they could be read
  * @param isAnthropic whether the request has the header `anthropic-version`; addresses that several dialects share look
  *   at it
  */
-export function errorFormatOf(url: string | undefined, isAnthropic: boolean): ErrorFormat {
+export function errorFormatOf({ method, url }: RequestLine, isAnthropic: boolean): ErrorFormat {
   if (url === undefined) return openai
+  if (isGoogleTarget(method, url)) return google
   if (/^\/v1\/+messages(?:[/?]|$)/.test(url)) return anthropic
   return isAnthropic && /^\/v1\/+models(?:[/?]|$)/.test(url) ? anthropic : openai
 }

@@ -8,6 +8,8 @@ export interface EventStreamOptions {
   readonly pingMs: number
   /** The comment to send. */
   readonly ping: string
+  /** Default: server-sent events. */
+  readonly contentType?: string | undefined
   /** Builds the headers that every response has; called when the stream opens. */
   readonly headers: HeaderBuilder
   /** Aborted when the client disconnects or the gateway stops. Writes then no longer wait for the client. */
@@ -81,7 +83,7 @@ export class EventStream implements EventSink {
 
   async #writeHead(extraHeaders: readonly string[], answerId: string | undefined): Promise<void> {
     const headers = await this.#options.headers(answerId)
-    headers.push(...streamHeaders, ...extraHeaders)
+    headers.push('content-type', this.#options.contentType ?? EVENT_STREAM, ...streamHeaders, ...extraHeaders)
     if (!this.#response.isClosed) this.#response.startStream(headers)
   }
 
@@ -100,8 +102,9 @@ export class EventStream implements EventSink {
   }
 }
 
+const EVENT_STREAM = 'text/event-stream; charset=utf-8'
+
 const streamHeaders: readonly string[] = [
-  ...['content-type', 'text/event-stream; charset=utf-8'],
   ...['cache-control', 'no-cache, no-transform'],
   // Without this header nginx buffers event streams.
   ...['x-accel-buffering', 'no'],

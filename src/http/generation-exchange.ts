@@ -9,6 +9,8 @@ import type { HeaderList } from './header-list.ts'
  */
 export interface GenerationRequest {
   readonly httpVersion: string
+  /** The path, and the query if there is one. */
+  readonly target: string
   /** Alternating names and values, as the client sent them. */
   readonly rawHeaders: readonly string[]
   /**
@@ -84,7 +86,7 @@ export interface UnreadAnswer {
 /** The address of a generation endpoint and its handler. */
 export interface GenerationRoute {
   readonly method: string
-  /** A literal path, without a query. */
+  /** Without a query. `{model}` in it stands for any text, so that the plain door does not serve the route. */
   readonly path: string
   readonly serve: (request: GenerationRequest, response: GenerationResponse) => void
 }

@@ -1,6 +1,7 @@
 import type { RequestListener } from 'node:http'
 import type { Endpoint, GenerationEndpoint } from './endpoint.ts'
 import type { GenerationRoute } from './generation-exchange.ts'
+import { normaliseGoogleTarget } from './google-target.ts'
 import { NodeRequest, NodeResponse } from './node-exchange.ts'
 
 /** Called when a response has ended. `path` is the path of the route, not the requested address. */
@@ -39,10 +40,12 @@ export function generationRoutes(
  * for the rest of the gateway.
  */
 export function bypassFastify(routes: readonly GenerationRoute[], fastify: RequestListener): RequestListener {
+  const matchers = routes.map(route => ({ route, matches: matcherOf(route.path) }))
   return (request, response) => {
-    const url = normalisedTarget(request.url!)
-    request.url = url
-    const route = routes.find(({ method, path }) => method === request.method && matchesPath(url, path))
+    request.url = normalisedTarget(request.url!)
+    normaliseGoogleTarget(request)
+    const { url } = request
+    const route = matchers.find(({ route: { method }, matches }) => method === request.method && matches(url))?.route
     if (route === undefined) fastify(request, response)
     else route.serve(new NodeRequest(request), new NodeResponse(response))
   }
@@ -64,7 +67,14 @@ function originForm(target: string): string {
   return rest.startsWith('/') ? rest : `/${rest}`
 }
 
-/** Ignores the query. */
-function matchesPath(url: string, path: string): boolean {
-  return url === path || (url[path.length] === '?' && url.startsWith(path))
+/** Returns a function that compares a target, without its query, with a path. */
+function matcherOf(path: string): (url: string) => boolean {
+  const [start, end] = path.split('{model}') as [string, string | undefined]
+  if (end === undefined) return url => url === path || (url[path.length] === '?' && url.startsWith(path))
+  const lengthMin = path.length - '{model}'.length + 1
+  return url => {
+    if (!url.startsWith(start)) return false
+    const [target] = url.split('?', 1) as [string]
+    return target.length >= lengthMin && target.endsWith(end)
+  }
 }

@@ -39,6 +39,10 @@ export class NodeRequest implements GenerationRequest {
     return this.#request.httpVersion
   }
 
+  get target(): string {
+    return this.#request.url!
+  }
+
   get rawHeaders(): readonly string[] {
     return this.#request.rawHeaders
   }

@@ -22,6 +22,8 @@ export function refuseAddress(
 }
 
 function matchesPath(endpoint: Endpoint, path: string): boolean {
+  const [start, end] = endpoint.path.split('{model}') as [string, string | undefined]
+  if (end !== undefined) return path.startsWith(start) && path.endsWith(end)
   if (endpoint.path.endsWith('*')) return path.startsWith(endpoint.path.slice(0, -1))
   const segments = path.split('/')
   const pattern = endpoint.path.split('/')

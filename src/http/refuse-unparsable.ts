@@ -19,7 +19,7 @@ export function refuseUnparsable(error: Error & { code?: string; rawPacket?: unk
   }
   const refusal = new ApiError(unparsableCode(error.code))
   const requestId = randomUUIDv7()
-  const format = errorFormatOf(targetOf(error.rawPacket), false)
+  const format = errorFormatOf(requestLineOf(error.rawPacket), false)
   const body = format.body(refusal, requestId)
   const { status } = refusal.row
   const idHeaders = ['x-request-id', ...(format.requestIdHeader === undefined ? [] : [format.requestIdHeader])]
@@ -34,10 +34,11 @@ export function refuseUnparsable(error: Error & { code?: string; rawPacket?: unk
 /** The longest beginning of a request that is searched for its target. */
 const TARGET_BYTES_MAX = 256
 
-/** Returns the target of a request from the packet that could not be parsed, if that has the request line. */
-function targetOf(packet: unknown): string | undefined {
+/** Returns what the packet that could not be parsed has of the request line. */
+function requestLineOf(packet: unknown) {
   const start = Buffer.isBuffer(packet) ? packet.toString('latin1', 0, TARGET_BYTES_MAX) : ''
-  return /^[A-Z]+ (\S+)/.exec(start)?.[1]
+  const [, method, url] = /^([A-Z]+) (\S+)/.exec(start) ?? []
+  return { method, url }
 }
 
 /** What a connection had read when its request was refused. */
@@ -64,13 +65,13 @@ function unparsableCode(code: string | undefined) {
  * Refuses an expectation other than `100-continue`, which node:http answers (RFC 9110, 10.1.1). node:http
  * reports it before routing.
  */
-export function refuseExpectation({ url, headers }: IncomingMessage, response: ServerResponse): void {
+export function refuseExpectation({ method, url, headers }: IncomingMessage, response: ServerResponse): void {
   const refusal = new ApiError('invalid_header', {
     param: 'Expect',
     message: 'The only supported expectation is "Expect: 100-continue". Omit the header.',
   })
   const requestId = randomUUIDv7()
-  const format = errorFormatOf(url, headers['anthropic-version'] !== undefined)
+  const format = errorFormatOf({ method, url }, headers['anthropic-version'] !== undefined)
   const body = format.body(refusal, requestId)
   response.writeHead(refusal.row.status, {
     'content-type': 'application/json',

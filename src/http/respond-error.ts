@@ -4,8 +4,8 @@ import { errorFormatOf } from './error-format.ts'
 
 /** Sends an error in the format of the requested address, with its status, Retry-After and x-should-retry. */
 export function respondError(reply: FastifyReply, error: ApiError): void {
-  const { id, url, headers } = reply.request
-  const { body, requestIdHeader } = errorFormatOf(url, headers['anthropic-version'] !== undefined)
+  const { id, method, url, headers } = reply.request
+  const { body, requestIdHeader } = errorFormatOf({ method, url }, headers['anthropic-version'] !== undefined)
   if (requestIdHeader !== undefined) reply.header(requestIdHeader, id)
   reply.code(error.row.status).headers(errorHeaders(error)).type('application/json').send(body(error, id))
 }

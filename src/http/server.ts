@@ -102,6 +102,7 @@ function createApp(options: ServerOptions, routes: readonly GenerationRoute[]): 
   addHooks(app, options)
   for (const endpoint of options.endpoints) if (!isGeneration(endpoint)) addRoute(app, endpoint, options.guard)
   app.options('/v1/*', answerPreflight)
+  app.options('/v1beta/*', answerPreflight)
   return app
 }
 
@@ -110,7 +111,7 @@ function addHooks(app: FastifyInstance, { endpoints, allowedHosts, onResponse }:
     reply.header('x-request-id', request.id)
     allowedHosts.require(request.raw)
     // Only browsers send an Origin, and only they need these headers.
-    if (request.headers.origin !== undefined && request.url.startsWith('/v1/')) reply.headers(corsHeaders)
+    if (request.headers.origin !== undefined && /^\/v1(?:beta)?\//.test(request.url)) reply.headers(corsHeaders)
     // A not-found handler would run after Fastify's content-type check, which turned a QUERY request without a
     // type into an internal error.
     if (request.is404) refuseAddress(endpoints, request, reply)

@@ -30,7 +30,7 @@ const rawChat = (lines: string[]) =>
 const refusal = {
   error: {
     message:
-      'The API key is missing, unknown, revoked or expired, or its account is disabled. Send a valid key as "Authorization: Bearer <API_KEY>" or in x-api-key.',
+      'The API key is missing, unknown, revoked or expired, or its account is disabled. Send a valid key as "Authorization: Bearer <API_KEY>", in x-api-key or in x-goog-api-key.',
     type: 'invalid_request_error',
     param: null,
     code: 'invalid_api_key',

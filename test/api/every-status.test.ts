@@ -205,7 +205,7 @@ const hasClamp = ({ path }: Endpoint) => path !== '/v1/embeddings' && path !== '
 /** The type of an error in the form of the endpoint. A request that did not arrive in time has no known address. */
 function typeOf({ path }: Endpoint, code: ErrorCode, answered: number): string {
   if (path === '/v1/responses' && code === 'daily_limit_exceeded') return 'usage_limit_reached'
-  const { body } = errorFormatOf(answered === 408 ? undefined : path, false)
+  const { body } = errorFormatOf(answered === 408 ? {} : { method: 'POST', url: path }, false)
   return JSON.parse(body(new ApiError(code), 'id')).error.type
 }
 

@@ -2,12 +2,9 @@ import { chatDialect } from '../../src/dialects/chat/chat-dialect.ts'
 import { chatToConversation } from '../../src/dialects/chat/chat-to-conversation.ts'
 import { ChunkDecoder, completionToAnswer } from '../../src/dialects/chat/chunk-decoder.ts'
 import { extraFieldRules } from '../../src/dialects/chat/forwarded-fields.ts'
-import { usageParts } from '../../src/dialects/chat/usage-parts.ts'
-import { chatJobOf } from '../../src/dialects/chat-job-of.ts'
 import type { StreamEncoder } from '../../src/dialects/client-dialect.ts'
-import { ClientToolCalls } from '../../src/dialects/client-tool-calls.ts'
+import { geminiDialectsWith } from '../../src/dialects/gemini/gemini-dialect.ts'
 import { parseGeminiRequest } from '../../src/dialects/gemini/gemini-request.ts'
-import { GeminiEncoder, wholeGeminiAnswer } from '../../src/dialects/gemini/gemini-stream.ts'
 import { GeminiDecoder } from '../../src/dialects/gemini/upstream-answer.ts'
 import { messageToAnswer } from '../../src/dialects/messages/message-to-answer.ts'
 import { MessagesDecoder } from '../../src/dialects/messages/messages-decoder.ts'
@@ -19,7 +16,6 @@ import { readResponse } from '../../src/dialects/responses/upstream-response.ts'
 import { ResponsesDecoder } from '../../src/dialects/responses/upstream-stream.ts'
 import type { SseEvent } from '../../src/dialects/sse/sse-decoder.ts'
 import { ToolNames } from '../../src/dialects/tool-names.ts'
-import { TranslatedStream } from '../../src/dialects/translated-stream.ts'
 import type { AnswerEvent } from '../../src/domain/answer-event.ts'
 import type { ChatJob } from '../../src/domain/chat-job.ts'
 import type { ChatChunk, ChatCompletion, Envelope, TokenUsage } from '../../src/domain/completion.ts'
@@ -49,14 +45,14 @@ const noNames = new ToolNames({ tools: [] })
 const responses = responsesDialectWith(rules)
 const messages = messagesDialectWith({ rules, countInput: () => 12 })
 
+const [geminiWhole, geminiStream] = geminiDialectsWith(rules)
+
 const withDialect = ({ parseRequest, stream, answer }: typeof responses) => ({
   job: (body: JsonObject) => parseRequest(bytesOf(body)),
   encoder: (envelope: Envelope, job: ChatJob) => stream.encoder(envelope, job),
   whole: ({ usage: _, ...completion }: ChatCompletion, usage: TokenUsage, job: ChatJob) =>
     answer.withUsage(answer.encode(completion, job), usage),
 })
-
-const namesOf = (job: ChatJob) => new ToolNames(job.source!.conversation())
 
 export const crossingClients: Readonly<Record<ScriptedDialect, CrossingClient>> = {
   chat: {
@@ -136,18 +132,12 @@ export const crossingClients: Readonly<Record<ScriptedDialect, CrossingClient>> 
       generationConfig: { thinkingConfig: { includeThoughts: true } },
       ...(stream && { stream }),
     }),
+    ...withDialect(geminiStream),
     job: ({ stream = false, ...body }) => {
-      const { facts, conversation } = parseGeminiRequest(bytesOf(body), {
-        model: 'public-model',
-        stream: stream as boolean,
-      })
-      return chatJobOf({ dialect: 'gemini', body, facts, conversation: () => conversation }, rules)
-    },
-    encoder: (envelope, job) => new TranslatedStream(envelope, new GeminiEncoder(envelope), namesOf(job)),
-    whole: (completion, usage, job) => {
-      const calls = new ClientToolCalls(namesOf(job))
-      const events = completionToAnswer(completion).flatMap(event => calls.push(event))
-      return JSON.stringify(wholeGeminiAnswer(completion, events, { usage: usageParts(usage) }))
+      const dialect = stream
+        ? geminiStream.ofTarget!('/v1beta/models/public-model:streamGenerateContent?alt=sse')
+        : geminiWhole.ofTarget!('/v1beta/models/public-model:generateContent')
+      return dialect.parseRequest(bytesOf(body))
     },
     readEvents: events => {
       const decoder = new GeminiDecoder(noNames, 'none_')
@@ -178,5 +168,5 @@ export const readUpstreamBody: Readonly<Record<ScriptedDialect, (body: JsonObjec
   chat: body => chatToConversation(body, null),
   responses: body => parseResponsesRequest(bytesOf(body)).conversation(),
   messages: body => parseMessagesRequest(bytesOf(body)).conversation(),
-  gemini: body => parseGeminiRequest(bytesOf(body), { model: 'm', stream: false }).conversation,
+  gemini: body => parseGeminiRequest(bytesOf(body), { model: 'm', stream: false }).conversation(),
 }

@@ -1,4 +1,4 @@
-import type { ApiError } from '../../domain/errors.ts'
+import type { ApiError, ErrorFacts } from '../../domain/errors.ts'
 
 /** Google's names of HTTP statuses. */
 const statusNames: Readonly<Record<number, string>> = {
@@ -14,8 +14,31 @@ const statusNames: Readonly<Record<number, string>> = {
   504: 'DEADLINE_EXCEEDED',
 }
 
-/** Renders an ApiError as Google's error object in JSON. The code of the gateway is in `reason`. */
-export function geminiErrorBody({ message, row, param, code, facts }: ApiError): string {
+/** The domain of the codes in `reason`. */
+const DOMAIN = 'switchyard'
+
+/**
+ * Renders an ApiError as Google's error object in JSON. The code of the gateway is the `reason` of the ErrorInfo, and
+ * `param` and the facts are in its metadata. Gemini CLI gives up at once if the RetryInfo names more than 5 minutes,
+ * as it does at a daily limit.
+ */
+export function geminiErrorBody({ message, row, param, code, facts, retryAfterS }: ApiError): string {
   const status = statusNames[row.status] ?? (row.status < 500 ? 'INVALID_ARGUMENT' : 'INTERNAL')
-  return JSON.stringify({ error: { code: row.status, message, status, reason: code, param, ...facts } })
+  const details: object[] = [
+    { '@type': typeOf('ErrorInfo'), reason: code, domain: DOMAIN, metadata: metadata(param, facts) },
+  ]
+  if (retryAfterS !== undefined) details.push({ '@type': typeOf('RetryInfo'), retryDelay: `${retryAfterS}s` })
+  return JSON.stringify({ error: { code: row.status, message, status, details } })
+}
+
+function typeOf(detail: string): string {
+  return `type.googleapis.com/google.rpc.${detail}`
+}
+
+/** Google's metadata have only texts. */
+function metadata(param: string | null, facts: ErrorFacts): Record<string, string> {
+  const entries = Object.entries({ param, ...facts }).filter(([, value]) => value !== null)
+  return Object.fromEntries(
+    entries.map(([name, value]) => [name, typeof value === 'string' ? value : JSON.stringify(value)]),
+  )
 }

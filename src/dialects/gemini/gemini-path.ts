@@ -4,17 +4,29 @@ import { isVertex, vertexPath } from '../vertex-path.ts'
 /** The methods of a model that the gateway serves. */
 export type GeminiMethod = 'generateContent' | 'streamGenerateContent' | 'countTokens'
 
-const PATH = /^\/v1(?:beta)?\/models\/(.+):(generateContent|streamGenerateContent|countTokens)$/
+/** What the address of a client's request says. */
+export interface GeminiTarget {
+  readonly model: string
+  readonly method: GeminiMethod
+  /** With `alt=sse`, a stream consists of server-sent events; otherwise it is one JSON array. */
+  readonly isSse: boolean
+}
+
+const PATH = /^\/v1beta\/models\/([^?]+):(generateContent|streamGenerateContent|countTokens)(?:\?|$)/
 
 /**
- * Reads the path of a client's request, without its query: `/v1beta/models/{model}:{method}`. Google's SDK 3.1
- * uses `/v1`. Returns null for other paths.
+ * Reads the target of a client's request: `/v1beta/models/{model}:{method}`, with or without a query. The model may
+ * contain slashes, encoded or not. Returns null for other targets.
  */
-export function parseGeminiPath(path: string): { readonly model: string; readonly method: GeminiMethod } | null {
-  const [, model, method] = PATH.exec(path) ?? []
-  if (model === undefined) return null
+export function parseGeminiTarget(target: string): GeminiTarget | null {
+  const [start, model, method] = PATH.exec(target) ?? []
+  if (start === undefined || model === undefined) return null
   try {
-    return { model: decodeURIComponent(model), method: method as GeminiMethod }
+    return {
+      model: decodeURIComponent(model),
+      method: method as GeminiMethod,
+      isSse: new URLSearchParams(target.slice(start.length)).get('alt')?.toLowerCase() === 'sse',
+    }
   } catch {
     return null
   }

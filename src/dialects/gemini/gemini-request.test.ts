@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { parseGeminiPath } from './gemini-path.ts'
+import { parseGeminiTarget } from './gemini-path.ts'
 import { parseGeminiRequest } from './gemini-request.ts'
 
 const contents = [{ role: 'user', parts: [{ text: 'Hi' }] }]
@@ -15,7 +15,7 @@ describe('a body of generateContent', () => {
       privacy_mode: true,
       max_cost_usd: 0.01,
     })
-    expect(conversation).toMatchObject({
+    expect(conversation()).toMatchObject({
       system: [{ text: 'Be brief.' }],
       turns: [{ role: 'user', parts: [{ text: 'Hi' }, { kind: 'document' }] }],
       maxOutputTokens: 9,
@@ -32,7 +32,7 @@ describe('a body of generateContent', () => {
   it('may leave out the signature of a call', () => {
     const call = { functionCall: { name: 'a', args: {} }, thoughtSignature: 'skip_thought_signature_validator' }
     const { conversation } = parse({ contents: [...contents, { role: 'model', parts: [call] }] })
-    expect(conversation.turns[1]!.parts).toEqual([
+    expect(conversation().turns[1]!.parts).toEqual([
       { kind: 'tool_call', id: 'call_0', name: 'a', toolKind: 'function', arguments: '{}' },
     ])
   })
@@ -64,15 +64,22 @@ function fileOf(fileUri: string): object {
   return { contents: [{ parts: [{ fileData: { fileUri } }] }] }
 }
 
-describe('a path', () => {
+describe('a target', () => {
+  const target = (model: string, method: string, isSse = false) => ({ model, method, isSse })
+
   it.each([
-    ['/v1beta/models/gemini-3.8-flash:generateContent', { model: 'gemini-3.8-flash', method: 'generateContent' }],
-    ['/v1/models/qwen/qwen3%3A8b:streamGenerateContent', { model: 'qwen/qwen3:8b', method: 'streamGenerateContent' }],
-    ['/v1beta/models/demo:countTokens', { model: 'demo', method: 'countTokens' }],
+    ['/v1beta/models/gemini-3.8-flash:generateContent', target('gemini-3.8-flash', 'generateContent')],
+    [
+      '/v1beta/models/qwen/qwen3%3A8b:streamGenerateContent?alt=sse',
+      target('qwen/qwen3:8b', 'streamGenerateContent', true),
+    ],
+    ['/v1beta/models/qwen%2Fqwen3:8b:streamGenerateContent?x=1', target('qwen/qwen3:8b', 'streamGenerateContent')],
+    ['/v1beta/models/demo:countTokens', target('demo', 'countTokens')],
+    ['/v1/models/demo:generateContent', null],
     ['/v1beta/models/demo:embedContent', null],
     ['/v1beta/models/%ff:generateContent', null],
     ['/v1beta/models/:generateContent', null],
   ])('%s names its model and method', (path, expected) => {
-    expect(parseGeminiPath(path)).toEqual(expected)
+    expect(parseGeminiTarget(path)).toEqual(expected)
   })
 })

@@ -1,6 +1,6 @@
 import { gatewayFields } from '../../domain/chat-fields.ts'
 import type { Conversation, Effort, OutputFormat, ReasoningSettings } from '../../domain/conversation.ts'
-import type { RequestFacts } from '../../domain/request-facts.ts'
+import type { ParsedRequest } from '../../domain/request-facts.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 import { checkValue, refuseManyKeys } from '../json/check-value.ts'
 import { mayHaveLoneSurrogates, replaceLoneSurrogates } from '../json/lone-surrogates.ts'
@@ -18,10 +18,16 @@ import { readFunctions } from './read-functions.ts'
 import { schemaAsJsonSchema } from './schema-as-json-schema.ts'
 
 /** A parsed body of `generateContent` or `streamGenerateContent`. */
-export interface GeminiRequest {
-  readonly facts: RequestFacts
-  /** The request as all dialects can express it. */
-  readonly conversation: Conversation
+export interface GeminiRequest extends ParsedRequest {
+  readonly dialect: 'gemini'
+  /** Only what the conversation cannot express, and a server of the same dialect gets. */
+  readonly body: { readonly thinkingConfig?: JsonObject }
+}
+
+/** What the address of a request says. */
+interface RequestTarget {
+  readonly model: string
+  readonly stream: boolean
 }
 
 const readFields: ReadonlySet<string> = new Set([
@@ -36,9 +42,24 @@ const readSettings: ReadonlySet<string> = new Set(Object.keys(generationConfigSc
  * Parses a body of `POST /v1beta/models/{model}:generateContent`. The model and whether to stream stand in the path.
  * Throws ApiError `invalid_json`, `missing_parameter` or `invalid_value`, with the `param` at fault where there is one.
  */
-export function parseGeminiRequest(body: Buffer, { model, stream }: { model: string; stream: boolean }): GeminiRequest {
+export function parseGeminiRequest(body: Buffer, target: RequestTarget): GeminiRequest {
+  return readRequest(parseBody(body), target)
+}
+
+/** Parses a body of `countTokens`, which is a request or contains one. Throws like `parseGeminiRequest`. */
+export function parseGeminiCount(body: Buffer, model: string): GeminiRequest {
+  const parsed = parseBody(body)
+  const { generateContentRequest: request } = camelKeys(parsed)
+  return readRequest(isJsonObject(request) ? request : parsed, { model, stream: false })
+}
+
+function parseBody(body: Buffer): JsonObject {
   const parsed = parseJsonObject(body)
   if (mayHaveLoneSurrogates(body)) replaceLoneSurrogates(parsed)
+  return parsed
+}
+
+function readRequest(parsed: JsonObject, { model, stream }: RequestTarget): GeminiRequest {
   refuseManyKeys(parsed, '')
   const input = withGatewayFields(parsed)
   const { shape } = geminiFieldsSchema
@@ -77,13 +98,17 @@ export function parseGeminiRequest(body: Buffer, { model, stream }: { model: str
       .map(name => `generationConfig.${name}`),
     ...hostedTypes.map(type => `tools.${type}`),
   ]
-  const facts = jobFacts(conversation, input as GeminiFields, {
-    model,
-    stream,
-    messageCount: turns.length,
-    droppedFields: dropped,
-  })
-  return { facts, conversation }
+  return {
+    dialect: 'gemini',
+    facts: jobFacts(conversation, input as GeminiFields, {
+      model,
+      stream,
+      messageCount: turns.length,
+      droppedFields: dropped,
+    }),
+    body: config.thinkingConfig ? { thinkingConfig: camelKeys(config.thinkingConfig) } : {},
+    conversation: () => conversation,
+  }
 }
 
 /** Changes the names of Google's fields to camel case. The gateway's own fields keep their underscores. */

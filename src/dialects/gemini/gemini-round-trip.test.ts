@@ -52,7 +52,7 @@ it('a conversation written as a request reads as the same conversation', () => {
     fc.property(conversations, conversation => {
       const body = geminiRequestBody(conversation, conversation.maxOutputTokens)
       const request = parseGeminiRequest(Buffer.from(JSON.stringify(body)), { model: 'demo', stream: false })
-      expect(request.conversation).toEqual(conversation)
+      expect(request.conversation()).toEqual(conversation)
     }),
     { numRuns: 300 },
   )
@@ -85,7 +85,7 @@ it('an answer written whole reads as the same answer', () => {
 describe('the encoder', () => {
   it('ends a failed stream with Google’s error', () => {
     expect(new GeminiEncoder(envelope).fail(new ApiError('rate_limit_exceeded', { message: 'Slow down.' }))).toBe(
-      'data: {"error":{"code":429,"message":"Slow down.","status":"RESOURCE_EXHAUSTED","reason":"rate_limit_exceeded","param":null}}\n\n',
+      'data: {"error":{"code":429,"message":"Slow down.","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"rate_limit_exceeded","domain":"switchyard","metadata":{}}]}}\n\n',
     )
   })
 
@@ -106,7 +106,7 @@ describe('the encoder', () => {
       { role: 'model', parts },
     ]
     const body = Buffer.from(JSON.stringify({ contents }))
-    expect(parseGeminiRequest(body, { model: 'demo', stream: false }).conversation.turns[1]!.parts).toEqual([
+    expect(parseGeminiRequest(body, { model: 'demo', stream: false }).conversation().turns[1]!.parts).toEqual([
       { kind: 'reasoning', text: 'Hm', seal },
       { kind: 'text', text: 'Hi' },
     ])

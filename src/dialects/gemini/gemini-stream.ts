@@ -6,7 +6,7 @@ import type { EventEncoder } from '../translated-stream.ts'
 import { geminiErrorBody } from './gemini-error-body.ts'
 import { geminiFinish } from './gemini-finish.ts'
 import { geminiUsage } from './gemini-usage.ts'
-import { PartWriter } from './part-writer.ts'
+import { PartWriter, type ThoughtDisplay } from './part-writer.ts'
 
 /** True if `events` are every event of a stream that did not fail: the last one has the usage. */
 export function isCompleteGeminiAnswer(events: string): boolean {
@@ -17,14 +17,15 @@ export function isCompleteGeminiAnswer(events: string): boolean {
 /** Encodes one answer as the server-sent events of `streamGenerateContent`. Each function returns complete events. */
 export class GeminiEncoder implements EventEncoder {
   readonly #envelope: Envelope
-  readonly #parts = new PartWriter()
+  readonly #parts: PartWriter
   #finish: AnswerFinish = 'end'
   /** The event of one text around its text, which most events differ in. */
   readonly #textHead: string
   readonly #textTail: string
 
-  constructor(envelope: Envelope) {
+  constructor(envelope: Envelope, display?: ThoughtDisplay) {
     this.#envelope = envelope
+    this.#parts = new PartWriter(display)
     const [head, tail] = this.#chunk({ content: { role: 'model', parts: [{ text: 0 }] } }).split('"text":0')
     this.#textHead = `${head}"text":`
     this.#textTail = tail!
@@ -72,18 +73,25 @@ export class GeminiEncoder implements EventEncoder {
   }
 }
 
+interface WholeAnswerOptions {
+  readonly usage?: UsageParts
+  readonly extraUsage?: JsonObject
+  readonly display?: ThoughtDisplay
+}
+
 /**
  * Returns the whole answer of `generateContent`.
  *
  * @param events all events of the answer
  * @param usage the billed usage; default: what the events report
+ * @param display how reasoning is written; default: verbatim
  */
 export function wholeGeminiAnswer(
   envelope: Envelope,
   events: readonly AnswerEvent[],
-  { usage, extraUsage }: { usage?: UsageParts; extraUsage?: JsonObject } = {},
+  { usage, extraUsage, display }: WholeAnswerOptions = {},
 ): JsonObject {
-  const writer = new PartWriter()
+  const writer = new PartWriter(display)
   const parts: JsonObject[] = []
   let finish: AnswerFinish = 'end'
   let billed = usage

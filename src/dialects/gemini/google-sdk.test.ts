@@ -70,7 +70,7 @@ describe('a request of Google’s SDK', () => {
   it('becomes a conversation, which is written as the SDK writes it', async () => {
     const sent = await sentBy(client => client.models.generateContent(request))
     const { conversation, facts } = parseGeminiRequest(Buffer.from(sent.body), { model: 'demo', stream: false })
-    expect(conversation).toMatchObject({
+    expect(conversation()).toMatchObject({
       system: [{ text: 'Be brief.' }],
       turns: [
         { role: 'user', parts: [{ kind: 'text' }, { kind: 'image', source: { mediaType: 'image/png' } }] },
@@ -89,7 +89,7 @@ describe('a request of Google’s SDK', () => {
       sampling: { stop: ['END'], topK: 8, seed: 7 },
     })
     expect(facts).toMatchObject({ maxTokens: 100, hasStop: true, droppedFields: [] })
-    expect(geminiRequestBody(conversation, 100)).toEqual(JSON.parse(sent.body))
+    expect(geminiRequestBody(conversation(), 100)).toEqual(JSON.parse(sent.body))
   })
 
   it('has the path of an upstream request', async () => {
@@ -119,11 +119,11 @@ describe('a request of Google’s SDK', () => {
       }),
     )
     const { conversation, facts } = parseGeminiRequest(Buffer.from(sent.body), { model: 'demo', stream: true })
-    expect(conversation.tools[0]!.parameters).toEqual({
+    expect(conversation().tools[0]!.parameters).toEqual({
       type: 'object',
       properties: { city: { type: ['string', 'null'] }, days: { type: 'array', items: { type: 'integer' } } },
     })
-    const [, calls, results] = conversation.turns
+    const [, calls, results] = conversation().turns
     expect(calls!.parts).toMatchObject([{ id: 'call_0' }, { id: 'call_1' }])
     expect(results!.parts).toMatchObject([
       { callId: 'call_0', content: [{ text: '{"rain":1}' }] },

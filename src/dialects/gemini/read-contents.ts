@@ -1,8 +1,9 @@
-import type { MediaSource, Part, TextPart, ToolResultPart, Turn } from '../../domain/conversation.ts'
+import type { MediaSource, Part, ReasoningPart, TextPart, ToolResultPart, Turn } from '../../domain/conversation.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 import { mediaUrlProblem } from '../chat/media-url.ts'
 import { invalidField, missingField } from '../json/body-refusal.ts'
 import { refuseLongList, refuseManyKeys } from '../json/check-value.ts'
+import { type CarriedSeal, SealReader } from '../seal.ts'
 import { camelKeys } from './camel-keys.ts'
 import { readGeminiSignature } from './gemini-signature.ts'
 import { SKIP_SIGNATURE } from './write-content.ts'
@@ -35,6 +36,9 @@ class ContentReader {
   /** Calls without a result yet, by the name of their function: clients may leave the ids out. */
   readonly #open: { readonly id: string; readonly name: string }[] = []
   #calls = 0
+  readonly #seals = new SealReader()
+  /** Seals of other vendors so far: each may come a second time, on the call after its thought. */
+  readonly #seen = new Set<string>()
 
   readContent(content: unknown, param: string): void {
     if (!isJsonObject(content)) throw invalidField(param, 'a content object', content)
@@ -55,36 +59,36 @@ class ContentReader {
 
   #readPart(part: JsonObject, param: string): Part[] {
     const { text, thoughtSignature: signature } = part
-    const seal =
-      typeof signature === 'string' && signature !== '' && signature !== SKIP_SIGNATURE
-        ? (readGeminiSignature(signature) ?? undefined)
-        : undefined
-    if (isJsonObject(part.functionCall)) return this.#readCall(camelKeys(part.functionCall), param, seal && { seal })
+    const carried = this.#readSignature(signature)
+    const seal = carried?.seal
+    if (isJsonObject(part.functionCall)) return this.#readCall(camelKeys(part.functionCall), param, carried)
     if (isJsonObject(part.functionResponse)) return [this.#readResult(camelKeys(part.functionResponse), param)]
     if (isJsonObject(part.inlineData) || isJsonObject(part.fileData)) return [mediaPart(part, param)]
     if (text === undefined && seal === undefined) return [{ kind: 'opaque', dialect: 'gemini', json: part }]
     if (text !== undefined && typeof text !== 'string') throw invalidField(`${param}.text`, 'a string', text)
     if (part.thought === true) return [{ kind: 'reasoning', text: text ?? '', ...(seal && { seal }) }]
-    return [
-      ...(text ? [{ kind: 'text' as const, text }] : []),
-      ...(seal ? [{ kind: 'reasoning' as const, text: '', seal }] : []),
-    ]
+    return [...(text ? [{ kind: 'text' as const, text }] : []), ...(carried ? [carriedReasoning(carried)] : [])]
   }
 
-  #readCall(
-    { id: given, name, args }: JsonObject,
-    param: string,
-    sealed: Pick<Part & { kind: 'tool_call' }, 'seal'> | undefined,
-  ): Part[] {
+  #readSignature(signature: unknown): CarriedSeal | null {
+    if (typeof signature !== 'string' || signature === '' || signature === SKIP_SIGNATURE) return null
+    const carried = readGeminiSignature(signature, this.#seals)
+    const { family, data } = carried?.seal ?? {}
+    if (data === undefined || data === '' || family === 'google') return carried
+    if (this.#seen.has(data)) return null
+    this.#seen.add(data)
+    return carried
+  }
+
+  #readCall({ id: given, name, args }: JsonObject, param: string, carried: CarriedSeal | null): Part[] {
     if (typeof name !== 'string' || name === '') throw invalidField(`${param}.functionCall.name`, 'a name', name)
     const id = typeof given === 'string' && given !== '' ? given : `call_${this.#calls}`
     this.#calls++
     this.#open.push({ id, name })
     const call: Part = { kind: 'tool_call', id, name, toolKind: 'function', arguments: JSON.stringify(args ?? {}) }
-    if (sealed?.seal === undefined) return [call]
+    if (carried === null) return [call]
     // A seal of another family travelled on the call, but belongs to the reasoning before it.
-    const { seal } = sealed
-    return seal.family === 'google' ? [{ ...call, seal }] : [{ kind: 'reasoning', text: '', seal }, call]
+    return carried.seal.family === 'google' ? [{ ...call, seal: carried.seal }] : [carriedReasoning(carried), call]
   }
 
   #readResult({ id, name, response, parts }: JsonObject, param: string): ToolResultPart {
@@ -109,15 +113,25 @@ class ContentReader {
   }
 }
 
-/** Joins the pieces in which a stream gave out one thought, the last with its seal. */
+function carriedReasoning({ seal, text = '' }: CarriedSeal): ReasoningPart {
+  return { kind: 'reasoning', text, seal }
+}
+
+/**
+ * Joins the pieces in which a stream gave out one thought, the last with its seal. Thoughts before reasoning that a
+ * signature carried are dropped: they are its text once more.
+ */
 function joinedReasoning(parts: readonly Part[]): Part[] {
+  const carriedAt = parts.findLastIndex(part => part.kind === 'reasoning' && part.seal?.family === 'text')
   const joined: Part[] = []
-  for (const part of parts) {
+  parts.forEach((part, i) => {
     const last = joined.at(-1)
-    if (part.kind === 'reasoning' && last?.kind === 'reasoning' && last.seal === undefined) {
+    if (part.kind !== 'reasoning') joined.push(part)
+    else if (part.seal === undefined && i < carriedAt) return
+    else if (last?.kind === 'reasoning' && last.seal === undefined) {
       joined[joined.length - 1] = { ...part, text: last.text + part.text }
     } else joined.push(part)
-  }
+  })
   return joined
 }
 
@@ -138,16 +152,27 @@ function mediaPart(part: JsonObject, param: string): MediaPart {
   const isInline = isJsonObject(part.inlineData)
   const field = isInline ? 'inlineData' : 'fileData'
   const { data, mimeType, fileUri } = camelKeys((part[field] ?? {}) as JsonObject)
-  if (isInline && typeof data !== 'string') throw invalidField(`${param}.inlineData.data`, 'base64', data)
+  if (isInline && (typeof data !== 'string' || !BASE64.test(data))) {
+    throw invalidField(`${param}.inlineData.data`, 'base64', data)
+  }
   if (isInline && typeof mimeType !== 'string')
     throw invalidField(`${param}.inlineData.mimeType`, 'a media type', mimeType)
   if (!isInline) checkFileUri(fileUri, `${param}.fileData.fileUri`)
   const type = typeof mimeType === 'string' ? mimeType : ''
   if (type.startsWith('audio/') && isInline) {
-    return { kind: 'audio', format: type.slice('audio/'.length), base64: data as string }
+    return { kind: 'audio', format: type.slice('audio/'.length), base64: standardBase64(data as string) }
   }
-  const source: MediaSource = isInline ? { mediaType: type, base64: data as string } : { url: fileUri as string }
+  const source: MediaSource = isInline
+    ? { mediaType: type, base64: standardBase64(data as string) }
+    : { url: fileUri as string }
   return { kind: type === '' || type.startsWith('image/') ? 'image' : 'document', source }
+}
+
+/** Google accepts both alphabets. */
+const BASE64 = /^[A-Za-z0-9+/_-]*={0,2}$/
+
+function standardBase64(data: string): string {
+  return /[_-]/.test(data) ? data.replaceAll('-', '+').replaceAll('_', '/') : data
 }
 
 function checkFileUri(uri: unknown, param: string): void {

@@ -1,6 +1,7 @@
 import { answerBounds } from '../../domain/answer-bounds.ts'
 import type { ChatJob } from '../../domain/chat-job.ts'
 import type { Envelope } from '../../domain/completion.ts'
+import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 import { eventReader } from '../event-normaliser.ts'
 import { ToolNames } from '../tool-names.ts'
 import { conversationFor, conversationOf, hasCustomTools } from '../translation/conversation-of.ts'
@@ -13,10 +14,24 @@ import { geminiRequestBody } from './upstream-request.ts'
 /** Google's `generateContent`. The model is part of the path. */
 export const upstreamGemini: UpstreamTask = {
   path: geminiPath,
-  requestBody: (job, offer, maxTokens) => JSON.stringify(geminiRequestBody(conversationFor(job, offer), maxTokens)),
+  requestBody: (job, offer, maxTokens) => {
+    const body = geminiRequestBody(conversationFor(job, offer), maxTokens)
+    return JSON.stringify(job.source?.dialect === 'gemini' ? withOwnThinking(body, job.source.body) : body)
+  },
   bounds: answerBounds,
   readData: null,
   reader,
+}
+
+/** Only some models know levels and others only budgets, so a client's own setting is kept. */
+function withOwnThinking(body: JsonObject, { thinkingConfig }: JsonObject): JsonObject {
+  const { generationConfig: config } = body
+  if (!isJsonObject(thinkingConfig) || !isJsonObject(config) || !isJsonObject(config.thinkingConfig)) return body
+  const { thinkingLevel, thinkingBudget, includeThoughts } = thinkingConfig
+  return {
+    ...body,
+    generationConfig: { ...config, thinkingConfig: { thinkingLevel, thinkingBudget, includeThoughts } },
+  }
 }
 
 function reader(job: ChatJob): AnswerReader {

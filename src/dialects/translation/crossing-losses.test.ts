@@ -67,7 +67,7 @@ describe('what a conversation loses', () => {
         ...['strict', 'grammar', 'cache_control'],
       ],
     })
-    const back = parseGeminiRequest(json(geminiRequestBody(full, 9)), { model: 'demo', stream: false }).conversation
+    const back = parseGeminiRequest(json(geminiRequestBody(full, 9)), { model: 'demo', stream: false }).conversation()
     expect(back).toMatchObject({ sampling: full.sampling, reasoning: full.reasoning, turns: full.turns })
     expect(back).toMatchObject({ verbosity: null, cacheKey: null, endUser: null, parallelToolCalls: null })
   })

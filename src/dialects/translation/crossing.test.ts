@@ -46,7 +46,7 @@ it('an answer of OpenAI that a Gemini client sends back reaches OpenAI unchanged
         json({ contents: [{ role: 'user', parts: [{ text: 'Hi' }] }, candidate!.content] }),
         { model: 'demo', stream: false },
       )
-      const body = responsesRequestBody(conversation, { model: 'demo', maxTokens: null, stream: false })
+      const body = responsesRequestBody(conversation(), { model: 'demo', maxTokens: null, stream: false })
       expect(flat(modelParts(readResponses(body).conversation()))).toEqual(flat(events))
     }),
     { numRuns: 300 },
@@ -141,7 +141,7 @@ function readResponses(body: object) {
 }
 
 function readGemini(body: object): Conversation {
-  return parseGeminiRequest(json(body), { model: 'demo', stream: false }).conversation
+  return parseGeminiRequest(json(body), { model: 'demo', stream: false }).conversation()
 }
 
 function json(value: object): Buffer {

@@ -83,7 +83,7 @@ const noNames = new ToolNames({ tools: [] })
 
 it.each([
   ['responses', responsesBody, (body: Buffer) => parseResponsesRequest(body).conversation()],
-  ['gemini', geminiBody, (body: Buffer) => parseGeminiRequest(body, { model: 'demo', stream: false }).conversation],
+  ['gemini', geminiBody, (body: Buffer) => parseGeminiRequest(body, { model: 'demo', stream: false }).conversation()],
 ] as const)('a strange body of %s is refused, or can be sent to every upstream', (_, usual, parse) => {
   let accepted = 0
   fc.assert(

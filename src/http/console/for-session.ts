@@ -21,7 +21,7 @@ const STATEMENT = '/v1/credits/transactions'
 export function forSession(endpoints: readonly Endpoint[]): Endpoint[] {
   return endpoints.flatMap(endpoint => {
     const right = endpoint.path === STATEMENT ? 'credits' : rights[endpoint.path.split('/')[2] ?? '']
-    if (isGeneration(endpoint) || right === undefined) return []
+    if (isGeneration(endpoint) || right === undefined || !endpoint.path.startsWith('/v1/')) return []
     return [mounted(endpoint, right)]
   })
 }

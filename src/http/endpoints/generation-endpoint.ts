@@ -10,6 +10,7 @@ import { type GenerationDeps, serveGeneration } from './serve-generation.ts'
 /** Returns the generation endpoint of a dialect. */
 export function generationEndpoint(deps: GenerationDeps, dialect: ClientDialect): GenerationEndpoint {
   const { operationId, tag, summary, description, body, answer, answerDescription, chunk, error } = dialect.operation
+  const { pathParameters, query } = dialect.operation
   return {
     method: 'POST',
     path: dialect.path,
@@ -19,6 +20,8 @@ export function generationEndpoint(deps: GenerationDeps, dialect: ClientDialect)
       tag,
       summary,
       description,
+      ...(pathParameters && { pathParameters }),
+      ...(query && { query }),
       headers: requestHeaders,
       body,
       errors: generationErrors,
@@ -32,7 +35,8 @@ export function generationEndpoint(deps: GenerationDeps, dialect: ClientDialect)
         ...(chunk && { alternatives: [{ contentType: 'text/event-stream', schema: chunk }] }),
       },
     },
-    serve: (request, response) => serveGeneration(deps, dialect, request, response),
+    serve: (request, response) =>
+      serveGeneration(deps, dialect.ofTarget?.(request.target) ?? dialect, request, response),
   }
 }
 

@@ -62,19 +62,22 @@ export function modelShow(deps: ModelsDeps): Endpoint {
     handle({ caller, request }) {
       const { '*': id } = request.params as { '*': string }
       const listed = deps.models().get(id)
-      if (!listed) {
-        const name = id.length > 100 ? `${id.slice(0, 100)}...` : id
-        throw new ApiError('model_not_found', {
-          param: 'model',
-          message: `The model \`${name}\` does not exist or you do not have access to it. GET /v1/models lists the models.`,
-        })
-      }
+      if (!listed) throw unknownModel(id)
       if (!isAllowed(caller, id)) throw modelNotAllowed(id)
       return showModel(listed)
     },
   }
 }
 
-function isAllowed({ access: { allowedModels } }: Caller, modelId: string): boolean {
+/** Builds the refusal of a model that is not listed. */
+export function unknownModel(id: string): ApiError {
+  const name = id.length > 100 ? `${id.slice(0, 100)}...` : id
+  return new ApiError('model_not_found', {
+    param: 'model',
+    message: `The model \`${name}\` does not exist or you do not have access to it. GET /v1/models lists the models.`,
+  })
+}
+
+export function isAllowed({ access: { allowedModels } }: Caller, modelId: string): boolean {
   return allowedModels === null || allowedModels.has(modelId)
 }

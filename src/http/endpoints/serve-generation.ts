@@ -159,6 +159,7 @@ class GenerationCall {
     const events = new EventStream(this.#response, {
       pingMs: this.#deps.pingMs,
       ping: stream.ping,
+      contentType: stream.contentType,
       headers: answerId => this.#headers(answerId),
       signal: request.signal,
     })

@@ -74,7 +74,8 @@ export function tokenCounts(deps: TokenCountsDeps): Endpoint[] {
   ]
 }
 
-async function countBody(
+/** Reads the body of a request and counts its prompt. Rejects with ApiError. */
+export async function countBody(
   deps: TokenCountsDeps,
   { caller, request }: EndpointContext,
   parse: (body: Buffer) => RequestFacts,

@@ -15,7 +15,8 @@ export class RequestLines {
   readonly #bytesMax: number
 
   constructor(routes: readonly GenerationRoute[]) {
-    this.#lines = routes.map(route => ({ text: `${route.method} ${route.path} HTTP/1.1\r\n`, route }))
+    const literal = routes.filter(({ path }) => !path.includes('{'))
+    this.#lines = literal.map(route => ({ text: `${route.method} ${route.path} HTTP/1.1\r\n`, route }))
     this.#bytesMax = Math.max(0, ...this.#lines.map(({ text }) => text.length))
   }
 
@@ -51,6 +52,10 @@ export class PlainRequest implements GenerationRequest {
     this.rawHeaders = rawHeaders
     this.#headers = headers
     this.#body = body
+  }
+
+  get target(): string {
+    return this.route.path
   }
 
   header(name: GenerationHeader): string | undefined {

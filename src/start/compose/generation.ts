@@ -5,15 +5,17 @@ import { extraFieldRules } from '../../dialects/chat/forwarded-fields.ts'
 import { completionsDialectWith } from '../../dialects/completions/completions-dialect.ts'
 import { embeddingsDialectWith } from '../../dialects/embeddings/embeddings-dialect.ts'
 import { embeddingsExtraFields } from '../../dialects/embeddings/embeddings-request.ts'
+import { geminiDialectsWith } from '../../dialects/gemini/gemini-dialect.ts'
 import { messagesDialectWith } from '../../dialects/messages/messages-dialect.ts'
 import { rerankDialectWith } from '../../dialects/rerank/rerank-dialect.ts'
 import { rerankExtraFields } from '../../dialects/rerank/rerank-request.ts'
 import { responsesDialectWith } from '../../dialects/responses/responses-dialect.ts'
 import { UpstreamFailure } from '../../domain/upstream-failure.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
+import { geminiTokenCount } from '../../http/endpoints/gemini-token-count.ts'
 import { generationEndpoint } from '../../http/endpoints/generation-endpoint.ts'
 import type { GenerationDeps } from '../../http/endpoints/serve-generation.ts'
-import { tokenCounts } from '../../http/endpoints/token-counts.ts'
+import { type TokenCountsDeps, tokenCounts } from '../../http/endpoints/token-counts.ts'
 import { createInvalidRequests } from '../../limits/invalid-requests.ts'
 import { createAffinity } from '../../route/affinity.ts'
 import { createExpensiveTiers } from '../../settle/expensive-tiers.ts'
@@ -69,6 +71,13 @@ export function startGeneration(
     const byEndpoint = offers.flatMap(({ endpoint }) => endpoint.dialect.forwardFields)
     return extraFieldRules(config.chat.forwardFields, byEndpoint, selfHosted)
   }
+  const counts: TokenCountsDeps = {
+    count: async (facts, customerId) =>
+      countPromptTokens(facts, (await parts.tokens.measure(facts.promptText(), customerId)) ?? undefined),
+    inFlight: parts.service.inFlight,
+    hasModel: id => parts.supply.catalog.current().models.has(id),
+    bodyLimitBytes: config.server.bodyLimitBytes,
+  }
   return {
     endpoints: [
       ...[
@@ -77,15 +86,11 @@ export function startGeneration(
         messagesDialectWith({ rules: rulesWith(), countInput: job => countPromptTokens(job, job.promptLength) }),
         completionsDialectWith(rulesWith()),
         embeddingsDialectWith(rulesWith(embeddingsExtraFields)),
+        ...geminiDialectsWith(rulesWith()),
         rerankDialectWith(rulesWith(rerankExtraFields)),
       ].map(dialect => generationEndpoint(deps, dialect)),
-      ...tokenCounts({
-        count: async (facts, customerId) =>
-          countPromptTokens(facts, (await parts.tokens.measure(facts.promptText(), customerId)) ?? undefined),
-        inFlight: parts.service.inFlight,
-        hasModel: id => parts.supply.catalog.current().models.has(id),
-        bodyLimitBytes: config.server.bodyLimitBytes,
-      }),
+      ...tokenCounts(counts),
+      geminiTokenCount(counts),
     ],
   }
 }

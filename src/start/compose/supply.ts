@@ -2,6 +2,7 @@ import type { LookupFunction } from 'node:net'
 import type { CustomerBreakers } from '../../domain/health.ts'
 import { createPinnedLookup } from '../../egress/pinned-lookup.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
+import { geminiModels } from '../../http/endpoints/gemini-models.ts'
 import { modelShow, modelsList } from '../../http/endpoints/models.ts'
 import { createCustomerBreakers, splitCustomerOfferKey } from '../../supply/breakers/customer-breakers.ts'
 import { createHealth } from '../../supply/breakers/health.ts'
@@ -53,6 +54,7 @@ export async function startSupply(context: ComposeContext, database: Database): 
     endpoints: [
       modelsList({ models: () => catalog.current().models }),
       modelShow({ models: () => catalog.current().models }),
+      ...geminiModels({ models: () => catalog.current().models }),
     ],
   }
 }

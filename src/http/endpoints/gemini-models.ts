@@ -1,0 +1,66 @@
+import { z } from 'zod'
+import { geminiModel, geminiModelPage, listGeminiModels, showGeminiModel } from '../../api/gemini-models.ts'
+import type { ListedModel } from '../../api/models.ts'
+import { readQuery } from '../../api/reports.ts'
+import { geminiErrorBody } from '../../dialects/gemini/gemini-error-body.ts'
+import { geminiErrorSchema, geminiPathParameters } from '../../dialects/gemini/gemini-schema.ts'
+import { modelNotAllowed } from '../../domain/errors.ts'
+import type { Endpoint } from '../endpoint.ts'
+import { isAllowed, unknownModel } from './models.ts'
+
+const PAGE_SIZE = 50
+const PAGE_SIZE_MAX = 1000
+
+const listQuery = z.object({
+  pageSize: z.coerce.number().int().min(1).default(PAGE_SIZE).describe('Models per page; more than 1000 are 1000.'),
+  pageToken: z.string().max(1000).optional().describe('The `nextPageToken` of the page before.'),
+})
+
+const error = { schema: geminiErrorSchema, body: geminiErrorBody }
+
+/** GET /v1beta/models and GET /v1beta/models/{model}: the models in the form of Google's API. */
+export function geminiModels(deps: { readonly models: () => ReadonlyMap<string, ListedModel> }): Endpoint[] {
+  const common = { method: 'GET', access: 'key' } as const
+  return [
+    {
+      ...common,
+      path: '/v1beta/models',
+      doc: {
+        operationId: 'listGeminiModels',
+        tag: 'Models',
+        summary: 'List models for Gemini clients',
+        description: 'Lists the models that the key may use, in the form of the Gemini API, ordered by id.',
+        query: listQuery,
+        error,
+        response: { contentType: 'application/json', schema: geminiModelPage, description: 'A page of models.' },
+      },
+      handle: ({ caller, request }) => {
+        const { pageSize, pageToken } = readQuery(listQuery, request.query)
+        const allowed = [...deps.models().values()].filter(({ id }) => isAllowed(caller, id))
+        return listGeminiModels(allowed, { pageSize: Math.min(pageSize, PAGE_SIZE_MAX), pageToken })
+      },
+    },
+    {
+      ...common,
+      path: '/v1beta/models/*',
+      doc: {
+        operationId: 'getGeminiModel',
+        tag: 'Models',
+        summary: 'Get a model for Gemini clients',
+        description: 'Returns one model in the form of the Gemini API. 403 if the key may not use it.',
+        openapiPath: '/v1beta/models/{model}',
+        pathParameters: geminiPathParameters,
+        errors: ['model_not_allowed', 'model_not_found'],
+        error,
+        response: { contentType: 'application/json', schema: geminiModel, description: 'The model.' },
+      },
+      handle({ caller, request }) {
+        const { '*': id } = request.params as { '*': string }
+        const listed = deps.models().get(id)
+        if (listed === undefined) throw unknownModel(id)
+        if (!isAllowed(caller, id)) throw modelNotAllowed(id)
+        return showGeminiModel(listed)
+      },
+    },
+  ]
+}
