@@ -123,4 +123,19 @@ export const agents: readonly Agent[] = [
     }),
     args: prompt => ['-p', prompt, '--permission-mode', 'acceptEdits', '--allowedTools', 'Write', 'Read'],
   },
+  {
+    name: 'gemini-cli',
+    package: '@google/gemini-cli',
+    program: '.bin/gemini',
+    files: () => ({
+      // The default for a key is a question at the first start.
+      '.gemini/settings.json': JSON.stringify({ security: { auth: { selectedType: 'gemini-api-key' } } }),
+    }),
+    env: ({ baseUrl, apiKey }) => ({
+      GOOGLE_GEMINI_BASE_URL: baseUrl.replace(/\/v1$/, ''),
+      GEMINI_API_KEY: apiKey,
+      GEMINI_MODEL: MODEL,
+    }),
+    args: prompt => ['--yolo', '--skip-trust', '--prompt', prompt],
+  },
 ]
