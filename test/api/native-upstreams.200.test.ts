@@ -1,4 +1,5 @@
 import Anthropic from '@anthropic-ai/sdk'
+import { GoogleGenAI } from '@google/genai'
 import OpenAI from 'openai'
 import { describe, expect, test } from 'vitest'
 import { costNanos } from '../../src/domain/money.ts'
@@ -7,7 +8,7 @@ import { startScriptedUpstream } from '../harness/scripted-upstream.ts'
 import { type NativeDialect, vendorAnswer } from '../harness/scripted-vendors.ts'
 import { useResource } from '../harness/use-resource.ts'
 
-// Clients of three dialects with servers of three dialects, over the whole gateway.
+// Clients of four dialects with servers of three dialects, over the whole gateway.
 
 const dialects: readonly NativeDialect[] = ['messages', 'gemini', 'responses']
 const world = useResource(
@@ -36,6 +37,7 @@ async function setUp() {
     customer,
     anthropic: new Anthropic({ apiKey: customer.key, authToken: null, baseURL: world.gateway.url, maxRetries: 0 }),
     openai: new OpenAI({ apiKey: customer.key, baseURL, maxRetries: 0 }),
+    google: new GoogleGenAI({ apiKey: customer.key, vertexai: false, httpOptions: { baseUrl: world.gateway.url } }),
   }
 }
 
@@ -71,6 +73,29 @@ describe.each(dialects)('with a server of %s', dialect => {
     expect(rows.map(row => [row.input_tokens, row.output_tokens, row.cost_nanos])).toEqual(
       rows.map(() => [30, 7, costNanos(price, 30, 7)]),
     )
+  })
+
+  test('a client of gemini that sends no thoughts back runs a tool loop', async () => {
+    const { customer, google } = await setUp()
+    const config = { tools: [{ functionDeclarations: [{ name: 'look', parametersJsonSchema: lookParameters }] }] }
+    const question = { role: 'user', parts: [{ text: 'What is there?' }] }
+    world.upstream.respondWith(vendorAnswer(dialect, { thinking: { text: 'Hm.', seal }, calls }))
+    const first = await google.models.generateContent({ model: dialect, contents: [question], config })
+    expect(first.functionCalls).toMatchObject([{ name: 'look', args: { at: 'sea' } }])
+    expect(first.usageMetadata).toMatchObject({ promptTokenCount: 30, cachedContentTokenCount: 20 })
+    world.upstream.respondWith(vendorAnswer(dialect, { text: 'A ship.' }))
+    const answered = { id: first.functionCalls![0]!.id!, name: 'look', response: { output: 'a ship' } }
+    const contents = [
+      question,
+      first.candidates![0]!.content!,
+      { role: 'user', parts: [{ functionResponse: answered }] },
+    ]
+    const last = await google.models.generateContent({ model: dialect, contents, config })
+    expect(last.text).toBe('A ship.')
+    // The server got its own seal back.
+    expect(world.upstream.requests.at(-1)!.rawBody).toContain(seal)
+    const rows = await world.gateway.settled(customer, 2)
+    expect(rows.map(row => [row.input_tokens, row.output_tokens])).toEqual(rows.map(() => [30, 7]))
   })
 
   test('a client of responses runs a tool loop', async () => {
