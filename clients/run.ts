@@ -166,7 +166,8 @@ async function refusalsOf({ baseUrl, directory }: StartedGateway): Promise<Refus
   })
   if (!response.ok) throw new Error(`The request that uses up the day: ${response.status} ${await response.text()}`)
   return [
-    { status: 401, apiKey: 'sk-sy-wrong', shown: /API key/ },
+    // Claude Code shows a text of its own.
+    { status: 401, apiKey: 'sk-sy-wrong', shown: /API key|Not logged in/ },
     { status: 402, apiKey: poor.key, shown: /spend limit/i },
     { status: 429, apiKey, shown: /requests per day|usage limit/i },
   ]

@@ -32,6 +32,8 @@ export const errorTable = {
     401,
     'invalid_request_error',
     'The API key is missing, unknown, revoked or expired, or its account is disabled. Send a valid key as "Authorization: Bearer <API_KEY>", in x-api-key or in x-goog-api-key.',
+    // Claude Code would send the request again for minutes.
+    { shouldRetry: false },
   ),
   not_signed_in: row(401, 'invalid_request_error', 'Nobody is signed in here, or the session has ended. Sign in.'),
   wrong_credentials: row(
