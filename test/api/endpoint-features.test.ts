@@ -82,6 +82,20 @@ const endpoints: readonly Endpoint[] = [
     }),
   },
   {
+    path: '/v1beta/models/chat:generateContent',
+    body: { contents: [{ role: 'user', parts: [{ text: 'How far is it to the river?' }] }] },
+    limitField: 'maxOutputTokens',
+    ifShort: 'clamp to 4,096 tokens at least',
+    usage: ({ usageMetadata }) => usageMetadata,
+    tokens: ({ promptTokenCount, cachedContentTokenCount, candidatesTokenCount, thoughtsTokenCount }) => ({
+      input: promptTokenCount,
+      // Google counts thoughts apart from the answer.
+      output: candidatesTokenCount + thoughtsTokenCount,
+      cached: cachedContentTokenCount,
+      reasoning: thoughtsTokenCount,
+    }),
+  },
+  {
     ...ofOpenAi,
     path: '/v1/embeddings',
     body: { model: 'vectors', input: ['a ferry', 'a ship'] },
@@ -152,24 +166,42 @@ interface Asked {
   readonly headers?: Record<string, string>
 }
 
-function ask({ path, body }: Endpoint, customer: TestCustomer, { more, headers }: Asked = {}): Promise<Response> {
-  return fetch(`${gateway.url}${path}`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json', ...headers },
-    body: JSON.stringify({ ...body, ...more }),
-  })
+const isGemini = ({ path }: Endpoint) => path.startsWith('/v1beta/')
+
+function ask(endpoint: Endpoint, customer: TestCustomer, { more, headers }: Asked = {}): Promise<Response> {
+  const { path, body } = endpoint
+  const isStream = more !== undefined && 'stream' in more && isGemini(endpoint)
+  return fetch(
+    `${gateway.url}${isStream ? path.replace(':generateContent', ':streamGenerateContent?alt=sse') : path}`,
+    {
+      method: 'POST',
+      headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json', ...headers },
+      body: JSON.stringify({ ...body, ...more, ...(isStream && { stream: undefined }) }),
+    },
+  )
 }
 
 const read = async (customer: TestCustomer, path: string): Promise<Json> => (await gateway.get(customer, path)).json()
 
-/** Reads an error. Every dialect has the gateway's code and fields in an object `error`. */
+/** Reads an error: the gateway's code and fields are in the object `error`, at Gemini in its first detail, as texts. */
 async function errorOf(response: Response): Promise<Json> {
   const { error } = (await response.json()) as Json
-  return { status: response.status, ...error }
+  const { status } = response
+  if (error.details === undefined) return { status, ...error }
+  const { reason, metadata } = error.details[0]
+  const fields = Object.entries<string>(metadata).map(([name, text]) => [
+    name,
+    /^[\d.]+$/.test(text) ? Number(text) : text,
+  ])
+  return { status, code: reason, ...Object.fromEntries(fields) }
 }
 
 /** A limit of the output that every endpoint accepts; nothing where nothing is generated. */
-const limited = ({ limitField }: Endpoint, tokens = 100) => (limitField === null ? {} : { [limitField]: tokens })
+function limited(endpoint: Endpoint, tokens = 100): object {
+  if (endpoint.limitField === null) return {}
+  const limit = { [endpoint.limitField]: tokens }
+  return isGemini(endpoint) ? { generationConfig: limit } : limit
+}
 
 /** What the request holds, in nano-USD: the quote of a customer with ample credit. */
 async function holdOf(endpoint: Endpoint, more: object): Promise<bigint> {
@@ -233,7 +265,7 @@ describe.each(endpoints)('$path', endpoint => {
     ])
     const sums = { requests: 1, input_tokens: INPUT, output_tokens: output, cached_tokens: cached }
     expect(await read(customer, '/v1/usage/breakdown?days=1')).toMatchObject({
-      by_model: [{ ...sums, model_id: data.model, total_cost_usd: costUsd }],
+      by_model: [{ ...sums, model_id: data.model ?? data.modelVersion, total_cost_usd: costUsd }],
       daily: [{ ...sums, cost_usd: costUsd }],
     })
     expect((await read(customer, '/v1/usage/tokens?days=1')).totals).toMatchObject({
@@ -257,12 +289,13 @@ describe.each(endpoints)('$path', endpoint => {
   })
 
   test('a field without a price is not sent, and the answer and the receipt name it', async () => {
+    const field = isGemini(endpoint) ? 'serviceTier' : 'service_tier'
     const customer = await gateway.customer()
-    const response = await ask(endpoint, customer, { more: { ...strict, service_tier: 'priority' } })
-    expect(response.headers.get('x-switchyard-dropped-fields')).toBe('service_tier')
+    const response = await ask(endpoint, customer, { more: { ...strict, [field]: 'priority' } })
+    expect(response.headers.get('x-switchyard-dropped-fields')).toBe(field)
     expect(upstream.requests.at(-1)!.body.service_tier).toBeUndefined()
     const receipt = await read(customer, `/v1/usage/requests/${response.headers.get('x-request-id')}`)
-    expect(receipt.dropped_fields).toEqual(['service_tier'])
+    expect(receipt.dropped_fields).toEqual([field])
   })
 
   test('dry_run quotes the prices by kind of token and the hold, and sends nothing', async () => {
