@@ -13,6 +13,7 @@ const deep = (levels: number) => JSON.parse('{"a":'.repeat(levels) + 1 + '}'.rep
 export const dialectClients: readonly ClientBehaviour[] = [
   ...attacks('/v1/responses', responses),
   ...attacks('/v1/messages', messages),
+  ...attacks('/v1beta/models/bench:generateContent', gemini),
   ...attacks('/v1/embeddings', embeddings),
   ...attacks('/v1/completions', completions),
   ...attacks('/v1/rerank', rerank),
@@ -224,6 +225,85 @@ function messages(at: (body: object, path?: string) => Request): Attack[] {
       5,
       () => ask(randomCjk(47_000), { model: 'demo', stream: true }),
     ],
+  ]
+}
+
+function gemini(at: (body: object, path?: string) => Request): Attack[] {
+  const ask = (contents: object[], more: object = {}) =>
+    at({ contents, generationConfig: { maxOutputTokens: 16 }, ...more })
+  const count = (text: string) =>
+    at({ contents: [{ role: 'user', parts: [{ text }] }] }, '/v1beta/models/bench:countTokens')
+  const says = (parts: object[], role = 'user') => ({ role, parts })
+  const hi = says([{ text: 'Hi' }])
+  const tools = list(1_000, index => ({
+    ...{ name: `f${index}`, description: fill(prose, 500), parametersJsonSchema: schema(8) },
+  }))
+  return [
+    ['gemini-contents', '8,000 contents', 5, () => ask(list(8_000, () => says([{ text: 'Hello there' }])))],
+    ['gemini-parts', '20,000 parts', 5, () => ask(list(10, () => says(list(2_000, () => ({ text: 'a' })))))],
+    [
+      'gemini-open-calls',
+      '8,000 calls of one name without results',
+      5,
+      () =>
+        ask([
+          ...list(8, () =>
+            says(
+              list(1_000, () => ({ functionCall: { name: 'f', args: {} } })),
+              'model',
+            ),
+          ),
+          hi,
+        ]),
+    ],
+    [
+      'gemini-results',
+      '8,000 results without calls',
+      5,
+      () => ask(list(8, () => says(list(1_000, () => ({ functionResponse: { name: 'f', response: {} } }))))),
+    ],
+    [
+      'gemini-signed-calls',
+      '8,000 calls with seals',
+      5,
+      () =>
+        ask([
+          ...list(8, () =>
+            says(
+              list(1_000, () => ({ functionCall: { name: 'f', args: {} }, thoughtSignature: 'c3kxLnRleHQuLkFBQUE=' })),
+              'model',
+            ),
+          ),
+          hi,
+        ]),
+    ],
+    ['gemini-tools', '1,000 functions with schemas', 5, () => ask([hi], { tools: [{ functionDeclarations: tools }] })],
+    [
+      'gemini-old-schemas',
+      'schemas of 16,000 properties in the form of Google',
+      5,
+      () => ask([hi], { tools: [{ functionDeclarations: [{ name: 'f', parameters: schema(16_000) }] }] }),
+    ],
+    [
+      'gemini-deep',
+      'schemas of 58 levels',
+      5,
+      () =>
+        ask([hi], {
+          tools: [
+            { functionDeclarations: list(200, index => ({ name: `f${index}`, parametersJsonSchema: deep(56) })) },
+          ],
+        }),
+    ],
+    ['gemini-names', '60,000 different names', 5, () => ask([hi], { labels: named(60_000) })],
+    [
+      'gemini-image',
+      'an image of 12 MB in the body',
+      2,
+      () => ask([says([{ inlineData: { mimeType: 'image/png', data: fill('QUJD', 12_000_000) } }])]),
+    ],
+    ['gemini-english', '12 MB of English', 1, () => ask([says([{ text: fill(prose, 12_000_000) }])])],
+    ['gemini-count-cjk', 'counts of 1 MB of random CJK', 2, () => count(randomCjk(350_000))],
   ]
 }
 
