@@ -51,7 +51,9 @@ function firstObstacle(offer: Offer, job: ChatJob, view: HealthView): ExclusionR
   // lowered: see `outputCap`.
   if (largestRoom(offer, job) < 1) return 'context_too_small'
   if (!hasFeatures(offer, job)) return 'feature_missing'
-  if (offer.speaks !== undefined && dialectAt(offer.speaks, job) === null) return 'feature_missing'
+  if (offer.speaks === undefined) {
+    if (job.source?.isNativeOnly) return 'feature_missing'
+  } else if (dialectAt(offer.speaks, job) === null) return 'feature_missing'
   if (kind === 'cloud') return constraints.privacyMode ? 'privacy_mode' : undefined
   if (kind === 'local') return undefined
   if (constraints.trustedOnly && !((trustScore ?? 0) > TRUSTED_ABOVE)) return 'trusted_only'

@@ -1,6 +1,5 @@
 import type { ChatJob, Feature } from '../domain/chat-job.ts'
 import type { Effort, Turn } from '../domain/conversation.ts'
-import { ApiError } from '../domain/errors.ts'
 import type { ParsedRequest, RequestFeature } from '../domain/request-facts.ts'
 import { conversationToChat } from './chat/conversation-to-chat.ts'
 import { type ExtraFieldRules, forwardedFields } from './chat/forwarded-fields.ts'
@@ -12,25 +11,17 @@ const chatServer = { takesCustomTools: false, takesReasoning: true } as const
 /** vLLM refuses other values; these are the nearest that every server knows. */
 const commonEfforts: Partial<Record<Effort, Effort>> = { minimal: 'low', xhigh: 'high', max: 'high' }
 
-/** Features that no chat server has, by what to do without them. */
-const foreignFeatures: Partial<Record<RequestFeature, string>> = {
-  citations: 'No server here cites documents. Send the documents without "citations".',
-  native_tools: 'No server here knows the tools of Anthropic\'s own models. Send only tools with an "input_schema".',
-}
+/** Features that exist in one dialect only. */
+const nativeFeatures: ReadonlySet<RequestFeature> = new Set(['citations', 'native_tools'])
 
-/**
- * Returns the job of a request of another dialect, with the body for chat servers. Throws ApiError `invalid_value` for what
- * chat cannot express and the answer would be wrong without.
- */
+/** Returns the job of a request of another dialect, with the body for chat servers. */
 export function chatJobOf({ dialect, body, facts, ...request }: ParsedRequest, rules: ExtraFieldRules): ChatJob {
   const features = new Set<Feature>()
+  let isNativeOnly = false
   for (const feature of facts.features) {
-    const message = foreignFeatures[feature]
-    if (message !== undefined) {
-      throw new ApiError('invalid_value', { message, param: feature === 'citations' ? 'messages' : 'tools' })
-    }
+    if (nativeFeatures.has(feature)) isNativeOnly = true
     // Every kind of server may read documents, and none says so.
-    if (feature !== 'documents') features.add(feature as Feature)
+    else if (feature !== 'documents') features.add(feature as Feature)
   }
   const conversation = request.conversation()
   const chatBody = conversationToChat({ ...conversation, turns: conversation.turns.map(withoutSystem) }, chatServer)
@@ -44,7 +35,7 @@ export function chatJobOf({ dialect, body, facts, ...request }: ParsedRequest, r
     forward,
     extraFields,
     droppedFields: [...new Set([...facts.droppedFields, ...dropped, ...droppedFields])],
-    source: { dialect, body, conversation: () => conversation },
+    source: { dialect, body, ...(isNativeOnly && { isNativeOnly }), conversation: () => conversation },
   }
 }
 

@@ -3,7 +3,10 @@ import { type HeldBack, joinEvents } from './held-back.ts'
 import { isCompleteObject } from './tool-arguments.ts'
 
 type ToolStart = Extract<AnswerEvent, { kind: 'tool_start' }>
-type Said = Extract<AnswerEvent, { kind: 'text' | 'reasoning' | 'reasoning_seal' | 'refusal' }>
+type Said = Extract<
+  AnswerEvent,
+  { kind: 'text' | 'text_start' | 'citation' | 'reasoning' | 'reasoning_seal' | 'refusal' }
+>
 
 interface QueuedCall {
   readonly key: unknown

@@ -10,6 +10,8 @@ export interface UpstreamTask {
   readonly path: string | ((offer: Offer, stream: boolean) => string)
   /** Lines of the request's head, the same for every request to a path. `accept:` replaces the usual one. Absent: none. */
   readonly headers?: readonly string[]
+  /** Returns lines of the head that differ between requests to a path. Absent: none. */
+  requestHeaders?(job: ChatJob): readonly string[]
   /** Returns the JSON body. `maxTokens`: the limit of output tokens per choice. */
   requestBody(job: ChatJob, offer: Offer, maxTokens: number): string
   /** How much the upstream may send. */

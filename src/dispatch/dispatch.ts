@@ -85,6 +85,7 @@ export async function dispatch(
         customerId,
         path: typeof task.path === 'string' ? task.path : task.path(offer, stream),
         headers: task.headers,
+        requestHeaders: task.requestHeaders?.(job),
         body,
         stream,
         limits,

@@ -1,11 +1,15 @@
 import type { Seal, ToolKind } from './conversation.ts'
 
+/** A JSON object with unchecked contents. */
+type JsonObject = Readonly<Record<string, unknown>>
+
 /**
  * One step of an answer, in the order in which the model writes. Parts follow one another: `tool_end` comes before the
  * next part starts. A `finish` comes once, then at most one `usage`, which is the last report.
  */
 export type AnswerEvent =
   | { readonly kind: 'text'; readonly text: string }
+  | CitedTextEvent
   | { readonly kind: 'reasoning'; readonly text: string }
   /** Ends the reasoning before it. Without text before it, the reasoning is secret. */
   | { readonly kind: 'reasoning_seal'; readonly seal: Seal; readonly id?: string }
@@ -15,6 +19,8 @@ export type AnswerEvent =
       readonly name: string
       readonly namespace?: string
       readonly toolKind: ToolKind
+      /** The toolset of Anthropic that the tool belongs to. */
+      readonly toolset?: string
       readonly seal?: Seal
     }
   | { readonly kind: 'tool_arguments'; readonly text: string }
@@ -45,3 +51,10 @@ export interface UsageParts {
   /** The tier of the answer, as the server names it, if it costs more than the standard one. For the log. */
   readonly upstreamTier?: string | undefined
 }
+
+/** Only in answers of Anthropic's models to requests that ask for citations. */
+export type CitedTextEvent =
+  /** Starts another block of text. What a citation supports is the text of its block. */
+  | { readonly kind: 'text_start' }
+  /** Supports the text of the open block. Anthropic's object, unchanged. */
+  | { readonly kind: 'citation'; readonly citation: JsonObject }

@@ -138,6 +138,8 @@ export interface SourceRequest {
    * price.
    */
   readonly body: Readonly<Record<string, unknown>>
+  /** The request uses what no other dialect can express, so only servers of the same dialect may serve it. */
+  readonly isNativeOnly?: true
   /** Translates the request for servers of other dialects, at the first call. */
   conversation(): Conversation
 }

@@ -1,3 +1,13 @@
+import type { AnswerEvent, CitedTextEvent } from './answer-event.ts'
+
+/**
+ * The key of a delta or message for the events of text with citations, in order. The text of a message is in its `content`
+ * too. A symbol, because servers must not be able to set it, and clients of chat do not get it.
+ */
+export const citedText = Symbol('cited text')
+
+type CitedText = Extract<AnswerEvent, { kind: 'text' }> | CitedTextEvent
+
 /** A normalised answer in the OpenAI chat dialect. Harmless unknown fields of upstreams are kept. */
 export interface ChatCompletion {
   id: string
@@ -11,7 +21,12 @@ export interface ChatCompletion {
 
 export interface CompletionChoice {
   index: number
-  message: { role: 'assistant'; content: string | null; [extra: string]: unknown }
+  message: {
+    role: 'assistant'
+    content: string | null
+    [citedText]?: readonly CitedText[]
+    [extra: string]: unknown
+  }
   finish_reason: FinishReason
   [extra: string]: unknown
 }
@@ -37,6 +52,7 @@ export interface ChunkDelta {
   role?: 'assistant'
   content?: string | null
   tool_calls?: ToolCallDelta[]
+  [citedText]?: readonly CitedText[]
   [extra: string]: unknown
 }
 

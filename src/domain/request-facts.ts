@@ -2,7 +2,7 @@ import type { ChatJob, Feature, SourceRequest } from './chat-job.ts'
 
 /**
  * What a request uses, so its offer must support it. `citations` and `native_tools` (tools that only Anthropic's models
- * know, such as a computer) exist only in the dialect `messages`.
+ * know, such as a computer) exist only in the dialect `messages`, and need a server that speaks it.
  */
 export type RequestFeature = Feature | 'documents' | 'citations' | 'native_tools'
 

@@ -7,7 +7,10 @@ import type { Dialect, Part } from './conversation.ts'
  */
 export function dialectAt(speaks: readonly Dialect[], job: ChatJob): Dialect | null {
   const { source } = job
-  if (source !== undefined && speaks.includes(source.dialect)) return source.dialect
+  if (source !== undefined) {
+    if (speaks.includes(source.dialect)) return source.dialect
+    if (source.isNativeOnly) return null
+  }
   return speaks.find(dialect => dialect === 'chat' || isExpressible(job, dialect)) ?? null
 }
 

@@ -1,4 +1,4 @@
-import type { ChatChunk, ChunkDelta } from '../domain/completion.ts'
+import { type ChatChunk, type ChunkDelta, citedText } from '../domain/completion.ts'
 
 /** Returns the generated text of a whole answer, all choices joined. */
 export function generatedText(messages: readonly ChunkDelta[]): string {
@@ -49,7 +49,7 @@ const countedCallFields: ReadonlySet<string> = new Set(['index', 'id', 'type', '
 /** True if a chunk has fields that are passed on and not counted as text. */
 export function hasOtherFields({ choices }: ChatChunk): boolean {
   for (const { delta, logprobs } of choices) {
-    if (logprobs !== undefined) return true
+    if (logprobs !== undefined || delta[citedText] !== undefined) return true
     for (const key in delta) if (!countedFields.has(key)) return true
     if (!delta.tool_calls) continue
     for (const call of delta.tool_calls) for (const key in call) if (!countedCallFields.has(key)) return true

@@ -40,6 +40,8 @@ export interface UpstreamRequest extends ExchangeRequest {
   readonly path: string
   /** More lines of the head, the same for every request to a path. */
   readonly headers?: readonly string[] | undefined
+  /** Lines of the head of this request only. */
+  readonly requestHeaders?: readonly string[] | undefined
   /** JSON text. */
   readonly body: string
 }
@@ -143,13 +145,15 @@ export class UpstreamClient {
   }
 
   #start(request: UpstreamRequest, lines: string, onNewConnection: boolean): UpstreamExchange {
-    const { endpoint, path, headers, body, stream } = request
+    const { endpoint, path, headers, requestHeaders, body, stream } = request
     const exchange = new UpstreamExchange(request, this.#deadlines)
     try {
       if (request.signal.aborted) throw exchange.cancellation()
       if (this.#isClosed) throw new Cancelled('gateway_stopping', false)
       const { connections, wholeHead, streamHead } = this.#target(endpoint, path, headers)
-      const text = `${stream ? streamHead : wholeHead}${Buffer.byteLength(body)}${lines}\r\n\r\n${body}`
+      const own =
+        requestHeaders === undefined ? lines : requestHeaders.reduce((all, line) => `${all}\r\n${line}`, lines)
+      const text = `${stream ? streamHead : wholeHead}${Buffer.byteLength(body)}${own}\r\n\r\n${body}`
       connections.pool(request.customerId).send(text, exchange, onNewConnection)
     } catch (error) {
       exchange.onResponseError(error as Error)

@@ -10,11 +10,21 @@ import { type Behaviour, bytewise, rawResponse, status } from './scripted-upstre
 export type NativeDialect = Exclude<Dialect, 'chat' | 'converse'>
 export type ScriptedDialect = NativeDialect | 'chat'
 
+interface VendorCall {
+  readonly id: string
+  readonly name: string
+  readonly args: Record<string, unknown>
+  /** Only Anthropic has them. */
+  readonly toolset?: string
+}
+
 /** What a scripted vendor answers: its reasoning, then text, then calls. */
 export interface VendorAnswer {
   readonly thinking?: { readonly text: string; readonly seal: string }
   readonly text?: string
-  readonly calls?: readonly { readonly id: string; readonly name: string; readonly args: Record<string, unknown> }[]
+  /** Blocks of text with their citations, after `text`. Only Anthropic has them. */
+  readonly cited?: readonly { readonly text: string; readonly citations: readonly Anthropic.TextCitation[] }[]
+  readonly calls?: readonly VendorCall[]
   readonly limitReached?: boolean
 }
 
@@ -88,11 +98,15 @@ function eventBytes(events: readonly NamedEvent[]): string {
 }
 
 function anthropicMessage(answer: VendorAnswer): Anthropic.Message {
-  const { thinking, text, calls = [], limitReached } = answer
+  const { thinking, text, cited = [], calls = [], limitReached } = answer
   const content: object[] = [
     ...(thinking ? [{ type: 'thinking', thinking: thinking.text, signature: thinking.seal }] : []),
     ...(text === undefined ? [] : [{ type: 'text', text, citations: null }]),
-    ...calls.map(({ id, name, args }) => ({ type: 'tool_use', id, name, input: args, caller: { type: 'direct' } })),
+    ...cited.map(block => ({ type: 'text', ...block })),
+    ...calls.map(({ id, name, args, toolset }) => ({
+      ...{ type: 'tool_use', id, name, input: args, caller: { type: 'direct' } },
+      ...(toolset !== undefined && { toolset_name: toolset }),
+    })),
   ]
   return {
     id: 'msg_1',
@@ -131,8 +145,9 @@ function anthropicEvents(answer: VendorAnswer): Anthropic.RawMessageStreamEvent[
       delta({ type: 'thinking_delta', thinking: block.thinking })
       delta({ type: 'signature_delta', signature: block.signature })
     } else if (block.type === 'text') {
-      start({ text: '' })
+      start({ text: '', ...(block.citations && { citations: [] }) })
       for (const word of words(block.text)) delta({ type: 'text_delta', text: word })
+      for (const citation of block.citations ?? []) delta({ type: 'citations_delta', citation })
     } else if (block.type === 'tool_use') {
       start({ input: {} })
       const json = JSON.stringify(block.input)

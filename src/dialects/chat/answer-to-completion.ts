@@ -1,9 +1,10 @@
 import type { AnswerEvent } from '../../domain/answer-event.ts'
-import type { ChatCompletion, CompletionChoice, Envelope } from '../../domain/completion.ts'
+import { type ChatCompletion, type CompletionChoice, citedText, type Envelope } from '../../domain/completion.ts'
 import type { JsonObject } from '../../runtime/json-object.ts'
 import { finishFields } from './answer-finish.ts'
 import { callSealField } from './call-seal.ts'
 import { reasoningDetail } from './reasoning-details.ts'
+import { toolsetField } from './toolset-field.ts'
 import { tokenUsage } from './usage-parts.ts'
 
 /** Returns the completion that a chat server would send for the events of a whole answer. */
@@ -14,10 +15,14 @@ export function answerToCompletion(events: readonly AnswerEvent[], envelope: Env
   let ending: Pick<CompletionChoice, 'finish_reason'> = { finish_reason: 'stop' }
   let usage: ChatCompletion['usage']
   let reasoning = ''
+  let isCited = false
   for (const event of events) {
     switch (event.kind) {
       case 'text':
         message.content = (message.content ?? '') + event.text
+        break
+      case 'citation':
+        isCited = true
         break
       case 'refusal':
         message.refusal = ((message.refusal as string | null) ?? '') + event.text
@@ -43,11 +48,16 @@ export function answerToCompletion(events: readonly AnswerEvent[], envelope: Env
         usage = tokenUsage(event.usage)
     }
   }
+  if (isCited) message[citedText] = events.filter(isTextEvent)
   if (details.length > 0) message.reasoning_details = [...details, ...unsealedDetail(reasoning, details.length)]
   if (calls.length > 0) message.tool_calls = calls.map(writeCall)
   const { id, created, model } = envelope
   const choices = [{ index: 0, message, logprobs: null, ...ending }]
   return { id, object: 'chat.completion', created, model, choices, ...(usage && { usage }) }
+}
+
+function isTextEvent(event: AnswerEvent): event is Extract<AnswerEvent, { kind: 'text' | 'text_start' | 'citation' }> {
+  return event.kind === 'text' || event.kind === 'text_start' || event.kind === 'citation'
 }
 
 /** Reasoning that no server sealed, next to reasoning that one did. */
@@ -60,7 +70,7 @@ interface CollectedCall {
   text: string
 }
 
-function writeCall({ start: { id, name, toolKind, seal }, text }: CollectedCall): JsonObject {
+function writeCall({ start: { id, name, toolKind, toolset, seal }, text }: CollectedCall): JsonObject {
   const called = toolKind === 'custom' ? { custom: { name, input: text } } : { function: { name, arguments: text } }
-  return { id, type: toolKind, ...called, ...callSealField(seal) }
+  return { id, type: toolKind, ...called, ...toolsetField(toolset), ...callSealField(seal) }
 }

@@ -1,5 +1,5 @@
 import type { AnswerEvent } from '../../domain/answer-event.ts'
-import type { ChatChunk, ChatCompletion } from '../../domain/completion.ts'
+import { type ChatChunk, type ChatCompletion, citedText } from '../../domain/completion.ts'
 import type { ReasoningPart } from '../../domain/conversation.ts'
 import type { StreamPart } from '../../domain/handoff.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
@@ -44,7 +44,11 @@ export class ChunkDecoder {
       events.push(...this.#parts.say({ kind: 'reasoning', text: thought }))
     }
     this.#readSealed(sealed, events)
-    if (typeof content === 'string' && content !== '') events.push(...this.#parts.say({ kind: 'text', text: content }))
+    const cited = delta[citedText]
+    if (cited !== undefined) for (const event of cited) events.push(...this.#parts.say(event))
+    else if (typeof content === 'string' && content !== '') {
+      events.push(...this.#parts.say({ kind: 'text', text: content }))
+    }
     if (typeof refusal === 'string' && refusal !== '') {
       events.push(...this.#parts.say({ kind: 'refusal', text: refusal }))
     }
@@ -66,12 +70,14 @@ export class ChunkDecoder {
     if (!this.#startedCalls.has(index)) {
       this.#startedCalls.add(index)
       const seal = readCallSeal(call)
+      const toolset = firstText(call.toolset_name)
       events.push(
         ...this.#parts.startCall(index, {
           kind: 'tool_start',
           id: firstText(call.id),
           name: firstText(called.name),
           toolKind: custom === null ? 'function' : 'custom',
+          ...(toolset !== '' && { toolset }),
           ...(seal !== undefined && { seal }),
         }),
       )

@@ -1,11 +1,19 @@
 import type { AnswerEvent } from '../../domain/answer-event.ts'
-import type { ChatChunk, ChunkChoice, ChunkDelta, Envelope, ToolCallDelta } from '../../domain/completion.ts'
+import {
+  type ChatChunk,
+  type ChunkChoice,
+  type ChunkDelta,
+  citedText,
+  type Envelope,
+  type ToolCallDelta,
+} from '../../domain/completion.ts'
 import type { StreamPart } from '../../domain/handoff.ts'
 import type { JsonObject } from '../../runtime/json-object.ts'
 import { finishFields } from './answer-finish.ts'
 import { callSealField } from './call-seal.ts'
 import { usageChunk } from './chat-stream.ts'
 import { reasoningDetail } from './reasoning-details.ts'
+import { toolsetField } from './toolset-field.ts'
 import { tokenUsage } from './usage-parts.ts'
 
 /**
@@ -37,6 +45,9 @@ export class ChunkEncoder {
     switch (event.kind) {
       case 'text':
         return [event.text]
+      case 'text_start':
+      case 'citation':
+        return [this.#chunk({ [citedText]: [event] })]
       case 'reasoning':
         this.#reasoning += event.text
         return [this.#chunk({ reasoning_content: event.text })]
@@ -62,11 +73,11 @@ export class ChunkEncoder {
     }
   }
 
-  #startCall({ id, name, toolKind, seal }: Extract<AnswerEvent, { kind: 'tool_start' }>): ChatChunk {
+  #startCall({ id, name, toolKind, toolset, seal }: Extract<AnswerEvent, { kind: 'tool_start' }>): ChatChunk {
     this.#callIndex += 1
     this.#isCustomCall = toolKind === 'custom'
     const called = this.#isCustomCall ? { custom: { name, input: '' } } : { function: { name, arguments: '' } }
-    return this.#call({ id, type: toolKind, ...called, ...callSealField(seal) })
+    return this.#call({ id, type: toolKind, ...called, ...toolsetField(toolset), ...callSealField(seal) })
   }
 
   #call(fields: JsonObject): ChatChunk {

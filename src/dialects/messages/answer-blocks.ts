@@ -1,6 +1,7 @@
 import type { AnswerEvent, AnswerFinish } from '../../domain/answer-event.ts'
 import type { Seal } from '../../domain/conversation.ts'
 import type { JsonObject } from '../../runtime/json-object.ts'
+import { toolsetField } from '../chat/toolset-field.ts'
 import { wrapSeal } from '../seal.ts'
 import { stopReasonOf } from './stop-reason.ts'
 
@@ -57,6 +58,12 @@ export class AnswerBlocks {
       case 'text':
         this.text(event.text)
         break
+      case 'text_start':
+        if (this.#open === 'text') this.#close()
+        break
+      case 'citation':
+        this.#cite(event.citation)
+        break
       case 'refusal':
         this.#hasRefusal = true
         this.text(event.text)
@@ -88,6 +95,12 @@ export class AnswerBlocks {
   text(text: string): void {
     if (this.#open !== 'text') this.#startBlock('text', { type: 'text', text: '' })
     this.#sink.delta({ type: 'text_delta', text })
+  }
+
+  /** Servers may cite before the first text of a block. */
+  #cite(citation: JsonObject): void {
+    if (this.#open !== 'text') this.#startBlock('text', { type: 'text', text: '' })
+    this.#sink.delta({ type: 'citations_delta', citation })
   }
 
   /** Ends the last block. */
@@ -129,13 +142,13 @@ export class AnswerBlocks {
     this.#sink.stop()
   }
 
-  #startCall({ id, name, toolKind, seal }: Extract<AnswerEvent, { kind: 'tool_start' }>): void {
+  #startCall({ id, name, toolKind, toolset, seal }: Extract<AnswerEvent, { kind: 'tool_start' }>): void {
     this.#close()
     for (const each of this.#withheld) this.#writeSeal(each.seal, each.text)
     this.#withheld = []
     // A call has no place for a seal of its own.
     if (seal !== undefined) this.#writeSeal(seal, '')
-    this.#startBlock('tool_use', { type: 'tool_use', id, name, input: {} })
+    this.#startBlock('tool_use', { type: 'tool_use', id, name, input: {}, ...toolsetField(toolset) })
     this.#isCustomCall = toolKind === 'custom'
     this.#hasArguments = false
     if (this.#isCustomCall) this.#json('{"input":"')

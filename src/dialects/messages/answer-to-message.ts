@@ -27,8 +27,10 @@ class CollectedBlocks implements BlockSink {
     this.#text = ''
   }
 
-  delta({ type, text, thinking, signature, partial_json }: JsonObject): void {
-    if (type === 'signature_delta') this.blocks.at(-1)!.signature = signature
+  delta({ type, text, thinking, signature, citation, partial_json }: JsonObject): void {
+    const block = this.blocks.at(-1)!
+    if (type === 'signature_delta') block.signature = signature
+    else if (type === 'citations_delta') block.citations = [...((block.citations as unknown[]) ?? []), citation]
     else this.#text += (text ?? thinking ?? partial_json) as string
   }
 

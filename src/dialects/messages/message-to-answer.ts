@@ -8,12 +8,14 @@ import { MessagesDecoder } from './messages-decoder.ts'
 /**
  * Turns a whole message of an upstream into the events of an answer, the same that a stream gives. Throws
  * UpstreamFailure: `malformed` if it is no message, or the outcome of an error in the body.
+ *
+ * @param readsCitations see MessagesDecoder
  */
-export function messageToAnswer(body: JsonObject): AnswerEvent[] {
+export function messageToAnswer(body: JsonObject, readsCitations = false): AnswerEvent[] {
   const error = body.type === 'error' ? readUpstreamError(body, true) : readUpstreamError(body)
   if (error) throw classifyError(null, error)
   if (!Array.isArray(body.content)) throw new UpstreamFailure('malformed', 'The answer has no content.')
-  const decoder = new MessagesDecoder()
+  const decoder = new MessagesDecoder(undefined, readsCitations)
   const events: AnswerEvent[] = []
   body.content.forEach((block: unknown, index) => {
     if (!isJsonObject(block)) return

@@ -27,14 +27,20 @@ export class MessagesDecoder implements JsonTally {
   readonly #parts = new PartQueue(new HeldBack())
   readonly #blocks = new Map<unknown, OpenBlock>()
   #calls = 0
+  readonly #readsCitations: boolean
+  #isAfterText = false
   #usage: JsonObject = {}
   #stopReason: string | null = null
   #stopSequence: string | undefined
   #done = false
 
-  /** @param delimitersMax the most delimiters in one event */
-  constructor(delimitersMax = 131_072) {
+  /**
+   * @param delimitersMax the most delimiters in one event
+   * @param readsCitations whether blocks of text stay apart, each with its citations
+   */
+  constructor(delimitersMax = 131_072, readsCitations = false) {
     this.delimitersMax = delimitersMax
+    this.#readsCitations = readsCitations
   }
 
   /** True after `message_stop`: later events are ignored. */
@@ -112,9 +118,11 @@ export class MessagesDecoder implements JsonTally {
   }
 
   #startBlock(index: unknown, block: JsonObject): AnswerEvent[] {
+    const isAfterText = this.#isAfterText
+    this.#isAfterText = block.type === 'text'
     switch (block.type) {
       case 'text':
-        return this.#say('text', block.text)
+        return this.#readsCitations ? this.#startCitedText(block, isAfterText) : this.#say('text', block.text)
       case 'thinking':
         this.#blocks.set(index, { type: 'thinking', signature: textOf(block.signature) })
         return this.#say('reasoning', block.thinking)
@@ -130,7 +138,17 @@ export class MessagesDecoder implements JsonTally {
     }
   }
 
-  #startCall(index: unknown, { id, name, input }: JsonObject): AnswerEvent[] {
+  #startCitedText({ text, citations }: JsonObject, isAfterText: boolean): AnswerEvent[] {
+    const started = isAfterText ? this.#parts.say({ kind: 'text_start' }) : []
+    const cited = Array.isArray(citations) ? citations.flatMap(citation => this.#cite(citation)) : []
+    return [...started, ...this.#say('text', text), ...cited]
+  }
+
+  #cite(citation: unknown): AnswerEvent[] {
+    return this.#readsCitations && isJsonObject(citation) ? this.#parts.say({ kind: 'citation', citation }) : []
+  }
+
+  #startCall(index: unknown, { id, name, input, toolset_name: toolset }: JsonObject): AnswerEvent[] {
     if (++this.#calls > TOOL_CALLS_MAX) return []
     this.#blocks.set(index, { type: 'tool_use', input, hasArguments: false })
     return this.#parts.startCall(index, {
@@ -138,6 +156,7 @@ export class MessagesDecoder implements JsonTally {
       id: textOf(id) || `call_${this.#calls}`,
       name: textOf(name),
       toolKind: 'function',
+      ...(typeof toolset === 'string' && { toolset }),
     })
   }
 
@@ -146,6 +165,8 @@ export class MessagesDecoder implements JsonTally {
     switch (delta.type) {
       case 'text_delta':
         return this.#say('text', delta.text)
+      case 'citations_delta':
+        return this.#cite(delta.citation)
       case 'thinking_delta':
         return this.#say('reasoning', delta.thinking)
       case 'signature_delta':

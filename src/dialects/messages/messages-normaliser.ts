@@ -17,13 +17,23 @@ import { MessagesDecoder } from './messages-decoder.ts'
 /** Reads the answers of servers that speak messages. */
 export const messagesReader: AnswerReader = createMessagesReader(null)
 
-/** @param names those of the tools of the request, if some of them are custom tools; else null */
-export function createMessagesReader(names: ToolNames | null): AnswerReader {
+/** The same, for clients of messages that ask for citations. */
+export const citedMessagesReader: AnswerReader = createMessagesReader(null, true)
+
+/**
+ * @param names those of the tools of the request, if some of them are custom tools; else null
+ * @param readsCitations see MessagesDecoder
+ */
+export function createMessagesReader(names: ToolNames | null, readsCitations = false): AnswerReader {
   return {
     stream: (envelope, { bounds }) =>
-      new MessagesNormaliser(envelope, bounds.delimiters, names && new ClientToolCalls(names)),
+      new MessagesNormaliser(
+        envelope,
+        new MessagesDecoder(bounds.delimiters, readsCitations),
+        names && new ClientToolCalls(names),
+      ),
     whole: (text, envelope, expected) => {
-      const events = messageToAnswer(parseUpstreamObject(text, expected.bounds.delimiters))
+      const events = messageToAnswer(parseUpstreamObject(text, expected.bounds.delimiters), readsCitations)
       const calls = names && new ClientToolCalls(names)
       return completionOf(calls ? events.flatMap(event => calls.push(event)) : events, envelope, expected)
     },
@@ -48,9 +58,9 @@ class MessagesNormaliser implements StreamNormaliser {
   /** True until a pattern is learned, and again once an event matches it. */
   #mayLearnPattern = true
 
-  constructor(envelope: Envelope, delimitersMax: number, calls: ClientToolCalls | null) {
+  constructor(envelope: Envelope, decoder: MessagesDecoder, calls: ClientToolCalls | null) {
     this.#calls = calls
-    this.#decoder = new MessagesDecoder(delimitersMax)
+    this.#decoder = decoder
     this.#encoder = new ChunkEncoder(envelope)
   }
 

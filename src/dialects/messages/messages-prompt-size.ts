@@ -1,6 +1,7 @@
 import { isJsonObject, type JsonObject, jsonText } from '../../runtime/json-object.ts'
 import { fileTokens, IMAGE_TOKENS, MESSAGE_TOKENS, REQUEST_TOKENS } from '../chat/prompt-size.ts'
 import { isWrappedSeal, SealReader } from '../seal.ts'
+import { addedCitationTokens, addedToolTokens, isCited } from './anthropic-tools.ts'
 
 /** Fields of a block that say what it is, or are no part of the prompt. */
 const partFields: ReadonlySet<string> = new Set(['type', 'cache_control', 'id', 'tool_use_id', 'is_error', 'caller'])
@@ -12,6 +13,8 @@ interface PromptVisitor {
   /** What is no text but may take tokens, at most one for each byte. */
   bytes(count: number): void
   media(tokens: number): void
+  /** Visits a document that the model may cite. */
+  cited(visit: () => void): void
   readonly seals: SealReader
 }
 
@@ -40,18 +43,30 @@ export function measureMessages(body: JsonObject): {
     media: tokens => {
       mediaTokensBound += tokens
     },
+    cited: visit => {
+      const before = textBytes
+      visit()
+      otherBytes += addedCitationTokens(textBytes - before)
+    },
     seals: new SealReader(),
   })
   const messageCount = Array.isArray(body.messages) ? body.messages.length : 0
   const messages = messageCount + (body.system === undefined ? 0 : 1)
-  const tokensBound = textBytes + otherBytes + messages * MESSAGE_TOKENS + REQUEST_TOKENS + mediaTokensBound
+  const added = REQUEST_TOKENS + messages * MESSAGE_TOKENS + addedToolTokens(body.tools)
+  const tokensBound = textBytes + otherBytes + added + mediaTokensBound
   return { tokensBound, textBytes, mediaTokensBound, messageCount }
 }
 
 /** Joins all text of the prompt, including the tools. */
 export function messagesPromptText(body: JsonObject): string {
   const texts: string[] = []
-  visitPrompt(body, { text: text => texts.push(text), bytes: nothing, media: nothing, seals: new SealReader() })
+  visitPrompt(body, {
+    text: text => texts.push(text),
+    bytes: nothing,
+    media: nothing,
+    cited: visit => visit(),
+    seals: new SealReader(),
+  })
   return texts.join('\n')
 }
 
@@ -73,6 +88,11 @@ function visitContent(content: unknown, visitor: PromptVisitor): void {
 
 function visitBlock(block: unknown, visitor: PromptVisitor): void {
   if (!isJsonObject(block)) return
+  if (isCited(block)) visitor.cited(() => visitFields(block, visitor))
+  else visitFields(block, visitor)
+}
+
+function visitFields(block: JsonObject, visitor: PromptVisitor): void {
   for (const key in block) {
     const value = block[key]
     if (value === null || value === undefined || partFields.has(key)) continue

@@ -11,6 +11,7 @@ import { parseJsonObject } from '../json/parse-json.ts'
 import { routingBounds } from '../routing-schemas.ts'
 import { AGENT_OUTPUT_FLOOR_TOKENS } from '../translation/job-facts.ts'
 import type { ReasoningDisplay } from './answer-blocks.ts'
+import { isCited } from './anthropic-tools.ts'
 import { measureMessages, messagesPromptText } from './messages-prompt-size.ts'
 import { blockSchema, messageRoleSchema, messagesFieldsSchema } from './messages-request-schema.ts'
 import { messagesToConversation } from './messages-to-conversation.ts'
@@ -163,13 +164,14 @@ function requiredFeatures({ tools, messages, output_config }: JsonObject): Set<R
 
 function addMediaFeatures(content: unknown, features: Set<RequestFeature>): void {
   if (!Array.isArray(content)) return
-  for (const { type, source, citations, content: inner } of content as JsonObject[]) {
+  for (const block of content as JsonObject[]) {
+    const { type, source, content: inner } = block
     if (type === 'image') features.add('images')
     if (type === 'document') {
       if (isJsonObject(source) && source.type === 'content') addMediaFeatures(source.content, features)
       else if (!isJsonObject(source) || source.type !== 'text') features.add('documents')
-      if (isJsonObject(citations) && citations.enabled === true) features.add('citations')
     }
+    if ((type === 'document' || type === 'search_result') && isCited(block)) features.add('citations')
     if (type === 'tool_result') addMediaFeatures(inner, features)
   }
 }

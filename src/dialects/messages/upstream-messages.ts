@@ -6,9 +6,10 @@ import { ToolNames } from '../tool-names.ts'
 import { conversationFor, conversationOf, hasCustomTools, rejectedFields } from '../translation/conversation-of.ts'
 import type { UpstreamTask } from '../upstream-task.ts'
 import { isVertex, vertexPath } from '../vertex-path.ts'
+import { betaHeaders } from './anthropic-tools.ts'
 import { conversationToMessages, type MessagesTarget } from './conversation-to-messages.ts'
 import { forwardMessages } from './forward-messages.ts'
-import { createMessagesReader, messagesReader } from './messages-normaliser.ts'
+import { citedMessagesReader, createMessagesReader, messagesReader } from './messages-normaliser.ts'
 
 /** Servers with Anthropic's API. */
 export const upstreamMessages: UpstreamTask = {
@@ -23,7 +24,11 @@ export const upstreamMessages: UpstreamTask = {
   },
   bounds: answerBounds,
   readData: null,
-  reader: job => (hasCustomTools(job) ? createMessagesReader(new ToolNames(conversationOf(job))) : messagesReader),
+  requestHeaders: ({ source }) => (source?.dialect === 'messages' ? betaHeaders(source.body.tools) : []),
+  reader: job => {
+    if (job.source?.isNativeOnly) return citedMessagesReader
+    return hasCustomTools(job) ? createMessagesReader(new ToolNames(conversationOf(job))) : messagesReader
+  },
 }
 
 function requestBody(job: ChatJob, offer: Offer, maxTokens: number): JsonObject {
