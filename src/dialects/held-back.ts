@@ -19,6 +19,7 @@ export class HeldBack {
     if (isNew) this.#events++
     if ('text' in event) this.#units += event.text.length
     else if ('citation' in event) this.#units += JSON.stringify(event.citation).length
+    else if ('annotation' in event) this.#units += JSON.stringify(event.annotation).length
     if (this.#events <= EVENTS_MAX && this.#units <= UNITS_MAX) return
     throw new UpstreamFailure('malformed', 'The answer has too much text ahead of an unfinished part.')
   }

@@ -5,7 +5,7 @@ import { isCompleteObject } from './tool-arguments.ts'
 type ToolStart = Extract<AnswerEvent, { kind: 'tool_start' }>
 type Said = Extract<
   AnswerEvent,
-  { kind: 'text' | 'text_start' | 'citation' | 'reasoning' | 'reasoning_seal' | 'refusal' }
+  { kind: 'text' | 'text_start' | 'citation' | 'annotation' | 'reasoning' | 'reasoning_seal' | 'refusal' }
 >
 
 interface QueuedCall {

@@ -10,6 +10,11 @@ type JsonObject = Readonly<Record<string, unknown>>
 export type AnswerEvent =
   | { readonly kind: 'text'; readonly text: string }
   | CitedTextEvent
+  /**
+   * Supports a part of the text, as `url_citation` does. The fields are those of responses; positions count characters of the
+   * whole text of the answer.
+   */
+  | { readonly kind: 'annotation'; readonly annotation: JsonObject }
   | { readonly kind: 'reasoning'; readonly text: string }
   /** Ends the reasoning before it. Without text before it, the reasoning is secret. */
   | { readonly kind: 'reasoning_seal'; readonly seal: Seal; readonly id?: string }

@@ -14,6 +14,8 @@ export interface AnswerShape {
   readonly splitArguments: boolean
   readonly longCacheWrites: boolean
   readonly cacheWrites: boolean
+  /** Texts have annotations. */
+  readonly annotations?: true
 }
 
 const text = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 12 })
@@ -29,27 +31,41 @@ export function arbitraryAnswer(shape: AnswerShape): fc.Arbitrary<AnswerEvent[]>
       usage: arbitraryUsage(shape),
     })
     .map(({ parts, finish, usage }) => {
-      const events = numberedCalls(parts.flat())
+      const events = numberedCalls(placed(parts.flat()))
       const hasCalls = events.some(event => event.kind === 'tool_start')
       const reason = finish === 'end' && hasCalls ? 'tools' : finish
       return [...events, { kind: 'finish', reason }, { kind: 'usage', usage }]
     })
 }
 
-/** Joins neighbouring texts, reasoning, refusals and arguments: how they are split has no meaning. */
+/**
+ * Joins neighbouring texts, reasoning, refusals and arguments: how they are split has no meaning. Annotations come after the
+ * text around them.
+ */
 export function joinedEvents(events: readonly AnswerEvent[]): AnswerEvent[] {
   const joined: AnswerEvent[] = []
+  const annotations: AnswerEvent[] = []
   for (const event of events) {
+    if (event.kind === 'annotation') {
+      annotations.push(event)
+      continue
+    }
+    if (event.kind !== 'text') joined.push(...annotations.splice(0))
     const last = joined.at(-1)
     if (last && 'text' in last && 'text' in event && last.kind === event.kind && !('seal' in last)) {
       joined[joined.length - 1] = { ...last, text: last.text + event.text }
     } else joined.push(event)
   }
-  return joined
+  return [...joined, ...annotations]
 }
 
 function arbitraryPart(shape: AnswerShape): fc.Arbitrary<AnswerEvent[]> {
-  const spoken = texts.map(list => list.map((value): AnswerEvent => ({ kind: 'text', text: value })))
+  const spoken = fc
+    .tuple(texts, fc.array(arbitraryAnnotation, { maxLength: shape.annotations ? 2 : 0 }))
+    .map(([list, annotations]) => [
+      ...list.map((value): AnswerEvent => ({ kind: 'text', text: value })),
+      ...annotations,
+    ])
   const refused = texts.map(list => list.map((value): AnswerEvent => ({ kind: 'refusal', text: value })))
   const thought = fc
     .record({
@@ -88,6 +104,35 @@ function arbitraryPart(shape: AnswerShape): fc.Arbitrary<AnswerEvent[]> {
       ]
     })
   return shape.refusals ? fc.oneof(spoken, thought, call, refused) : fc.oneof(spoken, thought, call)
+}
+
+/** The positions count from the start of the part that it belongs to. */
+const arbitraryAnnotation = fc
+  .record({ start: fc.nat(3), length: fc.nat(3), title: text, hasPositions: fc.boolean() })
+  .map(({ start, length, title, hasPositions }): AnswerEvent => {
+    const positions = hasPositions && { start_index: start, end_index: start + length }
+    return { kind: 'annotation', annotation: { type: 'url_citation', url: 'https://a.test', title, ...positions } }
+  })
+
+/** Makes the positions count from the start of the whole text. */
+function placed(events: readonly AnswerEvent[]): AnswerEvent[] {
+  let length = 0
+  let partStart = 0
+  let isInText = false
+  return events.map(event => {
+    if (event.kind === 'text') {
+      if (!isInText) partStart = length
+      length += [...event.text].length
+    }
+    isInText = event.kind === 'text' || event.kind === 'annotation'
+    if (event.kind !== 'annotation') return event
+    const { start_index: start, end_index: end } = event.annotation
+    if (typeof start !== 'number' || typeof end !== 'number') return event
+    return {
+      ...event,
+      annotation: { ...event.annotation, start_index: start + partStart, end_index: end + partStart },
+    }
+  })
 }
 
 function numberedCalls(events: readonly AnswerEvent[]): AnswerEvent[] {

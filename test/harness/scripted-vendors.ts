@@ -25,6 +25,8 @@ export interface VendorAnswer {
   /** Blocks of text with their citations, after `text`. Only Anthropic has them. */
   readonly cited?: readonly { readonly text: string; readonly citations: readonly Anthropic.TextCitation[] }[]
   readonly calls?: readonly VendorCall[]
+  /** Sources of `text`. Only OpenAI has them. */
+  readonly annotations?: readonly OpenAI.Responses.ResponseOutputText.URLCitation[]
   readonly limitReached?: boolean
 }
 
@@ -163,12 +165,21 @@ function anthropicEvents(answer: VendorAnswer): Anthropic.RawMessageStreamEvent[
 }
 
 /** As DeepSeek answers: it has no seals, and wants the text of the reasoning back. */
-function chatCompletion({ thinking, text, calls = [], limitReached }: VendorAnswer): OpenAI.ChatCompletion {
+function chatCompletion({
+  thinking,
+  text,
+  annotations,
+  calls = [],
+  limitReached,
+}: VendorAnswer): OpenAI.ChatCompletion {
   const message = {
     role: 'assistant',
     content: text ?? null,
     refusal: null,
     ...(thinking && { reasoning_content: thinking.text }),
+    ...(annotations && {
+      annotations: annotations.map(({ type, ...url_citation }) => ({ type, url_citation })),
+    }),
     ...(calls.length > 0 && {
       tool_calls: calls.map(({ id, name, args }) => ({
         id,
@@ -203,6 +214,7 @@ function chatChunks(answer: VendorAnswer): OpenAI.ChatCompletionChunk[] {
     chunk({ role: 'assistant', content: '' }),
     ...words(answer.thinking?.text ?? '').map(word => chunk({ reasoning_content: word })),
     ...words(message.content ?? '').map(word => chunk({ content: word })),
+    ...(message.annotations ?? []).map(annotation => chunk({ annotations: [annotation] })),
     ...calls.flatMap(({ id, type, function: { name, arguments: json } }, index) => [
       chunk({ tool_calls: [{ index, id, type, function: { name, arguments: '' } }] }),
       chunk({ tool_calls: [{ index, function: { arguments: json.slice(0, 4) } }] }),
@@ -251,7 +263,7 @@ function geminiEvents(answer: VendorAnswer): GeminiChunk[] {
 }
 
 function openaiResponse(answer: VendorAnswer): OpenAI.Responses.Response {
-  const { thinking, text, calls = [], limitReached } = answer
+  const { thinking, text, annotations = [], calls = [], limitReached } = answer
   const output: object[] = [
     ...(thinking
       ? [
@@ -271,7 +283,7 @@ function openaiResponse(answer: VendorAnswer): OpenAI.Responses.Response {
             id: 'msg_1',
             role: 'assistant',
             status: 'completed',
-            content: [{ type: 'output_text', text, annotations: [], logprobs: [] }],
+            content: [{ type: 'output_text', text, annotations, logprobs: [] }],
           },
         ]),
     ...calls.map(({ id, name, args }) => ({
@@ -338,9 +350,18 @@ function openaiEvents(answer: VendorAnswer): OpenAI.Responses.ResponseStreamEven
         output_index,
         item: { ...item, content: [], status: 'in_progress' },
       })
-      events.push({ type: 'response.content_part.added', ...at, content_index: 0, part: { ...part, text: '' } })
+      events.push({
+        type: 'response.content_part.added',
+        ...at,
+        content_index: 0,
+        part: { ...part, text: '', annotations: [] },
+      })
       for (const word of words(part.text)) {
         events.push({ type: 'response.output_text.delta', ...at, content_index: 0, delta: word, logprobs: [] })
+      }
+      for (const [annotation_index, annotation] of part.annotations.entries()) {
+        const type = 'response.output_text.annotation.added'
+        events.push({ type, ...at, content_index: 0, annotation_index, annotation })
       }
       events.push({ type: 'response.output_text.done', ...at, content_index: 0, text: part.text, logprobs: [] })
       events.push({ type: 'response.content_part.done', ...at, content_index: 0, part })

@@ -1,6 +1,7 @@
 import type { AnswerEvent } from '../../domain/answer-event.ts'
 import { type ChatCompletion, type CompletionChoice, citedText, type Envelope } from '../../domain/completion.ts'
 import type { JsonObject } from '../../runtime/json-object.ts'
+import { chatAnnotation } from './annotations.ts'
 import { finishFields } from './answer-finish.ts'
 import { callSealField } from './call-seal.ts'
 import { reasoningDetail } from './reasoning-details.ts'
@@ -12,6 +13,7 @@ export function answerToCompletion(events: readonly AnswerEvent[], envelope: Env
   const message: CompletionChoice['message'] = { role: 'assistant', content: null, refusal: null }
   const details: JsonObject[] = []
   const calls: CollectedCall[] = []
+  const annotations: JsonObject[] = []
   let ending: Pick<CompletionChoice, 'finish_reason'> = { finish_reason: 'stop' }
   let usage: ChatCompletion['usage']
   let reasoning = ''
@@ -23,6 +25,9 @@ export function answerToCompletion(events: readonly AnswerEvent[], envelope: Env
         break
       case 'citation':
         isCited = true
+        break
+      case 'annotation':
+        annotations.push(chatAnnotation(event.annotation))
         break
       case 'refusal':
         message.refusal = ((message.refusal as string | null) ?? '') + event.text
@@ -49,6 +54,7 @@ export function answerToCompletion(events: readonly AnswerEvent[], envelope: Env
     }
   }
   if (isCited) message[citedText] = events.filter(isTextEvent)
+  if (annotations.length > 0) message.annotations = annotations
   if (details.length > 0) message.reasoning_details = [...details, ...unsealedDetail(reasoning, details.length)]
   if (calls.length > 0) message.tool_calls = calls.map(writeCall)
   const { id, created, model } = envelope

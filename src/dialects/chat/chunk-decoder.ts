@@ -4,6 +4,7 @@ import type { ReasoningPart } from '../../domain/conversation.ts'
 import type { StreamPart } from '../../domain/handoff.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 import { PartQueue } from '../part-queue.ts'
+import { readAnnotations } from './annotations.ts'
 import { readFinish } from './answer-finish.ts'
 import { readCallSeal } from './call-seal.ts'
 import { readReasoningDetails } from './reasoning-details.ts'
@@ -48,6 +49,12 @@ export class ChunkDecoder {
     if (cited !== undefined) for (const event of cited) events.push(...this.#parts.say(event))
     else if (typeof content === 'string' && content !== '') {
       events.push(...this.#parts.say({ kind: 'text', text: content }))
+    }
+    // Annotations after a call has started support text that the client has got whole.
+    if (delta.annotations !== undefined && this.#parts.isEmpty) {
+      for (const annotation of readAnnotations(delta.annotations)) {
+        events.push(...this.#parts.say({ kind: 'annotation', annotation }))
+      }
     }
     if (typeof refusal === 'string' && refusal !== '') {
       events.push(...this.#parts.say({ kind: 'refusal', text: refusal }))

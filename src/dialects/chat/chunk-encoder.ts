@@ -9,6 +9,7 @@ import {
 } from '../../domain/completion.ts'
 import type { StreamPart } from '../../domain/handoff.ts'
 import type { JsonObject } from '../../runtime/json-object.ts'
+import { chatAnnotation } from './annotations.ts'
 import { finishFields } from './answer-finish.ts'
 import { callSealField } from './call-seal.ts'
 import { usageChunk } from './chat-stream.ts'
@@ -48,6 +49,8 @@ export class ChunkEncoder {
       case 'text_start':
       case 'citation':
         return [this.#chunk({ [citedText]: [event] })]
+      case 'annotation':
+        return [this.#chunk({ annotations: [chatAnnotation(event.annotation)] })]
       case 'reasoning':
         this.#reasoning += event.text
         return [this.#chunk({ reasoning_content: event.text })]

@@ -87,6 +87,8 @@ export class AnswerBlocks {
         this.#finish = event.reason
         this.#stopSequence = event.stopSequence ?? null
         break
+      // Anthropic has no place for annotations of others.
+      case 'annotation':
       case 'usage':
     }
   }

@@ -2,32 +2,14 @@ import type { AnswerEvent } from '../../domain/answer-event.ts'
 import type { Seal } from '../../domain/conversation.ts'
 import type { JsonObject } from '../../runtime/json-object.ts'
 import { wrapSeal } from '../seal.ts'
-import { parseObject } from '../tool-arguments.ts'
+import type { OpenCall, OpenMessage, OpenReasoning } from './open-item.ts'
+import { callContent, callEvents, callPrefixes } from './output-call.ts'
+import { messageParts, movedAnnotation, outputPart, textLength } from './output-part.ts'
 
 /** Writes one event of a stream. */
 export type Emit = (type: string, fields: JsonObject) => void
 
 type ItemStatus = 'completed' | 'incomplete'
-
-interface OpenReasoning {
-  readonly kind: 'reasoning'
-  readonly id: string
-  text: string
-}
-interface OpenMessage {
-  readonly kind: 'message'
-  readonly id: string
-  readonly content: JsonObject[]
-  /** The part that is written, at the index after `content`; null before the first. */
-  part: 'output_text' | 'refusal' | null
-  text: string
-}
-interface OpenCall {
-  readonly kind: 'call'
-  readonly type: 'function_call' | 'custom_tool_call' | 'tool_search_call'
-  readonly item: JsonObject & { readonly id: string }
-  text: string
-}
 
 /**
  * Builds the output items of one response from the events of an answer, and emits the events of a stream on the way.
@@ -41,6 +23,8 @@ export class OutputBuilder {
   /** Null for a whole answer. */
   readonly #emit: Emit | null
   #open: OpenReasoning | OpenMessage | OpenCall | null = null
+  /** Annotations that came before their text. */
+  #early: JsonObject[] = []
 
   /**
    * @param idSuffix ends the ids of the items; unique per answer
@@ -66,6 +50,9 @@ export class OutputBuilder {
         return
       case 'refusal':
         this.#write('refusal', event.text)
+        return
+      case 'annotation':
+        this.#annotate(event.annotation)
         return
       case 'reasoning':
         this.#writeReasoning(event.text)
@@ -103,7 +90,7 @@ export class OutputBuilder {
     if (message.part !== type) {
       this.#endPart(message)
       message.part = type
-      this.#emit?.('response.content_part.added', { ...this.#at(message.id, message), part: part(type, '') })
+      this.#emit?.('response.content_part.added', { ...this.#at(message.id, message), part: outputPart(type, '', []) })
     }
     message.text += text
     this.#emit?.(`response.${type}.delta`, {
@@ -111,26 +98,53 @@ export class OutputBuilder {
       delta: text,
       ...(type === 'output_text' && { logprobs: [] }),
     })
+    if (this.#early.length > 0) for (const each of this.#early.splice(0)) this.#annotate(each)
+  }
+
+  /** Adds an annotation to the open text. Those of text that has ended are dropped: the client has it already. */
+  #annotate(annotation: JsonObject): void {
+    const message = this.#open
+    if (message?.kind !== 'message' || message.part !== 'output_text') {
+      this.#early.push(annotation)
+      return
+    }
+    message.textBefore ??= textLength(messageParts(this.items)) + textLength(message.content)
+    const before = message.textBefore
+    if (typeof annotation.start_index === 'number' && annotation.start_index < before) return
+    const own = movedAnnotation(annotation, -before)
+    const at = { ...this.#at(message.id, message), annotation_index: message.annotations.length }
+    this.#emit?.('response.output_text.annotation.added', { ...at, annotation: own })
+    message.annotations.push(own)
   }
 
   #openMessage(): OpenMessage {
     if (this.#open?.kind === 'message') return this.#open
     this.close()
-    const message: OpenMessage = { kind: 'message', id: this.#id('msg'), content: [], part: null, text: '' }
+    const message: OpenMessage = {
+      kind: 'message',
+      id: this.#id('msg'),
+      content: [],
+      part: null,
+      text: '',
+      annotations: [],
+      textBefore: null,
+    }
     this.#add({ id: message.id, type: 'message', status: 'in_progress', role: 'assistant', content: [] })
     this.#open = message
     return message
   }
 
   #endPart(message: OpenMessage): void {
-    const { part: type, text } = message
+    const { part: type, text, annotations } = message
     if (type === null) return
     const at = this.#at(message.id, message)
-    const whole = part(type, text)
+    const whole = outputPart(type, text, annotations)
     this.#emit?.(`response.${type}.done`, type === 'refusal' ? { ...at, refusal: text } : { ...at, text, logprobs: [] })
     this.#emit?.('response.content_part.done', { ...at, part: whole })
     message.content.push(whole)
     message.text = ''
+    message.annotations = []
+    message.textBefore = null
     message.part = null
   }
 
@@ -182,7 +196,7 @@ export class OutputBuilder {
     const isSearch = name === this.#searchTool && namespace === undefined
     const names = { call_id: id, ...(isSearch ? { execution: 'client' } : { name, ...(namespace && { namespace }) }) }
     const type = isSearch ? 'tool_search_call' : toolKind === 'custom' ? 'custom_tool_call' : 'function_call'
-    const item = { id: this.#id(itemPrefixes[type]), type, ...names }
+    const item = { id: this.#id(callPrefixes[type]), type, ...names }
     this.#add({ ...item, status: 'in_progress', ...callContent(type, '') })
     this.#open = { kind: 'call', type, item, text: '' }
   }
@@ -230,20 +244,4 @@ export class OutputBuilder {
   #id(prefix: string): string {
     return `${prefix}_${this.#idSuffix}${this.items.length}`
   }
-}
-
-const itemPrefixes = { function_call: 'fc', custom_tool_call: 'ctc', tool_search_call: 'tsc' } as const
-
-const callEvents = {
-  function_call: 'response.function_call_arguments',
-  custom_tool_call: 'response.custom_tool_call_input',
-} as const
-
-function callContent(type: OpenCall['type'], text: string): JsonObject {
-  if (type === 'custom_tool_call') return { input: text }
-  return { arguments: type === 'tool_search_call' ? (parseObject(text) ?? {}) : text }
-}
-
-function part(type: 'output_text' | 'refusal', text: string): JsonObject {
-  return type === 'refusal' ? { type, refusal: text } : { type, text, annotations: [], logprobs: [] }
 }

@@ -1,11 +1,16 @@
 import type { AnswerEvent } from '../../domain/answer-event.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
+import { movedAnnotation, textLength } from './output-part.ts'
 
-/** Returns the events of a whole output item. None for items of tools that a server runs. */
-export function outputItemEvents(item: JsonObject): AnswerEvent[] {
+/**
+ * Returns the events of a whole output item. None for items of tools that a server runs.
+ *
+ * @param textBefore the characters of text in the items before it
+ */
+export function outputItemEvents(item: JsonObject, textBefore: number): AnswerEvent[] {
   switch (item.type) {
     case 'message':
-      return list(item.content).flatMap(contentEvents)
+      return eachPart(item, textBefore, contentEvents)
     case 'reasoning': {
       const text = reasoningText(item)
       return [...(text === '' ? [] : [{ kind: 'reasoning' as const, text }]), ...reasoningEnd(item)]
@@ -49,9 +54,34 @@ function reasoningText({ summary, content }: JsonObject): string {
   return parts.map(part => text(part.text)).join('\n\n')
 }
 
-function contentEvents(part: JsonObject): AnswerEvent[] {
+function contentEvents(part: JsonObject, textBefore: number): AnswerEvent[] {
   if (part.type === 'refusal') return text(part.refusal) === '' ? [] : [{ kind: 'refusal', text: text(part.refusal) }]
-  return text(part.text) === '' ? [] : [{ kind: 'text', text: text(part.text) }]
+  const said: AnswerEvent[] = text(part.text) === '' ? [] : [{ kind: 'text', text: text(part.text) }]
+  return [...said, ...annotationEvents(part, textBefore)]
+}
+
+/** Returns the annotations of a part of a message, after so many characters of text. */
+function annotationEvents({ annotations }: JsonObject, textBefore: number): AnswerEvent[] {
+  return list(annotations).map(each => ({ kind: 'annotation', annotation: movedAnnotation(each, textBefore) }))
+}
+
+/** Returns the annotations of a whole message, after so many characters of text. */
+export function messageAnnotations(item: JsonObject, textBefore: number): AnswerEvent[] {
+  return eachPart(item, textBefore, annotationEvents)
+}
+
+function eachPart(
+  { content }: JsonObject,
+  textBefore: number,
+  eventsOf: (part: JsonObject, textBefore: number) => AnswerEvent[],
+): AnswerEvent[] {
+  const events: AnswerEvent[] = []
+  let before = textBefore
+  for (const part of list(content)) {
+    events.push(...eventsOf(part, before))
+    before += textLength([part])
+  }
+  return events
 }
 
 function list(value: unknown): JsonObject[] {

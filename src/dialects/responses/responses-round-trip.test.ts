@@ -50,6 +50,7 @@ const answers = arbitraryAnswer({
   splitArguments: true,
   cacheWrites: true,
   longCacheWrites: true,
+  annotations: true,
 })
 
 it('a conversation written as a request reads as the same conversation', () => {
@@ -150,6 +151,8 @@ describe('OpenAI’s SDK', () => {
     encoder.text('Hello')
     expect(taken).toBe(14)
     expect(() => encoder.text(' you')).toThrow(new Cancelled('memory_used_up', true))
+    const source = { type: 'url_citation', url: 'https://a.test' }
+    expect(() => encoder.event({ kind: 'annotation', annotation: source })).toThrow(Cancelled)
     expect(encoder.fail(new ApiError('overloaded'))).toContain('"text":"Hello"')
   })
 

@@ -78,6 +78,7 @@ export class ResponsesEncoder implements EventEncoder {
       // A refusal opens another part of the same message.
       if (event.kind !== 'text') this.#textPattern = null
       if ('text' in event) this.#keep(event.text)
+      else if (event.kind === 'annotation') this.#keep(JSON.stringify(event.annotation))
       this.#output.push(event)
     }
     return this.#take()

@@ -5,6 +5,7 @@ import { classifyError } from '../chat/classify-error.ts'
 import { readUpstreamError } from '../chat/upstream-error.ts'
 import { parseUpstreamObject } from '../json/parse-upstream-object.ts'
 import { outputItemEvents } from './output-item-events.ts'
+import { messageParts, textLength } from './output-part.ts'
 import { readResponseUsage } from './response-usage.ts'
 
 /**
@@ -18,7 +19,13 @@ export function readResponse(text: string, delimitersMax?: number): AnswerEvent[
   const error = readUpstreamError(response)
   if (error) throw classifyError(null, error)
   if (!Array.isArray(response.output)) throw new UpstreamFailure('malformed', 'The answer has no output.')
-  const events = response.output.flatMap(item => (isJsonObject(item) ? outputItemEvents(item) : []))
+  const items = response.output.filter(isJsonObject)
+  const events: AnswerEvent[] = []
+  let length = 0
+  for (const item of items) {
+    events.push(...outputItemEvents(item, length))
+    length += textLength(messageParts([item]))
+  }
   const hasCalls = events.some(event => event.kind === 'tool_start')
   events.push({ kind: 'finish', reason: responseFinish(response, hasCalls) })
   const usage = readResponseUsage(response)

@@ -2,15 +2,14 @@ import type { AnswerEvent, AnswerFinish, UsageParts } from '../../domain/answer-
 import { UpstreamFailure } from '../../domain/upstream-failure.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 import { parseStreamEvent } from '../chat/parse-stream-event.ts'
-import type { EventField } from '../event-pattern.ts'
 import { HeldBack, joinEvents } from '../held-back.ts'
 import type { JsonTally } from '../json/parse-json.ts'
 import type { SseEvent } from '../sse/sse-decoder.ts'
-import { callStart, callText, outputItemEvents, reasoningEnd } from './output-item-events.ts'
+import { callStart, callText, messageAnnotations, outputItemEvents, reasoningEnd } from './output-item-events.ts'
+import { messageParts, movedAnnotation, textLength } from './output-part.ts'
 import { readResponseUsage } from './response-usage.ts'
+import { deltaKinds, isEnd, textFields } from './upstream-events.ts'
 import { responseFailure, responseFinish } from './upstream-response.ts'
-
-const TEXT_DELTA = 'response.output_text.delta'
 
 /** Items of one answer. A search for the next item takes time for each. */
 const ITEMS_MAX = 1_024
@@ -21,17 +20,13 @@ interface OpenItem {
   readonly waiting: AnswerEvent[]
   hasStarted: boolean
   hasContent: boolean
+  hasAnnotations: boolean
   isDone: boolean
+  /** The characters of text in the items before this one. */
+  readonly textBefore: number
   /** The kind of reasoning that came first: the summary or the full text. The other one repeats it. */
   reasoningType: string | null
 }
-
-/** OpenAI pads each delta with random letters, so that its length does not show the length of the text. */
-const textFields: readonly EventField[] = [
-  { key: '"delta":', kind: 'text', valueIn: ({ type, delta }) => (type === TEXT_DELTA ? delta : undefined) },
-  { key: '"sequence_number":', kind: 'count', valueIn: event => event.sequence_number },
-  { key: '"obfuscation":', kind: 'padding', valueIn: event => event.obfuscation },
-]
 
 /**
  * Turns the events of one Responses stream into answer events. Items that a server writes at the same time are given
@@ -48,6 +43,8 @@ export class ResponsesDecoder implements JsonTally {
   #textIndex: number | null = null
   readonly #held = new HeldBack()
   #hasCalls = false
+  /** The characters of text in the parts that are complete. */
+  #textLength = 0
   #finish: AnswerFinish | null = null
   #usage: UsageParts | null = null
 
@@ -83,6 +80,9 @@ export class ResponsesDecoder implements JsonTally {
     else if (isEnd(type) && isJsonObject(body.response)) {
       this.#endResponse({ ...body.response, status: type.slice('response.'.length) }, events)
     } else if (typeof body.delta === 'string') this.#addDelta(body, body.delta, events)
+    else if (type === 'response.output_text.done') {
+      this.#textLength += textLength([{ type: 'output_text', text: body.text }])
+    } else if (type === 'response.output_text.annotation.added') this.#annotate(body, events)
     else if (type === 'response.reasoning_summary_part.added') this.#separateSummaries(body, events)
     return events
   }
@@ -117,6 +117,15 @@ export class ResponsesDecoder implements JsonTally {
     this.#give(item, index, { kind, text: delta }, events)
   }
 
+  #annotate(body: JsonObject, events: AnswerEvent[]): void {
+    const index = this.#indexOf(body)
+    const item = this.#items.get(index)
+    if (item === undefined || !isJsonObject(body.annotation)) return
+    item.hasAnnotations = true
+    const annotation = movedAnnotation(body.annotation, this.#textLength)
+    this.#give(item, index, { kind: 'annotation', annotation }, events)
+  }
+
   #separateSummaries(body: JsonObject, events: AnswerEvent[]): void {
     const index = this.#indexOf(body)
     const item = this.#items.get(index)
@@ -137,8 +146,9 @@ export class ResponsesDecoder implements JsonTally {
       this.#give(item, index, { kind: 'tool_end' }, events)
     } else {
       // Some servers send an item whole, without deltas.
-      const rest = item.hasContent ? reasoningEnd(whole) : outputItemEvents(whole)
+      const rest = item.hasContent ? restOf(whole, item) : outputItemEvents(whole, item.textBefore)
       for (const event of rest) this.#give(item, index, event, events)
+      this.#textLength = Math.max(this.#textLength, item.textBefore + textLength(messageParts([whole])))
     }
     item.isDone = true
     this.#advance(events)
@@ -180,7 +190,9 @@ export class ResponsesDecoder implements JsonTally {
       waiting: [],
       hasStarted: false,
       hasContent: false,
+      hasAnnotations: false,
       isDone: false,
+      textBefore: this.#textLength,
       reasoningType: null,
     }
     const current = this.#items.get(this.#current)
@@ -219,17 +231,9 @@ export class ResponsesDecoder implements JsonTally {
   }
 }
 
-const deltaKinds: ReadonlyMap<unknown, 'text' | 'refusal' | 'reasoning' | 'tool_arguments'> = new Map([
-  [TEXT_DELTA, 'text'],
-  ['response.refusal.delta', 'refusal'],
-  ['response.reasoning_summary_text.delta', 'reasoning'],
-  ['response.reasoning_text.delta', 'reasoning'],
-  ['response.function_call_arguments.delta', 'tool_arguments'],
-  ['response.custom_tool_call_input.delta', 'tool_arguments'],
-] as const)
-
-function isEnd(type: unknown): type is string {
-  return type === 'response.completed' || type === 'response.incomplete' || type === 'response.failed'
+/** Returns what the deltas of an item did not contain. */
+function restOf(whole: JsonObject, { hasAnnotations, textBefore }: OpenItem): AnswerEvent[] {
+  return hasAnnotations ? reasoningEnd(whole) : [...reasoningEnd(whole), ...messageAnnotations(whole, textBefore)]
 }
 
 function isCall(type: unknown): boolean {
