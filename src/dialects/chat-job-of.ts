@@ -15,7 +15,10 @@ const commonEfforts: Partial<Record<Effort, Effort>> = { minimal: 'low', xhigh: 
 const nativeFeatures: ReadonlySet<RequestFeature> = new Set(['citations', 'native_tools'])
 
 /** Returns the job of a request of another dialect, with the body for chat servers. */
-export function chatJobOf({ dialect, body, facts, ...request }: ParsedRequest, rules: ExtraFieldRules): ChatJob {
+export function chatJobOf(
+  { dialect, body, facts, ownFields = [], ...request }: ParsedRequest,
+  rules: ExtraFieldRules,
+): ChatJob {
   const features = new Set<Feature>()
   let isNativeOnly = false
   for (const feature of facts.features) {
@@ -34,8 +37,8 @@ export function chatJobOf({ dialect, body, facts, ...request }: ParsedRequest, r
     features,
     forward,
     extraFields,
-    droppedFields: [...new Set([...facts.droppedFields, ...dropped, ...droppedFields])],
-    source: { dialect, body, ...(isNativeOnly && { isNativeOnly }), conversation: () => conversation },
+    droppedFields: [...new Set([...facts.droppedFields, ...ownFields, ...dropped, ...droppedFields])],
+    source: { dialect, body, ownFields, ...(isNativeOnly && { isNativeOnly }), conversation: () => conversation },
   }
 }
 

@@ -39,7 +39,8 @@ export function nativeDroppedFields(job: ChatJob, offer: Offer): readonly string
   const { source, forward } = job
   const conversation = conversationOf(job)
   // Those of a request in another dialect include what chat cannot express, which this server may get.
-  const atChat = new Set(source === undefined ? [] : crossingLosses(conversation, 'chat').dropped)
+  const ownFields = source?.ownFields ?? []
+  const atChat = new Set(source === undefined ? [] : [...ownFields, ...crossingLosses(conversation, 'chat').dropped])
   const always = job.droppedFields.filter(field => !atChat.has(field))
   if (source?.dialect === dialect) {
     return dialect === 'messages' ? [...new Set([...always, ...unsentFields(source.body, offer)])] : always
@@ -47,7 +48,7 @@ export function nativeDroppedFields(job: ChatJob, offer: Offer): readonly string
   const rejected = rejectedFields(offer)
   const sent = Object.keys(forward).filter(field => forward[field] !== null && forward[field] !== false)
   const dropped = sent.filter(field => !translated.has(field) || rejected.has(field))
-  return [...new Set([...always, ...dropped, ...crossingLosses(conversation, dialect).dropped])]
+  return [...new Set([...always, ...ownFields, ...dropped, ...crossingLosses(conversation, dialect).dropped])]
 }
 
 /** Offers that cannot express the job were ruled out before. */

@@ -69,6 +69,16 @@ describe.each(crossings)('a client of $client at a server of $server', ({ client
     },
   )
 
+  test('gets annotations, if both speak a dialect of OpenAI', async () => {
+    const url = 'https://source.example.com/'
+    const annotations = [{ type: 'url_citation' as const, start_index: 0, end_index: 4, title: 'Source', url }]
+    const answer: VendorAnswer = { thinking, text, calls, annotations }
+    upstream.respondWith(vendorAnswer(server, answer), vendorAnswer(server, answer, true))
+    const both = [await ask(false), await ask(true)]
+    const areOpenAi = [dialect, server].every(each => each === 'chat' || each === 'responses')
+    expect(both.map(sent => sent.includes(url))).toEqual([areOpenAi, areOpenAi])
+  })
+
   test('sends its answer back as the server made it, and no seal to another server', async () => {
     const answer: VendorAnswer = { thinking, text, calls }
     upstream.respondWith(vendorAnswer(server, answer))

@@ -39,10 +39,22 @@ export function chatToConversation(body: JsonObject, maxOutputTokens: number | n
 function readTool(tool: JsonObject): Tool[] {
   if (isJsonObject(tool.function)) return readFunction(tool.function)
   if (!isJsonObject(tool.custom)) return []
-  const { name, description } = tool.custom
+  const { name, description, format } = tool.custom
   return [
-    { kind: 'custom', name: jsonText(name), description: textOrNull(description), parameters: null, strict: null },
+    {
+      kind: 'custom',
+      name: jsonText(name),
+      description: textOrNull(description),
+      parameters: null,
+      strict: null,
+      ...readGrammar(format),
+    },
   ]
+}
+
+function readGrammar(format: unknown): Pick<Tool, 'grammar'> {
+  const { syntax, definition } = isJsonObject(format) && isJsonObject(format.grammar) ? format.grammar : {}
+  return isText(syntax) && isText(definition) ? { grammar: { syntax, definition } } : {}
 }
 
 function readFunction({ name, description, parameters, strict }: JsonObject): Tool[] {

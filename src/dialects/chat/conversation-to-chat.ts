@@ -172,9 +172,11 @@ function writeUrl(source: MediaSource): string {
 }
 
 function writeTool(tool: Tool, { takesCustomTools }: ChatTarget): JsonObject {
-  const { kind, description, parameters, strict } = tool
+  const { kind, description, parameters, strict, grammar } = tool
   const named = { name: flatToolName(tool), ...(description !== null && { description }) }
-  if (kind === 'custom' && takesCustomTools) return { type: 'custom', custom: named }
+  if (kind === 'custom' && takesCustomTools) {
+    return { type: 'custom', custom: { ...named, ...(grammar && { format: { type: 'grammar', grammar } }) } }
+  }
   const schema = kind === 'custom' ? customToolSchema : parameters
   return {
     type: 'function',

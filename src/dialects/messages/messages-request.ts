@@ -72,6 +72,7 @@ export function parseMessagesRequest(bytes: Buffer, isCounting = false): Message
     dialect: 'messages',
     facts: requestFacts(fields, input, isCounting ? null : maxTokens, droppedFields),
     body: input,
+    ownFields: ownFields(input),
     conversation: () => {
       conversation ??= messagesToConversation(input)
       return conversation
@@ -107,6 +108,20 @@ function requestFacts(
     messageCount: size.messageCount,
     droppedFields,
   }
+}
+
+/** The fields that become a part of the conversation. */
+const conversationFields: ReadonlySet<string> = new Set([
+  ...['messages', 'system', 'tools', 'tool_choice', 'output_config', 'output_format', 'thinking', 'metadata'],
+  ...['temperature', 'top_p', 'top_k', 'stop_sequences', 'cache_control'],
+])
+
+/** Returns what servers of other dialects do not get, besides hints of the conversation. */
+function ownFields(body: JsonObject): string[] {
+  const fields = Object.keys(body).filter(field => !conversationFields.has(field))
+  const { tools } = body
+  const searches = Array.isArray(tools) ? tools.filter(tool => messagesToolKind(tool) === 'search') : []
+  return [...fields, ...searches.map(({ type }) => `tools.${type}`)]
 }
 
 function checkFields(input: JsonObject, isCounting: boolean): MessagesFields {

@@ -11,7 +11,7 @@ const clientTools: ReadonlySet<unknown> = new Set(['function', 'custom', 'namesp
  */
 const forwardedFields: ReadonlySet<string> = new Set([
   ...['input', 'instructions', 'tools', 'tool_choice', 'parallel_tool_calls', 'reasoning', 'text', 'temperature'],
-  ...['top_p', 'top_logprobs', 'truncation', 'prompt_cache_key', 'safety_identifier', 'user'],
+  ...['top_p', 'truncation', 'prompt_cache_key', 'safety_identifier', 'user'],
 ])
 
 /** Fields that the gateway answers itself or that have no effect without storage. */
@@ -25,18 +25,31 @@ const reasoningFields = ['effort', 'summary', 'generate_summary', 'context'] as 
 
 /**
  * Returns the fields of a checked body that an upstream of the same dialect gets, untouched as far as their price
- * allows, and the names of those that no upstream gets. The caller adds the model, the limit and `stream`.
+ * allows, the names of those that no upstream gets, and as `ownFields` the names of those that no upstream of another
+ * dialect gets. The caller adds the model, the limit and `stream`.
  */
-export function forwardedBody(input: JsonObject): { forward: JsonObject; droppedFields: string[] } {
+export function forwardedBody(input: JsonObject): {
+  forward: JsonObject
+  droppedFields: string[]
+  ownFields: string[]
+} {
   const forward: JsonObject = {}
   const droppedFields: string[] = []
+  const ownFields = input.truncation === 'auto' ? ['truncation'] : []
   for (const name of Object.keys(input)) {
     if (input[name] === null || gatewayFields.has(name)) continue
     if (forwardedFields.has(name)) forward[name] = input[name]
     else if (!withoutEffect.has(name)) droppedFields.push(name)
   }
   if (Array.isArray(forward.input)) forward.input = forward.input.flatMap(itemForUpstream)
-  if (Array.isArray(forward.tools)) forward.tools = withoutHosted(forward.tools)
+  if (Array.isArray(forward.tools)) {
+    const tools = withoutHosted(forward.tools)
+    if (tools.length > 0) forward.tools = tools
+    else {
+      delete forward.tools
+      if (forward.tool_choice === 'auto') delete forward.tool_choice
+    }
+  }
   if (isJsonObject(forward.reasoning)) {
     const { reasoning } = forward
     forward.reasoning = Object.fromEntries(
@@ -45,14 +58,14 @@ export function forwardedBody(input: JsonObject): { forward: JsonObject; dropped
   }
   // OpenAI keeps no state for the gateway: a stored answer would bind the customer to one account.
   forward.store = false
-  forward.include = includes(input.include)
-  return { forward, droppedFields }
+  forward.include = ['reasoning.encrypted_content']
+  return { forward, droppedFields: [...droppedFields, ...droppedIncludes(input.include)], ownFields }
 }
 
-function includes(wanted: unknown): string[] {
-  const sealed = 'reasoning.encrypted_content'
-  const logprobs = 'message.output_text.logprobs'
-  return Array.isArray(wanted) && wanted.includes(logprobs) ? [sealed, logprobs] : [sealed]
+/** The answer always has sealed reasoning. The rest belongs to hosted tools, or is `logprobs`, which no answer has. */
+function droppedIncludes(wanted: unknown): string[] {
+  if (!Array.isArray(wanted)) return []
+  return wanted.filter(name => name !== 'reasoning.encrypted_content').map(name => `include.${String(name)}`)
 }
 
 function itemForUpstream(item: unknown): unknown[] {

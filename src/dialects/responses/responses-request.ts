@@ -30,7 +30,7 @@ export function parseResponsesRequest(body: Buffer): ResponsesRequest {
   tools.add(input.tools, 'tools')
   const read = readInput(input.input, tools)
   const conversation = readConversation(input, fields, tools, read)
-  const { forward, droppedFields } = forwardedBody(input)
+  const { forward, droppedFields, ownFields } = forwardedBody(input)
   return {
     dialect: 'responses',
     facts: jobFacts(conversation, fields, {
@@ -40,6 +40,7 @@ export function parseResponsesRequest(body: Buffer): ResponsesRequest {
       droppedFields: [...droppedFields, ...[...tools.hostedTypes].map(type => `tools.${type}`)],
     }),
     body: forward,
+    ownFields,
     conversation: () => conversation,
     settings: responseSettings(input, conversation, tools.hasToolSearch),
   }
