@@ -59,7 +59,7 @@ export interface UsageParts {
 
 /** Only in answers of Anthropic's models to requests that ask for citations. */
 export type CitedTextEvent =
-  /** Starts another block of text. What a citation supports is the text of its block. */
+  /** Starts a block of text. What a citation supports is the text of its block. */
   | { readonly kind: 'text_start' }
   /** Supports the text of the open block. Anthropic's object, unchanged. */
   | { readonly kind: 'citation'; readonly citation: JsonObject }

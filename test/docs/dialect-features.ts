@@ -236,7 +236,7 @@ const gemini: readonly DialectFeature[] = [
   setting('seed', 5),
   setting('presencePenalty', 1),
   setting('frequencyPenalty', 1),
-  setting('candidateCount', 2),
+  { name: '`candidateCount` above 1', body: config({ candidateCount: 2 }) },
   setting('responseLogprobs', true),
   setting('responseModalities', ['AUDIO']),
   { name: '`functionDeclarations`', body: declarations },

@@ -28,7 +28,6 @@ export class MessagesDecoder implements JsonTally {
   readonly #blocks = new Map<unknown, OpenBlock>()
   #calls = 0
   readonly #readsCitations: boolean
-  #isAfterText = false
   #usage: JsonObject = {}
   #stopReason: string | null = null
   #stopSequence: string | undefined
@@ -118,11 +117,9 @@ export class MessagesDecoder implements JsonTally {
   }
 
   #startBlock(index: unknown, block: JsonObject): AnswerEvent[] {
-    const isAfterText = this.#isAfterText
-    this.#isAfterText = block.type === 'text'
     switch (block.type) {
       case 'text':
-        return this.#readsCitations ? this.#startCitedText(block, isAfterText) : this.#say('text', block.text)
+        return this.#readsCitations ? this.#startCitedText(block) : this.#say('text', block.text)
       case 'thinking':
         this.#blocks.set(index, { type: 'thinking', signature: textOf(block.signature) })
         return this.#say('reasoning', block.thinking)
@@ -138,8 +135,8 @@ export class MessagesDecoder implements JsonTally {
     }
   }
 
-  #startCitedText({ text, citations }: JsonObject, isAfterText: boolean): AnswerEvent[] {
-    const started = isAfterText ? this.#parts.say({ kind: 'text_start' }) : []
+  #startCitedText({ text, citations }: JsonObject): AnswerEvent[] {
+    const started = this.#parts.say({ kind: 'text_start' })
     const cited = Array.isArray(citations) ? citations.flatMap(citation => this.#cite(citation)) : []
     return [...started, ...this.#say('text', text), ...cited]
   }
