@@ -1,11 +1,21 @@
-// Installs the packages that a clone needs, unless they are already installed. bin/switchyard runs it for the gateway,
-// which needs production packages only; `npm test` and the benchmark run it with --dev, which also installs the development
+// Installs the packages that a clone needs and builds the console, unless that is already done. bin/switchyard runs it for
+// the gateway, which needs production packages only; `npm test` and the benchmark run it with --dev, which also installs the development
 // packages. It runs on whatever Node the machine has (20 or newer), so it has no dependencies and no types.
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, linkSync, lstatSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  linkSync,
+  lstatSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { constants, tmpdir, uptime } from 'node:os'
-import { basename, join, resolve } from 'node:path'
+import { basename, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = resolve(fileURLToPath(new URL('..', import.meta.url)))
@@ -17,20 +27,62 @@ const installedLockPath = join(modules, '.package-lock.json')
 /** The Node that npm installs. npm links it, and puts this directory first on the PATH of scripts. */
 const pinnedNode = join(modules, '.bin', 'node')
 
+/** What `vite build` makes of console/. */
+const consolePath = join(root, 'console')
+const consoleStampPath = join(consolePath, 'dist', '.switchyard-build')
+
 /**
- * Makes node_modules match package-lock.json. Takes a few milliseconds and prints nothing when it already does.
- * Without `dev`, development packages are neither required nor removed.
+ * Makes node_modules match package-lock.json, and console/dist match the sources of the console. Takes a few milliseconds
+ * and prints nothing when they already do. Without `dev`, development packages are neither required nor removed.
  */
 async function setup({ dev }) {
-  if (!reasonToInstall(dev)) return
+  if (!reasonToInstall(dev) && isConsoleBuilt()) return
   const lock = acquireLock()
   try {
-    // The previous holder of the lock may have installed everything.
+    // The previous holder of the lock may have done everything.
     const reason = reasonToInstall(dev)
     if (reason) await install(reason, dev || hasDevPackages(), lock)
+    if (!isConsoleBuilt()) await buildConsole(lock)
   } finally {
     lock.release()
   }
+}
+
+function isConsoleBuilt() {
+  // A copy of the gateway alone has no console to build.
+  return !existsSync(join(consolePath, 'package.json')) || read(consoleStampPath) === consoleStamp()
+}
+
+/** Identifies the sources of the console. */
+function consoleStamp() {
+  const hash = createHash('sha256').update(readFileSync(join(root, 'package-lock.json')))
+  for (const path of consoleSources()) hash.update(`${relative(consolePath, path)}\n`).update(readFileSync(path))
+  return hash.digest('hex')
+}
+
+function consoleSources() {
+  const inDirectories = ['public', 'src'].flatMap(name =>
+    readdirSync(join(consolePath, name), { recursive: true, withFileTypes: true })
+      .filter(entry => entry.isFile())
+      .map(entry => join(entry.parentPath, entry.name)),
+  )
+  return [...inDirectories, ...['index.html', 'vite.config.ts'].map(name => join(consolePath, name))].sort()
+}
+
+async function buildConsole(lock) {
+  const stamp = consoleStamp()
+  const vite = join(modules, 'vite', 'bin', 'vite.js')
+  const { problem, output, stoppedBy } = await runGroup(pinnedNode, [vite, 'build', 'console'], lock.addGroup)
+  if (stoppedBy) throw stopped('building the console', stoppedBy)
+  if (problem) {
+    console.error(output.trim())
+    throw new SetupError(`building the console failed (${problem}). Its output is above.`)
+  }
+  writeFileSync(consoleStampPath, stamp)
+}
+
+function stopped(what, signal) {
+  return new SetupError(`${what} was stopped; the next start repeats it`, 128 + constants.signals[signal])
 }
 
 /** Returns undefined when everything is installed. */
@@ -100,8 +152,7 @@ async function install(reason, dev, lock) {
   const npm = process.env.npm_execpath
   const [command, first] = npm && basename(npm) === 'npm-cli.js' ? [process.execPath, [npm]] : ['npm', []]
   const { problem, output, stoppedBy } = await runGroup(command, [...first, ...args], lock.addGroup)
-  if (stoppedBy)
-    throw new SetupError('the installation was stopped; the next start repeats it', 128 + constants.signals[stoppedBy])
+  if (stoppedBy) throw stopped('the installation', stoppedBy)
   if (problem) {
     console.error(output.trim())
     throw new SetupError(`npm ci failed (${problem}). Its output is above.`)

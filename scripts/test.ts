@@ -14,6 +14,7 @@ const sources = ['src', 'test', 'sim', 'bench', 'scripts'].filter(name => exists
 const checks: Record<string, string[]> = {
   'biome (format, lint)': ['biome', 'check', '--error-on-warnings', '.'],
   'tsc (types)': ['tsc', '--noEmit', '-p', '.'],
+  'tsc (types of the console)': ['tsc', '--noEmit', '-p', 'console'],
   'dependency-cruiser (import directions)': ['depcruise', '--config', '.dependency-cruiser.cjs', ...sources],
   'knip (unused files, exports, packages)': ['knip', '--no-progress'],
 }

@@ -27,6 +27,7 @@ export const session = z
     confirmed_at: z.string().describe('When the person last typed the password.'),
   })
   .meta({ id: 'Session' })
+export type SignedInSession = z.infer<typeof session>
 
 export const sessionList = z
   .object({
@@ -43,6 +44,7 @@ export const sessionList = z
     ),
   })
   .meta({ id: 'SessionList' })
+export type SessionList = z.infer<typeof sessionList>
 
 export const invitationShown = z
   .object({

@@ -7,6 +7,7 @@ import type { AllowedHosts } from './allowed-hosts.ts'
 import { closeUnreadChunks } from './close-unread-chunks.ts'
 import { noteRequests } from './connection-bound.ts'
 import { ConnectionWatch } from './connection-watch.ts'
+import { allowFiles } from './console/console-pages.ts'
 import { answerPreflight, corsHeaders } from './cors.ts'
 import type { Endpoint, ReplyingEndpoint } from './endpoint.ts'
 import type { GenerationRoute } from './generation-exchange.ts'
@@ -98,6 +99,7 @@ function createApp(options: ServerOptions, routes: readonly GenerationRoute[]): 
   app.addContentTypeParser('*', (_request, _payload, done) => done(null))
   app.decorateRequest('caller', null)
   app.decorateRequest('signedIn', null)
+  allowFiles(app)
   app.server.on('checkExpectation', refuseExpectation)
   addHooks(app, options)
   for (const endpoint of options.endpoints) if (!isGeneration(endpoint)) addRoute(app, endpoint, options.guard)

@@ -6,6 +6,7 @@ import type { Config } from '../config/config.ts'
 import { type Pool, type Sql, transaction } from '../db/pool.ts'
 import type { Nanos } from '../domain/money.ts'
 import { openAccount } from '../ledger/accounts/open-account.ts'
+import { makeWelcomeLink } from '../people/links.ts'
 import { findPerson, setMember } from '../people/persons.ts'
 
 /** Created by the first start. `apiKey` is the only copy of the key: the database stores a hash. */
@@ -14,6 +15,8 @@ export interface FirstRun {
   readonly customerId: string
   readonly apiKey: string
   readonly creditNanos: Nanos
+  /** The path of the link with which the operator sets a password. It works once, for 24 hours. */
+  readonly welcomePath: string
 }
 
 /**
@@ -34,10 +37,11 @@ export async function ensureFirstRun({
     await sql.query('SELECT pg_advisory_xact_lock($1)', [FIRST_RUN_LOCK])
     if (await isDone(sql)) return undefined
     const customerId = await ensureCustomer(sql, config, email)
-    await addOperator(sql, email, customerId)
+    const personId = await addOperator(sql, email, customerId)
+    const welcomePath = await makeWelcomeLink(sql, personId, Date.now())
     const { key } = await issueKey(sql, { customerId, name: 'first key' })
     await sql.query('INSERT INTO installation (name, value) VALUES ($1, $2)', [DONE, new Date().toISOString()])
-    return { email, customerId, apiKey: key, creditNanos: config.signup.creditNanos }
+    return { email, customerId, apiKey: key, creditNanos: config.signup.creditNanos, welcomePath }
   })
 }
 
@@ -61,7 +65,7 @@ async function ensureCustomer(sql: Sql, config: Pick<Config, 'signup'>, email: s
   return customerId
 }
 
-async function addOperator(sql: Sql, email: string, customerId: string): Promise<void> {
+async function addOperator(sql: Sql, email: string, customerId: string): Promise<string> {
   await sql.query(
     `INSERT INTO person (person_id, email, installation_role) VALUES ($1, $2, 'operator')
      ON CONFLICT ((lower(email))) DO UPDATE SET installation_role = 'operator'`,
@@ -69,4 +73,5 @@ async function addOperator(sql: Sql, email: string, customerId: string): Promise
   )
   const { personId } = (await findPerson(sql, email))!
   await setMember(sql, { customerId, personId, role: 'owner' })
+  return personId
 }

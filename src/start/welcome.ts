@@ -25,7 +25,7 @@ export function welcome({ config, port, created, findings, hosters }: WelcomeInp
   const baseUrl = baseUrlOf(config, port)
   return [
     '',
-    `${bold('Switchyard')} is ready: ${bold(`${baseUrl}/v1`)}   API reference: ${baseUrl}/docs`,
+    `${bold('Switchyard')} is ready: ${bold(`${baseUrl}/v1`)}   console: ${baseUrl}   API reference: ${baseUrl}/docs`,
     ...supplyLines(config, findings),
     ...hosters.map(({ name, baseUrl, models }) => `  hoster ${name} (${baseUrl}): ${listModels(models)}`),
     ...(created ? firstSteps(baseUrl, created, exampleModel(config, findings)) : []),
@@ -68,8 +68,12 @@ function supplyLines(config: Config, findings: readonly Finding[]): string[] {
 }
 
 function firstSteps(baseUrl: string, created: FirstRun, model: string): string[] {
-  const { email, apiKey, creditNanos } = created
+  const { email, apiKey, creditNanos, welcomePath } = created
   return [
+    '',
+    'Open the console. This link sets your password; it works once, for 24 hours:',
+    '',
+    `  ${bold(`${baseUrl}${welcomePath}`)}`,
     '',
     `Created the operator and first customer ${email} with ${usdText(creditNanos)} USD of credit.`,
     'Its API key, which is shown only once:',

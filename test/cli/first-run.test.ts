@@ -57,7 +57,13 @@ test('an existing customer becomes the first customer and gets no second credit'
   }))
 
 test('the welcome shows the key on the first start and no secret afterwards', () => {
-  const created = { email: 'op@example.com', customerId: 'c', apiKey: 'sk-sy-shown-once', creditNanos: 5_000_000_000n }
+  const created = {
+    email: 'op@example.com',
+    customerId: 'c',
+    apiKey: 'sk-sy-shown-once',
+    creditNanos: 5_000_000_000n,
+    welcomePath: '/welcome#once',
+  }
   const finding = {
     name: 'ollama',
     kind: 'local',
@@ -71,6 +77,7 @@ test('the welcome shows the key on the first start and no secret afterwards', ()
   expect(first).toContain("create({ model: 'qwen3', messages")
   expect(first).toContain("new OpenAI({ baseURL: 'http://127.0.0.1:8080/v1', apiKey: 'sk-sy-shown-once' })")
   expect(first).toContain('5.00 USD')
+  expect(first).toContain('http://127.0.0.1:8080/welcome#once\n')
   const acme = { name: 'acme', baseUrl: 'https://models.acme.dev/v1', models: ['llama', 'qwen3'] }
   const second = welcome({ config, port: 8080, created: undefined, findings: [finding], hosters: [acme] })
   expect(second).toContain('hoster acme (https://models.acme.dev/v1): llama, qwen3')

@@ -40,6 +40,7 @@ test('the package holds plain JavaScript, and neither tests nor the simulator no
     'LICENSE',
     'README.md',
     'bin',
+    'console',
     'deploy',
     'dist',
     'docs',
@@ -47,7 +48,9 @@ test('the package holds plain JavaScript, and neither tests nor the simulator no
     'package.json',
     'switchyard.example.yaml',
   ])
-  expect(paths).toEqual(expect.arrayContaining(['bin/switchyard', 'dist/cli.js', 'dist/demo/corpus.txt']))
+  expect(paths).toEqual(
+    expect.arrayContaining(['bin/switchyard', 'dist/cli.js', 'dist/demo/corpus.txt', 'console/dist/index.html']),
+  )
   expect(paths.filter(path => /\.ts$|\.test\./.test(path))).toEqual([])
 })
 

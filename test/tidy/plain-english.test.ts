@@ -31,7 +31,15 @@ const anyWord = new RegExp(`(?<![\\w$.-])(?:${Object.keys(plainWords).join('|')}
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const read = (file: string) => readFileSync(root + file, 'utf8')
 const filesOf = (...paths: string[]) => paths.flatMap(each => globSync(each, { cwd: root }))
-const files = filesOf('src/**/*.*', 'bin/*', 'scripts/*.*', 'migrations/*.sql', 'docs/**/*.md', 'README.md')
+const files = filesOf(
+  'src/**/*.*',
+  'console/src/**/*.*',
+  'bin/*',
+  'scripts/*.*',
+  'migrations/*.sql',
+  'docs/**/*.md',
+  'README.md',
+)
 const tests = filesOf('{test,sim,bench}/**/*.ts', 'bench/README.md').filter(
   file => !file.endsWith('plain-english.test.ts'),
 )

@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify'
+import { consolePages } from '../../http/console/console-pages.ts'
 import { forSession } from '../../http/console/for-session.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { docs } from '../../http/endpoints/docs.ts'
@@ -43,6 +44,7 @@ export function createHttpServer(
     ...features.flatMap(feature => feature.endpoints),
     ...forSession(features.flatMap(feature => feature.endpoints)),
     ...consoleParts.endpoints,
+    ...consolePages(),
     openapi({ endpoints: () => endpoints }),
     ...docs(),
     startPage({ publicBaseUrl: config.server.publicBaseUrl }),

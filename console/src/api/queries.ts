@@ -1,0 +1,76 @@
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query'
+import type { z } from 'zod'
+import type { RequestPage, RequestReceipt, RequestsQuery } from '#api/activity.ts'
+import type { alertDeliveries, alertList } from '#api/alerts.ts'
+import type { Credits, CreditTransactions } from '#api/credits.ts'
+import type { Key } from '#api/keys.ts'
+import type { ModelList } from '#api/models.ts'
+import type { Interval, TokenUsageReport, UsageBreakdown, UsageSummary } from '#api/reports.ts'
+import type { SessionList, SignedInSession } from '#api/session.ts'
+import { queryText, request } from './request.ts'
+
+// What the screens read. The first part of a key is the area, the second the customer: a hint that something changed
+// reloads by area and customer.
+
+const get = <T>(path: string, signal: AbortSignal) => request<T>('GET', path, { signal })
+
+/** The person that is signed in; rejects with the code `not_signed_in` without one. */
+export const sessionQuery = queryOptions({
+  queryKey: ['session'],
+  queryFn: ({ signal }) => get<SignedInSession>('session', signal),
+  staleTime: 60_000,
+})
+
+export const sessionsQuery = queryOptions({
+  queryKey: ['sessions'],
+  queryFn: ({ signal }) => get<SessionList>('sessions', signal),
+})
+
+const customer = <T>(area: string, customerId: string, path: string) =>
+  queryOptions({
+    queryKey: [area, customerId, path],
+    queryFn: ({ signal }) => get<T>(`customers/${customerId}/${path}`, signal),
+    placeholderData: keepPreviousData,
+  })
+
+export const usageQuery = (customerId: string) => customer<UsageSummary>('usage', customerId, 'usage')
+export const creditsQuery = (customerId: string) => customer<Credits>('credits', customerId, 'credits')
+export const modelsQuery = (customerId: string) => customer<ModelList>('models', customerId, 'models')
+export const keysQuery = (customerId: string) => customer<{ data: Key[] }>('keys', customerId, 'keys')
+
+export const tokensQuery = (customerId: string, days: number, interval: Interval) =>
+  customer<TokenUsageReport>('usage', customerId, `usage/tokens${queryText({ days, interval })}`)
+
+export const breakdownQuery = (customerId: string, days: number) =>
+  customer<UsageBreakdown>('usage', customerId, `usage/breakdown${queryText({ days })}`)
+
+export const receiptQuery = (customerId: string, requestId: string) =>
+  customer<RequestReceipt>('receipt', customerId, `usage/requests/${requestId}`)
+
+export type ActivityFilter = Pick<RequestsQuery, 'model' | 'key' | 'provider' | 'success' | 'from' | 'to'>
+
+export const activityQuery = (customerId: string, filter: ActivityFilter, limit = 100) =>
+  infiniteQueryOptions({
+    queryKey: ['activity', customerId, filter, limit],
+    queryFn: ({ signal, pageParam: cursor }) =>
+      get<RequestPage>(`customers/${customerId}/usage/requests${queryText({ ...filter, limit, cursor })}`, signal),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: page => page.next_cursor ?? undefined,
+    placeholderData: keepPreviousData,
+  })
+
+export const statementQuery = (customerId: string) =>
+  infiniteQueryOptions({
+    queryKey: ['credits', customerId, 'statement'],
+    queryFn: ({ signal, pageParam: cursor }) =>
+      get<CreditTransactions>(`customers/${customerId}/credits/transactions${queryText({ cursor })}`, signal),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: page => page.next_cursor ?? undefined,
+  })
+
+export type AlertRule = z.infer<typeof alertList>['data'][number]
+
+export const alertsQuery = (customerId: string) => customer<z.infer<typeof alertList>>('alerts', customerId, 'alerts')
+
+export const deliveriesQuery = (customerId: string, ruleId: string) =>
+  customer<z.infer<typeof alertDeliveries>>('deliveries', customerId, `alerts/${ruleId}/deliveries`)

@@ -1,0 +1,82 @@
+/** An error that the gateway answered with, or no answer at all. */
+export class Problem extends Error {
+  /** 0: there was no answer. */
+  readonly status: number
+  /** A code of the table of errors, `offline` without an answer, or `unknown`. */
+  readonly code: string
+  /** The field at fault. */
+  readonly param: string | null
+  readonly requestId: string | null
+
+  constructor(message: string, { status, code, param = null, requestId = null }: ProblemFacts) {
+    super(message)
+    this.status = status
+    this.code = code
+    this.param = param
+    this.requestId = requestId
+  }
+}
+
+interface ProblemFacts {
+  readonly status: number
+  readonly code: string
+  readonly param?: string | null
+  readonly requestId?: string | null
+}
+
+/**
+ * Sends a request to /console/api and returns the JSON of its answer.
+ *
+ * @param path below /console/api, with its query
+ * @throws Problem
+ */
+export async function request<T>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
+  const { body, signal, headers = {} } = options
+  let response: Response
+  try {
+    response = await fetch(`/console/api/${path}`, {
+      method,
+      headers: { ...(body !== undefined && { 'content-type': 'application/json' }), ...headers },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      ...(signal && { signal }),
+    })
+  } catch (error) {
+    if (signal?.aborted) throw error
+    const message = 'The gateway does not answer. Check your connection; the page tries again.'
+    throw new Problem(message, { status: 0, code: 'offline' })
+  }
+  if (!response.ok) throw await problemOf(response)
+  return (await response.json()) as T
+}
+
+export interface RequestOptions {
+  readonly body?: unknown
+  readonly signal?: AbortSignal
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** Reads the error of an answer that is not ok. */
+export async function problemOf(response: Response): Promise<Problem> {
+  const requestId = response.headers.get('x-request-id')
+  const body = (await response.json().catch(() => null)) as { error?: Partial<ApiErrorBody> } | null
+  const { message, code, param } = body?.error ?? {}
+  const status = response.status
+  return new Problem(message ?? `The gateway answered ${status}.`, {
+    status,
+    code: code ?? 'unknown',
+    param: param ?? null,
+    requestId,
+  })
+}
+
+interface ApiErrorBody {
+  readonly message: string
+  readonly code: string
+  readonly param: string | null
+}
+
+/** Writes a query string with its question mark. Leaves out fields without a value. */
+export function queryText(fields: Readonly<Record<string, string | number | boolean | undefined | null>>): string {
+  const set = Object.entries(fields).filter(([, value]) => value !== undefined && value !== null && value !== '')
+  return set.length === 0 ? '' : `?${new URLSearchParams(set.map(([name, value]) => [name, String(value)]))}`
+}

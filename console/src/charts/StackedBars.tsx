@@ -1,0 +1,206 @@
+import { scaleBand, scaleLinear } from 'd3-scale'
+import { type KeyboardEvent, useState } from 'react'
+import styles from './charts.module.css'
+import { useWidth } from './use-width.ts'
+
+export interface Series {
+  readonly name: string
+  /** A colour of tokens.css, such as `var(--local)`. */
+  readonly color: string
+}
+
+export interface Bar {
+  /** Shown below the axis and in the reading. */
+  readonly label: string
+  /** In the order of the series. */
+  readonly values: readonly number[]
+  /** The period goes on, so the bar still grows: it is hatched. */
+  readonly isOpen?: boolean
+}
+
+const HEIGHT = 200
+const AXIS = 20
+
+/**
+ * Bars over time, stacked by series. The arrow keys move between bars, and a line above the chart reads the chosen one.
+ *
+ * @param props.text writes a value
+ * @param props.onOpen is called with the index of a bar that the person opens by click or Enter
+ */
+export function StackedBars({
+  label,
+  series,
+  bars,
+  text,
+  onOpen,
+}: {
+  label: string
+  series: readonly Series[]
+  bars: readonly Bar[]
+  text: (value: number) => string
+  onOpen?: (index: number) => void
+}) {
+  const { ref, width } = useWidth()
+  const [chosen, setChosen] = useState<number | null>(null)
+  const totals = bars.map(({ values }) => values.reduce((sum, value) => sum + value, 0))
+  const x = scaleBand<number>()
+    .domain(bars.map((_, index) => index))
+    .range([0, width])
+    .paddingInner(0.2)
+  const y = scaleLinear()
+    .domain([0, Math.max(...totals, 0) || 1])
+    .nice(3)
+    .range([HEIGHT - AXIS, 8])
+  const onKeyDown = (event: KeyboardEvent) => {
+    const last = bars.length - 1
+    const next = { ArrowRight: (chosen ?? -1) + 1, ArrowLeft: (chosen ?? last + 1) - 1, Home: 0, End: last }[event.key]
+    if (next !== undefined) {
+      event.preventDefault()
+      setChosen(Math.max(0, Math.min(last, next)))
+    } else if (event.key === 'Enter' && chosen !== null) onOpen?.(chosen)
+  }
+  return (
+    <div>
+      {series.length > 1 && (
+        <ul className={styles.legend}>
+          {series.map(({ name, color }) => (
+            <li key={name}>
+              <span className={styles.swatch} style={{ background: color }} />
+              {name}
+            </li>
+          ))}
+        </ul>
+      )}
+      <Reading bar={chosen === null ? undefined : bars[chosen]} series={series} text={text} />
+      <div ref={ref} style={{ height: HEIGHT }}>
+        {width > 0 && (
+          <svg
+            className={styles.chart}
+            height={HEIGHT}
+            viewBox={`0 0 ${width} ${HEIGHT}`}
+            role="img"
+            aria-label={`${label}. Use the arrow keys to read single bars.`}
+            // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrow keys choose a bar
+            tabIndex={0}
+            onKeyDown={onKeyDown}
+            onPointerLeave={() => setChosen(null)}
+            onBlur={() => setChosen(null)}
+          >
+            <Hatch />
+            {y.ticks(3).map(value => (
+              <g key={value} transform={`translate(0 ${y(value)})`}>
+                <line className={styles.gridLine} x2={width} />
+                <text className={styles.axisText} y={-4}>
+                  {value === 0 ? '' : text(value)}
+                </text>
+              </g>
+            ))}
+            {bars.map((bar, index) => (
+              <g key={bar.label} transform={`translate(${x(index)} 0)`}>
+                {/* biome-ignore lint/a11y/noStaticElementInteractions: the keys of the chart do the same */}
+                <rect
+                  className={styles.hit}
+                  data-is-chosen={chosen === index}
+                  width={x.step()}
+                  height={HEIGHT - AXIS}
+                  x={-(x.step() - x.bandwidth()) / 2}
+                  onPointerEnter={() => setChosen(index)}
+                  onClick={() => onOpen?.(index)}
+                  style={onOpen && { cursor: 'pointer' }}
+                />
+                {stack(bar.values).map(([from, to], at) => (
+                  <rect
+                    key={series[at]!.name}
+                    fill={series[at]!.color}
+                    width={Math.max(1, x.bandwidth())}
+                    y={y(to)}
+                    height={Math.max(to > from ? 1 : 0, y(from) - y(to))}
+                    pointerEvents="none"
+                  />
+                ))}
+                {bar.isOpen && totals[index]! > 0 && (
+                  <rect
+                    fill="url(#hatch)"
+                    width={x.bandwidth()}
+                    y={y(totals[index]!)}
+                    height={HEIGHT - AXIS - y(totals[index]!)}
+                    pointerEvents="none"
+                  />
+                )}
+              </g>
+            ))}
+            {labelled(bars.length, width).map(index => (
+              <text
+                key={bars[index]!.label}
+                className={styles.axisText}
+                x={x(index)! + x.bandwidth() / 2}
+                y={HEIGHT - 4}
+                textAnchor={index === 0 ? 'start' : index === bars.length - 1 ? 'end' : 'middle'}
+              >
+                {bars[index]!.label}
+              </text>
+            ))}
+          </svg>
+        )}
+      </div>
+    </div>
+  )
+}
+
+function Reading({
+  bar,
+  series,
+  text,
+}: {
+  bar: Bar | undefined
+  series: readonly Series[]
+  text: (v: number) => string
+}) {
+  return (
+    <p className={styles.reading} aria-live="polite">
+      {bar && (
+        <>
+          <b>{bar.label}</b>
+          {series.map(({ name }, at) =>
+            series.length === 1 || bar.values[at]! > 0 ? (
+              <span key={name}>
+                {series.length > 1 && `${name} `}
+                <b>{text(bar.values[at]!)}</b>
+              </span>
+            ) : null,
+          )}
+          {bar.isOpen && <span>not over yet</span>}
+        </>
+      )}
+    </p>
+  )
+}
+
+function Hatch() {
+  return (
+    <defs>
+      <pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+        <rect width="2.5" height="6" fill="var(--surface)" />
+      </pattern>
+    </defs>
+  )
+}
+
+/** Returns from and to of each value. */
+function stack(values: readonly number[]): [number, number][] {
+  let sum = 0
+  return values.map(value => {
+    const from = sum
+    sum += value
+    return [from, sum]
+  })
+}
+
+/** Chooses the bars with a label: the first, the last, and as many between them as fit. */
+function labelled(count: number, width: number): number[] {
+  if (count === 0) return []
+  const wanted = Math.max(2, Math.min(5, Math.floor(width / 120)))
+  const step = Math.max(1, (count - 1) / (wanted - 1))
+  const indexes = Array.from({ length: wanted }, (_, at) => Math.min(count - 1, Math.round(at * step)))
+  return [...new Set(indexes)]
+}

@@ -1,0 +1,149 @@
+import { Button, Select, TextInput } from '@mantine/core'
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import { Link, Outlet, useNavigate, useSearch } from '@tanstack/react-router'
+import { activityQuery, breakdownQuery } from '../../api/queries.ts'
+import { timeText } from '../../format/time-text.ts'
+import { EmptyState } from '../../parts/EmptyState.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { Page } from '../../parts/Page.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import { RequestTable } from '../../parts/RequestTable.tsx'
+import { useKeys } from '../../shell/use-keys.ts'
+import { useCustomerId } from '../../shell/use-session.ts'
+import styles from './activity.module.css'
+import { type ActivitySearch, readActivitySearch } from './activity-search.ts'
+
+/** Every request, newest first, with filters. The receipt of one opens next to the list. */
+export function Activity() {
+  const customerId = useCustomerId()
+  const filter = readActivitySearch(useSearch({ strict: false }))
+  const list = useInfiniteQuery(activityQuery(customerId, filter))
+  const isFiltered = Object.keys(filter).length > 0
+  return (
+    <Page
+      title="Activity"
+      actions={
+        <a href={`/console/api/customers/${customerId}/usage/export?days=30`} download>
+          CSV of 30 days
+        </a>
+      }
+    >
+      <Filters customerId={customerId} filter={filter} />
+      <Panel>
+        <Loaded query={list} height={720}>
+          {({ pages }) => {
+            const rows = pages.flatMap(({ data }) => data)
+            const oldest = pages.at(-1)!
+            return (
+              <>
+                {rows.length > 0 && <RequestTable customerId={customerId} rows={rows} />}
+                {rows.length === 0 && !oldest.has_more && <Nothing customerId={customerId} isFiltered={isFiltered} />}
+                {oldest.archived_before !== null && !oldest.has_more && (
+                  <p className={styles.more}>
+                    Requests before {timeText(new Date(oldest.archived_before))} are archived. Usage still counts them.
+                  </p>
+                )}
+                {oldest.has_more && (
+                  <div className={styles.more}>
+                    {isFiltered && oldest.data.length < 100 && <span>{rows.length} found so far.</span>}
+                    <Button
+                      variant="default"
+                      loading={list.isFetchingNextPage}
+                      onClick={() => void list.fetchNextPage()}
+                    >
+                      Look further back
+                    </Button>
+                  </div>
+                )}
+              </>
+            )
+          }}
+        </Loaded>
+      </Panel>
+      <Outlet />
+    </Page>
+  )
+}
+
+function Nothing({ customerId, isFiltered }: { customerId: string; isFiltered: boolean }) {
+  const params = { customerId }
+  if (isFiltered) {
+    return (
+      <EmptyState text="No request matches these filters.">
+        <Link to="/c/$customerId/activity" params={params} search={{}}>
+          Clear the filters
+        </Link>
+      </EmptyState>
+    )
+  }
+  return (
+    <EmptyState text="No request yet. The first one appears here within seconds.">
+      <Link to="/c/$customerId" params={params}>
+        See how to send one
+      </Link>
+    </EmptyState>
+  )
+}
+
+function Filters({ customerId, filter }: { customerId: string; filter: ActivitySearch }) {
+  const navigate = useNavigate()
+  const models = useQuery(breakdownQuery(customerId, 90))
+  const keys = useKeys()
+  const set = (change: Partial<Record<keyof ActivitySearch, string | null>>) => {
+    const search = readActivitySearch({ ...filter, ...change })
+    void navigate({ to: '/c/$customerId/activity', params: { customerId }, search, replace: true })
+  }
+  const modelIds = new Set(models.data?.by_model.map(({ model_id }) => model_id))
+  if (filter.model !== undefined) modelIds.add(filter.model)
+  const any = (text: string) => ({ value: '', label: text })
+  return (
+    <section className={styles.filters} aria-label="Filters">
+      <Select
+        label="Model"
+        searchable
+        data={[any('All models'), ...[...modelIds].sort().map(id => ({ value: id, label: id }))]}
+        value={filter.model ?? ''}
+        onChange={model => set({ model })}
+      />
+      <Select
+        label="Key"
+        data={[
+          any('All keys'),
+          ...(keys.data?.data.map(({ id, name, hint }) => ({ value: id, label: `${name} (${hint.slice(-4)})` })) ?? []),
+        ]}
+        value={filter.key ?? ''}
+        onChange={key => set({ key })}
+      />
+      <Select
+        label="Server"
+        data={[
+          any('All servers'),
+          { value: 'local', label: 'Local' },
+          { value: 'hoster', label: 'Hoster' },
+          { value: 'cloud', label: 'Cloud' },
+          { value: 'none', label: 'Not served' },
+        ]}
+        value={filter.provider ?? ''}
+        onChange={provider => set({ provider })}
+      />
+      <Select
+        label="Outcome"
+        data={[any('All outcomes'), { value: 'true', label: 'Succeeded' }, { value: 'false', label: 'Failed' }]}
+        value={filter.success ?? ''}
+        onChange={success => set({ success })}
+      />
+      <TextInput
+        label="From (UTC)"
+        type="date"
+        value={filter.from?.slice(0, 10) ?? ''}
+        onChange={event => set({ from: event.currentTarget.value })}
+      />
+      <TextInput
+        label="Before (UTC)"
+        type="date"
+        value={filter.to?.slice(0, 10) ?? ''}
+        onChange={event => set({ to: event.currentTarget.value })}
+      />
+    </section>
+  )
+}

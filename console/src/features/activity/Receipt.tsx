@@ -1,0 +1,130 @@
+import { Drawer } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
+import type { RequestReceipt } from '#api/activity.ts'
+import { receiptQuery } from '../../api/queries.ts'
+import { countText, durationText } from '../../format/number-text.ts'
+import { chargeText, exactUsd, signedUsd } from '../../format/usd-text.ts'
+import { CopyButton } from '../../parts/CopyButton.tsx'
+import { Facts } from '../../parts/Facts.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { outcomeWords } from '../../parts/outcome-words.ts'
+import { Provider } from '../../parts/Provider.tsx'
+import { State } from '../../parts/State.tsx'
+import { When } from '../../parts/When.tsx'
+import { useCustomerId } from '../../shell/use-session.ts'
+import styles from './activity.module.css'
+import { chargeTerms } from './charge-terms.ts'
+import { Tracks } from './Tracks.tsx'
+
+/** What one request cost and why: the tokens, the prices, the servers that were tried or left out, the ledger. */
+export function Receipt() {
+  const customerId = useCustomerId()
+  const requestId = useParams({ strict: false }).requestId!
+  const search = useSearch({ strict: false })
+  const navigate = useNavigate()
+  const receipt = useQuery(receiptQuery(customerId, requestId))
+  const close = () => void navigate({ to: '/c/$customerId/activity', params: { customerId }, search })
+  return (
+    <Drawer opened onClose={close} title="Receipt" closeButtonProps={{ 'aria-label': 'Close the receipt' }}>
+      <Loaded query={receipt} height={480}>
+        {data => <Body receipt={data} />}
+      </Loaded>
+    </Drawer>
+  )
+}
+
+function Body({ receipt }: { receipt: RequestReceipt }) {
+  const { tokens, ledger, refunds, policy, max_tokens_clamp: clamp } = receipt
+  return (
+    <div className={styles.receipt}>
+      <section>
+        <p className={styles.sum}>{chargeText(receipt.cost_usd)} USD</p>
+        <p className={styles.hint}>{receipt.cost_usd === 0 ? freeText(receipt) : chargeTerms(receipt)}</p>
+        <p className={styles.hint}>At most {exactUsd(receipt.hold_usd)} USD was held before the request was sent.</p>
+      </section>
+      <section>
+        <h3>Which servers</h3>
+        <Tracks receipt={receipt} />
+      </section>
+      <Facts
+        facts={{
+          Request: (
+            <>
+              <code>{receipt.id}</code> <CopyButton text={receipt.id} what="the request id" />
+            </>
+          ),
+          Time: <When at={receipt.started_at} />,
+          Outcome: (
+            <State state={receipt.success ? 'ok' : 'danger'}>
+              {[outcomeWords[receipt.outcome], receipt.finish_reason].filter(Boolean).join(', ')}
+            </State>
+          ),
+          'Requested model': receipt.requested_model,
+          Model: receipt.model,
+          'Served by': receipt.served_by && (
+            <Provider
+              kind={receipt.served_by.provider as 'local'}
+              label={receipt.served_by.hoster_name ?? receipt.served_by.endpoint ?? receipt.served_by.provider}
+            />
+          ),
+          Key: receipt.key && `${receipt.key.name ?? ''} ${receipt.key.hint ?? ''}`,
+          'First token': receipt.first_token_ms === null ? null : durationText(receipt.first_token_ms),
+          Took: durationText(receipt.latency_ms),
+          'Tokens billed': `${countText(tokens.billed.input)} in, ${countText(tokens.billed.output)} out`,
+          'Tokens the server reported': pair(tokens.reported),
+          'Tokens we counted': pair(tokens.counted),
+          'Reasoning tokens': tokens.reasoning === null ? null : countText(tokens.reasoning),
+          'Lowered max_tokens': clamp && `${clamp.asked ?? 'default'} → ${clamp.allowed} (${clamp.by})`,
+          'Fields not sent': receipt.dropped_fields.join(', '),
+          Tier: policy.tier,
+          'Private only': policy.privacy_mode ? 'yes' : null,
+          'Trusted hosters only': policy.trusted_only ? 'yes' : null,
+          'Most it may cost': policy.max_cost_usd === null ? null : `${exactUsd(policy.max_cost_usd)} USD`,
+        }}
+      />
+      {ledger !== null && <Ledger title={`Ledger transaction ${ledger.transaction}`} entries={ledger.entries} />}
+      {refunds.map(refund => (
+        <Ledger
+          key={refund.transaction}
+          title={`Refund of ${exactUsd(refund.amount_usd)} USD: ${refund.reason}`}
+          entries={refund.entries}
+        />
+      ))}
+      <div>
+        <CopyButton text={JSON.stringify(receipt, null, 2)} what="the receipt as JSON" label="Copy as JSON" />
+      </div>
+    </div>
+  )
+}
+
+function pair({ input, output }: { input: number | null; output: number | null }): string | null {
+  if (input === null && output === null) return null
+  return `${input === null ? '–' : countText(input)} in, ${output === null ? '–' : countText(output)} out`
+}
+
+function freeText({ success }: RequestReceipt): string {
+  return success ? 'The price of this model is zero.' : 'A request that fails costs nothing.'
+}
+
+const accountWords = { customer: 'you', hoster_payable: 'hoster', platform_revenue: 'platform' } as const
+
+function Ledger({ title, entries }: { title: string; entries: NonNullable<RequestReceipt['ledger']>['entries'] }) {
+  return (
+    <section>
+      <h3>{title}</h3>
+      <ul className={styles.ledger}>
+        {entries.map(({ account_kind, account_id, amount_usd }) => (
+          <li key={`${account_kind} ${account_id}`}>
+            <span>{accountWords[account_kind]}</span>
+            <span>{signedUsd(amount_usd)}</span>
+          </li>
+        ))}
+        <li>
+          <span>sum</span>
+          <span>0</span>
+        </li>
+      </ul>
+    </section>
+  )
+}

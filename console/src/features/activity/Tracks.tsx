@@ -1,0 +1,68 @@
+import type { RequestReceipt } from '#api/activity.ts'
+import { durationText } from '../../format/number-text.ts'
+import { exactUsd } from '../../format/usd-text.ts'
+import { Provider, type ProviderName } from '../../parts/Provider.tsx'
+import styles from './activity.module.css'
+
+type Candidate = RequestReceipt['candidates'][number]
+
+/**
+ * The servers as tracks behind points: one arrives, those that failed end in a buffer stop, those that were left out are
+ * dashed.
+ */
+export function Tracks({ receipt }: { receipt: RequestReceipt }) {
+  const { candidates, attempts, candidates_left_out: leftOut } = receipt
+  if (candidates.length === 0 && attempts.length === 0) return <p>No server offers this model.</p>
+  return (
+    <ul className={styles.tracks}>
+      {candidates.map((candidate, index) => (
+        <li key={index} className={styles.track}>
+          <Track status={candidate.status} isFirst={index === 0} isLast={index === candidates.length - 1} />
+          <div className={styles.trackText} data-is-faint={candidate.status !== 'answered'}>
+            <Provider
+              kind={candidate.provider as ProviderName}
+              label={candidate.hoster_name ?? candidate.endpoint ?? ''}
+            />
+            {candidate.model !== receipt.model && <span>{candidate.model}</span>}
+            <span>{statusText(candidate, attempts)}</span>
+          </div>
+        </li>
+      ))}
+      {leftOut > 0 && <li className={styles.hint}>and {leftOut} more</li>}
+    </ul>
+  )
+}
+
+function Track({ status, isFirst, isLast }: { status: Candidate['status']; isFirst: boolean; isLast: boolean }) {
+  const color = status === 'answered' ? 'var(--ink)' : 'var(--control)'
+  return (
+    <svg viewBox="0 0 44 36" fill="none" aria-hidden="true" strokeWidth="2">
+      <path d={`M6 ${isFirst ? 18 : -4}V${isLast ? 18 : 40}`} stroke="var(--control)" />
+      {isFirst && <circle cx="6" cy="18" r="3" fill="var(--ink)" />}
+      <path d="M6 18h30" stroke={color} {...(status === 'excluded' && { strokeDasharray: '3 4' })} />
+      {status === 'answered' && <circle cx="38" cy="18" r="5" fill="var(--ok)" />}
+      {status === 'failed' && <path d="M37 10v16M41 10v16" stroke="var(--danger)" />}
+      {status === 'not_tried' && <circle cx="38" cy="18" r="4" stroke="var(--control)" fill="var(--surface)" />}
+    </svg>
+  )
+}
+
+function statusText(candidate: Candidate, attempts: RequestReceipt['attempts']): string {
+  const attempt = attempts.find(
+    each =>
+      each.endpoint === candidate.endpoint && each.model === candidate.model && each.provider === candidate.provider,
+  )
+  const took = attempt === undefined ? '' : ` after ${durationText(attempt.elapsed_ms)}`
+  const reason = (candidate.reason ?? '').replaceAll('_', ' ')
+  const expected = candidate.expected_cost_usd === null ? '' : `, expected ${exactUsd(candidate.expected_cost_usd)} USD`
+  switch (candidate.status) {
+    case 'answered':
+      return `answered${took}${expected}`
+    case 'failed':
+      return `failed${took}: ${reason}`
+    case 'excluded':
+      return `not allowed: ${reason}`
+    case 'not_tried':
+      return `not tried${reason === '' ? '' : `: ${reason}`}${expected}`
+  }
+}

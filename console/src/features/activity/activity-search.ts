@@ -1,0 +1,29 @@
+import type { RequestsQuery } from '#api/activity.ts'
+
+/** The filters of the list of requests. They are part of the address, so that a link shows the same list. */
+export interface ActivitySearch {
+  readonly model?: string
+  readonly key?: string
+  readonly provider?: NonNullable<RequestsQuery['provider']>
+  readonly success?: 'true' | 'false'
+  readonly from?: string
+  readonly to?: string
+}
+
+const providers = ['local', 'hoster', 'cloud', 'none'] as const
+
+/** Keeps what is valid of the search parameters of an address. */
+export function readActivitySearch(search: Record<string, unknown>): ActivitySearch {
+  const text = (name: string) => (typeof search[name] === 'string' && search[name] !== '' ? search[name] : undefined)
+  const provider = providers.find(each => each === search.provider)
+  const success = String(search.success)
+  const [model, key, from, to] = ['model', 'key', 'from', 'to'].map(text)
+  return {
+    ...(model !== undefined && { model }),
+    ...(key !== undefined && { key }),
+    ...(provider !== undefined && { provider }),
+    ...((success === 'true' || success === 'false') && { success }),
+    ...(from !== undefined && { from }),
+    ...(to !== undefined && { to }),
+  }
+}

@@ -1,0 +1,122 @@
+import { Button } from '@mantine/core'
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import type { CreditTransactions } from '#api/credits.ts'
+import { creditsQuery, statementQuery } from '../../api/queries.ts'
+import { plural } from '../../format/number-text.ts'
+import { dayText, utcText } from '../../format/time-text.ts'
+import { chargeText, roundUsd, signedUsd } from '../../format/usd-text.ts'
+import { DataTable } from '../../parts/DataTable.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { Balance } from '../../parts/Money.tsx'
+import { Page } from '../../parts/Page.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import { Tile, Tiles } from '../../parts/Tile.tsx'
+import { useCustomerId, useRights } from '../../shell/use-session.ts'
+
+type Transaction = CreditTransactions['data'][number]
+
+/** The balance and everything that changed it. */
+export function Credits() {
+  const customerId = useCustomerId()
+  const credits = useQuery(creditsQuery(customerId))
+  const { seesCredits } = useRights()
+  return (
+    <Page title="Credits">
+      <Loaded query={credits} height={100}>
+        {({ balance_usd, granted_usd, spent_usd, refunded_usd, held_usd }) => (
+          <Tiles>
+            <Tile
+              label="Balance"
+              figure={
+                <>
+                  <Balance usd={balance_usd} /> USD
+                </>
+              }
+            >
+              {held_usd > 0 && <span>{roundUsd(held_usd)} held for running requests</span>}
+            </Tile>
+            <Tile label="Added" figure={`${roundUsd(granted_usd)} USD`} />
+            <Tile label="Spent" figure={`${roundUsd(spent_usd)} USD`} />
+            <Tile label="Refunded" figure={`${roundUsd(refunded_usd)} USD`} />
+          </Tiles>
+        )}
+      </Loaded>
+      {seesCredits && <Statement customerId={customerId} />}
+    </Page>
+  )
+}
+
+const words = {
+  signup_credit: 'Signup credit',
+  credit: 'Credit',
+  refund: 'Refund',
+  usage: 'Used',
+} as const
+
+function Statement({ customerId }: { customerId: string }) {
+  const statement = useInfiniteQuery(statementQuery(customerId))
+  return (
+    <Panel title="Statement">
+      <Loaded query={statement} height={200}>
+        {({ pages }) => (
+          <>
+            <DataTable
+              label="Statement"
+              rows={pages.flatMap(({ data }) => data)}
+              keyOf={({ kind, at, amount_usd, request_id }) => `${kind} ${at} ${amount_usd} ${request_id}`}
+              columns={[
+                {
+                  title: 'Day',
+                  cell: ({ at }) => (
+                    <time dateTime={at} title={utcText(new Date(at))}>
+                      {dayText(new Date(at))}
+                    </time>
+                  ),
+                },
+                { title: 'What', place: 'name', cell: row => <What customerId={customerId} row={row} /> },
+                {
+                  title: 'USD',
+                  align: 'right',
+                  place: 'money',
+                  cell: ({ amount_usd }) => (
+                    <span title={`${chargeText(Math.abs(amount_usd))} USD`}>{signedUsd(amount_usd)}</span>
+                  ),
+                },
+              ]}
+            />
+            {statement.hasNextPage && (
+              <Button
+                variant="default"
+                loading={statement.isFetchingNextPage}
+                onClick={() => void statement.fetchNextPage()}
+              >
+                Show older entries
+              </Button>
+            )}
+          </>
+        )}
+      </Loaded>
+    </Panel>
+  )
+}
+
+function What({ customerId, row }: { customerId: string; row: Transaction }) {
+  const { kind, reason, requests, request_id } = row
+  if (kind === 'usage') return <>Used, {plural(requests ?? 0, 'request')}</>
+  return (
+    <>
+      {words[kind]}
+      {reason !== null && reason !== 'signup credit' && `: ${reason}`}{' '}
+      {request_id !== null && (
+        <Link
+          {...({ to: '/c/$customerId/activity/$requestId', params: { customerId, requestId: request_id } } as never as {
+            to: '/'
+          })}
+        >
+          receipt
+        </Link>
+      )}
+    </>
+  )
+}

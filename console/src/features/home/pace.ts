@@ -1,0 +1,18 @@
+import type { TokenUsageReport } from '#api/reports.ts'
+import { sumUsd } from '../../format/usd-text.ts'
+
+const PACE_DAYS = 7
+
+/** Says how long the balance lasts at the mean spend of the last 7 full days. */
+export function paceText(balanceUsd: number, month: TokenUsageReport | undefined): string {
+  if (month === undefined) return ' '
+  const full = month.timeseries.slice(-1 - PACE_DAYS, -1).map(({ cost_usd }) => cost_usd)
+  const perDay = sumUsd(full) / PACE_DAYS
+  if (perDay === 0) return 'no spend in the last 7 days'
+  if (balanceUsd <= 0) return 'nothing left'
+  const days = balanceUsd / perDay
+  if (days < 1) return "less than a day at this week's pace"
+  if (days > 999) return "more than 999 days at this week's pace"
+  const whole = Math.floor(days)
+  return `about ${whole} ${whole === 1 ? 'day' : 'days'} at this week's pace`
+}

@@ -1,0 +1,87 @@
+import { MultiSelect, Select, TextInput } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { modelsQuery } from '../../api/queries.ts'
+import { useCustomerId } from '../../shell/use-session.ts'
+import styles from './keys.module.css'
+
+/** What a person types about a key. Amounts stay texts, so that they reach the gateway unchanged. */
+export interface KeyInput {
+  readonly name: string
+  readonly limit: string
+  readonly reset: 'none' | 'daily' | 'weekly' | 'monthly'
+  readonly models: readonly string[]
+  /** A local date such as 2026-12-31, or empty. */
+  readonly expiresOn: string
+  readonly mayManage: boolean
+}
+
+export const emptyKey: KeyInput = { name: '', limit: '', reset: 'monthly', models: [], expiresOn: '', mayManage: false }
+
+/** The fields of the body of POST and PATCH. */
+export function keyBody({ name, limit, reset, models, expiresOn, mayManage }: KeyInput) {
+  const hasLimit = limit.trim() !== ''
+  return {
+    name,
+    spend_limit_usd: hasLimit ? limit.trim().replace(',', '.') : null,
+    ...(hasLimit && { limit_reset: reset }),
+    allowed_models: models.length === 0 ? null : models,
+    // The key works to the end of the chosen day, in the zone of the person.
+    expires_at: expiresOn === '' ? null : new Date(`${expiresOn}T23:59:59`).toISOString(),
+    scopes: mayManage ? ['manage'] : [],
+  }
+}
+
+export function KeyFields({ input, onChange }: { input: KeyInput; onChange: (input: KeyInput) => void }) {
+  const models = useQuery(modelsQuery(useCustomerId()))
+  const set = (change: Partial<KeyInput>) => onChange({ ...input, ...change })
+  return (
+    <>
+      <TextInput
+        label="Name"
+        description="What the key is for, such as laptop."
+        required
+        maxLength={200}
+        value={input.name}
+        onChange={event => set({ name: event.currentTarget.value })}
+        data-autofocus
+      />
+      <div className={styles.pair}>
+        <TextInput
+          label="Limit in USD"
+          placeholder="none"
+          inputMode="decimal"
+          value={input.limit}
+          onChange={event => set({ limit: event.currentTarget.value })}
+        />
+        <Select
+          label="Resets"
+          data={[
+            { value: 'daily', label: 'Every day' },
+            { value: 'weekly', label: 'Every Monday' },
+            { value: 'monthly', label: 'Every month' },
+            { value: 'none', label: 'Never' },
+          ]}
+          value={input.reset}
+          onChange={reset => set({ reset: (reset ?? 'monthly') as KeyInput['reset'] })}
+        />
+      </div>
+      <MultiSelect
+        label="Models"
+        placeholder={input.models.length === 0 ? 'all models' : ''}
+        searchable
+        data={models.data?.data.map(({ id }) => id) ?? []}
+        value={[...input.models]}
+        onChange={chosen => set({ models: chosen })}
+      />
+      <div className={styles.pair}>
+        <TextInput
+          label="Works until"
+          description="Empty: it never expires."
+          type="date"
+          value={input.expiresOn}
+          onChange={event => set({ expiresOn: event.currentTarget.value })}
+        />
+      </div>
+    </>
+  )
+}

@@ -1,0 +1,69 @@
+import { Button, Checkbox, Modal } from '@mantine/core'
+import { useState } from 'react'
+import type { Key } from '#api/keys.ts'
+import { useWrite } from '../../api/use-write.ts'
+import { exactUsd } from '../../format/usd-text.ts'
+import { FormProblem } from '../../parts/FormProblem.tsx'
+import { useCustomerId } from '../../shell/use-session.ts'
+import { emptyKey, KeyFields, type KeyInput, keyBody } from './KeyFields.tsx'
+import styles from './keys.module.css'
+
+/** Changes a key. */
+export function KeyForm({ edited, onClose }: { edited: Key | null; onClose: () => void }) {
+  const customerId = useCustomerId()
+  const [input, setInput] = useState<KeyInput>(edited === null ? emptyKey : inputOf(edited))
+  const change = useWrite<KeyInput>(
+    typed => ({ method: 'PATCH', path: `customers/${customerId}/keys/${edited?.id}`, body: keyBody(typed) }),
+    { areas: ['keys'], done: 'The key is changed.', onDone: onClose, showsError: true },
+  )
+  return (
+    <Modal opened={edited !== null} onClose={onClose} title={`Change ${edited?.name}`}>
+      <form
+        className={styles.form}
+        onSubmit={event => {
+          event.preventDefault()
+          change.mutate(input)
+        }}
+      >
+        <KeyFields input={input} onChange={setInput} />
+        <ManageBox input={input} onChange={setInput} />
+        <FormProblem error={change.error} />
+        <div className={styles.buttons}>
+          <Button type="submit" loading={change.isPending}>
+            Save
+          </Button>
+          <Button variant="default" onClick={onClose}>
+            Cancel
+          </Button>
+        </div>
+      </form>
+    </Modal>
+  )
+}
+
+export function ManageBox({ input, onChange }: { input: KeyInput; onChange: (input: KeyInput) => void }) {
+  return (
+    <Checkbox
+      label="May make and change keys"
+      description="A program with this key can make, change and delete all keys of this customer."
+      checked={input.mayManage}
+      onChange={event => onChange({ ...input, mayManage: event.currentTarget.checked })}
+    />
+  )
+}
+
+function inputOf(key: Key): KeyInput {
+  return {
+    name: key.name,
+    limit: key.limit_usd === null ? '' : exactUsd(key.limit_usd),
+    reset: key.limit_usd === null ? 'monthly' : key.limit_reset,
+    models: key.allowed_models ?? [],
+    expiresOn: key.expires_at === null ? '' : localDate(new Date(key.expires_at)),
+    mayManage: key.scopes.includes('manage'),
+  }
+}
+
+function localDate(at: Date): string {
+  const two = (value: number) => String(value).padStart(2, '0')
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`
+}

@@ -1,0 +1,159 @@
+import { ActionIcon, Button, Menu } from '@mantine/core'
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { useState } from 'react'
+import type { Key } from '#api/keys.ts'
+import { useWrite } from '../../api/use-write.ts'
+import { ConfirmDialog } from '../../parts/ConfirmDialog.tsx'
+import { DataTable } from '../../parts/DataTable.tsx'
+import { EmptyState } from '../../parts/EmptyState.tsx'
+import { MoreIcon } from '../../parts/icons.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { Charge } from '../../parts/Money.tsx'
+import { Page } from '../../parts/Page.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import { When } from '../../parts/When.tsx'
+import { useKeys } from '../../shell/use-keys.ts'
+import { useCustomerId, useRights } from '../../shell/use-session.ts'
+import { KeyForm } from './KeyForm.tsx'
+import { KeyLimit } from './KeyLimit.tsx'
+import styles from './keys.module.css'
+import { NewKey } from './NewKey.tsx'
+
+/** The keys of programs: spend, limits, models; made, changed and deleted here. */
+export function Keys() {
+  const customerId = useCustomerId()
+  const { mayKeys, seesKeys } = useRights()
+  const keys = useKeys()
+  const search: { make?: boolean } = useSearch({ strict: false })
+  const navigate = useNavigate()
+  const [isMaking, setMaking] = useState(search.make === true && mayKeys)
+  const [edited, setEdited] = useState<Key | null>(null)
+  const [deleted, setDeleted] = useState<Key | null>(null)
+  const remove = useWrite<Key>(({ id }) => ({ method: 'DELETE', path: `customers/${customerId}/keys/${id}` }), {
+    areas: ['keys'],
+    done: (_, { name }) => `${name} is deleted. It stops working on all nodes within two seconds.`,
+    onDone: () => setDeleted(null),
+  })
+  const make = (
+    <Button
+      onClick={() => setMaking(true)}
+      disabled={!mayKeys}
+      title={mayKeys ? undefined : 'Only owners and developers of this customer make keys.'}
+    >
+      Make a key
+    </Button>
+  )
+  if (!seesKeys) {
+    return (
+      <Page title="Keys">
+        <Panel>
+          <EmptyState text="Only owners and developers see keys. Ask an owner of this customer for that role." />
+        </Panel>
+      </Page>
+    )
+  }
+  return (
+    <Page title="Keys" actions={make}>
+      <Panel>
+        <Loaded query={keys} height={200}>
+          {({ data }) =>
+            data.length === 0 ? (
+              <EmptyState text="There is no key yet. A program needs one to send requests.">
+                {mayKeys && make}
+              </EmptyState>
+            ) : (
+              <DataTable
+                label="Keys"
+                rows={data}
+                keyOf={({ id }) => id}
+                columns={[
+                  {
+                    title: 'Key',
+                    place: 'name',
+                    cell: key => (
+                      <div>
+                        <Link to="/c/$customerId/activity" params={{ customerId }} search={{ key: key.id }}>
+                          {key.name}
+                        </Link>
+                        <div className={styles.hint}>
+                          <code>{key.hint}</code>
+                        </div>
+                      </div>
+                    ),
+                  },
+                  { title: 'Limit', cell: key => <KeyLimit keyShown={key} /> },
+                  {
+                    title: 'This week',
+                    align: 'right',
+                    isLabelled: true,
+                    cell: ({ usage }) => <Charge usd={usage.week_usd} />,
+                  },
+                  {
+                    title: 'In all',
+                    align: 'right',
+                    place: 'money',
+                    cell: ({ usage }) => <Charge usd={usage.total_usd} />,
+                  },
+                  {
+                    title: 'Models',
+                    cell: ({ allowed_models: models }) =>
+                      models === null ? 'all' : models.length > 2 ? `${models.length} models` : models.join(', '),
+                  },
+                  {
+                    title: 'Expires',
+                    isLabelled: true,
+                    cell: ({ expires_at }) =>
+                      expires_at === null ? 'never' : <When at={expires_at} form="distance" />,
+                  },
+                  {
+                    title: '',
+                    align: 'right',
+                    place: 'actions',
+                    cell: key =>
+                      mayKeys && (
+                        <div className={styles.menu}>
+                          <Menu position="bottom-end">
+                            <Menu.Target>
+                              <ActionIcon aria-label={`Actions of ${key.name}`}>
+                                <MoreIcon />
+                              </ActionIcon>
+                            </Menu.Target>
+                            <Menu.Dropdown>
+                              <Menu.Item onClick={() => setEdited(key)}>Change</Menu.Item>
+                              <Menu.Item onClick={() => setDeleted(key)} color="var(--danger)">
+                                Delete
+                              </Menu.Item>
+                            </Menu.Dropdown>
+                          </Menu>
+                        </div>
+                      ),
+                  },
+                ]}
+              />
+            )
+          }
+        </Loaded>
+      </Panel>
+      <NewKey
+        isOpen={isMaking}
+        onClose={() => {
+          setMaking(false)
+          if (search.make)
+            void navigate({ to: '/c/$customerId/keys', params: { customerId }, search: {}, replace: true })
+        }}
+      />
+      <KeyForm key={edited?.id ?? 'none'} edited={edited} onClose={() => setEdited(null)} />
+      <ConfirmDialog
+        isOpen={deleted !== null}
+        title={`Delete ${deleted?.name}?`}
+        name={deleted?.name ?? ''}
+        action="Delete the key"
+        isBusy={remove.isPending}
+        onConfirm={() => remove.mutate(deleted!)}
+        onClose={() => setDeleted(null)}
+      >
+        <p>Programs that use it get an error within two seconds, on all nodes. A deleted key never comes back.</p>
+      </ConfirmDialog>
+    </Page>
+  )
+}

@@ -1,0 +1,119 @@
+import { Checkbox, Select, TextInput } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import type { Model } from '#api/models.ts'
+import { modelsQuery } from '../../api/queries.ts'
+import { compactCount } from '../../format/number-text.ts'
+import { exactUsd } from '../../format/usd-text.ts'
+import { CopyButton } from '../../parts/CopyButton.tsx'
+import { DataTable } from '../../parts/DataTable.tsx'
+import { EmptyState } from '../../parts/EmptyState.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { Page } from '../../parts/Page.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import { Provider } from '../../parts/Provider.tsx'
+import { useCustomerId } from '../../shell/use-session.ts'
+import styles from './models.module.css'
+
+const orders = {
+  price: (a: Model, b: Model) => sum(a) - sum(b),
+  name: (a: Model, b: Model) => a.id.localeCompare(b.id),
+  context: (a: Model, b: Model) => b.context_length - a.context_length,
+} as const
+
+function sum({ pricing }: Model): number {
+  return pricing.input_usd_per_million + pricing.output_usd_per_million
+}
+
+/** What can be asked for, with prices. */
+export function Models() {
+  const customerId = useCustomerId()
+  const models = useQuery(modelsQuery(customerId))
+  const [text, setText] = useState('')
+  const [order, setOrder] = useState<keyof typeof orders>('price')
+  const [hasTools, setTools] = useState(false)
+  const [hasImages, setImages] = useState(false)
+  return (
+    <Page title="Models">
+      <section className={styles.filters} aria-label="Filters">
+        <TextInput label="Search" type="search" value={text} onChange={event => setText(event.currentTarget.value)} />
+        <Select
+          label="Sort by"
+          data={[
+            { value: 'price', label: 'Price' },
+            { value: 'name', label: 'Name' },
+            { value: 'context', label: 'Context' },
+          ]}
+          value={order}
+          onChange={value => setOrder((value ?? 'price') as keyof typeof orders)}
+        />
+        <Checkbox label="Tools" checked={hasTools} onChange={event => setTools(event.currentTarget.checked)} />
+        <Checkbox label="Images" checked={hasImages} onChange={event => setImages(event.currentTarget.checked)} />
+      </section>
+      <Panel aside={<span className={styles.hint}>Prices in USD per million tokens, from the cheapest server</span>}>
+        <Loaded query={models} height={300}>
+          {({ data }) => {
+            const rows = data
+              .filter(({ id, features }) => {
+                if (hasTools && !features.includes('tools')) return false
+                if (hasImages && !features.includes('images')) return false
+                return id.toLowerCase().includes(text.trim().toLowerCase())
+              })
+              .sort(orders[order])
+            if (data.length === 0) return <EmptyState text="Nothing is offered now. Ask the operator of this server." />
+            if (rows.length === 0) return <EmptyState text="No model matches these filters." />
+            return (
+              <DataTable
+                label="Models"
+                rows={rows}
+                keyOf={({ id }) => id}
+                columns={[
+                  {
+                    title: 'Model',
+                    place: 'name',
+                    cell: ({ id }) => (
+                      <span className={styles.name}>
+                        {id} <CopyButton text={id} what="the id" />
+                      </span>
+                    ),
+                  },
+                  {
+                    title: 'Servers',
+                    cell: ({ providers }) => (
+                      <span className={styles.providers}>
+                        {providers.map(kind => (
+                          <Provider key={kind} kind={kind} />
+                        ))}
+                      </span>
+                    ),
+                  },
+                  {
+                    title: 'Context',
+                    align: 'right',
+                    isLabelled: true,
+                    cell: each => compactCount(each.context_length),
+                  },
+                  {
+                    title: 'Features',
+                    place: 'hidden',
+                    cell: ({ features }) => features.join(', ').replaceAll('_', ' '),
+                  },
+                  {
+                    title: 'Input / output',
+                    align: 'right',
+                    place: 'money',
+                    cell: ({ pricing }) => (
+                      <span className={styles.price}>
+                        {exactUsd(pricing.input_usd_per_million)} / {exactUsd(pricing.output_usd_per_million)}
+                      </span>
+                    ),
+                  },
+                ]}
+              />
+            )
+          }}
+        </Loaded>
+      </Panel>
+    </Page>
+  )
+}

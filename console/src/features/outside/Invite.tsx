@@ -1,0 +1,77 @@
+import { Button, PasswordInput, TextInput } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { useState } from 'react'
+import { request } from '../../api/request.ts'
+import { FormProblem } from '../../parts/FormProblem.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { OutsideCard } from './OutsideCard.tsx'
+import styles from './outside.module.css'
+import { useEntry } from './use-entry.ts'
+import { useLinkSecret } from './use-link-secret.ts'
+
+interface Invitation {
+  readonly email: string
+  readonly customer_email: string
+  readonly role: string
+  readonly has_password: boolean
+}
+
+/** Where an invitation leads: a new person sets a password, others type theirs. */
+export function Invite() {
+  const token = useLinkSecret()
+  const invitation = useQuery({
+    queryKey: ['invite', token],
+    queryFn: () => request<Invitation>('POST', 'invite', { body: { token } }),
+    retry: false,
+  })
+  return (
+    <OutsideCard title="You are invited">
+      <Loaded query={invitation} height={240}>
+        {shown => <JoinForm token={token} invitation={shown} />}
+      </Loaded>
+    </OutsideCard>
+  )
+}
+
+function JoinForm({ token, invitation }: { token: string; invitation: Invitation }) {
+  const { email, customer_email, role, has_password: isKnown } = invitation
+  const navigate = useNavigate()
+  const [name, setName] = useState('')
+  const [password, setPassword] = useState('')
+  const entry = useEntry('join', () => void navigate({ to: '/', replace: true }))
+  return (
+    <form
+      className={styles.form}
+      onSubmit={event => {
+        event.preventDefault()
+        entry.mutate({ token, password, ...(name.trim() !== '' && { name }) })
+      }}
+    >
+      <p>
+        You join <b>{customer_email}</b> as {role}.
+      </p>
+      <TextInput label="E-mail address" value={email} readOnly autoComplete="username" />
+      {!isKnown && (
+        <TextInput
+          label="Your name"
+          autoComplete="name"
+          value={name}
+          onChange={event => setName(event.currentTarget.value)}
+        />
+      )}
+      <PasswordInput
+        label={isKnown ? 'Your password' : 'New password'}
+        description={isKnown ? undefined : 'At least 12 characters, such as four words.'}
+        autoComplete={isKnown ? 'current-password' : 'new-password'}
+        required
+        value={password}
+        onChange={event => setPassword(event.currentTarget.value)}
+      />
+      <FormProblem error={entry.error} />
+      <Button type="submit" loading={entry.isPending}>
+        Join
+      </Button>
+    </form>
+  )
+}

@@ -1,0 +1,233 @@
+import { Button, Modal, Select, TextInput } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { type AlertRule, alertsQuery, deliveriesQuery } from '../../api/queries.ts'
+import { useWrite } from '../../api/use-write.ts'
+import { exactUsd } from '../../format/usd-text.ts'
+import { CodeBlock } from '../../parts/CodeBlock.tsx'
+import { DataTable } from '../../parts/DataTable.tsx'
+import { EmptyState } from '../../parts/EmptyState.tsx'
+import { FormProblem } from '../../parts/FormProblem.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import { State } from '../../parts/State.tsx'
+import { When } from '../../parts/When.tsx'
+import { useCustomerId, useRights } from '../../shell/use-session.ts'
+import styles from './settings.module.css'
+
+const kinds = {
+  low_balance: 'The balance falls below',
+  daily_spend: 'The daily spend cap is reached',
+  key_limit_reached: 'A key reaches its limit',
+  large_charge: 'One request costs at least',
+} as const
+type Kind = keyof typeof kinds
+const withThreshold: readonly Kind[] = ['low_balance', 'large_charge']
+
+/** When the customer gets a message, and where. */
+export function Alerts() {
+  const customerId = useCustomerId()
+  const { mayAlerts } = useRights()
+  const alerts = useQuery(alertsQuery(customerId))
+  const [isMaking, setMaking] = useState(false)
+  const [shown, setShown] = useState<AlertRule | null>(null)
+  const remove = useWrite<string>(id => ({ method: 'DELETE', path: `customers/${customerId}/alerts/${id}` }), {
+    areas: ['alerts'],
+    done: 'The alert is deleted.',
+  })
+  const test = useWrite<string>(
+    id => ({ method: 'POST', path: `customers/${customerId}/alerts/${id}/test`, body: {} }),
+    {
+      areas: ['deliveries'],
+      done: 'A test is on its way. See its delivery below the alert.',
+    },
+  )
+  return (
+    <Panel
+      title="Alerts"
+      aside={
+        mayAlerts && (
+          <Button variant="subtle" size="compact-sm" onClick={() => setMaking(true)}>
+            Add an alert
+          </Button>
+        )
+      }
+    >
+      <Loaded query={alerts} height={120}>
+        {({ data }) =>
+          data.length === 0 ? (
+            <EmptyState text="No alerts yet. One for a low balance keeps programs from stopping without a warning.">
+              {mayAlerts && <Button onClick={() => setMaking(true)}>Add an alert</Button>}
+            </EmptyState>
+          ) : (
+            <DataTable
+              label="Alerts"
+              rows={data}
+              keyOf={({ id }) => id}
+              columns={[
+                {
+                  title: 'When',
+                  place: 'name',
+                  cell: ({ kind, threshold_usd }) =>
+                    `${kinds[kind]}${threshold_usd === null ? '' : ` ${exactUsd(threshold_usd)} USD`}`,
+                },
+                {
+                  title: 'Where to',
+                  cell: ({ channel, target }) => `${channel === 'email' ? 'E-mail' : 'Webhook'} ${target}`,
+                },
+                {
+                  title: '',
+                  align: 'right',
+                  cell: rule => (
+                    <div className={styles.buttons}>
+                      <Button variant="default" size="compact-sm" onClick={() => setShown(rule)}>
+                        Deliveries
+                      </Button>
+                      {mayAlerts && (
+                        <>
+                          <Button variant="default" size="compact-sm" onClick={() => test.mutate(rule.id)}>
+                            Test
+                          </Button>
+                          <Button variant="default" size="compact-sm" onClick={() => remove.mutate(rule.id)}>
+                            Delete
+                          </Button>
+                        </>
+                      )}
+                    </div>
+                  ),
+                },
+              ]}
+            />
+          )
+        }
+      </Loaded>
+      {isMaking && <NewAlert onClose={() => setMaking(false)} />}
+      {shown !== null && <Deliveries rule={shown} onClose={() => setShown(null)} />}
+    </Panel>
+  )
+}
+
+function NewAlert({ onClose }: { onClose: () => void }) {
+  const customerId = useCustomerId()
+  const [kind, setKind] = useState<Kind>('low_balance')
+  const [threshold, setThreshold] = useState('5')
+  const [channel, setChannel] = useState('email')
+  const [target, setTarget] = useState('')
+  const [secret, setSecret] = useState<string | null>(null)
+  const hasThreshold = withThreshold.includes(kind)
+  const make = useWrite<void, { secret: string | null }>(
+    () => ({
+      method: 'POST',
+      path: `customers/${customerId}/alerts`,
+      body: {
+        kind,
+        channel,
+        ...(hasThreshold && { threshold_usd: threshold.trim().replace(',', '.') }),
+        ...(target.trim() !== '' && { target: target.trim() }),
+      },
+    }),
+    {
+      areas: ['alerts'],
+      done: 'The alert is added.',
+      onDone: ({ secret: made }) => (made === null ? onClose() : setSecret(made)),
+      showsError: true,
+    },
+  )
+  if (secret !== null) {
+    return (
+      <Modal opened onClose={onClose} title="The secret of the webhook">
+        <div className={styles.form}>
+          <p>It signs the messages. This is the only time that it is shown.</p>
+          <CodeBlock code={secret} what="the secret" />
+          <Button onClick={onClose}>I have stored it</Button>
+        </div>
+      </Modal>
+    )
+  }
+  return (
+    <Modal opened onClose={onClose} title="Add an alert">
+      <form
+        className={styles.form}
+        onSubmit={event => {
+          event.preventDefault()
+          make.mutate()
+        }}
+      >
+        <Select
+          label="When"
+          data={Object.entries(kinds).map(([value, label]) => ({ value, label }))}
+          value={kind}
+          onChange={value => setKind((value ?? 'low_balance') as Kind)}
+        />
+        {hasThreshold && (
+          <TextInput
+            label="USD"
+            inputMode="decimal"
+            required
+            value={threshold}
+            onChange={event => setThreshold(event.currentTarget.value)}
+          />
+        )}
+        <Select
+          label="Where to"
+          data={[
+            { value: 'email', label: 'E-mail to the billing address' },
+            { value: 'webhook', label: 'Webhook' },
+          ]}
+          value={channel}
+          onChange={value => setChannel(value ?? 'email')}
+        />
+        {channel === 'webhook' && (
+          <TextInput
+            label="URL"
+            type="url"
+            placeholder="https://"
+            required
+            value={target}
+            onChange={event => setTarget(event.currentTarget.value)}
+          />
+        )}
+        <FormProblem error={make.error} />
+        <Button type="submit" loading={make.isPending}>
+          Add
+        </Button>
+      </form>
+    </Modal>
+  )
+}
+
+function Deliveries({ rule, onClose }: { rule: AlertRule; onClose: () => void }) {
+  const customerId = useCustomerId()
+  const deliveries = useQuery(deliveriesQuery(customerId, rule.id))
+  return (
+    <Modal opened onClose={onClose} title="Deliveries" size="lg">
+      <Loaded query={deliveries} height={120}>
+        {({ data }) =>
+          data.length === 0 ? (
+            <p>Nothing was sent yet.</p>
+          ) : (
+            <DataTable
+              label="Deliveries"
+              rows={data}
+              keyOf={({ alert_id }) => alert_id}
+              columns={[
+                { title: 'Time', cell: ({ created_at }) => <When at={created_at} /> },
+                { title: 'What', place: 'name', cell: ({ kind }) => (kind === 'test' ? 'Test' : kinds[kind]) },
+                {
+                  title: 'Outcome',
+                  cell: ({ delivered_at, attempts }) => (
+                    <State state={delivered_at === null ? 'warn' : 'ok'}>
+                      {delivered_at === null
+                        ? (attempts.at(-1)?.error ?? 'waiting')
+                        : (attempts.at(-1)?.outcome ?? 'delivered')}
+                    </State>
+                  ),
+                },
+              ]}
+            />
+          )
+        }
+      </Loaded>
+    </Modal>
+  )
+}

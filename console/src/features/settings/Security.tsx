@@ -1,0 +1,133 @@
+import { Button, PasswordInput } from '@mantine/core'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { sessionQuery, sessionsQuery } from '../../api/queries.ts'
+import { useWrite } from '../../api/use-write.ts'
+import { DataTable } from '../../parts/DataTable.tsx'
+import { FormProblem } from '../../parts/FormProblem.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import { When } from '../../parts/When.tsx'
+import { browserName } from './browser-name.ts'
+import styles from './settings.module.css'
+
+/** The password and the sessions of the person. */
+export function Security() {
+  return (
+    <>
+      <Sessions />
+      <Password />
+    </>
+  )
+}
+
+function Sessions() {
+  const sessions = useQuery(sessionsQuery)
+  const end = useWrite<string>(id => ({ method: 'DELETE', path: `sessions/${id}` }), {
+    areas: ['sessions'],
+    done: 'The session has ended.',
+  })
+  const endOthers = useWrite(() => ({ method: 'POST', path: 'sessions/end-others' }), {
+    areas: ['sessions'],
+    done: 'All other sessions have ended.',
+  })
+  const hasOthers = (sessions.data?.data.length ?? 0) > 1
+  return (
+    <Panel
+      title="Where you are signed in"
+      aside={
+        hasOthers && (
+          <Button variant="subtle" size="compact-sm" loading={endOthers.isPending} onClick={() => endOthers.mutate()}>
+            End all others
+          </Button>
+        )
+      }
+    >
+      <Loaded query={sessions} height={80}>
+        {({ data }) => (
+          <DataTable
+            label="Sessions"
+            rows={data}
+            keyOf={({ id }) => id}
+            columns={[
+              {
+                title: 'Browser',
+                place: 'name',
+                cell: ({ user_agent, is_current }) => `${browserName(user_agent)}${is_current ? ' (this one)' : ''}`,
+              },
+              { title: 'Address', cell: ({ address }) => address },
+              { title: 'Signed in', isLabelled: true, cell: ({ created_at }) => <When at={created_at} /> },
+              {
+                title: 'Last used',
+                isLabelled: true,
+                cell: ({ last_seen_at }) => <When at={last_seen_at} form="distance" />,
+              },
+              {
+                title: '',
+                align: 'right',
+                cell: ({ id, is_current }) =>
+                  !is_current && (
+                    <Button variant="default" size="compact-sm" onClick={() => end.mutate(id)}>
+                      End
+                    </Button>
+                  ),
+              },
+            ]}
+          />
+        )}
+      </Loaded>
+    </Panel>
+  )
+}
+
+function Password() {
+  const client = useQueryClient()
+  const [current, setCurrent] = useState('')
+  const [next, setNext] = useState('')
+  const change = useWrite(
+    () => ({ method: 'POST', path: 'password', body: { current_password: current, new_password: next } }),
+    {
+      areas: ['sessions'],
+      done: 'The password is changed. All other sessions have ended.',
+      onDone() {
+        setCurrent('')
+        setNext('')
+        void client.invalidateQueries({ queryKey: sessionQuery.queryKey })
+      },
+      showsError: true,
+    },
+  )
+  return (
+    <Panel title="Password">
+      <form
+        className={styles.form}
+        onSubmit={event => {
+          event.preventDefault()
+          change.mutate()
+        }}
+      >
+        <PasswordInput
+          label="Current password"
+          autoComplete="current-password"
+          required
+          value={current}
+          onChange={event => setCurrent(event.currentTarget.value)}
+        />
+        <PasswordInput
+          label="New password"
+          description="At least 12 characters, such as four words."
+          autoComplete="new-password"
+          required
+          value={next}
+          onChange={event => setNext(event.currentTarget.value)}
+        />
+        <FormProblem error={change.error} />
+        <div>
+          <Button type="submit" loading={change.isPending}>
+            Change the password
+          </Button>
+        </div>
+      </form>
+    </Panel>
+  )
+}

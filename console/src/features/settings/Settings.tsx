@@ -1,0 +1,37 @@
+import { SegmentedControl } from '@mantine/core'
+import { useNavigate, useParams } from '@tanstack/react-router'
+import { Page } from '../../parts/Page.tsx'
+import { useCustomerId } from '../../shell/use-session.ts'
+import { Account } from './Account.tsx'
+import { Alerts } from './Alerts.tsx'
+import { Security } from './Security.tsx'
+
+const tabs = {
+  account: { label: 'Account', Tab: Account },
+  alerts: { label: 'Alerts', Tab: Alerts },
+  security: { label: 'Security', Tab: Security },
+} as const
+
+/** The person, the alerts of the customer, and the sessions. */
+export function Settings() {
+  const customerId = useCustomerId()
+  const { tab } = useParams({ strict: false })
+  const navigate = useNavigate()
+  const shown = (Object.keys(tabs) as (keyof typeof tabs)[]).find(name => name === tab) ?? 'account'
+  const { Tab } = tabs[shown]
+  return (
+    <Page title="Settings">
+      <div>
+        <SegmentedControl
+          aria-label="Part of the settings"
+          data={Object.entries(tabs).map(([value, { label }]) => ({ value, label }))}
+          value={shown}
+          onChange={value =>
+            void navigate({ to: '/c/$customerId/settings/$tab', params: { customerId, tab: value }, replace: true })
+          }
+        />
+      </div>
+      <Tab />
+    </Page>
+  )
+}

@@ -1,0 +1,37 @@
+const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' })
+const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' })
+const dayOfYear = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', year: 'numeric' })
+const minute = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' })
+
+/** Local time: 14:02:11 today, 21 Nov 14:02 this year, 21 Nov 2025 before. */
+export function timeText(at: Date, now = new Date()): string {
+  if (at.toDateString() === now.toDateString()) return clock.format(at)
+  if (at.getFullYear() === now.getFullYear()) return `${day.format(at)} ${minute.format(at)}`
+  return dayOfYear.format(at)
+}
+
+/** 21 Nov, or 21 Nov 2025 in another year. */
+export function dayText(at: Date, now = new Date()): string {
+  return at.getFullYear() === now.getFullYear() ? day.format(at) : dayOfYear.format(at)
+}
+
+/** UTC to the second: 2026-11-21 14:02:11 UTC. */
+export function utcText(at: Date): string {
+  return `${at.toISOString().slice(0, 19).replace('T', ' ')} UTC`
+}
+
+/** A UTC day of a report, such as 2026-11-21, as 21 Nov. */
+export function utcDayText(date: string): string {
+  return new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' }).format(new Date(date))
+}
+
+/** "just now", "5 minutes ago", "yesterday", "in 3 days". */
+export function distanceText(at: Date, now = new Date()): string {
+  const seconds = (at.getTime() - now.getTime()) / 1_000
+  const relative = new Intl.RelativeTimeFormat('en', { numeric: 'auto' })
+  const size = Math.abs(seconds)
+  if (size < 45) return 'just now'
+  if (size < 2_700) return relative.format(Math.round(seconds / 60), 'minute')
+  if (size < 79_200) return relative.format(Math.round(seconds / 3_600), 'hour')
+  return relative.format(Math.round(seconds / 86_400), 'day')
+}

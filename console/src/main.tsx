@@ -1,0 +1,36 @@
+import '@fontsource-variable/atkinson-hyperlegible-mono/wght.css'
+import '@fontsource-variable/atkinson-hyperlegible-next/wght.css'
+import './theme/mantine-styles.ts'
+import './theme/tokens.css'
+import './theme/base.css'
+import { localStorageColorSchemeManager, MantineProvider } from '@mantine/core'
+import { Notifications } from '@mantine/notifications'
+import { QueryClientProvider } from '@tanstack/react-query'
+import { RouterProvider } from '@tanstack/react-router'
+import { setNonce } from 'get-nonce'
+import { StrictMode } from 'react'
+import { createRoot } from 'react-dom/client'
+import { queryClient } from './api/query-client.ts'
+import { router } from './router.tsx'
+import { mantineVariables, theme } from './theme/theme.ts'
+
+// Vite writes the nonce of the response here. Style elements that are added later need it.
+const nonce = document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"]')?.nonce ?? ''
+setNonce(nonce)
+
+createRoot(document.querySelector('#root')!).render(
+  <StrictMode>
+    <MantineProvider
+      theme={theme}
+      cssVariablesResolver={mantineVariables}
+      getStyleNonce={() => nonce}
+      defaultColorScheme="auto"
+      colorSchemeManager={localStorageColorSchemeManager({ key: 'switchyard-scheme' })}
+    >
+      <QueryClientProvider client={queryClient}>
+        <RouterProvider router={router} />
+        <Notifications position="bottom-right" />
+      </QueryClientProvider>
+    </MantineProvider>
+  </StrictMode>,
+)

@@ -1,0 +1,30 @@
+import styles from './parts.module.css'
+
+/** How much of a limit is used. */
+export function Meter({ label, used, limit, text }: { label: string; used: number; limit: number; text: string }) {
+  const share = limit > 0 ? Math.min(1, used / limit) : 1
+  return (
+    <div className={styles.meter}>
+      <div className={styles.meterHead}>
+        <span>{label}</span>
+        <span className={styles.number}>{text}</span>
+      </div>
+      {/* biome-ignore lint/a11y/useSemanticElements: browsers do not let the element "meter" be styled alike */}
+      <div
+        className={styles.bar}
+        role="meter"
+        aria-label={label}
+        aria-valuemin={0}
+        aria-valuemax={limit}
+        aria-valuenow={Math.min(used, limit)}
+        aria-valuetext={text}
+      >
+        <div
+          className={styles.barFill}
+          data-level={share >= 1 ? 'full' : share >= 0.8 ? 'high' : 'normal'}
+          style={{ width: `${share * 100}%` }}
+        />
+      </div>
+    </div>
+  )
+}

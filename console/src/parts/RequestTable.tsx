@@ -1,0 +1,65 @@
+import { Link, useNavigate } from '@tanstack/react-router'
+import type { ListedRequest } from '#api/activity.ts'
+import { countText, durationText } from '../format/number-text.ts'
+import { DataTable } from './DataTable.tsx'
+import { Charge } from './Money.tsx'
+import { outcomeWords } from './outcome-words.ts'
+import { Provider } from './Provider.tsx'
+import styles from './parts.module.css'
+import { State } from './State.tsx'
+import { When } from './When.tsx'
+
+/** Requests, newest first. A row opens its receipt. */
+export function RequestTable({ customerId, rows }: { customerId: string; rows: readonly ListedRequest[] }) {
+  const navigate = useNavigate()
+  const to = '/c/$customerId/activity/$requestId'
+  return (
+    <DataTable
+      label="Requests"
+      rows={rows}
+      keyOf={({ id }) => id}
+      onOpen={({ id }) =>
+        void navigate({ to, params: { customerId, requestId: id }, search: (s: object) => s } as never)
+      }
+      columns={[
+        { title: 'Time', cell: ({ started_at }) => <When at={started_at} /> },
+        {
+          title: 'Model',
+          place: 'name',
+          cell: ({ id, model }) => (
+            <Link
+              {...({ to, params: { customerId, requestId: id }, search: (s: object) => s } as never as { to: '/' })}
+              className={styles.rowLink}
+            >
+              {model}
+            </Link>
+          ),
+        },
+        { title: 'Server', cell: ({ provider }) => <Provider kind={provider} /> },
+        {
+          title: 'Tokens',
+          align: 'right',
+          cell: ({ input_tokens, output_tokens }) => (
+            <span className={styles.number}>
+              {countText(input_tokens)} → {countText(output_tokens)}
+            </span>
+          ),
+        },
+        {
+          title: 'Took',
+          align: 'right',
+          cell: ({ latency_ms }) => <span className={styles.number}>{durationText(latency_ms)}</span>,
+        },
+        {
+          title: 'Outcome',
+          cell: ({ outcome, success, finish_reason }) => (
+            <State state={success ? 'ok' : 'danger'}>
+              {outcome === 'served' ? (finish_reason ?? 'served') : outcomeWords[outcome]}
+            </State>
+          ),
+        },
+        { title: 'USD', align: 'right', place: 'money', cell: ({ cost_usd }) => <Charge usd={cost_usd} /> },
+      ]}
+    />
+  )
+}

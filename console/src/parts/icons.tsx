@@ -1,0 +1,41 @@
+import type { ReactNode } from 'react'
+
+// Lines of 1.5 px on a grid of 20 px. They never stand without a name.
+
+function icon(drawing: ReactNode) {
+  return function Icon() {
+    return (
+      <svg
+        width="20"
+        height="20"
+        viewBox="0 0 20 20"
+        fill="none"
+        stroke="currentColor"
+        strokeWidth="1.5"
+        strokeLinecap="round"
+        strokeLinejoin="round"
+        aria-hidden="true"
+      >
+        {drawing}
+      </svg>
+    )
+  }
+}
+
+export const HomeIcon = icon(<path d="M3 9.5 10 4l7 5.5M5 8.5V16h10V8.5" />)
+export const UsageIcon = icon(<path d="M4 16V9m4 7V4m4 12v-5m4 5V7" />)
+export const ActivityIcon = icon(<path d="M3 5h2m3 0h9M3 10h2m3 0h9M3 15h2m3 0h9" />)
+export const KeyIcon = icon(
+  <>
+    <circle cx="7" cy="13" r="3.2" />
+    <path d="m9.4 10.6 6.1-6.1m-2.2 2.2 2 2" />
+  </>,
+)
+export const CreditIcon = icon(<path d="M2.5 5.5h15v9h-15zM2.5 8.5h15M5.5 12h3" />)
+export const ModelsIcon = icon(<path d="M10 3 16.5 6.5v7L10 17l-6.5-3.5v-7zM3.5 6.5 10 10l6.5-3.5M10 10v7" />)
+export const PlaygroundIcon = icon(<path d="M3.5 4.5h13v9h-7l-3.5 3v-3H3.5z" />)
+export const SettingsIcon = icon(<path d="M3 6h8m4 0h2M3 14h2m4 0h8M13 4v4M7 12v4" />)
+export const MenuIcon = icon(<path d="M3 6h14M3 10h14M3 14h14" />)
+export const CopyIcon = icon(<path d="M7 7h9v9H7zM4 13V4h9" />)
+export const CheckIcon = icon(<path d="m4 10.5 4 4 8-9" />)
+export const MoreIcon = icon(<path d="M4.5 10h.01M10 10h.01M15.5 10h.01" strokeWidth="2.5" />)

@@ -1,0 +1,113 @@
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  Outlet,
+  redirect,
+} from '@tanstack/react-router'
+import type { ActivitySearch } from './features/activity/activity-search.ts'
+import { readActivitySearch } from './features/activity/activity-search.ts'
+import { Doorway } from './features/outside/Doorway.tsx'
+import { readUsageSearch } from './features/usage/usage-search.ts'
+import { CustomerShell } from './shell/CustomerShell.tsx'
+import { NotFound } from './shell/NotFound.tsx'
+import { RouteProblem } from './shell/RouteProblem.tsx'
+
+// Each screen is a file of its own that loads when it is opened. A screen knows its address only from here.
+
+const root = createRootRoute({ component: Outlet, notFoundComponent: NotFound, errorComponent: RouteProblem })
+
+const outside = [
+  createRoute({ getParentRoute: () => root, path: '/', component: Doorway }),
+  createRoute({ getParentRoute: () => root, path: '/sign-in', component: Doorway }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/welcome',
+    component: lazyRouteComponent(() => import('./features/outside/Welcome.tsx'), 'Welcome'),
+  }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/invite',
+    component: lazyRouteComponent(() => import('./features/outside/Invite.tsx'), 'Invite'),
+  }),
+] as const
+
+export const customerRoute = createRoute({
+  getParentRoute: () => root,
+  path: '/c/$customerId',
+  component: CustomerShell,
+})
+
+const activityRoute = createRoute({
+  getParentRoute: () => customerRoute,
+  path: '/activity',
+  validateSearch: (search: Record<string, unknown>): ActivitySearch => readActivitySearch(search),
+  component: lazyRouteComponent(() => import('./features/activity/Activity.tsx'), 'Activity'),
+})
+
+const customerScreens = [
+  createRoute({
+    getParentRoute: () => customerRoute,
+    path: '/',
+    component: lazyRouteComponent(() => import('./features/home/Home.tsx'), 'Home'),
+  }),
+  createRoute({
+    getParentRoute: () => customerRoute,
+    path: '/usage',
+    validateSearch: readUsageSearch,
+    component: lazyRouteComponent(() => import('./features/usage/Usage.tsx'), 'Usage'),
+  }),
+  activityRoute.addChildren([
+    createRoute({
+      getParentRoute: () => activityRoute,
+      path: '/$requestId',
+      component: lazyRouteComponent(() => import('./features/activity/Receipt.tsx'), 'Receipt'),
+    }),
+  ]),
+  createRoute({
+    getParentRoute: () => customerRoute,
+    path: '/keys',
+    component: lazyRouteComponent(() => import('./features/keys/Keys.tsx'), 'Keys'),
+  }),
+  createRoute({
+    getParentRoute: () => customerRoute,
+    path: '/credits',
+    component: lazyRouteComponent(() => import('./features/credits/Credits.tsx'), 'Credits'),
+  }),
+  createRoute({
+    getParentRoute: () => customerRoute,
+    path: '/models',
+    component: lazyRouteComponent(() => import('./features/models/Models.tsx'), 'Models'),
+  }),
+  createRoute({
+    getParentRoute: () => customerRoute,
+    path: '/playground',
+    component: lazyRouteComponent(() => import('./features/playground/Playground.tsx'), 'Playground'),
+  }),
+  createRoute({
+    getParentRoute: () => customerRoute,
+    path: '/settings',
+    beforeLoad: ({ params, location }) => {
+      if (/\/settings\/?$/.test(location.pathname))
+        throw redirect({ to: '/c/$customerId/settings/$tab', params: { ...params, tab: 'account' } as never })
+    },
+  }),
+  createRoute({
+    getParentRoute: () => customerRoute,
+    path: '/settings/$tab',
+    component: lazyRouteComponent(() => import('./features/settings/Settings.tsx'), 'Settings'),
+  }),
+] as const
+
+export const router = createRouter({
+  routeTree: root.addChildren([...outside, customerRoute.addChildren([...customerScreens])]),
+  defaultPreload: 'intent',
+  scrollRestoration: true,
+})
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: typeof router
+  }
+}

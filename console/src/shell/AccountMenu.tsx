@@ -1,0 +1,43 @@
+import { Menu, useMantineColorScheme } from '@mantine/core'
+import { useQueryClient } from '@tanstack/react-query'
+import { sessionQuery } from '../api/queries.ts'
+import { request } from '../api/request.ts'
+import styles from './shell.module.css'
+import { useSession } from './use-session.ts'
+
+/** The person: colours of the page, sign-out. */
+export function AccountMenu() {
+  const { person } = useSession()
+  const { colorScheme, setColorScheme } = useMantineColorScheme()
+  const client = useQueryClient()
+  const signOut = async () => {
+    await request('POST', 'sign-out').catch(() => {})
+    client.clear()
+    await client.invalidateQueries({ queryKey: sessionQuery.queryKey })
+    location.assign('/')
+  }
+  return (
+    <Menu position="top-start" width={216}>
+      <Menu.Target>
+        <button type="button" className={styles.switcher}>
+          <span>{person.name === '' ? person.email : person.name}</span>
+          <span aria-hidden="true">▾</span>
+        </button>
+      </Menu.Target>
+      <Menu.Dropdown>
+        <Menu.Label>{person.email}</Menu.Label>
+        {(['light', 'dark', 'auto'] as const).map(scheme => (
+          <Menu.Item
+            key={scheme}
+            onClick={() => setColorScheme(scheme)}
+            rightSection={colorScheme === scheme ? '✓' : undefined}
+          >
+            {{ light: 'Light', dark: 'Dark', auto: 'Same as the system' }[scheme]}
+          </Menu.Item>
+        ))}
+        <Menu.Divider />
+        <Menu.Item onClick={signOut}>Sign out</Menu.Item>
+      </Menu.Dropdown>
+    </Menu>
+  )
+}

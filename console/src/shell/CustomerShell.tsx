@@ -1,0 +1,61 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { creditsQuery } from '../api/queries.ts'
+import { useLive } from '../api/use-live.ts'
+import {
+  ActivityIcon,
+  CreditIcon,
+  HomeIcon,
+  KeyIcon,
+  ModelsIcon,
+  PlaygroundIcon,
+  SettingsIcon,
+  UsageIcon,
+} from '../parts/icons.tsx'
+import { Balance } from '../parts/Money.tsx'
+import { type NavItem, Shell } from './Shell.tsx'
+import { SignedInOnly } from './SignedInOnly.tsx'
+import styles from './shell.module.css'
+import { useCustomerId, useRights } from './use-session.ts'
+
+/** The frame of a customer's screens. The balance is always visible. */
+export function CustomerShell() {
+  return (
+    <SignedInOnly>
+      <Frame />
+    </SignedInOnly>
+  )
+}
+
+function Frame() {
+  const customerId = useCustomerId()
+  const { role } = useRights()
+  useLive(customerId)
+  const params = { customerId }
+  const items: readonly NavItem[] = [
+    { name: 'Home', icon: <HomeIcon />, link: { to: '/c/$customerId', params }, isExact: true },
+    { name: 'Activity', icon: <ActivityIcon />, link: { to: '/c/$customerId/activity', params } },
+    { name: 'Usage', icon: <UsageIcon />, link: { to: '/c/$customerId/usage', params } },
+    { name: 'Keys', icon: <KeyIcon />, link: { to: '/c/$customerId/keys', params } },
+    { name: 'Credits', icon: <CreditIcon />, link: { to: '/c/$customerId/credits', params } },
+    { name: 'Models', icon: <ModelsIcon />, link: { to: '/c/$customerId/models', params } },
+    { name: 'Playground', icon: <PlaygroundIcon />, link: { to: '/c/$customerId/playground', params } as never },
+    { name: 'Settings', icon: <SettingsIcon />, link: { to: '/c/$customerId/settings', params } },
+  ]
+  return (
+    <Shell
+      items={items}
+      top={<TopBalance customerId={customerId} />}
+      notice={role === null && 'You look at this customer as an operator. You can read everything and change nothing.'}
+    />
+  )
+}
+
+function TopBalance({ customerId }: { customerId: string }) {
+  const { data } = useQuery(creditsQuery(customerId))
+  return (
+    <Link to="/c/$customerId/credits" params={{ customerId }} className={styles.topBalance}>
+      Balance <b>{data === undefined ? '…' : <Balance usd={data.balance_usd} />}</b> USD
+    </Link>
+  )
+}

@@ -1,0 +1,104 @@
+import { Drawer } from '@mantine/core'
+import { useDisclosure, useHotkeys } from '@mantine/hooks'
+import { Link, type LinkProps, Outlet, useLocation } from '@tanstack/react-router'
+import { type ReactNode, Suspense, useEffect } from 'react'
+import { MenuIcon } from '../parts/icons.tsx'
+import { AccountMenu } from './AccountMenu.tsx'
+import { FindPage } from './FindPage.tsx'
+import { Switcher } from './Switcher.tsx'
+import styles from './shell.module.css'
+
+export interface NavItem {
+  readonly name: string
+  readonly icon: ReactNode
+  readonly link: Pick<LinkProps, 'to' | 'params'>
+  /** Only the address itself is this page, not those below it. */
+  readonly isExact?: true
+}
+
+/**
+ * The frame of all screens: navigation on the left, or a bar of five at the bottom of a phone.
+ *
+ * @param props.top the right end of the header
+ * @param props.notice a line above every screen
+ */
+export function Shell({ items, top, notice }: { items: readonly NavItem[]; top?: ReactNode; notice?: ReactNode }) {
+  const [isMenuOpen, menu] = useDisclosure()
+  const [isFinding, find] = useDisclosure()
+  useHotkeys([['mod+K', find.open]])
+  const { pathname } = useLocation()
+  // Both close when a link in them was followed.
+  useEffect(() => {
+    menu.close()
+    find.close()
+  }, [pathname])
+  return (
+    <div className={styles.shell}>
+      <a href="#main" className={styles.skip}>
+        Skip to the content
+      </a>
+      <div className={styles.side}>
+        <Link to="/" className={styles.brand}>
+          <img src="/assets/icon.svg" alt="" width="24" height="24" />
+          Switchyard
+        </Link>
+        <Switcher />
+        <nav className={styles.nav} aria-label="Pages">
+          {items.map(item => (
+            <NavLink key={item.name} item={item} className={styles.navLink} />
+          ))}
+        </nav>
+        <div className={styles.sideFoot}>
+          <a href="/docs" className={styles.navLink}>
+            API reference
+          </a>
+          <AccountMenu />
+        </div>
+      </div>
+      <div>
+        <header className={styles.top}>{top}</header>
+        {notice && (
+          <div className={styles.notice} role="note">
+            {notice}
+          </div>
+        )}
+        <main id="main">
+          <Suspense>
+            <Outlet />
+          </Suspense>
+        </main>
+      </div>
+      <nav className={styles.bottom} aria-label="Main pages">
+        {items.slice(0, 4).map(item => (
+          <NavLink key={item.name} item={item} className={styles.bottomLink} />
+        ))}
+        <button type="button" className={styles.bottomLink} onClick={menu.open} aria-haspopup="dialog">
+          <MenuIcon />
+          More
+        </button>
+      </nav>
+      <Drawer opened={isMenuOpen} onClose={menu.close} title="Menu" position="bottom" size="auto">
+        <div className={styles.nav}>
+          {items.slice(4).map(item => (
+            <NavLink key={item.name} item={item} className={styles.navLink} />
+          ))}
+          <a href="/docs" className={styles.navLink}>
+            API reference
+          </a>
+        </div>
+        <Switcher />
+        <AccountMenu />
+      </Drawer>
+      <FindPage items={items} isOpen={isFinding} onClose={find.close} />
+    </div>
+  )
+}
+
+function NavLink({ item, className }: { item: NavItem; className: string | undefined }) {
+  return (
+    <Link {...item.link} className={className} activeOptions={{ exact: item.isExact ?? false, includeSearch: false }}>
+      {item.icon}
+      {item.name}
+    </Link>
+  )
+}

@@ -1,0 +1,52 @@
+import { Modal } from '@mantine/core'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { type ReactNode, useEffect } from 'react'
+import { sessionQuery } from '../api/queries.ts'
+import { Problem } from '../api/request.ts'
+import { SignInCard } from '../features/outside/SignInCard.tsx'
+import { SignInForm } from '../features/outside/SignInForm.tsx'
+import { ProblemBlock } from '../parts/ProblemBlock.tsx'
+
+/**
+ * Shows its children to people that are signed in, and the sign-in to all others, at the same address. A session that ends
+ * while a screen is open asks for the password over the screen, which then goes on.
+ */
+export function SignedInOnly({ children }: { children: ReactNode }) {
+  const session = useQuery(sessionQuery)
+  useSessionWatch()
+  if (session.data !== undefined) {
+    return (
+      <>
+        {children}
+        <Modal
+          opened={isSignedOut(session.error)}
+          onClose={() => {}}
+          withCloseButton={false}
+          title="Your session has ended"
+        >
+          <SignInForm email={session.data.person.email} />
+        </Modal>
+      </>
+    )
+  }
+  if (isSignedOut(session.error)) return <SignInCard />
+  if (session.error !== null) return <ProblemBlock error={session.error} onRetry={() => session.refetch()} />
+  return null
+}
+
+function isSignedOut(error: Error | null): boolean {
+  return error instanceof Problem && error.code === 'not_signed_in'
+}
+
+/** Asks for the session again when another request was refused for the lack of one. */
+function useSessionWatch(): void {
+  const client = useQueryClient()
+  useEffect(
+    () =>
+      client.getQueryCache().subscribe(({ type, query }) => {
+        if (type !== 'updated' || query.queryKey[0] === 'session' || !isSignedOut(query.state.error)) return
+        void client.invalidateQueries({ queryKey: sessionQuery.queryKey })
+      }),
+    [client],
+  )
+}

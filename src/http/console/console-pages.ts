@@ -1,0 +1,103 @@
+import { randomBytes } from 'node:crypto'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import fastifyStatic from '@fastify/static'
+import type { FastifyInstance, FastifyReply } from 'fastify'
+import { z } from 'zod'
+import { ApiError } from '../../domain/errors.ts'
+import type { Endpoint, ReplyingEndpoint } from '../endpoint.ts'
+
+/** What `vite build` makes of console/. Source and package have it in the same place. */
+const builtConsole = fileURLToPath(new URL('../../../console/dist/', import.meta.url))
+
+/** The first parts of the addresses that the console's router knows. They all get the same page. */
+const pagePaths = [
+  ...['/sign-in', '/sign-up', '/welcome', '/invite', '/verify', '/reset', '/status'],
+  ...['/c/*', '/h/*', '/operator', '/operator/*'],
+]
+
+/** All addresses here but `/`, in Fastify's notation. */
+export const consolePaths: readonly string[] = [...pagePaths, '/assets/*']
+
+/** console/vite.config.ts writes it wherever a nonce belongs. */
+const NONCE_PLACE = /CSP_NONCE/g
+
+/** The endpoints of the console's page and its assets. */
+export function consolePages(directory = builtConsole): Endpoint[] {
+  const assets = new Set(existsSync(directory) ? readdirSync(join(directory, 'assets')) : [])
+  return [
+    ...pagePaths.map(path => pageEndpoint(path, ({ reply }) => sendConsole(reply, directory))),
+    pageEndpoint('/assets/*', ({ request, reply }) => {
+      const { '*': name } = request.params as { '*': string }
+      if (!assets.has(name)) throw new ApiError('not_found', { message: `There is no asset ${name}. Reload the page.` })
+      reply.header('x-content-type-options', 'nosniff')
+      const hasHash = /-[\w-]{8}\.\w+$/.test(name)
+      return reply.sendFile(name, join(directory, 'assets'), {
+        immutable: hasHash,
+        maxAge: hasHash ? '365d' : 0,
+      })
+    }),
+  ]
+}
+
+/** Lets endpoints send files. They choose the files themselves. */
+export function allowFiles(app: FastifyInstance): void {
+  app.register(fastifyStatic, { root: builtConsole, serve: false, preCompressed: true })
+}
+
+/** Sends the page of the console, which is the same for everybody. */
+export function sendConsole(reply: FastifyReply, directory = builtConsole): string {
+  pages[directory] ??= readPage(directory)
+  const nonce = randomBytes(16).toString('base64url')
+  reply.type('text/html; charset=utf-8').headers({
+    'cache-control': 'no-store',
+    'content-security-policy': securityPolicy(nonce),
+    'cross-origin-opener-policy': 'same-origin',
+    'referrer-policy': 'no-referrer',
+    'x-content-type-options': 'nosniff',
+  })
+  return pages[directory].replace(NONCE_PLACE, nonce)
+}
+
+const pages: Record<string, string> = {}
+
+function readPage(directory: string): string {
+  const path = join(directory, 'index.html')
+  if (existsSync(path)) return readFileSync(path, 'utf8')
+  throw new ApiError('not_found', {
+    message: 'The console was not built. Start the gateway with npm start or bin/switchyard, which build it.',
+  })
+}
+
+/** Mantine adds style elements, which need the nonce. Scripts are files of this server only. */
+function securityPolicy(nonce: string): string {
+  return [
+    "default-src 'none'",
+    "script-src 'self'",
+    `style-src 'self' 'nonce-${nonce}'`,
+    "img-src 'self' data:",
+    "font-src 'self'",
+    "connect-src 'self'",
+    "base-uri 'none'",
+    "form-action 'self'",
+    "frame-ancestors 'none'",
+  ].join('; ')
+}
+
+function pageEndpoint(path: string, handle: ReplyingEndpoint['handle']): Endpoint {
+  return {
+    method: 'GET',
+    path,
+    access: 'open',
+    doc: {
+      operationId: `page ${path}`,
+      summary: 'Get the console',
+      description: 'Returns the page of the console or a file of it.',
+      tag: 'Service',
+      isHidden: true,
+      response: { contentType: 'text/html', schema: z.string(), description: 'The page.' },
+    },
+    handle,
+  }
+}

@@ -1,0 +1,198 @@
+import { afterEach, expect, test } from 'vitest'
+import { transaction } from '../../../src/db/pool.ts'
+import { makeInviteLink } from '../../../src/people/links.ts'
+import { setMember } from '../../../src/people/persons.ts'
+import { operatorToken, PASSWORD, signedInMember } from '../../harness/browser-client.ts'
+import { openPage, useChromium, type WatchedPage } from '../../harness/chromium.ts'
+import { useDemoApp } from '../../harness/use-demo-app.ts'
+
+// What people do, in a real browser, from the first link to the last click.
+
+const app = useDemoApp()
+const chromium = useChromium()
+const open: WatchedPage[] = []
+
+async function newPage(): Promise<WatchedPage['page']> {
+  const watched = await openPage(chromium.browser, { baseURL: app.url })
+  open.push(watched)
+  return watched.page
+}
+
+/** Signs a person in by the form. */
+async function signedInPage(customerId: string, role: 'owner' | 'viewer' = 'owner') {
+  const { email } = await signedInMember(app, customerId, role)
+  const page = await newPage()
+  await page.goto(`/c/${customerId}`)
+  await page.getByLabel('E-mail address').fill(email)
+  await page.getByRole('textbox', { name: 'Password' }).fill(PASSWORD)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByRole('heading', { name: 'Home' }).waitFor()
+  return { page, email }
+}
+
+async function chat(key: string): Promise<number> {
+  const response = await fetch(`${app.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'demo', max_tokens: 5, messages: [{ role: 'user', content: 'Hello!' }] }),
+  })
+  await response.text()
+  return response.status
+}
+
+afterEach(async () => {
+  // The refusals that the tests provoke are no faults.
+  const complaints = open.flatMap(each => each.complaints).filter(text => !/status of 4\d\d/.test(text))
+  for (const { context } of open.splice(0)) await context.close()
+  expect(complaints).toEqual([])
+})
+
+test('from the first link to the receipt of the first request', async () => {
+  const { customerId, key } = await app.customer()
+  const { token, personId } = await operatorToken(app, `op-${customerId}@example.com`)
+  await transaction(app.database.pool, sql => setMember(sql, { customerId, personId, role: 'owner' }))
+  const page = await newPage()
+  await page.goto(`/welcome#${token}`)
+  await page.getByRole('textbox', { name: 'Password' }).fill(PASSWORD)
+  expect(page.url()).not.toContain(token)
+  await page.getByRole('button', { name: 'Continue' }).click()
+  await page.getByText('Waiting for your first request').waitFor()
+  expect(await page.getByRole('region', { name: 'the curl example' }).textContent()).toContain(`${app.url}/v1`)
+
+  expect(await chat(key)).toBe(200)
+  await page.getByRole('link', { name: 'demo' }).first().click()
+  await page.getByText('Which servers').waitFor()
+  const receipt = page.getByRole('dialog', { name: 'Receipt' })
+  await expect.poll(() => receipt.textContent()).toMatch(/0\.000\d+ USD= \d+ input × 0\.1 \+ 5 output × 0\.4/)
+  // The receipt has an address of its own.
+  expect(page.url()).toMatch(/\/activity\/[0-9a-f-]{36}$/)
+  await page.reload()
+  await receipt.getByText('answered after').waitFor()
+  await page.keyboard.press('Escape')
+  await page.getByRole('heading', { name: 'Activity' }).waitFor()
+})
+
+test('a key is made, shown once, used, limited and deleted', async () => {
+  const { customerId } = await app.customer()
+  const { page } = await signedInPage(customerId)
+  await page.getByRole('link', { name: 'Keys' }).click()
+  await page.getByRole('button', { name: 'Make a key' }).click()
+  await page.getByLabel('Name').fill('laptop')
+  await page.getByLabel('Limit in USD').fill('5')
+  await page.getByRole('button', { name: 'Make the key' }).click()
+  const secret = (await page.getByRole('region', { name: 'the key' }).textContent())!
+  expect(secret).toMatch(/^sk-sy-/)
+  expect(await page.getByRole('button', { name: 'Close' }).isDisabled()).toBe(true)
+  await page.getByLabel('I have stored the key').check()
+  await page.getByRole('button', { name: 'Close' }).click()
+  expect(await page.content()).not.toContain(secret)
+  expect(await chat(secret)).toBe(200)
+  const row = page.getByRole('row', { name: /laptop/ })
+  await expect.poll(() => row.textContent()).toContain('of 5.00 USD')
+
+  await page.getByRole('button', { name: 'Actions of laptop' }).click()
+  await page.getByRole('menuitem', { name: 'Change' }).click()
+  await page.getByLabel('Limit in USD').fill('0,5')
+  await page.getByRole('button', { name: 'Save' }).click()
+  await expect.poll(() => row.textContent()).toContain('of 0.50 USD')
+
+  await page.getByRole('button', { name: 'Actions of laptop' }).click()
+  await page.getByRole('menuitem', { name: 'Delete' }).click()
+  expect(await page.getByRole('button', { name: 'Delete the key' }).isDisabled()).toBe(true)
+  await page.getByLabel('Type laptop to confirm').fill('laptop')
+  await page.getByRole('button', { name: 'Delete the key' }).click()
+  await page.getByText('stops working on all nodes').waitFor()
+  await expect.poll(() => chat(secret)).toBe(401)
+})
+
+test('a wrong limit is refused in the words of the API, and nothing is lost', async () => {
+  const { customerId } = await app.customer()
+  const { page } = await signedInPage(customerId)
+  await page.goto(`/c/${customerId}/keys`)
+  await page.getByRole('button', { name: 'Make a key' }).click()
+  await page.getByLabel('Name').fill('bot')
+  await page.getByLabel('Limit in USD').fill('lots')
+  await page.getByRole('button', { name: 'Make the key' }).click()
+  await expect.poll(() => page.getByRole('alert').textContent()).toContain('spend_limit_usd')
+  expect(await page.getByLabel('Name').inputValue()).toBe('bot')
+})
+
+test('the playground streams an answer and shows what it cost', async () => {
+  const { customerId } = await app.customer()
+  const { page } = await signedInPage(customerId)
+  await page.getByRole('link', { name: 'Playground' }).click()
+  await page.getByLabel('Prompt').fill('Hello!')
+  await page.getByRole('button', { name: 'Send' }).click()
+  const receipt = page.getByRole('link', { name: 'receipt' })
+  await receipt.waitFor()
+  expect(await page.getByRole('article').last().textContent()).toMatch(/demo model.*0\.\d+ USD\d+ tokens/s)
+  await receipt.click()
+  await page.getByText('Which servers').waitFor()
+})
+
+test('a session that ends elsewhere asks for the password over the page, which then goes on', async () => {
+  const { customerId } = await app.customer()
+  const { page } = await signedInPage(customerId)
+  await page.goto(`/c/${customerId}/models`)
+  await page.getByLabel('Search').fill('dem')
+  await app.database.pool.query('DELETE FROM person_session')
+  await page.getByText('Your session has ended').waitFor()
+  await page.getByRole('textbox', { name: 'Password' }).fill(PASSWORD)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByText('Your session has ended').waitFor({ state: 'hidden' })
+  expect(await page.getByLabel('Search').inputValue()).toBe('dem')
+})
+
+test('an invited person joins, and a viewer sees no keys', async () => {
+  const { customerId } = await app.customer()
+  const email = `guest-${customerId}@example.com`
+  const link = await transaction(app.database.pool, sql =>
+    makeInviteLink(sql, { customerId, email, role: 'viewer' }, Date.now()),
+  )
+  const page = await newPage()
+  await page.goto(link)
+  await page.getByLabel('Your name').fill('Grace')
+  await page.getByRole('textbox', { name: 'New password' }).fill(PASSWORD)
+  await page.getByRole('button', { name: 'Join' }).click()
+  await page.getByRole('link', { name: 'Keys' }).click()
+  await page.getByText('Only owners and developers see keys').waitFor()
+  expect(await page.getByRole('button', { name: 'Make a key' }).count()).toBe(0)
+})
+
+test('names and model output are text, never markup', async () => {
+  const { customerId } = await app.customer()
+  const { page } = await signedInPage(customerId)
+  const name = '<img src=x onerror=alert(1)>'
+  await page.goto(`/c/${customerId}/keys`)
+  await page.getByRole('button', { name: 'Make a key' }).click()
+  await page.getByLabel('Name').fill(name)
+  await page.getByRole('button', { name: 'Make the key' }).click()
+  await page.getByLabel('I have stored the key').check()
+  await page.getByRole('button', { name: 'Close' }).click()
+  await page.getByRole('link', { name }).waitFor()
+  expect(await page.locator('main img').count()).toBe(0)
+})
+
+test('the whole way by the keyboard: sign in, find a page, open a receipt', async () => {
+  const { customerId, key } = await app.customer()
+  expect(await chat(key)).toBe(200)
+  const { email } = await signedInMember(app, customerId)
+  const page = await newPage()
+  await page.goto(`/c/${customerId}`)
+  await page.getByLabel('E-mail address').focus()
+  await page.keyboard.type(email)
+  await page.keyboard.press('Tab')
+  await page.keyboard.type(PASSWORD)
+  await page.keyboard.press('Enter')
+  await page.getByRole('heading', { name: 'Home' }).waitFor()
+  await page.keyboard.press('Control+k')
+  await page.locator('[role=dialog] :focus').waitFor()
+  await page.keyboard.type('activ')
+  await page.keyboard.press('Enter')
+  await page.getByRole('heading', { name: 'Activity' }).waitFor()
+  await page.getByRole('link', { name: 'demo' }).first().focus()
+  await page.keyboard.press('Enter')
+  await page.getByText('Which servers').waitFor()
+  await page.keyboard.press('Escape')
+  await page.getByRole('dialog', { name: 'Receipt' }).waitFor({ state: 'hidden' })
+})

@@ -1,0 +1,94 @@
+import { describe, expect, test } from 'vitest'
+import { signedInMember } from '../../harness/browser-client.ts'
+import { axeFindings, openPage, useChromium } from '../../harness/chromium.ts'
+import { useDemoApp } from '../../harness/use-demo-app.ts'
+import { useResource } from '../../harness/use-resource.ts'
+
+const app = useDemoApp()
+const chromium = useChromium()
+
+const screens = [
+  ...['', '/usage', '/usage?days=7&show=requests', '/activity', '/activity?success=false', '/keys', '/credits'],
+  ...['/models', '/playground', '/settings/account', '/settings/alerts', '/settings/security', '/nowhere'],
+]
+
+/** A customer with a few requests, of which one failed, and a person that is signed in. */
+const signedIn = useResource(
+  async () => {
+    const customer = await app.customer({ creditNanos: 5_000_000_000n })
+    for (const model of ['demo', 'demo', 'demo']) {
+      const body = JSON.stringify({ model, max_tokens: 5, messages: [{ role: 'user', content: 'Hello!' }] })
+      const headers = { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' }
+      const { status } = await fetch(`${app.url}/v1/chat/completions`, { method: 'POST', headers, body })
+      if (status !== 200) throw new Error(`the demo answered ${status}`)
+    }
+    const { browser: client } = await signedInMember(app, customer.customerId)
+    const [name, value] = client.cookie!.split('=') as [string, string]
+    const url = new URL(app.url)
+    const cookie = { name, value, domain: url.hostname, path: '/', httpOnly: true, sameSite: 'Strict' as const }
+    return {
+      customerId: customer.customerId,
+      storageState: { cookies: [{ ...cookie, expires: -1, secure: false }], origins: [] },
+    }
+  },
+  () => {},
+  'file',
+)
+
+describe.each([
+  { width: 1280, colorScheme: 'light' as const },
+  { width: 1280, colorScheme: 'dark' as const },
+  { width: 360, colorScheme: 'light' as const },
+  { width: 360, colorScheme: 'dark' as const },
+])('$width px, $colorScheme', ({ width, colorScheme }) => {
+  test('no screen has errors, findings of axe, or a horizontal scroll bar', async () => {
+    const { customerId, storageState } = signedIn
+    const viewport = { width, height: 800 }
+    const { page, context, complaints } = await openPage(chromium.browser, {
+      baseURL: app.url,
+      viewport,
+      colorScheme,
+      storageState,
+    })
+    const found: string[] = []
+    for (const path of screens) {
+      await page.goto(`/c/${customerId}${path}`)
+      await page.getByRole('heading', { level: 1 }).waitFor()
+      await page.waitForLoadState('networkidle')
+      found.push(...(await axeFindings(page)).map(text => `${path} ${text}`))
+      const excess = await page.evaluate('document.documentElement.scrollWidth - innerWidth')
+      if (excess !== 0) found.push(`${path} is ${excess} px too wide`)
+    }
+    await page.goto(`/c/${customerId}/activity`)
+    await page.getByRole('link', { name: 'demo' }).first().click()
+    await page.getByText('Which servers').waitFor()
+    found.push(...(await axeFindings(page)).map(text => `receipt ${text}`))
+    await context.close()
+    expect([...found, ...complaints]).toEqual([])
+  })
+
+  test('nor has the sign-in', async () => {
+    const viewport = { width, height: 800 }
+    const { page, context, complaints } = await openPage(chromium.browser, { baseURL: app.url, viewport, colorScheme })
+    const found: string[] = []
+    for (const path of ['/', '/welcome#x', '/invite#x']) {
+      await page.goto(path)
+      await page.getByRole('heading', { level: 1 }).waitFor()
+      await page.waitForLoadState('networkidle')
+      found.push(...(await axeFindings(page)).map(text => `${path} ${text}`))
+    }
+    await context.close()
+    expect([...found, ...complaints.filter(text => !/status of 4\d\d/.test(text))]).toEqual([])
+  })
+})
+
+test('the colour of the page follows the choice of the person', async () => {
+  const { customerId, storageState } = signedIn
+  const { page, context } = await openPage(chromium.browser, { baseURL: app.url, storageState, colorScheme: 'light' })
+  await page.goto(`/c/${customerId}`)
+  await page.getByRole('button', { name: /Ada/ }).click()
+  await page.getByRole('menuitem', { name: 'Dark' }).click()
+  await page.reload()
+  await expect.poll(() => page.locator('html').getAttribute('data-mantine-color-scheme')).toBe('dark')
+  await context.close()
+})
