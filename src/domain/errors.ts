@@ -74,6 +74,11 @@ export const errorTable = {
     'This API key may not manage keys and alerts. Use one with the scope "manage".',
   ),
   role_not_allowed: row(403, 'permission_error', 'Your role does not allow this. Ask an owner of this customer.'),
+  confirmation_required: row(
+    403,
+    'permission_error',
+    'This change needs a confirmation from the last 10 minutes. Type your password again, then repeat it.',
+  ),
   cross_site_request: row(
     403,
     'permission_error',

@@ -25,6 +25,8 @@ interface EndpointRow {
    * What the person must be allowed to do for the customer in the path, `:customer_id`. Requires `access: 'session'`.
    */
   readonly right?: CustomerRight
+  /** For people with a role on the installation: operators and auditors may read, operators write. Requires `access: 'session'`. */
+  readonly installation?: 'read' | 'write'
   /** Each request counts against `reports.requests_per_minute`. Requires `access: 'key'`. */
   readonly isReport?: true
   /** The answer shows charges. Those of the caller's ended requests on this node are committed first: see the guard. */

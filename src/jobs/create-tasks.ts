@@ -2,11 +2,13 @@ import type { CronItem, TaskList } from 'graphile-worker'
 import { alertTasks } from '../alerts/alert-jobs.ts'
 import type { DeliverDeps } from '../alerts/deliver-alert.ts'
 import { deleteExpiredClaims } from '../chat/idempotency/delete-expired-claims.ts'
-import type { Pool } from '../db/pool.ts'
+import { type Pool, transaction } from '../db/pool.ts'
 import { addUsagePartitions } from '../ledger/settlement/add-usage-partitions.ts'
+import { sumPlatformDays } from '../operator/platform-days.ts'
 import { deleteOldTraces } from '../people/delete-old-traces.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Log } from '../runtime/log.ts'
+import { pruneReports } from '../supply/status/write-report.ts'
 import { auditLedger } from './audit-ledger.ts'
 import { freeAbandonedJobs } from './free-jobs.ts'
 
@@ -32,6 +34,9 @@ export const timetable: CronItem[] = [
   { task: 'delete_old_sessions', match: '31 * * * *' },
   { task: 'free_abandoned_jobs', match: '*/5 * * * *' },
   { task: 'prune_alerts', match: '23 3 * * *' },
+  { task: 'prune_server_reports', match: '* * * * *', options: { jobKey: 'prune_server_reports' } },
+  { task: 'sum_platform_days', match: '* * * * *', options: { jobKey: 'sum_platform_days', maxAttempts: 1 } },
+  { task: 'sum_platform_month', match: '41 3 * * *' },
 ]
 
 /** Returns the tasks by name. `stopping` cancels a running audit. */
@@ -50,6 +55,9 @@ export function createTasks({ pool, auditPool, clock, alerts, log }: TaskDeps, s
       const freed = await freeAbandonedJobs(pool)
       if (freed.length > 0) log.warn({ freed }, 'freed jobs of dead nodes')
     },
+    prune_server_reports: () => pruneReports(pool, clock.epochMs()),
+    sum_platform_days: () => transaction(pool, sql => sumPlatformDays(sql, clock.epochMs())),
+    sum_platform_month: () => transaction(pool, sql => sumPlatformDays(sql, clock.epochMs(), true)),
     ...alertTasks(alerts),
   }
 }

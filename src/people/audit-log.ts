@@ -13,7 +13,15 @@ export type AuditAction =
   | 'member.role_changed'
   | 'member.removed'
   | 'customer.viewed'
+  | 'customer.created'
   | 'customer.changed'
+  | 'key.revoked'
+  | 'credit.requested'
+  | 'credit.granted'
+  | 'credit.rejected'
+  | 'request.refunded'
+  | 'price.changed'
+  | 'hoster.changed'
 
 export interface AuditEntry {
   readonly action: AuditAction

@@ -263,6 +263,7 @@ describe('the OpenAPI document', () => {
       'not_signed_in',
       'wrong_credentials',
       'role_not_allowed',
+      'confirmation_required',
       'cross_site_request',
       'customer_not_found',
       'link_expired',

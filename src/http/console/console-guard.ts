@@ -30,9 +30,11 @@ export function createConsoleGuard(deps: {
   /** Counts requests of people apart from those of programs. */
   readonly limiter: ReportLimiter
   readonly limitsOf: (accountTier: string) => Caller['limits']
+  /** Notes that an operator or auditor looked at a customer. */
+  readonly noteVisit: (signedIn: SignedIn, customerId: string, request: FastifyRequest) => Promise<void>
 }): ConsoleGuard {
   return {
-    async check({ access, method, right }, request) {
+    async check({ access, method, right, installation }, request) {
       // A GET changes nothing, and no other site can read its answer.
       if (method !== 'GET') requireOwnPage(request.raw.rawHeaders)
       if (access !== 'session') return
@@ -44,8 +46,10 @@ export function createConsoleGuard(deps: {
       const { signedIn, customer } = found
       request.signedIn = signedIn
       deps.limiter.take(signedIn.person.personId)
+      if (installation !== undefined) requireInstallationRole(signedIn, installation)
       if (right === undefined) return
       const visited = requireRight(signedIn, customer, { right, isRead: method === 'GET' })
+      if (visited.role === null) await deps.noteVisit(signedIn, visited.customerId, request)
       request.caller = callerOf(visited, signedIn, deps.limitsOf)
     },
   }
@@ -55,6 +59,16 @@ function customerIdOf({ params }: FastifyRequest): string {
   const { customer_id: id } = params as { customer_id: string }
   if (!UUID.test(id)) throw new ApiError('customer_not_found')
   return id
+}
+
+/** Throws `role_not_allowed` unless the person's role on the installation suffices. */
+function requireInstallationRole({ person }: SignedIn, needed: 'read' | 'write'): void {
+  const role = person.installationRole
+  if (role === 'operator' || (role === 'auditor' && needed === 'read')) return
+  const roles = needed === 'read' ? 'operator or auditor' : 'operator'
+  throw new ApiError('role_not_allowed', {
+    message: `Your role does not allow this. It needs the role ${roles} of this installation. Ask an operator.`,
+  })
 }
 
 /** An operator or auditor may read everything of every customer, and change what the member role allows. */

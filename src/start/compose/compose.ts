@@ -6,6 +6,7 @@ import { tokenizer } from '../../tokens/tokenizer.ts'
 import { createAlertParts } from './alerts.ts'
 import { startBackgroundWork } from './background-work.ts'
 import { startCallers } from './callers.ts'
+import { clientTrace } from './client-trace.ts'
 import { type ComposeInput, createComposeContext } from './compose-context.ts'
 import { createConsole } from './console.ts'
 import { createDatabase } from './database.ts'
@@ -13,6 +14,8 @@ import { startGeneration } from './generation.ts'
 import { createHttpServer } from './http-server.ts'
 import { createLimits } from './limits.ts'
 import { startMoney } from './money.ts'
+import { createOperator } from './operator.ts'
+import { startServerReports } from './server-reports.ts'
 import { createService } from './service.ts'
 import { startSupply } from './supply.ts'
 import { createTokenCounter } from './tokens.ts'
@@ -55,8 +58,10 @@ export async function compose(input: ComposeInput): Promise<App> {
   const generation = startGeneration(context, { database, money, limits, supply, callers, alerts, service, tokens })
   const usage = createUsage(context, database, money, limits)
   await startBackgroundWork(context, database, alerts)
-  const consoleParts = createConsole(context, database)
-  const features = [generation, usage, callers, supply, alerts, service]
+  const operator = createOperator(context, database, supply, request => clientTrace(context.config, request).address)
+  const consoleParts = createConsole(context, database, operator)
+  startServerReports(context, database, money, supply)
+  const features = [generation, usage, callers, supply, alerts, service, operator]
   const server = createHttpServer(context, money, callers, service, consoleParts, features)
 
   const { inFlight, metrics } = service

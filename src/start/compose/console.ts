@@ -5,10 +5,10 @@ import type { Endpoint } from '../../http/endpoint.ts'
 import { sessionEndpoints } from '../../http/endpoints/session.ts'
 import { createReportLimiter } from '../../limits/report-limiter.ts'
 import { createPeople } from '../../people/people.ts'
-import { clientAddressOf } from '../../runtime/client-address.ts'
-import { headerValues } from '../../runtime/header-values.ts'
+import { clientTrace } from './client-trace.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
+import type { Operator } from './operator.ts'
 import { smallBodyLimit } from './small-body-limit.ts'
 
 /** Signed-in people, and the endpoints under /console/api. */
@@ -19,9 +19,12 @@ export interface Console {
 
 /** How often a person may ask. A screen asks for about six things, and reloads them when they change. */
 const REQUESTS_PER_MINUTE = 600
-const USER_AGENT_CHARACTERS_MAX = 300
 
-export function createConsole({ config, clock }: ComposeContext, { general, lookups }: Database): Console {
+export function createConsole(
+  { config, clock }: ComposeContext,
+  { general, lookups }: Database,
+  { console: operator }: Operator,
+): Console {
   const people = createPeople({ pool: general, lookups, clock })
   const cookie = new SessionCookie(config.server.publicBaseUrl?.startsWith('https:') ?? false)
   return {
@@ -30,19 +33,14 @@ export function createConsole({ config, clock }: ComposeContext, { general, look
       cookie,
       limiter: createReportLimiter({ requestsPerMinute: REQUESTS_PER_MINUTE, clock }),
       limitsOf: tier => limitsOfTier(config, tier),
+      noteVisit: (signedIn, customerId, request) =>
+        operator.noteVisit(signedIn, customerId, clientTrace(config, request).address),
     }),
     endpoints: sessionEndpoints({
       people,
       cookie,
       bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes),
-      clientOf: ({ raw }) => ({
-        address: clientAddressOf(
-          raw.socket.remoteAddress ?? '',
-          headerValues(raw.rawHeaders, 'x-forwarded-for'),
-          config.server.trustedProxies,
-        ),
-        userAgent: (headerValues(raw.rawHeaders, 'user-agent')[0] ?? '').slice(0, USER_AGENT_CHARACTERS_MAX),
-      }),
+      clientOf: request => clientTrace(config, request),
     }),
   }
 }

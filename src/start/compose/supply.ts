@@ -5,7 +5,7 @@ import type { Endpoint } from '../../http/endpoint.ts'
 import { geminiModels } from '../../http/endpoints/gemini-models.ts'
 import { modelShow, modelsList } from '../../http/endpoints/models.ts'
 import { createCustomerBreakers, splitCustomerOfferKey } from '../../supply/breakers/customer-breakers.ts'
-import { createHealth } from '../../supply/breakers/health.ts'
+import { createHealth, type HealthEvent, type OwnHealth } from '../../supply/breakers/health.ts'
 import { type CatalogSource, createCatalogSource } from '../../supply/catalog/catalog.ts'
 import { UpstreamClient } from '../../upstreams/upstream-client.ts'
 import type { ComposeContext } from './compose-context.ts'
@@ -15,6 +15,8 @@ import type { Database } from './database.ts'
 export interface Supply {
   readonly catalog: CatalogSource
   readonly breakers: CustomerBreakers
+  /** The shared health of the offers, and a listener of its changes. */
+  readonly health: { readonly shared: OwnHealth; onChange(listener: (event: HealthEvent) => void): void }
   readonly upstream: UpstreamClient
   /** Resolves a host name to public addresses only. */
   readonly publicLookup: LookupFunction
@@ -46,9 +48,11 @@ export async function startSupply(context: ComposeContext, database: Database): 
       ),
   })
   started.defer(() => upstream.close())
+  const { breakers, health } = createBreakers(context)
   return {
     catalog,
-    breakers: createBreakers(context),
+    breakers,
+    health,
     upstream,
     publicLookup,
     endpoints: [
@@ -59,17 +63,27 @@ export async function startSupply(context: ComposeContext, database: Database): 
   }
 }
 
-function createBreakers({ clock, random, log }: ComposeContext): CustomerBreakers {
-  return createCustomerBreakers(
-    createHealth({ clock, random, onEvent: event => log.info(event, 'the health of an offer changed') }),
-    createHealth({
-      clock,
-      random,
-      onEvent: event =>
-        log.info(
-          { ...event, ...splitCustomerOfferKey(event.offerId) },
-          'the health of an offer changed for a single customer',
-        ),
-    }),
-  )
+function createBreakers({ clock, random, log }: ComposeContext): Pick<Supply, 'breakers' | 'health'> {
+  const listeners: ((event: HealthEvent) => void)[] = []
+  const shared = createHealth({
+    clock,
+    random,
+    onEvent: event => {
+      log.info(event, 'the health of an offer changed')
+      for (const listener of listeners) listener(event)
+    },
+  })
+  const perCustomer = createHealth({
+    clock,
+    random,
+    onEvent: event =>
+      log.info(
+        { ...event, ...splitCustomerOfferKey(event.offerId) },
+        'the health of an offer changed for a single customer',
+      ),
+  })
+  return {
+    breakers: createCustomerBreakers(shared, perCustomer),
+    health: { shared, onChange: listener => listeners.push(listener) },
+  }
 }

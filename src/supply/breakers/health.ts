@@ -9,6 +9,7 @@ import {
   nextEjectionMs,
   type OfferRecord,
   pause,
+  RECENT_MAX,
   SUCCESSES_TO_PASS,
   stateOf,
 } from './offer-record.ts'
@@ -31,16 +32,33 @@ export interface HealthOptions {
   readonly onEvent?: (event: HealthEvent) => void
 }
 
+/** What this node knows of one offer, for the operator. */
+export interface OfferReport {
+  readonly offerId: string
+  readonly state: OfferState
+  readonly inFlight: number
+  /** Attempts that were answered and that failed, since this node first used the offer. They only grow. */
+  readonly answered: number
+  readonly failed: number
+  /** The first-token times of the last answers, ms. */
+  readonly recentMs: readonly number[]
+}
+
+/** Health with a report over all offers that this node has used. */
+export interface OwnHealth extends Health {
+  report(): OfferReport[]
+}
+
 /**
  * Tracks the health of every offer, in memory and for this node alone: a breaker that ejects failing offers and
  * later lets one real request at a time try them again, pauses that busy servers ask for, and latency.
  * docs/routing.md lists the figures.
  */
-export function createHealth(options: HealthOptions): Health {
+export function createHealth(options: HealthOptions): OwnHealth {
   return new OfferHealth(options)
 }
 
-class OfferHealth implements Health {
+class OfferHealth implements OwnHealth {
   readonly #records = new Map<string, OfferRecord>()
   readonly #clock: Clock
   readonly #random: () => number
@@ -73,6 +91,18 @@ class OfferHealth implements Health {
     return this.#records.get(offerId)?.inFlight ?? 0
   }
 
+  report(): OfferReport[] {
+    const nowMs = this.#nowMs()
+    return Array.from(this.#records, ([offerId, record]) => ({
+      offerId,
+      state: stateOf(record, nowMs),
+      inFlight: record.inFlight,
+      answered: record.answered,
+      failed: record.failed,
+      recentMs: [...record.recentMs],
+    }))
+  }
+
   beginRequest(offerId: string): void {
     const nowMs = this.#nowMs()
     const record = this.#recordOf(offerId, nowMs)
@@ -93,6 +123,7 @@ class OfferHealth implements Health {
     const nowMs = this.#nowMs()
     const record = this.#recordOf(offerId, nowMs)
     record.latency.add(nowMs, sample)
+    record.recentMs[record.answered++ & (RECENT_MAX - 1)] = sample.firstTokenMs
     record.probing = false
     record.failuresInRow = 0
     record.connectFailuresInRow = 0
@@ -118,6 +149,7 @@ class OfferHealth implements Health {
     const nowMs = this.#nowMs()
     const record = this.#recordOf(offerId, nowMs)
     record.probing = false
+    if (effect !== 'busy') record.failed++
     if (effect === 'busy') pause(record, { nowMs, sentMs, retryAfterS }, this.#random)
     else if (effect === 'credential') this.#eject(offerId, record, CREDENTIAL_EJECTED_MS, 'credential_rejected')
     else this.#recordFault(offerId, record, outcome, sentMs)

@@ -26,7 +26,15 @@ export interface OfferRecord {
   /** The last minute in slices, newest last. */
   buckets: { startMs: number; successes: number; failures: number }[]
   readonly latency: Latency
+  /** Attempts that were answered and that failed, since the record was created. For reports only. */
+  answered: number
+  failed: number
+  /** The first-token times of the last answers, ms, as a ring. For reports only. */
+  readonly recentMs: number[]
 }
+
+/** How many first-token times a record keeps. A power of two: see `recordSuccess`. */
+export const RECENT_MAX = 32
 
 /** Faults in a row that eject an offer. */
 export const FAILURES_TO_EJECT = 5
@@ -63,6 +71,9 @@ export function newOfferRecord(nowMs: number): OfferRecord {
     touchedMs: nowMs,
     buckets: [],
     latency: createLatency(),
+    answered: 0,
+    failed: 0,
+    recentMs: [],
   }
 }
 

@@ -1,4 +1,4 @@
-import { type Pool, type Sql, transaction } from '../db/pool.ts'
+import { type Pool, type Sql, transaction } from './pool.ts'
 
 /**
  * Runs `work` in a transaction and returns its result. A dry run rolls the transaction back, so its result

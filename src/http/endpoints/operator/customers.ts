@@ -1,0 +1,105 @@
+import { z } from 'zod'
+import { readCursor } from '../../../api/cursor.ts'
+import {
+  parseCustomerChange,
+  parseInvite,
+  parseNewCustomer,
+  parseRefund,
+} from '../../../api/operator/customer-changes.ts'
+import {
+  customerDetail,
+  customerPage,
+  customersCursor,
+  customersQuery,
+  inviteResult,
+  refundResult,
+} from '../../../api/operator/customers.ts'
+import { readQuery } from '../../../api/reports.ts'
+import type { OperatorConsole } from '../../../operator/operator-console.ts'
+import type { Clock } from '../../../runtime/clock.ts'
+import { requireConfirmation } from '../../console/require-confirmation.ts'
+import type { Endpoint, EndpointContext } from '../../endpoint.ts'
+import { actorOf, bodyOf, idOf, type OperatorDoor, operatorEndpoint } from './operator-endpoint.ts'
+
+interface CustomerDeps extends OperatorDoor {
+  readonly operator: OperatorConsole
+  readonly clock: Clock
+}
+
+/** Customers as an operator sees and changes them. Each change is the function behind a command of the command line. */
+export function operatorCustomerEndpoints(deps: CustomerDeps): Endpoint[] {
+  const { operator, clock } = deps
+  const customerOf = (request: EndpointContext['request']) => idOf(request, 'customer_id', 'customer_not_found')
+  const show = (context: EndpointContext, customerId: string) =>
+    operator.showCustomer(customerId, context.signedIn.person.personId)
+  return [
+    operatorEndpoint(
+      'GET',
+      'customers',
+      { summary: 'List customers', schema: customerPage, query: customersQuery },
+      ({ request }) => {
+        const query = readQuery(customersQuery, request.query)
+        const after = query.cursor === undefined ? null : readCursor(query.cursor, customersCursor)!
+        return operator.listCustomers(query, after)
+      },
+    ),
+    operatorEndpoint('POST', 'customers', { summary: 'Add a customer', schema: customerDetail }, async context => {
+      const order = parseNewCustomer(await bodyOf(deps, context.request))
+      return show(context, await operator.addCustomer(actorOf(deps, context), order))
+    }),
+    operatorEndpoint(
+      'GET',
+      'customers/:customer_id',
+      { summary: 'Show a customer', schema: customerDetail },
+      async context => {
+        const customerId = customerOf(context.request)
+        const shown = await show(context, customerId)
+        await operator.noteVisit(context.signedIn, customerId, deps.addressOf(context.request))
+        return shown
+      },
+    ),
+    operatorEndpoint(
+      'PATCH',
+      'customers/:customer_id',
+      { summary: 'Change tier, limits or state of a customer', schema: customerDetail },
+      async context => {
+        const customerId = customerOf(context.request)
+        const change = parseCustomerChange(await bodyOf(deps, context.request))
+        await operator.changeCustomer(actorOf(deps, context), customerId, change)
+        return show(context, customerId)
+      },
+    ),
+    operatorEndpoint(
+      'POST',
+      'customers/:customer_id/invites',
+      { summary: 'Invite a person to a customer', schema: inviteResult },
+      async context => {
+        requireConfirmation(context.signedIn, clock.epochMs())
+        const { email, role } = parseInvite(await bodyOf(deps, context.request))
+        const customerId = customerOf(context.request)
+        const url = await operator.inviteMember(actorOf(deps, context), { customerId, email, role })
+        return { email, role, url }
+      },
+    ),
+    operatorEndpoint(
+      'DELETE',
+      'customers/:customer_id/keys/:key_id',
+      { summary: 'Revoke a key of a customer', schema: z.object({ revoked: z.literal(true) }) },
+      async context => {
+        const keyId = idOf(context.request, 'key_id', 'not_found')
+        await operator.revokeKey(actorOf(deps, context), customerOf(context.request), keyId)
+        return { revoked: true }
+      },
+    ),
+    operatorEndpoint(
+      'POST',
+      'customers/:customer_id/refunds',
+      { summary: 'Refund a request', schema: refundResult },
+      async context => {
+        const order = parseRefund(await bodyOf(deps, context.request))
+        if (!order.isDryRun) requireConfirmation(context.signedIn, clock.epochMs())
+        return operator.refund(actorOf(deps, context), customerOf(context.request), order)
+      },
+    ),
+  ]
+}

@@ -1,0 +1,52 @@
+import { z } from 'zod'
+import { parseGrant, parseNothing } from '../../../api/operator/customer-changes.ts'
+import { grantList, grantResult, grantsQuery } from '../../../api/operator/customers.ts'
+import { readQuery } from '../../../api/reports.ts'
+import type { OperatorConsole } from '../../../operator/operator-console.ts'
+import type { Clock } from '../../../runtime/clock.ts'
+import { requireConfirmation } from '../../console/require-confirmation.ts'
+import type { Endpoint } from '../../endpoint.ts'
+import { actorOf, bodyOf, idOf, type OperatorDoor, operatorEndpoint } from './operator-endpoint.ts'
+
+/** Credit that operators give. Large grants need a second operator. */
+export function operatorGrantEndpoints(
+  deps: OperatorDoor & { readonly operator: OperatorConsole; readonly clock: Clock },
+): Endpoint[] {
+  const { operator, clock } = deps
+  const decision = (verb: 'approve' | 'reject', summary: string) =>
+    operatorEndpoint(
+      'POST',
+      `grants/:grant_id/${verb}`,
+      { summary, schema: z.object({ state: z.enum(['granted', 'rejected']) }) },
+      async context => {
+        requireConfirmation(context.signedIn, clock.epochMs())
+        parseNothing(await bodyOf(deps, context.request))
+        const grantId = idOf(context.request, 'grant_id', 'not_found')
+        return operator.decideGrant(actorOf(deps, context), grantId, verb === 'approve')
+      },
+    )
+  return [
+    operatorEndpoint(
+      'POST',
+      'customers/:customer_id/grants',
+      { summary: 'Grant credit to a customer', schema: grantResult },
+      async context => {
+        const order = parseGrant(await bodyOf(deps, context.request))
+        if (!order.isDryRun) requireConfirmation(context.signedIn, clock.epochMs())
+        const customerId = idOf(context.request, 'customer_id', 'customer_not_found')
+        return operator.grant(actorOf(deps, context), customerId, order)
+      },
+    ),
+    operatorEndpoint(
+      'GET',
+      'grants',
+      { summary: 'List grants of the console', schema: grantList, query: grantsQuery },
+      async ({ request, signedIn }) => {
+        const { state } = readQuery(grantsQuery, request.query)
+        return { data: await operator.listGrants(state, signedIn.person.personId) }
+      },
+    ),
+    decision('approve', 'Approve a grant of another operator'),
+    decision('reject', 'Reject or withdraw a grant that waits'),
+  ]
+}

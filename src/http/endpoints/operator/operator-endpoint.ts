@@ -1,0 +1,56 @@
+import type { FastifyRequest } from 'fastify'
+import type { z } from 'zod'
+import { ApiError } from '../../../domain/errors.ts'
+import type { Actor } from '../../../operator/operator-action.ts'
+import { uncounted } from '../../../runtime/byte-budget.ts'
+import { UUID } from '../../../runtime/uuid.ts'
+import type { EndpointContext, ReplyingEndpoint } from '../../endpoint.ts'
+import { NodeRequest } from '../../node-exchange.ts'
+import { receiveBody } from '../../receive-body.ts'
+
+/** What the operator's endpoints know of a request. */
+export interface OperatorDoor {
+  readonly bodyLimitBytes: number
+  /** The address of the client, as proxies report it. */
+  readonly addressOf: (request: FastifyRequest) => string
+}
+
+/** An endpoint under /console/api/operator: operators and auditors may read, operators write. */
+export function operatorEndpoint(
+  method: ReplyingEndpoint['method'],
+  path: string,
+  { summary, schema, query }: { readonly summary: string; readonly schema: z.ZodType; readonly query?: z.ZodType },
+  handle: (context: EndpointContext) => unknown,
+): ReplyingEndpoint {
+  return {
+    method,
+    path: `/console/api/operator/${path}`,
+    access: 'session',
+    installation: method === 'GET' ? 'read' : 'write',
+    doc: {
+      operationId: summary,
+      summary,
+      description: summary,
+      tag: 'Service',
+      isHidden: true,
+      ...(query !== undefined && { query }),
+      response: { contentType: 'application/json', schema, description: summary },
+    },
+    handle,
+  }
+}
+
+export function bodyOf({ bodyLimitBytes }: OperatorDoor, { raw }: FastifyRequest): Promise<Buffer> {
+  return receiveBody(new NodeRequest(raw), bodyLimitBytes, uncounted)
+}
+
+export function actorOf({ addressOf }: OperatorDoor, { signedIn, request }: EndpointContext): Actor {
+  return { personId: signedIn.person.personId, address: addressOf(request) }
+}
+
+/** Returns an id of the path. Throws the error of the given code unless it is a UUID. */
+export function idOf({ params }: FastifyRequest, name: string, code: 'customer_not_found' | 'not_found'): string {
+  const id = (params as Record<string, string>)[name]!
+  if (UUID.test(id)) return id.toLowerCase()
+  throw new ApiError(code)
+}

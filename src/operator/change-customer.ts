@@ -1,0 +1,153 @@
+import { createCustomer } from '../accounts/create-customer.ts'
+import { findCustomer, readOwnLimits, setAccountTier, setDisabled, setOwnLimits } from '../accounts/customers.ts'
+import type { CustomerChange } from '../api/operator/customer-changes.ts'
+import { findKeyInUse, revokeKey } from '../auth/keys.ts'
+import type { Pool } from '../db/pool.ts'
+import { ApiError } from '../domain/errors.ts'
+import type { MemberRole } from '../domain/member-role.ts'
+import { type Nanos, usdText } from '../domain/money.ts'
+import { noteAction } from '../people/audit-log.ts'
+import { makeInviteLink } from '../people/links.ts'
+import { type Actor, act } from './operator-action.ts'
+
+/** Adds a customer like `switchyard customer add` and returns its id. Throws `invalid_value` for a taken address or an unknown tier. */
+export function addCustomer(
+  pool: Pool,
+  actor: Actor,
+  { email, tier }: { email: string; tier: string | undefined },
+  config: {
+    readonly signup: { readonly tier: string; readonly creditNanos: Nanos }
+    readonly tiers: readonly string[]
+  },
+): Promise<string> {
+  if (tier !== undefined) requireTier(tier, config.tiers)
+  return act(pool, async sql => {
+    const customer = await createCustomer(
+      sql,
+      config,
+      { email, accountTier: tier },
+      async (customerId, creditNanos) => {
+        const { rows } = await sql.query<{ opened: boolean }>(
+          'SELECT open_account_by_operator($1, $2, $3, $4) AS opened',
+          [actor.personId, customerId, creditNanos, actor.address],
+        )
+        if (!rows[0]!.opened) throw new ApiError('role_not_allowed')
+      },
+    )
+    if (customer !== undefined) return customer.customerId
+    throw new ApiError('invalid_value', {
+      message: `There is already a customer ${email}. Search for it in the list.`,
+      param: 'email',
+    })
+  })
+}
+
+/** Changes tier, limits and state like `switchyard customer tier`, `limits`, `disable` and `enable`. Throws `customer_not_found`. */
+export function changeCustomer(
+  pool: Pool,
+  actor: Actor,
+  customerId: string,
+  change: CustomerChange,
+  tiers: readonly string[],
+): Promise<void> {
+  if (change.tier !== undefined) requireTier(change.tier, tiers)
+  return act(pool, async sql => {
+    await sql.query('SELECT FROM customer WHERE customer_id = $1 FOR UPDATE', [customerId])
+    const customer = await findCustomer(sql, customerId)
+    if (customer === undefined || customer.deletedAt !== null) throw new ApiError('customer_not_found')
+    const own = await readOwnLimits(sql, customerId)
+    const before = { tier: customer.accountTier, isPaused: customer.disabledAt !== null, ...own }
+    const after = { ...before, ...definedFields(change) }
+    if (after.tier !== before.tier) await setAccountTier(sql, customerId, after.tier)
+    if (after.isPaused !== before.isPaused) await setDisabled(sql, customerId, after.isPaused)
+    const { requestsPerMinute, requestsPerDay, dailySpendCapNanos } = after
+    await setOwnLimits(sql, customerId, { requestsPerMinute, requestsPerDay, dailySpendCapNanos })
+    const changed = Object.keys(after).filter(name => after[name as keyof State] !== before[name as keyof State])
+    if (changed.length === 0) return
+    await noteAction(sql, {
+      action: 'customer.changed',
+      personId: actor.personId,
+      subject: customer.email,
+      customerId,
+      detail: { before: noted(before, changed), after: noted(after, changed) },
+      address: actor.address,
+    })
+  })
+}
+
+/** Makes an invitation like `switchyard customer invite`. Returns its path. Throws `customer_not_found`. */
+export function inviteMember(
+  pool: Pool,
+  actor: Actor,
+  invitation: { customerId: string; email: string; role: MemberRole },
+  nowMs: number,
+): Promise<string> {
+  return act(pool, async sql => {
+    const { customerId, email, role } = invitation
+    const customer = await findCustomer(sql, customerId)
+    if (customer === undefined || customer.deletedAt !== null) throw new ApiError('customer_not_found')
+    const path = await makeInviteLink(sql, invitation, nowMs)
+    await noteAction(sql, {
+      action: 'member.invited',
+      personId: actor.personId,
+      subject: email,
+      customerId,
+      detail: { role },
+      address: actor.address,
+    })
+    return path
+  })
+}
+
+/** Revokes a key like `switchyard key revoke`, on all nodes within two seconds. Throws `not_found`. */
+export function revokeCustomerKey(pool: Pool, actor: Actor, customerId: string, keyId: string): Promise<void> {
+  return act(pool, async sql => {
+    const key = await findKeyInUse(sql, customerId, keyId)
+    if (key === undefined || !(await revokeKey(sql, keyId))) {
+      throw new ApiError('not_found', { message: 'This customer has no such key, or it was revoked before.' })
+    }
+    await noteAction(sql, {
+      action: 'key.revoked',
+      personId: actor.personId,
+      subject: keyId,
+      customerId,
+      detail: { name: key.name, hint: key.hint },
+      address: actor.address,
+    })
+  })
+}
+
+interface State {
+  readonly tier: string
+  readonly isPaused: boolean
+  readonly requestsPerMinute: number | null
+  readonly requestsPerDay: number | null
+  readonly dailySpendCapNanos: Nanos | null
+}
+
+/** The changed fields for the audit log, with the names and units of the API. */
+function noted(state: State, changed: readonly string[]): Record<string, unknown> {
+  const all = {
+    tier: ['tier', state.tier],
+    isPaused: ['paused', state.isPaused],
+    requestsPerMinute: ['requests_per_minute', state.requestsPerMinute],
+    requestsPerDay: ['requests_per_day', state.requestsPerDay],
+    dailySpendCapNanos: [
+      'daily_spend_cap_usd',
+      state.dailySpendCapNanos === null ? null : usdText(state.dailySpendCapNanos),
+    ],
+  } as const
+  return Object.fromEntries(changed.map(name => all[name as keyof State]))
+}
+
+function definedFields(change: CustomerChange): Partial<State> {
+  return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined))
+}
+
+function requireTier(tier: string, tiers: readonly string[]): void {
+  if (tiers.includes(tier)) return
+  throw new ApiError('invalid_value', {
+    message: `There is no account tier ${JSON.stringify(tier)}. Choose one of ${tiers.join(', ')}.`,
+    param: 'tier',
+  })
+}

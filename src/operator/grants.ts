@@ -1,0 +1,121 @@
+import { randomUUID } from 'node:crypto'
+import { findCustomer, promoteAccountTier } from '../accounts/customers.ts'
+import type { GrantOrder } from '../api/operator/customer-changes.ts'
+import type { GrantResult } from '../api/operator/customers.ts'
+import type { Pool, Sql } from '../db/pool.ts'
+import { ApiError } from '../domain/errors.ts'
+import { usd } from '../domain/money.ts'
+import { hasPaidCredit } from '../ledger/accounts/has-paid-credit.ts'
+import { readBalance } from '../ledger/accounts/read-balance.ts'
+import { type Actor, act } from './operator-action.ts'
+
+type Verdict = 'granted' | 'waiting' | 'duplicate' | 'ref_taken' | 'no_account' | 'not_operator'
+type Decision = 'granted' | 'rejected' | 'own_request' | 'decided_before' | 'ref_taken' | 'no_grant' | 'not_operator'
+
+/**
+ * Grants credit like `switchyard credit grant`, or asks for a second operator: see request_grant in
+ * migrations/0015_operator.sql. Throws `customer_not_found`, and `invalid_value` for a ref that was used otherwise.
+ */
+export function grant(
+  pool: Pool,
+  actor: Actor,
+  customerId: string,
+  { amountNanos, reason, ref: givenRef, isDryRun }: GrantOrder,
+): Promise<GrantResult> {
+  const grantId = randomUUID()
+  const ref = givenRef ?? `console-${grantId}`
+  return act(
+    pool,
+    async sql => {
+      const customer = await findCustomer(sql, customerId)
+      const before = await readBalance(sql, customerId)
+      if (customer === undefined || customer.deletedAt !== null || before === undefined) {
+        throw new ApiError('customer_not_found')
+      }
+      const isFirst = !(await hasPaidCredit(sql, customerId))
+      const verdict = await ask<Verdict>(sql, 'SELECT request_grant($1, $2, $3, $4, $5, $6, $7) AS verdict', [
+        actor.personId,
+        grantId,
+        customerId,
+        amountNanos,
+        ref,
+        reason,
+        actor.address,
+      ])
+      if (verdict === 'not_operator') throw new ApiError('role_not_allowed')
+      if (verdict === 'no_account') throw new ApiError('customer_not_found')
+      if (verdict === 'ref_taken') throw refTaken(ref)
+      const isPromoted = verdict === 'granted' && isFirst && (await promote(sql, customerId))
+      const after = await readBalance(sql, customerId)
+      return {
+        state: verdict,
+        dry_run: isDryRun,
+        grant_id: isDryRun || verdict === 'duplicate' ? null : grantId,
+        ref: isDryRun ? givenRef : ref,
+        amount_usd: usd(amountNanos),
+        balance_before_usd: usd(before.postedNanos),
+        balance_after_usd: usd(after!.postedNanos),
+        tier: customer.accountTier,
+        tier_after: isPromoted ? 'standard' : customer.accountTier,
+      }
+    },
+    isDryRun,
+  )
+}
+
+/** Approves or rejects a grant that waits. Throws `not_found`, `role_not_allowed` and `invalid_value`. */
+export function decideGrant(
+  pool: Pool,
+  actor: Actor,
+  grantId: string,
+  isApproved: boolean,
+): Promise<{ state: 'granted' | 'rejected' }> {
+  return act(pool, async sql => {
+    const { rows } = await sql.query<{ customerId: string; ref: string }>(
+      'SELECT customer_id AS "customerId", ref FROM grant_request WHERE grant_id = $1',
+      [grantId],
+    )
+    const [waiting] = rows
+    if (waiting === undefined) throw new ApiError('not_found', { message: 'There is no such grant. Reload the list.' })
+    const isFirst = !(await hasPaidCredit(sql, waiting.customerId))
+    const decision = await ask<Decision>(sql, 'SELECT decide_grant($1, $2, $3, $4) AS verdict', [
+      actor.personId,
+      grantId,
+      isApproved,
+      actor.address,
+    ])
+    switch (decision) {
+      case 'granted':
+        if (isFirst) await promote(sql, waiting.customerId)
+        return { state: decision }
+      case 'rejected':
+        return { state: decision }
+      case 'own_request':
+        throw new ApiError('role_not_allowed', {
+          message: 'You asked for this grant yourself. Another operator must approve it; you can withdraw it.',
+        })
+      case 'not_operator':
+        throw new ApiError('role_not_allowed')
+      case 'ref_taken':
+        throw refTaken(waiting.ref)
+      default:
+        throw new ApiError('not_found', { message: 'This grant was decided before. Reload the list.' })
+    }
+  })
+}
+
+function promote(sql: Sql, customerId: string): Promise<boolean> {
+  return promoteAccountTier(sql, { customerId, from: 'free', to: 'standard' })
+}
+
+async function ask<T extends string>(sql: Sql, statement: string, values: unknown[]): Promise<T> {
+  const { rows } = await sql.query<{ verdict: T }>(statement, values)
+  return rows[0]!.verdict
+}
+
+function refTaken(ref: string): ApiError {
+  return new ApiError('invalid_value', {
+    message: `The ref ${JSON.stringify(ref)} was used for another customer or amount, or was rejected. Choose another one. Nothing was changed.`,
+    param: 'ref',
+  })
+}

@@ -1,0 +1,75 @@
+import type { CustomerChange, GrantOrder, RefundRequest } from '../api/operator/customer-changes.ts'
+import type {
+  CustomerDetail,
+  CustomerPage,
+  CustomersQuery,
+  GrantResult,
+  GrantShown,
+  RefundResult,
+} from '../api/operator/customers.ts'
+import type { Overview } from '../api/operator/overview.ts'
+import type { Pool } from '../db/pool.ts'
+import type { MemberRole } from '../domain/member-role.ts'
+import type { Nanos } from '../domain/money.ts'
+import type { Offer } from '../domain/offer.ts'
+import type { SignedIn } from '../people/sessions.ts'
+import type { Clock } from '../runtime/clock.ts'
+import { reportSql } from '../usage/report-sql.ts'
+import { addCustomer, changeCustomer, inviteMember, revokeCustomerKey } from './change-customer.ts'
+import { decideGrant, grant } from './grants.ts'
+import { listCustomers } from './list-customers.ts'
+import { listGrants } from './list-grants.ts'
+import type { Actor } from './operator-action.ts'
+import { readOverview } from './overview.ts'
+import { refund } from './refund.ts'
+import { showCustomer, type Tiers } from './show-customer.ts'
+import { createVisits } from './visits.ts'
+
+/**
+ * What an operator reads and changes in the console. Every change is in the audit log, in the same transaction. All methods reject
+ * with ApiError: `database_unavailable` when PostgreSQL cannot be reached, and what the functions behind them name.
+ */
+export interface OperatorConsole {
+  overview(): Promise<Overview>
+  listCustomers(query: CustomersQuery, after: string | null): Promise<CustomerPage>
+  showCustomer(customerId: string, viewerId: string): Promise<CustomerDetail>
+  noteVisit(signedIn: SignedIn, customerId: string, address: string): Promise<void>
+  addCustomer(actor: Actor, order: { email: string; tier: string | undefined }): Promise<string>
+  changeCustomer(actor: Actor, customerId: string, change: CustomerChange): Promise<void>
+  /** Returns the link. */
+  inviteMember(actor: Actor, invitation: { customerId: string; email: string; role: MemberRole }): Promise<string>
+  revokeKey(actor: Actor, customerId: string, keyId: string): Promise<void>
+  grant(actor: Actor, customerId: string, order: GrantOrder): Promise<GrantResult>
+  listGrants(state: 'waiting' | 'all', viewerId: string): Promise<GrantShown[]>
+  decideGrant(actor: Actor, grantId: string, isApproved: boolean): Promise<{ state: 'granted' | 'rejected' }>
+  refund(actor: Actor, customerId: string, order: RefundRequest): Promise<RefundResult>
+}
+
+export function createOperatorConsole(deps: {
+  readonly pool: Pool
+  readonly clock: Clock
+  readonly offers: () => readonly Offer[]
+  readonly tiers: Tiers
+  readonly signup: { readonly tier: string; readonly creditNanos: Nanos }
+  /** The address of this gateway for browsers, without a slash at the end. */
+  readonly baseUrl: string
+}): OperatorConsole {
+  const { pool, clock, tiers, signup } = deps
+  const reports = reportSql(pool)
+  const visits = createVisits({ sql: reports, clock })
+  const nowMs = () => clock.epochMs()
+  return {
+    overview: () => readOverview(reports, deps.offers(), nowMs()),
+    listCustomers: (query, after) => listCustomers(reports, query, after, nowMs()),
+    showCustomer: (customerId, viewerId) => showCustomer(reports, { customerId, viewerId, nowMs: nowMs() }, tiers),
+    noteVisit: visits.note,
+    addCustomer: (actor, order) => addCustomer(pool, actor, order, { signup, tiers: tiers.names }),
+    changeCustomer: (actor, customerId, change) => changeCustomer(pool, actor, customerId, change, tiers.names),
+    inviteMember: async (actor, invitation) => deps.baseUrl + (await inviteMember(pool, actor, invitation, nowMs())),
+    revokeKey: (actor, customerId, keyId) => revokeCustomerKey(pool, actor, customerId, keyId),
+    grant: (actor, customerId, order) => grant(pool, actor, customerId, order),
+    listGrants: (state, viewerId) => listGrants(reports, { state, viewerId }),
+    decideGrant: (actor, grantId, isApproved) => decideGrant(pool, actor, grantId, isApproved),
+    refund: (actor, customerId, order) => refund(pool, actor, customerId, order),
+  }
+}

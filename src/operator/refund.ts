@@ -1,0 +1,78 @@
+import type { RefundRequest } from '../api/operator/customer-changes.ts'
+import type { RefundResult } from '../api/operator/customers.ts'
+import type { Pool } from '../db/pool.ts'
+import { ApiError } from '../domain/errors.ts'
+import { type Nanos, usd } from '../domain/money.ts'
+import { readBalance } from '../ledger/accounts/read-balance.ts'
+import { type Actor, act } from './operator-action.ts'
+
+/**
+ * Refunds a request like `switchyard ledger refund`. Throws `request_not_found`, and `invalid_value` for an amount above the
+ * charge, a free request, or one that was refunded by another amount before.
+ */
+export function refund(
+  pool: Pool,
+  actor: Actor,
+  customerId: string,
+  { requestId, amountNanos, reason, isDryRun }: RefundRequest,
+): Promise<RefundResult> {
+  return act(
+    pool,
+    async sql => {
+      const { rows } = await sql.query<RefundRow>('SELECT * FROM refund_by_operator($1, $2, $3, $4, $5, $6)', [
+        actor.personId,
+        customerId,
+        requestId,
+        amountNanos,
+        reason,
+        actor.address,
+      ])
+      const row = rows[0]!
+      requireRefunded(row)
+      const balance = await readBalance(sql, customerId)
+      const isNew = row.verdict === 'refunded'
+      return {
+        request_id: requestId,
+        refunded: isNew && !isDryRun,
+        would_refund: isNew && isDryRun,
+        dry_run: isDryRun,
+        charged_usd: usd(row.charged),
+        amount_usd: usd(row.amount),
+        hoster_share_usd: usd(row.hoster_share),
+        fee_usd: usd(row.fee),
+        balance_usd: usd(balance!.postedNanos),
+      }
+    },
+    isDryRun,
+  )
+}
+
+interface RefundRow {
+  readonly verdict:
+    | 'refunded'
+    | 'duplicate'
+    | 'refunded_before'
+    | 'above_charge'
+    | 'free'
+    | 'no_request'
+    | 'not_operator'
+  readonly charged: Nanos
+  readonly amount: Nanos
+  readonly hoster_share: Nanos
+  readonly fee: Nanos
+}
+
+function requireRefunded({ verdict, charged, amount }: RefundRow): void {
+  const invalid = (message: string, param: string) => {
+    throw new ApiError('invalid_value', { message: `${message} Nothing was changed.`, param })
+  }
+  if (verdict === 'not_operator') throw new ApiError('role_not_allowed')
+  if (verdict === 'no_request') {
+    throw new ApiError('request_not_found', {
+      message: 'This customer has no settled request with this id, or the request is archived. Grant credit instead.',
+    })
+  }
+  if (verdict === 'free') invalid('This request cost nothing.', 'request_id')
+  if (verdict === 'above_charge') invalid(`This request cost ${usd(charged)} USD. Refund at most that.`, 'amount_usd')
+  if (verdict === 'refunded_before') invalid(`This request was refunded ${usd(amount)} USD before.`, 'request_id')
+}

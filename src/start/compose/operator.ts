@@ -1,0 +1,39 @@
+import { baseUrlOf } from '../../config/base-url.ts'
+import { limitsOfTier } from '../../config/config.ts'
+import type { Endpoint } from '../../http/endpoint.ts'
+import { operatorCustomerEndpoints } from '../../http/endpoints/operator/customers.ts'
+import { operatorGrantEndpoints } from '../../http/endpoints/operator/grants.ts'
+import type { OperatorDoor } from '../../http/endpoints/operator/operator-endpoint.ts'
+import { operatorOverview } from '../../http/endpoints/operator/overview.ts'
+import { createOperatorConsole, type OperatorConsole } from '../../operator/operator-console.ts'
+import type { ComposeContext } from './compose-context.ts'
+import type { Database } from './database.ts'
+import { smallBodyLimit } from './small-body-limit.ts'
+import type { Supply } from './supply.ts'
+
+export interface Operator {
+  readonly console: OperatorConsole
+  readonly endpoints: readonly Endpoint[]
+}
+
+/** Creates the endpoints under /console/api/operator. */
+export function createOperator(
+  { config, clock }: ComposeContext,
+  { general }: Database,
+  { catalog }: Supply,
+  addressOf: OperatorDoor['addressOf'],
+): Operator {
+  const operator = createOperatorConsole({
+    pool: general,
+    clock,
+    offers: () => catalog.current().offers,
+    tiers: { limitsOf: tier => limitsOfTier(config, tier), names: Object.keys(config.accountTiers) },
+    signup: config.signup,
+    baseUrl: baseUrlOf(config),
+  })
+  const door = { operator, clock, addressOf, bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes) }
+  return {
+    console: operator,
+    endpoints: [operatorOverview(door), ...operatorCustomerEndpoints(door), ...operatorGrantEndpoints(door)],
+  }
+}

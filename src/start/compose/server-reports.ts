@@ -1,0 +1,25 @@
+import { createServerReporter } from '../../supply/status/server-reporter.ts'
+import type { ComposeContext } from './compose-context.ts'
+import type { Database } from './database.ts'
+import type { Money } from './money.ts'
+import type { Supply } from './supply.ts'
+
+/** Reports what this node sees of its servers, for the operator and the status page. */
+export function startServerReports(
+  { version, scheduler, log, started }: ComposeContext,
+  { general }: Database,
+  { node }: Money,
+  { health }: Supply,
+): void {
+  const reporter = createServerReporter({
+    pool: general,
+    nodeId: () => node.nodeId,
+    version,
+    offers: () => health.shared.report(),
+    scheduler,
+    log,
+  })
+  health.onChange(reporter.noteChange)
+  reporter.start()
+  started.defer(() => reporter.stop())
+}

@@ -1,0 +1,116 @@
+import { type Pool, transaction } from '../../db/pool.ts'
+import { splitOfferId } from '../../domain/offer.ts'
+import type { Log } from '../../runtime/log.ts'
+import type { Scheduler } from '../../runtime/scheduler.ts'
+import type { HealthEvent, OfferReport } from '../breakers/health.ts'
+import { type BreakerChange, type CountedAttempts, writeReport } from './write-report.ts'
+
+/** Writes what this node sees of its servers to the database, for the operator and the status page. Requests do not wait for it. */
+export interface ServerReporter {
+  /** Notes a change of a breaker, in memory until the next report. */
+  noteChange(event: HealthEvent): void
+  /** Reports now. Rejects when the database is unavailable; everything noted is kept. */
+  report(): Promise<void>
+  /** Reports every few seconds until stopped. */
+  start(): void
+  /** Reports a last time. Never rejects. */
+  stop(): Promise<void>
+}
+
+const EVERY_MS = 5_000
+/** While the database is away, the oldest changes are dropped beyond this number. */
+const CHANGES_MAX = 1_000
+
+export function createServerReporter(deps: {
+  readonly pool: Pool
+  readonly nodeId: () => string
+  readonly version: string
+  readonly offers: () => OfferReport[]
+  readonly scheduler: Scheduler
+  readonly log: Pick<Log, 'warn'>
+}): ServerReporter {
+  const { pool, scheduler, log } = deps
+  let changes: BreakerChange[] = []
+  /** What the reports so far have counted, by offer. */
+  const counted = new Map<string, Pick<OfferReport, 'answered' | 'failed'>>()
+  let running: Promise<unknown> = Promise.resolve()
+  let cancel = () => {}
+  let isStopped = false
+  let isFailing = false
+
+  async function report() {
+    const offers = deps.offers()
+    const written = changes
+    const attempts = offers.flatMap(offer => newAttempts(offer, counted.get(offer.offerId)))
+    await transaction(pool, sql =>
+      writeReport(
+        sql,
+        {
+          nodeId: deps.nodeId(),
+          version: deps.version,
+          servers: offers.map(({ offerId, state, inFlight, recentMs }) => ({
+            ...splitOfferId(offerId),
+            state,
+            inFlight,
+            recentMs: recentMs.map(Math.round),
+          })),
+          attempts,
+          changes: written,
+        },
+        new Date(scheduler.epochMs()),
+      ),
+    )
+    changes = changes.filter(change => !written.includes(change))
+    counted.clear()
+    for (const { offerId, answered, failed } of offers) counted.set(offerId, { answered, failed })
+  }
+
+  function schedule() {
+    cancel = scheduler.after(EVERY_MS, () => {
+      running = report()
+        .then(
+          () => {
+            isFailing = false
+          },
+          error => {
+            if (!isFailing) log.warn({ err: error }, 'the state of the servers could not be recorded; trying again')
+            isFailing = true
+          },
+        )
+        .finally(() => {
+          if (!isStopped) schedule()
+        })
+    })
+  }
+
+  return {
+    noteChange({ event, offerId }) {
+      changes = [
+        ...changes.slice(1 - CHANGES_MAX),
+        { ...splitOfferId(offerId), event, at: new Date(scheduler.epochMs()) },
+      ]
+    },
+    report,
+    start: schedule,
+    async stop() {
+      isStopped = true
+      cancel()
+      await running
+      await report().catch(() => {})
+    },
+  }
+}
+
+/** The attempts since the last report. A record that was dropped and created again starts at zero. */
+function newAttempts(
+  { offerId, answered, failed }: OfferReport,
+  before: Pick<OfferReport, 'answered' | 'failed'> = { answered: 0, failed: 0 },
+): CountedAttempts[] {
+  const isNew = answered < before.answered || failed < before.failed
+  const attempts = {
+    ...splitOfferId(offerId),
+    answered: isNew ? answered : answered - before.answered,
+    failed: isNew ? failed : failed - before.failed,
+  }
+  return attempts.answered + attempts.failed === 0 ? [] : [attempts]
+}
