@@ -2,6 +2,7 @@ import type { Alarm, Overview, ShownServer } from '../api/operator/overview.ts'
 import type { Sql } from '../db/pool.ts'
 import type { Offer } from '../domain/offer.ts'
 import { type LastAudit, readLastAudit } from '../ledger/audit/last-audit.ts'
+import { ownCommand } from '../runtime/own-command.ts'
 import { REPORT_AGE_MS_MAX } from '../supply/status/write-report.ts'
 import { readPlatformMoney, readSummedAt } from './platform-days.ts'
 import { listServers } from './servers.ts'
@@ -91,7 +92,7 @@ function alarmsOf(facts: {
     alarms.push({ kind, severity, message, since: sinceMs === null ? null : new Date(sinceMs).toISOString() })
   if (audit !== undefined && audit.violations > 0) {
     const found = `The last audit found ${audit.violations} violations in the ledger.`
-    add('danger', 'audit_violations', `${found} Run switchyard ledger audit for details.`, audit.atEpochMs)
+    add('danger', 'audit_violations', `${found} For details, run: ${ownCommand('ledger audit')}`, audit.atEpochMs)
   }
   const auditedMs = audit?.atEpochMs ?? startedMs
   if (nowMs - auditedMs > Math.max(AUDIT_LATE_MS, (audit?.elapsedMs ?? 0) * AUDIT_PAUSE_FACTOR)) {

@@ -80,3 +80,12 @@ export async function operatorToken(
 export function tokenOf(link: string): string {
   return link.split('#')[1]!
 }
+
+/** Makes an operator and signs in. */
+export async function signedInOperator(app: TestApp): Promise<{ browser: BrowserClient; personId: string }> {
+  const { token, personId } = await operatorToken(app, `operator-${randomBytes(4).toString('hex')}@example.com`)
+  const browser = new BrowserClient(app.url)
+  const entered = await browser.post('welcome', { token, password: PASSWORD })
+  if (entered.status !== 200) throw new Error(`${entered.status} ${await entered.text()}`)
+  return { browser, personId }
+}

@@ -38,6 +38,7 @@ const allowed: Readonly<Record<string, string>> = {
   'src/ledger/audit/audit-checks.ts: ofTransactions()': 'a subquery with parameters',
   'src/ledger/audit/audit-checks.ts: table': 'a table name in the statement of a check',
   'src/ledger/audit/audit.ts: sql': 'the statement of a check',
+  'src/operator/list-customers.ts: customers': 'one of two subqueries with parameters',
   'src/usage/list-requests.ts: BinaryExpression': 'a constant number',
   'src/usage/list-requests.ts: limit': 'a parameter or a constant number',
   'src/usage/list-requests.ts: newest()': 'a subquery',

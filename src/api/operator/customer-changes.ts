@@ -67,7 +67,6 @@ const refund = z.strictObject(
   },
   object,
 )
-const memberChange = z.strictObject({ role }, object)
 const nothing = z.strictObject({}, object)
 
 // All of these throw ApiError `invalid_json`, `missing_parameter` or `invalid_value`, with the `param` at fault.
@@ -113,10 +112,6 @@ export function parseGrant(body: Buffer): GrantOrder {
 export function parseInvite(body: Buffer): { email: string; role: (typeof memberRoles)[number] } {
   const { email, role = 'owner' } = parse(body, invite, 'an invitation')
   return { email, role }
-}
-
-export function parseMemberChange(body: Buffer): { role: (typeof memberRoles)[number] } {
-  return parse(body, memberChange, 'a change of a member')
 }
 
 export interface RefundRequest {

@@ -1,10 +1,8 @@
 import { baseUrlOf } from '../../config/base-url.ts'
 import { limitsOfTier } from '../../config/config.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
-import { operatorCustomerEndpoints } from '../../http/endpoints/operator/customers.ts'
-import { operatorGrantEndpoints } from '../../http/endpoints/operator/grants.ts'
 import type { OperatorDoor } from '../../http/endpoints/operator/operator-endpoint.ts'
-import { operatorOverview } from '../../http/endpoints/operator/overview.ts'
+import { operatorEndpoints } from '../../http/endpoints/operator/operator-endpoints.ts'
 import { createOperatorConsole, type OperatorConsole } from '../../operator/operator-console.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
@@ -34,6 +32,6 @@ export function createOperator(
   const door = { operator, clock, addressOf, bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes) }
   return {
     console: operator,
-    endpoints: [operatorOverview(door), ...operatorCustomerEndpoints(door), ...operatorGrantEndpoints(door)],
+    endpoints: operatorEndpoints(door),
   }
 }

@@ -29,7 +29,7 @@ LANGUAGE sql STABLE AS $$
   SELECT EXISTS (SELECT FROM person WHERE person_id = p_person AND installation_role = 'operator' AND disabled_at IS NULL)
 $$;
 
--- Whether somebody else could approve a grant of this operator. An operator who never signed in cannot.
+-- Whether another operator could approve a grant of this one. An operator without any sign-in cannot.
 CREATE FUNCTION has_other_operator(p_person uuid) RETURNS boolean
 LANGUAGE sql STABLE AS $$
   SELECT EXISTS (

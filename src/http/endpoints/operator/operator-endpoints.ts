@@ -1,0 +1,14 @@
+import type { OperatorConsole } from '../../../operator/operator-console.ts'
+import type { Clock } from '../../../runtime/clock.ts'
+import type { Endpoint } from '../../endpoint.ts'
+import { operatorCustomerEndpoints } from './customers.ts'
+import { operatorGrantEndpoints } from './grants.ts'
+import type { OperatorDoor } from './operator-endpoint.ts'
+import { operatorOverview } from './overview.ts'
+
+/** The endpoints under /console/api/operator. docs/console-api.md lists them. */
+export function operatorEndpoints(
+  deps: OperatorDoor & { readonly operator: OperatorConsole; readonly clock: Clock },
+): Endpoint[] {
+  return [operatorOverview(deps), ...operatorCustomerEndpoints(deps), ...operatorGrantEndpoints(deps)]
+}

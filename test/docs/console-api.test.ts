@@ -1,0 +1,15 @@
+import { expect, test } from 'vitest'
+import { operatorEndpoints } from '../../src/http/endpoints/operator/operator-endpoints.ts'
+import { readPage, tableRows } from './page.ts'
+
+const PREFIX = '/console/api/operator/'
+
+test('docs/console-api.md lists exactly the addresses of operators', () => {
+  const unused = {} as Parameters<typeof operatorEndpoints>[0]
+  const served = operatorEndpoints(unused).map(({ method, path }) => {
+    expect(path).toMatch(PREFIX)
+    return `${method} ${path.slice(PREFIX.length).replace(/:(\w+)/g, '{$1}')}`
+  })
+  const named = tableRows(readPage('docs/console-api.md'), "operator's address").map(([address]) => address)
+  expect(named.sort()).toEqual(served.sort())
+})
