@@ -137,6 +137,17 @@ describe('citations', () => {
     expect(nativeRequest().body.messages).toEqual(messages)
   })
 
+  test('beyond what an answer may have besides its text end a stream', async () => {
+    const { sdk } = await setUp()
+    const many = Array.from({ length: 1_000 }, () => ({ ...citations[0]!, cited_text: 'x'.repeat(1_000) }))
+    world.native.respondWith(vendorAnswer('messages', { cited: [{ text: 'Blue.', citations: many }] }))
+    const { content, stop_reason } = await sdk.messages.stream(request).finalMessage()
+    expect(stop_reason).toBe('max_tokens')
+    const received = (content[0] as Anthropic.TextBlock).citations!.length
+    // 256 KiB, and 1 KiB for each of 64 tokens.
+    expect(received > 200 && received < 400).toBe(true)
+  })
+
   test('that no client asked for are left out, and their text is one block', async () => {
     const { sdk } = await setUp()
     world.native.respondWith(vendorAnswer('messages', cited))
