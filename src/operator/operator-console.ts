@@ -8,6 +8,7 @@ import type {
   RefundResult,
 } from '../api/operator/customers.ts'
 import type { Overview } from '../api/operator/overview.ts'
+import type { OperatorUsage, UsageSpan } from '../api/operator/usage.ts'
 import type { Pool } from '../db/pool.ts'
 import type { MemberRole } from '../domain/member-role.ts'
 import type { Nanos } from '../domain/money.ts'
@@ -23,6 +24,7 @@ import type { Actor } from './operator-action.ts'
 import { readOverview } from './overview.ts'
 import { refund } from './refund.ts'
 import { showCustomer, type Tiers } from './show-customer.ts'
+import { readOperatorUsage, writeOperatorUsage } from './usage.ts'
 import { createVisits } from './visits.ts'
 
 /**
@@ -43,6 +45,9 @@ export interface OperatorConsole {
   listGrants(state: 'waiting' | 'all', viewerId: string): Promise<GrantShown[]>
   decideGrant(actor: Actor, grantId: string, isApproved: boolean): Promise<{ state: 'granted' | 'rejected' }>
   refund(actor: Actor, customerId: string, order: RefundRequest): Promise<RefundResult>
+  usage(span: UsageSpan): Promise<OperatorUsage>
+  /** Pieces of a CSV document, one for each day. */
+  exportUsage(span: UsageSpan): AsyncGenerator<string>
 }
 
 export function createOperatorConsole(deps: {
@@ -71,5 +76,7 @@ export function createOperatorConsole(deps: {
     listGrants: (state, viewerId) => listGrants(reports, { state, viewerId }),
     decideGrant: (actor, grantId, isApproved) => decideGrant(pool, actor, grantId, isApproved),
     refund: (actor, customerId, order) => refund(pool, actor, customerId, order),
+    usage: span => readOperatorUsage(reports, span),
+    exportUsage: span => writeOperatorUsage(reports, span),
   }
 }

@@ -1,6 +1,7 @@
 import { exportColumns } from '../api/reports.ts'
 import type { Sql } from '../db/pool.ts'
 import { type Nanos, usdText } from '../domain/money.ts'
+import { csvRecord } from '../runtime/csv.ts'
 import { lowestUuidAt } from '../runtime/uuid.ts'
 import { archivedBefore } from './archived-before.ts'
 import { lastDays, type Period } from './period.ts'
@@ -92,22 +93,4 @@ async function readPage(sql: Sql, customerId: string, period: Period, after: str
     [customerId, after, lowestUuidAt(Date.parse(period.untilIso) + ID_SLACK_MS), period.fromIso, period.untilIso],
   )
   return rows
-}
-
-/** Returns one CSV record (RFC 4180) with its CRLF. */
-function csvRecord(cells: readonly string[]): string {
-  return `${cells.map(csvCell).join(',')}\r\n`
-}
-
-/**
- * Spreadsheets execute a cell that begins like a formula, even in quotes. A leading apostrophe makes it text.
- * Our numbers are never negative, so the rule applies to every cell.
- */
-function csvCell(text: string): string {
-  if (/^[=+\-@\t\r]/.test(text)) return quote(`'${text}`)
-  return /[",\r\n]/.test(text) ? quote(text) : text
-}
-
-function quote(text: string): string {
-  return `"${text.replaceAll('"', '""')}"`
 }

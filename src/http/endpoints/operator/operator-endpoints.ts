@@ -5,10 +5,16 @@ import { operatorCustomerEndpoints } from './customers.ts'
 import { operatorGrantEndpoints } from './grants.ts'
 import type { OperatorDoor } from './operator-endpoint.ts'
 import { operatorOverview } from './overview.ts'
+import { operatorUsageEndpoints } from './usage.ts'
 
 /** The endpoints under /console/api/operator. docs/console-api.md lists them. */
 export function operatorEndpoints(
   deps: OperatorDoor & { readonly operator: OperatorConsole; readonly clock: Clock },
 ): Endpoint[] {
-  return [operatorOverview(deps), ...operatorCustomerEndpoints(deps), ...operatorGrantEndpoints(deps)]
+  return [
+    operatorOverview(deps),
+    ...operatorCustomerEndpoints(deps),
+    ...operatorGrantEndpoints(deps),
+    ...operatorUsageEndpoints(deps),
+  ]
 }

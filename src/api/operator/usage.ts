@@ -1,0 +1,118 @@
+import { z } from 'zod'
+import { ApiError } from '../../domain/errors.ts'
+import { UUID } from '../../runtime/uuid.ts'
+import { reportProviders } from '../reports.ts'
+
+/** What the rows of a report of usage over all customers stand for. */
+export const usageDimensions = ['provider', 'model', 'customer', 'key'] as const
+export type UsageDimension = (typeof usageDimensions)[number]
+
+const DAY_MS = 86_400_000
+const DAYS_MAX = 366
+/** More series than a chart or a table can show are summed as "other". */
+export const GROUPS_MAX = 100
+
+const dayText = 'must be a UTC day such as 2026-11-24'
+const day = z
+  .string(dayText)
+  .regex(/^\d{4}-\d\d-\d\d$/, dayText)
+  .refine(text => !Number.isNaN(Date.parse(text)) && new Date(text).toISOString().startsWith(text), dayText)
+const filterText = 'must be a text of at most 256 characters'
+
+export const operatorUsageQuery = z.object({
+  from: day.optional().describe('The first UTC day. Default: 29 days before `until`.'),
+  until: day.optional().describe('The last UTC day. Default: today.'),
+  by: z.enum(usageDimensions, `must be one of ${usageDimensions.join(', ')}`).default('model'),
+  customer: z
+    .string(filterText)
+    .refine(text => UUID.test(text), 'must be the id of a customer')
+    .optional(),
+  model: z.string(filterText).max(256, filterText).optional(),
+  provider: z.enum(reportProviders, `must be one of ${reportProviders.join(', ')}`).optional(),
+})
+
+/** A span of UTC days, both included, with what is counted. */
+export interface UsageSpan {
+  readonly from: string
+  readonly until: string
+  readonly by: UsageDimension
+  readonly customer: string | null
+  readonly model: string | null
+  readonly provider: string | null
+}
+
+/** Fills in the defaults. Throws ApiError `invalid_value` for a span that is empty or longer than 366 days, and for filters that keys do not have. */
+export function usageSpan(query: z.output<typeof operatorUsageQuery>, nowMs: number): UsageSpan {
+  const until = query.until ?? new Date(nowMs).toISOString().slice(0, 10)
+  const from = query.from ?? new Date(Date.parse(until) - 29 * DAY_MS).toISOString().slice(0, 10)
+  const days = (Date.parse(until) - Date.parse(from)) / DAY_MS + 1
+  if (days < 1 || days > DAYS_MAX) {
+    throw new ApiError('invalid_value', {
+      message: `The span must have 1 to ${DAYS_MAX} days, and \`from\` must not be after \`until\`.`,
+      param: 'from',
+    })
+  }
+  const { by, customer = null, model = null, provider = null } = query
+  if (by === 'key' && (model !== null || provider !== null)) {
+    throw new ApiError('invalid_value', {
+      message: 'The usage of keys has no models and providers. Leave out `model` and `provider`, or use another `by`.',
+      param: model === null ? 'provider' : 'model',
+    })
+  }
+  return { from, until, by, customer, model, provider }
+}
+
+const figures = {
+  requests: z.int(),
+  charged_usd: z.number(),
+}
+const more = {
+  failed: z.int().nullable().describe('Null by key: not counted.'),
+  input_tokens: z.int().nullable(),
+  output_tokens: z.int().nullable(),
+  revenue_usd: z.number().nullable().describe("Charges less the hosters' shares."),
+}
+
+const sums = z.object({ ...figures, ...more })
+
+export const operatorUsage = z
+  .object({
+    from: z.string(),
+    until: z.string(),
+    by: z.enum(usageDimensions),
+    summed_at: z
+      .string()
+      .nullable()
+      .describe(
+        'When the sums over all customers were written. Null if the report reads the usage of customers itself.',
+      ),
+    total: sums,
+    days: z.array(sums.extend({ day: z.string() })).describe('Days with requests, the oldest first.'),
+    groups: z
+      .array(
+        sums.extend({
+          id: z.string().describe('A provider, a model, or the id of a customer or key.'),
+          name: z.string().describe('For people: the address of a customer, the name of a key.'),
+          customer_id: z.string().nullable().describe('Of a customer or key.'),
+        }),
+      )
+      .describe('The highest charges first.'),
+    other: z
+      .object({ ...figures, groups: z.int().describe('How many groups these are.') })
+      .describe('The groups that are not listed.'),
+  })
+  .meta({ id: 'OperatorUsage' })
+export type OperatorUsage = z.infer<typeof operatorUsage>
+
+export const operatorUsageColumns = [
+  'day',
+  'id',
+  'name',
+  'customer_id',
+  'requests',
+  'failed',
+  'input_tokens',
+  'output_tokens',
+  'charged_usd',
+  'revenue_usd',
+] as const

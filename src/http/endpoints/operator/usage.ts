@@ -1,0 +1,40 @@
+import { Readable } from 'node:stream'
+import { z } from 'zod'
+import { operatorUsage, operatorUsageQuery, usageSpan } from '../../../api/operator/usage.ts'
+import { readQuery } from '../../../api/reports.ts'
+import type { OperatorConsole } from '../../../operator/operator-console.ts'
+import type { Clock } from '../../../runtime/clock.ts'
+import type { Endpoint, EndpointContext } from '../../endpoint.ts'
+import { operatorEndpoint } from './operator-endpoint.ts'
+
+/** Usage over all customers, for the screen and as CSV. */
+export function operatorUsageEndpoints({
+  operator,
+  clock,
+}: {
+  readonly operator: OperatorConsole
+  readonly clock: Clock
+}): Endpoint[] {
+  const spanOf = ({ request }: EndpointContext) =>
+    usageSpan(readQuery(operatorUsageQuery, request.query), clock.epochMs())
+  return [
+    operatorEndpoint(
+      'GET',
+      'usage',
+      { summary: 'Show usage over all customers', schema: operatorUsage, query: operatorUsageQuery },
+      context => operator.usage(spanOf(context)),
+    ),
+    operatorEndpoint(
+      'GET',
+      'usage/export',
+      { summary: 'Export usage over all customers as CSV', schema: z.string(), query: operatorUsageQuery },
+      context => {
+        const span = spanOf(context)
+        context.reply
+          .type('text/csv; charset=utf-8')
+          .header('content-disposition', `attachment; filename="usage-by-${span.by}-${span.from}-${span.until}.csv"`)
+        return Readable.from(operator.exportUsage(span))
+      },
+    ),
+  ]
+}

@@ -1,0 +1,174 @@
+import { emailOrNull } from '../accounts/email-or-null.ts'
+import { GROUPS_MAX, type OperatorUsage, operatorUsageColumns, type UsageSpan } from '../api/operator/usage.ts'
+import type { Sql } from '../db/pool.ts'
+import { type Nanos, usd, usdText } from '../domain/money.ts'
+import { csvRecord } from '../runtime/csv.ts'
+import { readSummedAt } from './platform-days.ts'
+
+/**
+ * Returns the usage of all customers, or of one, by day and by `span.by`. Without a customer, days, models and providers come from
+ * platform_day; the rest is read along the days of usage_day or usage_key_day.
+ */
+export async function readOperatorUsage(sql: Sql, span: UsageSpan): Promise<OperatorUsage> {
+  const values = [span.from, span.until, span.customer, span.model, span.provider]
+  const table = tableOf(span)
+  const [days, groups, summedAt] = await Promise.all([
+    sql.query<DayRow>(daysSql[table], values),
+    sql.query<GroupRow>(groupsSql(table, span), [...values, GROUPS_MAX]),
+    table === 'platform_day' ? readSummedAt(sql) : null,
+  ])
+  const total = days.rows.reduce(
+    (sum, row) => ({
+      requests: sum.requests + row.requests,
+      cost: sum.cost + row.cost,
+      failed: add(sum.failed, row.failed),
+      input: add(sum.input, row.input),
+      output: add(sum.output, row.output),
+      fee: add(sum.fee, row.fee),
+    }),
+    table === 'usage_key_day' ? NO_KEY_FIGURES : NO_FIGURES,
+  )
+  const listed = groups.rows.reduce(
+    (sum, row) => ({ requests: sum.requests + row.requests, cost: sum.cost + row.cost }),
+    { requests: 0n, cost: 0n },
+  )
+  const [first] = groups.rows
+  return {
+    from: span.from,
+    until: span.until,
+    by: span.by,
+    summed_at: summedAt,
+    total: shown(total),
+    days: days.rows.map(row => ({ day: row.day, ...shown(row) })),
+    groups: groups.rows.map(row => ({ id: row.id, name: nameOf(row), customer_id: row.customerId, ...shown(row) })),
+    other: {
+      groups: Number(first?.allGroups ?? 0n) - groups.rows.length,
+      requests: Number((first?.allRequests ?? 0n) - listed.requests),
+      charged_usd: usd((first?.allCost ?? 0n) - listed.cost),
+    },
+  }
+}
+
+/** Returns the usage by day and by `span.by` as CSV, a day at a time. */
+export async function* writeOperatorUsage(sql: Sql, span: UsageSpan): AsyncGenerator<string> {
+  yield csvRecord(operatorUsageColumns)
+  const statement = groupsSql(tableOf(span), span)
+  const lastMs = Date.parse(span.until)
+  for (let dayMs = Date.parse(span.from); dayMs <= lastMs; dayMs += 86_400_000) {
+    const day = new Date(dayMs).toISOString().slice(0, 10)
+    const { rows } = await sql.query<GroupRow>(statement, [day, day, span.customer, span.model, span.provider, null])
+    const records = rows.map(row =>
+      csvRecord([
+        day,
+        row.id,
+        nameOf(row),
+        row.customerId ?? '',
+        String(row.requests),
+        row.failed?.toString() ?? '',
+        row.input?.toString() ?? '',
+        row.output?.toString() ?? '',
+        usdText(row.cost),
+        row.fee === null ? '' : usdText(row.fee),
+      ]),
+    )
+    if (records.length > 0) yield records.join('')
+  }
+}
+
+interface Figures {
+  readonly requests: bigint
+  readonly cost: Nanos
+  /** Null by key. */
+  readonly failed: bigint | null
+  readonly input: bigint | null
+  readonly output: bigint | null
+  readonly fee: Nanos | null
+}
+
+type DayRow = Figures & { readonly day: string }
+
+interface GroupRow extends Figures {
+  readonly id: string
+  readonly customerId: string | null
+  /** Null for providers and models. */
+  readonly email: string | null
+  readonly keyName: string | null
+  readonly allGroups: bigint
+  readonly allRequests: bigint
+  readonly allCost: Nanos
+}
+
+const NO_FIGURES: Figures = { requests: 0n, cost: 0n, failed: 0n, input: 0n, output: 0n, fee: 0n }
+const NO_KEY_FIGURES: Figures = { requests: 0n, cost: 0n, failed: null, input: null, output: null, fee: null }
+
+function add(a: bigint | null, b: bigint | null): bigint | null {
+  return a === null || b === null ? null : a + b
+}
+
+function shown({ requests, cost, failed, input, output, fee }: Figures) {
+  return {
+    requests: Number(requests),
+    charged_usd: usd(cost),
+    failed: failed === null ? null : Number(failed),
+    input_tokens: input === null ? null : Number(input),
+    output_tokens: output === null ? null : Number(output),
+    revenue_usd: fee === null ? null : usd(fee),
+  }
+}
+
+function nameOf({ id, email, keyName }: GroupRow): string {
+  return keyName ?? (email === null ? id : (emailOrNull(email) ?? id))
+}
+
+type Table = 'platform_day' | 'usage_day' | 'usage_key_day'
+
+function tableOf({ by, customer }: UsageSpan): Table {
+  if (by === 'key') return 'usage_key_day'
+  return by === 'customer' || customer !== null ? 'usage_day' : 'platform_day'
+}
+
+const SUMS = `sum(requests)::bigint AS requests, sum(cost_nanos)::bigint AS cost, sum(requests - successes)::bigint AS failed,
+  sum(input_tokens)::bigint AS input, sum(output_tokens)::bigint AS output, sum(fee_nanos)::bigint AS fee`
+const KEY_SUMS = `sum(requests)::bigint AS requests, sum(cost_nanos)::bigint AS cost, NULL::bigint AS failed,
+  NULL::bigint AS input, NULL::bigint AS output, NULL::bigint AS fee`
+const SPAN = 'day BETWEEN $1::date AND $2::date'
+const SERVED = '($4::text IS NULL OR model_id = $4) AND ($5::text IS NULL OR provider = $5)'
+const CUSTOMER = '($3::uuid IS NULL OR customer_id = $3)'
+
+// Parameters that a table has no column for are named, since PostgreSQL must know the type of each.
+const SOURCES: Readonly<Record<Table, { readonly sums: string; readonly from: string }>> = {
+  platform_day: { sums: SUMS, from: `FROM platform_day WHERE ${SPAN} AND $3::uuid IS NULL AND ${SERVED}` },
+  usage_day: { sums: SUMS, from: `FROM usage_day WHERE ${SPAN} AND ${CUSTOMER} AND ${SERVED}` },
+  usage_key_day: {
+    sums: KEY_SUMS,
+    from: `FROM usage_key_day WHERE ${SPAN} AND ${CUSTOMER} AND $4::text IS NULL AND $5::text IS NULL`,
+  },
+}
+
+const daysOf = ({ sums, from }: (typeof SOURCES)[Table]) =>
+  `SELECT to_char(d, 'YYYY-MM-DD') AS day, ${sums} FROM (SELECT *, day AS d ${from}) AS usage GROUP BY d ORDER BY d`
+
+const daysSql: Readonly<Record<Table, string>> = {
+  platform_day: daysOf(SOURCES.platform_day),
+  usage_day: daysOf(SOURCES.usage_day),
+  usage_key_day: daysOf(SOURCES.usage_key_day),
+}
+
+const COLUMN = { provider: 'provider', model: 'model_id', customer: 'customer_id', key: 'key_id' } as const
+
+/** The groups with the highest charges, each with its name, and the sums over all groups. */
+function groupsSql(table: Table, { by }: Pick<UsageSpan, 'by'>): string {
+  const { sums, from } = SOURCES[table]
+  const column = COLUMN[by]
+  return `
+SELECT g.*, ${by === 'customer' ? 'g.id' : by === 'key' ? 'k.customer_id::text' : 'NULL'} AS "customerId",
+  ${by === 'customer' || by === 'key' ? 'c.email' : 'NULL'} AS email, ${by === 'key' ? 'k.name' : 'NULL'} AS "keyName"
+FROM (
+  SELECT ${column}::text AS id, ${sums}, count(*) OVER () AS "allGroups", (sum(sum(requests)) OVER ())::bigint AS "allRequests",
+    (sum(sum(cost_nanos)) OVER ())::bigint AS "allCost"
+  ${from} GROUP BY ${column} ORDER BY cost DESC, requests DESC, id LIMIT $6
+) AS g
+${by === 'key' ? 'LEFT JOIN api_key k ON k.key_id = g.id::uuid LEFT JOIN customer c ON c.customer_id = k.customer_id' : ''}
+${by === 'customer' ? 'LEFT JOIN customer c ON c.customer_id = g.id::uuid' : ''}
+ORDER BY g.cost DESC, g.requests DESC, g.id`
+}

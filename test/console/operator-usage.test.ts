@@ -1,0 +1,95 @@
+import { beforeAll, expect, test } from 'vitest'
+import type { OperatorUsage, UsageDimension } from '../../src/api/operator/usage.ts'
+import { transaction } from '../../src/db/pool.ts'
+import { sumPlatformDays } from '../../src/operator/platform-days.ts'
+import { testOffer } from '../harness/app.ts'
+import { type BrowserClient, signedInOperator } from '../harness/browser-client.ts'
+import { readError } from '../harness/event-stream.ts'
+import { useTestApp, useUpstream } from '../harness/use-test-app.ts'
+
+const upstream = useUpstream()
+const app = useTestApp(() => ({ offers: [testOffer(upstream.baseUrl)] }))
+let operator: BrowserClient
+let customers: string[]
+beforeAll(async () => {
+  operator = (await signedInOperator(app)).browser
+  customers = []
+  for (let n = 1; n <= 3; n++) {
+    const customer = await app.customer({ key: { name: `key ${n}` } })
+    customers.push(customer.customerId)
+    const chat = { model: 'test-model', messages: [{ role: 'user', content: 'Hello' }], max_tokens: 10 }
+    for (let sent = 0; sent < n; sent++) await (await app.chat(customer, chat)).arrayBuffer()
+    await app.settled(customer, n)
+  }
+  await transaction(app.database.pool, sql => sumPlatformDays(sql, Date.now()))
+})
+const usage = async (query: string): Promise<OperatorUsage> => {
+  const response = await operator.get(`operator/usage?${query}`)
+  expect(response.status).toBe(200)
+  return (await response.json()) as OperatorUsage
+}
+const exact = async (where = 'true') => {
+  const { rows } = await app.database.pool.query<{ usd: number; requests: number; tokens: number }>(
+    `SELECT sum(cost_nanos)::float8 / 1e9 AS usd, count(*)::int AS requests, sum(output_tokens)::int AS tokens FROM usage_event WHERE ${where}`,
+  )
+  return rows[0]!
+}
+
+test.each(['provider', 'model', 'customer', 'key'] as UsageDimension[])('by %s adds up to every charge', async by => {
+  const { usd, requests, tokens } = await exact()
+  const report = await usage(`by=${by}`)
+  expect(report.total).toMatchObject({
+    charged_usd: usd,
+    requests,
+    output_tokens: by === 'key' ? null : tokens,
+  })
+  expect(report.groups.reduce((sum, group) => sum + group.requests, 0)).toBe(requests)
+  expect(report.other).toEqual({ groups: 0, requests: 0, charged_usd: 0 })
+  expect(report.days).toMatchObject([{ requests, charged_usd: usd }])
+  const csv = await (await operator.get(`operator/usage/export?by=${by}`)).text()
+  const lines = csv.trimEnd().split('\r\n').slice(1)
+  expect(lines).toHaveLength(report.groups.length)
+  expect(lines.reduce((sum, line) => sum + Number(line.split(',')[4]), 0)).toBe(requests)
+})
+
+test('customers and keys come with their names, the highest charges first, and can be filtered', async () => {
+  const byCustomer = await usage('by=customer')
+  expect(byCustomer.groups.map(({ id }) => id)).toEqual(customers.toReversed())
+  expect(byCustomer.groups[0]!.name).toMatch(/@example\.com$/)
+  const byKey = await usage(`by=key&customer=${customers[1]}`)
+  expect(byKey.groups).toMatchObject([{ name: 'key 2', customer_id: customers[1], requests: 2 }])
+  const byModel = await usage(`by=model&customer=${customers[2]}&provider=local`)
+  expect(byModel.groups).toMatchObject([{ id: 'test-model', requests: 3 }])
+  expect(byModel.total.charged_usd).toBe((await exact(`customer_id = '${customers[2]}'`)).usd)
+  expect(await usage('by=provider&provider=cloud')).toMatchObject({ groups: [], days: [], total: { requests: 0 } })
+  expect(await usage('until=2020-01-31')).toMatchObject({ from: '2020-01-02', groups: [], total: { charged_usd: 0 } })
+})
+
+test.each([
+  ['from=2026-02-30', 'from'],
+  ['from=2024-01-01&until=2025-01-01', 'from'],
+  ['from=2026-02-02&until=2026-02-01', 'from'],
+  ['by=address', 'by'],
+  ['customer=ada', 'customer'],
+  ['by=key&model=x', 'model'],
+])('%s is refused', async (query, param) => {
+  expect(await readError(await operator.get(`operator/usage?${query}`))).toMatchObject({ status: 400, param })
+})
+
+test('sums of the past follow charges that are settled late', async () => {
+  const { pool } = app.database
+  await pool.query(
+    `INSERT INTO usage_day (customer_id, day, model_id, provider, node_shard, requests, successes, input_tokens, output_tokens,
+       cost_nanos, hoster_share_nanos, fee_nanos, latency_ms_sum)
+     SELECT $1, (now() AT TIME ZONE 'UTC')::date - 20, 'late-model', 'hoster', 1, 4, 3, 10, 20, 1000, 800, 200, 5`,
+    [customers[0]],
+  )
+  const ofLate = async () => (await usage('by=model')).groups.find(({ id }) => id === 'late-model')
+  await transaction(pool, sql => sumPlatformDays(sql, Date.now()))
+  expect(await ofLate()).toBeUndefined()
+  await transaction(pool, sql => sumPlatformDays(sql, Date.now(), true))
+  expect(await ofLate()).toMatchObject({ requests: 4, failed: 1, charged_usd: 0.000001, revenue_usd: 0.0000002 })
+  await pool.query("DELETE FROM usage_day WHERE model_id = 'late-model'")
+  await transaction(pool, sql => sumPlatformDays(sql, Date.now(), true))
+  expect(await ofLate()).toBeUndefined()
+})
