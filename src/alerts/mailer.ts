@@ -28,7 +28,7 @@ export interface Mailer {
 
 export interface MailerLog {
   info(facts: object, message: string): void
-  warn(facts: { readonly alertId: string; readonly err: unknown }, message: string): void
+  warn(facts: { readonly mailId: string; readonly err: unknown }, message: string): void
 }
 
 const TIMEOUT_MS = 10_000
@@ -38,7 +38,7 @@ export function createMailer(smtp: SmtpSettings, log: MailerLog): Mailer {
   if (host === null) {
     return {
       async send({ id, subject, text }) {
-        log.info({ alertId: id, subject, text }, 'smtp.host is not set, so this alert is logged instead of mailed')
+        log.info({ mailId: id, subject, text }, 'smtp.host is not set, so this mail is logged instead of sent')
         return { outcome: 'logged', status: null, error: null }
       },
     }
@@ -51,7 +51,7 @@ export function createMailer(smtp: SmtpSettings, log: MailerLog): Mailer {
         await (await transport).sendMail({ from: smtp.from, to, subject, text, messageId: `<${id}@switchyard>` })
         return { outcome: 'delivered', status: null, error: null }
       } catch (error) {
-        log.warn({ alertId: id, err: error }, 'an alert could not be mailed')
+        log.warn({ mailId: id, err: error }, 'a mail could not be sent')
         return { outcome: 'failed', status: null, error: 'The mail server did not accept the mail.' }
       }
     },

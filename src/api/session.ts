@@ -1,17 +1,6 @@
 import { z } from 'zod'
-import { bodyRefusal } from '../dialects/json/body-refusal.ts'
-import { parseJsonObject } from '../dialects/json/parse-json.ts'
-import { ApiError } from '../domain/errors.ts'
 import { type InstallationRole, installationRoles, type MemberRole, memberRoles } from '../domain/member-role.ts'
-import { isEmail } from '../runtime/email.ts'
-import { PLAIN_TEXT } from '../runtime/plain-text.ts'
-
-// The bodies of /console/api. Each `error` text completes the sentence "`param` must be ...".
-
-/** In characters. OWASP ASVS 5.0 requires 8 and recommends 15. */
-const PASSWORD_CHARACTERS_MIN = 12
-/** In UTF-8. The limit bounds the work of hashing. */
-const PASSWORD_BYTES_MAX = 1_024
+import { email, name, newPassword, object, parseConsoleBody, password, token, typedPassword } from './console-body.ts'
 
 /** The person and the memberships: the answer of `GET /console/api/session`. */
 export const session = z
@@ -55,14 +44,6 @@ export const invitationShown = z
   })
   .meta({ id: 'InvitationShown' })
 
-const object = { error: 'a JSON object' }
-const email = z.string({ error: 'an e-mail address' }).trim().refine(isEmail, { error: 'an e-mail address' })
-const nameText = 'a text of at most 200 characters without control characters or text direction marks'
-const name = z.string({ error: nameText }).trim().max(200, { error: nameText }).refine(isName, { error: nameText })
-// Checked apart: the text of an error shows what was sent.
-const password = z.unknown()
-const token = z.string({ error: 'the text after # in the link' }).max(200, { error: 'the text after # in the link' })
-
 const signInRequest = z.strictObject({ email, password }, object)
 const welcomeRequest = z.strictObject({ token, email: email.nullish(), password }, object)
 const inviteTokenRequest = z.strictObject({ token }, object)
@@ -73,26 +54,26 @@ const confirmRequest = z.strictObject({ password }, object)
 // All of these throw ApiError `invalid_json`, `missing_parameter` or `invalid_value`, with the `param` at fault.
 
 export function parseSignIn(body: Buffer): { email: string; password: string } {
-  const { email, password } = parse(body, signInRequest, 'a sign-in')
+  const { email, password } = parseConsoleBody(body, signInRequest, 'a sign-in')
   return { email, password: typedPassword(password, 'password') }
 }
 
 export function parseWelcome(body: Buffer): { token: string; email: string | null; password: string } {
-  const { token, email = null, password } = parse(body, welcomeRequest, 'a welcome')
+  const { token, email = null, password } = parseConsoleBody(body, welcomeRequest, 'a welcome')
   return { token, email, password: newPassword(password, 'password') }
 }
 
 export function parseInviteToken(body: Buffer): string {
-  return parse(body, inviteTokenRequest, 'an invitation').token
+  return parseConsoleBody(body, inviteTokenRequest, 'an invitation').token
 }
 
 export function parseJoin(body: Buffer): { token: string; name: string; password: string } {
-  const { token, name, password } = parse(body, joinRequest, 'an answer to an invitation')
+  const { token, name, password } = parseConsoleBody(body, joinRequest, 'an answer to an invitation')
   return { token, name: name ?? '', password: typedPassword(password, 'password') }
 }
 
 export function parsePasswordChange(body: Buffer): { currentPassword: string; newPassword: string } {
-  const { current_password, new_password } = parse(body, passwordRequest, 'a change of a password')
+  const { current_password, new_password } = parseConsoleBody(body, passwordRequest, 'a change of a password')
   return {
     currentPassword: typedPassword(current_password, 'current_password'),
     newPassword: newPassword(new_password, 'new_password'),
@@ -100,42 +81,7 @@ export function parsePasswordChange(body: Buffer): { currentPassword: string; ne
 }
 
 export function parseConfirmation(body: Buffer): string {
-  return typedPassword(parse(body, confirmRequest, 'a confirmation').password, 'password')
-}
-
-/** Throws unless the password is long enough to be set. */
-export function requireGoodPassword(password: string, param = 'password'): void {
-  if ([...password.normalize('NFC')].length >= PASSWORD_CHARACTERS_MIN) return
-  throw new ApiError('invalid_value', {
-    message: `The password is too short. Use at least ${PASSWORD_CHARACTERS_MIN} characters, such as four words.`,
-    param,
-  })
-}
-
-function newPassword(value: unknown, param: string): string {
-  const password = typedPassword(value, param)
-  requireGoodPassword(password, param)
-  return password
-}
-
-function typedPassword(value: unknown, param: string): string {
-  if (value === undefined) throw new ApiError('missing_parameter', { message: `"${param}" is required.`, param })
-  if (typeof value === 'string' && value !== '' && Buffer.byteLength(value) <= PASSWORD_BYTES_MAX) return value
-  throw new ApiError('invalid_value', {
-    message: `"${param}" must be a text of 1 to ${PASSWORD_BYTES_MAX} bytes.`,
-    param,
-  })
-}
-
-function isName(text: string): boolean {
-  return text === '' || PLAIN_TEXT.test(text)
-}
-
-function parse<T extends z.ZodObject>(body: Buffer, schema: T, what: string): z.output<T> {
-  const input = parseJsonObject(body)
-  const result = schema.safeParse(input)
-  if (!result.success) throw bodyRefusal(result.error, input, { what, schema })
-  return result.data
+  return typedPassword(parseConsoleBody(body, confirmRequest, 'a confirmation').password, 'password')
 }
 
 interface ShownSession {

@@ -41,6 +41,11 @@ export const errorTable = {
     'invalid_request_error',
     'The e-mail address or the password is wrong. Check both, or ask the operator for a new link.',
   ),
+  wrong_code: row(
+    401,
+    'invalid_request_error',
+    'The code is wrong, too old or was used before. Type the one that is shown now.',
+  ),
   insufficient_credits: row(
     402,
     'insufficient_quota',
@@ -79,6 +84,12 @@ export const errorTable = {
     'permission_error',
     'This change needs a confirmation from the last 10 minutes. Type your password again, then repeat it.',
   ),
+  second_factor_required: row(
+    403,
+    'permission_error',
+    'This needs a session with a second factor. Add one under Security, or sign in with it.',
+  ),
+  sign_up_closed: row(403, 'permission_error', 'This server makes no new accounts this way. Ask its operator.'),
   cross_site_request: row(
     403,
     'permission_error',
@@ -120,6 +131,12 @@ export const errorTable = {
     'invalid_request_error',
     'The request body is too large. Shorten it, or send images by URL.',
   ),
+  last_owner: row(
+    409,
+    'invalid_request_error',
+    'A customer needs an owner, and this is the last one. Make another member owner first.',
+  ),
+  mail_not_configured: row(409, 'invalid_request_error', 'This server sends no mail. Ask its operator for a link.'),
   idempotency_key_in_use: row(
     409,
     'invalid_request_error',

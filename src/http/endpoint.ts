@@ -27,6 +27,8 @@ interface EndpointRow {
   readonly right?: CustomerRight
   /** For people with a role on the installation: operators and auditors may read, operators write. Requires `access: 'session'`. */
   readonly installation?: 'read' | 'write'
+  /** The session must be confirmed: see `requireConfirmation`. Requires `access: 'session'`. */
+  readonly needsConfirmation?: true
   /** Each request counts against `reports.requests_per_minute`. Requires `access: 'key'`. */
   readonly isReport?: true
   /** The answer shows charges. Those of the caller's ended requests on this node are committed first: see the guard. */

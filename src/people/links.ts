@@ -23,6 +23,10 @@ export interface Invitation {
   readonly customerId: string
   readonly email: string
   readonly role: MemberRole
+  /** The member who invites; null: the command line. */
+  readonly madeBy?: string | null
+  /** Whether the link is mailed: then its use proves the address. */
+  readonly isMailed?: boolean
 }
 
 /**
@@ -31,7 +35,7 @@ export interface Invitation {
  */
 export async function makeInviteLink(
   sql: Sql,
-  { customerId, email, role }: Invitation,
+  { customerId, email, role, madeBy = null, isMailed = false }: Invitation,
   nowMs: number,
 ): Promise<string> {
   await sql.query(
@@ -40,9 +44,9 @@ export async function makeInviteLink(
   )
   const { token, hash } = mintSecretToken()
   await sql.query(
-    `INSERT INTO person_token (token_hash, purpose, customer_id, email, role, expires_at)
-     VALUES ($1, 'invite', $2, $3, $4, $5)`,
-    [hash, customerId, email, role, new Date(nowMs + INVITE_MS)],
+    `INSERT INTO person_token (token_hash, purpose, customer_id, email, role, made_by, is_mailed, expires_at)
+     VALUES ($1, 'invite', $2, $3, $4, $5, $6, $7)`,
+    [hash, customerId, email, role, madeBy, isMailed, new Date(nowMs + INVITE_MS)],
   )
   return `/invite#${token}`
 }
@@ -60,7 +64,8 @@ export async function useWelcomeLink(sql: Sql, token: string, nowMs: number): Pr
 /** Returns the invitation of a link, without using it up. Undefined as for `useWelcomeLink`. */
 export async function readInviteLink(sql: Sql, token: string, nowMs: number): Promise<Invitation | undefined> {
   const { rows } = await sql.query<Invitation>(
-    `SELECT customer_id AS "customerId", t.email, t.role FROM person_token t JOIN customer c USING (customer_id)
+    `SELECT customer_id AS "customerId", t.email, t.role, is_mailed AS "isMailed"
+       FROM person_token t JOIN customer c USING (customer_id)
       WHERE token_hash = $1 AND purpose = 'invite' AND expires_at > $2 AND c.deleted_at IS NULL FOR UPDATE OF t`,
     [hashSecretToken(token), new Date(nowMs)],
   )

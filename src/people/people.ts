@@ -13,6 +13,7 @@ import {
   findSigningPerson,
   listMemberships,
   type Membership,
+  noteVerified,
   setMember,
   setPassword,
 } from './persons.ts'
@@ -160,6 +161,7 @@ export function createPeople({ pool, lookups, clock }: { pool: Pool; lookups: Sq
         if (passwordHash !== null) await setPassword(sql, person.personId, passwordHash)
         const { customerId, role } = invitation
         const { personId } = person
+        if (invitation.isMailed) await noteVerified(sql, personId, nowMs())
         await setMember(sql, { customerId, personId, role })
         await noteNetwork(sql, personId, networkOf(client.address), nowMs())
         const opened = await openSession(sql, person, client, nowMs())

@@ -68,14 +68,22 @@ export async function setPassword(sql: Sql, personId: string, passwordHash: stri
   await sql.query('UPDATE person SET password_hash = $2 WHERE person_id = $1', [personId, passwordHash])
 }
 
-/** Makes a person a member of a customer, or changes the role of a member. */
+/** Notes that the person proved to own the address. */
+export async function noteVerified(sql: Sql, personId: string, nowMs: number): Promise<void> {
+  await sql.query('UPDATE person SET email_verified_at = coalesce(email_verified_at, $2) WHERE person_id = $1', [
+    personId,
+    new Date(nowMs),
+  ])
+}
+
+/** Makes a person a member of a customer, or changes the role of a member. An owner stays one: there may be no other. */
 export async function setMember(
   sql: Sql,
   { customerId, personId, role }: { customerId: string; personId: string; role: MemberRole },
 ): Promise<void> {
   await sql.query(
     `INSERT INTO membership (customer_id, person_id, role) VALUES ($1, $2, $3)
-     ON CONFLICT (customer_id, person_id) DO UPDATE SET role = EXCLUDED.role`,
+     ON CONFLICT (customer_id, person_id) DO UPDATE SET role = EXCLUDED.role WHERE membership.role <> 'owner'`,
     [customerId, personId, role],
   )
 }

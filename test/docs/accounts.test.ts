@@ -1,16 +1,19 @@
 import { expect, test } from 'vitest'
 import { hasRight, memberRoles } from '../../src/domain/member-role.ts'
+import { peopleEndpoints } from '../../src/http/endpoints/people.ts'
 import { sessionEndpoints } from '../../src/http/endpoints/session.ts'
 import { readPage, tableRows } from './page.ts'
 
 const page = readPage('docs/accounts.md')
 
 test('docs/accounts.md lists the addresses with their access', () => {
-  const unused = {} as Parameters<typeof sessionEndpoints>[0]
-  const real = sessionEndpoints(unused).map(({ method, path, access }) => [
-    `${method} ${path.replace(/:(\w+)/g, '{$1}')}`,
-    access,
-  ])
+  const unused = {} as never
+  const real = [...sessionEndpoints(unused), ...peopleEndpoints(unused)].map(
+    ({ method, path, access, right, needsConfirmation }) => [
+      `${method} ${path.replace(/:(\w+)/g, '{$1}').replace('/console/api/customers/{customer_id}', 'C')}`,
+      `${right === 'people' ? 'owner' : access}${needsConfirmation ? ', confirmed' : ''}`,
+    ],
+  )
   const documented = tableRows(page, 'address').map(([address, access]) => [address, access])
   expect(documented).toEqual(real)
 })

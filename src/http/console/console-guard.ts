@@ -6,8 +6,10 @@ import { type CustomerRight, hasRight, rolesWith } from '../../domain/member-rol
 import type { ReportLimiter } from '../../limits/report-limiter.ts'
 import type { People } from '../../people/people.ts'
 import type { SignedIn, VisitedCustomer } from '../../people/sessions.ts'
+import type { Clock } from '../../runtime/clock.ts'
 import { UUID } from '../../runtime/uuid.ts'
 import type { Endpoint } from '../endpoint.ts'
+import { requireConfirmation } from './require-confirmation.ts'
 import { requireOwnPage } from './require-own-page.ts'
 import type { SessionCookie } from './session-cookie.ts'
 
@@ -32,9 +34,10 @@ export function createConsoleGuard(deps: {
   readonly limitsOf: (accountTier: string) => Caller['limits']
   /** Notes that an operator or auditor looked at a customer. */
   readonly noteVisit: (signedIn: SignedIn, customerId: string, request: FastifyRequest) => Promise<void>
+  readonly clock: Clock
 }): ConsoleGuard {
   return {
-    async check({ access, method, right, installation }, request) {
+    async check({ access, method, right, installation, needsConfirmation }, request) {
       // A GET changes nothing, and no other site can read its answer.
       if (method !== 'GET') requireOwnPage(request.raw.rawHeaders)
       if (access !== 'session') return
@@ -47,10 +50,12 @@ export function createConsoleGuard(deps: {
       request.signedIn = signedIn
       deps.limiter.take(signedIn.person.personId)
       if (installation !== undefined) requireInstallationRole(signedIn, installation)
-      if (right === undefined) return
-      const visited = requireRight(signedIn, customer, { right, isRead: method === 'GET' })
-      if (visited.role === null) await deps.noteVisit(signedIn, visited.customerId, request)
-      request.caller = callerOf(visited, signedIn, deps.limitsOf)
+      if (right !== undefined) {
+        const visited = requireRight(signedIn, customer, { right, isRead: method === 'GET' })
+        if (visited.role === null) await deps.noteVisit(signedIn, visited.customerId, request)
+        request.caller = callerOf(visited, signedIn, deps.limitsOf)
+      }
+      if (needsConfirmation) requireConfirmation(signedIn, deps.clock.epochMs())
     },
   }
 }

@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
+import { requireGoodPassword } from '../../api/console-body.ts'
 import {
   invitationShown,
   parseConfirmation,
@@ -8,7 +9,6 @@ import {
   parsePasswordChange,
   parseSignIn,
   parseWelcome,
-  requireGoodPassword,
   sessionList,
   session as sessionSchema,
   showSession,
@@ -18,8 +18,9 @@ import type { People } from '../../people/people.ts'
 import type { ClientTrace, OpenedSession } from '../../people/sessions.ts'
 import { uncounted } from '../../runtime/byte-budget.ts'
 import { UUID } from '../../runtime/uuid.ts'
+import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
 import type { SessionCookie } from '../console/session-cookie.ts'
-import type { Endpoint, EndpointContext, EndpointDoc, ReplyingEndpoint } from '../endpoint.ts'
+import type { Endpoint, EndpointContext } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
 import { receiveBody } from '../receive-body.ts'
 
@@ -52,16 +53,16 @@ export function sessionEndpoints(deps: SessionDeps): Endpoint[] {
   }
 
   const enters = (path: string, summary: string, open: (context: EndpointContext) => Promise<OpenedSession>) =>
-    endpoint('POST', path, {
+    consoleEndpoint('POST', path, {
       access: 'page',
-      doc: docOf(summary, sessionSchema),
+      doc: consoleDoc(summary, sessionSchema),
       handle: async context => enter(context, await open(context)),
     })
 
   return [
-    endpoint('GET', 'session', {
+    consoleEndpoint('GET', 'session', {
       access: 'session',
-      doc: docOf('Show the person and the memberships', sessionSchema),
+      doc: consoleDoc('Show the person and the memberships', sessionSchema),
       handle: async ({ signedIn }) => showSession(signedIn, await people.memberships(signedIn.person.personId)),
     }),
     enters('sign-in', 'Sign in', async ({ request }) =>
@@ -70,9 +71,9 @@ export function sessionEndpoints(deps: SessionDeps): Endpoint[] {
     enters('welcome', 'Set the password of an operator', async ({ request }) =>
       people.welcome(parseWelcome(await body(request)), clientOf(request)),
     ),
-    endpoint('POST', 'invite', {
+    consoleEndpoint('POST', 'invite', {
       access: 'page',
-      doc: docOf('Show an invitation', invitationShown),
+      doc: consoleDoc('Show an invitation', invitationShown),
       async handle({ request }) {
         const { email, customerEmail, role, hasPassword } = await people.showInvite(
           parseInviteToken(await body(request)),
@@ -85,18 +86,18 @@ export function sessionEndpoints(deps: SessionDeps): Endpoint[] {
       if (!(await people.showInvite(invite.token)).hasPassword) requireGoodPassword(invite.password)
       return people.join(invite, clientOf(request))
     }),
-    endpoint('POST', 'sign-out', {
+    consoleEndpoint('POST', 'sign-out', {
       access: 'session',
-      doc: docOf('Sign out', z.object({ signed_out: z.literal(true) })),
+      doc: consoleDoc('Sign out', z.object({ signed_out: z.literal(true) })),
       async handle({ signedIn, request, reply }) {
         await people.signOut(signedIn, clientOf(request))
         reply.header('set-cookie', deps.cookie.clear())
         return { signed_out: true }
       },
     }),
-    endpoint('POST', 'password', {
+    consoleEndpoint('POST', 'password', {
       access: 'session',
-      doc: docOf('Change the password', sessionSchema),
+      doc: consoleDoc('Change the password', sessionSchema),
       handle: async context =>
         enter(
           context,
@@ -107,9 +108,12 @@ export function sessionEndpoints(deps: SessionDeps): Endpoint[] {
           ),
         ),
     }),
-    endpoint('POST', 'confirm', {
+    consoleEndpoint('POST', 'confirm', {
       access: 'session',
-      doc: docOf('Type the password again, before a change that matters', z.object({ confirmed: z.literal(true) })),
+      doc: consoleDoc(
+        'Type the password again, before a change that matters',
+        z.object({ confirmed: z.literal(true) }),
+      ),
       async handle({ signedIn, request }) {
         await people.confirm(signedIn, parseConfirmation(await body(request)), clientOf(request))
         return { confirmed: true }
@@ -122,9 +126,9 @@ export function sessionEndpoints(deps: SessionDeps): Endpoint[] {
 /** The sessions of the person that is signed in. */
 function listEndpoints({ people, clientOf }: SessionDeps): Endpoint[] {
   return [
-    endpoint('GET', 'sessions', {
+    consoleEndpoint('GET', 'sessions', {
       access: 'session',
-      doc: docOf('List the sessions of this person', sessionList),
+      doc: consoleDoc('List the sessions of this person', sessionList),
       async handle({ signedIn }) {
         const sessions = await people.sessions(signedIn)
         return {
@@ -140,9 +144,9 @@ function listEndpoints({ people, clientOf }: SessionDeps): Endpoint[] {
         }
       },
     }),
-    endpoint('DELETE', 'sessions/:session_id', {
+    consoleEndpoint('DELETE', 'sessions/:session_id', {
       access: 'session',
-      doc: docOf('End a session', z.object({ ended: z.number() })),
+      doc: consoleDoc('End a session', z.object({ ended: z.number() })),
       async handle({ signedIn, request }) {
         const { session_id: id } = request.params as { session_id: string }
         if (!UUID.test(id)) throw new ApiError('not_found', { message: 'This session has already ended.' })
@@ -150,29 +154,10 @@ function listEndpoints({ people, clientOf }: SessionDeps): Endpoint[] {
         return { ended: 1 }
       },
     }),
-    endpoint('POST', 'sessions/end-others', {
+    consoleEndpoint('POST', 'sessions/end-others', {
       access: 'session',
-      doc: docOf('End all other sessions', z.object({ ended: z.number() })),
+      doc: consoleDoc('End all other sessions', z.object({ ended: z.number() })),
       handle: async ({ signedIn, request }) => ({ ended: await people.endOtherSessions(signedIn, clientOf(request)) }),
     }),
   ]
-}
-
-function endpoint(
-  method: ReplyingEndpoint['method'],
-  path: string,
-  rest: Pick<ReplyingEndpoint, 'access' | 'doc' | 'handle'>,
-): ReplyingEndpoint {
-  return { method, path: `/console/api/${path}`, ...rest }
-}
-
-function docOf(summary: string, schema: z.ZodType): EndpointDoc {
-  return {
-    operationId: summary,
-    summary,
-    description: summary,
-    tag: 'Service',
-    isHidden: true,
-    response: { contentType: 'application/json', schema, description: summary },
-  }
 }

@@ -1,10 +1,17 @@
+import type { FastifyRequest } from 'fastify'
+import { createMailer } from '../../alerts/mailer.ts'
+import { baseUrlOf } from '../../config/base-url.ts'
 import { limitsOfTier } from '../../config/config.ts'
 import { type ConsoleGuard, createConsoleGuard } from '../../http/console/console-guard.ts'
 import { SessionCookie } from '../../http/console/session-cookie.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
+import { peopleEndpoints } from '../../http/endpoints/people.ts'
 import { sessionEndpoints } from '../../http/endpoints/session.ts'
 import { createReportLimiter } from '../../limits/report-limiter.ts'
+import { createMembers } from '../../people/members.ts'
 import { createPeople } from '../../people/people.ts'
+import { createPeopleMail } from '../../people/people-mail.ts'
+import { headerValues } from '../../runtime/header-values.ts'
 import { clientTrace } from './client-trace.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
@@ -21,12 +28,25 @@ export interface Console {
 const REQUESTS_PER_MINUTE = 600
 
 export function createConsole(
-  { config, clock }: ComposeContext,
+  { config, clock, log }: ComposeContext,
   { general, lookups }: Database,
   { console: operator }: Operator,
 ): Console {
+  const { publicBaseUrl } = config.server
+  const mail = createPeopleMail({
+    send: config.smtp.host === null ? null : createMailer(config.smtp, log).send,
+    baseUrl: () => baseUrlOf(config),
+  })
   const people = createPeople({ pool: general, lookups, clock })
-  const cookie = new SessionCookie(config.server.publicBaseUrl?.startsWith('https:') ?? false)
+  const members = createMembers({ pool: general, clock, mail })
+  const cookie = new SessionCookie(publicBaseUrl?.startsWith('https:') ?? false)
+  const door = {
+    bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes),
+    clientOf: (request: FastifyRequest) => clientTrace(config, request),
+    // The person who asks reads the answer, so the Host that the browser sent is right. Mails never use it.
+    urlFor: ({ raw }: FastifyRequest, path: string) =>
+      `${publicBaseUrl ?? `http://${headerValues(raw.rawHeaders, 'host')[0]}`}${path}`,
+  }
   return {
     guard: createConsoleGuard({
       people,
@@ -35,12 +55,8 @@ export function createConsole(
       limitsOf: tier => limitsOfTier(config, tier),
       noteVisit: (signedIn, customerId, request) =>
         operator.noteVisit(signedIn, customerId, clientTrace(config, request).address),
+      clock,
     }),
-    endpoints: sessionEndpoints({
-      people,
-      cookie,
-      bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes),
-      clientOf: request => clientTrace(config, request),
-    }),
+    endpoints: [...sessionEndpoints({ people, cookie, ...door }), ...peopleEndpoints({ members, ...door })],
   }
 }

@@ -1,0 +1,66 @@
+import { z } from 'zod'
+import { bodyRefusal } from '../dialects/json/body-refusal.ts'
+import { parseJsonObject } from '../dialects/json/parse-json.ts'
+import { ApiError } from '../domain/errors.ts'
+import { isEmail } from '../runtime/email.ts'
+import { PLAIN_TEXT } from '../runtime/plain-text.ts'
+
+// The fields of bodies of /console/api. Each `error` text completes the sentence "`param` must be ...".
+
+/** In characters. OWASP ASVS 5.0 requires 8 and recommends 15. */
+const PASSWORD_CHARACTERS_MIN = 12
+/** In UTF-8. The limit bounds the work of hashing. */
+const PASSWORD_BYTES_MAX = 1_024
+
+export const object = { error: 'a JSON object' }
+export const email = z.string({ error: 'an e-mail address' }).trim().refine(isEmail, { error: 'an e-mail address' })
+const nameText = 'a text of at most 200 characters without control characters or text direction marks'
+export const name = z
+  .string({ error: nameText })
+  .trim()
+  .max(200, { error: nameText })
+  .refine(isName, { error: nameText })
+/** Checked apart, with `typedPassword`: the text of an error shows what was sent. */
+export const password = z.unknown()
+const tokenText = 'the text after # in the link'
+export const token = z.string({ error: tokenText }).max(200, { error: tokenText })
+
+// All of these throw ApiError `invalid_json`, `missing_parameter` or `invalid_value`, with the `param` at fault.
+
+/** @param what for the message about unknown fields, such as "a sign-in" */
+export function parseConsoleBody<T extends z.ZodObject>(body: Buffer, schema: T, what: string): z.output<T> {
+  const input = parseJsonObject(body)
+  const result = schema.safeParse(input)
+  if (!result.success) throw bodyRefusal(result.error, input, { what, schema })
+  return result.data
+}
+
+/** Throws unless the password is long enough to be set. */
+export function requireGoodPassword(password: string, param = 'password'): void {
+  if ([...password.normalize('NFC')].length >= PASSWORD_CHARACTERS_MIN) return
+  throw new ApiError('invalid_value', {
+    message: `The password is too short. Use at least ${PASSWORD_CHARACTERS_MIN} characters, such as four words.`,
+    param,
+  })
+}
+
+/** Returns a password that may be set. */
+export function newPassword(value: unknown, param: string): string {
+  const password = typedPassword(value, param)
+  requireGoodPassword(password, param)
+  return password
+}
+
+/** Returns a password as typed. */
+export function typedPassword(value: unknown, param: string): string {
+  if (value === undefined) throw new ApiError('missing_parameter', { message: `"${param}" is required.`, param })
+  if (typeof value === 'string' && value !== '' && Buffer.byteLength(value) <= PASSWORD_BYTES_MAX) return value
+  throw new ApiError('invalid_value', {
+    message: `"${param}" must be a text of 1 to ${PASSWORD_BYTES_MAX} bytes.`,
+    param,
+  })
+}
+
+function isName(text: string): boolean {
+  return text === '' || PLAIN_TEXT.test(text)
+}

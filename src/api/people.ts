@@ -1,0 +1,111 @@
+import { z } from 'zod'
+import { type MemberRole, memberRoles } from '../domain/member-role.ts'
+import { email, object, parseConsoleBody } from './console-body.ts'
+
+// The members of a customer, and invitations: the addresses under /console/api/customers/{customer_id}.
+
+const role = z.enum(memberRoles)
+
+export const member = z
+  .object({
+    id: z.string().describe('UUID of the person.'),
+    email: z.string(),
+    name: z.string(),
+    role,
+    is_you: z.boolean(),
+    joined_at: z.string(),
+    last_seen_at: z.string().nullable().describe('Null: no session is open.'),
+    has_second_factor: z.boolean(),
+  })
+  .meta({ id: 'Member' })
+export type MemberShown = z.infer<typeof member>
+
+export const memberList = z.object({ object: z.literal('list'), data: z.array(member) }).meta({ id: 'MemberList' })
+/** @public The console imports it. */
+export type MemberList = z.infer<typeof memberList>
+
+export const removedMember = z.object({ removed: z.literal(true) })
+
+export const invite = z
+  .object({
+    id: z.string(),
+    email: z.string(),
+    role,
+    created_at: z.string(),
+    expires_at: z.string(),
+    made_by: z.string().nullable().describe('E-mail address. Null: the command line, or a deleted person.'),
+  })
+  .meta({ id: 'Invite' })
+export type InviteShown = z.infer<typeof invite>
+
+export const inviteList = z.object({ object: z.literal('list'), data: z.array(invite) }).meta({ id: 'InviteList' })
+/** @public The console imports it. */
+export type InviteList = z.infer<typeof inviteList>
+
+export const madeInvite = invite
+  .extend({
+    is_mailed: z.boolean(),
+    url: z.string().nullable().describe('The link, shown this once, if it could not be mailed. Null: it was mailed.'),
+  })
+  .meta({ id: 'MadeInvite' })
+/** @public The console imports it. */
+export type MadeInvite = z.infer<typeof madeInvite>
+
+export const revokedInvite = z.object({ revoked: z.literal(true) })
+
+const roleText = { error: `one of ${memberRoles.join(', ')}` }
+const roleRequest = z.strictObject({ role: z.enum(memberRoles, roleText) }, object)
+const inviteRequest = z.strictObject({ email, role: z.enum(memberRoles, roleText) }, object)
+
+// Both throw ApiError `invalid_json`, `missing_parameter` or `invalid_value`.
+
+export function parseRole(body: Buffer): MemberRole {
+  return parseConsoleBody(body, roleRequest, 'a change of a member').role
+}
+
+export function parseInvite(body: Buffer): { email: string; role: MemberRole } {
+  return parseConsoleBody(body, inviteRequest, 'an invitation')
+}
+
+/** @param personId the person who looks */
+export function showMember(
+  shown: {
+    readonly personId: string
+    readonly email: string
+    readonly name: string
+    readonly role: MemberRole
+    readonly joinedAt: Date
+    readonly lastSeenAt: Date | null
+    readonly hasSecondFactor: boolean
+  },
+  personId: string,
+): MemberShown {
+  return {
+    id: shown.personId,
+    email: shown.email,
+    name: shown.name,
+    role: shown.role,
+    is_you: shown.personId === personId,
+    joined_at: shown.joinedAt.toISOString(),
+    last_seen_at: shown.lastSeenAt?.toISOString() ?? null,
+    has_second_factor: shown.hasSecondFactor,
+  }
+}
+
+export function showInvite(shown: {
+  readonly inviteId: string
+  readonly email: string
+  readonly role: MemberRole
+  readonly createdAt: Date
+  readonly expiresAt: Date
+  readonly madeBy: string | null
+}): InviteShown {
+  return {
+    id: shown.inviteId,
+    email: shown.email,
+    role: shown.role,
+    created_at: shown.createdAt.toISOString(),
+    expires_at: shown.expiresAt.toISOString(),
+    made_by: shown.madeBy,
+  }
+}

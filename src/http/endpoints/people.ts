@@ -1,0 +1,114 @@
+import type { FastifyRequest } from 'fastify'
+import {
+  inviteList,
+  madeInvite,
+  member,
+  memberList,
+  parseInvite,
+  parseRole,
+  removedMember,
+  revokedInvite,
+  showInvite,
+  showMember,
+} from '../../api/people.ts'
+import { ApiError } from '../../domain/errors.ts'
+import type { Members } from '../../people/members.ts'
+import type { ClientTrace } from '../../people/sessions.ts'
+import { uncounted } from '../../runtime/byte-budget.ts'
+import { UUID } from '../../runtime/uuid.ts'
+import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
+import type { Endpoint, EndpointContext } from '../endpoint.ts'
+import { NodeRequest } from '../node-exchange.ts'
+import { receiveBody } from '../receive-body.ts'
+
+interface PeopleDeps {
+  readonly members: Members
+  readonly clientOf: (request: FastifyRequest) => ClientTrace
+  readonly bodyLimitBytes: number
+  /** Turns the path of a link into a URL for the person who asks. */
+  readonly urlFor: (request: FastifyRequest, path: string) => string
+}
+
+const PATH = 'customers/:customer_id'
+
+/** The members of a customer and its invitations, for owners. */
+export function peopleEndpoints({ members, clientOf, bodyLimitBytes, urlFor }: PeopleDeps): Endpoint[] {
+  const body = ({ raw }: FastifyRequest) => receiveBody(new NodeRequest(raw), bodyLimitBytes, uncounted)
+  const actorOf = ({ signedIn, caller, request }: EndpointContext) => ({
+    signedIn,
+    client: clientOf(request),
+    customerId: caller.customerId,
+  })
+  const owner = { access: 'session', right: 'people' } as const
+
+  return [
+    consoleEndpoint('GET', `${PATH}/people`, {
+      ...owner,
+      doc: consoleDoc('List the members', memberList),
+      handle: async ({ caller, signedIn }) => ({
+        object: 'list',
+        data: (await members.list(caller.customerId)).map(each => showMember(each, signedIn.person.personId)),
+      }),
+    }),
+    consoleEndpoint('PATCH', `${PATH}/people/:person_id`, {
+      ...owner,
+      needsConfirmation: true,
+      doc: consoleDoc('Change the role of a member', member),
+      async handle(context) {
+        const role = parseRole(await body(context.request))
+        const changed = await members.changeRole(actorOf(context), idOf(context, 'person_id'), role)
+        return showMember(changed, context.signedIn.person.personId)
+      },
+    }),
+    consoleEndpoint('DELETE', `${PATH}/people/:person_id`, {
+      ...owner,
+      needsConfirmation: true,
+      doc: consoleDoc('Remove a member', removedMember),
+      async handle(context) {
+        await members.remove(actorOf(context), idOf(context, 'person_id'))
+        return { removed: true }
+      },
+    }),
+    consoleEndpoint('POST', `${PATH}/leave`, {
+      access: 'session',
+      right: 'usage',
+      doc: consoleDoc('End the own membership', removedMember),
+      async handle(context) {
+        await members.remove(actorOf(context), context.signedIn.person.personId)
+        return { removed: true }
+      },
+    }),
+    consoleEndpoint('GET', `${PATH}/invites`, {
+      ...owner,
+      doc: consoleDoc('List the open invitations', inviteList),
+      handle: async ({ caller }) => ({
+        object: 'list',
+        data: (await members.invites(caller.customerId)).map(showInvite),
+      }),
+    }),
+    consoleEndpoint('POST', `${PATH}/invites`, {
+      ...owner,
+      needsConfirmation: true,
+      doc: consoleDoc('Invite a person', madeInvite),
+      async handle(context) {
+        const { invite, path } = await members.invite(actorOf(context), parseInvite(await body(context.request)))
+        const url = path === null ? null : urlFor(context.request, path)
+        return { ...showInvite(invite), is_mailed: path === null, url }
+      },
+    }),
+    consoleEndpoint('DELETE', `${PATH}/invites/:invite_id`, {
+      ...owner,
+      doc: consoleDoc('Take back an invitation', revokedInvite),
+      async handle(context) {
+        await members.revokeInvite(actorOf(context), idOf(context, 'invite_id'))
+        return { revoked: true }
+      },
+    }),
+  ]
+}
+
+function idOf({ request }: EndpointContext, name: 'person_id' | 'invite_id'): string {
+  const id = (request.params as Record<string, string>)[name]!
+  if (!UUID.test(id)) throw new ApiError('not_found', { message: 'Nothing here has this id. Reload the page.' })
+  return id
+}

@@ -1,0 +1,180 @@
+import { type Pool, type Sql, transaction } from '../db/pool.ts'
+import { refuseOutage } from '../db/refuse-outage.ts'
+import { ApiError } from '../domain/errors.ts'
+import type { MemberRole } from '../domain/member-role.ts'
+import type { Clock } from '../runtime/clock.ts'
+import { noteAction } from './audit-log.ts'
+import { makeInviteLink } from './links.ts'
+import { inviteMail } from './mail-texts.ts'
+import type { PeopleMail } from './people-mail.ts'
+import type { ClientTrace, SignedIn } from './sessions.ts'
+
+export interface Member {
+  readonly personId: string
+  readonly email: string
+  readonly name: string
+  readonly role: MemberRole
+  readonly joinedAt: Date
+  /** When a session of the person was last used; null: no session is open. */
+  readonly lastSeenAt: Date | null
+  readonly hasSecondFactor: boolean
+}
+
+export interface PendingInvite {
+  readonly inviteId: string
+  readonly email: string
+  readonly role: MemberRole
+  readonly createdAt: Date
+  readonly expiresAt: Date
+  /** The e-mail address of the member who made it; null: the command line, or the person is gone. */
+  readonly madeBy: string | null
+}
+
+/** The person who acts, for the audit log. */
+interface Actor {
+  readonly signedIn: SignedIn
+  readonly client: ClientTrace
+  readonly customerId: string
+}
+
+/**
+ * The members of a customer. A customer always keeps an owner. All methods reject with ApiError `database_unavailable`, and with
+ * what they name.
+ */
+export interface Members {
+  list(customerId: string): Promise<Member[]>
+  /** Rejects with `not_found` or `last_owner`. */
+  changeRole(actor: Actor, personId: string, role: MemberRole): Promise<Member>
+  /** Rejects with `not_found` or `last_owner`. A person may remove their own membership. */
+  remove(actor: Actor, personId: string): Promise<void>
+  invites(customerId: string): Promise<PendingInvite[]>
+  /**
+   * Invites an address, and takes back earlier invitations of it. Returns the path of the link if it could not be mailed. Rejects with
+   * `invalid_value` for members.
+   */
+  invite(
+    actor: Actor,
+    invitation: { email: string; role: MemberRole },
+  ): Promise<{ invite: PendingInvite; path: string | null }>
+  /** Rejects with `not_found`. */
+  revokeInvite(actor: Actor, inviteId: string): Promise<void>
+}
+
+export function createMembers({ pool, clock, mail }: { pool: Pool; clock: Clock; mail: PeopleMail }): Members {
+  const inTransaction = <T>(work: (sql: Sql) => Promise<T>) => transaction(pool, work).catch(refuseOutage)
+  const note = (
+    sql: Sql,
+    { signedIn, client, customerId }: Actor,
+    entry: Pick<Noted, 'action' | 'subject' | 'detail'>,
+  ) => noteAction(sql, { ...entry, personId: signedIn.person.personId, customerId, address: client.address })
+
+  /** Locks the members of the customer, and returns one of them. Rejects if the change leaves no owner. */
+  async function lockMember(sql: Sql, customerId: string, personId: string, after: MemberRole | null) {
+    // Two owners who remove each other at the same time wait here.
+    await sql.query('SELECT FROM customer WHERE customer_id = $1 FOR NO KEY UPDATE', [customerId])
+    const members = await listMembers(sql, customerId)
+    const member = members.find(each => each.personId === personId)
+    if (member === undefined) throw new ApiError('not_found', { message: 'This person is no member of this customer.' })
+    const isLastOwner = member.role === 'owner' && members.filter(({ role }) => role === 'owner').length === 1
+    if (isLastOwner && after !== 'owner') throw new ApiError('last_owner')
+    return member
+  }
+
+  return {
+    list: customerId => listMembers(pool, customerId).catch(refuseOutage),
+    changeRole: (actor, personId, role) =>
+      inTransaction(async sql => {
+        const member = await lockMember(sql, actor.customerId, personId, role)
+        if (member.role === role) return member
+        await sql.query('UPDATE membership SET role = $3 WHERE customer_id = $1 AND person_id = $2', [
+          actor.customerId,
+          personId,
+          role,
+        ])
+        const detail = { from: member.role, to: role }
+        await note(sql, actor, { action: 'member.role_changed', subject: member.email, detail })
+        return { ...member, role }
+      }),
+    remove: (actor, personId) =>
+      inTransaction(async sql => {
+        const { email, role } = await lockMember(sql, actor.customerId, personId, null)
+        await sql.query('DELETE FROM membership WHERE customer_id = $1 AND person_id = $2', [
+          actor.customerId,
+          personId,
+        ])
+        const action = personId === actor.signedIn.person.personId ? 'member.left' : 'member.removed'
+        await note(sql, actor, { action, subject: email, detail: { role } })
+      }),
+    invites: customerId => listInvites(pool, customerId, clock.epochMs()).catch(refuseOutage),
+    async invite(actor, { email, role }) {
+      const { customerId, signedIn } = actor
+      const isMailed = mail.canSend
+      const { invite, path, customerEmail } = await inTransaction(async sql => {
+        const members = await listMembers(sql, customerId)
+        if (members.some(member => member.email.toLowerCase() === email.toLowerCase())) {
+          throw new ApiError('invalid_value', {
+            message: `${email} is a member already. Change the role under People.`,
+            param: 'email',
+          })
+        }
+        const madeBy = signedIn.person.personId
+        const path = await makeInviteLink(sql, { customerId, email, role, madeBy, isMailed }, clock.epochMs())
+        const invites = await listInvites(sql, customerId, clock.epochMs())
+        const invite = invites.find(each => each.email.toLowerCase() === email.toLowerCase())!
+        const { rows } = await sql.query<{ email: string }>('SELECT email FROM customer WHERE customer_id = $1', [
+          customerId,
+        ])
+        await note(sql, actor, { action: 'member.invited', subject: email, detail: { role } })
+        return { invite, path, customerEmail: rows[0]!.email }
+      })
+      const by = signedIn.person.name || signedIn.person.email
+      const isSent =
+        isMailed && (await mail.send(inviteMail({ to: email, by, customerEmail, role, url: mail.url(path) })))
+      if (isMailed && !isSent) await unmail(pool, invite.inviteId).catch(refuseOutage)
+      return { invite, path: isSent ? null : path }
+    },
+    revokeInvite: (actor, inviteId) =>
+      inTransaction(async sql => {
+        const { rows } = await sql.query<{ email: string; role: string }>(
+          "DELETE FROM person_token WHERE token_id = $1 AND customer_id = $2 AND purpose = 'invite' RETURNING email, role",
+          [inviteId, actor.customerId],
+        )
+        if (rows[0] === undefined) {
+          throw new ApiError('not_found', { message: 'This invitation was used, taken back or never made.' })
+        }
+        const { email, role } = rows[0]
+        await note(sql, actor, { action: 'invite.revoked', subject: email, detail: { role } })
+      }),
+  }
+}
+
+type Noted = Parameters<typeof noteAction>[1]
+
+async function listMembers(sql: Sql, customerId: string): Promise<Member[]> {
+  const { rows } = await sql.query<Member>(
+    `SELECT m.person_id AS "personId", p.email, p.name, m.role, m.created_at AS "joinedAt",
+            (SELECT max(last_seen_at) FROM person_session s WHERE s.person_id = m.person_id) AS "lastSeenAt",
+            p.totp_secret IS NOT NULL OR EXISTS (SELECT FROM person_passkey k WHERE k.person_id = m.person_id)
+              AS "hasSecondFactor"
+       FROM membership m JOIN person p USING (person_id)
+      WHERE m.customer_id = $1 ORDER BY m.created_at, m.person_id`,
+    [customerId],
+  )
+  return rows
+}
+
+async function listInvites(sql: Sql, customerId: string, nowMs: number): Promise<PendingInvite[]> {
+  const { rows } = await sql.query<PendingInvite>(
+    `SELECT token_id AS "inviteId", t.email, t.role, t.created_at AS "createdAt", expires_at AS "expiresAt",
+            p.email AS "madeBy"
+       FROM person_token t LEFT JOIN person p ON p.person_id = t.made_by
+      WHERE customer_id = $1 AND purpose = 'invite' AND expires_at > $2 ORDER BY t.created_at DESC, token_id`,
+    [customerId, new Date(nowMs)],
+  )
+  return rows
+}
+
+/** The mail was not sent, so the link proves no address: the inviter passes it on. */
+async function unmail(sql: Sql, inviteId: string): Promise<void> {
+  await sql.query('UPDATE person_token SET is_mailed = false WHERE token_id = $1', [inviteId])
+}
