@@ -15,6 +15,18 @@ const INSTANT_ALLOWED =
 const modelId = /^[^\u0000-\u001f\u007f-\u009f]{1,256}$/
 const isInstant = (text: string) => (readInstant(text) ?? -1) >= 0
 
+const outcomes = [
+  'served',
+  'client_gone',
+  'refused_upstream',
+  'unserved',
+  'interrupted',
+  'shutdown',
+  'internal_error',
+  'node_died',
+  'superseded',
+] as const
+
 /** Query of `GET /v1/usage/requests`. */
 export const requestsQuery = z.object({
   limit: queryInteger({ max: 1000, example: 20 })
@@ -39,6 +51,10 @@ export const requestsQuery = z.object({
     .enum(['true', 'false'], 'must be true or false')
     .optional()
     .meta({ description: '`true` for requests that succeeded, `false` for those that did not.' }),
+  outcome: z
+    .enum(outcomes, `must be one of ${outcomes.join(', ')}`)
+    .optional()
+    .meta({ description: 'Only requests that ended this way.' }),
   from: z
     .string('must be sent once')
     .refine(isInstant, INSTANT_ALLOWED)
@@ -76,17 +92,7 @@ const success = z
     'True if the request was served to its end, or charged: a client that left a stream pays for what it got. False requests cost nothing.',
   )
 const outcome = z
-  .enum([
-    'served',
-    'client_gone',
-    'refused_upstream',
-    'unserved',
-    'interrupted',
-    'shutdown',
-    'internal_error',
-    'node_died',
-    'superseded',
-  ])
+  .enum(outcomes)
   .describe('How the request ended. The table of what is billed (docs/money.md) has the cost of each outcome.')
 
 const listedRequest = z.object({
@@ -120,6 +126,12 @@ export const requestPage = z
         'True if there may be older requests. A page with filters searches at most 10,000 requests, so it may be empty and still have more.',
       ),
     next_cursor: z.string().nullable().describe('Send it as `cursor` to get the next page; null on the last page.'),
+    looked_back_to: z
+      .string()
+      .nullable()
+      .describe(
+        'ISO 8601 in UTC. The search of a page with filters ended at this time; `next_cursor` goes on from there. Null if the page is full, or the search complete.',
+      ),
     archived_before: z
       .string()
       .nullable()
@@ -154,6 +166,7 @@ export const requestPage = z
         ],
         has_more: false,
         next_cursor: null,
+        looked_back_to: null,
         archived_before: null,
       },
     ],

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import type { Nanos } from '../domain/money.ts'
 import { cursorParameter, readCursor, writeCursor } from './cursor.ts'
 import { queryInteger } from './query-integer.ts'
 
@@ -10,13 +11,20 @@ export interface TransactionsCursor {
   /** UTC days since 1970. */
   readonly day: number
   readonly txId: bigint
+  /** The balance after the next transaction; undefined in cursors of versions that did not know it. */
+  readonly balanceNanos?: Nanos | undefined
 }
 
-const cursorKey = /^(\d{1,6})\.(\d{1,18})$/
+const cursorKey = /^(\d{1,6})\.(\d{1,18})(?:\.(-?\d{1,19}))?$/
 
-export function writeTransactionsCursor({ day, txId }: TransactionsCursor): string {
-  return writeCursor(`${day}.${txId}`)
+export function writeTransactionsCursor({ day, txId, balanceNanos }: TransactionsCursor): string {
+  return writeCursor(balanceNanos === undefined ? `${day}.${txId}` : `${day}.${txId}.${balanceNanos}`)
 }
+
+const day = z.iso
+  .date('must be a UTC date such as 2026-11-21')
+  .refine(date => date >= '1970-01-01', 'must be a date from 1970 on')
+  .optional()
 
 /** Query of `GET /v1/credits/transactions`. */
 export const transactionsQuery = z.object({
@@ -24,13 +32,16 @@ export const transactionsQuery = z.object({
     .default(50)
     .meta({ description: 'Maximum number of transactions per page, 1 to 100.', examples: [50] }),
   cursor: cursorParameter(cursorKey),
+  from: day.meta({ description: 'Only transactions of this UTC day and later ones.', examples: ['2026-11-01'] }),
+  to: day.meta({ description: 'Only transactions before this UTC day.', examples: ['2026-12-01'] }),
 })
+export type TransactionsQuery = z.output<typeof transactionsQuery>
 
 /** Returns the cursor of a parsed query; null for the first page. */
 export function readTransactionsCursor({ cursor }: z.output<typeof transactionsQuery>): TransactionsCursor | null {
   if (cursor === undefined) return null
-  const [, day, txId] = cursorKey.exec(readCursor(cursor, cursorKey)!)!
-  return { day: Number(day), txId: BigInt(txId!) }
+  const [, day, txId, balance] = cursorKey.exec(readCursor(cursor, cursorKey)!)!
+  return { day: Number(day), txId: BigInt(txId!), ...(balance !== undefined && { balanceNanos: BigInt(balance) }) }
 }
 
 export const credits = z
@@ -63,6 +74,9 @@ export const creditTransactions = z
             .enum(['signup_credit', 'credit', 'refund', 'usage'])
             .describe('`usage` is the charges of all requests that began on one UTC day, in total.'),
           amount_usd: z.number().describe('USD with at most 9 decimals; negative for `usage`.'),
+          balance_usd: z
+            .number()
+            .describe('The balance in USD after this transaction: the sum of it and all older ones.'),
           at: z
             .string()
             .describe(
@@ -91,6 +105,7 @@ export const creditTransactions = z
           {
             kind: 'refund',
             amount_usd: 0.00002,
+            balance_usd: 5.00002,
             at: '2026-11-21T09:14:02.118Z',
             reason: 'wrong language',
             request_id: '00000000-0000-7000-8000-000000000001',
@@ -99,6 +114,7 @@ export const creditTransactions = z
           {
             kind: 'signup_credit',
             amount_usd: 5,
+            balance_usd: 5,
             at: '2026-11-21T09:09:55.120Z',
             reason: 'signup credit',
             request_id: null,
@@ -110,3 +126,9 @@ export const creditTransactions = z
     ],
   })
 export type CreditTransactions = z.infer<typeof creditTransactions>
+
+/** The columns of the statement as CSV, in order. */
+export const statementColumns = ['at', 'kind', 'amount_usd', 'balance_usd', 'requests', 'request_id', 'reason'] as const
+
+/** Query of `GET C/credits/statement`. */
+export const statementQuery = transactionsQuery.pick({ from: true, to: true })

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { type KeyScope, keyScopes, type LimitReset, limitResets } from '../domain/caller.ts'
 import { type Nanos, usd } from '../domain/money.ts'
 import type { KeyDefaults } from '../domain/routing-fields.ts'
-import type { Spend } from '../domain/spend.ts'
+import type { KeyUse } from '../domain/spend.ts'
 import { keyDefaults } from './key-defaults.ts'
 
 /** A key without its secret. */
@@ -42,6 +42,16 @@ const fields = {
     .describe(
       'When the spent amount returns to zero: `daily` at 00:00 UTC, `weekly` on Monday, `monthly` on the first; `none` if never.',
     ),
+  spent_usd: usdAmount
+    .nullable()
+    .describe('Charges that count against `limit_usd` in its current window, in USD; null without a limit.'),
+  limit_resets_at: time
+    .nullable()
+    .describe('When the spent amount returns to zero, ISO 8601 in UTC; null if never or without a limit.'),
+  last_used_on: z
+    .string()
+    .nullable()
+    .describe('UTC day of the last request that ended, YYYY-MM-DD; null if there was none.'),
   defaults: keyDefaults,
   usage: z
     .object({ today_usd: usdAmount, week_usd: usdAmount, month_usd: usdAmount, total_usd: usdAmount })
@@ -60,6 +70,9 @@ const listedExample = {
   allowed_models: ['llama-3.3-70b'],
   limit_usd: 5,
   limit_reset: 'monthly',
+  spent_usd: 1.7519,
+  limit_resets_at: '2026-12-01T00:00:00.000Z',
+  last_used_on: '2026-11-21',
   defaults: { privacy_mode: true },
   usage: { today_usd: 0.0125, week_usd: 0.81, month_usd: 1.7519, total_usd: 6.2 },
 } as const
@@ -78,6 +91,8 @@ export const issuedKey = z
     examples: [
       {
         ...listedExample,
+        spent_usd: 0,
+        last_used_on: null,
         usage: { today_usd: 0, week_usd: 0, month_usd: 0, total_usd: 0 },
         key: 'sk-sy-EXAMPLE',
       },
@@ -101,9 +116,6 @@ export const keyReport = z
       .describe(
         'Remaining part of `limit_usd`, in USD, including money held for running requests; null without a limit.',
       ),
-    limit_resets_at: time
-      .nullable()
-      .describe('When the spent amount returns to zero, ISO 8601 in UTC; null if never or without a limit.'),
     rate_limits: z
       .object({
         limit_per_minute: count,
@@ -121,7 +133,6 @@ export const keyReport = z
         customer: 'ada@example.com',
         tier: 'standard',
         limit_remaining_usd: 3.2481,
-        limit_resets_at: '2026-12-01T00:00:00.000Z',
         rate_limits: {
           limit_per_minute: 300,
           limit_per_day: 50000,
@@ -133,7 +144,7 @@ export const keyReport = z
   })
 export type KeyReport = z.infer<typeof keyReport>
 
-export function showKey(listed: ListedKey, spend: Spend): Key {
+export function showKey(listed: ListedKey, use: KeyUse): Key {
   return {
     id: listed.keyId,
     object: 'key',
@@ -145,12 +156,15 @@ export function showKey(listed: ListedKey, spend: Spend): Key {
     allowed_models: listed.allowedModels === null ? null : [...listed.allowedModels],
     limit_usd: listed.limitNanos === null ? null : usd(listed.limitNanos),
     limit_reset: listed.limitReset,
+    spent_usd: listed.limitNanos === null ? null : usd(use.windowNanos),
+    limit_resets_at: use.windowEndsAt?.toISOString() ?? null,
+    last_used_on: use.lastUsedOn,
     defaults: (listed.defaults ?? {}) as Key['defaults'],
     usage: {
-      today_usd: usd(spend.todayNanos),
-      week_usd: usd(spend.weekNanos),
-      month_usd: usd(spend.monthNanos),
-      total_usd: usd(spend.totalNanos),
+      today_usd: usd(use.todayNanos),
+      week_usd: usd(use.weekNanos),
+      month_usd: usd(use.monthNanos),
+      total_usd: usd(use.totalNanos),
     },
   }
 }

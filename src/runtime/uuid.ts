@@ -12,3 +12,8 @@ export function lowestUuidAt(epochMs: number): string {
   const time = epochMs.toString(16).padStart(12, '0')
   return `${time.slice(0, 8)}-${time.slice(8)}-0000-0000-000000000000`
 }
+
+/** Returns when a UUIDv7 was created, in epoch milliseconds. */
+export function uuidTimeMs(uuid: string): number {
+  return Number.parseInt(uuid.slice(0, 8) + uuid.slice(9, 13), 16)
+}

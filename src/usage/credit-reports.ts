@@ -1,26 +1,45 @@
 import {
   type Credits,
   type CreditTransactions,
+  readTransactionsCursor,
+  statementColumns,
   type TransactionsCursor,
+  type TransactionsQuery,
   writeTransactionsCursor,
 } from '../api/credits.ts'
 import { refuseOutage } from '../db/refuse-outage.ts'
 import type { Caller } from '../domain/caller.ts'
-import { type Nanos, usd } from '../domain/money.ts'
+import { ApiError } from '../domain/errors.ts'
+import { type Nanos, usd, usdText } from '../domain/money.ts'
+import { csvRecord } from './csv-record.ts'
 
 /** Reports on the credit of one customer. Every method throws `database_unavailable` without a database. */
 export interface CreditReports {
   credits(caller: Caller): Promise<Credits>
-  transactions(caller: Caller, limit: number, before: TransactionsCursor | null): Promise<CreditTransactions>
+  /** Returns one page. Throws `invalid_value` for a period that ends before it begins. */
+  transactions(caller: Caller, query: TransactionsQuery): Promise<CreditTransactions>
+  /** Returns the whole statement of a period as CSV, newest first, in pieces. Throws like `transactions`. */
+  statement(caller: Caller, period: Period): Promise<AsyncIterable<string>>
 }
+
+/** UTC days. `to` is exclusive. */
+interface Period {
+  readonly from?: string | undefined
+  readonly to?: string | undefined
+}
+
+const LINES_PER_PIECE = 1_000
 
 export function createCreditReports(deps: {
   readCredits: (customerId: string) => Promise<CreditFigures | undefined>
   listTransactions: (
     customerId: string,
-    page: { limit: number; before: TransactionsCursor | null },
+    page: Period & { limit: number; before: TransactionsCursor | null },
   ) => Promise<readonly StatementLine[]>
 }): CreditReports {
+  const list = (customerId: string, page: Period & { limit: number; before: TransactionsCursor | null }) =>
+    deps.listTransactions(customerId, page).catch(refuse)
+
   return {
     async credits({ customerId }) {
       const figures = (await deps.readCredits(customerId).catch(refuse)) ?? NO_ACCOUNT
@@ -32,14 +51,17 @@ export function createCreditReports(deps: {
         held_usd: usd(figures.heldNanos),
       }
     },
-    async transactions({ customerId }, limit, before) {
+    async transactions({ customerId }, query) {
+      requirePeriod(query)
+      const { limit, from, to } = query
       // One extra line shows whether there is a next page.
-      const lines = await deps.listTransactions(customerId, { limit: limit + 1, before }).catch(refuse)
+      const lines = await list(customerId, { limit: limit + 1, before: readTransactionsCursor(query), from, to })
       const page = lines.slice(0, limit)
       return {
         data: page.map(line => ({
           kind: line.kind,
           amount_usd: usd(line.amountNanos),
+          balance_usd: usd(line.balanceNanos),
           at: line.at.toISOString(),
           reason: line.reason,
           request_id: line.requestId,
@@ -48,7 +70,41 @@ export function createCreditReports(deps: {
         next_cursor: lines.length > limit ? writeTransactionsCursor(page.at(-1)!.position) : null,
       }
     },
+    async statement({ customerId }, period) {
+      requirePeriod(period)
+      const pieceAfter = (before: TransactionsCursor | null) =>
+        list(customerId, { ...period, limit: LINES_PER_PIECE, before })
+      return writeStatement(await pieceAfter(null), pieceAfter)
+    },
   }
+}
+
+function requirePeriod({ from, to }: Period): void {
+  if (from === undefined || to === undefined || from < to) return
+  throw new ApiError('invalid_value', { param: 'from', message: '"from" must be earlier than "to".' })
+}
+
+async function* writeStatement(
+  first: readonly StatementLine[],
+  pieceAfter: (before: TransactionsCursor) => Promise<readonly StatementLine[]>,
+): AsyncGenerator<string> {
+  yield csvRecord(statementColumns)
+  for (let piece = first; piece.length > 0; piece = await pieceAfter(piece.at(-1)!.position)) {
+    yield piece.map(csvLine).join('')
+    if (piece.length < LINES_PER_PIECE) return
+  }
+}
+
+function csvLine(line: StatementLine): string {
+  return csvRecord([
+    line.at.toISOString(),
+    line.kind,
+    usdText(line.amountNanos),
+    usdText(line.balanceNanos),
+    String(line.requests ?? ''),
+    line.requestId ?? '',
+    line.reason ?? '',
+  ])
 }
 
 interface CreditFigures {
@@ -70,6 +126,7 @@ const NO_ACCOUNT: CreditFigures = {
 interface StatementLine {
   readonly kind: CreditTransactions['data'][number]['kind']
   readonly amountNanos: Nanos
+  readonly balanceNanos: Nanos
   readonly at: Date
   readonly reason: string | null
   readonly requestId: string | null

@@ -5,7 +5,7 @@ import { ApiError } from '../domain/errors.ts'
 import type { Outcome } from '../domain/handoff.ts'
 import { type Nanos, usd } from '../domain/money.ts'
 import { readInstant } from '../runtime/instant.ts'
-import { lowestUuidAt } from '../runtime/uuid.ts'
+import { lowestUuidAt, uuidTimeMs } from '../runtime/uuid.ts'
 import { archivedBefore } from './archived-before.ts'
 
 /**
@@ -40,6 +40,7 @@ export async function listRequests(sql: Sql, customerId: string, query: Requests
     data: page.map(listed),
     has_more: last !== null,
     next_cursor: last === null ? null : writeCursor(last),
+    looked_back_to: endOfScan === null ? null : new Date(uuidTimeMs(last!)).toISOString(),
     archived_before: archived,
   }
 }
@@ -69,6 +70,7 @@ function conditions(query: RequestsQuery, fromMs: number | undefined, toMs: numb
   if (query.model !== undefined) filters.push(['model_id =', query.model])
   if (query.key !== undefined) filters.push(['key_id =', query.key])
   if (query.provider !== undefined) filters.push(['provider =', query.provider])
+  if (query.outcome !== undefined) filters.push(['outcome =', query.outcome])
   if (query.success !== undefined) filters.push(['success =', query.success === 'true'])
   if (fromMs !== undefined) filters.push(['started_at >=', new Date(fromMs)])
   if (toMs !== undefined) filters.push(['started_at <', new Date(toMs)])

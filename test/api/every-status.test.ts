@@ -43,9 +43,9 @@ const endpoints: readonly Endpoint[] = [
   credits({ reports: broken }),
   creditTransactions({ reports: broken }),
   keyShow({ reports: broken }),
-  keysList({ keys: broken, spendByKey: broken }),
+  keysList({ keys: broken, useByKey: broken }),
   keyCreate({ keys: broken, ...brokenDeps }),
-  keyEdit({ keys: broken, spendByKey: broken, ...brokenDeps }),
+  keyEdit({ keys: broken, useByKey: broken, ...brokenDeps }),
   keyDelete({ keys: broken }),
   ...alertEndpoints({ alerts: broken, ...brokenDeps }),
   ...[

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type CreditTransactions, readTransactionsCursor, transactionsQuery } from '../../src/api/credits.ts'
+import { type CreditTransactions, transactionsQuery } from '../../src/api/credits.ts'
 import { intervals, readQuery, type UsageBreakdown } from '../../src/api/reports.ts'
 import type { Caller } from '../../src/domain/caller.ts'
 import { microdollars, parseUsd, usd } from '../../src/domain/money.ts'
@@ -221,7 +221,7 @@ async function statement(caller: Caller, limit: number): Promise<CreditTransacti
   const lines: CreditTransactions['data'] = []
   for (let cursor: string | null | undefined; cursor !== null; ) {
     const query = readQuery(transactionsQuery, { limit: String(limit), ...(cursor !== undefined && { cursor }) })
-    const page = await gateway.creditReports.transactions(caller, query.limit, readTransactionsCursor(query))
+    const page = await gateway.creditReports.transactions(caller, query)
     expect(page.data.length).toBeLessThanOrEqual(limit)
     lines.push(...page.data)
     cursor = page.next_cursor

@@ -1,4 +1,4 @@
-import { readTransactionsCursor, creditTransactions as schema, transactionsQuery } from '../../api/credits.ts'
+import { creditTransactions as schema, transactionsQuery } from '../../api/credits.ts'
 import { readQuery } from '../../api/reports.ts'
 import type { CreditReports } from '../../usage/credit-reports.ts'
 import type { Endpoint } from '../endpoint.ts'
@@ -19,9 +19,6 @@ export function creditTransactions(deps: { reports: CreditReports }): Endpoint {
       query: transactionsQuery,
       response: { contentType: 'application/json', schema, description: 'A page of transactions.' },
     },
-    handle({ caller, request }) {
-      const query = readQuery(transactionsQuery, request.query)
-      return deps.reports.transactions(caller, query.limit, readTransactionsCursor(query))
-    },
+    handle: ({ caller, request }) => deps.reports.transactions(caller, readQuery(transactionsQuery, request.query)),
   }
 }

@@ -3,7 +3,7 @@ import { changedDefaults } from '../../api/key-defaults.ts'
 import { changedLimit, keyChangeRequest, keyRequest, parseKeyChange, parseKeyRequest } from '../../api/key-request.ts'
 import { deletedKey, issuedKey, key, keyList, showKey } from '../../api/keys.ts'
 import type { KeyRing } from '../../auth/key-ring.ts'
-import { noSpend, type Spend } from '../../domain/spend.ts'
+import { type KeyUse, unused } from '../../domain/spend.ts'
 import { uncounted } from '../../runtime/byte-budget.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
@@ -12,8 +12,8 @@ import { receiveBody } from '../receive-body.ts'
 
 interface KeysDeps {
   readonly keys: KeyRing
-  /** Returns the spend of each key of a customer that has one, by key id. */
-  readonly spendByKey: (customerId: string) => Promise<ReadonlyMap<string, Spend>>
+  /** Returns the use of each key of a customer that is not revoked, by key id. */
+  readonly useByKey: (customerId: string) => Promise<ReadonlyMap<string, KeyUse>>
 }
 
 interface BodyDeps {
@@ -26,7 +26,7 @@ const pathParameters = z.object({
 })
 
 /** GET /v1/keys */
-export function keysList({ keys, spendByKey }: KeysDeps): Endpoint {
+export function keysList({ keys, useByKey }: KeysDeps): Endpoint {
   return {
     method: 'GET',
     path: '/v1/keys',
@@ -43,8 +43,8 @@ export function keysList({ keys, spendByKey }: KeysDeps): Endpoint {
       response: { contentType: 'application/json', schema: keyList, description: 'The keys.' },
     },
     async handle({ caller: { customerId } }) {
-      const [listed, spend] = await Promise.all([keys.list(customerId), spendByKey(customerId)])
-      return { object: 'list', data: listed.map(each => showKey(each, spend.get(each.keyId) ?? noSpend)) }
+      const [listed, use] = await Promise.all([keys.list(customerId), useByKey(customerId)])
+      return { object: 'list', data: listed.map(each => showKey(each, use.get(each.keyId) ?? unused)) }
     },
   }
 }
@@ -72,13 +72,13 @@ export function keyCreate({ keys, clock, bodyLimitBytes }: Pick<KeysDeps, 'keys'
       )
       const { key, listing } = await keys.issue({ ...keyOptions, customerId: caller.customerId })
       reply.header('cache-control', 'no-store')
-      return { ...showKey(listing, noSpend), key }
+      return { ...showKey(listing, unused), key }
     },
   }
 }
 
 /** PATCH /v1/keys/{id} */
-export function keyEdit({ keys, spendByKey, clock, bodyLimitBytes }: KeysDeps & BodyDeps): Endpoint {
+export function keyEdit({ keys, useByKey, clock, bodyLimitBytes }: KeysDeps & BodyDeps): Endpoint {
   return {
     method: 'PATCH',
     path: '/v1/keys/*',
@@ -106,7 +106,7 @@ export function keyEdit({ keys, spendByKey, clock, bodyLimitBytes }: KeysDeps & 
         limit: changedLimit(listed, change),
         defaults: change.defaults === undefined ? undefined : changedDefaults(listed.defaults, change.defaults),
       }))
-      return showKey(changed, (await spendByKey(customerId)).get(changed.keyId) ?? noSpend)
+      return showKey(changed, (await useByKey(customerId)).get(changed.keyId) ?? unused)
     },
   }
 }

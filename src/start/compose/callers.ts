@@ -4,8 +4,8 @@ import { limitsOfTier } from '../../config/config.ts'
 import { type ControlVersions, watchControlVersions } from '../../db/control-version.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { keyCreate, keyDelete, keyEdit, keysList } from '../../http/endpoints/keys.ts'
+import { useByKey } from '../../usage/key-use.ts'
 import { reportSql } from '../../usage/report-sql.ts'
-import { spendByKey } from '../../usage/spend.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 import { smallBodyLimit } from './small-body-limit.ts'
@@ -38,15 +38,15 @@ export function startCallers(
   started.defer(() => authenticator.close())
   const keys = createKeyRing(general)
   const reports = reportSql(general)
-  const spendOfKeys = (customerId: string) => spendByKey(reports, customerId, clock.epochMs())
+  const useOfKeys = (customerId: string) => useByKey(reports, customerId, clock.epochMs())
   const bodyDeps = { clock, bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes) }
   return {
     authenticator,
     changes,
     endpoints: [
-      keysList({ keys, spendByKey: spendOfKeys }),
+      keysList({ keys, useByKey: useOfKeys }),
       keyCreate({ keys, ...bodyDeps }),
-      keyEdit({ keys, spendByKey: spendOfKeys, ...bodyDeps }),
+      keyEdit({ keys, useByKey: useOfKeys, ...bodyDeps }),
       keyDelete({ keys }),
     ],
   }

@@ -56,7 +56,7 @@ export async function compose(input: ComposeInput): Promise<App> {
   const service = createService(context, database, money)
   const tokens = createTokenCounter(context)
   const generation = startGeneration(context, { database, money, limits, supply, callers, alerts, service, tokens })
-  const usage = createUsage(context, database, money, limits)
+  const usage = createUsage(context, database, money, limits, supply)
   await startBackgroundWork(context, database, alerts)
   const operator = createOperator(context, database, supply, request => clientTrace(context.config, request).address)
   const consoleParts = createConsole(context, database, operator)

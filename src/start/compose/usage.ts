@@ -1,6 +1,7 @@
 import type { Endpoint } from '../../http/endpoint.ts'
 import { creditTransactions } from '../../http/endpoints/credit-transactions.ts'
 import { credits } from '../../http/endpoints/credits.ts'
+import { customerData } from '../../http/endpoints/customer-data.ts'
 import { keyShow } from '../../http/endpoints/key.ts'
 import { usageBreakdown } from '../../http/endpoints/usage-breakdown.ts'
 import { usageExport } from '../../http/endpoints/usage-export.ts'
@@ -11,13 +12,19 @@ import { usageTokens } from '../../http/endpoints/usage-tokens.ts'
 import { listTransactions } from '../../ledger/accounts/list-transactions.ts'
 import { readBalance } from '../../ledger/accounts/read-balance.ts'
 import { readCredits } from '../../ledger/accounts/read-credits.ts'
+import { describeModels } from '../../supply/catalog/describe-models.ts'
 import { createActivity } from '../../usage/activity.ts'
 import { createCreditReports } from '../../usage/credit-reports.ts'
+import { latencyOf } from '../../usage/latency-report.ts'
+import { limitsReport } from '../../usage/limits-report.ts'
+import { refuseReport, reportSql } from '../../usage/report-sql.ts'
 import { createReports } from '../../usage/reports.ts'
+import { usageSharesOf } from '../../usage/usage-shares.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { Limits } from './limits.ts'
 import type { Money } from './money.ts'
+import type { Supply } from './supply.ts'
 
 /** Creates the endpoints of usage and credit reports. */
 export function createUsage(
@@ -25,6 +32,7 @@ export function createUsage(
   { general, lookups }: Database,
   { node, ledger }: Money,
   { readWindows }: Limits,
+  { catalog, breakers }: Supply,
 ): { readonly endpoints: readonly Endpoint[] } {
   const reports = createReports({
     sql: general,
@@ -41,8 +49,23 @@ export function createUsage(
       listTransactions(general, customerId, { ...page, nowEpochMs: clock.epochMs() }),
   })
   const activity = createActivity({ sql: general })
+  const sql = reportSql(general)
+  const noSpend = { daySpentNanos: 0n, dayLeasedNanos: 0n }
   return {
     endpoints: [
+      ...customerData({
+        latency: customerId => latencyOf(sql, customerId),
+        shares: (customerId, by, query) => usageSharesOf(sql, customerId, by, query, clock.epochMs()),
+        async limits({ customerId, limits }) {
+          const [windows, balance] = await Promise.all([
+            readWindows(customerId, clock.epochMs()),
+            readBalance(lookups, customerId),
+          ]).catch(refuseReport)
+          return limitsReport(limits, windows, balance ?? noSpend)
+        },
+        models: customerId => describeModels(catalog.current(), breakers.of(customerId)),
+        creditReports,
+      }),
       usageSummary({ reports }),
       usageTokens({ reports }),
       usageBreakdown({ reports }),
