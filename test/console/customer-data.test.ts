@@ -47,7 +47,9 @@ function insertRows(
 
 /** The audit would find that the sums lack these rows. */
 function deleteRows({ customerId }: TestCustomer) {
-  return app.database.pool.query(`DELETE FROM usage_event WHERE customer_id = $1 AND usage_source = 'none'`, [customerId])
+  return app.database.pool.query(`DELETE FROM usage_event WHERE customer_id = $1 AND usage_source = 'none'`, [
+    customerId,
+  ])
 }
 
 async function read<T>(browser: BrowserClient, { customerId }: TestCustomer, path: string): Promise<T> {
