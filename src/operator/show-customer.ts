@@ -7,8 +7,9 @@ import type { AccountLimits } from '../domain/caller.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { MemberRole } from '../domain/member-role.ts'
 import { usd } from '../domain/money.ts'
-import { noSpend } from '../domain/spend.ts'
-import { spendByCustomer, spendByKey } from '../usage/spend.ts'
+import { noSpend, unused } from '../domain/spend.ts'
+import { useByKey } from '../usage/key-use.ts'
+import { spendByCustomer } from '../usage/spend.ts'
 import { findListedCustomer } from './list-customers.ts'
 import { listGrants } from './list-grants.ts'
 
@@ -26,11 +27,11 @@ export async function showCustomer(
 ): Promise<CustomerDetail> {
   const listed = await findListedCustomer(sql, customerId, nowMs)
   if (listed === undefined) throw new ApiError('customer_not_found')
-  const [own, spends, keys, spendOfKeys, members, invitations, grants] = await Promise.all([
+  const [own, spends, keys, useOfKeys, members, invitations, grants] = await Promise.all([
     readOwnLimits(sql, customerId),
     spendByCustomer(sql, customerId, nowMs),
     listKeysInUse(sql, customerId),
-    spendByKey(sql, customerId, nowMs),
+    useByKey(sql, customerId, nowMs),
     listMembers(sql, customerId),
     listInvitations(sql, customerId, nowMs),
     listGrants(sql, { state: 'waiting', customerId, viewerId }),
@@ -56,7 +57,7 @@ export async function showCustomer(
     },
     members,
     invitations,
-    api_keys: keys.map(listing => showKey(listing, spendOfKeys.get(listing.keyId) ?? noSpend)),
+    api_keys: keys.map(listing => showKey(listing, useOfKeys.get(listing.keyId) ?? unused)),
     waiting_grants: grants,
   }
 }
