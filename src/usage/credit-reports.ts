@@ -99,8 +99,8 @@ function csvLine(line: StatementLine): string {
   return csvRecord([
     line.at.toISOString(),
     line.kind,
-    usdText(line.amountNanos),
-    usdText(line.balanceNanos),
+    { decimal: usdText(line.amountNanos) },
+    { decimal: usdText(line.balanceNanos) },
     String(line.requests ?? ''),
     line.requestId ?? '',
     line.reason ?? '',

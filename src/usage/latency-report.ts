@@ -55,9 +55,6 @@ function percentiles(p50: number | null, p95: number | null) {
   return p50 === null || p95 === null ? null : { p50, p95 }
 }
 
-const percentile = (share: number, column: string) =>
-  `percentile_disc(${share}) WITHIN GROUP (ORDER BY ${column}) FILTER (WHERE success)`
-
 // A client that left and a request that another run replaced are no failures of the service.
 const READ_LATENCY = `
 WITH newest AS MATERIALIZED (
@@ -66,8 +63,10 @@ WITH newest AS MATERIALIZED (
 )
 SELECT model_id AS model, grouping(model_id) = 1 AS "isTotal", min(started_at) AS since, count(*)::integer AS requests,
   count(*) FILTER (WHERE NOT success AND outcome NOT IN ('client_gone', 'superseded'))::integer AS failed,
-  ${percentile(0.5, 'first_token_ms')} AS "firstP50", ${percentile(0.95, 'first_token_ms')} AS "firstP95",
-  ${percentile(0.5, 'latency_ms')} AS "totalP50", ${percentile(0.95, 'latency_ms')} AS "totalP95"
+  percentile_disc(0.5) WITHIN GROUP (ORDER BY first_token_ms) FILTER (WHERE success) AS "firstP50",
+  percentile_disc(0.95) WITHIN GROUP (ORDER BY first_token_ms) FILTER (WHERE success) AS "firstP95",
+  percentile_disc(0.5) WITHIN GROUP (ORDER BY latency_ms) FILTER (WHERE success) AS "totalP50",
+  percentile_disc(0.95) WITHIN GROUP (ORDER BY latency_ms) FILTER (WHERE success) AS "totalP95"
 FROM newest
 GROUP BY GROUPING SETS ((model_id), ())
 ORDER BY count(*) DESC, model_id`

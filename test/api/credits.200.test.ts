@@ -62,12 +62,15 @@ test('GET /v1/credits reports the hold of a running request', async () => {
 test('GET /v1/credits/transactions lists the newest first', async () => {
   const { data, next_cursor } = await get<CreditTransactions>('/v1/credits/transactions')
   expect(next_cursor).toBeNull()
-  expect(data.map(({ at: _, ...line }) => line).toSorted((a, b) => a.kind.localeCompare(b.kind))).toEqual([
+  expect(
+    data.map(({ at: _, balance_usd: __, ...line }) => line).toSorted((a, b) => a.kind.localeCompare(b.kind)),
+  ).toEqual([
     { kind: 'credit', amount_usd: 2, reason: 'paid by transfer', request_id: null, requests: null },
     { kind: 'refund', amount_usd: 0.000003, reason: 'wrong language', request_id: refundedId, requests: null },
     { kind: 'signup_credit', amount_usd: 5, reason: 'signup credit', request_id: null, requests: null },
     { kind: 'usage', amount_usd: -0.00006, reason: null, request_id: null, requests: 3 },
   ])
+  expect(data.map(line => line.balance_usd)).toEqual([6.999943, 7.000003, 7, 5])
   expect(data.map(({ at }) => at)).toEqual(
     data
       .map(({ at }) => at)

@@ -44,7 +44,7 @@ const endpoints: readonly Endpoint[] = [
   creditTransactions({ reports: broken }),
   keyShow({ reports: broken }),
   keysList({ keys: broken, useByKey: broken }),
-  keyCreate({ keys: broken, ...brokenDeps }),
+  keyCreate({ keys: broken, useByKey: broken, ...brokenDeps }),
   keyEdit({ keys: broken, useByKey: broken, ...brokenDeps }),
   keyDelete({ keys: broken }),
   ...alertEndpoints({ alerts: broken, ...brokenDeps }),

@@ -58,6 +58,9 @@ describe('200', () => {
       allowed_models: ['test-model'],
       limit_usd: 0.25,
       limit_reset: 'weekly',
+      spent_usd: 0,
+      limit_resets_at: expect.stringMatching(/T00:00:00.000Z$/),
+      last_used_on: null,
       defaults: {},
       usage: { today_usd: 0, week_usd: 0, month_usd: 0, total_usd: 0 },
     })
@@ -138,6 +141,8 @@ describe('200', () => {
       allowed_models: ['test-model'],
       limit_usd: 0.001,
       limit_reset: 'monthly',
+      spent_usd: 0.00015,
+      last_used_on: now.toISOString().slice(0, 10),
       defaults: {},
       limit_remaining_usd: 0.00085,
       limit_resets_at: new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1)).toISOString(),

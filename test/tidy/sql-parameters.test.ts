@@ -51,6 +51,10 @@ const allowed: Readonly<Record<string, string>> = {
   'src/usage/spend.ts: ConditionalExpression': 'a condition with a parameter, or nothing',
   'src/usage/spend.ts: column': 'one of two column names',
   'src/usage/token-usage.ts: bucket': 'one of four expressions',
+  'src/usage/usage-shares.ts: id': 'one of three column names',
+  'src/usage/usage-shares.ts: interval': 'one of three words, checked by the schema of the query',
+  'src/usage/usage-shares.ts: table': 'one of two table names',
+  'src/usage/usage-shares.ts: tokens': 'one of two lists of columns',
 }
 
 const SQL = /\b(?:SELECT|INSERT INTO|UPDATE|DELETE FROM|WHERE|ORDER BY|LIMIT|ALTER|CREATE|GRANT|REVOKE|DROP|TRUNCATE) /

@@ -44,7 +44,7 @@ const endpoints: Endpoint[] = [
   usageReceipt({ activity: none }),
   keyShow({ reports: none }),
   keysList({ keys: none, useByKey: none }),
-  keyCreate({ keys: none, clock: none, bodyLimitBytes: none }),
+  keyCreate({ keys: none, useByKey: none, clock: none, bodyLimitBytes: none }),
   keyEdit({ keys: none, useByKey: none, clock: none, bodyLimitBytes: none }),
   keyDelete({ keys: none }),
   ...tokenCounts({ count: none, hasModel: none, inFlight: none, bodyLimitBytes: none }),

@@ -50,7 +50,7 @@ export function keysList({ keys, useByKey }: KeysDeps): Endpoint {
 }
 
 /** POST /v1/keys */
-export function keyCreate({ keys, clock, bodyLimitBytes }: Pick<KeysDeps, 'keys'> & BodyDeps): Endpoint {
+export function keyCreate({ keys, useByKey, clock, bodyLimitBytes }: KeysDeps & BodyDeps): Endpoint {
   return {
     method: 'POST',
     path: '/v1/keys',
@@ -72,7 +72,7 @@ export function keyCreate({ keys, clock, bodyLimitBytes }: Pick<KeysDeps, 'keys'
       )
       const { key, listing } = await keys.issue({ ...keyOptions, customerId: caller.customerId })
       reply.header('cache-control', 'no-store')
-      return { ...showKey(listing, unused), key }
+      return { ...showKey(listing, (await useByKey(caller.customerId)).get(listing.keyId) ?? unused), key }
     },
   }
 }

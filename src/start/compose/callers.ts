@@ -45,7 +45,7 @@ export function startCallers(
     changes,
     endpoints: [
       keysList({ keys, useByKey: useOfKeys }),
-      keyCreate({ keys, ...bodyDeps }),
+      keyCreate({ keys, useByKey: useOfKeys, ...bodyDeps }),
       keyEdit({ keys, useByKey: useOfKeys, ...bodyDeps }),
       keyDelete({ keys }),
     ],
