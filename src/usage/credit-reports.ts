@@ -11,7 +11,7 @@ import { refuseOutage } from '../db/refuse-outage.ts'
 import type { Caller } from '../domain/caller.ts'
 import { ApiError } from '../domain/errors.ts'
 import { type Nanos, usd, usdText } from '../domain/money.ts'
-import { csvRecord } from './csv-record.ts'
+import { csvRecord } from '../runtime/csv.ts'
 
 /** Reports on the credit of one customer. Every method throws `database_unavailable` without a database. */
 export interface CreditReports {

@@ -4,7 +4,6 @@ import { type Nanos, usdText } from '../domain/money.ts'
 import { csvRecord } from '../runtime/csv.ts'
 import { lowestUuidAt } from '../runtime/uuid.ts'
 import { archivedBefore } from './archived-before.ts'
-import { csvRecord } from './csv-record.ts'
 import { lastDays, type Period } from './period.ts'
 
 /** A CSV document that is sent while its rows are read from the database. */
