@@ -72,7 +72,7 @@ describe('200', () => {
     const list = await send(customer, 'GET', '/v1/keys')
     const text = await list.text()
     expect(text).not.toContain(key)
-    const { usage: _, ...lasting } = shown
+    const { usage: _, spent_usd: __, last_used_on: ___, ...lasting } = shown
     expect(JSON.parse(text).data).toMatchObject([lasting, { name: 'test', scopes: ['manage'], limit_usd: null }])
 
     const deleted = { id: made.id, object: 'key', deleted: true }
