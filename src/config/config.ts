@@ -83,6 +83,8 @@ export interface Config {
   readonly routing: { readonly cloudCompetes: boolean; readonly attemptsMax: number }
   readonly hosters: { readonly allowPrivateUrls: boolean }
   readonly alerts: { readonly allowPrivateUrls: boolean }
+  /** Whether everybody may see the status page, and whether it names the servers. */
+  readonly status: { readonly isPublic: boolean; readonly showsNames: boolean }
   /** Mails are logged instead of sent when `host` is null. */
   readonly smtp: {
     readonly host: string | null
@@ -200,6 +202,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
     routing: { cloudCompetes: settings.routing.cloud_competes, attemptsMax: settings.routing.attempts_max },
     hosters: { allowPrivateUrls: settings.hosters.allow_private_urls },
     alerts: { allowPrivateUrls: settings.alerts.allow_private_urls },
+    status: { isPublic: settings.status.public, showsNames: settings.status.server_names },
     smtp: {
       host: settings.smtp.host ?? null,
       port: settings.smtp.port,

@@ -213,6 +213,7 @@ export const fileSchema = z.strictObject({
     .prefault({}),
   hosters: z.strictObject({ allow_private_urls: flag().prefault('false') }).prefault({}),
   alerts: z.strictObject({ allow_private_urls: flag().prefault('false') }).prefault({}),
+  status: z.strictObject({ public: flag().prefault('false'), server_names: flag().prefault('false') }).prefault({}),
   smtp: z
     .strictObject({
       host: text().optional(),

@@ -9,6 +9,7 @@ import type {
 } from '../api/operator/customers.ts'
 import type { Overview } from '../api/operator/overview.ts'
 import type { OperatorUsage, UsageSpan } from '../api/operator/usage.ts'
+import type { StatusReport } from '../api/status.ts'
 import type { Pool } from '../db/pool.ts'
 import type { MemberRole } from '../domain/member-role.ts'
 import type { Nanos } from '../domain/money.ts'
@@ -24,6 +25,7 @@ import type { Actor } from './operator-action.ts'
 import { readOverview } from './overview.ts'
 import { refund } from './refund.ts'
 import { showCustomer, type Tiers } from './show-customer.ts'
+import { readStatus } from './status-report.ts'
 import { readOperatorUsage, writeOperatorUsage } from './usage.ts'
 import { createVisits } from './visits.ts'
 
@@ -46,6 +48,8 @@ export interface OperatorConsole {
   decideGrant(actor: Actor, grantId: string, isApproved: boolean): Promise<{ state: 'granted' | 'rejected' }>
   refund(actor: Actor, customerId: string, order: RefundRequest): Promise<RefundResult>
   usage(span: UsageSpan): Promise<OperatorUsage>
+  /** The state of models and servers, for the status page. */
+  status(): Promise<StatusReport>
   /** Pieces of a CSV document, one for each day. */
   exportUsage(span: UsageSpan): AsyncGenerator<string>
 }
@@ -56,6 +60,8 @@ export function createOperatorConsole(deps: {
   readonly offers: () => readonly Offer[]
   readonly tiers: Tiers
   readonly signup: { readonly tier: string; readonly creditNanos: Nanos }
+  /** Whether the status page names the servers. */
+  readonly showsServerNames: boolean
   /** The address of this gateway for browsers, without a slash at the end. */
   readonly baseUrl: string
 }): OperatorConsole {
@@ -76,6 +82,7 @@ export function createOperatorConsole(deps: {
     listGrants: (state, viewerId) => listGrants(reports, { state, viewerId }),
     decideGrant: (actor, grantId, isApproved) => decideGrant(pool, actor, grantId, isApproved),
     refund: (actor, customerId, order) => refund(pool, actor, customerId, order),
+    status: () => readStatus(reports, deps.offers(), { showsNames: deps.showsServerNames, nowMs: nowMs() }),
     usage: span => readOperatorUsage(reports, span),
     exportUsage: span => writeOperatorUsage(reports, span),
   }

@@ -24,7 +24,8 @@ interface OpenApi {
 /** Addresses of the console's page and files, which docs/console.md lists. */
 const isConsolePage = (route: string) => consolePaths.some(path => route === `GET ${path}`)
 
-const app = useTestApp()
+// By default, the status is for people who are signed in.
+const app = useTestApp({ yaml: 'status:\n  public: true' })
 let openapi: OpenApi
 beforeAll(async () => {
   openapi = (await (await fetch(`${app.url}/openapi.json`)).json()) as OpenApi

@@ -40,6 +40,8 @@ export interface NodeTimeouts {
   readonly measureTextMs: number
   /** How often the ledger is searched for new alerts, ms. */
   readonly alertIntervalMs: number
+  /** How often the node reports what it sees of its servers, ms. */
+  readonly serverReportIntervalMs: number
 }
 
 /** Passed to every part of the node. A part registers its shutdown with `started`. */

@@ -7,6 +7,7 @@ import { SessionCookie } from '../../http/console/session-cookie.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { peopleEndpoints } from '../../http/endpoints/people.ts'
 import { sessionEndpoints } from '../../http/endpoints/session.ts'
+import { status } from '../../http/endpoints/status.ts'
 import { createReportLimiter } from '../../limits/report-limiter.ts'
 import { createMembers } from '../../people/members.ts'
 import { createPeople } from '../../people/people.ts'
@@ -57,6 +58,18 @@ export function createConsole(
         operator.noteVisit(signedIn, customerId, clientTrace(config, request).address),
       clock,
     }),
-    endpoints: [...sessionEndpoints({ people, cookie, ...door }), ...peopleEndpoints({ members, ...door })],
+    endpoints: [
+      ...sessionEndpoints({ people, cookie, ...door }),
+      ...peopleEndpoints({ members, ...door }),
+      status({
+        isPublic: config.status.isPublic,
+        async isSignedIn({ raw }) {
+          const token = cookie.read(raw.rawHeaders)
+          return token !== undefined && (await people.find(token, null)) !== undefined
+        },
+        read: operator.status,
+        clock,
+      }),
+    ],
   }
 }

@@ -27,6 +27,7 @@ export function createOperator(
     offers: () => catalog.current().offers,
     tiers: { limitsOf: tier => limitsOfTier(config, tier), names: Object.keys(config.accountTiers) },
     signup: config.signup,
+    showsServerNames: config.status.showsNames,
     baseUrl: baseUrlOf(config),
   })
   const door = { operator, clock, addressOf, bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes) }

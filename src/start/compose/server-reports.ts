@@ -6,7 +6,7 @@ import type { Supply } from './supply.ts'
 
 /** Reports what this node sees of its servers, for the operator and the status page. */
 export function startServerReports(
-  { version, scheduler, log, started }: ComposeContext,
+  { version, scheduler, timeouts, log, started }: ComposeContext,
   { general }: Database,
   { node }: Money,
   { health }: Supply,
@@ -18,6 +18,7 @@ export function startServerReports(
     offers: () => health.shared.report(),
     scheduler,
     log,
+    ...(timeouts.serverReportIntervalMs !== undefined && { everyMs: timeouts.serverReportIntervalMs }),
   })
   health.onChange(reporter.noteChange)
   reporter.start()

@@ -28,8 +28,9 @@ export function createServerReporter(deps: {
   readonly offers: () => OfferReport[]
   readonly scheduler: Scheduler
   readonly log: Pick<Log, 'warn'>
+  readonly everyMs?: number
 }): ServerReporter {
-  const { pool, scheduler, log } = deps
+  const { pool, scheduler, log, everyMs = EVERY_MS } = deps
   let changes: BreakerChange[] = []
   /** What the reports so far have counted, by offer. */
   const counted = new Map<string, Pick<OfferReport, 'answered' | 'failed'>>()
@@ -66,7 +67,7 @@ export function createServerReporter(deps: {
   }
 
   function schedule() {
-    cancel = scheduler.after(EVERY_MS, () => {
+    cancel = scheduler.after(everyMs, () => {
       running = report()
         .then(
           () => {
