@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import type { Page } from 'playwright-core'
-import { launchChromium } from '../test/harness/chromium.ts'
+import { launchChromium, settled } from '../test/harness/chromium.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const images = join(root, 'docs', 'images')
@@ -64,8 +64,7 @@ async function takeShots({ link, key }: { link: string; key: string }): Promise<
 
 async function shot(page: Page, url: string, name: string): Promise<void> {
   await page.goto(url)
-  await page.getByRole('heading', { level: 1 }).waitFor()
-  await page.waitForLoadState('networkidle')
+  await settled(page)
   await page.screenshot({ path: join(images, `${name}.png`), animations: 'disabled' })
   console.log(`docs/images/${name}.png`)
 }

@@ -12,6 +12,7 @@ import { Doorway } from './features/outside/Doorway.tsx'
 import { readUsageSearch } from './features/usage/usage-search.ts'
 import { CustomerShell } from './shell/CustomerShell.tsx'
 import { NotFound } from './shell/NotFound.tsx'
+import { OperatorShell } from './shell/OperatorShell.tsx'
 import { RouteProblem } from './shell/RouteProblem.tsx'
 
 // Each screen is a file of its own that loads when it is opened. A screen knows its address only from here.
@@ -100,8 +101,37 @@ const customerScreens = [
   }),
 ] as const
 
+const operatorRoute = createRoute({ getParentRoute: () => root, path: '/operator', component: OperatorShell })
+
+const operatorScreens = [
+  createRoute({
+    getParentRoute: () => operatorRoute,
+    path: '/',
+    component: lazyRouteComponent(() => import('./features/operator/Overview.tsx'), 'Overview'),
+  }),
+  createRoute({
+    getParentRoute: () => operatorRoute,
+    path: '/customers',
+    component: lazyRouteComponent(() => import('./features/operator/Customers.tsx'), 'Customers'),
+  }),
+  createRoute({
+    getParentRoute: () => operatorRoute,
+    path: '/customers/$customerId',
+    component: lazyRouteComponent(() => import('./features/operator/Customer.tsx'), 'Customer'),
+  }),
+  createRoute({
+    getParentRoute: () => operatorRoute,
+    path: '/grants',
+    component: lazyRouteComponent(() => import('./features/operator/Grants.tsx'), 'Grants'),
+  }),
+] as const
+
 export const router = createRouter({
-  routeTree: root.addChildren([...outside, customerRoute.addChildren([...customerScreens])]),
+  routeTree: root.addChildren([
+    ...outside,
+    customerRoute.addChildren([...customerScreens]),
+    operatorRoute.addChildren([...operatorScreens]),
+  ]),
   defaultPreload: 'intent',
   scrollRestoration: true,
 })

@@ -67,6 +67,11 @@ export async function openPage(
   return { page, context, complaints }
 }
 
+/** Resolves when a screen has its title and shows no placeholder any more. */
+export async function settled(page: Page): Promise<void> {
+  await page.locator('body:has(h1):not(:has([aria-busy=true]))').waitFor({ state: 'attached' })
+}
+
 /** Returns the serious and critical findings of axe on a page, as texts. */
 export async function axeFindings(page: Page): Promise<string[]> {
   await page.evaluate(axe)

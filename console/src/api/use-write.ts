@@ -1,6 +1,7 @@
 import { notifications } from '@mantine/notifications'
 import { useMutation, useQueryClient } from '@tanstack/react-query'
-import { request } from './request.ts'
+import { confirmIdentity } from './confirmation.ts'
+import { Problem, request } from './request.ts'
 
 /**
  * Sends a change and loads again what it changed. The outcome appears as a notice.
@@ -21,9 +22,16 @@ export function useWrite<Input = void, Answer = unknown>(
 ) {
   const client = useQueryClient()
   return useMutation({
-    mutationFn: (input: Input) => {
+    async mutationFn(input: Input) {
       const { method, path, body, headers = {} } = send(input)
-      return request<Answer>(method, path, { body, headers })
+      const write = () => request<Answer>(method, path, { body, headers })
+      try {
+        return await write()
+      } catch (error) {
+        const needsPassword = error instanceof Problem && error.code === 'confirmation_required'
+        if (needsPassword && (await confirmIdentity())) return await write()
+        throw error
+      }
     },
     async onSuccess(answer, input) {
       await Promise.all(options.areas.map(area => client.invalidateQueries({ queryKey: [area] })))

@@ -36,5 +36,5 @@ function LateSkeleton({ height }: { height: number }) {
     const timer = setTimeout(() => setShown(true), SKELETON_AFTER_MS)
     return () => clearTimeout(timer)
   }, [])
-  return isShown ? <Skeleton height={height} aria-label="Loading" /> : <div style={{ height }} />
+  return <div aria-busy="true">{isShown ? <Skeleton height={height} /> : <div style={{ height }} />}</div>
 }

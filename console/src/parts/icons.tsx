@@ -39,3 +39,9 @@ export const MenuIcon = icon(<path d="M3 6h14M3 10h14M3 14h14" />)
 export const CopyIcon = icon(<path d="M7 7h9v9H7zM4 13V4h9" />)
 export const CheckIcon = icon(<path d="m4 10.5 4 4 8-9" />)
 export const MoreIcon = icon(<path d="M4.5 10h.01M10 10h.01M15.5 10h.01" strokeWidth="2.5" />)
+export const PeopleIcon = icon(
+  <>
+    <circle cx="7.5" cy="7" r="2.7" />
+    <path d="M2.5 16c.4-3 2.3-4.5 5-4.5s4.6 1.5 5 4.5M13 4.6a2.7 2.7 0 0 1 0 4.8M14.5 11.8c1.7.6 2.8 2 3 4.2" />
+  </>,
+)

@@ -4,6 +4,7 @@ import { Link, type LinkProps, Outlet, useLocation } from '@tanstack/react-route
 import { type ReactNode, Suspense, useEffect } from 'react'
 import { MenuIcon } from '../parts/icons.tsx'
 import { AccountMenu } from './AccountMenu.tsx'
+import { ConfirmIdentity } from './ConfirmIdentity.tsx'
 import { FindPage } from './FindPage.tsx'
 import { Switcher } from './Switcher.tsx'
 import styles from './shell.module.css'
@@ -56,7 +57,7 @@ export function Shell({ items, top, notice }: { items: readonly NavItem[]; top?:
         </div>
       </div>
       <div>
-        <header className={styles.top}>{top}</header>
+        {top && <header className={styles.top}>{top}</header>}
         {notice && (
           <div className={styles.notice} role="note">
             {notice}
@@ -89,6 +90,7 @@ export function Shell({ items, top, notice }: { items: readonly NavItem[]; top?:
         <Switcher />
         <AccountMenu />
       </Drawer>
+      <ConfirmIdentity />
       <FindPage items={items} isOpen={isFinding} onClose={find.close} />
     </div>
   )

@@ -1,5 +1,5 @@
 import { Menu } from '@mantine/core'
-import { useNavigate, useParams } from '@tanstack/react-router'
+import { useLocation, useNavigate, useParams } from '@tanstack/react-router'
 import styles from './shell.module.css'
 import { useSession } from './use-session.ts'
 
@@ -7,6 +7,7 @@ import { useSession } from './use-session.ts'
 export function Switcher() {
   const { person, memberships } = useSession()
   const { customerId } = useParams({ strict: false })
+  const isOperating = useLocation().pathname.startsWith('/operator')
   const navigate = useNavigate()
   const choices = [
     ...memberships.map(({ customer_id, email }) => ({
@@ -16,10 +17,10 @@ export function Switcher() {
     })),
     ...(person.role === null
       ? []
-      : [{ id: 'operator', name: 'All customers', open: () => navigate({ to: '/operator' as string }) }]),
+      : [{ id: 'operator', name: 'All customers', open: () => navigate({ to: '/operator' }) }]),
   ]
   if (choices.length < 2) return null
-  const current = choices.find(({ id }) => id === (customerId ?? 'operator'))?.name ?? 'Choose a customer'
+  const current = choices.find(({ id }) => id === (isOperating ? 'operator' : customerId))?.name ?? 'Choose a customer'
   return (
     <Menu width="target" position="bottom-start">
       <Menu.Target>

@@ -171,6 +171,18 @@ test('names and model output are text, never markup', async () => {
   await page.getByRole('button', { name: 'Close' }).click()
   await page.getByRole('link', { name }).waitFor()
   expect(await page.locator('main img').count()).toBe(0)
+  const hostile = '<img src="https://evil.example/a"> ![x](https://evil.example/b) [y](javascript:alert(1)) **bold**'
+  await page.route('**/v1/chat/completions', route => {
+    const chunk = JSON.stringify({ choices: [{ delta: { content: hostile } }] })
+    return route.fulfill({ contentType: 'text/event-stream', body: `data: ${chunk}\n\ndata: [DONE]\n\n` })
+  })
+  await page.goto(`/c/${customerId}/playground`)
+  await page.getByLabel('Prompt').fill('Hello!')
+  await page.getByRole('button', { name: 'Send' }).click()
+  const answer = page.getByRole('article').last()
+  await answer.locator('strong', { hasText: 'bold' }).waitFor()
+  expect(await answer.locator('img, script').count()).toBe(0)
+  expect(await answer.locator('a[href*="evil"], a[href^="javascript"]').count()).toBe(0)
 })
 
 test('the whole way by the keyboard: sign in, find a page, open a receipt', async () => {
@@ -195,4 +207,48 @@ test('the whole way by the keyboard: sign in, find a page, open a receipt', asyn
   await page.getByText('Which servers').waitFor()
   await page.keyboard.press('Escape')
   await page.getByRole('dialog', { name: 'Receipt' }).waitFor({ state: 'hidden' })
+})
+
+test('an operator sees what a grant would do, and grants it', async () => {
+  const { customerId } = await app.customer()
+  const { page, email } = await signedInPage(customerId)
+  await app.database.pool.query("UPDATE person SET installation_role = 'operator' WHERE email = $1", [email])
+  await page.goto(`/operator/customers/${customerId}`)
+  await page.getByRole('button', { name: 'Grant credit' }).click()
+  await page.getByLabel('USD').fill('25')
+  await page.getByLabel('Reason').fill('invoice 7')
+  await page.getByRole('button', { name: 'See what would happen' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByText('Balance afterwards').waitFor()
+  expect(await dialog.textContent()).toMatch(/Balance now5\.00 USDBalance afterwards30\.00 USD/)
+  const balance = async () =>
+    (await app.database.pool.query('SELECT posted_nanos FROM balance WHERE customer_id = $1', [customerId])).rows[0]
+  expect(await balance()).toEqual({ posted_nanos: 5_000_000_000n })
+  await page.getByRole('button', { name: 'Grant it' }).click()
+  await page.getByText('25.00 USD are granted').waitFor()
+  expect(await balance()).toEqual({ posted_nanos: 30_000_000_000n })
+})
+
+test('a grant asks for the password when it was typed long ago', async () => {
+  const { customerId } = await app.customer()
+  const { page, email } = await signedInPage(customerId)
+  await app.database.pool.query("UPDATE person SET installation_role = 'operator' WHERE email = $1", [email])
+  await app.database.pool.query("UPDATE person_session SET confirmed_at = confirmed_at - interval '1 hour'")
+  await page.goto(`/operator/customers/${customerId}`)
+  await page.getByRole('button', { name: 'Grant credit' }).click()
+  await page.getByLabel('USD').fill('1')
+  await page.getByLabel('Reason').fill('thanks')
+  await page.getByRole('button', { name: 'See what would happen' }).click()
+  await page.getByRole('button', { name: 'Grant it' }).click()
+  const again = page.getByRole('dialog', { name: 'Type your password again' })
+  await again.getByRole('textbox', { name: 'Password' }).fill(PASSWORD)
+  await again.getByRole('button', { name: 'Continue' }).click()
+  await page.getByText('1.00 USD are granted').waitFor()
+})
+
+test('the pages of the operator do not exist for others', async () => {
+  const { customerId } = await app.customer()
+  const { page } = await signedInPage(customerId)
+  await page.goto('/operator/customers')
+  await page.getByRole('heading', { name: 'Page not found' }).waitFor()
 })

@@ -1,12 +1,13 @@
 import { describe, expect, test } from 'vitest'
 import { signedInMember } from '../../harness/browser-client.ts'
-import { axeFindings, openPage, useChromium } from '../../harness/chromium.ts'
+import { axeFindings, openPage, settled, useChromium } from '../../harness/chromium.ts'
 import { useDemoApp } from '../../harness/use-demo-app.ts'
 import { useResource } from '../../harness/use-resource.ts'
 
 const app = useDemoApp()
 const chromium = useChromium()
 
+const operatorScreens = ['/operator', '/operator/customers', '/operator/grants']
 const screens = [
   ...['', '/usage', '/usage?days=7&show=requests', '/activity', '/activity?success=false', '/keys', '/credits'],
   ...['/models', '/playground', '/settings/account', '/settings/alerts', '/settings/security', '/nowhere'],
@@ -22,7 +23,8 @@ const signedIn = useResource(
       const { status } = await fetch(`${app.url}/v1/chat/completions`, { method: 'POST', headers, body })
       if (status !== 200) throw new Error(`the demo answered ${status}`)
     }
-    const { browser: client } = await signedInMember(app, customer.customerId)
+    const { browser: client, email } = await signedInMember(app, customer.customerId)
+    await app.database.pool.query("UPDATE person SET installation_role = 'operator' WHERE email = $1", [email])
     const [name, value] = client.cookie!.split('=') as [string, string]
     const url = new URL(app.url)
     const cookie = { name, value, domain: url.hostname, path: '/', httpOnly: true, sameSite: 'Strict' as const }
@@ -51,10 +53,10 @@ describe.each([
       storageState,
     })
     const found: string[] = []
-    for (const path of screens) {
-      await page.goto(`/c/${customerId}${path}`)
-      await page.getByRole('heading', { level: 1 }).waitFor()
-      await page.waitForLoadState('networkidle')
+    const ofCustomer = screens.map(path => `/c/${customerId}${path}`)
+    for (const path of [...ofCustomer, ...operatorScreens, `/operator/customers/${customerId}`]) {
+      await page.goto(path)
+      await settled(page)
       found.push(...(await axeFindings(page)).map(text => `${path} ${text}`))
       const excess = await page.evaluate('document.documentElement.scrollWidth - innerWidth')
       if (excess !== 0) found.push(`${path} is ${excess} px too wide`)
@@ -73,8 +75,7 @@ describe.each([
     const found: string[] = []
     for (const path of ['/', '/welcome#x', '/invite#x']) {
       await page.goto(path)
-      await page.getByRole('heading', { level: 1 }).waitFor()
-      await page.waitForLoadState('networkidle')
+      await settled(page)
       found.push(...(await axeFindings(page)).map(text => `${path} ${text}`))
     }
     await context.close()

@@ -16,7 +16,7 @@ function Inside() {
   const { person, memberships } = useSession()
   const [first] = memberships
   if (first !== undefined) return <Navigate to="/c/$customerId" params={{ customerId: first.customer_id }} replace />
-  if (person.role !== null) return <Navigate to={'/operator' as string} replace />
+  if (person.role !== null) return <Navigate to="/operator" replace />
   return (
     <OutsideCard title="No customer yet">
       <p>

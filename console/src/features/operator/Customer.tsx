@@ -1,0 +1,225 @@
+import { Button } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { Link, useParams } from '@tanstack/react-router'
+import { useState } from 'react'
+import type { CustomerDetail } from '#api/operator/customers.ts'
+import { customerQuery } from '../../api/operator-queries.ts'
+import { useWrite } from '../../api/use-write.ts'
+import { countText } from '../../format/number-text.ts'
+import { roundUsd } from '../../format/usd-text.ts'
+import { ConfirmDialog } from '../../parts/ConfirmDialog.tsx'
+import { CopyButton } from '../../parts/CopyButton.tsx'
+import { DataTable } from '../../parts/DataTable.tsx'
+import { EmptyState } from '../../parts/EmptyState.tsx'
+import { Facts } from '../../parts/Facts.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { Balance, Charge } from '../../parts/Money.tsx'
+import { Page } from '../../parts/Page.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import { State } from '../../parts/State.tsx'
+import { Tile, Tiles } from '../../parts/Tile.tsx'
+import { When } from '../../parts/When.tsx'
+import { GrantDialog } from './GrantDialog.tsx'
+import { InviteDialog } from './InviteDialog.tsx'
+import { LimitsDialog } from './LimitsDialog.tsx'
+import styles from './operator.module.css'
+import { useMayOperate } from './use-may-operate.ts'
+
+/** One customer as the operator sees it. */
+export function Customer() {
+  const customerId = useParams({ strict: false }).customerId!
+  const customer = useQuery(customerQuery(customerId))
+  return (
+    <Page
+      title={customer.data?.email ?? 'Customer'}
+      actions={
+        <Link to="/c/$customerId" params={{ customerId }}>
+          See what the customer sees
+        </Link>
+      }
+    >
+      <Loaded query={customer} height={640}>
+        {data => <Body customer={data} />}
+      </Loaded>
+    </Page>
+  )
+}
+
+type Dialog = 'grant' | 'limits' | 'invite' | 'pause'
+
+function Body({ customer }: { customer: CustomerDetail }) {
+  const mayOperate = useMayOperate()
+  const [dialog, setDialog] = useState<Dialog | null>(null)
+  const close = () => setDialog(null)
+  const isPaused = customer.state === 'paused'
+  const pause = useWrite<boolean>(
+    paused => ({ method: 'PATCH', path: `operator/customers/${customer.id}`, body: { paused } }),
+    {
+      areas: ['customers'],
+      done: (_, paused) => (paused ? 'The customer is paused.' : 'The customer is active.'),
+      onDone: close,
+    },
+  )
+  const revoke = useWrite<string>(
+    keyId => ({ method: 'DELETE', path: `operator/customers/${customer.id}/keys/${keyId}` }),
+    { areas: ['customers'], done: 'The key is revoked. It stops working within two seconds.' },
+  )
+  return (
+    <>
+      {mayOperate && customer.state !== 'deleted' && (
+        <div className={styles.buttons}>
+          <Button onClick={() => setDialog('grant')}>Grant credit</Button>
+          <Button variant="default" onClick={() => setDialog('limits')}>
+            Change tier and limits
+          </Button>
+          <Button variant="default" onClick={() => setDialog('invite')}>
+            Invite a person
+          </Button>
+          <Button variant="default" onClick={() => (isPaused ? pause.mutate(false) : setDialog('pause'))}>
+            {isPaused ? 'Make active again' : 'Pause'}
+          </Button>
+        </div>
+      )}
+      <Tiles>
+        <Tile
+          label="Balance"
+          figure={
+            <>
+              <Balance usd={customer.balance_usd} /> USD
+            </>
+          }
+        >
+          {customer.held_usd > 0 && <span className={styles.hint}>{roundUsd(customer.held_usd)} held</span>}
+        </Tile>
+        <Tile label="Spent today, UTC" figure={`${roundUsd(customer.spend.today_usd)} USD`} />
+        <Tile label="Spent this month" figure={`${roundUsd(customer.spend.month_usd)} USD`} />
+        <Tile label="Spent in all" figure={`${roundUsd(customer.spend.total_usd)} USD`} />
+      </Tiles>
+      <Panel title="Customer">
+        <Facts
+          facts={{
+            State: (
+              <State state={customer.state === 'active' ? 'ok' : customer.state === 'paused' ? 'warn' : 'off'}>
+                {customer.state}
+              </State>
+            ),
+            Tier: customer.tier,
+            'Requests per minute': limitText(customer.limits.requests_per_minute, customer.tier),
+            'Requests per day': limitText(customer.limits.requests_per_day, customer.tier),
+            'Daily spend cap': limitText(customer.limits.daily_spend_cap_usd, customer.tier, ' USD'),
+            Since: <When at={customer.created_at} />,
+            Id: (
+              <>
+                <code>{customer.id}</code> <CopyButton text={customer.id} what="the id of the customer" />
+              </>
+            ),
+          }}
+        />
+      </Panel>
+      <Panel title="People">
+        {customer.members.length + customer.invitations.length === 0 ? (
+          <EmptyState text="Nobody can sign in for this customer yet. Invite a person." />
+        ) : (
+          <DataTable
+            label="People"
+            rows={[
+              ...customer.members.map(({ email, name, role, since }) => ({
+                email,
+                name,
+                role,
+                at: since,
+                isMember: true,
+              })),
+              ...customer.invitations.map(({ email, role, expires_at: at }) => ({
+                email,
+                name: '',
+                role,
+                at,
+                isMember: false,
+              })),
+            ]}
+            keyOf={({ email, isMember }) => `${email} ${isMember}`}
+            columns={[
+              { title: 'Person', place: 'name', cell: ({ email, name }) => [name, email].filter(Boolean).join(', ') },
+              { title: 'Role', cell: ({ role }) => role },
+              {
+                title: 'State',
+                cell: ({ isMember, at }) =>
+                  isMember ? (
+                    <>
+                      member since <When at={at} />
+                    </>
+                  ) : (
+                    <>
+                      invited; the link ends <When at={at} form="distance" />
+                    </>
+                  ),
+              },
+            ]}
+          />
+        )}
+      </Panel>
+      <Panel title="Keys">
+        {customer.api_keys.length === 0 ? (
+          <EmptyState text="This customer has no key." />
+        ) : (
+          <DataTable
+            label="Keys"
+            rows={customer.api_keys}
+            keyOf={({ id }) => id}
+            columns={[
+              {
+                title: 'Key',
+                place: 'name',
+                cell: ({ name, hint }) => (
+                  <>
+                    {name} <code>{hint}</code>
+                  </>
+                ),
+              },
+              {
+                title: 'This month',
+                align: 'right',
+                isLabelled: true,
+                cell: ({ usage }) => <Charge usd={usage.month_usd} />,
+              },
+              {
+                title: 'In all',
+                align: 'right',
+                place: 'money',
+                cell: ({ usage }) => <Charge usd={usage.total_usd} />,
+              },
+              {
+                title: '',
+                align: 'right',
+                cell: ({ id }) =>
+                  mayOperate && (
+                    <Button variant="default" size="compact-sm" onClick={() => revoke.mutate(id)}>
+                      Revoke
+                    </Button>
+                  ),
+              },
+            ]}
+          />
+        )}
+      </Panel>
+      {dialog === 'grant' && <GrantDialog customer={customer} onClose={close} />}
+      {dialog === 'limits' && <LimitsDialog customer={customer} onClose={close} />}
+      {dialog === 'invite' && <InviteDialog customerId={customer.id} onClose={close} />}
+      <ConfirmDialog
+        isOpen={dialog === 'pause'}
+        title={`Pause ${customer.email}?`}
+        action="Pause the customer"
+        isBusy={pause.isPending}
+        onConfirm={() => pause.mutate(true)}
+        onClose={close}
+      >
+        <p>All keys of this customer get an error until you make the customer active again. Running requests finish.</p>
+      </ConfirmDialog>
+    </>
+  )
+}
+
+function limitText({ value, own }: { value: number; own: number | null }, tier: string, unit = ''): string {
+  return `${countText(value)}${unit}${own === null ? `, of the tier ${tier}` : ', of its own'}`
+}

@@ -1,0 +1,107 @@
+import { Button, Modal, TextInput } from '@mantine/core'
+import { useState } from 'react'
+import type { CustomerDetail, GrantResult } from '#api/operator/customers.ts'
+import { useWrite } from '../../api/use-write.ts'
+import { chargeText } from '../../format/usd-text.ts'
+import { Facts } from '../../parts/Facts.tsx'
+import { FormProblem } from '../../parts/FormProblem.tsx'
+import styles from './operator.module.css'
+
+/** Grants credit in two steps: what would happen, then the grant. A `ref` is granted only once. */
+export function GrantDialog({ customer, onClose }: { customer: CustomerDetail; onClose: () => void }) {
+  const [amount, setAmount] = useState('')
+  const [reason, setReason] = useState('')
+  const [ref, setRef] = useState('')
+  // Without a ref of the operator's, the dialog draws one, so that a repeated click cannot grant twice.
+  const [drawn] = useState(
+    () =>
+      `console-${Array.from(crypto.getRandomValues(new Uint8Array(8)), byte => byte.toString(16).padStart(2, '0')).join('')}`,
+  )
+  const [preview, setPreview] = useState<GrantResult | null>(null)
+  const path = `operator/customers/${customer.id}/grants`
+  const body = () => ({
+    amount_usd: amount.trim().replace(',', '.'),
+    reason,
+    ref: ref.trim() === '' ? drawn : ref.trim(),
+  })
+  const tryOut = useWrite<void, GrantResult>(() => ({ method: 'POST', path, body: { ...body(), dry_run: true } }), {
+    areas: [],
+    onDone: setPreview,
+    showsError: true,
+  })
+  const grant = useWrite<void, GrantResult>(() => ({ method: 'POST', path, body: body() }), {
+    areas: ['customers', 'grants', 'overview', 'credits'],
+    done: ({ state, amount_usd }) => grantText(state, amount_usd),
+    onDone: onClose,
+    showsError: true,
+  })
+  return (
+    <Modal opened onClose={onClose} title={`Grant credit to ${customer.email}`}>
+      <form
+        className={styles.form}
+        onSubmit={event => {
+          event.preventDefault()
+          if (preview === null) tryOut.mutate()
+          else grant.mutate()
+        }}
+      >
+        {preview === null ? (
+          <>
+            <TextInput
+              label="USD"
+              inputMode="decimal"
+              required
+              value={amount}
+              onChange={event => setAmount(event.currentTarget.value)}
+              data-autofocus
+            />
+            <TextInput
+              label="Reason"
+              description="The customer sees it in the statement."
+              required
+              value={reason}
+              onChange={event => setReason(event.currentTarget.value)}
+            />
+            <TextInput
+              label="Reference"
+              description="Such as the number of a payment. The same reference is granted only once."
+              value={ref}
+              onChange={event => setRef(event.currentTarget.value)}
+            />
+          </>
+        ) : (
+          <Facts
+            facts={{
+              Grant: `${chargeText(preview.amount_usd)} USD`,
+              Reason: reason,
+              'Balance now': `${chargeText(preview.balance_before_usd)} USD`,
+              'Balance afterwards': `${chargeText(preview.balance_after_usd)} USD`,
+              Tier: preview.tier === preview.tier_after ? preview.tier : `${preview.tier} → ${preview.tier_after}`,
+              Note:
+                preview.state === 'waiting'
+                  ? 'A second operator must approve this grant.'
+                  : preview.state === 'duplicate'
+                    ? 'This reference was granted before. Nothing would change.'
+                    : null,
+            }}
+          />
+        )}
+        <FormProblem error={tryOut.error ?? grant.error} />
+        <div className={styles.buttons}>
+          <Button type="submit" loading={tryOut.isPending || grant.isPending} disabled={preview?.state === 'duplicate'}>
+            {preview === null ? 'See what would happen' : 'Grant it'}
+          </Button>
+          <Button variant="default" onClick={preview === null ? onClose : () => setPreview(null)}>
+            {preview === null ? 'Cancel' : 'Back'}
+          </Button>
+        </div>
+      </form>
+    </Modal>
+  )
+}
+
+function grantText(state: GrantResult['state'], amountUsd: number): string {
+  if (state === 'waiting') return 'A second operator must approve the grant.'
+  if (state === 'duplicate') return 'This reference was granted before. Nothing has changed.'
+  return `${chargeText(amountUsd)} USD are granted.`
+}

@@ -1,0 +1,107 @@
+import { Button, SegmentedControl } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import { grantsQuery } from '../../api/operator-queries.ts'
+import { useWrite } from '../../api/use-write.ts'
+import { chargeText } from '../../format/usd-text.ts'
+import { DataTable } from '../../parts/DataTable.tsx'
+import { EmptyState } from '../../parts/EmptyState.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { Page } from '../../parts/Page.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import { State } from '../../parts/State.tsx'
+import { When } from '../../parts/When.tsx'
+import styles from './operator.module.css'
+import { useMayOperate } from './use-may-operate.ts'
+
+/** Grants of credit: those that wait for a second operator, or all. */
+export function Grants() {
+  const mayOperate = useMayOperate()
+  const [shown, setShown] = useState<'waiting' | 'all'>('waiting')
+  const grants = useQuery(grantsQuery(shown))
+  const decide = useWrite<{ id: string; decision: 'approve' | 'reject' }>(
+    ({ id, decision }) => ({ method: 'POST', path: `operator/grants/${id}/${decision}`, body: {} }),
+    {
+      areas: ['grants', 'customers', 'overview'],
+      done: (_, { decision }) => (decision === 'approve' ? 'The credit is granted.' : 'The grant is rejected.'),
+    },
+  )
+  return (
+    <Page title="Grants">
+      <div>
+        <SegmentedControl
+          aria-label="Which grants"
+          data={[
+            { value: 'waiting', label: 'Waiting' },
+            { value: 'all', label: 'All' },
+          ]}
+          value={shown}
+          onChange={value => setShown(value as 'waiting' | 'all')}
+        />
+      </div>
+      <Panel>
+        <Loaded query={grants} height={160}>
+          {({ data }) =>
+            data.length === 0 ? (
+              <EmptyState
+                text={shown === 'waiting' ? 'No grant waits for a second operator.' : 'No credit was granted here yet.'}
+              >
+                <Link to="/operator/customers">Choose a customer to grant credit to</Link>
+              </EmptyState>
+            ) : (
+              <DataTable
+                label="Grants"
+                rows={data}
+                keyOf={({ id }) => id}
+                columns={[
+                  {
+                    title: 'Customer',
+                    place: 'name',
+                    cell: ({ customer_id, email }) => (
+                      <Link to="/operator/customers/$customerId" params={{ customerId: customer_id }}>
+                        {email ?? 'deleted'}
+                      </Link>
+                    ),
+                  },
+                  { title: 'Reason', cell: ({ reason, ref }) => `${reason} (${ref})` },
+                  { title: 'Asked by', isLabelled: true, cell: ({ requested_by }) => requested_by },
+                  { title: 'Time', cell: ({ requested_at }) => <When at={requested_at} /> },
+                  {
+                    title: 'State',
+                    cell: ({ state }) => (
+                      <State state={state === 'granted' ? 'ok' : state === 'waiting' ? 'warn' : 'off'}>{state}</State>
+                    ),
+                  },
+                  { title: 'USD', align: 'right', place: 'money', cell: ({ amount_usd }) => chargeText(amount_usd) },
+                  {
+                    title: '',
+                    align: 'right',
+                    cell: ({ id, state, is_own }) =>
+                      mayOperate &&
+                      state === 'waiting' && (
+                        <div className={styles.buttons}>
+                          {!is_own && (
+                            <Button size="compact-sm" onClick={() => decide.mutate({ id, decision: 'approve' })}>
+                              Approve
+                            </Button>
+                          )}
+                          <Button
+                            size="compact-sm"
+                            variant="default"
+                            onClick={() => decide.mutate({ id, decision: 'reject' })}
+                          >
+                            {is_own ? 'Withdraw' : 'Reject'}
+                          </Button>
+                        </div>
+                      ),
+                  },
+                ]}
+              />
+            )
+          }
+        </Loaded>
+      </Panel>
+    </Page>
+  )
+}

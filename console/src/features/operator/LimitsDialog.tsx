@@ -1,0 +1,67 @@
+import { Button, Modal, Select, TextInput } from '@mantine/core'
+import { useState } from 'react'
+import type { CustomerDetail } from '#api/operator/customers.ts'
+import { useWrite } from '../../api/use-write.ts'
+import { exactUsd } from '../../format/usd-text.ts'
+import { FormProblem } from '../../parts/FormProblem.tsx'
+import styles from './operator.module.css'
+
+/** Changes the tier and the limits of a customer. An empty limit is that of the tier. */
+export function LimitsDialog({ customer, onClose }: { customer: CustomerDetail; onClose: () => void }) {
+  const { limits } = customer
+  const shown = (own: number | null) => (own === null ? '' : exactUsd(own))
+  const [tier, setTier] = useState(customer.tier)
+  const [perMinute, setPerMinute] = useState(shown(limits.requests_per_minute.own))
+  const [perDay, setPerDay] = useState(shown(limits.requests_per_day.own))
+  const [cap, setCap] = useState(shown(limits.daily_spend_cap_usd.own))
+  const whole = (text: string) => (text.trim() === '' ? null : Number(text.trim()))
+  const change = useWrite(
+    () => ({
+      method: 'PATCH',
+      path: `operator/customers/${customer.id}`,
+      body: {
+        tier,
+        limits: {
+          requests_per_minute: whole(perMinute),
+          requests_per_day: whole(perDay),
+          daily_spend_cap_usd: cap.trim() === '' ? null : cap.trim().replace(',', '.'),
+        },
+      },
+    }),
+    { areas: ['customers'], done: 'The limits are changed.', onDone: onClose, showsError: true },
+  )
+  const field = (label: string, limit: { tier: number }, value: string, set: (text: string) => void) => (
+    <TextInput
+      label={label}
+      description={`Empty: ${limit.tier}, the limit of the tier ${customer.tier}`}
+      inputMode="decimal"
+      value={value}
+      onChange={event => set(event.currentTarget.value)}
+    />
+  )
+  return (
+    <Modal opened onClose={onClose} title="Tier and limits">
+      <form
+        className={styles.form}
+        onSubmit={event => {
+          event.preventDefault()
+          change.mutate()
+        }}
+      >
+        <Select label="Tier" data={customer.tiers} value={tier} onChange={value => setTier(value ?? tier)} />
+        {field('Requests per minute', limits.requests_per_minute, perMinute, setPerMinute)}
+        {field('Requests per day', limits.requests_per_day, perDay, setPerDay)}
+        {field('Daily spend cap in USD', limits.daily_spend_cap_usd, cap, setCap)}
+        <FormProblem error={change.error} />
+        <div className={styles.buttons}>
+          <Button type="submit" loading={change.isPending}>
+            Save
+          </Button>
+          <Button variant="default" onClick={onClose}>
+            Cancel
+          </Button>
+        </div>
+      </form>
+    </Modal>
+  )
+}

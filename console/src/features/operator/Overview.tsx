@@ -1,0 +1,155 @@
+import { useQuery } from '@tanstack/react-query'
+import type { ShownServer } from '#api/operator/overview.ts'
+import { overviewQuery } from '../../api/operator-queries.ts'
+import { countText, durationText, plural, shareText } from '../../format/number-text.ts'
+import { roundUsd } from '../../format/usd-text.ts'
+import { DataTable } from '../../parts/DataTable.tsx'
+import { EmptyState } from '../../parts/EmptyState.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { Page } from '../../parts/Page.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import { Provider } from '../../parts/Provider.tsx'
+import { State } from '../../parts/State.tsx'
+import { Tile, Tiles } from '../../parts/Tile.tsx'
+import { When } from '../../parts/When.tsx'
+import styles from './operator.module.css'
+
+/** The installation at a glance: alarms first, then money, servers and nodes. */
+export function Overview() {
+  const overview = useQuery(overviewQuery)
+  return (
+    <Page title="Overview">
+      <Loaded query={overview} height={640}>
+        {({ today, alarms, servers, nodes, last_audit: audit, ...sums }) => (
+          <>
+            {alarms.length > 0 && (
+              <Panel title="Alarms">
+                <ul className={styles.alarms}>
+                  {alarms.map(({ kind, severity, message, since }) => (
+                    <li key={`${kind} ${message}`}>
+                      <State state={severity}>{severity === 'danger' ? 'Alarm' : 'Warning'}</State>
+                      <span>{message}</span>
+                      {since !== null && (
+                        <span className={styles.hint}>
+                          since <When at={since} />
+                        </span>
+                      )}
+                    </li>
+                  ))}
+                </ul>
+              </Panel>
+            )}
+            <Tiles>
+              <Tile label="Revenue today, UTC" figure={`${roundUsd(today.revenue_usd)} USD`}>
+                <span className={styles.hint}>
+                  {roundUsd(today.charged_usd)} charged · {plural(today.requests, 'request')}
+                </span>
+              </Tile>
+              <Tile label="Balances of customers" figure={`${roundUsd(sums.customer_credit_usd)} USD`}>
+                <span className={styles.hint}>{roundUsd(sums.held_usd)} held</span>
+              </Tile>
+              <Tile label="Payable to hosters" figure={`${roundUsd(sums.payable_usd)} USD`} />
+              <Tile label="Written off in 30 days" figure={`${roundUsd(sums.written_off_30d_usd)} USD`}>
+                <span className={styles.hint}>
+                  {today.failed === 0 ? 'no failed request today' : `${plural(today.failed, 'failed request')} today`}
+                </span>
+              </Tile>
+            </Tiles>
+            <Panel
+              title="Books"
+              aside={
+                audit === null ? (
+                  <State state="off">no audit yet</State>
+                ) : audit.violations === 0 ? (
+                  <State state="ok">in order</State>
+                ) : (
+                  <State state="danger">{plural(audit.violations, 'violation')}</State>
+                )
+              }
+            >
+              <p className={styles.hint}>
+                {audit === null ? (
+                  'The first audit runs within minutes of the first start.'
+                ) : (
+                  <>
+                    Last audit <When at={audit.at} form="distance" />. Granted today: {roundUsd(today.granted_usd)} USD.
+                    Refunded today: {roundUsd(today.refunded_usd)} USD.
+                  </>
+                )}
+              </p>
+            </Panel>
+            <Panel title="Servers">
+              <Servers servers={servers} />
+            </Panel>
+            <Panel title="Nodes">
+              <DataTable
+                label="Nodes"
+                rows={nodes}
+                keyOf={({ id }) => id}
+                columns={[
+                  { title: 'Node', place: 'name', cell: ({ id }) => <code>{id.slice(-12)}</code> },
+                  {
+                    title: 'State',
+                    cell: ({ state }) => (
+                      <State state={state === 'alive' ? 'ok' : state === 'silent' ? 'warn' : 'danger'}>{state}</State>
+                    ),
+                  },
+                  { title: 'Version', isLabelled: true, cell: ({ version }) => version ?? 'unknown' },
+                  {
+                    title: 'Started',
+                    isLabelled: true,
+                    cell: ({ started_at }) => <When at={started_at} form="distance" />,
+                  },
+                ]}
+              />
+            </Panel>
+          </>
+        )}
+      </Loaded>
+    </Page>
+  )
+}
+
+const serverStates = {
+  open: { state: 'ok', word: 'open' },
+  probing: { state: 'warn', word: 'trying again' },
+  ejected: { state: 'danger', word: 'kept away' },
+  unused: { state: 'off', word: 'unused' },
+} as const
+
+function Servers({ servers }: { servers: readonly ShownServer[] }) {
+  if (servers.length === 0) {
+    return (
+      <EmptyState text="No server is configured. Add an endpoint to switchyard.yaml, or start Ollama on this machine." />
+    )
+  }
+  return (
+    <DataTable
+      label="Servers"
+      rows={servers}
+      keyOf={({ endpoint_id, model }) => `${endpoint_id} ${model}`}
+      columns={[
+        { title: 'Model', place: 'name', cell: ({ model }) => model },
+        { title: 'Server', cell: ({ name, provider }) => <Provider kind={provider} label={name} /> },
+        {
+          title: 'State',
+          cell: ({ state }) => <State state={serverStates[state].state}>{serverStates[state].word}</State>,
+        },
+        {
+          title: 'First token',
+          align: 'right',
+          isLabelled: true,
+          cell: ({ first_token_p50_ms: ms }) => (ms === null ? '–' : durationText(ms)),
+        },
+        {
+          title: 'Answered today',
+          align: 'right',
+          isLabelled: true,
+          cell: ({ ok_share, answered_today }) =>
+            ok_share === null ? '–' : `${shareText(ok_share)} of ${countText(answered_today)}`,
+        },
+        { title: 'Running', align: 'right', isLabelled: true, cell: ({ in_flight }) => countText(in_flight) },
+      ]}
+    />
+  )
+}
