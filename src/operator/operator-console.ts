@@ -7,7 +7,17 @@ import type {
   GrantShown,
   RefundResult,
 } from '../api/operator/customers.ts'
+import type { AuditLogPage, AuditLogState, LogQuery } from '../api/operator/log.ts'
+import type { OperatorMoney } from '../api/operator/money.ts'
 import type { Overview } from '../api/operator/overview.ts'
+import type {
+  OperatorHosters,
+  OperatorModels,
+  PriceVersions,
+  parseHosterChange,
+  parsePriceChange,
+} from '../api/operator/supply.ts'
+import type { OperatorSystem } from '../api/operator/system.ts'
 import type { OperatorUsage, UsageSpan } from '../api/operator/usage.ts'
 import type { StatusReport } from '../api/status.ts'
 import type { Pool } from '../db/pool.ts'
@@ -21,11 +31,15 @@ import { addCustomer, changeCustomer, inviteMember, revokeCustomerKey } from './
 import { decideGrant, grant } from './grants.ts'
 import { listCustomers } from './list-customers.ts'
 import { listGrants } from './list-grants.ts'
+import { readMoney } from './money.ts'
 import type { Actor } from './operator-action.ts'
 import { readOverview } from './overview.ts'
+import { checkLog, readLog } from './read-log.ts'
 import { refund } from './refund.ts'
 import { showCustomer, type Tiers } from './show-customer.ts'
 import { readStatus } from './status-report.ts'
+import { changeHoster, listModels, listPriceVersions, setPrice, showHosters } from './supply.ts'
+import { readSystem } from './system.ts'
 import { readOperatorUsage, writeOperatorUsage } from './usage.ts'
 import { createVisits } from './visits.ts'
 
@@ -47,6 +61,15 @@ export interface OperatorConsole {
   listGrants(state: 'waiting' | 'all', viewerId: string): Promise<GrantShown[]>
   decideGrant(actor: Actor, grantId: string, isApproved: boolean): Promise<{ state: 'granted' | 'rejected' }>
   refund(actor: Actor, customerId: string, order: RefundRequest): Promise<RefundResult>
+  money(): Promise<OperatorMoney>
+  log(query: LogQuery, before: bigint | null): Promise<AuditLogPage>
+  checkLog(): Promise<AuditLogState>
+  system(): Promise<OperatorSystem>
+  models(): Promise<OperatorModels>
+  priceVersions(modelId: string | null): Promise<PriceVersions>
+  hosters(): Promise<OperatorHosters>
+  changeHoster(actor: Actor, hosterId: string, change: ReturnType<typeof parseHosterChange>): Promise<void>
+  setPrice(actor: Actor, hosterId: string, change: ReturnType<typeof parsePriceChange>): Promise<{ version: number }>
   usage(span: UsageSpan): Promise<OperatorUsage>
   /** The state of models and servers, for the status page. */
   status(): Promise<StatusReport>
@@ -60,6 +83,9 @@ export function createOperatorConsole(deps: {
   readonly offers: () => readonly Offer[]
   readonly tiers: Tiers
   readonly signup: { readonly tier: string; readonly creditNanos: Nanos }
+  readonly version: string
+  /** The settings to show, without secrets. */
+  readonly settings: OperatorSystem['settings']
   /** Whether the status page names the servers. */
   readonly showsServerNames: boolean
   /** The address of this gateway for browsers, without a slash at the end. */
@@ -83,6 +109,15 @@ export function createOperatorConsole(deps: {
     decideGrant: (actor, grantId, isApproved) => decideGrant(pool, actor, grantId, isApproved),
     refund: (actor, customerId, order) => refund(pool, actor, customerId, order),
     status: () => readStatus(reports, deps.offers(), { showsNames: deps.showsServerNames, nowMs: nowMs() }),
+    money: () => readMoney(reports, nowMs()),
+    log: (query, before) => readLog(reports, query, before),
+    checkLog: () => checkLog(reports),
+    system: () => readSystem(reports, { version: deps.version, settings: deps.settings, nowMs: nowMs() }),
+    models: () => listModels(reports, deps.offers(), nowMs()),
+    priceVersions: modelId => listPriceVersions(reports, modelId),
+    hosters: () => showHosters(reports),
+    changeHoster: (actor, hosterId, change) => changeHoster(pool, actor, hosterId, change),
+    setPrice: (actor, hosterId, change) => setPrice(pool, actor, hosterId, change),
     usage: span => readOperatorUsage(reports, span),
     exportUsage: span => writeOperatorUsage(reports, span),
   }

@@ -6,6 +6,7 @@ import { operatorEndpoints } from '../../http/endpoints/operator/operator-endpoi
 import { createOperatorConsole, type OperatorConsole } from '../../operator/operator-console.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
+import { shownSettings } from './shown-settings.ts'
 import { smallBodyLimit } from './small-body-limit.ts'
 import type { Supply } from './supply.ts'
 
@@ -16,7 +17,7 @@ export interface Operator {
 
 /** Creates the endpoints under /console/api/operator. */
 export function createOperator(
-  { config, clock }: ComposeContext,
+  { config, clock, version }: ComposeContext,
   { general }: Database,
   { catalog }: Supply,
   addressOf: OperatorDoor['addressOf'],
@@ -27,6 +28,8 @@ export function createOperator(
     offers: () => catalog.current().offers,
     tiers: { limitsOf: tier => limitsOfTier(config, tier), names: Object.keys(config.accountTiers) },
     signup: config.signup,
+    version,
+    settings: shownSettings(config),
     showsServerNames: config.status.showsNames,
     baseUrl: baseUrlOf(config),
   })

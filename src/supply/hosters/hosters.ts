@@ -69,11 +69,8 @@ export function suspendHoster(pool: Pool, hoster: string): Promise<HosterRef> {
 }
 
 /** Sets the trust score, 0 to 1. Throws SupplyError `unknown_hoster` or `invalid_value`. */
-export async function setTrustScore(pool: Pool, hoster: string, trustScore: number): Promise<HosterRef> {
-  checkTrust(trustScore)
-  return changeHoster(pool, hoster, (sql, hosterId) =>
-    sql.query('UPDATE hoster SET trust_score = $2 WHERE hoster_id = $1', [hosterId, trustScore]),
-  )
+export function setTrustScore(pool: Pool, hoster: string, trustScore: number): Promise<HosterRef> {
+  return transaction(pool, sql => updateHoster(sql, hoster, { trustScore }))
 }
 
 /**
@@ -99,9 +96,26 @@ export interface HosterRef {
 }
 
 function setState(pool: Pool, hoster: string, state: HosterState): Promise<HosterRef> {
-  return changeHoster(pool, hoster, (sql, hosterId) =>
-    sql.query('UPDATE hoster SET state = $2 WHERE hoster_id = $1', [hosterId, state]),
+  return transaction(pool, sql => updateHoster(sql, hoster, { state }))
+}
+
+/**
+ * Changes state and trust score; undefined leaves them. Run it in a transaction. Throws SupplyError `unknown_hoster` or
+ * `invalid_value`.
+ */
+export async function updateHoster(
+  sql: Sql,
+  hoster: string,
+  { state, trustScore }: { state?: HosterState | undefined; trustScore?: number | undefined },
+): Promise<HosterRef> {
+  if (trustScore !== undefined) checkTrust(trustScore)
+  const found = await lockHoster(sql, hoster)
+  await sql.query(
+    'UPDATE hoster SET state = coalesce($2, state), trust_score = coalesce($3, trust_score) WHERE hoster_id = $1',
+    [found.hosterId, state ?? null, trustScore ?? null],
   )
+  await bumpControlVersion(sql, 'supply')
+  return found
 }
 
 function changeHoster(

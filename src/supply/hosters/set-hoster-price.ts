@@ -26,45 +26,52 @@ export interface PriceChange {
  *
  * @param hoster id or name
  */
-export async function setHosterPrice(
+export function setHosterPrice(
   pool: Pool,
   hoster: string,
   change: PriceChange,
 ): Promise<HosterRef & { version: number }> {
-  return transaction(pool, async sql => {
-    const { hosterId, name } = await lockHoster(sql, hoster)
-    const endpoint = await sql.query<{ endpoint_id: string }>(
-      'SELECT endpoint_id FROM hoster_endpoint WHERE hoster_id = $1 ORDER BY created_at, endpoint_id LIMIT 1',
-      [hosterId],
+  return transaction(pool, sql => changeHosterPrice(sql, hoster, change))
+}
+
+/** Like `setHosterPrice`, inside a transaction. */
+export async function changeHosterPrice(
+  sql: Sql,
+  hoster: string,
+  change: PriceChange,
+): Promise<HosterRef & { version: number }> {
+  const { hosterId, name } = await lockHoster(sql, hoster)
+  const endpoint = await sql.query<{ endpoint_id: string }>(
+    'SELECT endpoint_id FROM hoster_endpoint WHERE hoster_id = $1 ORDER BY created_at, endpoint_id LIMIT 1',
+    [hosterId],
+  )
+  const endpointId = endpoint.rows[0]!.endpoint_id
+  const before = await latestPrice(sql, endpointId, change.modelId)
+  const contextTokens = change.contextTokens ?? before?.context_tokens
+  const maxOutputTokens = change.maxOutputTokens ?? before?.max_output_tokens
+  if (contextTokens === undefined || maxOutputTokens === undefined) {
+    throw new SupplyError(
+      'unknown_model',
+      `This hoster has no model ${change.modelId} yet. A new model needs its context length and its largest output.`,
     )
-    const endpointId = endpoint.rows[0]!.endpoint_id
-    const before = await latestPrice(sql, endpointId, change.modelId)
-    const contextTokens = change.contextTokens ?? before?.context_tokens
-    const maxOutputTokens = change.maxOutputTokens ?? before?.max_output_tokens
-    if (contextTokens === undefined || maxOutputTokens === undefined) {
-      throw new SupplyError(
-        'unknown_model',
-        `This hoster has no model ${change.modelId} yet. A new model needs its context length and its largest output.`,
-      )
-    }
-    const model: HostedModel = {
-      modelId: change.modelId,
-      upstreamModel: change.upstreamModel ?? before?.upstream_model ?? change.modelId,
-      price: change.price,
-      contextTokens,
-      maxOutputTokens,
-      features: change.features ?? before?.features ?? [],
-    }
-    checkModel(model)
-    const version = (before?.version ?? 0) + 1
-    await sql.query(
-      'UPDATE hoster_price SET valid_until = now() WHERE endpoint_id = $1 AND model_id = $2 AND valid_until IS NULL',
-      [endpointId, change.modelId],
-    )
-    await insertPrice(sql, endpointId, version, model)
-    await bumpControlVersion(sql, 'supply')
-    return { hosterId, name, version }
-  })
+  }
+  const model: HostedModel = {
+    modelId: change.modelId,
+    upstreamModel: change.upstreamModel ?? before?.upstream_model ?? change.modelId,
+    price: change.price,
+    contextTokens,
+    maxOutputTokens,
+    features: change.features ?? before?.features ?? [],
+  }
+  checkModel(model)
+  const version = (before?.version ?? 0) + 1
+  await sql.query(
+    'UPDATE hoster_price SET valid_until = now() WHERE endpoint_id = $1 AND model_id = $2 AND valid_until IS NULL',
+    [endpointId, change.modelId],
+  )
+  await insertPrice(sql, endpointId, version, model)
+  await bumpControlVersion(sql, 'supply')
+  return { hosterId, name, version }
 }
 
 async function latestPrice(sql: Sql, endpointId: string, modelId: string): Promise<PriceRow | undefined> {

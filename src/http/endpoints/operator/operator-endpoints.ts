@@ -3,8 +3,10 @@ import type { Clock } from '../../../runtime/clock.ts'
 import type { Endpoint } from '../../endpoint.ts'
 import { operatorCustomerEndpoints } from './customers.ts'
 import { operatorGrantEndpoints } from './grants.ts'
+import { operatorInstallationEndpoints } from './installation.ts'
 import type { OperatorDoor } from './operator-endpoint.ts'
 import { operatorOverview } from './overview.ts'
+import { operatorSupplyEndpoints } from './supply.ts'
 import { operatorUsageEndpoints } from './usage.ts'
 
 /** The endpoints under /console/api/operator. docs/console-api.md lists them. */
@@ -16,5 +18,7 @@ export function operatorEndpoints(
     ...operatorCustomerEndpoints(deps),
     ...operatorGrantEndpoints(deps),
     ...operatorUsageEndpoints(deps),
+    ...operatorSupplyEndpoints(deps),
+    ...operatorInstallationEndpoints(deps),
   ]
 }

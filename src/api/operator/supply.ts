@@ -1,0 +1,171 @@
+import { z } from 'zod'
+import { bodyRefusal } from '../../dialects/json/body-refusal.ts'
+import { parseJsonObject } from '../../dialects/json/parse-json.ts'
+import { features } from '../../domain/chat-job.ts'
+import { ApiError } from '../../domain/errors.ts'
+import { parsePricePerMillion } from '../../domain/money.ts'
+import { shownServer } from './overview.ts'
+
+const usdPerMillion = z.number().nonnegative()
+const prices = {
+  input_usd_per_million: usdPerMillion,
+  output_usd_per_million: usdPerMillion,
+}
+
+export const operatorModels = z
+  .object({
+    data: z.array(
+      z.object({
+        id: z.string(),
+        offers: z.array(
+          z.object({
+            ...shownServer.omit({ model: true }).shape,
+            upstream_model: z.string(),
+            ...prices,
+            has_more_prices: z
+              .boolean()
+              .describe('Some kinds of tokens, prompt lengths or hours have prices of their own.'),
+            context_tokens: z.int(),
+            max_output_tokens: z.int(),
+            features: z.array(z.enum(features)),
+            hoster_id: z
+              .string()
+              .nullable()
+              .describe('Null for a server of the operator: its price is in the configuration.'),
+            trust_score: z.number().nullable(),
+          }),
+        ),
+      }),
+    ),
+  })
+  .meta({ id: 'OperatorModels' })
+export type OperatorModels = z.infer<typeof operatorModels>
+
+export const pricesQuery = z.object({ model: z.string('must be the id of a model').max(256).optional() })
+
+const hostedPrice = {
+  model: z.string(),
+  upstream_model: z.string(),
+  version: z.int(),
+  ...prices,
+  cache_read_usd_per_million: usdPerMillion.nullable().describe('Null: the input price.'),
+  cache_write_usd_per_million: usdPerMillion.nullable(),
+  context_tokens: z.int(),
+  max_output_tokens: z.int(),
+  features: z.array(z.enum(features)),
+}
+
+export const priceVersions = z
+  .object({
+    data: z
+      .array(
+        z.object({
+          hoster_id: z.string(),
+          hoster: z.string(),
+          ...hostedPrice,
+          valid_from: z.string(),
+          valid_until: z.string().nullable().describe('Null: the current version.'),
+        }),
+      )
+      .max(200)
+      .describe('The newest version first.'),
+  })
+  .meta({ id: 'OperatorPriceVersions' })
+export type PriceVersions = z.infer<typeof priceVersions>
+
+export const hosterStates = ['pending', 'active', 'suspended'] as const
+
+export const operatorHosters = z
+  .object({
+    data: z.array(
+      z.object({
+        id: z.string(),
+        name: z.string(),
+        state: z.enum(hosterStates),
+        trust_score: z.number(),
+        share: z.number().describe('The part of each charge that it earns, from 0 to 1.'),
+        base_url: z.string(),
+        has_key: z.boolean(),
+        created_at: z.string(),
+        models: z.array(z.object(hostedPrice)),
+      }),
+    ),
+  })
+  .meta({ id: 'OperatorHosters' })
+export type OperatorHosters = z.infer<typeof operatorHosters>
+
+// Bodies. Each `error` text completes the sentence "`param` must be ...".
+
+const object = { error: 'a JSON object' }
+const modelText = 'the id of a model'
+const priceText = 'USD per million tokens with at most 6 decimals, as a number or as decimal text'
+const price = z.union([z.number(), z.string()], { error: priceText })
+const countText = 'a whole number above zero'
+const count = z.int({ error: countText }).min(1, { error: countText }).max(2_147_483_647, { error: countText })
+const featuresText = `a list of ${features.join(', ')}`
+
+const priceChange = z.strictObject(
+  {
+    model: z.string({ error: modelText }).min(1, { error: modelText }).max(256, { error: modelText }),
+    input_usd_per_million: price,
+    output_usd_per_million: price,
+    cache_read_usd_per_million: price.nullish(),
+    cache_write_usd_per_million: price.nullish(),
+    upstream_model: z
+      .string({ error: modelText })
+      .min(1, { error: modelText })
+      .max(256, { error: modelText })
+      .optional(),
+    context_tokens: count.optional(),
+    max_output_tokens: count.optional(),
+    features: z.array(z.enum(features, { error: featuresText }), { error: featuresText }).optional(),
+  },
+  object,
+)
+const stateText = 'active or suspended'
+const scoreText = 'a number from 0 to 1'
+const hosterChange = z.strictObject(
+  {
+    state: z.enum(['active', 'suspended'], { error: stateText }).optional(),
+    trust_score: z.number({ error: scoreText }).min(0, { error: scoreText }).max(1, { error: scoreText }).optional(),
+  },
+  object,
+)
+
+/** Parses a new price of a hoster's model. Throws ApiError `invalid_json`, `missing_parameter` or `invalid_value`. */
+export function parsePriceChange(body: Buffer) {
+  const order = parse(body, priceChange, 'a price')
+  const pico = (field: keyof typeof order & `${string}_usd_per_million`) => {
+    const value = order[field]
+    if (value === undefined || value === null) return undefined
+    const found = parsePricePerMillion(String(value))
+    if (found !== undefined) return found
+    throw new ApiError('invalid_value', { message: `"${field}" must be ${priceText}.`, param: field })
+  }
+  return {
+    modelId: order.model,
+    price: {
+      inputPicoPerToken: pico('input_usd_per_million')!,
+      outputPicoPerToken: pico('output_usd_per_million')!,
+      cacheReadPicoPerToken: pico('cache_read_usd_per_million'),
+      cacheWritePicoPerToken: pico('cache_write_usd_per_million'),
+    },
+    upstreamModel: order.upstream_model,
+    contextTokens: order.context_tokens,
+    maxOutputTokens: order.max_output_tokens,
+    features: order.features,
+  }
+}
+
+/** Parses a change of a hoster. Throws like `parsePriceChange`. */
+export function parseHosterChange(body: Buffer) {
+  const { state, trust_score: trustScore } = parse(body, hosterChange, 'a change of a hoster')
+  return { state, trustScore }
+}
+
+function parse<T extends z.ZodObject>(body: Buffer, schema: T, what: string): z.output<T> {
+  const input = parseJsonObject(body)
+  const result = schema.safeParse(input)
+  if (!result.success) throw bodyRefusal(result.error, input, { what, schema })
+  return result.data
+}

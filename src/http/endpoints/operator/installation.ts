@@ -1,0 +1,33 @@
+import { readCursor } from '../../../api/cursor.ts'
+import { auditLogPage, auditLogState, logCursor, logQuery } from '../../../api/operator/log.ts'
+import { operatorMoney } from '../../../api/operator/money.ts'
+import { operatorSystem } from '../../../api/operator/system.ts'
+import { readQuery } from '../../../api/reports.ts'
+import type { OperatorConsole } from '../../../operator/operator-console.ts'
+import type { Endpoint } from '../../endpoint.ts'
+import { operatorEndpoint } from './operator-endpoint.ts'
+
+/** Money, the audit log and the system, to read. */
+export function operatorInstallationEndpoints({ operator }: { readonly operator: OperatorConsole }): Endpoint[] {
+  return [
+    operatorEndpoint('GET', 'money', { summary: 'Show money by day', schema: operatorMoney }, () => operator.money()),
+    operatorEndpoint(
+      'GET',
+      'log',
+      { summary: 'Read the audit log', schema: auditLogPage, query: logQuery },
+      ({ request }) => {
+        const query = readQuery(logQuery, request.query)
+        return operator.log(query, query.cursor === undefined ? null : BigInt(readCursor(query.cursor, logCursor)!))
+      },
+    ),
+    operatorEndpoint('GET', 'log/state', { summary: 'Check the whole audit log', schema: auditLogState }, () =>
+      operator.checkLog(),
+    ),
+    operatorEndpoint(
+      'GET',
+      'system',
+      { summary: 'Show nodes, checks, jobs and settings', schema: operatorSystem },
+      () => operator.system(),
+    ),
+  ]
+}

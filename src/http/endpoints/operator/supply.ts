@@ -1,0 +1,57 @@
+import { z } from 'zod'
+import {
+  operatorHosters,
+  operatorModels,
+  parseHosterChange,
+  parsePriceChange,
+  pricesQuery,
+  priceVersions,
+} from '../../../api/operator/supply.ts'
+import { readQuery } from '../../../api/reports.ts'
+import type { OperatorConsole } from '../../../operator/operator-console.ts'
+import type { Clock } from '../../../runtime/clock.ts'
+import { requireConfirmation } from '../../console/require-confirmation.ts'
+import type { Endpoint } from '../../endpoint.ts'
+import { actorOf, bodyOf, idOf, type OperatorDoor, operatorEndpoint } from './operator-endpoint.ts'
+
+/** Models, prices and hosters. */
+export function operatorSupplyEndpoints(
+  deps: OperatorDoor & { readonly operator: OperatorConsole; readonly clock: Clock },
+): Endpoint[] {
+  const { operator, clock } = deps
+  return [
+    operatorEndpoint('GET', 'models', { summary: 'List models with their offers', schema: operatorModels }, () =>
+      operator.models(),
+    ),
+    operatorEndpoint(
+      'GET',
+      'prices',
+      { summary: "List versions of hosters' prices", schema: priceVersions, query: pricesQuery },
+      ({ request }) => operator.priceVersions(readQuery(pricesQuery, request.query).model ?? null),
+    ),
+    operatorEndpoint('GET', 'hosters', { summary: 'List hosters', schema: operatorHosters }, () => operator.hosters()),
+    operatorEndpoint(
+      'PATCH',
+      'hosters/:hoster_id',
+      { summary: 'Activate or suspend a hoster, or set its trust score', schema: operatorHosters },
+      async context => {
+        requireConfirmation(context.signedIn, clock.epochMs())
+        const hosterId = idOf(context.request, 'hoster_id', 'not_found')
+        const change = parseHosterChange(await bodyOf(deps, context.request))
+        await operator.changeHoster(actorOf(deps, context), hosterId, change)
+        return operator.hosters()
+      },
+    ),
+    operatorEndpoint(
+      'POST',
+      'hosters/:hoster_id/prices',
+      { summary: "Set the price of a hoster's model", schema: z.object({ version: z.int() }) },
+      async context => {
+        requireConfirmation(context.signedIn, clock.epochMs())
+        const hosterId = idOf(context.request, 'hoster_id', 'not_found')
+        const change = parsePriceChange(await bodyOf(deps, context.request))
+        return operator.setPrice(actorOf(deps, context), hosterId, change)
+      },
+    ),
+  ]
+}

@@ -1,0 +1,76 @@
+import type { OperatorSystem } from '../api/operator/system.ts'
+import { durabilityWarnings } from '../db/durability.ts'
+import { mayRewriteLedger } from '../db/gateway-role.ts'
+import type { Sql } from '../db/pool.ts'
+import { listNodes } from './overview.ts'
+
+type Check = OperatorSystem['checks'][number]
+
+/** Returns nodes, checks of the database, and jobs. */
+export async function readSystem(
+  sql: Sql,
+  { version, settings, nowMs }: { version: string; settings: OperatorSystem['settings']; nowMs: number },
+): Promise<OperatorSystem> {
+  const [nodes, checks, jobs] = await Promise.all([
+    listNodes(sql, nowMs),
+    Promise.all([checkDurability(sql), checkRole(sql), checkClock(sql, nowMs)]),
+    listJobs(sql),
+  ])
+  return { version, nodes, checks, jobs, settings }
+}
+
+async function checkDurability(sql: Sql): Promise<Check> {
+  const warnings = await durabilityWarnings(sql)
+  if (warnings.length === 0) return { check: 'durability', state: 'ok', detail: 'a crash loses no committed charge' }
+  return { check: 'durability', state: 'warning', detail: warnings.join(' ') }
+}
+
+async function checkRole(sql: Sql): Promise<Check> {
+  const check = 'gateway role'
+  if (await mayRewriteLedger(sql)) {
+    return { check, state: 'warning', detail: 'one role owns the tables and serves requests; two roles are safer' }
+  }
+  return { check, state: 'ok', detail: 'the role that serves requests cannot rewrite the ledger' }
+}
+
+const CLOCK_OFF_MS = 2_000
+
+async function checkClock(sql: Sql, nowMs: number): Promise<Check> {
+  const { rows } = await sql.query<{ now: Date }>('SELECT now() AS now')
+  const offMs = Math.abs(rows[0]!.now.getTime() - nowMs)
+  const detail = `this node and PostgreSQL differ by ${(offMs / 1_000).toFixed(1)} s`
+  return { check: 'clock', state: offMs > CLOCK_OFF_MS ? 'warning' : 'ok', detail }
+}
+
+async function listJobs(sql: Sql): Promise<OperatorSystem['jobs']> {
+  const { rows } = await sql.query<{
+    name: string
+    waiting: bigint
+    running: bigint
+    failed: bigint
+    lastError: string | null
+    lastRunAt: Date | null
+  }>(JOBS)
+  return rows.map(({ name, waiting, running, failed, lastError, lastRunAt }) => ({
+    name,
+    waiting: Number(waiting),
+    running: Number(running),
+    failed: Number(failed),
+    last_error: lastError,
+    last_run_at: lastRunAt?.toISOString() ?? null,
+  }))
+}
+
+const JOBS = `
+SELECT name, coalesce(waiting, 0) AS waiting, coalesce(running, 0) AS running, coalesce(failed, 0) AS failed, "lastError", "lastRunAt"
+FROM (
+  SELECT task_identifier AS name, count(*) FILTER (WHERE locked_at IS NULL AND attempts < max_attempts) AS waiting,
+    count(*) FILTER (WHERE locked_at IS NOT NULL) AS running,
+    count(*) FILTER (WHERE locked_at IS NULL AND attempts >= max_attempts AND last_error IS NOT NULL) AS failed,
+    left((array_agg(last_error ORDER BY updated_at DESC) FILTER (WHERE last_error IS NOT NULL))[1], 500) AS "lastError"
+  FROM graphile_worker.jobs GROUP BY 1
+) AS j
+FULL JOIN (
+  SELECT identifier AS name, last_execution AS "lastRunAt" FROM graphile_worker._private_known_crontabs
+) AS c USING (name)
+ORDER BY name`

@@ -1,0 +1,53 @@
+import type { OperatorSystem } from '../../api/operator/system.ts'
+import type { Config } from '../../config/config.ts'
+
+/**
+ * Returns the settings that operators may see in a browser, by name. A new setting is shown only if it is added here, so that no
+ * password, key or URL with a password is ever shown by mistake.
+ */
+export function shownSettings(config: Config): OperatorSystem['settings'] {
+  const { server, smtp, signup } = config
+  const shown: Readonly<Record<string, unknown>> = {
+    configuration: config.configFile ?? 'none; the defaults apply',
+    data: config.dataDir,
+    database: config.databaseUrl === null ? 'embedded' : 'PostgreSQL of DATABASE_URL',
+    'log.level': config.log.level,
+    'log.format': config.log.format,
+    'server.host': server.host,
+    'server.port': server.port,
+    'server.public_base_url': server.publicBaseUrl,
+    'server.allowed_hosts': server.allowedHosts,
+    'server.workers': server.workers,
+    'server.drain_seconds': server.drainSeconds,
+    'server.max_in_flight': server.maxInFlight,
+    'server.body_limit_bytes': server.bodyLimitBytes,
+    account_tiers: Object.keys(config.accountTiers),
+    'signup.tier': signup.tier,
+    'platform.hoster_share_bps': config.platform.hosterShareBps,
+    'models.default_max_tokens': config.models.defaultMaxTokens,
+    'demo.enabled': config.demo.enabled,
+    'detect.enabled': config.detect.enabled,
+    'detect.cloud': config.detect.cloud,
+    'routing.cloud_competes': config.routing.cloudCompetes,
+    'routing.attempts_max': config.routing.attemptsMax,
+    'hosters.allow_private_urls': config.hosters.allowPrivateUrls,
+    'alerts.allow_private_urls': config.alerts.allowPrivateUrls,
+    'status.public': config.status.isPublic,
+    'status.server_names': config.status.showsNames,
+    'smtp.host': smtp.host,
+    'smtp.port': smtp.port,
+    'smtp.security': smtp.security,
+    'smtp.from': smtp.from,
+    'metrics.enabled': config.metrics.enabled,
+    'postgres.money_connections': config.postgres.moneyConnections,
+    'postgres.general_connections': config.postgres.generalConnections,
+    settlement: config.settlement,
+    'journal.fsync': config.journal.fsync,
+  }
+  return Object.entries(shown).map(([key, value]) => ({ key, value: textOf(value) }))
+}
+
+function textOf(value: unknown): string {
+  if (value === null) return '-'
+  return Array.isArray(value) ? value.join(', ') : String(value)
+}
