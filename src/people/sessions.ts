@@ -103,8 +103,7 @@ export async function findSession(
   const [row] = rows
   if (row === undefined) return undefined
   const { sessionId, confirmedAt, lastSeenAt, expiresAt, customer, dailySpendCapNanos, ...person } = row
-  const idleUntilMs = lastSeenAt.getTime() + lifetimeOf(person.installationRole).idleMs
-  if (Math.min(idleUntilMs, expiresAt.getTime()) <= nowMs) return undefined
+  if (hasEnded({ installationRole: person.installationRole, lastSeenAt, expiresAt }, nowMs)) return undefined
   if (nowMs - lastSeenAt.getTime() >= MINUTE_MS) {
     await sql.query('UPDATE person_session SET last_seen_at = $2 WHERE session_id = $1', [sessionId, new Date(nowMs)])
   }
@@ -112,6 +111,15 @@ export async function findSession(
     signedIn: { sessionId, person, confirmedAt, expiresAt },
     customer: customer === null ? undefined : { ...customer, dailySpendCapNanos },
   }
+}
+
+/** Whether a session has ended by itself: too long without use, or at its end. */
+export function hasEnded(
+  session: { installationRole: InstallationRole | null; lastSeenAt: Date; expiresAt: Date },
+  nowMs: number,
+): boolean {
+  const idleUntilMs = session.lastSeenAt.getTime() + lifetimeOf(session.installationRole).idleMs
+  return Math.min(idleUntilMs, session.expiresAt.getTime()) <= nowMs
 }
 
 /** A session as its person sees it. */

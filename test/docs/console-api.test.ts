@@ -1,4 +1,6 @@
 import { expect, test } from 'vitest'
+import { customerData } from '../../src/http/endpoints/customer-data.ts'
+import { live } from '../../src/http/endpoints/live.ts'
 import { operatorEndpoints } from '../../src/http/endpoints/operator/operator-endpoints.ts'
 import { readPage, tableRows } from './page.ts'
 
@@ -11,5 +13,14 @@ test('docs/console-api.md lists exactly the addresses of operators', () => {
     return `${method} ${path.slice(PREFIX.length).replace(/:(\w+)/g, '{$1}')}`
   })
   const named = tableRows(readPage('docs/console-api.md'), "operator's address").map(([address]) => address)
+  expect(named.sort()).toEqual(served.sort())
+})
+
+test('docs/console-api.md lists exactly the addresses of a customer that /v1 does not have', () => {
+  const unused = {} as never
+  const served = [...customerData(unused), live(unused)].map(
+    ({ method, path }) => `${method} ${path.slice('/console/api/customers/:customer_id/'.length)}`,
+  )
+  const named = tableRows(readPage('docs/console-api.md'), 'address of a customer').map(([address]) => address)
   expect(named.sort()).toEqual(served.sort())
 })

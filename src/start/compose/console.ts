@@ -5,10 +5,12 @@ import { limitsOfTier } from '../../config/config.ts'
 import { type ConsoleGuard, createConsoleGuard } from '../../http/console/console-guard.ts'
 import { SessionCookie } from '../../http/console/session-cookie.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
+import { live } from '../../http/endpoints/live.ts'
 import { peopleEndpoints } from '../../http/endpoints/people.ts'
 import { sessionEndpoints } from '../../http/endpoints/session.ts'
 import { status } from '../../http/endpoints/status.ts'
 import { createReportLimiter } from '../../limits/report-limiter.ts'
+import { createLiveWatch, type LiveWatch } from '../../live/live-watch.ts'
 import { createMembers } from '../../people/members.ts'
 import { createPeople } from '../../people/people.ts'
 import { createPeopleMail } from '../../people/people-mail.ts'
@@ -23,13 +25,15 @@ import { smallBodyLimit } from './small-body-limit.ts'
 export interface Console {
   readonly guard: ConsoleGuard
   readonly endpoints: readonly Endpoint[]
+  /** Watches customers for open pages. Stop it before the server, which waits for its streams. */
+  readonly watch: LiveWatch
 }
 
 /** How often a person may ask. A screen asks for about six things, and reloads them when they change. */
 const REQUESTS_PER_MINUTE = 600
 
 export function createConsole(
-  { config, clock, log }: ComposeContext,
+  { config, clock, scheduler, log }: ComposeContext,
   { general, lookups }: Database,
   { console: operator }: Operator,
 ): Console {
@@ -48,7 +52,9 @@ export function createConsole(
     urlFor: ({ raw }: FastifyRequest, path: string) =>
       `${publicBaseUrl ?? `http://${headerValues(raw.rawHeaders, 'host')[0]}`}${path}`,
   }
+  const watch = createLiveWatch({ sql: lookups, scheduler, log })
   return {
+    watch,
     guard: createConsoleGuard({
       people,
       cookie,
@@ -59,6 +65,7 @@ export function createConsole(
       clock,
     }),
     endpoints: [
+      live({ watch }),
       ...sessionEndpoints({ people, cookie, ...door }),
       ...peopleEndpoints({ members, ...door }),
       status({

@@ -65,5 +65,6 @@ export function createHttpServer(
     onResponse: metrics.request,
   })
   started.defer(() => server.close())
+  started.defer(() => consoleParts.watch.stop())
   return server
 }
