@@ -42,6 +42,8 @@ export interface NodeTimeouts {
   readonly alertIntervalMs: number
   /** How often the node reports what it sees of its servers, ms. */
   readonly serverReportIntervalMs: number
+  /** How often the overview is read for open pages of operators, ms. */
+  readonly overviewIntervalMs: number
 }
 
 /** Passed to every part of the node. A part registers its shutdown with `started`. */

@@ -4,6 +4,7 @@ import type { Endpoint } from '../../http/endpoint.ts'
 import type { OperatorDoor } from '../../http/endpoints/operator/operator-endpoint.ts'
 import { operatorEndpoints } from '../../http/endpoints/operator/operator-endpoints.ts'
 import { createOperatorConsole, type OperatorConsole } from '../../operator/operator-console.ts'
+import { createOverviewWatch } from '../../operator/overview-watch.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 import { shownSettings } from './shown-settings.ts'
@@ -17,7 +18,7 @@ export interface Operator {
 
 /** Creates the endpoints under /console/api/operator. */
 export function createOperator(
-  { config, clock, version }: ComposeContext,
+  { config, clock, version, scheduler, timeouts, log, started }: ComposeContext,
   { general }: Database,
   { catalog }: Supply,
   addressOf: OperatorDoor['addressOf'],
@@ -33,7 +34,16 @@ export function createOperator(
     showsServerNames: config.status.showsNames,
     baseUrl: baseUrlOf(config),
   })
-  const door = { operator, clock, addressOf, bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes) }
+  const { overviewIntervalMs: everyMs } = timeouts
+  const watch = createOverviewWatch({
+    sql: general,
+    read: operator.overview,
+    scheduler,
+    log,
+    ...(everyMs !== undefined && { everyMs }),
+  })
+  started.defer(() => watch.stop())
+  const door = { operator, watch, clock, addressOf, bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes) }
   return {
     console: operator,
     endpoints: operatorEndpoints(door),

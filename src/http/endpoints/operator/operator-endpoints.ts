@@ -1,9 +1,11 @@
 import type { OperatorConsole } from '../../../operator/operator-console.ts'
+import type { OverviewWatch } from '../../../operator/overview-watch.ts'
 import type { Clock } from '../../../runtime/clock.ts'
 import type { Endpoint } from '../../endpoint.ts'
 import { operatorCustomerEndpoints } from './customers.ts'
 import { operatorGrantEndpoints } from './grants.ts'
 import { operatorInstallationEndpoints } from './installation.ts'
+import { operatorLive } from './live.ts'
 import type { OperatorDoor } from './operator-endpoint.ts'
 import { operatorOverview } from './overview.ts'
 import { operatorSupplyEndpoints } from './supply.ts'
@@ -11,10 +13,11 @@ import { operatorUsageEndpoints } from './usage.ts'
 
 /** The endpoints under /console/api/operator. docs/console-api.md lists them. */
 export function operatorEndpoints(
-  deps: OperatorDoor & { readonly operator: OperatorConsole; readonly clock: Clock },
+  deps: OperatorDoor & { readonly operator: OperatorConsole; readonly watch: OverviewWatch; readonly clock: Clock },
 ): Endpoint[] {
   return [
     operatorOverview(deps),
+    operatorLive(deps),
     ...operatorCustomerEndpoints(deps),
     ...operatorGrantEndpoints(deps),
     ...operatorUsageEndpoints(deps),
