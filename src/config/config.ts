@@ -56,6 +56,12 @@ export interface Config {
   }
   readonly accountTiers: Readonly<Record<string, AccountLimits>>
   readonly signup: { readonly creditNanos: Nanos; readonly tier: string }
+  /** How people get accounts. `open` needs a mail server. */
+  readonly accounts: {
+    readonly signUp: FileSettings['accounts']['sign_up']
+    readonly creditsPerNetworkPerDay: number
+    readonly creditsPerDay: number
+  }
   /** The hoster's share of each charge in basis points: the rest after the platform's fee. */
   readonly platform: { readonly hosterShareBps: number }
   readonly models: { readonly defaultMaxTokens: number }
@@ -181,6 +187,11 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       ]),
     ),
     signup: { creditNanos: settings.signup.credit_usd, tier: settings.signup.tier },
+    accounts: {
+      signUp: settings.accounts.sign_up,
+      creditsPerNetworkPerDay: settings.accounts.credits_per_network_per_day,
+      creditsPerDay: settings.accounts.credits_per_day,
+    },
     platform: { hosterShareBps: 10_000 - settings.platform.fee_percent },
     models: { defaultMaxTokens: settings.models.default_max_tokens },
     demo: {

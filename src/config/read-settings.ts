@@ -88,6 +88,10 @@ function contradictions(written: unknown): PlacedProblem[] {
     const message = `is not an account tier; use one of ${[...tierNames].join(', ')}`
     problems.push({ path: ['signup', 'tier'], message })
   }
+  if (valueAt(written, ['accounts', 'sign_up']) === 'open' && valueAt(written, ['smtp', 'host']) === undefined) {
+    const message = 'is open, which needs a mail server; set smtp.host, or use invite'
+    problems.push({ path: ['accounts', 'sign_up'], message })
+  }
   const endpoints = itemsAt(written, ['endpoints'])
   endpoints.forEach((endpoint, index) => {
     const name = valueAt(written, [...endpoint, 'name'])

@@ -180,6 +180,13 @@ export const fileSchema = z.strictObject({
     )
     .prefault({}),
   signup: z.strictObject({ credit_usd: usdAmount().prefault('5.00'), tier: text().prefault('free') }).prefault({}),
+  accounts: z
+    .strictObject({
+      sign_up: oneOf(['closed', 'invite', 'open']).prefault('invite'),
+      credits_per_network_per_day: wholeNumber(0, 1_000_000).prefault('3'),
+      credits_per_day: wholeNumber(0, 1_000_000).prefault('100'),
+    })
+    .prefault({}),
   platform: z.strictObject({ fee_percent: percentAsBps().prefault('20') }).prefault({}),
   models: z.strictObject({ default_max_tokens: wholeNumber(1, 100_000_000).prefault('4096') }).prefault({}),
   demo: z

@@ -51,6 +51,67 @@ export async function makeInviteLink(
   return `/invite#${token}`
 }
 
+const MAILED_MS = { sign_up: 24 * HOUR_MS, reset: HOUR_MS, email: 24 * HOUR_MS } as const
+const MAILED_PATH = { sign_up: '/verify', reset: '/reset', email: '/confirm-email' } as const
+
+/** A link that is mailed to prove an address. `sign_up` has no person yet. */
+export interface MailedLink {
+  readonly purpose: keyof typeof MAILED_MS
+  readonly personId: string | null
+  readonly email: string
+}
+
+/** Makes a link to be mailed to its address, and takes back the earlier ones for the same purpose. Returns its path. */
+export async function makeMailedLink(
+  sql: Sql,
+  { purpose, personId, email }: MailedLink,
+  nowMs: number,
+): Promise<string> {
+  await sql.query(
+    personId === null
+      ? 'DELETE FROM person_token WHERE purpose = $1 AND lower(email) = lower($2)'
+      : 'DELETE FROM person_token WHERE purpose = $1 AND person_id = $2',
+    [purpose, personId ?? email],
+  )
+  const { token, hash } = mintSecretToken()
+  await sql.query(
+    `INSERT INTO person_token (token_hash, purpose, person_id, email, is_mailed, expires_at)
+     VALUES ($1, $2, $3, $4, true, $5)`,
+    [hash, purpose, personId, email, new Date(nowMs + MAILED_MS[purpose])],
+  )
+  return `${MAILED_PATH[purpose]}#${token}`
+}
+
+/** Returns a mailed link, without using it up. Undefined as for `useWelcomeLink`. */
+export async function readMailedLink(
+  sql: Sql,
+  purpose: MailedLink['purpose'],
+  token: string,
+  nowMs: number,
+): Promise<MailedLink | undefined> {
+  const { rows } = await sql.query<MailedLink>(
+    `SELECT purpose, person_id AS "personId", email FROM person_token
+      WHERE token_hash = $1 AND purpose = $2 AND expires_at > $3`,
+    [hashSecretToken(token), purpose, new Date(nowMs)],
+  )
+  return rows[0]
+}
+
+/** Returns a mailed link and uses it up. Undefined as for `useWelcomeLink`. */
+export async function useMailedLink(
+  sql: Sql,
+  purpose: MailedLink['purpose'],
+  token: string,
+  nowMs: number,
+): Promise<MailedLink | undefined> {
+  const { rows } = await sql.query<MailedLink>(
+    `DELETE FROM person_token WHERE token_hash = $1 AND purpose = $2 AND expires_at > $3
+     RETURNING purpose, person_id AS "personId", email`,
+    [hashSecretToken(token), purpose, new Date(nowMs)],
+  )
+  return rows[0]
+}
+
 /** Returns the person of a welcome link and uses the link up. Undefined when it was used, is too old or never existed. */
 export async function useWelcomeLink(sql: Sql, token: string, nowMs: number): Promise<string | undefined> {
   const { rows } = await sql.query<{ personId: string }>(

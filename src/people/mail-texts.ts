@@ -2,6 +2,8 @@ import type { PersonMail } from './people-mail.ts'
 
 // Plain text, so that no name can carry a link of its own: mail programs show what is there.
 
+const NOT_YOU = 'If you did not ask for this, you need not do anything.'
+
 export function inviteMail(invite: {
   to: string
   by: string
@@ -14,5 +16,38 @@ export function inviteMail(invite: {
     to,
     subject: `Invitation to ${customerEmail}`,
     text: `${by} invites you to join ${customerEmail} as ${role}.\n\nAccept the invitation within 7 days:\n${url}\n\nIf you do not know the sender, you need not do anything.\n`,
+  }
+}
+
+export function signUpMail(to: string, url: string): PersonMail {
+  return {
+    to,
+    subject: 'Finish your sign-up',
+    text: `Set your password within 24 hours, and your account is ready:\n${url}\n\n${NOT_YOU}\n`,
+  }
+}
+
+/** Sent for a sign-up of an address that has an account, since the page must not say so. */
+export function hasAccountMail(to: string, url: string): PersonMail {
+  return {
+    to,
+    subject: 'You already have an account',
+    text: `You have an account with this address. Sign in, or set a new password, at:\n${url}\n\n${NOT_YOU}\n`,
+  }
+}
+
+export function resetMail(to: string, url: string): PersonMail {
+  return {
+    to,
+    subject: 'Set a new password',
+    text: `Set a new password within one hour:\n${url}\n\nYour password stays as it is until then. ${NOT_YOU}\n`,
+  }
+}
+
+export function passwordChangedMail(to: string): PersonMail {
+  return {
+    to,
+    subject: 'Your password was changed',
+    text: 'Your password was changed, and all other sessions have ended. If it was not you, set a new password at once.\n',
   }
 }

@@ -50,7 +50,7 @@ export interface Members {
   invites(customerId: string): Promise<PendingInvite[]>
   /**
    * Invites an address, and takes back earlier invitations of it. Returns the path of the link if it could not be mailed. Rejects with
-   * `invalid_value` for members.
+   * `invalid_value` for members, and `sign_up_closed`.
    */
   invite(
     actor: Actor,
@@ -60,7 +60,18 @@ export interface Members {
   revokeInvite(actor: Actor, inviteId: string): Promise<void>
 }
 
-export function createMembers({ pool, clock, mail }: { pool: Pool; clock: Clock; mail: PeopleMail }): Members {
+export function createMembers({
+  pool,
+  clock,
+  mail,
+  mayInvite,
+}: {
+  pool: Pool
+  clock: Clock
+  mail: PeopleMail
+  /** False: only the operator makes accounts. */
+  mayInvite: boolean
+}): Members {
   const inTransaction = <T>(work: (sql: Sql) => Promise<T>) => transaction(pool, work).catch(refuseOutage)
   const note = (
     sql: Sql,
@@ -107,6 +118,7 @@ export function createMembers({ pool, clock, mail }: { pool: Pool; clock: Clock;
       }),
     invites: customerId => listInvites(pool, customerId, clock.epochMs()).catch(refuseOutage),
     async invite(actor, { email, role }) {
+      if (!mayInvite) throw new ApiError('sign_up_closed')
       const { customerId, signedIn } = actor
       const isMailed = mail.canSend
       const { invite, path, customerEmail } = await inTransaction(async sql => {

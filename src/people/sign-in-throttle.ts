@@ -32,8 +32,24 @@ export interface Attempt {
  * Counts an attempt as failed before the password is checked, so that parallel guesses count too. Unknown e-mails count
  * like known ones. Throws `too_many_attempts` while the wait after earlier failures is not over. Run it in a transaction.
  */
-export async function takeAttempt(sql: Sql, attempt: Attempt, nowMs: number): Promise<void> {
-  const slowdowns = slowdownsOf(attempt)
+export function takeAttempt(sql: Sql, attempt: Attempt, nowMs: number): Promise<void> {
+  return take(sql, slowdownsOf(attempt), nowMs)
+}
+
+/** One mailbox gets a few mails, then fewer and fewer. */
+const MAIL_TO: Slowdown = { free: 3, maxSeconds: 3_600 }
+const MAIL_FROM_NETWORK: Slowdown = { free: 20, maxSeconds: 3_600 }
+
+/** Counts a mail that anybody can cause, whether or not the address has an account. Otherwise as `takeAttempt`. */
+export function takeMail(sql: Sql, { email, network }: Omit<Attempt, 'isKnownNetwork'>, nowMs: number): Promise<void> {
+  const slowdowns = new Map([
+    [`mail to ${hashed(email)}`, MAIL_TO],
+    [`mail from ${network}`, MAIL_FROM_NETWORK],
+  ])
+  return take(sql, slowdowns, nowMs)
+}
+
+async function take(sql: Sql, slowdowns: ReadonlyMap<string, Slowdown>, nowMs: number): Promise<void> {
   const subjects = [...slowdowns.keys()].sort()
   const { rows } = await sql.query<Row>(
     `SELECT subject, failures, next_attempt_at AS "nextAttemptAt", last_failure_at AS "lastFailureAt"

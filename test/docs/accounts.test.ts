@@ -2,13 +2,15 @@ import { expect, test } from 'vitest'
 import { hasRight, memberRoles } from '../../src/domain/member-role.ts'
 import { peopleEndpoints } from '../../src/http/endpoints/people.ts'
 import { sessionEndpoints } from '../../src/http/endpoints/session.ts'
+import { signUpEndpoints } from '../../src/http/endpoints/sign-up.ts'
 import { readPage, tableRows } from './page.ts'
 
 const page = readPage('docs/accounts.md')
 
 test('docs/accounts.md lists the addresses with their access', () => {
   const unused = {} as never
-  const real = [...sessionEndpoints(unused), ...peopleEndpoints(unused)].map(
+
+  const real = [...sessionEndpoints(unused), ...signUpEndpoints(unused), ...peopleEndpoints(unused)].map(
     ({ method, path, access, right, needsConfirmation }) => [
       `${method} ${path.replace(/:(\w+)/g, '{$1}').replace('/console/api/customers/{customer_id}', 'C')}`,
       `${right === 'people' ? 'owner' : access}${needsConfirmation ? ', confirmed' : ''}`,

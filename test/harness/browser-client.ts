@@ -10,8 +10,12 @@ export class BrowserClient {
   readonly #url: string
   #cookie: string | undefined
 
-  constructor(url: string) {
+  readonly #headers: Record<string, string>
+
+  /** @param headers sent with every request */
+  constructor(url: string, headers: Record<string, string> = {}) {
     this.#url = url
+    this.#headers = headers
   }
 
   get cookie(): string | undefined {
@@ -25,6 +29,7 @@ export class BrowserClient {
       headers: {
         'sec-fetch-site': 'same-origin',
         'user-agent': 'Test browser',
+        ...this.#headers,
         ...(body !== undefined && { 'content-type': 'application/json' }),
         ...(this.#cookie !== undefined && { cookie: this.#cookie }),
         ...headers,

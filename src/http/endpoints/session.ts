@@ -19,6 +19,7 @@ import type { ClientTrace, OpenedSession } from '../../people/sessions.ts'
 import { uncounted } from '../../runtime/byte-budget.ts'
 import { UUID } from '../../runtime/uuid.ts'
 import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
+import { createEntry } from '../console/entry.ts'
 import type { SessionCookie } from '../console/session-cookie.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
@@ -36,21 +37,7 @@ export function sessionEndpoints(deps: SessionDeps): Endpoint[] {
   const { people, clientOf } = deps
   const body = ({ raw }: FastifyRequest) => receiveBody(new NodeRequest(raw), deps.bodyLimitBytes, uncounted)
 
-  /** Sets the cookie of a new session, and answers like GET /console/api/session. */
-  async function enter({ request, reply }: EndpointContext, opened: OpenedSession) {
-    const found = await people.find(opened.token, null)
-    if (found === undefined) throw new ApiError('not_signed_in')
-    await leave(request)
-    reply.header('set-cookie', deps.cookie.write(opened.token, opened.expiresAt))
-    return showSession(found.signedIn, await people.memberships(found.signedIn.person.personId))
-  }
-
-  /** Ends the session that the browser had before, so that no forgotten one stays open. */
-  async function leave(request: FastifyRequest) {
-    const token = deps.cookie.read(request.raw.rawHeaders)
-    const before = token === undefined ? undefined : await people.find(token, null)
-    if (before !== undefined) await people.signOut(before.signedIn, clientOf(request))
-  }
+  const enter = createEntry(deps)
 
   const enters = (path: string, summary: string, open: (context: EndpointContext) => Promise<OpenedSession>) =>
     consoleEndpoint('POST', path, {

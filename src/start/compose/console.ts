@@ -1,19 +1,23 @@
 import type { FastifyRequest } from 'fastify'
+import { claimCustomer } from '../../accounts/claim-customer.ts'
 import { createMailer } from '../../alerts/mailer.ts'
 import { baseUrlOf } from '../../config/base-url.ts'
 import { limitsOfTier } from '../../config/config.ts'
 import { type ConsoleGuard, createConsoleGuard } from '../../http/console/console-guard.ts'
+import { createEntry } from '../../http/console/entry.ts'
 import { SessionCookie } from '../../http/console/session-cookie.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { live } from '../../http/endpoints/live.ts'
 import { peopleEndpoints } from '../../http/endpoints/people.ts'
 import { sessionEndpoints } from '../../http/endpoints/session.ts'
+import { signUpEndpoints } from '../../http/endpoints/sign-up.ts'
 import { status } from '../../http/endpoints/status.ts'
 import { createReportLimiter } from '../../limits/report-limiter.ts'
 import { createLiveWatch, type LiveWatch } from '../../live/live-watch.ts'
 import { createMembers } from '../../people/members.ts'
 import { createPeople } from '../../people/people.ts'
 import { createPeopleMail } from '../../people/people-mail.ts'
+import { createSignUp } from '../../people/sign-up.ts'
 import { headerValues } from '../../runtime/header-values.ts'
 import { clientTrace } from './client-trace.ts'
 import type { ComposeContext } from './compose-context.ts'
@@ -43,7 +47,17 @@ export function createConsole(
     baseUrl: () => baseUrlOf(config),
   })
   const people = createPeople({ pool: general, lookups, clock })
-  const members = createMembers({ pool: general, clock, mail })
+  const { signUp: mode, creditsPerNetworkPerDay, creditsPerDay } = config.accounts
+  const members = createMembers({ pool: general, clock, mail, mayInvite: mode !== 'closed' })
+  const signUp = createSignUp({
+    pool: general,
+    clock,
+    mail,
+    mode,
+    caps: { perNetwork: creditsPerNetworkPerDay, perDay: creditsPerDay },
+    openCustomer: (sql, email, open) => claimCustomer(sql, config, email, open),
+    log,
+  })
   const cookie = new SessionCookie(publicBaseUrl?.startsWith('https:') ?? false)
   const door = {
     bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes),
@@ -76,6 +90,18 @@ export function createConsole(
         },
         read: operator.status,
         clock,
+      }),
+      ...signUpEndpoints({
+        signUp,
+        entry: createEntry({ people, cookie, clientOf: door.clientOf }),
+        config: {
+          sign_up: mode,
+          has_mail: mail.canSend,
+          base_url: publicBaseUrl,
+          oidc_providers: [],
+          has_passkeys: false,
+        },
+        ...door,
       }),
     ],
   }

@@ -1,0 +1,36 @@
+import type { FastifyRequest } from 'fastify'
+import { type SignedInSession, showSession } from '../../api/session.ts'
+import { ApiError } from '../../domain/errors.ts'
+import type { People } from '../../people/people.ts'
+import type { ClientTrace, OpenedSession } from '../../people/sessions.ts'
+import type { EndpointContext } from '../endpoint.ts'
+import type { SessionCookie } from './session-cookie.ts'
+
+/** Sets the cookie of a new session, and answers like `GET /console/api/session`. */
+export type Entry = (
+  context: Pick<EndpointContext, 'request' | 'reply'>,
+  opened: OpenedSession,
+) => Promise<SignedInSession>
+
+export function createEntry(deps: {
+  readonly people: People
+  readonly cookie: SessionCookie
+  readonly clientOf: (request: FastifyRequest) => ClientTrace
+}): Entry {
+  const { people, cookie, clientOf } = deps
+
+  /** Ends the session that the browser had before, so that no forgotten one stays open. */
+  async function leave(request: FastifyRequest) {
+    const token = cookie.read(request.raw.rawHeaders)
+    const before = token === undefined ? undefined : await people.find(token, null)
+    if (before !== undefined) await people.signOut(before.signedIn, clientOf(request))
+  }
+
+  return async ({ request, reply }, opened) => {
+    const found = await people.find(opened.token, null)
+    if (found === undefined) throw new ApiError('not_signed_in')
+    await leave(request)
+    reply.header('set-cookie', cookie.write(opened.token, opened.expiresAt))
+    return showSession(found.signedIn, await people.memberships(found.signedIn.person.personId))
+  }
+}
