@@ -32,6 +32,11 @@ const outside = [
     path: '/invite',
     component: lazyRouteComponent(() => import('./features/outside/Invite.tsx'), 'Invite'),
   }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/status',
+    component: lazyRouteComponent(() => import('./features/status/Status.tsx'), 'Status'),
+  }),
 ] as const
 
 export const customerRoute = createRoute({

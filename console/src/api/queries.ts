@@ -2,12 +2,15 @@ import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/
 import type { z } from 'zod'
 import type { RequestPage, RequestReceipt, RequestsQuery } from '#api/activity.ts'
 import type { alertDeliveries, alertList } from '#api/alerts.ts'
+import type { LatencyReport, LimitsReport, ModelFacts, ShareInterval, UsageShares } from '#api/console-data.ts'
 import type { Credits, CreditTransactions } from '#api/credits.ts'
 import type { Key } from '#api/keys.ts'
 import type { ModelList } from '#api/models.ts'
-import type { Interval, TokenUsageReport, UsageBreakdown, UsageSummary } from '#api/reports.ts'
+import type { InviteList, MemberList } from '#api/people.ts'
+import type { Interval, TokenUsageReport, UsageBreakdown } from '#api/reports.ts'
 import type { SessionList, SignedInSession } from '#api/session.ts'
-import { queryText, request } from './request.ts'
+import type { StatusReport } from '#api/status.ts'
+import { problemOf, queryText, request } from './request.ts'
 
 // What the screens read. The first part of a key is the area, the second the customer: a hint that something changed
 // reloads by area and customer.
@@ -33,7 +36,6 @@ const customer = <T>(area: string, customerId: string, path: string) =>
     placeholderData: keepPreviousData,
   })
 
-export const usageQuery = (customerId: string) => customer<UsageSummary>('usage', customerId, 'usage')
 export const creditsQuery = (customerId: string) => customer<Credits>('credits', customerId, 'credits')
 export const modelsQuery = (customerId: string) => customer<ModelList>('models', customerId, 'models')
 export const keysQuery = (customerId: string) => customer<{ data: Key[] }>('keys', customerId, 'keys')
@@ -74,3 +76,28 @@ export const alertsQuery = (customerId: string) => customer<z.infer<typeof alert
 
 export const deliveriesQuery = (customerId: string, ruleId: string) =>
   customer<z.infer<typeof alertDeliveries>>('deliveries', customerId, `alerts/${ruleId}/deliveries`)
+
+export const latencyQuery = (customerId: string) => customer<LatencyReport>('usage', customerId, 'latency')
+export const limitsQuery = (customerId: string) => customer<LimitsReport>('usage', customerId, 'limits')
+export const modelFactsQuery = (customerId: string) => customer<ModelFacts>('models', customerId, 'model-facts')
+export const peopleQuery = (customerId: string) => customer<MemberList>('people', customerId, 'people')
+export const invitesQuery = (customerId: string) => customer<InviteList>('people', customerId, 'invites')
+
+export const sharesQuery = (
+  customerId: string,
+  by: 'keys' | 'models' | 'providers',
+  { days, interval }: { readonly days: number; readonly interval: ShareInterval },
+) => customer<UsageShares>('usage', customerId, `usage/${by}${queryText({ days, interval })}`)
+
+const STATUS_MS = 10_000
+
+/** The state of models and servers, which the operator may show to everybody. */
+export const statusQuery = queryOptions({
+  queryKey: ['status'],
+  refetchInterval: STATUS_MS,
+  async queryFn({ signal }) {
+    const response = await fetch('/status.json', { signal })
+    if (!response.ok) throw await problemOf(response)
+    return (await response.json()) as StatusReport
+  },
+})

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { creditsQuery } from '../api/queries.ts'
 import { useLive } from '../api/use-live.ts'
+import { EmptyState } from '../parts/EmptyState.tsx'
 import {
   ActivityIcon,
   CreditIcon,
@@ -13,17 +14,31 @@ import {
   UsageIcon,
 } from '../parts/icons.tsx'
 import { Balance } from '../parts/Money.tsx'
+import { Page } from '../parts/Page.tsx'
 import { type NavItem, Shell } from './Shell.tsx'
 import { SignedInOnly } from './SignedInOnly.tsx'
 import styles from './shell.module.css'
-import { useCustomerId, useRights } from './use-session.ts'
+import { useCustomerId, useRights, useSession } from './use-session.ts'
 
 /** The frame of a customer's screens. The balance is always visible. */
 export function CustomerShell() {
   return (
     <SignedInOnly>
-      <Frame />
+      <MembersOnly />
     </SignedInOnly>
+  )
+}
+
+function MembersOnly() {
+  const { role } = useRights()
+  const { person } = useSession()
+  if (role !== null || person.role !== null) return <Frame />
+  return (
+    <Page title="No access">
+      <EmptyState text="You are not a member of this customer. Ask an owner for an invitation.">
+        <Link to="/">Go to the start</Link>
+      </EmptyState>
+    </Page>
   )
 }
 

@@ -159,6 +159,34 @@ test('an invited person joins, and a viewer sees no keys', async () => {
   expect(await page.getByRole('button', { name: 'Make a key' }).count()).toBe(0)
 })
 
+test('an owner invites a person, changes the role and removes the person', async () => {
+  const { customerId } = await app.customer()
+  const { page } = await signedInPage(customerId)
+  await page.goto(`/c/${customerId}/settings/people`)
+  await page.getByRole('button', { name: 'Invite a person' }).click()
+  await page.getByLabel('E-mail address').fill(`new-${customerId}@example.com`)
+  await page.getByRole('button', { name: 'Invite', exact: true }).click()
+  const link = (await page.getByRole('region', { name: 'the link' }).textContent())!
+  await page.getByRole('button', { name: 'Done' }).click()
+  await page.getByRole('button', { name: 'Take back' }).waitFor()
+
+  const guest = await newPage()
+  await guest.goto(link)
+  await guest.getByRole('textbox', { name: 'New password' }).fill(PASSWORD)
+  await guest.getByRole('button', { name: 'Join' }).click()
+  await guest.getByRole('heading', { name: 'Home' }).waitFor()
+
+  await page.reload()
+  await page.getByLabel(`Role of new-${customerId}@example.com`).first().click()
+  await page.getByRole('option', { name: /Viewer/ }).click()
+  await page.getByText('The role is changed').waitFor()
+  await page.getByRole('button', { name: 'Remove' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click()
+  await page.getByText('is no member any more').waitFor()
+  await guest.reload()
+  await guest.getByText('You are not a member of this customer').waitFor()
+})
+
 test('names and model output are text, never markup', async () => {
   const { customerId } = await app.customer()
   const { page } = await signedInPage(customerId)

@@ -7,10 +7,18 @@ import { useResource } from '../../harness/use-resource.ts'
 const app = useDemoApp()
 const chromium = useChromium()
 
-const operatorScreens = ['/operator', '/operator/customers', '/operator/grants']
+const otherScreens = ['/status', '/operator', '/operator/customers', '/operator/grants']
 const screens = [
   ...['', '/usage', '/usage?days=7&show=requests', '/activity', '/activity?success=false', '/keys', '/credits'],
-  ...['/models', '/playground', '/settings/account', '/settings/alerts', '/settings/security', '/nowhere'],
+  ...[
+    '/models',
+    '/playground',
+    '/settings/account',
+    '/settings/people',
+    '/settings/alerts',
+    '/settings/security',
+    '/nowhere',
+  ],
 ]
 
 /** A customer with a few requests, of which one failed, and a person that is signed in. */
@@ -54,7 +62,7 @@ describe.each([
     })
     const found: string[] = []
     const ofCustomer = screens.map(path => `/c/${customerId}${path}`)
-    for (const path of [...ofCustomer, ...operatorScreens, `/operator/customers/${customerId}`]) {
+    for (const path of [...ofCustomer, ...otherScreens, `/operator/customers/${customerId}`]) {
       await page.goto(path)
       await settled(page)
       found.push(...(await axeFindings(page)).map(text => `${path} ${text}`))

@@ -5,7 +5,7 @@ import type { CreditTransactions } from '#api/credits.ts'
 import { creditsQuery, statementQuery } from '../../api/queries.ts'
 import { plural } from '../../format/number-text.ts'
 import { dayText, utcText } from '../../format/time-text.ts'
-import { chargeText, roundUsd, signedUsd } from '../../format/usd-text.ts'
+import { roundUsd, signedUsd } from '../../format/usd-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Balance } from '../../parts/Money.tsx'
@@ -57,7 +57,14 @@ const words = {
 function Statement({ customerId }: { customerId: string }) {
   const statement = useInfiniteQuery(statementQuery(customerId))
   return (
-    <Panel title="Statement">
+    <Panel
+      title="Statement"
+      aside={
+        <a href={`/console/api/customers/${customerId}/credits/statement`} download>
+          CSV
+        </a>
+      }
+    >
       <Loaded query={statement} height={200}>
         {({ pages }) => (
           <>
@@ -79,9 +86,13 @@ function Statement({ customerId }: { customerId: string }) {
                   title: 'USD',
                   align: 'right',
                   place: 'money',
-                  cell: ({ amount_usd }) => (
-                    <span title={`${chargeText(Math.abs(amount_usd))} USD`}>{signedUsd(amount_usd)}</span>
-                  ),
+                  cell: ({ amount_usd }) => signedUsd(amount_usd),
+                },
+                {
+                  title: 'Balance',
+                  align: 'right',
+                  isLabelled: true,
+                  cell: ({ balance_usd }) => <Balance usd={balance_usd} />,
                 },
               ]}
             />

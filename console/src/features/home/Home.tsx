@@ -1,9 +1,11 @@
 import { Button } from '@mantine/core'
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { activityQuery, creditsQuery, tokensQuery, usageQuery } from '../../api/queries.ts'
+import type { LatencyReport } from '#api/console-data.ts'
+import { activityQuery, creditsQuery, latencyQuery, limitsQuery, tokensQuery } from '../../api/queries.ts'
 import { Sparkline } from '../../charts/Sparkline.tsx'
 import { countText, durationText, plural, shareText } from '../../format/number-text.ts'
+import { timeText } from '../../format/time-text.ts'
 import { roundUsd } from '../../format/usd-text.ts'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Meter } from '../../parts/Meter.tsx'
@@ -22,7 +24,8 @@ import { paceText } from './pace.ts'
 export function Home() {
   const customerId = useCustomerId()
   const params = { customerId }
-  const usage = useQuery(usageQuery(customerId))
+  const limits = useQuery(limitsQuery(customerId))
+  const latency = useQuery(latencyQuery(customerId))
   const credits = useQuery(creditsQuery(customerId))
   const month = useQuery(tokensQuery(customerId, 30, 'day'))
   const keys = useKeys()
@@ -71,27 +74,33 @@ export function Home() {
                 <Tile label="Requests in 30 days" figure={countText(totals.requests)}>
                   <Sparkline values={timeseries.map(({ requests }) => requests)} />
                 </Tile>
-                <Tile label="Mean time of an answer" figure={durationText(usage.data?.usage_30d.avg_latency_ms ?? 0)}>
-                  <span className={styles.hint}>{failedText(timeseries)}</span>
+                <Tile label="First token" figure={firstTokenText(latency.data)}>
+                  <span className={styles.hint}>{failureText(latency.data)}</span>
                 </Tile>
               </Tiles>
             )}
           </Loaded>
-          <Loaded query={usage} height={88}>
-            {({ rate_limits: limits }) => (
+          <Loaded query={limits} height={88}>
+            {({ minute, day, spend }) => (
               <Panel title="Limits">
                 <div className={styles.meters}>
                   <Meter
                     label="This minute"
-                    used={limits.requests_this_minute}
-                    limit={limits.limit_per_minute}
-                    text={`${countText(limits.requests_this_minute)} of ${countText(limits.limit_per_minute)} requests`}
+                    used={minute.used}
+                    limit={minute.limit}
+                    text={`${countText(minute.used)} of ${countText(minute.limit)} requests`}
                   />
                   <Meter
                     label="Today"
-                    used={limits.requests_today}
-                    limit={limits.limit_per_day}
-                    text={`${countText(limits.requests_today)} of ${countText(limits.limit_per_day)} requests`}
+                    used={day.used}
+                    limit={day.limit}
+                    text={`${countText(day.used)} of ${countText(day.limit)} requests`}
+                  />
+                  <Meter
+                    label={`Spend, resets at ${timeText(new Date(spend.resets_at))}`}
+                    used={spend.spent_usd}
+                    limit={spend.limit_usd}
+                    text={`${roundUsd(spend.spent_usd)} of ${roundUsd(spend.limit_usd)} USD`}
                   />
                 </div>
               </Panel>
@@ -116,19 +125,13 @@ export function Home() {
   )
 }
 
-interface Counted {
-  readonly requests: number
-  readonly local_requests: number
-  readonly hoster_requests: number
-  readonly cloud_requests: number
+function firstTokenText(latency: LatencyReport | undefined): string {
+  const { p50, p95 } = latency?.first_token_ms ?? {}
+  if (p50 === undefined || p95 === undefined) return '–'
+  return `${durationText(p50)}, p95 ${durationText(p95)}`
 }
 
-/** Requests that no server could serve are in none of the three counts by kind of server. */
-function failedText(buckets: readonly Counted[]): string {
-  const all = buckets.reduce((sum, { requests }) => sum + requests, 0)
-  const served = buckets.reduce(
-    (sum, each) => sum + each.local_requests + each.hoster_requests + each.cloud_requests,
-    0,
-  )
-  return all === 0 ? 'no request yet' : `${shareText((all - served) / all)} not served`
+function failureText(latency: LatencyReport | undefined): string {
+  if (latency === undefined || latency.requests === 0) return 'no request yet'
+  return `${shareText(latency.failure_share)} of the last ${plural(latency.requests, 'request')} failed`
 }

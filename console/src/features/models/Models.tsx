@@ -2,8 +2,8 @@ import { Checkbox, Select, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { Model } from '#api/models.ts'
-import { modelsQuery } from '../../api/queries.ts'
-import { compactCount } from '../../format/number-text.ts'
+import { modelFactsQuery, modelsQuery } from '../../api/queries.ts'
+import { compactCount, durationText } from '../../format/number-text.ts'
 import { exactUsd } from '../../format/usd-text.ts'
 import { CopyButton } from '../../parts/CopyButton.tsx'
 import { DataTable } from '../../parts/DataTable.tsx'
@@ -12,6 +12,7 @@ import { Loaded } from '../../parts/Loaded.tsx'
 import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { Provider } from '../../parts/Provider.tsx'
+import { State } from '../../parts/State.tsx'
 import { useCustomerId } from '../../shell/use-session.ts'
 import styles from './models.module.css'
 
@@ -29,6 +30,7 @@ function sum({ pricing }: Model): number {
 export function Models() {
   const customerId = useCustomerId()
   const models = useQuery(modelsQuery(customerId))
+  const facts = useQuery(modelFactsQuery(customerId))
   const [text, setText] = useState('')
   const [order, setOrder] = useState<keyof typeof orders>('price')
   const [hasTools, setTools] = useState(false)
@@ -86,6 +88,25 @@ export function Models() {
                         ))}
                       </span>
                     ),
+                  },
+                  {
+                    title: 'State',
+                    cell: ({ id }) => {
+                      const fact = facts.data?.data.find(each => each.id === id)
+                      if (fact === undefined) return null
+                      return (
+                        <State state={fact.is_available ? 'ok' : 'danger'}>{fact.is_available ? 'up' : 'down'}</State>
+                      )
+                    },
+                  },
+                  {
+                    title: 'First token',
+                    align: 'right',
+                    isLabelled: true,
+                    cell: ({ id }) => {
+                      const ms = facts.data?.data.find(each => each.id === id)?.first_token_ms ?? null
+                      return ms === null ? '–' : durationText(ms)
+                    },
                   },
                   {
                     title: 'Context',

@@ -4,10 +4,12 @@ import { Page } from '../../parts/Page.tsx'
 import { useCustomerId } from '../../shell/use-session.ts'
 import { Account } from './Account.tsx'
 import { Alerts } from './Alerts.tsx'
+import { People } from './People.tsx'
 import { Security } from './Security.tsx'
 
 const tabs = {
   account: { label: 'Account', Tab: Account },
+  people: { label: 'People', Tab: People },
   alerts: { label: 'Alerts', Tab: Alerts },
   security: { label: 'Security', Tab: Security },
 } as const

@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { TokenUsageReport } from '#api/reports.ts'
-import { breakdownQuery, tokensQuery } from '../../api/queries.ts'
+import { breakdownQuery, sharesQuery, tokensQuery } from '../../api/queries.ts'
 import { ShareBar } from '../../charts/ShareBar.tsx'
 import { type Bar, StackedBars } from '../../charts/StackedBars.tsx'
 import { compactCount, countText, plural } from '../../format/number-text.ts'
@@ -16,7 +16,6 @@ import { Charge } from '../../parts/Money.tsx'
 import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { Provider } from '../../parts/Provider.tsx'
-import { useKeys } from '../../shell/use-keys.ts'
 import { useCustomerId, useRights } from '../../shell/use-session.ts'
 import styles from './usage.module.css'
 import { readUsageSearch, type UsageSearch } from './usage-search.ts'
@@ -145,7 +144,7 @@ export function Usage() {
           )
         }}
       </Loaded>
-      {seesKeys && <ByKey customerId={customerId} />}
+      {seesKeys && <ByKey customerId={customerId} days={days} />}
     </Page>
   )
 }
@@ -225,57 +224,47 @@ function periodText(period: string, interval: TokenUsageReport['interval']): str
   return utcDayText(period)
 }
 
-function ByKey({ customerId }: { customerId: string }) {
-  const keys = useKeys()
+function ByKey({ customerId, days }: { customerId: string; days: number }) {
+  const shares = useQuery(sharesQuery(customerId, 'keys', { days, interval: 'day' }))
   return (
     <Panel title="By key">
-      <Loaded query={keys} height={120}>
-        {({ data }) =>
+      <Loaded query={shares} height={120}>
+        {({ data, other, totals }) =>
           data.length === 0 ? (
-            <EmptyState text="There is no key yet.">
-              <Link to="/c/$customerId/keys" params={{ customerId }}>
-                Make a key
-              </Link>
-            </EmptyState>
+            <EmptyState text="No requests in this period." />
           ) : (
             <DataTable
               label="Usage by key"
-              rows={[...data].sort((a, b) => b.usage.week_usd - a.usage.week_usd)}
+              rows={[
+                ...data,
+                ...(other === null
+                  ? []
+                  : [{ ...other, id: 'other', name: `${other.count} others`, is_revoked: false }]),
+              ]}
               keyOf={({ id }) => id}
               columns={[
                 {
                   title: 'Key',
                   place: 'name',
-                  cell: ({ id, name }) => (
-                    <Link to="/c/$customerId/activity" params={{ customerId }} search={{ key: id }}>
-                      {name}
-                    </Link>
-                  ),
+                  cell: ({ id, name, is_revoked }) =>
+                    id === 'other' ? (
+                      name
+                    ) : (
+                      <>
+                        <Link to="/c/$customerId/activity" params={{ customerId }} search={{ key: id }}>
+                          {name ?? id}
+                        </Link>
+                        {is_revoked && <span className={styles.hint}> deleted</span>}
+                      </>
+                    ),
                 },
                 {
-                  title: 'Today',
-                  align: 'right',
-                  isLabelled: true,
-                  cell: ({ usage }) => <Charge usd={usage.today_usd} />,
+                  title: 'Share',
+                  place: 'hidden',
+                  cell: ({ cost_usd }) => <ShareBar share={totals.cost_usd === 0 ? 0 : cost_usd / totals.cost_usd} />,
                 },
-                {
-                  title: 'This week',
-                  align: 'right',
-                  place: 'money',
-                  cell: ({ usage }) => <Charge usd={usage.week_usd} />,
-                },
-                {
-                  title: 'This month',
-                  align: 'right',
-                  isLabelled: true,
-                  cell: ({ usage }) => <Charge usd={usage.month_usd} />,
-                },
-                {
-                  title: 'In all',
-                  align: 'right',
-                  isLabelled: true,
-                  cell: ({ usage }) => <Charge usd={usage.total_usd} />,
-                },
+                { title: 'Requests', align: 'right', isLabelled: true, cell: ({ requests }) => countText(requests) },
+                { title: 'USD', align: 'right', place: 'money', cell: ({ cost_usd }) => <Charge usd={cost_usd} /> },
               ]}
             />
           )
