@@ -37,7 +37,7 @@ export type ShareInterval = (typeof shareIntervals)[number]
 
 const SERIES_MAX = 100
 
-/** Query of `GET C/usage/keys`, `C/usage/models` and `C/usage/providers`. */
+/** Query of `GET C/usage/keys`, `C/usage/members`, `C/usage/models` and `C/usage/providers`. */
 export const sharesQuery = z.object({
   days: queryInteger({ max: 365, example: 30 }).default(30),
   interval: z.enum(shareIntervals, `must be one of ${shareIntervals.join(', ')}`).default('day'),
@@ -47,25 +47,29 @@ export type SharesQuery = z.output<typeof sharesQuery>
 
 const sums = { requests: count, cost_usd: usdNumber }
 const tokenSums = {
-  input_tokens: count.nullable().describe('Null for keys.'),
-  output_tokens: count.nullable().describe('Null for keys.'),
+  input_tokens: count.nullable().describe('Null for keys and members.'),
+  output_tokens: count.nullable().describe('Null for keys and members.'),
 }
 const points = z
   .array(z.object({ period: z.string().describe('Start of the bucket.'), ...sums, ...tokenSums }))
   .describe('Every bucket of the period, oldest first, including empty ones.')
 
-/** `GET C/usage/keys`, `C/usage/models` and `C/usage/providers`. */
+/** `GET C/usage/keys`, `C/usage/members`, `C/usage/models` and `C/usage/providers`. */
 export const usageShares = z.object({
   object: z.literal('usage.shares'),
-  by: z.enum(['key', 'model', 'provider']),
+  by: z.enum(['key', 'member', 'model', 'provider']),
   period_days: count,
   interval: z.enum(shareIntervals),
   totals: z.object({ ...sums, ...tokenSums }),
   data: z
     .array(
       z.object({
-        id: z.string().describe('UUID of the key, id of the model, or kind of provider.'),
-        name: z.string().nullable().describe('Name of the key; null otherwise.'),
+        id: z
+          .string()
+          .describe(
+            'UUID of the key or person, id of the model, or kind of provider. `none`: keys that no person made in the console.',
+          ),
+        name: z.string().nullable().describe('Name of the key, e-mail address of the person; null otherwise.'),
         hint: z.string().nullable().describe('First and last characters of the key; null otherwise.'),
         is_revoked: z.boolean(),
         ...sums,

@@ -17,6 +17,8 @@ export interface ListedKey {
   readonly defaults: KeyDefaults | null
   readonly createdAt: Date
   readonly expiresAt: Date | null
+  readonly isPlayground: boolean
+  readonly madeBy: string | null
 }
 
 const usdAmount = z.number().nonnegative().describe('USD.')
@@ -52,6 +54,11 @@ const fields = {
     .string()
     .nullable()
     .describe('UTC day of the last request that ended, YYYY-MM-DD; null if there was none.'),
+  is_playground: z.boolean().describe('Whether the console made the key for its playground.'),
+  made_by: z
+    .string()
+    .nullable()
+    .describe('E-mail address of the person who made the key in the console; null for other keys.'),
   defaults: keyDefaults,
   usage: z
     .object({ today_usd: usdAmount, week_usd: usdAmount, month_usd: usdAmount, total_usd: usdAmount })
@@ -73,6 +80,8 @@ const listedExample = {
   spent_usd: 1.7519,
   limit_resets_at: '2026-12-01T00:00:00.000Z',
   last_used_on: '2026-11-21',
+  is_playground: false,
+  made_by: 'ada@example.com',
   defaults: { privacy_mode: true },
   usage: { today_usd: 0.0125, week_usd: 0.81, month_usd: 1.7519, total_usd: 6.2 },
 } as const
@@ -159,6 +168,8 @@ export function showKey(listed: ListedKey, use: KeyUse): Key {
     spent_usd: listed.limitNanos === null ? null : usd(use.windowNanos),
     limit_resets_at: use.windowEndsAt?.toISOString() ?? null,
     last_used_on: use.lastUsedOn,
+    is_playground: listed.isPlayground,
+    made_by: listed.madeBy,
     defaults: (listed.defaults ?? {}) as Key['defaults'],
     usage: {
       today_usd: usd(use.todayNanos),

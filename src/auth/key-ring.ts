@@ -1,4 +1,4 @@
-import { type Pool, transaction } from '../db/pool.ts'
+import { type Pool, type Sql, transaction } from '../db/pool.ts'
 import { refuseOutage } from '../db/refuse-outage.ts'
 import { ApiError } from '../domain/errors.ts'
 import {
@@ -23,6 +23,11 @@ export interface KeyRing {
   list(customerId: string): Promise<KeyListing[]>
   /** Rejects with `invalid_value` when the customer already has KEYS_MAX keys. */
   issue(order: NewKey): Promise<IssuedKey & { readonly listing: KeyListing }>
+  /** Like `issue`, with an order that depends on other keys: `orderOf` runs in the same transaction, one call at a time. */
+  issueFor(
+    customerId: string,
+    orderOf: (sql: Sql) => Promise<NewKey>,
+  ): Promise<IssuedKey & { readonly listing: KeyListing }>
   /** Changes a key. Rejects with `not_found` when `list` does not contain it. */
   change(customerId: string, keyId: string, changeOf: (key: KeyListing) => KeyChange): Promise<KeyListing>
   /** Revokes a key on all nodes within two seconds. Rejects with `not_found` when `list` does not contain it. */
@@ -36,21 +41,24 @@ export interface KeyRing {
 export const KEYS_MAX = 1_000
 
 export function createKeyRing(pool: Pool): KeyRing {
+  const issueFor: KeyRing['issueFor'] = (customerId, orderOf) =>
+    transaction(pool, async sql => {
+      // Lock the customer, so that concurrent calls cannot exceed the limit.
+      await sql.query('SELECT FROM customer WHERE customer_id = $1 FOR UPDATE', [customerId])
+      const order = await orderOf(sql)
+      if ((await countKeysInUse(sql, customerId)) >= KEYS_MAX) {
+        throw new ApiError('invalid_value', {
+          message: `There are already ${KEYS_MAX} keys, the most a customer may have. Delete one first.`,
+        })
+      }
+      const issued = await issueKey(sql, order)
+      return { ...issued, listing: (await findKeyInUse(sql, customerId, issued.keyId))! }
+    }).catch(refuseOutage)
+
   return {
     list: customerId => listKeysInUse(pool, customerId).catch(refuseOutage),
-    issue: order =>
-      transaction(pool, async sql => {
-        const { customerId } = order
-        // Lock the customer, so that concurrent calls cannot exceed the limit.
-        await sql.query('SELECT FROM customer WHERE customer_id = $1 FOR UPDATE', [customerId])
-        if ((await countKeysInUse(sql, customerId)) >= KEYS_MAX) {
-          throw new ApiError('invalid_value', {
-            message: `There are already ${KEYS_MAX} keys, the most a customer may have. Delete one first.`,
-          })
-        }
-        const issued = await issueKey(sql, order)
-        return { ...issued, listing: (await findKeyInUse(sql, customerId, issued.keyId))! }
-      }).catch(refuseOutage),
+    issue: order => issueFor(order.customerId, async () => order),
+    issueFor,
     change: (customerId, keyId, changeOf) =>
       transaction(pool, async sql => {
         const key = await findKeyInUse(sql, customerId, keyId)

@@ -27,6 +27,10 @@ export interface KeyListing {
   readonly createdAt: Date
   readonly expiresAt: Date | null
   readonly revokedAt: Date | null
+  /** Made by the console for its playground. */
+  readonly isPlayground: boolean
+  /** E-mail address of the person who made the key in the console; null for other keys. */
+  readonly madeBy: string | null
 }
 
 /** A key to create. Omitted fields mean no limit. */
@@ -38,6 +42,9 @@ export interface NewKey {
   readonly scopes?: readonly KeyScope[]
   readonly defaults?: KeyDefaults | null
   readonly expiresAt?: Date | null
+  readonly isPlayground?: boolean
+  /** The person who makes the key in the console. */
+  readonly personId?: string | null
 }
 
 export interface IssuedKey {
@@ -51,15 +58,21 @@ export interface IssuedKey {
  * Creates a key for a customer. Run it in a transaction, so that the key and the change notice commit
  * together.
  */
-export async function issueKey(
-  sql: Sql,
-  { customerId, name, limit = null, allowedModels = null, scopes = [], defaults = null, expiresAt = null }: NewKey,
-): Promise<IssuedKey> {
+export async function issueKey(sql: Sql, newKey: NewKey): Promise<IssuedKey> {
+  const {
+    customerId,
+    name,
+    limit = null,
+    allowedModels = null,
+    scopes = [],
+    defaults = null,
+    expiresAt = null,
+  } = newKey
   const key = mintApiKey()
   const issued = { keyId: randomUUID(), key, hint: hintOf(key) }
   await sql.query(
-    `INSERT INTO api_key (key_id, customer_id, name, key_hash, hint, spend_limit_nanos, highest_limit_nanos, limit_reset, allowed_models, scopes, expires_at, routing_defaults)
-     VALUES ($1, $2, $3, decode($4, 'base64'), $5, $6, $6, $7, $8, $9, $10, $11)`,
+    `INSERT INTO api_key (key_id, customer_id, name, key_hash, hint, spend_limit_nanos, highest_limit_nanos, limit_reset, allowed_models, scopes, expires_at, routing_defaults, is_playground, person_id)
+     VALUES ($1, $2, $3, decode($4, 'base64'), $5, $6, $6, $7, $8, $9, $10, $11, $12, $13)`,
     [
       issued.keyId,
       customerId,
@@ -72,6 +85,8 @@ export async function issueKey(
       scopes,
       expiresAt,
       defaults === null ? null : JSON.stringify(defaults),
+      newKey.isPlayground ?? false,
+      newKey.personId ?? null,
     ],
   )
   await bumpControlVersion(sql, 'access')
@@ -128,10 +143,11 @@ export async function findKeys(sql: Sql, text: string): Promise<KeyListing[]> {
 }
 
 const SELECT = `
-  SELECT key_id AS "keyId", customer_id AS "customerId", email AS "customerEmail", disabled_at AS "customerDisabledAt", name, hint, spend_limit_nanos AS "limitNanos",
+  SELECT key_id AS "keyId", customer_id AS "customerId", customer.email AS "customerEmail", customer.disabled_at AS "customerDisabledAt", api_key.name, hint, spend_limit_nanos AS "limitNanos",
          limit_reset AS "limitReset", allowed_models AS "allowedModels", scopes, routing_defaults AS defaults,
-         api_key.created_at AS "createdAt", expires_at AS "expiresAt", revoked_at AS "revokedAt"
-    FROM api_key JOIN customer USING (customer_id)`
+         api_key.created_at AS "createdAt", expires_at AS "expiresAt", revoked_at AS "revokedAt",
+         is_playground AS "isPlayground", person.email AS "madeBy"
+    FROM api_key JOIN customer USING (customer_id) LEFT JOIN person USING (person_id)`
 
 /** Changes to a key. Omitted fields stay as they are. */
 export interface KeyChange {

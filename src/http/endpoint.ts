@@ -87,7 +87,7 @@ export interface ContentDoc {
 export interface EndpointContext {
   /** Set when `access` is `key`, or a `right` is needed. */
   readonly caller: Caller
-  /** Set when `access` is `session`. */
+  /** Set when `access` is `session`; null on the same endpoint under /v1. */
   readonly signedIn: SignedIn
   readonly request: FastifyRequest
   readonly reply: FastifyReply

@@ -25,6 +25,7 @@ interface KeyRow extends ListedKey, KeyUse {}
 const READ_KEY = `
 SELECT k.key_id AS "keyId", k.name, k.hint, k.spend_limit_nanos AS "limitNanos", k.limit_reset AS "limitReset",
   k.allowed_models AS "allowedModels", k.scopes, k.routing_defaults AS defaults, k.created_at AS "createdAt", k.expires_at AS "expiresAt",
+  k.is_playground AS "isPlayground", (SELECT email FROM person p WHERE p.person_id = k.person_id) AS "madeBy",
   ${KEY_USE_COLUMNS} ${FROM_KEY}
 WHERE k.customer_id = $2 AND k.key_id = $3`
 

@@ -17,14 +17,8 @@ export async function usageSharesOf(
   const period = lastDays(days, nowMs)
   const rows = await readShares(sql, customerId, by, { period, interval, series })
   const byId = Map.groupBy(rows, row => row.id)
-  const keys =
-    by === 'key'
-      ? await readKeys(
-          sql,
-          customerId,
-          [...byId.keys()].filter(id => id !== null),
-        )
-      : new Map()
+  const ids = [...byId.keys()].filter(id => id !== null)
+  const names = await readNames(sql, customerId, by, ids)
   const named = [...byId].filter(([id]) => id !== null).sort(([, a], [, b]) => a[0]!.rank - b[0]!.rank)
   const others = byId.get(null)
   const periods = bucketPeriods(period, interval)
@@ -35,7 +29,7 @@ export async function usageSharesOf(
     interval,
     totals: sumsOf(rows, by),
     data: named.map(([id, used]) => {
-      const key: NamedKey | undefined = keys.get(id!)
+      const key = names.get(id!)
       return {
         id: id!,
         name: key?.name ?? null,
@@ -72,8 +66,8 @@ function sumsOf(rows: readonly ShareRow[], by: UsageShares['by']) {
     requests: sum(row => row.requests),
     cost_usd: usd(rows.reduce((total, row) => total + row.costNanos, 0n)),
     // Sums of keys have no tokens.
-    input_tokens: by === 'key' ? null : sum(row => row.inputTokens),
-    output_tokens: by === 'key' ? null : sum(row => row.outputTokens),
+    input_tokens: hasTokens(by) ? sum(row => row.inputTokens) : null,
+    output_tokens: hasTokens(by) ? sum(row => row.outputTokens) : null,
   }
 }
 
@@ -92,8 +86,15 @@ function timeseriesOf(rows: readonly ShareRow[], by: UsageShares['by'], periods:
   })
 }
 
+const hasTokens = (by: UsageShares['by']) => by === 'model' || by === 'provider'
+
 const sources = {
   key: { table: 'usage_key_day', id: 'key_id::text', tokens: '0::float8 AS input, 0::float8 AS output' },
+  member: {
+    table: 'usage_key_day JOIN api_key USING (customer_id, key_id)',
+    id: "coalesce(person_id::text, 'none')",
+    tokens: '0::float8 AS input, 0::float8 AS output',
+  },
   model: { table: 'usage_day', id: 'model_id', tokens: tokensOf() },
   provider: { table: 'usage_day', id: 'provider', tokens: tokensOf() },
 }
@@ -128,18 +129,31 @@ async function readShares(
   return rows
 }
 
-interface NamedKey {
-  readonly keyId: string
+interface Named {
+  readonly id: string
   readonly name: string
-  readonly hint: string
+  readonly hint: string | null
   readonly isRevoked: boolean
 }
 
-async function readKeys(sql: Sql, customerId: string, keyIds: readonly string[]): Promise<Map<string, NamedKey>> {
-  const { rows } = await sql.query<NamedKey>(
-    `SELECT key_id AS "keyId", name, hint, revoked_at IS NOT NULL AS "isRevoked"
-       FROM api_key WHERE customer_id = $1 AND key_id = ANY ($2)`,
-    [customerId, keyIds],
-  )
-  return new Map(rows.map(key => [key.keyId, key]))
+/** Returns the names of keys or people, by id. Models and providers have none. */
+async function readNames(
+  sql: Sql,
+  customerId: string,
+  by: UsageShares['by'],
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, Named>> {
+  if (by !== 'key' && by !== 'member') return new Map()
+  const { rows } =
+    by === 'key'
+      ? await sql.query<Named>(
+          `SELECT key_id AS id, name, hint, revoked_at IS NOT NULL AS "isRevoked"
+             FROM api_key WHERE customer_id = $1 AND key_id = ANY ($2)`,
+          [customerId, ids],
+        )
+      : await sql.query<Named>(
+          `SELECT person_id AS id, email AS name, NULL AS hint, false AS "isRevoked" FROM person WHERE person_id::text = ANY ($1)`,
+          [ids],
+        )
+  return new Map(rows.map(named => [named.id, named]))
 }

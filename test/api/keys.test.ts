@@ -61,6 +61,8 @@ describe('200', () => {
       spent_usd: 0,
       limit_resets_at: expect.stringMatching(/T00:00:00.000Z$/),
       last_used_on: null,
+      is_playground: false,
+      made_by: null,
       defaults: {},
       usage: { today_usd: 0, week_usd: 0, month_usd: 0, total_usd: 0 },
     })
@@ -143,6 +145,8 @@ describe('200', () => {
       limit_reset: 'monthly',
       spent_usd: 0.00015,
       last_used_on: now.toISOString().slice(0, 10),
+      is_playground: false,
+      made_by: null,
       defaults: {},
       limit_remaining_usd: 0.00085,
       limit_resets_at: new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1)).toISOString(),

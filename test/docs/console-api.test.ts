@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import { customerData } from '../../src/http/endpoints/customer-data.ts'
 import { live } from '../../src/http/endpoints/live.ts'
 import { operatorEndpoints } from '../../src/http/endpoints/operator/operator-endpoints.ts'
+import { playgroundKey } from '../../src/http/endpoints/playground-key.ts'
 import { readPage, tableRows } from './page.ts'
 
 const PREFIX = '/console/api/operator/'
@@ -18,7 +19,7 @@ test('docs/console-api.md lists exactly the addresses of operators', () => {
 
 test('docs/console-api.md lists exactly the addresses of a customer that /v1 does not have', () => {
   const unused = {} as never
-  const served = [...customerData(unused), live(unused)].map(
+  const served = [...customerData(unused), live(unused), playgroundKey(unused)].map(
     ({ method, path }) => `${method} ${path.slice('/console/api/customers/:customer_id/'.length)}`,
   )
   const named = tableRows(readPage('docs/console-api.md'), 'address of a customer').map(([address]) => address)

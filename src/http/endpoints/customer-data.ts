@@ -45,6 +45,7 @@ export function customerData({ latency, shares, limits, models, creditReports }:
       handle: ({ caller }) => latency(caller.customerId),
     }),
     sharesBy('usage/keys', 'key'),
+    sharesBy('usage/members', 'member'),
     sharesBy('usage/models', 'model'),
     sharesBy('usage/providers', 'provider'),
     customerEndpoint('limits', {

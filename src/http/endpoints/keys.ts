@@ -65,12 +65,16 @@ export function keyCreate({ keys, useByKey, clock, bodyLimitBytes }: KeysDeps & 
       body: keyRequest,
       response: { contentType: 'application/json', schema: issuedKey, description: 'The new key.' },
     },
-    async handle({ caller, request, reply }) {
+    async handle({ caller, signedIn, request, reply }) {
       const keyOptions = parseKeyRequest(
         await receiveBody(new NodeRequest(request.raw), bodyLimitBytes, uncounted),
         clock.epochMs(),
       )
-      const { key, listing } = await keys.issue({ ...keyOptions, customerId: caller.customerId })
+      const { key, listing } = await keys.issue({
+        ...keyOptions,
+        customerId: caller.customerId,
+        personId: signedIn?.person.personId ?? null,
+      })
       reply.header('cache-control', 'no-store')
       return { ...showKey(listing, (await useByKey(caller.customerId)).get(listing.keyId) ?? unused), key }
     },

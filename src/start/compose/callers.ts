@@ -1,9 +1,11 @@
 import { type Authenticator, createAuthenticator } from '../../auth/authenticator.ts'
 import { createKeyRing } from '../../auth/key-ring.ts'
+import { issuePlaygroundKey } from '../../auth/playground-key.ts'
 import { limitsOfTier } from '../../config/config.ts'
 import { type ControlVersions, watchControlVersions } from '../../db/control-version.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { keyCreate, keyDelete, keyEdit, keysList } from '../../http/endpoints/keys.ts'
+import { playgroundKey } from '../../http/endpoints/playground-key.ts'
 import { useByKey } from '../../usage/key-use.ts'
 import { reportSql } from '../../usage/report-sql.ts'
 import type { ComposeContext } from './compose-context.ts'
@@ -48,6 +50,7 @@ export function startCallers(
       keyCreate({ keys, useByKey: useOfKeys, ...bodyDeps }),
       keyEdit({ keys, useByKey: useOfKeys, ...bodyDeps }),
       keyDelete({ keys }),
+      playgroundKey({ issue: order => issuePlaygroundKey(keys, order), useByKey: useOfKeys, ...bodyDeps }),
     ],
   }
 }

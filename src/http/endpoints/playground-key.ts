@@ -1,0 +1,42 @@
+import { issuedKey, showKey } from '../../api/keys.ts'
+import { parsePlaygroundKey, playgroundKeyRequest } from '../../api/playground-key.ts'
+import type { IssuedKey, KeyListing } from '../../auth/keys.ts'
+import type { PlaygroundOrder } from '../../auth/playground-key.ts'
+import type { KeyUse } from '../../domain/spend.ts'
+import { unused } from '../../domain/spend.ts'
+import { uncounted } from '../../runtime/byte-budget.ts'
+import type { Clock } from '../../runtime/clock.ts'
+import type { Endpoint } from '../endpoint.ts'
+import { NodeRequest } from '../node-exchange.ts'
+import { receiveBody } from '../receive-body.ts'
+
+/** POST /console/api/customers/{id}/playground-key */
+export function playgroundKey(deps: {
+  readonly issue: (order: PlaygroundOrder) => Promise<IssuedKey & { readonly listing: KeyListing }>
+  readonly useByKey: (customerId: string) => Promise<ReadonlyMap<string, KeyUse>>
+  readonly clock: Clock
+  readonly bodyLimitBytes: number
+}): Endpoint {
+  return {
+    method: 'POST',
+    path: '/console/api/customers/:customer_id/playground-key',
+    access: 'session',
+    right: 'keys',
+    doc: {
+      operationId: 'createPlaygroundKey',
+      summary: 'Make a key for the playground',
+      description: 'The key ends after 12 hours. Earlier playground keys of the person end now.',
+      tag: 'Service',
+      isHidden: true,
+      body: playgroundKeyRequest,
+      response: { contentType: 'application/json', schema: issuedKey, description: 'The new key.' },
+    },
+    async handle({ caller: { customerId }, signedIn, request }) {
+      const body = await receiveBody(new NodeRequest(request.raw), deps.bodyLimitBytes, uncounted)
+      const limitNanos = parsePlaygroundKey(body)
+      const personId = signedIn.person.personId
+      const { key, listing } = await deps.issue({ customerId, personId, limitNanos, nowMs: deps.clock.epochMs() })
+      return { ...showKey(listing, (await deps.useByKey(customerId)).get(listing.keyId) ?? unused), key }
+    },
+  }
+}
