@@ -262,12 +262,17 @@ describe('the OpenAPI document', () => {
     expect(unlisted).toEqual([
       'not_signed_in',
       'wrong_credentials',
+      'wrong_code',
       'role_not_allowed',
       'confirmation_required',
+      'second_factor_required',
+      'sign_up_closed',
       'cross_site_request',
       'customer_not_found',
       'link_expired',
       'method_not_allowed',
+      'last_owner',
+      'mail_not_configured',
       'too_many_attempts',
     ])
   })
