@@ -7,15 +7,17 @@ import { readSummedAt } from './platform-days.ts'
 
 /**
  * Returns the usage of all customers, or of one, by day and by `span.by`. Without a customer, days, models and providers come from
- * platform_day; the rest is read along the days of usage_day or usage_key_day.
+ * platform_day, which is up to a minute old; the rest is read along the days of usage_day or usage_key_day.
  */
 export async function readOperatorUsage(sql: Sql, span: UsageSpan): Promise<OperatorUsage> {
   const values = [span.from, span.until, span.customer, span.model, span.provider]
   const table = tableOf(span)
+  // The sums of all customers are the same in platform_day, and a thousand times fewer rows.
+  const daysTable = table === 'usage_day' && span.customer === null ? 'platform_day' : table
   const [days, groups, summedAt] = await Promise.all([
-    sql.query<DayRow>(daysSql[table], values),
+    sql.query<DayRow>(daysSql[daysTable], values),
     sql.query<GroupRow>(groupsSql(table, span), [...values, GROUPS_MAX]),
-    table === 'platform_day' ? readSummedAt(sql) : null,
+    daysTable === 'platform_day' ? readSummedAt(sql) : null,
   ])
   const total = days.rows.reduce(
     (sum, row) => ({

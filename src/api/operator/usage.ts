@@ -84,7 +84,7 @@ export const operatorUsage = z
       .string()
       .nullable()
       .describe(
-        'When the sums over all customers were written. Null if the report reads the usage of customers itself.',
+        'When the sums over all customers were written, from which `total` and `days` come. Null if these are exact now.',
       ),
     total: sums,
     days: z.array(sums.extend({ day: z.string() })).describe('Days with requests, the oldest first.'),
