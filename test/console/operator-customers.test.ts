@@ -118,6 +118,18 @@ test('an operator adds, finds, limits, moves and pauses a customer, and the audi
   ])
 })
 
+test('each look at a customer is in the audit log once, by whatever address; those of members are not', async () => {
+  const { customerId } = await app.customer()
+  const { browser: member } = await signedInMember(app, customerId)
+  await member.get(`customers/${customerId}/credits`)
+  const views = async () => (await actions(customerId)).filter(({ action }) => action === 'customer.viewed')
+  expect(await views()).toEqual([])
+  for (const path of ['credits', 'usage', 'keys']) {
+    expect((await operator.get(`customers/${customerId}/${path}`)).status).toBe(200)
+  }
+  expect(await views()).toMatchObject([{ person_id: operatorId }])
+})
+
 test('the list pages without gaps and finds by address, id, member and tier', async () => {
   const { customerId } = await app.customer()
   const { email } = await signedInMember(app, customerId, 'billing')
