@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { type InstallationRole, installationRoles, type MemberRole, memberRoles } from '../domain/member-role.ts'
 import { email, name, newPassword, object, parseConsoleBody, password, token, typedPassword } from './console-body.ts'
+import { code } from './factors.ts'
 
 /** The person and the memberships: the answer of `GET /console/api/session`. */
 export const session = z
@@ -13,7 +14,9 @@ export const session = z
     }),
     memberships: z.array(z.object({ customer_id: z.string(), email: z.string(), role: z.enum(memberRoles) })),
     expires_at: z.string().describe('When the session ends at the latest.'),
-    confirmed_at: z.string().describe('When the person last typed the password.'),
+    confirmed_at: z.string().describe('When the person last typed the password or a code.'),
+    has_second_factor: z.boolean().describe('Whether this session used a second factor.'),
+    needs_second_factor: z.boolean().describe('Whether the role on the installation waits for a second factor.'),
   })
   .meta({ id: 'Session' })
 export type SignedInSession = z.infer<typeof session>
@@ -44,18 +47,18 @@ export const invitationShown = z
   })
   .meta({ id: 'InvitationShown' })
 
-const signInRequest = z.strictObject({ email, password }, object)
+const signInRequest = z.strictObject({ email, password, code: code.nullish() }, object)
 const welcomeRequest = z.strictObject({ token, email: email.nullish(), password }, object)
 const inviteTokenRequest = z.strictObject({ token }, object)
-const joinRequest = z.strictObject({ token, name: name.nullish(), password }, object)
+const joinRequest = z.strictObject({ token, name: name.nullish(), password, code: code.nullish() }, object)
 const passwordRequest = z.strictObject({ current_password: password, new_password: password }, object)
-const confirmRequest = z.strictObject({ password }, object)
+const confirmRequest = z.strictObject({ password: password.optional(), code: code.nullish() }, object)
 
 // All of these throw ApiError `invalid_json`, `missing_parameter` or `invalid_value`, with the `param` at fault.
 
-export function parseSignIn(body: Buffer): { email: string; password: string } {
-  const { email, password } = parseConsoleBody(body, signInRequest, 'a sign-in')
-  return { email, password: typedPassword(password, 'password') }
+export function parseSignIn(body: Buffer): { email: string; password: string; code: string | null } {
+  const { email, password, code = null } = parseConsoleBody(body, signInRequest, 'a sign-in')
+  return { email, password: typedPassword(password, 'password'), code }
 }
 
 export function parseWelcome(body: Buffer): { token: string; email: string | null; password: string } {
@@ -67,9 +70,9 @@ export function parseInviteToken(body: Buffer): string {
   return parseConsoleBody(body, inviteTokenRequest, 'an invitation').token
 }
 
-export function parseJoin(body: Buffer): { token: string; name: string; password: string } {
-  const { token, name, password } = parseConsoleBody(body, joinRequest, 'an answer to an invitation')
-  return { token, name: name ?? '', password: typedPassword(password, 'password') }
+export function parseJoin(body: Buffer): { token: string; name: string; password: string; code: string | null } {
+  const { token, name, password, code = null } = parseConsoleBody(body, joinRequest, 'an answer to an invitation')
+  return { token, name: name ?? '', password: typedPassword(password, 'password'), code }
 }
 
 export function parsePasswordChange(body: Buffer): { currentPassword: string; newPassword: string } {
@@ -80,8 +83,11 @@ export function parsePasswordChange(body: Buffer): { currentPassword: string; ne
   }
 }
 
-export function parseConfirmation(body: Buffer): string {
-  return typedPassword(parseConsoleBody(body, confirmRequest, 'a confirmation').password, 'password')
+/** One of the two is needed. */
+export function parseConfirmation(body: Buffer): { password: string | null; code: string | null } {
+  const { password, code = null } = parseConsoleBody(body, confirmRequest, 'a confirmation')
+  if (code !== null && password === undefined) return { password: null, code }
+  return { password: typedPassword(password, 'password'), code }
 }
 
 interface ShownSession {
@@ -93,6 +99,7 @@ interface ShownSession {
   }
   readonly confirmedAt: Date
   readonly expiresAt: Date
+  readonly hasSecondFactor: boolean
 }
 
 interface ShownMembership {
@@ -102,8 +109,9 @@ interface ShownMembership {
 }
 
 export function showSession(
-  { person, confirmedAt, expiresAt }: ShownSession,
+  { person, confirmedAt, expiresAt, hasSecondFactor }: ShownSession,
   memberships: readonly ShownMembership[],
+  needsSecondFactor: boolean,
 ): z.infer<typeof session> {
   const { personId: id, email, name, installationRole: role } = person
   return {
@@ -115,5 +123,7 @@ export function showSession(
     })),
     expires_at: expiresAt.toISOString(),
     confirmed_at: confirmedAt.toISOString(),
+    has_second_factor: hasSecondFactor,
+    needs_second_factor: needsSecondFactor,
   }
 }

@@ -4,9 +4,11 @@ import { ApiError } from '../domain/errors.ts'
 import { networkOf } from '../runtime/client-address.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { noteAction } from './audit-log.ts'
+import { createCredentialCheck } from './credential-check.ts'
+import { type Factors, removeTotp, requireFactorInUse } from './factors.ts'
 import { readInviteLink, useInviteLink, useWelcomeLink } from './links.ts'
-import { knowsNetwork, noteNetwork } from './networks.ts'
-import { hashPassword, passwordMatches } from './password.ts'
+import { noteNetwork } from './networks.ts'
+import { hashPassword } from './password.ts'
 import {
   addPerson,
   changeEmail,
@@ -30,15 +32,17 @@ import {
   type SignedIn,
   type VisitedCustomer,
 } from './sessions.ts'
-import { noteSuccess, takeAttempt } from './sign-in-throttle.ts'
 
 /**
  * Signs people in and out. All methods reject with ApiError: `database_unavailable` when PostgreSQL cannot be reached,
  * and what they name.
  */
 export interface People {
-  /** Rejects with `wrong_credentials` or `too_many_attempts`. */
-  signIn(credentials: { email: string; password: string }, client: ClientTrace): Promise<OpenedSession>
+  /** Rejects with `wrong_credentials`, `second_factor_required`, `wrong_code` or `too_many_attempts`. */
+  signIn(
+    credentials: { email: string; password: string; code: string | null },
+    client: ClientTrace,
+  ): Promise<OpenedSession>
   signOut(signedIn: SignedIn, client: ClientTrace): Promise<void>
   /** The session of a cookie, with the customer that the request concerns; undefined when it has ended. */
   find(
@@ -58,17 +62,27 @@ export interface People {
   showInvite(token: string): Promise<{ email: string; customerEmail: string; role: string; hasPassword: boolean }>
   /**
    * Makes the person of an invitation a member and signs in. A person who has a password must give it, others set one. Rejects
-   * with `link_expired`, `wrong_credentials` or `too_many_attempts`.
+   * with `link_expired`, or as `signIn`.
    */
-  join(invite: { token: string; name: string; password: string }, client: ClientTrace): Promise<OpenedSession>
+  join(
+    invite: { token: string; name: string; password: string; code: string | null },
+    client: ClientTrace,
+  ): Promise<OpenedSession>
   /** Changes the password, ends all other sessions and opens a new one. Rejects with `wrong_credentials`. */
   changePassword(
     signedIn: SignedIn,
     change: { currentPassword: string; newPassword: string },
     client: ClientTrace,
   ): Promise<OpenedSession>
-  /** Notes that the person has just typed the password. Rejects with `wrong_credentials` or `too_many_attempts`. */
-  confirm(signedIn: SignedIn, password: string, client: ClientTrace): Promise<void>
+  /**
+   * Notes that the person has just typed the code, or without an authenticator app the password. The session gets another
+   * token. Rejects as `signIn`.
+   */
+  confirm(
+    signedIn: SignedIn,
+    typed: { password: string | null; code: string | null },
+    client: ClientTrace,
+  ): Promise<OpenedSession>
   sessions(signedIn: SignedIn): Promise<ListedSession[]>
   /** Ends one session of the person. Rejects with `not_found`. */
   endSession(signedIn: SignedIn, sessionId: string, client: ClientTrace): Promise<void>
@@ -79,31 +93,27 @@ export interface People {
 const ACCOUNT_WITHOUT_PASSWORD =
   'This address already has an account, and it has no password. Its owner sets one with a link of the operator, and then joins.'
 
-export function createPeople({ pool, lookups, clock }: { pool: Pool; lookups: Sql; clock: Clock }): People {
+export function createPeople({
+  pool,
+  lookups,
+  clock,
+  factors,
+}: {
+  pool: Pool
+  lookups: Sql
+  clock: Clock
+  factors: Factors
+}): People {
   const nowMs = () => clock.epochMs()
   const inTransaction = <T>(work: (sql: Sql) => Promise<T>) => transaction(pool, work).catch(refuseOutage)
 
-  /** Checks a password, slowed down by earlier failures, and returns the person. */
-  async function check(email: string, password: string, { address }: ClientTrace) {
-    const person = await findSigningPerson(lookups, email).catch(refuseOutage)
-    const network = networkOf(address)
-    const isKnownNetwork = person !== undefined && (await knowsNetwork(lookups, person.personId, network))
-    const attempt = { email, network, isKnownNetwork }
-    await inTransaction(sql => takeAttempt(sql, attempt, nowMs()))
-    const matches = await passwordMatches(password, person?.passwordHash ?? null)
-    if (!matches || person === undefined) throw new ApiError('wrong_credentials')
-    await inTransaction(async sql => {
-      await noteSuccess(sql, attempt)
-      await noteNetwork(sql, person.personId, network, nowMs())
-    })
-    return person
-  }
+  const check = createCredentialCheck({ pool, lookups, clock, factors })
 
   return {
-    async signIn({ email, password }, client) {
-      const person = await check(email, password, client)
+    async signIn(credentials, client) {
+      const person = await check(credentials, client)
       return inTransaction(async sql => {
-        const opened = await openSession(sql, person, client, nowMs())
+        const opened = await openSession(sql, person, client, nowMs(), person.hasTotp)
         await noteAction(sql, {
           action: 'person.signed_in',
           personId: person.personId,
@@ -126,6 +136,8 @@ export function createPeople({ pool, lookups, clock }: { pool: Pool; lookups: Sq
         const personId = await useWelcomeLink(sql, token, nowMs())
         if (personId === undefined) throw new ApiError('link_expired')
         await setPassword(sql, personId, passwordHash)
+        // The operator at the machine has lost the password or the phone.
+        await removeTotp(sql, personId)
         if (email !== null) await changeEmail(sql, personId, email)
         await endOtherSessions(sql, personId, null)
         await noteNetwork(sql, personId, networkOf(client.address), nowMs())
@@ -147,9 +159,9 @@ export function createPeople({ pool, lookups, clock }: { pool: Pool; lookups: Sq
         const hasPassword = (person?.passwordHash ?? null) !== null
         return { email: invitation.email, role: invitation.role, hasPassword, ...rows[0]! }
       }),
-    async join({ token, name, password }, client) {
+    async join({ token, name, password, code }, client) {
       const { email, hasPassword } = await this.showInvite(token)
-      const known = hasPassword ? await check(email, password, client) : undefined
+      const known = hasPassword ? await check({ email, password, code }, client) : undefined
       const passwordHash = known === undefined ? await hashPassword(password) : null
       return inTransaction(async sql => {
         const invitation = await readInviteLink(sql, token, nowMs())
@@ -164,7 +176,7 @@ export function createPeople({ pool, lookups, clock }: { pool: Pool; lookups: Sq
         if (invitation.isMailed) await noteVerified(sql, personId, nowMs())
         await setMember(sql, { customerId, personId, role })
         await noteNetwork(sql, personId, networkOf(client.address), nowMs())
-        const opened = await openSession(sql, person, client, nowMs())
+        const opened = await openSession(sql, person, client, nowMs(), known?.hasTotp)
         const { address } = client
         await noteAction(sql, {
           action: 'member.joined',
@@ -177,22 +189,25 @@ export function createPeople({ pool, lookups, clock }: { pool: Pool; lookups: Sq
         return opened
       })
     },
-    async changePassword({ person }, { currentPassword, newPassword }, client) {
-      await check(person.email, currentPassword, client)
+    async changePassword(signedIn, { currentPassword, newPassword }, client) {
+      requireFactorInUse(signedIn)
+      const { person, hasSecondFactor } = signedIn
+      await check({ email: person.email, password: currentPassword, code: null }, client, 'password')
       const passwordHash = await hashPassword(newPassword)
       const { personId, email: subject } = person
       return inTransaction(async sql => {
         await setPassword(sql, personId, passwordHash)
         const ended = await endOtherSessions(sql, personId, null)
-        const opened = await openSession(sql, person, client, nowMs())
+        const opened = await openSession(sql, person, client, nowMs(), hasSecondFactor)
         const { address } = client
         await noteAction(sql, { action: 'person.password_changed', personId, subject, detail: { ended }, address })
         return opened
       })
     },
-    async confirm({ sessionId, person }, password, client) {
-      await check(person.email, password, client)
-      await confirmSession(lookups, sessionId, nowMs()).catch(refuseOutage)
+    async confirm(signedIn, { password, code }, client) {
+      const { email } = signedIn.person
+      const { hasTotp } = await check({ email, password, code }, client, 'either')
+      return inTransaction(sql => confirmSession(sql, signedIn, { hasSecondFactor: hasTotp }, nowMs()))
     },
     sessions: ({ person }) => listSessions(lookups, person, nowMs()).catch(refuseOutage),
     endSession: ({ person: { personId } }, sessionId, { address }) =>

@@ -39,12 +39,13 @@ export async function listOperators(sql: Sql): Promise<Person[]> {
 export interface SigningPerson extends Person {
   /** Null: the person has no password. */
   readonly passwordHash: string | null
+  readonly hasTotp: boolean
 }
 
 /** Returns the person with this e-mail (ignoring case), unless disabled. */
 export async function findSigningPerson(sql: Sql, email: string): Promise<SigningPerson | undefined> {
   const { rows } = await sql.query<SigningPerson>(
-    `SELECT ${COLUMNS}, password_hash AS "passwordHash" FROM person WHERE lower(email) = lower($1) AND disabled_at IS NULL`,
+    `SELECT ${COLUMNS}, password_hash AS "passwordHash", totp_secret IS NOT NULL AS "hasTotp" FROM person WHERE lower(email) = lower($1) AND disabled_at IS NULL`,
     [email],
   )
   return rows[0]

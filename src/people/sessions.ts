@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Sql } from '../db/pool.ts'
+import { ApiError } from '../domain/errors.ts'
 import type { InstallationRole, MemberRole } from '../domain/member-role.ts'
 import type { Person } from './persons.ts'
 import { hashSecretToken, mintSecretToken } from './secret-token.ts'
@@ -11,6 +12,10 @@ export interface SignedIn {
   /** When the person last typed a password or used another factor. */
   readonly confirmedAt: Date
   readonly expiresAt: Date
+  /** Whether the person used a second factor in this session. */
+  readonly hasSecondFactor: boolean
+  /** Whether the person has an authenticator app. */
+  readonly hasTotp: boolean
 }
 
 /** The customer that a signed-in person looks at. */
@@ -52,15 +57,16 @@ export async function openSession(
   { personId, installationRole }: Pick<Person, 'personId' | 'installationRole'>,
   { address, userAgent }: ClientTrace,
   nowMs: number,
+  hasSecondFactor = false,
 ): Promise<OpenedSession> {
   const { token, hash } = mintSecretToken()
   const sessionId = randomUUID()
   const expiresAt = new Date(nowMs + lifetimeOf(installationRole).maxMs)
   const now = new Date(nowMs)
   await sql.query(
-    `INSERT INTO person_session (session_id, token_hash, person_id, confirmed_at, last_seen_at, expires_at, user_agent, address, created_at)
-     VALUES ($1, $2, $3, $4, $4, $5, $6, $7, $4)`,
-    [sessionId, hash, personId, now, expiresAt, userAgent, address],
+    `INSERT INTO person_session (session_id, token_hash, person_id, confirmed_at, last_seen_at, expires_at, user_agent, address, created_at, has_second_factor)
+     VALUES ($1, $2, $3, $4, $4, $5, $6, $7, $4, $8)`,
+    [sessionId, hash, personId, now, expiresAt, userAgent, address, hasSecondFactor],
   )
   return { sessionId, token, expiresAt }
 }
@@ -70,6 +76,9 @@ interface SessionRow extends Person {
   readonly confirmedAt: Date
   readonly lastSeenAt: Date
   readonly expiresAt: Date
+  readonly hasSecondFactor: boolean
+  readonly hasTotp: boolean
+  readonly isFormerToken: boolean
   readonly customer: Omit<VisitedCustomer, 'dailySpendCapNanos'> | null
   readonly dailySpendCapNanos: bigint | null
 }
@@ -77,6 +86,7 @@ interface SessionRow extends Person {
 const FIND = `
   SELECT session_id AS "sessionId", confirmed_at AS "confirmedAt", last_seen_at AS "lastSeenAt", expires_at AS "expiresAt",
          p.person_id AS "personId", p.email, p.name, p.installation_role AS "installationRole",
+         s.has_second_factor AS "hasSecondFactor", p.totp_secret IS NOT NULL AS "hasTotp", token_hash <> $1 AS "isFormerToken",
          CASE WHEN c.customer_id IS NOT NULL THEN jsonb_build_object(
            'customerId', c.customer_id, 'email', c.email, 'accountTier', c.account_tier,
            'requestsPerMinute', c.requests_per_minute, 'requestsPerDay', c.requests_per_day, 'role', m.role) END AS customer,
@@ -84,7 +94,7 @@ const FIND = `
     FROM person_session s JOIN person p USING (person_id)
     LEFT JOIN customer c ON c.customer_id = $2 AND c.deleted_at IS NULL
     LEFT JOIN membership m ON m.customer_id = c.customer_id AND m.person_id = p.person_id
-   WHERE token_hash = $1 AND p.disabled_at IS NULL`
+   WHERE (token_hash = $1 OR (previous_token_hash = $1 AND token_changed_at > $3)) AND p.disabled_at IS NULL`
 
 /**
  * Finds the session of a token, with the customer that the request concerns. Returns undefined when the session has
@@ -99,16 +109,26 @@ export async function findSession(
   const { rows } = await sql.query<SessionRow>({ name: 'people_find_session', text: FIND }, [
     hashSecretToken(token),
     customerId,
+    new Date(nowMs - FORMER_TOKEN_MS),
   ])
   const [row] = rows
   if (row === undefined) return undefined
-  const { sessionId, confirmedAt, lastSeenAt, expiresAt, customer, dailySpendCapNanos, ...person } = row
+  const { sessionId, confirmedAt, lastSeenAt, expiresAt, customer, dailySpendCapNanos, ...others } = row
+  const { hasSecondFactor, hasTotp, isFormerToken, ...person } = others
   if (hasEnded({ installationRole: person.installationRole, lastSeenAt, expiresAt }, nowMs)) return undefined
   if (nowMs - lastSeenAt.getTime() >= MINUTE_MS) {
     await sql.query('UPDATE person_session SET last_seen_at = $2 WHERE session_id = $1', [sessionId, new Date(nowMs)])
   }
   return {
-    signedIn: { sessionId, person, confirmedAt, expiresAt },
+    signedIn: {
+      sessionId,
+      person,
+      // A former token, which another program may know, has no confirmation.
+      confirmedAt: isFormerToken ? new Date(0) : confirmedAt,
+      expiresAt,
+      hasSecondFactor,
+      hasTotp,
+    },
     customer: customer === null ? undefined : { ...customer, dailySpendCapNanos },
   }
 }
@@ -163,9 +183,25 @@ export async function endOtherSessions(sql: Sql, personId: string, kept: string 
   return rowCount ?? 0
 }
 
-/** Notes that the person has just typed the password. */
-export async function confirmSession(sql: Sql, sessionId: string, nowMs: number): Promise<void> {
-  await sql.query('UPDATE person_session SET confirmed_at = $2 WHERE session_id = $1', [sessionId, new Date(nowMs)])
+/** How long a token still works after `confirmSession`, for requests that were on their way. */
+const FORMER_TOKEN_MS = 30_000
+
+/** Notes that the person has just typed the password or a code, and gives the session another token. */
+export async function confirmSession(
+  sql: Sql,
+  { sessionId, expiresAt }: Pick<SignedIn, 'sessionId' | 'expiresAt'>,
+  { hasSecondFactor }: { hasSecondFactor: boolean },
+  nowMs: number,
+): Promise<OpenedSession> {
+  const { token, hash } = mintSecretToken()
+  const { rowCount } = await sql.query(
+    `UPDATE person_session SET confirmed_at = $2, previous_token_hash = token_hash, token_hash = $3, token_changed_at = $2,
+            has_second_factor = has_second_factor OR $4
+      WHERE session_id = $1`,
+    [sessionId, new Date(nowMs), hash, hasSecondFactor],
+  )
+  if (rowCount === 0) throw new ApiError('not_signed_in')
+  return { sessionId, token, expiresAt }
 }
 
 /** Deletes sessions that ended by themselves. */

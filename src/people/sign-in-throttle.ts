@@ -80,12 +80,12 @@ async function take(sql: Sql, slowdowns: ReadonlyMap<string, Slowdown>, nowMs: n
   )
 }
 
-/** Takes back what `takeAttempt` counted, and forgets the account's failures from this network. */
-export async function noteSuccess(sql: Sql, attempt: Attempt): Promise<void> {
+/** Takes back what `takeAttempt` counted. Unless `isPartial`, also forgets the account's failures from this network. */
+export async function noteSuccess(sql: Sql, attempt: Attempt, isPartial = false): Promise<void> {
   const subjects = [...slowdownsOf(attempt).keys()].sort()
   await sql.query('DELETE FROM sign_in_throttle WHERE subject = ANY ($1) AND (failures = 1 OR subject = $2)', [
     subjects,
-    accountAtNetwork(attempt),
+    isPartial ? null : accountAtNetwork(attempt),
   ])
   await sql.query(
     'UPDATE sign_in_throttle SET failures = failures - 1, next_attempt_at = last_failure_at WHERE subject = ANY ($1)',

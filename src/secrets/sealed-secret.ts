@@ -3,9 +3,9 @@ import { SupplyError } from '../domain/supply-error.ts'
 
 /** The owner and purpose of a secret. A sealed record opens only with the same two. */
 export interface SecretOwner {
-  /** The id of a hoster, of a request with a stored answer, or of an alert rule. */
+  /** The id of a hoster, of a request with a stored answer, of an alert rule, or of a person. */
   readonly ownerId: string
-  readonly purpose: 'upstream_key' | 'stored_answer' | 'webhook_secret'
+  readonly purpose: 'upstream_key' | 'stored_answer' | 'webhook_secret' | 'totp'
 }
 
 /**

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { hasRight, memberRoles } from '../../src/domain/member-role.ts'
+import { factorEndpoints } from '../../src/http/endpoints/factors.ts'
 import { peopleEndpoints } from '../../src/http/endpoints/people.ts'
 import { sessionEndpoints } from '../../src/http/endpoints/session.ts'
 import { signUpEndpoints } from '../../src/http/endpoints/sign-up.ts'
@@ -10,12 +11,15 @@ const page = readPage('docs/accounts.md')
 test('docs/accounts.md lists the addresses with their access', () => {
   const unused = {} as never
 
-  const real = [...sessionEndpoints(unused), ...signUpEndpoints(unused), ...peopleEndpoints(unused)].map(
-    ({ method, path, access, right, needsConfirmation }) => [
-      `${method} ${path.replace(/:(\w+)/g, '{$1}').replace('/console/api/customers/{customer_id}', 'C')}`,
-      `${right === 'people' ? 'owner' : access}${needsConfirmation ? ', confirmed' : ''}`,
-    ],
-  )
+  const real = [
+    ...sessionEndpoints(unused),
+    ...factorEndpoints(unused),
+    ...signUpEndpoints(unused),
+    ...peopleEndpoints(unused),
+  ].map(({ method, path, access, right, needsConfirmation }) => [
+    `${method} ${path.replace(/:(\w+)/g, '{$1}').replace('/console/api/customers/{customer_id}', 'C')}`,
+    `${right === 'people' ? 'owner' : access}${needsConfirmation ? ', confirmed' : ''}`,
+  ])
   const documented = tableRows(page, 'address').map(([address, access]) => [address, access])
   expect(documented).toEqual(real)
 })

@@ -35,6 +35,8 @@ export function createConsoleGuard(deps: {
   /** Notes that an operator or auditor looked at a customer. */
   readonly noteVisit: (signedIn: SignedIn, customerId: string, request: FastifyRequest) => Promise<void>
   readonly clock: Clock
+  /** Whether the role on the installation waits for a second factor. */
+  readonly needsSecondFactor: (signedIn: SignedIn, request: FastifyRequest) => boolean
 }): ConsoleGuard {
   return {
     async check({ access, method, right, installation, needsConfirmation }, request) {
@@ -49,6 +51,10 @@ export function createConsoleGuard(deps: {
       const { signedIn, customer } = found
       request.signedIn = signedIn
       deps.limiter.take(signedIn.person.personId)
+      const usesInstallationRole = installation !== undefined || (customer !== undefined && customer.role === null)
+      if (usesInstallationRole && deps.needsSecondFactor(signedIn, request)) {
+        throw new ApiError('second_factor_required')
+      }
       if (installation !== undefined) requireInstallationRole(signedIn, installation)
       if (right !== undefined) {
         const visited = requireRight(signedIn, customer, { right, isRead: method === 'GET' })

@@ -15,7 +15,7 @@ import {
 } from '../../api/session.ts'
 import { ApiError } from '../../domain/errors.ts'
 import type { People } from '../../people/people.ts'
-import type { ClientTrace, OpenedSession } from '../../people/sessions.ts'
+import type { ClientTrace, OpenedSession, SignedIn } from '../../people/sessions.ts'
 import { uncounted } from '../../runtime/byte-budget.ts'
 import { UUID } from '../../runtime/uuid.ts'
 import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
@@ -25,10 +25,13 @@ import type { Endpoint, EndpointContext } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
 import { receiveBody } from '../receive-body.ts'
 
+const confirmation = z.object({ confirmed: z.literal(true) })
+
 interface SessionDeps {
   readonly people: People
   readonly cookie: SessionCookie
   readonly clientOf: (request: FastifyRequest) => ClientTrace
+  readonly needsSecondFactor: (signedIn: SignedIn, request: FastifyRequest) => boolean
   readonly bodyLimitBytes: number
 }
 
@@ -50,7 +53,12 @@ export function sessionEndpoints(deps: SessionDeps): Endpoint[] {
     consoleEndpoint('GET', 'session', {
       access: 'session',
       doc: consoleDoc('Show the person and the memberships', sessionSchema),
-      handle: async ({ signedIn }) => showSession(signedIn, await people.memberships(signedIn.person.personId)),
+      handle: async ({ signedIn, request }) =>
+        showSession(
+          signedIn,
+          await people.memberships(signedIn.person.personId),
+          deps.needsSecondFactor(signedIn, request),
+        ),
     }),
     enters('sign-in', 'Sign in', async ({ request }) =>
       people.signIn(parseSignIn(await body(request)), clientOf(request)),
@@ -97,12 +105,11 @@ export function sessionEndpoints(deps: SessionDeps): Endpoint[] {
     }),
     consoleEndpoint('POST', 'confirm', {
       access: 'session',
-      doc: consoleDoc(
-        'Type the password again, before a change that matters',
-        z.object({ confirmed: z.literal(true) }),
-      ),
-      async handle({ signedIn, request }) {
-        await people.confirm(signedIn, parseConfirmation(await body(request)), clientOf(request))
+      doc: consoleDoc('Type the password or a code again, before a change that matters', confirmation),
+      async handle({ signedIn, request, reply }) {
+        const typed = parseConfirmation(await body(request))
+        const { token, expiresAt } = await people.confirm(signedIn, typed, clientOf(request))
+        reply.header('set-cookie', deps.cookie.write(token, expiresAt))
         return { confirmed: true }
       },
     }),

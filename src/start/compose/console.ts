@@ -5,8 +5,10 @@ import { baseUrlOf } from '../../config/base-url.ts'
 import { limitsOfTier } from '../../config/config.ts'
 import { type ConsoleGuard, createConsoleGuard } from '../../http/console/console-guard.ts'
 import { createEntry } from '../../http/console/entry.ts'
+import { isLocalRequest } from '../../http/console/is-local-request.ts'
 import { SessionCookie } from '../../http/console/session-cookie.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
+import { factorEndpoints } from '../../http/endpoints/factors.ts'
 import { live } from '../../http/endpoints/live.ts'
 import { peopleEndpoints } from '../../http/endpoints/people.ts'
 import { sessionEndpoints } from '../../http/endpoints/session.ts'
@@ -14,11 +16,14 @@ import { signUpEndpoints } from '../../http/endpoints/sign-up.ts'
 import { status } from '../../http/endpoints/status.ts'
 import { createReportLimiter } from '../../limits/report-limiter.ts'
 import { createLiveWatch, type LiveWatch } from '../../live/live-watch.ts'
+import { createFactors } from '../../people/factors.ts'
 import { createMembers } from '../../people/members.ts'
 import { createPeople } from '../../people/people.ts'
 import { createPeopleMail } from '../../people/people-mail.ts'
+import type { SignedIn } from '../../people/sessions.ts'
 import { createSignUp } from '../../people/sign-up.ts'
 import { headerValues } from '../../runtime/header-values.ts'
+import { openSecret, sealSecret } from '../../secrets/sealed-secret.ts'
 import { clientTrace } from './client-trace.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
@@ -37,7 +42,7 @@ export interface Console {
 const REQUESTS_PER_MINUTE = 600
 
 export function createConsole(
-  { config, clock, scheduler, log }: ComposeContext,
+  { config, clock, scheduler, log, masterKey }: ComposeContext,
   { general, lookups }: Database,
   { console: operator }: Operator,
 ): Console {
@@ -46,7 +51,13 @@ export function createConsole(
     send: config.smtp.host === null ? null : createMailer(config.smtp, log).send,
     baseUrl: () => baseUrlOf(config),
   })
-  const people = createPeople({ pool: general, lookups, clock })
+  const factors = createFactors({
+    pool: general,
+    clock,
+    seal: (secret, ownerId) => sealSecret(masterKey, secret, { ownerId, purpose: 'totp' }),
+    open: (sealed, ownerId) => openSecret(masterKey, sealed, { ownerId, purpose: 'totp' }),
+  })
+  const people = createPeople({ pool: general, lookups, clock, factors })
   const { signUp: mode, creditsPerNetworkPerDay, creditsPerDay } = config.accounts
   const members = createMembers({ pool: general, clock, mail, mayInvite: mode !== 'closed' })
   const signUp = createSignUp({
@@ -60,6 +71,8 @@ export function createConsole(
   })
   const cookie = new SessionCookie(publicBaseUrl?.startsWith('https:') ?? false)
   const door = {
+    needsSecondFactor: ({ person, hasSecondFactor }: SignedIn, request: FastifyRequest) =>
+      person.installationRole !== null && !hasSecondFactor && !isLocalRequest(request, publicBaseUrl),
     bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes),
     clientOf: (request: FastifyRequest) => clientTrace(config, request),
     // The person who asks reads the answer, so the Host that the browser sent is right. Mails never use it.
@@ -77,6 +90,7 @@ export function createConsole(
       noteVisit: (signedIn, customerId, request) =>
         operator.noteVisit(signedIn, customerId, clientTrace(config, request).address),
       clock,
+      needsSecondFactor: door.needsSecondFactor,
     }),
     endpoints: [
       live({ watch }),
@@ -91,9 +105,10 @@ export function createConsole(
         read: operator.status,
         clock,
       }),
+      ...factorEndpoints({ factors, ...door }),
       ...signUpEndpoints({
         signUp,
-        entry: createEntry({ people, cookie, clientOf: door.clientOf }),
+        entry: createEntry({ people, cookie, ...door }),
         config: {
           sign_up: mode,
           has_mail: mail.canSend,

@@ -1,0 +1,65 @@
+import type { FastifyRequest } from 'fastify'
+import { factors as factorsSchema, parseCode, recoveryCodes, removedFactor, totpStart } from '../../api/factors.ts'
+import type { Factors } from '../../people/factors.ts'
+import type { ClientTrace } from '../../people/sessions.ts'
+import { uncounted } from '../../runtime/byte-budget.ts'
+import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
+import type { Endpoint } from '../endpoint.ts'
+import { NodeRequest } from '../node-exchange.ts'
+import { receiveBody } from '../receive-body.ts'
+
+/** The second factors of the person. */
+export function factorEndpoints({
+  factors,
+  clientOf,
+  bodyLimitBytes,
+}: {
+  readonly factors: Factors
+  readonly clientOf: (request: FastifyRequest) => ClientTrace
+  readonly bodyLimitBytes: number
+}): Endpoint[] {
+  const confirmed = { access: 'session', needsConfirmation: true } as const
+  return [
+    consoleEndpoint('GET', 'factors', {
+      access: 'session',
+      doc: consoleDoc('Show the second factors', factorsSchema),
+      async handle({ signedIn }) {
+        const { hasPassword, hasTotp, recoveryCodesLeft } = await factors.show(signedIn.person.personId)
+        return {
+          has_password: hasPassword,
+          has_totp: hasTotp,
+          recovery_codes_left: recoveryCodesLeft,
+          is_in_use: signedIn.hasSecondFactor,
+        }
+      },
+    }),
+    consoleEndpoint('POST', 'factors/totp/start', {
+      ...confirmed,
+      doc: consoleDoc('Make a secret for an authenticator app', totpStart),
+      handle: ({ signedIn }) => factors.startTotp(signedIn),
+    }),
+    consoleEndpoint('POST', 'factors/totp', {
+      ...confirmed,
+      doc: consoleDoc('Add the authenticator app', recoveryCodes),
+      async handle({ signedIn, request }) {
+        const code = parseCode(await receiveBody(new NodeRequest(request.raw), bodyLimitBytes, uncounted))
+        return { recovery_codes: await factors.finishTotp(signedIn, code, clientOf(request)) }
+      },
+    }),
+    consoleEndpoint('DELETE', 'factors/totp', {
+      ...confirmed,
+      doc: consoleDoc('Remove the authenticator app', removedFactor),
+      async handle({ signedIn, request }) {
+        await factors.removeTotp(signedIn, clientOf(request))
+        return { removed: true }
+      },
+    }),
+    consoleEndpoint('POST', 'factors/recovery-codes', {
+      ...confirmed,
+      doc: consoleDoc('Replace the recovery codes', recoveryCodes),
+      handle: async ({ signedIn, request }) => ({
+        recovery_codes: await factors.renewRecoveryCodes(signedIn, clientOf(request)),
+      }),
+    }),
+  ]
+}

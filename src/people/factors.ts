@@ -1,0 +1,188 @@
+import { createHash, randomBytes } from 'node:crypto'
+import type { TOTP } from 'otpauth'
+import { type Pool, type Sql, transaction } from '../db/pool.ts'
+import { refuseOutage } from '../db/refuse-outage.ts'
+import { ApiError } from '../domain/errors.ts'
+import type { Clock } from '../runtime/clock.ts'
+import { noteAction } from './audit-log.ts'
+import { type ClientTrace, endOtherSessions, type SignedIn } from './sessions.ts'
+
+export interface FactorState {
+  readonly hasPassword: boolean
+  readonly hasTotp: boolean
+  readonly recoveryCodesLeft: number
+}
+
+/**
+ * The authenticator app of a person, and the recovery codes. All methods reject with ApiError `database_unavailable`, and with what
+ * they name.
+ */
+export interface Factors {
+  show(personId: string): Promise<FactorState>
+  /** Makes a secret for an authenticator app, which counts once `finishTotp` gets a code of it. Rejects with `second_factor_required`. */
+  startTotp(signedIn: SignedIn): Promise<{ secret: string; uri: string }>
+  /**
+   * Needs codes of this app from now on, ends the other sessions, and returns new recovery codes. Rejects with `wrong_code` or
+   * `second_factor_required`.
+   */
+  finishTotp(signedIn: SignedIn, code: string, client: ClientTrace): Promise<string[]>
+  /** Rejects with `second_factor_required`. */
+  removeTotp(signedIn: SignedIn, client: ClientTrace): Promise<void>
+  /** Replaces the recovery codes. Rejects with `second_factor_required`. */
+  renewRecoveryCodes(signedIn: SignedIn, client: ClientTrace): Promise<string[]>
+  /** Uses up a code of the app or a recovery code. Returns whether it was right. */
+  accepts(personId: string, code: string): Promise<boolean>
+}
+
+const STEP_S = 30
+const RECOVERY_CODES = 10
+const ISSUER = 'Switchyard'
+
+/** @param seal encrypts the secret of a person; `open` decrypts it */
+export function createFactors({
+  pool,
+  clock,
+  seal,
+  open,
+}: {
+  pool: Pool
+  clock: Clock
+  seal: (secret: string, personId: string) => Buffer
+  open: (sealed: Buffer, personId: string) => string
+}): Factors {
+  const inTransaction = <T>(work: (sql: Sql) => Promise<T>) => transaction(pool, work).catch(refuseOutage)
+
+  /** Returns the time step of a right code, or null. A phone may be 30 seconds off. */
+  async function stepOf(sealed: Buffer, personId: string, code: string): Promise<number | null> {
+    const timestamp = clock.epochMs()
+    const delta = (await totpOf(open(sealed, personId), '')).validate({ token: code, timestamp, window: 1 })
+    return delta === null ? null : Math.floor(timestamp / 1_000 / STEP_S) + delta
+  }
+
+  return {
+    async show(personId) {
+      const { rows } = await pool
+        .query<FactorState>(
+          `SELECT password_hash IS NOT NULL AS "hasPassword", totp_secret IS NOT NULL AS "hasTotp",
+                  (SELECT count(*)::int FROM person_recovery_code c WHERE c.person_id = p.person_id) AS "recoveryCodesLeft"
+             FROM person p WHERE person_id = $1`,
+          [personId],
+        )
+        .catch(refuseOutage)
+      return rows[0]!
+    },
+    async startTotp(signedIn) {
+      requireFactorInUse(signedIn)
+      const { personId, email } = signedIn.person
+      const { Secret } = await import('otpauth')
+      const secret = new Secret({ size: 20 }).base32
+      await pool
+        .query('UPDATE person SET totp_pending = $2 WHERE person_id = $1', [personId, seal(secret, personId)])
+        .catch(refuseOutage)
+      return { secret, uri: (await totpOf(secret, email)).toString() }
+    },
+    finishTotp: (signedIn, code, { address }) =>
+      inTransaction(async sql => {
+        requireFactorInUse(signedIn)
+        const { personId, email } = signedIn.person
+        const { rows } = await sql.query<{ pending: Buffer | null }>(
+          'SELECT totp_pending AS pending FROM person WHERE person_id = $1 FOR NO KEY UPDATE',
+          [personId],
+        )
+        const pending = rows[0]?.pending ?? null
+        const step = pending === null ? null : await stepOf(pending, personId, code)
+        if (step === null) throw new ApiError('wrong_code', { param: 'code' })
+        await sql.query(
+          'UPDATE person SET totp_secret = totp_pending, totp_pending = NULL, totp_last_step = $2 WHERE person_id = $1',
+          [personId, step],
+        )
+        await endOtherSessions(sql, personId, signedIn.sessionId)
+        await sql.query('UPDATE person_session SET has_second_factor = true WHERE session_id = $1', [
+          signedIn.sessionId,
+        ])
+        const codes = await makeRecoveryCodes(sql, personId)
+        await noteAction(sql, { action: 'factor.added', personId, subject: email, detail: { factor: 'totp' }, address })
+        return codes
+      }),
+    removeTotp: (signedIn, { address }) =>
+      inTransaction(async sql => {
+        requireFactorInUse(signedIn)
+        const { personId, email } = signedIn.person
+        await removeTotp(sql, personId)
+        await noteAction(sql, {
+          action: 'factor.removed',
+          personId,
+          subject: email,
+          detail: { factor: 'totp' },
+          address,
+        })
+      }),
+    renewRecoveryCodes: (signedIn, { address }) =>
+      inTransaction(async sql => {
+        requireFactorInUse(signedIn)
+        const { personId, email } = signedIn.person
+        if (!signedIn.hasTotp) throw new ApiError('second_factor_required')
+        const codes = await makeRecoveryCodes(sql, personId)
+        await noteAction(sql, { action: 'recovery_codes.made', personId, subject: email, address })
+        return codes
+      }),
+    accepts: (personId, code) =>
+      inTransaction(async sql => {
+        const { rowCount } = await sql.query(
+          'DELETE FROM person_recovery_code WHERE person_id = $1 AND code_hash = $2',
+          [personId, hashOf(code)],
+        )
+        if (rowCount === 1) return true
+        const { rows } = await sql.query<{ sealed: Buffer | null }>(
+          'SELECT totp_secret AS sealed FROM person WHERE person_id = $1',
+          [personId],
+        )
+        const sealed = rows[0]?.sealed ?? null
+        const step = sealed === null ? null : await stepOf(sealed, personId, code)
+        if (step === null) return false
+        // No code works twice, also not at the same time.
+        const used = await sql.query(
+          'UPDATE person SET totp_last_step = $2 WHERE person_id = $1 AND totp_last_step < $2 AND totp_secret = $3',
+          [personId, step, sealed],
+        )
+        return used.rowCount === 1
+      }),
+  }
+}
+
+/**
+ * Throws `second_factor_required` if the person has a second factor and did not use it in this session: a password alone changes
+ * no factor and no password.
+ */
+export function requireFactorInUse({ hasTotp, hasSecondFactor }: SignedIn): void {
+  if (hasTotp && !hasSecondFactor) throw new ApiError('second_factor_required')
+}
+
+/** Removes the authenticator app and the recovery codes of a person. */
+export async function removeTotp(sql: Sql, personId: string): Promise<void> {
+  await sql.query('UPDATE person SET totp_secret = NULL, totp_pending = NULL WHERE person_id = $1', [personId])
+  await sql.query('DELETE FROM person_recovery_code WHERE person_id = $1', [personId])
+}
+
+/** Loads the library on first use. */
+async function totpOf(secret: string, label: string): Promise<TOTP> {
+  const { Secret, TOTP } = await import('otpauth')
+  return new TOTP({ issuer: ISSUER, label: label || ISSUER, secret: Secret.fromBase32(secret), period: STEP_S })
+}
+
+/** Replaces the recovery codes. Each has 80 random bits, so its hash needs no salt. */
+async function makeRecoveryCodes(sql: Sql, personId: string): Promise<string[]> {
+  const codes = Array.from({ length: RECOVERY_CODES }, () => randomBytes(10).toString('hex').match(/.{5}/g)!.join('-'))
+  await sql.query('DELETE FROM person_recovery_code WHERE person_id = $1', [personId])
+  await sql.query('INSERT INTO person_recovery_code (person_id, code_hash) SELECT $1, unnest($2::bytea[])', [
+    personId,
+    codes.map(hashOf),
+  ])
+  return codes
+}
+
+function hashOf(code: string): Buffer {
+  return createHash('sha256')
+    .update(code.toLowerCase().replace(/[^0-9a-f]/g, ''))
+    .digest()
+}
