@@ -34,6 +34,21 @@ const outside = [
   }),
   createRoute({
     getParentRoute: () => root,
+    path: '/sign-up',
+    component: lazyRouteComponent(() => import('./features/outside/SignUp.tsx'), 'SignUp'),
+  }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/verify',
+    component: lazyRouteComponent(() => import('./features/outside/Verify.tsx'), 'Verify'),
+  }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/reset',
+    component: lazyRouteComponent(() => import('./features/outside/Reset.tsx'), 'Reset'),
+  }),
+  createRoute({
+    getParentRoute: () => root,
     path: '/status',
     component: lazyRouteComponent(() => import('./features/status/Status.tsx'), 'Status'),
   }),
@@ -123,6 +138,16 @@ const operatorScreens = [
     getParentRoute: () => operatorRoute,
     path: '/customers/$customerId',
     component: lazyRouteComponent(() => import('./features/operator/Customer.tsx'), 'Customer'),
+  }),
+  createRoute({
+    getParentRoute: () => operatorRoute,
+    path: '/log',
+    component: lazyRouteComponent(() => import('./features/operator/Log.tsx'), 'Log'),
+  }),
+  createRoute({
+    getParentRoute: () => operatorRoute,
+    path: '/system',
+    component: lazyRouteComponent(() => import('./features/operator/System.tsx'), 'System'),
   }),
   createRoute({
     getParentRoute: () => operatorRoute,

@@ -9,6 +9,7 @@ import type { ModelList } from '#api/models.ts'
 import type { InviteList, MemberList } from '#api/people.ts'
 import type { Interval, TokenUsageReport, UsageBreakdown } from '#api/reports.ts'
 import type { SessionList, SignedInSession } from '#api/session.ts'
+import type { ConsoleConfig } from '#api/sign-up.ts'
 import type { StatusReport } from '#api/status.ts'
 import { problemOf, queryText, request } from './request.ts'
 
@@ -100,4 +101,11 @@ export const statusQuery = queryOptions({
     if (!response.ok) throw await problemOf(response)
     return (await response.json()) as StatusReport
   },
+})
+
+/** What the pages outside need to know. */
+export const consoleConfigQuery = queryOptions({
+  queryKey: ['config'],
+  queryFn: ({ signal }) => get<ConsoleConfig>('config', signal),
+  staleTime: Number.POSITIVE_INFINITY,
 })

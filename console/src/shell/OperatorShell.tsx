@@ -1,4 +1,4 @@
-import { CreditIcon, HomeIcon, PeopleIcon } from '../parts/icons.tsx'
+import { ActivityIcon, CreditIcon, HomeIcon, PeopleIcon, SettingsIcon } from '../parts/icons.tsx'
 import { NotFound } from './NotFound.tsx'
 import { type NavItem, Shell } from './Shell.tsx'
 import { SignedInOnly } from './SignedInOnly.tsx'
@@ -8,6 +8,8 @@ const items: readonly NavItem[] = [
   { name: 'Overview', icon: <HomeIcon />, link: { to: '/operator' }, isExact: true },
   { name: 'Customers', icon: <PeopleIcon />, link: { to: '/operator/customers' } },
   { name: 'Grants', icon: <CreditIcon />, link: { to: '/operator/grants' } },
+  { name: 'Log', icon: <ActivityIcon />, link: { to: '/operator/log' } },
+  { name: 'System', icon: <SettingsIcon />, link: { to: '/operator/system' } },
 ]
 
 /** The frame of the operator's screens. */

@@ -7,7 +7,14 @@ import { useResource } from '../../harness/use-resource.ts'
 const app = useDemoApp()
 const chromium = useChromium()
 
-const otherScreens = ['/status', '/operator', '/operator/customers', '/operator/grants']
+const otherScreens = [
+  '/status',
+  '/operator',
+  '/operator/customers',
+  '/operator/grants',
+  '/operator/log',
+  '/operator/system',
+]
 const screens = [
   ...['', '/usage', '/usage?days=7&show=requests', '/activity', '/activity?success=false', '/keys', '/credits'],
   ...[
@@ -81,7 +88,7 @@ describe.each([
     const viewport = { width, height: 800 }
     const { page, context, complaints } = await openPage(chromium.browser, { baseURL: app.url, viewport, colorScheme })
     const found: string[] = []
-    for (const path of ['/', '/welcome#x', '/invite#x']) {
+    for (const path of ['/', '/welcome#x', '/invite#x', '/sign-up', '/verify#x', '/reset', '/reset#x']) {
       await page.goto(path)
       await settled(page)
       found.push(...(await axeFindings(page)).map(text => `${path} ${text}`))

@@ -1,10 +1,19 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { consoleConfigQuery } from '../../api/queries.ts'
 import { OutsideCard } from './OutsideCard.tsx'
+import styles from './outside.module.css'
 import { SignInForm } from './SignInForm.tsx'
 
 export function SignInCard() {
+  const { data: config } = useQuery(consoleConfigQuery)
   return (
     <OutsideCard title="Sign in">
       <SignInForm />
+      <div className={styles.links}>
+        {config?.has_mail && <Link to="/reset">Forgotten password</Link>}
+        {config?.sign_up === 'open' && <Link to="/sign-up">Sign up</Link>}
+      </div>
     </OutsideCard>
   )
 }

@@ -1,0 +1,80 @@
+import { Button } from '@mantine/core'
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { logQuery, logStateQuery } from '../../api/operator-queries.ts'
+import { countText } from '../../format/number-text.ts'
+import { DataTable } from '../../parts/DataTable.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { Page } from '../../parts/Page.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import { State } from '../../parts/State.tsx'
+import { When } from '../../parts/When.tsx'
+import styles from './operator.module.css'
+
+/** What people did here, and whether the log is whole. */
+export function Log() {
+  const log = useInfiniteQuery(logQuery)
+  const state = useQuery(logStateQuery)
+  return (
+    <Page title="Log">
+      <Loaded query={state} height={80}>
+        {({ entries, is_intact, breaks, last_hash }) => (
+          <Panel
+            title={`${countText(entries)} entries`}
+            aside={
+              is_intact ? (
+                <State state="ok">every entry follows from the one before</State>
+              ) : (
+                <State state="danger">{`changed or removed near ${breaks.join(', ')}`}</State>
+              )
+            }
+          >
+            <p className={styles.hint}>
+              Hash of the last entry: <code className={styles.hash}>{last_hash ?? 'none'}</code>
+            </p>
+          </Panel>
+        )}
+      </Loaded>
+      <Panel>
+        <Loaded query={log} height={400}>
+          {({ pages }) => (
+            <>
+              <DataTable
+                label="Log"
+                rows={pages.flatMap(({ data }) => data)}
+                keyOf={({ id }) => String(id)}
+                columns={[
+                  { title: 'Time', cell: ({ at }) => <When at={at} /> },
+                  { title: 'What', place: 'name', cell: ({ action }) => action.replaceAll(/[._]/g, ' ') },
+                  {
+                    title: 'Person',
+                    cell: ({ person }) => person?.email ?? (person === null ? 'command line' : 'deleted'),
+                  },
+                  {
+                    title: 'About',
+                    cell: ({ subject, customer }) =>
+                      customer === null ? (
+                        subject
+                      ) : (
+                        <Link to="/operator/customers/$customerId" params={{ customerId: customer.id }}>
+                          {customer.email ?? customer.id}
+                        </Link>
+                      ),
+                  },
+                  { title: 'From', isLabelled: true, cell: ({ address }) => address ?? '–' },
+                ]}
+              />
+              {log.hasNextPage && (
+                <div className={styles.more}>
+                  <Button variant="default" loading={log.isFetchingNextPage} onClick={() => void log.fetchNextPage()}>
+                    Show older entries
+                  </Button>
+                </div>
+              )}
+            </>
+          )}
+        </Loaded>
+      </Panel>
+    </Page>
+  )
+}
