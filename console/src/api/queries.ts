@@ -4,6 +4,7 @@ import type { RequestPage, RequestReceipt, RequestsQuery } from '#api/activity.t
 import type { alertDeliveries, alertList } from '#api/alerts.ts'
 import type { LatencyReport, LimitsReport, ModelFacts, ShareInterval, UsageShares } from '#api/console-data.ts'
 import type { Credits, CreditTransactions } from '#api/credits.ts'
+import type { FactorsShown } from '#api/factors.ts'
 import type { Key } from '#api/keys.ts'
 import type { ModelList } from '#api/models.ts'
 import type { InviteList, MemberList } from '#api/people.ts'
@@ -108,4 +109,9 @@ export const consoleConfigQuery = queryOptions({
   queryKey: ['config'],
   queryFn: ({ signal }) => get<ConsoleConfig>('config', signal),
   staleTime: Number.POSITIVE_INFINITY,
+})
+
+export const factorsQuery = queryOptions({
+  queryKey: ['factors'],
+  queryFn: ({ signal }) => get<FactorsShown>('factors', signal),
 })

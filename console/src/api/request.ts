@@ -17,6 +17,11 @@ export class Problem extends Error {
   }
 }
 
+/** Whether the gateway asks for the code of an authenticator app too. */
+export function needsCode(error: Error | null): boolean {
+  return error instanceof Problem && error.code === 'second_factor_required' && error.param === 'code'
+}
+
 interface ProblemFacts {
   readonly status: number
   readonly code: string

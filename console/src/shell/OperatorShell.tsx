@@ -1,4 +1,7 @@
+import { Link } from '@tanstack/react-router'
+import { EmptyState } from '../parts/EmptyState.tsx'
 import { ActivityIcon, CreditIcon, HomeIcon, PeopleIcon, SettingsIcon } from '../parts/icons.tsx'
+import { Page } from '../parts/Page.tsx'
 import { NotFound } from './NotFound.tsx'
 import { type NavItem, Shell } from './Shell.tsx'
 import { SignedInOnly } from './SignedInOnly.tsx'
@@ -23,11 +26,29 @@ export function OperatorShell() {
 
 function Frame() {
   const { role } = useSession().person
+  const needsFactor = useSession().needs_second_factor
   if (role === null) return <NotFound />
+  if (needsFactor) return <FactorNeeded />
   return (
     <Shell
       items={items}
       notice={role === 'auditor' && 'You are an auditor. You can read everything and change nothing.'}
     />
+  )
+}
+
+/** Operators add an authenticator app before they may do anything, except on the machine of the gateway. */
+function FactorNeeded() {
+  const first = useSession().memberships[0]
+  return (
+    <Page title="Second factor needed">
+      <EmptyState text="Operators need an authenticator app. Add one in your settings, then sign in again with its code.">
+        {first && (
+          <Link to="/c/$customerId/settings/$tab" params={{ customerId: first.customer_id, tab: 'security' }}>
+            Open the settings
+          </Link>
+        )}
+      </EmptyState>
+    </Page>
   )
 }

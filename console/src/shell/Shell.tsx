@@ -1,13 +1,15 @@
 import { Drawer } from '@mantine/core'
 import { useDisclosure, useHotkeys } from '@mantine/hooks'
 import { Link, type LinkProps, Outlet, useLocation } from '@tanstack/react-router'
-import { type ReactNode, Suspense, useEffect } from 'react'
+import { lazy, type ReactNode, Suspense, useEffect } from 'react'
 import { MenuIcon } from '../parts/icons.tsx'
 import { AccountMenu } from './AccountMenu.tsx'
-import { ConfirmIdentity } from './ConfirmIdentity.tsx'
-import { FindPage } from './FindPage.tsx'
 import { Switcher } from './Switcher.tsx'
 import styles from './shell.module.css'
+
+// Nothing of the first screen.
+const ConfirmIdentity = lazy(async () => ({ default: (await import('./ConfirmIdentity.tsx')).ConfirmIdentity }))
+const FindPage = lazy(async () => ({ default: (await import('./FindPage.tsx')).FindPage }))
 
 export interface NavItem {
   readonly name: string
@@ -90,8 +92,10 @@ export function Shell({ items, top, notice }: { items: readonly NavItem[]; top?:
         <Switcher />
         <AccountMenu />
       </Drawer>
-      <ConfirmIdentity />
-      <FindPage items={items} isOpen={isFinding} onClose={find.close} />
+      <Suspense>
+        <ConfirmIdentity />
+        <FindPage items={items} isOpen={isFinding} onClose={find.close} />
+      </Suspense>
     </div>
   )
 }

@@ -1,3 +1,4 @@
+import { Secret, TOTP } from 'otpauth'
 import { afterEach, expect, test } from 'vitest'
 import { transaction } from '../../../src/db/pool.ts'
 import { makeInviteLink } from '../../../src/people/links.ts'
@@ -185,6 +186,30 @@ test('an owner invites a person, changes the role and removes the person', async
   await page.getByText('is no member any more').waitFor()
   await guest.reload()
   await guest.getByText('You are not a member of this customer').waitFor()
+})
+
+test('a person adds an authenticator app, and signs in with its code', async () => {
+  const { customerId } = await app.customer()
+  const { page, email } = await signedInPage(customerId)
+  await page.goto(`/c/${customerId}/settings/security`)
+  await page.getByRole('button', { name: 'Add an app' }).click()
+  const secret = (await page.getByRole('region', { name: 'the secret' }).textContent())!
+  const totp = new TOTP({ secret: Secret.fromBase32(secret) })
+  const nowMs = Date.now()
+  await page.getByLabel('Code').fill(totp.generate({ timestamp: nowMs }))
+  await page.getByRole('button', { name: 'Add the app' }).click()
+  const codes = (await page.getByRole('region', { name: 'the recovery codes' }).textContent())!.split('\n')
+  expect(codes).toHaveLength(10)
+  await page.getByRole('button', { name: 'I have stored them' }).click()
+
+  const other = await newPage()
+  await other.goto('/')
+  await other.getByLabel('E-mail address').fill(email)
+  await other.getByRole('textbox', { name: 'Password' }).fill(PASSWORD)
+  await other.getByRole('button', { name: 'Sign in' }).click()
+  await other.getByLabel('Code').fill(codes[0]!)
+  await other.getByRole('button', { name: 'Sign in' }).click()
+  await other.getByRole('heading', { name: 'Home' }).waitFor()
 })
 
 test('names and model output are text, never markup', async () => {

@@ -2,7 +2,8 @@ import { Button, PasswordInput, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
-import { request } from '../../api/request.ts'
+import { needsCode, request } from '../../api/request.ts'
+import { CodeField } from '../../parts/CodeField.tsx'
 import { FormProblem } from '../../parts/FormProblem.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { OutsideCard } from './OutsideCard.tsx'
@@ -39,13 +40,16 @@ function JoinForm({ token, invitation }: { token: string; invitation: Invitation
   const navigate = useNavigate()
   const [name, setName] = useState('')
   const [password, setPassword] = useState('')
+  const [code, setCode] = useState('')
+  const [isCodeAsked, setCodeAsked] = useState(false)
   const entry = useEntry('join', () => void navigate({ to: '/', replace: true }))
+  if (needsCode(entry.error) && !isCodeAsked) setCodeAsked(true)
   return (
     <form
       className={styles.form}
       onSubmit={event => {
         event.preventDefault()
-        entry.mutate({ token, password, ...(name.trim() !== '' && { name }) })
+        entry.mutate({ token, password, ...(name.trim() !== '' && { name }), ...(isCodeAsked && { code }) })
       }}
     >
       <p>
@@ -68,7 +72,8 @@ function JoinForm({ token, invitation }: { token: string; invitation: Invitation
         value={password}
         onChange={event => setPassword(event.currentTarget.value)}
       />
-      <FormProblem error={entry.error} />
+      {isCodeAsked && <CodeField value={code} onChange={setCode} />}
+      <FormProblem error={needsCode(entry.error) ? null : entry.error} />
       <Button type="submit" loading={entry.isPending}>
         Join
       </Button>

@@ -1,5 +1,7 @@
 import { Button, PasswordInput, TextInput } from '@mantine/core'
 import { useState } from 'react'
+import { needsCode } from '../../api/request.ts'
+import { CodeField } from '../../parts/CodeField.tsx'
 import { FormProblem } from '../../parts/FormProblem.tsx'
 import styles from './outside.module.css'
 import { useEntry } from './use-entry.ts'
@@ -8,13 +10,16 @@ import { useEntry } from './use-entry.ts'
 export function SignInForm({ email: before = '' }: { email?: string }) {
   const [email, setEmail] = useState(before)
   const [password, setPassword] = useState('')
+  const [code, setCode] = useState('')
+  const [isCodeAsked, setCodeAsked] = useState(false)
   const entry = useEntry('sign-in')
+  if (needsCode(entry.error) && !isCodeAsked) setCodeAsked(true)
   return (
     <form
       className={styles.form}
       onSubmit={event => {
         event.preventDefault()
-        entry.mutate({ email, password })
+        entry.mutate({ email, password, ...(isCodeAsked && { code }) })
       }}
     >
       <TextInput
@@ -36,7 +41,8 @@ export function SignInForm({ email: before = '' }: { email?: string }) {
         onChange={event => setPassword(event.currentTarget.value)}
         data-autofocus={before !== '' || undefined}
       />
-      <FormProblem error={entry.error} />
+      {isCodeAsked && <CodeField value={code} onChange={setCode} />}
+      <FormProblem error={needsCode(entry.error) ? null : entry.error} />
       <Button type="submit" loading={entry.isPending}>
         Sign in
       </Button>

@@ -9,6 +9,7 @@ import { Loaded } from '../../parts/Loaded.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { When } from '../../parts/When.tsx'
 import { browserName } from './browser-name.ts'
+import { SecondFactor } from './SecondFactor.tsx'
 import styles from './settings.module.css'
 
 /** The password and the sessions of the person. */
@@ -16,6 +17,7 @@ export function Security() {
   return (
     <>
       <Sessions />
+      <SecondFactor />
       <Password />
     </>
   )

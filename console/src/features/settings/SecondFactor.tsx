@@ -1,0 +1,105 @@
+import { Button } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import type { RecoveryCodes, TotpStart } from '#api/factors.ts'
+import { factorsQuery } from '../../api/queries.ts'
+import { useWrite } from '../../api/use-write.ts'
+import { plural } from '../../format/number-text.ts'
+import { CodeBlock } from '../../parts/CodeBlock.tsx'
+import { CodeField } from '../../parts/CodeField.tsx'
+import { FormProblem } from '../../parts/FormProblem.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import styles from './settings.module.css'
+
+/** The authenticator app of the person, and its recovery codes. */
+export function SecondFactor() {
+  const factors = useQuery(factorsQuery)
+  const [started, setStarted] = useState<TotpStart | null>(null)
+  const [code, setCode] = useState('')
+  const [codes, setCodes] = useState<readonly string[] | null>(null)
+  const start = useWrite<void, TotpStart>(() => ({ method: 'POST', path: 'factors/totp/start', body: {} }), {
+    areas: [],
+    onDone: setStarted,
+  })
+  const show = ({ recovery_codes }: RecoveryCodes) => {
+    setStarted(null)
+    setCode('')
+    setCodes(recovery_codes)
+  }
+  const add = useWrite<void, RecoveryCodes>(() => ({ method: 'POST', path: 'factors/totp', body: { code } }), {
+    areas: ['factors', 'sessions', 'session'],
+    onDone: show,
+    showsError: true,
+  })
+  const renew = useWrite<void, RecoveryCodes>(() => ({ method: 'POST', path: 'factors/recovery-codes', body: {} }), {
+    areas: ['factors'],
+    onDone: show,
+  })
+  const remove = useWrite(() => ({ method: 'DELETE', path: 'factors/totp' }), {
+    areas: ['factors', 'session'],
+    done: 'The app is removed. Signing in takes the password alone.',
+  })
+  return (
+    <Panel title="Authenticator app">
+      <Loaded query={factors} height={80}>
+        {({ has_totp, recovery_codes_left }) => (
+          <div className={styles.form}>
+            {codes !== null && (
+              <>
+                <p>Store these recovery codes. Each works once if you lose your phone. They are not shown again.</p>
+                <CodeBlock code={codes.join('\n')} what="the recovery codes" />
+                <Button onClick={() => setCodes(null)}>I have stored them</Button>
+              </>
+            )}
+            {codes === null && has_totp && (
+              <>
+                <p>Signing in takes a code of your app. {plural(recovery_codes_left, 'recovery code')} left.</p>
+                <div>
+                  <Button variant="default" loading={renew.isPending} onClick={() => renew.mutate()}>
+                    Make new recovery codes
+                  </Button>
+                </div>
+                <div>
+                  <Button variant="default" loading={remove.isPending} onClick={() => remove.mutate()}>
+                    Remove the app
+                  </Button>
+                </div>
+              </>
+            )}
+            {codes === null && !has_totp && started === null && (
+              <>
+                <p>With an app, a stolen password is not enough to sign in. Operators need one.</p>
+                <div>
+                  <Button loading={start.isPending} onClick={() => start.mutate()}>
+                    Add an app
+                  </Button>
+                </div>
+              </>
+            )}
+            {started !== null && (
+              <form
+                className={styles.form}
+                onSubmit={event => {
+                  event.preventDefault()
+                  add.mutate()
+                }}
+              >
+                <p>
+                  Type this secret into your app, or open the link on your phone. Then type the code that the app shows.
+                </p>
+                <CodeBlock code={started.secret} what="the secret" />
+                <a href={started.uri}>Open in an app</a>
+                <CodeField value={code} onChange={setCode} />
+                <FormProblem error={add.error} />
+                <Button type="submit" loading={add.isPending}>
+                  Add the app
+                </Button>
+              </form>
+            )}
+          </div>
+        )}
+      </Loaded>
+    </Panel>
+  )
+}
