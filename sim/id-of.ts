@@ -10,4 +10,6 @@ const kinds = {
   node: 'd0000000',
   key: 'e0000000',
   hoster: 'f0000000',
+  payment: '90000000',
+  reversal: '80000000',
 } as const

@@ -47,6 +47,12 @@ export interface ModelDatabase {
   leasesOf(nodeId: string): OpenLease[]
   release(leaseIds: readonly string[]): Set<string>
   refund(order: RefundOrder): RefundVerdict
+  /** Books a payment, once. */
+  pay(payment: Pick<PaymentRow, 'paymentId' | 'customerId' | 'amount'>): 'paid' | 'paid_before'
+  /** Takes a payment back: as a refund, only from free credit; as a dispute, as a debt too. */
+  reversePayment(order: ReversalOrder): 'taken' | 'duplicate' | 'above_payment' | 'spent' | 'no_payment'
+  /** Gives back what a reversal took. Returns whether it had taken something. */
+  returnReversal(reversalId: string): boolean
   // The calls of ClaimStore.
   takeClaim(claim: Claim, nodeId: string): boolean
   findClaim(claim: Claim): StoredClaim | undefined
@@ -70,8 +76,29 @@ export interface Tables {
   readonly keySpend: ReadonlyMap<string, Readonly<KeySpendRow>>
   /** By customer and request. */
   readonly refunds: ReadonlyMap<string, Readonly<RefundRow>>
+  readonly payments: ReadonlyMap<string, Readonly<PaymentRow>>
+  readonly reversals: ReadonlyMap<string, Readonly<ReversalRow>>
   /** By customer and Idempotency-Key. */
   readonly claims: ReadonlyMap<string, Readonly<ClaimRow>>
+}
+
+export interface PaymentRow {
+  paymentId: string
+  customerId: string
+  amount: Nanos
+}
+
+export interface ReversalOrder {
+  readonly reversalId: string
+  readonly paymentId: string
+  readonly amount: Nanos
+  readonly isDispute: boolean
+}
+
+export interface ReversalRow {
+  paymentId: string
+  taken: Nanos
+  returned: Nanos
 }
 
 export interface RefundRow {
@@ -107,6 +134,7 @@ export interface BalanceRow {
   customerId: string
   posted: Nanos
   leased: Nanos
+  debt: Nanos
   /** Start of the minute, epoch ms. */
   minute: number
   minuteRequests: number
@@ -176,7 +204,7 @@ export interface KeySpendRow {
 
 export interface EntryRow {
   txId: number
-  kind: 'customer' | 'hoster_payable' | 'platform_revenue' | 'platform_promo' | 'cash'
+  kind: 'customer' | 'hoster_payable' | 'platform_revenue' | 'platform_promo' | 'cash' | 'customer_debt'
   accountId: string
   amount: Nanos
 }
@@ -227,6 +255,8 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
   const keyLimits = new Map<string, Nanos>()
   const dayCaps = new Map<string, Nanos>()
   const refunds = new Map<string, RefundRow>()
+  const payments = new Map<string, PaymentRow>()
+  const reversals = new Map<string, ReversalRow>()
   const claims = new Map<string, ClaimRow>()
   let txIds = 0
   /** Steps that roll back the running transaction. */
@@ -240,7 +270,21 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
       while (committed.length > 0 && committed.at(-1)!.atMs > toMs)
         for (const step of committed.pop()!.undo.toReversed()) step()
     },
-    tables: { balances, nodes, leases, leasesOf, usage, entries, rollups, dayCaps, keySpend, refunds, claims },
+    tables: {
+      balances,
+      nodes,
+      leases,
+      leasesOf,
+      usage,
+      entries,
+      rollups,
+      dayCaps,
+      keySpend,
+      refunds,
+      payments,
+      reversals,
+      claims,
+    },
 
     openAccount: (customerId, creditNanos) =>
       transaction(() => {
@@ -249,6 +293,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
           customerId,
           posted: 0n,
           leased: 0n,
+          debt: 0n,
           minute: -Infinity,
           minuteRequests: 0,
           day: -Infinity,
@@ -299,6 +344,9 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
         .map(({ leaseId, slots }) => ({ leaseId, isBulk: slots !== null })),
     release: leaseIds => transaction(() => release(leaseIds)),
     refund: order => transaction(() => refund(order)),
+    pay: payment => transaction(() => pay(payment)),
+    reversePayment: order => transaction(() => reversePayment(order)),
+    returnReversal: reversalId => transaction(() => moveReversal(reversalId, 0n)),
     takeClaim: (claim, nodeId) => transaction(() => takeClaim(claim, nodeId)),
     findClaim,
     takeOverClaim: (claim, earlierRequestId, nodeId) =>
@@ -321,7 +369,10 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     touched.clear()
     try {
       const result = work()
-      for (const customerId of touched) checkBalance(customerId)
+      for (const customerId of touched) {
+        payDebt(customerId)
+        checkBalance(customerId)
+      }
       if (deps.commitMs !== undefined && undo.length > 0) committed.push({ atMs: deps.commitMs(), undo: [...undo] })
       if (touched.size > 0) deps.onCommit?.(touched)
       return result
@@ -391,6 +442,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     const row = balances.get(customerId)
     if (row === undefined) return
     check(row.leased >= 0n && row.posted >= row.leased, 'no_overdraft')
+    check(row.debt >= 0n && (row.debt === 0n || row.posted === row.leased), 'debt_is_paid_first')
     check(row.minuteRequests >= 0, 'balance_minute_requests_check')
     check(row.dayRequests >= 0, 'balance_day_requests_check')
     check(row.daySpent >= 0n, 'balance_day_spent_nanos_check')
@@ -422,6 +474,68 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     addEntry({ txId, kind: 'customer', accountId: customerId, amount })
     addEntry({ txId, kind: source, accountId: PLATFORM, amount: -amount })
     putBalance({ ...balance, posted: balance.posted + amount })
+  }
+
+  /** The trigger pay_debt: what is free pays the debt. */
+  function payDebt(customerId: string): void {
+    const balance = balances.get(customerId)
+    if (balance === undefined) return
+    const paid = least(balance.debt, balance.posted - balance.leased)
+    if (paid <= 0n) return
+    const txId = ++txIds
+    addEntry({ txId, kind: 'customer', accountId: customerId, amount: -paid })
+    addEntry({ txId, kind: 'customer_debt', accountId: customerId, amount: paid })
+    putBalance({ ...balance, posted: balance.posted - paid, debt: balance.debt - paid })
+  }
+
+  // ---------------------------------------------------------------- payments
+
+  function pay({ paymentId, customerId, amount }: PaymentRow): 'paid' | 'paid_before' {
+    if (payments.has(paymentId)) return 'paid_before'
+    put(payments, paymentId, { paymentId, customerId, amount })
+    credit(customerId, amount, 'cash')
+    return 'paid'
+  }
+
+  function reversePayment({ reversalId, paymentId, amount, isDispute }: ReversalOrder) {
+    const payment = payments.get(paymentId)
+    if (payment === undefined) return 'no_payment'
+    if (reversals.has(reversalId)) return 'duplicate'
+    const reversed = sum(
+      [...reversals.values()].filter(row => row.paymentId === paymentId).map(row => row.taken - row.returned),
+    )
+    if (amount > payment.amount - reversed) return 'above_payment'
+    const { posted, leased } = balances.get(payment.customerId)!
+    if (!isDispute && amount > posted - leased) return 'spent'
+    put(reversals, reversalId, { paymentId, taken: 0n, returned: 0n })
+    moveReversal(reversalId, amount)
+    return 'taken'
+  }
+
+  /** Moves what a reversal has taken and not returned to `target`. Returns whether something moved. */
+  function moveReversal(reversalId: string, target: Nanos): boolean {
+    const row = reversals.get(reversalId)
+    if (row === undefined) return false
+    const { customerId } = payments.get(row.paymentId)!
+    const taken = target - (row.taken - row.returned)
+    if (taken === 0n) return false
+    if (taken < 0n) {
+      credit(customerId, -taken, 'cash')
+      put(reversals, reversalId, { ...row, returned: row.returned - taken })
+      return true
+    }
+    const balance = balances.get(customerId)!
+    const fromFree = least(balance.posted - balance.leased, taken)
+    const owed = taken - fromFree
+    const txId = ++txIds
+    if (fromFree > 0n) addEntry({ txId, kind: 'customer', accountId: customerId, amount: -fromFree })
+    if (owed > 0n) addEntry({ txId, kind: 'customer_debt', accountId: customerId, amount: -owed })
+    addEntry({ txId, kind: 'cash', accountId: PLATFORM, amount: taken })
+    putBalance({ ...balance, posted: balance.posted - fromFree, debt: balance.debt + owed })
+    put(reversals, reversalId, { ...row, taken: row.taken + taken })
+    if (owed > 0n)
+      for (const lease of bulkLeasesOf(customerId)) if (!lease.recalled) putLease({ ...lease, recalled: true })
+    return true
   }
 
   // ---------------------------------------------------------------- admit_batch
@@ -459,11 +573,11 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
       const already = leases.get(asked.leaseId)
       account.dayCap = most(account.dayCap ?? 0n, limits.dailySpendCapNanos)
       const capLeft = most(limits.dailySpendCapNanos - account.daySpent - account.dayLeased, 0n)
-      const free = account.posted - account.leased
+      const free = account.posted - account.debt - account.leased
       const key = keyOf(request, account, grants)
       const { keyWindow } = key
       const budget = key.spend === null ? least(free, capLeft) : least(free, capLeft, key.spend.leftNanos)
-      let { posted } = account
+      let posted = account.posted - account.debt
       let code: RefusalCode | undefined
       let held: Nanos | undefined
       let slots = asked.slots
@@ -503,7 +617,10 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
           const bulk = bulkLeasesOf(customerId)
           posted -= sum(bulk.map(lease => lease.settled))
           const unfoldedToday = sum(bulk.filter(lease => lease.capDay === day).map(lease => lease.settled))
-          if (posted < asked.floor!) code = 'insufficient_credits'
+          if (account.debt > 0n) {
+            code = 'account_in_debt'
+            posted = free
+          } else if (posted < asked.floor!) code = 'insufficient_credits'
           else if (limits.dailySpendCapNanos - account.daySpent - unfoldedToday < asked.floor!)
             code = 'daily_spend_cap_reached'
           else if (key.spend !== null && key.limitNanos - key.spend.spentNanos < asked.floor!)

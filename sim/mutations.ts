@@ -62,7 +62,7 @@ export const mutations: readonly Mutation[] = [
     id: 'admit-ignores-holds',
     bug: 'an admission ignores the money that other requests hold',
     file: model,
-    find: 'const free = account.posted - account.leased',
+    find: 'const free = account.posted - account.debt - account.leased',
     replace: 'const free = account.posted',
   },
   {
@@ -684,10 +684,10 @@ export const mutations: readonly Mutation[] = [
   },
   {
     id: 'unconfirmed-lease-checked-once',
-    bug: 'an admission that is carried out after the only search for its lease keeps its money',
+    bug: 'an admission that is carried out after the only search for its lease keeps its money as if it were in use',
     file: unconfirmedLeases,
     find: 'if (!isOver) strict.set(requestId, abandonedMs)',
-    replace: '',
+    replace: 'this.use(requestId)',
   },
   {
     id: 'ledger-drops-late-charge',
@@ -1155,9 +1155,9 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'hold-at-first-step',
     bug: 'the hold of a long prompt is made at the prices of short ones',
-    file: partPrices,
-    find: 'const step = stepOf(terms, inputTokens)\n  return costNanos(',
-    replace: 'const step = terms.steps[0]!\n  return costNanos(',
+    file: 'src/domain/held-cost.ts',
+    find: 'const step = stepOf(price.terms, inputTokens)\n  return costNanos(',
+    replace: 'const step = price.terms.steps[0]!\n  return costNanos(',
   },
   {
     id: 'hold-at-last-step-alone',
@@ -1183,8 +1183,8 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'hold-affords-at-first-step',
     bug: 'the affordable answer to a long prompt is computed at the prices of short ones',
-    file: partPrices,
-    find: 'const step = stepOf(terms, inputTokens)\n  return affordableOutputTokens(',
-    replace: 'const step = terms.steps[0]!\n  return affordableOutputTokens(',
+    file: 'src/domain/held-cost.ts',
+    find: 'const step = stepOf(price.terms, inputTokens)\n  return affordableOutputTokens(',
+    replace: 'const step = price.terms.steps[0]!\n  return affordableOutputTokens(',
   },
 ]

@@ -1,9 +1,10 @@
 import { type HoldRequest, holdFor, maxTokensFor } from '../src/admit/hold.ts'
 import { type ChatJob, serviceTiers } from '../src/domain/chat-job.ts'
 import type { Outcome, Receipt } from '../src/domain/handoff.ts'
+import { heldNanos } from '../src/domain/held-cost.ts'
 import { type Nanos, splitCost } from '../src/domain/money.ts'
 import type { Offer } from '../src/domain/offer.ts'
-import { heldNanos, type OfferPrice } from '../src/domain/offer-price.ts'
+import type { OfferPrice } from '../src/domain/offer-price.ts'
 import { offerPrice, type PriceList, pricesOf } from '../src/domain/price-list.ts'
 import type { Settlement } from '../src/ledger/settlement/settlement.ts'
 import { idOf } from './id-of.ts'
@@ -96,8 +97,9 @@ export function planPricing(
   const choices = random.pick([1, 1, 1, 2])
   const maxTokens = Math.max(1, Math.round((picos * random.between(500, 1_000)) / 1_000 / highestPrice / choices))
   // A cap pays for at least the prompt and one token; the product refuses smaller caps before admission.
+  const pricesEver = [...planned.values()].flatMap(pricesAtAnyTime)
   const leastOf = (job: ChatJob) =>
-    Math.max(...[...planned.values()].flatMap(pricesAtAnyTime).map(price => Number(heldNanos(price, job, choices))))
+    Math.max(...pricesEver.map(price => Number(heldNanos({ price, upstreamModel: modelId }, job, choices))))
   const uncapped = {
     task: 'chat',
     model: modelId,

@@ -60,7 +60,14 @@ export function createRefundOracle(world: World, serverOf: () => DatabaseServer)
     if (share * charge.cost > charge.hosterShare * amount || (share + 1n) * charge.cost <= charge.hosterShare * amount)
       world.fail('refunds_reverse_shares', `${name}: ${share} of ${charge.hosterShare} for ${amount} of ${charge.cost}`)
     const row = rows.get(`${customerId} ${requestId}`)
-    const sums = { customer: 0n, hoster_payable: 0n, platform_revenue: 0n, platform_promo: 0n, cash: 0n }
+    const sums = {
+      customer: 0n,
+      hoster_payable: 0n,
+      platform_revenue: 0n,
+      platform_promo: 0n,
+      cash: 0n,
+      customer_debt: 0n,
+    }
     for (let at = entries.length - 1; at >= 0 && entries[at]!.txId === row?.txId; at--)
       sums[entries[at]!.kind] += entries[at]!.amount
     if (sums.customer !== amount || sums.hoster_payable !== -share || sums.platform_revenue !== share - amount)

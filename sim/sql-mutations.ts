@@ -3,6 +3,7 @@ import type { Mutation } from './mutations.ts'
 const money = 'migrations/0002_money.sql'
 const prices = 'migrations/0009_token_prices.sql'
 const refunds = 'migrations/0004_refunds.sql'
+const payments = 'migrations/0017_payments.sql'
 
 /** Bugs in the SQL functions that move money. `npm run sim -- --prove-sql` runs the tests on PostgreSQL against each. */
 export const sqlMutations: readonly Mutation[] = [
@@ -189,14 +190,14 @@ export const sqlMutations: readonly Mutation[] = [
   {
     id: 'sql-minute-moves-back',
     bug: 'a clock that is set back opens an earlier minute again',
-    file: money,
+    file: payments,
     find: `p_balance.minute >= v_minute AND p_balance.minute <= v_minute + interval '2 minutes'`,
     replace: 'p_balance.minute = v_minute',
   },
   {
     id: 'sql-minute-stays-far-ahead',
     bug: 'a minute counted by a clock that was far ahead is kept',
-    file: money,
+    file: payments,
     find: ` AND p_balance.minute <= v_minute + interval '2 minutes'`,
     replace: '',
   },
@@ -238,21 +239,21 @@ export const sqlMutations: readonly Mutation[] = [
   {
     id: 'sql-minute-forgets-slots',
     bug: 'a minute that is reached again does not count the slots of its bulk leases',
-    file: money,
+    file: payments,
     find: 'SELECT coalesce(sum(o.slots), 0) INTO v.minute_used',
     replace: 'SELECT 0 * coalesce(sum(o.slots), 0) INTO v.minute_used',
   },
   {
     id: 'sql-day-lasts-two-days',
     bug: 'the requests and the spend of yesterday count for today',
-    file: money,
+    file: payments,
     find: 'IF p_balance.day >= v_today AND p_balance.day <= v_today + 1 THEN',
     replace: 'IF p_balance.day >= v_today - 1 AND p_balance.day <= v_today + 1 THEN',
   },
   {
     id: 'sql-day-stays-far-ahead',
     bug: 'a day counted by a clock that was far ahead is kept',
-    file: money,
+    file: payments,
     find: 'IF p_balance.day >= v_today AND p_balance.day <= v_today + 1 THEN',
     replace: 'IF p_balance.day >= v_today THEN',
   },
@@ -431,14 +432,14 @@ export const sqlMutations: readonly Mutation[] = [
   {
     id: 'sql-refusal-ignores-unfolded-charges',
     bug: 'a refusal reports charges of bulk leases as balance',
-    file: money,
+    file: payments,
     find: 'posted := w.posted - v_unfolded;',
     replace: 'posted := w.posted;',
   },
   {
     id: 'sql-refusal-ignores-unfolded-cap',
     bug: 'a refusal ignores the charges of bulk leases in the spend of the day',
-    file: money,
+    file: payments,
     find: 'WHEN p_cap - w.day_spent - v_unfolded_today < p_floor',
     replace: 'WHEN p_cap - w.day_spent < p_floor',
   },
@@ -897,5 +898,56 @@ export const sqlMutations: readonly Mutation[] = [
     file: prices,
     find: 'coalesce(sum(cache_read_tokens), 0)',
     replace: '0',
+  },
+
+  // ---------------------------------------------------------------- payments
+  {
+    id: 'sql-payment-twice',
+    bug: 'a payment that is confirmed twice gives its credit twice',
+    file: payments,
+    find: "RETURN 'paid_before';",
+    replace: 'UPDATE payment SET tx_id = NULL, state = $q$open$q$ WHERE payment_id = p_payment;',
+  },
+  {
+    id: 'sql-reversal-above-payment',
+    bug: 'a reversal takes more than what earlier ones have left',
+    file: payments,
+    find: 'ELSIF p_amount > v.amount_nanos - reversed_nanos(p_payment) THEN',
+    replace: 'ELSIF p_amount > v.amount_nanos THEN',
+  },
+  {
+    id: 'sql-refund-of-spent-credit',
+    bug: 'a refund of spent credit leaves a debt',
+    file: payments,
+    find: 'ELSIF NOT p_is_dispute AND p_amount > (',
+    replace: 'ELSIF NOT p_is_dispute AND p_amount / 1000000 > (',
+  },
+  {
+    id: 'sql-debt-forgotten',
+    bug: 'what a chargeback cannot take is forgotten',
+    file: payments,
+    find: 'debt_nanos = debt_nanos + v_taken - v_free WHERE',
+    replace: 'debt_nanos = debt_nanos WHERE',
+  },
+  {
+    id: 'sql-debt-paid-in-part',
+    bug: 'free credit pays a part of the debt',
+    file: payments,
+    find: 'v_paid bigint := least(NEW.debt_nanos, NEW.posted_nanos - NEW.leased_nanos);',
+    replace: 'v_paid bigint := (least(NEW.debt_nanos, NEW.posted_nanos - NEW.leased_nanos) + 1) / 2;',
+  },
+  {
+    id: 'sql-debt-does-not-stop-requests',
+    bug: 'a customer in debt may send requests that cost nothing',
+    file: payments,
+    find: 'v.posted := p_balance.posted_nanos - p_balance.debt_nanos;',
+    replace: 'v.posted := p_balance.posted_nanos;',
+  },
+  {
+    id: 'sql-debt-keeps-bulk-leases',
+    bug: 'nodes keep the bulk leases of a customer in debt',
+    file: payments,
+    find: 'IF v_taken > v_free THEN',
+    replace: 'IF false THEN',
   },
 ]

@@ -1,8 +1,8 @@
 import type { ChatJob, DataRequest, Feature } from '../domain/chat-job.ts'
 import type { Exclusion, ExclusionReason } from '../domain/handoff.ts'
 import type { HealthView } from '../domain/health.ts'
+import { heldNanos } from '../domain/held-cost.ts'
 import { type Offer, serves } from '../domain/offer.ts'
-import { heldNanos } from '../domain/offer-price.ts'
 import { largestRoom } from '../domain/output-cap.ts'
 import { dialectAt } from '../domain/upstream-dialect.ts'
 
@@ -93,8 +93,8 @@ const chatFeatures: ReadonlySet<Feature> = new Set(['tools', 'images', 'audio', 
  * Whether the smallest possible hold, the prompt at its bound and one token for each choice, exceeds
  * `max_cost_usd`.
  */
-function exceedsMaxCost({ price }: Offer, job: ChatJob): boolean {
-  return job.maxCostNanos !== null && heldNanos(price, job, job.choices) > job.maxCostNanos
+function exceedsMaxCost(offer: Offer, job: ChatJob): boolean {
+  return job.maxCostNanos !== null && heldNanos(offer, job, job.choices) > job.maxCostNanos
 }
 
 /**

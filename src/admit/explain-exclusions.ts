@@ -3,9 +3,9 @@ import { ApiError } from '../domain/errors.ts'
 import { fieldNames } from '../domain/field-names.ts'
 import type { Exclusion, ExclusionReason } from '../domain/handoff.ts'
 import { LATENCY_SAMPLE_AGE_MS_MAX, LATENCY_SAMPLES_MIN } from '../domain/health.ts'
+import { heldNanos } from '../domain/held-cost.ts'
 import { type Nanos, usdText } from '../domain/money.ts'
 import { type Offer, serves } from '../domain/offer.ts'
-import { heldNanos } from '../domain/offer-price.ts'
 
 /**
  * Builds the refusal of a request that no offer may serve: how many offers each constraint excluded, and what
@@ -78,9 +78,9 @@ function sourceText(reason: ExclusionReason, { constraintSources }: ChatJob): st
 function lowestCostNanos(excluded: readonly Exclusion[], candidates: readonly Offer[], job: ChatJob): Nanos | null {
   const tooExpensive = new Set(excluded.filter(({ reason }) => reason === 'max_cost_usd').map(({ offerId }) => offerId))
   let lowest: Nanos | null = null
-  for (const { offerId, price } of candidates) {
-    if (!tooExpensive.has(offerId)) continue
-    const cost = heldNanos(price, job, job.choices)
+  for (const offer of candidates) {
+    if (!tooExpensive.has(offer.offerId)) continue
+    const cost = heldNanos(offer, job, job.choices)
     if (lowest === null || cost < lowest) lowest = cost
   }
   return lowest

@@ -1,7 +1,7 @@
 import type { ChatJob } from '../domain/chat-job.ts'
+import { affordableTokensAt, heldNanos } from '../domain/held-cost.ts'
 import type { Nanos } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
-import { affordableTokensAt, heldNanos } from '../domain/offer-price.ts'
 import { outputCap } from '../domain/output-cap.ts'
 
 export interface HoldRequest {
@@ -49,7 +49,7 @@ export function holdFor(offers: readonly Offer[], job: ChatJob, defaultMaxTokens
 export function maxTokensFor(offers: readonly Offer[], job: ChatJob, budgetNanos: Nanos): number {
   let most = Number.POSITIVE_INFINITY
   for (const offer of offers) {
-    const tokens = affordableTokensAt(offer.price, job, budgetNanos)
+    const tokens = affordableTokensAt(offer, job, budgetNanos)
     const affordable = Math.max(0, Math.floor(tokens / job.choices))
     if (affordable < outputCap(offer, job, most)) most = affordable
   }
@@ -95,7 +95,7 @@ function fewestTokens(job: ChatJob): number {
 function highestCost(offers: readonly Offer[], job: ChatJob, maxTokens: number): Nanos {
   let most = 0n
   for (const offer of offers) {
-    const cost = heldNanos(offer.price, job, outputCap(offer, job, maxTokens) * job.choices)
+    const cost = heldNanos(offer, job, outputCap(offer, job, maxTokens) * job.choices)
     if (cost > most) most = cost
   }
   return most

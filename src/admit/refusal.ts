@@ -49,6 +49,13 @@ export function refusal(
         facts,
         message: `The balance is ${usdText(refused.postedNanos)} USD, but this request may cost up to ${need} USD.${fits} ${alternatives(['Add credit', change.what])}.`,
       })
+    case 'account_in_debt': {
+      const debt = usdText(-refused.postedNanos)
+      return new ApiError('account_in_debt', {
+        facts: { ...facts, balance_usd: 0, available_usd: 0, debt_usd: usd(-refused.postedNanos) },
+        message: `A payment of this account was taken back after it was spent, and ${debt} USD are owed. Add credit of more than that; then requests run again.`,
+      })
+    }
     case 'in_flight_budget':
       return new ApiError('in_flight_budget', {
         param,

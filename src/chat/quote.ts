@@ -4,9 +4,10 @@ import type { Caller } from '../domain/caller.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Ticket } from '../domain/handoff.ts'
+import { heldNanos } from '../domain/held-cost.ts'
 import { usd, usdPerMillion } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
-import { heldNanos, measuredCost, pricesFor } from '../domain/offer-price.ts'
+import { measuredCost, pricesFor } from '../domain/offer-price.ts'
 import { expectedUse, route } from '../route/route.ts'
 import { countPromptTokens } from '../tokens/count-prompt-tokens.ts'
 import type { CompleteDeps } from './complete.ts'
@@ -75,7 +76,7 @@ export async function quote(
       max_tokens: limitOf(maxTokens),
       price: describePrice(offer, inputTokens),
       expected_cost_usd: expectedUsd(offer),
-      worst_case_cost_usd: usd(heldNanos(offer.price, job, maxTokens * job.choices)),
+      worst_case_cost_usd: usd(heldNanos(offer, job, maxTokens * job.choices)),
       predicted_ms: predictedMs === null ? null : Math.round(predictedMs),
       trust_score: offer.endpoint.kind === 'hoster' ? trust : null,
       in_flight: inFlight,

@@ -154,6 +154,8 @@ export interface EmbeddingsRequest {
   /** The requested length of each vector; null when none was requested. */
   readonly dimensions: number | null
   readonly encoding: 'float' | 'base64'
+  /** How the answer lists the vectors: as OpenAI, or as Google for one content or for several. */
+  readonly form: 'openai' | 'google' | 'google_batch'
 }
 
 /** What the answer to a request for an order of documents must be like. */
@@ -171,11 +173,4 @@ export interface ExtraField {
   readonly name: string
   /** ProviderKinds. An endpoint of another kind gets the field only if its quirks name it. */
   readonly kinds: ReadonlySet<string>
-}
-
-/** Returns the tokens of the prompt that a hold must cover: fewer than its bytes once its text has been measured. */
-export function heldInputTokens({ inputTokensBound, promptTextBytes, promptLength }: ChatJob): number {
-  return promptLength === undefined
-    ? inputTokensBound
-    : Math.min(inputTokensBound, inputTokensBound - promptTextBytes + promptLength.tokensBound)
 }

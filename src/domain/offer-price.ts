@@ -1,6 +1,5 @@
 import type { UsageParts } from './answer-event.ts'
-import { type ChatJob, heldInputTokens } from './chat-job.ts'
-import { affordableOutputTokens, costNanos, type Nanos, type TokenPrice } from './money.ts'
+import { costNanos, type Nanos, type TokenPrice } from './money.ts'
 
 /** Tokens that may have a price of their own. Names of the configuration, of usage rows and of receipts. */
 export const inputKinds = ['cache_read', 'cache_write', 'cache_write_long', 'input_audio', 'input_image'] as const
@@ -77,27 +76,6 @@ export function measuredCost(
   return { nanos, price, parts: parts.length === 0 ? null : parts }
 }
 
-/**
- * Returns the most that a job can cost at this price with so many output tokens in all, whatever parts the upstream
- * reports. Long writes count only where they have a price: elsewhere no server is asked for them.
- */
-export function heldNanos(offer: OfferPrice, job: ChatJob, outputTokens: number): Nanos {
-  const { terms } = offer
-  const inputTokens = heldInputTokens(job)
-  if (terms === undefined) return costNanos(offer, inputTokens, outputTokens)
-  const step = stepOf(terms, inputTokens)
-  return costNanos(step.held, inputTokens, outputTokens, heldPartPicos(step, job))
-}
-
-/** Returns the most output tokens in all that `budgetNanos` pays for at this price; negative when the prompt costs more. */
-export function affordableTokensAt(offer: OfferPrice, job: ChatJob, budgetNanos: Nanos): number {
-  const { terms } = offer
-  const inputTokens = heldInputTokens(job)
-  if (terms === undefined) return affordableOutputTokens(offer, inputTokens, budgetNanos)
-  const step = stepOf(terms, inputTokens)
-  return affordableOutputTokens(step.held, inputTokens, budgetNanos, heldPartPicos(step, job))
-}
-
 /** Returns the prices of a prompt of this length. */
 export function stepOf({ steps }: PriceTerms, inputTokens: number): PriceStep {
   let index = steps.length - 1
@@ -116,10 +94,6 @@ export function pricesFor(
   const priced: Omit<PricedPart, 'tokens'>[] = kinds.map(kind => ({ kind, picoPerToken: parts[kind] }))
   if (perRequestPicos > 0n) priced.push({ kind: 'request', picoPerToken: perRequestPicos })
   return { price, parts: priced }
-}
-
-function heldPartPicos({ heldMediaPicos, heldPerRequestPicos }: PriceStep, job: ChatJob): bigint {
-  return heldMediaPicos * BigInt(job.mediaTokensBound) + heldPerRequestPicos
 }
 
 function pricedParts({ parts, perRequestPicos }: PriceStep, usage: UsageParts | null): PricedPart[] {

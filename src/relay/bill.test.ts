@@ -19,6 +19,7 @@ const job = {
   hasStop: false,
   mediaTokensBound: 0,
   inputTokensBound: 500,
+  features: new Set(),
 } as unknown as ChatJob
 const inputCount = countTokens(prompt) + 6
 /**

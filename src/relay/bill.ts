@@ -3,6 +3,7 @@ import type { UsageParts } from '../domain/answer-event.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { TokenUsage } from '../domain/completion.ts'
 import type { Answer, Outcome, Receipt, Ticket } from '../domain/handoff.ts'
+import { billableInputTokens } from '../domain/held-cost.ts'
 import { type Nanos, usd } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
 import { measuredCost } from '../domain/offer-price.ts'
@@ -116,7 +117,7 @@ function measure(ticket: Ticket, job: ChatJob, answer: Answer, delivered: Delive
           isHoster,
         )
   return {
-    inputTokens: Math.min(input.tokens, job.inputTokensBound),
+    inputTokens: Math.min(input.tokens, billableInputTokens(answer.offer, job)),
     outputTokens: Math.min(output.tokens, outputCap(answer.offer, job, ticket.maxTokens) * job.choices),
     source: input.isGatewayCount || output.isGatewayCount ? 'gateway' : 'upstream',
     countedInput: input.counted,

@@ -6,9 +6,9 @@ import { readUsage } from '../../src/dialects/chat/read-usage.ts'
 import type { ChatJob } from '../../src/domain/chat-job.ts'
 import type { TokenUsage } from '../../src/domain/completion.ts'
 import type { Answer, ChunkSource, Outcome, Receipt, StreamPart, Ticket } from '../../src/domain/handoff.ts'
+import { heldNanos } from '../../src/domain/held-cost.ts'
 import { parseUsd, usdText } from '../../src/domain/money.ts'
 import type { Offer } from '../../src/domain/offer.ts'
-import { heldNanos } from '../../src/domain/offer-price.ts'
 import { outputCap } from '../../src/domain/output-cap.ts'
 import { offerPrice, type PriceList } from '../../src/domain/price-list.ts'
 import { Cancelled, UpstreamFailure } from '../../src/domain/upstream-failure.ts'
@@ -369,7 +369,7 @@ function jobAt(given: Scenario, offers: readonly Offer[]): ChatJob {
   })
   if (maxCostBeyond === null) return job
   // A smaller amount is refused before anything is held.
-  const leastNanos = offers.map(({ price }) => heldNanos(price, job, choices)).reduce((a, b) => (a > b ? a : b))
+  const leastNanos = offers.map(offer => heldNanos(offer, job, choices)).reduce((a, b) => (a > b ? a : b))
   return { ...job, maxCostNanos: leastNanos + maxCostBeyond }
 }
 

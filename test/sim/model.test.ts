@@ -4,6 +4,7 @@ import {
   createModelDatabase,
   LONGEST_ANSWER_MS,
   type ModelDatabase,
+  type PaymentRow,
   type RefundVerdict,
 } from '../../sim/model-database.ts'
 import { createRandom, type Random } from '../../sim/random.ts'
@@ -94,6 +95,14 @@ test(`${HISTORIES} random histories have the same results in the model and in Po
     'other_body',
     'taken_over',
     'not_taken_over',
+    'paid',
+    'paid_before',
+    'spent',
+    'above_payment',
+    'no_payment',
+    'returned',
+    'not_returned',
+    'account_in_debt',
   )
   expect(reached.filter(kind => !kinds.has(kind))).toEqual([])
 }, 180_000)
@@ -151,6 +160,7 @@ function createHistory(random: Random) {
     [1, reclaimStep],
     [1, creditStep],
     [3, refundStep],
+    [4, paymentStep],
     [6, claimStep],
   ]
   const urn = steps.flatMap(([weight, step]) => Array<() => Step>(weight).fill(step))
@@ -497,6 +507,76 @@ function createHistory(random: Random) {
     }
   }
 
+  /** A payment arrives, is refunded or disputed, or a dispute is won. */
+  function paymentStep(): Step {
+    const paid = [...model.tables.payments.values()].filter(({ customerId }) => customers.includes(customerId))
+    const kind = random.pick(['pay', 'reverse', 'reverse', 'return'] as const)
+    if (kind === 'pay' || paid.length === 0) {
+      const isAgain = paid.length > 0 && random.chance(0.2)
+      const payment = isAgain
+        ? random.pick(paid)
+        : { paymentId: idOf('payment', ids++), customerId: random.pick(customers), amount: creditOf() }
+      return {
+        name: `pay ${shown(payment)}`,
+        inModel: () => [model.pay(payment)],
+        inPostgres: async () => [await payInPostgres(payment)],
+      }
+    }
+    if (kind === 'reverse') {
+      const { paymentId, amount } = random.chance(0.95)
+        ? random.pick(paid)
+        : { paymentId: idOf('payment', ids++), amount: creditOf() }
+      const again = random.chance(0.1)
+        ? [...model.tables.reversals].find(([, row]) => row.paymentId === paymentId)
+        : undefined
+      const order = {
+        reversalId: again?.[0] ?? idOf('reversal', ids++),
+        paymentId,
+        amount: random.pick([amount, amount, BigInt(random.between(1, Number(amount)))]),
+        isDispute: random.chance(0.7),
+      }
+      return {
+        name: `reverse ${shown(order)}`,
+        inModel: () => [model.reversePayment(order)],
+        async inPostgres() {
+          const { rows } = await database.pool.query<{ verdict: string }>(
+            "SELECT reverse_payment($1, $2, $3, NULL, $4, 'charged back') AS verdict",
+            [order.reversalId, order.paymentId, order.amount, order.isDispute],
+          )
+          return [rows[0]!.verdict]
+        },
+      }
+    }
+    const taken = [...model.tables.reversals].filter(([, { paymentId }]) =>
+      paid.some(row => row.paymentId === paymentId),
+    )
+    const reversalId = taken.length > 0 && random.chance(0.9) ? random.pick(taken)[0] : idOf('reversal', ids++)
+    const resultOf = (isReturned: boolean) => [isReturned ? 'returned' : 'not_returned']
+    return {
+      name: `return ${reversalId}`,
+      inModel: () => resultOf(model.returnReversal(reversalId)),
+      async inPostgres() {
+        const { rows } = await database.pool.query<{ done: boolean }>('SELECT return_reversal($1) AS done', [
+          reversalId,
+        ])
+        return resultOf(rows[0]!.done)
+      },
+    }
+  }
+
+  async function payInPostgres({ paymentId, customerId, amount }: PaymentRow): Promise<string> {
+    await database.pool.query("SELECT start_payment($1, $2, 'manual', $3, 1, 'usd', true, $4, $4, NULL, NULL, NULL)", [
+      paymentId,
+      customerId,
+      amount,
+      paymentId,
+    ])
+    const { rows } = await database.pool.query<{ verdict: string }>('SELECT book_manual_payment($1) AS verdict', [
+      paymentId,
+    ])
+    return rows[0]!.verdict
+  }
+
   /** The operations of requests with an Idempotency-Key, in any order. */
   function claimStep(): Step {
     const own = [...model.tables.claims.values()].filter(({ customerId }) => customers.includes(customerId))
@@ -647,7 +727,7 @@ function shown(value: unknown): string {
 // ---------------------------------------------------------------- all rows of some customers, in the same form for both databases
 
 function rowsInModel(customers: readonly string[]) {
-  const { balances, leases, usage, entries, dayCaps, keySpend, refunds, claims } = model.tables
+  const { balances, leases, usage, entries, dayCaps, keySpend, refunds, reversals, payments, claims } = model.tables
   const isOurs = ({ customerId }: { readonly customerId: string }) => customers.includes(customerId)
   const sums = new Map<string, bigint>()
   for (const { kind, accountId, amount } of entries)
@@ -702,6 +782,9 @@ function rowsInModel(customers: readonly string[]) {
           .sort(),
       })),
     ),
+    reversals: byText(
+      [...reversals.values()].filter(({ paymentId }) => isOurs(payments.get(paymentId)!)).map(row => ({ ...row })),
+    ),
     claims: byText(
       [...claims.values()].filter(isOurs).map(({ expiresAtMs: _, bodyHash, done, ...row }) => ({
         ...row,
@@ -715,8 +798,8 @@ function rowsInModel(customers: readonly string[]) {
 }
 
 async function rowsInPostgres(customers: readonly string[]) {
-  const [balances, leases, usage, entries, daySpend, keySpend, refunds, claims] = await Promise.all(
-    [BALANCES, LEASES, USAGE, ENTRIES, DAY_SPEND, KEY_SPEND, REFUNDS, CLAIMS].map(
+  const [balances, leases, usage, entries, daySpend, keySpend, refunds, reversals, claims] = await Promise.all(
+    [BALANCES, LEASES, USAGE, ENTRIES, DAY_SPEND, KEY_SPEND, REFUNDS, REVERSALS, CLAIMS].map(
       async text => (await database.pool.query<object>(text, [customers])).rows,
     ),
   )
@@ -728,6 +811,7 @@ async function rowsInPostgres(customers: readonly string[]) {
     daySpend: byText(daySpend!),
     keySpend: byText(keySpend!),
     refunds: byText(refunds!),
+    reversals: byText(reversals!),
     claims: byText(claims!),
   }
 }
@@ -739,7 +823,7 @@ function windowDay(window: number | null): number | null {
 }
 
 const BALANCES = `
-SELECT customer_id AS "customerId", posted_nanos AS posted, leased_nanos AS leased,
+SELECT customer_id AS "customerId", posted_nanos AS posted, leased_nanos AS leased, debt_nanos AS debt,
   CASE WHEN isfinite(minute) THEN (extract(epoch FROM minute) * 1000)::float8 END AS minute, minute_requests AS "minuteRequests",
   CASE WHEN isfinite(day) THEN day - date '1970-01-01' END AS day, day_requests AS "dayRequests",
   day_spent_nanos AS "daySpent", day_leased_nanos AS "dayLeased", day_cap_nanos AS "dayCap"
@@ -773,6 +857,9 @@ const REFUNDS = `
 SELECT customer_id AS "customerId", request_id AS "requestId", amount_nanos AS amount, hoster_share_nanos AS "hosterShare", fee_nanos AS fee,
   ARRAY(SELECT account_kind || ' ' || account_id || ' ' || amount_nanos FROM ledger_entry e WHERE e.tx_id = r.tx_id ORDER BY account_kind) AS entries
 FROM refund r WHERE customer_id = ANY ($1)`
+
+const REVERSALS = `
+SELECT payment_id AS "paymentId", taken_nanos AS taken, returned_nanos AS returned FROM payment_reversal WHERE customer_id = ANY ($1)`
 
 const CLAIMS = `
 SELECT customer_id AS "customerId", key, request_id AS "requestId", node_id AS "nodeId", heartbeats, get_byte(body_hash, 0) AS body, cost_nanos AS cost,

@@ -41,13 +41,14 @@ const addedTokens = {
 } as const
 /** For types that are not in the list: as the largest. */
 const UNKNOWN_TOOL_TOKENS = 8_192
-/** For any tools: up to 804, by the model and the tool choice. */
-const TOOL_USE_TOKENS = 1_024
 
-/** Returns an upper bound of the tokens that Anthropic adds to a prompt with these tools. */
+/**
+ * Returns an upper bound of the tokens that Anthropic adds to a prompt for the definitions of these tools. Holds cover its
+ * instructions to use any tools: see domain/held-cost.ts.
+ */
 export function addedToolTokens(tools: unknown): number {
-  if (!Array.isArray(tools) || tools.length === 0) return 0
-  let tokens = TOOL_USE_TOKENS
+  if (!Array.isArray(tools)) return 0
+  let tokens = 0
   for (const tool of tools) tokens += definitionTokens(typeOf(tool))
   return tokens
 }
