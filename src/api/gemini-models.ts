@@ -54,8 +54,12 @@ export function showGeminiModel(listed: ListedModel): z.infer<typeof geminiModel
     displayName: id,
     inputTokenLimit: contextTokens,
     outputTokenLimit: maxOutputTokens,
-    supportedGenerationMethods: serves(listed, 'chat') ? METHODS : [],
+    supportedGenerationMethods: [
+      ...(serves(listed, 'chat') ? chatMethods : []),
+      ...(serves(listed, 'embeddings') ? embeddingsMethods : []),
+    ],
   }
 }
 
-const METHODS = ['generateContent', 'streamGenerateContent', 'countTokens']
+const chatMethods = ['generateContent', 'streamGenerateContent', 'countTokens']
+const embeddingsMethods = ['embedContent', 'batchEmbedContents']

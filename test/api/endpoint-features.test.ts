@@ -36,6 +36,16 @@ const openAiTokens = (usage: Json) => ({
   cached: usage.prompt_tokens_details?.cached_tokens ?? null,
   reasoning: usage.completion_tokens_details?.reasoning_tokens ?? null,
 })
+const ofGoogle = {
+  usage: ({ usageMetadata }: Json) => usageMetadata,
+  tokens: ({ promptTokenCount, candidatesTokenCount, thoughtsTokenCount, cachedContentTokenCount }: Json) => ({
+    input: promptTokenCount,
+    // Google counts thoughts apart from the answer.
+    output: candidatesTokenCount === undefined ? 0 : candidatesTokenCount + thoughtsTokenCount,
+    cached: cachedContentTokenCount ?? null,
+    reasoning: thoughtsTokenCount ?? null,
+  }),
+}
 const ofOpenAi = { usage: ({ usage }: Json) => usage, tokens: openAiTokens }
 
 /** A new endpoint is a row here, and its answer a case of `behaviour`. */
@@ -86,14 +96,7 @@ const endpoints: readonly Endpoint[] = [
     body: { contents: [{ role: 'user', parts: [{ text: 'How far is it to the river?' }] }] },
     limitField: 'maxOutputTokens',
     ifShort: 'clamp to 4,096 tokens at least',
-    usage: ({ usageMetadata }) => usageMetadata,
-    tokens: ({ promptTokenCount, cachedContentTokenCount, candidatesTokenCount, thoughtsTokenCount }) => ({
-      input: promptTokenCount,
-      // Google counts thoughts apart from the answer.
-      output: candidatesTokenCount + thoughtsTokenCount,
-      cached: cachedContentTokenCount,
-      reasoning: thoughtsTokenCount,
-    }),
+    ...ofGoogle,
   },
   {
     ...ofOpenAi,
@@ -106,6 +109,20 @@ const endpoints: readonly Endpoint[] = [
     ...ofOpenAi,
     path: '/v1/rerank',
     body: { model: 'ranker', query: 'When?', documents: ['At six.', 'A bill.'] },
+    limitField: null,
+    ifShort: 'refuse',
+  },
+  {
+    ...ofGoogle,
+    path: '/v1beta/models/vectors:embedContent',
+    body: { content: { parts: [{ text: 'A ferry on the lake leaves at six.' }] } },
+    limitField: null,
+    ifShort: 'refuse',
+  },
+  {
+    ...ofGoogle,
+    path: '/v1beta/models/vectors:batchEmbedContents',
+    body: { requests: ['a ferry', 'a ship'].map(text => ({ content: { parts: [{ text }] } })) },
     limitField: null,
     ifShort: 'refuse',
   },
@@ -191,7 +208,7 @@ async function errorOf(response: Response): Promise<Json> {
   const { reason, metadata } = error.details[0]
   const fields = Object.entries<string>(metadata).map(([name, text]) => [
     name,
-    /^[\d.]+$/.test(text) ? Number(text) : text,
+    /^[\d.]+(?:e-\d+)?$/.test(text) ? Number(text) : text,
   ])
   return { status, code: reason, ...Object.fromEntries(fields) }
 }

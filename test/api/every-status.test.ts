@@ -3,6 +3,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { chatDialect } from '../../src/dialects/chat/chat-dialect.ts'
 import { completionsDialectWith } from '../../src/dialects/completions/completions-dialect.ts'
 import { embeddingsDialectWith } from '../../src/dialects/embeddings/embeddings-dialect.ts'
+import { geminiDialectsWith } from '../../src/dialects/gemini/gemini-dialect.ts'
+import { geminiEmbeddingsDialects } from '../../src/dialects/gemini/gemini-embeddings-dialect.ts'
 import { messagesDialectWith } from '../../src/dialects/messages/messages-dialect.ts'
 import { rerankDialectWith } from '../../src/dialects/rerank/rerank-dialect.ts'
 import { responsesDialectWith } from '../../src/dialects/responses/responses-dialect.ts'
@@ -55,6 +57,8 @@ const endpoints: readonly Endpoint[] = [
     completionsDialectWith(),
     embeddingsDialectWith(),
     rerankDialectWith(),
+    geminiDialectsWith(new Map())[0],
+    ...geminiEmbeddingsDialects,
   ].map(dialect =>
     generationEndpoint(
       {
@@ -119,6 +123,7 @@ interface Ids {
 }
 
 const hello = { model: 'test-model', max_tokens: 10, messages: [{ role: 'user', content: 'Hello' }] }
+const hi = { parts: [{ text: 'Hello' }] }
 const hook = { kind: 'daily_spend', channel: 'webhook', target: 'https://hooks.acme.dev/x' }
 
 beforeAll(async () => {
@@ -177,7 +182,7 @@ async function sendRaw(...[url, ...bytes]: Parameters<typeof rawRequest>): Promi
 function right({ method, path }: Endpoint, ids = mine): { method: string; path: string; body?: object } {
   const [, , kind] = path.split('/')
   const id = kind === 'usage' ? ids.requests : kind === 'keys' ? ids.keys : ids.alerts
-  const address = { method, path: path.replace(/:id|\*/, id) }
+  const address = { method, path: path.replace(/:id|\*/, id).replace('{model}', 'test-model') }
   const body = {
     '/v1/keys': { name: 'a bot' },
     '/v1/alerts': hook,
@@ -187,6 +192,9 @@ function right({ method, path }: Endpoint, ids = mine): { method: string; path: 
     '/v1/responses': { model: 'test-model', max_output_tokens: 10, input: 'Hello' },
     '/v1/messages': hello,
     '/v1/embeddings': { model: 'test-model', input: 'Hello' },
+    '/v1beta/models/{model}:generateContent': { contents: [hi], generationConfig: { maxOutputTokens: 10 } },
+    '/v1beta/models/{model}:embedContent': { content: hi },
+    '/v1beta/models/{model}:batchEmbedContents': { requests: [{ content: hi }] },
   }[path]
   if (method === 'PATCH') return { ...address, body: { name: 'another bot' } }
   return method === 'POST' && body !== undefined ? { ...address, body } : address
@@ -198,9 +206,18 @@ function ask(endpoint: Endpoint, sending: Sending = {}, ids = mine): Promise<Ans
 }
 
 /** Sends a request to a generation endpoint, with more fields. */
-const generate = (endpoint: Endpoint, body: object, sending: Sending = {}) =>
-  send('POST', endpoint.path, { body: { ...right(endpoint).body, ...body }, ...sending })
-const hasClamp = ({ path }: Endpoint) => path !== '/v1/embeddings' && path !== '/v1/rerank'
+function generate(endpoint: Endpoint, { model = 'test-model', ...body }: Json, sending: Sending = {}): Promise<Answer> {
+  const isInPath = endpoint.path.includes('{model}')
+  const whole = { ...right(endpoint).body, ...(!isInPath && { model }), ...body }
+  return send('POST', endpoint.path.replace('{model}', model), { body: whole, ...sending })
+}
+const hasClamp = ({ doc }: Endpoint) => doc.tag !== 'Embeddings'
+
+// biome-ignore lint/suspicious/noExplicitAny: the body of any endpoint
+type Json = any
+
+/** The code of an error: at Google the reason of its first detail, besides the status as a number. */
+const codeOf = ({ error }: Json): string | undefined => error?.details?.[0].reason ?? error?.code
 
 /** The type of an error in the form of the endpoint. A request that did not arrive in time has no known address. */
 function typeOf({ path }: Endpoint, code: ErrorCode, answered: number): string {
@@ -276,7 +293,7 @@ const provocations: Record<number, (endpoint: Endpoint) => Promise<Answer[]>> = 
     const leaving = new AbortController()
     const sentBefore = upstream.requests.length
     upstream.respondWith(stall())
-    const first = fetch(gateway.url + endpoint.path, {
+    const first = fetch(gateway.url + right(endpoint).path, {
       method: 'POST',
       headers: { ...running.headers, authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
       body: JSON.stringify(right(endpoint).body),
@@ -401,18 +418,20 @@ test.each(declared)('$name: $status', async ({ status, codes, endpoint }) => {
   const answers = await provocations[status]!(endpoint)
   expect(answers).not.toEqual([])
   for (const { status: answered, headers, json } of answers) {
-    expect([answered, json.error?.code]).toEqual([status, status === 200 ? undefined : expect.any(String)])
+    expect([answered, codeOf(json)]).toEqual([status, status === 200 ? undefined : expect.any(String)])
     expect(headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/)
     if (status === 200) {
       expect(endpoint.doc.response.schema.parse(json)).toEqual(json)
       continue
     }
     const { error } = json
-    expect(codes).toContain(error.code)
-    expect(error.type).toBe(typeOf(endpoint, error.code, status))
+    const code = codeOf(json) as ErrorCode
+    expect(codes).toContain(code)
+    if (typeof error.code === 'number') expect(error.code).toBe(status)
+    expect(error.type).toBe(typeOf(endpoint, code, status))
     expect(error.message.length).toBeGreaterThan(20)
     expect(JSON.stringify(json)).not.toContain('an internal secret')
-    const isWorthWaiting = [429, 503, 504].includes(status) || error.code === 'idempotency_key_in_use'
-    expect([error.code, headers.has('retry-after')]).toEqual([error.code, isWorthWaiting])
+    const isWorthWaiting = [429, 503, 504].includes(status) || code === 'idempotency_key_in_use'
+    expect([code, headers.has('retry-after')]).toEqual([code, isWorthWaiting])
   }
 })

@@ -254,7 +254,7 @@ describe('a key', () => {
   test('in the query is in no log', async () => {
     const { customer } = await setUp()
     await post(`/v1beta/models/broken-model:generateContent?key=${customer.key}`)
-    await post(`/v1beta/models/no-such:embedContent?key=${customer.key}`)
+    await post(`/v1beta/models/no-such:predict?key=${customer.key}`)
     expect(log).toContain('generation request failed')
     expect(log).not.toContain(customer.key)
   })
@@ -270,7 +270,7 @@ describe('errors', () => {
       await post(whole, { customer, body: {} }),
       await post(whole, { customer, body: { contents, cachedContent: 'cachedContents/1' } }),
       await post('/v1/models/unknown:generateContent', { customer }),
-      await post('/v1beta/models/test-model:embedContent', { customer }),
+      await post('/v1beta/models/test-model:predict', { customer }),
       await fetch(`${world.gateway.url}${whole}`, { headers: { 'x-goog-api-key': customer.key } }),
       await post('/v1beta/nothing', { customer }),
       await post(whole, { customer, headers: { 'content-type': 'text/plain' } }),

@@ -370,6 +370,13 @@ test('a cut in mid-stream is a failure; after the end of the answer it costs onl
   ])
 })
 
+test('nothing but the usage is read after the end of the answer', async () => {
+  const frames = streamFrames({ text: 'Blue.' })
+  upstream.respondWith(bedrockStream([...frames.slice(0, -1), ...streamFrames({ text: 'Red.' })]))
+  const { text, finishReasons, usage } = await readStream(await dispatching.send(bedrock(), { stream: true }))
+  expect([text, finishReasons, usage?.[1]]).toEqual(['Blue.', ['stop'], 7])
+})
+
 test('filters of Bedrock end an answer as refused', async () => {
   const frames = streamFrames({ text: 'Blue.' })
   upstream.respondWith(

@@ -1,4 +1,4 @@
-import type { ConverseResponse, ConverseStreamOutput } from '@aws-sdk/client-bedrock-runtime'
+import type { ConverseResponse, ConverseStreamOutput, TokenUsage } from '@aws-sdk/client-bedrock-runtime'
 import { EventStreamCodec } from '@smithy/eventstream-codec'
 import { type Behaviour, status } from './scripted-upstream.ts'
 import type { VendorAnswer } from './scripted-vendors.ts'
@@ -26,8 +26,8 @@ export function exceptionFrame(type: string, message: string): Buffer {
   return frame(headers, JSON.stringify({ message }))
 }
 
-/** The usage of every answer: 10 fresh tokens, 20 read from a cache, 8 written (5 of them for an hour), 7 of output. */
-const usage = {
+/** The usage of an answer without `tokens`: 10 fresh tokens, 20 read from a cache, 8 written (5 of them for an hour), 7 of output. */
+const standardUsage = {
   inputTokens: 10,
   outputTokens: 7,
   totalTokens: 45,
@@ -36,11 +36,17 @@ const usage = {
   cacheDetails: [{ ttl: '1h' as const, inputTokens: 5 }],
 }
 
+function usageOf({ tokens }: VendorAnswer): TokenUsage {
+  if (tokens === undefined) return standardUsage
+  return { inputTokens: tokens.input, outputTokens: tokens.output, totalTokens: tokens.input + tokens.output }
+}
+
 function stopReason({ calls = [], limitReached }: VendorAnswer): 'max_tokens' | 'tool_use' | 'end_turn' {
   return limitReached ? 'max_tokens' : calls.length > 0 ? 'tool_use' : 'end_turn'
 }
 
-function wholeAnswer(answer: VendorAnswer): ConverseResponse {
+/** The body of a whole answer. */
+export function bedrockBody(answer: VendorAnswer): ConverseResponse {
   const { thinking, text, calls = [] } = answer
   return {
     output: {
@@ -56,12 +62,13 @@ function wholeAnswer(answer: VendorAnswer): ConverseResponse {
       },
     },
     stopReason: stopReason(answer),
-    usage,
+    usage: usageOf(answer),
     metrics: { latencyMs: 10 },
   }
 }
 
-function streamEvents(answer: VendorAnswer): ConverseStreamOutput[] {
+/** The events of a stream, each under its name. */
+export function bedrockEvents(answer: VendorAnswer): ConverseStreamOutput[] {
   const { thinking, text, calls = [] } = answer
   const events: ConverseStreamOutput[] = [{ messageStart: { role: 'assistant' } }]
   let contentBlockIndex = 0
@@ -83,13 +90,16 @@ function streamEvents(answer: VendorAnswer): ConverseStreamOutput[] {
     delta({ toolUse: { input: json.slice(4) } })
     stop()
   }
-  events.push({ messageStop: { stopReason: stopReason(answer) } }, { metadata: { usage, metrics: { latencyMs: 10 } } })
+  events.push(
+    { messageStop: { stopReason: stopReason(answer) } },
+    { metadata: { usage: usageOf(answer), metrics: { latencyMs: 10 } } },
+  )
   return events
 }
 
 /** The frames of a stream. Bedrock pads its events with `p`. */
 export function streamFrames(answer: VendorAnswer): Buffer[] {
-  return streamEvents(answer).map(event => {
+  return bedrockEvents(answer).map(event => {
     const [[type, payload]] = Object.entries(event) as [[string, object]]
     return eventFrame(type, { ...payload, p: 'abcdefgh' })
   })
@@ -98,7 +108,7 @@ export function streamFrames(answer: VendorAnswer): Buffer[] {
 /** A correct answer: a stream if the path asks for one. `split`: each byte of the stream arrives alone. */
 export function bedrockAnswer(answer: VendorAnswer, split = false): Behaviour {
   return async (request, response) => {
-    if (!request.path.endsWith('-stream')) return status(200, wholeAnswer(answer))(request, response)
+    if (!request.path.endsWith('-stream')) return status(200, bedrockBody(answer))(request, response)
     return bedrockStream(streamFrames(answer), split)(request, response)
   }
 }

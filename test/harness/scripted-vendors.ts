@@ -28,9 +28,17 @@ export interface VendorAnswer {
   /** Sources of `text`. Only OpenAI has them. */
   readonly annotations?: readonly OpenAI.Responses.ResponseOutputText.URLCitation[]
   readonly limitReached?: boolean
+  /** What the server reports. Default: `vendorUsage`. */
+  readonly tokens?: ReportedTokens
 }
 
-/** The usage of every scripted answer: 10 fresh tokens, 20 read from a cache, 7 of output, 3 of them reasoning. */
+/** A report without tokens of a cache and of reasoning. */
+export interface ReportedTokens {
+  readonly input: number
+  readonly output: number
+}
+
+/** The usage of a scripted answer without `tokens`: 10 fresh tokens, 20 read from a cache, 7 of output, 3 of them reasoning. */
 export const vendorUsage = {
   prompt_tokens: 30,
   completion_tokens: 7,
@@ -47,6 +55,16 @@ export function vendorAnswer(dialect: ScriptedDialect, answer: VendorAnswer, spl
     const bytes = eventBytes(streams[dialect](answer)) + (dialect === 'chat' ? 'data: [DONE]\n\n' : '')
     await rawResponse(split ? bytewise(bytes) : bytes, { framing: 'chunked' })(request, response)
   }
+}
+
+/** The events of a stream, one text each. */
+export function vendorEvents(dialect: NativeDialect, answer: VendorAnswer): string[] {
+  return streams[dialect](answer).map(event => eventBytes([event]))
+}
+
+/** The body of a whole answer. */
+export function vendorBody(dialect: NativeDialect, answer: VendorAnswer): object {
+  return wholeAnswers[dialect](answer)
 }
 
 /** The first events of a stream, then the end of the connection. */
@@ -100,7 +118,7 @@ function eventBytes(events: readonly NamedEvent[]): string {
 }
 
 function anthropicMessage(answer: VendorAnswer): Anthropic.Message {
-  const { thinking, text, cited = [], calls = [], limitReached } = answer
+  const { thinking, text, cited = [], calls = [], limitReached, tokens } = answer
   const content: object[] = [
     ...(thinking ? [{ type: 'thinking', thinking: thinking.text, signature: thinking.seal }] : []),
     ...(text === undefined ? [] : [{ type: 'text', text, citations: null }]),
@@ -119,12 +137,12 @@ function anthropicMessage(answer: VendorAnswer): Anthropic.Message {
     stop_reason: limitReached ? 'max_tokens' : calls.length > 0 ? 'tool_use' : 'end_turn',
     stop_sequence: null,
     usage: {
-      input_tokens: 10,
-      cache_read_input_tokens: 20,
+      input_tokens: tokens?.input ?? 10,
+      cache_read_input_tokens: tokens ? 0 : 20,
       cache_creation_input_tokens: 0,
       cache_creation: { ephemeral_5m_input_tokens: 0, ephemeral_1h_input_tokens: 0 },
-      output_tokens: 7,
-      output_tokens_details: { thinking_tokens: 3 },
+      output_tokens: tokens?.output ?? 7,
+      output_tokens_details: { thinking_tokens: tokens ? 0 : 3 },
     },
   } as unknown as Anthropic.Message
 }
@@ -227,7 +245,10 @@ function chatChunks(answer: VendorAnswer): OpenAI.ChatCompletionChunk[] {
 
 type GeminiChunk = Pick<GenerateContentResponse, 'candidates' | 'usageMetadata' | 'modelVersion' | 'responseId'>
 
-function geminiChunk(parts: readonly object[], last: boolean, { limitReached }: VendorAnswer): GeminiChunk {
+function geminiChunk(parts: readonly object[], last: boolean, { limitReached, tokens }: VendorAnswer): GeminiChunk {
+  const output = tokens
+    ? { candidatesTokenCount: tokens.output, totalTokenCount: tokens.input + tokens.output }
+    : { candidatesTokenCount: 4, thoughtsTokenCount: 3, totalTokenCount: 37 }
   return {
     candidates: [
       {
@@ -237,9 +258,8 @@ function geminiChunk(parts: readonly object[], last: boolean, { limitReached }: 
       },
     ],
     usageMetadata: {
-      promptTokenCount: 30,
-      cachedContentTokenCount: 20,
-      ...(last && { candidatesTokenCount: 4, thoughtsTokenCount: 3, totalTokenCount: 37 }),
+      ...(tokens ? { promptTokenCount: tokens.input } : { promptTokenCount: 30, cachedContentTokenCount: 20 }),
+      ...(last && output),
     },
     modelVersion: 'gemini-upstream',
     responseId: 'r_1',
@@ -263,7 +283,8 @@ function geminiEvents(answer: VendorAnswer): GeminiChunk[] {
 }
 
 function openaiResponse(answer: VendorAnswer): OpenAI.Responses.Response {
-  const { thinking, text, annotations = [], calls = [], limitReached } = answer
+  const { thinking, text, annotations = [], calls = [], limitReached, tokens = { input: 30, output: 7 } } = answer
+  const isStandard = answer.tokens === undefined
   const output: object[] = [
     ...(thinking
       ? [
@@ -305,11 +326,11 @@ function openaiResponse(answer: VendorAnswer): OpenAI.Responses.Response {
     error: null,
     output,
     usage: {
-      input_tokens: 30,
-      input_tokens_details: { cached_tokens: 20 },
-      output_tokens: 7,
-      output_tokens_details: { reasoning_tokens: 3 },
-      total_tokens: 37,
+      input_tokens: tokens.input,
+      input_tokens_details: { cached_tokens: isStandard ? 20 : 0 },
+      output_tokens: tokens.output,
+      output_tokens_details: { reasoning_tokens: isStandard ? 3 : 0 },
+      total_tokens: tokens.input + tokens.output,
     },
   } as unknown as OpenAI.Responses.Response
 }

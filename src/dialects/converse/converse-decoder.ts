@@ -89,6 +89,8 @@ export class ConverseDecoder implements AnswerDecoder {
 
   #translate(type: string, body: JsonObject): JsonObject[] {
     const { contentBlockIndex: index, start, delta } = body
+    // Only the usage may come after the end of the answer.
+    if (this.complete && type !== 'metadata') return []
     switch (type) {
       case 'contentBlockStart':
         return isJsonObject(start) && isJsonObject(start.toolUse)

@@ -1,12 +1,17 @@
 import type { ChatJob, EmbeddingsRequest, Feature, Preference } from '../../domain/chat-job.ts'
 import { AUTO_MODEL } from '../../domain/chat-job.ts'
 import { ApiError } from '../../domain/errors.ts'
-import { routingOf } from '../../domain/routing-fields.ts'
-import { type ExtraFieldRules, extraFieldRules, forwardedFields } from '../chat/forwarded-fields.ts'
+import { type RoutingFields, routingOf } from '../../domain/routing-fields.ts'
+import {
+  type ExtraFieldRules,
+  extraFieldRules,
+  type ForwardedFields,
+  forwardedFields,
+} from '../chat/forwarded-fields.ts'
 import { checkFields } from '../check-fields.ts'
 import { mayHaveLoneSurrogates, replaceLoneSurrogates } from '../json/lone-surrogates.ts'
 import { parseJsonObject } from '../json/parse-json.ts'
-import { readTextInput } from '../read-text-input.ts'
+import { readTextInput, type TextInputRules } from '../read-text-input.ts'
 import { embeddingsBounds, embeddingsFieldsSchema } from './embeddings-request-schema.ts'
 
 /** The fields of OpenAI's API that every server gets. */
@@ -39,16 +44,29 @@ const TOKENS_PER_INPUT = 32
 export function parseEmbeddingsRequest(body: Buffer, rules: ExtraFieldRules = usualRules): ChatJob {
   const input = parseJsonObject(body, DELIMITERS_MAX)
   const fields = checkFields(embeddingsFieldsSchema, input)
-  refuseOtherModels(fields.model, input.fallback_models)
-  const { forward, extraFields, droppedFields } = forwardedFields(input, rules, standardFields)
-  if (mayHaveLoneSurrogates(body)) replaceLoneSurrogates(forward)
-  const { texts, inputs, textBytes, tokens, longestTokensMin } = readTextInput(forward.input, inputRules)
-  const data: EmbeddingsRequest = {
-    task: 'embeddings',
-    inputs,
-    dimensions: fields.dimensions ?? null,
-    encoding: fields.encoding_format ?? 'float',
-  }
+  const forwarded = forwardedFields(input, rules, standardFields)
+  if (mayHaveLoneSurrogates(body)) replaceLoneSurrogates(forwarded.forward)
+  const { dimensions, encoding_format: encoding } = fields
+  const data = { dimensions: dimensions ?? null, encoding: encoding ?? 'float', form: 'openai' } as const
+  return embeddingsJob(fields, forwarded, data, inputRules)
+}
+
+/**
+ * Returns the job of a request of any dialect. Throws ApiError for a request that lets another model answer, and for wrong
+ * or too many inputs.
+ *
+ * @param fields checked
+ * @param forwarded fields of OpenAI's API. `input` has what to embed, and is checked here
+ */
+export function embeddingsJob(
+  fields: RoutingFields & { readonly model: string },
+  { forward, extraFields, droppedFields }: ForwardedFields,
+  wanted: Omit<EmbeddingsRequest, 'task' | 'inputs'>,
+  rules: TextInputRules,
+): ChatJob {
+  refuseOtherModels(fields.model, fields.fallback_models)
+  const { texts, inputs, textBytes, tokens, longestTokensMin } = readTextInput(forward.input, rules)
+  const data: EmbeddingsRequest = { task: 'embeddings', inputs, ...wanted }
   return {
     task: 'embeddings',
     data,

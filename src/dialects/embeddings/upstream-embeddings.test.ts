@@ -6,7 +6,7 @@ import { upstreamEmbeddings } from './upstream-embeddings.ts'
 const envelope = { id: 'chatcmpl-1', created: 1, model: 'm' }
 
 const jobOf = (inputs: number) =>
-  ({ data: { task: 'embeddings', inputs, dimensions: null, encoding: 'base64' } }) as unknown as ChatJob
+  ({ data: { task: 'embeddings', inputs, dimensions: null, encoding: 'base64', form: 'openai' } }) as unknown as ChatJob
 
 async function read(text: string, inputs: number) {
   const job = jobOf(inputs)

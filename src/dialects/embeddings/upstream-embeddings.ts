@@ -58,6 +58,7 @@ async function readVectors(
   const { answer, count, itemAt } =
     text.length > PARSED_UNITS_MAX ? await readLong(text, asked, bounds) : readShort(text, bounds)
   if (count !== asked.inputs) throw malformed('The answer has another number of vectors than the request inputs.')
+  const form = forms[asked.form]
   const vectors = new Array<string>(asked.inputs)
   let length = asked.dimensions
   let numbersInTurn = 0
@@ -69,7 +70,7 @@ async function readVectors(
     const encoded = encodeVector(item.embedding, asked.encoding)
     length ??= encoded.length
     if (encoded.length !== length) throw malformed('A vector of the answer has a wrong length.')
-    vectors[index] = `{"object":"embedding","index":${index},"embedding":${encoded.json}}`
+    vectors[index] = form.vector(encoded.json, index)
     numbersInTurn += encoded.length
     if (numbersInTurn >= NUMBERS_PER_TURN) {
       numbersInTurn = 0
@@ -77,11 +78,28 @@ async function readVectors(
     }
   }
   // One flat string: each reader of a concatenation would copy its 30 MB again.
-  vectors[0] = `{"object":"list","data":[${vectors[0]}`
-  vectors[vectors.length - 1] += `],"model":${JSON.stringify(envelope.model)}}`
+  vectors[0] = form.start + vectors[0]
+  vectors[vectors.length - 1] += form.end(JSON.stringify(envelope.model))
   const body = vectors.join(',')
   if (text.length > PARSED_UNITS_MAX) await nextTurn()
   return { body, usage: readInputUsage(answer.usage) }
+}
+
+interface Form {
+  readonly start: string
+  readonly vector: (json: string, index: number) => string
+  readonly end: (modelJson: string) => string
+}
+
+const googleVector = (json: string) => `{"values":${json}}`
+const forms: Readonly<Record<EmbeddingsRequest['form'], Form>> = {
+  openai: {
+    start: '{"object":"list","data":[',
+    vector: (json, index) => `{"object":"embedding","index":${index},"embedding":${json}}`,
+    end: model => `],"model":${model}}`,
+  },
+  google: { start: '{"embedding":', vector: googleVector, end: model => `,"modelVersion":${model}}` },
+  google_batch: { start: '{"embeddings":[', vector: googleVector, end: model => `],"modelVersion":${model}}` },
 }
 
 function nextTurn(): Promise<void> {

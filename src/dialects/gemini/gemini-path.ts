@@ -2,7 +2,12 @@ import type { Endpoint } from '../../domain/offer.ts'
 import { isVertex, vertexPath } from '../vertex-path.ts'
 
 /** The methods of a model that the gateway serves. */
-export type GeminiMethod = 'generateContent' | 'streamGenerateContent' | 'countTokens'
+export type GeminiMethod =
+  | 'generateContent'
+  | 'streamGenerateContent'
+  | 'countTokens'
+  | 'embedContent'
+  | 'batchEmbedContents'
 
 /** What the address of a client's request says. */
 export interface GeminiTarget {
@@ -12,7 +17,8 @@ export interface GeminiTarget {
   readonly isSse: boolean
 }
 
-const PATH = /^\/v1beta\/models\/([^?]+):(generateContent|streamGenerateContent|countTokens)(?:\?|$)/
+const PATH =
+  /^\/v1beta\/models\/([^?]+):(generateContent|streamGenerateContent|countTokens|embedContent|batchEmbedContents)(?:\?|$)/
 
 /**
  * Reads the target of a client's request: `/v1beta/models/{model}:{method}`, with or without a query. The model may

@@ -76,7 +76,7 @@ describe('a target', () => {
     ['/v1beta/models/qwen%2Fqwen3:8b:streamGenerateContent?x=1', target('qwen/qwen3:8b', 'streamGenerateContent')],
     ['/v1beta/models/demo:countTokens', target('demo', 'countTokens')],
     ['/v1/models/demo:generateContent', null],
-    ['/v1beta/models/demo:embedContent', null],
+    ['/v1beta/models/demo:predict', null],
     ['/v1beta/models/%ff:generateContent', null],
     ['/v1beta/models/:generateContent', null],
   ])('%s names its model and method', (path, expected) => {

@@ -112,7 +112,7 @@ function readRequest(parsed: JsonObject, { model, stream }: RequestTarget): Gemi
 }
 
 /** Changes the names of Google's fields to camel case. The gateway's own fields keep their underscores. */
-function withGatewayFields(body: JsonObject): JsonObject {
+export function withGatewayFields(body: JsonObject): JsonObject {
   const own = Object.entries(body).filter(([name]) => gatewayFields.has(name))
   const others = Object.entries(body).filter(([name]) => !gatewayFields.has(name))
   return { ...camelKeys(Object.fromEntries(others)), ...Object.fromEntries(own) }

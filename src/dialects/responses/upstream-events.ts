@@ -23,3 +23,8 @@ export const deltaKinds: ReadonlyMap<unknown, 'text' | 'refusal' | 'reasoning' |
 export function isEnd(type: unknown): type is string {
   return type === 'response.completed' || type === 'response.incomplete' || type === 'response.failed'
 }
+
+/** Whether an item of this type is a call of a tool. */
+export function isCall(type: unknown): boolean {
+  return type === 'function_call' || type === 'custom_tool_call'
+}

@@ -79,6 +79,25 @@ describe('a stream of a Responses server', () => {
     ])
   })
 
+  it('reads arguments that arrive before their call at the end of the item', () => {
+    expect(
+      read(
+        args(0, '":1}'),
+        added(0, call(0, '')),
+        args(0, '{"a'),
+        args(0, '":1}'),
+        done(0, call(0, '{"a":1}')),
+        completed(),
+      ),
+    ).toEqual([
+      started(0),
+      { kind: 'tool_arguments', text: '{"a":1}' },
+      { kind: 'tool_end' },
+      finish('tools'),
+      usageEvent,
+    ])
+  })
+
   it.each([
     ['items without deltas', [done(0, message('Hi')), done(1, call(0, '{}')), completed()]],
     ['only the whole response', [completed({ output: [message('Hi'), call(0, '{}')] })]],

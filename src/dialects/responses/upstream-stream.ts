@@ -8,7 +8,7 @@ import type { SseEvent } from '../sse/sse-decoder.ts'
 import { callStart, callText, messageAnnotations, outputItemEvents, reasoningEnd } from './output-item-events.ts'
 import { messageParts, movedAnnotation, textLength } from './output-part.ts'
 import { readResponseUsage } from './response-usage.ts'
-import { deltaKinds, isEnd, textFields } from './upstream-events.ts'
+import { deltaKinds, isCall, isEnd, textFields } from './upstream-events.ts'
 import { responseFailure, responseFinish } from './upstream-response.ts'
 
 /** Items of one answer. A search for the next item takes time for each. */
@@ -21,6 +21,8 @@ interface OpenItem {
   hasStarted: boolean
   hasContent: boolean
   hasAnnotations: boolean
+  /** Arguments arrived before their call: the end of the item has them whole. */
+  isReadAtEnd: boolean
   isDone: boolean
   /** The characters of text in the items before this one. */
   readonly textBefore: number
@@ -111,6 +113,9 @@ export class ResponsesDecoder implements JsonTally {
     if (kind === 'reasoning') {
       item.reasoningType ??= body.type as string
       if (item.reasoningType !== body.type) return
+    } else if (kind === 'tool_arguments') {
+      item.isReadAtEnd ||= !item.hasStarted
+      if (item.isReadAtEnd) return
     }
     item.hasContent = true
     if (kind === 'text') this.#textIndex = index
@@ -191,6 +196,7 @@ export class ResponsesDecoder implements JsonTally {
       hasStarted: false,
       hasContent: false,
       hasAnnotations: false,
+      isReadAtEnd: this.#items.get(index)?.isReadAtEnd ?? false,
       isDone: false,
       textBefore: this.#textLength,
       reasoningType: null,
@@ -234,10 +240,6 @@ export class ResponsesDecoder implements JsonTally {
 /** Returns what the deltas of an item did not contain. */
 function restOf(whole: JsonObject, { hasAnnotations, textBefore }: OpenItem): AnswerEvent[] {
   return hasAnnotations ? reasoningEnd(whole) : [...reasoningEnd(whole), ...messageAnnotations(whole, textBefore)]
-}
-
-function isCall(type: unknown): boolean {
-  return type === 'function_call' || type === 'custom_tool_call'
 }
 
 function nextIndex(items: ReadonlyMap<number, OpenItem>, after: number): number | null {

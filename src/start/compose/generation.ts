@@ -6,6 +6,7 @@ import { completionsDialectWith } from '../../dialects/completions/completions-d
 import { embeddingsDialectWith } from '../../dialects/embeddings/embeddings-dialect.ts'
 import { embeddingsExtraFields } from '../../dialects/embeddings/embeddings-request.ts'
 import { geminiDialectsWith } from '../../dialects/gemini/gemini-dialect.ts'
+import { geminiEmbeddingsDialects } from '../../dialects/gemini/gemini-embeddings-dialect.ts'
 import { messagesDialectWith } from '../../dialects/messages/messages-dialect.ts'
 import { rerankDialectWith } from '../../dialects/rerank/rerank-dialect.ts'
 import { rerankExtraFields } from '../../dialects/rerank/rerank-request.ts'
@@ -87,6 +88,7 @@ export function startGeneration(
         completionsDialectWith(rulesWith()),
         embeddingsDialectWith(rulesWith(embeddingsExtraFields)),
         ...geminiDialectsWith(rulesWith()),
+        ...geminiEmbeddingsDialects,
         rerankDialectWith(rulesWith(rerankExtraFields)),
       ].map(dialect => generationEndpoint(deps, dialect)),
       ...tokenCounts(counts),
