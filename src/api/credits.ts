@@ -49,9 +49,16 @@ export const credits = z
     balance_usd: z
       .number()
       .describe('Remaining credit in USD, including held money: exactly `granted_usd` + `refunded_usd` - `spent_usd`.'),
-    granted_usd: z.number().nonnegative().describe('Signup credit and all credit added since, in USD.'),
+    granted_usd: z
+      .number()
+      .nonnegative()
+      .describe('Signup credit and all credit added since, in USD, less payments that were taken back.'),
     spent_usd: z.number().nonnegative().describe('All charges in USD, including those refunded later.'),
     refunded_usd: z.number().nonnegative().describe('All refunds in USD.'),
+    debt_usd: z
+      .number()
+      .nonnegative()
+      .describe('Owed in USD for payments that were taken back after they were spent. New credit pays it first.'),
     held_usd: z
       .number()
       .nonnegative()
@@ -61,7 +68,9 @@ export const credits = z
   })
   .meta({
     id: 'Credits',
-    examples: [{ balance_usd: 4.999738, granted_usd: 5, spent_usd: 0.000282, refunded_usd: 0.00002, held_usd: 0 }],
+    examples: [
+      { balance_usd: 4.999738, granted_usd: 5, spent_usd: 0.000282, refunded_usd: 0.00002, debt_usd: 0, held_usd: 0 },
+    ],
   })
 export type Credits = z.infer<typeof credits>
 
@@ -71,9 +80,23 @@ export const creditTransactions = z
       .array(
         z.object({
           kind: z
-            .enum(['signup_credit', 'credit', 'refund', 'usage'])
-            .describe('`usage` is the charges of all requests that began on one UTC day, in total.'),
-          amount_usd: z.number().describe('USD with at most 9 decimals; negative for `usage`.'),
+            .enum([
+              'signup_credit',
+              'credit',
+              'payment',
+              'voucher',
+              'refund',
+              'reversal',
+              'reversal_returned',
+              'debt_payment',
+              'usage',
+            ])
+            .describe(
+              '`usage` is the charges of all requests that began on one UTC day, in total. `reversal` is a payment that was taken back, and `debt_payment` pays what it left owed.',
+            ),
+          amount_usd: z
+            .number()
+            .describe('USD with at most 9 decimals; negative for `usage`, `reversal` and `debt_payment`.'),
           balance_usd: z
             .number()
             .describe('The balance in USD after this transaction: the sum of it and all older ones.'),

@@ -181,3 +181,10 @@ export function changeArgument<T>(word: string, parse: (text: string) => T): (te
     }
   }
 }
+
+/** Parses a whole number from 1 to 3,650. */
+export function positiveCountArgument(text: string): number {
+  const count = /^\d{1,4}$/.test(text) ? Number(text) : 0
+  if (count < 1 || count > 3_650) throw new InvalidArgumentError('It must be a whole number from 1 to 3650.')
+  return count
+}

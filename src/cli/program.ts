@@ -15,10 +15,12 @@ import { keyCommands } from './key.ts'
 import { ledgerCommands } from './ledger.ts'
 import { modelCommands } from './model.ts'
 import { operatorCommands } from './operator.ts'
+import { paymentCommands } from './payments.ts'
 import { priceCommands } from './price.ts'
 import { restoreCommand } from './restore.ts'
 import { startCommand } from './start.ts'
 import { usageCommands } from './usage.ts'
+import { voucherCommands } from './voucher.ts'
 
 /** Returns the whole command line. Every command writes its result to stdout and everything else to stderr. */
 export function createProgram(): Command {
@@ -38,6 +40,8 @@ export function createProgram(): Command {
     operatorCommands(),
     keyCommands(),
     creditCommands(),
+    paymentCommands(),
+    voucherCommands(),
     hosterCommands(),
     modelCommands(),
     priceCommands(),

@@ -62,6 +62,24 @@ export interface Config {
     readonly creditsPerNetworkPerDay: number
     readonly creditsPerDay: number
   }
+  /** How credit is bought. */
+  readonly payments: {
+    /** The limits of one top-up. */
+    readonly topUpMinNanos: Nanos
+    readonly topUpMaxNanos: Nanos
+    /** What the payer of a manual payment must do; null: there are none. */
+    readonly instructions: string | null
+    /** Null: not set up. */
+    readonly stripe: {
+      readonly secretKey: string
+      /** Null: no webhooks. */
+      readonly webhookSecret: string | null
+      readonly isLive: boolean
+      readonly hasTax: boolean
+      /** Null: Stripe's own address. */
+      readonly apiUrl: string | null
+    } | null
+  }
   /** The hoster's share of each charge in basis points: the rest after the platform's fee. */
   readonly platform: { readonly hosterShareBps: number }
   readonly models: { readonly defaultMaxTokens: number }
@@ -192,6 +210,12 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       creditsPerNetworkPerDay: settings.accounts.credits_per_network_per_day,
       creditsPerDay: settings.accounts.credits_per_day,
     },
+    payments: {
+      topUpMinNanos: settings.payments.min_usd,
+      topUpMaxNanos: settings.payments.max_usd,
+      instructions: settings.payments.manual.instructions ?? null,
+      stripe: stripeOf(settings.payments.stripe),
+    },
     platform: { hosterShareBps: 10_000 - settings.platform.fee_percent },
     models: { defaultMaxTokens: settings.models.default_max_tokens },
     demo: {
@@ -244,6 +268,17 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
  */
 export function limitsOfTier(config: Pick<Config, 'accountTiers'>, tier: string): AccountLimits {
   return (Object.hasOwn(config.accountTiers, tier) ? config.accountTiers[tier] : config.accountTiers.free)!
+}
+
+function stripeOf({ secret_key, webhook_secret, tax, api_url }: FileSettings['payments']['stripe']) {
+  if (secret_key === undefined) return null
+  return {
+    secretKey: secret_key,
+    webhookSecret: webhook_secret ?? null,
+    isLive: /^.k_live_/.test(secret_key),
+    hasTax: tax,
+    apiUrl: api_url ?? null,
+  }
 }
 
 /** Parses the environment. Returns undefined and adds to `problems` when it is invalid. */

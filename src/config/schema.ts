@@ -187,6 +187,21 @@ export const fileSchema = z.strictObject({
       credits_per_day: wholeNumber(0, 1_000_000).prefault('100'),
     })
     .prefault({}),
+  payments: z
+    .strictObject({
+      min_usd: usdAmount().prefault('5.00'),
+      max_usd: usdAmount().prefault('1000.00'),
+      manual: z.strictObject({ instructions: text().optional() }).prefault({}),
+      stripe: z
+        .strictObject({
+          secret_key: secret('secret or restricted key of Stripe', /^[sr]k_(live|test)_\S+$/).optional(),
+          webhook_secret: secret('signing secret of Stripe', /^whsec_\S+$/).optional(),
+          tax: flag().prefault('false'),
+          api_url: httpUrl().optional(),
+        })
+        .prefault({}),
+    })
+    .prefault({}),
   platform: z.strictObject({ fee_percent: percentAsBps().prefault('20') }).prefault({}),
   models: z.strictObject({ default_max_tokens: wholeNumber(1, 100_000_000).prefault('4096') }).prefault({}),
   demo: z

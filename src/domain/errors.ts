@@ -63,6 +63,12 @@ export const errorTable = {
     'The spend limit of this API key is reached. Wait until it resets, use another key, lower max_tokens or shorten the messages.',
     { shouldRetry: false },
   ),
+  account_in_debt: row(
+    402,
+    'insufficient_quota',
+    'A payment of this account was taken back after it was spent. Add credit to pay the debt; then requests run again.',
+    { shouldRetry: false },
+  ),
   in_flight_budget: row(
     402,
     'insufficient_quota',
@@ -109,6 +115,16 @@ export const errorTable = {
     404,
     'invalid_request_error',
     'This customer does not exist, or you are no member of it. Check the address.',
+  ),
+  payment_not_found: row(
+    404,
+    'invalid_request_error',
+    'This customer has no such payment. Check the id, or reload the list.',
+  ),
+  voucher_not_valid: row(
+    404,
+    'invalid_request_error',
+    'There is no voucher with this code. Check each character, and type the code again.',
   ),
   link_expired: row(
     404,
@@ -207,6 +223,12 @@ export const errorTable = {
     'service_unavailable_error',
     'The ledger cannot be reached, so the request cannot run; you were not charged. Retry later.',
     { retryAfterS: 2 },
+  ),
+  payment_provider_unavailable: row(
+    503,
+    'service_unavailable_error',
+    'The payment provider does not answer. Nothing was charged twice; try again.',
+    { retryAfterS: 5 },
   ),
   overloaded: row(
     503,

@@ -5,6 +5,8 @@ import { deleteExpiredClaims } from '../chat/idempotency/delete-expired-claims.t
 import { type Pool, transaction } from '../db/pool.ts'
 import { addUsagePartitions } from '../ledger/settlement/add-usage-partitions.ts'
 import { sumPlatformDays } from '../operator/platform-days.ts'
+import type { AutoTopUps } from '../payments/auto-top-up.ts'
+import type { PaymentSync } from '../payments/payment-sync.ts'
 import { deleteOldTraces } from '../people/delete-old-traces.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Log } from '../runtime/log.ts'
@@ -18,6 +20,8 @@ export interface TaskDeps {
   readonly auditPool: Pool
   readonly clock: Clock
   readonly alerts: DeliverDeps
+  readonly payments: Pick<PaymentSync, 'reconcile'>
+  readonly autoTopUps: Pick<AutoTopUps, 'run'>
   readonly log: Log
 }
 
@@ -35,12 +39,17 @@ export const timetable: CronItem[] = [
   { task: 'free_abandoned_jobs', match: '*/5 * * * *' },
   { task: 'prune_alerts', match: '23 3 * * *' },
   { task: 'prune_server_reports', match: '* * * * *', options: { jobKey: 'prune_server_reports' } },
+  { task: 'start_auto_top_ups', match: '* * * * *', options: { jobKey: 'start_auto_top_ups', maxAttempts: 1 } },
+  { task: 'reconcile_payments', match: '* * * * *', options: { jobKey: 'reconcile_payments', maxAttempts: 1 } },
   { task: 'sum_platform_days', match: '* * * * *', options: { jobKey: 'sum_platform_days', maxAttempts: 1 } },
   { task: 'sum_platform_month', match: '41 3 * * *' },
 ]
 
 /** Returns the tasks by name. `stopping` cancels a running audit. */
-export function createTasks({ pool, auditPool, clock, alerts, log }: TaskDeps, stopping: AbortSignal): TaskList {
+export function createTasks(
+  { pool, auditPool, clock, alerts, payments, autoTopUps, log }: TaskDeps,
+  stopping: AbortSignal,
+): TaskList {
   return {
     audit_ledger: () => auditLedger({ pool: auditPool, clock, log }, stopping),
     add_usage_partitions: async () => {
@@ -56,6 +65,12 @@ export function createTasks({ pool, auditPool, clock, alerts, log }: TaskDeps, s
       if (freed.length > 0) log.warn({ freed }, 'freed jobs of dead nodes')
     },
     prune_server_reports: () => pruneReports(pool, clock.epochMs()),
+    start_auto_top_ups: async () => {
+      await autoTopUps.run()
+    },
+    reconcile_payments: async () => {
+      await payments.reconcile()
+    },
     sum_platform_days: () => transaction(pool, sql => sumPlatformDays(sql, clock.epochMs())),
     // On a pool without a statement timeout: 30 days of many customers take seconds.
     sum_platform_month: () => transaction(auditPool, sql => sumPlatformDays(sql, clock.epochMs(), true)),

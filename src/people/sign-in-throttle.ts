@@ -49,6 +49,40 @@ export function takeMail(sql: Sql, { email, network }: Omit<Attempt, 'isKnownNet
   return take(sql, slowdowns, nowMs)
 }
 
+/** Codes of vouchers have 125 bits, so this only keeps the noise down. */
+const CODES_OF_PERSON: Slowdown = { free: 5, maxSeconds: 900 }
+const CODES_OF_NETWORK: Slowdown = { free: 50, maxSeconds: 3_600 }
+
+export interface RedemptionAttempt {
+  readonly personId: string
+  /** See `networkOf`. */
+  readonly network: string
+}
+
+/** Counts the redemption of a voucher as failed before its code is looked up. Otherwise as `takeAttempt`. */
+export function takeRedemption(sql: Sql, attempt: RedemptionAttempt, nowMs: number): Promise<void> {
+  const [person, network] = redemptionSubjects(attempt)
+  const slowdowns = new Map([
+    [person, CODES_OF_PERSON],
+    [network, CODES_OF_NETWORK],
+  ])
+  return take(sql, slowdowns, nowMs)
+}
+
+/** Takes back what `takeRedemption` counted. */
+export async function noteRedeemed(sql: Sql, attempt: RedemptionAttempt): Promise<void> {
+  const subjects = redemptionSubjects(attempt)
+  await sql.query('DELETE FROM sign_in_throttle WHERE subject = ANY ($1) AND failures = 1', [subjects])
+  await sql.query(
+    'UPDATE sign_in_throttle SET failures = failures - 1, next_attempt_at = last_failure_at WHERE subject = ANY ($1)',
+    [subjects],
+  )
+}
+
+function redemptionSubjects({ personId, network }: RedemptionAttempt): [string, string] {
+  return [`voucher of ${personId}`, `voucher from ${network}`]
+}
+
 async function take(sql: Sql, slowdowns: ReadonlyMap<string, Slowdown>, nowMs: number): Promise<void> {
   const subjects = [...slowdowns.keys()].sort()
   const { rows } = await sql.query<Row>(

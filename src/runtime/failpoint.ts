@@ -46,6 +46,14 @@ export const failpoints = {
   'reap-before-send': 'the search for leases of dead nodes is about to start',
   'reap-buried': 'nodes were declared dead; their leases are open',
   'reap-customer-reclaimed': 'the leases of one customer are ended; those of other customers are open',
+  // A payment of a provider.
+  'payment-started': 'the provider has a page for the payer; its name is not stored',
+  'payment-charged': 'a saved method is charged; its name is not stored',
+  'payment-event-noted': 'an event is stored; the provider was not asked what has changed',
+  'payment-looked': 'the provider has answered; nothing is booked',
+  'payment-booking': 'a payment is booked in a transaction that is not committed',
+  'payment-booked': 'a payment is booked; the provider does not know that its event was handled',
+  'payment-refunded': 'the provider refunds a payment; the books do not have its name of the refund',
   // A stop.
   'drain-idle': 'no request runs; charges may be waiting to be committed',
   'drain-flushed': 'every charge is committed and every lease returned',

@@ -48,6 +48,7 @@ export function createCreditReports(deps: {
         granted_usd: usd(figures.grantedNanos),
         spent_usd: usd(figures.spentNanos),
         refunded_usd: usd(figures.refundedNanos),
+        debt_usd: usd(figures.debtNanos),
         held_usd: usd(figures.heldNanos),
       }
     },
@@ -112,6 +113,7 @@ interface CreditFigures {
   readonly grantedNanos: Nanos
   readonly spentNanos: Nanos
   readonly refundedNanos: Nanos
+  readonly debtNanos: Nanos
   readonly heldNanos: Nanos
 }
 
@@ -120,6 +122,7 @@ const NO_ACCOUNT: CreditFigures = {
   grantedNanos: 0n,
   spentNanos: 0n,
   refundedNanos: 0n,
+  debtNanos: 0n,
   heldNanos: 0n,
 }
 

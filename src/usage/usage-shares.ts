@@ -89,7 +89,7 @@ function timeseriesOf(rows: readonly ShareRow[], by: UsageShares['by'], periods:
 const hasTokens = (by: UsageShares['by']) => by === 'model' || by === 'provider'
 
 const sources = {
-  key: { table: 'usage_key_day', id: 'key_id::text', tokens: '0::float8 AS input, 0::float8 AS output' },
+  key: { table: 'usage_key_day', id: 'key_id', tokens: '0::float8 AS input, 0::float8 AS output' },
   member: {
     table: 'usage_key_day JOIN api_key USING (customer_id, key_id)',
     id: "coalesce(person_id::text, 'none')",
@@ -119,11 +119,11 @@ async function readShares(
        SELECT id, least(row_number() OVER (ORDER BY sum(cost) DESC, sum(requests) DESC, id), $4::integer + 1) AS rank
          FROM used GROUP BY id HAVING sum(requests) > 0
      )
-     SELECT CASE WHEN rank <= $4 THEN id END AS id, rank::integer, (SELECT count(*) FROM ranked WHERE rank > $4)::integer AS others,
+     SELECT CASE WHEN rank <= $4 THEN id::text END AS id, rank::integer, (SELECT count(*) FROM ranked WHERE rank > $4)::integer AS others,
             extract(epoch FROM start)::float8 * 1000 AS "startMs", sum(requests) AS requests, sum(input) AS "inputTokens",
             sum(output) AS "outputTokens", sum(cost)::bigint AS "costNanos"
        FROM used JOIN ranked USING (id)
-      GROUP BY CASE WHEN rank <= $4 THEN id END, rank, start`,
+      GROUP BY CASE WHEN rank <= $4 THEN id::text END, rank, start`,
     [customerId, period.fromIso.slice(0, 10), period.untilIso.slice(0, 10), series],
   )
   return rows

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { startTestApp, testOffer } from '../harness/app.ts'
 import { readError, readEventStream } from '../harness/event-stream.ts'
@@ -326,4 +327,45 @@ test('clamp keeps an affordable max_tokens, refuses fewer than 16 tokens, and ap
   const limited = await gateway.customer({ key: { limit } })
   const served = await gateway.chat(limited, { ...clamp, max_tokens: 100 })
   expect(served.headers.get('x-switchyard-max-tokens')).toBe('50')
+})
+
+test('account_in_debt after a chargeback of spent credit, until new credit has paid the debt', async () => {
+  const customer = await gateway.customer({ creditNanos: 0n })
+  const sql = gateway.database.pool
+  const pay = async (nanos: bigint) => {
+    const id = randomUUID()
+    await sql.query(
+      "SELECT start_payment($1::uuid, $2, 'manual', $3, 1, 'usd', true, $1::uuid::text, NULL, NULL, NULL, NULL)",
+      [id, customer.customerId, nanos],
+    )
+    await sql.query('SELECT book_manual_payment($1)', [id])
+    return id
+  }
+  const paymentId = await pay(285_000n)
+  upstream.respondWith(answer({ usage: usageOf(50, 50) }))
+  expect((await gateway.chat(customer, { ...hello, max_tokens: 100 })).status).toBe(200)
+  await gateway.settled(customer, 1)
+  await sql.query("SELECT reverse_payment(gen_random_uuid(), $1, 285000, NULL, true, 'charged back')", [paymentId])
+  const refused = await gateway.chat(customer, { ...hello, max_tokens: 1 })
+  expect(refused.headers.get('x-should-retry')).toBe('false')
+  const error = await readError(refused)
+  expect(error).toMatchObject({ status: 402, type: 'insufficient_quota', code: 'account_in_debt', debt_usd: 0.00015 })
+  expect(error.message).toContain('0.00015 USD are owed')
+  const credits = async () => (await gateway.get(customer, '/v1/credits')).json()
+  expect(await credits()).toMatchObject({ balance_usd: 0, debt_usd: 0.00015, granted_usd: 0.00015, spent_usd: 0.00015 })
+  await pay(150_000n)
+  expect(await credits()).toMatchObject({ balance_usd: 0, debt_usd: 0 })
+  expect(await readError(await gateway.chat(customer, hello))).toMatchObject({ code: 'insufficient_credits' })
+  await pay(285_000n)
+  expect((await gateway.chat(customer, { ...hello, max_tokens: 100 })).status).toBe(200)
+  const { data } = (await (await gateway.get(customer, '/v1/credits/transactions')).json()) as {
+    data: { kind: string; amount_usd: number; balance_usd: number }[]
+  }
+  expect(data.filter(({ kind }) => kind !== 'usage').map(({ kind, amount_usd }) => [kind, amount_usd])).toEqual([
+    ['payment', 0.000285],
+    ['debt_payment', -0.00015],
+    ['payment', 0.00015],
+    ['reversal', -0.000135],
+    ['payment', 0.000285],
+  ])
 })

@@ -37,6 +37,7 @@ test('GET /v1/credits reports the balance and its parts', async () => {
     granted_usd: 7,
     spent_usd: 0.00006,
     refunded_usd: 0.000003,
+    debt_usd: 0,
     held_usd: 0,
   })
 })
@@ -111,6 +112,7 @@ test('a customer cannot see the credit of another customer, even with its cursor
     granted_usd: 0,
     spent_usd: 0,
     refunded_usd: 0,
+    debt_usd: 0,
     held_usd: 0,
   })
   for (const query of ['', `?cursor=${next_cursor}`])

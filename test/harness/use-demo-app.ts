@@ -5,12 +5,16 @@ import type { TestApp } from './app.ts'
 import { useResource } from './use-resource.ts'
 import { useTestApp } from './use-test-app.ts'
 
-/** A gateway whose only model is the demo model, for the tests of this file. */
-export function useDemoApp(): TestApp {
+/**
+ * A gateway whose only model is the demo model, for the tests of this file.
+ *
+ * @param options.tokensPerSecond of the model; by default, an answer takes no time
+ */
+export function useDemoApp({ tokensPerSecond = 100_000 } = {}): TestApp {
   const apiKey = randomUUID()
   const price = { inputPicoPerToken: 100_000n, outputPicoPerToken: 400_000n }
   const demo = useResource(
-    () => startDemoUpstream({ apiKey, tokensPerSecond: 100_000, firstTokenMs: 0 }),
+    () => startDemoUpstream({ apiKey, tokensPerSecond, firstTokenMs: 0 }),
     server => server.close(),
   )
   return useTestApp(() => ({ offers: [demoOffer({ baseUrl: demo.baseUrl, apiKey, price })] }))

@@ -55,6 +55,8 @@ export function useJobWorld(): JobWorld {
           mailer: createMailer(noSmtp, log),
           webhooks: { allowPrivate: true, publicLookup: createPinnedLookup() },
         },
+        payments: { reconcile: async () => ({ looked: 0, booked: 0, mismatched: 0, failed: 0 }) },
+        autoTopUps: { run: async () => 0 },
         log,
       }),
     async raiseAlert() {

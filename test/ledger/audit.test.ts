@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { issueKey } from '../../src/auth/keys.ts'
 import { transaction } from '../../src/db/pool.ts'
@@ -39,6 +40,12 @@ const corruptions: Record<AuditCheck, string> = {
   refunds_within_charges: 'UPDATE refund SET amount_nanos = 102',
   refunds_reverse_shares: 'UPDATE refund SET hoster_share_nanos = hoster_share_nanos + 1, fee_nanos = fee_nanos - 1',
   refunds_equal_entries: 'DELETE FROM refund',
+  payments_equal_entries: 'UPDATE payment SET amount_nanos = amount_nanos + 1',
+  reversals_within_payments: 'UPDATE payment_reversal SET taken_nanos = 1000',
+  debts_equal_entries: 'UPDATE balance SET debt_nanos = 1',
+  debts_are_paid_first: 'UPDATE balance SET debt_nanos = 1',
+  taken_credit_equals_entries: 'DELETE FROM credit_taken',
+  cash_equals_payments: 'UPDATE payment SET fee_nanos = 1',
   hours_equal_usage: 'UPDATE usage_hour SET latency_ms_sum = latency_ms_sum + 1',
   hours_equal_archived_days: `INSERT INTO usage_closing SELECT '2026-01-01', customer_id, started_at::date, NULL, 'm', 'local', NULL, NULL, NULL,
     NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 FROM usage_event`,
@@ -59,7 +66,7 @@ const corruptions: Record<AuditCheck, string> = {
   key_leased_equals_open_leases: 'UPDATE key_spend SET leased_nanos = leased_nanos - 1',
   key_spend_within_limit: 'UPDATE api_key SET highest_limit_nanos = 400',
   windows_count_slots: 'UPDATE lease SET slots = 1000000',
-  ledger_cannot_be_rewritten: `ALTER TABLE ledger_tx ENABLE TRIGGER USER; ALTER TABLE refund ENABLE TRIGGER USER`,
+  ledger_cannot_be_rewritten: `ALTER TABLE ledger_tx ENABLE TRIGGER USER; ALTER TABLE refund ENABLE TRIGGER USER; ALTER TABLE credit_taken ENABLE TRIGGER USER`,
 }
 
 test('a ledger in use has no violations', async () => {
@@ -184,6 +191,13 @@ async function worldInUse(): Promise<LedgerWorld> {
   await Promise.all([served!, open!].map(admission => ledger.admit(admission)))
   await settle(ledger, settlementOf(served!, 200n, 101n, { countedInputTokens: 101 }))
   await refundRequest(world.pool, { customerId, requestId: served!.requestId, amountNanos: 50n, reason: 'a test' })
+  const paymentId = randomUUID()
+  await world.pool.query("SELECT start_payment($1, $2, 'manual', 50, 1, 'usd', true, 'ref', NULL, NULL, NULL, NULL)", [
+    paymentId,
+    customerId,
+  ])
+  await world.pool.query('SELECT book_manual_payment($1)', [paymentId])
+  await world.pool.query("SELECT reverse_payment(gen_random_uuid(), $1, 20, NULL, false, 'a test')", [paymentId])
   return world
 }
 
@@ -194,6 +208,8 @@ BEGIN
   ALTER TABLE ledger_tx DISABLE TRIGGER USER;
   ALTER TABLE ledger_entry DISABLE TRIGGER USER;
   ALTER TABLE refund DISABLE TRIGGER USER;
+  ALTER TABLE credit_taken DISABLE TRIGGER USER;
+  ALTER TABLE balance DISABLE TRIGGER USER;
   FOR c IN SELECT conrelid::regclass AS relation, conname FROM pg_constraint
     WHERE contype = 'c' AND coninhcount = 0 AND conrelid IN ('usage_event'::regclass, 'balance'::regclass, 'lease'::regclass, 'refund'::regclass) LOOP
     EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', c.relation, c.conname);

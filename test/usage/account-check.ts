@@ -88,6 +88,7 @@ export async function checkAccount({ gateway, keys, grantedNanos, answers, refun
     granted_usd: usd(grantedNanos),
     spent_usd: usd(spent),
     refunded_usd: usd(refunded),
+    debt_usd: 0,
     held_usd: 0,
   })
   const statement = await get<CreditTransactions>('/v1/credits/transactions?limit=100')

@@ -269,11 +269,14 @@ describe('the OpenAPI document', () => {
       'sign_up_closed',
       'cross_site_request',
       'customer_not_found',
+      'payment_not_found',
+      'voucher_not_valid',
       'link_expired',
       'method_not_allowed',
       'last_owner',
       'mail_not_configured',
       'too_many_attempts',
+      'payment_provider_unavailable',
     ])
   })
 

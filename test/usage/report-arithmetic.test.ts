@@ -186,6 +186,7 @@ async function expectOneAccount(
     granted_usd: usd(RICH_NANOS),
     spent_usd: usd(spent),
     refunded_usd: usd(refunded),
+    debt_usd: 0,
     held_usd: 0,
   })
   expect((await reports.summary(caller)).credit_balance_usd).toBe(credits.balance_usd)

@@ -50,9 +50,17 @@ export const auditLogPage = z
   .meta({ id: 'AuditLogPage' })
 export type AuditLogPage = z.infer<typeof auditLogPage>
 
+export const logStateQuery = z.object({
+  scope: z
+    .enum(['newest', 'all'], 'must be newest or all')
+    .default('newest')
+    .describe('The newest 10,000 entries, or all of them, which takes a second for 200,000.'),
+})
+
 export const auditLogState = z
   .object({
     entries: z.int(),
+    checked: z.int().describe('How many of the entries were checked, the newest ones.'),
     is_intact: z.boolean(),
     breaks: z.array(z.int()).describe('The first 20 entries that do not follow from the one before them.'),
     last_hash: z.string().nullable().describe('In hexadecimal. Note it elsewhere: it fixes the whole log up to now.'),

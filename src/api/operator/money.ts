@@ -15,6 +15,8 @@ export const operatorMoney = z
         signup_credit_usd: z.number(),
         refunded_usd: z.number(),
         written_off_usd: z.number(),
+        paid_usd: z.number().describe('Payments and vouchers.'),
+        reversed_usd: z.number().describe('Payments that were taken back, less those that returned.'),
       })
       .describe('All days.'),
     days: z
@@ -28,6 +30,8 @@ export const operatorMoney = z
           signup_credit_usd: z.number(),
           refunded_usd: z.number(),
           written_off_usd: z.number(),
+          paid_usd: z.number(),
+          reversed_usd: z.number(),
         }),
       )
       .describe('The UTC days of the last 90 with a change of money, the newest first.'),

@@ -3,8 +3,17 @@ import type { Nanos } from '../../domain/money.ts'
 
 /** A line of a customer's statement. */
 export interface Transaction {
-  readonly kind: 'signup_credit' | 'credit' | 'refund' | 'usage'
-  /** Negative for usage. */
+  readonly kind:
+    | 'signup_credit'
+    | 'credit'
+    | 'payment'
+    | 'voucher'
+    | 'refund'
+    | 'reversal'
+    | 'reversal_returned'
+    | 'debt_payment'
+    | 'usage'
+  /** Negative for usage, reversals and payments of a debt. */
   readonly amountNanos: Nanos
   /** The balance after this line: the sum of it and all older lines. */
   readonly balanceNanos: Nanos
@@ -106,17 +115,28 @@ const earlier = (a: Position, b: Position): Position => ({
 /** Returns the position of the last line before a UTC day; null without a day. */
 async function positionAt(sql: Sql, customerId: string, date: string | undefined): Promise<Position | null> {
   if (date === undefined) return null
-  const { rows } = await sql.query<{ txId: bigint }>(LAST_CREDIT_BEFORE, [customerId, `${date}T00:00:00Z`])
+  const { rows } = await sql.query<{ txId: bigint | null }>(LAST_CREDIT_BEFORE, [customerId, `${date}T00:00:00Z`])
   return { day: Date.parse(`${date}T00:00:00Z`) / DAY_MS, txId: (rows[0]?.txId ?? -1n) + 1n }
 }
 
-const CREDITS = "ledger_entry WHERE account_kind = 'customer' AND account_id = $1 AND amount_nanos > 0"
+// All lines but usage: what was given, and what was taken other than charges. Each has an index in the order of the lines.
+const GIVEN =
+  "(SELECT tx_id, amount_nanos FROM ledger_entry WHERE account_kind = 'customer' AND account_id = $1 AND amount_nanos > 0)"
+const TAKEN = '(SELECT tx_id, -amount_nanos AS amount_nanos FROM credit_taken WHERE customer_id = $1)'
 
 // OFFSET 0, as below.
-const LAST_CREDIT_BEFORE = `
-SELECT e.tx_id AS "txId" FROM (SELECT tx_id FROM ${CREDITS} ORDER BY tx_id DESC) e,
-  LATERAL (SELECT at FROM ledger_tx WHERE tx_id = e.tx_id OFFSET 0) t
-WHERE t.at < $2 ORDER BY e.tx_id DESC LIMIT 1`
+const lastBefore = (lines: string) => `(
+  SELECT e.tx_id FROM (SELECT tx_id FROM ${lines} AS lines ORDER BY tx_id DESC) e,
+    LATERAL (SELECT at FROM ledger_tx WHERE tx_id = e.tx_id OFFSET 0) t
+  WHERE t.at < $2 ORDER BY e.tx_id DESC LIMIT 1)`
+
+const LAST_CREDIT_BEFORE = `SELECT greatest(${lastBefore(GIVEN)}, ${lastBefore(TAKEN)}) AS "txId"`
+
+const linesOfPage = (lines: string) =>
+  `(SELECT tx_id, amount_nanos FROM ${lines} AS lines WHERE tx_id < $3 AND tx_id >= $5 ORDER BY tx_id DESC LIMIT $2)`
+
+const sumOfNewer = (lines: string) =>
+  `coalesce((SELECT sum(amount_nanos) FROM ${lines} AS lines WHERE tx_id >= $3), 0)::bigint`
 
 interface Row {
   readonly list: 'credit' | 'usage' | 'balance'
@@ -131,14 +151,15 @@ interface Row {
 }
 
 // Credits and refunds in the order of their transactions. Transaction numbers are drawn under the lock of the
-// balance. A partial index has exactly these entries. OFFSET 0 makes the planner look up each transaction. It
-// considers a merge cheaper, but a merge reads every settlement down to the last line (5,367 rows for 2 lines
-// with 600,000 requests). The last row is the balance after the first line: the present one without the newer lines, unless
-// the cursor knows it. One statement reads everything, so that it is from the same snapshot.
+// balance. A partial index and a small table have exactly these entries. Each is limited alone, because PostgreSQL
+// sorts all entries of a union. OFFSET 0 makes the planner look up each transaction. It considers a merge cheaper, but
+// a merge reads every settlement down to the last line (5,367 rows for 2 lines with 600,000 requests). The last row is
+// the balance after the first line: the present one without the newer lines, unless the cursor knows it. One statement
+// reads everything, so that it is from the same snapshot.
 const LIST_LINES = `
 (SELECT 'credit' AS list, t.kind, e.amount_nanos AS "amountNanos", t.at, e.tx_id AS "txId", 0 AS day, t.reason,
   CASE WHEN t.kind = 'refund' THEN t.ref END AS "requestId", 0::bigint AS requests
-FROM (SELECT tx_id, amount_nanos FROM ${CREDITS} AND tx_id < $3 AND tx_id >= $5 ORDER BY tx_id DESC LIMIT $2) AS e,
+FROM (${linesOfPage(GIVEN)} UNION ALL ${linesOfPage(TAKEN)} ORDER BY tx_id DESC LIMIT $2) AS e,
   LATERAL (SELECT * FROM ledger_tx WHERE tx_id = e.tx_id OFFSET 0) AS t
 ORDER BY e.tx_id DESC)
 UNION ALL
@@ -152,7 +173,7 @@ LIMIT $2)
 UNION ALL
 SELECT 'balance', NULL, b.posted_nanos
   - coalesce((SELECT sum(settled_nanos) FROM lease WHERE customer_id = $1 AND slots IS NOT NULL), 0)::bigint
-  - coalesce((SELECT sum(amount_nanos) FROM ${CREDITS} AND tx_id >= $3), 0)::bigint
+  - ${sumOfNewer(GIVEN)} - ${sumOfNewer(TAKEN)}
   + coalesce((SELECT sum(cost_nanos) FROM usage_day WHERE customer_id = $1 AND day >= date '1970-01-01' + $4::integer), 0)::bigint,
   NULL, NULL, 0, NULL, NULL, NULL
 FROM balance b WHERE customer_id = $1 AND $7`

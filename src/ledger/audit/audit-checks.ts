@@ -165,6 +165,51 @@ export const auditChecks = {
     ) e ON (e.tx_id, e.ref, e.account_kind, e.account_id, e.amount_nanos) = (r.tx_id, r.ref, r.kind, r.account, r.amount)
     WHERE r.tx_id IS NULL OR e.tx_id IS NULL
     GROUP BY 1`),
+  payments_equal_entries: transactions(`
+    SELECT coalesce(p.tx_id, e.tx_id)::text
+    FROM (
+      SELECT p.tx_id, CASE p.driver WHEN 'voucher' THEN 'voucher' ELSE 'payment' END AS kind,
+        CASE p.driver WHEN 'voucher' THEN v.voucher_id ELSE p.payment_id END::text AS ref, a.account_kind, a.account, a.amount
+      FROM ${ofTransactions('payment', 'p')} LEFT JOIN voucher v USING (payment_id), LATERAL (VALUES
+        ('customer', p.customer_id, p.amount_nanos), ('cash', '00000000-0000-0000-0000-000000000000', -p.amount_nanos)
+      ) AS a(account_kind, account, amount)
+    ) p
+    FULL JOIN (
+      SELECT t.tx_id, t.kind, t.ref, e.account_kind, e.account_id, e.amount_nanos
+      FROM ${ofTransactions('ledger_tx', 't')} JOIN ${ofTransactions('ledger_entry', 'e')} USING (tx_id) WHERE t.kind IN ('payment', 'voucher')
+    ) e ON (e.tx_id, e.kind, e.ref, e.account_kind, e.account_id, e.amount_nanos) = (p.tx_id, p.kind, p.ref, p.account_kind, p.account, p.amount)
+    WHERE p.tx_id IS NULL OR e.tx_id IS NULL
+    GROUP BY 1`),
+  reversals_within_payments: customers(`
+    SELECT payment_id::text FROM ${ofCustomers('payment', 'p')} JOIN ${ofCustomers('payment_reversal', 'r')} USING (payment_id)
+    GROUP BY payment_id, p.amount_nanos, p.tx_id
+    HAVING sum(r.taken_nanos - r.returned_nanos) > CASE WHEN p.tx_id IS NULL THEN 0 ELSE p.amount_nanos END`),
+  debts_equal_entries: customers(`
+    SELECT coalesce(b.customer_id, e.account_id)::text
+    FROM ${ofCustomers('balance', 'b')} FULL JOIN (
+      SELECT account_id, sum(amount_nanos) AS amount FROM ledger_entry WHERE account_kind = 'customer_debt' AND account_id BETWEEN $1 AND $2 GROUP BY account_id
+    ) e ON e.account_id = b.customer_id
+    WHERE coalesce(b.debt_nanos, 0) <> -coalesce(e.amount, 0)`),
+  debts_are_paid_first: customers(`
+    SELECT customer_id::text FROM ${ofCustomers('balance')} WHERE debt_nanos < 0 OR (debt_nanos > 0 AND posted_nanos <> leased_nanos)`),
+  taken_credit_equals_entries: transactions(`
+    SELECT coalesce(c.tx_id, e.tx_id)::text FROM ${ofTransactions('credit_taken', 'c')}
+    FULL JOIN (
+      SELECT e.tx_id, e.account_id, e.amount_nanos FROM ${ofTransactions('ledger_entry', 'e')} JOIN ${ofTransactions('ledger_tx', 't')} USING (tx_id)
+      WHERE e.account_kind = 'customer' AND e.amount_nanos < 0 AND t.kind <> 'settle'
+    ) e ON e.tx_id = c.tx_id AND e.account_id = c.customer_id
+    WHERE coalesce(c.amount_nanos, 0) <> -coalesce(e.amount_nanos, 0)`),
+  // What payments brought in, less what went back and the fees. Grants are outside: no table has their money.
+  cash_equals_payments: all(`
+    SELECT concat('entries ', e.amount, ', payments ', p.amount)
+    FROM (
+      SELECT coalesce(-sum(amount_nanos), 0) AS amount FROM ledger_entry JOIN ledger_tx USING (tx_id)
+      WHERE account_kind = 'cash' AND kind <> 'credit'
+    ) e, (
+      SELECT (SELECT coalesce(sum(CASE WHEN tx_id IS NOT NULL THEN amount_nanos ELSE 0 END - fee_nanos), 0) FROM payment)
+        - (SELECT coalesce(sum(taken_nanos - returned_nanos), 0) FROM payment_reversal) AS amount
+    ) p
+    WHERE e.amount <> p.amount`),
   hours_equal_usage: customers(`
     SELECT customer_id || ' ' || to_char(hour AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24')
     FROM (
@@ -353,7 +398,7 @@ export const auditChecks = {
     SELECT 'role ' || r.rolname || ' may create schemas'
     FROM gateway_role g JOIN pg_roles r ON r.rolname = g.name WHERE has_database_privilege(r.oid, current_database(), 'CREATE')
     UNION ALL
-    SELECT 'trigger append_only of ' || m.name FROM unnest(ARRAY['ledger_tx', 'ledger_entry', 'refund', 'usage_closing']) AS m(name)
+    SELECT 'trigger append_only of ' || m.name FROM unnest(ARRAY['ledger_tx', 'ledger_entry', 'refund', 'usage_closing', 'credit_taken']) AS m(name)
     WHERE NOT EXISTS (
       SELECT FROM pg_trigger g WHERE g.tgrelid = m.name::regclass AND g.tgname = 'append_only' AND g.tgenabled IN ('O', 'A'))`),
 } as const satisfies Record<string, SlicedCheck>

@@ -34,6 +34,8 @@ export type RefusalCode =
   | 'in_flight_budget'
   | 'daily_spend_cap_reached'
   | 'key_spend_limit_reached'
+  /** A payment was taken back after it was spent. */
+  | 'account_in_debt'
 
 /**
  * Whether a request limit of the minute or the day refused the request. A request refused by a window is not

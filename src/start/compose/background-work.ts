@@ -2,14 +2,25 @@ import { startJobs } from '../../jobs/start-jobs.ts'
 import type { Alerts } from './alerts.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
+import type { PaymentParts } from './payments.ts'
 
 /** Starts the job queue, then the watch for new alerts. */
 export async function startBackgroundWork(
   { clock, log, started }: ComposeContext,
   { general, queue, audit }: Database,
   { watch, delivery }: Alerts,
+  { sync, autoTopUps }: PaymentParts,
 ): Promise<void> {
-  const jobs = await startJobs({ pool: general, queuePool: queue, auditPool: audit, clock, alerts: delivery, log })
+  const jobs = await startJobs({
+    pool: general,
+    queuePool: queue,
+    auditPool: audit,
+    clock,
+    alerts: delivery,
+    payments: sync,
+    autoTopUps,
+    log,
+  })
   started.defer(() => jobs.stop())
   watch.start()
   started.defer(() => watch.stop())

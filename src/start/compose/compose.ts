@@ -1,4 +1,4 @@
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Registry } from 'prom-client'
 import type { Offer } from '../../domain/offer.ts'
 import { failpoint } from '../../runtime/failpoint.ts'
@@ -15,6 +15,7 @@ import { createHttpServer } from './http-server.ts'
 import { createLimits } from './limits.ts'
 import { startMoney } from './money.ts'
 import { createOperator } from './operator.ts'
+import { createPaymentParts } from './payments.ts'
 import { startServerReports } from './server-reports.ts'
 import { createService } from './service.ts'
 import { startSupply } from './supply.ts'
@@ -57,11 +58,13 @@ export async function compose(input: ComposeInput): Promise<App> {
   const tokens = createTokenCounter(context)
   const generation = startGeneration(context, { database, money, limits, supply, callers, alerts, service, tokens })
   const usage = createUsage(context, database, money, limits, supply)
-  await startBackgroundWork(context, database, alerts)
-  const operator = createOperator(context, database, supply, request => clientTrace(context.config, request).address)
+  const addressOf = (request: FastifyRequest) => clientTrace(context.config, request).address
+  const payments = createPaymentParts(context, database, addressOf)
+  await startBackgroundWork(context, database, alerts, payments)
+  const operator = createOperator(context, database, supply, payments, addressOf)
   const consoleParts = createConsole(context, database, operator)
   startServerReports(context, database, money, supply)
-  const features = [generation, usage, callers, supply, alerts, service, operator]
+  const features = [generation, usage, callers, supply, alerts, service, operator, payments]
   const server = createHttpServer(context, money, callers, service, consoleParts, features)
 
   const { inFlight, metrics } = service

@@ -5,8 +5,10 @@ import type { OperatorDoor } from '../../http/endpoints/operator/operator-endpoi
 import { operatorEndpoints } from '../../http/endpoints/operator/operator-endpoints.ts'
 import { createOperatorConsole, type OperatorConsole } from '../../operator/operator-console.ts'
 import { createOverviewWatch } from '../../operator/overview-watch.ts'
+import { createPaymentDesk } from '../../operator/payments.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
+import type { PaymentParts } from './payments.ts'
 import { shownSettings } from './shown-settings.ts'
 import { smallBodyLimit } from './small-body-limit.ts'
 import type { Supply } from './supply.ts'
@@ -21,6 +23,7 @@ export function createOperator(
   { config, clock, version, scheduler, timeouts, log, started }: ComposeContext,
   { general }: Database,
   { catalog }: Supply,
+  { drivers, sync }: PaymentParts,
   addressOf: OperatorDoor['addressOf'],
 ): Operator {
   const operator = createOperatorConsole({
@@ -43,7 +46,8 @@ export function createOperator(
     ...(everyMs !== undefined && { everyMs }),
   })
   started.defer(() => watch.stop())
-  const door = { operator, watch, clock, addressOf, bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes) }
+  const desk = createPaymentDesk({ pool: general, clock, drivers, sync })
+  const door = { operator, desk, watch, clock, addressOf, bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes) }
   return {
     console: operator,
     endpoints: operatorEndpoints(door),

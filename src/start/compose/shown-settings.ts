@@ -1,5 +1,6 @@
 import type { OperatorSystem } from '../../api/operator/system.ts'
 import type { Config } from '../../config/config.ts'
+import { usdText } from '../../domain/money.ts'
 
 /**
  * Returns the settings that operators may see in a browser, by name. A new setting is shown only if it is added here, so that no
@@ -23,6 +24,10 @@ export function shownSettings(config: Config): OperatorSystem['settings'] {
     'server.body_limit_bytes': server.bodyLimitBytes,
     account_tiers: Object.keys(config.accountTiers),
     'signup.tier': signup.tier,
+    'payments.min_usd': usdText(config.payments.topUpMinNanos),
+    'payments.max_usd': usdText(config.payments.topUpMaxNanos),
+    'payments.manual': config.payments.instructions === null ? 'off' : 'on',
+    'payments.stripe': config.payments.stripe === null ? 'off' : config.payments.stripe.isLive ? 'live' : 'test mode',
     'platform.hoster_share_bps': config.platform.hosterShareBps,
     'models.default_max_tokens': config.models.defaultMaxTokens,
     'demo.enabled': config.demo.enabled,

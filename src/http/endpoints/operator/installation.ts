@@ -1,5 +1,5 @@
 import { readCursor } from '../../../api/cursor.ts'
-import { auditLogPage, auditLogState, logCursor, logQuery } from '../../../api/operator/log.ts'
+import { auditLogPage, auditLogState, logCursor, logQuery, logStateQuery } from '../../../api/operator/log.ts'
 import { operatorMoney } from '../../../api/operator/money.ts'
 import { operatorSystem } from '../../../api/operator/system.ts'
 import { readQuery } from '../../../api/reports.ts'
@@ -20,8 +20,11 @@ export function operatorInstallationEndpoints({ operator }: { readonly operator:
         return operator.log(query, query.cursor === undefined ? null : BigInt(readCursor(query.cursor, logCursor)!))
       },
     ),
-    operatorEndpoint('GET', 'log/state', { summary: 'Check the whole audit log', schema: auditLogState }, () =>
-      operator.checkLog(),
+    operatorEndpoint(
+      'GET',
+      'log/state',
+      { summary: 'Check the hashes of the audit log', schema: auditLogState, query: logStateQuery },
+      ({ request }) => operator.checkLog(readQuery(logStateQuery, request.query).scope === 'all'),
     ),
     operatorEndpoint(
       'GET',

@@ -49,7 +49,11 @@ export function actorOf({ addressOf }: OperatorDoor, { signedIn, request }: Endp
 }
 
 /** Returns an id of the path. Throws the error of the given code unless it is a UUID. */
-export function idOf({ params }: FastifyRequest, name: string, code: 'customer_not_found' | 'not_found'): string {
+export function idOf(
+  { params }: FastifyRequest,
+  name: string,
+  code: 'customer_not_found' | 'payment_not_found' | 'not_found',
+): string {
   const id = (params as Record<string, string>)[name]!
   if (UUID.test(id)) return id.toLowerCase()
   throw new ApiError(code)

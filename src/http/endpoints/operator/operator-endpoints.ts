@@ -1,5 +1,6 @@
 import type { OperatorConsole } from '../../../operator/operator-console.ts'
 import type { OverviewWatch } from '../../../operator/overview-watch.ts'
+import type { OperatorPaymentDesk } from '../../../operator/payments.ts'
 import type { Clock } from '../../../runtime/clock.ts'
 import type { Endpoint } from '../../endpoint.ts'
 import { operatorCustomerEndpoints } from './customers.ts'
@@ -8,18 +9,25 @@ import { operatorInstallationEndpoints } from './installation.ts'
 import { operatorLive } from './live.ts'
 import type { OperatorDoor } from './operator-endpoint.ts'
 import { operatorOverview } from './overview.ts'
+import { operatorPaymentEndpoints } from './payments.ts'
 import { operatorSupplyEndpoints } from './supply.ts'
 import { operatorUsageEndpoints } from './usage.ts'
 
 /** The endpoints under /console/api/operator. docs/console-api.md lists them. */
 export function operatorEndpoints(
-  deps: OperatorDoor & { readonly operator: OperatorConsole; readonly watch: OverviewWatch; readonly clock: Clock },
+  deps: OperatorDoor & {
+    readonly operator: OperatorConsole
+    readonly watch: OverviewWatch
+    readonly desk: OperatorPaymentDesk
+    readonly clock: Clock
+  },
 ): Endpoint[] {
   return [
     operatorOverview(deps),
     operatorLive(deps),
     ...operatorCustomerEndpoints(deps),
     ...operatorGrantEndpoints(deps),
+    ...operatorPaymentEndpoints(deps),
     ...operatorUsageEndpoints(deps),
     ...operatorSupplyEndpoints(deps),
     ...operatorInstallationEndpoints(deps),

@@ -1,0 +1,200 @@
+import { randomUUID } from 'node:crypto'
+import type { Command } from 'commander'
+import { emailOrNull } from '../accounts/email-or-null.ts'
+import { baseUrlOf } from '../config/base-url.ts'
+import { type Pool, transaction } from '../db/pool.ts'
+import { type Nanos, usdText } from '../domain/money.ts'
+import { createDrivers } from '../payments/create-drivers.ts'
+import { createPaymentSync } from '../payments/payment-sync.ts'
+import { promoteAfterFirstCredit } from '../payments/promote.ts'
+import { findPayment, listPayments, type Payment } from '../payments/read-payments.ts'
+import { systemClock } from '../runtime/clock.ts'
+import { amountArgument, textArgument } from './arguments.ts'
+import { createCommand, createCommandGroup, createSession } from './command.ts'
+import { Failure } from './failure.ts'
+import { timeText } from './output.ts'
+import { table } from './table.ts'
+import { withDatabase } from './with-database.ts'
+
+export function paymentCommands(): Command {
+  return createCommandGroup('payments', 'List payments, confirm manual ones, and take them back', [
+    list(),
+    confirm(),
+    takeBack(),
+    giveBack(),
+    reconcile(),
+  ])
+}
+
+const LISTED = 100
+
+function list(): Command {
+  return createCommand('list', `List the newest ${LISTED} payments`, ['payments list', 'payments list --open'])
+    .option('--open', 'only those that wait for their payer')
+    .action(async options => {
+      const session = createSession(options)
+      const filter = { limit: LISTED, after: null, ...(options.open === true && { state: 'open' as const }) }
+      const payments = await withDatabase(session, pool => listPayments(pool, filter))
+      session.output.result(
+        payments.map(shown),
+        table(
+          ['created', 'customer', 'driver', 'state', 'USD', 'reference', 'id'],
+          payments.map(payment => [
+            timeText(payment.createdAt),
+            emailOrNull(payment.email) ?? 'deleted customer',
+            payment.driver,
+            payment.mismatch === null ? payment.state : 'MISMATCH',
+            usdText(payment.amountNanos),
+            payment.reference,
+            payment.paymentId,
+          ]),
+          'There are no payments.',
+        ),
+      )
+    })
+}
+
+function confirm(): Command {
+  return createCommand('confirm', 'Book that the money of a manual payment arrived', ['payments confirm SY-7K2M-9QXA'])
+    .argument('<payment>', 'reference or id', textArgument)
+    .action(async (referenceOrId: string, options) => {
+      const session = createSession(options)
+      const { payment, verdict } = await withDatabase(session, async pool => {
+        const payment = await resolvePayment(pool, referenceOrId)
+        const verdict = await transaction(pool, sql =>
+          promoteAfterFirstCredit(sql, payment.customerId, async () => {
+            const { rows } = await sql.query<{ verdict: 'paid' | 'paid_before' | 'not_manual' }>(
+              'SELECT book_manual_payment($1) AS verdict',
+              [payment.paymentId],
+            )
+            return rows[0]!.verdict
+          }),
+        )
+        return { payment, verdict }
+      })
+      const { reference } = payment
+      if (verdict === 'not_manual') {
+        throw new Failure(`The payment ${reference} is not manual: its provider reports it. Nothing was changed.`)
+      }
+      const amount = `${usdText(payment.amountNanos)} USD`
+      session.output.result(
+        { payment_id: payment.paymentId, reference, confirmed: verdict === 'paid' },
+        verdict === 'paid'
+          ? `Booked ${amount} for ${emailOrNull(payment.email) ?? payment.customerId}. Reference: ${reference}`
+          : `The payment ${reference} was booked before. Nothing was changed.`,
+      )
+    })
+}
+
+function takeBack(): Command {
+  return createCommand(
+    'reverse',
+    'Take back a manual payment or a voucher: a refund of unspent credit, or a chargeback',
+    [
+      'payments reverse SY-7K2M-9QXA --reason "sent back to the payer"',
+      'payments reverse SY-7K2M-9QXA --amount 10 --chargeback --reason "bank took it back"',
+    ],
+  )
+    .argument('<payment>', 'reference or id', textArgument)
+    .option('--amount <usd>', 'USD; default: all that is left of the payment', amountArgument)
+    .option('--chargeback', 'take spent credit too: the rest becomes a debt')
+    .requiredOption('--reason <text>', 'why; stored in the ledger and shown to the customer; required', textArgument)
+    .action(async (referenceOrId: string, options) => {
+      const session = createSession(options)
+      const reversalId = randomUUID()
+      const { payment, amount, verdict } = await withDatabase(session, async pool => {
+        const payment = await resolvePayment(pool, referenceOrId)
+        if (payment.driver === 'stripe') {
+          throw new Failure('Refund this payment in the console: its provider must pay. Nothing was changed.')
+        }
+        const amount = (options.amount as Nanos | undefined) ?? payment.amountNanos - reversedOf(payment)
+        const { rows } = await pool.query<{ verdict: string }>(
+          'SELECT reverse_payment($1, $2, $3, NULL, $4, $5) AS verdict',
+          [reversalId, payment.paymentId, amount, options.chargeback === true, options.reason],
+        )
+        return { payment, amount, verdict: rows[0]!.verdict }
+      })
+      if (verdict !== 'taken') throw new Failure(`${refusals[verdict] ?? verdict} Nothing was changed.`)
+      session.output.result(
+        { payment_id: payment.paymentId, reversal_id: reversalId, amount_usd: usdText(amount) },
+        `Took back ${usdText(amount)} USD of ${payment.reference}. Reversal: ${reversalId}`,
+      )
+    })
+}
+
+const refusals: Readonly<Record<string, string>> = {
+  not_paid: 'This payment was not paid.',
+  above_payment: 'The payment has less left than this amount.',
+  spent: 'The customer has less free credit than this amount. Add --chargeback if the money is gone.',
+}
+
+function giveBack(): Command {
+  return createCommand('return', 'Give back what a reversal took, for example after a dispute that was won', [
+    'payments return 00000000-0000-7000-8000-000000000001',
+  ])
+    .argument('<reversal>', 'id of the reversal', textArgument)
+    .action(async (reversalId: string, options) => {
+      const session = createSession(options)
+      const isReturned = await withDatabase(session, async pool => {
+        const { rows } = await pool.query<{ done: boolean }>(
+          `SELECT return_reversal(reversal_id) AS done FROM payment_reversal JOIN payment USING (payment_id)
+            WHERE reversal_id::text = lower($1) AND driver <> 'stripe'`,
+          [reversalId],
+        )
+        return rows[0]?.done === true
+      })
+      if (!isReturned) throw new Failure('There is nothing to give back. Nothing was changed.')
+      session.output.result({ reversal_id: reversalId, returned: true }, `Gave back what ${reversalId} took.`)
+    })
+}
+
+function reconcile(): Command {
+  return createCommand('reconcile', 'Ask the payment providers for all payments and book the differences', [
+    'payments reconcile',
+  ]).action(async options => {
+    const session = createSession(options)
+    const { config, output } = session
+    const done = await withDatabase(session, pool =>
+      createPaymentSync({
+        pool,
+        clock: systemClock,
+        drivers: createDrivers(config.payments, () => baseUrlOf(config)),
+        log: { warn: (details: object, text: string) => output.note(`${text}: ${JSON.stringify(details)}`) },
+      }).reconcile({ isComplete: true }),
+    )
+    output.result(
+      { ...done },
+      `Asked for ${done.looked} payments and events: ${done.booked} booked, ${done.mismatched} with another report than expected, ${done.failed} without an answer.`,
+    )
+    if (done.failed > 0) throw new Failure('Some payments could not be reconciled. Run the command again.')
+  })
+}
+
+async function resolvePayment(pool: Pool, referenceOrId: string): Promise<Payment> {
+  const { rows } = await pool.query<{ id: string }>(
+    'SELECT payment_id AS id FROM payment WHERE payment_id::text = lower($1) OR reference = upper($1)',
+    [referenceOrId],
+  )
+  const found = rows[0] && (await findPayment(pool, rows[0].id))
+  if (found === undefined) throw new Failure(`There is no payment ${referenceOrId}.`)
+  return found
+}
+
+function reversedOf({ reversals }: Payment): Nanos {
+  return reversals.reduce((sum, { taken, returned }) => sum + BigInt(taken) - BigInt(returned), 0n)
+}
+
+function shown(payment: Payment) {
+  return {
+    payment_id: payment.paymentId,
+    customer_id: payment.customerId,
+    email: emailOrNull(payment.email),
+    driver: payment.driver,
+    state: payment.state,
+    amount_usd: usdText(payment.amountNanos),
+    reversed_usd: usdText(reversedOf(payment)),
+    reference: payment.reference,
+    mismatch: payment.mismatch,
+    created_at: payment.createdAt.toISOString(),
+  }
+}

@@ -1,0 +1,114 @@
+import { randomUUID } from 'node:crypto'
+import type { Command } from 'commander'
+import { transaction } from '../db/pool.ts'
+import { type Nanos, usdText } from '../domain/money.ts'
+import { drawVoucherCode, listVouchers } from '../payments/vouchers.ts'
+import { amountArgument, positiveCountArgument, textArgument } from './arguments.ts'
+import { createCommand, createCommandGroup, createSession } from './command.ts'
+import { Failure } from './failure.ts'
+import { timeText } from './output.ts'
+import { table } from './table.ts'
+import { withDatabase } from './with-database.ts'
+
+export function voucherCommands(): Command {
+  return createCommandGroup('voucher', 'Make vouchers: codes that give credit once', [make(), list(), revoke()])
+}
+
+const DAY_MS = 86_400_000
+const LISTED = 100
+
+function make(): Command {
+  return createCommand('make', 'Make vouchers and print their codes, which cannot be read again', [
+    'voucher make 25',
+    'voucher make 5 --count 20 --days 90 --note "workshop in May"',
+  ])
+    .argument('<usd>', 'credit of each voucher in USD', amountArgument)
+    .option('--count <n>', 'how many', positiveCountArgument, 1)
+    .option('--days <n>', 'days until they expire', positiveCountArgument, 365)
+    .option('--note <text>', 'what they are for; not shown to customers', textArgument)
+    .action(async (amountNanos: Nanos, options) => {
+      const session = createSession(options)
+      const expiresAt = new Date(Date.now() + (options.days as number) * DAY_MS)
+      const made = Array.from({ length: options.count as number }, () => ({
+        voucherId: randomUUID(),
+        ...drawVoucherCode(),
+      }))
+      await withDatabase(session, pool =>
+        transaction(pool, async sql => {
+          for (const { voucherId, hash, hint } of made) {
+            await sql.query('SELECT make_voucher($1, $2, $3, $4, $5, NULL, $6)', [
+              voucherId,
+              hash,
+              hint,
+              amountNanos,
+              options.note ?? '',
+              expiresAt,
+            ])
+          }
+        }),
+      )
+      session.output.result(
+        made.map(({ voucherId, code }) => ({
+          voucher_id: voucherId,
+          code,
+          amount_usd: usdText(amountNanos),
+          expires_at: expiresAt.toISOString(),
+        })),
+        made.map(({ code }) => code).join('\n'),
+      )
+      session.output.note(`Each is worth ${usdText(amountNanos)} USD until ${timeText(expiresAt)} UTC.`)
+    })
+}
+
+function list(): Command {
+  return createCommand('list', `List the newest ${LISTED} vouchers`, ['voucher list']).action(async options => {
+    const session = createSession(options)
+    const vouchers = await withDatabase(session, pool => listVouchers(pool, { limit: LISTED, after: null }))
+    session.output.result(
+      vouchers.map(each => ({
+        voucher_id: each.voucherId,
+        hint: each.hint,
+        amount_usd: usdText(each.amountNanos),
+        note: each.note,
+        state: each.state,
+        email: each.email,
+        made_at: each.madeAt.toISOString(),
+        expires_at: each.expiresAt.toISOString(),
+      })),
+      table(
+        ['made', 'code ends in', 'USD', 'state', 'redeemed by', 'note', 'id'],
+        vouchers.map(each => [
+          timeText(each.madeAt),
+          each.hint,
+          usdText(each.amountNanos),
+          each.state,
+          each.email ?? '',
+          each.note,
+          each.voucherId,
+        ]),
+        'There are no vouchers.',
+      ),
+    )
+  })
+}
+
+function revoke(): Command {
+  return createCommand('revoke', 'Make a voucher worthless', ['voucher revoke 7K2M9'])
+    .argument('<voucher>', 'the last five characters of its code, or its id', textArgument)
+    .action(async (hintOrId: string, options) => {
+      const session = createSession(options)
+      const { found, isRevoked } = await withDatabase(session, async pool => {
+        const { rows } = await pool.query<{ id: string }>(
+          'SELECT voucher_id AS id FROM voucher WHERE hint = upper($1) OR voucher_id::text = lower($1)',
+          [hintOrId],
+        )
+        if (rows.length !== 1) return { found: rows.length, isRevoked: false }
+        const revoked = await pool.query<{ done: boolean }>('SELECT revoke_voucher($1) AS done', [rows[0]!.id])
+        return { found: 1, isRevoked: revoked.rows[0]!.done }
+      })
+      if (found === 0) throw new Failure(`There is no voucher ${hintOrId}.`)
+      if (found > 1) throw new Failure(`${found} vouchers end in ${hintOrId}. Use the id.`)
+      if (!isRevoked) throw new Failure('The voucher was used or revoked before. Nothing was changed.')
+      session.output.result({ voucher: hintOrId, revoked: true }, `Revoked the voucher ${hintOrId}.`)
+    })
+}

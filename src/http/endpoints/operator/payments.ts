@@ -1,0 +1,114 @@
+import { z } from 'zod'
+import { readCursor } from '../../../api/cursor.ts'
+import { parseNothing } from '../../../api/operator/customer-changes.ts'
+import {
+  confirmedPayment,
+  madeVouchers,
+  operatorPayment,
+  operatorPayments,
+  parseReversal,
+  parseVoucherOrder,
+  paymentsQuery,
+  reconciliation,
+  voucherList,
+  vouchersQuery,
+} from '../../../api/operator/payments.ts'
+import { paymentsCursor } from '../../../api/payments.ts'
+import { readQuery } from '../../../api/reports.ts'
+import type { OperatorPaymentDesk } from '../../../operator/payments.ts'
+import type { Clock } from '../../../runtime/clock.ts'
+import { requireConfirmation } from '../../console/require-confirmation.ts'
+import type { Endpoint } from '../../endpoint.ts'
+import { actorOf, bodyOf, idOf, type OperatorDoor, operatorEndpoint } from './operator-endpoint.ts'
+
+/** Payments of all customers, and vouchers. */
+export function operatorPaymentEndpoints(
+  deps: OperatorDoor & { readonly desk: OperatorPaymentDesk; readonly clock: Clock },
+): Endpoint[] {
+  const { desk, clock } = deps
+  return [
+    operatorEndpoint(
+      'GET',
+      'payments',
+      { summary: 'List payments', schema: operatorPayments, query: paymentsQuery },
+      ({ request }) => {
+        const query = readQuery(paymentsQuery, request.query)
+        return desk.list(query, query.cursor === undefined ? null : readCursor(query.cursor, paymentsCursor)!)
+      },
+    ),
+    operatorEndpoint(
+      'GET',
+      'payments/:payment_id',
+      { summary: 'Show a payment', schema: operatorPayment },
+      ({ request }) => desk.one(idOf(request, 'payment_id', 'payment_not_found')),
+    ),
+    operatorEndpoint(
+      'POST',
+      'payments/:payment_id/confirm',
+      { summary: 'Confirm that the money of a manual payment arrived', schema: confirmedPayment },
+      async context => {
+        requireConfirmation(context.signedIn, clock.epochMs())
+        parseNothing(await bodyOf(deps, context.request))
+        return desk.confirm(actorOf(deps, context), idOf(context.request, 'payment_id', 'payment_not_found'))
+      },
+    ),
+    operatorEndpoint(
+      'POST',
+      'payments/:payment_id/refunds',
+      { summary: 'Take a payment back', schema: operatorPayment },
+      async context => {
+        requireConfirmation(context.signedIn, clock.epochMs())
+        const order = parseReversal(await bodyOf(deps, context.request))
+        return desk.reverse(actorOf(deps, context), idOf(context.request, 'payment_id', 'payment_not_found'), order)
+      },
+    ),
+    operatorEndpoint(
+      'POST',
+      'reversals/:reversal_id/return',
+      {
+        summary: 'Give back what a reversal of a manual payment took',
+        schema: z.object({ returned: z.literal(true) }),
+      },
+      async context => {
+        requireConfirmation(context.signedIn, clock.epochMs())
+        parseNothing(await bodyOf(deps, context.request))
+        await desk.returnReversal(actorOf(deps, context), idOf(context.request, 'reversal_id', 'not_found'))
+        return { returned: true }
+      },
+    ),
+    operatorEndpoint(
+      'POST',
+      'payments/reconcile',
+      {
+        summary: 'Ask the providers for all payments and book the differences',
+        schema: reconciliation,
+      },
+      async context => {
+        parseNothing(await bodyOf(deps, context.request))
+        return desk.reconcile()
+      },
+    ),
+    operatorEndpoint(
+      'GET',
+      'vouchers',
+      { summary: 'List vouchers', schema: voucherList, query: vouchersQuery },
+      ({ request }) => {
+        const { limit, cursor } = readQuery(vouchersQuery, request.query)
+        return desk.listVouchers(limit, cursor === undefined ? null : readCursor(cursor, paymentsCursor)!)
+      },
+    ),
+    operatorEndpoint('POST', 'vouchers', { summary: 'Make vouchers', schema: madeVouchers }, async context => {
+      requireConfirmation(context.signedIn, clock.epochMs())
+      return desk.makeVouchers(actorOf(deps, context), parseVoucherOrder(await bodyOf(deps, context.request)))
+    }),
+    operatorEndpoint(
+      'DELETE',
+      'vouchers/:voucher_id',
+      { summary: 'Revoke a voucher', schema: z.object({ revoked: z.literal(true) }) },
+      async context => {
+        await desk.revokeVoucher(actorOf(deps, context), idOf(context.request, 'voucher_id', 'not_found'))
+        return { revoked: true }
+      },
+    ),
+  ]
+}

@@ -1,0 +1,56 @@
+import { z } from 'zod'
+import { ApiError } from '../../domain/errors.ts'
+import { InvalidSignature, type PaymentDriver, ProviderUnavailable } from '../../payments/payment-driver.ts'
+import type { PaymentSync } from '../../payments/payment-sync.ts'
+import { uncounted } from '../../runtime/byte-budget.ts'
+import type { ReplyingEndpoint } from '../endpoint.ts'
+import { NodeRequest } from '../node-exchange.ts'
+import { receiveBody } from '../receive-body.ts'
+
+/** POST /webhooks/stripe: events of the provider, signed. Exists only with a secret to check them with. */
+export function paymentWebhook({
+  driver,
+  sync,
+  bodyLimitBytes,
+}: {
+  readonly driver: PaymentDriver
+  readonly sync: PaymentSync
+  readonly bodyLimitBytes: number
+}): ReplyingEndpoint {
+  const summary = 'Receive an event of the payment provider'
+  const schema = z.object({ received: z.literal(true) })
+  return {
+    method: 'POST',
+    path: `/webhooks/${driver.name}`,
+    access: 'open',
+    doc: {
+      operationId: summary,
+      summary,
+      description: summary,
+      tag: 'Service',
+      isHidden: true,
+      response: { contentType: 'application/json', schema, description: summary },
+    },
+    async handle({ request }) {
+      const body = await receiveBody(new NodeRequest(request.raw), bodyLimitBytes, uncounted)
+      try {
+        const event = await driver.provider!.readEvent(body, String(request.headers[SIGNATURE] ?? ''))
+        if (event !== null) await sync.handleEvent(driver, event)
+      } catch (error) {
+        if (error instanceof InvalidSignature) {
+          throw new ApiError('invalid_header', {
+            param: 'Stripe-Signature',
+            message: 'The signature of the event is wrong.',
+          })
+        }
+        // The provider sends it again.
+        if (error instanceof ProviderUnavailable)
+          throw new ApiError('payment_provider_unavailable', { internal: error })
+        throw error
+      }
+      return { received: true }
+    },
+  }
+}
+
+const SIGNATURE = 'stripe-signature'

@@ -1,0 +1,232 @@
+import { randomUUID } from 'node:crypto'
+import { emailOrNull } from '../accounts/email-or-null.ts'
+import { writeCursor } from '../api/cursor.ts'
+import type {
+  ConfirmedPayment,
+  MadeVouchers,
+  OperatorPayment,
+  OperatorPayments,
+  PaymentsQuery,
+  ReversalRequest,
+  VoucherList,
+  VoucherOrder,
+} from '../api/operator/payments.ts'
+import type { Pool, Sql } from '../db/pool.ts'
+import { refuseOutage } from '../db/refuse-outage.ts'
+import { ApiError } from '../domain/errors.ts'
+import { usd } from '../domain/money.ts'
+import { type PaymentDriver, type PaymentProvider, ProviderUnavailable } from '../payments/payment-driver.ts'
+import { type PaymentSync, payRefund, type Reconciliation } from '../payments/payment-sync.ts'
+import { promoteAfterFirstCredit } from '../payments/promote.ts'
+import { findPayment, listPayments, type Payment } from '../payments/read-payments.ts'
+import { showOperatorPayment } from '../payments/show-payment.ts'
+import { drawVoucherCode, listVouchers } from '../payments/vouchers.ts'
+import type { Clock } from '../runtime/clock.ts'
+import { type Actor, act } from './operator-action.ts'
+
+/** Payments and vouchers, for operators. Every change is in the audit log. All methods reject with ApiError. */
+export interface OperatorPaymentDesk {
+  list(query: PaymentsQuery, after: string | null): Promise<OperatorPayments>
+  one(paymentId: string): Promise<OperatorPayment>
+  /** Books that the money of a manual payment arrived. */
+  confirm(actor: Actor, paymentId: string): Promise<ConfirmedPayment>
+  /** Refunds unspent credit, or books a chargeback of a manual payment. */
+  reverse(actor: Actor, paymentId: string, order: ReversalRequest): Promise<OperatorPayment>
+  /** Gives back what a reversal of a manual payment took. */
+  returnReversal(actor: Actor, reversalId: string): Promise<void>
+  /** Asks the providers for all payments that may have changed, and books the differences. */
+  reconcile(): Promise<Reconciliation>
+  makeVouchers(actor: Actor, order: VoucherOrder): Promise<MadeVouchers>
+  listVouchers(limit: number, after: string | null): Promise<VoucherList>
+  revokeVoucher(actor: Actor, voucherId: string): Promise<void>
+}
+
+const DAY_MS = 86_400_000
+
+export function createPaymentDesk(deps: {
+  readonly pool: Pool
+  readonly clock: Clock
+  readonly drivers: readonly PaymentDriver[]
+  readonly sync: PaymentSync
+}): OperatorPaymentDesk {
+  const { pool, clock, drivers, sync } = deps
+  const find = async (sql: Sql, paymentId: string): Promise<Payment> => {
+    const payment = await findPayment(sql, paymentId)
+    if (payment === undefined) throw new ApiError('payment_not_found')
+    return payment
+  }
+  return {
+    async list({ customer, state, driver, review, limit }, after) {
+      const filter = { customerId: customer, state, driver, needsReview: review === 'true', limit, after }
+      const rows = await listPayments(pool, { ...filter, limit: limit + 1 }).catch(refuseOutage)
+      const page = rows.slice(0, limit)
+      return {
+        data: page.map(showOperatorPayment),
+        next_cursor: rows.length > limit ? writeCursor(page.at(-1)!.paymentId) : null,
+      }
+    },
+    one: async paymentId => showOperatorPayment(await find(pool, paymentId).catch(refuseOutage)),
+    confirm: (actor, paymentId) =>
+      act(pool, async sql => {
+        const { customerId } = await find(sql, paymentId)
+        const verdict = await promoteAfterFirstCredit(sql, customerId, () =>
+          ask<ConfirmVerdict>(sql, 'SELECT confirm_payment($1, $2, $3) AS verdict', [
+            actor.personId,
+            paymentId,
+            actor.address,
+          ]),
+        )
+        if (verdict === 'not_operator') throw new ApiError('role_not_allowed')
+        if (verdict === 'no_payment') throw new ApiError('payment_not_found')
+        if (verdict === 'not_manual') {
+          throw invalid('id', 'Only manual payments are confirmed by people. The provider reports this one.')
+        }
+        return { result: verdict, payment: showOperatorPayment(await find(sql, paymentId)) }
+      }),
+    async reverse(actor, paymentId, { amountNanos, reason, isChargeback }) {
+      const known = await find(pool, paymentId).catch(refuseOutage)
+      const provider = drivers.find(({ name }) => name === known.driver)?.provider
+      if (known.driver === 'stripe' && provider === undefined) {
+        throw invalid('id', 'The provider of this payment is not set up any more, so it cannot refund it.')
+      }
+      const totalMinor = provider === undefined ? null : await totalOf(provider, known)
+      const reversalId = randomUUID()
+      let askedMinor: bigint | null = null
+      await act(pool, async sql => {
+        const payment = await find(sql, paymentId)
+        const reversed = payment.reversals.reduce(
+          (sum, { taken, returned }) => sum + BigInt(taken) - BigInt(returned),
+          0n,
+        )
+        const amount = amountNanos ?? payment.amountNanos - reversed
+        if (amount <= 0n) throw reversalRefusals.above_payment
+        // With its part of the taxes, in whole cents.
+        askedMinor = totalMinor === null ? null : (totalMinor * amount) / payment.amountNanos
+        if (askedMinor === 0n) throw invalid('amount_usd', 'A refund is at least a cent.')
+        const verdict = await ask<ReverseVerdict>(
+          sql,
+          'SELECT reverse_payment_by_operator($1, $2, $3, $4, $5, $6, $7, $8) AS verdict',
+          [actor.personId, reversalId, paymentId, amount, askedMinor, isChargeback, reason, actor.address],
+        )
+        if (verdict === 'not_operator') throw new ApiError('role_not_allowed')
+        if (verdict !== 'taken') throw reversalRefusals[verdict]
+      })
+      if (provider !== undefined && askedMinor !== null) {
+        const refund = { reversalId, paymentId, driver: known.driver, providerRef: known.providerRef!, askedMinor }
+        // The job repeats it if the provider does not answer.
+        await payRefund(pool, sync, provider, refund).catch(ignoreOutage)
+      }
+      return showOperatorPayment(await find(pool, paymentId))
+    },
+    reconcile: () => sync.reconcile({ isComplete: true }),
+    returnReversal: (actor, reversalId) =>
+      act(pool, async sql => {
+        const { rows } = await sql.query<{ done: boolean }>('SELECT return_reversal_by_operator($1, $2, $3) AS done', [
+          actor.personId,
+          reversalId,
+          actor.address,
+        ])
+        if (rows[0]!.done) return
+        throw new ApiError('not_found', {
+          message:
+            'There is nothing to give back: the reversal is unknown, was returned before, or its provider reports it.',
+        })
+      }),
+    makeVouchers: (actor, { amountNanos, count, expiresInDays, note }) =>
+      act(pool, async sql => {
+        const expiresAt = new Date(clock.epochMs() + expiresInDays * DAY_MS)
+        const made: MadeVouchers['data'] = []
+        for (let n = 0; n < count; n++) {
+          const voucherId = randomUUID()
+          const { code, hash, hint } = drawVoucherCode()
+          const verdict = await ask<'made' | 'above_limit' | 'not_operator'>(
+            sql,
+            'SELECT make_voucher_by_operator($1, $2, $3, $4, $5, $6, $7, $8) AS verdict',
+            [actor.personId, voucherId, hash, hint, amountNanos, note, expiresAt, actor.address],
+          )
+          if (verdict === 'not_operator') throw new ApiError('role_not_allowed')
+          if (verdict === 'above_limit') {
+            throw invalid(
+              'amount_usd',
+              'One operator can make vouchers of 100 USD in 24 hours where there is another one. Let the other one make some, or use the command line. Nothing was made.',
+            )
+          }
+          made.push({ id: voucherId, code, amount_usd: usd(amountNanos), expires_at: expiresAt.toISOString() })
+        }
+        return { data: made }
+      }),
+    async listVouchers(limit, after) {
+      const rows = await listVouchers(pool, { limit: limit + 1, after }).catch(refuseOutage)
+      const page = rows.slice(0, limit)
+      return {
+        data: page.map(each => ({
+          id: each.voucherId,
+          hint: each.hint,
+          amount_usd: usd(each.amountNanos),
+          note: each.note,
+          state: each.state,
+          made_by: each.madeBy,
+          made_at: each.madeAt.toISOString(),
+          expires_at: each.expiresAt.toISOString(),
+          redeemed_at: each.redeemedAt?.toISOString() ?? null,
+          customer_id: each.customerId,
+          email: each.email === null ? null : emailOrNull(each.email),
+        })),
+        next_cursor: rows.length > limit ? writeCursor(page.at(-1)!.voucherId) : null,
+      }
+    },
+    revokeVoucher: (actor, voucherId) =>
+      act(pool, async sql => {
+        const { rows } = await sql.query<{ done: boolean }>('SELECT revoke_voucher_by_operator($1, $2, $3) AS done', [
+          actor.personId,
+          voucherId,
+          actor.address,
+        ])
+        if (rows[0]!.done) return
+        throw new ApiError('not_found', { message: 'There is no such voucher, or it was used or revoked before.' })
+      }),
+  }
+}
+
+/** What the payer paid, with taxes. */
+async function totalOf(provider: PaymentProvider, { providerRef }: Payment): Promise<bigint> {
+  if (providerRef === null) throw reversalRefusals.not_paid
+  const report = await provider.look(providerRef).catch((error: unknown) => {
+    if (error instanceof ProviderUnavailable) throw new ApiError('payment_provider_unavailable', { internal: error })
+    throw error
+  })
+  return BigInt(report.total_minor)
+}
+
+function ignoreOutage(error: unknown): void {
+  if (!(error instanceof ProviderUnavailable)) throw error
+}
+
+type ConfirmVerdict = 'paid' | 'paid_before' | 'waiting' | 'not_manual' | 'no_payment' | 'not_operator'
+type ReverseVerdict =
+  | 'taken'
+  | 'duplicate'
+  | 'not_paid'
+  | 'not_manual'
+  | 'above_payment'
+  | 'spent'
+  | 'no_payment'
+  | 'not_operator'
+
+const reversalRefusals = {
+  duplicate: invalid('id', 'This reversal was made before.'),
+  not_paid: invalid('id', 'This payment was not paid, so there is nothing to take back.'),
+  not_manual: invalid('is_chargeback', 'The provider reports chargebacks of this payment itself.'),
+  above_payment: invalid('amount_usd', 'The payment has less left than this amount.'),
+  spent: invalid('amount_usd', 'The customer has less free credit than this amount. Only unspent credit is refunded.'),
+  no_payment: new ApiError('payment_not_found'),
+} as const
+
+async function ask<T extends string>(sql: Sql, statement: string, values: unknown[]): Promise<T> {
+  const { rows } = await sql.query<{ verdict: T }>(statement, values)
+  return rows[0]!.verdict
+}
+
+function invalid(param: string, message: string): ApiError {
+  return new ApiError('invalid_value', { param, message: `${message} Nothing was changed.` })
+}

@@ -1,0 +1,275 @@
+import { randomUUID } from 'node:crypto'
+import { type Pool, type Sql, transaction } from '../db/pool.ts'
+import type { Clock } from '../runtime/clock.ts'
+import { failpoint } from '../runtime/failpoint.ts'
+import type { Log } from '../runtime/log.ts'
+import {
+  ChargeRefused,
+  type PaymentDriver,
+  type PaymentProvider,
+  type PaymentReport,
+  RefundRefused,
+  type ReportedMethod,
+} from './payment-driver.ts'
+import { promoteAfterFirstCredit } from './promote.ts'
+
+/** What a reconciliation did. */
+export interface Reconciliation {
+  readonly looked: number
+  readonly booked: number
+  readonly mismatched: number
+  readonly failed: number
+}
+
+/** Asks providers for payments and books the difference. Nothing else books payments of providers. */
+export interface PaymentSync {
+  /** Asks for one payment. @param event handled with it, in the same transaction */
+  book(paymentId: string, event?: EventKey): Promise<Booked>
+  /** Stores an event, asks for what it hints at, and books it. A repeated event changes nothing. */
+  handleEvent(driver: PaymentDriver, event: { eventId: string; type: string; ref: string }): Promise<Booked>
+  /** Asks for all payments that are due, repeats refunds without an answer, and handles events that wait. */
+  reconcile(options?: { readonly isComplete?: boolean }): Promise<Reconciliation>
+}
+
+interface EventKey {
+  readonly driver: string
+  readonly eventId: string
+}
+
+export type Booked = 'booked' | 'unchanged' | 'mismatch' | 'no_payment'
+
+const TRIES = 5
+const DUE_MAX = 200
+
+export function createPaymentSync(deps: {
+  readonly pool: Pool
+  readonly clock: Clock
+  readonly drivers: readonly PaymentDriver[]
+  readonly log: Pick<Log, 'warn'>
+}): PaymentSync {
+  const { pool, clock, drivers, log } = deps
+  const sync: PaymentSync = {
+    async book(paymentId, event) {
+      for (let tries = 0; tries < TRIES; tries++) {
+        const payment = await readDue(pool, paymentId)
+        const driver = drivers.find(({ name }) => name === payment?.driver)
+        if (payment === undefined || driver?.provider === undefined) return 'no_payment'
+        const providerRef = payment.providerRef ?? (await startAgain(pool, driver, payment))
+        if (providerRef === null) return 'booked'
+        const report = await driver.provider.look(providerRef)
+        failpoint('payment-looked')
+        const booked = await transaction(pool, async sql => {
+          const result = await bookReport(sql, payment, report, clock.epochMs())
+          if (report.method !== null && result !== 'stale') await saveMethod(sql, payment, report.method)
+          if (event !== undefined && result !== 'stale') {
+            await sql.query('SELECT finish_payment_event($1, $2)', [event.driver, event.eventId])
+          }
+          failpoint('payment-booking')
+          return result
+        })
+        failpoint('payment-booked')
+        if (booked === 'stale') continue
+        if (booked === 'mismatch') log.warn({ paymentId, report }, 'a payment differs from what its provider reports')
+        return booked
+      }
+      throw new Error(`payment ${paymentId} was booked by others ${TRIES} times in a row`)
+    },
+    async handleEvent(driver, { eventId, type, ref }) {
+      const { rows } = await pool.query<{ waits: boolean }>('SELECT note_payment_event($1, $2, $3, $4) AS waits', [
+        driver.name,
+        eventId,
+        type,
+        ref,
+      ])
+      failpoint('payment-event-noted')
+      if (!rows[0]!.waits) return 'unchanged'
+      const key = { driver: driver.name, eventId }
+      const paymentId = await driver.provider!.paymentIdOf(ref)
+      const result = paymentId === null ? 'no_payment' : await sync.book(paymentId, key)
+      // An account of the provider may serve other programs too.
+      if (result === 'no_payment') await pool.query('SELECT finish_payment_event($1, $2)', [key.driver, key.eventId])
+      return result
+    },
+    async reconcile({ isComplete = false } = {}) {
+      const counts = { looked: 0, booked: 0, mismatched: 0, failed: 0 }
+      const attempt = async (what: object, work: () => Promise<Booked>) => {
+        try {
+          const result = await work()
+          counts.looked++
+          if (result === 'booked') counts.booked++
+          if (result === 'mismatch') counts.mismatched++
+        } catch (error) {
+          counts.failed++
+          log.warn({ err: error, ...what }, 'a payment could not be reconciled; trying again')
+        }
+      }
+      const withProvider = drivers.filter(each => each.provider !== undefined)
+      if (withProvider.length === 0) return counts
+      for (const { driver, eventId, type, ref } of await waitingEvents(pool)) {
+        const found = withProvider.find(({ name }) => name === driver)
+        if (found === undefined) continue
+        await attempt({ eventId }, () => sync.handleEvent(found, { eventId, type, ref }))
+      }
+      for (const refund of await waitingRefunds(pool)) {
+        const provider = withProvider.find(({ name }) => name === refund.driver)?.provider
+        if (provider === undefined) continue
+        await attempt({ reversalId: refund.reversalId }, () => payRefund(pool, sync, provider, refund))
+      }
+      const names = withProvider.map(({ name }) => name)
+      for (const paymentId of await duePayments(pool, names, isComplete ? null : clock.epochMs())) {
+        await attempt({ paymentId }, () => sync.book(paymentId))
+      }
+      return counts
+    },
+  }
+  return sync
+}
+
+interface DuePayment {
+  readonly paymentId: string
+  readonly customerId: string
+  readonly driver: string
+  readonly providerRef: string | null
+  readonly version: bigint
+  readonly amountNanos: bigint
+  readonly amountMinor: bigint
+  readonly currency: string
+  readonly reference: string
+  readonly createdAt: Date
+  readonly accountRef: string | null
+  /** Of an automatic top-up. */
+  readonly methodRef: string | null
+}
+
+async function readDue(sql: Sql, paymentId: string): Promise<DuePayment | undefined> {
+  const { rows } = await sql.query<DuePayment>(
+    `SELECT payment_id AS "paymentId", p.customer_id AS "customerId", p.driver, p.provider_ref AS "providerRef", version,
+       amount_nanos AS "amountNanos", amount_minor AS "amountMinor", currency, reference, p.created_at AS "createdAt",
+       a.provider_ref AS "accountRef", m.provider_ref AS "methodRef"
+     FROM payment p LEFT JOIN payment_method m USING (method_id)
+       LEFT JOIN payment_account a ON a.customer_id = p.customer_id AND a.driver = p.driver
+     WHERE payment_id::text = $1`,
+    [paymentId],
+  )
+  return rows[0]
+}
+
+/**
+ * Starts a payment that the provider may not know yet: a charge of a saved method, or one without an answer. The provider returns the same
+ * payment for the same id. Returns null when it refuses at once: then the payment has failed.
+ */
+async function startAgain(sql: Sql, driver: PaymentDriver, payment: DuePayment): Promise<string | null> {
+  const order = { ...payment, savesMethod: false }
+  try {
+    const { providerRef, redirectUrl } =
+      payment.methodRef === null
+        ? await driver.start(order)
+        : { providerRef: await driver.provider!.charge(order, payment.methodRef), redirectUrl: null }
+    failpoint('payment-charged')
+    await sql.query('SELECT note_payment_started($1, $2, $3)', [payment.paymentId, providerRef, redirectUrl])
+    return providerRef
+  } catch (error) {
+    if (!(error instanceof ChargeRefused)) throw error
+    await sql.query("SELECT close_payment($1, 'failed', $2)", [payment.paymentId, error.message])
+    return null
+  }
+}
+
+/** Keeps a method for automatic top-ups. Turns none on. */
+async function saveMethod(sql: Sql, { customerId, driver }: DuePayment, method: ReportedMethod): Promise<void> {
+  await sql.query(
+    `INSERT INTO payment_account (customer_id, driver, provider_ref) VALUES ($1, $2, $3)
+     ON CONFLICT (customer_id, driver) DO UPDATE SET provider_ref = EXCLUDED.provider_ref`,
+    [customerId, driver, method.accountRef],
+  )
+  await sql.query(
+    `INSERT INTO payment_method (method_id, customer_id, driver, provider_ref, brand, last4, expires)
+     VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (customer_id, driver, provider_ref) DO NOTHING`,
+    [randomUUID(), customerId, driver, method.ref, method.brand, method.last4, method.expires],
+  )
+}
+
+function bookReport(
+  sql: Sql,
+  { paymentId, customerId, driver, version, createdAt }: DuePayment,
+  report: PaymentReport,
+  nowMs: number,
+): Promise<Booked | 'stale'> {
+  return promoteAfterFirstCredit(sql, customerId, async () => {
+    const { rows } = await sql.query<{ result: Booked | 'stale' }>(
+      'SELECT book_payment_report($1, $2, $3, $4, $5) AS result',
+      [paymentId, driver, version, JSON.stringify(report), nextLookAt(report.state, createdAt.getTime(), nowMs)],
+    )
+    return rows[0]!.result
+  })
+}
+
+const MINUTE_MS = 60_000
+const HOUR_MS = 3_600_000
+const DAY_MS = 86_400_000
+/** Cards can be disputed for 120 days, some for longer. */
+const WATCHED_MS = 200 * DAY_MS
+
+/** The provider reports changes itself. These looks find what was lost, less often the older a payment is. */
+function nextLookAt(state: PaymentReport['state'], createdMs: number, nowMs: number): Date | null {
+  const ageMs = Math.max(nowMs - createdMs, 0)
+  if (state === 'open' || state === 'processing') return new Date(nowMs + Math.min(2 * MINUTE_MS + ageMs / 2, DAY_MS))
+  if (state === 'paid') return ageMs > WATCHED_MS ? null : new Date(nowMs + Math.min(HOUR_MS + ageMs / 2, 7 * DAY_MS))
+  return ageMs > 3 * DAY_MS ? null : new Date(nowMs + 6 * HOUR_MS)
+}
+
+/** @param nowMs null: all that may still change */
+async function duePayments(sql: Sql, drivers: readonly string[], nowMs: number | null): Promise<string[]> {
+  const { rows } = await sql.query<{ id: string }>(
+    `SELECT payment_id AS id FROM payment
+      WHERE next_look_at IS NOT NULL AND ($2::timestamptz IS NULL OR next_look_at <= $2) AND driver = ANY ($1)
+      ORDER BY next_look_at LIMIT $3`,
+    [drivers, nowMs === null ? null : new Date(nowMs), nowMs === null ? null : DUE_MAX],
+  )
+  return rows.map(({ id }) => id)
+}
+
+async function waitingEvents(sql: Sql) {
+  const { rows } = await sql.query<{ driver: string; eventId: string; type: string; ref: string }>(
+    `SELECT driver, event_id AS "eventId", type, provider_ref AS ref FROM payment_event
+      WHERE handled_at IS NULL ORDER BY received_at LIMIT $1`,
+    [DUE_MAX],
+  )
+  return rows
+}
+
+interface WaitingRefund {
+  readonly reversalId: string
+  readonly paymentId: string
+  readonly driver: string
+  readonly providerRef: string
+  readonly askedMinor: bigint
+}
+
+async function waitingRefunds(sql: Sql): Promise<WaitingRefund[]> {
+  const { rows } = await sql.query<WaitingRefund>(
+    `SELECT r.reversal_id AS "reversalId", payment_id AS "paymentId", p.driver, p.provider_ref AS "providerRef", r.asked_minor AS "askedMinor"
+       FROM payment_reversal r JOIN payment p USING (payment_id)
+      WHERE r.state = 'asked' AND r.provider_ref IS NULL AND p.provider_ref IS NOT NULL ORDER BY r.at LIMIT $1`,
+    [DUE_MAX],
+  )
+  return rows
+}
+
+/** Asks the provider for a refund after its credit was taken, and gives the credit back if the provider refuses. */
+export async function payRefund(
+  sql: Sql,
+  sync: Pick<PaymentSync, 'book'>,
+  provider: PaymentProvider,
+  { reversalId, paymentId, providerRef, askedMinor }: WaitingRefund,
+): Promise<Booked> {
+  try {
+    await provider.refund(providerRef, askedMinor, reversalId)
+  } catch (error) {
+    if (!(error instanceof RefundRefused)) throw error
+    await sql.query('SELECT return_reversal($1)', [reversalId])
+    return 'booked'
+  }
+  failpoint('payment-refunded')
+  return sync.book(paymentId)
+}

@@ -1,0 +1,229 @@
+import type { Stripe } from 'stripe'
+import {
+  ChargeRefused,
+  type EventRef,
+  InvalidSignature,
+  type PaymentProvider,
+  type PaymentReport,
+  RefundRefused,
+  type ReportedMethod,
+  type ReportedReversal,
+} from '../payment-driver.ts'
+import type { StripeClient } from './stripe-client.ts'
+
+/** Reads facts of Stripe: checkout sessions (`cs_`), and the payment intents, refunds and disputes behind them. */
+export function createStripeProvider(client: StripeClient, webhookSecret: string | null): PaymentProvider {
+  return {
+    async readEvent(rawBody, signature) {
+      if (webhookSecret === null) throw new InvalidSignature('no webhook secret')
+      const event = await client(async stripe => {
+        try {
+          return await stripe.webhooks.constructEventAsync(rawBody, signature, webhookSecret)
+        } catch (error) {
+          throw new InvalidSignature((error as Error).message)
+        }
+      })
+      return refOf(event)
+    },
+    async paymentIdOf(ref) {
+      const { metadata } = await client<{ metadata: Stripe.Metadata | null }>(stripe =>
+        ref.startsWith('cs_') ? stripe.checkout.sessions.retrieve(ref) : stripe.paymentIntents.retrieve(ref),
+      )
+      return metadata?.payment_id ?? null
+    },
+    async look(providerRef) {
+      if (providerRef.startsWith('pi_')) return lookAtCharge(client, providerRef)
+      const session = await client(stripe =>
+        stripe.checkout.sessions.retrieve(providerRef, {
+          expand: ['invoice', 'payment_intent.latest_charge.balance_transaction', 'payment_intent.payment_method'],
+        }),
+      )
+      const intent = session.payment_intent as Stripe.PaymentIntent | null
+      return reportOf(session, intent, intent === null ? [] : await reversalsOf(client, intent.id))
+    },
+    async charge({ paymentId, amountMinor, currency, accountRef }, methodRef) {
+      return client(async stripe => {
+        try {
+          const intent = await stripe.paymentIntents.create(
+            {
+              amount: Number(amountMinor),
+              currency,
+              customer: accountRef!,
+              payment_method: methodRef,
+              off_session: true,
+              confirm: true,
+              metadata: { payment_id: paymentId },
+            },
+            { idempotencyKey: paymentId },
+          )
+          return intent.id
+        } catch (error) {
+          const {
+            type,
+            message,
+            payment_intent: intent,
+          } = error as {
+            type?: string
+            message: string
+            payment_intent?: { id: string }
+          }
+          if (intent !== undefined) return intent.id
+          if (type === 'StripeCardError' || type === 'StripeInvalidRequestError') throw new ChargeRefused(message)
+          throw error
+        }
+      })
+    },
+    async refund(providerRef, amountMinor, reversalId) {
+      const intentId = providerRef.startsWith('pi_')
+        ? providerRef
+        : ((await client(stripe => stripe.checkout.sessions.retrieve(providerRef))).payment_intent as string)
+      await client(async stripe => {
+        try {
+          await stripe.refunds.create(
+            {
+              payment_intent: intentId,
+              amount: Number(amountMinor),
+              metadata: { reversal_id: reversalId },
+            },
+            { idempotencyKey: reversalId },
+          )
+        } catch (error) {
+          const { type, message } = error as { type?: string; message: string }
+          if (type === 'StripeInvalidRequestError' || type === 'StripeCardError') throw new RefundRefused(message)
+          throw error
+        }
+      })
+    },
+  }
+}
+
+function refOf({ id: eventId, type, data }: Stripe.Event): EventRef | null {
+  const object = data.object as { id?: string; object?: string; payment_intent?: unknown }
+  const ref = object.object === 'checkout.session' ? object.id : idOf(object.payment_intent)
+  return ref === undefined ? null : { eventId, type, ref }
+}
+
+function idOf(found: unknown): string | undefined {
+  if (typeof found === 'string') return found
+  return (found as { id?: string } | null | undefined)?.id
+}
+
+interface Taken extends ReportedReversal {
+  /** In the smallest unit of USD; 0 for refunds. */
+  readonly feeMinor: number
+}
+
+async function reversalsOf(client: StripeClient, intentId: string): Promise<Taken[]> {
+  const filter = { payment_intent: intentId, limit: 100 }
+  const [refunds, disputes] = await Promise.all([
+    client(stripe => stripe.refunds.list(filter)),
+    client(stripe => stripe.disputes.list(filter)),
+  ])
+  return [
+    ...refunds.data.map(({ id, amount, status, metadata }) => ({
+      ref: id,
+      kind: 'refund' as const,
+      minor: status === 'failed' || status === 'canceled' ? 0 : amount,
+      reversal_id: metadata?.reversal_id ?? null,
+      reason: 'refund',
+      feeMinor: 0,
+    })),
+    ...disputes.data.map(({ id, amount, balance_transactions: moves }) => ({
+      ref: id,
+      kind: 'dispute' as const,
+      // Funds are withdrawn by a negative amount and reinstated by a positive one. An inquiry has moved none.
+      minor: moves.reduce((sum, move) => sum + move.amount, 0) < 0 ? amount : 0,
+      reversal_id: null,
+      reason: 'chargeback',
+      feeMinor: moves.reduce((sum, move) => sum + (move.currency === 'usd' ? move.fee : 0), 0),
+    })),
+  ]
+}
+
+function reportOf(
+  session: Stripe.Checkout.Session,
+  intent: Stripe.PaymentIntent | null,
+  reversals: readonly Taken[],
+): PaymentReport {
+  const invoice = session.invoice as Stripe.Invoice | null
+  return {
+    state: stateOf(session, intent),
+    payment_id: session.metadata?.payment_id ?? null,
+    amount_minor: session.amount_subtotal,
+    total_minor: session.amount_total ?? 0,
+    currency: session.currency,
+    is_live: session.livemode,
+    invoice_url: invoice?.hosted_invoice_url ?? null,
+    ...factsOf(intent, reversals),
+  }
+}
+
+/** A charge of a saved method has no session. */
+async function lookAtCharge(client: StripeClient, intentId: string): Promise<PaymentReport> {
+  const intent = await client(stripe =>
+    stripe.paymentIntents.retrieve(intentId, { expand: ['latest_charge.balance_transaction'] }),
+  )
+  const { status } = intent
+  return {
+    state:
+      status === 'succeeded'
+        ? 'paid'
+        : status === 'canceled'
+          ? 'cancelled'
+          : status === 'processing'
+            ? 'processing'
+            : 'failed',
+    payment_id: intent.metadata?.payment_id ?? null,
+    amount_minor: intent.amount,
+    total_minor: intent.amount,
+    currency: intent.currency,
+    is_live: intent.livemode,
+    invoice_url: null,
+    ...factsOf(intent, await reversalsOf(client, intentId)),
+    method: null,
+  }
+}
+
+type Facts = Pick<PaymentReport, 'failure' | 'receipt_url' | 'fee_nanos' | 'reversals' | 'method'>
+
+function factsOf(intent: Stripe.PaymentIntent | null, reversals: readonly Taken[]): Facts {
+  const charge = intent?.latest_charge as Stripe.Charge | null | undefined
+  const fees = charge?.balance_transaction as Stripe.BalanceTransaction | null | undefined
+  const feeMinor = reversals.reduce((sum, each) => sum + each.feeMinor, fees?.currency === 'usd' ? fees.fee : 0)
+  return {
+    failure: intent?.last_payment_error?.message ?? null,
+    receipt_url: charge?.receipt_url ?? null,
+    fee_nanos: fees == null ? null : String(BigInt(feeMinor) * 10_000_000n),
+    reversals: reversals.map(({ feeMinor: _, ...each }) => each),
+    method: intent === null ? null : methodOf(intent),
+  }
+}
+
+/** The payment method, if the payer let Stripe keep it for later charges. */
+function methodOf({
+  status,
+  setup_future_usage,
+  customer,
+  payment_method,
+}: Stripe.PaymentIntent): ReportedMethod | null {
+  const method = payment_method as Stripe.PaymentMethod | null
+  const accountRef = idOf(customer)
+  if (status !== 'succeeded' || setup_future_usage !== 'off_session' || method === null || accountRef === undefined)
+    return null
+  const { id: ref, type, card } = method
+  return {
+    accountRef,
+    ref,
+    brand: card?.brand ?? type,
+    last4: card?.last4 ?? '',
+    expires: card == null ? '' : `${String(card.exp_month).padStart(2, '0')}/${card.exp_year}`,
+  }
+}
+
+function stateOf(session: Stripe.Checkout.Session, intent: Stripe.PaymentIntent | null): PaymentReport['state'] {
+  if (session.payment_status === 'paid') return 'paid'
+  if (session.status === 'expired') return 'expired'
+  if (session.status === 'open') return 'open'
+  if (intent?.status === 'canceled') return 'cancelled'
+  return intent?.status === 'requires_payment_method' ? 'failed' : 'processing'
+}

@@ -1,0 +1,67 @@
+import type { FastifyRequest } from 'fastify'
+import { createMailer } from '../../alerts/mailer.ts'
+import { baseUrlOf } from '../../config/base-url.ts'
+import type { Endpoint } from '../../http/endpoint.ts'
+import { autoTopUpEndpoints } from '../../http/endpoints/auto-top-up.ts'
+import { paymentWebhook } from '../../http/endpoints/payment-webhook.ts'
+import { paymentEndpoints } from '../../http/endpoints/payments.ts'
+import { readDebt } from '../../ledger/accounts/read-debt.ts'
+import { type AutoTopUps, createAutoTopUps } from '../../payments/auto-top-up.ts'
+import { createDrivers } from '../../payments/create-drivers.ts'
+import type { PaymentDriver } from '../../payments/payment-driver.ts'
+import { createPaymentSync, type PaymentSync } from '../../payments/payment-sync.ts'
+import { createPayments } from '../../payments/payments.ts'
+import { createPeopleMail } from '../../people/people-mail.ts'
+import type { ComposeContext } from './compose-context.ts'
+import type { Database } from './database.ts'
+import { smallBodyLimit } from './small-body-limit.ts'
+
+export interface PaymentParts {
+  readonly drivers: readonly PaymentDriver[]
+  readonly sync: PaymentSync
+  readonly autoTopUps: AutoTopUps
+  readonly endpoints: readonly Endpoint[]
+}
+
+/** Creates the drivers that are configured, and the endpoints of top-ups and vouchers. */
+export function createPaymentParts(
+  { config, clock, log }: ComposeContext,
+  { general }: Database,
+  addressOf: (request: FastifyRequest) => string,
+): PaymentParts {
+  const { topUpMinNanos, topUpMaxNanos, stripe } = config.payments
+  const drivers = createDrivers(config.payments, () => baseUrlOf(config))
+  const sync = createPaymentSync({ pool: general, clock, drivers, log })
+  const mailer = config.smtp.host === null ? null : createMailer(config.smtp, log).send
+  const people = createPeopleMail({ send: mailer, baseUrl: () => baseUrlOf(config) })
+  const limits = { minNanos: topUpMinNanos, maxNanos: topUpMaxNanos }
+  const autoTopUps = createAutoTopUps({
+    pool: general,
+    clock,
+    drivers,
+    sync,
+    limits,
+    mail: people.send,
+    creditsUrl: customerId => people.url(`/c/${customerId}/credits`),
+    log,
+  })
+  const bodyLimitBytes = smallBodyLimit(config.server.bodyLimitBytes)
+  const withEvents = stripe?.webhookSecret == null ? undefined : drivers.find(({ name }) => name === 'stripe')
+  return {
+    drivers,
+    sync,
+    autoTopUps,
+    endpoints: [
+      ...paymentEndpoints({
+        payments: createPayments({ pool: general, clock, drivers, limits }),
+        debtNanos: customerId => readDebt(general, customerId),
+        addressOf,
+        bodyLimitBytes,
+      }),
+      ...autoTopUpEndpoints({ autoTopUps, bodyLimitBytes }),
+      ...(withEvents === undefined
+        ? []
+        : [paymentWebhook({ driver: withEvents, sync, bodyLimitBytes: config.server.bodyLimitBytes })]),
+    ],
+  }
+}

@@ -1,0 +1,268 @@
+import { randomBytes } from 'node:crypto'
+import { createServer, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { Stripe } from 'stripe'
+
+export const WEBHOOK_SECRET = 'whsec_test'
+
+type Json = Record<string, unknown>
+interface Session {
+  readonly id: string
+  readonly object: 'checkout.session'
+  status: 'open' | 'complete' | 'expired'
+  payment_status: 'unpaid' | 'paid'
+  amount_subtotal: number
+  amount_total: number
+  currency: string
+  livemode: boolean
+  url: string | null
+  metadata: Record<string, string>
+  payment_intent: string | null
+  savesMethod: boolean
+}
+
+/** Enough of Stripe's API on loopback for the real package. Events are made by its methods and sent by the test. */
+export interface ScriptedStripe {
+  readonly url: string
+  readonly sessions: ReadonlyMap<string, Session>
+  /** The calls that created something, as `path idempotency-key`. */
+  readonly writes: readonly string[]
+  readonly looks: number
+  /** The next `count` calls fail with 500. */
+  failNext(count: number): void
+  /** Runs before each look is answered. */
+  onLook: (() => Promise<void> | void) | null
+  /** The payer pays. Returns the event. */
+  pay(sessionId: string, more?: Partial<Session>): string
+  expire(sessionId: string): string
+  /** Refunds outside of the gateway. */
+  refund(sessionId: string, amount: number): string
+  dispute(sessionId: string): string
+  /** Moves the funds of the dispute back. */
+  winDispute(sessionId: string): string
+  /** Charges of saved methods fail. */
+  declineCharges(isDeclined: boolean): void
+  /** Refunds fail from now on. */
+  refuseRefunds(): void
+  close(): Promise<void>
+}
+
+export async function startScriptedStripe(): Promise<ScriptedStripe> {
+  const sessions = new Map<string, Session>()
+  const refunds = new Map<string, Json[]>()
+  const disputes = new Map<string, Json[]>()
+  const answers = new Map<string, Json>()
+  const writes: string[] = []
+  const state = { looks: 0, failing: 0, refusesRefunds: false, declines: false }
+  let events = 0
+  const id = (prefix: string) => `${prefix}_${randomBytes(8).toString('hex')}`
+  const eventOf = (type: string, object: object) =>
+    JSON.stringify({ id: `evt_${++events}`, object: 'event', type, livemode: false, data: { object } })
+  const sessionOfIntent = (intent: string) => [...sessions.values()].find(each => each.payment_intent === intent)!
+
+  const server = createServer(async (request, response) => {
+    const send = (status: number, body: object) => {
+      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+    }
+    const form = new URLSearchParams(await textOf(request))
+    const { pathname, searchParams } = new URL(request.url!, 'http://stripe')
+    if (state.failing > 0) {
+      state.failing--
+      return send(500, { error: { type: 'api_error', message: 'broken' } })
+    }
+    const key = request.headers['idempotency-key'] as string | undefined
+    if (request.method === 'POST') {
+      const earlier = key === undefined ? undefined : answers.get(key)
+      if (earlier !== undefined) return send(200, earlier)
+      writes.push(`${pathname} ${key}`)
+      const made =
+        pathname === '/v1/checkout/sessions'
+          ? createSession(form)
+          : pathname === '/v1/payment_intents'
+            ? createCharge(form)
+            : createRefund(form)
+      if ('error' in made) return send(pathname === '/v1/payment_intents' ? 402 : 400, made)
+      if (key !== undefined) answers.set(key, made)
+      return send(200, made)
+    }
+    if (pathname.startsWith('/v1/checkout/sessions/')) {
+      state.looks++
+      const found = sessions.get(pathname.split('/').at(-1)!)
+      const shown = found && (searchParams.has('expand[0]') ? expanded(found) : { ...found })
+      await stripe.onLook?.()
+      return shown === undefined ? send(404, { error: { type: 'invalid_request_error' } }) : send(200, shown)
+    }
+    if (pathname.startsWith('/v1/payment_intents/')) {
+      const intentId = pathname.split('/').at(-1)!
+      return send(200, charges.get(intentId) ?? intentOf(sessionOfIntent(intentId)))
+    }
+    const intent = searchParams.get('payment_intent')!
+    const list = pathname === '/v1/refunds' ? refunds : disputes
+    return send(200, { object: 'list', data: list.get(intent) ?? [], has_more: false })
+  })
+
+  function createSession(form: URLSearchParams): Json {
+    const cents = Number(form.get('line_items[0][price_data][unit_amount]'))
+    const session: Session = {
+      id: id('cs_test'),
+      object: 'checkout.session',
+      status: 'open',
+      payment_status: 'unpaid',
+      amount_subtotal: cents,
+      amount_total: cents,
+      currency: form.get('line_items[0][price_data][currency]')!,
+      livemode: false,
+      url: 'https://checkout.stripe.test/pay',
+      metadata: { payment_id: form.get('metadata[payment_id]')! },
+      payment_intent: null,
+      savesMethod: form.get('payment_intent_data[setup_future_usage]') === 'off_session',
+    }
+    sessions.set(session.id, session)
+    return { ...session }
+  }
+
+  const charges = new Map<string, Json>()
+
+  function createCharge(form: URLSearchParams): Json {
+    const intent = {
+      id: id('pi'),
+      object: 'payment_intent',
+      status: state.declines ? 'requires_payment_method' : 'succeeded',
+      amount: Number(form.get('amount')),
+      currency: form.get('currency'),
+      livemode: false,
+      metadata: { payment_id: form.get('metadata[payment_id]') },
+      last_payment_error: state.declines ? { message: 'Your card was declined.' } : null,
+      latest_charge: state.declines
+        ? null
+        : {
+            id: 'ch_2',
+            receipt_url: 'https://receipt.stripe.test/2',
+            balance_transaction: { currency: 'usd', fee: 103 },
+          },
+    }
+    charges.set(intent.id, intent)
+    return state.declines
+      ? {
+          error: {
+            type: 'card_error',
+            code: 'card_declined',
+            message: 'Your card was declined.',
+            payment_intent: intent,
+          },
+        }
+      : intent
+  }
+
+  function createRefund(form: URLSearchParams): Json {
+    if (state.refusesRefunds) return { error: { type: 'invalid_request_error', message: 'Charge is too old.' } }
+    return addRefund(form.get('payment_intent')!, Number(form.get('amount')), {
+      reversal_id: form.get('metadata[reversal_id]')!,
+    })
+  }
+
+  function addRefund(intent: string, amount: number, metadata: Json): Json {
+    const refund = { id: id('re'), object: 'refund', amount, status: 'succeeded', payment_intent: intent, metadata }
+    refunds.set(intent, [...(refunds.get(intent) ?? []), refund])
+    return refund
+  }
+
+  function intentOf({ payment_intent, metadata, savesMethod }: Session): Json {
+    return {
+      id: payment_intent,
+      object: 'payment_intent',
+      status: 'succeeded',
+      metadata,
+      ...(savesMethod && {
+        setup_future_usage: 'off_session',
+        customer: 'cus_1',
+        payment_method: {
+          id: 'pm_1',
+          type: 'card',
+          card: { brand: 'visa', last4: '4242', exp_month: 4, exp_year: 2029 },
+        },
+      }),
+      latest_charge: {
+        id: 'ch_1',
+        receipt_url: 'https://receipt.stripe.test/1',
+        balance_transaction: { currency: 'usd', fee: 103 },
+      },
+    }
+  }
+
+  function expanded(session: Session): Json {
+    return {
+      ...session,
+      payment_intent: session.payment_intent === null ? null : intentOf(session),
+      invoice: session.payment_intent === null ? null : { hosted_invoice_url: 'https://invoice.stripe.test/1' },
+    }
+  }
+
+  const intentOfSession = (sessionId: string) => sessions.get(sessionId)!.payment_intent!
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  const stripe: ScriptedStripe = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    sessions,
+    writes,
+    get looks() {
+      return state.looks
+    },
+    failNext(count) {
+      state.failing = count
+    },
+    onLook: null,
+    pay(sessionId, more = {}) {
+      const session = sessions.get(sessionId)!
+      Object.assign(session, { status: 'complete', payment_status: 'paid', payment_intent: id('pi'), url: null }, more)
+      return eventOf('checkout.session.completed', session)
+    },
+    expire(sessionId) {
+      const session = sessions.get(sessionId)!
+      Object.assign(session, { status: 'expired', url: null })
+      return eventOf('checkout.session.expired', session)
+    },
+    refund: (sessionId, amount) => eventOf('refund.created', addRefund(intentOfSession(sessionId), amount, {})),
+    dispute(sessionId) {
+      const intent = intentOfSession(sessionId)
+      const amount = sessions.get(sessionId)!.amount_total
+      const dispute = {
+        id: id('du'),
+        object: 'dispute',
+        amount,
+        payment_intent: intent,
+        balance_transactions: [{ amount: -amount, fee: 1_500, currency: 'usd' }],
+      }
+      disputes.set(intent, [dispute])
+      return eventOf('charge.dispute.funds_withdrawn', dispute)
+    },
+    winDispute(sessionId) {
+      const [dispute] = disputes.get(intentOfSession(sessionId))! as [{ amount: number; balance_transactions: Json[] }]
+      dispute.balance_transactions.push({ amount: dispute.amount, fee: 0, currency: 'usd' })
+      return eventOf('charge.dispute.funds_reinstated', dispute)
+    },
+    declineCharges(isDeclined) {
+      state.declines = isDeclined
+    },
+    refuseRefunds() {
+      state.refusesRefunds = true
+    },
+    close: () => new Promise<void>(resolve => server.close(() => resolve()) && server.closeAllConnections()),
+  }
+  return stripe
+}
+
+/** Sends an event to the gateway as Stripe does. */
+export function sendEvent(gatewayUrl: string, event: string, secret = WEBHOOK_SECRET): Promise<Response> {
+  const signature = new Stripe('sk_test_x').webhooks.generateTestHeaderString({ payload: event, secret })
+  return fetch(`${gatewayUrl}/webhooks/stripe`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json; charset=utf-8', 'stripe-signature': signature },
+    body: event,
+  })
+}
+
+async function textOf(request: IncomingMessage): Promise<string> {
+  let text = ''
+  for await (const chunk of request) text += chunk
+  return text
+}
