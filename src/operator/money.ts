@@ -42,6 +42,8 @@ interface DayRow {
   readonly signup: Nanos
   readonly refunded: Nanos
   readonly writtenOff: Nanos
+  readonly paid: Nanos
+  readonly reversed: Nanos
 }
 
 function shown(row: DayRow) {
@@ -53,19 +55,22 @@ function shown(row: DayRow) {
     signup_credit_usd: usd(row.signup),
     refunded_usd: usd(row.refunded),
     written_off_usd: usd(row.writtenOff),
+    paid_usd: usd(row.paid),
+    reversed_usd: usd(row.reversed),
   }
 }
 
 // Of both tables, since a day may have usage alone or a grant alone.
 const CHANGES = `
-SELECT day, cost_nanos AS charged, fee_nanos AS revenue, hoster_share_nanos AS share, 0 AS granted, 0 AS signup, 0 AS refunded, 0 AS written_off
+SELECT day, cost_nanos AS charged, fee_nanos AS revenue, hoster_share_nanos AS share, 0 AS granted, 0 AS signup, 0 AS refunded, 0 AS written_off,
+  0 AS paid, 0 AS reversed
 FROM platform_day
 UNION ALL
-SELECT day, 0, 0, 0, granted_nanos, signup_credit_nanos, refunded_nanos, writeoff_nanos FROM platform_money_day`
+SELECT day, 0, 0, 0, granted_nanos, signup_credit_nanos, refunded_nanos, writeoff_nanos, paid_nanos, reversed_nanos FROM platform_money_day`
 
 const SUMS = `coalesce(sum(charged), 0)::bigint AS charged, coalesce(sum(revenue), 0)::bigint AS revenue, coalesce(sum(share), 0)::bigint AS share,
   coalesce(sum(granted), 0)::bigint AS granted, coalesce(sum(signup), 0)::bigint AS signup, coalesce(sum(refunded), 0)::bigint AS refunded,
-  coalesce(sum(written_off), 0)::bigint AS "writtenOff"`
+  coalesce(sum(written_off), 0)::bigint AS "writtenOff", coalesce(sum(paid), 0)::bigint AS paid, coalesce(sum(reversed), 0)::bigint AS reversed`
 
 const TOTAL = `SELECT ${SUMS} FROM (${CHANGES}) AS c`
 

@@ -63,7 +63,8 @@ export interface OperatorConsole {
   refund(actor: Actor, customerId: string, order: RefundRequest): Promise<RefundResult>
   money(): Promise<OperatorMoney>
   log(query: LogQuery, before: bigint | null): Promise<AuditLogPage>
-  checkLog(): Promise<AuditLogState>
+  /** `isWhole`: all entries, not only the newest. */
+  checkLog(isWhole: boolean): Promise<AuditLogState>
   system(): Promise<OperatorSystem>
   models(): Promise<OperatorModels>
   priceVersions(modelId: string | null): Promise<PriceVersions>
@@ -111,7 +112,7 @@ export function createOperatorConsole(deps: {
     status: () => readStatus(reports, deps.offers(), { showsNames: deps.showsServerNames, nowMs: nowMs() }),
     money: () => readMoney(reports, nowMs()),
     log: (query, before) => readLog(reports, query, before),
-    checkLog: () => checkLog(reports),
+    checkLog: isWhole => checkLog(reports, isWhole),
     system: () => readSystem(reports, { version: deps.version, settings: deps.settings, nowMs: nowMs() }),
     models: () => listModels(reports, deps.offers(), nowMs()),
     priceVersions: modelId => listPriceVersions(reports, modelId),

@@ -13,7 +13,9 @@ const NIGHTLY_DAYS = 30
 export async function sumPlatformDays(sql: Sql, nowMs: number, isNightly = false): Promise<void> {
   const lastMs = Date.parse((await readSummedAt(sql)) ?? '') || nowMs
   const fromMs = isNightly ? nowMs - NIGHTLY_DAYS * DAY_MS : Math.min(nowMs, lastMs) - DAY_MS
-  await sql.query("SELECT sum_platform_days(($1::timestamptz AT TIME ZONE 'UTC')::date)", [new Date(fromMs)])
+  const from = [new Date(fromMs)]
+  await sql.query("SELECT sum_platform_days(($1::timestamptz AT TIME ZONE 'UTC')::date)", from)
+  await sql.query("SELECT sum_customer_days(($1::timestamptz AT TIME ZONE 'UTC')::date)", from)
   await sql.query(
     'INSERT INTO installation (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
     [NAME, new Date(nowMs).toISOString()],

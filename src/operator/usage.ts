@@ -6,20 +6,25 @@ import { csvRecord } from '../runtime/csv.ts'
 import { readSummedAt } from './platform-days.ts'
 
 /**
- * Returns the usage of all customers, or of one, by day and by `span.by`. Without a customer, days, models and providers come from
- * platform_day, which is up to a minute old; the rest is read along the days of usage_day or usage_key_day.
+ * Returns the usage of all customers, or of one, by day and by `span.by`. Without a customer, days, models, providers and customers
+ * come from sums that are up to a minute old; the rest is read along the days of usage_day or usage_key_day.
  */
 export async function readOperatorUsage(sql: Sql, span: UsageSpan): Promise<OperatorUsage> {
   const values = [span.from, span.until, span.customer, span.model, span.provider]
   const table = tableOf(span)
   // The sums of all customers are the same in platform_day, and a thousand times fewer rows.
-  const daysTable = table === 'usage_day' && span.customer === null ? 'platform_day' : table
+  const daysTable = span.customer === null ? 'platform_day' : table
+  const isRanked = span.by === 'customer' && span.customer === null && span.model === null && span.provider === null
   const [days, groups, summedAt] = await Promise.all([
     sql.query<DayRow>(daysSql[daysTable], values),
-    sql.query<GroupRow>(groupsSql(table, span), [...values, GROUPS_MAX]),
+    isRanked
+      ? sql.query<GroupRow>(TOP_CUSTOMERS, [span.from, span.until, GROUPS_MAX])
+      : sql.query<GroupRow>(groupsSql(table, span), [...values, GROUPS_MAX]),
     daysTable === 'platform_day' ? readSummedAt(sql) : null,
   ])
-  const total = days.rows.reduce(
+  // Keys have no tokens.
+  const byDay = table === 'usage_key_day' ? days.rows.map(row => ({ ...row, ...NO_TOKENS })) : days.rows
+  const total = byDay.reduce(
     (sum, row) => ({
       requests: sum.requests + row.requests,
       cost: sum.cost + row.cost,
@@ -28,7 +33,7 @@ export async function readOperatorUsage(sql: Sql, span: UsageSpan): Promise<Oper
       output: add(sum.output, row.output),
       fee: add(sum.fee, row.fee),
     }),
-    table === 'usage_key_day' ? NO_KEY_FIGURES : NO_FIGURES,
+    table === 'usage_key_day' ? { ...NO_FIGURES, ...NO_TOKENS } : NO_FIGURES,
   )
   const listed = groups.rows.reduce(
     (sum, row) => ({ requests: sum.requests + row.requests, cost: sum.cost + row.cost }),
@@ -41,7 +46,7 @@ export async function readOperatorUsage(sql: Sql, span: UsageSpan): Promise<Oper
     by: span.by,
     summed_at: summedAt,
     total: shown(total),
-    days: days.rows.map(row => ({ day: row.day, ...shown(row) })),
+    days: byDay.map(row => ({ day: row.day, ...shown(row) })),
     groups: groups.rows.map(row => ({ id: row.id, name: nameOf(row), customer_id: row.customerId, ...shown(row) })),
     other: {
       groups: Number(first?.allGroups ?? 0n) - groups.rows.length,
@@ -101,7 +106,7 @@ interface GroupRow extends Figures {
 }
 
 const NO_FIGURES: Figures = { requests: 0n, cost: 0n, failed: 0n, input: 0n, output: 0n, fee: 0n }
-const NO_KEY_FIGURES: Figures = { requests: 0n, cost: 0n, failed: null, input: null, output: null, fee: null }
+const NO_TOKENS = { failed: null, input: null, output: null, fee: null }
 
 function add(a: bigint | null, b: bigint | null): bigint | null {
   return a === null || b === null ? null : a + b
@@ -174,3 +179,23 @@ ${by === 'key' ? 'LEFT JOIN api_key k ON k.key_id = g.id::uuid LEFT JOIN custome
 ${by === 'customer' ? 'LEFT JOIN customer c ON c.customer_id = g.id::uuid' : ''}
 ORDER BY g.cost DESC, g.requests DESC, g.id`
 }
+
+/** As `groupsSql` for all customers. Reads usage_day for the first $3 only. */
+const TOP_CUSTOMERS = `
+WITH ranked AS MATERIALIZED (
+  SELECT customer_id, sum(requests)::bigint AS requests, sum(cost_nanos)::bigint AS cost
+  FROM platform_customer_day WHERE ${SPAN} GROUP BY customer_id HAVING sum(requests) <> 0
+), top AS MATERIALIZED (SELECT * FROM ranked ORDER BY cost DESC, requests DESC, customer_id LIMIT $3)
+SELECT t.customer_id::text AS id, t.requests, t.cost, u.failed, u.input, u.output, u.fee, a.*,
+  t.customer_id::text AS "customerId", c.email, NULL AS "keyName"
+FROM top t
+CROSS JOIN (
+  SELECT count(*) AS "allGroups", sum(requests)::bigint AS "allRequests", sum(cost)::bigint AS "allCost" FROM ranked
+) AS a
+CROSS JOIN LATERAL (
+  SELECT coalesce(sum(requests - successes), 0)::bigint AS failed, coalesce(sum(input_tokens), 0)::bigint AS input,
+    coalesce(sum(output_tokens), 0)::bigint AS output, coalesce(sum(fee_nanos), 0)::bigint AS fee
+  FROM usage_day WHERE usage_day.customer_id = t.customer_id AND ${SPAN}
+) AS u
+LEFT JOIN customer c ON c.customer_id = t.customer_id
+ORDER BY t.cost DESC, t.requests DESC, t.customer_id`

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { customersQuery } from '../../src/api/operator/customers.ts'
-import { usageSpan } from '../../src/api/operator/usage.ts'
+import { GROUPS_MAX, usageSpan } from '../../src/api/operator/usage.ts'
 import type { Sql } from '../../src/db/pool.ts'
 import { listCustomers } from '../../src/operator/list-customers.ts'
 import { readPlatformMoney, sumPlatformDays } from '../../src/operator/platform-days.ts'
@@ -87,5 +87,7 @@ test('the screens of operators read their page, and the sums over all customers 
   const byCustomer = explaining()
   const day = new Date(nowMs).toISOString().slice(0, 10)
   await readOperatorUsage(byCustomer.sql, usageSpan({ by: 'customer', from: day, until: day }, nowMs))
-  expect(byCustomer.reads.get('usage_day')).toBe(CUSTOMERS)
+  // A row for each customer to find the first hundred, and the usage of these.
+  expect(byCustomer.reads.get('platform_customer_day')).toBe(CUSTOMERS)
+  expect(byCustomer.reads.get('usage_day')).toBe(GROUPS_MAX)
 })
