@@ -1,5 +1,6 @@
+import { costNanos } from '../../src/domain/money.ts'
 import { audit } from '../../src/ledger/audit/audit.ts'
-import { type ChaosCustomer, chargeOf, outputTokensOf, type Sent } from './customer.ts'
+import { type ChaosCustomer, chargeOf, models, type Sent, tokensOf } from './customer.ts'
 import { eventually } from './eventually.ts'
 import type { ChaosWorld } from './world.ts'
 
@@ -91,6 +92,7 @@ export async function checkBooks(
 interface UsageRow {
   readonly request_id: string
   readonly model_id: string
+  readonly input_tokens: number
   readonly output_tokens: number
   readonly cost_nanos: bigint
   readonly writeoff_nanos: bigint
@@ -106,7 +108,7 @@ async function booksOf(
   const truncated: Sent[] = []
   const uncharged: Sent[] = []
   const { rows } = await pool.query<UsageRow>(
-    'SELECT request_id, model_id, output_tokens, cost_nanos, writeoff_nanos, outcome FROM usage_event WHERE customer_id = $1',
+    'SELECT request_id, model_id, input_tokens, output_tokens, cost_nanos, writeoff_nanos, outcome FROM usage_event WHERE customer_id = $1',
     [customerId],
   )
   const balance = (
@@ -137,13 +139,15 @@ async function booksOf(
 
   const unexplained = new Set(charged)
   for (const request of sent) {
+    if (request.malformed !== null) problems.push(`${named(request)} got ${request.malformed}`)
     const mine = charged.filter(row => isFor(row, request))
     for (const row of mine) {
       unexplained.delete(row)
-      if (row.cost_nanos !== chargeOf(request)) {
+      if (row.cost_nanos !== chargeOf(request) && !(request.ending === 'left' && isChargeOfPart(row, request))) {
         problems.push(`${named(request)} was charged ${row.cost_nanos} instead of ${chargeOf(request)}`)
       }
     }
+    if (request.ending === 'left' && mine.length <= 1) continue
     if (mine.length > 1) problems.push(`${named(request)} was charged ${mine.length} times`)
     else if (request.ending === 'complete' && mine.length === 0) {
       uncharged.push(request)
@@ -154,14 +158,32 @@ async function booksOf(
       else problems.push(`${named(request)} was charged but not answered: ${request.ending} ${request.errorCode ?? ''}`)
     }
   }
+  // A client that left before an answer has no request id, and its charge has other tokens than those of the whole answer.
+  for (const request of sent.filter(({ ending, requestId }) => ending === 'left' && requestId === null)) {
+    const row = [...unexplained].find(each => each.model_id === request.model && isChargeOfPart(each, request))
+    if (row !== undefined) unexplained.delete(row)
+  }
   for (const row of unexplained) problems.push(`${row.request_id} was charged but never sent`)
   return { problems, truncated, uncharged }
 }
 
+/** Whether a row charges no more than a client can have received before it left, at the price of its tokens. */
+function isChargeOfPart(row: UsageRow, { model, words }: Sent): boolean {
+  const isInPart = row.input_tokens <= INPUT_TOKENS_MAX && row.output_tokens <= words * TOKENS_OF_A_WORD_MAX
+  const cost = costNanos(models[model].price, row.input_tokens, row.output_tokens)
+  return row.outcome === 'client_gone' && isInPart && row.cost_nanos === cost
+}
+
+/** More than the gateway counts in any text of `textOf`, which may have one byte a token. */
+const INPUT_TOKENS_MAX = 5_000
+const TOKENS_OF_A_WORD_MAX = 4
+
 /** Matches by request id if the client received one, otherwise by the usage, which differs for each request. */
 function isFor(row: UsageRow, request: Sent): boolean {
   if (request.requestId !== null) return row.request_id === request.requestId
-  return request.model !== 'penny' && row.model_id === request.model && row.output_tokens === outputTokensOf(request)
+  const { input, output } = tokensOf(request)
+  const isReported = row.input_tokens === input && row.output_tokens === output
+  return request.model !== 'penny' && row.model_id === request.model && isReported
 }
 
 /**
@@ -179,6 +201,6 @@ function isSettlementUnavailable({ errorCode }: Sent): boolean {
   return errorCode === 'settlement_unavailable'
 }
 
-function named({ tag, node, stream, requestId }: Sent): string {
-  return `${stream ? 'stream' : 'request'} ${tag} at ${node} (${requestId ?? 'no id'})`
+function named({ tag, node, client, model, stream, requestId }: Sent): string {
+  return `${stream ? 'stream' : 'request'} ${tag} of ${client} for ${model} at ${node} (${requestId ?? 'no id'})`
 }

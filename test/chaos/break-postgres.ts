@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Sent } from './customer.ts'
 import { loadTwoNodes } from './load-two-nodes.ts'
 import type { Scenario } from './scenario.ts'
-import { sendChat } from './send-chat.ts'
+import { sendRequest } from './send-request.ts'
 import { verdictOn } from './verdict.ts'
 import type { ChaosWorld } from './world.ts'
 
@@ -29,7 +29,7 @@ function outage(name: string, begin: (world: ChaosWorld) => Promise<void>, secon
       const { nodes, customers, untilServing, stop } = await loadTwoNodes(world, { requestsMax: 4_000, seed: seconds })
       const problems: string[] = []
       const longStreams = nodes.map((node, i) =>
-        sendChat(node, customers[i % 2]!, { stream: true, words: 20, gapMs: (1_000 * (seconds + 3)) / 20 }),
+        sendRequest(node, customers[i % 2]!, { stream: true, words: 20, gapMs: (1_000 * (seconds + 3)) / 20 }),
       )
       const [beganMs, endedMs, resumedMs] = await (async () => {
         try {

@@ -2,7 +2,7 @@ import { cpSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { eventually } from './eventually.ts'
 import type { Scenario } from './scenario.ts'
-import { sendChat } from './send-chat.ts'
+import { sendRequest } from './send-request.ts'
 import { verdictOn } from './verdict.ts'
 
 /**
@@ -16,7 +16,7 @@ export function copyDirectory(): Scenario {
       const original = await world.running('original')
       const customers = await world.openTwoCustomers()
       const running = Array.from({ length: 8 }, (_, i) =>
-        sendChat(original, customers[i % 2]!, { stream: i < 4, words: 30, gapMs: i < 4 ? 100 : 3_000 }),
+        sendRequest(original, customers[i % 2]!, { stream: i < 4, words: 30, gapMs: i < 4 ? 100 : 3_000 }),
       )
       const sentOn = () => customers.reduce((sum, { customerId }) => sum + world.modelServer.tagsOf(customerId).size, 0)
       await eventually('its requests reach the model server', () => sentOn() === running.length)
@@ -25,7 +25,7 @@ export function copyDirectory(): Scenario {
       rmSync(copied, { recursive: true, force: true })
       cpSync(original.dataDir, copied, { recursive: true })
       const copy = await world.running('copied')
-      const ownRequest = await sendChat(copy, customers[0]!)
+      const ownRequest = await sendRequest(copy, customers[0]!)
       await eventually('the copy notices its original', () => copy.log().includes('is a copy of the one of a running'))
       const nodes = await liveNodes(world.pool)
       const declaredDead = nodesBefore.filter(nodeId => !nodes.includes(nodeId))

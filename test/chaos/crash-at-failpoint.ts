@@ -1,11 +1,21 @@
 import { seededRandom } from '../../src/demo/seeded-random.ts'
 import type { FailpointName } from '../../src/runtime/failpoint.ts'
-import { type ChaosCustomer, chargeOf, outputTokensOf, type Sent, USD } from './customer.ts'
+import {
+  type ChaosCustomer,
+  chargeOf,
+  mayStream,
+  type Path,
+  paths,
+  plainChat,
+  type Sent,
+  tokensOf,
+  USD,
+} from './customer.ts'
 import { eventually } from './eventually.ts'
 import type { GatewayProcess } from './gateway-process.ts'
 import { runLoad } from './load.ts'
 import type { Scenario } from './scenario.ts'
-import { sendChat } from './send-chat.ts'
+import { sendRequest } from './send-request.ts'
 import { verdictOn } from './verdict.ts'
 import type { ChaosWorld } from './world.ts'
 
@@ -15,6 +25,9 @@ import type { ChaosWorld } from './world.ts'
  * `start` after a process that died with running streams and charges in its journal.
  */
 type Trigger = 'request' | 'stream' | 'storm' | 'traffic' | 'idle' | 'recall' | 'drain' | 'start'
+
+/** Those of payments need a payment provider: test/payments/stripe.test.ts breaks the gateway there. */
+export type CrashedFailpoint = Exclude<FailpointName, `payment-${string}`>
 
 interface Crash {
   readonly trigger: Trigger
@@ -30,7 +43,7 @@ const REQUEST = 13
 const CHUNKS = 60
 
 /** Every failpoint, how a process reaches it, and the cost of its request. */
-export const crashes: Readonly<Record<FailpointName, Crash>> = {
+export const crashes: Readonly<Record<CrashedFailpoint, Crash>> = {
   'chat-authenticated': { trigger: 'request', hit: REQUEST, victim: 'nothing' },
   'admission-begun': { trigger: 'request', hit: REQUEST, victim: 'nothing' },
   'admission-answered': { trigger: 'request', hit: REQUEST, victim: 'nothing' },
@@ -76,19 +89,49 @@ export const crashes: Readonly<Record<FailpointName, Crash>> = {
 const REQUESTS_MAX = 3_000
 const DIES_WITHIN_MS = 30_000
 
-/** The crashes of a failpoint: with a bulk lease and with a strict lease where a single request reaches it, otherwise one. */
-export function crashesAt(name: FailpointName): Scenario[] {
-  return crashes[name].victim === undefined ? [crashAt(name)] : [crashAt(name, 'bulk'), crashAt(name, 'strict')]
+/** How many of the other endpoints and dialects each failpoint of a request gets. */
+const OTHER_PATHS = 3
+
+/**
+ * The crashes of a failpoint. Where a single request reaches it: with a bulk lease, with a strict lease, and with some other endpoints and
+ * dialects. Otherwise one.
+ */
+export function crashesAt(name: CrashedFailpoint): Scenario[] {
+  const { victim } = crashes[name]
+  if (victim === undefined) return [crashAt(name)]
+  return [
+    crashAt(name, { lease: 'bulk' }),
+    crashAt(name, { lease: 'strict' }),
+    ...otherPaths(name).map(path => crashAt(name, { lease: 'bulk', path })),
+  ]
+}
+
+/** Takes the paths in turns, so that all failpoints together see each of them. */
+function otherPaths(name: CrashedFailpoint): Path[] {
+  const others = paths.filter(path => path !== plainChat && (name !== 'relay-mid-stream' || mayStream(path)))
+  const first = Object.keys(crashes).indexOf(name) * OTHER_PATHS
+  return Array.from({ length: OTHER_PATHS }, (_, index) => others[(first + index) % others.length]!)
+}
+
+/** The request that reaches a failpoint. */
+interface CrashedRequest {
+  readonly lease: 'bulk' | 'strict'
+  /** Default: `chaos` by chat. */
+  readonly path?: Path
 }
 
 /**
  * A gateway kills itself with SIGKILL at the failpoint while another gateway serves the same customers, then restarts on the same data
  * directory. If a request reaches the failpoint, it is the only one on its gateway, so that it can be identified.
  */
-export function crashAt(name: FailpointName, lease?: 'bulk' | 'strict'): Scenario {
+export function crashAt(name: CrashedFailpoint, { lease, path }: Partial<CrashedRequest> = {}): Scenario {
   const crash = crashes[name]
   return {
-    name: lease === undefined ? `kill -9 at ${name}` : `kill -9 at ${name}, ${lease} lease`,
+    name: [
+      `kill -9 at ${name}`,
+      ...(lease === undefined ? [] : [`${lease} lease`]),
+      ...(path === undefined ? [] : [`${path.client} for ${path.model}`]),
+    ].join(', '),
     async run(world) {
       const survivor = await world.running('survivor')
       // SIGKILL leaves work for the next start. SIGTERM avoids a replay where a replay would pass the failpoint.
@@ -118,9 +161,10 @@ export function crashAt(name: FailpointName, lease?: 'bulk' | 'strict'): Scenari
           survivor,
           chosen,
           middling: middling!,
+          path: path ?? plainChat,
         }
         victim = await triggers[crash.trigger](options)
-        const again = await sendChat(await world.start('victim'), rich!)
+        const again = await sendRequest(await world.start('victim'), rich!)
         if (again.ending !== 'complete')
           problems.push(`after its restart a request ended ${again.ending} ${again.errorCode}`)
       } finally {
@@ -139,6 +183,7 @@ interface TriggerOptions {
   readonly survivor: GatewayProcess
   readonly chosen: readonly ChaosCustomer[]
   readonly middling: ChaosCustomer
+  readonly path: Path
 }
 
 interface Victim {
@@ -185,7 +230,7 @@ const triggers: Readonly<Record<Trigger, (options: TriggerOptions) => Promise<Vi
     // An expensive request holds a dollar, and part of that dollar is in the bulk lease of the victim.
     await Promise.all([
       trafficUntil(() => node.exit !== undefined, node, [middling]),
-      sendChat(survivor, middling, { model: 'expensive' }),
+      sendRequest(survivor, middling, { path: { client: 'chat', model: 'expensive' } }),
     ])
     await died(node)
     return undefined
@@ -203,7 +248,7 @@ const triggers: Readonly<Record<Trigger, (options: TriggerOptions) => Promise<Vi
     const before = await world.start('victim', { failpoints: 'settlements-before-send:hit=1:kill' })
     const running = await runningStreams(world, before, chosen, 400)
     // The journal accepts the charge; the process dies before the commit.
-    await sendChat(before, chosen[0]!)
+    await sendRequest(before, chosen[0]!)
     await died(before)
     await Promise.all(running)
     await died(await world.launch('victim', { failpoints }))
@@ -211,11 +256,11 @@ const triggers: Readonly<Record<Trigger, (options: TriggerOptions) => Promise<Vi
   },
 }
 
-async function sendInSequence({ world, failpoints, chosen }: TriggerOptions, stream: boolean): Promise<Victim> {
+async function sendInSequence({ world, failpoints, chosen, path }: TriggerOptions, stream: boolean): Promise<Victim> {
   const node = await world.start('victim', { failpoints })
   const customer = chosen[0]!
   for (let request = 1; ; request++) {
-    const sent = await sendChat(node, customer, { stream, words: 6, gapMs: 2 })
+    const sent = await sendRequest(node, customer, { path, stream: stream && mayStream(path), words: 6, gapMs: 2 })
     // At `answer-sent` the answer is complete, so the request is identified by its number.
     const isLast = failpoints === `answer-sent:hit=${request}:kill` || request === REQUESTS_MAX
     if (sent.ending === 'complete' && !isLast) continue
@@ -231,7 +276,7 @@ async function trafficUntil(
   customers: readonly ChaosCustomer[],
 ): Promise<void> {
   for (let sent = 0; sent < REQUESTS_MAX && !(await isEnough(sent)); sent++) {
-    await sendChat(node, customers[sent % customers.length]!, { stream: sent % 2 === 0, words: 6, gapMs: 4 })
+    await sendRequest(node, customers[sent % customers.length]!, { stream: sent % 2 === 0, words: 6, gapMs: 4 })
   }
 }
 
@@ -247,7 +292,7 @@ async function runningStreams(
   customers: readonly ChaosCustomer[],
   words: number,
 ): Promise<Promise<Sent>[]> {
-  const running = customers.map(customer => sendChat(node, customer, { stream: true, words, gapMs: 10 }))
+  const running = customers.map(customer => sendRequest(node, customer, { stream: true, words, gapMs: 10 }))
   const tags = customers.map(({ sent }) => sent.findLast(each => each.node === node.name)!.tag)
   await eventually('the streams reach the model server', () =>
     customers.every(({ customerId }, i) => modelServer.tagsOf(customerId).has(tags[i]!)),
@@ -274,9 +319,10 @@ async function judge({ pool }: ChaosWorld, crash: Crash, victim: Victim | undefi
   if (victim === undefined) return ['no request reached the failpoint']
   const { customer, sent } = victim
   // Without an answer there is no request id, but the number of tokens identifies the request.
+  const { input, output } = tokensOf(sent)
   const { rows } = await pool.query<{ cost: bigint }>(
-    'SELECT cost_nanos AS cost FROM usage_event WHERE customer_id = $1 AND output_tokens = $2',
-    [customer.customerId, outputTokensOf(sent)],
+    'SELECT cost_nanos AS cost FROM usage_event WHERE customer_id = $1 AND model_id = $2 AND input_tokens = $3 AND output_tokens = $4',
+    [customer.customerId, sent.model, input, output],
   )
   const cost = rows[0]?.cost ?? 0n
   const expected = crash.victim === 'nothing' ? 0n : chargeOf(sent)

@@ -11,7 +11,7 @@ import {
 import { openWindowsAhead, USD } from './customer.ts'
 import { eventually } from './eventually.ts'
 import type { Scenario } from './scenario.ts'
-import { sendChat } from './send-chat.ts'
+import { sendRequest } from './send-request.ts'
 import { verdictOn } from './verdict.ts'
 
 const CENT = USD / 100n
@@ -183,9 +183,9 @@ export function lastDollarOverProcesses(): Scenario {
       const problems: string[] = []
       const counts: number[] = []
       for (const customer of customers) {
-        const options = { model: 'penny', words: 2 } as const
+        const options = { path: { client: 'chat', model: 'penny' }, words: 2 } as const
         const sent = await Promise.all(
-          Array.from({ length: REQUESTS }, (_, i) => sendChat(nodes[i % 3]!, customer, options)),
+          Array.from({ length: REQUESTS }, (_, i) => sendRequest(nodes[i % 3]!, customer, options)),
         )
         const served = sent.filter(({ ending }) => ending === 'complete').length
         const sentOn = world.modelServer.tagsOf(customer.customerId).size

@@ -3,7 +3,7 @@ import type { ChaosCustomer, Sent } from './customer.ts'
 import { eventually } from './eventually.ts'
 import type { GatewayProcess } from './gateway-process.ts'
 import { runLoad } from './load.ts'
-import { sendChat } from './send-chat.ts'
+import { sendRequest } from './send-request.ts'
 import type { ChaosWorld } from './world.ts'
 
 /** Two gateways under load, for faults that both must survive. */
@@ -39,7 +39,7 @@ export async function loadTwoNodes(
       const serving = nodes.map(node =>
         eventually(
           `${node.name} serves again`,
-          async () => (await sendChat(node, customers[0]!)).ending === 'complete',
+          async () => (await sendRequest(node, customers[0]!)).ending === 'complete',
         ),
       )
       return Math.max(...(await Promise.all(serving)))

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { ChaosCustomer, Sent } from './customer.ts'
+import { type ChaosCustomer, mayStream, paths, type Sent } from './customer.ts'
 import type { GatewayProcess } from './gateway-process.ts'
-import { sendChat } from './send-chat.ts'
+import { sendRequest } from './send-request.ts'
 
 export interface Load {
   /** Called for each request. A stopped node only delays the load a little. */
@@ -22,7 +22,10 @@ export interface Load {
 /** Pause after an incomplete answer, so that a stopped node is not flooded with requests. */
 const PAUSE_MS = 50
 
-/** Sends requests until `requestsMax` or until the signal aborts, one at a time per worker. Resolves when all requests have ended. */
+/** Share of the clients that leave before the end of their answer. */
+const LEAVING_SHARE = 0.05
+
+/** Sends requests to every endpoint until `requestsMax` or until the signal aborts, one at a time per worker. Resolves when all requests have ended. */
 export async function runLoad(load: Load): Promise<Sent[]> {
   const { customers, random, streams = 0.5, words = 6, gapMs = 4 } = load
   const all: Sent[] = []
@@ -37,10 +40,18 @@ export async function runLoad(load: Load): Promise<Sent[]> {
         await delay(PAUSE_MS)
         continue
       }
-      const stream = random() < streams
-      const sent = await sendChat(node, customer, { stream, words, gapMs: stream ? gapMs : gapMs * words })
+      const path = paths[Math.floor(random() * paths.length)]!
+      const stream = random() < streams && mayStream(path)
+      const leaves = random() < LEAVING_SHARE
+      const sent = await sendRequest(node, customer, {
+        path,
+        stream,
+        words,
+        gapMs: stream ? gapMs : gapMs * words,
+        leaves,
+      })
       all.push(sent)
-      if (sent.ending !== 'complete') await delay(PAUSE_MS)
+      if (sent.ending !== 'complete' && sent.ending !== 'left') await delay(PAUSE_MS)
     }
   }
   await Promise.all(Array.from({ length: load.workers }, work))

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Sent } from './customer.ts'
 import { eventually } from './eventually.ts'
 import type { Scenario } from './scenario.ts'
-import { sendChat } from './send-chat.ts'
+import { sendRequest } from './send-request.ts'
 import { verdictOn } from './verdict.ts'
 
 /**
@@ -18,7 +18,7 @@ export function loseDisk(): Scenario {
       const node = await world.running('lost')
       const customers = await world.openTwoCustomers()
       const running = Array.from({ length: 6 }, (_, i) =>
-        sendChat(node, customers[i % 2]!, { stream: i % 3 !== 0, words: 10, gapMs: i % 3 !== 0 ? 50 : 500 }),
+        sendRequest(node, customers[i % 2]!, { stream: i % 3 !== 0, words: 10, gapMs: i % 3 !== 0 ? 50 : 500 }),
       )
       const sentOn = () => customers.reduce((sum, { customerId }) => sum + world.modelServer.tagsOf(customerId).size, 0)
       await eventually('its requests reach the model server', () => sentOn() === running.length)
@@ -30,7 +30,7 @@ export function loseDisk(): Scenario {
       await rm(node.dataDir, { recursive: true, force: true })
       world.proxy('lost').pass()
       const all = await Promise.all(running)
-      const again = await sendChat(await world.start('lost'), customers[0]!)
+      const again = await sendRequest(await world.start('lost'), customers[0]!)
       const isLost = (sent: Sent) => all.includes(sent)
       return {
         customers,

@@ -4,7 +4,7 @@ import type { FailpointName } from '../../src/runtime/failpoint.ts'
 import { eventually } from './eventually.ts'
 import { runLoad } from './load.ts'
 import type { Scenario } from './scenario.ts'
-import { sendChat } from './send-chat.ts'
+import { sendRequest } from './send-request.ts'
 import { verdictOn } from './verdict.ts'
 
 /** Other nodes reclaim the leases after 65 s without a heartbeat. */
@@ -23,7 +23,7 @@ export function pauseNode(seconds: number, at?: FailpointName): Scenario {
       const paused = await world.start(name, at === undefined ? {} : { failpoints: `${at}:hit=1:stop` })
       const customers = await world.openTwoCustomers()
       const running = Array.from({ length: 8 }, (_, i) =>
-        sendChat(paused, customers[i % 2]!, { stream: i < 4, words: 20, gapMs: i < 4 ? 100 : 1_500 }),
+        sendRequest(paused, customers[i % 2]!, { stream: i < 4, words: 20, gapMs: i < 4 ? 100 : 1_500 }),
       )
       const sentOn = () =>
         customers.reduce((sum, customer) => sum + world.modelServer.tagsOf(customer.customerId).size, 0)
@@ -51,7 +51,7 @@ export function pauseNode(seconds: number, at?: FailpointName): Scenario {
             ? { uncharged: (sent: { node: string }) => sent.node === name, writeoffs: true }
             : {}
           return await verdictOn(world, customers, mayBeFree, async () => {
-            const again = await sendChat(paused, customers[0]!)
+            const again = await sendRequest(paused, customers[0]!)
             return [
               ...all
                 .filter(sent => sent.ending !== 'complete' && sent.ending !== 'failed' && sent.ending !== 'refused')

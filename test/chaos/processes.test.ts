@@ -12,9 +12,11 @@ import { type ChaosWorld, createWorld } from './world.ts'
 const selection: readonly Scenario[] = [
   // First, because it affects all nodes.
   killPostgres(),
-  crashAt('settlement-acknowledged', 'bulk'),
+  crashAt('settlement-acknowledged', { lease: 'bulk' }),
+  crashAt('relay-mid-stream', { lease: 'strict', path: { client: 'messages', model: 'chaos-responses' } }),
+  crashAt('journal-written', { lease: 'bulk', path: { client: 'gemini', model: 'chaos-converse' } }),
   crashAt('replay-settled'),
-  retryOneKey('settlement-acknowledged'),
+  retryOneKey('settlement-acknowledged', { client: 'responses', model: 'chaos-messages' }),
   killAtRandom({ kills: 3, workers: 6, seed: 7 }),
   breakConnections('cut in the middle of answers', 5),
   copyDirectory(),

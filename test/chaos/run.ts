@@ -3,11 +3,11 @@
 import { readMachine, reportHead } from '../../bench/machine.ts'
 import { markdownPage } from '../../bench/markdown.ts'
 import { writeReport } from '../../bench/write-report.ts'
-import { type FailpointName, failpoints } from '../../src/runtime/failpoint.ts'
 import { breakConnections, networkFaults } from './break-connections.ts'
 import { killPostgres, stopPostgres } from './break-postgres.ts'
 import { copyDirectory } from './copy-directory.ts'
-import { crashesAt } from './crash-at-failpoint.ts'
+import { type CrashedFailpoint, crashes, crashesAt } from './crash-at-failpoint.ts'
+import { paths, plainChat } from './customer.ts'
 import { killAtRandom } from './kill-at-random.ts'
 import { lastDollarOverProcesses, lastDollarRepeated } from './last-dollar.ts'
 import { loseDisk } from './lose-disk.ts'
@@ -30,8 +30,8 @@ const scenarios: readonly Scenario[] = [
   pauseNode(60),
   pauseNode(100),
   pauseNode(100, 'settlement-built'),
-  ...Object.keys(failpoints).flatMap(name => crashesAt(name as FailpointName)),
-  ...retryFailpoints.map(name => retryOneKey(name)),
+  ...Object.keys(crashes).flatMap(name => crashesAt(name as CrashedFailpoint)),
+  ...retryFailpoints.flatMap((name, turn) => [plainChat, paths[turn + 1]!].map(path => retryOneKey(name, path))),
   killAtRandom({ kills: 10, workers: 8, seed }),
   killAtRandom({ kills: 10, workers: 24, seed: seed + 1 }),
   killAtRandom({ kills: 10, workers: 24, seed: seed + 2, settlement: 'commit' }),

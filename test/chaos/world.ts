@@ -7,7 +7,7 @@ import { createPool, type Pool } from '../../src/db/pool.ts'
 import type { AccountLimits } from '../../src/domain/caller.ts'
 import { type FaultProxy, startFaultProxy } from '../harness/fault-proxy.ts'
 import { removeOnExit } from './clean-up-on-exit.ts'
-import { type ChaosCustomer, maxTokensOf, openCustomer, prices, USD } from './customer.ts'
+import { type ChaosCustomer, type ModelName, maxTokensOf, models, openCustomer, USD } from './customer.ts'
 import { type GatewayProcess, startGateway } from './gateway-process.ts'
 import { type ModelServer, startModelServer } from './model-server.ts'
 import { type ChaosPostgres, createPostgres } from './postgres.ts'
@@ -140,13 +140,16 @@ function configText(baseUrl: string, settlement: 'journal' | 'commit'): string {
         name: 'chaos',
         kind: 'local',
         base_url: baseUrl,
-        models: Object.entries(prices).map(([id, price]) => ({
+        // Converse needs one; the model server ignores it.
+        api_key: 'chaos',
+        models: Object.entries(models).map(([id, { price, ...declared }]) => ({
           id,
+          ...declared,
           price_per_million_usd: {
             input: String(price.inputPicoPerToken / 1_000_000n),
             output: String(price.outputPicoPerToken / 1_000_000n),
           },
-          max_output_tokens: maxTokensOf[id as keyof typeof prices],
+          max_output_tokens: maxTokensOf(id as ModelName),
         })),
       },
     ],
