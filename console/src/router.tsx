@@ -8,11 +8,11 @@ import {
 } from '@tanstack/react-router'
 import type { ActivitySearch } from './features/activity/activity-search.ts'
 import { readActivitySearch } from './features/activity/activity-search.ts'
-import { Doorway } from './features/outside/Doorway.tsx'
+import { readOperatorUsageSearch, readSupplySearch } from './features/operator/operator-search.ts'
+import { readPlaygroundSearch } from './features/playground/playground-search.ts'
 import { readUsageSearch } from './features/usage/usage-search.ts'
 import { CustomerShell } from './shell/CustomerShell.tsx'
 import { NotFound } from './shell/NotFound.tsx'
-import { OperatorShell } from './shell/OperatorShell.tsx'
 import { RouteProblem } from './shell/RouteProblem.tsx'
 
 // Each screen is a file of its own that loads when it is opened. A screen knows its address only from here.
@@ -20,8 +20,16 @@ import { RouteProblem } from './shell/RouteProblem.tsx'
 const root = createRootRoute({ component: Outlet, notFoundComponent: NotFound, errorComponent: RouteProblem })
 
 const outside = [
-  createRoute({ getParentRoute: () => root, path: '/', component: Doorway }),
-  createRoute({ getParentRoute: () => root, path: '/sign-in', component: Doorway }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/',
+    component: lazyRouteComponent(() => import('./features/outside/Doorway.tsx'), 'Doorway'),
+  }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/sign-in',
+    component: lazyRouteComponent(() => import('./features/outside/Doorway.tsx'), 'Doorway'),
+  }),
   createRoute({
     getParentRoute: () => root,
     path: '/welcome',
@@ -104,6 +112,7 @@ const customerScreens = [
   createRoute({
     getParentRoute: () => customerRoute,
     path: '/playground',
+    validateSearch: readPlaygroundSearch,
     component: lazyRouteComponent(() => import('./features/playground/Playground.tsx'), 'Playground'),
   }),
   createRoute({
@@ -121,7 +130,11 @@ const customerScreens = [
   }),
 ] as const
 
-const operatorRoute = createRoute({ getParentRoute: () => root, path: '/operator', component: OperatorShell })
+const operatorRoute = createRoute({
+  getParentRoute: () => root,
+  path: '/operator',
+  component: lazyRouteComponent(() => import('./shell/OperatorShell.tsx'), 'OperatorShell'),
+})
 
 const operatorScreens = [
   createRoute({
@@ -138,6 +151,28 @@ const operatorScreens = [
     getParentRoute: () => operatorRoute,
     path: '/customers/$customerId',
     component: lazyRouteComponent(() => import('./features/operator/Customer.tsx'), 'Customer'),
+  }),
+  createRoute({
+    getParentRoute: () => operatorRoute,
+    path: '/models',
+    validateSearch: readSupplySearch,
+    component: lazyRouteComponent(() => import('./features/operator/Models.tsx'), 'Models'),
+  }),
+  createRoute({
+    getParentRoute: () => operatorRoute,
+    path: '/hosters',
+    component: lazyRouteComponent(() => import('./features/operator/Hosters.tsx'), 'Hosters'),
+  }),
+  createRoute({
+    getParentRoute: () => operatorRoute,
+    path: '/money',
+    component: lazyRouteComponent(() => import('./features/operator/Money.tsx'), 'Money'),
+  }),
+  createRoute({
+    getParentRoute: () => operatorRoute,
+    path: '/usage',
+    validateSearch: readOperatorUsageSearch,
+    component: lazyRouteComponent(() => import('./features/operator/Usage.tsx'), 'Usage'),
   }),
   createRoute({
     getParentRoute: () => operatorRoute,

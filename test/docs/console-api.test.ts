@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest'
+import { autoTopUpEndpoints } from '../../src/http/endpoints/auto-top-up.ts'
 import { customerData } from '../../src/http/endpoints/customer-data.ts'
 import { live } from '../../src/http/endpoints/live.ts'
 import { operatorEndpoints } from '../../src/http/endpoints/operator/operator-endpoints.ts'
+import { paymentEndpoints } from '../../src/http/endpoints/payments.ts'
 import { playgroundKey } from '../../src/http/endpoints/playground-key.ts'
 import { readPage, tableRows } from './page.ts'
 
@@ -19,8 +21,15 @@ test('docs/console-api.md lists exactly the addresses of operators', () => {
 
 test('docs/console-api.md lists exactly the addresses of a customer that /v1 does not have', () => {
   const unused = {} as never
-  const served = [...customerData(unused), live(unused), playgroundKey(unused)].map(
-    ({ method, path }) => `${method} ${path.slice('/console/api/customers/:customer_id/'.length)}`,
+  const served = [
+    ...customerData(unused),
+    live(unused),
+    playgroundKey(unused),
+    ...paymentEndpoints(unused),
+    ...autoTopUpEndpoints(unused),
+  ].map(
+    ({ method, path }) =>
+      `${method} ${path.slice('/console/api/customers/:customer_id/'.length).replace(/:(\w+)/g, '{$1}')}`,
   )
   const named = tableRows(readPage('docs/console-api.md'), 'address of a customer').map(([address]) => address)
   expect(named.sort()).toEqual(served.sort())

@@ -40,10 +40,9 @@ describe('docs/api.md', () => {
     const bypassing = ['chat/completions', 'completions', 'embeddings', 'messages', 'rerank', 'responses'].map(
       name => `POST /v1/${name}`,
     )
-    const gemini = ['generateContent', 'streamGenerateContent', 'countTokens'].map(
-      method => `POST /v1beta/models/*:${method}`,
-    )
-    // The router gets all methods of Google's models but those two that generate.
+    const methods = ['generateContent', 'streamGenerateContent', 'countTokens', 'embedContent', 'batchEmbedContents']
+    const gemini = methods.map(method => `POST /v1beta/models/*:${method}`)
+    // The router gets the methods of Google's models that are unknown.
     const others = routed.filter(route => route !== 'POST /v1beta/models/*')
     expect(others).toHaveLength(routed.length - 1)
     const served = [...others.map(route => route.replace(/:\w+/, '*')), ...bypassing, ...gemini]

@@ -1,8 +1,13 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query'
 import type { CustomerDetail, CustomerPage, GrantShown } from '#api/operator/customers.ts'
 import type { AuditLogPage, AuditLogState } from '#api/operator/log.ts'
+import type { OperatorMoney } from '#api/operator/money.ts'
 import type { Overview } from '#api/operator/overview.ts'
+import type { OperatorPayments, VoucherList } from '#api/operator/payments.ts'
+import type { OperatorHosters, OperatorModels, PriceVersions } from '#api/operator/supply.ts'
 import type { OperatorSystem } from '#api/operator/system.ts'
+import type { OperatorUsage, UsageDimension } from '#api/operator/usage.ts'
+import type { reportProviders } from '#api/reports.ts'
 import { queryText, request } from './request.ts'
 
 // What the operator's screens read.
@@ -14,16 +19,49 @@ const operator = <T>(area: string, path: string) =>
     placeholderData: keepPreviousData,
   })
 
-const REFRESH_MS = 5_000
+export const overviewQuery = operator<Overview>('overview', 'overview')
 
-export const overviewQuery = queryOptions({
-  ...operator<Overview>('overview', 'overview'),
-  refetchInterval: REFRESH_MS,
+export const operatorModelsQuery = operator<OperatorModels>('supply', 'models')
+export const hostersQuery = operator<OperatorHosters>('supply', 'hosters')
+export const pricesQuery = (model: string | undefined) =>
+  operator<PriceVersions>('supply', `prices${queryText({ model })}`)
+
+export const moneyQuery = operator<OperatorMoney>('money', 'money')
+
+export const paymentsQuery = (filter: { readonly state?: 'open'; readonly review?: 'true' }) =>
+  infiniteQueryOptions({
+    queryKey: ['operator-payments', filter],
+    queryFn: ({ signal, pageParam: cursor }) =>
+      request<OperatorPayments>('GET', `operator/payments${queryText({ ...filter, cursor })}`, { signal }),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: page => page.next_cursor ?? undefined,
+    placeholderData: keepPreviousData,
+  })
+
+export const vouchersQuery = infiniteQueryOptions({
+  queryKey: ['vouchers'],
+  queryFn: ({ signal, pageParam: cursor }) =>
+    request<VoucherList>('GET', `operator/vouchers${queryText({ cursor })}`, { signal }),
+  initialPageParam: undefined as string | undefined,
+  getNextPageParam: page => page.next_cursor ?? undefined,
 })
+
+export interface OperatorUsageFilter {
+  readonly from?: string
+  readonly until?: string
+  readonly by?: UsageDimension
+  readonly customer?: string
+  readonly model?: string
+  readonly provider?: (typeof reportProviders)[number]
+}
+
+export const operatorUsageQuery = (filter: OperatorUsageFilter) =>
+  operator<OperatorUsage>('usage', `usage${queryText({ ...filter })}`)
 
 export const systemQuery = operator<OperatorSystem>('system', 'system')
 
-export const logStateQuery = operator<AuditLogState>('log', 'log/state')
+export const logStateQuery = (scope: 'newest' | 'all') =>
+  operator<AuditLogState>('log', `log/state${queryText({ scope })}`)
 
 export const logQuery = infiniteQueryOptions({
   queryKey: ['log', 'list'],

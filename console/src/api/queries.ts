@@ -7,6 +7,7 @@ import type { Credits, CreditTransactions } from '#api/credits.ts'
 import type { FactorsShown } from '#api/factors.ts'
 import type { Key } from '#api/keys.ts'
 import type { ModelList } from '#api/models.ts'
+import type { PaymentOptions, TopUpList } from '#api/payments.ts'
 import type { InviteList, MemberList } from '#api/people.ts'
 import type { Interval, TokenUsageReport, UsageBreakdown } from '#api/reports.ts'
 import type { SessionList, SignedInSession } from '#api/session.ts'
@@ -51,7 +52,7 @@ export const breakdownQuery = (customerId: string, days: number) =>
 export const receiptQuery = (customerId: string, requestId: string) =>
   customer<RequestReceipt>('receipt', customerId, `usage/requests/${requestId}`)
 
-export type ActivityFilter = Pick<RequestsQuery, 'model' | 'key' | 'provider' | 'success' | 'from' | 'to'>
+export type ActivityFilter = Pick<RequestsQuery, 'model' | 'key' | 'provider' | 'success' | 'outcome' | 'from' | 'to'>
 
 export const activityQuery = (customerId: string, filter: ActivityFilter, limit = 100) =>
   infiniteQueryOptions({
@@ -68,6 +69,18 @@ export const statementQuery = (customerId: string) =>
     queryKey: ['credits', customerId, 'statement'],
     queryFn: ({ signal, pageParam: cursor }) =>
       get<CreditTransactions>(`customers/${customerId}/credits/transactions${queryText({ cursor })}`, signal),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: page => page.next_cursor ?? undefined,
+  })
+
+export const paymentOptionsQuery = (customerId: string) =>
+  customer<PaymentOptions>('payments', customerId, 'payment-options')
+
+export const topUpsQuery = (customerId: string) =>
+  infiniteQueryOptions({
+    queryKey: ['payments', customerId, 'top-ups'],
+    queryFn: ({ signal, pageParam: cursor }) =>
+      get<TopUpList>(`customers/${customerId}/top-ups${queryText({ cursor })}`, signal),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: page => page.next_cursor ?? undefined,
   })

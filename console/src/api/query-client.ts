@@ -1,10 +1,17 @@
 import { QueryClient } from '@tanstack/react-query'
 import { Problem } from './request.ts'
 
+/** How often a query without an answer asks again. */
+const OFFLINE_MS = 5_000
+
 export const queryClient = new QueryClient({
   defaultOptions: {
+    // A browser without a network fails at once, and the page says so.
+    mutations: { networkMode: 'always' },
     queries: {
+      networkMode: 'always',
       staleTime: 5_000,
+      refetchInterval: ({ state: { error } }) => (error instanceof Problem && error.status === 0 ? OFFLINE_MS : false),
       retry: (failures, error) =>
         failures < 2 && error instanceof Problem && (error.status === 0 || error.status >= 500),
       retryDelay: attempt => Math.min(1_000 * 2 ** attempt, 5_000),

@@ -1,10 +1,11 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { useEffect } from 'react'
-import type { LiveEnd, LiveState } from '#api/live.ts'
+import type { LiveState } from '#api/live.ts'
+import type { Overview } from '#api/operator/overview.ts'
+import { readWhileVisible } from './event-stream.ts'
+import { overviewQuery } from './operator-queries.ts'
 import { sessionQuery } from './queries.ts'
 
-/** How long a hidden tab keeps its stream. A browser opens only six connections to a server without HTTP/2. */
-const HIDDEN_MS = 10_000
 /** The data of a screen is read again at most this often. */
 const REREAD_MS = 2_000
 
@@ -26,9 +27,7 @@ const areasOf = (before: LiveState | null, now: LiveState): string[] => {
 export function useLive(customerId: string): void {
   const client = useQueryClient()
   useEffect(() => {
-    let source: EventSource | null = null
     let state: LiveState | null = null
-    let hiding: ReturnType<typeof setTimeout> | undefined
     let rereading: ReturnType<typeof setTimeout> | undefined
     const changed = new Set<string>()
 
@@ -38,41 +37,37 @@ export function useLive(customerId: string): void {
       changed.clear()
     }
 
-    function open() {
-      clearTimeout(hiding)
-      if (source !== null) return
-      source = new EventSource(`/console/api/customers/${customerId}/live`)
-      source.addEventListener('state', ({ data }: MessageEvent<string>) => {
-        const now = JSON.parse(data) as LiveState
+    const end = readWhileVisible<LiveState>(`customers/${customerId}/live`, {
+      event: 'state',
+      onEvent(now) {
         for (const area of areasOf(state, now)) changed.add(area)
         state = now
         if (changed.size > 0) rereading ??= setTimeout(reread, REREAD_MS)
-      })
-      source.addEventListener('end', ({ data }: MessageEvent<string>) => {
-        // After `stopping`, the browser connects again by itself, to a gateway that runs.
-        if ((JSON.parse(data) as LiveEnd).reason !== 'session_ended') return
-        close()
-        void client.invalidateQueries({ queryKey: sessionQuery.queryKey })
-      })
-    }
-
-    function close() {
-      source?.close()
-      source = null
-    }
-
-    function onVisibility() {
-      if (document.visibilityState === 'visible') open()
-      else hiding = setTimeout(close, HIDDEN_MS)
-    }
-
-    onVisibility()
-    document.addEventListener('visibilitychange', onVisibility)
+      },
+      // The balance is on every screen: reading it again shows whether the gateway is away.
+      onBroken: () => void client.invalidateQueries({ queryKey: ['credits', customerId] }),
+      onBack: () => void client.invalidateQueries(),
+      onSessionEnded: () => void client.invalidateQueries({ queryKey: sessionQuery.queryKey }),
+    })
     return () => {
-      document.removeEventListener('visibilitychange', onVisibility)
-      clearTimeout(hiding)
       clearTimeout(rereading)
-      close()
+      end()
     }
   }, [client, customerId])
+}
+
+/** Shows the operator's overview as it changes, as long as the tab is visible. */
+export function useLiveOverview(): void {
+  const client = useQueryClient()
+  useEffect(
+    () =>
+      readWhileVisible<Overview>('operator/live', {
+        event: 'overview',
+        onEvent: overview => client.setQueryData(overviewQuery.queryKey, overview),
+        onBroken: () => void client.invalidateQueries({ queryKey: overviewQuery.queryKey }),
+        onBack: () => void client.invalidateQueries(),
+        onSessionEnded: () => void client.invalidateQueries({ queryKey: sessionQuery.queryKey }),
+      }),
+    [client],
+  )
 }

@@ -18,7 +18,7 @@ export interface Bar {
   readonly isOpen?: boolean
 }
 
-const HEIGHT = 200
+const HEIGHT_PX = 200
 const AXIS = 20
 
 /**
@@ -33,12 +33,14 @@ export function StackedBars({
   bars,
   text,
   onOpen,
+  height = HEIGHT_PX,
 }: {
   label: string
   series: readonly Series[]
   bars: readonly Bar[]
   text: (value: number) => string
   onOpen?: (index: number) => void
+  height?: number
 }) {
   const { ref, width } = useWidth()
   const [chosen, setChosen] = useState<number | null>(null)
@@ -50,7 +52,7 @@ export function StackedBars({
   const y = scaleLinear()
     .domain([0, Math.max(...totals, 0) || 1])
     .nice(3)
-    .range([HEIGHT - AXIS, 8])
+    .range([height - AXIS, 8])
   const onKeyDown = (event: KeyboardEvent) => {
     const last = bars.length - 1
     const next = { ArrowRight: (chosen ?? -1) + 1, ArrowLeft: (chosen ?? last + 1) - 1, Home: 0, End: last }[event.key]
@@ -63,8 +65,8 @@ export function StackedBars({
     <div>
       {series.length > 1 && (
         <ul className={styles.legend}>
-          {series.map(({ name, color }) => (
-            <li key={name}>
+          {series.map(({ name, color }, at) => (
+            <li key={at}>
               <span className={styles.swatch} style={{ background: color }} />
               {name}
             </li>
@@ -72,14 +74,14 @@ export function StackedBars({
         </ul>
       )}
       <Reading bar={chosen === null ? undefined : bars[chosen]} series={series} text={text} />
-      <div ref={ref} style={{ height: HEIGHT }}>
+      <div ref={ref} style={{ height }}>
         {width > 0 && (
           <svg
             className={styles.chart}
-            height={HEIGHT}
-            viewBox={`0 0 ${width} ${HEIGHT}`}
+            height={height}
+            viewBox={`0 0 ${width} ${height}`}
             role="img"
-            aria-label={`${label}. Use the arrow keys to read single bars.`}
+            aria-label={`${label}. Use the arrow keys to read single bars${onOpen ? ', and Enter to open one' : ''}.`}
             // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrow keys choose a bar
             tabIndex={0}
             onKeyDown={onKeyDown}
@@ -96,13 +98,13 @@ export function StackedBars({
               </g>
             ))}
             {bars.map((bar, index) => (
-              <g key={bar.label} transform={`translate(${x(index)} 0)`}>
+              <g key={index} transform={`translate(${x(index)} 0)`}>
                 {/* biome-ignore lint/a11y/noStaticElementInteractions: the keys of the chart do the same */}
                 <rect
                   className={styles.hit}
                   data-is-chosen={chosen === index}
                   width={x.step()}
-                  height={HEIGHT - AXIS}
+                  height={height - AXIS}
                   x={-(x.step() - x.bandwidth()) / 2}
                   onPointerEnter={() => setChosen(index)}
                   onClick={() => onOpen?.(index)}
@@ -110,7 +112,7 @@ export function StackedBars({
                 />
                 {stack(bar.values).map(([from, to], at) => (
                   <rect
-                    key={series[at]!.name}
+                    key={at}
                     fill={series[at]!.color}
                     width={Math.max(1, x.bandwidth())}
                     y={y(to)}
@@ -123,7 +125,7 @@ export function StackedBars({
                     fill="url(#hatch)"
                     width={x.bandwidth()}
                     y={y(totals[index]!)}
-                    height={HEIGHT - AXIS - y(totals[index]!)}
+                    height={height - AXIS - y(totals[index]!)}
                     pointerEvents="none"
                   />
                 )}
@@ -131,10 +133,10 @@ export function StackedBars({
             ))}
             {labelled(bars.length, width).map(index => (
               <text
-                key={bars[index]!.label}
+                key={index}
                 className={styles.axisText}
                 x={x(index)! + x.bandwidth() / 2}
-                y={HEIGHT - 4}
+                y={height - 4}
                 textAnchor={index === 0 ? 'start' : index === bars.length - 1 ? 'end' : 'middle'}
               >
                 {bars[index]!.label}
@@ -163,7 +165,7 @@ function Reading({
           <b>{bar.label}</b>
           {series.map(({ name }, at) =>
             series.length === 1 || bar.values[at]! > 0 ? (
-              <span key={name}>
+              <span key={at}>
                 {series.length > 1 && `${name} `}
                 <b>{text(bar.values[at]!)}</b>
               </span>

@@ -1,6 +1,6 @@
 /**
  * Writes amounts of money. The API sends USD as JSON numbers with at most 9 decimals, which a number keeps exactly up to
- * ten million. Sums are made of nano-USD, because numbers with decimals do not add up exactly.
+ * eight million. Sums are made of nano-USD, because numbers with decimals do not add up exactly.
  */
 
 /** Returns the exact decimal, without an exponent: 0.0000169, 41.27, 5. */
@@ -11,26 +11,20 @@ export function exactUsd(usd: number): string {
 
 /** Returns the exact decimal with at least two decimals and groups of thousands: 1,234.50, 0.0000169. */
 export function chargeText(usd: number): string {
-  const [whole = '0', decimals = ''] = exactUsd(usd).split('.')
-  return `${grouped(whole)}.${decimals.padEnd(2, '0')}`
+  const [whole = '0', decimals = ''] = exactUsd(Math.abs(usd)).split('.')
+  return `${usd < 0 ? '−' : ''}${grouped(whole)}.${decimals.padEnd(2, '0')}`
 }
 
 /**
- * Returns an amount with two decimals, for balances. An amount that is not zero never reads 0.00: it gets as many decimals as
- * its first two digits need.
+ * Returns an amount with two decimals, for balances. It is cut, so that a balance never reads higher than it is. An amount that
+ * is not zero never reads 0.00: it gets as many decimals as its first two digits need.
  */
 export function balanceText(usd: number): string {
-  if (usd === 0) return '0.00'
-  const size = Math.abs(usd)
-  if (size >= 0.01) {
-    // A balance never reads higher than it is.
-    const cents = Math.floor(Number(`${exactUsd(size)}e2`))
-    const text = `${grouped(String(Math.floor(cents / 100)))}.${String(cents % 100).padStart(2, '0')}`
-    return usd < 0 ? `−${text}` : text
-  }
-  const decimals = Math.min(9, Math.ceil(-Math.log10(size)) + 1)
-  const text = size.toFixed(decimals).replace(/0+$/, '')
-  return usd < 0 ? `−${text}` : text
+  const [whole = '0', decimals = ''] = exactUsd(Math.abs(usd)).split('.')
+  const zeros = /^0*/.exec(decimals)![0].length
+  const isSmall = whole === '0' && zeros >= 2 && decimals !== ''
+  const shown = isSmall ? decimals.slice(0, zeros + 2) : decimals.slice(0, 2).padEnd(2, '0')
+  return `${usd < 0 ? '−' : ''}${grouped(whole)}.${shown}`
 }
 
 /** Returns a sum for headings and axes: two decimals from 1 USD on, otherwise three significant digits. */

@@ -6,7 +6,7 @@ export function Panel({ title, aside, children }: { title?: ReactNode; aside?: R
   const id = useId()
   return (
     <section className={styles.panel} {...(title !== undefined && { 'aria-labelledby': id })}>
-      {(title !== undefined || aside !== undefined) && (
+      {(title !== undefined || (aside !== undefined && aside !== false)) && (
         <div className={styles.panelHead}>
           {title !== undefined && (
             <h2 className={styles.panelTitle} id={id}>

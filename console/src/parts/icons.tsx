@@ -39,6 +39,7 @@ export const MenuIcon = icon(<path d="M3 6h14M3 10h14M3 14h14" />)
 export const CopyIcon = icon(<path d="M7 7h9v9H7zM4 13V4h9" />)
 export const CheckIcon = icon(<path d="m4 10.5 4 4 8-9" />)
 export const MoreIcon = icon(<path d="M4.5 10h.01M10 10h.01M15.5 10h.01" strokeWidth="2.5" />)
+export const ServerIcon = icon(<path d="M3 4h14v5H3zM3 11h14v5H3zM6 6.5h.01M6 13.5h.01" />)
 export const PeopleIcon = icon(
   <>
     <circle cx="7.5" cy="7" r="2.7" />

@@ -1,12 +1,18 @@
 import { Modal, TextInput } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
+import { keysQuery } from '../api/queries.ts'
+import { KeyIcon } from '../parts/icons.tsx'
 import type { NavItem } from './Shell.tsx'
 import styles from './shell.module.css'
+import { useRights } from './use-session.ts'
 
 const REQUEST_ID = /^(?:[a-z]+[-_])?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/i
 
-/** Ctrl+K: finds a page by its name, or a request by its id. */
+const KEYS_MAX = 8
+
+/** Ctrl+K: finds a page by its name, a request by its id, and a key by its name or the key itself. */
 export function FindPage({
   items,
   isOpen,
@@ -25,10 +31,15 @@ export function FindPage({
   }
   const requestId = REQUEST_ID.exec(text.trim())?.[1]
   const found = items.filter(({ name }) => name.toLowerCase().includes(text.trim().toLowerCase()))
+  const { seesKeys } = useRights()
+  const keys = useQuery({ ...keysQuery(customerId ?? ''), enabled: isOpen && seesKeys && customerId !== undefined })
+  const foundKeys = keys.data?.data.filter(key => isKey(key, text.trim())).slice(0, KEYS_MAX) ?? []
+  const keyLink = (id: string) => ({ to: '/c/$customerId/keys', params: { customerId }, search: { key: id } }) as never
   const open = async () => {
     if (requestId !== undefined && customerId !== undefined) {
       await navigate({ to: '/c/$customerId/activity/$requestId', params: { customerId, requestId } } as never)
     } else if (found[0] !== undefined) await navigate(found[0].link as never)
+    else if (foundKeys[0] !== undefined) await navigate(keyLink(foundKeys[0].id))
     else return
     close()
   }
@@ -41,7 +52,7 @@ export function FindPage({
         }}
       >
         <TextInput
-          label="A page, or the id of a request"
+          label={customerId === undefined ? 'A page' : 'A page, a key, or the id of a request'}
           value={text}
           onChange={event => setText(event.currentTarget.value)}
           data-autofocus
@@ -58,8 +69,22 @@ export function FindPage({
         ) : (
           <p>Press Enter to open the receipt of this request.</p>
         )}
-        {requestId === undefined && found.length === 0 && <p>No page has this name.</p>}
+        {foundKeys.map(({ id, name, hint }) => (
+          <Link key={id} {...(keyLink(id) as { to: '/' })} className={styles.navLink}>
+            <KeyIcon />
+            {name} <code>{hint}</code>
+          </Link>
+        ))}
+        {requestId === undefined && found.length + foundKeys.length === 0 && <p>Nothing has this name.</p>}
       </div>
     </Modal>
   )
+}
+
+/** Whether the text is a part of the name of a key, or the key itself: its first ten and last four characters are known. */
+function isKey({ name, hint }: { readonly name: string; readonly hint: string }, text: string): boolean {
+  if (text === '') return false
+  if (name.toLowerCase().includes(text.toLowerCase())) return true
+  const isSecret = text.length > 14 && text.startsWith(hint.slice(0, 10)) && text.endsWith(hint.slice(-4))
+  return isSecret || text === hint
 }

@@ -1,6 +1,16 @@
 import { Link } from '@tanstack/react-router'
 import { EmptyState } from '../parts/EmptyState.tsx'
-import { ActivityIcon, CreditIcon, HomeIcon, PeopleIcon, SettingsIcon } from '../parts/icons.tsx'
+import {
+  ActivityIcon,
+  CheckIcon,
+  CreditIcon,
+  HomeIcon,
+  ModelsIcon,
+  PeopleIcon,
+  ServerIcon,
+  SettingsIcon,
+  UsageIcon,
+} from '../parts/icons.tsx'
 import { Page } from '../parts/Page.tsx'
 import { NotFound } from './NotFound.tsx'
 import { type NavItem, Shell } from './Shell.tsx'
@@ -10,7 +20,11 @@ import { useSession } from './use-session.ts'
 const items: readonly NavItem[] = [
   { name: 'Overview', icon: <HomeIcon />, link: { to: '/operator' }, isExact: true },
   { name: 'Customers', icon: <PeopleIcon />, link: { to: '/operator/customers' } },
-  { name: 'Grants', icon: <CreditIcon />, link: { to: '/operator/grants' } },
+  { name: 'Usage', icon: <UsageIcon />, link: { to: '/operator/usage' } },
+  { name: 'Money', icon: <CreditIcon />, link: { to: '/operator/money' } },
+  { name: 'Models', icon: <ModelsIcon />, link: { to: '/operator/models' } },
+  { name: 'Hosters', icon: <ServerIcon />, link: { to: '/operator/hosters' } },
+  { name: 'Grants', icon: <CheckIcon />, link: { to: '/operator/grants' } },
   { name: 'Log', icon: <ActivityIcon />, link: { to: '/operator/log' } },
   { name: 'System', icon: <SettingsIcon />, link: { to: '/operator/system' } },
 ]

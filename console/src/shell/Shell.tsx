@@ -4,6 +4,7 @@ import { Link, type LinkProps, Outlet, useLocation } from '@tanstack/react-route
 import { lazy, type ReactNode, Suspense, useEffect } from 'react'
 import { MenuIcon } from '../parts/icons.tsx'
 import { AccountMenu } from './AccountMenu.tsx'
+import { Offline } from './Offline.tsx'
 import { Switcher } from './Switcher.tsx'
 import styles from './shell.module.css'
 
@@ -65,6 +66,7 @@ export function Shell({ items, top, notice }: { items: readonly NavItem[]; top?:
             {notice}
           </div>
         )}
+        <Offline />
         <main id="main">
           <Suspense>
             <Outlet />

@@ -1,11 +1,13 @@
 import { Modal } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { type ReactNode, useEffect } from 'react'
+import { lazy, type ReactNode, Suspense, useEffect } from 'react'
 import { sessionQuery } from '../api/queries.ts'
 import { Problem } from '../api/request.ts'
-import { SignInCard } from '../features/outside/SignInCard.tsx'
-import { SignInForm } from '../features/outside/SignInForm.tsx'
 import { ProblemBlock } from '../parts/ProblemBlock.tsx'
+
+// Most pages open with a session.
+const SignInCard = lazy(async () => ({ default: (await import('../features/outside/SignInCard.tsx')).SignInCard }))
+const SignInForm = lazy(async () => ({ default: (await import('../features/outside/SignInForm.tsx')).SignInForm }))
 
 /**
  * Shows its children to people that are signed in, and the sign-in to all others, at the same address. A session that ends
@@ -24,12 +26,20 @@ export function SignedInOnly({ children }: { children: ReactNode }) {
           withCloseButton={false}
           title="Your session has ended"
         >
-          <SignInForm email={session.data.person.email} />
+          <Suspense>
+            <SignInForm email={session.data.person.email} />
+          </Suspense>
         </Modal>
       </>
     )
   }
-  if (isSignedOut(session.error)) return <SignInCard />
+  if (isSignedOut(session.error)) {
+    return (
+      <Suspense>
+        <SignInCard />
+      </Suspense>
+    )
+  }
   if (session.error !== null) return <ProblemBlock error={session.error} onRetry={() => session.refetch()} />
   return null
 }

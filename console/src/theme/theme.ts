@@ -57,11 +57,9 @@ export const theme = createTheme({
     },
     TextInput: { defaultProps: { size: 'sm' } },
     PasswordInput: { defaultProps: { size: 'sm' } },
-    NumberInput: { defaultProps: { size: 'sm' } },
     Textarea: { defaultProps: { size: 'sm', autosize: true } },
     Select: { defaultProps: { size: 'sm', allowDeselect: false, checkIconPosition: 'right' } },
     Checkbox: { defaultProps: { size: 'sm' } },
-    Switch: { defaultProps: { size: 'sm' } },
     SegmentedControl: {
       defaultProps: { size: 'sm', radius: 'sm', transitionDuration: 0, withItemsBorders: false },
       styles: { root: { background: 'var(--sunken)' }, indicator: { background: 'var(--surface)' } },

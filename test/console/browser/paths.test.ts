@@ -1,6 +1,7 @@
 import { Secret, TOTP } from 'otpauth'
 import { afterEach, expect, test } from 'vitest'
 import { transaction } from '../../../src/db/pool.ts'
+import { sumPlatformDays } from '../../../src/operator/platform-days.ts'
 import { makeInviteLink } from '../../../src/people/links.ts'
 import { setMember } from '../../../src/people/persons.ts'
 import { operatorToken, PASSWORD, signedInMember } from '../../harness/browser-client.ts'
@@ -304,4 +305,45 @@ test('the pages of the operator do not exist for others', async () => {
   const { page } = await signedInPage(customerId)
   await page.goto('/operator/customers')
   await page.getByRole('heading', { name: 'Page not found' }).waitFor()
+})
+
+test('an operator sees a charge in the overview without a reload, and splits it by customer, model and day', async () => {
+  const customer = await app.customer()
+  const { customerId, key } = customer
+  const { page, email } = await signedInPage(customerId)
+  await app.database.pool.query("UPDATE person SET installation_role = 'operator' WHERE email = $1", [email])
+  let overviews = 0
+  page.on('request', request => {
+    if (request.url().endsWith('/operator/overview')) overviews += 1
+  })
+  await page.goto('/operator')
+  const held = page.getByText('Balances of customers').locator('..')
+  const before = await held.textContent()
+  await app.customer({ creditNanos: 700_000_000_000n })
+  await expect.poll(() => held.textContent()).not.toBe(before)
+  // The stream carries the overview itself: nothing is read again.
+  expect(overviews).toBe(1)
+
+  expect(await chat(key)).toBe(200)
+  // A job sums all customers each minute.
+  await app.settled(customer, 1)
+  await transaction(app.database.pool, sql => sumPlatformDays(sql, Date.now()))
+  const { rows } = await app.database.pool.query<{ email: string }>(
+    'SELECT email FROM customer WHERE customer_id = $1',
+    [customerId],
+  )
+  const billing = rows[0]!.email
+  await page.getByRole('link', { name: 'Usage', exact: true }).click()
+  await page.getByText('Customer', { exact: true }).click()
+  await page.getByRole('link', { name: billing }).click()
+  // Its models, of today only.
+  await page.getByRole('button', { name: `Customer: ${customerId.slice(0, 8)}` }).waitFor()
+  await page.getByRole('img', { name: /USD charged/ }).focus()
+  await page.keyboard.press('End')
+  await page.keyboard.press('Enter')
+  const today = new Date().toISOString().slice(0, 10)
+  await page.waitForURL(
+    url => url.searchParams.get('from') === today && url.searchParams.get('customer') === customerId,
+  )
+  await expect.poll(() => page.getByRole('row', { name: /^demo/ }).textContent()).toMatch(/demo1/)
 })

@@ -1,24 +1,29 @@
 import { Button, Select, TextInput } from '@mantine/core'
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link, Outlet, useNavigate, useSearch } from '@tanstack/react-router'
+import { useState } from 'react'
+import type { RequestPage } from '#api/activity.ts'
 import { activityQuery, breakdownQuery } from '../../api/queries.ts'
+import { plural } from '../../format/number-text.ts'
 import { timeText } from '../../format/time-text.ts'
 import { EmptyState } from '../../parts/EmptyState.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
+import { outcomeWords } from '../../parts/outcome-words.ts'
 import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { RequestTable } from '../../parts/RequestTable.tsx'
+import { When } from '../../parts/When.tsx'
 import { useKeys } from '../../shell/use-keys.ts'
 import { useCustomerId } from '../../shell/use-session.ts'
 import styles from './activity.module.css'
 import { type ActivitySearch, readActivitySearch } from './activity-search.ts'
+import { HourBars } from './HourBars.tsx'
 
 /** Every request, newest first, with filters. The receipt of one opens next to the list. */
 export function Activity() {
   const customerId = useCustomerId()
   const filter = readActivitySearch(useSearch({ strict: false }))
   const list = useInfiniteQuery(activityQuery(customerId, filter))
-  const isFiltered = Object.keys(filter).length > 0
   return (
     <Page
       title="Activity"
@@ -29,39 +34,77 @@ export function Activity() {
       }
     >
       <Filters customerId={customerId} filter={filter} />
+      <HourBars customerId={customerId} filter={filter} />
       <Panel>
         <Loaded query={list} height={720}>
-          {({ pages }) => {
-            const rows = pages.flatMap(({ data }) => data)
-            const oldest = pages.at(-1)!
-            return (
-              <>
-                {rows.length > 0 && <RequestTable customerId={customerId} rows={rows} />}
-                {rows.length === 0 && !oldest.has_more && <Nothing customerId={customerId} isFiltered={isFiltered} />}
-                {oldest.archived_before !== null && !oldest.has_more && (
-                  <p className={styles.more}>
-                    Requests before {timeText(new Date(oldest.archived_before))} are archived. Usage still counts them.
-                  </p>
-                )}
-                {oldest.has_more && (
-                  <div className={styles.more}>
-                    {isFiltered && oldest.data.length < 100 && <span>{rows.length} found so far.</span>}
-                    <Button
-                      variant="default"
-                      loading={list.isFetchingNextPage}
-                      onClick={() => void list.fetchNextPage()}
-                    >
-                      Look further back
-                    </Button>
-                  </div>
-                )}
-              </>
-            )
-          }}
+          {({ pages }) => (
+            <List
+              // Other filters show their newest requests at once.
+              key={JSON.stringify(filter)}
+              customerId={customerId}
+              pages={pages}
+              isFiltered={Object.keys(filter).length > 0}
+              isFetching={list.isFetchingNextPage}
+              onMore={() => void list.fetchNextPage()}
+            />
+          )}
         </Loaded>
       </Panel>
       <Outlet />
     </Page>
+  )
+}
+
+/** The requests. Newer ones wait until the person asks for them, so that nothing moves under the pointer. */
+function List({
+  customerId,
+  pages,
+  isFiltered,
+  isFetching,
+  onMore,
+}: {
+  customerId: string
+  pages: readonly RequestPage[]
+  isFiltered: boolean
+  isFetching: boolean
+  onMore: () => void
+}) {
+  const rows = pages.flatMap(({ data }) => data)
+  const [top, setTop] = useState(rows[0]?.id)
+  // Ids begin with the time of the request.
+  const shown = top === undefined ? rows : rows.filter(({ id }) => id <= top)
+  const waiting = shown.length === 0 ? 0 : rows.length - shown.length
+  const visible = shown.length === 0 ? rows : shown
+  const oldest = pages.at(-1)!
+  return (
+    <>
+      {waiting > 0 && (
+        <div className={styles.waiting}>
+          <Button variant="default" size="compact-sm" onClick={() => setTop(rows[0]!.id)}>
+            {waiting} new ↑
+          </Button>
+        </div>
+      )}
+      {visible.length > 0 && <RequestTable customerId={customerId} rows={visible} />}
+      {visible.length === 0 && !oldest.has_more && <Nothing customerId={customerId} isFiltered={isFiltered} />}
+      {oldest.archived_before !== null && !oldest.has_more && (
+        <p className={styles.more}>
+          Requests before {timeText(new Date(oldest.archived_before))} are archived. Usage still counts them.
+        </p>
+      )}
+      {oldest.has_more && (
+        <div className={styles.more}>
+          {oldest.looked_back_to !== null && (
+            <span>
+              {plural(visible.length, 'request')} found. Looked back to <When at={oldest.looked_back_to} />.
+            </span>
+          )}
+          <Button variant="default" loading={isFetching} onClick={onMore}>
+            {oldest.looked_back_to === null ? 'Show older requests' : 'Go on'}
+          </Button>
+        </div>
+      )}
+    </>
   )
 }
 
@@ -128,9 +171,20 @@ function Filters({ customerId, filter }: { customerId: string; filter: ActivityS
       />
       <Select
         label="Outcome"
-        data={[any('All outcomes'), { value: 'true', label: 'Succeeded' }, { value: 'false', label: 'Failed' }]}
-        value={filter.success ?? ''}
-        onChange={success => set({ success })}
+        data={[
+          any('All outcomes'),
+          { value: 'true', label: 'Succeeded' },
+          { value: 'false', label: 'Failed' },
+          ...Object.entries(outcomeWords).map(([value, label]) => ({ value, label: `Only: ${label}` })),
+        ]}
+        value={filter.outcome ?? filter.success ?? ''}
+        onChange={value =>
+          set(
+            value === 'true' || value === 'false'
+              ? { success: value, outcome: null }
+              : { outcome: value, success: null },
+          )
+        }
       />
       <TextInput
         label="From (UTC)"

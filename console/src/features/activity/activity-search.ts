@@ -1,4 +1,5 @@
-import type { RequestsQuery } from '#api/activity.ts'
+import type { ListedRequest, RequestsQuery } from '#api/activity.ts'
+import { outcomeWords } from '../../parts/outcome-words.ts'
 
 /** The filters of the list of requests. They are part of the address, so that a link shows the same list. */
 export interface ActivitySearch {
@@ -6,6 +7,7 @@ export interface ActivitySearch {
   readonly key?: string
   readonly provider?: NonNullable<RequestsQuery['provider']>
   readonly success?: 'true' | 'false'
+  readonly outcome?: ListedRequest['outcome']
   readonly from?: string
   readonly to?: string
 }
@@ -17,13 +19,19 @@ export function readActivitySearch(search: Record<string, unknown>): ActivitySea
   const text = (name: string) => (typeof search[name] === 'string' && search[name] !== '' ? search[name] : undefined)
   const provider = providers.find(each => each === search.provider)
   const success = String(search.success)
+  const outcome = text('outcome')
   const [model, key, from, to] = ['model', 'key', 'from', 'to'].map(text)
   return {
     ...(model !== undefined && { model }),
     ...(key !== undefined && { key }),
     ...(provider !== undefined && { provider }),
     ...((success === 'true' || success === 'false') && { success }),
+    ...(outcome !== undefined && isOutcome(outcome) && { outcome }),
     ...(from !== undefined && { from }),
     ...(to !== undefined && { to }),
   }
+}
+
+function isOutcome(text: string): text is ListedRequest['outcome'] {
+  return Object.hasOwn(outcomeWords, text)
 }

@@ -12,7 +12,8 @@ import { Balance } from '../../parts/Money.tsx'
 import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { Tile, Tiles } from '../../parts/Tile.tsx'
-import { useCustomerId, useRights } from '../../shell/use-session.ts'
+import { useCustomerId, useRights, useSession } from '../../shell/use-session.ts'
+import { BuyCredit } from './BuyCredit.tsx'
 
 type Transaction = CreditTransactions['data'][number]
 
@@ -21,6 +22,7 @@ export function Credits() {
   const customerId = useCustomerId()
   const credits = useQuery(creditsQuery(customerId))
   const { seesCredits } = useRights()
+  const { person } = useSession()
   return (
     <Page title="Credits">
       <Loaded query={credits} height={100}>
@@ -42,6 +44,14 @@ export function Credits() {
           </Tiles>
         )}
       </Loaded>
+      {seesCredits && <BuyCredit customerId={customerId} />}
+      {person.role === 'operator' && (
+        <p>
+          <Link to="/operator/customers/$customerId" params={{ customerId }} search={{ grant: true } as never}>
+            Grant credit
+          </Link>
+        </p>
+      )}
       {seesCredits && <Statement customerId={customerId} />}
     </Page>
   )
@@ -50,7 +60,12 @@ export function Credits() {
 const words = {
   signup_credit: 'Signup credit',
   credit: 'Credit',
+  payment: 'Payment',
+  voucher: 'Voucher',
   refund: 'Refund',
+  reversal: 'Payment taken back',
+  reversal_returned: 'Payment returned',
+  debt_payment: 'Debt paid',
   usage: 'Used',
 } as const
 

@@ -5,8 +5,8 @@ import { useState } from 'react'
 import { modelsQuery } from '../../api/queries.ts'
 import { CodeTabs } from '../../parts/CodeBlock.tsx'
 import { CopyButton } from '../../parts/CopyButton.tsx'
+import { baseUrl, chatCode } from '../../parts/chat-code.ts'
 import { Panel } from '../../parts/Panel.tsx'
-import { baseUrl, codeExamples } from './code-examples.ts'
 import styles from './home.module.css'
 
 /**
@@ -54,7 +54,7 @@ export function FirstSteps({
                 . Then put it in place of YOUR_KEY.
               </p>
             )}
-            <CodeTabs examples={codeExamples(model)} />
+            <CodeTabs examples={chatCode({ model, messages: [{ role: 'user', content: 'Hello!' }] })} />
             {!isFolded && (
               <p className={styles.waiting} role="status">
                 <span className={styles.pulse} aria-hidden="true" />

@@ -18,6 +18,7 @@ import { useKeys } from '../../shell/use-keys.ts'
 import { useCustomerId, useRights } from '../../shell/use-session.ts'
 import { FirstSteps } from './FirstSteps.tsx'
 import styles from './home.module.css'
+import { NextSteps } from './NextSteps.tsx'
 import { paceText } from './pace.ts'
 
 /** Balance, pace, limits and the last requests; for a new customer, the first request. */
@@ -60,8 +61,10 @@ export function Home() {
         )}
       </Loaded>
       {isNew && <FirstSteps customerId={customerId} hasKey={(keys.data?.data.length ?? 0) > 0} mayKeys={mayKeys} />}
+      {isNew && <NextSteps customerId={customerId} hasRequest={false} />}
       {!isNew && (
         <>
+          {rows !== undefined && <NextSteps customerId={customerId} hasRequest />}
           <Loaded query={month} height={104}>
             {({ timeseries, totals }) => (
               <Tiles>

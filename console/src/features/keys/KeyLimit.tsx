@@ -1,3 +1,4 @@
+import { Button } from '@mantine/core'
 import type { Key } from '#api/keys.ts'
 import { roundUsd } from '../../format/usd-text.ts'
 import { Meter } from '../../parts/Meter.tsx'
@@ -10,9 +11,26 @@ const windows = {
   none: { spent: 'total_usd', label: 'in all' },
 } as const
 
-/** How much of its limit a key has spent. */
-export function KeyLimit({ keyShown: { limit_usd, limit_reset, usage } }: { keyShown: Key }) {
-  if (limit_usd === null) return <span className={styles.hint}>no limit of its own</span>
+/**
+ * How much of its limit a key has spent.
+ *
+ * @param props.onSet is given to people who may set one
+ */
+export function KeyLimit({
+  keyShown: { name, limit_usd, limit_reset, usage },
+  onSet,
+}: {
+  keyShown: Key
+  onSet?: (() => void) | undefined
+}) {
+  if (limit_usd === null) {
+    if (onSet === undefined) return <span className={styles.hint}>no limit of its own</span>
+    return (
+      <Button variant="subtle" size="compact-sm" className={styles.setLimit} onClick={onSet}>
+        Set a limit<span className="visually-hidden"> for {name}</span>
+      </Button>
+    )
+  }
   const { spent, label } = windows[limit_reset]
   const text = `${roundUsd(usage[spent])} of ${roundUsd(limit_usd)} USD`
   return (

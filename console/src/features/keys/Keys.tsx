@@ -24,7 +24,7 @@ export function Keys() {
   const customerId = useCustomerId()
   const { mayKeys, seesKeys } = useRights()
   const keys = useKeys()
-  const search: { make?: boolean } = useSearch({ strict: false })
+  const search: { make?: boolean; key?: string } = useSearch({ strict: false })
   const navigate = useNavigate()
   const [isMaking, setMaking] = useState(search.make === true && mayKeys)
   const [edited, setEdited] = useState<Key | null>(null)
@@ -54,7 +54,15 @@ export function Keys() {
   }
   return (
     <Page title="Keys" actions={make}>
-      <Panel>
+      <Panel
+        aside={
+          search.key !== undefined && (
+            <Link to="/c/$customerId/keys" params={{ customerId }} search={{}}>
+              All keys
+            </Link>
+          )
+        }
+      >
         <Loaded query={keys} height={200}>
           {({ data }) =>
             data.length === 0 ? (
@@ -64,7 +72,7 @@ export function Keys() {
             ) : (
               <DataTable
                 label="Keys"
-                rows={data}
+                rows={search.key === undefined ? data : data.filter(({ id }) => id === search.key)}
                 keyOf={({ id }) => id}
                 columns={[
                   {
@@ -81,7 +89,10 @@ export function Keys() {
                       </div>
                     ),
                   },
-                  { title: 'Limit', cell: key => <KeyLimit keyShown={key} /> },
+                  {
+                    title: 'Limit',
+                    cell: key => <KeyLimit keyShown={key} onSet={mayKeys ? () => setEdited(key) : undefined} />,
+                  },
                   {
                     title: 'This week',
                     align: 'right',

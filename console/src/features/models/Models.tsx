@@ -1,5 +1,6 @@
 import { Checkbox, Select, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Model } from '#api/models.ts'
 import { modelFactsQuery, modelsQuery } from '../../api/queries.ts'
@@ -118,6 +119,16 @@ export function Models() {
                     title: 'Features',
                     place: 'hidden',
                     cell: ({ features }) => features.join(', ').replaceAll('_', ' '),
+                  },
+                  {
+                    title: 'Try',
+                    place: 'hidden',
+                    cell: ({ id, features }) =>
+                      features.includes('chat') && (
+                        <Link to="/c/$customerId/playground" params={{ customerId }} search={{ model: id }}>
+                          Try
+                        </Link>
+                      ),
                   },
                   {
                     title: 'Input / output',

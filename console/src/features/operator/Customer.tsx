@@ -1,6 +1,6 @@
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
-import { Link, useParams } from '@tanstack/react-router'
+import { Link, useParams, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { CustomerDetail } from '#api/operator/customers.ts'
 import { customerQuery } from '../../api/operator-queries.ts'
@@ -49,7 +49,8 @@ type Dialog = 'grant' | 'limits' | 'invite' | 'pause'
 
 function Body({ customer }: { customer: CustomerDetail }) {
   const mayOperate = useMayOperate()
-  const [dialog, setDialog] = useState<Dialog | null>(null)
+  const search: { grant?: boolean } = useSearch({ strict: false })
+  const [dialog, setDialog] = useState<Dialog | null>(search.grant === true && mayOperate ? 'grant' : null)
   const close = () => setDialog(null)
   const isPaused = customer.state === 'paused'
   const pause = useWrite<boolean>(

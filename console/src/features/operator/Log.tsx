@@ -1,6 +1,7 @@
 import { Button } from '@mantine/core'
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
 import { logQuery, logStateQuery } from '../../api/operator-queries.ts'
 import { countText } from '../../format/number-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
@@ -14,16 +15,21 @@ import styles from './operator.module.css'
 /** What people did here, and whether the log is whole. */
 export function Log() {
   const log = useInfiniteQuery(logQuery)
-  const state = useQuery(logStateQuery)
+  const [scope, setScope] = useState<'newest' | 'all'>('newest')
+  const state = useQuery(logStateQuery(scope))
   return (
     <Page title="Log">
       <Loaded query={state} height={80}>
-        {({ entries, is_intact, breaks, last_hash }) => (
+        {({ entries, checked, is_intact, breaks, last_hash }) => (
           <Panel
             title={`${countText(entries)} entries`}
             aside={
               is_intact ? (
-                <State state="ok">every entry follows from the one before</State>
+                <State state="ok">
+                  {checked === entries
+                    ? 'every entry follows from the one before'
+                    : `the newest ${countText(checked)} entries follow from the ones before`}
+                </State>
               ) : (
                 <State state="danger">{`changed or removed near ${breaks.join(', ')}`}</State>
               )
@@ -32,6 +38,11 @@ export function Log() {
             <p className={styles.hint}>
               Hash of the last entry: <code className={styles.hash}>{last_hash ?? 'none'}</code>
             </p>
+            {checked < entries && (
+              <Button variant="default" loading={state.isFetching} onClick={() => setScope('all')}>
+                Check every entry
+              </Button>
+            )}
           </Panel>
         )}
       </Loaded>

@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import type { ShownServer } from '#api/operator/overview.ts'
 import { overviewQuery } from '../../api/operator-queries.ts'
+import { useLiveOverview } from '../../api/use-live.ts'
 import { countText, durationText, plural, shareText } from '../../format/number-text.ts'
 import { roundUsd } from '../../format/usd-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
@@ -12,11 +13,14 @@ import { Provider } from '../../parts/Provider.tsx'
 import { State } from '../../parts/State.tsx'
 import { Tile, Tiles } from '../../parts/Tile.tsx'
 import { When } from '../../parts/When.tsx'
+import { AuditState } from './AuditState.tsx'
 import styles from './operator.module.css'
+import { ServerState } from './ServerState.tsx'
 
 /** The installation at a glance: alarms first, then money, servers and nodes. */
 export function Overview() {
   const overview = useQuery(overviewQuery)
+  useLiveOverview()
   return (
     <Page title="Overview">
       <Loaded query={overview} height={640}>
@@ -55,18 +59,7 @@ export function Overview() {
                 </span>
               </Tile>
             </Tiles>
-            <Panel
-              title="Books"
-              aside={
-                audit === null ? (
-                  <State state="off">no audit yet</State>
-                ) : audit.violations === 0 ? (
-                  <State state="ok">in order</State>
-                ) : (
-                  <State state="danger">{plural(audit.violations, 'violation')}</State>
-                )
-              }
-            >
+            <Panel title="Books" aside={<AuditState audit={audit} />}>
               <p className={styles.hint}>
                 {audit === null ? (
                   'The first audit runs within minutes of the first start.'
@@ -110,13 +103,6 @@ export function Overview() {
   )
 }
 
-const serverStates = {
-  open: { state: 'ok', word: 'open' },
-  probing: { state: 'warn', word: 'trying again' },
-  ejected: { state: 'danger', word: 'kept away' },
-  unused: { state: 'off', word: 'unused' },
-} as const
-
 function Servers({ servers }: { servers: readonly ShownServer[] }) {
   if (servers.length === 0) {
     return (
@@ -133,7 +119,7 @@ function Servers({ servers }: { servers: readonly ShownServer[] }) {
         { title: 'Server', cell: ({ name, provider }) => <Provider kind={provider} label={name} /> },
         {
           title: 'State',
-          cell: ({ state }) => <State state={serverStates[state].state}>{serverStates[state].word}</State>,
+          cell: ({ state }) => <ServerState state={state} />,
         },
         {
           title: 'First token',

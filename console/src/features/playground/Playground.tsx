@@ -1,84 +1,83 @@
 import { Button, Checkbox, SegmentedControl, Select, Textarea, TextInput } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { Link } from '@tanstack/react-router'
-import { lazy, Suspense, useRef, useState } from 'react'
+import { useSearch } from '@tanstack/react-router'
+import { useRef, useState } from 'react'
 import { modelsQuery } from '../../api/queries.ts'
 import { Problem } from '../../api/request.ts'
-import { durationText, plural } from '../../format/number-text.ts'
-import { chargeText } from '../../format/usd-text.ts'
-import { CodeBlock } from '../../parts/CodeBlock.tsx'
+import { CodeBlock, CodeTabs } from '../../parts/CodeBlock.tsx'
+import { chatCode } from '../../parts/chat-code.ts'
 import { Page } from '../../parts/Page.tsx'
-import { Panel } from '../../parts/Panel.tsx'
 import { ProblemBlock } from '../../parts/ProblemBlock.tsx'
-import { Provider, type ProviderName } from '../../parts/Provider.tsx'
 import { useCustomerId, useRights } from '../../shell/use-session.ts'
 import styles from './playground.module.css'
-import { type ChatEnd, streamChat } from './stream-chat.ts'
-import { usePlaygroundKey } from './use-playground-key.ts'
+import { withPlaygroundKey } from './playground-key.ts'
+import { readPlaygroundSearch, tiers } from './playground-search.ts'
+import { Quote } from './Quote.tsx'
+import { type ChatStart, streamChat } from './stream-chat.ts'
+import { type Message, Talk } from './Talk.tsx'
 
-/** Loads with the first answer. */
-const Markdown = lazy(() => import('react-markdown'))
-
-interface Message {
-  readonly role: 'user' | 'assistant'
-  readonly content: string
-  /** Of an answer that has ended. */
-  readonly end?: ChatEnd & { readonly elapsedMs: number; readonly isStopped: boolean }
-}
-
-/** Talks to a model like any program, and shows what each answer cost. The talk is lost with the tab. */
+/** Talks to a model like any program, and shows what each answer costs. The talk is lost with the tab. */
 export function Playground() {
   const customerId = useCustomerId()
   const { mayKeys } = useRights()
   const client = useQueryClient()
   const models = useQuery(modelsQuery(customerId))
-  const keyOf = usePlaygroundKey(customerId)
-  const [model, setModel] = useState<string | null>(null)
-  const [tier, setTier] = useState('balanced')
+  const [linked] = useState(readPlaygroundSearch(useSearch({ strict: false })))
+  const [model, setModel] = useState<string | null>(linked.model ?? null)
+  const [tier, setTier] = useState<string>(linked.tier ?? 'balanced')
   const [isPrivate, setPrivate] = useState(false)
   const [isTrusted, setTrusted] = useState(false)
   const [maxCost, setMaxCost] = useState('')
-  const [prompt, setPrompt] = useState('')
+  const [prompt, setPrompt] = useState(linked.prompt ?? '')
+  // A link alone asks the gateway for nothing, not even for a quote.
+  const [isTouched, setTouched] = useState(false)
   const [messages, setMessages] = useState<readonly Message[]>([])
   const [problem, setProblem] = useState<unknown>(null)
-  const [shown, setShown] = useState('talk')
+  const [shown, setShown] = useState('response')
   const running = useRef<AbortController | null>(null)
   const [isRunning, setRunning] = useState(false)
   const chosen = model ?? models.data?.data.find(({ features }) => features.includes('chat'))?.id ?? 'auto'
+  const names = new Set(['auto', chosen, ...(models.data?.data.map(({ id }) => id) ?? [])])
   const bodyOf = (talk: readonly Message[]) => ({
     model: chosen,
     messages: talk.map(({ role, content }) => ({ role, content })),
     tier,
     ...(isPrivate && { privacy_mode: true }),
     ...(isTrusted && { trusted_only: true }),
-    ...(maxCost.trim() !== '' && { max_cost_usd: Number(maxCost.replace(',', '.')) }),
+    ...(maxCost.trim() !== '' && { max_cost_usd: amountOf(maxCost) }),
   })
+  const next = bodyOf([...messages, { role: 'user', content: prompt }])
 
   async function send() {
     const talk: Message[] = [...messages, { role: 'user', content: prompt }]
-    setMessages([...talk, { role: 'assistant', content: '' }])
+    const answer: Message = { role: 'assistant', content: '', model: chosen }
+    setMessages([...talk, answer])
     setPrompt('')
     setProblem(null)
     setRunning(true)
+    setShown('response')
     const startedMs = performance.now()
     const abort = new AbortController()
     running.current = abort
     let text = ''
-    const show = (end?: Message['end']) =>
-      setMessages([...talk, { role: 'assistant', content: text, ...(end && { end }) }])
+    let start: ChatStart = { requestId: null, provider: null }
+    const show = (end?: Message['end']) => setMessages([...talk, { ...answer, content: text, ...(end && { end }) }])
+    const listener = {
+      signal: abort.signal,
+      onStart(begun: ChatStart) {
+        start = begun
+      },
+      onText(piece: string) {
+        text += piece
+        show()
+      },
+    }
     try {
-      const end = await streamChat(await keyOf(), bodyOf(talk), {
-        signal: abort.signal,
-        onText(piece) {
-          text += piece
-          show()
-        },
-      })
+      const end = await withPlaygroundKey(customerId, key => streamChat(key, bodyOf(talk), listener))
       show({ ...end, elapsedMs: performance.now() - startedMs, isStopped: false })
     } catch (error) {
       if (abort.signal.aborted) {
-        const elapsedMs = performance.now() - startedMs
-        show({ requestId: null, provider: null, usage: null, elapsedMs, isStopped: true })
+        show({ ...start, usage: null, elapsedMs: performance.now() - startedMs, isStopped: true })
       } else {
         setProblem(error)
         // The prompt comes back, so that nothing is lost.
@@ -103,19 +102,8 @@ export function Playground() {
       }
     >
       <section className={styles.choices} aria-label="Routing">
-        <Select
-          label="Model"
-          searchable
-          data={['auto', ...(models.data?.data.map(({ id }) => id) ?? [])]}
-          value={chosen}
-          onChange={setModel}
-        />
-        <Select
-          label="Tier"
-          data={['cheapest', 'balanced', 'fastest']}
-          value={tier}
-          onChange={value => setTier(value ?? 'balanced')}
-        />
+        <Select label="Model" searchable data={[...names]} value={chosen} onChange={setModel} />
+        <Select label="Tier" data={[...tiers]} value={tier} onChange={value => setTier(value ?? 'balanced')} />
         <TextInput
           label="Most it may cost, USD"
           placeholder="no limit"
@@ -134,48 +122,21 @@ export function Playground() {
         <SegmentedControl
           aria-label="View"
           data={[
-            { value: 'talk', label: 'Talk' },
+            { value: 'request', label: 'Request' },
+            { value: 'response', label: 'Response' },
             { value: 'code', label: 'Code' },
           ]}
           value={shown}
           onChange={setShown}
         />
       </div>
-      {shown === 'code' ? (
-        <CodeBlock
-          code={curlOf(bodyOf([...messages, { role: 'user', content: prompt || 'Hello!' }]))}
-          what="the request"
-        />
-      ) : (
-        <Panel>
-          <div className={styles.talk} aria-live="polite" aria-busy={isRunning}>
-            {messages.length === 0 && (
-              <p className={styles.hint}>
-                What you send here is charged like any request. It uses a key of its own, which stops after 12 hours and
-                spends at most 1 USD a day.
-              </p>
-            )}
-            {messages.map((message, index) => (
-              <article key={index} className={styles.message} data-role={message.role}>
-                <h3>{message.role === 'user' ? 'You' : chosen}</h3>
-                {message.role === 'user' ? (
-                  <p className={styles.plain}>{message.content}</p>
-                ) : (
-                  <Suspense fallback={<p className={styles.plain}>{message.content}</p>}>
-                    <Markdown allowedElements={[...shownElements]} unwrapDisallowed>
-                      {message.content}
-                    </Markdown>
-                  </Suspense>
-                )}
-                {message.end && <End customerId={customerId} end={message.end} />}
-              </article>
-            ))}
-          </div>
-        </Panel>
-      )}
+      {shown === 'request' && <CodeBlock code={JSON.stringify(next, null, 2)} what="the request" />}
+      {shown === 'code' && <CodeTabs examples={chatCode(next)} />}
+      {shown === 'response' && <Talk customerId={customerId} messages={messages} isRunning={isRunning} />}
       {problem !== null && <ProblemBlock error={problem instanceof Problem ? problem : new Error(String(problem))} />}
       <form
         className={styles.prompt}
+        onFocus={() => setTouched(true)}
         onSubmit={event => {
           event.preventDefault()
           if (!isRunning && prompt.trim() !== '') void send()
@@ -183,6 +144,11 @@ export function Playground() {
       >
         <Textarea
           label="Prompt"
+          description={
+            linked.prompt !== undefined && prompt === linked.prompt
+              ? 'A link filled this in. Read it before you send it.'
+              : undefined
+          }
           minRows={2}
           maxRows={12}
           value={prompt}
@@ -204,47 +170,14 @@ export function Playground() {
             Send
           </Button>
         )}
+        <Quote customerId={customerId} body={mayKeys && isTouched && prompt.trim() !== '' ? next : null} />
       </form>
     </Page>
   )
 }
 
-/** No images: the address of an image carries data out. No links: an answer must not lead people away. */
-const shownElements = [
-  ...['p', 'strong', 'em', 'code', 'pre', 'ul', 'ol', 'li', 'blockquote', 'br', 'hr'],
-  ...['h1', 'h2', 'h3', 'h4', 'h5', 'h6'],
-] as const
-
-function End({ customerId, end }: { customerId: string; end: NonNullable<Message['end']> }) {
-  const { usage, requestId, provider, elapsedMs, isStopped } = end
-  if (isStopped) {
-    return (
-      <p className={styles.end}>
-        <span>Stopped after {durationText(elapsedMs)}. You pay for what was generated.</span>
-        <Link to="/c/$customerId/activity" params={{ customerId }}>
-          See the charge
-        </Link>
-      </p>
-    )
-  }
-  return (
-    <p className={styles.end}>
-      {usage && <span>{chargeText(usage.cost_usd)} USD</span>}
-      {usage && <span>{plural(usage.total_tokens, 'token')}</span>}
-      <span>{durationText(elapsedMs)}</span>
-      {provider !== null && <Provider kind={provider as ProviderName} />}
-      {requestId !== null && (
-        <Link
-          {...({ to: '/c/$customerId/activity/$requestId', params: { customerId, requestId } } as never as { to: '/' })}
-        >
-          receipt
-        </Link>
-      )}
-    </p>
-  )
-}
-
-function curlOf(body: object): string {
-  const text = JSON.stringify(body, null, 2).replaceAll("'", "'\\''")
-  return `curl ${location.origin}/v1/chat/completions \\\n  -H 'Authorization: Bearer YOUR_KEY' \\\n  -H 'Content-Type: application/json' \\\n  -d '${text}'`
+/** Returns what is no amount as it is, so that the gateway refuses it in its own words. */
+function amountOf(text: string): number | string {
+  const usd = Number(text.trim().replace(',', '.'))
+  return Number.isNaN(usd) ? text : usd
 }

@@ -5,15 +5,18 @@ export interface ChatUsage {
   readonly cost_usd: number
 }
 
-export interface ChatEnd {
+export interface ChatStart {
   readonly requestId: string | null
   readonly provider: string | null
+}
+
+export interface ChatEnd extends ChatStart {
   /** Null if the stream ended before it. */
   readonly usage: ChatUsage | null
 }
 
 /**
- * Sends a chat request and calls `onText` with each piece of the answer.
+ * Sends a chat request. Calls `onStart` when the answer begins, and `onText` with each piece of it.
  *
  * @param key an API key, as any program has
  * @throws Problem
@@ -21,7 +24,7 @@ export interface ChatEnd {
 export async function streamChat(
   key: string,
   body: object,
-  { signal, onText }: { readonly signal: AbortSignal; readonly onText: (text: string) => void },
+  { signal, onStart, onText }: ChatListener,
 ): Promise<ChatEnd> {
   const response = await fetch('/v1/chat/completions', {
     method: 'POST',
@@ -32,6 +35,7 @@ export async function streamChat(
   if (!response.ok || response.body === null) throw await problemOf(response)
   const requestId = response.headers.get('x-request-id')
   const provider = response.headers.get('x-switchyard-provider')
+  onStart({ requestId, provider })
   let usage: ChatUsage | null = null
   for await (const data of eventsOf(response.body)) {
     if (data === '[DONE]') break
@@ -44,6 +48,12 @@ export async function streamChat(
     if (text) onText(text)
   }
   return { requestId, provider, usage }
+}
+
+export interface ChatListener {
+  readonly signal: AbortSignal
+  readonly onStart: (start: ChatStart) => void
+  readonly onText: (text: string) => void
 }
 
 interface ChatChunk {

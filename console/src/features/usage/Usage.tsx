@@ -1,14 +1,10 @@
-import { Button, SegmentedControl } from '@mantine/core'
+import { SegmentedControl, Select } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
-import { useState } from 'react'
-import type { TokenUsageReport } from '#api/reports.ts'
-import { breakdownQuery, sharesQuery, tokensQuery } from '../../api/queries.ts'
+import type { Interval } from '#api/reports.ts'
+import { breakdownQuery, sharesQuery } from '../../api/queries.ts'
 import { ShareBar } from '../../charts/ShareBar.tsx'
-import { type Bar, StackedBars } from '../../charts/StackedBars.tsx'
-import { compactCount, countText, plural } from '../../format/number-text.ts'
-import { utcDayText } from '../../format/time-text.ts'
-import { roundUsd } from '../../format/usd-text.ts'
+import { compactCount, countText } from '../../format/number-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
@@ -17,8 +13,9 @@ import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { Provider } from '../../parts/Provider.tsx'
 import { useCustomerId, useRights } from '../../shell/use-session.ts'
+import { UsageChart } from './UsageChart.tsx'
 import styles from './usage.module.css'
-import { readUsageSearch, type UsageSearch } from './usage-search.ts'
+import { readUsageSearch, type Split, type UsageSearch } from './usage-search.ts'
 
 const spans = [
   { value: '1', label: 'Today' },
@@ -34,7 +31,9 @@ export function Usage() {
   const { seesKeys } = useRights()
   const search = readUsageSearch(useSearch({ strict: false }))
   const { days = 30, show = 'cost' } = search
-  const interval = search.interval ?? (days <= 1 ? 'hour' : days <= 90 ? 'day' : 'week')
+  const fitting = intervalsOf(days)
+  const interval = fitting.find(each => each === search.interval) ?? fitting[0]!
+  const split = search.split === 'key' && !seesKeys ? 'provider' : (search.split ?? 'provider')
   const navigate = useNavigate()
   const set = (change: UsageSearch) =>
     void navigate({
@@ -43,7 +42,6 @@ export function Usage() {
       search: { ...search, ...change },
       replace: true,
     })
-  const tokens = useQuery(tokensQuery(customerId, days, interval))
   const breakdown = useQuery(breakdownQuery(customerId, days))
   return (
     <Page
@@ -71,10 +69,26 @@ export function Usage() {
           value={show}
           onChange={value => set({ show: value as 'cost' })}
         />
+        <Select
+          aria-label="Split by"
+          className={styles.choice}
+          data={[
+            { value: 'provider', label: 'By server' },
+            { value: 'model', label: 'By model' },
+            ...(seesKeys ? [{ value: 'key', label: 'By key' }] : []),
+          ]}
+          value={split}
+          onChange={value => set({ split: value as Split })}
+        />
+        <Select
+          aria-label="Interval"
+          className={styles.choice}
+          data={fitting.map(value => ({ value, label: `Per ${value}` }))}
+          value={interval}
+          onChange={value => set({ interval: value as 'day' })}
+        />
       </div>
-      <Loaded query={tokens} height={340}>
-        {report => <Chart report={report} show={show} />}
-      </Loaded>
+      <UsageChart customerId={customerId} days={days} interval={interval} split={split} show={show} />
       <Loaded query={breakdown} height={200}>
         {({ by_model }) => {
           const most = Math.max(...by_model.map(({ total_cost_usd }) => total_cost_usd), 0)
@@ -149,79 +163,13 @@ export function Usage() {
   )
 }
 
-const figureOf = {
-  cost: { of: (bucket: Bucket) => bucket.cost_usd, text: roundUsd, title: 'USD' },
-  tokens: { of: (bucket: Bucket) => bucket.total_tokens, text: compactCount, title: 'tokens' },
-  requests: { of: (bucket: Bucket) => bucket.requests, text: compactCount, title: 'requests' },
-} as const
-type Bucket = TokenUsageReport['timeseries'][number]
-
-function Chart({ report, show }: { report: TokenUsageReport; show: keyof typeof figureOf }) {
-  const [isTable, setTable] = useState(false)
-  const { of, text, title } = figureOf[show]
-  const { totals, timeseries, interval } = report
-  const isByServer = show === 'requests'
-  const series = isByServer
-    ? [
-        { name: 'local', color: 'var(--local)' },
-        { name: 'hoster', color: 'var(--hoster)' },
-        { name: 'cloud', color: 'var(--cloud)' },
-        { name: 'not served', color: 'var(--control)' },
-      ]
-    : [{ name: title, color: 'var(--link)' }]
-  const bars: Bar[] = timeseries.map((bucket, index) => ({
-    label: periodText(bucket.period, interval),
-    values: isByServer ? byServer(bucket) : [of(bucket)],
-    ...(index === timeseries.length - 1 && { isOpen: true }),
-  }))
-  const refunded = totals.refunded_usd > 0 ? `, ${roundUsd(totals.refunded_usd)} USD refunded` : ''
-  return (
-    <Panel
-      title={`${roundUsd(totals.cost_usd)} USD${refunded} · ${plural(totals.requests, 'request')} · ${compactCount(totals.total_tokens)} tokens`}
-      aside={
-        <Button variant="subtle" size="compact-sm" onClick={() => setTable(!isTable)}>
-          {isTable ? 'Show the chart' : 'Show as a table'}
-        </Button>
-      }
-    >
-      {totals.requests === 0 && <p className={styles.hint}>Your first request appears here within seconds.</p>}
-      {isTable ? (
-        <div className={styles.scroll}>
-          <DataTable
-            label={`${title} per ${interval}`}
-            rows={[...timeseries].reverse()}
-            keyOf={({ period }) => period}
-            columns={[
-              { title: 'From (UTC)', place: 'name', cell: ({ period }) => periodText(period, interval) },
-              { title: 'Requests', align: 'right', isLabelled: true, cell: ({ requests }) => countText(requests) },
-              { title: 'Tokens', align: 'right', isLabelled: true, cell: each => countText(each.total_tokens) },
-              { title: 'USD', align: 'right', place: 'money', cell: ({ cost_usd }) => <Charge usd={cost_usd} /> },
-            ]}
-          />
-        </div>
-      ) : (
-        <StackedBars label={`${title} per ${interval}`} series={series} bars={bars} text={text} />
-      )}
-      <p className={styles.hint}>Days begin at 00:00 UTC.</p>
-    </Panel>
-  )
-}
-
-function byServer({
-  requests,
-  local_requests: local,
-  hoster_requests: hoster,
-  cloud_requests: cloud,
-}: Bucket): number[] {
-  return [local, hoster, cloud, requests - local - hoster - cloud]
-}
-
-function periodText(period: string, interval: TokenUsageReport['interval']): string {
-  if (interval === 'hour') return `${utcDayText(period)} ${period.slice(11, 16)}`
-  if (interval === 'month') {
-    return new Date(period).toLocaleDateString('en-GB', { month: 'short', year: 'numeric', timeZone: 'UTC' })
-  }
-  return utcDayText(period)
+/** The widths of a bar that make a readable number of bars. The first is the usual one. */
+function intervalsOf(days: number): readonly Interval[] {
+  if (days <= 1) return ['hour']
+  if (days <= 7) return ['day', 'hour']
+  if (days <= 30) return ['day', 'week']
+  if (days <= 90) return ['day', 'week', 'month']
+  return ['week', 'day', 'month']
 }
 
 function ByKey({ customerId, days }: { customerId: string; days: number }) {

@@ -1,0 +1,68 @@
+import { useQuery } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import type { TokenUsageReport } from '#api/reports.ts'
+import { tokensQuery } from '../../api/queries.ts'
+import { StackedBars } from '../../charts/StackedBars.tsx'
+import { compactCount } from '../../format/number-text.ts'
+import { Panel } from '../../parts/Panel.tsx'
+import { type ActivitySearch, readActivitySearch } from './activity-search.ts'
+
+const DAYS = 2
+const HOURS = 24
+const HOUR_MS = 3_600_000
+
+const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' })
+
+/** The requests of the last 24 hours, by hour. A bar shows only its hour. Nothing for filters that have no sums. */
+export function HourBars({ customerId, filter }: { customerId: string; filter: ActivitySearch }) {
+  const report = useQuery(tokensQuery(customerId, DAYS, 'hour'))
+  const navigate = useNavigate()
+  const { from, to, provider, ...others } = filter
+  const hours = hoursUntil(report.data?.timeseries ?? [], Date.now())
+  const first = hours[0]?.period ?? ''
+  const isOutside =
+    (from !== undefined && from < first.slice(0, from.length)) || (to !== undefined && from === undefined)
+  if (Object.keys(others).length > 0 || isOutside || hours.every(({ requests }) => requests === 0)) return null
+  const kinds = (['local', 'hoster', 'cloud', 'none'] as const).filter(
+    kind => (provider === undefined || kind === provider) && hours.some(hour => countOf(hour, kind) > 0),
+  )
+  return (
+    <Panel title="Requests of the last 24 hours">
+      <StackedBars
+        label="Requests by hour"
+        series={kinds.map(kind => ({
+          name: kind === 'none' ? 'not served' : kind,
+          color: kind === 'none' ? 'var(--control)' : `var(--${kind})`,
+        }))}
+        bars={hours.map((hour, index) => ({
+          label: clock.format(new Date(hour.period)),
+          values: kinds.map(kind => countOf(hour, kind)),
+          ...(index === hours.length - 1 && { isOpen: true }),
+        }))}
+        text={compactCount}
+        height={96}
+        onOpen={index => {
+          const begin = Date.parse(hours[index]!.period)
+          const search = readActivitySearch({
+            ...filter,
+            from: new Date(begin).toISOString(),
+            to: new Date(begin + HOUR_MS).toISOString(),
+          })
+          void navigate({ to: '/c/$customerId/activity', params: { customerId }, search })
+        }}
+      />
+    </Panel>
+  )
+}
+
+type Bucket = TokenUsageReport['timeseries'][number]
+
+/** Returns the buckets of the last 24 hours: the report also has the hours of today that have not begun. */
+function hoursUntil(buckets: readonly Bucket[], nowMs: number): readonly Bucket[] {
+  return buckets.filter(({ period }) => Date.parse(period) <= nowMs).slice(-HOURS)
+}
+
+function countOf(bucket: Bucket, kind: 'local' | 'hoster' | 'cloud' | 'none'): number {
+  const { requests, local_requests: local, hoster_requests: hoster, cloud_requests: cloud } = bucket
+  return { local, hoster, cloud, none: requests - local - hoster - cloud }[kind]
+}

@@ -1,0 +1,97 @@
+import { Button, Modal, Radio, TextInput } from '@mantine/core'
+import { useState } from 'react'
+import type { PaymentOptions, TopUp } from '#api/payments.ts'
+import { useWrite } from '../../api/use-write.ts'
+import { roundUsd } from '../../format/usd-text.ts'
+import { FormProblem } from '../../parts/FormProblem.tsx'
+import styles from './credits.module.css'
+
+type Driver = PaymentOptions['drivers'][number]
+
+const driverWords: Readonly<Record<Driver, string>> = {
+  manual: 'Bank transfer or invoice',
+  stripe: 'Card and other ways, at Stripe',
+  voucher: 'Voucher',
+}
+const PRESETS_USD = [10, 25, 50, 100]
+
+/** Starts a top-up. A provider's page opens if there is one; otherwise the instructions appear in the list of top-ups. */
+export function AddCreditDialog({
+  customerId,
+  drivers,
+  limits: { min_usd, max_usd },
+  onClose,
+}: {
+  customerId: string
+  drivers: readonly Driver[]
+  limits: Pick<PaymentOptions, 'min_usd' | 'max_usd'>
+  onClose: () => void
+}) {
+  const [amount, setAmount] = useState('25')
+  const [driver, setDriver] = useState(drivers[0]!)
+  // The same amount that is sent again, for example after a broken connection, starts no second top-up.
+  const [drawn] = useState(() =>
+    Array.from(crypto.getRandomValues(new Uint8Array(16)), byte => byte.toString(16).padStart(2, '0')).join(''),
+  )
+  const amountUsd = amount.trim().replace(',', '.')
+  const start = useWrite<void, TopUp>(
+    () => ({
+      method: 'POST',
+      path: `customers/${customerId}/top-ups`,
+      body: { amount_usd: amountUsd, driver },
+      headers: { 'idempotency-key': `${drawn}-${driver}-${amountUsd}` },
+    }),
+    {
+      areas: ['payments'],
+      onDone({ redirect_url }) {
+        if (redirect_url !== null) window.location.assign(redirect_url)
+        else onClose()
+      },
+      showsError: true,
+    },
+  )
+  return (
+    <Modal opened onClose={onClose} title="Add credit">
+      <form
+        className={styles.form}
+        onSubmit={event => {
+          event.preventDefault()
+          start.mutate()
+        }}
+      >
+        <TextInput
+          label="USD"
+          description={`From ${roundUsd(min_usd)} to ${roundUsd(max_usd)} USD`}
+          inputMode="decimal"
+          required
+          value={amount}
+          onChange={event => setAmount(event.currentTarget.value)}
+          data-autofocus
+        />
+        <div className={styles.buttons}>
+          {PRESETS_USD.filter(preset => preset >= min_usd && preset <= max_usd).map(preset => (
+            <Button key={preset} variant="default" size="compact-md" onClick={() => setAmount(String(preset))}>
+              {preset} USD
+            </Button>
+          ))}
+        </div>
+        {drivers.length > 1 && (
+          <Radio.Group label="Pay by" value={driver} onChange={value => setDriver(value as Driver)}>
+            {drivers.map(each => (
+              <Radio key={each} value={each} label={driverWords[each]} className={styles.choice} />
+            ))}
+          </Radio.Group>
+        )}
+        <FormProblem error={start.error} />
+        <div className={styles.buttons}>
+          <Button type="submit" loading={start.isPending}>
+            Continue
+          </Button>
+          <Button variant="default" onClick={onClose}>
+            Cancel
+          </Button>
+        </div>
+      </form>
+    </Modal>
+  )
+}

@@ -1,0 +1,68 @@
+import { Button } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { paymentOptionsQuery } from '../../api/queries.ts'
+import { chargeText } from '../../format/usd-text.ts'
+import { CopyButton } from '../../parts/CopyButton.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import { useRights } from '../../shell/use-session.ts'
+import { AddCreditDialog } from './AddCreditDialog.tsx'
+import styles from './credits.module.css'
+import { RedeemDialog } from './RedeemDialog.tsx'
+import { TopUps } from './TopUps.tsx'
+
+/** How credit is bought here, and the payments so far. */
+export function BuyCredit({ customerId }: { customerId: string }) {
+  const options = useQuery(paymentOptionsQuery(customerId))
+  const { mayCredits } = useRights()
+  const [open, setOpen] = useState<'add' | 'redeem' | null>(null)
+  return (
+    <Panel title="Add credit">
+      <Loaded query={options} height={80}>
+        {({ drivers, min_usd, max_usd, debt_usd }) => {
+          const paid = drivers.filter(driver => driver !== 'voucher')
+          return (
+            <>
+              {debt_usd > 0 && (
+                <p role="alert" className={styles.debt}>
+                  {chargeText(debt_usd)} USD are owed for payments that were taken back. Requests are refused until new
+                  credit has paid the debt.
+                </p>
+              )}
+              {paid.length === 0 && (
+                <p>
+                  The operator of this gateway adds credit. Send them the amount and this reference:{' '}
+                  <code>{customerId}</code> <CopyButton text={customerId} what="the reference" />
+                </p>
+              )}
+              <div className={styles.buttons}>
+                {paid.length > 0 && (
+                  <Button disabled={!mayCredits} onClick={() => setOpen('add')}>
+                    Add credit
+                  </Button>
+                )}
+                <Button variant="default" disabled={!mayCredits} onClick={() => setOpen('redeem')}>
+                  Redeem a code
+                </Button>
+              </div>
+              {!mayCredits && (
+                <p className={styles.hint}>Only an owner or a person with the role billing adds credit.</p>
+              )}
+              {open === 'add' && (
+                <AddCreditDialog
+                  customerId={customerId}
+                  drivers={paid}
+                  limits={{ min_usd, max_usd }}
+                  onClose={() => setOpen(null)}
+                />
+              )}
+              {open === 'redeem' && <RedeemDialog customerId={customerId} onClose={() => setOpen(null)} />}
+            </>
+          )
+        }}
+      </Loaded>
+      <TopUps customerId={customerId} mayCancel={mayCredits} />
+    </Panel>
+  )
+}

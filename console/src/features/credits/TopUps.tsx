@@ -1,0 +1,111 @@
+import { Button } from '@mantine/core'
+import { useInfiniteQuery } from '@tanstack/react-query'
+import type { TopUp } from '#api/payments.ts'
+import { topUpsQuery } from '../../api/queries.ts'
+import { useWrite } from '../../api/use-write.ts'
+import { roundUsd } from '../../format/usd-text.ts'
+import { CopyButton } from '../../parts/CopyButton.tsx'
+import { DataTable } from '../../parts/DataTable.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { State } from '../../parts/State.tsx'
+import { When } from '../../parts/When.tsx'
+import styles from './credits.module.css'
+
+const driverWords = { manual: 'Bank transfer', voucher: 'Voucher', stripe: 'Stripe' } as const
+
+const states = {
+  open: { state: 'warn', word: 'waits for your payment' },
+  processing: { state: 'warn', word: 'waits for the provider' },
+  paid: { state: 'ok', word: 'paid' },
+  failed: { state: 'danger', word: 'failed' },
+  expired: { state: 'off', word: 'expired' },
+  cancelled: { state: 'off', word: 'cancelled' },
+} as const
+
+/** The payments of the customer, the newest first, and what to do for those that wait. */
+export function TopUps({ customerId, mayCancel }: { customerId: string; mayCancel: boolean }) {
+  const topUps = useInfiniteQuery(topUpsQuery(customerId))
+  const cancel = useWrite<TopUp>(
+    ({ id }) => ({ method: 'POST', path: `customers/${customerId}/top-ups/${id}/cancel`, body: {} }),
+    { areas: ['payments'], done: 'The top-up is cancelled.' },
+  )
+  return (
+    <Loaded query={topUps} height={0}>
+      {({ pages }) => {
+        const rows = pages.flatMap(({ data }) => data)
+        if (rows.length === 0) return null
+        return (
+          <>
+            {rows
+              .filter(({ state }) => state === 'open' || state === 'processing')
+              .map(topUp => (
+                <div key={topUp.id} className={styles.waiting}>
+                  <State state="warn">{`${roundUsd(topUp.amount_usd)} USD: ${states[topUp.state].word}`}</State>
+                  {topUp.instructions !== null && <p className={styles.instructions}>{topUp.instructions}</p>}
+                  <p>
+                    Reference: <code>{topUp.reference}</code>{' '}
+                    <CopyButton text={topUp.reference} what="the reference of the payment" />
+                  </p>
+                  <div className={styles.buttons}>
+                    {topUp.redirect_url !== null && (
+                      <Button component="a" href={topUp.redirect_url}>
+                        Pay now
+                      </Button>
+                    )}
+                    {mayCancel && topUp.driver === 'manual' && topUp.state === 'open' && (
+                      <Button variant="default" loading={cancel.isPending} onClick={() => cancel.mutate(topUp)}>
+                        Cancel this top-up
+                      </Button>
+                    )}
+                  </div>
+                </div>
+              ))}
+            <DataTable
+              label="Top-ups"
+              rows={rows}
+              keyOf={({ id }) => id}
+              columns={[
+                { title: 'Time', cell: ({ created_at }) => <When at={created_at} /> },
+                { title: 'How', place: 'name', cell: topUp => <How topUp={topUp} /> },
+                {
+                  title: 'State',
+                  cell: topUp => <State state={states[topUp.state].state}>{states[topUp.state].word}</State>,
+                },
+                {
+                  title: 'USD',
+                  align: 'right',
+                  place: 'money',
+                  cell: ({ amount_usd, reversed_usd }) =>
+                    reversed_usd === 0
+                      ? roundUsd(amount_usd)
+                      : `${roundUsd(amount_usd)}, ${roundUsd(reversed_usd)} taken back`,
+                },
+              ]}
+            />
+            {topUps.hasNextPage && (
+              <Button variant="default" loading={topUps.isFetchingNextPage} onClick={() => void topUps.fetchNextPage()}>
+                Show older top-ups
+              </Button>
+            )}
+          </>
+        )
+      }}
+    </Loaded>
+  )
+}
+
+function How({ topUp: { driver, method, reference, failure, receipt_url } }: { topUp: TopUp }) {
+  const card = method === null ? '' : `, ${method.brand} ···${method.last4}`
+  return (
+    <>
+      {driverWords[driver]}
+      {card} <code>{reference}</code>
+      {failure !== null && `: ${failure}`}{' '}
+      {receipt_url !== null && (
+        <a href={receipt_url} target="_blank" rel="noreferrer">
+          receipt
+        </a>
+      )}
+    </>
+  )
+}

@@ -1,0 +1,75 @@
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { alertsQuery, statementQuery } from '../../api/queries.ts'
+import { CheckIcon } from '../../parts/icons.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import { useKeys } from '../../shell/use-keys.ts'
+import { useRights } from '../../shell/use-session.ts'
+import styles from './home.module.css'
+
+/** What a new customer does next. Leaves when all is done; shows only steps that the person may take. */
+export function NextSteps({ customerId, hasRequest }: { customerId: string; hasRequest: boolean }) {
+  const { mayKeys, mayAlerts, mayCredits } = useRights()
+  const params = { customerId }
+  const keys = useKeys()
+  const alerts = useQuery({ ...alertsQuery(customerId), enabled: mayAlerts })
+  const statement = useInfiniteQuery({ ...statementQuery(customerId), enabled: mayCredits })
+  const lines = statement.data?.pages[0]?.data
+  const steps = [
+    {
+      isShown: mayKeys,
+      isDone: keys.data?.data.some(({ is_playground }) => !is_playground),
+      text: (
+        <Link to="/c/$customerId/keys" params={params} search={{ make: true } as never}>
+          Make a key
+        </Link>
+      ),
+    },
+    {
+      isShown: true,
+      isDone: hasRequest,
+      text: (
+        <Link to="/c/$customerId/playground" params={params} search={{}}>
+          Send a request
+        </Link>
+      ),
+    },
+    {
+      isShown: mayAlerts,
+      isDone: alerts.data?.data.some(({ kind }) => kind === 'low_balance'),
+      text: (
+        <Link to="/c/$customerId/settings/$tab" params={{ ...params, tab: 'alerts' }}>
+          Add an alert for a low balance
+        </Link>
+      ),
+    },
+    {
+      isShown: mayCredits,
+      // Old customers have more lines than the first page; they are past this list.
+      isDone:
+        lines?.some(({ kind }) => kind !== 'signup_credit' && kind !== 'usage') || statement.hasNextPage || !lines,
+      text: (
+        <Link to="/c/$customerId/credits" params={params}>
+          Add credit
+        </Link>
+      ),
+    },
+  ].filter(({ isShown }) => isShown)
+  // A step that is not known yet must not flash.
+  if (steps.some(({ isDone }) => isDone === undefined) || steps.every(({ isDone }) => isDone)) return null
+  return (
+    <Panel title="Next">
+      <ul className={styles.next}>
+        {steps.map(({ text, isDone }, index) => (
+          <li key={index} data-is-done={isDone}>
+            <span className={styles.nextMark} aria-hidden="true">
+              {isDone ? <CheckIcon /> : null}
+            </span>
+            {text}
+            {isDone && <span className="visually-hidden"> (done)</span>}
+          </li>
+        ))}
+      </ul>
+    </Panel>
+  )
+}

@@ -1,0 +1,88 @@
+import { Button, Modal, TextInput } from '@mantine/core'
+import { useState } from 'react'
+import type { MadeVouchers } from '#api/operator/payments.ts'
+import { useWrite } from '../../api/use-write.ts'
+import { CopyButton } from '../../parts/CopyButton.tsx'
+import { FormProblem } from '../../parts/FormProblem.tsx'
+import styles from './operator.module.css'
+
+/** Makes vouchers and shows their codes once. */
+export function MakeVouchersDialog({ onClose }: { onClose: () => void }) {
+  const [amount, setAmount] = useState('')
+  const [count, setCount] = useState('1')
+  const [note, setNote] = useState('')
+  const [codes, setCodes] = useState<readonly string[] | null>(null)
+  const make = useWrite<void, MadeVouchers>(
+    () => ({
+      method: 'POST',
+      path: 'operator/vouchers',
+      body: {
+        amount_usd: amount.trim().replace(',', '.'),
+        count: Number(count),
+        ...(note.trim() !== '' && { note }),
+      },
+    }),
+    {
+      areas: ['vouchers'],
+      onDone: ({ data }) => setCodes(data.map(({ code }) => code)),
+      showsError: true,
+    },
+  )
+  if (codes !== null) {
+    const text = codes.join('\n')
+    return (
+      <Modal opened onClose={onClose} title="Shown this once" closeOnClickOutside={false}>
+        <div className={styles.form}>
+          <p className={styles.hint}>The gateway keeps no copy of these codes.</p>
+          <pre className={styles.codes}>{text}</pre>
+          <div className={styles.buttons}>
+            <CopyButton text={text} what="the codes" label="Copy" />
+            <Button onClick={onClose}>I have stored them</Button>
+          </div>
+        </div>
+      </Modal>
+    )
+  }
+  return (
+    <Modal opened onClose={onClose} title="Make vouchers">
+      <form
+        className={styles.form}
+        onSubmit={event => {
+          event.preventDefault()
+          make.mutate()
+        }}
+      >
+        <TextInput
+          label="USD for each"
+          inputMode="decimal"
+          required
+          value={amount}
+          onChange={event => setAmount(event.currentTarget.value)}
+          data-autofocus
+        />
+        <TextInput
+          label="Number of vouchers"
+          inputMode="numeric"
+          required
+          value={count}
+          onChange={event => setCount(event.currentTarget.value)}
+        />
+        <TextInput
+          label="Note"
+          description="Only operators see it."
+          value={note}
+          onChange={event => setNote(event.currentTarget.value)}
+        />
+        <FormProblem error={make.error} />
+        <div className={styles.buttons}>
+          <Button type="submit" loading={make.isPending}>
+            Make them
+          </Button>
+          <Button variant="default" onClick={onClose}>
+            Cancel
+          </Button>
+        </div>
+      </form>
+    </Modal>
+  )
+}

@@ -1,0 +1,167 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link, useSearch } from '@tanstack/react-router'
+import type { OperatorModels } from '#api/operator/supply.ts'
+import { operatorModelsQuery, pricesQuery } from '../../api/operator-queries.ts'
+import { compactCount, countText, durationText, plural, shareText } from '../../format/number-text.ts'
+import { DataTable } from '../../parts/DataTable.tsx'
+import { EmptyState } from '../../parts/EmptyState.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { Page } from '../../parts/Page.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import { Provider } from '../../parts/Provider.tsx'
+import { State } from '../../parts/State.tsx'
+import { When } from '../../parts/When.tsx'
+import { offerWarnings } from './offer-warnings.ts'
+import styles from './operator.module.css'
+import { readSupplySearch } from './operator-search.ts'
+import { PriceText } from './PriceText.tsx'
+import { ServerState } from './ServerState.tsx'
+
+type SoldModel = OperatorModels['data'][number]
+
+/** What is sold: the servers and prices of each model, what is wrong with them, and how hosters' prices changed. */
+export function Models() {
+  const { model } = readSupplySearch(useSearch({ strict: false }))
+  const models = useQuery(operatorModelsQuery)
+  return (
+    <Page title="Models" actions={model !== undefined && <Link to="/operator/models">All models</Link>}>
+      <Loaded query={models} height={480}>
+        {({ data }) => <Sold models={data} only={model} />}
+      </Loaded>
+      <PriceVersions model={model} />
+    </Page>
+  )
+}
+
+function Sold({ models, only }: { models: readonly SoldModel[]; only: string | undefined }) {
+  const shown = only === undefined ? models : models.filter(({ id }) => id === only)
+  const warnings = shown.flatMap(offerWarnings)
+  if (models.length === 0) {
+    return (
+      <Panel>
+        <EmptyState text="No model is sold yet. Add an endpoint to switchyard.yaml, or start Ollama on this machine." />
+      </Panel>
+    )
+  }
+  return (
+    <>
+      {warnings.length > 0 && (
+        <Panel title="Warnings">
+          <ul className={styles.alarms}>
+            {warnings.map(({ severity, text }) => (
+              <li key={text}>
+                <State state={severity}>{severity === 'danger' ? 'Alarm' : 'Warning'}</State>
+                <span>{text}</span>
+              </li>
+            ))}
+          </ul>
+        </Panel>
+      )}
+      <Panel
+        title={plural(shown.length, 'model')}
+        aside={<span className={styles.hint}>Prices in USD per million tokens, input / output</span>}
+      >
+        {shown.length === 0 ? (
+          <EmptyState text={`No server offers ${only}.`}>
+            <Link to="/operator/models">All models</Link>
+          </EmptyState>
+        ) : (
+          <DataTable
+            label="Models"
+            rows={shown.flatMap(({ id, offers }) => offers.map(offer => ({ model: id, ...offer })))}
+            keyOf={({ model, endpoint_id }) => `${model} ${endpoint_id}`}
+            columns={[
+              {
+                title: 'Model',
+                place: 'name',
+                cell: ({ model }) => (
+                  <Link to="/operator/models" search={{ model }}>
+                    {model}
+                  </Link>
+                ),
+              },
+              { title: 'Server', cell: ({ name, provider }) => <Provider kind={provider} label={name} /> },
+              { title: 'State', cell: ({ state }) => <ServerState state={state} /> },
+              {
+                title: 'Answered today',
+                align: 'right',
+                isLabelled: true,
+                cell: ({ ok_share, answered_today }) =>
+                  ok_share === null ? '–' : `${shareText(ok_share)} of ${countText(answered_today)}`,
+              },
+              {
+                title: 'First token',
+                align: 'right',
+                isLabelled: true,
+                cell: ({ first_token_p50_ms: ms }) => (ms === null ? '–' : durationText(ms)),
+              },
+              {
+                title: 'Context',
+                align: 'right',
+                isLabelled: true,
+                cell: ({ context_tokens }) => compactCount(context_tokens),
+              },
+              {
+                title: 'Trust',
+                align: 'right',
+                isLabelled: true,
+                cell: ({ trust_score }) => (trust_score === null ? '–' : trust_score.toFixed(2)),
+              },
+              { title: 'Price', align: 'right', place: 'money', cell: offer => <PriceText price={offer} /> },
+            ]}
+          />
+        )}
+      </Panel>
+    </>
+  )
+}
+
+function PriceVersions({ model }: { model: string | undefined }) {
+  const prices = useQuery(pricesQuery(model))
+  return (
+    <Panel
+      title="Prices of hosters"
+      aside={<span className={styles.hint}>A running request keeps the price it began with</span>}
+    >
+      <Loaded query={prices} height={160}>
+        {({ data }) =>
+          data.length === 0 ? (
+            <EmptyState text="No hoster has set a price. The prices of your own servers and of clouds are in switchyard.yaml." />
+          ) : (
+            <DataTable
+              label="Price versions"
+              rows={data}
+              keyOf={({ hoster_id, model: id, version }) => `${hoster_id} ${id} ${version}`}
+              columns={[
+                {
+                  title: 'Model',
+                  place: 'name',
+                  cell: each => (
+                    <Link to="/operator/models" search={{ model: each.model }}>
+                      {each.model}
+                    </Link>
+                  ),
+                },
+                { title: 'Hoster', cell: ({ hoster }) => <Provider kind="hoster" label={hoster} /> },
+                {
+                  title: 'Version',
+                  align: 'right',
+                  isLabelled: true,
+                  cell: ({ version }) => countText(version),
+                },
+                { title: 'From', isLabelled: true, cell: ({ valid_from }) => <When at={valid_from} /> },
+                {
+                  title: 'Until',
+                  isLabelled: true,
+                  cell: ({ valid_until }) =>
+                    valid_until === null ? <State state="ok">current</State> : <When at={valid_until} />,
+                },
+                { title: 'Price', align: 'right', place: 'money', cell: price => <PriceText price={price} /> },
+              ]}
+            />
+          )
+        }
+      </Loaded>
+    </Panel>
+  )
+}

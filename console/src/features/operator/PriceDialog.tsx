@@ -1,0 +1,80 @@
+import { Autocomplete, Button, Modal, TextInput } from '@mantine/core'
+import { useState } from 'react'
+import { useWrite } from '../../api/use-write.ts'
+import { exactUsd } from '../../format/usd-text.ts'
+import { FormProblem } from '../../parts/FormProblem.tsx'
+import type { Hoster } from './Hosters.tsx'
+import styles from './operator.module.css'
+
+/** Sets the price of a model of a hoster, as a new version. Amounts stay texts, so that they reach the gateway unchanged. */
+export function PriceDialog({ hoster, onClose }: { hoster: Hoster; onClose: () => void }) {
+  const first = hoster.models[0]
+  const [model, setModel] = useState(first?.model ?? '')
+  const known = hoster.models.find(each => each.model === model)
+  const [input, setInput] = useState(first === undefined ? '' : exactUsd(first.input_usd_per_million))
+  const [output, setOutput] = useState(first === undefined ? '' : exactUsd(first.output_usd_per_million))
+  const amount = (text: string) => text.trim().replace(',', '.')
+  const set = useWrite(
+    () => ({
+      method: 'POST',
+      path: `operator/hosters/${hoster.id}/prices`,
+      body: {
+        model: model.trim(),
+        input_usd_per_million: amount(input),
+        output_usd_per_million: amount(output),
+        // The prices of cached tokens stay those of the version before.
+        ...(known && {
+          cache_read_usd_per_million: known.cache_read_usd_per_million,
+          cache_write_usd_per_million: known.cache_write_usd_per_million,
+        }),
+      },
+    }),
+    { areas: ['supply'], done: `The price of ${model} is set.`, onDone: onClose, showsError: true },
+  )
+  return (
+    <Modal opened onClose={onClose} title={`Set a price of ${hoster.name}`}>
+      <form
+        className={styles.form}
+        onSubmit={event => {
+          event.preventDefault()
+          set.mutate()
+        }}
+      >
+        <Autocomplete
+          label="Model"
+          required
+          data={hoster.models.map(each => each.model)}
+          value={model}
+          onChange={setModel}
+          data-autofocus
+        />
+        <TextInput
+          label="Input, USD per million tokens"
+          description={known && `Now ${exactUsd(known.input_usd_per_million)}`}
+          inputMode="decimal"
+          required
+          value={input}
+          onChange={event => setInput(event.currentTarget.value)}
+        />
+        <TextInput
+          label="Output, USD per million tokens"
+          description={known && `Now ${exactUsd(known.output_usd_per_million)}`}
+          inputMode="decimal"
+          required
+          value={output}
+          onChange={event => setOutput(event.currentTarget.value)}
+        />
+        <p className={styles.hint}>New requests get this price. Running requests keep the one they began with.</p>
+        <FormProblem error={set.error} />
+        <div className={styles.buttons}>
+          <Button type="submit" loading={set.isPending}>
+            Set the price
+          </Button>
+          <Button variant="default" onClick={onClose}>
+            Cancel
+          </Button>
+        </div>
+      </form>
+    </Modal>
+  )
+}

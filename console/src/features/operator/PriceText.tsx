@@ -1,0 +1,16 @@
+import { exactUsd } from '../../format/usd-text.ts'
+import styles from './operator.module.css'
+
+/** Input and output price in USD per million tokens. A plus marks prices of other kinds of tokens, prompt lengths or hours. */
+export function PriceText({
+  price: { input_usd_per_million: input, output_usd_per_million: output, has_more_prices: hasMore = false },
+}: {
+  price: { input_usd_per_million: number; output_usd_per_million: number; has_more_prices?: boolean }
+}) {
+  return (
+    <span className={styles.number}>
+      {exactUsd(input)} / {exactUsd(output)}
+      {hasMore && <abbr title="Some kinds of tokens, prompt lengths or hours have prices of their own."> +</abbr>}
+    </span>
+  )
+}

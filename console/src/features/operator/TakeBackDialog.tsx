@@ -1,0 +1,75 @@
+import { Button, Checkbox, Modal, TextInput } from '@mantine/core'
+import { useState } from 'react'
+import type { OperatorPayment } from '#api/operator/payments.ts'
+import { useWrite } from '../../api/use-write.ts'
+import { chargeText } from '../../format/usd-text.ts'
+import { FormProblem } from '../../parts/FormProblem.tsx'
+import styles from './operator.module.css'
+
+/** Takes back a payment, or a part of it: a refund, or a chargeback of the payer's bank. */
+export function TakeBackDialog({ payment, onClose }: { payment: OperatorPayment; onClose: () => void }) {
+  const [amount, setAmount] = useState('')
+  const [reason, setReason] = useState('')
+  const [isChargeback, setIsChargeback] = useState(false)
+  const takeBack = useWrite(
+    () => ({
+      method: 'POST',
+      path: `operator/payments/${payment.id}/refunds`,
+      body: {
+        ...(amount.trim() !== '' && { amount_usd: amount.trim().replace(',', '.') }),
+        reason,
+        ...(isChargeback && { is_chargeback: true }),
+      },
+    }),
+    {
+      areas: ['operator-payments', 'money', 'overview', 'customers'],
+      done: 'The payment is taken back.',
+      onDone: onClose,
+      showsError: true,
+    },
+  )
+  return (
+    <Modal opened onClose={onClose} title={`Take back ${chargeText(payment.amount_usd)} USD`}>
+      <form
+        className={styles.form}
+        onSubmit={event => {
+          event.preventDefault()
+          takeBack.mutate()
+        }}
+      >
+        <TextInput
+          label="USD"
+          description="Empty: all that is left of the payment"
+          inputMode="decimal"
+          value={amount}
+          onChange={event => setAmount(event.currentTarget.value)}
+          data-autofocus
+        />
+        <TextInput
+          label="Reason"
+          description="The customer sees it."
+          required
+          value={reason}
+          onChange={event => setReason(event.currentTarget.value)}
+        />
+        {payment.driver === 'manual' && (
+          <Checkbox
+            label="A chargeback: the bank has taken the money back"
+            description="What is spent already becomes a debt. Requests are refused until it is paid."
+            checked={isChargeback}
+            onChange={event => setIsChargeback(event.currentTarget.checked)}
+          />
+        )}
+        <FormProblem error={takeBack.error} />
+        <div className={styles.buttons}>
+          <Button type="submit" loading={takeBack.isPending}>
+            Take it back
+          </Button>
+          <Button variant="default" onClick={onClose}>
+            Cancel
+          </Button>
+        </div>
+      </form>
+    </Modal>
+  )
+}

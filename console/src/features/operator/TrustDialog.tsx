@@ -1,0 +1,49 @@
+import { Button, Modal, TextInput } from '@mantine/core'
+import { useState } from 'react'
+import { useWrite } from '../../api/use-write.ts'
+import { FormProblem } from '../../parts/FormProblem.tsx'
+import type { Hoster } from './Hosters.tsx'
+import styles from './operator.module.css'
+
+/** Sets the trust score of a hoster. */
+export function TrustDialog({ hoster, onClose }: { hoster: Hoster; onClose: () => void }) {
+  const [score, setScore] = useState(String(hoster.trust_score))
+  const change = useWrite(
+    () => ({
+      method: 'PATCH',
+      path: `operator/hosters/${hoster.id}`,
+      body: { trust_score: Number(score.trim().replace(',', '.')) },
+    }),
+    { areas: ['supply'], done: 'The trust is changed.', onDone: onClose, showsError: true },
+  )
+  return (
+    <Modal opened onClose={onClose} title={`Trust of ${hoster.name}`}>
+      <form
+        className={styles.form}
+        onSubmit={event => {
+          event.preventDefault()
+          change.mutate()
+        }}
+      >
+        <TextInput
+          label="Trust score"
+          description="From 0 to 1. Requests that ask for trusted servers go only to hosters with a high score."
+          inputMode="decimal"
+          required
+          value={score}
+          onChange={event => setScore(event.currentTarget.value)}
+          data-autofocus
+        />
+        <FormProblem error={change.error} />
+        <div className={styles.buttons}>
+          <Button type="submit" loading={change.isPending}>
+            Save
+          </Button>
+          <Button variant="default" onClick={onClose}>
+            Cancel
+          </Button>
+        </div>
+      </form>
+    </Modal>
+  )
+}

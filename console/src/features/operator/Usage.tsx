@@ -1,0 +1,232 @@
+import { Button, SegmentedControl, TextInput } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { useState } from 'react'
+import type { OperatorUsage } from '#api/operator/usage.ts'
+import { type OperatorUsageFilter, operatorUsageQuery } from '../../api/operator-queries.ts'
+import { queryText } from '../../api/request.ts'
+import { ShareBar } from '../../charts/ShareBar.tsx'
+import { StackedBars } from '../../charts/StackedBars.tsx'
+import { compactCount, countText, plural } from '../../format/number-text.ts'
+import { utcDayText } from '../../format/time-text.ts'
+import { roundUsd } from '../../format/usd-text.ts'
+import { DataTable } from '../../parts/DataTable.tsx'
+import { EmptyState } from '../../parts/EmptyState.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { Amount } from '../../parts/Money.tsx'
+import { Page } from '../../parts/Page.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import { Provider, type ProviderName } from '../../parts/Provider.tsx'
+import { When } from '../../parts/When.tsx'
+import styles from './operator.module.css'
+import { readOperatorUsageSearch } from './operator-search.ts'
+import { type UsageBucket, usageBuckets } from './usage-buckets.ts'
+import { usageDimensions } from './usage-dimensions.ts'
+
+const names = { model: 'Model', customer: 'Customer', key: 'Key', provider: 'Server' } as const
+
+/** Spend of all customers in any span, by model, customer, key or kind of server. */
+export function Usage() {
+  const filter = readOperatorUsageSearch(useSearch({ strict: false }))
+  const { by = 'model' } = filter
+  const usage = useQuery(operatorUsageQuery(filter))
+  const navigate = useNavigate()
+  const set = (change: { readonly [Name in keyof OperatorUsageFilter]: OperatorUsageFilter[Name] | undefined }) => {
+    const search = readOperatorUsageSearch({ ...filter, ...change })
+    void navigate({ to: '/operator/usage', search, replace: true })
+  }
+  return (
+    <Page
+      title="Usage"
+      actions={
+        <a href={`/console/api/operator/usage/export${queryText({ ...filter })}`} download>
+          CSV
+        </a>
+      }
+    >
+      <section className={styles.filters} aria-label="Filters">
+        <TextInput
+          label="From (UTC)"
+          type="date"
+          value={filter.from ?? usage.data?.from ?? ''}
+          onChange={event => set({ from: event.currentTarget.value })}
+        />
+        <TextInput
+          label="Until (UTC)"
+          type="date"
+          value={filter.until ?? usage.data?.until ?? ''}
+          onChange={event => set({ until: event.currentTarget.value })}
+        />
+      </section>
+      <div className={styles.buttons}>
+        <SegmentedControl
+          aria-label="By"
+          data={usageDimensions.map(value => ({ value, label: names[value] }))}
+          value={by}
+          onChange={value => set({ by: value as typeof by })}
+        />
+        {(['customer', 'model', 'provider'] as const).map(
+          name =>
+            filter[name] !== undefined && (
+              <Button key={name} variant="default" onClick={() => set({ [name]: undefined })}>
+                {names[name]}: {name === 'customer' ? customerName(usage.data, filter[name]) : filter[name]} ✕
+              </Button>
+            ),
+        )}
+      </div>
+      <Loaded query={usage} height={560}>
+        {data => (
+          <>
+            <Chart usage={data} onOpen={({ from, until }) => set({ from, until })} />
+            <Groups usage={data} filter={filter} />
+          </>
+        )}
+      </Loaded>
+    </Page>
+  )
+}
+
+function customerName(usage: OperatorUsage | undefined, id: string): string {
+  const found = usage?.groups.find(group => group.id === id)
+  return found?.name ?? `${id.slice(0, 8)}…`
+}
+
+function Chart({ usage, onOpen }: { usage: OperatorUsage; onOpen: (bucket: UsageBucket) => void }) {
+  const [isTable, setTable] = useState(false)
+  const { total } = usage
+  const buckets = usageBuckets(usage)
+  const title = [
+    `${roundUsd(total.charged_usd)} USD charged`,
+    ...(total.revenue_usd === null ? [] : [`${roundUsd(total.revenue_usd)} USD revenue`]),
+    plural(total.requests, 'request'),
+  ]
+  const bucketText = ({ from, until }: UsageBucket) =>
+    from === until ? utcDayText(from) : `${utcDayText(from)} – ${utcDayText(until)}`
+  return (
+    <Panel
+      title={title.join(' · ')}
+      aside={
+        <Button variant="subtle" size="compact-sm" onClick={() => setTable(!isTable)}>
+          {isTable ? 'Show the chart' : 'Show as a table'}
+        </Button>
+      }
+    >
+      {isTable ? (
+        <div className={styles.scroll}>
+          <DataTable
+            label="Usage by day"
+            rows={[...buckets].reverse()}
+            keyOf={({ from }) => from}
+            columns={[
+              { title: 'Days (UTC)', place: 'name', cell: bucketText },
+              { title: 'Requests', align: 'right', isLabelled: true, cell: ({ requests }) => countText(requests) },
+              { title: 'USD', align: 'right', place: 'money', cell: ({ chargedUsd }) => <Amount usd={chargedUsd} /> },
+            ]}
+          />
+        </div>
+      ) : (
+        <StackedBars
+          label="USD charged"
+          series={[{ name: 'charged', color: 'var(--link)' }]}
+          bars={buckets.map(bucket => ({
+            label: bucketText(bucket),
+            values: [bucket.chargedUsd],
+            ...(bucket.isOpen && { isOpen: true }),
+          }))}
+          text={roundUsd}
+          onOpen={index => onOpen(buckets[index]!)}
+        />
+      )}
+      <p className={styles.hint}>
+        Days begin at 00:00 UTC.
+        {usage.summed_at !== null && (
+          <>
+            {' '}
+            Summed <When at={usage.summed_at} form="distance" />.
+          </>
+        )}
+      </p>
+    </Panel>
+  )
+}
+
+function Groups({ usage, filter }: { usage: OperatorUsage; filter: OperatorUsageFilter }) {
+  const { groups, other, total, by } = usage
+  if (groups.length === 0) {
+    return (
+      <Panel>
+        <EmptyState text="No requests in this span. New requests appear within a minute.">
+          <Link to="/operator/usage" search={{ by }}>
+            Show the last 30 days of all
+          </Link>
+        </EmptyState>
+      </Panel>
+    )
+  }
+  const rest = {
+    ...{ id: '', customer_id: null, failed: null, input_tokens: null, output_tokens: null, revenue_usd: null },
+    name: `${countText(other.groups)} others`,
+    requests: other.requests,
+    charged_usd: other.charged_usd,
+  }
+  const maybe = (count: number | null) => (count === null ? '–' : compactCount(count))
+  return (
+    <Panel title={`By ${names[by].toLowerCase()}`}>
+      <DataTable
+        label={`Usage by ${names[by].toLowerCase()}`}
+        rows={other.groups > 0 ? [...groups, rest] : groups}
+        keyOf={({ id }) => id}
+        columns={[
+          { title: names[by], place: 'name', cell: group => <GroupName group={group} by={by} filter={filter} /> },
+          {
+            title: 'Share',
+            place: 'hidden',
+            cell: group => <ShareBar share={total.charged_usd === 0 ? 0 : group.charged_usd / total.charged_usd} />,
+          },
+          { title: 'Requests', align: 'right', isLabelled: true, cell: ({ requests }) => countText(requests) },
+          { title: 'Failed', align: 'right', isLabelled: true, cell: ({ failed }) => maybe(failed) },
+          { title: 'Input', align: 'right', isLabelled: true, cell: each => maybe(each.input_tokens) },
+          { title: 'Output', align: 'right', isLabelled: true, cell: each => maybe(each.output_tokens) },
+          {
+            title: 'Revenue',
+            align: 'right',
+            isLabelled: true,
+            cell: ({ revenue_usd: usd }) => (usd === null ? '–' : <Amount usd={usd} />),
+          },
+          { title: 'USD', align: 'right', place: 'money', cell: each => <Amount usd={each.charged_usd} /> },
+        ]}
+      />
+    </Panel>
+  )
+}
+
+/** A group leads to its own parts: a customer to its models, a model to its customers. */
+function GroupName({
+  group: { id, name, customer_id: customerId },
+  by,
+  filter,
+}: {
+  group: { readonly id: string; readonly name: string; readonly customer_id: string | null }
+  by: OperatorUsage['by']
+  filter: OperatorUsageFilter
+}) {
+  if (id === '') return name
+  if (by === 'key' && customerId !== null) {
+    return (
+      <Link to="/operator/customers/$customerId" params={{ customerId }}>
+        {name}
+      </Link>
+    )
+  }
+  const search: OperatorUsageFilter =
+    by === 'customer'
+      ? { ...filter, customer: id, by: 'model' }
+      : by === 'model'
+        ? { ...filter, model: id, by: 'customer' }
+        : { ...filter, provider: id as ProviderName, by: 'model' }
+  return (
+    <Link to="/operator/usage" search={search}>
+      {by === 'provider' ? <Provider kind={id as ProviderName} /> : name}
+    </Link>
+  )
+}

@@ -1,0 +1,102 @@
+import { Button } from '@mantine/core'
+import { useInfiniteQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { vouchersQuery } from '../../api/operator-queries.ts'
+import { useWrite } from '../../api/use-write.ts'
+import { roundUsd } from '../../format/usd-text.ts'
+import { DataTable } from '../../parts/DataTable.tsx'
+import { EmptyState } from '../../parts/EmptyState.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import { State } from '../../parts/State.tsx'
+import { When } from '../../parts/When.tsx'
+import { MakeVouchersDialog } from './MakeVouchersDialog.tsx'
+import { useMayOperate } from './use-may-operate.ts'
+
+const marks = { unused: 'ok', redeemed: 'off', revoked: 'danger', expired: 'warn' } as const
+
+/** Codes that give credit once. */
+export function Vouchers() {
+  const vouchers = useInfiniteQuery(vouchersQuery)
+  const [isMaking, setIsMaking] = useState(false)
+  const mayOperate = useMayOperate()
+  const revoke = useWrite<string>(id => ({ method: 'DELETE', path: `operator/vouchers/${id}` }), {
+    areas: ['vouchers'],
+    done: 'The voucher is revoked. Its code gives nothing any more.',
+  })
+  return (
+    <Panel
+      title="Vouchers"
+      aside={
+        mayOperate && (
+          <Button variant="default" size="compact-md" onClick={() => setIsMaking(true)}>
+            Make vouchers
+          </Button>
+        )
+      }
+    >
+      <Loaded query={vouchers} height={120}>
+        {({ pages }) => {
+          const rows = pages.flatMap(({ data }) => data)
+          if (rows.length === 0) {
+            return (
+              <EmptyState text="A voucher is a code that gives its credit once, to the customer that redeems it first." />
+            )
+          }
+          return (
+            <>
+              <DataTable
+                label="Vouchers"
+                rows={rows}
+                keyOf={({ id }) => id}
+                columns={[
+                  { title: 'Made', cell: ({ made_at }) => <When at={made_at} /> },
+                  {
+                    title: 'Code',
+                    place: 'name',
+                    cell: ({ hint, note }) => (
+                      <>
+                        <code>…{hint}</code> {note}
+                      </>
+                    ),
+                  },
+                  {
+                    title: 'State',
+                    cell: ({ state, email }) => (
+                      <>
+                        <State state={marks[state]}>{state}</State> {email}
+                      </>
+                    ),
+                  },
+                  { title: 'Expires', isLabelled: true, cell: ({ expires_at }) => <When at={expires_at} /> },
+                  { title: 'USD', align: 'right', place: 'money', cell: ({ amount_usd }) => roundUsd(amount_usd) },
+                  {
+                    title: '',
+                    place: 'actions',
+                    cell: ({ id, state, hint }) =>
+                      mayOperate &&
+                      state === 'unused' && (
+                        <Button variant="default" size="compact-sm" onClick={() => revoke.mutate(id)}>
+                          Revoke<span className="visually-hidden"> …{hint}</span>
+                        </Button>
+                      ),
+                  },
+                ]}
+              />
+              {vouchers.hasNextPage && (
+                <Button
+                  variant="default"
+                  loading={vouchers.isFetchingNextPage}
+                  onClick={() => void vouchers.fetchNextPage()}
+                >
+                  Show older vouchers
+                </Button>
+              )}
+            </>
+          )
+        }}
+      </Loaded>
+      {isMaking && <MakeVouchersDialog onClose={() => setIsMaking(false)} />}
+    </Panel>
+  )
+}

@@ -1,0 +1,36 @@
+export interface OfferWarning {
+  readonly severity: 'warn' | 'danger'
+  readonly text: string
+}
+
+/** The part of `OperatorModels` that the warnings follow from. */
+interface SoldModel {
+  readonly id: string
+  readonly offers: readonly {
+    readonly name: string
+    readonly state: string
+    readonly input_usd_per_million: number
+    readonly output_usd_per_million: number
+    readonly context_tokens: number
+  }[]
+}
+
+/** Returns what is wrong with the offers of a model. */
+export function offerWarnings({ id, offers }: SoldModel): OfferWarning[] {
+  const warnings: OfferWarning[] = []
+  const away = offers.filter(({ state }) => state === 'ejected')
+  if (away.length === offers.length && away.length > 0) {
+    warnings.push({ severity: 'danger', text: `${id}: no server takes requests.` })
+  } else {
+    for (const { name } of away) warnings.push({ severity: 'warn', text: `${id}: ${name} takes no requests.` })
+  }
+  for (const { name, input_usd_per_million: input, output_usd_per_million: output } of offers) {
+    if (input === 0 && output === 0) warnings.push({ severity: 'warn', text: `${id}: ${name} is free. Set its price.` })
+  }
+  const contexts = offers.map(({ context_tokens }) => context_tokens)
+  if (new Set(contexts).size > 1) {
+    const text = `${id}: servers differ in context, from ${Math.min(...contexts)} to ${Math.max(...contexts)} tokens. Long prompts go only to some.`
+    warnings.push({ severity: 'warn', text })
+  }
+  return warnings
+}

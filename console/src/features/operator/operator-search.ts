@@ -1,0 +1,32 @@
+import type { OperatorUsageFilter } from '../../api/operator-queries.ts'
+import { usageDimensions } from './usage-dimensions.ts'
+
+const providers = ['local', 'hoster', 'cloud', 'none'] as const
+const DAY = /^\d{4}-\d\d-\d\d$/
+
+/** Keeps what is valid of the search parameters of the operator's usage. */
+export function readOperatorUsageSearch(search: Record<string, unknown>): OperatorUsageFilter {
+  const text = (name: string) => (typeof search[name] === 'string' && search[name] !== '' ? search[name] : undefined)
+  const day = (name: string) => (DAY.test(text(name) ?? '') ? text(name) : undefined)
+  const by = usageDimensions.find(each => each === search.by)
+  const provider = providers.find(each => each === search.provider)
+  const [from, until, customer, model] = [day('from'), day('until'), text('customer'), text('model')]
+  return {
+    ...(from !== undefined && { from }),
+    ...(until !== undefined && { until }),
+    ...(by !== undefined && { by }),
+    ...(customer !== undefined && { customer }),
+    // The gateway does not count models and servers by key.
+    ...(model !== undefined && by !== 'key' && { model }),
+    ...(provider !== undefined && by !== 'key' && { provider }),
+  }
+}
+
+export interface SupplySearch {
+  readonly model?: string
+}
+
+/** Keeps the model of the operator's page of models. */
+export function readSupplySearch({ model }: Record<string, unknown>): SupplySearch {
+  return typeof model === 'string' && model !== '' ? { model } : {}
+}

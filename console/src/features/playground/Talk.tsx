@@ -1,0 +1,61 @@
+import { lazy, Suspense } from 'react'
+import { Panel } from '../../parts/Panel.tsx'
+import { AnswerEnd, type AnswerFacts } from './AnswerEnd.tsx'
+import styles from './playground.module.css'
+
+/** Loads with the first answer. */
+const Markdown = lazy(() => import('react-markdown'))
+
+export interface Message {
+  readonly role: 'user' | 'assistant'
+  readonly content: string
+  /** Of an answer: the model that was asked. */
+  readonly model?: string
+  /** Of an answer that has ended. */
+  readonly end?: AnswerFacts
+}
+
+/** No images: the address of an image carries data out. No links: an answer must not lead people away. */
+const shownElements = [
+  ...['p', 'strong', 'em', 'code', 'pre', 'ul', 'ol', 'li', 'blockquote', 'br', 'hr'],
+  ...['h1', 'h2', 'h3', 'h4', 'h5', 'h6'],
+] as const
+
+/** The messages of a talk, with what each answer cost. */
+export function Talk({
+  customerId,
+  messages,
+  isRunning,
+}: {
+  customerId: string
+  messages: readonly Message[]
+  isRunning: boolean
+}) {
+  return (
+    <Panel>
+      <div className={styles.talk} aria-live="polite" aria-busy={isRunning}>
+        {messages.length === 0 && (
+          <p className={styles.hint}>
+            What you send here is charged like any request. It uses a key of its own, which stops after 12 hours and
+            spends at most 1 USD a day.
+          </p>
+        )}
+        {messages.map(({ role, content, model, end }, index) => (
+          <article key={index} className={styles.message} data-role={role}>
+            <h3>{role === 'user' ? 'You' : model}</h3>
+            {role === 'user' ? (
+              <p className={styles.plain}>{content}</p>
+            ) : (
+              <Suspense fallback={<p className={styles.plain}>{content}</p>}>
+                <Markdown allowedElements={[...shownElements]} unwrapDisallowed>
+                  {content}
+                </Markdown>
+              </Suspense>
+            )}
+            {end && <AnswerEnd customerId={customerId} end={end} />}
+          </article>
+        ))}
+      </div>
+    </Panel>
+  )
+}

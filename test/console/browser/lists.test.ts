@@ -1,0 +1,126 @@
+import { afterEach, expect, test } from 'vitest'
+import { usageSeries } from '../../../console/src/features/usage/usage-series.ts'
+import type { WatchedPage } from '../../harness/chromium.ts'
+import { useChromium } from '../../harness/chromium.ts'
+import { openSignedIn } from '../../harness/signed-in-page.ts'
+import { useDemoApp } from '../../harness/use-demo-app.ts'
+
+// Activity and Usage: what a person filters, opens and waits for.
+
+const app = useDemoApp()
+const chromium = useChromium()
+const open: WatchedPage[] = []
+
+afterEach(async () => {
+  const complaints = open.flatMap(each => each.complaints).filter(text => !/status of 4\d\d/.test(text))
+  for (const { context } of open.splice(0)) await context.close()
+  expect(complaints).toEqual([])
+})
+
+async function signedIn(customerId: string) {
+  const watched = await openSignedIn(chromium.browser, app, customerId)
+  open.push(watched)
+  return watched.page
+}
+
+async function chat(key: string, model = 'demo'): Promise<number> {
+  const response = await fetch(`${app.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model, max_tokens: 5, messages: [{ role: 'user', content: 'Hello!' }] }),
+  })
+  await response.text()
+  return response.status
+}
+
+test('new requests wait until they are asked for', async () => {
+  const { customerId, key } = await app.customer()
+  await chat(key)
+  const page = await signedIn(customerId)
+  await page.goto(`/c/${customerId}/activity`)
+  const rows = page.getByRole('table', { name: 'Requests' }).getByRole('row')
+  await expect.poll(() => rows.count()).toBe(2)
+  await chat(key)
+  await chat(key)
+  await page.getByRole('button', { name: '2 new' }).waitFor()
+  expect(await rows.count()).toBe(2)
+  await page.getByRole('button', { name: '2 new' }).click()
+  expect(await rows.count()).toBe(4)
+  expect(await page.getByRole('button', { name: /new/ }).count()).toBe(0)
+})
+
+test('a filter by outcome is in the address, and a search that stopped says how far it looked', async () => {
+  const { customerId, key } = await app.customer()
+  await chat(key)
+  const page = await signedIn(customerId)
+  await page.goto(`/c/${customerId}/activity`)
+  await page.getByText('Requests of the last 24 hours').waitFor()
+  await page.getByLabel('Outcome').first().click()
+  await page.getByRole('option', { name: 'Only: interrupted' }).click()
+  await page.getByText('No request matches these filters').waitFor()
+  expect(new URL(page.url()).searchParams.get('outcome')).toBe('interrupted')
+  // There are no sums by outcome.
+  expect(await page.getByText('Requests of the last 24 hours').count()).toBe(0)
+  // A page that searched 10,000 requests and found none is too much for a test: the gateway's answer stands in.
+  await page.route('**/usage/requests?*outcome=client_gone*', route =>
+    route.fulfill({
+      json: {
+        ...{ object: 'list', data: [], has_more: true, next_cursor: 'x', archived_before: null },
+        looked_back_to: '2026-01-05T09:14:00.000Z',
+      },
+    }),
+  )
+  await page.goto(`/c/${customerId}/activity?outcome=client_gone`)
+  await page.getByText(/0 requests found\. Looked back to 5 Jan/).waitFor()
+  await page.getByRole('button', { name: 'Go on' }).waitFor()
+})
+
+test('a bar of usage opens its requests, by the keyboard, and so does an hour of activity', async () => {
+  const { customerId, key } = await app.customer()
+  await chat(key)
+  const page = await signedIn(customerId)
+  await page.goto(`/c/${customerId}/usage?days=7`)
+  const chart = page.getByRole('img', { name: /USD per day/ })
+  await chart.focus()
+  await page.keyboard.press('End')
+  await page.getByText('not over yet').waitFor()
+  await page.getByText('local', { exact: false }).first().waitFor()
+  await page.keyboard.press('Enter')
+  const today = new Date().toISOString().slice(0, 10)
+  await page.waitForURL(
+    url => url.pathname.endsWith('/activity') && url.searchParams.get('from') === `${today}T00:00:00.000Z`,
+  )
+  const rows = page.getByRole('table', { name: 'Requests' }).getByRole('row')
+  await expect.poll(() => rows.count()).toBe(2)
+  await page.getByRole('img', { name: /Requests by hour/ }).focus()
+  await page.keyboard.press('End')
+  await page.keyboard.press('Enter')
+  await page.waitForURL(url => /T\d\d:00:00/.test(url.searchParams.get('to') ?? ''))
+  await expect.poll(() => rows.count()).toBe(2)
+})
+
+test('usage is split by model and key, as a chart and a table', async () => {
+  const { customerId, key } = await app.customer({ key: { name: 'laptop' } })
+  await chat(key)
+  const page = await signedIn(customerId)
+  await page.goto(`/c/${customerId}/usage?days=7&split=key`)
+  await page.getByRole('img', { name: /USD per day/ }).focus()
+  await page.keyboard.press('End')
+  await expect.poll(() => page.locator('p[aria-live]').first().textContent()).toMatch(/0\.000\d+/)
+  await page.getByRole('link', { name: 'laptop' }).waitFor()
+  await page.getByRole('button', { name: 'Show as a table' }).click()
+  await page.getByRole('table', { name: 'USD per day' }).waitFor()
+})
+
+test('above seven series, the rest is summed as Other, and no cent is lost', () => {
+  const point = (cost: number) => [
+    { period: 'p', requests: 1, cost_usd: cost, input_tokens: null, output_tokens: null },
+  ]
+  const data = Array.from({ length: 9 }, (_, at) => ({ id: `m${at}`, name: null, timeseries: point(0.1) }))
+  const series = usageSeries({ data, other: { count: 2, timeseries: point(0.2) } })
+  expect(series.map(({ name }) => name)).toEqual(['m0', 'm1', 'm2', 'm3', 'm4', 'm5', 'm6', 'Other'])
+  expect(series.at(-1)!.points).toEqual([
+    { period: 'p', requests: 3, cost_usd: 0.4, input_tokens: 0, output_tokens: 0 },
+  ])
+  expect(usageSeries({ data: data.slice(0, 7), other: null })).toHaveLength(7)
+})

@@ -1,0 +1,183 @@
+import type { Page } from 'playwright-core'
+import { afterEach, describe, expect, test } from 'vitest'
+import { transaction } from '../../../src/db/pool.ts'
+import { grantCredit } from '../../../src/ledger/accounts/grant-credit.ts'
+import type { WatchedPage } from '../../harness/chromium.ts'
+import { settled, useChromium } from '../../harness/chromium.ts'
+import { openSignedIn } from '../../harness/signed-in-page.ts'
+import { useDemoApp } from '../../harness/use-demo-app.ts'
+
+// What people come for, from the first screen, each in at most three steps before they type or confirm: with the mouse on a
+// phone's width, and with the keyboard alone.
+
+const app = useDemoApp()
+const chromium = useChromium()
+const open: WatchedPage[] = []
+
+afterEach(async () => {
+  const complaints = open.flatMap(each => each.complaints).filter(text => !/status of 4\d\d/.test(text))
+  for (const { context } of open.splice(0)) await context.close()
+  expect(complaints).toEqual([])
+})
+
+async function chat(key: string): Promise<number> {
+  const response = await fetch(`${app.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'demo', max_tokens: 5, messages: [{ role: 'user', content: 'Hello!' }] }),
+  })
+  await response.text()
+  return response.status
+}
+
+/** A customer with a request, on the first screen. */
+async function home(width: number) {
+  const { customerId, key } = await app.customer({ key: { name: 'laptop' } })
+  await chat(key)
+  const watched = await openSignedIn(chromium.browser, app, customerId, { width })
+  open.push(watched)
+  const { page, email } = watched
+  await page.goto(`/c/${customerId}`)
+  await page.getByText('Last requests').waitFor()
+  return { page, email, customerId, key }
+}
+
+/** Presses Tab until an element with this name has the focus, then Enter. */
+async function byKeyboard(page: Page, name: RegExp): Promise<void> {
+  for (let pressed = 0; pressed < 60; pressed++) {
+    await page.keyboard.press('Tab')
+    const text = (await page.evaluate(
+      'document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent',
+    )) as string
+    if (!name.test(text.trim())) continue
+    await page.keyboard.press('Enter')
+    return
+  }
+  throw new Error(`${name} is not within reach of the Tab key`)
+}
+
+describe.each([
+  { how: 'by touch at 360 px', width: 360, step: touch },
+  { how: 'by the keyboard at 1280 px', width: 1280, step: byKeyboard },
+])('$how', ({ width, step }) => {
+  test('what the last request cost, and why', async () => {
+    const { page } = await home(width)
+    await step(page, /^demo$/)
+    const receipt = page.getByRole('dialog', { name: 'Receipt' })
+    await expect.poll(() => receipt.textContent()).toMatch(/0\.000\d+ USD= \d+ input × 0\.1 \+ 5 output × 0\.4/)
+  })
+
+  test('which key spent most this week', async () => {
+    const { page } = await home(width)
+    await goTo(page, width, step, /^Keys$/)
+    const table = page.getByRole('table', { name: 'Keys' })
+    await expect.poll(() => table.getByRole('row').nth(1).textContent()).toMatch(/laptop.*0\.000\d/)
+  })
+
+  test('how to cap a key at 5 USD a month', async () => {
+    const { page, key } = await home(width)
+    await goTo(page, width, step, /^Keys$/)
+    await page.getByText('laptop').first().waitFor()
+    await step(page, /^Set a limit/)
+    await page.getByLabel('Limit in USD').fill('5')
+    await page.keyboard.press('Enter')
+    await page.getByText('The key is changed').waitFor()
+    await expect.poll(() => page.getByText(/of 5\.00 USD/).count()).toBe(1)
+    const shown = await fetch(`${app.url}/v1/key`, { headers: { authorization: `Bearer ${key}` } })
+    expect(await shown.json()).toMatchObject({ limit_usd: 5, limit_reset: 'monthly' })
+  })
+
+  test('how to add 25 USD', async () => {
+    const { page, email, customerId } = await home(width)
+    await step(page, /^Add credit$/)
+    await page.getByRole('region', { name: 'Add credit' }).waitFor()
+    await app.database.pool.query("UPDATE person SET installation_role = 'operator' WHERE email = $1", [email])
+    await page.goto(`/c/${customerId}/credits`)
+    await page.getByRole('link', { name: 'Grant credit' }).waitFor()
+    await step(page, /^Grant credit$/)
+    await page.getByLabel('USD').fill('25')
+    await page.getByLabel('Reason').fill('invoice 7')
+    await page.keyboard.press('Enter')
+    await expect.poll(() => page.getByRole('dialog').textContent()).toContain('Balance afterwards')
+    await page.getByRole('button', { name: 'Grant it' }).press('Enter')
+    await page.getByText('25.00 USD are granted').waitFor()
+  })
+
+  test('how to stop a leaked key', async () => {
+    const { page, key } = await home(width)
+    await goTo(page, width, step, /^Keys$/)
+    await page.getByText('laptop').first().waitFor()
+    await step(page, /^Actions of laptop$/)
+    await page.getByRole('menuitem', { name: 'Delete' }).waitFor()
+    if (width > 768) {
+      const isOnDelete = () => page.getByRole('menuitem', { name: 'Delete' }).evaluate('item => item.matches(":focus")')
+      for (let pressed = 0; pressed < 4 && !(await isOnDelete()); pressed++) await page.keyboard.press('ArrowDown')
+      await page.keyboard.press('Enter')
+    } else await page.getByRole('menuitem', { name: 'Delete' }).click()
+    await page.getByLabel('Type laptop to confirm').fill('laptop')
+    await page.keyboard.press('Enter')
+    await page.getByText('stops working on all nodes').waitFor()
+    await expect.poll(() => chat(key)).toBe(401)
+  })
+})
+
+/** Touches the first visible element with this name. */
+async function touch(page: Page, name: RegExp): Promise<void> {
+  const found = page.getByRole('link', { name }).or(page.getByRole('button', { name })).filter({ visible: true })
+  await found.first().click()
+}
+
+async function goTo(page: Page, _width: number, step: typeof touch, name: RegExp): Promise<void> {
+  await step(page, name)
+  await page.getByRole('heading', { level: 1, name }).waitFor()
+}
+
+test('a leaked key is found by pasting it', async () => {
+  const { page, key } = await home(1280)
+  await page.keyboard.press('Control+k')
+  await page.locator('[role=dialog] :focus').waitFor()
+  await page.keyboard.insertText(key)
+  await page
+    .getByRole('dialog')
+    .getByRole('link', { name: /laptop/ })
+    .waitFor()
+  await page.keyboard.press('Enter')
+  await page.getByRole('link', { name: 'All keys' }).waitFor()
+  expect(await page.getByRole('table', { name: 'Keys' }).getByRole('row').count()).toBe(2)
+  // The key itself is in no address.
+  expect(page.url()).not.toContain(key)
+})
+
+test('without an answer of the gateway the page says how old its data is, and goes on by itself', async () => {
+  const { page, key } = await home(1280)
+  await settled(page)
+  const rows = page.getByRole('table', { name: 'Requests' }).getByRole('row')
+  expect(await rows.count()).toBe(2)
+  const data = /\/console\/api\/(?!.*live)/
+  await page.route(data, route => route.abort())
+  await chat(key)
+  await page.getByText(/The gateway does not answer\. You see the data of \d\d:\d\d:\d\d/).waitFor()
+  expect(await rows.count()).toBe(2)
+  await page.unroute(data)
+  await page.getByText('You see the data of').waitFor({ state: 'hidden' })
+  await expect.poll(() => rows.count()).toBe(3)
+  // The aborted requests were meant.
+  open[0]!.complaints.length = 0
+})
+
+test('the next steps leave when they are done', async () => {
+  const { page, customerId } = await home(1280)
+  const next = page.getByRole('region', { name: 'Next' })
+  await expect.poll(() => next.getByText('(done)').count()).toBe(2)
+  const status = await page.evaluate(async path => {
+    const alert = { kind: 'low_balance', threshold_usd: 1, channel: 'webhook', target: 'https://example.com/hook' }
+    const headers = { 'content-type': 'application/json' }
+    return (await fetch(path, { method: 'POST', headers, body: JSON.stringify(alert) })).status
+  }, `/console/api/customers/${customerId}/alerts`)
+  expect(status).toBe(200)
+  await expect.poll(() => next.getByText('(done)').count()).toBe(3)
+  await transaction(app.database.pool, sql =>
+    grantCredit(sql, { customerId, amountNanos: 1_000_000_000n, reason: 'invoice 7', ref: customerId }),
+  )
+  await next.waitFor({ state: 'detached' })
+})
