@@ -24,19 +24,20 @@ export const bigCustomerEmail = 'big@example.com'
  * Fills a migrated database with a year of settled requests, in the state that the gateway would have written: usage rows in monthly
  * partitions, charges in double entry, hourly and daily sums in two node shards, and balances. The audit is clean afterwards. Each transaction
  * inserts one UTC day with all constraints, indexes and triggers enabled. Random values are hashes of the row number, so two runs differ only
- * in the ids of customers and in the end time.
+ * in the ids of customers and in the end time. Without other customers, the first one has all rows.
  */
 export async function generateUsage(
   pool: Pool,
-  options: { rows: number; nowEpochMs: number },
+  options: { rows: number; nowEpochMs: number; days?: number; otherCustomers?: number },
 ): Promise<GeneratedUsage> {
-  const { rows, nowEpochMs } = options
+  const { rows, nowEpochMs, days = DAYS, otherCustomers = OTHER_CUSTOMERS } = options
   const startedMs = performance.now()
   const todayMs = Math.floor(nowEpochMs / DAY_MS) * DAY_MS
-  const fromMs = todayMs - (DAYS - 1) * DAY_MS
-  for (let month = 0; month < 13; month++) await addUsagePartitions(pool, addMonths(fromMs, month))
+  const fromMs = todayMs - (days - 1) * DAY_MS
+  for (let month = 0; addMonths(fromMs, month) <= addMonths(nowEpochMs, 1); month++)
+    await addUsagePartitions(pool, addMonths(fromMs, month))
   await pool.query(INSERT_HOSTERS)
-  const customerIds = await addCustomers(pool, rows)
+  const customerIds = await addCustomers(pool, rows, otherCustomers)
 
   const rowsPerMs = rows / (nowEpochMs - fromMs)
   const rowsUntil = (epochMs: number) => Math.round((epochMs - fromMs) * rowsPerMs)
@@ -69,8 +70,8 @@ const DAY_MS = 86_400_000
 const DAYS = 365
 const OTHER_CUSTOMERS = 1_000
 
-async function addCustomers(pool: Pool, rows: number): Promise<string[]> {
-  const customerIds = Array.from({ length: OTHER_CUSTOMERS + 1 }, () => randomUUIDv7())
+async function addCustomers(pool: Pool, rows: number, otherCustomers: number): Promise<string[]> {
+  const customerIds = Array.from({ length: otherCustomers + 1 }, () => randomUUIDv7())
   await transaction(pool, async sql => {
     await sql.query(
       `INSERT INTO customer (customer_id, email, account_tier)
@@ -89,7 +90,7 @@ const COST_NANOS_MAX = 10_000_000n
 
 async function payIn(sql: Sql, customerIds: string[], creditNanos: bigint): Promise<void> {
   await sql.query(
-    `SELECT grant_credit(id, CASE n WHEN 1 THEN $2::bigint ELSE $2::bigint / ${OTHER_CUSTOMERS} + 1 END, 'generated ' || id, 'generated usage')
+    `SELECT grant_credit(id, CASE n WHEN 1 THEN $2::bigint ELSE $2::bigint / greatest(cardinality($1) - 1, 1) + 1 END, 'generated ' || id, 'generated usage')
      FROM unnest($1::uuid[]) WITH ORDINALITY AS c(id, n)`,
     [customerIds, creditNanos],
   )
@@ -122,7 +123,7 @@ WITH model AS (
 ), numbered AS (
   SELECT i, i / 200 AS batch, $3::bigint + (i - $1::bigint) * ($4::bigint - $3::bigint) / ($2::bigint - $1::bigint) AS started_ms,
     hashint8extended(i, 1) AS h,
-    ($5::uuid[])[CASE WHEN i % 2 = 0 THEN 1 ELSE 2 + i / 40 % ${OTHER_CUSTOMERS} END] AS customer_id,
+    ($5::uuid[])[CASE WHEN i % 2 = 0 OR cardinality($5) = 1 THEN 1 ELSE 2 + i / 40 % greatest(cardinality($5) - 1, 1) END] AS customer_id,
     md5(i::text) AS noise
   FROM generate_series($1::bigint, $2::bigint - 1) AS i
 ), asked AS (

@@ -4,6 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 export type ReportKind =
   | 'benchmark'
   | 'usage'
+  | 'console'
   | 'soak'
   | 'storage'
   | 'workers'

@@ -107,7 +107,8 @@ async function checkBooks(
 /** Two batches of the ledger, since a batch always waits for more charges. */
 const CHARGES_WAITING_MAX = 2 * 256
 
-async function untilSettled(metricsUrl: string): Promise<void> {
+/** Waits until nearly all charges are in PostgreSQL. Throws after 60 s. */
+export async function untilSettled(metricsUrl: string): Promise<void> {
   const deadlineMs = performance.now() + 60_000
   for (;;) {
     const metrics = await (await fetch(metricsUrl)).text()
