@@ -1,17 +1,8 @@
-import { execFileSync } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { dirname, join } from 'node:path'
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
+import { installChromium, systemChromium } from './install-chromium.ts'
 import { useResource } from './use-resource.ts'
-
-/** Where systems install Chromium or Chrome. */
-const SYSTEM_PATHS = [
-  '/usr/bin/chromium',
-  '/usr/bin/chromium-browser',
-  '/usr/bin/google-chrome',
-  '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
-]
 
 /** A browser for the tests of this file. */
 export function useChromium(): { readonly browser: Browser } {
@@ -21,13 +12,10 @@ export function useChromium(): { readonly browser: Browser } {
   )
 }
 
-/** Starts the Chromium of this machine. Installs one into the cache of Playwright where there is none. */
+/** Starts the Chromium of this machine, after installing one where it has none. */
 export function launchChromium(): Promise<Browser> {
-  const found = [process.env.CHROMIUM_PATH, ...SYSTEM_PATHS].find(path => path !== undefined && existsSync(path))
-  if (found === undefined && !existsSync(chromium.executablePath())) {
-    const cli = join(dirname(require.resolve('playwright-core/package.json')), 'cli.js')
-    execFileSync(process.execPath, [cli, 'install', 'chromium'], { stdio: 'inherit' })
-  }
+  installChromium()
+  const found = systemChromium()
   return chromium.launch({
     ...(found !== undefined && { executablePath: found }),
     // Containers that run tests as root have no sandbox. The pages are our own.

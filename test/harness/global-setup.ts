@@ -7,6 +7,7 @@ import { grantGatewayRights } from '../../src/db/gateway-role.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { type Connection, openDatabase } from '../../src/db/open-database.ts'
 import { createPool } from '../../src/db/pool.ts'
+import { installChromium } from './install-chromium.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -22,8 +23,14 @@ const TEMPLATE = 'switchyard_template'
 /** A slow machine may take longer to copy a database than a gateway waits for a statement. */
 const SETUP = { max: 1, applicationName: 'test setup', statementTimeoutMs: 0 }
 
-/** Starts one PostgreSQL for the whole run and migrates the database that `createTestDatabase` clones. */
+/** Installs Chromium if needed, starts one PostgreSQL for the whole run, and migrates the database that `createTestDatabase` clones. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  try {
+    // Before any test: several tests at once could not install it.
+    installChromium()
+  } catch (error) {
+    console.warn(`No Chromium could be installed, so the tests of pages will fail: ${error}`)
+  }
   const dataDir = await mkdtemp(join(tmpdir(), 'switchyard-test-'))
   const server = await openDatabase({
     dataDir,
