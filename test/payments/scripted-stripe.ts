@@ -28,8 +28,8 @@ export interface ScriptedStripe {
   /** The calls that created something, as `path idempotency-key`. */
   readonly writes: readonly string[]
   readonly looks: number
-  /** The next `count` calls fail with 500. */
-  failNext(count: number): void
+  /** Looks at this session fail with 500, until it is null again. */
+  brokenSessionId: string | null
   /** Runs before each look is answered. */
   onLook: (() => Promise<void> | void) | null
   /** The payer pays. Returns the event. */
@@ -53,7 +53,7 @@ export async function startScriptedStripe(): Promise<ScriptedStripe> {
   const disputes = new Map<string, Json[]>()
   const answers = new Map<string, Json>()
   const writes: string[] = []
-  const state = { looks: 0, failing: 0, refusesRefunds: false, declines: false }
+  const state = { looks: 0, refusesRefunds: false, declines: false }
   let events = 0
   const id = (prefix: string) => `${prefix}_${randomBytes(8).toString('hex')}`
   const eventOf = (type: string, object: object) =>
@@ -66,10 +66,6 @@ export async function startScriptedStripe(): Promise<ScriptedStripe> {
     }
     const form = new URLSearchParams(await textOf(request))
     const { pathname, searchParams } = new URL(request.url!, 'http://stripe')
-    if (state.failing > 0) {
-      state.failing--
-      return send(500, { error: { type: 'api_error', message: 'broken' } })
-    }
     const key = request.headers['idempotency-key'] as string | undefined
     if (request.method === 'POST') {
       const earlier = key === undefined ? undefined : answers.get(key)
@@ -86,6 +82,9 @@ export async function startScriptedStripe(): Promise<ScriptedStripe> {
       return send(200, made)
     }
     if (pathname.startsWith('/v1/checkout/sessions/')) {
+      if (pathname.endsWith(`/${stripe.brokenSessionId}`)) {
+        return send(500, { error: { type: 'api_error', message: 'broken' } })
+      }
       state.looks++
       const found = sessions.get(pathname.split('/').at(-1)!)
       const shown = found && (searchParams.has('expand[0]') ? expanded(found) : { ...found })
@@ -207,9 +206,7 @@ export async function startScriptedStripe(): Promise<ScriptedStripe> {
     get looks() {
       return state.looks
     },
-    failNext(count) {
-      state.failing = count
-    },
+    brokenSessionId: null,
     onLook: null,
     pay(sessionId, more = {}) {
       const session = sessions.get(sessionId)!
