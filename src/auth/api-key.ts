@@ -1,24 +1,26 @@
 import { hash, randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 
-const PREFIX = 'sk-sy-'
+/** `sk-sy-`: a key of a customer. `hk-sy-`: a key of a hoster. */
+export type KeyPrefix = 'sk-sy-' | 'hk-sy-'
+
 const RANDOM_CHARS = 32
 const CHECKSUM_CHARS = 6
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
-const SHAPE = /^sk-sy-[0-9A-Za-z]{38}$/
+const SHAPE = /^[sh]k-sy-[0-9A-Za-z]{38}$/
 
 /**
  * Creates an API key: prefix, 32 random base62 characters (190 bits), and a checksum of both. It is shown
  * once and never stored.
  */
-export function mintApiKey(): string {
-  const body = PREFIX + randomBase62(RANDOM_CHARS)
+export function mintApiKey(prefix: KeyPrefix = 'sk-sy-'): string {
+  const body = prefix + randomBase62(RANDOM_CHARS)
   return body + checksumOf(body)
 }
 
-/** Whether the text can be a key. Needs no database: a guessed key costs a few microseconds and no query. */
-export function hasValidChecksum(key: string): boolean {
-  if (!SHAPE.test(key)) return false
+/** Whether the text can be a key with the prefix. Needs no database: a guessed key costs a few microseconds and no query. */
+export function hasValidChecksum(key: string, prefix: KeyPrefix = 'sk-sy-'): boolean {
+  if (!SHAPE.test(key) || !key.startsWith(prefix)) return false
   const body = key.slice(0, -CHECKSUM_CHARS)
   return key.endsWith(checksumOf(body))
 }

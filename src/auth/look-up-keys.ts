@@ -1,4 +1,4 @@
-import type { Sql } from '../db/pool.ts'
+import type { NamedStatement, Sql } from '../db/pool.ts'
 import type { LimitReset } from '../domain/caller.ts'
 import type { KeyDefaults } from '../domain/routing-fields.ts'
 
@@ -22,13 +22,14 @@ export interface KeyRow {
   readonly daily_spend_cap_nanos: bigint | null
 }
 
-/**
- * Finds the key with this SHA-256 (base64), unless it is revoked or its customer is disabled. The caller must
- * check `expires_at`.
- */
-export type LookUpKey = (keyHash: string) => Promise<KeyRow | undefined>
+/** A statement that reads the rows of the keys with the hashes in its first parameter. Each row has its `key_hash`, as base64. */
+export interface KeyStatement<Row extends { readonly key_hash: string }> extends NamedStatement {
+  /** Never set: ties the statement to its rows. */
+  readonly row?: Row
+}
 
-const statement = {
+/** Keys that are not revoked, of customers that are not disabled. The caller must check `expires_at`. */
+export const keysOfCustomers: KeyStatement<KeyRow> = {
   name: 'auth_look_up_keys',
   text: `
     SELECT encode(key_hash, 'base64') AS key_hash, key_id, expires_at, spend_limit_nanos, limit_reset, allowed_models, scopes,
@@ -46,8 +47,11 @@ const STATEMENTS_MAX = 2
  * change of keys, when all keys in use are looked up again at once. It also means that a guessed key with a valid
  * checksum costs only a fraction of a statement.
  */
-export function createKeyLookUp(sql: Sql): LookUpKey {
-  let waiting: Waiting[] = []
+export function createKeyLookUp<Row extends { readonly key_hash: string }>(
+  sql: Sql,
+  statement: KeyStatement<Row>,
+): (keyHash: string) => Promise<Row | undefined> {
+  let waiting: Waiting<Row>[] = []
   let runningStatements = 0
 
   return keyHash =>
@@ -64,7 +68,8 @@ export function createKeyLookUp(sql: Sql): LookUpKey {
     runningStatements++
     try {
       const hashes = batch.map(({ keyHash }) => Buffer.from(keyHash, 'base64'))
-      const { rows } = await sql.query<KeyRow>(statement, [hashes])
+      const { name, text } = statement
+      const { rows } = await sql.query<Row>({ name, text }, [hashes])
       const found = new Map(rows.map(row => [row.key_hash, row]))
       for (const { keyHash, resolve } of batch) resolve(found.get(keyHash))
     } catch (error) {
@@ -77,8 +82,8 @@ export function createKeyLookUp(sql: Sql): LookUpKey {
   }
 }
 
-interface Waiting {
+interface Waiting<Row> {
   readonly keyHash: string
-  resolve(row: KeyRow | undefined): void
+  resolve(row: Row | undefined): void
   reject(error: unknown): void
 }

@@ -35,6 +35,12 @@ export const errorTable = {
     // Claude Code would send the request again for minutes.
     { shouldRetry: false },
   ),
+  invalid_hoster_key: row(
+    401,
+    'invalid_request_error',
+    'The hoster key is missing, unknown, revoked or expired, or its hoster is retired. Send a valid key of the hoster as "Authorization: Bearer hk-sy-...".',
+    { shouldRetry: false },
+  ),
   not_signed_in: row(401, 'invalid_request_error', 'Nobody is signed in here, or the session has ended. Sign in.'),
   wrong_credentials: row(
     401,
@@ -116,6 +122,7 @@ export const errorTable = {
     'invalid_request_error',
     'This customer does not exist, or you are no member of it. Check the address.',
   ),
+  hoster_not_found: row(404, 'invalid_request_error', 'There is no such hoster, or you may not see it. Check the id.'),
   payment_not_found: row(
     404,
     'invalid_request_error',
@@ -151,6 +158,11 @@ export const errorTable = {
     409,
     'invalid_request_error',
     'A customer needs an owner, and this is the last one. Make another member owner first.',
+  ),
+  hoster_state_refused: row(
+    409,
+    'invalid_request_error',
+    'The state of the hoster does not allow this change. Read its state, then decide again.',
   ),
   mail_not_configured: row(409, 'invalid_request_error', 'This server sends no mail. Ask its operator for a link.'),
   idempotency_key_in_use: row(

@@ -91,6 +91,11 @@ export interface Endpoint {
    * third party.
    */
   readonly egress: 'any' | 'public_only'
+  /**
+   * Set when requests travel over connections that the hoster's agent opened to the gateway. `baseUrl` is then only a name, and no
+   * connection to it is ever opened.
+   */
+  readonly transport?: 'agent'
 }
 
 /** The id of the built-in demo model. */

@@ -25,7 +25,7 @@ const allowedHeaders = [
 export async function answerPreflight(request: FastifyRequest, reply: FastifyReply): Promise<void> {
   const requested = request.headers['access-control-request-headers']
   reply.headers({
-    'access-control-allow-methods': 'GET, POST, PATCH, DELETE',
+    'access-control-allow-methods': 'GET, POST, PUT, PATCH, DELETE',
     'access-control-allow-headers': requested ?? allowedHeaders,
     'access-control-max-age': '86400',
     vary: 'access-control-request-headers',

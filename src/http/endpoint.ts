@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ZodType } from 'zod'
 import type { Caller, KeyScope } from '../domain/caller.ts'
 import type { ApiError, ErrorCode } from '../domain/errors.ts'
+import type { HosterCaller, HosterRight, HosterScope } from '../domain/hoster-access.ts'
 import type { CustomerRight } from '../domain/member-role.ts'
 import type { SignedIn } from '../people/sessions.ts'
 import type { GenerationRequest, GenerationResponse } from './generation-exchange.ts'
@@ -13,23 +14,27 @@ import type { GenerationRequest, GenerationResponse } from './generation-exchang
 export type Endpoint = ReplyingEndpoint | GenerationEndpoint
 
 interface EndpointRow {
-  readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /** Fastify's notation: `/v1/models/*`, `/v1/alerts/:id`. See `GenerationRoute` for generation endpoints. */
   readonly path: string
   /**
-   * `key`: requires an API key. `open`: requires nothing. `page`: a request that changes something must come from a page of
+   * `key`: requires an API key. `hoster_key`: requires the key of a hoster. `open`: requires nothing. `page`: a request that changes something must come from a page of
    * this server. `session`: the same, and a person must be signed in.
    */
-  readonly access: 'key' | 'open' | 'page' | 'session'
+  readonly access: 'key' | 'hoster_key' | 'open' | 'page' | 'session'
   /**
    * What the person must be allowed to do for the customer in the path, `:customer_id`. Requires `access: 'session'`.
    */
   readonly right?: CustomerRight
+  /** What the person must be allowed to do for the hoster in the path, `:hoster_id`. Checked with `access: 'session'`. */
+  readonly hosterRight?: HosterRight
+  /** The scope that the key of the hoster must have. Set when `access` is `hoster_key`. */
+  readonly hosterScope?: HosterScope
   /** For people with a role on the installation: operators and auditors may read, operators write. Requires `access: 'session'`. */
   readonly installation?: 'read' | 'write'
-  /** The session must be confirmed: see `requireConfirmation`. Requires `access: 'session'`. */
+  /** The session must be confirmed: see `requireConfirmation`. Checked with `access: 'session'`. */
   readonly needsConfirmation?: true
-  /** Each request counts against `reports.requests_per_minute`. Requires `access: 'key'`. */
+  /** Each request counts against `reports.requests_per_minute`. Requires `access: 'key'` or `hoster_key`. */
   readonly isReport?: true
   /** The answer shows charges. Those of the caller's ended requests on this node are committed first: see the guard. */
   readonly showsCharges?: true
@@ -56,7 +61,7 @@ export interface EndpointDoc {
   readonly operationId: string
   readonly summary: string
   readonly description: string
-  readonly tag: 'Chat' | 'Embeddings' | 'Usage' | 'Keys' | 'Models' | 'Alerts' | 'Service'
+  readonly tag: 'Chat' | 'Embeddings' | 'Usage' | 'Keys' | 'Models' | 'Hosters' | 'Alerts' | 'Service'
   /** The path in OpenAPI's notation, when it differs from `path`: `/v1/models/{id}`. */
   readonly openapiPath?: string
   /** The parameters of the path, by name. */
@@ -87,6 +92,8 @@ export interface ContentDoc {
 export interface EndpointContext {
   /** Set when `access` is `key`, or a `right` is needed. */
   readonly caller: Caller
+  /** Set when `access` is `hoster_key`, or a `hosterRight` is needed. */
+  readonly hoster: HosterCaller
   /** Set when `access` is `session`; null on the same endpoint under /v1. */
   readonly signedIn: SignedIn
   readonly request: FastifyRequest

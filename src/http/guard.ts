@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Authenticator } from '../auth/authenticator.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { ReportLimiter } from '../limits/report-limiter.ts'
+import type { HosterAuthenticator } from '../marketplace/hoster-authenticator.ts'
 import type { ConsoleGuard } from './console/console-guard.ts'
 import type { Endpoint } from './endpoint.ts'
 
@@ -17,6 +18,7 @@ export interface Guard {
  */
 export function createGuard(deps: {
   authenticator: Authenticator
+  hosterAuthenticator: HosterAuthenticator
   reportLimiter: ReportLimiter
   consoleGuard: ConsoleGuard
   /** Resolves when the charges of this customer on this node are committed. Undefined when they are. */
@@ -25,6 +27,13 @@ export function createGuard(deps: {
   return {
     for(endpoint) {
       if (endpoint.access === 'open') return async () => {}
+      if (endpoint.access === 'hoster_key') {
+        const scope = endpoint.hosterScope ?? 'manage'
+        return async request => {
+          request.hoster = await deps.hosterAuthenticator.authenticate(request.raw.rawHeaders, scope)
+          if (endpoint.isReport) deps.reportLimiter.take(request.hoster.hosterId)
+        }
+      }
       if (endpoint.access !== 'key') {
         return async (request, reply) => {
           reply.header('cache-control', 'no-store')

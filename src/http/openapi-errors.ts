@@ -52,6 +52,7 @@ function exampleOf(code: ErrorCode, body: (error: ApiError) => string = errorBod
 /** Errors of every operation. `not_found` and `method_not_allowed` concern addresses without an operation. */
 const always: readonly ErrorCode[] = ['invalid_header', 'headers_too_large', 'request_timeout', 'internal_error']
 const withKey: readonly ErrorCode[] = ['invalid_api_key', 'database_unavailable']
+const withHosterKey: readonly ErrorCode[] = ['invalid_hoster_key', 'insufficient_scope', 'database_unavailable']
 const withQuery: readonly ErrorCode[] = ['invalid_value']
 const withBody: readonly ErrorCode[] = [
   'invalid_json',
@@ -66,6 +67,7 @@ function endpointErrors({ access, scope, isReport, doc }: Endpoint): ErrorCode[]
   const codes = new Set<ErrorCode>([
     ...always,
     ...(access === 'key' ? withKey : []),
+    ...(access === 'hoster_key' ? withHosterKey : []),
     ...(doc.query ? withQuery : []),
     ...(doc.body ? withBody : []),
     ...(scope ? (['insufficient_scope'] as const) : []),

@@ -37,6 +37,11 @@ export function openapiDocument(endpoints: readonly Endpoint[]): Json {
       },
       securitySchemes: {
         apiKey: { type: 'http', scheme: 'bearer', description: 'An API key: `Authorization: Bearer sk-sy-...`' },
+        hosterKey: {
+          type: 'http',
+          scheme: 'bearer',
+          description: 'A key of a hoster: `Authorization: Bearer hk-sy-...`',
+        },
       },
     },
   }
@@ -52,6 +57,7 @@ const tags: Record<EndpointDoc['tag'], string> = {
   Usage: 'Usage, costs and credit. These requests are free and do not count against the request limits of generation.',
   Keys: 'Manage API keys. These requests are free and do not count against the request limits of generation.',
   Models: 'The available models.',
+  Hosters: 'For third parties that rent out models here: their models, prices, keys and state.',
   Alerts: 'Get notified of a low balance, the daily cap, keys at their limit, and large charges.',
   Service: 'The state and documentation of the gateway.',
 }
@@ -63,7 +69,7 @@ function operation(endpoint: Endpoint, schemas: Record<string, Json>): Json {
     summary: doc.summary,
     description: doc.description,
     tags: [doc.tag],
-    security: access === 'key' ? [{ apiKey: [] }] : [],
+    security: access === 'key' ? [{ apiKey: [] }] : access === 'hoster_key' ? [{ hosterKey: [] }] : [],
     ...nonEmpty('parameters', [
       ...parameters('path', doc.pathParameters, schemas),
       ...parameters('query', doc.query, schemas),

@@ -2,6 +2,7 @@ import { randomUUIDv7 } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import type { Caller } from '../domain/caller.ts'
+import type { HosterCaller } from '../domain/hoster-access.ts'
 import type { SignedIn } from '../people/sessions.ts'
 import type { AllowedHosts } from './allowed-hosts.ts'
 import { closeUnreadChunks } from './close-unread-chunks.ts'
@@ -30,6 +31,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Set by the guard on endpoints that need a key. */
     caller: Caller | null
+    /** Set by the guard on endpoints of a hoster. */
+    hoster: HosterCaller | null
   }
 }
 
@@ -98,6 +101,7 @@ function createApp(options: ServerOptions, routes: readonly GenerationRoute[]): 
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, _payload, done) => done(null))
   app.decorateRequest('caller', null)
+  app.decorateRequest('hoster', null)
   app.decorateRequest('signedIn', null)
   allowFiles(app)
   app.server.on('checkExpectation', refuseExpectation)
@@ -145,6 +149,7 @@ function addRoute(app: FastifyInstance, endpoint: ReplyingEndpoint, guard: Guard
     handler: async (request, reply) =>
       endpoint.handle({
         caller: request.caller as Caller,
+        hoster: request.hoster as HosterCaller,
         signedIn: request.signedIn as SignedIn,
         request,
         reply,

@@ -33,6 +33,12 @@ export type AuditAction =
   | 'request.refunded'
   | 'price.changed'
   | 'hoster.changed'
+  | 'hoster.applied'
+  | 'hoster.state_changed'
+  | 'hoster.manifest_changed'
+  | 'hoster.key_issued'
+  | 'hoster.key_revoked'
+  | 'hoster.member_changed'
 
 export interface AuditEntry {
   readonly action: AuditAction

@@ -126,6 +126,7 @@ beforeAll(async () => {
     guard: createGuard({
       committed: () => undefined,
       authenticator: { authenticate: async () => caller, close() {} },
+      hosterAuthenticator: { authenticate: () => Promise.reject(new Error('not used here')), close() {} },
       reportLimiter: createReportLimiter({ requestsPerMinute: 10_000, clock: systemClock }),
       consoleGuard: { check: () => Promise.reject(new Error('not used here')) },
     }),

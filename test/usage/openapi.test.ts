@@ -258,8 +258,9 @@ describe('the OpenAPI document', () => {
     expect(codes('/v1/key', 'get')).not.toContain('insufficient_scope')
     const listed = new Set(operations.flatMap(({ path, method }) => codes(path, method)))
     const unlisted = Object.keys(errorTable).filter(code => !listed.has(code))
-    // The answer to a method that an address does not support, and those to people: see docs/accounts.md.
+    // Those to hosters, the answer to a method that an address does not support, and those to people: see docs/accounts.md.
     expect(unlisted).toEqual([
+      'invalid_hoster_key',
       'not_signed_in',
       'wrong_credentials',
       'wrong_code',
@@ -269,11 +270,13 @@ describe('the OpenAPI document', () => {
       'sign_up_closed',
       'cross_site_request',
       'customer_not_found',
+      'hoster_not_found',
       'payment_not_found',
       'voucher_not_valid',
       'link_expired',
       'method_not_allowed',
       'last_owner',
+      'hoster_state_refused',
       'mail_not_configured',
       'too_many_attempts',
       'payment_provider_unavailable',

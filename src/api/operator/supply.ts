@@ -3,6 +3,7 @@ import { bodyRefusal } from '../../dialects/json/body-refusal.ts'
 import { parseJsonObject } from '../../dialects/json/parse-json.ts'
 import { features } from '../../domain/chat-job.ts'
 import { ApiError } from '../../domain/errors.ts'
+import { hosterStates } from '../../domain/hoster-state.ts'
 import { parsePricePerMillion } from '../../domain/money.ts'
 import { shownServer } from './overview.ts'
 
@@ -72,8 +73,6 @@ export const priceVersions = z
   })
   .meta({ id: 'OperatorPriceVersions' })
 export type PriceVersions = z.infer<typeof priceVersions>
-
-export const hosterStates = ['pending', 'active', 'suspended'] as const
 
 export const operatorHosters = z
   .object({

@@ -5,7 +5,7 @@ import type { EndpointDoc, ReplyingEndpoint } from '../endpoint.ts'
 export function consoleEndpoint(
   method: ReplyingEndpoint['method'],
   path: string,
-  rest: Pick<ReplyingEndpoint, 'access' | 'right' | 'needsConfirmation' | 'doc' | 'handle'>,
+  rest: Pick<ReplyingEndpoint, 'access' | 'right' | 'hosterRight' | 'needsConfirmation' | 'doc' | 'handle'>,
 ): ReplyingEndpoint {
   return { method, path: `/console/api/${path}`, ...rest }
 }

@@ -2,7 +2,8 @@ import type { FastifyRequest } from 'fastify'
 import type { Caller } from '../../domain/caller.ts'
 import { plainAccess } from '../../domain/caller.ts'
 import { ApiError } from '../../domain/errors.ts'
-import { type CustomerRight, hasRight, rolesWith } from '../../domain/member-role.ts'
+import { type HosterRight, hasHosterRight, hosterRolesWith } from '../../domain/hoster-access.ts'
+import { type CustomerRight, hasRight, type MemberRole, rolesWith } from '../../domain/member-role.ts'
 import type { ReportLimiter } from '../../limits/report-limiter.ts'
 import type { People } from '../../people/people.ts'
 import type { SignedIn, VisitedCustomer } from '../../people/sessions.ts'
@@ -21,7 +22,10 @@ declare module 'fastify' {
 }
 
 export interface ConsoleGuard {
-  /** Throws an ApiError unless the request may use the endpoint. Sets `signedIn`, and `caller` where a customer is named. */
+  /**
+   * Throws an ApiError unless the request may use the endpoint. Sets `signedIn`, `caller` where a customer is named, and `hoster`
+   * where a hoster is.
+   */
   check(endpoint: Endpoint, request: FastifyRequest): Promise<void>
 }
 
@@ -31,6 +35,8 @@ export function createConsoleGuard(deps: {
   readonly cookie: SessionCookie
   /** Counts requests of people apart from those of programs. */
   readonly limiter: ReportLimiter
+  /** The role of a person at a hoster: null for strangers, undefined when there is no such hoster. */
+  readonly hosterRoleOf: (hosterId: string, personId: string) => Promise<MemberRole | null | undefined>
   readonly limitsOf: (accountTier: string) => Caller['limits']
   /** Notes that an operator or auditor looked at a customer. */
   readonly noteVisit: (signedIn: SignedIn, customerId: string, request: FastifyRequest) => Promise<void>
@@ -39,7 +45,7 @@ export function createConsoleGuard(deps: {
   readonly needsSecondFactor: (signedIn: SignedIn, request: FastifyRequest) => boolean
 }): ConsoleGuard {
   return {
-    async check({ access, method, right, installation, needsConfirmation }, request) {
+    async check({ access, method, right, hosterRight, installation, needsConfirmation }, request) {
       // A GET changes nothing, and no other site can read its answer.
       if (method !== 'GET') requireOwnPage(request.raw.rawHeaders)
       if (access !== 'session') return
@@ -51,7 +57,11 @@ export function createConsoleGuard(deps: {
       const { signedIn, customer } = found
       request.signedIn = signedIn
       deps.limiter.take(signedIn.person.personId)
-      const usesInstallationRole = installation !== undefined || (customer !== undefined && customer.role === null)
+      const { personId } = signedIn.person
+      const hosterId = hosterRight === undefined ? null : hosterIdOf(request)
+      const hosterRole = hosterId === null ? undefined : await deps.hosterRoleOf(hosterId, personId)
+      const usesInstallationRole =
+        installation !== undefined || (customer !== undefined && customer.role === null) || hosterRole === null
       if (usesInstallationRole && deps.needsSecondFactor(signedIn, request)) {
         throw new ApiError('second_factor_required')
       }
@@ -60,6 +70,10 @@ export function createConsoleGuard(deps: {
         const visited = requireRight(signedIn, customer, { right, isRead: method === 'GET' })
         if (visited.role === null) await deps.noteVisit(signedIn, visited.customerId, request)
         request.caller = callerOf(visited, signedIn, deps.limitsOf)
+      }
+      if (hosterId !== null && hosterRight !== undefined) {
+        requireHosterRight(signedIn, hosterRole, { right: hosterRight, isRead: method === 'GET' })
+        request.hoster = { hosterId, keyId: null, personId, scopes: [] }
       }
       if (needsConfirmation) requireConfirmation(signedIn, deps.clock.epochMs())
     },
@@ -70,6 +84,27 @@ function customerIdOf({ params }: FastifyRequest): string {
   const { customer_id: id } = params as { customer_id: string }
   if (!UUID.test(id)) throw new ApiError('customer_not_found')
   return id
+}
+
+function hosterIdOf({ params }: FastifyRequest): string {
+  const { hoster_id: id } = params as { hoster_id: string }
+  if (!UUID.test(id)) throw new ApiError('hoster_not_found')
+  return id.toLowerCase()
+}
+
+/** An operator or auditor may read everything of every hoster. Operators change hosters under /console/api/operator. */
+function requireHosterRight(
+  { person }: SignedIn,
+  role: MemberRole | null | undefined,
+  { right, isRead }: { right: HosterRight; isRead: boolean },
+): void {
+  const mayRead = person.installationRole !== null
+  // Strangers cannot find out which hosters exist here.
+  if (role === undefined || (role === null && !mayRead)) throw new ApiError('hoster_not_found')
+  if ((isRead && mayRead) || (role !== null && hasHosterRight(role, right))) return
+  throw new ApiError('role_not_allowed', {
+    message: `Your role does not allow this. It needs the role ${hosterRolesWith(right).join(' or ')}. Ask an owner of this hoster.`,
+  })
 }
 
 /** Throws `role_not_allowed` unless the person's role on the installation suffices. */

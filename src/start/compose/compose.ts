@@ -13,6 +13,7 @@ import { createDatabase } from './database.ts'
 import { startGeneration } from './generation.ts'
 import { createHttpServer } from './http-server.ts'
 import { createLimits } from './limits.ts'
+import { startMarketplace } from './marketplace.ts'
 import { startMoney } from './money.ts'
 import { createOperator } from './operator.ts'
 import { createPaymentParts } from './payments.ts'
@@ -53,19 +54,20 @@ export async function compose(input: ComposeInput): Promise<App> {
   const limits = createLimits(context, database, money)
   const supply = await startSupply(context, database)
   const callers = startCallers(context, database, supply)
+  const addressOf = (request: FastifyRequest) => clientTrace(context.config, request).address
+  const marketplace = startMarketplace(context, database, callers)
   const alerts = createAlertParts(context, database, supply)
   const service = createService(context, database, money)
   const tokens = createTokenCounter(context)
   const generation = startGeneration(context, { database, money, limits, supply, callers, alerts, service, tokens })
   const usage = createUsage(context, database, money, limits, supply)
-  const addressOf = (request: FastifyRequest) => clientTrace(context.config, request).address
   const payments = createPaymentParts(context, database, addressOf)
   await startBackgroundWork(context, database, alerts, payments)
   const operator = createOperator(context, database, supply, payments, addressOf)
   const consoleParts = createConsole(context, database, operator)
   startServerReports(context, database, money, supply)
-  const features = [generation, usage, callers, supply, alerts, service, operator, payments]
-  const server = createHttpServer(context, money, callers, service, consoleParts, features)
+  const features = [generation, usage, callers, supply, alerts, service, operator, payments, marketplace]
+  const server = createHttpServer(context, money, callers, marketplace, service, consoleParts, features)
 
   const { inFlight, metrics } = service
   const running = started.move()

@@ -3,6 +3,7 @@ import { claimCustomer } from '../../accounts/claim-customer.ts'
 import { createMailer } from '../../alerts/mailer.ts'
 import { baseUrlOf } from '../../config/base-url.ts'
 import { limitsOfTier } from '../../config/config.ts'
+import { refuseOutage } from '../../db/refuse-outage.ts'
 import { type ConsoleGuard, createConsoleGuard } from '../../http/console/console-guard.ts'
 import { createEntry } from '../../http/console/entry.ts'
 import { isLocalRequest } from '../../http/console/is-local-request.ts'
@@ -16,6 +17,7 @@ import { signUpEndpoints } from '../../http/endpoints/sign-up.ts'
 import { status } from '../../http/endpoints/status.ts'
 import { createReportLimiter } from '../../limits/report-limiter.ts'
 import { createLiveWatch, type LiveWatch } from '../../live/live-watch.ts'
+import { hosterRoleOf } from '../../marketplace/hoster-members.ts'
 import { createFactors } from '../../people/factors.ts'
 import { createMembers } from '../../people/members.ts'
 import { createPeople } from '../../people/people.ts'
@@ -86,6 +88,7 @@ export function createConsole(
       people,
       cookie,
       limiter: createReportLimiter({ requestsPerMinute: REQUESTS_PER_MINUTE, clock }),
+      hosterRoleOf: (hosterId, personId) => hosterRoleOf(lookups, hosterId, personId).catch(refuseOutage),
       limitsOf: tier => limitsOfTier(config, tier),
       noteVisit: (signedIn, customerId, request) =>
         operator.noteVisit(signedIn, customerId, clientTrace(config, request).address),

@@ -6,12 +6,14 @@ import { docs } from '../../http/endpoints/docs.ts'
 import { openapi } from '../../http/endpoints/openapi.ts'
 import { startPage } from '../../http/endpoints/start-page.ts'
 import { createGuard } from '../../http/guard.ts'
+import { forHosterMembers } from '../../http/hosters/hoster-endpoint.ts'
 import { createServer } from '../../http/server.ts'
 import { createReportLimiter } from '../../limits/report-limiter.ts'
 import { descriptorLimit } from '../../runtime/descriptor-limit.ts'
 import type { Callers } from './callers.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Console } from './console.ts'
+import type { Marketplace } from './marketplace.ts'
 import type { Money } from './money.ts'
 import type { Service } from './service.ts'
 
@@ -36,6 +38,7 @@ export function createHttpServer(
   { config, clock, timeouts, log, started }: ComposeContext,
   { ledger }: Money,
   { authenticator }: Callers,
+  { authenticator: hosterAuthenticator }: Marketplace,
   { metrics, allowedHosts }: Service,
   consoleParts: Console,
   features: readonly { readonly endpoints: readonly Endpoint[] }[],
@@ -43,6 +46,7 @@ export function createHttpServer(
   const endpoints: Endpoint[] = [
     ...features.flatMap(feature => feature.endpoints),
     ...forSession(features.flatMap(feature => feature.endpoints)),
+    ...forHosterMembers(features.flatMap(feature => feature.endpoints)),
     ...consoleParts.endpoints,
     ...consolePages(),
     openapi({ endpoints: () => endpoints }),
@@ -53,6 +57,7 @@ export function createHttpServer(
     endpoints,
     guard: createGuard({
       authenticator,
+      hosterAuthenticator,
       consoleGuard: consoleParts.guard,
       reportLimiter: createReportLimiter({ requestsPerMinute: config.reports.requestsPerMinute, clock }),
       committed: customerId => ledger.committed(customerId, COMMIT_WAIT_MS),

@@ -6,6 +6,7 @@ import { SupplyError } from '../../domain/supply-error.ts'
 import { openSecret } from '../../secrets/sealed-secret.ts'
 import { hostedModel, PRICE_COLUMNS, type PriceRow, priceListOf } from './hosted-model.ts'
 import { checkHosterUrl } from './hoster-url.ts'
+import type { HosterTransport } from './transport.ts'
 
 export interface HosterOffers {
   readonly offers: readonly Offer[]
@@ -46,12 +47,13 @@ interface HosterPriceRow extends PriceRow {
   share_bps: number
   endpoint_id: string
   base_url: string
+  transport: HosterTransport
   key_sealed: Buffer | null
   offered_since: Date
 }
 
 const SELECT_CURRENT_PRICES = `
-  SELECT h.hoster_id, h.name, h.trust_score, h.share_bps, e.endpoint_id, e.base_url, e.key_sealed,
+  SELECT h.hoster_id, h.name, h.trust_score, h.share_bps, e.endpoint_id, e.base_url, e.transport, e.key_sealed,
          ${PRICE_COLUMNS}, first.valid_from AS offered_since
   FROM hoster h
   JOIN hoster_endpoint e USING (hoster_id)
@@ -66,7 +68,7 @@ function toEndpoint(row: HosterPriceRow, options: HosterOffersOptions): Endpoint
   try {
     // Check again: private addresses may have been allowed when the hoster was added, and the pinned lookup
     // only checks host names, never literal addresses.
-    checkHosterUrl(row.base_url, { allowPrivate: options.allowPrivateHosters })
+    if (row.transport === 'direct') checkHosterUrl(row.base_url, { allowPrivate: options.allowPrivateHosters })
     if (row.key_sealed) apiKey = openSecret(options.masterKey, row.key_sealed, owner)
   } catch (error) {
     if (!(error instanceof SupplyError)) throw error
@@ -85,7 +87,8 @@ function toEndpoint(row: HosterPriceRow, options: HosterOffersOptions): Endpoint
     trustScore: row.trust_score,
     hosterShareBps: row.share_bps,
     demo: false,
-    egress: options.allowPrivateHosters ? 'any' : 'public_only',
+    egress: options.allowPrivateHosters && row.transport === 'direct' ? 'any' : 'public_only',
+    ...(row.transport === 'agent' && { transport: 'agent' }),
   }
 }
 

@@ -1,5 +1,6 @@
 import { bumpControlVersion } from '../../db/control-version.ts'
 import { type Pool, type Sql, transaction } from '../../db/pool.ts'
+import type { HosterState } from '../../domain/hoster-state.ts'
 import { SupplyError } from '../../domain/supply-error.ts'
 import { ownCommand } from '../../runtime/own-command.ts'
 import { sealSecret } from '../../secrets/sealed-secret.ts'
@@ -8,8 +9,6 @@ import { type HostedModel, hostedModel, PRICE_COLUMNS, type PriceRow } from './h
 
 // Every change to the supply bumps the control topic `supply` in its own transaction, so running nodes see it
 // within about a second.
-
-export type HosterState = 'pending' | 'active' | 'suspended'
 
 /** A hoster as an operator sees it, without its key. */
 export interface HosterListing {

@@ -21,7 +21,10 @@ import { useMayOperate } from './use-may-operate.ts'
 
 export type Hoster = OperatorHosters['data'][number]
 
-const states = { pending: 'warn', active: 'ok', suspended: 'off' } as const
+const states = {
+  ...({ applied: 'warn', pending: 'warn', verified: 'warn', active: 'ok' } as const),
+  ...({ paused: 'off', suspended: 'off', retired: 'off' } as const),
+}
 
 /** The hosters: first those that wait for a decision. */
 export function Hosters() {

@@ -1,0 +1,81 @@
+import { bumpControlVersion } from '../db/control-version.ts'
+import type { Sql } from '../db/pool.ts'
+import { ApiError } from '../domain/errors.ts'
+import { type HosterActor, type HosterState, mayChangeState, nextStates } from '../domain/hoster-state.ts'
+import { noteAction } from '../people/audit-log.ts'
+
+/** The program or the person that changes a state, for the audit log. */
+export interface StateActor {
+  readonly actor: HosterActor
+  /** Null: the command line, a key or the gateway. */
+  readonly personId: string | null
+  readonly keyId: string | null
+  /** The address of the client; null for the command line and the gateway. */
+  readonly address: string | null
+}
+
+/** @public The gateway itself, such as a passed verification or a quarantine. */
+export const gatewayActor: StateActor = { actor: 'system', personId: null, keyId: null, address: null }
+/** The operator at the machine. */
+export const commandLineActor: StateActor = { actor: 'operator', personId: null, keyId: null, address: null }
+
+export interface StateChange extends StateActor {
+  readonly hosterId: string
+  readonly to: HosterState
+  /** For people: why the state changes. */
+  readonly reason: string
+}
+
+/**
+ * Changes the state of a hoster, with a row of its history and an entry in the audit log. Every node notices within two seconds. Call
+ * it last in a transaction: see `noteAction`. Returns the state before. Throws `hoster_not_found`, or `hoster_state_refused` when the
+ * actor may not make the change; a change to the same state is refused too.
+ */
+export async function changeHosterState(sql: Sql, change: StateChange): Promise<{ name: string; from: HosterState }> {
+  const { hosterId, to, actor, personId, keyId, address, reason } = change
+  const { rows } = await sql.query<{ name: string; from: HosterState }>(
+    'SELECT name, state AS "from" FROM hoster WHERE hoster_id = $1 FOR UPDATE',
+    [hosterId],
+  )
+  const [hoster] = rows
+  if (hoster === undefined) throw new ApiError('hoster_not_found')
+  const { name, from } = hoster
+  if (!mayChangeState(from, to, actor)) throw refusal(from, to, actor)
+  await sql.query(
+    `UPDATE hoster SET state = $2, active_since = CASE WHEN $2 = 'active' THEN coalesce(active_since, now()) ELSE active_since END
+      WHERE hoster_id = $1`,
+    [hosterId, to],
+  )
+  await noteStateChange(sql, { ...change, from })
+  await bumpControlVersion(sql, 'supply')
+  // The keys of a retired hoster end.
+  if (to === 'retired') await bumpControlVersion(sql, 'access')
+  await noteAction(sql, {
+    action: 'hoster.state_changed',
+    personId,
+    subject: name,
+    detail: { hoster_id: hosterId, from, to, reason, by: actor, ...(keyId !== null && { key_id: keyId }) },
+    address,
+  })
+  return { name, from }
+}
+
+/** Writes a row of the history. `from` is null for a new hoster. */
+export async function noteStateChange(
+  sql: Sql,
+  change: StateChange & { readonly from: HosterState | null },
+): Promise<void> {
+  const { hosterId, from, to, actor, personId, keyId, reason } = change
+  await sql.query(
+    `INSERT INTO hoster_state_change (hoster_id, from_state, to_state, actor, person_id, key_id, reason)
+     VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+    [hosterId, from, to, actor, personId, keyId, reason],
+  )
+}
+
+function refusal(from: HosterState, to: HosterState, actor: HosterActor): ApiError {
+  if (from === to) return new ApiError('hoster_state_refused', { message: `The hoster is ${to} already.` })
+  const next = nextStates(from, actor)
+  const advice = next.length === 0 ? 'Nothing leads from there.' : `From there it can become ${next.join(', ')}.`
+  return new ApiError('hoster_state_refused', { message: `A hoster that is ${from} cannot become ${to}. ${advice}` })
+}
