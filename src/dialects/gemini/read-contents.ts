@@ -6,6 +6,7 @@ import { refuseLongList, refuseManyKeys } from '../json/check-value.ts'
 import { type CarriedSeal, SealReader } from '../seal.ts'
 import { camelKeys } from './camel-keys.ts'
 import { readGeminiSignature } from './gemini-signature.ts'
+import { OpenCalls } from './open-calls.ts'
 import { SKIP_SIGNATURE } from './write-content.ts'
 
 /** Limits of a request. The server limits the size of the whole body before these apply. */
@@ -33,8 +34,7 @@ export function readSystem(content: unknown): TextPart[] {
 
 class ContentReader {
   readonly turns: { role: Turn['role']; parts: Part[] }[] = []
-  /** Calls without a result yet, by the name of their function: clients may leave the ids out. */
-  readonly #open: { readonly id: string; readonly name: string }[] = []
+  readonly #open = new OpenCalls()
   #calls = 0
   readonly #seals = new SealReader()
   /** Seals of other vendors so far: each may come a second time, on the call after its thought. */
@@ -84,25 +84,24 @@ class ContentReader {
     if (typeof name !== 'string' || name === '') throw invalidField(`${param}.functionCall.name`, 'a name', name)
     const id = typeof given === 'string' && given !== '' ? given : `call_${this.#calls}`
     this.#calls++
-    this.#open.push({ id, name })
+    this.#open.add(id, name)
     const call: Part = { kind: 'tool_call', id, name, toolKind: 'function', arguments: JSON.stringify(args ?? {}) }
     if (carried === null) return [call]
     // A seal of another family travelled on the call, but belongs to the reasoning before it.
     return carried.seal.family === 'google' ? [{ ...call, seal: carried.seal }] : [carriedReasoning(carried), call]
   }
 
-  #readResult({ id, name, response, parts }: JsonObject, param: string): ToolResultPart {
+  #readResult({ id: given, name, response, parts }: JsonObject, param: string): ToolResultPart {
     if (typeof name !== 'string' || name === '') throw invalidField(`${param}.functionResponse.name`, 'a name', name)
     if (!isJsonObject(response)) throw invalidField(`${param}.functionResponse.response`, 'an object', response)
-    const at = this.#open.findIndex(call => (typeof id === 'string' && id !== '' ? call.id === id : call.name === name))
-    const [call] = at === -1 ? [] : this.#open.splice(at, 1)
+    const id = typeof given === 'string' && given !== '' ? given : null
     const media = (Array.isArray(parts) ? parts : []).flatMap((part, i) =>
       isJsonObject(part) ? [mediaPart(camelKeys(part), `${param}.functionResponse.parts[${i}]`)] : [],
     )
     const { text, isError } = resultText(response)
     return {
       kind: 'tool_result',
-      callId: call?.id ?? (typeof id === 'string' && id !== '' ? id : name),
+      callId: this.#open.take(id, name) ?? id ?? name,
       toolKind: 'function',
       content: [
         ...(text === '' ? [] : [{ kind: 'text' as const, text }]),
