@@ -5,10 +5,10 @@ import { dialectAt } from '../domain/upstream-dialect.ts'
 import { droppedFields } from './chat/upstream-request.ts'
 import { upstreamConverse } from './converse/upstream-converse.ts'
 import { upstreamGemini } from './gemini/upstream-gemini.ts'
-import { unsentFields, upstreamMessages } from './messages/upstream-messages.ts'
+import { pricedCaches, unsentFields, upstreamMessages } from './messages/upstream-messages.ts'
 import { upstreamResponses } from './responses/upstream-responses.ts'
 import { conversationOf, rejectedFields } from './translation/conversation-of.ts'
-import { crossingLosses } from './translation/crossing-losses.ts'
+import { crossingLosses, unpricedCacheHints } from './translation/crossing-losses.ts'
 import type { UpstreamTask } from './upstream-task.ts'
 import { upstreamTasks } from './upstream-tasks.ts'
 
@@ -41,7 +41,9 @@ export function nativeDroppedFields(job: ChatJob, offer: Offer): readonly string
   // Those of a request in another dialect include what chat cannot express, which this server may get.
   const ownFields = source?.ownFields ?? []
   const atChat = new Set(source === undefined ? [] : [...ownFields, ...crossingLosses(conversation, 'chat').dropped])
-  const always = job.droppedFields.filter(field => !atChat.has(field))
+  const unpriced =
+    dialect === 'messages' || dialect === 'converse' ? unpricedCacheHints(conversation, pricedCaches(offer)) : []
+  const always = [...job.droppedFields.filter(field => !atChat.has(field)), ...unpriced]
   if (source?.dialect === dialect) {
     return dialect === 'messages' ? [...new Set([...always, ...unsentFields(source.body, offer)])] : always
   }

@@ -3,9 +3,10 @@ import { GoogleGenAI } from '@google/genai'
 import OpenAI from 'openai'
 import { describe, expect, test } from 'vitest'
 import { costNanos } from '../../src/domain/money.ts'
+import { countTokens } from '../../src/tokens/count-tokens.ts'
 import { startTestApp, testOffer } from '../harness/app.ts'
-import { startScriptedUpstream } from '../harness/scripted-upstream.ts'
-import { type NativeDialect, vendorAnswer } from '../harness/scripted-vendors.ts'
+import { rawResponse, startScriptedUpstream } from '../harness/scripted-upstream.ts'
+import { type NativeDialect, vendorAnswer, vendorEvents } from '../harness/scripted-vendors.ts'
 import { useResource } from '../harness/use-resource.ts'
 
 // Clients of four dialects with servers of three dialects, over the whole gateway.
@@ -133,6 +134,26 @@ describe.each(dialects)('with a server of %s', dialect => {
     const { choices, usage } = await stream.finalChatCompletion()
     expect(choices[0]!.message.content).toBe('Blue and wide.')
     expect(usage).toMatchObject({ prompt_tokens: 30, completion_tokens: 7 })
+  })
+
+  test('a client that leaves a stream pays for the text that it got', async () => {
+    const { customer, openai } = await setUp()
+    const events = vendorEvents(dialect, { text: 'Ferries leave at six. Never' })
+    const start = events.slice(
+      0,
+      events.findIndex(event => event.includes('Never')),
+    )
+    world.upstream.respondWith(rawResponse(start.join(''), { framing: 'chunked', ending: 'stall' }))
+    const stream = openai.chat.completions.stream({ model: dialect, messages: [{ role: 'user', content: 'When?' }] })
+    let text = ''
+    for await (const chunk of stream) {
+      text += chunk.choices[0]?.delta.content ?? ''
+      if (text.trimEnd().endsWith('six.')) break
+    }
+    const [row] = await world.gateway.settled(customer, 1)
+    const outputTokens = countTokens(text)
+    expect(row).toMatchObject({ outcome: 'client_gone', output_tokens: outputTokens })
+    expect(row!.cost_nanos).toBe(costNanos(world.offers[0]!.price, row!.input_tokens, outputTokens))
   })
 
   test('a request that its dialect cannot express is refused, and says why', async () => {

@@ -223,6 +223,22 @@ test('cache points are blocks of their own, where writes to caches have a price'
   expect(nativeTask(job, plain).requestBody(job, plain, 64)).not.toContain('cachePoint')
 })
 
+test.each([
+  ['none', {}, ['cache_control']],
+  ['those of five minutes', { cache_read: 1n, cache_write: 2n }, ['cache_control.ttl']],
+  ['all', { cache_read: 1n, cache_write: 2n, cache_write_long: 3n }, []],
+] as const)('hints to caches without a price are named as dropped: %s have one', (_, parts, names) => {
+  const cache_control = { type: 'ephemeral', ttl: '1h' }
+  const job = messagesJob({
+    ...{ model: 'public-model', max_tokens: 64 },
+    messages: [{ role: 'user', content: [{ type: 'text', text: 'Look!', cache_control }] }],
+  })
+  const prices = { ...{ input: 1n, output: 1n, perRequest: 0n, steps: [], windows: [] }, parts }
+  const atBedrock = bedrock(claude, pricesOf(prices, 'local'))
+  const atAnthropic: Offer = { ...atBedrock, speaks: ['messages'] }
+  for (const offer of [atBedrock, atAnthropic]) expect(nativeDroppedFields(job, offer)).toEqual(names)
+})
+
 test('a request without tools allowed sends none, unless an earlier turn called one', async () => {
   upstream.always(bedrockAnswer({ text: 'Hello.' }))
   await dispatching.send(bedrock(), { tools, tool_choice: 'none' })

@@ -72,6 +72,14 @@ describe('a stream of messages', () => {
     ])
   })
 
+  it('leaves the output open until a report after the start counts it', () => {
+    const decoder = new MessagesDecoder()
+    for (const event of [start, ...text]) decoder.read(event)
+    expect(decoder.usage).toMatchObject({ freshTokens: 10, cacheReadTokens: 100, outputTokens: 0 })
+    decoder.read(finish('end_turn'))
+    expect(decoder.usage).toMatchObject({ freshTokens: 10, cacheReadTokens: 100, outputTokens: 9 })
+  })
+
   it.each<[stopReason: string, more: Json, expected: Json]>([
     ['stop_sequence', { stop_sequence: 'END' }, { reason: 'stop_sequence', stopSequence: 'END' }],
     ['max_tokens', {}, { reason: 'limit' }],

@@ -79,7 +79,7 @@ export class MessagesDecoder implements JsonTally {
     }
     switch (body.type) {
       case 'message_start':
-        if (isJsonObject(body.message)) this.#usage = mergeUsage(this.#usage, body.message.usage)
+        if (isJsonObject(body.message)) this.#usage = mergeUsage(this.#usage, promptUsage(body.message.usage))
         return []
       case 'content_block_start':
         return isJsonObject(block) ? this.#startBlock(index, block) : []
@@ -209,4 +209,14 @@ export class MessagesDecoder implements JsonTally {
 
 function textOf(value: unknown): string {
   return typeof value === 'string' ? value : ''
+}
+
+/**
+ * Returns the first report of a stream without its output: Anthropic writes 1 there, whatever the answer becomes. If the
+ * stream reports no more, because the client left or the server omits it, the gateway counts the output.
+ */
+function promptUsage(usage: unknown): unknown {
+  if (!isJsonObject(usage)) return usage
+  const { output_tokens: _, output_tokens_details: __, ...prompt } = usage
+  return prompt
 }

@@ -68,14 +68,19 @@ export function unsentFields(body: Readonly<Record<string, unknown>>, offer: Off
 
 /** Returns what a body for the server of this offer depends on. */
 export function messagesTarget(job: ChatJob, offer: Offer, maxTokens: number): MessagesTarget {
-  const { upstreamModel, price, quirks } = offer
+  const { upstreamModel, quirks } = offer
   return {
     model: upstreamModel,
     maxTokens,
     stream: job.stream,
     thinking: quirks?.thinking ?? 'adaptive',
     takesSampling: !rejectedFields(offer).has('temperature'),
-    // Writing to a cache costs more than reading the prompt, so it must have a price.
-    caches: price.terms === undefined ? 'none' : price.terms.sellsLongWrites ? 'long' : 'short',
+    caches: pricedCaches(offer),
   }
+}
+
+/** Returns the cache hints that the server of an offer gets. Writing to a cache costs more than reading the prompt, so it must have a price. */
+export function pricedCaches({ price: { terms } }: Offer): MessagesTarget['caches'] {
+  if (terms === undefined) return 'none'
+  return terms.sellsLongWrites ? 'long' : 'short'
 }

@@ -2,6 +2,8 @@ import { gatewayFields } from '../../domain/chat-fields.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 import { readSeal } from '../seal.ts'
 
+/** How long OpenAI keeps a prompt unless it is asked for more. */
+const DEFAULT_CACHE_TIME = '30m'
 const clientTools: ReadonlySet<unknown> = new Set(['function', 'custom', 'namespace', 'tool_search'])
 
 /**
@@ -21,7 +23,7 @@ const withoutEffect: ReadonlySet<string> = new Set([
 ])
 
 /** `reasoning.mode` of OpenAI costs more than the billed tokens. */
-const reasoningFields = ['effort', 'summary', 'generate_summary', 'context'] as const
+const reasoningFields: ReadonlySet<string> = new Set(['effort', 'summary', 'generate_summary', 'context'])
 
 /**
  * Returns the fields of a checked body that an upstream of the same dialect gets, untouched as far as their price
@@ -41,7 +43,11 @@ export function forwardedBody(input: JsonObject): {
     if (forwardedFields.has(name)) forward[name] = input[name]
     else if (!withoutEffect.has(name)) droppedFields.push(name)
   }
-  if (Array.isArray(forward.input)) forward.input = forward.input.flatMap(itemForUpstream)
+  if (Array.isArray(forward.input)) {
+    const dropped = new Set<string>()
+    forward.input = forward.input.flatMap(item => itemForUpstream(item, dropped))
+    droppedFields.push(...dropped)
+  }
   if (Array.isArray(forward.tools)) {
     const tools = withoutHosted(forward.tools)
     if (tools.length > 0) forward.tools = tools
@@ -51,10 +57,10 @@ export function forwardedBody(input: JsonObject): {
     }
   }
   if (isJsonObject(forward.reasoning)) {
-    const { reasoning } = forward
-    forward.reasoning = Object.fromEntries(
-      reasoningFields.flatMap(name => (reasoning[name] === undefined ? [] : [[name, reasoning[name]]])),
-    )
+    const given = Object.entries(forward.reasoning)
+    const isForwarded = ([name]: readonly [string, unknown]) => reasoningFields.has(name)
+    forward.reasoning = Object.fromEntries(given.filter(isForwarded))
+    for (const field of given) if (!isForwarded(field) && field[1] !== null) droppedFields.push(`reasoning.${field[0]}`)
   }
   // OpenAI keeps no state for the gateway: a stored answer would bind the customer to one account.
   forward.store = false
@@ -68,14 +74,14 @@ function droppedIncludes(wanted: unknown): string[] {
   return wanted.filter(name => name !== 'reasoning.encrypted_content').map(name => `include.${String(name)}`)
 }
 
-function itemForUpstream(item: unknown): unknown[] {
+function itemForUpstream(item: unknown, dropped: Set<string>): unknown[] {
   if (!isJsonObject(item)) return [item]
   // A reference to an item that is stored nowhere.
   if (item.type === 'item_reference' || (item.type === undefined && item.role === undefined)) return []
   if (item.type === 'additional_tools' && Array.isArray(item.tools)) {
     return [{ ...item, tools: withoutHosted(item.tools) }]
   }
-  return item.type === 'reasoning' ? reasoningItem(item) : [withoutCacheTime(item)]
+  return item.type === 'reasoning' ? reasoningItem(item) : [withoutCacheTime(item, dropped)]
 }
 
 /**
@@ -91,16 +97,27 @@ function reasoningItem(item: JsonObject): JsonObject[] {
   return readSeal(sealed, 'openai')?.family === 'openai' ? [item] : []
 }
 
-/** Removes the time to live of cache points: a longer one costs more. */
-function withoutCacheTime(item: JsonObject): JsonObject {
-  if (!Array.isArray(item.content)) return item
-  if (!item.content.some(part => isJsonObject(part) && isJsonObject(part.prompt_cache_breakpoint))) return item
-  const content = item.content.map(part =>
-    isJsonObject(part) && isJsonObject(part.prompt_cache_breakpoint)
-      ? { ...part, prompt_cache_breakpoint: { mode: 'explicit' } }
-      : part,
-  )
-  return { ...item, content }
+/** The fields of items that hold parts: messages, and the outputs of tools. */
+const partFields = ['content', 'output'] as const
+
+/** Removes the time to live of cache points: a longer one costs more. Adds its name to `dropped` if there was such a one. */
+function withoutCacheTime(item: JsonObject, dropped: Set<string>): JsonObject {
+  const changed: JsonObject = {}
+  for (const field of partFields) {
+    const parts = item[field]
+    if (!Array.isArray(parts) || !parts.some(hasBreakpoint)) continue
+    changed[field] = parts.map(part => {
+      if (!hasBreakpoint(part)) return part
+      const { ttl } = part.prompt_cache_breakpoint
+      if (typeof ttl === 'string' && ttl !== DEFAULT_CACHE_TIME) dropped.add('prompt_cache_breakpoint.ttl')
+      return { ...part, prompt_cache_breakpoint: { mode: 'explicit' } }
+    })
+  }
+  return { ...item, ...changed }
+}
+
+function hasBreakpoint(part: unknown): part is JsonObject & { readonly prompt_cache_breakpoint: JsonObject } {
+  return isJsonObject(part) && isJsonObject(part.prompt_cache_breakpoint)
 }
 
 function withoutHosted(tools: readonly unknown[]): unknown[] {

@@ -330,3 +330,17 @@ function image(fields: object): object {
 function namespaceOf(tool: object): object {
   return { input: 'Hi', tools: [{ type: 'namespace', name: 'a', tools: [tool] }] }
 }
+
+it('without a price is not forwarded, and named: longer caches and modes of reasoning', () => {
+  const at = (ttl?: string) => ({ prompt_cache_breakpoint: { mode: 'explicit', ...(ttl !== undefined && { ttl }) } })
+  const input = (long: string | undefined) => [
+    { type: 'message', role: 'user', content: [{ type: 'input_text', text: 'x', ...at(long) }] },
+    { type: 'function_call', call_id: 'c', name: 'look', arguments: '{}' },
+    { type: 'function_call_output', call_id: 'c', output: [{ type: 'input_text', text: 'y', ...at(long) }] },
+  ]
+  const { body, facts } = parse({ input: input('12h'), reasoning: { effort: 'low', mode: 'pro' } })
+  expect(body).toMatchObject({ input: input(undefined), reasoning: { effort: 'low' } })
+  expect(JSON.stringify(body)).not.toMatch(/12h|"pro"/)
+  expect(facts.droppedFields).toEqual(['prompt_cache_breakpoint.ttl', 'reasoning.mode'])
+  expect(parse({ input: input('30m'), reasoning: { effort: 'low', mode: null } }).facts.droppedFields).toEqual([])
+})

@@ -1,4 +1,4 @@
-import type { Conversation, Dialect, Part } from '../../domain/conversation.ts'
+import type { CacheHint, Conversation, Dialect, Part } from '../../domain/conversation.ts'
 
 /** What a request loses on its way to an upstream of another dialect. Named as the fields of a chat request. */
 export interface CrossingLosses {
@@ -29,12 +29,8 @@ const uses = {
   }),
   jsonObject: use('response_format', ({ outputFormat }) => outputFormat?.kind === 'json'),
   grammar: use('grammar', ({ tools }) => tools.some(tool => tool.grammar !== undefined)),
-  cacheControl: use(
-    'cache_control',
-    ({ system, turns, tools }) =>
-      [...system, ...tools].some(each => each.cache !== undefined) ||
-      hasPart(turns, part => 'cache' in part && part.cache !== undefined),
-  ),
+  cacheControl: use('cache_control', conversation => hasCacheHint(conversation)),
+  longCacheControl: use('cache_control.ttl', conversation => hasCacheHint(conversation, 'long')),
 }
 
 const losses: Readonly<Record<Dialect, { missing: readonly Use[]; dropped: readonly Use[] }>> = {
@@ -72,10 +68,26 @@ export function crossingLosses(conversation: Conversation, dialect: Dialect): Cr
   return { missing: namesOf(losses[dialect].missing), dropped: namesOf(losses[dialect].dropped) }
 }
 
+/** Returns the cache hints of this conversation that a server with Anthropic's caches does not get: they have no price. */
+export function unpricedCacheHints(conversation: Conversation, priced: 'none' | 'short' | 'long'): readonly string[] {
+  if (priced === 'long') return []
+  const { name, isUsed } = priced === 'none' ? uses.cacheControl : uses.longCacheControl
+  return isUsed(conversation) ? [name] : []
+}
+
 function use(name: string, isUsed: Use['isUsed']): Use {
   return { name, isUsed }
 }
 
 function hasPart(turns: Conversation['turns'], test: (part: Part) => boolean): boolean {
   return turns.some(({ parts }) => parts.some(test))
+}
+
+/** Whether a part or a tool has a cache hint, or one of this kind. */
+function hasCacheHint({ system, turns, tools }: Conversation, kind?: CacheHint): boolean {
+  const isHint = (cache: CacheHint | undefined) => cache !== undefined && (kind === undefined || cache === kind)
+  return (
+    [...system, ...tools].some(({ cache }) => isHint(cache)) ||
+    hasPart(turns, part => 'cache' in part && isHint(part.cache))
+  )
 }
