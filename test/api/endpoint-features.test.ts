@@ -83,12 +83,12 @@ const endpoints: readonly Endpoint[] = [
     limitField: 'max_tokens',
     ifShort: 'clamp to 4,096 tokens at least',
     usage: ({ usage }) => usage,
-    tokens: ({ input_tokens, cache_read_input_tokens: read, cache_creation_input_tokens: written, output_tokens }) => ({
+    tokens: ({ cache_read_input_tokens: read, cache_creation_input_tokens: written, ...usage }) => ({
       // Anthropic counts cached tokens apart from the input.
-      input: input_tokens + read + written,
-      output: output_tokens,
+      input: usage.input_tokens + read + written,
+      output: usage.output_tokens,
       cached: read,
-      reasoning: null,
+      reasoning: usage.output_tokens_details?.thinking_tokens ?? null,
     }),
   },
   {
@@ -258,7 +258,7 @@ describe.each(endpoints)('$path', endpoint => {
     expect(usage.cost_usd).toBe(costUsd)
     const { reasoning, ...tokens } = endpoint.tokens(usage)
     expect(tokens).toEqual({ input: INPUT, output, cached: isGenerating ? READ : null })
-    expect(reasoning).toBe(isGenerating && endpoint.path !== '/v1/messages' ? REASONING : null)
+    expect(reasoning).toBe(isGenerating ? REASONING : null)
     expect(Number(response.headers.get('x-switchyard-cost-usd'))).toBe(costUsd)
 
     const id = response.headers.get('x-request-id')!

@@ -2,8 +2,9 @@ import { Agent, OpenAIProvider, Runner, tool } from '@openai/agents'
 import OpenAI from 'openai'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { answer, usageOf } from '../harness/scripted-upstream.ts'
-import { useClientWorld, useUpRequests } from './client-world.ts'
+import { answer, stall, usageOf } from '../harness/scripted-upstream.ts'
+import { vendorAnswer } from '../harness/scripted-vendors.ts'
+import { expectLeftAndBilled, useClientWorld, useUpRequests } from './client-world.ts'
 
 const world = useClientWorld()
 
@@ -70,6 +71,36 @@ describe.each([
       { role: 'assistant', tool_calls: [{ id: 'call_weather', function: { name: 'get_weather' } }] },
       { role: 'tool', tool_call_id: 'call_weather', content: 'sunny' },
     ])
+  })
+
+  test('the reasoning before a call goes back with its result', async () => {
+    const { runner } = await setUp()
+    const { agent } = weatherAgent()
+    const calls = [{ id: 'call_weather', name: 'get_weather', args: { place: 'Bern' } }]
+    const thinking = { text: 'Ask the tool.', seal: '' }
+    world.upstream.respondWith(vendorAnswer('chat', { thinking, calls }), answer({ text: 'It is sunny in Bern.' }))
+    const modelSettings = { reasoning: { summary: 'auto' as const } }
+    await runner.run(agent.clone({ modelSettings }), 'What is the weather in Bern?')
+    const [, message] = world.upstream.requests.at(-1)!.body.messages!
+    // The model of chat completions reads only the field `reasoning`, which OpenRouter sends.
+    expect([message!.role, message!.reasoning_content]).toEqual([
+      'assistant',
+      useResponses ? 'Ask the tool.' : undefined,
+    ])
+  })
+
+  test('an aborted stream is billed for its text', async () => {
+    const { customer, runner } = await setUp()
+    world.upstream.respondWith(stall({ pieces: ['one ', 'two ', 'three'] }))
+    const abort = new AbortController()
+    const result = await runner.run(agent, 'Hello', { stream: true, signal: abort.signal })
+    let text = ''
+    for await (const piece of result.toTextStream()) {
+      text += piece
+      if (text.endsWith('three')) abort.abort()
+    }
+    await result.completed.catch(() => {})
+    await expectLeftAndBilled(world, customer, 'one two three')
   })
 
   test('an answer can have a schema', async () => {
