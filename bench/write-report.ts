@@ -15,6 +15,7 @@ export type ReportKind =
   | 'planted-bugs'
   | 'planted-sql-bugs'
   | 'simulator'
+  | 'market'
 
 /**
  * Writes `bench/results/<kind>.md` and replaces the previous report of that kind, which stays in the history of git. Returns the path

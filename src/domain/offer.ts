@@ -1,6 +1,7 @@
 import { AUTO_MODEL, type Feature, type Task } from './chat-job.ts'
 import type { CloudCredential } from './cloud-credential.ts'
 import type { Dialect } from './conversation.ts'
+import type { MeterRatio } from './meter-ratio.ts'
 import type { OfferPrice } from './offer-price.ts'
 import type { PriceList } from './price-list.ts'
 
@@ -128,6 +129,8 @@ export interface Offer {
   readonly features: ReadonlySet<Feature>
   /** How this model differs from others at its endpoint. */
   readonly quirks?: ModelQuirks
+  /** Set for offers of models that hosters offer. */
+  readonly meterRatio?: MeterRatio
   /** The dialects that the server speaks for this model, the preferred one first. Absent: chat. */
   readonly speaks?: readonly Dialect[]
 }

@@ -4,13 +4,14 @@ import type { ChatJob } from '../domain/chat-job.ts'
 import type { TokenUsage } from '../domain/completion.ts'
 import type { Answer, Outcome, Receipt, Ticket } from '../domain/handoff.ts'
 import { billableInputTokens } from '../domain/held-cost.ts'
+import { believedTokens, evenRatio } from '../domain/meter-ratio.ts'
 import { type Nanos, usd } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
 import { measuredCost } from '../domain/offer-price.ts'
 import { outputCap } from '../domain/output-cap.ts'
 import type { TextLength } from '../domain/text-length.ts'
 import { countPromptTokens } from '../tokens/count-prompt-tokens.ts'
-import { estimateTokens } from '../tokens/estimate-tokens.ts'
+import { estimateTokens, SHORT_TEXT_UNITS } from '../tokens/estimate-tokens.ts'
 
 /** The facts about an ended answer that decide its bill. */
 export interface Delivered {
@@ -46,9 +47,9 @@ export interface MeasuredTexts {
  * - no output, whatever the report and the finish_reason: nothing. A hoster could otherwise sell its reports;
  * - interrupted, shut down: nothing;
  * - no usage report, or a report of 0 for a text that exists: the gateway's count;
- * - a hoster that reports more than the gateway's count x 1.05 + 8: the gateway's count. A hoster is paid by
- *   its report, so its report alone is not trusted. Local and cloud servers are the operator's choice and use
- *   tokenizers that the gateway may not have.
+ * - a hoster that reports more than the expected tokens x 1.05 + 8: the expected tokens, which are the gateway's
+ *   count x the ratio that honest servers of the model report. A hoster is paid by its report, so its report alone is not
+ *   trusted. Local and cloud servers are the operator's choice and use tokenizers that the gateway may not have.
  */
 export function bill(ticket: Ticket, job: ChatJob, answer: Answer, delivered: Delivered): Receipt {
   const measured = measure(ticket, job, answer, delivered)
@@ -96,7 +97,8 @@ function measure(ticket: Ticket, job: ChatJob, answer: Answer, delivered: Delive
     const countedInput = countInput()
     return { inputTokens: countedInput, outputTokens: 0, source: 'gateway', countedInput, countedOutput: 0 }
   }
-  const isHoster = answer.offer.endpoint.kind === 'hoster'
+  const { endpoint, meterRatio } = answer.offer
+  const ratio = endpoint.kind === 'hoster' ? (meterRatio ?? evenRatio) : null
   // Every prompt and every text has at least one token: a server that reports 0 has not counted
   // (auto_ai_router pull request 142).
   const reportedInput = reported?.prompt_tokens || null
@@ -107,22 +109,33 @@ function measure(ticket: Ticket, job: ChatJob, answer: Answer, delivered: Delive
     countedOutput ??= delivered.measured?.output?.tokens ?? estimateTokens(text.toString())
     return countedOutput
   }
-  const input = chooseCount(reportedInput, countInput, isHoster)
+  const input = chooseCount(reportedInput, countInput, ratio?.input)
   const output =
     job.choices === 0
       ? noOutput
       : chooseCount(
           outcome === 'client_gone' && isOutdated(reportedOutput, countOutput) ? null : reportedOutput,
           countOutput,
-          isHoster,
+          ratio?.output,
         )
+  // The ratio of a model is learned from local servers too, by the counts of a sample of their answers.
+  const isSample =
+    ratio === null && meterRatio !== undefined && endpoint.kind === 'local' && isSampled(ticket, job, delivered)
   return {
     inputTokens: Math.min(input.tokens, billableInputTokens(answer.offer, job)),
     outputTokens: Math.min(output.tokens, outputCap(answer.offer, job, ticket.maxTokens) * job.choices),
     source: input.isGatewayCount || output.isGatewayCount ? 'gateway' : 'upstream',
-    countedInput: input.counted,
-    countedOutput: output.counted,
+    countedInput: isSample ? countInput() : input.counted,
+    countedOutput: isSample ? countOutput() : output.counted,
   }
+}
+
+/**
+ * One answer in 16, by the last hexadecimal digit of its id, which is random. Only short texts: counting them takes microseconds.
+ */
+function isSampled({ requestId }: Ticket, job: ChatJob, { outcome, text, reported }: Delivered): boolean {
+  if (outcome !== 'served' || reported === null || !requestId.endsWith('0')) return false
+  return job.promptTextBytes <= SHORT_TEXT_UNITS && text.length <= SHORT_TEXT_UNITS
 }
 
 /**
@@ -155,14 +168,16 @@ interface ChosenCount {
 const noOutput: ChosenCount = { tokens: 0, counted: null, isGatewayCount: false }
 
 /**
- * Chooses the upstream's report or the gateway's count. The slack of 5% and 8 tokens covers honest
- * differences between tokenizers and chat templates.
+ * Chooses the upstream's report or the gateway's count.
+ *
+ * @param ratio how many tokens honest servers report for one that the gateway counts; undefined: the report is believed
  */
-function chooseCount(reported: number | null, count: () => number, isHoster: boolean): ChosenCount {
-  if (reported !== null && !isHoster) return { tokens: reported, counted: null, isGatewayCount: false }
+function chooseCount(reported: number | null, count: () => number, ratio: number | undefined): ChosenCount {
+  if (reported !== null && ratio === undefined) return { tokens: reported, counted: null, isGatewayCount: false }
   const counted = count()
-  const isGatewayCount = reported === null || reported > counted * 1.05 + 8
-  return { tokens: isGatewayCount ? counted : reported, counted, isGatewayCount }
+  if (reported === null || ratio === undefined) return { tokens: counted, counted, isGatewayCount: true }
+  const { tokens, isOverReport } = believedTokens(reported, counted, ratio)
+  return { tokens, counted, isGatewayCount: isOverReport }
 }
 
 /**

@@ -1,3 +1,5 @@
+import { RATIO_MAX, REPORT_SLACK, REPORT_SLACK_TOKENS } from '../../domain/meter-ratio.ts'
+
 export type AuditCheck = keyof typeof auditChecks
 
 export interface AuditFinding {
@@ -18,6 +20,9 @@ export interface SlicedCheck {
   /** Selects the ids that violate the check in a slice. */
   readonly sql: string
 }
+
+/** The most tokens of a report that are billed for one that the gateway counts. */
+const REPORT_MAX = RATIO_MAX * REPORT_SLACK
 
 const slicedBy = (by: SlicedBy) => (sql: string) => ({ by, sql })
 const transactions = slicedBy('transactions')
@@ -311,11 +316,13 @@ export const auditChecks = {
     WHERE cost_nanos > ceil((
       input_tokens::numeric * input_pico_per_token + output_tokens::numeric * output_pico_per_token + ${PART_PICOS}
     ) / 1000)`),
-  // The tolerance of `believed` in src/relay/bill.ts. Reports of local and cloud servers are billed as they are.
+  // The bounds of src/domain/meter-ratio.ts: a learned ratio is at most 1.5, and the row does not name it. Reports of local and
+  // cloud servers are billed as they are.
   billed_within_count: customers(`
     SELECT request_id::text FROM ${ofCustomers('usage_row')}
     WHERE provider = 'hoster'
-      AND (input_tokens > counted_input_tokens * 1.05 + 8 OR output_tokens > counted_output_tokens * 1.05 + 8)`),
+      AND (input_tokens > counted_input_tokens * ${REPORT_MAX} + ${REPORT_SLACK_TOKENS}
+        OR output_tokens > counted_output_tokens * ${REPORT_MAX} + ${REPORT_SLACK_TOKENS})`),
   // Applies only once a node has been alive long enough to reclaim the lease. After an outage the leases of dead
   // nodes wait for the next start. 900 heartbeats take at least 15 minutes.
   no_lease_outlives_its_node: customers(`

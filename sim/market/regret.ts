@@ -1,0 +1,148 @@
+import type { ChatJob, ServiceTier } from '../../src/domain/chat-job.ts'
+import type { Ticket } from '../../src/domain/handoff.ts'
+import type { Health } from '../../src/domain/health.ts'
+import type { Offer } from '../../src/domain/offer.ts'
+import { route } from '../../src/route/route.ts'
+import type { Clock } from '../../src/runtime/clock.ts'
+import { createHealth } from '../../src/supply/breakers/health.ts'
+import { createRandom, type Random } from '../random.ts'
+
+/** What the choices of one service tier cost, compared with an oracle. */
+export interface Regret {
+  readonly tier: ServiceTier
+  readonly requests: number
+  readonly failed: number
+  /** Mean price and latency of the served requests, relative to the lowest of the servers that are up. */
+  readonly price: number
+  readonly latency: number
+  /** Geometric mean of (the tier's measure of the choice / that of the oracle) - 1. */
+  readonly regret: number
+}
+
+const OFFERS = 6
+const REQUESTS = 3_000
+/** Two requests a second. */
+const STEP_MS = 500
+const ATTEMPTS_MAX = 3
+const OUTPUT_TOKENS = 300
+
+interface Server {
+  offer: Offer
+  picos: number
+  latencyMs: number
+  /** Fails everything until then. */
+  downUntilMs: number
+}
+
+/**
+ * Lets one market serve requests in the order that route() ranks its offers. Latencies drift, prices change, servers go down. The oracle
+ * knows the price, the latency of this very request and which servers are up; it chooses the best by the measure of
+ * the tier: price, price x latency, or latency.
+ */
+export function measureRegret(seed: number, tier: ServiceTier): Regret {
+  const random = createRandom(seed)
+  let nowMs = 0
+  const clock: Clock = { epochMs: () => nowMs, monotonicMs: () => nowMs }
+  const health = createHealth({ clock, random: random.fork().next })
+  const servers = Array.from({ length: OFFERS }, (_, at) => createServer(at, random))
+  let [failed, served, price, latency, logRegret] = [0, 0, 0, 0, 0]
+  for (let at = 0; at < REQUESTS; at++) {
+    nowMs += STEP_MS
+    for (const server of servers) change(server, random, nowMs)
+    const draws = servers.map(({ latencyMs }) => latencyMs * Math.exp(0.3 * (random.next() - 0.5)))
+    const up = servers.flatMap((server, index) => (nowMs < server.downUntilMs ? [] : [{ server, ms: draws[index]! }]))
+    if (up.length === 0) continue
+    const oracle = up.reduce((best, one) => (measure(tier, one) < measure(tier, best) ? one : best))
+    const chosen = serve(servers, draws, { tier, health, nowMs, random })
+    if (chosen === undefined) {
+      failed++
+      continue
+    }
+    served++
+    price += chosen.server.picos / Math.min(...up.map(({ server }) => server.picos))
+    latency += chosen.ms / Math.min(...up.map(({ ms }) => ms))
+    logRegret += Math.log(measure(tier, chosen) / measure(tier, oracle))
+  }
+  return {
+    tier,
+    requests: REQUESTS,
+    failed,
+    price: price / served,
+    latency: latency / served,
+    regret: Math.exp(logRegret / served) - 1,
+  }
+}
+
+interface Choice {
+  readonly server: Server
+  readonly ms: number
+}
+
+function measure(tier: ServiceTier, { server, ms }: Choice): number {
+  if (tier === 'cheapest') return server.picos
+  return tier === 'fastest' ? ms : server.picos * ms
+}
+
+function serve(
+  servers: readonly Server[],
+  draws: readonly number[],
+  { tier, health, nowMs, random }: { tier: ServiceTier; health: Health; nowMs: number; random: Random },
+): Choice | undefined {
+  const job = {
+    task: 'chat',
+    stream: false,
+    choices: 1,
+    inputTokensBound: 2_000,
+    mediaTokensBound: 0,
+    features: new Set(),
+    constraints: { serviceTier: tier },
+  } as unknown as ChatJob
+  const eligible = servers.map(({ offer }) => offer)
+  const ticket = { models: ['m'], eligible, maxTokens: OUTPUT_TOKENS } as unknown as Ticket
+  let waitedMs = 0
+  for (const offer of route(ticket, job, { health }, random.next).offers.slice(0, ATTEMPTS_MAX)) {
+    const index = servers.findIndex(server => server.offer === offer)
+    const server = servers[index]!
+    health.beginRequest(offer.offerId)
+    const isDown = nowMs < server.downUntilMs
+    if (isDown) health.recordFailure(offer.offerId, 'server_error', undefined, nowMs)
+    else {
+      const totalMs = draws[index]!
+      health.recordSuccess(offer.offerId, { firstTokenMs: totalMs / 5, totalMs, outputTokens: OUTPUT_TOKENS }, nowMs)
+    }
+    health.endRequest(offer.offerId)
+    if (!isDown) return { server, ms: draws[index]! + waitedMs }
+    waitedMs += FAILURE_MS
+  }
+  return undefined
+}
+
+/** How long a failed attempt takes. */
+const FAILURE_MS = 50
+
+function createServer(at: number, random: Random): Server {
+  const picos = Math.round(random.skewed(100_000, 1_000_000))
+  return { offer: offerOf(at, picos), picos, latencyMs: random.skewed(600, 6_000), downUntilMs: 0 }
+}
+
+function offerOf(at: number, picos: number): Offer {
+  return {
+    offerId: `e${at}/m`,
+    modelId: 'm',
+    endpoint: { endpointId: `e${at}`, kind: 'hoster', hosterId: `h${at}`, trustScore: 0.9 },
+    price: { inputPicoPerToken: BigInt(picos), outputPicoPerToken: BigInt(picos * 3) },
+    contextTokens: 32_768,
+    maxOutputTokens: 4_096,
+    features: new Set(),
+  } as unknown as Offer
+}
+
+/** Latencies drift slowly; about every 20 minutes a price changes, and every 10 minutes a server goes down for a minute. */
+function change(server: Server, random: Random, nowMs: number): void {
+  server.latencyMs = Math.min(8_000, Math.max(400, server.latencyMs * Math.exp(0.02 * (random.next() - 0.5))))
+  if (random.chance(STEP_MS / (20 * 60_000))) {
+    server.picos = Math.round(random.skewed(100_000, 1_000_000))
+    server.offer = { ...server.offer, price: offerOf(0, server.picos).price }
+  }
+  if (random.chance(STEP_MS / (10 * 60_000))) server.downUntilMs = nowMs + 60_000
+}

@@ -1,0 +1,94 @@
+// Simulates markets with honest and dishonest hosters: `npm run sim:market -- --markets 50 --from 1`. Each attack of behaviour.ts
+// runs in that many markets. With 1,000 markets in all, it writes bench/results/market.md.
+import { parseArgs } from 'node:util'
+import { readMachine, reportHead } from '../../bench/machine.ts'
+import { markdownPage, markdownTable } from '../../bench/markdown.ts'
+import { writeReport } from '../../bench/write-report.ts'
+import { type AttackResult, AUDITS_MAX, proveMarket } from './prove-market.ts'
+import { measureRegret, type Regret } from './regret.ts'
+
+const { values } = parseArgs({
+  options: { markets: { type: 'string', default: '20' }, from: { type: 'string', default: '1' } },
+})
+const markets = Number(values.markets)
+const from = Number(values.from)
+
+/** A run of fewer markets in all writes no report. */
+const REPORT_MARKETS_MIN = 1_000
+const REGRET_MARKETS = 100
+
+const machine = readMachine(null)
+const startedMs = performance.now()
+const results = proveMarket(from, markets, result => console.log(line(result).join('  ')))
+const regrets = (['cheapest', 'balanced', 'fastest'] as const).map(tier => meanRegret(tier))
+for (const { tier, regret } of regrets) console.log(`${tier}: regret ${percent(regret)}`)
+
+const head = [
+  'attack',
+  `found within ${AUDITS_MAX} audits`,
+  'found in 10 days',
+  'audits, median',
+  'attackers above 0.8 at the end',
+  'honest above 0.8 at the end',
+  'false alarms',
+]
+const misses = results.filter(({ attack, foundEarly, attackers }) => attack.mustBeFound && foundEarly < attackers)
+const falseMarkets = results.reduce((sum, { marketsWithFalseAlarm }) => sum + marketsWithFalseAlarm, 0)
+const allMarkets = results.length * markets
+const verdict = `${percent(falseMarkets / allMarkets)} of ${allMarkets} markets had a false alarm; attacks that must be found and were not always found within ${AUDITS_MAX} audits: ${misses.length}`
+console.log(`${verdict}; ${Math.round((performance.now() - startedMs) / 1000)} s`)
+process.exitCode = falseMarkets / allMarkets <= 0.01 ? 0 : 1
+
+if (allMarkets >= REPORT_MARKETS_MIN) {
+  const page = markdownPage([
+    reportHead('Market', `npm run sim:market -- --markets ${markets} --from ${from}`, machine, [
+      `- result: ${verdict}`,
+      '- the model, and what the figures mean: [docs/trust.md](../../docs/trust.md#the-simulator)',
+    ]),
+    markdownTable(head, results.map(line)),
+    'Regret of route() against an oracle that knows prices, latencies and failures in advance:',
+    markdownTable(
+      ['tier', 'failed', 'price, relative', 'latency, relative', 'regret'],
+      regrets.map(({ tier, failed, requests, price, latency, regret }) => [
+        tier,
+        percent(failed / requests),
+        price.toFixed(2),
+        latency.toFixed(2),
+        percent(regret),
+      ]),
+    ),
+  ])
+  console.log(`wrote ${writeReport('market', page)}`)
+}
+
+function line(result: AttackResult): string[] {
+  const { attack, attackers, foundEarly, found, medianAudits, honest, honestAbove, falseAlarms, attackersAbove } =
+    result
+  const part = (count: number, of: number) => (of === 0 ? '-' : percent(count / of))
+  return [
+    attack.name,
+    part(foundEarly, attackers),
+    part(found, attackers),
+    medianAudits === null ? '-' : `${medianAudits}`,
+    part(attackersAbove, attackers),
+    part(honestAbove, honest),
+    `${falseAlarms}`,
+  ]
+}
+
+function meanRegret(tier: Regret['tier']): Regret {
+  const all = Array.from({ length: REGRET_MARKETS }, (_, at) => measureRegret(from + at, tier))
+  const mean = (of: (regret: Regret) => number) => all.reduce((sum, one) => sum + of(one), 0) / all.length
+  return {
+    tier,
+    requests: mean(({ requests }) => requests),
+    failed: mean(({ failed }) => failed),
+    price: mean(({ price }) => price),
+    latency: mean(({ latency }) => latency),
+    regret: mean(({ regret }) => regret),
+  }
+}
+
+function percent(part: number): string {
+  return `${(part * 100).toFixed(part > 0 && part < 0.01 ? 2 : 1)}%`
+}

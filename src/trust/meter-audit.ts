@@ -1,0 +1,100 @@
+import { shiftEValue } from './e-values.ts'
+import type { LearnedRatio } from './learn-ratio.ts'
+
+/** Tokens of one request as the hoster reported and the gateway counted them. */
+export interface ReportedUse {
+  readonly customerId: string
+  readonly reportedInput: number
+  readonly countedInput: number
+  readonly reportedOutput: number
+  readonly countedOutput: number
+}
+
+/** A token audit compares this many requests. */
+export const METER_BATCH = 32
+
+/** Fewer tokens are mostly chat template, whose size differs between servers. */
+export const COUNTED_MIN = 48
+
+/** So many requests of one customer at most: its unusual prompts must not decide an audit. */
+const PER_CUSTOMER = 4
+
+/** Honest hosters differ from each other by at most this in ln(reported / expected). Smaller lies pass. */
+export const HONEST_SHIFT_MAX = 0.01
+
+/** Differences between batches that are not noise of single requests, such as the mix of languages. */
+const BATCH_SD = 0.003
+
+/** ln(reported / expected) of the cheats that the test looks for: 3%, 10%, 40%. */
+const alternatives = [0.03, 0.1, 0.35]
+
+/** The p-value below which a batch fails: an honest hoster fails one audit in 1,000. */
+const FAILED_SDS = 3.1
+
+export interface MeterResult {
+  readonly eValue: number
+  readonly hasPassed: boolean
+  /** Of input and output the larger mean of ln(reported / expected). */
+  readonly shift: number
+}
+
+/**
+ * Compares a batch of reports with the gateway's counts, by the mean of their middle half: a customer with prompts that make
+ * an honest server report far more than expected, such as rare scripts, moves it little.
+ */
+export function auditMeter(batch: readonly ReportedUse[], learned: LearnedRatio): MeterResult {
+  const input = side(
+    batch.flatMap(use => logRatio(use.reportedInput, use.countedInput, learned.input)),
+    learned.inputSd,
+    learned.inputError,
+  )
+  const output = side(
+    batch.flatMap(use => logRatio(use.reportedOutput, use.countedOutput, learned.output)),
+    learned.outputSd,
+    learned.outputError,
+  )
+  const sides = [input, output].filter(value => value !== undefined)
+  return {
+    // The mean of e-values is an e-value even if they depend on each other.
+    eValue: sides.reduce((sum, { eValue }) => sum + eValue, 0) / Math.max(sides.length, 1) || 1,
+    hasPassed: sides.every(({ hasPassed }) => hasPassed),
+    shift: Math.max(0, ...sides.map(({ shift }) => shift)),
+  }
+}
+
+function side(values: readonly number[], sdOfOne: number, ratioError: number): MeterResult | undefined {
+  if (values.length < METER_BATCH / 2) return undefined
+  const shift = middleMean(values)
+  // The mean of the middle half of n normal values has a standard deviation of about 1.1 x sd / sqrt(n).
+  const sd = Math.hypot((1.1 * sdOfOne) / Math.sqrt(values.length), BATCH_SD)
+  const meanMax = HONEST_SHIFT_MAX + ratioError
+  return {
+    eValue: shiftEValue(shift, { meanMax, sd, alternatives: alternatives.map(lie => lie + ratioError) }),
+    hasPassed: shift <= meanMax + FAILED_SDS * sd,
+    shift,
+  }
+}
+
+function middleMean(values: readonly number[]): number {
+  const cut = Math.floor(values.length / 4)
+  const middle = values.toSorted((a, b) => a - b).slice(cut, values.length - cut)
+  return middle.reduce((sum, value) => sum + value, 0) / middle.length
+}
+
+function logRatio(reported: number, counted: number, ratio: number): number[] {
+  return counted < COUNTED_MIN || reported <= 0 ? [] : [Math.log(reported / (counted * ratio))]
+}
+
+/** Groups reports into batches with at most four of one customer each. Leaves out those that fill no batch. */
+export function batchReports(reports: readonly ReportedUse[]): ReportedUse[][] {
+  const batches: ReportedUse[][] = []
+  for (const report of reports) {
+    const fits = (batch: ReportedUse[]) =>
+      batch.length < METER_BATCH &&
+      batch.filter(({ customerId }) => customerId === report.customerId).length < PER_CUSTOMER
+    const open = batches.find(fits)
+    if (open) open.push(report)
+    else batches.push([report])
+  }
+  return batches.filter(batch => batch.length === METER_BATCH)
+}

@@ -1,0 +1,132 @@
+import { type DecayedCounts, effectiveSample, goodRate, lowerBound } from './decayed-counts.ts'
+
+/** How well a hoster is known. It limits the score. */
+export const standings = ['unverified', 'verified', 'contract'] as const
+export type Standing = (typeof standings)[number]
+
+const caps: Readonly<Record<Standing, number>> = { unverified: 0.7, verified: 0.9, contract: 1 }
+
+/** `trusted_only` admits hosters with a score above this, strictly. */
+export const TRUSTED_ABOVE = 0.8
+
+export const gateLimits = { requests: 200, audits: 70, ageDays: 7, honestyBound: 0.9 } as const
+
+export interface TrustFacts {
+  /** Requests without a fault of the hoster, weighted by spend. */
+  readonly reliability: DecayedCounts
+  /** Audits passed. */
+  readonly honesty: DecayedCounts
+  /** Answers that obey the protocol. */
+  readonly conformance: DecayedCounts
+  /** Requests and audits ever counted, without decay. */
+  readonly requests: number
+  readonly audits: number
+  readonly ageMs: number
+  readonly standing: Standing
+  /** A cheat is proven and not overruled. */
+  readonly isQuarantined: boolean
+}
+
+export interface TrustComponent {
+  readonly name: 'reliability' | 'honesty' | 'conformance'
+  readonly exponent: number
+  /** The share of good results, bad ones counted twice. */
+  readonly rate: number
+  readonly sample: number
+  /** The lower 95% bound, which counts. */
+  readonly bound: number
+}
+
+export interface Gate {
+  readonly name: keyof typeof gateLimits
+  readonly has: number
+  readonly needs: number
+  readonly isPassed: boolean
+}
+
+export interface TrustScore {
+  readonly score: number
+  readonly components: readonly TrustComponent[]
+  readonly standing: Standing
+  readonly cap: number
+  readonly gates: readonly Gate[]
+  /** The product of the components, before cap and gates. */
+  readonly product: number
+}
+
+/** The weighted geometric mean: reliability counts most, because every request shows it. */
+const exponents = { reliability: 0.5, honesty: 0.35, conformance: 0.15 } as const
+
+/**
+ * Computes the trust score, 0..1: R^0.5 x H^0.35 x C^0.15 of the lower bounds, at most the cap of the standing. While
+ * a gate is closed, it is at most 0.8, which `trusted_only` does not admit. A proven cheat has 0.
+ */
+export function trustScore(facts: TrustFacts): TrustScore {
+  const components = (['reliability', 'honesty', 'conformance'] as const).map((name): TrustComponent => {
+    const counts = facts[name]
+    return {
+      name,
+      exponent: exponents[name],
+      rate: goodRate(counts),
+      sample: effectiveSample(counts),
+      bound: lowerBound(counts),
+    }
+  })
+  const honestyBound = components[1]!.bound
+  const gates = [
+    gate('requests', facts.requests),
+    gate('audits', facts.audits),
+    gate('ageDays', Math.floor(facts.ageMs / 86_400_000)),
+    gate('honestyBound', honestyBound),
+  ]
+  const product = components.reduce((value, { bound, exponent }) => value * bound ** exponent, 1)
+  const cap = caps[facts.standing]
+  const limit = gates.every(({ isPassed }) => isPassed) ? cap : Math.min(cap, TRUSTED_ABOVE)
+  return {
+    score: facts.isQuarantined ? 0 : Math.min(limit, product),
+    components,
+    standing: facts.standing,
+    cap,
+    gates,
+    product,
+  }
+}
+
+function gate(name: Gate['name'], has: number): Gate {
+  return { name, has, needs: gateLimits[name], isPassed: has >= gateLimits[name] }
+}
+
+/** Returns what would raise the score, the most effective first. English sentences for the hoster. */
+export function waysToRaise({ components, gates, cap, standing, product }: TrustScore): string[] {
+  const ways: string[] = []
+  for (const { name, has, needs, isPassed } of gates) if (!isPassed) ways.push(gateTexts[name](has, needs))
+  if (product > cap) ways.push(standing === 'unverified' ? VERIFY : CONTRACT)
+  const weakest = components.toSorted((a, b) => a.bound ** a.exponent - b.bound ** b.exponent)[0]!
+  if (weakest.bound < 0.98) {
+    const isFew = weakest.rate - weakest.bound > 1 - weakest.rate
+    ways.push(isFew ? `More ${sampleTexts[weakest.name]}: few results give a low bound.` : faultTexts[weakest.name])
+  }
+  return ways
+}
+
+const VERIFY = 'Verify a domain and a payout account: the cap rises from 0.7 to 0.9.'
+const CONTRACT = 'A contract with the operator: the cap rises to 1.'
+
+const gateTexts: Readonly<Record<Gate['name'], (has: number, needs: number) => string>> = {
+  requests: (has, needs) => `${needs - has} more requests of customers.`,
+  audits: (has, needs) => `${needs - has} more audits. They arrive by themselves, one in about ten minutes.`,
+  ageDays: (has, needs) => `${needs - has} more days on the market.`,
+  honestyBound: (has, needs) => `More audits passed: the bound is ${has.toFixed(3)} and must reach ${needs}.`,
+}
+
+const sampleTexts: Readonly<Record<TrustComponent['name'], string>> = {
+  reliability: 'requests of several customers',
+  honesty: 'audits',
+  conformance: 'answers',
+}
+
+const faultTexts: Readonly<Record<TrustComponent['name'], string>> = {
+  reliability: 'Fewer failed requests. A failure counts for two successes and loses half of its weight in seven days.',
+  honesty: 'Fewer failed audits: serve the named model and report the tokens that it generates.',
+  conformance: 'Usage in every answer, valid JSON, and the model that was asked for.',
+}

@@ -1,0 +1,17 @@
+/** 95%, two-sided. */
+const Z = 1.96
+
+/**
+ * Returns the lower 95% bound of a success rate (Wilson, 1927), 0..1. Few observations give a low bound: 20 successes of
+ * 20 give 0.839. No observation gives 0.
+ *
+ * @param rate observed, 0..1
+ * @param sample the number of independent observations; may be a fraction
+ */
+export function wilsonLowerBound(rate: number, sample: number): number {
+  if (sample <= 0) return 0
+  const z2 = Z * Z
+  const centre = rate + z2 / (2 * sample)
+  const spread = Z * Math.sqrt((rate * (1 - rate) + z2 / (4 * sample)) / sample)
+  return Math.max(0, (centre - spread) / (1 + z2 / sample))
+}

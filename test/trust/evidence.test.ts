@@ -1,0 +1,59 @@
+import { expect, test } from 'vitest'
+import { createRandom } from '../../sim/random.ts'
+
+import { addEvidence, noEvidence } from '../../src/trust/change-evidence.ts'
+import { extremeEValue, failureEValue, rankPValue, shiftEValue } from '../../src/trust/e-values.ts'
+import { provenBy } from '../../src/trust/quarantine.ts'
+
+const random = createRandom(7)
+const normal = () => Math.sqrt(-2 * Math.log(1 - random.next())) * Math.cos(2 * Math.PI * random.next())
+
+const HOSTERS = 2_000
+const AUDITS = 400
+
+/** The part of honest hosters with a p-value that ever falls to `limit`, in 400 audits. */
+function falseAlarms(eValue: () => number, limit: number): number {
+  let alarms = 0
+  for (let hoster = 0; hoster < HOSTERS; hoster++) {
+    let evidence = noEvidence
+    for (let audit = 0; audit < AUDITS; audit++) evidence = addEvidence(evidence, eValue())
+    if (evidence.p <= limit) alarms++
+  }
+  return alarms / HOSTERS
+}
+
+test.each<[string, () => number]>([
+  [
+    'reports with the largest honest shift',
+    () => shiftEValue(0.01 + 0.02 * normal(), { meanMax: 0.01, sd: 0.02, alternatives: [0.03, 0.1, 0.35] }),
+  ],
+  ['canaries failed as often as the others', () => failureEValue(random.chance(0.05), 0.05)],
+  ['ranks among 120 honest distances', () => extremeEValue(random.between(1, 121) / 121)],
+])('honest hosters are alarmed at most as often as stated, however often the test is read: %s', (_name, eValue) => {
+  // Three standard deviations above 1 in 100: 2,000 hosters.
+  expect(falseAlarms(eValue, 0.01)).toBeLessThan(0.01 + 3 * Math.sqrt(0.01 / HOSTERS))
+})
+
+test('the rank of one of 121 exchangeable values is uniform', () => {
+  expect(rankPValue(0.5, [0.1, 0.2, 0.9])).toBe(0.5)
+  expect(rankPValue(1, [0.1, 0.2, 0.9])).toBe(0.25)
+  expect(rankPValue(0, [0.1, 0.2, 0.9])).toBe(1)
+})
+
+test('a cheat that starts after a thousand honest audits is found', () => {
+  let evidence = noEvidence
+  for (let audit = 0; audit < 1_000; audit++) evidence = addEvidence(evidence, failureEValue(false, 0.03))
+  expect(evidence.p).toBeGreaterThan(0.1)
+  let audits = 0
+  for (; evidence.p > 1e-6 && audits < 200; audits++)
+    evidence = addEvidence(evidence, failureEValue(audits % 2 === 0, 0.03))
+  expect(audits).toBeLessThan(40)
+})
+
+test('proof needs one signal below 1e-6, or two below 1e-3', () => {
+  const at = (p: number) => ({ started: 0, seen: 9, p })
+  expect(provenBy({ meter: at(2e-6) })).toEqual([])
+  expect(provenBy({ meter: at(9e-7) })).toEqual(['meter'])
+  expect(provenBy({ meter: at(9e-4), canary: at(2e-3) })).toEqual([])
+  expect(provenBy({ meter: at(9e-4), canary: at(9e-4) })).toEqual(['meter', 'canary'])
+})
