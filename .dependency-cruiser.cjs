@@ -12,14 +12,15 @@ Visitor.prototype.visitStatement = function (statement) {
 /** Each room with the rooms it may import, from the top down. A room may always import itself. */
 const rooms = {
   // Programs.
-  cli: 'start backup operator marketplace payments usage alerts live auth people accounts ledger supply api config credentials secrets egress db domain runtime',
+  cli: 'start backup operator trust marketplace payments usage alerts live auth people accounts ledger supply api config credentials secrets egress db domain runtime',
   start:
-    'http jobs operator marketplace payments chat usage alerts live auth people accounts limits admit route dispatch relay settle ledger supply upstreams demo config api tokens dialects secrets egress db domain runtime',
-  http: 'operator marketplace payments chat usage alerts live auth people limits ledger supply api dialects domain runtime',
-  jobs: 'operator marketplace payments chat alerts people limits ledger supply db domain runtime',
+    'http jobs operator trust marketplace payments chat usage alerts live auth people accounts limits admit route dispatch relay settle ledger supply upstreams demo config api tokens dialects secrets egress db domain runtime',
+  http: 'operator trust marketplace payments chat usage alerts live auth people limits ledger supply api dialects domain runtime',
+  jobs: 'operator trust marketplace payments chat alerts people limits ledger supply db domain runtime',
 
   // Features.
-  operator: 'marketplace payments usage alerts live auth people accounts ledger supply api db domain runtime',
+  operator: 'trust marketplace payments usage alerts live auth people accounts ledger supply api db domain runtime',
+  trust: 'marketplace people supply db domain runtime',
   marketplace: 'auth people accounts ledger supply api secrets egress db domain runtime',
   chat: 'admit route dispatch relay settle ledger supply api tokens dialects secrets db domain runtime',
   usage: 'api db domain runtime',

@@ -19,7 +19,7 @@ interface Question {
 }
 
 /**
- * Makes a canary. Numbers, names, wording, length, temperature and streaming are drawn anew for each, so that no
+ * Makes a canary. Numbers, names, wording, length, temperature and streaming are drawn for each, so that no
  * two look alike and none repeats. The mix follows ordinary traffic: mostly short, some long, about half streamed.
  *
  * @param random uniform in [0, 1)

@@ -13,7 +13,7 @@ export interface ReportedUse {
 /** A token audit compares this many requests. */
 export const METER_BATCH = 32
 
-/** Fewer tokens are mostly chat template, whose size differs between servers. */
+/** Fewer tokens are mostly chat template, and its size differs between servers. */
 export const COUNTED_MIN = 48
 
 /** So many requests of one customer at most: its unusual prompts must not decide an audit. */

@@ -43,7 +43,9 @@ test('the same seed gives the same market', () => {
 })
 
 test('the choice of each tier stays within reach of an oracle that knows latencies and failures in advance', () => {
-  const [cheapest, balanced, fastest] = (['cheapest', 'balanced', 'fastest'] as const).map(tier => measureRegret(1, tier))
+  const [cheapest, balanced, fastest] = (['cheapest', 'balanced', 'fastest'] as const).map(tier =>
+    measureRegret(1, tier),
+  )
   expect(cheapest!.regret).toBeLessThan(0.1)
   expect(cheapest!.price).toBeLessThan(balanced!.price)
   // Both spread requests over several servers on purpose, so that a fast one is not flooded.

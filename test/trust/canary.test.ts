@@ -1,0 +1,67 @@
+import { expect, test } from 'vitest'
+import { createRandom } from '../../sim/random.ts'
+import type { AttemptOutcome } from '../../src/domain/handoff.ts'
+import { canaryFamilies, isCanaryAnswered, makeCanary } from '../../src/trust/canary.ts'
+import { auditCanaries, needsAnotherCanary } from '../../src/trust/canary-audit.ts'
+import { breaksServers, isFault } from '../../src/trust/request-tally.ts'
+
+const random = createRandom(11).next
+
+test('no two canaries are alike, and lengths, temperatures and streaming vary', () => {
+  const canaries = Array.from({ length: 300 }, () => makeCanary(random))
+  const prompts = canaries.map(({ messages }) => JSON.stringify(messages))
+  expect(new Set(prompts).size).toBe(300)
+  expect(new Set(canaries.map(({ family }) => family)).size).toBe(canaryFamilies.length)
+  expect(new Set(canaries.map(({ temperature }) => temperature)).size).toBeGreaterThan(3)
+  expect(canaries.filter(({ stream }) => stream).length).toBeGreaterThan(100)
+  const lengths = prompts.map(({ length }) => length)
+  expect(Math.min(...lengths)).toBeLessThan(250)
+  expect(Math.max(...lengths)).toBeGreaterThan(4_000)
+})
+
+test.each([
+  ['1234', 'There are **1,234** apples.', true],
+  ['1234', 'The answer is 1234.', true],
+  ['1234', '12345', false],
+  ['Tuesday', 'it is tuesday', true],
+  ['abc123', 'The code is `abc123`', true],
+  ['abc123', '', false],
+])('%s in %s: %s', (expected, answer, isAnswered) => {
+  expect(isCanaryAnswered({ expected }, answer)).toBe(isAnswered)
+})
+
+const wellKnown = { asked: 400, failed: 4 }
+
+test('one failed canary is followed by another; two of three fail the audit', () => {
+  expect(needsAnotherCanary([true])).toBe(false)
+  expect(needsAnotherCanary([false])).toBe(true)
+  expect(needsAnotherCanary([false, true])).toBe(true)
+  expect(needsAnotherCanary([false, false])).toBe(false)
+  expect(auditCanaries([false, true, true], wellKnown).hasPassed).toBe(true)
+  expect(auditCanaries([false, false], wellKnown).hasPassed).toBe(false)
+  expect(auditCanaries([false, false], wellKnown).eValue).toBeGreaterThan(20)
+})
+
+test('failures of a model that nobody knows, or that all servers fail, are no evidence', () => {
+  expect(auditCanaries([false, false], { asked: 5, failed: 0 })).toEqual({ eValue: 1, hasPassed: null })
+  const { eValue, hasPassed } = auditCanaries([false, false], { asked: 400, failed: 300 })
+  expect(hasPassed).toBeNull()
+  expect(eValue).toBeCloseTo(1)
+})
+
+test('only faults of the server count, and none of a prompt that breaks two servers', () => {
+  const attempt = (endpointId: string, outcome: AttemptOutcome) =>
+    ({ offerId: `${endpointId}/m`, endpointId, provider: 'hoster', outcome, elapsedMs: 1 }) as const
+  const innocent: AttemptOutcome[] = [
+    'answered',
+    'busy',
+    'credential_rejected',
+    'request_rejected',
+    'not_sent',
+    'cancelled',
+  ]
+  expect(innocent.filter(outcome => isFault({ outcome }))).toEqual([])
+  expect(breaksServers([attempt('a', 'server_error'), attempt('b', 'answered')])).toBe(false)
+  expect(breaksServers([attempt('a', 'server_error'), attempt('b', 'malformed')])).toBe(true)
+  expect(breaksServers([attempt('a', 'server_error'), attempt('a', 'server_error')])).toBe(false)
+})
