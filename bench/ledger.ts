@@ -99,6 +99,7 @@ async function admitAndSettle(customerId: string): Promise<void> {
     modelId: 'llama3.2:3b',
     limits,
     keyLimit: null,
+    memberLimit: null,
     ask: { wantNanos: HOLD_NANOS, floorNanos: HOLD_NANOS },
   }
   const sinceMs = performance.now()
@@ -107,6 +108,7 @@ async function admitAndSettle(customerId: string): Promise<void> {
   waitsMs.push(performance.now() - sinceMs)
   const settlement: Settlement = {
     ...admission,
+    label: null,
     leaseId: admitted.hold.leaseId,
     startedAtEpochMs: Date.now(),
     provider: 'hoster',

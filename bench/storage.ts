@@ -138,6 +138,7 @@ async function timeAdmissions(pool: Pool, hasSnapshot: boolean): Promise<{ hasSn
       const request: LeaseRequest = {
         ...{ requestId, customerId: customers.rows[0]!.id, keyId: customers.rows[0]!.id, modelId: 'm', limits },
         keyLimit: null,
+        memberLimit: null,
         ask: { wantNanos: 1_000n, floorNanos: 1_000n },
       }
       const startedMs = performance.now()

@@ -649,6 +649,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
           freeNanos: free,
           capLeftNanos: capLeft,
           key: key.spend,
+          member: null,
           windows,
           databaseNowMs,
           isHeldElsewhere,

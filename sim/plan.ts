@@ -221,6 +221,7 @@ function planRequests(
         modelId,
         limits: customer.limits,
         ...random.pick(habit.keys),
+        memberLimit: null,
         ask: idempotency === null && random.chance(0.04) ? null : { wantNanos, floorNanos },
       },
       idempotency,

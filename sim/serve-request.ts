@@ -157,6 +157,7 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
       caller: { customerId, keyId, limits } as Caller,
       startedAtEpochMs,
       startedMonotonicMs,
+      label: null,
       models: [modelId],
       ...choice,
       maxTokens: hold.maxTokens,

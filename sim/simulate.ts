@@ -355,6 +355,7 @@ function createRun(world: World, plan: Plan) {
         customerId,
         keyId: idOf('key', 1_000_000),
         keyLimit: null,
+        memberLimit: null,
         modelId,
         limits,
         ask: pricing.hold,

@@ -71,6 +71,7 @@ export async function admit(deps: AdmitDeps, caller: Caller, asked: ChatJob, req
     requestId,
     hold,
     caller,
+    label: job.label ?? caller.access.label,
     startedAtEpochMs,
     startedMonotonicMs,
     ...supply,
@@ -93,10 +94,10 @@ export function isLong({ promptTextBytes, promptLength }: ChatJob): boolean {
 
 /**
  * Whether a bulk lease on this node holds several times `wantNanos`, so that measuring is not worth its time. Keys
- * with a spend limit use no bulk lease.
+ * and members with a spend limit use no bulk lease.
  */
 function hasAmpleLease({ ledger }: AdmitDeps, { customerId, access }: Caller, wantNanos: Nanos): boolean {
-  return access.limit === null && ledger.leaseLeftNanos(customerId) >= wantNanos * AMPLE
+  return access.limit === null && access.memberLimit === null && ledger.leaseLeftNanos(customerId) >= wantNanos * AMPLE
 }
 
 const AMPLE = 4n
@@ -140,7 +141,8 @@ export function refuseExhausted(deps: AdmitDeps, caller: Caller, job: ChatJob, r
 
 function admissionOf(caller: Caller, job: ChatJob, requestId: string, ask: Admission['ask']): Admission {
   const { customerId, keyId, limits, access } = caller
-  return { requestId, customerId, keyId, modelId: job.model, limits, keyLimit: access.limit, ask }
+  const { limit: keyLimit, memberLimit } = access
+  return { requestId, customerId, keyId, modelId: job.model, limits, keyLimit, memberLimit, ask }
 }
 
 /** The affordable tokens of a request that is only counted. */

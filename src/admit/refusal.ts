@@ -18,8 +18,8 @@ export function refusal(
   affordableTokens: number,
   nowMs: number,
 ): ApiError {
-  const { limits, keyLimit } = admission
-  const { windows, key } = refused
+  const { limits, keyLimit, memberLimit } = admission
+  const { windows, key, member } = refused
   const needNanos = admission.ask?.floorNanos ?? 0n
   const need = usdText(needNanos)
   const fits = affordableTokens >= 1 ? ` You can afford ${fieldNames(job).limit} ${affordableTokens}.` : ''
@@ -60,7 +60,7 @@ export function refusal(
       return new ApiError('in_flight_budget', {
         param,
         facts,
-        message: `The balance is ${usdText(refused.postedNanos)} USD, but your running requests leave only ${usdText(budgetNanos(refused))} USD of it, of the daily spend cap or of the key's spend limit, and this request may cost up to ${need} USD.${fits} ${alternatives(['Retry when they have finished', change.what])}.`,
+        message: `The balance is ${usdText(refused.postedNanos)} USD, but your running requests leave only ${usdText(budgetNanos(refused))} USD of it, of the daily spend cap or of the spend limit of the key or its member, and this request may cost up to ${need} USD.${fits} ${alternatives(['Retry when they have finished', change.what])}.`,
         retryAfterS: 3,
       })
     case 'daily_spend_cap_reached': {
@@ -86,10 +86,24 @@ export function refusal(
       return new ApiError('key_spend_limit_reached', {
         param,
         facts: { ...facts, limit_usd: usd(limitNanos), used_usd: usd(spentNanos), reset_at: resetAt },
-        message: `The spend limit of this API key is ${usdText(limitNanos)} USD, of which ${usdText(spentNanos)} USD is used, but this request may cost up to ${need} USD.${fits} ${resetAt === null ? 'The limit does not reset' : `The limit resets at ${resetAt}`}. ${alternatives(['Use another key', change.what])}.`,
+        message: `The spend limit of this API key is ${usdText(limitNanos)} USD, of which ${usdText(spentNanos)} USD is used, but this request may cost up to ${need} USD.${fits} ${resetText(resetAt)}. ${alternatives(['Use another key', change.what])}.`,
+      })
+    }
+    case 'member_spend_limit_reached': {
+      const limitNanos = memberLimit?.limitNanos ?? 0n
+      const spentNanos = member?.spentNanos ?? 0n
+      const resetAt = member?.endsAtEpochMs == null ? null : new Date(member.endsAtEpochMs).toISOString()
+      return new ApiError('member_spend_limit_reached', {
+        param,
+        facts: { ...facts, limit_usd: usd(limitNanos), used_usd: usd(spentNanos), reset_at: resetAt },
+        message: `${memberLimit?.email ?? 'The member'}, who made this API key, may spend ${usdText(limitNanos)} USD with all keys together, of which ${usdText(spentNanos)} USD is used, but this request may cost up to ${need} USD.${fits} ${resetText(resetAt)}. An owner of the account can raise it under Settings, People.`,
       })
     }
   }
+}
+
+function resetText(resetAt: string | null): string {
+  return resetAt === null ? 'The limit does not reset' : `The limit resets at ${resetAt}`
 }
 
 /** Returns what to change in the request so that `budgetNanos` pays for it, and the parameter; null if nothing helps. */
@@ -114,13 +128,15 @@ function alternatives(actions: readonly (string | null)[]): string {
 
 /**
  * Returns the most that may be held now: the smallest of the free balance and what is left of the cap and of
- * the key's limit.
+ * the limits of the key and its member.
  */
 export function budgetNanos({
   freeNanos,
   capLeftNanos,
   key,
-}: Pick<Refused, 'freeNanos' | 'capLeftNanos' | 'key'>): Nanos {
-  const accountNanos = freeNanos < capLeftNanos ? freeNanos : capLeftNanos
-  return key !== null && key.leftNanos < accountNanos ? key.leftNanos : accountNanos
+  member,
+}: Pick<Refused, 'freeNanos' | 'capLeftNanos' | 'key' | 'member'>): Nanos {
+  let leastNanos = freeNanos < capLeftNanos ? freeNanos : capLeftNanos
+  for (const limit of [key, member]) if (limit !== null && limit.leftNanos < leastNanos) leastNanos = limit.leftNanos
+  return leastNanos
 }

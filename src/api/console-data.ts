@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { limitResets } from '../domain/caller.ts'
 import { providerKinds } from '../domain/offer.ts'
 import { queryInteger } from './query-integer.ts'
 
@@ -37,7 +38,7 @@ export type ShareInterval = (typeof shareIntervals)[number]
 
 const SERIES_MAX = 100
 
-/** Query of `GET C/usage/keys`, `C/usage/members`, `C/usage/models` and `C/usage/providers`. */
+/** Query of `GET C/usage/keys`, `C/usage/members`, `C/usage/labels`, `C/usage/models` and `C/usage/providers`. */
 export const sharesQuery = z.object({
   days: queryInteger({ max: 365, example: 30 }).default(30),
   interval: z.enum(shareIntervals, `must be one of ${shareIntervals.join(', ')}`).default('day'),
@@ -47,17 +48,17 @@ export type SharesQuery = z.output<typeof sharesQuery>
 
 const sums = { requests: count, cost_usd: usdNumber }
 const tokenSums = {
-  input_tokens: count.nullable().describe('Null for keys and members.'),
-  output_tokens: count.nullable().describe('Null for keys and members.'),
+  input_tokens: count.nullable().describe('Null for keys, members and labels.'),
+  output_tokens: count.nullable().describe('Null for keys, members and labels.'),
 }
 const points = z
   .array(z.object({ period: z.string().describe('Start of the bucket.'), ...sums, ...tokenSums }))
   .describe('Every bucket of the period, oldest first, including empty ones.')
 
-/** `GET C/usage/keys`, `C/usage/members`, `C/usage/models` and `C/usage/providers`. */
+/** `GET C/usage/keys`, `C/usage/members`, `C/usage/labels`, `C/usage/models` and `C/usage/providers`. */
 export const usageShares = z.object({
   object: z.literal('usage.shares'),
-  by: z.enum(['key', 'member', 'model', 'provider']),
+  by: z.enum(['key', 'member', 'label', 'model', 'provider']),
   period_days: count,
   interval: z.enum(shareIntervals),
   totals: z.object({ ...sums, ...tokenSums }),
@@ -67,7 +68,7 @@ export const usageShares = z.object({
         id: z
           .string()
           .describe(
-            'UUID of the key or person, id of the model, or kind of provider. `none`: keys that no person made in the console.',
+            'UUID of the key or person, the label, id of the model, or kind of provider. `none`: keys that no person made in the console. `(none)`: requests without a label; `(others)`: labels beyond the first 200 of a day.',
           ),
         name: z.string().nullable().describe('Name of the key, e-mail address of the person; null otherwise.'),
         hint: z.string().nullable().describe('First and last characters of the key; null otherwise.'),
@@ -102,6 +103,15 @@ export const limitsReport = z.object({
     limit_usd: usdNumber,
     resets_at: z.string(),
   }),
+  member: z
+    .object({
+      limit_usd: usdNumber,
+      limit_reset: z.enum(limitResets),
+      spent_usd: usdNumber.describe('Charges in the window of the limit.'),
+      resets_at: z.string().nullable().describe('Null: never.'),
+    })
+    .nullable()
+    .describe('What the person who asks may spend with all keys together; null without a limit.'),
 })
 export type LimitsReport = z.infer<typeof limitsReport>
 

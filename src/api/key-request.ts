@@ -11,6 +11,7 @@ import { readInstant } from '../runtime/instant.ts'
 import { isPlain, PLAIN_TEXT } from '../runtime/plain-text.ts'
 import { changedDefaults, keyDefaultsRequest } from './key-defaults.ts'
 import type { ListedKey } from './keys.ts'
+import { label as labelText } from './label.ts'
 import { readUsdAmount } from './usd-amount.ts'
 
 // Each `error` text completes the sentence "`param` must be ...".
@@ -32,8 +33,8 @@ const keyName = z
   .trim()
   .regex(PLAIN_TEXT, { error: nameText })
   .describe('What the key is for. 1 to 200 characters.')
-const spendLimit = z.union([z.number(), z.string()], { error: limitText })
-const limitReset = z.enum(limitResets, { error: `one of ${limitResets.join(', ')}` })
+export const spendLimit = z.union([z.number(), z.string()], { error: limitText })
+export const limitReset = z.enum(limitResets, { error: `one of ${limitResets.join(', ')}` })
 const modelIds = z
   .array(
     modelId.refine(isPlain, { error: modelText }).refine(id => id !== AUTO_MODEL, { error: autoText }),
@@ -75,6 +76,11 @@ export const keyRequest = z
         .describe(
           'With `manage`, the key can create, list, change and delete the keys of its customer and change its alerts. Default: none.',
         ),
+      label: labelText
+        .nullish()
+        .describe(
+          'Label of requests that name none in the header `x-switchyard-label`, for the spend by label. 1 to 64 letters, digits or `._:/@-`. Default: none.',
+        ),
       defaults: keyDefaultsRequest.nullish().describe(`${defaultsMeaning} Default: none.`),
     },
     { error: 'a JSON object' },
@@ -106,6 +112,10 @@ export const keyChangeRequest = z
         .optional()
         .describe('When the key stops working: an ISO 8601 time in the future. null: never.'),
       scopes: scopeList.optional().describe('The scopes of the key: `["manage"]` or `[]`.'),
+      label: labelText
+        .nullable()
+        .optional()
+        .describe('Label of requests that name none in the header `x-switchyard-label`. null removes it.'),
       defaults: keyDefaultsRequest
         .nullable()
         .optional()
@@ -120,6 +130,7 @@ export interface RequestedKey {
   readonly limit: KeyLimit | null
   readonly allowedModels: readonly string[] | null
   readonly scopes: readonly KeyScope[]
+  readonly label: string | null
   readonly defaults: KeyDefaults | null
   readonly expiresAt: Date | null
 }
@@ -132,7 +143,7 @@ export function parseKeyRequest(body: Buffer, nowEpochMs: number): RequestedKey 
   const input = parseJsonObject(body)
   const result = keyRequest.safeParse(input)
   if (!result.success) throw bodyRefusal(result.error, input, { what: 'a key', schema: keyRequest })
-  const { name, spend_limit_usd, limit_reset, allowed_models, expires_at, scopes, defaults } = result.data
+  const { name, spend_limit_usd, limit_reset, allowed_models, expires_at, scopes, label, defaults } = result.data
   const reset = limit_reset ?? 'none'
   if (reset !== 'none' && spend_limit_usd == null) throw resetWithoutLimit()
   return {
@@ -140,17 +151,21 @@ export function parseKeyRequest(body: Buffer, nowEpochMs: number): RequestedKey 
     limit: spend_limit_usd == null ? null : { limitNanos: parseLimit(spend_limit_usd), reset },
     allowedModels: allowed_models == null ? null : [...new Set(allowed_models)],
     scopes: scopes ?? [],
+    label: label ?? null,
     defaults: changedDefaults(null, defaults ?? null),
     expiresAt: expires_at == null ? null : parseExpiry(expires_at, nowEpochMs),
   }
 }
 
-/** The fields that a body changes. The others are undefined. `changedDefaults` applies `defaults`. */
-export interface RequestedKeyChange extends Partial<Omit<RequestedKey, 'limit'>> {
+/** What a body changes of a spend limit. The others are undefined. */
+export interface RequestedLimit {
   /** Null removes the limit. */
   readonly limitNanos?: Nanos | null
   readonly limitReset?: LimitReset
 }
+
+/** The fields that a body changes. The others are undefined. `changedDefaults` applies `defaults`. */
+export interface RequestedKeyChange extends Partial<Omit<RequestedKey, 'limit'>>, RequestedLimit {}
 
 /** Parses the body of `PATCH /v1/keys/{id}`. Throws like `parseKeyRequest`. */
 export function parseKeyChange(body: Buffer, nowEpochMs: number): RequestedKeyChange {
@@ -163,7 +178,7 @@ export function parseKeyChange(body: Buffer, nowEpochMs: number): RequestedKeyCh
     })
   }
   const { name, spend_limit_usd: limit, limit_reset, allowed_models: models } = result.data
-  const { expires_at: expiry, scopes, defaults } = result.data
+  const { expires_at: expiry, scopes, label, defaults } = result.data
   return {
     ...(name !== undefined && { name }),
     ...(limit !== undefined && { limitNanos: limit === null ? null : parseLimit(limit) }),
@@ -171,17 +186,18 @@ export function parseKeyChange(body: Buffer, nowEpochMs: number): RequestedKeyCh
     ...(models !== undefined && { allowedModels: models === null ? null : [...new Set(models)] }),
     ...(expiry !== undefined && { expiresAt: expiry === null ? null : parseExpiry(expiry, nowEpochMs) }),
     ...(scopes !== undefined && { scopes }),
+    ...(label !== undefined && { label }),
     ...(defaults !== undefined && { defaults }),
   }
 }
 
 /**
- * Returns the limit of a key after a change; undefined if it stays. Throws ApiError `invalid_value` for a reset without
+ * Returns the limit of a key or a member after a change; undefined if it stays. Throws ApiError `invalid_value` for a reset without
  * a limit.
  */
 export function changedLimit(
   key: Pick<ListedKey, 'limitNanos' | 'limitReset'>,
-  { limitNanos, limitReset }: RequestedKeyChange,
+  { limitNanos, limitReset }: RequestedLimit,
 ): KeyLimit | null | undefined {
   if (limitNanos === undefined && limitReset === undefined) return undefined
   const nanos = limitNanos === undefined ? key.limitNanos : limitNanos
@@ -202,7 +218,8 @@ function parseExpiry(text: string, nowEpochMs: number): Date {
   return new Date(epochMs)
 }
 
-function parseLimit(amount: number | string): Nanos {
+/** Throws ApiError `invalid_value`. */
+export function parseLimit(amount: number | string): Nanos {
   const nanos = readUsdAmount(amount)
   if (nanos === undefined) throw invalidField('spend_limit_usd', limitText, amount)
   return nanos

@@ -14,6 +14,7 @@ export interface ListedKey {
   readonly limitReset: LimitReset
   readonly allowedModels: readonly string[] | null
   readonly scopes: readonly KeyScope[]
+  readonly label: string | null
   readonly defaults: KeyDefaults | null
   readonly createdAt: Date
   readonly expiresAt: Date | null
@@ -54,6 +55,10 @@ const fields = {
     .string()
     .nullable()
     .describe('UTC day of the last request that ended, YYYY-MM-DD; null if there was none.'),
+  label: z
+    .string()
+    .nullable()
+    .describe('Label of requests without the header `x-switchyard-label`, for the spend by label; null if none.'),
   is_playground: z.boolean().describe('Whether the console made the key for its playground.'),
   made_by: z
     .string()
@@ -80,6 +85,7 @@ const listedExample = {
   spent_usd: 1.7519,
   limit_resets_at: '2026-12-01T00:00:00.000Z',
   last_used_on: '2026-11-21',
+  label: 'support-bot',
   is_playground: false,
   made_by: 'ada@example.com',
   defaults: { privacy_mode: true },
@@ -125,6 +131,19 @@ export const keyReport = z
       .describe(
         'Remaining part of `limit_usd`, in USD, including money held for running requests; null without a limit.',
       ),
+    member_limit: z
+      .object({
+        email: z.string().describe('The member who made the key.'),
+        limit_usd: usdAmount.describe(
+          'Maximum that all keys of the member may spend in each window of `limit_reset`, in USD.',
+        ),
+        limit_reset: z.enum(limitResets),
+        spent_usd: usdAmount.describe('Charges that count against the limit in its current window, in USD.'),
+        remaining_usd: usdAmount.describe('Including money held for running requests.'),
+        resets_at: time.nullable(),
+      })
+      .nullable()
+      .describe('The spend limit of the member who made the key; null without one.'),
     rate_limits: z
       .object({
         limit_per_minute: count,
@@ -142,6 +161,14 @@ export const keyReport = z
         customer: 'ada@example.com',
         tier: 'standard',
         limit_remaining_usd: 3.2481,
+        member_limit: {
+          email: 'ada@example.com',
+          limit_usd: 20,
+          limit_reset: 'monthly',
+          spent_usd: 4.1,
+          remaining_usd: 15.9,
+          resets_at: '2026-12-01T00:00:00.000Z',
+        },
         rate_limits: {
           limit_per_minute: 300,
           limit_per_day: 50000,
@@ -168,6 +195,7 @@ export function showKey(listed: ListedKey, use: KeyUse): Key {
     spent_usd: listed.limitNanos === null ? null : usd(use.windowNanos),
     limit_resets_at: use.windowEndsAt?.toISOString() ?? null,
     last_used_on: use.lastUsedOn,
+    label: listed.label,
     is_playground: listed.isPlayground,
     made_by: listed.madeBy,
     defaults: (listed.defaults ?? {}) as Key['defaults'],

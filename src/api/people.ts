@@ -1,6 +1,10 @@
 import { z } from 'zod'
+import { type LimitReset, limitResets } from '../domain/caller.ts'
+import { ApiError } from '../domain/errors.ts'
 import { type MemberRole, memberRoles } from '../domain/member-role.ts'
+import { type Nanos, usd } from '../domain/money.ts'
 import { email, object, parseConsoleBody } from './console-body.ts'
+import { limitReset, parseLimit, type RequestedLimit, spendLimit } from './key-request.ts'
 
 // The members of a customer, and invitations: the addresses under /console/api/customers/{customer_id}.
 
@@ -16,6 +20,20 @@ export const member = z
     joined_at: z.string(),
     last_seen_at: z.string().nullable().describe('Null: no session is open.'),
     has_second_factor: z.boolean(),
+    limit_usd: z
+      .number()
+      .nonnegative()
+      .nullable()
+      .describe(
+        'Maximum that all keys of the person may spend in each window of `limit_reset`; null if there is no limit.',
+      ),
+    limit_reset: z.enum(limitResets),
+    spent_usd: z
+      .number()
+      .nonnegative()
+      .nullable()
+      .describe('Charges that count against the limit in its window; null without a limit.'),
+    limit_resets_at: z.string().nullable().describe('Null: never, or no limit.'),
   })
   .meta({ id: 'Member' })
 export type MemberShown = z.infer<typeof member>
@@ -54,13 +72,39 @@ export type MadeInvite = z.infer<typeof madeInvite>
 export const revokedInvite = z.object({ revoked: z.literal(true) })
 
 const roleText = { error: `one of ${memberRoles.join(', ')}` }
-const roleRequest = z.strictObject({ role: z.enum(memberRoles, roleText) }, object)
+const memberRequest = z.strictObject(
+  {
+    role: z.enum(memberRoles, roleText).optional(),
+    spend_limit_usd: spendLimit.nullable().optional(),
+    limit_reset: limitReset.optional(),
+  },
+  object,
+)
 const inviteRequest = z.strictObject({ email, role: z.enum(memberRoles, roleText) }, object)
 
 // Both throw ApiError `invalid_json`, `missing_parameter` or `invalid_value`.
 
-export function parseRole(body: Buffer): MemberRole {
-  return parseConsoleBody(body, roleRequest, 'a change of a member').role
+/** The fields that a body changes. `changedLimit` applies the two of the limit. */
+export interface RequestedMemberChange extends RequestedLimit {
+  readonly role?: MemberRole | undefined
+}
+
+export function parseMemberChange(body: Buffer): RequestedMemberChange {
+  const {
+    role,
+    spend_limit_usd: limit,
+    limit_reset: reset,
+  } = parseConsoleBody(body, memberRequest, 'a change of a member')
+  if (role === undefined && limit === undefined && reset === undefined) {
+    throw new ApiError('invalid_value', {
+      message: `The body changes nothing. The fields are ${Object.keys(memberRequest.shape).join(', ')}.`,
+    })
+  }
+  return {
+    role,
+    ...(limit !== undefined && { limitNanos: limit === null ? null : parseLimit(limit) }),
+    ...(reset !== undefined && { limitReset: reset }),
+  }
 }
 
 export function parseInvite(body: Buffer): { email: string; role: MemberRole } {
@@ -77,6 +121,10 @@ export function showMember(
     readonly joinedAt: Date
     readonly lastSeenAt: Date | null
     readonly hasSecondFactor: boolean
+    readonly limitNanos: Nanos | null
+    readonly limitReset: LimitReset
+    readonly spentNanos: Nanos
+    readonly resetsAt: Date | null
   },
   personId: string,
 ): MemberShown {
@@ -89,6 +137,10 @@ export function showMember(
     joined_at: shown.joinedAt.toISOString(),
     last_seen_at: shown.lastSeenAt?.toISOString() ?? null,
     has_second_factor: shown.hasSecondFactor,
+    limit_usd: shown.limitNanos === null ? null : usd(shown.limitNanos),
+    limit_reset: shown.limitReset,
+    spent_usd: shown.limitNanos === null ? null : usd(shown.spentNanos),
+    limit_resets_at: shown.resetsAt?.toISOString() ?? null,
   }
 }
 

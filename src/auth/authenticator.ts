@@ -1,5 +1,5 @@
 import type { Sql } from '../db/pool.ts'
-import { type AccountLimits, type Caller, type KeyAccess, plainAccess } from '../domain/caller.ts'
+import { type AccountLimits, type Caller, type KeyAccess, type MemberLimit, plainAccess } from '../domain/caller.ts'
 import { routingOf } from '../domain/routing-fields.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { hashApiKey, hasValidChecksum } from './api-key.ts'
@@ -63,13 +63,24 @@ function callerOf(row: KeyRow, limits: AccountLimits): Caller {
   })
 }
 
-function accessOf({ spend_limit_nanos, limit_reset, allowed_models, scopes, routing_defaults }: KeyRow): KeyAccess {
-  if (spend_limit_nanos === null && allowed_models === null && scopes.length === 0 && routing_defaults === null)
-    return plainAccess
+function accessOf(row: KeyRow): KeyAccess {
+  const { spend_limit_nanos, limit_reset, allowed_models, scopes, routing_defaults, label } = row
+  const memberLimit = memberLimitOf(row)
+  const isPlain =
+    spend_limit_nanos === null && allowed_models === null && scopes.length === 0 && routing_defaults === null
+  if (isPlain && memberLimit === null && label === null) return plainAccess
   return {
     limit: spend_limit_nanos === null ? null : { limitNanos: spend_limit_nanos, reset: limit_reset },
+    memberLimit,
+    label,
     allowedModels: allowed_models === null ? null : new Set(allowed_models),
     mayManage: scopes.includes('manage'),
     defaults: routing_defaults === null ? null : routingOf(routing_defaults),
   }
+}
+
+function memberLimitOf(row: KeyRow): MemberLimit | null {
+  const { member_limit_nanos, member_limit_reset, member_id, member_email } = row
+  if (member_limit_nanos === null) return null
+  return { personId: member_id!, email: member_email!, limitNanos: member_limit_nanos, reset: member_limit_reset! }
 }

@@ -22,6 +22,8 @@ export interface KeyListing {
   /** Null allows every model. */
   readonly allowedModels: readonly string[] | null
   readonly scopes: readonly KeyScope[]
+  /** The label of requests that name none; null for none. */
+  readonly label: string | null
   /** Null means none. */
   readonly defaults: KeyDefaults | null
   readonly createdAt: Date
@@ -42,9 +44,15 @@ export interface NewKey {
   readonly scopes?: readonly KeyScope[]
   readonly defaults?: KeyDefaults | null
   readonly expiresAt?: Date | null
+  readonly label?: string | null
   readonly isPlayground?: boolean
   /** The person who makes the key in the console. */
   readonly personId?: string | null
+  /**
+   * The key that makes this key. The person who made that one counts as the maker, so that a key with the scope `manage` is no
+   * way around the spend limit of its member.
+   */
+  readonly makerKeyId?: string | null
 }
 
 export interface IssuedKey {
@@ -71,8 +79,9 @@ export async function issueKey(sql: Sql, newKey: NewKey): Promise<IssuedKey> {
   const key = mintApiKey()
   const issued = { keyId: randomUUID(), key, hint: hintOf(key) }
   await sql.query(
-    `INSERT INTO api_key (key_id, customer_id, name, key_hash, hint, spend_limit_nanos, highest_limit_nanos, limit_reset, allowed_models, scopes, expires_at, routing_defaults, is_playground, person_id)
-     VALUES ($1, $2, $3, decode($4, 'base64'), $5, $6, $6, $7, $8, $9, $10, $11, $12, $13)`,
+    `INSERT INTO api_key (key_id, customer_id, name, key_hash, hint, spend_limit_nanos, highest_limit_nanos, limit_reset, allowed_models, scopes, expires_at, routing_defaults, is_playground, label, person_id)
+     VALUES ($1, $2, $3, decode($4, 'base64'), $5, $6, $6, $7, $8, $9, $10, $11, $12, $13,
+       coalesce($14, (SELECT person_id FROM api_key WHERE key_id = $15 AND customer_id = $2)))`,
     [
       issued.keyId,
       customerId,
@@ -86,7 +95,9 @@ export async function issueKey(sql: Sql, newKey: NewKey): Promise<IssuedKey> {
       expiresAt,
       defaults === null ? null : JSON.stringify(defaults),
       newKey.isPlayground ?? false,
+      newKey.label ?? null,
       newKey.personId ?? null,
+      newKey.makerKeyId ?? null,
     ],
   )
   await bumpControlVersion(sql, 'access')
@@ -144,7 +155,7 @@ export async function findKeys(sql: Sql, text: string): Promise<KeyListing[]> {
 
 const SELECT = `
   SELECT key_id AS "keyId", customer_id AS "customerId", customer.email AS "customerEmail", customer.disabled_at AS "customerDisabledAt", api_key.name, hint, spend_limit_nanos AS "limitNanos",
-         limit_reset AS "limitReset", allowed_models AS "allowedModels", scopes, routing_defaults AS defaults,
+         limit_reset AS "limitReset", allowed_models AS "allowedModels", scopes, api_key.label, routing_defaults AS defaults,
          api_key.created_at AS "createdAt", expires_at AS "expiresAt", revoked_at AS "revokedAt",
          is_playground AS "isPlayground", person.email AS "madeBy"
     FROM api_key JOIN customer USING (customer_id) LEFT JOIN person USING (person_id)`
@@ -156,6 +167,8 @@ export interface KeyChange {
   readonly limit?: KeyLimit | null | undefined
   readonly allowedModels?: readonly string[] | null | undefined
   readonly scopes?: readonly KeyScope[] | undefined
+  /** Null removes it. */
+  readonly label?: string | null | undefined
   /** Null removes them. */
   readonly defaults?: KeyDefaults | null | undefined
   readonly expiresAt?: Date | null | undefined
@@ -183,12 +196,13 @@ export async function changeKey(sql: Sql, keyId: string, change: KeyChange): Pro
     limitReset,
     allowedModels: change.allowedModels === undefined ? key.allowedModels : change.allowedModels,
     scopes: change.scopes ?? key.scopes,
+    label: change.label === undefined ? key.label : change.label,
     defaults: change.defaults === undefined ? key.defaults : change.defaults,
     expiresAt: change.expiresAt === undefined ? key.expiresAt : change.expiresAt,
   }
   await sql.query(
     `UPDATE api_key SET name = $2, spend_limit_nanos = $3, highest_limit_nanos = greatest(highest_limit_nanos, $3), limit_reset = $4,
-       allowed_models = $5, scopes = $6, expires_at = $7, routing_defaults = $8
+       allowed_models = $5, scopes = $6, expires_at = $7, routing_defaults = $8, label = $9
      WHERE key_id = $1`,
     [
       keyId,
@@ -199,6 +213,7 @@ export async function changeKey(sql: Sql, keyId: string, change: KeyChange): Pro
       changed.scopes,
       changed.expiresAt,
       changed.defaults === null ? null : JSON.stringify(changed.defaults),
+      changed.label,
     ],
   )
   await bumpControlVersion(sql, 'access')

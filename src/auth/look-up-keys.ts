@@ -13,6 +13,12 @@ export interface KeyRow {
   readonly allowed_models: readonly string[] | null
   readonly scopes: readonly string[]
   readonly routing_defaults: KeyDefaults | null
+  readonly label: string | null
+  /** The limit of the member that made the key; null without a limit. */
+  readonly member_limit_nanos: bigint | null
+  readonly member_limit_reset: LimitReset | null
+  readonly member_id: string | null
+  readonly member_email: string | null
   readonly customer_id: string
   readonly email: string
   readonly account_tier: string
@@ -32,10 +38,13 @@ export interface KeyStatement<Row extends { readonly key_hash: string }> extends
 export const keysOfCustomers: KeyStatement<KeyRow> = {
   name: 'auth_look_up_keys',
   text: `
-    SELECT encode(key_hash, 'base64') AS key_hash, key_id, expires_at, spend_limit_nanos, limit_reset, allowed_models, scopes,
-           routing_defaults, customer_id, email, account_tier, requests_per_minute, requests_per_day, daily_spend_cap_nanos
-      FROM api_key JOIN customer USING (customer_id)
-     WHERE key_hash = ANY ($1) AND revoked_at IS NULL AND disabled_at IS NULL`,
+    SELECT encode(key_hash, 'base64') AS key_hash, key_id, expires_at, k.spend_limit_nanos, k.limit_reset, allowed_models, scopes,
+           routing_defaults, label, k.customer_id, c.email, account_tier, requests_per_minute, requests_per_day, daily_spend_cap_nanos,
+           m.spend_limit_nanos AS member_limit_nanos, m.limit_reset AS member_limit_reset, m.person_id AS member_id, p.email AS member_email
+      FROM api_key k JOIN customer c USING (customer_id)
+      LEFT JOIN member_limit m ON m.customer_id = k.customer_id AND m.person_id = k.person_id
+      LEFT JOIN person p ON p.person_id = m.person_id
+     WHERE key_hash = ANY ($1) AND revoked_at IS NULL AND c.disabled_at IS NULL`,
 }
 
 const KEYS_MAX = 1_000

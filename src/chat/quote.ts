@@ -51,6 +51,7 @@ export async function quote(
     caller,
     startedAtEpochMs: deps.admit.clock.epochMs(),
     startedMonotonicMs: deps.admit.clock.monotonicMs(),
+    label: null,
     models,
     eligible,
     excluded,

@@ -19,15 +19,27 @@ export type LimitReset = (typeof limitResets)[number]
 export const keyScopes = ['manage'] as const
 export type KeyScope = (typeof keyScopes)[number]
 
+/** A spend limit of a key or of a member. */
 export interface KeyLimit {
   readonly limitNanos: Nanos
   readonly reset: LimitReset
+}
+
+/** The spend limit of a member. It covers all keys that the person made. */
+export interface MemberLimit extends KeyLimit {
+  readonly personId: string
+  /** E-mail address of the person. */
+  readonly email: string
 }
 
 /** The permissions of one key, within the limits of its customer. */
 export interface KeyAccess {
   /** Null: only the limits of the customer apply. */
   readonly limit: KeyLimit | null
+  /** Null: a person made the key who has no limit, or no person did. */
+  readonly memberLimit: MemberLimit | null
+  /** The label of requests that name none; null for none. */
+  readonly label: string | null
   /** Null allows every model. */
   readonly allowedModels: ReadonlySet<string> | null
   /** The key has the scope `manage`. */
@@ -37,7 +49,14 @@ export interface KeyAccess {
 }
 
 /** The permissions of a key without limits and scopes. */
-export const plainAccess: KeyAccess = { limit: null, allowedModels: null, mayManage: false, defaults: null }
+export const plainAccess: KeyAccess = {
+  limit: null,
+  memberLimit: null,
+  label: null,
+  allowedModels: null,
+  mayManage: false,
+  defaults: null,
+}
 
 /**
  * The authenticated customer of a request, as of the last look-up of its key. A change of the key or the customer

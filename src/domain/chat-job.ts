@@ -110,6 +110,8 @@ export interface ChatJob {
    * messages identify it. Any length.
    */
   readonly sessionKey: string | null
+  /** What the request is for, by the header x-switchyard-label. Undefined: the label of the key applies. */
+  readonly label?: string
   /**
    * The OpenAI fields to forward, without model, max_tokens, max_completion_tokens, stream, stream_options
    * and the gateway's own.

@@ -69,6 +69,12 @@ export const errorTable = {
     'The spend limit of this API key is reached. Wait until it resets, use another key, lower max_tokens or shorten the messages.',
     { shouldRetry: false },
   ),
+  member_spend_limit_reached: row(
+    402,
+    'insufficient_quota',
+    'The member who made this API key has reached their spend limit. Wait until it resets, or ask an owner of the account to raise it.',
+    { shouldRetry: false },
+  ),
   account_in_debt: row(
     402,
     'insufficient_quota',
@@ -78,7 +84,7 @@ export const errorTable = {
   in_flight_budget: row(
     402,
     'insufficient_quota',
-    'Your running requests hold the rest of the balance, the daily spend cap or the spend limit of this API key. Retry when they have finished, lower max_tokens or shorten the messages.',
+    'Your running requests hold the rest of the balance, the daily spend cap or the spend limit of this API key or its member. Retry when they have finished, lower max_tokens or shorten the messages.',
   ),
   model_not_allowed: row(
     403,

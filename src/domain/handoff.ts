@@ -41,6 +41,8 @@ export interface Ticket {
   readonly requestId: string
   readonly hold: Hold
   readonly caller: Caller
+  /** The label of the request, else that of its key; null for none. */
+  readonly label: string | null
   readonly startedAtEpochMs: number
   readonly startedMonotonicMs: number
   /** Models in the order they are tried: the requested one, then the fallbacks. */

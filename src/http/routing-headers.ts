@@ -1,4 +1,5 @@
 import type { ZodType } from 'zod'
+import { LABEL, label, labelMeaning } from '../api/label.ts'
 import { parseRoutingText, routingFieldNames } from '../api/routing-text.ts'
 import { routingSchemas } from '../dialects/routing-schemas.ts'
 import { preferences } from '../domain/chat-job.ts'
@@ -6,16 +7,27 @@ import { ApiError } from '../domain/errors.ts'
 import { type Routing, type RoutingFields, routingOf } from '../domain/routing-fields.ts'
 import { SWITCHYARD_PREFIX } from './generation-exchange.ts'
 
+/** Names what a request is for, for the spend by label. */
+export const LABEL_HEADER = `${SWITCHYARD_PREFIX}label`
+
 const headerOf = (field: string) => `${SWITCHYARD_PREFIX}${field.replaceAll('_', '-')}`
 const fieldOf = new Map(routingFieldNames.map(field => [headerOf(field), field] as const))
 
-/** Every routing field as a request header, for the OpenAPI document. Lists are separated by commas, OpenAPI's default. */
-export const routingHeaders: Readonly<Record<string, ZodType>> = Object.fromEntries(
-  [...fieldOf].map(([header, field]) => [
-    header,
-    (routingSchemas[field].unwrap().unwrap() as ZodType).optional().describe(descriptionOf(field)),
-  ]),
-)
+/**
+ * The gateway's own request headers, for the OpenAPI document: every routing field, and the label. Lists are separated by
+ * commas, OpenAPI's default.
+ */
+export const routingHeaders: Readonly<Record<string, ZodType>> = {
+  ...Object.fromEntries(
+    [...fieldOf].map(([header, field]) => [
+      header,
+      (routingSchemas[field].unwrap().unwrap() as ZodType).optional().describe(descriptionOf(field)),
+    ]),
+  ),
+  [LABEL_HEADER]: label
+    .optional()
+    .describe('What the request is for, such as a project. Spend is summed by label. Default: the label of the key.'),
+}
 
 function descriptionOf(field: keyof RoutingFields): string {
   return preferences.some(name => name === field)
@@ -24,32 +36,44 @@ function descriptionOf(field: keyof RoutingFields): string {
 }
 
 /**
- * Reads the routing fields from headers. Throws ApiError `invalid_header` for a malformed value, a header that was sent
+ * Reads the routing fields and the label from headers. Throws ApiError `invalid_header` for a malformed value, a header that was sent
  * twice, and an unknown header: a misspelt constraint must not be ignored.
  *
  * @param headers names in any letter case and values in turn, all with the prefix of the gateway
  */
-export function readRoutingHeaders(headers: readonly string[]): Routing {
+export function readRoutingHeaders(headers: readonly string[]): { readonly routing: Routing; readonly label?: string } {
+  let labelText: string | undefined
   const fields: Partial<Record<keyof RoutingFields, RoutingFields[keyof RoutingFields]>> = {}
   for (let i = 0; i < headers.length; i += 2) {
     const header = headers[i]!.toLowerCase()
+    const text = headers[i + 1]!.trim()
+    if (header === LABEL_HEADER) {
+      if (labelText !== undefined) throw sentTwice(header)
+      labelText = text
+      if (!LABEL.test(text))
+        throw invalidHeader(header, `The header ${header} must be ${labelMeaning}; got ${quoted(text)}.`)
+      continue
+    }
     const field = fieldOf.get(header)
     if (field === undefined) throw unknownHeader(header)
-    if (field in fields) throw invalidHeader(header, `The header ${header} was sent more than once. Send it once.`)
-    const text = headers[i + 1]!.trim()
+    if (field in fields) throw sentTwice(header)
     const parsed = parseRoutingText(field, text)
     if ('problem' in parsed) {
       throw invalidHeader(header, `The header ${header} must be ${parsed.problem}; got ${quoted(text)}.`)
     }
     fields[field] = parsed.value
   }
-  return routingOf(fields as RoutingFields)
+  return { routing: routingOf(fields as RoutingFields), ...(labelText !== undefined && { label: labelText }) }
+}
+
+function sentTwice(header: string): ApiError {
+  return invalidHeader(header, `The header ${header} was sent more than once. Send it once.`)
 }
 
 function unknownHeader(header: string): ApiError {
   return invalidHeader(
     header,
-    `${quoted(header)} is not a header of a request. The headers are ${[...fieldOf.keys()].join(', ')}.`,
+    `${quoted(header)} is not a header of a request. The headers are ${Object.keys(routingHeaders).join(', ')}.`,
   )
 }
 

@@ -148,6 +148,7 @@ export type LeaseVerdict =
       readonly freeNanos: Nanos
       readonly capLeftNanos: Nanos
       readonly key: KeySpend | null
+      readonly member: KeySpend | null
       readonly windows: StoredWindows
       readonly databaseNowMs: number
       /** Bulk leases of other nodes hold something that would allow the request. They were recalled. */

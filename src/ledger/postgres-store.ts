@@ -1,7 +1,7 @@
 import type { Sql } from '../db/pool.ts'
 import { readWindows } from './accounts/read-windows.ts'
 import { arrayLiteral, quoted } from './array-literal.ts'
-import type { RefusalCode } from './leases/admission.ts'
+import type { KeySpend, RefusalCode } from './leases/admission.ts'
 import { declareNodesDead, reclaimDeadLeases } from './leases/reclaim-dead-leases.ts'
 import {
   type Heartbeat,
@@ -120,7 +120,7 @@ const MISSING_ROWS = {
 
 const ADMIT_BATCH = {
   name: 'admit_batch',
-  text: 'SELECT * FROM admit_batch($1, to_timestamp($2::float8 / 1000), $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)',
+  text: 'SELECT * FROM admit_batch($1, to_timestamp($2::float8 / 1000), $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)',
 }
 
 function admissionColumns(
@@ -146,6 +146,9 @@ function admissionColumns(
     arrayLiteral(requests, r => ('slots' in r ? r.slots : null)),
     arrayLiteral(requests, r => ('slots' in r ? null : (r.countedUntilEpochMs ?? null))),
     skipsLocked,
+    arrayLiteral(requests, r => ('slots' in r ? null : (r.memberLimit?.personId ?? null))),
+    arrayLiteral(requests, r => ('slots' in r ? null : (r.memberLimit?.limitNanos ?? null))),
+    arrayLiteral(requests, r => ('slots' in r ? null : (r.memberLimit?.reset ?? null))),
   ]
 }
 
@@ -160,6 +163,9 @@ interface VerdictRow {
   readonly key_spent: bigint | null
   readonly key_left: bigint | null
   readonly key_ends_ms: number | null
+  readonly member_spent: bigint | null
+  readonly member_left: bigint | null
+  readonly member_ends_ms: number | null
   readonly held_elsewhere: boolean
   readonly nodes: number
   readonly minute_used: number
@@ -199,15 +205,17 @@ function verdictOf(row: VerdictRow): LeaseVerdict {
     postedNanos: row.posted,
     freeNanos,
     capLeftNanos,
-    key:
-      row.key_spent === null
-        ? null
-        : { spentNanos: row.key_spent, leftNanos: row.key_left!, endsAtEpochMs: row.key_ends_ms },
+    key: spendOf(row.key_spent, row.key_left, row.key_ends_ms),
+    member: spendOf(row.member_spent, row.member_left, row.member_ends_ms),
     windows,
     databaseNowMs,
     isHeldElsewhere: row.held_elsewhere,
     nodes: row.nodes,
   }
+}
+
+function spendOf(spent: bigint | null, left: bigint | null, endsAtEpochMs: number | null): KeySpend | null {
+  return spent === null ? null : { spentNanos: spent, leftNanos: left!, endsAtEpochMs }
 }
 
 const SETTLE_BATCH = { name: 'settle_batch', text: 'SELECT * FROM settle_batch($1, $2, $3)' }

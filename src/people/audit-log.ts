@@ -11,6 +11,7 @@ export type AuditAction =
   | 'member.invited'
   | 'member.joined'
   | 'member.role_changed'
+  | 'member.limit_changed'
   | 'member.removed'
   | 'member.left'
   | 'invite.revoked'

@@ -1,15 +1,19 @@
 import { type Pool, type Sql, transaction } from '../db/pool.ts'
 import { refuseOutage } from '../db/refuse-outage.ts'
+import type { KeyLimit } from '../domain/caller.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { MemberRole } from '../domain/member-role.ts'
+import { usdText } from '../domain/money.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { noteAction } from './audit-log.ts'
 import { makeInviteLink } from './links.ts'
 import { inviteMail } from './mail-texts.ts'
+import { BUDGET_COLUMNS, BUDGET_JOINS, type MemberBudget, setMemberLimit } from './member-limits.ts'
 import type { PeopleMail } from './people-mail.ts'
 import type { ClientTrace, SignedIn } from './sessions.ts'
 
-export interface Member {
+/** The spend limit is that of `MemberBudget`. */
+export interface Member extends MemberBudget {
   readonly personId: string
   readonly email: string
   readonly name: string
@@ -30,6 +34,11 @@ export interface PendingInvite {
   readonly madeBy: string | null
 }
 
+export interface MemberChange {
+  readonly role?: MemberRole | undefined
+  readonly limit?: KeyLimit | null | undefined
+}
+
 /** The person who acts, for the audit log. */
 interface Actor {
   readonly signedIn: SignedIn
@@ -43,8 +52,12 @@ interface Actor {
  */
 export interface Members {
   list(customerId: string): Promise<Member[]>
-  /** Rejects with `not_found` or `last_owner`. */
-  changeRole(actor: Actor, personId: string, role: MemberRole): Promise<Member>
+  /**
+   * Changes the role, the spend limit (null removes it), or both. Rejects with `not_found` or `last_owner`.
+   *
+   * @param changeOf returns what changes, from the member as it is
+   */
+  change(actor: Actor, personId: string, changeOf: (member: Member) => MemberChange): Promise<Member>
   /** Rejects with `not_found` or `last_owner`. A person may remove their own membership. */
   remove(actor: Actor, personId: string): Promise<void>
   invites(customerId: string): Promise<PendingInvite[]>
@@ -79,36 +92,49 @@ export function createMembers({
     entry: Pick<Noted, 'action' | 'subject' | 'detail'>,
   ) => noteAction(sql, { ...entry, personId: signedIn.person.personId, customerId, address: client.address })
 
-  /** Locks the members of the customer, and returns one of them. Rejects if the change leaves no owner. */
-  async function lockMember(sql: Sql, customerId: string, personId: string, after: MemberRole | null) {
+  /** Locks the members of the customer, and returns one of them. */
+  async function lockMember(sql: Sql, customerId: string, personId: string): Promise<Locked> {
     // Two owners who remove each other at the same time wait here.
     await sql.query('SELECT FROM customer WHERE customer_id = $1 FOR NO KEY UPDATE', [customerId])
-    const members = await listMembers(sql, customerId)
+    const members = await listMembers(sql, customerId, clock.epochMs())
     const member = members.find(each => each.personId === personId)
     if (member === undefined) throw new ApiError('not_found', { message: 'This person is no member of this customer.' })
     const isLastOwner = member.role === 'owner' && members.filter(({ role }) => role === 'owner').length === 1
-    if (isLastOwner && after !== 'owner') throw new ApiError('last_owner')
-    return member
+    return { member, isLastOwner }
   }
 
   return {
-    list: customerId => listMembers(pool, customerId).catch(refuseOutage),
-    changeRole: (actor, personId, role) =>
+    list: customerId => listMembers(pool, customerId, clock.epochMs()).catch(refuseOutage),
+    change: (actor, personId, changeOf) =>
       inTransaction(async sql => {
-        const member = await lockMember(sql, actor.customerId, personId, role)
-        if (member.role === role) return member
-        await sql.query('UPDATE membership SET role = $3 WHERE customer_id = $1 AND person_id = $2', [
-          actor.customerId,
-          personId,
-          role,
-        ])
-        const detail = { from: member.role, to: role }
-        await note(sql, actor, { action: 'member.role_changed', subject: member.email, detail })
-        return { ...member, role }
+        const { customerId } = actor
+        const { member, isLastOwner } = await lockMember(sql, customerId, personId)
+        const { role = member.role, limit } = changeOf(member)
+        if (isLastOwner && role !== 'owner') throw new ApiError('last_owner')
+        if (limit !== undefined) await setMemberLimit(sql, customerId, personId, limit)
+        if (role !== member.role) {
+          await sql.query('UPDATE membership SET role = $3 WHERE customer_id = $1 AND person_id = $2', [
+            customerId,
+            personId,
+            role,
+          ])
+        }
+        const changed = (await listMembers(sql, customerId, clock.epochMs())).find(each => each.personId === personId)!
+        if (limit !== undefined) {
+          const detail = { from: limitText(member), to: limitText(changed) }
+          await note(sql, actor, { action: 'member.limit_changed', subject: member.email, detail })
+        }
+        if (role !== member.role) {
+          const detail = { from: member.role, to: role }
+          await note(sql, actor, { action: 'member.role_changed', subject: member.email, detail })
+        }
+        return changed
       }),
     remove: (actor, personId) =>
       inTransaction(async sql => {
-        const { email, role } = await lockMember(sql, actor.customerId, personId, null)
+        const { member, isLastOwner } = await lockMember(sql, actor.customerId, personId)
+        if (isLastOwner) throw new ApiError('last_owner')
+        const { email, role } = member
         await sql.query('DELETE FROM membership WHERE customer_id = $1 AND person_id = $2', [
           actor.customerId,
           personId,
@@ -122,7 +148,7 @@ export function createMembers({
       const { customerId, signedIn } = actor
       const isMailed = mail.canSend
       const { invite, path, customerEmail } = await inTransaction(async sql => {
-        const members = await listMembers(sql, customerId)
+        const members = await listMembers(sql, customerId, clock.epochMs())
         if (members.some(member => member.email.toLowerCase() === email.toLowerCase())) {
           throw new ApiError('invalid_value', {
             message: `${email} is a member already. Change the role under People.`,
@@ -162,15 +188,25 @@ export function createMembers({
 
 type Noted = Parameters<typeof noteAction>[1]
 
-async function listMembers(sql: Sql, customerId: string): Promise<Member[]> {
+interface Locked {
+  readonly member: Member
+  readonly isLastOwner: boolean
+}
+
+/** For the audit log. */
+function limitText({ limitNanos, limitReset }: MemberBudget): string {
+  return limitNanos === null ? 'none' : `${usdText(limitNanos)} USD, reset: ${limitReset}`
+}
+
+async function listMembers(sql: Sql, customerId: string, nowMs: number): Promise<Member[]> {
   const { rows } = await sql.query<Member>(
     `SELECT m.person_id AS "personId", p.email, p.name, m.role, m.created_at AS "joinedAt",
             (SELECT max(last_seen_at) FROM person_session s WHERE s.person_id = m.person_id) AS "lastSeenAt",
             p.totp_secret IS NOT NULL OR EXISTS (SELECT FROM person_passkey k WHERE k.person_id = m.person_id)
-              AS "hasSecondFactor"
-       FROM membership m JOIN person p USING (person_id)
+              AS "hasSecondFactor", ${BUDGET_COLUMNS}
+       FROM membership m JOIN person p USING (person_id) ${BUDGET_JOINS('$2')}
       WHERE m.customer_id = $1 ORDER BY m.created_at, m.person_id`,
-    [customerId],
+    [customerId, new Date(nowMs)],
   )
   return rows
 }

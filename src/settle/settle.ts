@@ -64,6 +64,7 @@ export function settlementOf(
     leaseId: ticket.hold.leaseId,
     customerId: ticket.caller.customerId,
     keyId: ticket.caller.keyId,
+    label: ticket.label,
     startedAtEpochMs: ticket.startedAtEpochMs,
     modelId: offer?.modelId ?? ticket.models[0]!,
     provider: offer?.endpoint.kind ?? 'none',

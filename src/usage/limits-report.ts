@@ -1,5 +1,5 @@
 import type { LimitsReport } from '../api/console-data.ts'
-import type { AccountLimits } from '../domain/caller.ts'
+import type { AccountLimits, LimitReset } from '../domain/caller.ts'
 import { type Nanos, usd } from '../domain/money.ts'
 import type { WindowCounts } from '../domain/windows.ts'
 
@@ -9,11 +9,21 @@ export interface DaySpend {
   readonly dayLeasedNanos: Nanos
 }
 
-/** Returns how much of each limit of a customer is used. */
+/** The spend limit of one member. */
+interface MemberSpend {
+  /** Null: no limit. */
+  readonly limitNanos: Nanos | null
+  readonly limitReset: LimitReset
+  readonly spentNanos: Nanos
+  readonly resetsAt: Date | null
+}
+
+/** Returns how much of each limit of a customer, and of the member who asks, is used. */
 export function limitsReport(
   limits: AccountLimits,
   { minuteUsed, dayUsed, minuteEndsAtEpochMs, dayEndsAtEpochMs }: WindowCounts,
   { daySpentNanos, dayLeasedNanos }: DaySpend,
+  member: MemberSpend,
 ): LimitsReport {
   const dayEnds = new Date(dayEndsAtEpochMs).toISOString()
   return {
@@ -30,5 +40,14 @@ export function limitsReport(
       limit_usd: usd(limits.dailySpendCapNanos),
       resets_at: dayEnds,
     },
+    member:
+      member.limitNanos === null
+        ? null
+        : {
+            limit_usd: usd(member.limitNanos),
+            limit_reset: member.limitReset,
+            spent_usd: usd(member.spentNanos),
+            resets_at: member.resetsAt?.toISOString() ?? null,
+          },
   }
 }

@@ -4,7 +4,7 @@ import { type Nanos, usd } from '../domain/money.ts'
 import { bucketNames, bucketStarts, lastDays, type Period } from './period.ts'
 
 /**
- * Returns the usage of the last `days` UTC days by key, model or provider: the most expensive `series` of them, each with
+ * Returns the usage of the last `days` UTC days by key, member, label, model or provider: the most expensive `series` of them, each with
  * every bucket, and the sum of the others.
  */
 export async function usageSharesOf(
@@ -93,6 +93,18 @@ const sources = {
   member: {
     table: 'usage_key_day JOIN api_key USING (customer_id, key_id)',
     id: "coalesce(person_id::text, 'none')",
+    tokens: '0::float8 AS input, 0::float8 AS output',
+  },
+  // Requests without a label are the rest of the sums of keys; every request has a key.
+  label: {
+    table: `(
+      SELECT customer_id, day, CASE label WHEN '' THEN '(others)' ELSE label END AS label, requests, cost_nanos FROM usage_label_day
+      UNION ALL
+      SELECT customer_id, day, '(none)', requests, cost_nanos FROM usage_key_day
+      UNION ALL
+      SELECT customer_id, day, '(none)', -requests, -cost_nanos FROM usage_label_day
+    ) AS labelled`,
+    id: 'label',
     tokens: '0::float8 AS input, 0::float8 AS output',
   },
   model: { table: 'usage_day', id: 'model_id', tokens: tokensOf() },

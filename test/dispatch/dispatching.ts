@@ -94,6 +94,7 @@ export function planOf(offers: readonly Offer[], customerId = ann): Plan {
       },
       startedAtEpochMs: 1_750_000_000_999,
       startedMonotonicMs: 0,
+      label: null,
       models: ['public-model'],
       eligible: offers,
       excluded: [],

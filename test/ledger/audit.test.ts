@@ -7,6 +7,7 @@ import { audit } from '../../src/ledger/audit/audit.ts'
 import { type AuditCheck, auditChecks } from '../../src/ledger/audit/audit-checks.ts'
 import { planAudit } from '../../src/ledger/audit/audit-slices.ts'
 import { admissionOf, createLedgerWorld, type LedgerWorld, settle, settlementOf } from './ledger-world.ts'
+import { addLimitedMember } from './limited-member.ts'
 
 /** One violation for each check. Bypasses the functions, triggers and constraints, which would reject it. */
 const corruptions: Record<AuditCheck, string> = {
@@ -51,6 +52,7 @@ const corruptions: Record<AuditCheck, string> = {
     NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 FROM usage_event`,
   days_equal_usage: 'UPDATE usage_day SET latency_ms_sum = latency_ms_sum + 1',
   key_days_equal_usage: 'UPDATE usage_key_day SET cost_nanos = cost_nanos + 1',
+  label_days_equal_usage: 'UPDATE usage_label_day SET requests = requests + 1',
   cost_within_token_prices: 'UPDATE usage_event SET input_tokens = input_tokens - 1',
   // 101 and 10 tokens. At most 100.4 and 9.05 are accepted.
   billed_within_count:
@@ -65,6 +67,9 @@ const corruptions: Record<AuditCheck, string> = {
   key_spend_equals_usage: 'UPDATE key_spend SET spent_nanos = spent_nanos + 1',
   key_leased_equals_open_leases: 'UPDATE key_spend SET leased_nanos = leased_nanos - 1',
   key_spend_within_limit: 'UPDATE api_key SET highest_limit_nanos = 400',
+  member_spend_equals_usage: 'UPDATE member_spend SET spent_nanos = spent_nanos + 1',
+  member_leased_equals_open_leases: 'UPDATE member_spend SET leased_nanos = leased_nanos - 1',
+  member_spend_within_limit: 'UPDATE member_limit SET highest_limit_nanos = 400',
   windows_count_slots: 'UPDATE lease SET slots = 1000000',
   ledger_cannot_be_rewritten: `ALTER TABLE ledger_tx ENABLE TRIGGER USER; ALTER TABLE refund ENABLE TRIGGER USER; ALTER TABLE credit_taken ENABLE TRIGGER USER`,
 }
@@ -105,7 +110,7 @@ test.each([
   ],
   [
     'a charge that is not in the balance and has no lease',
-    `UPDATE balance SET leased_nanos = 0, day_leased_nanos = 0; UPDATE key_spend SET leased_nanos = 0;
+    `UPDATE balance SET leased_nanos = 0, day_leased_nanos = 0; UPDATE key_spend SET leased_nanos = 0; UPDATE member_spend SET leased_nanos = 0;
      UPDATE lease SET settled_nanos = 7, slots = 0; UPDATE balance SET posted_nanos = posted_nanos + 7; DELETE FROM lease`,
     'balances_equal_entries',
   ],
@@ -178,18 +183,20 @@ test('the ledger cannot be rewritten', async () => {
 })
 
 /**
- * A customer with a charge of 101 nano-USD, 50 of it refunded, and an open lease, both for a key with a spend
- * limit.
+ * A customer with a charge of 101 nano-USD, 50 of it refunded, and an open lease, both for a key and a
+ * member with spend limits.
  */
 async function worldInUse(): Promise<LedgerWorld> {
   const world = await createLedgerWorld()
   const { ledger } = await world.addNode()
   const customerId = await world.addCustomer(1_000n)
   const keyLimit = { limitNanos: 500n, reset: 'weekly' } as const
-  const { keyId } = await issueKey(world.pool, { customerId, name: 'limited', limit: keyLimit })
-  const [served, open] = [200n, 300n].map(nanos => admissionOf(customerId, nanos, { keyId, keyLimit }))
+  const memberLimit = await addLimitedMember(world.pool, customerId, { limitNanos: 600n, reset: 'monthly' })
+  const { personId } = memberLimit
+  const { keyId } = await issueKey(world.pool, { customerId, name: 'limited', limit: keyLimit, personId })
+  const [served, open] = [200n, 300n].map(nanos => admissionOf(customerId, nanos, { keyId, keyLimit, memberLimit }))
   await Promise.all([served!, open!].map(admission => ledger.admit(admission)))
-  await settle(ledger, settlementOf(served!, 200n, 101n, { countedInputTokens: 101 }))
+  await settle(ledger, settlementOf(served!, 200n, 101n, { countedInputTokens: 101, label: 'a' }))
   await refundRequest(world.pool, { customerId, requestId: served!.requestId, amountNanos: 50n, reason: 'a test' })
   const paymentId = randomUUID()
   await world.pool.query("SELECT start_payment($1, $2, 'manual', 50, 1, 'usd', true, 'ref', NULL, NULL, NULL, NULL)", [

@@ -154,6 +154,7 @@ export function admissionOf(customerId: string, holdNanos: bigint | null, more: 
     modelId: 'gentle/model "7b"',
     limits: unlimited,
     keyLimit: null,
+    memberLimit: null,
     ask: holdNanos === null ? null : { wantNanos: holdNanos, floorNanos: holdNanos },
     ...more,
   }
@@ -175,6 +176,7 @@ export function settlementOf(
     leaseId: admission.requestId,
     customerId: admission.customerId,
     keyId: admission.keyId,
+    label: null,
     startedAtEpochMs: Date.UTC(2026, 10, 21, 10, 30),
     modelId: admission.modelId,
     provider: 'hoster',

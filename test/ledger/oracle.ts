@@ -223,6 +223,7 @@ function admit(account: Account, { admission, node, nowMs }: Extract<Command, { 
       keyLimit === null
         ? null
         : { spentNanos: keySpent, leftNanos: keyLeft!, endsAtEpochMs: endOf(keyLimit, keyWindow!) },
+    member: null,
     windows: windows(),
   })
 

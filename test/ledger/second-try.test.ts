@@ -75,7 +75,7 @@ function verdictOf(request: LeaseRequest, item: number): LeaseVerdict {
       windows,
       databaseNowMs: 0,
     }
-  const amounts = { postedNanos: 1n, freeNanos: 0n, capLeftNanos: 0n, key: null }
+  const amounts = { postedNanos: 1n, freeNanos: 0n, capLeftNanos: 0n, key: null, member: null }
   const refused = { kind: 'refused', code: 'in_flight_budget', isHeldElsewhere: false, nodes: 1 } as const
   return { item, ...refused, ...amounts, windows, databaseNowMs: 0, ...refusal }
 }

@@ -171,6 +171,7 @@ test('the usage row has every field of the settlement', async () => {
       { kind: 'input_audio', tokens: 9, picoPerToken: 8_000n },
     ],
     reasoningTokens: 2,
+    label: 'a/b',
     routing,
   })
   await settle(node.ledger, settlement)
@@ -210,6 +211,9 @@ test('the usage row has every field of the settlement', async () => {
       tx_id: expect.any(BigInt),
       cap_day: new Date().toISOString().slice(0, 10),
       key_window: null,
+      label: 'a/b',
+      member_id: null,
+      member_window: null,
       cache_read_tokens: 30,
       cache_read_pico_per_token: 100n,
       cache_write_tokens: 20,

@@ -21,6 +21,7 @@ const ticket: Ticket = {
   },
   startedAtEpochMs: 0,
   startedMonotonicMs: 0,
+  label: null,
   models: ['m'],
   eligible: [offer],
   excluded: [],

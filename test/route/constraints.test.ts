@@ -31,6 +31,7 @@ function choose({ offers, job, health, cloudCompetes, stickyOfferId, seed }: Ran
     caller: {} as Ticket['caller'],
     startedAtEpochMs: 0,
     startedMonotonicMs: 0,
+    label: null,
     models: candidates.models,
     eligible: allowed,
     excluded,

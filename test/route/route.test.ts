@@ -12,6 +12,7 @@ const ticketOf = (eligible: readonly Offer[], models: readonly string[] = ['m'])
   caller: {} as Ticket['caller'],
   startedAtEpochMs: 0,
   startedMonotonicMs: 0,
+  label: null,
   models,
   eligible,
   excluded: [],

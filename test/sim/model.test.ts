@@ -259,7 +259,7 @@ function createHistory(random: Random) {
       const modelId = random.pick(['small', 'large'])
       const again = { countedUntilEpochMs: (Math.floor(windowMs / 60_000) + random.between(0, 2)) * 60_000 }
       const counted = random.chance(0.1) ? again : {}
-      return { requestId, ...common, ...keyOf(requestId, customerId), modelId, ask, ...counted }
+      return { requestId, ...common, ...keyOf(requestId, customerId), memberLimit: null, modelId, ask, ...counted }
     })
     return {
       name: `admit ${shown(items)}`,
@@ -322,6 +322,7 @@ function createHistory(random: Random) {
       leaseId,
       customerId,
       keyId: keyOf(requestId, customerId).keyId,
+      label: null,
       // Some end in an hour by the real clock, so their claims can still be finished.
       startedAtEpochMs: random.chance(0.2) ? Date.now() + 3_600_000 : Math.floor(windowMs - random.between(0, 10_000)),
       modelId: random.pick(['small', 'large']),

@@ -65,6 +65,7 @@ export function settlementOf(caller: Caller, nowMs: number, use: Use): Settlemen
     leaseId: requestId,
     customerId: caller.customerId,
     keyId: caller.keyId,
+    label: null,
     startedAtEpochMs,
     modelId: use.modelId,
     provider: use.provider,

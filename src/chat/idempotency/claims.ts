@@ -167,6 +167,7 @@ function supersededSettlement({ customerId, keyId, modelId }: Claim, requestId: 
     leaseId: requestId,
     customerId,
     keyId,
+    label: null,
     startedAtEpochMs: uuidEpochMs(requestId),
     modelId,
     provider: 'none',

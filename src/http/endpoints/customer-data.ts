@@ -23,7 +23,7 @@ import type { Endpoint, ReplyingEndpoint } from '../endpoint.ts'
 export interface CustomerDataDeps {
   readonly latency: (customerId: string) => Promise<LatencyReport>
   readonly shares: (customerId: string, by: UsageShares['by'], query: SharesQuery) => Promise<UsageShares>
-  readonly limits: (caller: Caller) => Promise<LimitsReport>
+  readonly limits: (caller: Caller, personId: string) => Promise<LimitsReport>
   readonly models: (customerId: string) => readonly LiveModel[]
   readonly creditReports: CreditReports
 }
@@ -46,13 +46,14 @@ export function customerData({ latency, shares, limits, models, creditReports }:
     }),
     sharesBy('usage/keys', 'key'),
     sharesBy('usage/members', 'member'),
+    sharesBy('usage/labels', 'label'),
     sharesBy('usage/models', 'model'),
     sharesBy('usage/providers', 'provider'),
     customerEndpoint('limits', {
       right: 'usage',
       schema: limitsReport,
       summary: 'Show how much of each limit is used',
-      handle: ({ caller }) => limits(caller),
+      handle: ({ caller, signedIn }) => limits(caller, signedIn.person.personId),
     }),
     customerEndpoint('model-facts', {
       right: 'usage',

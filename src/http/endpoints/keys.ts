@@ -74,6 +74,7 @@ export function keyCreate({ keys, useByKey, clock, bodyLimitBytes }: KeysDeps & 
         ...keyOptions,
         customerId: caller.customerId,
         personId: signedIn?.person.personId ?? null,
+        makerKeyId: caller.keyId,
       })
       reply.header('cache-control', 'no-store')
       return { ...showKey(listing, (await useByKey(caller.customerId)).get(listing.keyId) ?? unused), key }

@@ -1,11 +1,12 @@
 import type { FastifyRequest } from 'fastify'
+import { changedLimit } from '../../api/key-request.ts'
 import {
   inviteList,
   madeInvite,
   member,
   memberList,
   parseInvite,
-  parseRole,
+  parseMemberChange,
   removedMember,
   revokedInvite,
   showInvite,
@@ -53,10 +54,13 @@ export function peopleEndpoints({ members, clientOf, bodyLimitBytes, urlFor }: P
     consoleEndpoint('PATCH', `${PATH}/people/:person_id`, {
       ...owner,
       needsConfirmation: true,
-      doc: consoleDoc('Change the role of a member', member),
+      doc: consoleDoc('Change the role or the spend limit of a member', member),
       async handle(context) {
-        const role = parseRole(await body(context.request))
-        const changed = await members.changeRole(actorOf(context), idOf(context, 'person_id'), role)
+        const change = parseMemberChange(await body(context.request))
+        const changed = await members.change(actorOf(context), idOf(context, 'person_id'), before => ({
+          role: change.role,
+          limit: changedLimit(before, change),
+        }))
         return showMember(changed, context.signedIn.person.personId)
       },
     }),

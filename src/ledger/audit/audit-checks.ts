@@ -310,6 +310,24 @@ export const auditChecks = {
       HAVING (sum(requests), sum(cost_nanos)) IS DISTINCT FROM (0, 0)
     ) r USING (customer_id, key_id, day)
     WHERE (u.requests, u.cost) IS DISTINCT FROM (r.requests, r.cost)`),
+  // By day only: beyond 200 labels a day, the sums have the others together.
+  label_days_equal_usage: customers(`
+    SELECT concat_ws(' ', customer_id, day)
+    FROM (
+      SELECT customer_id, day, sum(requests) AS requests, sum(cost) AS cost
+      FROM (
+        SELECT customer_id, (started_at AT TIME ZONE 'UTC')::date AS day, count(*) AS requests, sum(cost_nanos) AS cost
+        FROM ${ofCustomers('usage_row')} WHERE label IS NOT NULL GROUP BY 1, 2
+        UNION ALL
+        SELECT customer_id, day, requests, cost_nanos FROM ${ofCustomers('usage_closing')} WHERE label IS NOT NULL
+      ) parts GROUP BY 1, 2
+    ) u
+    FULL JOIN (
+      SELECT customer_id, day, sum(requests) AS requests, sum(cost_nanos) AS cost FROM ${ofCustomers('usage_label_day')} GROUP BY 1, 2
+      -- Rows taken back leave nothing but zeros.
+      HAVING (sum(requests), sum(cost_nanos)) IS DISTINCT FROM (0, 0)
+    ) r USING (customer_id, day)
+    WHERE (u.requests, u.cost) IS DISTINCT FROM (r.requests, r.cost)`),
   // Rounded up, as a charge is.
   cost_within_token_prices: customers(`
     SELECT request_id::text FROM ${ofCustomers('usage_row')}
@@ -389,6 +407,35 @@ export const auditChecks = {
     SELECT concat_ws(' ', k.customer_id, k.key_id, k.window_start)
     FROM ${ofCustomers('key_spend', 'k')} JOIN api_key a ON a.key_id = k.key_id
     WHERE k.spent_nanos + k.leased_nanos > a.highest_limit_nanos`),
+  member_spend_equals_usage: customers(`
+    SELECT concat_ws(' ', customer_id, member_id, member_window)
+    FROM (
+      SELECT customer_id, person_id AS member_id, window_start AS member_window, spent_nanos AS spent FROM ${ofCustomers('member_spend')}
+    ) m
+    FULL JOIN (
+      SELECT customer_id, member_id, member_window, sum(cost) AS cost
+      FROM (
+        SELECT customer_id, member_id, member_window, sum(cost_nanos) AS cost FROM ${ofCustomers('usage_row')} WHERE member_window IS NOT NULL
+        GROUP BY customer_id, member_id, member_window
+        UNION ALL
+        SELECT customer_id, member_id, member_window, cost_nanos FROM ${ofCustomers('usage_closing')} WHERE member_window IS NOT NULL
+      ) parts GROUP BY customer_id, member_id, member_window
+    ) u USING (customer_id, member_id, member_window)
+    WHERE coalesce(m.spent, 0) <> coalesce(u.cost, 0)`),
+  member_leased_equals_open_leases: customers(`
+    SELECT concat_ws(' ', customer_id, member_id, member_window)
+    FROM (
+      SELECT customer_id, person_id AS member_id, window_start AS member_window, leased_nanos AS leased FROM ${ofCustomers('member_spend')}
+    ) m
+    FULL JOIN (
+      SELECT customer_id, member_id, member_window, sum(granted_nanos) AS granted FROM ${ofCustomers('lease')} WHERE member_window IS NOT NULL
+      GROUP BY customer_id, member_id, member_window
+    ) l USING (customer_id, member_id, member_window)
+    WHERE coalesce(m.leased, 0) <> coalesce(l.granted, 0)`),
+  member_spend_within_limit: customers(`
+    SELECT concat_ws(' ', m.customer_id, m.person_id, m.window_start)
+    FROM ${ofCustomers('member_spend', 'm')} JOIN member_limit l ON l.customer_id = m.customer_id AND l.person_id = m.person_id
+    WHERE m.spent_nanos + m.leased_nanos > l.highest_limit_nanos`),
   windows_count_slots: customers(`
     SELECT b.customer_id::text FROM ${ofCustomers('balance', 'b')}
     LEFT JOIN (SELECT customer_id, cap_day, sum(slots) AS slots FROM ${ofCustomers('lease')} GROUP BY customer_id, cap_day) d

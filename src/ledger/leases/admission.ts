@@ -1,4 +1,4 @@
-import type { AccountLimits, KeyLimit } from '../../domain/caller.ts'
+import type { AccountLimits, KeyLimit, MemberLimit } from '../../domain/caller.ts'
 import type { Hold } from '../../domain/handoff.ts'
 import type { WindowCounts } from '../../domain/windows.ts'
 
@@ -13,10 +13,12 @@ export interface Admission {
   readonly limits: AccountLimits
   /** Null for keys without a spend limit. */
   readonly keyLimit: KeyLimit | null
+  /** The limit of the member that made the key; null without a limit. */
+  readonly memberLimit: MemberLimit | null
   /**
    * `wantNanos` is the worst case. `floorNanos` is the smallest useful hold, and equals the worst case when
    * max_tokens is explicit. The hold is the smallest of `wantNanos`, the free balance, and what the daily cap
-   * and the key's limit leave, if that is at least the floor. Null only counts the request in the windows,
+   * and the limits of the key and the member leave, if that is at least the floor. Null only counts the request in the windows,
    * because no server could serve it.
    */
   readonly ask: { readonly wantNanos: bigint; readonly floorNanos: bigint } | null
@@ -34,6 +36,7 @@ export type RefusalCode =
   | 'in_flight_budget'
   | 'daily_spend_cap_reached'
   | 'key_spend_limit_reached'
+  | 'member_spend_limit_reached'
   /** A payment was taken back after it was spent. */
   | 'account_in_debt'
 
@@ -65,10 +68,12 @@ export type AdmissionResult =
       readonly capLeftNanos: bigint
       /** Null for keys without a spend limit. */
       readonly key: KeySpend | null
+      /** Null for members without a spend limit. */
+      readonly member: KeySpend | null
       readonly windows: WindowCounts
     }
 
-/** A key's spend limit in its current window. */
+/** The spend limit of a key or of a member in its current window. */
 export interface KeySpend {
   /** Charged to requests that were admitted in the window. */
   readonly spentNanos: bigint

@@ -26,7 +26,16 @@ function newBook({ isEmpty = false } = {}) {
 
 function admission(n: number): Admission {
   const ask = { wantNanos: holdNanos, floorNanos: holdNanos }
-  return { requestId: `request-${n}`, customerId, keyId: 'key', modelId: 'model', limits, keyLimit: null, ask }
+  return {
+    requestId: `request-${n}`,
+    customerId,
+    keyId: 'key',
+    modelId: 'model',
+    limits,
+    keyLimit: null,
+    memberLimit: null,
+    ask,
+  }
 }
 
 function grant(book: LeaseBook, request: BulkRequest, heldNanos = request.wantNanos, nodes = 1): void {

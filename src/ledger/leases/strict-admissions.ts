@@ -99,13 +99,13 @@ export class StrictAdmissions {
   }
 
   #refuse({ request, resolve }: PendingStrict, verdict: Refused, sentAtMs: number): void {
-    const { code, postedNanos, freeNanos, capLeftNanos, key, isHeldElsewhere, databaseNowMs } = verdict
+    const { code, postedNanos, freeNanos, capLeftNanos, key, member, isHeldElsewhere, databaseNowMs } = verdict
     const windows = usedUp(
       code,
       verdict.windows,
       this.#deps.book.requestsMade.note(request.customerId, verdict.windows),
     )
-    const refusal = { kind: 'refused', code, postedNanos, freeNanos, capLeftNanos, key, windows } as const
+    const refusal = { kind: 'refused', code, postedNanos, freeNanos, capLeftNanos, key, member, windows } as const
     // Slots that other nodes hold may come back before the window ends.
     if (!isHeldElsewhere) this.#deps.exhausted.remember(request, refusal, sentAtMs, databaseNowMs)
     resolve(refusal)

@@ -13,6 +13,7 @@ const settlement: Settlement = {
   leaseId: '019a0000-0000-7000-8000-000000000002',
   customerId: '019a0000-0000-7000-8000-000000000003',
   keyId: '019a0000-0000-7000-8000-000000000004',
+  label: 'project/a:1',
   startedAtEpochMs: 1_790_000_000_123,
   modelId: 'modèle "7b"\\',
   provider: 'hoster',

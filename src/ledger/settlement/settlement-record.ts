@@ -8,7 +8,7 @@ export const RECORD_SEPARATOR = '\x1e'
 
 /**
  * Encodes a settlement for the journal and for PostgreSQL: the text of a row of the type settlement_asked of
- * migrations/0002_money.sql and 0009_token_prices.sql. The version comes first, so that another version of Switchyard can recognise the
+ * migrations/0002_money.sql 0009_token_prices.sql and 0019_budgets.sql. The version comes first, so that another version of Switchyard can recognise the
  * record.
  */
 export function encodeSettlement(settlement: Settlement): string {
@@ -55,6 +55,7 @@ export function encodeSettlement(settlement: Settlement): string {
     written?.picoPerToken,
     settlement.reasoningTokens,
     parts === null ? null : otherParts(parts),
+    settlement.label === null ? null : text(settlement.label),
   ]
   return `(${row.join()})`
 }
@@ -65,12 +66,13 @@ export function encodeSettlements(settlements: readonly Settlement[]): Buffer {
 }
 
 /**
- * Returns a record of the previous version as one of this version, so that an upgrade settles what a killed process
+ * Returns a record of an earlier version as one of this version, so that an upgrade settles what a killed process
  * left in its journal. Any other text is returned as it is.
  */
 export function currentRecord(record: string): string {
-  if (!record.startsWith('(5,') || !record.endsWith(')')) return record
-  return `(${VERSION}${record.slice(2, -1)}${','.repeat(FIELDS - FIELDS_OF_5)})`
+  const fields = FIELDS_OF[record.slice(0, 3)]
+  if (fields === undefined || !record.endsWith(')')) return record
+  return `(${VERSION}${record.slice(2, -1)}${','.repeat(FIELDS - fields)})`
 }
 
 /** Throws when the text is a record of another version, or not a record. */
@@ -124,13 +126,14 @@ export function decodeSettlement(record: string): Settlement {
     attempts: JSON.parse(required()) as StoredAttempts,
     routing: JSON.parse(optional() ?? 'null'),
   }
-  const [read, readPico, written, writtenPico, reasoning, others] = Array.from({ length: 6 }, optional)
+  const [read, readPico, written, writtenPico, reasoning, others, label] = Array.from({ length: 7 }, optional)
   const parts: PricedPart[] = []
   if (read != null) parts.push({ kind: 'cache_read', tokens: Number(read), picoPerToken: BigInt(readPico!) })
   if (written != null) parts.push({ kind: 'cache_write', tokens: Number(written), picoPerToken: BigInt(writtenPico!) })
   if (others != null) parts.push(...readOtherParts(others))
   return {
     ...settlement,
+    label: label ?? null,
     parts: parts.length === 0 ? null : parts,
     reasoningTokens: reasoning == null ? null : Number(reasoning),
     attempts: readAttempts(settlement.attempts, settlement),
@@ -141,10 +144,11 @@ export function decodeSettlements(batch: Buffer): Settlement[] {
   return batch.toString().split(RECORD_SEPARATOR).map(decodeSettlement)
 }
 
-const VERSION = 6
+const VERSION = 7
 /** Fields of a record, including the version. */
-const FIELDS = 38
-const FIELDS_OF_5 = 32
+const FIELDS = 39
+/** Fields of a record of an earlier version, by its first characters. */
+const FIELDS_OF: Readonly<Record<string, number>> = { '(5,': 32, '(6,': 38 }
 
 function partOf(parts: Settlement['parts'], kind: PricedPart['kind']): PricedPart | undefined {
   return parts?.find(part => part.kind === kind)

@@ -14,6 +14,8 @@ export interface Settlement {
   readonly leaseId: string
   readonly customerId: string
   readonly keyId: string
+  /** What the request is for, by its header or its key; null for none. */
+  readonly label: string | null
   readonly startedAtEpochMs: number
   readonly modelId: string
   readonly provider: ProviderKind | 'none'

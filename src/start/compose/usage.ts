@@ -12,6 +12,7 @@ import { usageTokens } from '../../http/endpoints/usage-tokens.ts'
 import { listTransactions } from '../../ledger/accounts/list-transactions.ts'
 import { readBalance } from '../../ledger/accounts/read-balance.ts'
 import { readCredits } from '../../ledger/accounts/read-credits.ts'
+import { readMemberBudget } from '../../people/member-limits.ts'
 import { describeModels } from '../../supply/catalog/describe-models.ts'
 import { createActivity } from '../../usage/activity.ts'
 import { createCreditReports } from '../../usage/credit-reports.ts'
@@ -56,12 +57,13 @@ export function createUsage(
       ...customerData({
         latency: customerId => latencyOf(sql, customerId),
         shares: (customerId, by, query) => usageSharesOf(sql, customerId, by, query, clock.epochMs()),
-        async limits({ customerId, limits }) {
-          const [windows, balance] = await Promise.all([
+        async limits({ customerId, limits }, personId) {
+          const [windows, balance, member] = await Promise.all([
             readWindows(customerId, clock.epochMs()),
             readBalance(lookups, customerId),
+            readMemberBudget(lookups, customerId, personId, clock.epochMs()),
           ]).catch(refuseReport)
-          return limitsReport(limits, windows, balance ?? noSpend)
+          return limitsReport(limits, windows, balance ?? noSpend, member)
         },
         models: customerId => describeModels(catalog.current(), breakers.of(customerId)),
         creditReports,
