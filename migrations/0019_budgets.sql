@@ -29,6 +29,13 @@ CREATE TABLE member_spend (
 -- The member and the window of the limit that a lease counts against. NULL without a limit. Strict leases only.
 ALTER TABLE lease ADD COLUMN member_id uuid, ADD COLUMN member_window date;
 
+-- The start of the window that the next admission would use, for reports. Like open_windows, it keeps a day of the balance that is at
+-- most one day ahead of the clock.
+CREATE FUNCTION next_window_start(p_reset text, p_balance_day date, p_today date) RETURNS date
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT key_window_start(p_reset, CASE WHEN p_balance_day > p_today AND p_balance_day <= p_today + 1 THEN p_balance_day ELSE p_today END)
+$$;
+
 -- ---------------------------------------------------------------- labels
 
 -- A label says what a request is for, such as a project. A request has the label of its header, else that of its key.
@@ -46,6 +53,8 @@ CREATE TABLE usage_label_day (
   cost_nanos    bigint NOT NULL,
   PRIMARY KEY (customer_id, day, label, node_shard)
 ) WITH (fillfactor = 70);
+-- The days of all customers, for operators.
+CREATE INDEX usage_label_day_day ON usage_label_day (day);
 
 -- ---------------------------------------------------------------- usage rows
 

@@ -1,5 +1,6 @@
 import { InvalidArgumentError } from 'commander'
 import { keyDefaultNames } from '../api/key-defaults.ts'
+import { LABEL, labelMeaning } from '../api/label.ts'
 import { readRequestId } from '../api/request-id.ts'
 import { parseRoutingText } from '../api/routing-text.ts'
 import { type KeyScope, keyScopes, type LimitReset, limitResets } from '../domain/caller.ts'
@@ -42,6 +43,12 @@ export function limitResetArgument(text: string): LimitReset {
   const reset = limitResets.find(known => known === text)
   if (reset === undefined) throw new InvalidArgumentError(`It must be one of ${limitResets.join(', ')}.`)
   return reset
+}
+
+/** Parses the label of a key. */
+export function labelArgument(text: string): string {
+  if (!LABEL.test(text)) throw new InvalidArgumentError(`It must have ${labelMeaning}.`)
+  return text
 }
 
 /** Parses comma-separated model ids. */

@@ -14,6 +14,7 @@ import { createCommand, createCommandGroup, createSession } from './command.ts'
 import { customerJson } from './customer-figures.ts'
 import { inviteCommand } from './customer-invite.ts'
 import { customerLimitsCommand } from './customer-limits.ts'
+import { customerMembersCommand, limitMemberCommand } from './customer-members.ts'
 import { showCustomerCommand } from './customer-show.ts'
 import { deleteCustomerCommand, disableCustomerCommand, enableCustomerCommand } from './customer-state.ts'
 import { Failure, UsageError } from './failure.ts'
@@ -31,6 +32,8 @@ export function customerCommands(): Command {
     inviteCommand(),
     tier(),
     customerLimitsCommand(),
+    customerMembersCommand(),
+    limitMemberCommand(),
     disableCustomerCommand(),
     enableCustomerCommand(),
     deleteCustomerCommand(),

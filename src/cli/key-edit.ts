@@ -13,6 +13,7 @@ import {
   defaultArgument,
   expiryArgument,
   keyScopeArgument,
+  labelArgument,
   limitResetArgument,
   modelIdsArgument,
   textArgument,
@@ -41,6 +42,7 @@ export function editKeyCommand(): Command {
       changeArgument('all', modelIdsArgument),
     )
     .option('--scope <scope>', 'manage, or none', changeArgument('none', keyScopeArgument))
+    .option('--label <label>', 'label of requests that name none, or none', changeArgument('none', labelArgument))
     .option(
       '--default <field=value>',
       'routing field of all requests with the key, or <field>=none; repeatable',
@@ -48,8 +50,8 @@ export function editKeyCommand(): Command {
     )
     .action(async (text: string, options) => {
       const session = createSession(options)
-      const { name, expires, limitUsd, limitReset, models, scope, default: defaults } = options as Changes
-      if ([name, expires, limitUsd, limitReset, models, scope, defaults].every(value => value === undefined))
+      const { name, expires, limitUsd, limitReset, models, scope, label, default: defaults } = options as Changes
+      if ([name, expires, limitUsd, limitReset, models, scope, label, defaults].every(value => value === undefined))
         throw new UsageError('Say what to change.')
       const { key, spend, note } = await withDatabase(session, async pool => {
         const changed = await transaction(pool, async sql => {
@@ -61,6 +63,7 @@ export function editKeyCommand(): Command {
             limit,
             allowedModels: models?.to,
             scopes,
+            label: label?.to,
             defaults: defaults && changedDefaults(found.defaults, defaults),
             expiresAt: expires?.to,
           }
@@ -86,6 +89,7 @@ interface Changes {
   readonly limitReset?: LimitReset
   readonly models?: Change<readonly string[]>
   readonly scope?: Change<KeyScope>
+  readonly label?: Change<string>
   readonly default?: KeyDefaults
 }
 

@@ -10,6 +10,7 @@ import {
   defaultArgument,
   expiryArgument,
   keyScopeArgument,
+  labelArgument,
   limitResetArgument,
   modelIdsArgument,
   textArgument,
@@ -52,6 +53,7 @@ function issue(): Command {
       'manage: the key may create, list, change and delete keys of its customer and change its alerts',
       keyScopeArgument,
     )
+    .option('--label <label>', 'label of requests that name none, for the spend by label', labelArgument)
     .option(
       '--default <field=value>',
       'routing field of all requests with the key, such as privacy_mode=true; repeatable',
@@ -68,6 +70,7 @@ function issue(): Command {
         limit: limitUsd === undefined ? null : { limitNanos: limitUsd, reset: limitReset ?? 'none' },
         allowedModels: models ?? null,
         scopes: scope === undefined ? [] : [scope],
+        label: (options.label as string | undefined) ?? null,
         defaults: changedDefaults(null, options.default ?? null),
         expiresAt: options.expires ?? null,
       }
@@ -90,6 +93,7 @@ function issue(): Command {
           limit_reset: order.limit?.reset ?? 'none',
           allowed_models: order.allowedModels,
           scopes: order.scopes,
+          label: order.label,
           defaults: { ...order.defaults } as Record<string, Json>,
           expires_at: order.expiresAt?.toISOString() ?? null,
         },

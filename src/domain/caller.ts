@@ -36,7 +36,7 @@ export interface MemberLimit extends KeyLimit {
 export interface KeyAccess {
   /** Null: only the limits of the customer apply. */
   readonly limit: KeyLimit | null
-  /** Null: a person made the key who has no limit, or no person did. */
+  /** Null: the person that made the key has no limit, or no person made it. */
   readonly memberLimit: MemberLimit | null
   /** The label of requests that name none; null for none. */
   readonly label: string | null

@@ -7,7 +7,7 @@ import { readSummedAt } from './platform-days.ts'
 
 /**
  * Returns the usage of all customers, or of one, by day and by `span.by`. Without a customer, days, models, providers and customers
- * come from sums that are up to a minute old; the rest is read along the days of usage_day or usage_key_day.
+ * come from sums that are up to a minute old; the rest is read along the days of usage_day, usage_key_day or usage_label_day.
  */
 export async function readOperatorUsage(sql: Sql, span: UsageSpan): Promise<OperatorUsage> {
   const values = [span.from, span.until, span.customer, span.model, span.provider]
@@ -22,8 +22,8 @@ export async function readOperatorUsage(sql: Sql, span: UsageSpan): Promise<Oper
       : sql.query<GroupRow>(groupsSql(table, span), [...values, GROUPS_MAX]),
     daysTable === 'platform_day' ? readSummedAt(sql) : null,
   ])
-  // Keys have no tokens.
-  const byDay = table === 'usage_key_day' ? days.rows.map(row => ({ ...row, ...NO_TOKENS })) : days.rows
+  // Keys, members and labels have no tokens.
+  const byDay = hasTokens(table) ? days.rows : days.rows.map(row => ({ ...row, ...NO_TOKENS }))
   const total = byDay.reduce(
     (sum, row) => ({
       requests: sum.requests + row.requests,
@@ -33,7 +33,7 @@ export async function readOperatorUsage(sql: Sql, span: UsageSpan): Promise<Oper
       output: add(sum.output, row.output),
       fee: add(sum.fee, row.fee),
     }),
-    table === 'usage_key_day' ? { ...NO_FIGURES, ...NO_TOKENS } : NO_FIGURES,
+    hasTokens(table) ? NO_FIGURES : { ...NO_FIGURES, ...NO_TOKENS },
   )
   const listed = groups.rows.reduce(
     (sum, row) => ({ requests: sum.requests + row.requests, cost: sum.cost + row.cost }),
@@ -85,7 +85,7 @@ export async function* writeOperatorUsage(sql: Sql, span: UsageSpan): AsyncGener
 interface Figures {
   readonly requests: bigint
   readonly cost: Nanos
-  /** Null by key. */
+  /** Null by key, member and label. */
   readonly failed: bigint | null
   readonly input: bigint | null
   readonly output: bigint | null
@@ -127,10 +127,14 @@ function nameOf({ id, email, keyName }: GroupRow): string {
   return keyName ?? (email === null ? id : (emailOrNull(email) ?? id))
 }
 
-type Table = 'platform_day' | 'usage_day' | 'usage_key_day'
+type Table = 'platform_day' | 'usage_day' | 'usage_key_day' | 'usage_member_day' | 'usage_label_day'
+
+const hasTokens = (table: Table) => table === 'platform_day' || table === 'usage_day'
 
 function tableOf({ by, customer }: UsageSpan): Table {
   if (by === 'key') return 'usage_key_day'
+  if (by === 'member') return 'usage_member_day'
+  if (by === 'label') return 'usage_label_day'
   return by === 'customer' || customer !== null ? 'usage_day' : 'platform_day'
 }
 
@@ -150,6 +154,20 @@ const SOURCES: Readonly<Record<Table, { readonly sums: string; readonly from: st
     sums: KEY_SUMS,
     from: `FROM usage_key_day WHERE ${SPAN} AND ${CUSTOMER} AND $4::text IS NULL AND $5::text IS NULL`,
   },
+  usage_member_day: {
+    sums: KEY_SUMS,
+    from: `FROM usage_key_day LEFT JOIN (SELECT key_id, coalesce(person_id::text, 'none') AS person_id FROM api_key) k USING (key_id)
+      WHERE ${SPAN} AND ${CUSTOMER} AND $4::text IS NULL AND $5::text IS NULL`,
+  },
+  // Requests without a label are the rest of the sums of keys: every request has a key.
+  usage_label_day: {
+    sums: KEY_SUMS,
+    from: `FROM (
+        SELECT customer_id, day, CASE label WHEN '' THEN '(others)' ELSE label END AS label, requests, cost_nanos FROM usage_label_day
+        UNION ALL SELECT customer_id, day, '(none)', requests, cost_nanos FROM usage_key_day
+        UNION ALL SELECT customer_id, day, '(none)', -requests, -cost_nanos FROM usage_label_day
+      ) AS labelled WHERE ${SPAN} AND ${CUSTOMER} AND $4::text IS NULL AND $5::text IS NULL`,
+  },
 }
 
 const daysOf = ({ sums, from }: (typeof SOURCES)[Table]) =>
@@ -159,9 +177,18 @@ const daysSql: Readonly<Record<Table, string>> = {
   platform_day: daysOf(SOURCES.platform_day),
   usage_day: daysOf(SOURCES.usage_day),
   usage_key_day: daysOf(SOURCES.usage_key_day),
+  usage_member_day: daysOf(SOURCES.usage_member_day),
+  usage_label_day: daysOf(SOURCES.usage_label_day),
 }
 
-const COLUMN = { provider: 'provider', model: 'model_id', customer: 'customer_id', key: 'key_id' } as const
+const COLUMN = {
+  provider: 'provider',
+  model: 'model_id',
+  customer: 'customer_id',
+  member: 'person_id',
+  key: 'key_id',
+  label: 'label',
+} as const
 
 /** The groups with the highest charges, each with its name, and the sums over all groups. */
 function groupsSql(table: Table, { by }: Pick<UsageSpan, 'by'>): string {
@@ -169,7 +196,7 @@ function groupsSql(table: Table, { by }: Pick<UsageSpan, 'by'>): string {
   const column = COLUMN[by]
   return `
 SELECT g.*, ${by === 'customer' ? 'g.id' : by === 'key' ? 'k.customer_id::text' : 'NULL'} AS "customerId",
-  ${by === 'customer' || by === 'key' ? 'c.email' : 'NULL'} AS email, ${by === 'key' ? 'k.name' : 'NULL'} AS "keyName"
+  ${by === 'customer' || by === 'key' ? 'c.email' : by === 'member' ? 'p.email' : 'NULL'} AS email, ${by === 'key' ? 'k.name' : 'NULL'} AS "keyName"
 FROM (
   SELECT ${column}::text AS id, ${sums}, count(*) OVER () AS "allGroups", (sum(sum(requests)) OVER ())::bigint AS "allRequests",
     (sum(sum(cost_nanos)) OVER ())::bigint AS "allCost"
@@ -177,6 +204,7 @@ FROM (
 ) AS g
 ${by === 'key' ? 'LEFT JOIN api_key k ON k.key_id = g.id::uuid LEFT JOIN customer c ON c.customer_id = k.customer_id' : ''}
 ${by === 'customer' ? 'LEFT JOIN customer c ON c.customer_id = g.id::uuid' : ''}
+${by === 'member' ? 'LEFT JOIN person p ON p.person_id::text = g.id' : ''}
 ORDER BY g.cost DESC, g.requests DESC, g.id`
 }
 

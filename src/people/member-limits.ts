@@ -1,7 +1,7 @@
 import { bumpControlVersion } from '../db/control-version.ts'
 import type { Sql } from '../db/pool.ts'
 import type { KeyLimit, LimitReset } from '../domain/caller.ts'
-import type { Nanos } from '../domain/money.ts'
+import { type Nanos, usdText } from '../domain/money.ts'
 
 /** The spend limit of a member in its current window. It covers all keys that the person made. */
 export interface MemberBudget {
@@ -42,10 +42,16 @@ export async function readMemberBudget(
   nowMs: number,
 ): Promise<MemberBudget> {
   const { rows } = await sql.query<MemberBudget>(
-    `SELECT ${BUDGET_COLUMNS} FROM (SELECT $1::uuid AS customer_id, $2::uuid AS person_id) m ${BUDGET_JOINS('$3')}`,
-    [customerId, personId, new Date(nowMs)],
+    `SELECT ${BUDGET_COLUMNS} FROM (SELECT $2::uuid AS customer_id, $3::uuid AS person_id) m ${BUDGET_JOINS}`,
+    [new Date(nowMs), customerId, personId],
   )
   return rows[0]!
+}
+
+/** Returns a limit as people and the audit log read it: "20 USD monthly". */
+export function limitText({ limitNanos, limitReset }: Pick<MemberBudget, 'limitNanos' | 'limitReset'>): string {
+  if (limitNanos === null) return 'none'
+  return limitReset === 'none' ? `${usdText(limitNanos)} USD` : `${usdText(limitNanos)} USD ${limitReset}`
 }
 
 /** The columns of `MemberBudget`, of `BUDGET_JOINS`. */
@@ -53,17 +59,11 @@ export const BUDGET_COLUMNS = `ml.spend_limit_nanos AS "limitNanos", coalesce(ml
   CASE WHEN ml.spend_limit_nanos IS NULL THEN 0 ELSE coalesce(ms.spent_nanos, 0) END AS "spentNanos",
   CASE WHEN ml.spend_limit_nanos IS NOT NULL THEN key_window_end(ml.limit_reset, mw.began) END AS "resetsAt"`
 
-/**
- * Joins the budget to rows `m` with `customer_id` and `person_id`. Reads the window that the next admission would use: like
- * `open_windows` in migrations/0017_payments.sql, it keeps a day that is at most one day ahead of the clock.
- *
- * @param now the time, as SQL
- */
-export const BUDGET_JOINS = (now: string) => `
+/** Joins the budget at the time $1 to rows `m` with `customer_id` and `person_id`. */
+export const BUDGET_JOINS = `
   LEFT JOIN member_limit ml ON ml.customer_id = m.customer_id AND ml.person_id = m.person_id
   LEFT JOIN balance mb ON mb.customer_id = m.customer_id
-  CROSS JOIN LATERAL (SELECT (${now}::timestamptz AT TIME ZONE 'UTC')::date AS today) mt
   CROSS JOIN LATERAL (
-    SELECT key_window_start(ml.limit_reset, CASE WHEN mb.day > mt.today AND mb.day <= mt.today + 1 THEN mb.day ELSE mt.today END) AS began
+    SELECT next_window_start(ml.limit_reset, mb.day, ($1::timestamptz AT TIME ZONE 'UTC')::date) AS began
   ) mw
   LEFT JOIN member_spend ms ON ms.customer_id = m.customer_id AND ms.person_id = m.person_id AND ms.window_start = mw.began`

@@ -3,12 +3,11 @@ import { refuseOutage } from '../db/refuse-outage.ts'
 import type { KeyLimit } from '../domain/caller.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { MemberRole } from '../domain/member-role.ts'
-import { usdText } from '../domain/money.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { noteAction } from './audit-log.ts'
 import { makeInviteLink } from './links.ts'
 import { inviteMail } from './mail-texts.ts'
-import { BUDGET_COLUMNS, BUDGET_JOINS, type MemberBudget, setMemberLimit } from './member-limits.ts'
+import { BUDGET_COLUMNS, BUDGET_JOINS, limitText, type MemberBudget, setMemberLimit } from './member-limits.ts'
 import type { PeopleMail } from './people-mail.ts'
 import type { ClientTrace, SignedIn } from './sessions.ts'
 
@@ -193,20 +192,16 @@ interface Locked {
   readonly isLastOwner: boolean
 }
 
-/** For the audit log. */
-function limitText({ limitNanos, limitReset }: MemberBudget): string {
-  return limitNanos === null ? 'none' : `${usdText(limitNanos)} USD, reset: ${limitReset}`
-}
-
-async function listMembers(sql: Sql, customerId: string, nowMs: number): Promise<Member[]> {
+/** Returns the members of a customer, in the order in which they joined. */
+export async function listMembers(sql: Sql, customerId: string, nowMs: number): Promise<Member[]> {
   const { rows } = await sql.query<Member>(
     `SELECT m.person_id AS "personId", p.email, p.name, m.role, m.created_at AS "joinedAt",
             (SELECT max(last_seen_at) FROM person_session s WHERE s.person_id = m.person_id) AS "lastSeenAt",
             p.totp_secret IS NOT NULL OR EXISTS (SELECT FROM person_passkey k WHERE k.person_id = m.person_id)
               AS "hasSecondFactor", ${BUDGET_COLUMNS}
-       FROM membership m JOIN person p USING (person_id) ${BUDGET_JOINS('$2')}
-      WHERE m.customer_id = $1 ORDER BY m.created_at, m.person_id`,
-    [customerId, new Date(nowMs)],
+       FROM membership m JOIN person p USING (person_id) ${BUDGET_JOINS}
+      WHERE m.customer_id = $2 ORDER BY m.created_at, m.person_id`,
+    [new Date(nowMs), customerId],
   )
   return rows
 }

@@ -4,7 +4,7 @@ import type { Caller, LimitReset } from '../domain/caller.ts'
 import { type Nanos, usd } from '../domain/money.ts'
 import type { KeyUse } from '../domain/spend.ts'
 import type { WindowCounts } from '../domain/windows.ts'
-import { FROM_KEY, KEY_USE_COLUMNS, windowStart } from './key-use.ts'
+import { FROM_KEY, KEY_USE_COLUMNS } from './key-use.ts'
 import { rateLimits } from './report-figures.ts'
 
 /** Returns the limits and the usage of the caller's key, up to the last settled request. */
@@ -53,7 +53,7 @@ LEFT JOIN LATERAL (
   SELECT p.email AS "memberEmail", m.spend_limit_nanos AS "memberLimitNanos", m.limit_reset AS "memberReset", x.spent_nanos AS "memberSpentNanos",
     key_window_end(m.limit_reset, w.began) AS "memberEndsAt"
   FROM member_limit m JOIN person p USING (person_id)
-  CROSS JOIN LATERAL (SELECT ${windowStart('m.limit_reset')} AS began) w
+  CROSS JOIN LATERAL (SELECT next_window_start(m.limit_reset, b.day, t.today) AS began) w
   LEFT JOIN member_spend x ON x.customer_id = m.customer_id AND x.person_id = m.person_id AND x.window_start = w.began
   WHERE m.customer_id = k.customer_id AND m.person_id = k.person_id
 ) l ON true

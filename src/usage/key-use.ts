@@ -16,20 +16,13 @@ export const KEY_USE_COLUMNS = `
   CASE WHEN k.spend_limit_nanos IS NULL THEN 0 ELSE coalesce(s.spent_nanos, 0) END AS "windowNanos",
   CASE WHEN k.spend_limit_nanos IS NOT NULL THEN key_window_end(k.limit_reset, w.began) END AS "windowEndsAt", u.*`
 
-/**
- * The start of the window of a limit that the next admission would use, for a query with the balance `b` and today's date `t`.
- * Like `open_windows` in migrations/0002_money.sql, it keeps a day that is at most one day ahead of the clock.
- */
-export const windowStart = (reset: string) =>
-  `key_window_start(${reset}, CASE WHEN b.day > t.today AND b.day <= t.today + 1 THEN b.day ELSE t.today END)`
-
 /** Keys `k` with their use, at the time $1. */
 export const FROM_KEY = `
 FROM api_key k
 CROSS JOIN (SELECT ($1::timestamptz AT TIME ZONE 'UTC')::date AS today) t
 LEFT JOIN balance b ON b.customer_id = k.customer_id
 CROSS JOIN LATERAL (
-  SELECT ${windowStart('k.limit_reset')} AS began
+  SELECT next_window_start(k.limit_reset, b.day, t.today) AS began
 ) w
 LEFT JOIN key_spend s ON s.customer_id = k.customer_id AND s.key_id = k.key_id AND s.window_start = w.began
 CROSS JOIN LATERAL (

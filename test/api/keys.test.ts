@@ -43,6 +43,7 @@ describe('200', () => {
         allowed_models: ['test-model', 'test-model'],
         expires_at: '2099-01-31T12:00:00+02:00',
         scopes: [],
+        label: null,
       }),
     )
     const { key, ...shown } = made
@@ -147,6 +148,8 @@ describe('200', () => {
       last_used_on: now.toISOString().slice(0, 10),
       is_playground: false,
       made_by: null,
+      label: null,
+      member_limit: null,
       defaults: {},
       limit_remaining_usd: 0.00085,
       limit_resets_at: new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1)).toISOString(),

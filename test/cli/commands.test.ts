@@ -141,18 +141,21 @@ describe('customers, keys and credit', () => {
 
   test('key list shows the limits, models and scopes of a key', async () => {
     const issued = await json(
-      'key issue ada@example.com --name bot --limit-usd 2.5 --limit-reset weekly --models qwen3,llama3 --scope manage --default tier=fastest',
+      'key issue ada@example.com --name bot --limit-usd 2.5 --limit-reset weekly --models qwen3,llama3 --scope manage --label ci/main --default tier=fastest',
     )
     const access = {
       limit_usd: '2.50',
       limit_reset: 'weekly',
       allowed_models: ['qwen3', 'llama3'],
       scopes: ['manage'],
+      label: 'ci/main',
       defaults: { tier: 'fastest' },
     }
     expect(issued).toMatchObject(access)
     expect((await json('key list'))[0]).toMatchObject({ ...access, key_id: issued.key_id })
-    expect((await switchyard('key list')).stdout).toContain('2.50 USD weekly  qwen3, llama3  manage  tier=fastest')
+    expect((await switchyard('key list')).stdout).toContain(
+      '2.50 USD weekly  qwen3, llama3  manage  ci/main  tier=fastest',
+    )
     expect(await switchyard('key issue ada@example.com --name bot --limit-reset daily')).toMatchObject({
       code: 2,
       stderr: expect.stringContaining('add --limit-usd'),

@@ -100,7 +100,7 @@ export const invitesQuery = (customerId: string) => customer<InviteList>('people
 
 export const sharesQuery = (
   customerId: string,
-  by: 'keys' | 'models' | 'providers',
+  by: 'keys' | 'members' | 'labels' | 'models' | 'providers',
   { days, interval }: { readonly days: number; readonly interval: ShareInterval },
 ) => customer<UsageShares>('usage', customerId, `usage/${by}${queryText({ days, interval })}`)
 

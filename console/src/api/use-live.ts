@@ -15,10 +15,11 @@ const areasOf = (before: LiveState | null, now: LiveState): string[] => {
   if (before === null) return []
   if (before.balance_usd !== now.balance_usd) areas.add('credits')
   if (before.newest_request_id !== now.newest_request_id || before.requests_today !== now.requests_today) {
-    for (const area of ['activity', 'usage', 'credits', 'keys']) areas.add(area)
+    for (const area of ['activity', 'usage', 'credits', 'keys', 'people']) areas.add(area)
   }
   for (const [topic, version] of Object.entries(now.versions)) {
-    if (before.versions[topic as keyof LiveState['versions']] !== version) areas.add(topic)
+    if (before.versions[topic as keyof LiveState['versions']] === version) continue
+    for (const area of topic === 'budgets' ? ['keys', 'people', 'usage'] : [topic]) areas.add(area)
   }
   return [...areas]
 }

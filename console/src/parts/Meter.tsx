@@ -1,5 +1,13 @@
 import styles from './parts.module.css'
 
+/** The window of a spend limit, by when it resets. */
+export const windowText = {
+  daily: 'today',
+  weekly: 'this week',
+  monthly: 'this month',
+  none: 'in all',
+} as const
+
 /** How much of a limit is used. */
 export function Meter({ label, used, limit, text }: { label: string; used: number; limit: number; text: string }) {
   const share = limit > 0 ? Math.min(1, used / limit) : 1

@@ -4,7 +4,7 @@ import { UUID } from '../../runtime/uuid.ts'
 import { reportProviders } from '../reports.ts'
 
 /** What the rows of a report of usage over all customers stand for. */
-export const usageDimensions = ['provider', 'model', 'customer', 'key'] as const
+export const usageDimensions = ['provider', 'model', 'customer', 'member', 'key', 'label'] as const
 export type UsageDimension = (typeof usageDimensions)[number]
 
 const DAY_MS = 86_400_000
@@ -41,7 +41,7 @@ export interface UsageSpan {
   readonly provider: string | null
 }
 
-/** Fills in the defaults. Throws ApiError `invalid_value` for a span that is empty or longer than 366 days, and for filters that keys do not have. */
+/** Fills in the defaults. Throws ApiError `invalid_value` for a span that is empty or longer than 366 days, and for filters that the sums of keys, members and labels do not have. */
 export function usageSpan(query: z.output<typeof operatorUsageQuery>, nowMs: number): UsageSpan {
   const until = query.until ?? new Date(nowMs).toISOString().slice(0, 10)
   const from = query.from ?? new Date(Date.parse(until) - 29 * DAY_MS).toISOString().slice(0, 10)
@@ -53,9 +53,10 @@ export function usageSpan(query: z.output<typeof operatorUsageQuery>, nowMs: num
     })
   }
   const { by, customer = null, model = null, provider = null } = query
-  if (by === 'key' && (model !== null || provider !== null)) {
+  if ((by === 'key' || by === 'member' || by === 'label') && (model !== null || provider !== null)) {
     throw new ApiError('invalid_value', {
-      message: 'The usage of keys has no models and providers. Leave out `model` and `provider`, or use another `by`.',
+      message:
+        'The usage of keys, members and labels has no models and providers. Leave out `model` and `provider`, or use another `by`.',
       param: model === null ? 'provider' : 'model',
     })
   }
@@ -67,7 +68,7 @@ const figures = {
   charged_usd: z.number(),
 }
 const more = {
-  failed: z.int().nullable().describe('Null by key: not counted.'),
+  failed: z.int().nullable().describe('Null by key, member and label: not counted.'),
   input_tokens: z.int().nullable(),
   output_tokens: z.int().nullable(),
   revenue_usd: z.number().nullable().describe("Charges less the hosters' shares."),
@@ -91,9 +92,13 @@ export const operatorUsage = z
     groups: z
       .array(
         sums.extend({
-          id: z.string().describe('A provider, a model, or the id of a customer or key.'),
-          name: z.string().describe('For people: the address of a customer, the name of a key.'),
-          customer_id: z.string().nullable().describe('Of a customer or key.'),
+          id: z
+            .string()
+            .describe(
+              'A provider, a model, a label, or the id of a customer, person or key. `none`: keys that no person made. `(none)`: requests without a label.',
+            ),
+          name: z.string().describe('For people: the address of a customer or person, the name of a key.'),
+          customer_id: z.string().nullable().describe('Of a customer or key; null for others.'),
         }),
       )
       .describe('The highest charges first.'),

@@ -8,7 +8,7 @@ import { countText, durationText, plural, shareText } from '../../format/number-
 import { timeText } from '../../format/time-text.ts'
 import { roundUsd } from '../../format/usd-text.ts'
 import { Loaded } from '../../parts/Loaded.tsx'
-import { Meter } from '../../parts/Meter.tsx'
+import { Meter, windowText } from '../../parts/Meter.tsx'
 import { Balance } from '../../parts/Money.tsx'
 import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
@@ -84,7 +84,7 @@ export function Home() {
             )}
           </Loaded>
           <Loaded query={limits} height={88}>
-            {({ minute, day, spend }) => (
+            {({ minute, day, spend, member }) => (
               <Panel title="Limits">
                 <div className={styles.meters}>
                   <Meter
@@ -105,6 +105,14 @@ export function Home() {
                     limit={spend.limit_usd}
                     text={`${roundUsd(spend.spent_usd)} of ${roundUsd(spend.limit_usd)} USD`}
                   />
+                  {member !== null && (
+                    <Meter
+                      label={`Yours ${windowText[member.limit_reset]}`}
+                      used={member.spent_usd}
+                      limit={member.limit_usd}
+                      text={`${roundUsd(member.spent_usd)} of ${roundUsd(member.limit_usd)} USD`}
+                    />
+                  )}
                 </div>
               </Panel>
             )}

@@ -12,13 +12,22 @@ export interface KeyInput {
   readonly models: readonly string[]
   /** A local date such as 2026-12-31, or empty. */
   readonly expiresOn: string
+  readonly label: string
   readonly mayManage: boolean
 }
 
-export const emptyKey: KeyInput = { name: '', limit: '', reset: 'monthly', models: [], expiresOn: '', mayManage: false }
+export const emptyKey: KeyInput = {
+  name: '',
+  limit: '',
+  reset: 'monthly',
+  models: [],
+  expiresOn: '',
+  label: '',
+  mayManage: false,
+}
 
 /** The fields of the body of POST and PATCH. */
-export function keyBody({ name, limit, reset, models, expiresOn, mayManage }: KeyInput) {
+export function keyBody({ name, limit, reset, models, expiresOn, label, mayManage }: KeyInput) {
   const hasLimit = limit.trim() !== ''
   return {
     name,
@@ -27,6 +36,7 @@ export function keyBody({ name, limit, reset, models, expiresOn, mayManage }: Ke
     allowed_models: models.length === 0 ? null : models,
     // The key works to the end of the chosen day, in the zone of the person.
     expires_at: expiresOn === '' ? null : new Date(`${expiresOn}T23:59:59`).toISOString(),
+    label: label.trim() === '' ? null : label.trim(),
     scopes: mayManage ? ['manage'] : [],
   }
 }
@@ -80,6 +90,14 @@ export function KeyFields({ input, onChange }: { input: KeyInput; onChange: (inp
           type="date"
           value={input.expiresOn}
           onChange={event => set({ expiresOn: event.currentTarget.value })}
+        />
+        <TextInput
+          label="Label"
+          description="Sums spend, such as by project."
+          placeholder="none"
+          maxLength={64}
+          value={input.label}
+          onChange={event => set({ label: event.currentTarget.value })}
         />
       </div>
     </>

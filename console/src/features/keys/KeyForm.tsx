@@ -59,6 +59,7 @@ function inputOf(key: Key): KeyInput {
     reset: key.limit_usd === null ? 'monthly' : key.limit_reset,
     models: key.allowed_models ?? [],
     expiresOn: key.expires_at === null ? '' : localDate(new Date(key.expires_at)),
+    label: key.label ?? '',
     mayManage: key.scopes.includes('manage'),
   }
 }

@@ -1,15 +1,8 @@
 import { Button } from '@mantine/core'
 import type { Key } from '#api/keys.ts'
 import { roundUsd } from '../../format/usd-text.ts'
-import { Meter } from '../../parts/Meter.tsx'
+import { Meter, windowText } from '../../parts/Meter.tsx'
 import styles from './keys.module.css'
-
-const windows = {
-  daily: { spent: 'today_usd', label: 'today' },
-  weekly: { spent: 'week_usd', label: 'this week' },
-  monthly: { spent: 'month_usd', label: 'this month' },
-  none: { spent: 'total_usd', label: 'in all' },
-} as const
 
 /**
  * How much of its limit a key has spent.
@@ -17,7 +10,7 @@ const windows = {
  * @param props.onSet is given to people who may set one
  */
 export function KeyLimit({
-  keyShown: { name, limit_usd, limit_reset, usage },
+  keyShown: { name, limit_usd, limit_reset, spent_usd },
   onSet,
 }: {
   keyShown: Key
@@ -31,11 +24,11 @@ export function KeyLimit({
       </Button>
     )
   }
-  const { spent, label } = windows[limit_reset]
-  const text = `${roundUsd(usage[spent])} of ${roundUsd(limit_usd)} USD`
+  const spent = spent_usd ?? 0
+  const text = `${roundUsd(spent)} of ${roundUsd(limit_usd)} USD`
   return (
     <div className={styles.limit}>
-      <Meter label={label} used={usage[spent]} limit={limit_usd} text={text} />
+      <Meter label={windowText[limit_reset]} used={spent} limit={limit_usd} text={text} />
     </div>
   )
 }

@@ -23,7 +23,14 @@ import { readOperatorUsageSearch } from './operator-search.ts'
 import { type UsageBucket, usageBuckets } from './usage-buckets.ts'
 import { usageDimensions } from './usage-dimensions.ts'
 
-const names = { model: 'Model', customer: 'Customer', key: 'Key', provider: 'Server' } as const
+const names = {
+  model: 'Model',
+  customer: 'Customer',
+  member: 'Member',
+  key: 'Key',
+  label: 'Label',
+  provider: 'Server',
+} as const
 
 /** Spend of all customers in any span, by model, customer, key or kind of server. */
 export function Usage() {
@@ -218,6 +225,8 @@ function GroupName({
       </Link>
     )
   }
+  // Reports have no filter of members and labels.
+  if (by === 'member' || by === 'label') return labelName(name)
   const search: OperatorUsageFilter =
     by === 'customer'
       ? { ...filter, customer: id, by: 'model' }
@@ -229,4 +238,14 @@ function GroupName({
       {by === 'provider' ? <Provider kind={id as ProviderName} /> : name}
     </Link>
   )
+}
+
+/** The names of what has no member or no label. */
+function labelName(name: string): string {
+  const known: Record<string, string> = {
+    none: 'keys that no person made',
+    '(none)': 'without a label',
+    '(others)': 'further labels',
+  }
+  return known[name] ?? name
 }

@@ -1,4 +1,11 @@
 import type { UsageDimension } from '#api/operator/usage.ts'
 
 /** What the rows of the operator's usage stand for, in the order of the choice. */
-export const usageDimensions = ['model', 'customer', 'key', 'provider'] as const satisfies readonly UsageDimension[]
+export const usageDimensions = [
+  'model',
+  'customer',
+  'member',
+  'key',
+  'label',
+  'provider',
+] as const satisfies readonly UsageDimension[]

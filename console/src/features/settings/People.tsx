@@ -13,6 +13,7 @@ import { Loaded } from '../../parts/Loaded.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { When } from '../../parts/When.tsx'
 import { useCustomerId, useRights } from '../../shell/use-session.ts'
+import { MemberLimit, MemberLimitDialog } from './MemberLimit.tsx'
 import styles from './settings.module.css'
 
 const roles = [
@@ -44,6 +45,7 @@ function Members() {
   const customerId = useCustomerId()
   const people = useQuery(peopleQuery(customerId))
   const [removed, setRemoved] = useState<MemberShown | null>(null)
+  const [limited, setLimited] = useState<MemberShown | null>(null)
   const change = useWrite<{ id: string; role: string }>(
     ({ id, role }) => ({ method: 'PATCH', path: `customers/${customerId}/people/${id}`, body: { role } }),
     { areas: ['people', 'session'], done: 'The role is changed.' },
@@ -82,6 +84,10 @@ function Members() {
                   />
                 ),
               },
+              {
+                title: 'Spend limit',
+                cell: member => <MemberLimit member={member} onSet={() => setLimited(member)} />,
+              },
               { title: 'Joined', isLabelled: true, cell: ({ joined_at }) => <When at={joined_at} /> },
               {
                 title: 'Last seen',
@@ -102,6 +108,7 @@ function Members() {
           />
         )}
       </Loaded>
+      {limited !== null && <MemberLimitDialog member={limited} onClose={() => setLimited(null)} />}
       <ConfirmDialog
         isOpen={removed !== null}
         title={`Remove ${removed?.email}?`}

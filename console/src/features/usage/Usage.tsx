@@ -15,7 +15,7 @@ import { Provider } from '../../parts/Provider.tsx'
 import { useCustomerId, useRights } from '../../shell/use-session.ts'
 import { UsageChart } from './UsageChart.tsx'
 import styles from './usage.module.css'
-import { readUsageSearch, type Split, type UsageSearch } from './usage-search.ts'
+import { readUsageSearch, type Split, shareNames, type UsageSearch } from './usage-search.ts'
 
 const spans = [
   { value: '1', label: 'Today' },
@@ -33,7 +33,8 @@ export function Usage() {
   const { days = 30, show = 'cost' } = search
   const fitting = intervalsOf(days)
   const interval = fitting.find(each => each === search.interval) ?? fitting[0]!
-  const split = search.split === 'key' && !seesKeys ? 'provider' : (search.split ?? 'provider')
+  const asked = search.split ?? 'provider'
+  const split = asked !== 'model' && !seesKeys ? 'provider' : asked
   const navigate = useNavigate()
   const set = (change: UsageSearch) =>
     void navigate({
@@ -75,7 +76,13 @@ export function Usage() {
           data={[
             { value: 'provider', label: 'By server' },
             { value: 'model', label: 'By model' },
-            ...(seesKeys ? [{ value: 'key', label: 'By key' }] : []),
+            ...(seesKeys
+              ? [
+                  { value: 'key', label: 'By key' },
+                  { value: 'member', label: 'By member' },
+                  { value: 'label', label: 'By label' },
+                ]
+              : []),
           ]}
           value={split}
           onChange={value => set({ split: value as Split })}
@@ -158,7 +165,10 @@ export function Usage() {
           )
         }}
       </Loaded>
-      {seesKeys && <ByKey customerId={customerId} days={days} />}
+      {seesKeys &&
+        (['key', 'member', 'label'] as const).map(by => (
+          <Shares key={by} customerId={customerId} days={days} by={by} />
+        ))}
     </Page>
   )
 }
@@ -172,17 +182,28 @@ function intervalsOf(days: number): readonly Interval[] {
   return ['week', 'day', 'month']
 }
 
-function ByKey({ customerId, days }: { customerId: string; days: number }) {
-  const shares = useQuery(sharesQuery(customerId, 'keys', { days, interval: 'day' }))
+const groups = {
+  key: { title: 'Key', hint: 'No requests in this period.' },
+  member: { title: 'Member', hint: 'No requests in this period.' },
+  label: {
+    title: 'Label',
+    hint: 'Send the header x-switchyard-label with your requests, or give a key a label: then the spend of each is here.',
+  },
+} as const
+
+/** The spend by key, member or label. */
+function Shares({ customerId, days, by }: { customerId: string; days: number; by: keyof typeof groups }) {
+  const { title, hint } = groups[by]
+  const shares = useQuery(sharesQuery(customerId, `${by}s`, { days, interval: 'day' }))
   return (
-    <Panel title="By key">
+    <Panel title={`By ${by}`}>
       <Loaded query={shares} height={120}>
         {({ data, other, totals }) =>
-          data.length === 0 ? (
-            <EmptyState text="No requests in this period." />
+          data.every(({ id }) => id === '(none)') ? (
+            <EmptyState text={hint} />
           ) : (
             <DataTable
-              label="Usage by key"
+              label={`Usage by ${by}`}
               rows={[
                 ...data,
                 ...(other === null
@@ -192,11 +213,11 @@ function ByKey({ customerId, days }: { customerId: string; days: number }) {
               keyOf={({ id }) => id}
               columns={[
                 {
-                  title: 'Key',
+                  title,
                   place: 'name',
                   cell: ({ id, name, is_revoked }) =>
-                    id === 'other' ? (
-                      name
+                    id === 'other' || by !== 'key' ? (
+                      (shareNames[id] ?? name ?? id)
                     ) : (
                       <>
                         <Link to="/c/$customerId/activity" params={{ customerId }} search={{ key: id }}>

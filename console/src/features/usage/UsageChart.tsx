@@ -31,7 +31,7 @@ const figureOf = {
 
 /**
  * Spend, tokens or requests over time. A bar opens the requests of its span. There are no sums by server, model or key for
- * hours, and no tokens by key: then the chart has one series.
+ * hours, and no tokens by key, member and label: then the chart has one series.
  */
 export function UsageChart({
   customerId,
@@ -47,7 +47,7 @@ export function UsageChart({
   show: Figure
 }) {
   const tokens = useQuery(tokensQuery(customerId, days, interval))
-  const hasShares = interval !== 'hour' && !(split === 'key' && show === 'tokens')
+  const hasShares = interval !== 'hour' && !(show === 'tokens' && split !== 'provider' && split !== 'model')
   const shares = useQuery({
     ...sharesQuery(customerId, `${split}s`, { days, interval: interval === 'hour' ? 'day' : interval }),
     enabled: hasShares,

@@ -3,8 +3,15 @@ import type { Interval } from '#api/reports.ts'
 export const shownFigures = ['cost', 'tokens', 'requests'] as const
 export const intervals = ['hour', 'day', 'week', 'month'] as const
 
-export const splits = ['provider', 'model', 'key'] as const
+export const splits = ['provider', 'model', 'key', 'member', 'label'] as const
 export type Split = (typeof splits)[number]
+
+/** The names of what has no member, no label, or a label beyond the first 200 of a day. */
+export const shareNames: Readonly<Record<string, string>> = {
+  none: 'keys that no person made',
+  '(none)': 'without a label',
+  '(others)': 'further labels',
+}
 
 export interface UsageSearch {
   readonly split?: Split

@@ -1,4 +1,5 @@
 import { sumUsd } from '../../format/usd-text.ts'
+import { shareNames } from './usage-search.ts'
 
 /** At most this many series have a colour of their own. The rest is summed as "Other". */
 export const SERIES_MAX = 7
@@ -17,6 +18,7 @@ interface Point extends Sums {
 
 /** The part of `UsageShares` that the chart needs. */
 export interface Shares {
+  readonly by: string
   readonly data: readonly { readonly id: string; readonly name: string | null; readonly timeseries: readonly Point[] }[]
   readonly other: { readonly count: number; readonly timeseries: readonly Point[] } | null
 }
@@ -35,9 +37,12 @@ const servers: Readonly<Record<string, { name: string; color: string }>> = {
 }
 
 /** Returns the series of a chart: the most expensive ones, and the sum of the others as "Other". */
-export function usageSeries({ data, other }: Shares): UsageSeries[] {
+export function usageSeries({ by, data, other }: Shares): UsageSeries[] {
   const series = data.slice(0, SERIES_MAX).map(({ id, name, timeseries }, index) => ({
-    ...(servers[id] ?? { name: name ?? id, color: `var(--series-${index + 1})` }),
+    ...((by === 'provider' ? servers[id] : undefined) ?? {
+      name: shareNames[id] ?? name ?? id,
+      color: `var(--series-${index + 1})`,
+    }),
     points: timeseries,
   }))
   const rest = [
