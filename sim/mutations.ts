@@ -599,8 +599,8 @@ export const mutations: readonly Mutation[] = [
     id: 'ledger-bulk-for-limited-keys',
     bug: 'a key with a spend limit is admitted from a bulk lease, where its spend is unknown',
     file: ledger,
-    find: 'const mayUseBulk = admission.keyLimit === null && bulkLeases',
-    replace: 'const mayUseBulk = bulkLeases',
+    find: 'admission.keyLimit === null && admission.memberLimit === null && bulkLeases',
+    replace: 'admission.memberLimit === null && bulkLeases',
   },
   {
     id: 'ledger-settles-hold-twice',

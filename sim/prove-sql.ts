@@ -34,7 +34,7 @@ export interface SqlProofOptions {
 const STAGES = [
   ['test/sim/model.test.ts'],
   ['test/ledger/oracle.test.ts'],
-  ['test/ledger/{lock,node,reaper,accounts,refund,settle,day,key,shares}*.test.ts'],
+  ['test/ledger/{lock,node,reaper,accounts,refund,settle,day,key,member,labels,shares}*.test.ts'],
   ['test/ledger/{audit,broken,bulk,last,lost,outages,second,usage}*.test.ts'],
   [
     'test/usage/*.test.ts',

@@ -96,7 +96,7 @@ export function refusal(
       return new ApiError('member_spend_limit_reached', {
         param,
         facts: { ...facts, limit_usd: usd(limitNanos), used_usd: usd(spentNanos), reset_at: resetAt },
-        message: `This API key belongs to ${memberLimit?.email ?? 'a member'}, whose spend limit over all keys is ${usdText(limitNanos)} USD, of which ${usdText(spentNanos)} USD is used, but this request may cost up to ${need} USD.${fits} ${resetText(resetAt)}. An owner of the account can raise it under Settings, People.`,
+        message: `This API key belongs to ${memberLimit?.email ?? 'a member'} with a spend limit of ${usdText(limitNanos)} USD over all keys, of which ${usdText(spentNanos)} USD is used, but this request may cost up to ${need} USD.${fits} ${resetText(resetAt)}. An owner of the account can raise it under Settings, People.`,
       })
     }
   }

@@ -64,6 +64,7 @@ describe('200', () => {
       last_used_on: null,
       is_playground: false,
       made_by: null,
+      label: null,
       defaults: {},
       usage: { today_usd: 0, week_usd: 0, month_usd: 0, total_usd: 0 },
     })

@@ -123,21 +123,27 @@ test.each([
   },
 )
 
-test('a charge of a dead node counts against both limits, and is written off when one of them is used up', async () => {
-  const keyLimit = { limitNanos: 10n * HOLD, reset: 'none' } as const
-  const { memberLimit, ask } = await member(2n * HOLD, { keyLimit })
-  const dying = await world.addNode({ windowClock: () => nowMs })
-  const [fits, tooMuch] = [ask(), ask(HOLD, 1)]
-  for (const admission of [fits, tooMuch])
-    expect(await dying.ledger.admit(admission)).toMatchObject({ kind: 'granted' })
-  await storeOf(world.pool).retireNode(dying.nodeId)
-  await reclaimDeadLeases(world.pool, { nodeShard: 9 })
-  expect(await spendOf(memberLimit)).toEqual([{ spent: 0n, leased: 0n }])
-  expect(await nodes[0]!.ledger.admit(ask())).toMatchObject({ kind: 'granted' })
-  for (const admission of [fits, tooMuch]) await settle(dying.ledger, settlementOf(admission, HOLD, 900n))
-  expect(await spendOf(memberLimit)).toEqual([{ spent: 900n, leased: HOLD }])
-  expect(await world.violations()).toEqual([])
-})
+test.each([
+  ['the member', 2n * HOLD, 10n * HOLD],
+  ['the key', 10n * HOLD, 2n * HOLD],
+])(
+  'a charge of a dead node counts against both limits, and against none when that of %s is used up',
+  async (_, ofMember, ofKey) => {
+    const keyLimit = { limitNanos: ofKey, reset: 'none' } as const
+    const { memberLimit, ask } = await member(ofMember, { keyLimit })
+    const dying = await world.addNode({ windowClock: () => nowMs })
+    const [fits, tooMuch] = [ask(), ask()]
+    for (const admission of [fits, tooMuch])
+      expect(await dying.ledger.admit(admission)).toMatchObject({ kind: 'granted' })
+    await storeOf(world.pool).retireNode(dying.nodeId)
+    await reclaimDeadLeases(world.pool, { nodeShard: 9 })
+    expect(await spendOf(memberLimit)).toEqual([{ spent: 0n, leased: 0n }])
+    expect(await nodes[0]!.ledger.admit(ask())).toMatchObject({ kind: 'granted' })
+    for (const admission of [fits, tooMuch]) await settle(dying.ledger, settlementOf(admission, HOLD, 900n))
+    expect(await spendOf(memberLimit)).toEqual([{ spent: 900n, leased: HOLD }])
+    expect(await world.violations()).toEqual([])
+  },
+)
 
 test('random concurrent requests of several members and keys agree with an oracle, and leave no hold behind', async () => {
   nowMs = SATURDAY_MS

@@ -117,10 +117,10 @@ test('above seven series, the rest is summed as Other, and no cent is lost', () 
     { period: 'p', requests: 1, cost_usd: cost, input_tokens: null, output_tokens: null },
   ]
   const data = Array.from({ length: 9 }, (_, at) => ({ id: `m${at}`, name: null, timeseries: point(0.1) }))
-  const series = usageSeries({ data, other: { count: 2, timeseries: point(0.2) } })
+  const series = usageSeries({ by: 'model', data, other: { count: 2, timeseries: point(0.2) } })
   expect(series.map(({ name }) => name)).toEqual(['m0', 'm1', 'm2', 'm3', 'm4', 'm5', 'm6', 'Other'])
   expect(series.at(-1)!.points).toEqual([
     { period: 'p', requests: 3, cost_usd: 0.4, input_tokens: 0, output_tokens: 0 },
   ])
-  expect(usageSeries({ data: data.slice(0, 7), other: null })).toHaveLength(7)
+  expect(usageSeries({ by: 'model', data: data.slice(0, 7), other: null })).toHaveLength(7)
 })

@@ -13,9 +13,10 @@ import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { Provider } from '../../parts/Provider.tsx'
 import { useCustomerId, useRights } from '../../shell/use-session.ts'
+import { shareNames } from './share-names.ts'
 import { UsageChart } from './UsageChart.tsx'
 import styles from './usage.module.css'
-import { readUsageSearch, type Split, shareNames, type UsageSearch } from './usage-search.ts'
+import { readUsageSearch, type Split, type UsageSearch } from './usage-search.ts'
 
 const spans = [
   { value: '1', label: 'Today' },

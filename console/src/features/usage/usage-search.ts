@@ -6,13 +6,6 @@ export const intervals = ['hour', 'day', 'week', 'month'] as const
 export const splits = ['provider', 'model', 'key', 'member', 'label'] as const
 export type Split = (typeof splits)[number]
 
-/** The names of what has no member, no label, or a label beyond the first 200 of a day. */
-export const shareNames: Readonly<Record<string, string>> = {
-  none: 'keys that no person made',
-  '(none)': 'without a label',
-  '(others)': 'further labels',
-}
-
 export interface UsageSearch {
   readonly split?: Split
   readonly days?: number

@@ -1,5 +1,5 @@
 import { sumUsd } from '../../format/usd-text.ts'
-import { shareNames } from './usage-search.ts'
+import { shareNames } from './share-names.ts'
 
 /** At most this many series have a colour of their own. The rest is summed as "Other". */
 export const SERIES_MAX = 7
