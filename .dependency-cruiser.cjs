@@ -12,22 +12,24 @@ Visitor.prototype.visitStatement = function (statement) {
 /** Each room with the rooms it may import, from the top down. A room may always import itself. */
 const rooms = {
   // Programs.
-  cli: 'start backup operator trust marketplace payments usage alerts live auth people accounts ledger supply api config credentials secrets egress db domain runtime',
+  cli: 'start backup operator trust marketplace payouts payments usage alerts live auth people accounts ledger supply api config credentials secrets egress db domain runtime',
   start:
-    'http jobs operator trust marketplace payments chat usage alerts live auth people accounts limits admit route dispatch relay settle ledger supply upstreams demo config api tokens dialects secrets egress db domain runtime',
-  http: 'operator trust marketplace payments chat usage alerts live auth people limits ledger supply api dialects domain runtime',
-  jobs: 'operator trust marketplace payments chat alerts people limits ledger supply db domain runtime',
+    'http jobs operator trust marketplace payouts payments chat usage alerts live auth people accounts limits admit route dispatch relay settle ledger supply upstreams demo config api tokens dialects secrets egress db domain runtime',
+  http: 'operator trust marketplace payouts payments chat usage alerts live auth people limits ledger supply api dialects domain runtime',
+  jobs: 'operator trust marketplace payouts payments chat alerts people limits ledger supply db domain runtime',
 
   // Features.
-  operator: 'trust marketplace payments usage alerts live auth people accounts ledger supply api db domain runtime',
+  operator:
+    'trust marketplace payouts payments usage alerts live auth people accounts ledger supply api db domain runtime',
   trust: 'marketplace people supply db domain runtime',
-  marketplace: 'auth people accounts ledger supply api secrets egress db domain runtime',
+  marketplace: 'payouts auth people accounts ledger supply api secrets egress db domain runtime',
   chat: 'admit route dispatch relay settle ledger supply api tokens dialects secrets db domain runtime',
   usage: 'api db domain runtime',
   alerts: 'secrets egress db domain runtime',
   live: 'people db domain runtime',
   auth: 'db domain runtime',
   people: 'db domain runtime',
+  payouts: 'payments api db domain runtime',
   payments: 'people accounts ledger api db domain runtime',
   accounts: 'ledger db domain runtime',
   backup: 'ledger db domain runtime',

@@ -142,6 +142,14 @@ export function instantArgument(text: string): Date {
   return new Date(epochMs)
 }
 
+/** Parses a UTC day: `2026-11-01`. */
+export function dayArgument(text: string): string {
+  if (!/^\d{4}-\d\d-\d\d$/.test(text) || readInstant(text) === undefined) {
+    throw new InvalidArgumentError('It must be a UTC day, such as 2026-11-01.')
+  }
+  return text
+}
+
 /** Parses a month: `2026-01`. */
 export function monthArgument(text: string): string {
   if (!/^\d{4}-(0[1-9]|1[0-2])$/.test(text)) throw new InvalidArgumentError('It must be a month, such as 2026-01.')

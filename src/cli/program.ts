@@ -16,6 +16,7 @@ import { ledgerCommands } from './ledger.ts'
 import { modelCommands } from './model.ts'
 import { operatorCommands } from './operator.ts'
 import { paymentCommands } from './payments.ts'
+import { payoutCommands } from './payout.ts'
 import { priceCommands } from './price.ts'
 import { restoreCommand } from './restore.ts'
 import { startCommand } from './start.ts'
@@ -43,6 +44,7 @@ export function createProgram(): Command {
     paymentCommands(),
     voucherCommands(),
     hosterCommands(),
+    payoutCommands(),
     modelCommands(),
     priceCommands(),
     alertCommands(),

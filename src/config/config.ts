@@ -80,6 +80,15 @@ export interface Config {
       readonly apiUrl: string | null
     } | null
   }
+  /** How hosters are paid. */
+  readonly payouts: {
+    /** How old a request must be before its share is paid out. */
+    readonly holdDays: number
+    /** Less is not paid out. */
+    readonly minNanos: Nanos
+    /** Pays by Stripe Connect; null: by bank transfer only. */
+    readonly stripe: Config['payments']['stripe']
+  }
   /** The hoster's share of each charge in basis points: the rest after the platform's fee. */
   readonly platform: { readonly hosterShareBps: number }
   readonly models: { readonly defaultMaxTokens: number }
@@ -215,6 +224,11 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       topUpMaxNanos: settings.payments.max_usd,
       instructions: settings.payments.manual.instructions ?? null,
       stripe: stripeOf(settings.payments.stripe),
+    },
+    payouts: {
+      holdDays: settings.payouts.hold_days,
+      minNanos: settings.payouts.min_usd,
+      stripe: settings.payouts.stripe ? stripeOf(settings.payments.stripe) : null,
     },
     platform: { hosterShareBps: 10_000 - settings.platform.fee_percent },
     models: { defaultMaxTokens: settings.models.default_max_tokens },

@@ -202,6 +202,13 @@ export const fileSchema = z.strictObject({
         .prefault({}),
     })
     .prefault({}),
+  payouts: z
+    .strictObject({
+      hold_days: wholeNumber(0, 365).prefault('14'),
+      min_usd: usdAmount().prefault('25.00'),
+      stripe: flag().prefault('false'),
+    })
+    .prefault({}),
   platform: z.strictObject({ fee_percent: percentAsBps().prefault('20') }).prefault({}),
   models: z.strictObject({ default_max_tokens: wholeNumber(1, 100_000_000).prefault('4096') }).prefault({}),
   demo: z

@@ -7,6 +7,8 @@ import { addUsagePartitions } from '../ledger/settlement/add-usage-partitions.ts
 import { sumPlatformDays } from '../operator/platform-days.ts'
 import type { AutoTopUps } from '../payments/auto-top-up.ts'
 import type { PaymentSync } from '../payments/payment-sync.ts'
+import { foldHosterDays } from '../payouts/earnings.ts'
+import type { PayoutSync } from '../payouts/payout-sync.ts'
 import { deleteOldTraces } from '../people/delete-old-traces.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Log } from '../runtime/log.ts'
@@ -22,6 +24,7 @@ export interface TaskDeps {
   readonly alerts: DeliverDeps
   readonly payments: Pick<PaymentSync, 'reconcile'>
   readonly autoTopUps: Pick<AutoTopUps, 'run'>
+  readonly payouts: Pick<PayoutSync, 'reconcile'>
   readonly log: Log
 }
 
@@ -36,18 +39,20 @@ export const timetable: CronItem[] = [
   { task: 'add_usage_partitions', match: '17 3 * * *', options: { backfillPeriod: 86_400_000 } },
   { task: 'delete_expired_claims', match: '*/15 * * * *' },
   { task: 'delete_old_sessions', match: '31 * * * *' },
+  { task: 'fold_hoster_days', match: '* * * * *', options: { jobKey: 'fold_hoster_days', maxAttempts: 1 } },
   { task: 'free_abandoned_jobs', match: '*/5 * * * *' },
   { task: 'prune_alerts', match: '23 3 * * *' },
   { task: 'prune_server_reports', match: '* * * * *', options: { jobKey: 'prune_server_reports' } },
   { task: 'start_auto_top_ups', match: '* * * * *', options: { jobKey: 'start_auto_top_ups', maxAttempts: 1 } },
   { task: 'reconcile_payments', match: '* * * * *', options: { jobKey: 'reconcile_payments', maxAttempts: 1 } },
+  { task: 'reconcile_payouts', match: '* * * * *', options: { jobKey: 'reconcile_payouts', maxAttempts: 1 } },
   { task: 'sum_platform_days', match: '* * * * *', options: { jobKey: 'sum_platform_days', maxAttempts: 1 } },
   { task: 'sum_platform_month', match: '41 3 * * *' },
 ]
 
 /** Returns the tasks by name. `stopping` cancels a running audit. */
 export function createTasks(
-  { pool, auditPool, clock, alerts, payments, autoTopUps, log }: TaskDeps,
+  { pool, auditPool, clock, alerts, payments, autoTopUps, payouts, log }: TaskDeps,
   stopping: AbortSignal,
 ): TaskList {
   return {
@@ -60,6 +65,9 @@ export function createTasks(
       await deleteExpiredClaims(pool)
     },
     delete_old_sessions: () => deleteOldTraces(pool, clock.epochMs()),
+    fold_hoster_days: async () => {
+      await foldHosterDays(pool)
+    },
     free_abandoned_jobs: async () => {
       const freed = await freeAbandonedJobs(pool)
       if (freed.length > 0) log.warn({ freed }, 'freed jobs of dead nodes')
@@ -70,6 +78,9 @@ export function createTasks(
     },
     reconcile_payments: async () => {
       await payments.reconcile()
+    },
+    reconcile_payouts: async () => {
+      await payouts.reconcile()
     },
     sum_platform_days: () => transaction(pool, sql => sumPlatformDays(sql, clock.epochMs())),
     // On a pool without a statement timeout: 30 days of many customers take seconds.

@@ -84,6 +84,8 @@ export interface ReportedReversal {
 
 /** An event: a hint that `ref` has changed. */
 export interface EventRef {
+  /** `payout`: a transfer to a hoster, or the hoster's account. */
+  readonly about: 'payment' | 'payout'
   readonly eventId: string
   readonly type: string
   readonly ref: string

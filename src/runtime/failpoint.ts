@@ -54,6 +54,13 @@ export const failpoints = {
   'payment-booking': 'a payment is booked in a transaction that is not committed',
   'payment-booked': 'a payment is booked; the provider does not know that its event was handled',
   'payment-refunded': 'the provider refunds a payment; the books do not have its name of the refund',
+  // A payout to a hoster.
+  'payout-begun': 'a payout is marked as on its way; its provider was not asked',
+  'payout-sent': 'the provider has made a transfer; its name is not stored',
+  'payout-looked': 'the provider has answered; nothing is booked',
+  'payout-booking': 'a payout is booked in a transaction that is not committed',
+  'payout-booked': 'a payout is booked; the provider does not know that its event was handled',
+  'payout-event-noted': 'an event of a payout is stored; the provider was not asked what has changed',
   // A stop.
   'drain-idle': 'no request runs; charges may be waiting to be committed',
   'drain-flushed': 'every charge is committed and every lease returned',

@@ -26,8 +26,8 @@ import type { ChaosWorld } from './world.ts'
  */
 type Trigger = 'request' | 'stream' | 'storm' | 'traffic' | 'idle' | 'recall' | 'drain' | 'start'
 
-/** Those of payments need a payment provider: test/payments/stripe.test.ts breaks the gateway there. */
-export type CrashedFailpoint = Exclude<FailpointName, `payment-${string}`>
+/** Those of payments and payouts need a provider: the tests in test/payments and test/payouts break the gateway there. */
+export type CrashedFailpoint = Exclude<FailpointName, `payment-${string}` | `payout-${string}`>
 
 interface Crash {
   readonly trigger: Trigger

@@ -15,10 +15,10 @@ test('each failpoint occurs exactly once in the code', () => {
   expect(passed.toSorted()).toEqual(Object.keys(failpoints).toSorted())
 })
 
-test('the chaos suite has a crash for each failpoint, and the tests of payments have one for each of theirs', () => {
-  const paid = Object.keys(failpoints).filter(name => name.startsWith('payment-'))
-  const broken = ['stripe', 'auto-top-up']
-    .map(name => readFileSync(`${root}/test/payments/${name}.test.ts`, 'utf8'))
+test('the chaos suite has a crash for each failpoint, and the tests of payments and payouts have one for each of theirs', () => {
+  const paid = Object.keys(failpoints).filter(name => /^(payment|payout)-/.test(name))
+  const broken = ['payments/stripe', 'payments/auto-top-up', 'payouts/stripe-connect']
+    .map(name => readFileSync(`${root}/test/${name}.test.ts`, 'utf8'))
     .join()
   for (const name of paid) expect(broken).toContain(`'${name}'`)
   expect([...Object.keys(crashes), ...paid].toSorted()).toEqual(Object.keys(failpoints).toSorted())

@@ -9,6 +9,17 @@ import { planAudit } from '../../src/ledger/audit/audit-slices.ts'
 import { admissionOf, createLedgerWorld, type LedgerWorld, settle, settlementOf } from './ledger-world.ts'
 import { addLimitedMember } from './limited-member.ts'
 
+const PLANTED_HOSTER =
+  "INSERT INTO hoster (hoster_id, name, share_bps) VALUES (gen_random_uuid(), 'planted', 0) RETURNING hoster_id"
+
+/** A payout without entries. @param more its state and what it has taken */
+function plantedPayout(more: string): string {
+  return `WITH h AS (${PLANTED_HOSTER}),
+    b AS (INSERT INTO payout_batch (batch_id, driver, is_live) SELECT hoster_id, 'csv', true FROM h)
+    INSERT INTO payout (payout_id, batch_id, hoster_id, driver, is_live, destination, reference, amount_nanos, state, taken_nanos)
+    SELECT hoster_id, hoster_id, hoster_id, 'csv', true, 'DE1', 'PO-1', 10000000, ${more} FROM h`
+}
+
 /** One violation for each check. Bypasses the functions, triggers and constraints, which would reject it. */
 const corruptions: Record<AuditCheck, string> = {
   transactions_sum_to_zero: `UPDATE ledger_entry SET amount_nanos = amount_nanos + 1 WHERE account_kind = 'platform_promo'`,
@@ -47,6 +58,17 @@ const corruptions: Record<AuditCheck, string> = {
   debts_are_paid_first: 'UPDATE balance SET debt_nanos = 1',
   taken_credit_equals_entries: 'DELETE FROM credit_taken',
   cash_equals_payments: 'UPDATE payment SET fee_nanos = 1',
+  hoster_days_equal_entries:
+    'UPDATE hoster_day_change SET hoster_share_nanos = hoster_share_nanos + 1 WHERE requests > 0',
+  hoster_days_equal_days: 'UPDATE hoster_day_change SET requests = 2 WHERE requests > 0',
+  hoster_refunds_within_charges: 'UPDATE hoster_day_change SET refunded_nanos = 102 WHERE refunded_nanos > 0',
+  hoster_movements_equal_entries: 'INSERT INTO hoster_movement SELECT gen_random_uuid(), max(tx_id), 5 FROM ledger_tx',
+  payouts_equal_entries: plantedPayout(`'prepared', 10000000`),
+  payouts_match_their_state: plantedPayout(`'prepared', 0`),
+  clawbacks_equal_entries: `WITH h AS (${PLANTED_HOSTER})
+    INSERT INTO clawback (clawback_id, hoster_id, cause, amount_nanos, reason) SELECT hoster_id, hoster_id, 'fraud', 5, '' FROM h`,
+  one_hoster_per_payout_account: `WITH h AS (${PLANTED_HOSTER})
+    INSERT INTO hoster_account (hoster_id, driver, state, destination) SELECT hoster_id, 'csv', 'ready', 'DE1' FROM h`,
   hours_equal_usage: 'UPDATE usage_hour SET latency_ms_sum = latency_ms_sum + 1',
   hours_equal_archived_days: `INSERT INTO usage_closing SELECT '2026-01-01', customer_id, started_at::date, NULL, 'm', 'local', NULL, NULL, NULL,
     NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 FROM usage_event`,

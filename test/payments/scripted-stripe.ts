@@ -21,6 +21,18 @@ interface Session {
   savesMethod: boolean
 }
 
+interface Transfer {
+  readonly id: string
+  readonly object: 'transfer'
+  amount: number
+  amount_reversed: number
+  currency: string
+  destination: string
+  livemode: boolean
+  transfer_group: string
+  metadata: Record<string, string>
+}
+
 /** Enough of Stripe's API on loopback for the real package. Events are made by its methods and sent by the test. */
 export interface ScriptedStripe {
   readonly url: string
@@ -44,6 +56,22 @@ export interface ScriptedStripe {
   declineCharges(isDeclined: boolean): void
   /** Refunds fail from now on. */
   refuseRefunds(): void
+  /** Accounts of hosters. */
+  readonly accounts: ReadonlyMap<string, Json>
+  readonly transfers: ReadonlyMap<string, Transfer>
+  /** The hoster has answered all questions. Returns the event. */
+  finishAccount(accountId: string, fingerprint: string): string
+  /** Transfers fail from now on, as without money. */
+  refuseTransfers(isRefused: boolean): void
+  /** While set, all calls about transfers fail with 500. */
+  isBroken: boolean
+  /** Forgets idempotency keys, as Stripe does after a day. */
+  forgetKeys(): void
+  /** Runs before each transfer is answered. */
+  onTransfer: (() => Promise<void> | void) | null
+  /** Takes a part of a transfer back. */
+  reverseTransfer(transferId: string, amount: number): string
+  transferEvent(transferId: string): string
   close(): Promise<void>
 }
 
@@ -53,7 +81,9 @@ export async function startScriptedStripe(): Promise<ScriptedStripe> {
   const disputes = new Map<string, Json[]>()
   const answers = new Map<string, Json>()
   const writes: string[] = []
-  const state = { looks: 0, refusesRefunds: false, declines: false }
+  const state = { looks: 0, refusesRefunds: false, declines: false, refusesTransfers: false }
+  const accounts = new Map<string, Json>()
+  const transfers = new Map<string, Transfer>()
   let events = 0
   const id = (prefix: string) => `${prefix}_${randomBytes(8).toString('hex')}`
   const eventOf = (type: string, object: object) =>
@@ -66,21 +96,27 @@ export async function startScriptedStripe(): Promise<ScriptedStripe> {
     }
     const form = new URLSearchParams(await textOf(request))
     const { pathname, searchParams } = new URL(request.url!, 'http://stripe')
+    if (stripe.isBroken && pathname.startsWith('/v1/transfers')) {
+      return send(500, { error: { type: 'api_error', message: 'broken' } })
+    }
     const key = request.headers['idempotency-key'] as string | undefined
     if (request.method === 'POST') {
       const earlier = key === undefined ? undefined : answers.get(key)
       if (earlier !== undefined) return send(200, earlier)
       writes.push(`${pathname} ${key}`)
-      const made =
-        pathname === '/v1/checkout/sessions'
-          ? createSession(form)
-          : pathname === '/v1/payment_intents'
-            ? createCharge(form)
-            : createRefund(form)
+      const made = createAt(pathname, form)
       if ('error' in made) return send(pathname === '/v1/payment_intents' ? 402 : 400, made)
       if (key !== undefined) answers.set(key, made)
+      if (pathname === '/v1/transfers') await stripe.onTransfer?.()
       return send(200, made)
     }
+    if (pathname.startsWith('/v1/accounts/')) return send(200, accounts.get(pathname.split('/').at(-1)!)!)
+    if (pathname === '/v1/transfers') {
+      const group = searchParams.get('transfer_group')
+      const data = [...transfers.values()].filter(each => each.transfer_group === group)
+      return send(200, { object: 'list', data, has_more: false })
+    }
+    if (pathname.startsWith('/v1/transfers/')) return send(200, transfers.get(pathname.split('/').at(-1)!)!)
     if (pathname.startsWith('/v1/checkout/sessions/')) {
       if (pathname.endsWith(`/${stripe.brokenSessionId}`)) {
         return send(500, { error: { type: 'api_error', message: 'broken' } })
@@ -99,6 +135,47 @@ export async function startScriptedStripe(): Promise<ScriptedStripe> {
     const list = pathname === '/v1/refunds' ? refunds : disputes
     return send(200, { object: 'list', data: list.get(intent) ?? [], has_more: false })
   })
+
+  function createAt(pathname: string, form: URLSearchParams): Json {
+    if (pathname === '/v1/checkout/sessions') return createSession(form)
+    if (pathname === '/v1/payment_intents') return createCharge(form)
+    if (pathname === '/v1/transfers') return createTransfer(form)
+    if (pathname === '/v1/accounts') {
+      const account = {
+        id: id('acct'),
+        object: 'account',
+        capabilities: { transfers: 'inactive' },
+        requirements: { currently_due: ['external_account'] },
+        external_accounts: { object: 'list', data: [] },
+        metadata: { hoster_id: form.get('metadata[hoster_id]') },
+      }
+      accounts.set(account.id, account)
+      return account
+    }
+    if (pathname === '/v1/account_links') {
+      return { object: 'account_link', url: `https://connect.stripe.test/${form.get('account')}` }
+    }
+    return createRefund(form)
+  }
+
+  function createTransfer(form: URLSearchParams): Json {
+    if (state.refusesTransfers) {
+      return { error: { type: 'invalid_request_error', code: 'balance_insufficient', message: 'Insufficient funds.' } }
+    }
+    const transfer: Transfer = {
+      id: id('tr'),
+      object: 'transfer',
+      amount: Number(form.get('amount')),
+      amount_reversed: 0,
+      currency: form.get('currency')!,
+      destination: form.get('destination')!,
+      livemode: false,
+      transfer_group: form.get('transfer_group')!,
+      metadata: { payout_id: form.get('metadata[payout_id]')! },
+    }
+    transfers.set(transfer.id, transfer)
+    return { ...transfer }
+  }
 
   function createSession(form: URLSearchParams): Json {
     const cents = Number(form.get('line_items[0][price_data][unit_amount]'))
@@ -243,6 +320,28 @@ export async function startScriptedStripe(): Promise<ScriptedStripe> {
     refuseRefunds() {
       state.refusesRefunds = true
     },
+    accounts,
+    transfers,
+    finishAccount(accountId, fingerprint) {
+      const account = accounts.get(accountId)!
+      Object.assign(account, {
+        capabilities: { transfers: 'active' },
+        requirements: { currently_due: [] },
+        external_accounts: { object: 'list', data: [{ object: 'bank_account', fingerprint }] },
+      })
+      return eventOf('account.updated', account)
+    },
+    refuseTransfers(isRefused) {
+      state.refusesTransfers = isRefused
+    },
+    isBroken: false,
+    forgetKeys: () => answers.clear(),
+    onTransfer: null,
+    reverseTransfer(transferId, amount) {
+      transfers.get(transferId)!.amount_reversed += amount
+      return eventOf('transfer.reversed', transfers.get(transferId)!)
+    },
+    transferEvent: transferId => eventOf('transfer.created', transfers.get(transferId)!),
     close: () => new Promise<void>(resolve => server.close(() => resolve()) && server.closeAllConnections()),
   }
   return stripe

@@ -47,6 +47,7 @@ const allowed: Readonly<Record<string, string>> = {
   'src/operator/usage.ts: column': 'one of four column names',
   'src/operator/usage.ts: from': 'one of three tables with parameters',
   'src/operator/usage.ts: sums': 'constant sums',
+  'src/payouts/payout-batches.ts: callOf()': 'one of two names of a function',
   'src/usage/list-requests.ts: BinaryExpression': 'a constant number',
   'src/usage/list-requests.ts: limit': 'a parameter or a constant number',
   'src/usage/list-requests.ts: newest()': 'a subquery',

@@ -2,19 +2,24 @@ import { z } from 'zod'
 import { ApiError } from '../../domain/errors.ts'
 import { InvalidSignature, type PaymentDriver, ProviderUnavailable } from '../../payments/payment-driver.ts'
 import type { PaymentSync } from '../../payments/payment-sync.ts'
+import type { PayoutDriver } from '../../payouts/payout-driver.ts'
+import type { PayoutSync } from '../../payouts/payout-sync.ts'
 import { uncounted } from '../../runtime/byte-budget.ts'
 import type { ReplyingEndpoint } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
 import { receiveBody } from '../receive-body.ts'
 
-/** POST /webhooks/stripe: events of the provider, signed. Exists only with a secret to check them with. */
+/** POST /webhooks/stripe: events of the provider, signed. Exists only with a secret to check them with. Events of transfers and accounts are of payouts. */
 export function paymentWebhook({
   driver,
   sync,
+  payouts,
   bodyLimitBytes,
 }: {
   readonly driver: PaymentDriver
   readonly sync: PaymentSync
+  /** Null: nobody is paid by this provider. */
+  readonly payouts: { readonly driver: PayoutDriver; readonly sync: PayoutSync } | null
   readonly bodyLimitBytes: number
 }): ReplyingEndpoint {
   const summary = 'Receive an event of the payment provider'
@@ -35,7 +40,8 @@ export function paymentWebhook({
       const body = await receiveBody(new NodeRequest(request.raw), bodyLimitBytes, uncounted)
       try {
         const event = await driver.provider!.readEvent(body, String(request.headers[SIGNATURE] ?? ''))
-        if (event !== null) await sync.handleEvent(driver, event)
+        if (event?.about === 'payment') await sync.handleEvent(driver, event)
+        if (event?.about === 'payout') await payouts?.sync.handleEvent(payouts.driver, event)
       } catch (error) {
         if (error instanceof InvalidSignature) {
           throw new ApiError('invalid_header', {

@@ -5,15 +5,15 @@ export type AuditCheck = keyof typeof auditChecks
 export interface AuditFinding {
   readonly name: AuditCheck
   readonly violations: number
-  /** Up to five violations: transaction, customer, request or hoster ids, with the hour where that matters. */
+  /** Up to five violations: transaction, customer, request, hoster or payout ids, with the hour or day where that matters. */
   readonly examples: readonly string[]
 }
 
 /**
- * What a check is divided by. Each slice is a range from $1 to $2, both included: of transaction ids, customer ids or
- * request ids. Checks by `all` have no parameters.
+ * What a check is divided by. Each slice is a range from $1 to $2, both included: of transaction ids, customer ids,
+ * request ids, hoster ids or days. Checks by `all` have no parameters.
  */
-export type SlicedBy = 'transactions' | 'customers' | 'requests' | 'all'
+export type SlicedBy = 'transactions' | 'customers' | 'requests' | 'hosters' | 'days' | 'all'
 
 export interface SlicedCheck {
   readonly by: SlicedBy
@@ -28,6 +28,8 @@ const slicedBy = (by: SlicedBy) => (sql: string) => ({ by, sql })
 const transactions = slicedBy('transactions')
 const customers = slicedBy('customers')
 const requests = slicedBy('requests')
+const hosters = slicedBy('hosters')
+const days = slicedBy('days')
 const all = slicedBy('all')
 
 const ofTransactions = (table: string, alias = table) =>
@@ -109,7 +111,7 @@ export const auditChecks = {
     ) u
     FULL JOIN (
       SELECT tx_id, account_id, amount_nanos FROM ${ofTransactions('ledger_entry', 'e')}
-      WHERE account_kind = 'hoster_payable' AND ${isOpenTx} AND NOT EXISTS (SELECT FROM ${ofTransactions('ledger_tx', 't')} WHERE t.tx_id = e.tx_id AND t.kind = 'refund')
+      WHERE account_kind = 'hoster_payable' AND ${isOpenTx} AND NOT EXISTS (SELECT FROM ${ofTransactions('ledger_tx', 't')} WHERE t.tx_id = e.tx_id AND t.kind <> 'settle')
     ) e ON e.tx_id = u.tx_id AND e.account_id = u.hoster_id
     WHERE coalesce(u.share, 0) <> coalesce(e.amount_nanos, 0)`),
   fees_equal_revenue_entries: transactions(`
@@ -204,7 +206,7 @@ export const auditChecks = {
       WHERE e.account_kind = 'customer' AND e.amount_nanos < 0 AND t.kind <> 'settle'
     ) e ON e.tx_id = c.tx_id AND e.account_id = c.customer_id
     WHERE coalesce(c.amount_nanos, 0) <> -coalesce(e.amount_nanos, 0)`),
-  // What payments brought in, less what went back and the fees. Grants are outside: no table has their money.
+  // What payments brought in, less what went back, the fees and what was paid out. Grants are outside: no table has their money.
   cash_equals_payments: all(`
     SELECT concat('entries ', e.amount, ', payments ', p.amount)
     FROM (
@@ -212,9 +214,90 @@ export const auditChecks = {
       WHERE account_kind = 'cash' AND kind <> 'credit'
     ) e, (
       SELECT (SELECT coalesce(sum(CASE WHEN tx_id IS NOT NULL THEN amount_nanos ELSE 0 END - fee_nanos), 0) FROM payment)
-        - (SELECT coalesce(sum(taken_nanos - returned_nanos), 0) FROM payment_reversal) AS amount
+        - (SELECT coalesce(sum(taken_nanos - returned_nanos), 0) FROM payment_reversal)
+        - (SELECT coalesce(sum(paid_nanos), 0) FROM payout) AS amount
     ) p
     WHERE e.amount <> p.amount`),
+  hoster_days_equal_entries: hosters(`
+    SELECT concat_ws(' ', coalesce(l.hoster_id, e.hoster_id), e.kind)
+    FROM (
+      SELECT hoster_id, a.kind, sum(a.amount) AS amount
+      FROM hoster_line, LATERAL (VALUES ('settle', hoster_share_nanos), ('refund', -refunded_share_nanos)) AS a(kind, amount)
+      WHERE hoster_id BETWEEN $1 AND $2 GROUP BY 1, 2
+    ) l
+    FULL JOIN (
+      SELECT e.account_id AS hoster_id, t.kind, sum(e.amount_nanos) AS amount FROM ledger_entry e JOIN ledger_tx t USING (tx_id)
+      WHERE e.account_kind = 'hoster_payable' AND e.account_id BETWEEN $1 AND $2 AND t.kind IN ('settle', 'refund') GROUP BY 1, 2
+    ) e USING (hoster_id, kind)
+    WHERE coalesce(l.amount, 0) <> coalesce(e.amount, 0)`),
+  hoster_days_equal_days: days(`
+    SELECT concat_ws(' ', day, model_id)
+    FROM (
+      SELECT day, model_id, sum(requests) AS requests, sum(successes) AS successes, sum(input_tokens) AS input_tokens,
+        sum(output_tokens) AS output_tokens, sum(cost_nanos) AS cost, sum(hoster_share_nanos) AS share, sum(fee_nanos) AS fee
+      FROM hoster_line WHERE day BETWEEN $1::date AND $2::date GROUP BY 1, 2
+      -- Refunds alone.
+      HAVING sum(requests) <> 0
+    ) h
+    FULL JOIN (
+      SELECT day, model_id, sum(requests) AS requests, sum(successes) AS successes, sum(input_tokens) AS input_tokens,
+        sum(output_tokens) AS output_tokens, sum(cost_nanos) AS cost, sum(hoster_share_nanos) AS share, sum(fee_nanos) AS fee
+      FROM usage_day WHERE provider = 'hoster' AND day BETWEEN $1::date AND $2::date GROUP BY 1, 2
+    ) u USING (day, model_id)
+    WHERE (h.requests, h.successes, h.input_tokens, h.output_tokens, h.cost, h.share, h.fee)
+      IS DISTINCT FROM (u.requests, u.successes, u.input_tokens, u.output_tokens, u.cost, u.share, u.fee)`),
+  hoster_refunds_within_charges: hosters(`
+    SELECT concat_ws(' ', hoster_id, day, model_id) FROM hoster_line WHERE hoster_id BETWEEN $1 AND $2 GROUP BY hoster_id, day, model_id
+    HAVING sum(refunded_nanos) > sum(cost_nanos) OR sum(refunded_share_nanos) > sum(hoster_share_nanos)`),
+  hoster_movements_equal_entries: transactions(`
+    SELECT coalesce(m.tx_id, e.tx_id)::text FROM ${ofTransactions('hoster_movement', 'm')}
+    FULL JOIN (
+      SELECT e.tx_id, e.account_id, e.amount_nanos FROM ${ofTransactions('ledger_entry', 'e')} JOIN ${ofTransactions('ledger_tx', 't')} USING (tx_id)
+      WHERE e.account_kind = 'hoster_payable' AND t.kind NOT IN ('settle', 'refund')
+    ) e ON e.tx_id = m.tx_id AND e.account_id = m.hoster_id
+    WHERE coalesce(m.amount_nanos, 0) <> coalesce(e.amount_nanos, 0)`),
+  // The number of a transaction follows the id of its payout.
+  payouts_equal_entries: all(`
+    SELECT coalesce(p.payout_id::text, e.payout_id)
+    FROM (
+      SELECT payout_id, a.kind, a.account, a.amount FROM payout, LATERAL (VALUES
+        ('hoster_payable', hoster_id, -taken_nanos),
+        ('payout_clearing', '00000000-0000-0000-0000-000000000000', taken_nanos - paid_nanos),
+        ('cash', '00000000-0000-0000-0000-000000000000', paid_nanos)
+      ) AS a(kind, account, amount) WHERE a.amount <> 0
+    ) p
+    FULL JOIN (
+      SELECT split_part(t.ref, ':', 1) AS payout_id, e.account_kind AS kind, e.account_id AS account, sum(e.amount_nanos) AS amount
+      FROM ledger_tx t JOIN ledger_entry e USING (tx_id) WHERE t.kind IN ('payout', 'payout_paid', 'payout_returned') GROUP BY 1, 2, 3
+      HAVING sum(e.amount_nanos) <> 0
+    ) e ON (e.payout_id, e.kind, e.account) = (p.payout_id::text, p.kind, p.account)
+    WHERE coalesce(p.amount, 0) <> coalesce(e.amount, 0)
+    GROUP BY 1`),
+  payouts_match_their_state: all(`
+    SELECT payout_id::text FROM payout WHERE CASE
+      WHEN state IN ('prepared', 'approved', 'sending') THEN taken_nanos <> amount_nanos OR paid_nanos <> 0
+      WHEN state = 'paid' THEN taken_nanos <> paid_nanos OR paid_nanos <= 0 OR paid_nanos > amount_nanos
+      ELSE taken_nanos <> 0 OR paid_nanos <> 0 END
+    UNION ALL
+    SELECT b.batch_id::text FROM payout_batch b JOIN payout p USING (batch_id) GROUP BY b.batch_id
+    HAVING (b.state IN ('settled', 'cancelled')) = bool_or(p.state IN ('prepared', 'approved', 'sending'))
+      OR (b.approved_at IS NULL AND bool_or(p.state IN ('approved', 'sending', 'paid', 'failed', 'returned')))`),
+  clawbacks_equal_entries: all(`
+    SELECT coalesce(c.ref, e.ref)
+    FROM (
+      SELECT clawback_id::text AS ref, a.kind, hoster_id, a.amount FROM clawback, LATERAL (VALUES
+        ('clawback', -amount_nanos), ('clawback_returned', CASE WHEN returned_at IS NOT NULL THEN amount_nanos END)
+      ) AS a(kind, amount) WHERE a.amount IS NOT NULL
+    ) c
+    FULL JOIN (
+      SELECT t.ref, t.kind, e.account_id, e.amount_nanos FROM ledger_tx t JOIN ledger_entry e USING (tx_id)
+      WHERE t.kind IN ('clawback', 'clawback_returned') AND e.account_kind = 'hoster_payable'
+    ) e ON (e.ref, e.kind, e.account_id, e.amount_nanos) = (c.ref, c.kind, c.hoster_id, c.amount)
+    WHERE c.ref IS NULL OR e.ref IS NULL`),
+  one_hoster_per_payout_account: all(`
+    SELECT a.hoster_id::text FROM hoster_account a
+    WHERE a.state IN ('pending', 'ready') AND NOT EXISTS (
+      SELECT FROM payout_identity i WHERE i.identity = a.driver || ':' || a.destination AND i.hoster_id = a.hoster_id)`),
   hours_equal_usage: customers(`
     SELECT customer_id || ' ' || to_char(hour AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24')
     FROM (
@@ -452,7 +535,7 @@ export const auditChecks = {
     SELECT 'role ' || r.rolname || ' may create schemas'
     FROM gateway_role g JOIN pg_roles r ON r.rolname = g.name WHERE has_database_privilege(r.oid, current_database(), 'CREATE')
     UNION ALL
-    SELECT 'trigger append_only of ' || m.name FROM unnest(ARRAY['ledger_tx', 'ledger_entry', 'refund', 'usage_closing', 'credit_taken']) AS m(name)
+    SELECT 'trigger append_only of ' || m.name FROM unnest(ARRAY['ledger_tx', 'ledger_entry', 'refund', 'usage_closing', 'credit_taken', 'hoster_movement']) AS m(name)
     WHERE NOT EXISTS (
       SELECT FROM pg_trigger g WHERE g.tgrelid = m.name::regclass AND g.tgname = 'append_only' AND g.tgenabled IN ('O', 'A'))`),
 } as const satisfies Record<string, SlicedCheck>

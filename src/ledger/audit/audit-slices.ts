@@ -2,7 +2,7 @@ import type { Sql } from '../../db/pool.ts'
 import { lowestUuidAt } from '../../runtime/uuid.ts'
 import type { SlicedBy } from './audit-checks.ts'
 
-/** A part of the ledger that an audit checks at once: the ids from `from` to `to`, both included. */
+/** A part of the ledger that an audit checks at once: the ids or days from `from` to `to`, both included. */
 export interface AuditSlice {
   readonly by: SlicedBy
   readonly from: string
@@ -30,6 +30,8 @@ export async function planAudit(sql: Sql, sizes: SliceSizes = defaultSizes): Pro
     ...(await transactionSlices(sql, sizes)),
     ...(await customerSlices(sql, sizes)),
     ...(await requestSlices(sql)),
+    ...(await hosterSlices(sql, sizes)),
+    ...(await daySlices(sql)),
     { by: 'all', from: '', to: '' },
   ]
 }
@@ -73,6 +75,35 @@ async function requestSlices(sql: Sql): Promise<AuditSlice[]> {
     'requests',
     [...borders].map(lowestUuidAt).map(uuid => moved(uuid, -1n)),
   )
+}
+
+async function hosterSlices(sql: Sql, { requestsPerSlice }: SliceSizes): Promise<AuditSlice[]> {
+  // The last hoster of each slice but the last one. A batch of settlements has an entry for each of its hosters.
+  const { rows } = await sql.query<{ last: string }>(
+    `SELECT (array_agg(hoster_id ORDER BY hoster_id DESC))[1] AS last FROM (
+       SELECT hoster_id, floor((sum(sum(requests) + 1) OVER (ORDER BY hoster_id) - 1) / $1) AS slice FROM hoster_line GROUP BY hoster_id
+     ) AS weighed GROUP BY slice ORDER BY slice`,
+    [requestsPerSlice],
+  )
+  return rangesBetween(
+    'hosters',
+    rows.slice(0, -1).map(row => row.last),
+  )
+}
+
+/** Returns one slice for each month of the sums by day, and one for the time before and after them. */
+async function daySlices(sql: Sql): Promise<AuditSlice[]> {
+  const { rows } = await sql.query<{ first: string; last: string }>(
+    `SELECT month::date::text AS first, (month + interval '1 month' - interval '1 day')::date::text AS last
+     FROM (SELECT min(day)::timestamp AS from_day, max(day)::timestamp AS to_day FROM usage_day) d,
+       generate_series(date_trunc('month', from_day), to_day, interval '1 month') AS month`,
+  )
+  const starts = ['-infinity', ...rows.slice(1).map(({ first }) => first)]
+  return starts.map((from, index) => ({
+    by: 'days',
+    from,
+    to: index === starts.length - 1 ? 'infinity' : rows[index]!.last,
+  }))
 }
 
 /** Returns the ranges of UUIDs that end with each of `ends`, in order, and with the highest one. */

@@ -99,8 +99,11 @@ export function createStripeProvider(client: StripeClient, webhookSecret: string
 
 function refOf({ id: eventId, type, data }: Stripe.Event): EventRef | null {
   const object = data.object as { id?: string; object?: string; payment_intent?: unknown }
+  if (object.id !== undefined && (object.object === 'transfer' || object.object === 'account')) {
+    return { about: 'payout', eventId, type, ref: object.id }
+  }
   const ref = object.object === 'checkout.session' ? object.id : idOf(object.payment_intent)
-  return ref === undefined ? null : { eventId, type, ref }
+  return ref === undefined ? null : { about: 'payment', eventId, type, ref }
 }
 
 function idOf(found: unknown): string | undefined {

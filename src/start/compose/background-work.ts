@@ -3,6 +3,7 @@ import type { Alerts } from './alerts.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { PaymentParts } from './payments.ts'
+import type { PayoutParts } from './payouts.ts'
 
 /** Starts the job queue, then the watch for new alerts. */
 export async function startBackgroundWork(
@@ -10,6 +11,7 @@ export async function startBackgroundWork(
   { general, queue, audit }: Database,
   { watch, delivery }: Alerts,
   { sync, autoTopUps }: PaymentParts,
+  payouts: PayoutParts,
 ): Promise<void> {
   const jobs = await startJobs({
     pool: general,
@@ -19,6 +21,7 @@ export async function startBackgroundWork(
     alerts: delivery,
     payments: sync,
     autoTopUps,
+    payouts: payouts.sync,
     log,
   })
   started.defer(() => jobs.stop())

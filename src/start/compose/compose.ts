@@ -17,6 +17,7 @@ import { startMarketplace } from './marketplace.ts'
 import { startMoney } from './money.ts'
 import { createOperator } from './operator.ts'
 import { createPaymentParts } from './payments.ts'
+import { createPayoutParts } from './payouts.ts'
 import { startServerReports } from './server-reports.ts'
 import { createService } from './service.ts'
 import { startSupply } from './supply.ts'
@@ -61,8 +62,9 @@ export async function compose(input: ComposeInput): Promise<App> {
   const tokens = createTokenCounter(context)
   const generation = startGeneration(context, { database, money, limits, supply, callers, alerts, service, tokens })
   const usage = createUsage(context, database, money, limits, supply)
-  const payments = createPaymentParts(context, database, addressOf)
-  await startBackgroundWork(context, database, alerts, payments)
+  const payouts = createPayoutParts(context, database)
+  const payments = createPaymentParts(context, database, payouts, addressOf)
+  await startBackgroundWork(context, database, alerts, payments, payouts)
   const operator = createOperator(context, database, supply, payments, addressOf)
   const consoleParts = createConsole(context, database, operator)
   startServerReports(context, database, money, supply)

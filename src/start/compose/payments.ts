@@ -14,6 +14,7 @@ import { createPayments } from '../../payments/payments.ts'
 import { createPeopleMail } from '../../people/people-mail.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
+import type { PayoutParts } from './payouts.ts'
 import { smallBodyLimit } from './small-body-limit.ts'
 
 export interface PaymentParts {
@@ -27,6 +28,7 @@ export interface PaymentParts {
 export function createPaymentParts(
   { config, clock, log }: ComposeContext,
   { general }: Database,
+  payouts: PayoutParts,
   addressOf: (request: FastifyRequest) => string,
 ): PaymentParts {
   const { topUpMinNanos, topUpMaxNanos, stripe } = config.payments
@@ -47,6 +49,7 @@ export function createPaymentParts(
   })
   const bodyLimitBytes = smallBodyLimit(config.server.bodyLimitBytes)
   const withEvents = stripe?.webhookSecret == null ? undefined : drivers.find(({ name }) => name === 'stripe')
+  const payoutDriver = payouts.drivers.find(({ name }) => name === 'stripe')
   return {
     drivers,
     sync,
@@ -61,7 +64,14 @@ export function createPaymentParts(
       ...autoTopUpEndpoints({ autoTopUps, bodyLimitBytes }),
       ...(withEvents === undefined
         ? []
-        : [paymentWebhook({ driver: withEvents, sync, bodyLimitBytes: config.server.bodyLimitBytes })]),
+        : [
+            paymentWebhook({
+              driver: withEvents,
+              sync,
+              payouts: payoutDriver === undefined ? null : { driver: payoutDriver, sync: payouts.sync },
+              bodyLimitBytes: config.server.bodyLimitBytes,
+            }),
+          ]),
     ],
   }
 }

@@ -1,0 +1,256 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { createPool, type Pool } from '../../src/db/pool.ts'
+import { readFunds } from '../../src/payouts/earnings.ts'
+import { enrollHoster, readPayoutAccount } from '../../src/payouts/payout-accounts.ts'
+import { approvePayouts, freezePayouts, preparePayouts } from '../../src/payouts/payout-batches.ts'
+import { createPayoutSync, type PayoutSync } from '../../src/payouts/payout-sync.ts'
+import { type Payout, payoutsOfHoster } from '../../src/payouts/read-payouts.ts'
+import { createStripeConnectDriver } from '../../src/payouts/stripe-connect-driver.ts'
+import { armFailpoints, type FailpointName } from '../../src/runtime/failpoint.ts'
+import { systemScheduler } from '../../src/runtime/scheduler.ts'
+import { startTestApp } from '../harness/app.ts'
+import { type ScriptedStripe, sendEvent, startScriptedStripe, WEBHOOK_SECRET } from '../payments/scripted-stripe.ts'
+import { commandLine, createPayoutWorld, DAY_MS, type PayoutWorld, rules, START_MS, USD } from './payout-world.ts'
+
+// The real package of Stripe talks to a scripted one on loopback. Transfers are made once, whatever breaks.
+
+let world: PayoutWorld
+let stripe: ScriptedStripe
+/** Two nodes, each with its own connections and the rights of the gateway. */
+let nodes: readonly PayoutSync[]
+const pools: Pool[] = []
+const LATER_MS = START_MS + 60 * DAY_MS
+const log = { warn: () => {} }
+
+beforeAll(async () => {
+  stripe = await startScriptedStripe()
+  world = await createPayoutWorld()
+  nodes = [0, 1].map(n => {
+    const pool = createPool(world.gatewayConnection, { max: 3, applicationName: `payouts ${n}` })
+    pools.push(pool)
+    const clock = { ...systemScheduler, epochMs: () => LATER_MS }
+    return createPayoutSync({ pool, clock, drivers: [driver()], log })
+  })
+})
+afterAll(async () => {
+  armFailpoints([])
+  expect(await world.violations()).toEqual([])
+  await Promise.all(pools.map(pool => pool.end()))
+  await world.drop()
+  await stripe.close()
+})
+
+function driver() {
+  const settings = { secretKey: 'sk_test_x', webhookSecret: null, isLive: false, hasTax: false, apiUrl: stripe.url }
+  return createStripeConnectDriver(settings, hosterId => `https://gateway.test/h/${hosterId}/earnings`)
+}
+
+/** A hoster with a finished account at Stripe and 8 USD past the hold, which are in an approved batch. */
+async function owed({ approves = true } = {}) {
+  // Those of earlier tests take no part in this batch.
+  await world.pool.query('UPDATE hoster SET payout_frozen_at = now()')
+  const hosterId = await world.addHoster({ hasAccount: false })
+  const { url } = await enrollHoster(world.pool, driver(), hosterId, null, commandLine)
+  const account = (await readPayoutAccount(world.pool, hosterId)).destination!
+  expect(url).toBe(`https://connect.stripe.test/${account}`)
+  const event = JSON.parse(stripe.finishAccount(account, `bank-${hosterId}`)) as { id: string; type: string }
+  await nodes[0]!.handleEvent(driver(), { eventId: event.id, type: event.type, ref: account })
+  expect(await readPayoutAccount(world.pool, hosterId)).toMatchObject({ state: 'ready', note: null })
+  // Parts of a charge are at most a third of a 32-bit number of tokens.
+  const customerId = await world.addCustomer(20n * USD)
+  for (let n = 0; n < 10; n++) await world.charge(customerId, hosterId, START_MS, USD)
+  const { batchId } = await preparePayouts(world.pool, null, driver(), rules, LATER_MS)
+  if (approves) expect(await approvePayouts(world.pool, null, batchId!)).toBe('approved')
+  return {
+    hosterId,
+    account,
+    batchId: batchId!,
+    payout: async () => (await payoutsOfHoster(world.pool, hosterId, { limit: 1, after: null }))[0]!,
+    funds: async () => (await readFunds(world.pool, hosterId, rules.holdDays, LATER_MS))!,
+    transfers: () => [...stripe.transfers.values()].filter(({ destination }) => destination === account),
+  }
+}
+const eventOf = (text: string) => {
+  const { id, type, data } = JSON.parse(text) as { id: string; type: string; data: { object: { id: string } } }
+  return { eventId: id, type, ref: data.object.id }
+}
+const paid = { state: 'paid', failure: null, mismatch: null } satisfies Partial<Payout>
+
+test('a batch is paid once, however often it is settled', async () => {
+  const hoster = await owed()
+  expect(await nodes[0]!.settle(hoster.batchId)).toEqual({ looked: 1, booked: 1, mismatched: 0, failed: 0, file: null })
+  expect(await nodes[1]!.settle(hoster.batchId)).toMatchObject({ booked: 0 })
+  expect(hoster.transfers()).toMatchObject([{ amount: 800, currency: 'usd' }])
+  expect(await hoster.payout()).toMatchObject({ ...paid, paidNanos: 8n * USD, providerRef: hoster.transfers()[0]!.id })
+  expect(await hoster.funds()).toMatchObject({ balanceNanos: 0n })
+})
+
+test('two nodes that settle a batch at once make one transfer', async () => {
+  const hoster = await owed()
+  await Promise.all(nodes.map(node => node.settle(hoster.batchId)))
+  expect(hoster.transfers()).toHaveLength(1)
+  expect(await hoster.payout()).toMatchObject(paid)
+})
+
+test.each([
+  'payout-begun',
+  'payout-sent',
+  'payout-looked',
+  'payout-booking',
+  'payout-booked',
+] satisfies FailpointName[])('a node that breaks at %s pays once, and another node goes on', async name => {
+  const hoster = await owed()
+  armFailpoints([{ name, hit: 1, action: 'throw' }])
+  expect(await nodes[0]!.settle(hoster.batchId)).toMatchObject({ failed: 1 })
+  armFailpoints([])
+  await nodes[1]!.reconcile({ isComplete: true })
+  expect(hoster.transfers()).toHaveLength(1)
+  expect(await hoster.payout()).toMatchObject(paid)
+  expect(await hoster.funds()).toMatchObject({ balanceNanos: 0n })
+})
+
+test('a transfer with an answer that was lost is found a day later, when Stripe has forgotten the key', async () => {
+  const hoster = await owed()
+  armFailpoints([{ name: 'payout-sent', hit: 1, action: 'throw' }])
+  await nodes[0]!.settle(hoster.batchId)
+  armFailpoints([])
+  stripe.forgetKeys()
+  await nodes[1]!.reconcile({ isComplete: true })
+  expect(hoster.transfers()).toHaveLength(1)
+  expect(await hoster.payout()).toMatchObject(paid)
+})
+
+test('a refused transfer is payable again, and is in the next batch', async () => {
+  const hoster = await owed()
+  stripe.refuseTransfers(true)
+  await nodes[0]!.settle(hoster.batchId)
+  stripe.refuseTransfers(false)
+  expect(await hoster.payout()).toMatchObject({ state: 'failed', failure: 'Insufficient funds.', paidNanos: 0n })
+  expect(await hoster.funds()).toMatchObject({ payableNanos: 8n * USD })
+  const { batchId } = await preparePayouts(world.pool, null, driver(), rules, LATER_MS)
+  await approvePayouts(world.pool, null, batchId!)
+  await nodes[0]!.settle(batchId!)
+  expect(await hoster.payout()).toMatchObject(paid)
+})
+
+test('a provider that does not answer changes nothing, and the job goes on', async () => {
+  const hoster = await owed()
+  stripe.isBroken = true
+  expect(await nodes[0]!.settle(hoster.batchId)).toMatchObject({ failed: 1 })
+  stripe.isBroken = false
+  expect(await hoster.payout()).toMatchObject({ state: 'sending' })
+  expect(await hoster.funds()).toMatchObject({ balanceNanos: 0n })
+  await nodes[1]!.reconcile({ isComplete: true })
+  expect(await hoster.payout()).toMatchObject(paid)
+})
+
+test('reversals are booked once, whether events are doubled, in another order or lost', async () => {
+  const hoster = await owed()
+  await nodes[0]!.settle(hoster.batchId)
+  const { id } = hoster.transfers()[0]!
+  const created = eventOf(stripe.transferEvent(id))
+  const reversed = eventOf(stripe.reverseTransfer(id, 300))
+  armFailpoints([{ name: 'payout-event-noted', hit: 1, action: 'throw' }])
+  await expect(nodes[0]!.handleEvent(driver(), reversed)).rejects.toThrow('payout-event-noted')
+  armFailpoints([])
+  for (const event of [reversed, created, reversed]) await nodes[1]!.handleEvent(driver(), event)
+  expect(await hoster.payout()).toMatchObject({ state: 'paid', paidNanos: 5n * USD })
+  expect(await hoster.funds()).toMatchObject({ payableNanos: 3n * USD })
+  // No event comes for the rest.
+  stripe.reverseTransfer(id, 500)
+  await nodes[0]!.reconcile({ isComplete: true })
+  await nodes[1]!.reconcile({ isComplete: true })
+  expect(await hoster.payout()).toMatchObject({ state: 'returned', paidNanos: 0n })
+  expect(await hoster.funds()).toMatchObject({ payableNanos: 8n * USD })
+})
+
+test('a report that was read before a newer one was booked is not booked', async () => {
+  const hoster = await owed()
+  let isHandled = false
+  // The transfer exists. Before its answer arrives, another node books it, and then a reversal of it.
+  stripe.onTransfer = async () => {
+    const id = hoster.transfers()[0]?.id
+    if (isHandled || id === undefined) return
+    isHandled = true
+    await nodes[1]!.handleEvent(driver(), eventOf(stripe.transferEvent(id)))
+    await nodes[1]!.handleEvent(driver(), eventOf(stripe.reverseTransfer(id, 100)))
+  }
+  await nodes[0]!.settle(hoster.batchId)
+  stripe.onTransfer = null
+  expect(await hoster.payout()).toMatchObject({ state: 'paid', paidNanos: 7n * USD })
+})
+
+test.each([
+  ['another amount', { amount: 1 }, /amount 1, not 800/],
+  ['another currency', { currency: 'jpy' }, /currency jpy, not usd/],
+  ['another account', { destination: 'acct_other' }, /to acct_other/],
+  ['another mode', { livemode: true }, /live true, not f/],
+  ['another payout', { metadata: { payout_id: 'x' } }, /payout x/],
+])('a transfer with %s is booked nowhere, and operators see it', async (_, change, mismatch) => {
+  const hoster = await owed()
+  armFailpoints([{ name: 'payout-sent', hit: 1, action: 'throw' }])
+  await nodes[0]!.settle(hoster.batchId)
+  armFailpoints([])
+  Object.assign(hoster.transfers()[0]!, change)
+  expect(await nodes[0]!.reconcile({ isComplete: true })).toMatchObject({ mismatched: 1 })
+  const payout = await hoster.payout()
+  expect(payout).toMatchObject({ state: 'sending', paidNanos: 0n, mismatch: expect.stringMatching(mismatch) })
+  // No other test may find it.
+  await world.pool.query('UPDATE payout SET next_look_at = NULL WHERE payout_id = $1', [payout.payoutId])
+})
+
+test('a hoster that is frozen after the approval is not paid, and keeps its earnings', async () => {
+  const hoster = await owed()
+  await freezePayouts(world.pool, null, hoster.hosterId, 'checks its answers')
+  await nodes[0]!.settle(hoster.batchId)
+  expect(hoster.transfers()).toEqual([])
+  expect(await hoster.payout()).toMatchObject({ state: 'cancelled', failure: 'the hoster is frozen' })
+  expect(await hoster.funds()).toMatchObject({ payableNanos: 8n * USD, freezeReason: 'checks its answers' })
+})
+
+test('a batch that is not approved is not paid', async () => {
+  const hoster = await owed({ approves: false })
+  await nodes[0]!.settle(hoster.batchId)
+  expect(hoster.transfers()).toEqual([])
+  expect(await hoster.payout()).toMatchObject({ state: 'prepared' })
+})
+
+test('two hosters with one bank account: the second one is refused', async () => {
+  const [first, second] = [await world.addHoster({ hasAccount: false }), await world.addHoster({ hasAccount: false })]
+  for (const hosterId of [first!, second!]) {
+    await enrollHoster(world.pool, driver(), hosterId, null, commandLine)
+    const { destination } = await readPayoutAccount(world.pool, hosterId)
+    const event = eventOf(stripe.finishAccount(destination!, 'the same bank account'))
+    await nodes[0]!.handleEvent(driver(), event)
+  }
+  expect(await readPayoutAccount(world.pool, first!)).toMatchObject({ state: 'ready' })
+  expect(await readPayoutAccount(world.pool, second!)).toMatchObject({
+    state: 'refused',
+    note: 'Another hoster is paid to this account.',
+  })
+})
+
+test('signed events of transfers reach the books by the webhook, and forged ones do not', async () => {
+  const yaml = `payments:
+  stripe:
+    secret_key: sk_test_x
+    webhook_secret: ${WEBHOOK_SECRET}
+    api_url: ${stripe.url}
+payouts:
+  stripe: true
+`
+  const hoster = await owed()
+  await nodes[0]!.settle(hoster.batchId)
+  const { id } = hoster.transfers()[0]!
+  const app = await startTestApp({ offers: [], yaml, database: world })
+  try {
+    const event = stripe.reverseTransfer(id, 800)
+    expect((await sendEvent(app.url, event, 'whsec_other')).status).toBe(400)
+    expect(await hoster.payout()).toMatchObject(paid)
+    const answers = await Promise.all([sendEvent(app.url, event), sendEvent(app.url, event)])
+    expect(answers.map(({ status }) => status)).toEqual([200, 200])
+    expect(await hoster.payout()).toMatchObject({ state: 'returned' })
+  } finally {
+    await app.close()
+  }
+})
