@@ -22,6 +22,8 @@ export const name = z
   .refine(isName, { error: nameText })
 /** Checked apart, with `typedPassword`: the text of an error shows what was sent. */
 export const password = z.unknown()
+const codeText = 'the code of the authenticator app, or a recovery code'
+export const code = z.string({ error: codeText }).trim().min(1, { error: codeText }).max(100, { error: codeText })
 const tokenText = 'the text after # in the link'
 export const token = z.string({ error: tokenText }).max(200, { error: tokenText })
 

@@ -1,10 +1,14 @@
 import { z } from 'zod'
-import { object, parseConsoleBody } from './console-body.ts'
+import { code, object, parseConsoleBody } from './console-body.ts'
+import { identity } from './oidc.ts'
+import { passkey } from './passkeys.ts'
 
 export const factors = z
   .object({
     has_password: z.boolean(),
     has_totp: z.boolean().describe('Whether the person has an authenticator app.'),
+    passkeys: z.array(passkey),
+    identities: z.array(identity).describe('The services that the person signs in with.'),
     recovery_codes_left: z.number().int(),
     is_in_use: z.boolean().describe('Whether this session used a second factor.'),
   })
@@ -29,8 +33,6 @@ export type RecoveryCodes = z.infer<typeof recoveryCodes>
 
 export const removedFactor = z.object({ removed: z.literal(true) })
 
-const codeText = 'the code of the authenticator app, or a recovery code'
-export const code = z.string({ error: codeText }).trim().min(1, { error: codeText }).max(100, { error: codeText })
 const codeRequest = z.strictObject({ code }, object)
 
 /** Throws ApiError `invalid_json`, `missing_parameter` or `invalid_value`. */

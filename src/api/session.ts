@@ -1,7 +1,18 @@
+import type { AuthenticationResponseJSON } from '@simplewebauthn/server'
 import { z } from 'zod'
 import { type InstallationRole, installationRoles, type MemberRole, memberRoles } from '../domain/member-role.ts'
-import { email, name, newPassword, object, parseConsoleBody, password, token, typedPassword } from './console-body.ts'
-import { code } from './factors.ts'
+import {
+  code,
+  email,
+  name,
+  newPassword,
+  object,
+  parseConsoleBody,
+  password,
+  token,
+  typedPassword,
+} from './console-body.ts'
+import { passkeyField } from './passkeys.ts'
 
 /** The person and the memberships: the answer of `GET /console/api/session`. */
 export const session = z
@@ -47,18 +58,24 @@ export const invitationShown = z
   })
   .meta({ id: 'InvitationShown' })
 
-const signInRequest = z.strictObject({ email, password, code: code.nullish() }, object)
+const secondFactor = { code: code.nullish(), passkey: passkeyField.nullish() }
+const signInRequest = z.strictObject({ email, password, ...secondFactor }, object)
 const welcomeRequest = z.strictObject({ token, email: email.nullish(), password }, object)
 const inviteTokenRequest = z.strictObject({ token }, object)
-const joinRequest = z.strictObject({ token, name: name.nullish(), password, code: code.nullish() }, object)
-const passwordRequest = z.strictObject({ current_password: password, new_password: password }, object)
-const confirmRequest = z.strictObject({ password: password.optional(), code: code.nullish() }, object)
+const joinRequest = z.strictObject({ token, name: name.nullish(), password, ...secondFactor }, object)
+const passwordRequest = z.strictObject({ current_password: password.optional(), new_password: password }, object)
+const confirmRequest = z.strictObject({ password: password.optional(), ...secondFactor }, object)
 
 // All of these throw ApiError `invalid_json`, `missing_parameter` or `invalid_value`, with the `param` at fault.
 
-export function parseSignIn(body: Buffer): { email: string; password: string; code: string | null } {
-  const { email, password, code = null } = parseConsoleBody(body, signInRequest, 'a sign-in')
-  return { email, password: typedPassword(password, 'password'), code }
+interface TypedFactor {
+  readonly code: string | null
+  readonly passkey: AuthenticationResponseJSON | null
+}
+
+export function parseSignIn(body: Buffer): { email: string; password: string } & TypedFactor {
+  const { email, password, code, passkey } = parseConsoleBody(body, signInRequest, 'a sign-in')
+  return { email, password: typedPassword(password, 'password'), code: code ?? null, passkey: passkey ?? null }
 }
 
 export function parseWelcome(body: Buffer): { token: string; email: string | null; password: string } {
@@ -70,24 +87,28 @@ export function parseInviteToken(body: Buffer): string {
   return parseConsoleBody(body, inviteTokenRequest, 'an invitation').token
 }
 
-export function parseJoin(body: Buffer): { token: string; name: string; password: string; code: string | null } {
-  const { token, name, password, code = null } = parseConsoleBody(body, joinRequest, 'an answer to an invitation')
-  return { token, name: name ?? '', password: typedPassword(password, 'password'), code }
+export function parseJoin(body: Buffer): { token: string; name: string; password: string } & TypedFactor {
+  const { token, name, password, code, passkey } = parseConsoleBody(body, joinRequest, 'an answer to an invitation')
+  const factor = { code: code ?? null, passkey: passkey ?? null }
+  return { token, name: name ?? '', password: typedPassword(password, 'password'), ...factor }
 }
 
-export function parsePasswordChange(body: Buffer): { currentPassword: string; newPassword: string } {
+/** `currentPassword` is null if it was left out, by a person who has none. */
+export function parsePasswordChange(body: Buffer): { currentPassword: string | null; newPassword: string } {
   const { current_password, new_password } = parseConsoleBody(body, passwordRequest, 'a change of a password')
   return {
-    currentPassword: typedPassword(current_password, 'current_password'),
+    currentPassword: current_password === undefined ? null : typedPassword(current_password, 'current_password'),
     newPassword: newPassword(new_password, 'new_password'),
   }
 }
 
-/** One of the two is needed. */
-export function parseConfirmation(body: Buffer): { password: string | null; code: string | null } {
-  const { password, code = null } = parseConsoleBody(body, confirmRequest, 'a confirmation')
-  if (code !== null && password === undefined) return { password: null, code }
-  return { password: typedPassword(password, 'password'), code }
+/** One of the three is needed. */
+export function parseConfirmation(body: Buffer): { password: string | null } & TypedFactor {
+  const { password, code, passkey } = parseConsoleBody(body, confirmRequest, 'a confirmation')
+  const factor = { code: code ?? null, passkey: passkey ?? null }
+  const hasFactor = factor.code !== null || factor.passkey !== null
+  if (hasFactor && password === undefined) return { password: null, ...factor }
+  return { password: typedPassword(password, 'password'), ...factor }
 }
 
 interface ShownSession {

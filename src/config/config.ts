@@ -61,6 +61,17 @@ export interface Config {
     readonly signUp: FileSettings['accounts']['sign_up']
     readonly creditsPerNetworkPerDay: number
     readonly creditsPerDay: number
+    /** Other services that people sign in with. */
+    readonly oidc: readonly {
+      readonly id: string
+      readonly name: string
+      readonly issuer: string
+      readonly clientId: string
+      /** Null: a public client, which PKCE protects. */
+      readonly clientSecret: string | null
+      /** Separated by blanks. */
+      readonly scopes: string
+    }[]
   }
   /** How credit is bought. */
   readonly payments: {
@@ -218,6 +229,14 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       signUp: settings.accounts.sign_up,
       creditsPerNetworkPerDay: settings.accounts.credits_per_network_per_day,
       creditsPerDay: settings.accounts.credits_per_day,
+      oidc: settings.accounts.oidc.map(({ id, name, issuer, client_id, client_secret, scopes }) => ({
+        id,
+        name,
+        issuer,
+        clientId: client_id,
+        clientSecret: client_secret ?? null,
+        scopes,
+      })),
     },
     payments: {
       topUpMinNanos: settings.payments.min_usd,

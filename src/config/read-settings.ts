@@ -92,6 +92,12 @@ function contradictions(written: unknown): PlacedProblem[] {
     const message = 'is open, which needs a mail server; set smtp.host, or use invite'
     problems.push({ path: ['accounts', 'sign_up'], message })
   }
+  const providers = itemsAt(written, ['accounts', 'oidc'])
+  providers.forEach((provider, index) => {
+    const path = [...provider, 'id']
+    if (!repeats(written, providers, index, 'id')) return
+    problems.push({ path, message: `repeats "${valueAt(written, path)}"; each service needs a different id` })
+  })
   const endpoints = itemsAt(written, ['endpoints'])
   endpoints.forEach((endpoint, index) => {
     const name = valueAt(written, [...endpoint, 'name'])

@@ -13,6 +13,7 @@ import {
   hostName,
   hoursOfDay,
   httpUrl,
+  issuerUrl,
   oneOf,
   percentAsBps,
   secret,
@@ -185,6 +186,18 @@ export const fileSchema = z.strictObject({
       sign_up: oneOf(['closed', 'invite', 'open']).prefault('invite'),
       credits_per_network_per_day: wholeNumber(0, 1_000_000).prefault('3'),
       credits_per_day: wholeNumber(0, 1_000_000).prefault('100'),
+      oidc: z
+        .array(
+          z.strictObject({
+            id: text('lower-case letters, digits and hyphens', /^[a-z0-9][a-z0-9-]{0,31}$/),
+            name: text(),
+            issuer: issuerUrl(),
+            client_id: text(),
+            client_secret: secret('text', blanksWithin).optional(),
+            scopes: text().prefault('openid email profile'),
+          }),
+        )
+        .prefault([]),
     })
     .prefault({}),
   payments: z

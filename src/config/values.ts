@@ -116,6 +116,16 @@ export function hoursOfDay() {
 
 const minuteOfDay = (hours: string, minutes: string) => Number(hours) * 60 + Number(minutes)
 
+/** The identifier of an OpenID provider, with its trailing slash if it has one. http only for programs on this machine. */
+export function issuerUrl() {
+  return value('https URL', written => {
+    const url = typeof written === 'string' ? URL.parse(written) : null
+    if (url === null || url.search !== '' || url.hash !== '' || url.username !== '') return undefined
+    const isLocal = url.protocol === 'http:' && /^(localhost|127\.0\.0\.1|\[::1\])$/.test(url.hostname)
+    return url.protocol === 'https:' || isLocal ? (written as string) : undefined
+  })
+}
+
 /** An http or https address without credentials, query and fragment; its trailing slashes are removed. */
 export function httpUrl() {
   return value('http or https URL', written => {

@@ -52,6 +52,12 @@ export const errorTable = {
     'invalid_request_error',
     'The code is wrong, too old or was used before. Type the one that is shown now.',
   ),
+  wrong_passkey: row(401, 'invalid_request_error', 'This passkey was not accepted. Try again, or sign in another way.'),
+  sign_in_refused: row(
+    401,
+    'invalid_request_error',
+    'The other service did not confirm your identity, or too much time has passed. Start again.',
+  ),
   insufficient_credits: row(
     402,
     'insufficient_quota',
@@ -108,6 +114,11 @@ export const errorTable = {
     'This needs a session with a second factor. Add one under Security, or sign in with it.',
   ),
   sign_up_closed: row(403, 'permission_error', 'This server makes no new accounts this way. Ask its operator.'),
+  no_account_here: row(
+    403,
+    'permission_error',
+    'No account here belongs to this sign-in. Sign in another way and link the service under Security, or ask for an invitation.',
+  ),
   cross_site_request: row(
     403,
     'permission_error',
@@ -169,6 +180,22 @@ export const errorTable = {
     409,
     'invalid_request_error',
     'The state of the hoster does not allow this change. Read its state, then decide again.',
+  ),
+  last_way_in: row(
+    409,
+    'invalid_request_error',
+    'You could not sign in any more without this. Set a password first, or add another way to sign in.',
+  ),
+  identity_in_use: row(
+    409,
+    'invalid_request_error',
+    'Another account here belongs to this sign-in. Sign in with it, and unlink it there first.',
+  ),
+  too_many_passkeys: row(409, 'invalid_request_error', 'A person has at most 20 passkeys. Remove one first.'),
+  passkeys_unavailable: row(
+    409,
+    'invalid_request_error',
+    'Passkeys need a domain name with HTTPS, or a browser at http://localhost. Use another way to sign in.',
   ),
   mail_not_configured: row(409, 'invalid_request_error', 'This server sends no mail. Ask its operator for a link.'),
   idempotency_key_in_use: row(
@@ -241,6 +268,12 @@ export const errorTable = {
     'service_unavailable_error',
     'The ledger cannot be reached, so the request cannot run; you were not charged. Retry later.',
     { retryAfterS: 2 },
+  ),
+  sign_in_provider_unavailable: row(
+    503,
+    'service_unavailable_error',
+    'The other service does not answer. Try again soon, or sign in another way.',
+    { retryAfterS: 5 },
   ),
   payment_provider_unavailable: row(
     503,

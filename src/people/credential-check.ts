@@ -5,6 +5,7 @@ import { networkOf } from '../runtime/client-address.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Factors } from './factors.ts'
 import { knowsNetwork, noteNetwork } from './networks.ts'
+import type { PasskeyCheck, PasskeyProof } from './passkey-check.ts'
 import { passwordMatches } from './password.ts'
 import { findSigningPerson, type SigningPerson } from './persons.ts'
 import type { ClientTrace } from './sessions.ts'
@@ -15,12 +16,15 @@ interface Credentials {
   readonly password: string | null
   /** Of the authenticator app, or a recovery code. */
   readonly code: string | null
+  /** The use of a passkey, instead of a code. */
+  readonly passkey: PasskeyProof | null
 }
 
 /**
  * Checks what a person typed, slowed down by earlier failures, and returns the person. One count covers passwords and codes.
- * `all` needs the password, and the code of a person with an authenticator app. `either` needs the code then, and only otherwise
- * the password. Rejects with `wrong_credentials`, `second_factor_required`, `wrong_code` or `too_many_attempts`.
+ * `all` needs the password, and the code or passkey of a person who has a second factor. `either` needs that then, and only
+ * otherwise the password. Rejects with `wrong_credentials`, `second_factor_required`, `wrong_code`, `wrong_passkey` or
+ * `too_many_attempts`.
  */
 export type CredentialCheck = (
   credentials: Credentials,
@@ -33,40 +37,48 @@ export function createCredentialCheck({
   lookups,
   clock,
   factors,
+  passkeyCheck,
 }: {
   pool: Pool
   lookups: Sql
   clock: Clock
   factors: Factors
+  passkeyCheck: PasskeyCheck
 }): CredentialCheck {
   const inTransaction = <T>(work: (sql: Sql) => Promise<T>) => transaction(pool, work).catch(refuseOutage)
 
-  return async ({ email, password, code }, { address }, needed = 'all') => {
+  return async ({ email, password, code, passkey }, { address }, needed = 'all') => {
     const person = await findSigningPerson(lookups, email).catch(refuseOutage)
     const network = networkOf(address)
     const isKnownNetwork = person !== undefined && (await knowsNetwork(lookups, person.personId, network))
     const attempt = { email, network, isKnownNetwork }
-    const needsCode = person?.hasTotp === true && needed !== 'password'
+    const hasFactor = person !== undefined && (person.hasTotp || person.hasPasskey)
+    const needsFactor = hasFactor && needed !== 'password'
     await inTransaction(sql => takeAttempt(sql, attempt, clock.epochMs()))
-    if (!needsCode || needed !== 'either') {
+    if (!needsFactor || needed !== 'either') {
       const matches = await passwordMatches(password ?? '', person?.passwordHash ?? null)
       if (!matches || person === undefined) throw new ApiError('wrong_credentials')
     }
-    if (needsCode) {
-      if (code === null) {
-        // Typing the password first is no failure, and clears none: that takes the code.
+    if (needsFactor) {
+      if (passkey !== null) {
+        if ((await passkeyCheck(passkey)) !== person.personId) throw new ApiError('wrong_passkey')
+      } else if (code === null) {
+        // Typing the password first is no failure, and clears none: that takes the second factor.
         await inTransaction(sql => noteSuccess(sql, attempt, true))
-        throw new ApiError('second_factor_required', {
-          message: 'Type the code of your authenticator app, or a recovery code.',
-          param: 'code',
-        })
-      }
-      if (!(await factors.accepts(person.personId, code))) throw new ApiError('wrong_code', { param: 'code' })
+        throw new ApiError('second_factor_required', factorAsked(person))
+      } else if (!(await factors.accepts(person.personId, code))) throw new ApiError('wrong_code', { param: 'code' })
     }
     await inTransaction(async sql => {
-      await noteSuccess(sql, attempt, needed === 'password' && person!.hasTotp)
+      await noteSuccess(sql, attempt, needed === 'password' && hasFactor)
       await noteNetwork(sql, person!.personId, network, clock.epochMs())
     })
     return person!
   }
+}
+
+/** What the page asks for next. `param` is `passkey` for people without an authenticator app. */
+export function factorAsked({ hasTotp }: Pick<SigningPerson, 'hasTotp'>): { message: string; param: string } {
+  return hasTotp
+    ? { message: 'Type the code of your authenticator app, or a recovery code.', param: 'code' }
+    : { message: 'Use your passkey, or type a recovery code.', param: 'passkey' }
 }

@@ -96,11 +96,7 @@ export function createFactors({
           'UPDATE person SET totp_secret = totp_pending, totp_pending = NULL, totp_last_step = $2 WHERE person_id = $1',
           [personId, step],
         )
-        await endOtherSessions(sql, personId, signedIn.sessionId)
-        await sql.query('UPDATE person_session SET has_second_factor = true WHERE session_id = $1', [
-          signedIn.sessionId,
-        ])
-        const codes = await makeRecoveryCodes(sql, personId)
+        const codes = await secureSession(sql, signedIn)
         await noteAction(sql, { action: 'factor.added', personId, subject: email, detail: { factor: 'totp' }, address })
         return codes
       }),
@@ -108,7 +104,8 @@ export function createFactors({
       inTransaction(async sql => {
         requireFactorInUse(signedIn)
         const { personId, email } = signedIn.person
-        await removeTotp(sql, personId)
+        await sql.query('UPDATE person SET totp_secret = NULL, totp_pending = NULL WHERE person_id = $1', [personId])
+        await forgetCodesWithoutFactor(sql, personId)
         await noteAction(sql, {
           action: 'factor.removed',
           personId,
@@ -121,7 +118,7 @@ export function createFactors({
       inTransaction(async sql => {
         requireFactorInUse(signedIn)
         const { personId, email } = signedIn.person
-        if (!signedIn.hasTotp) throw new ApiError('second_factor_required')
+        if (!signedIn.hasFactor) throw new ApiError('second_factor_required')
         const codes = await makeRecoveryCodes(sql, personId)
         await noteAction(sql, { action: 'recovery_codes.made', personId, subject: email, address })
         return codes
@@ -154,14 +151,45 @@ export function createFactors({
  * Throws `second_factor_required` if the person has a second factor and did not use it in this session: a password alone changes
  * no factor and no password.
  */
-export function requireFactorInUse({ hasTotp, hasSecondFactor }: SignedIn): void {
-  if (hasTotp && !hasSecondFactor) throw new ApiError('second_factor_required')
+export function requireFactorInUse({ hasFactor, hasSecondFactor }: SignedIn): void {
+  if (hasFactor && !hasSecondFactor) throw new ApiError('second_factor_required')
 }
 
-/** Removes the authenticator app and the recovery codes of a person. */
-export async function removeTotp(sql: Sql, personId: string): Promise<void> {
+/**
+ * Notes that the person has just added a passkey in this session. The first factor ends the other sessions and comes with recovery
+ * codes; otherwise returns null.
+ */
+export async function enterSecondFactor(sql: Sql, signedIn: SignedIn): Promise<string[] | null> {
+  const { rows } = await sql.query<{ isFirst: boolean }>(
+    `SELECT totp_secret IS NULL AND (SELECT count(*) FROM person_passkey k WHERE k.person_id = p.person_id) = 1 AS "isFirst"
+       FROM person p WHERE person_id = $1`,
+    [signedIn.person.personId],
+  )
+  return rows[0]!.isFirst ? secureSession(sql, signedIn) : null
+}
+
+/** Ends the sessions without the factor that was just added, and returns new recovery codes. */
+async function secureSession(sql: Sql, { sessionId, person: { personId } }: SignedIn): Promise<string[]> {
+  await endOtherSessions(sql, personId, sessionId)
+  await sql.query('UPDATE person_session SET has_second_factor = true WHERE session_id = $1', [sessionId])
+  return makeRecoveryCodes(sql, personId)
+}
+
+/** Removes the authenticator app, the passkeys and the recovery codes of a person. */
+export async function removeFactors(sql: Sql, personId: string): Promise<void> {
   await sql.query('UPDATE person SET totp_secret = NULL, totp_pending = NULL WHERE person_id = $1', [personId])
-  await sql.query('DELETE FROM person_recovery_code WHERE person_id = $1', [personId])
+  await sql.query('DELETE FROM person_passkey WHERE person_id = $1', [personId])
+  await forgetCodesWithoutFactor(sql, personId)
+}
+
+/** Recovery codes replace a lost factor. Without one, signing in does not ask for them. */
+export async function forgetCodesWithoutFactor(sql: Sql, personId: string): Promise<void> {
+  await sql.query(
+    `DELETE FROM person_recovery_code c WHERE person_id = $1
+        AND NOT EXISTS (SELECT FROM person p WHERE p.person_id = $1 AND totp_secret IS NOT NULL)
+        AND NOT EXISTS (SELECT FROM person_passkey k WHERE k.person_id = $1)`,
+    [personId],
+  )
 }
 
 /** Loads the library on first use. */

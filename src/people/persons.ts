@@ -40,13 +40,29 @@ export interface SigningPerson extends Person {
   /** Null: the person has no password. */
   readonly passwordHash: string | null
   readonly hasTotp: boolean
+  readonly hasPasskey: boolean
+  /** Whether the person proved to own the address. */
+  readonly isVerified: boolean
 }
+
+const SIGNING_COLUMNS = `${COLUMNS}, password_hash AS "passwordHash", totp_secret IS NOT NULL AS "hasTotp",
+  EXISTS (SELECT FROM person_passkey k WHERE k.person_id = person.person_id) AS "hasPasskey",
+  email_verified_at IS NOT NULL AS "isVerified"`
 
 /** Returns the person with this e-mail (ignoring case), unless disabled. */
 export async function findSigningPerson(sql: Sql, email: string): Promise<SigningPerson | undefined> {
   const { rows } = await sql.query<SigningPerson>(
-    `SELECT ${COLUMNS}, password_hash AS "passwordHash", totp_secret IS NOT NULL AS "hasTotp" FROM person WHERE lower(email) = lower($1) AND disabled_at IS NULL`,
+    `SELECT ${SIGNING_COLUMNS} FROM person WHERE lower(email) = lower($1) AND disabled_at IS NULL`,
     [email],
+  )
+  return rows[0]
+}
+
+/** Returns the person with this id, unless disabled. */
+export async function findSigningPersonById(sql: Sql, personId: string): Promise<SigningPerson | undefined> {
+  const { rows } = await sql.query<SigningPerson>(
+    `SELECT ${SIGNING_COLUMNS} FROM person WHERE person_id = $1 AND disabled_at IS NULL`,
+    [personId],
   )
   return rows[0]
 }

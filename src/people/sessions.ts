@@ -14,8 +14,8 @@ export interface SignedIn {
   readonly expiresAt: Date
   /** Whether the person used a second factor in this session. */
   readonly hasSecondFactor: boolean
-  /** Whether the person has an authenticator app. */
-  readonly hasTotp: boolean
+  /** Whether the person has an authenticator app or a passkey. */
+  readonly hasFactor: boolean
 }
 
 /** The customer that a signed-in person looks at. */
@@ -77,7 +77,7 @@ interface SessionRow extends Person {
   readonly lastSeenAt: Date
   readonly expiresAt: Date
   readonly hasSecondFactor: boolean
-  readonly hasTotp: boolean
+  readonly hasFactor: boolean
   readonly isFormerToken: boolean
   readonly customer: Omit<VisitedCustomer, 'dailySpendCapNanos'> | null
   readonly dailySpendCapNanos: bigint | null
@@ -86,7 +86,9 @@ interface SessionRow extends Person {
 const FIND = `
   SELECT session_id AS "sessionId", confirmed_at AS "confirmedAt", last_seen_at AS "lastSeenAt", expires_at AS "expiresAt",
          p.person_id AS "personId", p.email, p.name, p.installation_role AS "installationRole",
-         s.has_second_factor AS "hasSecondFactor", p.totp_secret IS NOT NULL AS "hasTotp", token_hash <> $1 AS "isFormerToken",
+         s.has_second_factor AS "hasSecondFactor",
+         p.totp_secret IS NOT NULL OR EXISTS (SELECT FROM person_passkey k WHERE k.person_id = p.person_id) AS "hasFactor",
+         token_hash <> $1 AS "isFormerToken",
          CASE WHEN c.customer_id IS NOT NULL THEN jsonb_build_object(
            'customerId', c.customer_id, 'email', c.email, 'accountTier', c.account_tier,
            'requestsPerMinute', c.requests_per_minute, 'requestsPerDay', c.requests_per_day, 'role', m.role) END AS customer,
@@ -114,7 +116,7 @@ export async function findSession(
   const [row] = rows
   if (row === undefined) return undefined
   const { sessionId, confirmedAt, lastSeenAt, expiresAt, customer, dailySpendCapNanos, ...others } = row
-  const { hasSecondFactor, hasTotp, isFormerToken, ...person } = others
+  const { hasSecondFactor, hasFactor, isFormerToken, ...person } = others
   if (hasEnded({ installationRole: person.installationRole, lastSeenAt, expiresAt }, nowMs)) return undefined
   if (nowMs - lastSeenAt.getTime() >= MINUTE_MS) {
     await sql.query('UPDATE person_session SET last_seen_at = $2 WHERE session_id = $1', [sessionId, new Date(nowMs)])
@@ -127,7 +129,7 @@ export async function findSession(
       confirmedAt: isFormerToken ? new Date(0) : confirmedAt,
       expiresAt,
       hasSecondFactor,
-      hasTotp,
+      hasFactor,
     },
     customer: customer === null ? undefined : { ...customer, dailySpendCapNanos },
   }

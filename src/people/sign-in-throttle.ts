@@ -70,8 +70,28 @@ export function takeRedemption(sql: Sql, attempt: RedemptionAttempt, nowMs: numb
 }
 
 /** Takes back what `takeRedemption` counted. */
-export async function noteRedeemed(sql: Sql, attempt: RedemptionAttempt): Promise<void> {
-  const subjects = redemptionSubjects(attempt)
+export function noteRedeemed(sql: Sql, attempt: RedemptionAttempt): Promise<void> {
+  return takeBack(sql, redemptionSubjects(attempt))
+}
+
+/** Neither can be guessed, so this only bounds the work that one network causes. */
+const NAMELESS_OF_NETWORK: Slowdown = { free: 50, maxSeconds: 3_600 }
+
+/** Counts a sign-in without an e-mail address, by a passkey or another service, as failed before it is checked. Otherwise as `takeAttempt`. */
+export function takeNamelessAttempt(sql: Sql, network: string, nowMs: number): Promise<void> {
+  return take(sql, new Map([[namelessFrom(network), NAMELESS_OF_NETWORK]]), nowMs)
+}
+
+/** Takes back what `takeNamelessAttempt` counted. */
+export function noteNamelessSuccess(sql: Sql, network: string): Promise<void> {
+  return takeBack(sql, [namelessFrom(network)])
+}
+
+function namelessFrom(network: string): string {
+  return `nameless from ${network}`
+}
+
+async function takeBack(sql: Sql, subjects: readonly string[]): Promise<void> {
   await sql.query('DELETE FROM sign_in_throttle WHERE subject = ANY ($1) AND failures = 1', [subjects])
   await sql.query(
     'UPDATE sign_in_throttle SET failures = failures - 1, next_attempt_at = last_failure_at WHERE subject = ANY ($1)',

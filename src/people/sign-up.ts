@@ -5,12 +5,12 @@ import type { Nanos } from '../domain/money.ts'
 import { networkOf } from '../runtime/client-address.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { noteAction } from './audit-log.ts'
+import { hashNewPassword } from './common-password.ts'
 import { makeMailedLink, readMailedLink, useMailedLink } from './links.ts'
 import { hasAccountMail, passwordChangedMail, resetMail, signUpMail } from './mail-texts.ts'
 import { noteNetwork } from './networks.ts'
-import { hashPassword } from './password.ts'
 import type { PeopleMail } from './people-mail.ts'
-import { addPerson, findSigningPerson, noteVerified, setMember, setPassword } from './persons.ts'
+import { addPerson, findSigningPerson, noteVerified, type Person, setMember, setPassword } from './persons.ts'
 import { type ClientTrace, endOtherSessions, type OpenedSession, openSession } from './sessions.ts'
 import { takeMail } from './sign-in-throttle.ts'
 import { openSignupAccount, type SignupCreditCaps } from './signup-credit.ts'
@@ -32,6 +32,11 @@ export interface SignUp {
   show(token: string): Promise<string>
   /** Makes the account and its customer, and signs in. Rejects with `sign_up_closed` or `link_expired`. */
   finish(signUp: { token: string; name: string; password: string }, client: ClientTrace): Promise<OpenedSession>
+  /**
+   * Makes a person who proved the address in another way, with a customer. Undefined: nobody signs up here, or the address has an
+   * account.
+   */
+  addOwner(sql: Sql, person: { email: string; name: string }, client: ClientTrace): Promise<Person | undefined>
   /** Mails a link to set a new password. As `start`. Rejects with `mail_not_configured` or `too_many_attempts`. */
   forgot(email: string, client: ClientTrace): Promise<void>
   /** Sets a new password and ends all sessions. Rejects with `link_expired`. */
@@ -67,8 +72,9 @@ export function createSignUp({ pool, clock, mail, mode, caps, openCustomer, log 
     work().catch(error => log.warn({ err: error }, 'a mail to a person could not be prepared'))
   }
 
+  const isOpen = mode === 'open' && mail.canSend
   const requireOpen = () => {
-    if (mode !== 'open' || !mail.canSend) throw new ApiError('sign_up_closed')
+    if (!isOpen) throw new ApiError('sign_up_closed')
   }
 
   async function mailSignUp(email: string) {
@@ -88,6 +94,29 @@ export function createSignUp({ pool, clock, mail, mode, caps, openCustomer, log 
     await mail.send(resetMail(email, mail.url(path)))
   }
 
+  /** Makes a person with a proved address, and the person's customer. Undefined: the address has an account. */
+  async function addOwner(sql: Sql, { email, name }: { email: string; name: string }, client: ClientTrace) {
+    const person = await addPerson(sql, { email, name })
+    if (person === undefined) return undefined
+    const { personId } = person
+    await noteVerified(sql, personId, nowMs())
+    const { address } = client
+    const network = networkOf(address)
+    const customerId = await openCustomer(sql, email, (customerId, creditNanos) =>
+      openSignupAccount(sql, { customerId, email, network, creditNanos }, caps, nowMs()),
+    )
+    if (customerId !== undefined) await setMember(sql, { customerId, personId, role: 'owner' })
+    await noteNetwork(sql, personId, network, nowMs())
+    await noteAction(sql, {
+      action: 'person.signed_up',
+      personId,
+      subject: email,
+      customerId: customerId ?? null,
+      address,
+    })
+    return person
+  }
+
   return {
     async start(email, client) {
       requireOpen()
@@ -101,35 +130,18 @@ export function createSignUp({ pool, clock, mail, mode, caps, openCustomer, log 
     },
     async finish({ token, name, password }, client) {
       requireOpen()
-      await this.show(token)
-      const passwordHash = await hashPassword(password)
+      const passwordHash = await hashNewPassword(password, await this.show(token))
       return inTransaction(async sql => {
         const link = await useMailedLink(sql, 'sign_up', token, nowMs())
         if (link === undefined) throw new ApiError('link_expired')
         const { email } = link
-        const person = await addPerson(sql, { email, name })
+        const person = await addOwner(sql, { email, name }, client)
         if (person === undefined) throw new ApiError('link_expired')
-        const { personId } = person
-        await setPassword(sql, personId, passwordHash)
-        await noteVerified(sql, personId, nowMs())
-        const { address } = client
-        const network = networkOf(address)
-        const customerId = await openCustomer(sql, email, (customerId, creditNanos) =>
-          openSignupAccount(sql, { customerId, email, network, creditNanos }, caps, nowMs()),
-        )
-        if (customerId !== undefined) await setMember(sql, { customerId, personId, role: 'owner' })
-        await noteNetwork(sql, personId, network, nowMs())
-        const opened = await openSession(sql, person, client, nowMs())
-        await noteAction(sql, {
-          action: 'person.signed_up',
-          personId,
-          subject: email,
-          customerId: customerId ?? null,
-          address,
-        })
-        return opened
+        await setPassword(sql, person.personId, passwordHash)
+        return openSession(sql, person, client, nowMs())
       })
     },
+    addOwner: (sql, person, client) => (isOpen ? addOwner(sql, person, client) : Promise.resolve(undefined)),
     async forgot(email, client) {
       if (!mail.canSend) throw new ApiError('mail_not_configured')
       await count(email, client)
@@ -138,7 +150,7 @@ export function createSignUp({ pool, clock, mail, mode, caps, openCustomer, log 
     async reset({ token, password }, { address }) {
       const link = await readMailedLink(pool, 'reset', token, nowMs()).catch(refuseOutage)
       if (link === undefined) throw new ApiError('link_expired')
-      const passwordHash = await hashPassword(password)
+      const passwordHash = await hashNewPassword(password, link.email)
       const email = await inTransaction(async sql => {
         const used = await useMailedLink(sql, 'reset', token, nowMs())
         if (used === undefined) throw new ApiError('link_expired')

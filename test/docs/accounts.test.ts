@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest'
 import { hasRight, memberRoles } from '../../src/domain/member-role.ts'
 import { factorEndpoints } from '../../src/http/endpoints/factors.ts'
+import { oidcEndpoints } from '../../src/http/endpoints/oidc.ts'
+import { passkeyEndpoints } from '../../src/http/endpoints/passkeys.ts'
 import { peopleEndpoints } from '../../src/http/endpoints/people.ts'
 import { sessionEndpoints } from '../../src/http/endpoints/session.ts'
 import { signUpEndpoints } from '../../src/http/endpoints/sign-up.ts'
@@ -14,6 +16,8 @@ test('docs/accounts.md lists the addresses with their access', () => {
   const real = [
     ...sessionEndpoints(unused),
     ...factorEndpoints(unused),
+    ...passkeyEndpoints(unused),
+    ...oidcEndpoints(unused),
     ...signUpEndpoints(unused),
     ...peopleEndpoints(unused),
   ].map(({ method, path, access, right, needsConfirmation }) => [

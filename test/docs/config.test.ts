@@ -102,6 +102,7 @@ test('the defaults in the example file are the real defaults', () => {
     dataDir: example.dataDir,
     endpoints: example.endpoints,
     smtp: { ...plain.smtp, host: 'smtp.example.com', user: 'switchyard', password: 'none' },
+    accounts: { ...plain.accounts, oidc: example.accounts.oidc },
     payments: { ...plain.payments, instructions: example.payments.instructions, stripe: example.payments.stripe },
     server: {
       ...plain.server,

@@ -8,7 +8,8 @@ import type { TestApp } from './app.ts'
 /** What a page of the console sends: its cookie, and the headers that a browser adds. */
 export class BrowserClient {
   readonly #url: string
-  #cookie: string | undefined
+  /** By name. */
+  readonly #cookies = new Map<string, string>()
 
   readonly #headers: Record<string, string>
 
@@ -18,8 +19,13 @@ export class BrowserClient {
     this.#headers = headers
   }
 
+  /** The cookie of the session, as name and value. */
   get cookie(): string | undefined {
-    return this.#cookie
+    return [...this.#cookies].map(pair => pair.join('=')).find(pair => /^(__Host-)?sy_session=/.test(pair))
+  }
+
+  get #allCookies(): string {
+    return [...this.#cookies].map(pair => pair.join('=')).join('; ')
   }
 
   /** @param path below /console/api */
@@ -31,15 +37,15 @@ export class BrowserClient {
         'user-agent': 'Test browser',
         ...this.#headers,
         ...(body !== undefined && { 'content-type': 'application/json' }),
-        ...(this.#cookie !== undefined && { cookie: this.#cookie }),
+        ...(this.#cookies.size > 0 && { cookie: this.#allCookies }),
         ...headers,
       },
       ...(body !== undefined && { body: JSON.stringify(body) }),
     })
-    const [set] = response.headers.getSetCookie()
-    if (set !== undefined) {
-      const pair = set.split(';')[0]!
-      this.#cookie = pair.endsWith('=') ? undefined : pair
+    for (const set of response.headers.getSetCookie()) {
+      const [name, value] = set.split(';')[0]!.split('=') as [string, string]
+      if (value === '') this.#cookies.delete(name)
+      else this.#cookies.set(name, value)
     }
     return response
   }
@@ -55,16 +61,17 @@ export class BrowserClient {
 
 export const PASSWORD = 'correct horse battery staple'
 
-/** Makes a person who is a member of the customer, and signs in. */
+/** Makes a person who is a member of the customer, and signs in. @param url of the gateway, by another name */
 export async function signedInMember(
   app: TestApp,
   customerId: string,
   role: MemberRole = 'owner',
   nowMs = Date.now(),
+  url = app.url,
 ): Promise<{ browser: BrowserClient; email: string }> {
   const email = `${role}-${randomBytes(4).toString('hex')}@example.com`
   const link = await transaction(app.database.pool, sql => makeInviteLink(sql, { customerId, email, role }, nowMs))
-  const browser = new BrowserClient(app.url)
+  const browser = new BrowserClient(url)
   const joined = await browser.post('join', { token: tokenOf(link), name: 'Ada', password: PASSWORD })
   if (joined.status !== 200) throw new Error(`${joined.status} ${await joined.text()}`)
   return { browser, email }

@@ -10,9 +10,9 @@ import type { SignedIn, VisitedCustomer } from '../../people/sessions.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import { UUID } from '../../runtime/uuid.ts'
 import type { Endpoint } from '../endpoint.ts'
+import type { ConsoleCookie } from './console-cookie.ts'
 import { requireConfirmation } from './require-confirmation.ts'
 import { requireOwnPage } from './require-own-page.ts'
-import type { SessionCookie } from './session-cookie.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -32,7 +32,7 @@ export interface ConsoleGuard {
 /** Creates the check of all endpoints with the access `page` or `session`. */
 export function createConsoleGuard(deps: {
   readonly people: People
-  readonly cookie: SessionCookie
+  readonly cookie: ConsoleCookie
   /** Counts requests of people apart from those of programs. */
   readonly limiter: ReportLimiter
   /** The role of a person at a hoster: null for strangers, undefined when there is no such hoster. */

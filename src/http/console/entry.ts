@@ -4,7 +4,7 @@ import { ApiError } from '../../domain/errors.ts'
 import type { People } from '../../people/people.ts'
 import type { ClientTrace, OpenedSession, SignedIn } from '../../people/sessions.ts'
 import type { EndpointContext } from '../endpoint.ts'
-import type { SessionCookie } from './session-cookie.ts'
+import type { ConsoleCookie } from './console-cookie.ts'
 
 /** Sets the cookie of a new session, and answers like `GET /console/api/session`. */
 export type Entry = (
@@ -14,7 +14,7 @@ export type Entry = (
 
 export function createEntry(deps: {
   readonly people: People
-  readonly cookie: SessionCookie
+  readonly cookie: ConsoleCookie
   readonly clientOf: (request: FastifyRequest) => ClientTrace
   readonly needsSecondFactor: (signedIn: SignedIn, request: FastifyRequest) => boolean
 }): Entry {

@@ -1,6 +1,8 @@
 import type { FastifyRequest } from 'fastify'
 import { factors as factorsSchema, parseCode, recoveryCodes, removedFactor, totpStart } from '../../api/factors.ts'
 import type { Factors } from '../../people/factors.ts'
+import type { Identities } from '../../people/identities.ts'
+import type { Passkeys } from '../../people/passkeys.ts'
 import type { ClientTrace } from '../../people/sessions.ts'
 import { uncounted } from '../../runtime/byte-budget.ts'
 import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
@@ -11,10 +13,14 @@ import { receiveBody } from '../receive-body.ts'
 /** The second factors of the person. */
 export function factorEndpoints({
   factors,
+  passkeys,
+  identities,
   clientOf,
   bodyLimitBytes,
 }: {
   readonly factors: Factors
+  readonly passkeys: Passkeys
+  readonly identities: Identities
   readonly clientOf: (request: FastifyRequest) => ClientTrace
   readonly bodyLimitBytes: number
 }): Endpoint[] {
@@ -24,10 +30,25 @@ export function factorEndpoints({
       access: 'session',
       doc: consoleDoc('Show the second factors', factorsSchema),
       async handle({ signedIn }) {
-        const { hasPassword, hasTotp, recoveryCodesLeft } = await factors.show(signedIn.person.personId)
+        const { personId } = signedIn.person
+        const { hasPassword, hasTotp, recoveryCodesLeft } = await factors.show(personId)
+        const [listed, linked] = [await passkeys.list(personId), await identities.list(personId)]
         return {
           has_password: hasPassword,
           has_totp: hasTotp,
+          passkeys: listed.map(({ passkeyId, name, createdAt, lastUsedAt }) => ({
+            id: passkeyId,
+            name,
+            created_at: createdAt.toISOString(),
+            last_used_at: lastUsedAt?.toISOString() ?? null,
+          })),
+          identities: linked.map(({ identityId, provider, email, createdAt, lastUsedAt }) => ({
+            id: identityId,
+            provider,
+            email,
+            created_at: createdAt.toISOString(),
+            last_used_at: lastUsedAt.toISOString(),
+          })),
           recovery_codes_left: recoveryCodesLeft,
           is_in_use: signedIn.hasSecondFactor,
         }

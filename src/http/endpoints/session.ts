@@ -1,3 +1,4 @@
+import type { AuthenticationResponseJSON } from '@simplewebauthn/server'
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { requireGoodPassword } from '../../api/console-body.ts'
@@ -14,13 +15,17 @@ import {
   showSession,
 } from '../../api/session.ts'
 import { ApiError } from '../../domain/errors.ts'
+import type { LinkEntry } from '../../people/link-entry.ts'
 import type { People } from '../../people/people.ts'
 import type { ClientTrace, OpenedSession, SignedIn } from '../../people/sessions.ts'
 import { uncounted } from '../../runtime/byte-budget.ts'
+import type { Clock } from '../../runtime/clock.ts'
 import { UUID } from '../../runtime/uuid.ts'
+import type { ConsoleCookie } from '../console/console-cookie.ts'
 import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
-import { createEntry } from '../console/entry.ts'
-import type { SessionCookie } from '../console/session-cookie.ts'
+import type { Entry } from '../console/entry.ts'
+import type { PasskeyDoor } from '../console/passkey-door.ts'
+import { requireConfirmation } from '../console/require-confirmation.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
 import { receiveBody } from '../receive-body.ts'
@@ -29,7 +34,11 @@ const confirmation = z.object({ confirmed: z.literal(true) })
 
 interface SessionDeps {
   readonly people: People
-  readonly cookie: SessionCookie
+  readonly linkEntry: LinkEntry
+  readonly passkeyDoor: PasskeyDoor
+  readonly cookie: ConsoleCookie
+  readonly entry: Entry
+  readonly clock: Clock
   readonly clientOf: (request: FastifyRequest) => ClientTrace
   readonly needsSecondFactor: (signedIn: SignedIn, request: FastifyRequest) => boolean
   readonly bodyLimitBytes: number
@@ -37,10 +46,14 @@ interface SessionDeps {
 
 /** The endpoints under /console/api for signing in and out. The OpenAPI document leaves these endpoints out. */
 export function sessionEndpoints(deps: SessionDeps): Endpoint[] {
-  const { people, clientOf } = deps
+  const { people, linkEntry, passkeyDoor, entry: enter, clientOf } = deps
   const body = ({ raw }: FastifyRequest) => receiveBody(new NodeRequest(raw), deps.bodyLimitBytes, uncounted)
 
-  const enter = createEntry(deps)
+  /** The second factor of a sign-in: a code, a passkey, or none yet. */
+  const withProof = <T extends { passkey: AuthenticationResponseJSON | null }>(request: FastifyRequest, typed: T) => ({
+    ...typed,
+    passkey: typed.passkey === null ? null : passkeyDoor.signInProof(request, typed.passkey),
+  })
 
   const enters = (path: string, summary: string, open: (context: EndpointContext) => Promise<OpenedSession>) =>
     consoleEndpoint('POST', path, {
@@ -61,16 +74,16 @@ export function sessionEndpoints(deps: SessionDeps): Endpoint[] {
         ),
     }),
     enters('sign-in', 'Sign in', async ({ request }) =>
-      people.signIn(parseSignIn(await body(request)), clientOf(request)),
+      people.signIn(withProof(request, parseSignIn(await body(request))), clientOf(request)),
     ),
     enters('welcome', 'Set the password of an operator', async ({ request }) =>
-      people.welcome(parseWelcome(await body(request)), clientOf(request)),
+      linkEntry.welcome(parseWelcome(await body(request)), clientOf(request)),
     ),
     consoleEndpoint('POST', 'invite', {
       access: 'page',
       doc: consoleDoc('Show an invitation', invitationShown),
       async handle({ request }) {
-        const { email, customerEmail, role, hasPassword } = await people.showInvite(
+        const { email, customerEmail, role, hasPassword } = await linkEntry.showInvite(
           parseInviteToken(await body(request)),
         )
         return { email, customer_email: customerEmail, role, has_password: hasPassword }
@@ -78,8 +91,8 @@ export function sessionEndpoints(deps: SessionDeps): Endpoint[] {
     }),
     enters('join', 'Accept an invitation', async ({ request }) => {
       const invite = parseJoin(await body(request))
-      if (!(await people.showInvite(invite.token)).hasPassword) requireGoodPassword(invite.password)
-      return people.join(invite, clientOf(request))
+      if (!(await linkEntry.showInvite(invite.token)).hasPassword) requireGoodPassword(invite.password)
+      return linkEntry.join(withProof(request, invite), clientOf(request))
     }),
     consoleEndpoint('POST', 'sign-out', {
       access: 'session',
@@ -93,21 +106,21 @@ export function sessionEndpoints(deps: SessionDeps): Endpoint[] {
     consoleEndpoint('POST', 'password', {
       access: 'session',
       doc: consoleDoc('Change the password', sessionSchema),
-      handle: async context =>
-        enter(
-          context,
-          await people.changePassword(
-            context.signedIn,
-            parsePasswordChange(await body(context.request)),
-            clientOf(context.request),
-          ),
-        ),
+      async handle(context) {
+        const { request, signedIn } = context
+        const change = parsePasswordChange(await body(request))
+        // A first password, of people who sign in with a passkey or another service.
+        if (change.currentPassword === null) requireConfirmation(signedIn, deps.clock.epochMs())
+        return enter(context, await people.changePassword(signedIn, change, clientOf(request)))
+      },
     }),
     consoleEndpoint('POST', 'confirm', {
       access: 'session',
       doc: consoleDoc('Type the password or a code again, before a change that matters', confirmation),
       async handle({ signedIn, request, reply }) {
-        const typed = parseConfirmation(await body(request))
+        const { passkey, ...others } = parseConfirmation(await body(request))
+        const proof = passkey === null ? null : passkeyDoor.confirmProof(request, passkey, signedIn)
+        const typed = { ...others, passkey: proof }
         const { token, expiresAt } = await people.confirm(signedIn, typed, clientOf(request))
         reply.header('set-cookie', deps.cookie.write(token, expiresAt))
         return { confirmed: true }

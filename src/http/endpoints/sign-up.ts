@@ -23,19 +23,19 @@ import { receiveBody } from '../receive-body.ts'
 interface SignUpDeps {
   readonly signUp: SignUp
   readonly entry: Entry
-  readonly config: ConsoleConfig
+  readonly configFor: (request: FastifyRequest) => ConsoleConfig
   readonly clientOf: (request: FastifyRequest) => ClientTrace
   readonly bodyLimitBytes: number
 }
 
 /** The endpoints of the pages outside: sign-up, verification, a forgotten password. */
-export function signUpEndpoints({ signUp, entry, config, clientOf, bodyLimitBytes }: SignUpDeps): Endpoint[] {
+export function signUpEndpoints({ signUp, entry, configFor, clientOf, bodyLimitBytes }: SignUpDeps): Endpoint[] {
   const body = ({ raw }: FastifyRequest) => receiveBody(new NodeRequest(raw), bodyLimitBytes, uncounted)
   return [
     consoleEndpoint('GET', 'config', {
       access: 'page',
       doc: consoleDoc('Show how people get in', consoleConfig),
-      handle: () => config,
+      handle: ({ request }) => configFor(request),
     }),
     consoleEndpoint('POST', 'sign-up', {
       access: 'page',

@@ -1,16 +1,20 @@
+import { createHmac } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { claimCustomer } from '../../accounts/claim-customer.ts'
 import { createMailer } from '../../alerts/mailer.ts'
 import { baseUrlOf } from '../../config/base-url.ts'
 import { limitsOfTier } from '../../config/config.ts'
 import { refuseOutage } from '../../db/refuse-outage.ts'
+import { ConsoleCookie } from '../../http/console/console-cookie.ts'
 import { type ConsoleGuard, createConsoleGuard } from '../../http/console/console-guard.ts'
 import { createEntry } from '../../http/console/entry.ts'
 import { isLocalRequest } from '../../http/console/is-local-request.ts'
-import { SessionCookie } from '../../http/console/session-cookie.ts'
+import { createPasskeyDoor } from '../../http/console/passkey-door.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { factorEndpoints } from '../../http/endpoints/factors.ts'
 import { live } from '../../http/endpoints/live.ts'
+import { oidcEndpoints } from '../../http/endpoints/oidc.ts'
+import { passkeyEndpoints } from '../../http/endpoints/passkeys.ts'
 import { peopleEndpoints } from '../../http/endpoints/people.ts'
 import { sessionEndpoints } from '../../http/endpoints/session.ts'
 import { signUpEndpoints } from '../../http/endpoints/sign-up.ts'
@@ -18,8 +22,15 @@ import { status } from '../../http/endpoints/status.ts'
 import { createReportLimiter } from '../../limits/report-limiter.ts'
 import { createLiveWatch, type LiveWatch } from '../../live/live-watch.ts'
 import { hosterRoleOf } from '../../marketplace/hoster-members.ts'
+import { createCredentialCheck } from '../../people/credential-check.ts'
 import { createFactors } from '../../people/factors.ts'
+import { createIdentities } from '../../people/identities.ts'
+import { createLinkEntry } from '../../people/link-entry.ts'
 import { createMembers } from '../../people/members.ts'
+import { createOidcClient } from '../../people/oidc-client.ts'
+import { createOidcSignIn } from '../../people/oidc-sign-in.ts'
+import { createPasskeyCheck } from '../../people/passkey-check.ts'
+import { createPasskeys } from '../../people/passkeys.ts'
 import { createPeople } from '../../people/people.ts'
 import { createPeopleMail } from '../../people/people-mail.ts'
 import type { SignedIn } from '../../people/sessions.ts'
@@ -59,7 +70,12 @@ export function createConsole(
     seal: (secret, ownerId) => sealSecret(masterKey, secret, { ownerId, purpose: 'totp' }),
     open: (sealed, ownerId) => openSecret(masterKey, sealed, { ownerId, purpose: 'totp' }),
   })
-  const people = createPeople({ pool: general, lookups, clock, factors })
+  const challengeKey = keyFor(masterKey, 'challenges of passkeys')
+  const passkeyCheck = createPasskeyCheck({ pool: general, clock, challengeKey })
+  const passkeys = createPasskeys({ pool: general, clock, challengeKey })
+  const check = createCredentialCheck({ pool: general, lookups, clock, factors, passkeyCheck })
+  const people = createPeople({ pool: general, lookups, clock, check, passkeyCheck })
+  const linkEntry = createLinkEntry({ pool: general, clock, check })
   const { signUp: mode, creditsPerNetworkPerDay, creditsPerDay } = config.accounts
   const members = createMembers({ pool: general, clock, mail, mayInvite: mode !== 'closed' })
   const signUp = createSignUp({
@@ -71,7 +87,23 @@ export function createConsole(
     openCustomer: (sql, email, open) => claimCustomer(sql, config, email, open),
     log,
   })
-  const cookie = new SessionCookie(publicBaseUrl?.startsWith('https:') ?? false)
+  const identities = createIdentities({ pool: general })
+  const oidcSignIn = createOidcSignIn({
+    pool: general,
+    clock,
+    providers: config.accounts.oidc,
+    oidcClient: createOidcClient({ clock, log }),
+    signUp,
+    check,
+    attemptKey: keyFor(masterKey, 'attempts to sign in with another service'),
+  })
+  const isHttps = publicBaseUrl?.startsWith('https:') ?? false
+  const cookie = new ConsoleCookie('sy_session', isHttps)
+  const passkeyCookie = new ConsoleCookie('sy_passkey', isHttps)
+  // The service sends the browser back from another site. Only a page reads the cookie, but Lax does not depend on that.
+  const oidcCookie = new ConsoleCookie('sy_oidc', isHttps, 'Lax')
+  const factorCookie = new ConsoleCookie('sy_factor', isHttps)
+  const passkeyDoor = createPasskeyDoor({ cookie: passkeyCookie, publicBaseUrl })
   const door = {
     needsSecondFactor: ({ person, hasSecondFactor }: SignedIn, request: FastifyRequest) =>
       person.installationRole !== null && !hasSecondFactor && !isLocalRequest(request, publicBaseUrl),
@@ -81,6 +113,7 @@ export function createConsole(
     urlFor: ({ raw }: FastifyRequest, path: string) =>
       `${publicBaseUrl ?? `http://${headerValues(raw.rawHeaders, 'host')[0]}`}${path}`,
   }
+  const entry = createEntry({ people, cookie, ...door })
   const watch = createLiveWatch({ sql: lookups, scheduler, log })
   return {
     watch,
@@ -97,7 +130,7 @@ export function createConsole(
     }),
     endpoints: [
       live({ watch }),
-      ...sessionEndpoints({ people, cookie, ...door }),
+      ...sessionEndpoints({ people, linkEntry, passkeyDoor, cookie, entry, clock, ...door }),
       ...peopleEndpoints({ members, ...door }),
       status({
         isPublic: config.status.isPublic,
@@ -108,19 +141,36 @@ export function createConsole(
         read: operator.status,
         clock,
       }),
-      ...factorEndpoints({ factors, ...door }),
+      ...factorEndpoints({ factors, passkeys, identities, ...door }),
+      ...passkeyEndpoints({ people, passkeys, passkeyDoor, passkeyCookie, entry, clock, ...door }),
+      ...oidcEndpoints({
+        people,
+        oidcSignIn,
+        identities,
+        passkeyDoor,
+        cookie,
+        oidcCookie,
+        factorCookie,
+        entry,
+        ...door,
+      }),
       ...signUpEndpoints({
         signUp,
-        entry: createEntry({ people, cookie, ...door }),
-        config: {
+        entry,
+        configFor: request => ({
           sign_up: mode,
           has_mail: mail.canSend,
           base_url: publicBaseUrl,
-          oidc_providers: [],
-          has_passkeys: false,
-        },
+          oidc_providers: config.accounts.oidc.map(({ id, name }) => ({ id, name })),
+          has_passkeys: passkeyDoor.isOpen(request),
+        }),
         ...door,
       }),
     ],
   }
+}
+
+/** Derives a key of its own for a purpose. */
+function keyFor(masterKey: Buffer, purpose: string): Buffer {
+  return createHmac('sha256', masterKey).update(purpose).digest()
 }

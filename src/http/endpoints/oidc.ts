@@ -1,0 +1,132 @@
+import type { FastifyRequest } from 'fastify'
+import {
+  oidcFinished,
+  oidcStarted,
+  parseOidcFactor,
+  parseOidcFinish,
+  parseOidcStart,
+  unlinkedIdentity,
+} from '../../api/oidc.ts'
+import { session } from '../../api/session.ts'
+import { ApiError } from '../../domain/errors.ts'
+import type { Identities } from '../../people/identities.ts'
+import type { OidcAttempt } from '../../people/oidc-attempt.ts'
+import type { OidcSignIn } from '../../people/oidc-sign-in.ts'
+import type { People } from '../../people/people.ts'
+import type { ClientTrace, SignedIn } from '../../people/sessions.ts'
+import { uncounted } from '../../runtime/byte-budget.ts'
+import { UUID } from '../../runtime/uuid.ts'
+import type { ConsoleCookie } from '../console/console-cookie.ts'
+import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
+import type { Entry } from '../console/entry.ts'
+import type { PasskeyDoor } from '../console/passkey-door.ts'
+import type { Endpoint, EndpointContext } from '../endpoint.ts'
+import { NodeRequest } from '../node-exchange.ts'
+import { receiveBody } from '../receive-body.ts'
+
+interface OidcDeps {
+  readonly people: People
+  readonly oidcSignIn: OidcSignIn
+  readonly identities: Identities
+  readonly passkeyDoor: PasskeyDoor
+  readonly cookie: ConsoleCookie
+  /** Keeps an attempt while the person is at the service. */
+  readonly oidcCookie: ConsoleCookie
+  /** Keeps a sign-in that waits for the second factor. */
+  readonly factorCookie: ConsoleCookie
+  readonly entry: Entry
+  readonly clientOf: (request: FastifyRequest) => ClientTrace
+  readonly urlFor: (request: FastifyRequest, path: string) => string
+  readonly bodyLimitBytes: number
+}
+
+/** The page of the console that services send the browser to. */
+const REDIRECT_PATH = '/oidc'
+
+/** Sign-in with other services, and the services of the person. No GET changes anything: a page sends on what the service answered. */
+export function oidcEndpoints(deps: OidcDeps): Endpoint[] {
+  const { people, oidcSignIn, identities, clientOf } = deps
+  const body = ({ raw }: FastifyRequest) => receiveBody(new NodeRequest(raw), deps.bodyLimitBytes, uncounted)
+
+  async function start(
+    { request, reply }: Pick<EndpointContext, 'request' | 'reply'>,
+    purpose: OidcAttempt['purpose'],
+    signedIn: SignedIn | null,
+  ) {
+    const order = parseOidcStart(await body(request))
+    const redirectUri = deps.urlFor(request, REDIRECT_PATH)
+    const { url, cookie, expiresAt } = await oidcSignIn.start({ ...order, purpose, redirectUri }, signedIn)
+    reply.header('set-cookie', deps.oidcCookie.write(cookie, expiresAt))
+    return { url }
+  }
+
+  const signedInOf = async ({ raw }: FastifyRequest) => {
+    const token = deps.cookie.read(raw.rawHeaders)
+    return token === undefined ? null : ((await people.find(token, null))?.signedIn ?? null)
+  }
+
+  return [
+    consoleEndpoint('POST', 'oidc/start', {
+      access: 'page',
+      doc: consoleDoc('Sign in with another service', oidcStarted),
+      handle: context => start(context, 'sign-in', null),
+    }),
+    consoleEndpoint('POST', 'oidc/finish', {
+      access: 'page',
+      doc: consoleDoc('Take the answer of a service', oidcFinished),
+      async handle(context) {
+        const { request, reply } = context
+        const query = parseOidcFinish(await body(request))
+        const cookie = deps.oidcCookie.read(request.raw.rawHeaders)
+        const answer = { cookie, query, signedIn: await signedInOf(request) }
+        const outcome = await oidcSignIn.finish(answer, clientOf(request))
+        reply.header('set-cookie', deps.oidcCookie.clear())
+        if (outcome.kind === 'entered') await deps.entry(context, outcome.opened)
+        if (outcome.kind === 'confirmed') {
+          reply.header('set-cookie', deps.cookie.write(outcome.opened.token, outcome.opened.expiresAt))
+        }
+        if (outcome.kind === 'factor') {
+          reply.header('set-cookie', deps.factorCookie.write(outcome.token, outcome.expiresAt))
+        }
+        const param = outcome.kind === 'factor' ? outcome.param : null
+        return { outcome: outcome.kind, param, return_to: outcome.returnTo }
+      },
+    }),
+    consoleEndpoint('POST', 'oidc/factor', {
+      access: 'page',
+      doc: consoleDoc('Finish a sign-in with the second factor', session),
+      async handle(context) {
+        const { request, reply } = context
+        const { code, passkey } = parseOidcFactor(await body(request))
+        const proof = passkey === null ? null : deps.passkeyDoor.signInProof(request, passkey)
+        const token = deps.factorCookie.read(request.raw.rawHeaders)
+        const opened = await oidcSignIn.finishFactor({ token, code, passkey: proof }, clientOf(request))
+        reply.header('set-cookie', deps.factorCookie.clear())
+        return deps.entry(context, opened)
+      },
+    }),
+    consoleEndpoint('POST', 'oidc/confirm/start', {
+      access: 'session',
+      doc: consoleDoc('Confirm a change at another service', oidcStarted),
+      handle: context => start(context, 'confirm', context.signedIn),
+    }),
+    consoleEndpoint('POST', 'identities/start', {
+      access: 'session',
+      needsConfirmation: true,
+      doc: consoleDoc('Link another service', oidcStarted),
+      handle: context => start(context, 'link', context.signedIn),
+    }),
+    consoleEndpoint('DELETE', 'identities/:identity_id', {
+      access: 'session',
+      needsConfirmation: true,
+      doc: consoleDoc('Unlink a service', unlinkedIdentity),
+      async handle({ request, signedIn }) {
+        const { identity_id: id } = request.params as { identity_id: string }
+        if (!UUID.test(id))
+          throw new ApiError('not_found', { message: 'You have not linked this service. Reload the page.' })
+        await identities.unlink(signedIn, id, clientOf(request))
+        return { unlinked: true }
+      },
+    }),
+  ]
+}

@@ -1,0 +1,109 @@
+import type { FastifyRequest } from 'fastify'
+import { removedFactor } from '../../api/factors.ts'
+import {
+  addedPasskey,
+  changedPasskey,
+  parseNewPasskey,
+  parsePasskey,
+  parsePasskeyName,
+  passkeyOptions,
+} from '../../api/passkeys.ts'
+import { session } from '../../api/session.ts'
+import { ApiError } from '../../domain/errors.ts'
+import { mintBrowserSecret, type Passkeys } from '../../people/passkeys.ts'
+import type { People } from '../../people/people.ts'
+import type { ClientTrace } from '../../people/sessions.ts'
+import { uncounted } from '../../runtime/byte-budget.ts'
+import type { Clock } from '../../runtime/clock.ts'
+import { UUID } from '../../runtime/uuid.ts'
+import type { ConsoleCookie } from '../console/console-cookie.ts'
+import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
+import type { Entry } from '../console/entry.ts'
+import type { PasskeyDoor } from '../console/passkey-door.ts'
+import type { Endpoint } from '../endpoint.ts'
+import { NodeRequest } from '../node-exchange.ts'
+import { receiveBody } from '../receive-body.ts'
+
+interface PasskeyDeps {
+  readonly people: People
+  readonly passkeys: Passkeys
+  readonly passkeyDoor: PasskeyDoor
+  /** Keeps the secret of a browser while it signs in. */
+  readonly passkeyCookie: ConsoleCookie
+  readonly entry: Entry
+  readonly clock: Clock
+  readonly clientOf: (request: FastifyRequest) => ClientTrace
+  readonly bodyLimitBytes: number
+}
+
+/** How long a browser keeps the secret. Its challenges end earlier. */
+const COOKIE_MS = 600_000
+
+/** Passkeys: to sign in, to confirm a change, and those of the person. */
+export function passkeyEndpoints(deps: PasskeyDeps): Endpoint[] {
+  const { people, passkeys, passkeyDoor, clientOf } = deps
+  const body = ({ raw }: FastifyRequest) => receiveBody(new NodeRequest(raw), deps.bodyLimitBytes, uncounted)
+  const confirmed = { access: 'session', needsConfirmation: true } as const
+
+  return [
+    consoleEndpoint('POST', 'passkeys/sign-in/start', {
+      access: 'page',
+      doc: consoleDoc('Ask for a passkey to sign in', passkeyOptions),
+      async handle({ request, reply }) {
+        const site = passkeyDoor.site(request)
+        const secret = mintBrowserSecret()
+        reply.header('set-cookie', deps.passkeyCookie.write(secret, new Date(deps.clock.epochMs() + COOKIE_MS)))
+        return passkeys.signInOptions(secret, site)
+      },
+    }),
+    consoleEndpoint('POST', 'passkeys/sign-in', {
+      access: 'page',
+      doc: consoleDoc('Sign in with a passkey', session),
+      async handle(context) {
+        const { request } = context
+        const proof = passkeyDoor.signInProof(request, parsePasskey(await body(request)))
+        return deps.entry(context, await people.signInWithPasskey(proof, clientOf(request)))
+      },
+    }),
+    consoleEndpoint('POST', 'passkeys/confirm/start', {
+      access: 'session',
+      doc: consoleDoc('Ask for a passkey of the person', passkeyOptions),
+      handle: ({ request, signedIn }) => passkeys.confirmOptions(signedIn, passkeyDoor.site(request)),
+    }),
+    consoleEndpoint('POST', 'factors/passkeys/start', {
+      ...confirmed,
+      doc: consoleDoc('Ask the browser to make a passkey', passkeyOptions),
+      handle: ({ request, signedIn }) => passkeys.registerOptions(signedIn, passkeyDoor.site(request)),
+    }),
+    consoleEndpoint('POST', 'factors/passkeys', {
+      ...confirmed,
+      doc: consoleDoc('Add a passkey', addedPasskey),
+      async handle({ request, signedIn }) {
+        const made = { ...parseNewPasskey(await body(request)), site: passkeyDoor.site(request) }
+        return { recovery_codes: await passkeys.register(signedIn, made, clientOf(request)) }
+      },
+    }),
+    consoleEndpoint('PATCH', 'factors/passkeys/:passkey_id', {
+      access: 'session',
+      doc: consoleDoc('Rename a passkey', changedPasskey),
+      async handle({ request, signedIn }) {
+        await passkeys.rename(signedIn, idOf(request), parsePasskeyName(await body(request)))
+        return { changed: true }
+      },
+    }),
+    consoleEndpoint('DELETE', 'factors/passkeys/:passkey_id', {
+      ...confirmed,
+      doc: consoleDoc('Remove a passkey', removedFactor),
+      async handle({ request, signedIn }) {
+        await passkeys.remove(signedIn, idOf(request), clientOf(request))
+        return { removed: true }
+      },
+    }),
+  ]
+}
+
+function idOf({ params }: FastifyRequest): string {
+  const { passkey_id: id } = params as { passkey_id: string }
+  if (!UUID.test(id)) throw new ApiError('not_found', { message: 'You have no such passkey. Reload the page.' })
+  return id
+}

@@ -1,0 +1,100 @@
+import { type Pool, type Sql, transaction } from '../db/pool.ts'
+import { refuseOutage } from '../db/refuse-outage.ts'
+import { ApiError } from '../domain/errors.ts'
+import { noteAction } from './audit-log.ts'
+import { requireFactorInUse } from './factors.ts'
+import { requireOtherWayIn } from './other-way-in.ts'
+import type { ClientTrace, SignedIn } from './sessions.ts'
+
+/** A person as another service knows them. */
+export interface Identity {
+  readonly issuer: string
+  readonly subject: string
+  readonly provider: string
+  readonly email: string | null
+}
+
+export interface ListedIdentity {
+  readonly identityId: string
+  readonly provider: string
+  readonly email: string | null
+  readonly createdAt: Date
+  readonly lastUsedAt: Date
+}
+
+/** The services that a person can sign in with. */
+export interface Identities {
+  list(personId: string): Promise<ListedIdentity[]>
+  /** Rejects with `second_factor_required`, `not_found` or `last_way_in`. */
+  unlink(signedIn: SignedIn, identityId: string, client: ClientTrace): Promise<void>
+}
+
+export function createIdentities({ pool }: { pool: Pool }): Identities {
+  return {
+    list: personId => listIdentities(pool, personId).catch(refuseOutage),
+    unlink: (signedIn, identityId, { address }) =>
+      transaction(pool, async sql => {
+        requireFactorInUse(signedIn)
+        const { personId, email: subject } = signedIn.person
+        await requireOtherWayIn(sql, personId, { identities: 1 })
+        const { rows } = await sql.query<{ provider: string }>(
+          'DELETE FROM person_identity WHERE person_id = $1 AND identity_id = $2 RETURNING provider',
+          [personId, identityId],
+        )
+        if (rows[0] === undefined) {
+          throw new ApiError('not_found', { message: 'You have not linked this service. Reload the page.' })
+        }
+        await noteAction(sql, { action: 'identity.removed', personId, subject, detail: { ...rows[0] }, address })
+      }).catch(refuseOutage),
+  }
+}
+
+/** Returns the id of the person that an identity belongs to, and notes that it was used. */
+export async function usePersonOf(
+  sql: Sql,
+  { issuer, subject, email }: Identity,
+  nowMs: number,
+): Promise<string | undefined> {
+  const { rows } = await sql.query<{ personId: string }>(
+    `UPDATE person_identity SET last_used_at = $3, email = $4 WHERE issuer = $1 AND subject = $2
+     RETURNING person_id AS "personId"`,
+    [issuer, subject, new Date(nowMs), email],
+  )
+  return rows[0]?.personId
+}
+
+/** Links an identity to a person. Rejects with `identity_in_use` if it belongs to another person. */
+export async function linkIdentity(
+  sql: Sql,
+  person: { personId: string; email: string },
+  { issuer, subject, provider, email }: Identity,
+  { address, nowMs }: { address: string; nowMs: number },
+): Promise<void> {
+  const { rowCount } = await sql.query(
+    `INSERT INTO person_identity (issuer, subject, person_id, provider, email, created_at, last_used_at)
+     VALUES ($1, $2, $3, $4, $5, $6, $6) ON CONFLICT (issuer, subject) DO NOTHING`,
+    [issuer, subject, person.personId, provider, email, new Date(nowMs)],
+  )
+  if (rowCount === 0) {
+    const owner = await usePersonOf(sql, { issuer, subject, provider, email }, nowMs)
+    if (owner !== person.personId) throw new ApiError('identity_in_use')
+    return
+  }
+  const detail = { provider, email }
+  await noteAction(sql, {
+    action: 'identity.linked',
+    personId: person.personId,
+    subject: person.email,
+    detail,
+    address,
+  })
+}
+
+async function listIdentities(sql: Sql, personId: string): Promise<ListedIdentity[]> {
+  const { rows } = await sql.query<ListedIdentity>(
+    `SELECT identity_id AS "identityId", provider, email, created_at AS "createdAt", last_used_at AS "lastUsedAt"
+       FROM person_identity WHERE person_id = $1 ORDER BY created_at, identity_id`,
+    [personId],
+  )
+  return rows
+}

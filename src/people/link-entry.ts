@@ -1,0 +1,120 @@
+import { type Pool, type Sql, transaction } from '../db/pool.ts'
+import { refuseOutage } from '../db/refuse-outage.ts'
+import { ApiError } from '../domain/errors.ts'
+import { networkOf } from '../runtime/client-address.ts'
+import type { Clock } from '../runtime/clock.ts'
+import { noteAction } from './audit-log.ts'
+import { hashNewPassword } from './common-password.ts'
+import type { CredentialCheck } from './credential-check.ts'
+import { removeFactors } from './factors.ts'
+import { readInviteLink, useInviteLink, useWelcomeLink } from './links.ts'
+import { noteNetwork } from './networks.ts'
+import type { PasskeyProof } from './passkey-check.ts'
+import { addPerson, changeEmail, findSigningPerson, noteVerified, setMember, setPassword } from './persons.ts'
+import { type ClientTrace, endOtherSessions, type OpenedSession, openSession } from './sessions.ts'
+
+/** Lets people in with a link of an operator or an owner. All methods reject with ApiError `database_unavailable`, and with what they name. */
+export interface LinkEntry {
+  /**
+   * Gives the operator of a welcome link a password, and another e-mail address if there is one, and signs in. Rejects with
+   * `link_expired`.
+   */
+  welcome(
+    welcome: { token: string; email: string | null; password: string },
+    client: ClientTrace,
+  ): Promise<OpenedSession>
+  /** Shows the person and the customer of an invitation. Rejects with `link_expired`. */
+  showInvite(token: string): Promise<{ email: string; customerEmail: string; role: string; hasPassword: boolean }>
+  /**
+   * Makes the person of an invitation a member and signs in. A person who has a password must give it, others set one. Rejects
+   * with `link_expired`, or as `signIn`.
+   */
+  join(
+    invite: { token: string; name: string; password: string; code: string | null; passkey: PasskeyProof | null },
+    client: ClientTrace,
+  ): Promise<OpenedSession>
+}
+
+const ACCOUNT_WITHOUT_PASSWORD =
+  'This address already has an account, and it has no password. Its owner sets one with a link of the operator, and then joins.'
+
+export function createLinkEntry({
+  pool,
+  clock,
+  check,
+}: {
+  pool: Pool
+  clock: Clock
+  check: CredentialCheck
+}): LinkEntry {
+  const nowMs = () => clock.epochMs()
+  const inTransaction = <T>(work: (sql: Sql) => Promise<T>) => transaction(pool, work).catch(refuseOutage)
+
+  return {
+    async welcome({ token, email, password }, client) {
+      const passwordHash = await hashNewPassword(password, email ?? '')
+      return inTransaction(async sql => {
+        const personId = await useWelcomeLink(sql, token, nowMs())
+        if (personId === undefined) throw new ApiError('link_expired')
+        await setPassword(sql, personId, passwordHash)
+        // The operator at the machine has lost the password or the phone.
+        await removeFactors(sql, personId)
+        if (email !== null) await changeEmail(sql, personId, email)
+        await endOtherSessions(sql, personId, null)
+        await noteNetwork(sql, personId, networkOf(client.address), nowMs())
+        const { address } = client
+        const opened = await openSession(sql, { personId, installationRole: 'operator' }, client, nowMs())
+        await noteAction(sql, { action: 'person.welcomed', personId, subject: email ?? '', address })
+        return opened
+      })
+    },
+    showInvite: token =>
+      inTransaction(async sql => {
+        const invitation = await readInviteLink(sql, token, nowMs())
+        if (invitation === undefined) throw new ApiError('link_expired')
+        const { rows } = await sql.query<{ customerEmail: string }>(
+          'SELECT email AS "customerEmail" FROM customer WHERE customer_id = $1',
+          [invitation.customerId],
+        )
+        const person = await findSigningPerson(sql, invitation.email)
+        const hasPassword = (person?.passwordHash ?? null) !== null
+        return { email: invitation.email, role: invitation.role, hasPassword, ...rows[0]! }
+      }),
+    async join({ token, name, password, code, passkey }, client) {
+      const { email, hasPassword } = await this.showInvite(token)
+      const known = hasPassword ? await check({ email, password, code, passkey }, client) : undefined
+      const passwordHash = known === undefined ? await hashNewPassword(password, email) : null
+      return inTransaction(async sql => {
+        const invitation = await readInviteLink(sql, token, nowMs())
+        if (invitation === undefined) throw new ApiError('link_expired')
+        await useInviteLink(sql, token)
+        const person = known ?? (await addPerson(sql, { email, name }))
+        // A member may invite any address. The link alone must not open the account of another person.
+        if (person === undefined) throw new ApiError('link_expired', { message: ACCOUNT_WITHOUT_PASSWORD })
+        if (passwordHash !== null) await setPassword(sql, person.personId, passwordHash)
+        const { customerId, role } = invitation
+        const { personId } = person
+        if (invitation.isMailed) await noteVerified(sql, personId, nowMs())
+        await setMember(sql, { customerId, personId, role })
+        await noteNetwork(sql, personId, networkOf(client.address), nowMs())
+        const opened = await openSession(
+          sql,
+          person,
+          client,
+          nowMs(),
+          known !== undefined && (known.hasTotp || known.hasPasskey),
+        )
+        const { address } = client
+        await noteAction(sql, {
+          action: 'member.joined',
+          personId,
+          subject: email,
+          customerId,
+          detail: { role },
+          address,
+        })
+        return opened
+      })
+    },
+  }
+}
