@@ -138,4 +138,17 @@ export const agents: readonly Agent[] = [
     }),
     args: prompt => ['--yolo', '--skip-trust', '--prompt', prompt],
   },
+  {
+    name: 'copilotkit',
+    package: '@copilotkit/runtime',
+    program: '../copilotkit.ts',
+    files: () => ({}),
+    env: ({ baseUrl, apiKey }) => ({
+      SWITCHYARD_BASE_URL: baseUrl,
+      SWITCHYARD_API_KEY: apiKey,
+      SWITCHYARD_MODEL: MODEL,
+      COPILOTKIT_TELEMETRY_DISABLED: 'true',
+    }),
+    args: prompt => [prompt],
+  },
 ]

@@ -91,7 +91,7 @@ const phrases: Record<ExclusionReason, readonly [one: string, many: string, why:
   feature_missing: [
     'offer',
     'offers',
-    "a feature the request uses (its endpoint, tools, images, audio, a JSON schema, dimensions, citations or a tool of Anthropic's models)",
+    "a feature the request uses (its endpoint, tools, images, audio, stop sequences, a JSON schema, dimensions, citations or a tool of Anthropic's models)",
   ],
   privacy_mode: ['cloud offer', 'cloud offers', 'privacy_mode'],
   trusted_only: ['hoster offer', 'hoster offers', 'trusted_only (trust_score above 0.8)'],

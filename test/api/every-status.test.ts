@@ -16,9 +16,13 @@ import type { Endpoint } from '../../src/http/endpoint.ts'
 import { alertEndpoints } from '../../src/http/endpoints/alerts.ts'
 import { creditTransactions } from '../../src/http/endpoints/credit-transactions.ts'
 import { credits } from '../../src/http/endpoints/credits.ts'
+import { geminiModels } from '../../src/http/endpoints/gemini-models.ts'
+import { geminiTokenCount } from '../../src/http/endpoints/gemini-token-count.ts'
 import { generationEndpoint } from '../../src/http/endpoints/generation-endpoint.ts'
 import { keyShow } from '../../src/http/endpoints/key.ts'
 import { keyCreate, keyDelete, keyEdit, keysList } from '../../src/http/endpoints/keys.ts'
+import { modelShow, modelsList } from '../../src/http/endpoints/models.ts'
+import { tokenCounts } from '../../src/http/endpoints/token-counts.ts'
 import { usageReceipt } from '../../src/http/endpoints/usage-receipt.ts'
 import { usageRequests } from '../../src/http/endpoints/usage-requests.ts'
 import { errorFormatOf } from '../../src/http/error-format.ts'
@@ -38,7 +42,11 @@ const broken = new Proxy({} as never, {
     throw new Error('an internal secret')
   },
 })
+const throwing = (): never => {
+  throw new Error('an internal secret')
+}
 const brokenDeps = { bodyLimitBytes: 1_000, clock: systemClock }
+const brokenCounts = { bodyLimitBytes: 1_000, count: broken, hasModel: broken, inFlight: broken }
 const endpoints: readonly Endpoint[] = [
   usageRequests({ activity: broken }),
   usageReceipt({ activity: broken }),
@@ -50,6 +58,11 @@ const endpoints: readonly Endpoint[] = [
   keyEdit({ keys: broken, useByKey: broken, ...brokenDeps }),
   keyDelete({ keys: broken }),
   ...alertEndpoints({ alerts: broken, ...brokenDeps }),
+  modelsList({ models: throwing }),
+  modelShow({ models: throwing }),
+  ...geminiModels({ models: throwing }),
+  ...tokenCounts(brokenCounts),
+  geminiTokenCount(brokenCounts),
   ...[
     chatDialect,
     responsesDialectWith(new Map()),
@@ -120,6 +133,7 @@ interface Ids {
   readonly requests: string
   readonly keys: string
   readonly alerts: string
+  readonly models: string
 }
 
 const hello = { model: 'test-model', max_tokens: 10, messages: [{ role: 'user', content: 'Hello' }] }
@@ -130,7 +144,7 @@ beforeAll(async () => {
   upstream.always(rightAnswer)
   plain = await gateway.anotherKey(customer, { allowedModels: ['test-model'] })
   mine = await idsOf(customer)
-  theirs = await idsOf(await manager())
+  theirs = { ...(await idsOf(await manager())), models: 'unknown' }
 })
 
 const manager = (app = gateway) => app.customer({ tier: 'scale', key: { scopes: ['manage'] } })
@@ -142,7 +156,8 @@ async function idsOf(owner: TestCustomer): Promise<Ids> {
   }
   const { headers } = await send('POST', '/v1/chat/completions', { caller: owner, body: hello })
   const requests = headers.get('x-request-id')!
-  return { requests, keys: await made('/v1/keys', { name: 'other' }), alerts: await made('/v1/alerts', hook) }
+  const [keys, alerts] = [await made('/v1/keys', { name: 'other' }), await made('/v1/alerts', hook)]
+  return { requests, keys, alerts, models: 'test-model' }
 }
 
 interface Answer {
@@ -181,8 +196,9 @@ async function sendRaw(...[url, ...bytes]: Parameters<typeof rawRequest>): Promi
 /** A request that the endpoint answers with 200. */
 function right({ method, path }: Endpoint, ids = mine): { method: string; path: string; body?: object } {
   const [, , kind] = path.split('/')
-  const id = kind === 'usage' ? ids.requests : kind === 'keys' ? ids.keys : ids.alerts
-  const address = { method, path: path.replace(/:id|\*/, id).replace('{model}', 'test-model') }
+  const id = { usage: ids.requests, keys: ids.keys, models: ids.models }[kind!] ?? ids.alerts
+  const ofModel = method === 'POST' && kind === 'models' ? `${id}:countTokens` : id
+  const address = { method, path: path.replace(/:id|\*/, ofModel).replace('{model}', 'test-model') }
   const body = {
     '/v1/keys': { name: 'a bot' },
     '/v1/alerts': hook,
@@ -191,6 +207,9 @@ function right({ method, path }: Endpoint, ids = mine): { method: string; path: 
     '/v1/rerank': { model: 'test-model', query: 'Hello', documents: ['Hi'] },
     '/v1/responses': { model: 'test-model', max_output_tokens: 10, input: 'Hello' },
     '/v1/messages': hello,
+    '/v1/messages/count_tokens': { ...hello, model: ids.models },
+    '/v1/responses/input_tokens': { model: ids.models, input: 'Hello' },
+    '/v1beta/models/*': { contents: [hi] },
     '/v1/embeddings': { model: 'test-model', input: 'Hello' },
     '/v1beta/models/{model}:generateContent': { contents: [hi], generationConfig: { maxOutputTokens: 10 } },
     '/v1beta/models/{model}:embedContent': { content: hi },
@@ -203,6 +222,11 @@ function right({ method, path }: Endpoint, ids = mine): { method: string; path: 
 function ask(endpoint: Endpoint, sending: Sending = {}, ids = mine): Promise<Answer> {
   const { method, path, body } = right(endpoint, ids)
   return send(method, path, { ...(body !== undefined && { body }), ...sending })
+}
+
+/** Queries with an invalid value. */
+function wrongQueries({ doc }: Endpoint): string[] {
+  return doc.tag === 'Models' ? ['pageSize=0', 'pageSize=x'] : ['limit=0', 'cursor=x']
 }
 
 /** Sends a request to a generation endpoint, with more fields. */
@@ -248,7 +272,7 @@ const provocations: Record<number, (endpoint: Endpoint) => Promise<Answer[]>> = 
     const noHost = `${method} ${path} HTTP/1.1\r\nauthorization: Bearer ${customer.key}\r\ncontent-length: 0\r\n\r\n`
     return Promise.all([
       sendRaw(gateway.url, noHost),
-      ...(endpoint.doc.query ? [send(method, `${path}?limit=0`), send(method, `${path}?cursor=x`)] : []),
+      ...(endpoint.doc.query ? wrongQueries(endpoint).map(query => send(method, `${path}?${query}`)) : []),
       ...(body ? [[], '{', {}].map(wrong => send(method, path, { body: wrong })) : []),
       ...(isGeneration(endpoint)
         ? [
@@ -277,13 +301,13 @@ const provocations: Record<number, (endpoint: Endpoint) => Promise<Answer[]>> = 
     Promise.all(
       isGeneration(endpoint)
         ? [{}, { dry_run: true }].map(body => generate(endpoint, { ...body, model: 'other-model' }, { caller: plain }))
-        : [ask(endpoint, { caller: plain })],
+        : [ask(endpoint, { caller: plain }, { ...mine, models: 'other-model' })],
     ),
   404: endpoint => {
     if (isGeneration(endpoint))
       return Promise.all([{}, { dry_run: true }].map(body => generate(endpoint, { ...body, model: 'unknown' })))
     const unused = '00000000-0000-4000-8000-000000000000'
-    const unknown = [unused, 'x', '%00'].map(id => ({ requests: id, keys: id, alerts: id }))
+    const unknown = [unused, 'x', '%00'].map(id => ({ requests: id, keys: id, alerts: id, models: id }))
     return Promise.all([theirs, ...unknown].map(ids => ask(endpoint, {}, ids)))
   },
   408: endpoint => slow.get(endpoint)!.timedOut,
@@ -376,6 +400,7 @@ let withShortTimeouts: TestApp
 let buggy: { url: string; close(): Promise<void> }
 let withoutDatabase: TestApp
 let cachedCustomer: TestCustomer
+let unknownCustomer: TestCustomer
 let restore: () => void
 
 beforeAll(async () => {
@@ -397,13 +422,20 @@ beforeAll(async () => {
   buggy = { url: await server.listen({ host: '127.0.0.1', port: 0 }), close: () => server.close() }
   withoutDatabase = await startTestApp({ mayBeCutOff: true, offers: [testOffer(upstream.baseUrl)] })
   cachedCustomer = await manager(withoutDatabase)
+  unknownCustomer = await manager(withoutDatabase)
   expect((await send('GET', '/v1/key', { app: withoutDatabase, caller: cachedCustomer })).status).toBe(200)
   restore = withoutDatabase.cutOff()
   for (const endpoint of endpoints) {
     const { method, path } = right(endpoint)
     slow.set(endpoint, {
       timedOut: Promise.all([sendRaw(withShortTimeouts.url, `${method} ${path} HTTP/1.1\r\nhost: x\r\n`)]),
-      refused: Promise.all([ask(endpoint, { app: withoutDatabase, caller: cachedCustomer })]),
+      // Models and counts need no database once the key is known.
+      refused: Promise.all([
+        ask(endpoint, {
+          app: withoutDatabase,
+          caller: path.includes('tokens') || path.includes('models') ? unknownCustomer : cachedCustomer,
+        }),
+      ]),
     })
   }
 }, 60_000)

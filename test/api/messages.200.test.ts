@@ -204,7 +204,7 @@ test('count_tokens counts without a charge, and input_tokens counts the same', a
   expect(world.upstream.requests).toHaveLength(before)
   expect(await world.gateway.balanceNanos(customer)).toBe(5_000_000_000n)
   const unknown = await client.messages.countTokens({ ...prompt, model: 'unknown' }).catch((thrown: unknown) => thrown)
-  expect(unknown).toMatchObject({ status: 404, type: 'not_found_error' })
+  expect(unknown).toMatchObject({ status: 404, type: 'not_found_error', message: expect.stringContaining('`unknown`') })
 })
 
 test('models are listed in the form of Anthropic, with names that Claude Code accepts', async () => {

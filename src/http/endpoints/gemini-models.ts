@@ -4,9 +4,9 @@ import type { ListedModel } from '../../api/models.ts'
 import { readQuery } from '../../api/reports.ts'
 import { geminiErrorBody } from '../../dialects/gemini/gemini-error-body.ts'
 import { geminiErrorSchema, geminiPathParameters } from '../../dialects/gemini/gemini-schema.ts'
-import { modelNotAllowed } from '../../domain/errors.ts'
+import { modelNotAllowed, unknownModel } from '../../domain/errors.ts'
 import type { Endpoint } from '../endpoint.ts'
-import { isAllowed, unknownModel } from './models.ts'
+import { isAllowed } from './models.ts'
 
 const PAGE_SIZE = 50
 const PAGE_SIZE_MAX = 1000

@@ -48,6 +48,6 @@ export function geminiTokenCount(deps: TokenCountsDeps): Endpoint {
 function unservedMethod(): ApiError {
   return new ApiError('not_found', {
     message:
-      'Models have only the methods generateContent, streamGenerateContent and countTokens here. For embeddings use POST /v1/embeddings.',
+      'Models have only the methods generateContent, streamGenerateContent, countTokens, embedContent and batchEmbedContents here.',
   })
 }

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { anthropicModelPage, listAnthropicModels } from '../../api/anthropic-models.ts'
 import { type ListedModel, listModels, model, modelList, showModel } from '../../api/models.ts'
 import type { Caller } from '../../domain/caller.ts'
-import { ApiError, modelNotAllowed } from '../../domain/errors.ts'
+import { modelNotAllowed, unknownModel } from '../../domain/errors.ts'
 import type { Endpoint } from '../endpoint.ts'
 
 interface ModelsDeps {
@@ -67,15 +67,6 @@ export function modelShow(deps: ModelsDeps): Endpoint {
       return showModel(listed)
     },
   }
-}
-
-/** Builds the refusal of a model that is not listed. */
-export function unknownModel(id: string): ApiError {
-  const name = id.length > 100 ? `${id.slice(0, 100)}...` : id
-  return new ApiError('model_not_found', {
-    param: 'model',
-    message: `The model \`${name}\` does not exist or you do not have access to it. GET /v1/models lists the models.`,
-  })
 }
 
 export function isAllowed({ access: { allowedModels } }: Caller, modelId: string): boolean {

@@ -5,7 +5,7 @@ import { parseResponsesRequest } from '../../dialects/responses/responses-reques
 import { responsesRequestSchema } from '../../dialects/responses/responses-request-schema.ts'
 import type { Caller } from '../../domain/caller.ts'
 import { AUTO_MODEL } from '../../domain/chat-job.ts'
-import { ApiError, modelNotAllowed } from '../../domain/errors.ts'
+import { modelNotAllowed, unknownModel } from '../../domain/errors.ts'
 import type { RequestFacts } from '../../domain/request-facts.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
 import type { InFlight } from '../in-flight.ts'
@@ -92,7 +92,7 @@ export async function countBody(
 function countFor({ count, hasModel }: TokenCountsDeps, caller: Caller, facts: RequestFacts): Promise<number> {
   const { model } = facts
   if (model !== AUTO_MODEL) {
-    if (!hasModel(model)) throw new ApiError('model_not_found', { param: 'model' })
+    if (!hasModel(model)) throw unknownModel(model)
     const { allowedModels } = caller.access
     if (allowedModels !== null && !allowedModels.has(model)) throw modelNotAllowed(model)
   }
