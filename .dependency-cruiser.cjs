@@ -12,10 +12,10 @@ Visitor.prototype.visitStatement = function (statement) {
 /** Each room with the rooms it may import, from the top down. A room may always import itself. */
 const rooms = {
   // Programs.
-  cli: 'start backup operator trust marketplace payouts payments usage alerts live auth people accounts ledger supply api config credentials secrets egress db domain runtime',
+  cli: 'start agent backup operator trust marketplace payouts payments usage alerts live auth people accounts ledger supply api config credentials secrets egress db domain runtime',
   start:
     'http jobs operator trust marketplace payouts payments chat usage alerts live auth people accounts limits admit route dispatch relay settle ledger supply upstreams demo config api tokens dialects secrets egress db domain runtime',
-  http: 'operator trust marketplace payouts payments chat usage alerts live auth people limits ledger supply api dialects domain runtime',
+  http: 'operator trust marketplace payouts payments chat usage alerts live auth people limits ledger supply upstreams api dialects domain runtime',
   jobs: 'operator trust marketplace payouts payments chat alerts people limits ledger supply db domain runtime',
 
   // Features.
@@ -34,6 +34,7 @@ const rooms = {
   accounts: 'ledger db domain runtime',
   backup: 'ledger db domain runtime',
   demo: 'tokens domain runtime',
+  agent: 'supply api egress domain runtime',
 
   // The stages of one request: strangers to each other.
   admit: 'limits ledger supply domain runtime',
@@ -130,7 +131,7 @@ module.exports = {
     ),
     never(
       'sockets-only-at-the-doors',
-      { path: '^src/', pathNot: '^src/(http|upstreams|egress|alerts|demo|start|cli)/|[.]test[.]ts$' },
+      { path: '^src/', pathNot: '^src/(http|upstreams|egress|alerts|demo|agent|start|cli)/|[.]test[.]ts$' },
       {
         path: `${nodeHttp}|^(node:)?(http|http2|https|net|tls)$|node_modules/undici/`,
         dependencyTypesNot: ['type-only'],

@@ -83,6 +83,7 @@ export async function dispatch(
       request: {
         endpoint,
         customerId,
+        upstreamModel: offer.upstreamModel,
         path: typeof task.path === 'string' ? task.path : task.path(offer, stream),
         headers: task.headers,
         requestHeaders: task.requestHeaders?.(job),

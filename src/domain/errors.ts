@@ -197,6 +197,11 @@ export const errorTable = {
     'invalid_request_error',
     'Passkeys need a domain name with HTTPS, or a browser at http://localhost. Use another way to sign in.',
   ),
+  agent_connected: row(
+    409,
+    'invalid_request_error',
+    'This agent is connected to this node already. Try again to reach another node.',
+  ),
   mail_not_configured: row(409, 'invalid_request_error', 'This server sends no mail. Ask its operator for a link.'),
   idempotency_key_in_use: row(
     409,

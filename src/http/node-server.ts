@@ -1,4 +1,4 @@
-import type { RequestListener, Server } from 'node:http'
+import type { IncomingMessage, RequestListener, Server } from 'node:http'
 import { http } from '../runtime/node-http.ts'
 
 /** The size limit of the request line and headers. */
@@ -17,8 +17,16 @@ export const KEEP_ALIVE_MS = 75_000
  */
 const TCP_PROBE_AFTER_MS = 60_000
 
-/** Creates the node:http server, with timeouts and size limits against slow and oversized requests. */
-export function createNodeServer(listener: RequestListener): Server {
+/**
+ * Creates the node:http server, with timeouts and size limits against slow and oversized requests.
+ *
+ * @param isUpgrade whether a request with an Upgrade header gets another protocol, in the event 'upgrade'. All others are
+ *   served as if they did not have the header: clients written in Java ask every server for HTTP/2 this way.
+ */
+export function createNodeServer(
+  listener: RequestListener,
+  isUpgrade: (request: IncomingMessage) => boolean = () => false,
+): Server {
   return http.createServer(
     {
       headersTimeout: 10_000,
@@ -30,6 +38,7 @@ export function createNodeServer(listener: RequestListener): Server {
       connectionsCheckingInterval: 1_000,
       // `AllowedHosts` checks the Host header: node:http would refuse such requests with an empty body.
       requireHostHeader: false,
+      shouldUpgradeCallback: isUpgrade,
     },
     listener,
   )

@@ -1,9 +1,11 @@
 import { randomUUIDv7 } from 'node:crypto'
+import type { Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import type { Caller } from '../domain/caller.ts'
 import type { HosterCaller } from '../domain/hoster-access.ts'
 import type { SignedIn } from '../people/sessions.ts'
+import { type AgentDoor, isAgentTarget } from './agents/agent-door.ts'
 import type { AllowedHosts } from './allowed-hosts.ts'
 import { closeUnreadChunks } from './close-unread-chunks.ts'
 import { noteRequests } from './connection-bound.ts'
@@ -52,6 +54,8 @@ export interface ServerOptions {
    */
   readonly closingGraceMs?: number
   readonly onResponse?: OnResponse
+  /** Accepts the connections of hosters' agents. Without it, their addresses do not exist. */
+  readonly agentDoor?: Pick<AgentDoor, 'accept' | 'close'>
 }
 
 /**
@@ -67,8 +71,13 @@ export function createServer(options: ServerOptions): FastifyInstance {
     // To serve everything through node:http, delete this door, its import and src/http/plain/.
     doors: [new PlainDoor(app.server, { routes, keepAliveMs: KEEP_ALIVE_MS })],
   })
+  const { agentDoor } = options
+  if (agentDoor !== undefined) {
+    app.server.on('upgrade', (request, socket, head) => void agentDoor.accept(request, socket as Socket, head))
+  }
   app.addHook('preClose', async () => {
     await stopListening(app.server)
+    agentDoor?.close()
     const endMs = performance.now() + (options.closingGraceMs ?? 0)
     while (connections.openCount > 0 && performance.now() < endMs) await delay(CLOSING_GRACE_CHECK_INTERVAL_MS)
     connections.close()
@@ -80,7 +89,11 @@ const CLOSING_GRACE_CHECK_INTERVAL_MS = 50
 
 function createApp(options: ServerOptions, routes: readonly GenerationRoute[]): FastifyInstance {
   const app = Fastify({
-    serverFactory: listener => createNodeServer(noteRequests(closeUnreadChunks(bypassFastify(routes, listener)))),
+    serverFactory: listener =>
+      createNodeServer(
+        noteRequests(closeUnreadChunks(bypassFastify(routes, listener))),
+        options.agentDoor === undefined ? undefined : isAgentTarget,
+      ),
     loggerInstance: options.log,
     logController: new LogController({ disableRequestLogging: true }),
     genReqId: () => randomUUIDv7(),

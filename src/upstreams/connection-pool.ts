@@ -1,5 +1,6 @@
-import type { OnReadOpts, Socket } from 'node:net'
+import type { OnReadOpts } from 'node:net'
 import { afterNextPoll } from './after-next-poll.ts'
+import type { ByteChannel } from './byte-channel.ts'
 import { Connection, type ConnectionKeeper, type Exchange } from './connection.ts'
 import type { IdleConnections } from './idle-connections.ts'
 
@@ -11,7 +12,7 @@ export interface PoolEndpoint {
   /** Called when the server sent bytes that no request asked for. */
   stopReuse(): void
   /** Opens a socket that reads into `onread`. */
-  connect(onread: OnReadOpts, onConnected: () => void): Socket
+  connect(onread: OnReadOpts, onConnected: () => void): ByteChannel
 }
 
 /**

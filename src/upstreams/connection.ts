@@ -1,5 +1,6 @@
-import type { OnReadOpts, Socket } from 'node:net'
+import type { OnReadOpts } from 'node:net'
 import { afterNextPoll } from './after-next-poll.ts'
+import type { ByteChannel } from './byte-channel.ts'
 import type { IdleConnection } from './idle-connections.ts'
 import { EarlyResponse, MalformedResponse, type ResponseHead, UnsolicitedBytes } from './response-head.ts'
 import { type ResponseHandler, ResponseParser } from './response-parser.ts'
@@ -68,7 +69,7 @@ export class Connection implements ResponseHandler, IdleConnection {
   mayBeClosing = false
   usableUntilMs = Number.POSITIVE_INFINITY
   readonly #keeper: ConnectionKeeper
-  readonly #socket: Socket
+  readonly #socket: ByteChannel
   readonly #openedMs = performance.now()
   readonly #parser = new ResponseParser(this)
   #exchange: Exchange | null = null
@@ -85,13 +86,13 @@ export class Connection implements ResponseHandler, IdleConnection {
   #bodyBytes = 0
 
   /** `connect` opens a socket that reads into `onread`. */
-  constructor(connect: (onread: OnReadOpts) => Socket, keeper: ConnectionKeeper) {
+  constructor(connect: (onread: OnReadOpts) => ByteChannel, keeper: ConnectionKeeper) {
     this.#keeper = keeper
-    this.#socket = connect({ buffer: readBuffer, callback: bytes => this.#read(bytes) })
-    this.#socket
-      .on('end', () => this.#readEnd())
-      .on('error', error => this.fail(error))
-      .on('close', () => this.fail(new ConnectionLost('The upstream closed the connection.')))
+    const socket = connect({ buffer: readBuffer, callback: bytes => this.#read(bytes) })
+    this.#socket = socket
+    socket.on('end', () => this.#readEnd())
+    socket.on('error', error => this.fail(error))
+    socket.on('close', () => this.fail(new ConnectionLost('The upstream closed the connection.')))
   }
 
   get isPaused(): boolean {

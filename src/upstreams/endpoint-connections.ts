@@ -20,8 +20,8 @@ const NO_REUSE_MS = 5 * 60_000
 const FORGET_AFTER_MS = 10 * 60_000
 
 /** In the units of `ParsingRate`, which take about a microsecond each. */
-const PARSING_UNITS_PER_S = 262_144
-const PARSING_UNITS_MAX = 8_192
+export const PARSING_UNITS_PER_S = 262_144
+export const PARSING_UNITS_MAX = 8_192
 
 /**
  * All connections to one endpoint. A connection to a hoster is used for one customer only. Local and cloud servers

@@ -8,6 +8,8 @@ import { Cancelled, hasClientLeft, UpstreamFailure } from '../domain/upstream-fa
 import { type Clock, systemClock } from '../runtime/clock.ts'
 import { failpoint } from '../runtime/failpoint.ts'
 import type { RatePool } from '../runtime/rate-pool.ts'
+import { AgentConnections } from './agents/agent-connections.ts'
+import type { AgentStock } from './agents/agent-stock.ts'
 import { Deadlines } from './deadlines.ts'
 import { EndpointConnections } from './endpoint-connections.ts'
 import type { ExchangeRequest } from './exchange-request.ts'
@@ -26,6 +28,8 @@ export interface UpstreamClientOptions {
    * connections are closed then.
    */
   readonly onUsedUp?: () => void
+  /** The connections of hosters' agents. Without it, requests to them fail. */
+  readonly agents?: Pick<AgentStock, 'take'>
   /** The tick of IdleConnections in ms. */
   readonly tickMs?: number
   /** Measures the lifetime of tokens. */
@@ -38,6 +42,8 @@ export interface UpstreamRequest extends ExchangeRequest {
   readonly customerId: string
   /** Appended to the base URL of the endpoint, for example `/chat/completions`. */
   readonly path: string
+  /** The model at the server. Only an agent is chosen by it. */
+  readonly upstreamModel?: string
   /** More lines of the head, the same for every request to a path. */
   readonly headers?: readonly string[] | undefined
   /** Lines of the head of this request only. */
@@ -48,7 +54,7 @@ export interface UpstreamRequest extends ExchangeRequest {
 
 /** The parts that are the same for every request to one path of an endpoint. */
 interface Target {
-  readonly connections: EndpointConnections
+  readonly connections: EndpointConnections | AgentConnections
   readonly wholeHead: string
   readonly streamHead: string
 }
@@ -64,7 +70,7 @@ const headerValuePattern = /^[\t\x20-\x7e]*$/
  */
 export class UpstreamClient {
   readonly #options: UpstreamClientOptions
-  readonly #endpoints = new Map<string, EndpointConnections>()
+  readonly #endpoints = new Map<string, EndpointConnections | AgentConnections>()
   readonly #targets = new WeakMap<Endpoint, Map<string, Target>>()
   readonly #deadlines = new Deadlines()
   readonly #idle: IdleConnections
@@ -126,8 +132,8 @@ export class UpstreamClient {
   }
 
   /** What the streams of the endpoint may parse together, in the units of `ParsingRate`. */
-  parsingPool({ endpoint, path, headers }: UpstreamRequest): RatePool {
-    return this.#target(endpoint, path, headers).connections.parsingPool
+  parsingPool(request: UpstreamRequest): RatePool {
+    return this.#target(request).connections.parsingPool
   }
 
   /** Closes all connections and fails their exchanges. Later requests fail without being sent. */
@@ -145,12 +151,12 @@ export class UpstreamClient {
   }
 
   #start(request: UpstreamRequest, lines: string, onNewConnection: boolean): UpstreamExchange {
-    const { endpoint, path, headers, requestHeaders, body, stream } = request
+    const { requestHeaders, body, stream } = request
     const exchange = new UpstreamExchange(request, this.#deadlines)
     try {
       if (request.signal.aborted) throw exchange.cancellation()
       if (this.#isClosed) throw new Cancelled('gateway_stopping', false)
-      const { connections, wholeHead, streamHead } = this.#target(endpoint, path, headers)
+      const { connections, wholeHead, streamHead } = this.#target(request)
       const own =
         requestHeaders === undefined ? lines : requestHeaders.reduce((all, line) => `${all}\r\n${line}`, lines)
       const text = `${stream ? streamHead : wholeHead}${Buffer.byteLength(body)}${own}\r\n\r\n${body}`
@@ -161,21 +167,23 @@ export class UpstreamClient {
     return exchange
   }
 
-  #target(endpoint: Endpoint, path: string, headers: readonly string[] | undefined): Target {
+  #target({ endpoint, path, headers, upstreamModel = '' }: UpstreamRequest): Target {
     let targets = this.#targets.get(endpoint)
     if (targets === undefined) {
       targets = new Map()
       this.#targets.set(endpoint, targets)
     }
-    let target = targets.get(path)
+    const agentModel = endpoint.transport === 'agent' ? upstreamModel : null
+    const key = agentModel === null ? path : `${path} ${agentModel}`
+    let target = targets.get(key)
     if (target === undefined || target.connections.isForgotten) {
       const url = new URL(`${endpoint.baseUrl}${path}`)
       target = {
-        connections: this.#connections(endpoint),
+        connections: this.#connections(endpoint, agentModel),
         wholeHead: this.#head(url, endpoint, 'application/json', headers),
         streamHead: this.#head(url, endpoint, 'text/event-stream', headers),
       }
-      targets.set(path, target)
+      targets.set(key, target)
     }
     return target
   }
@@ -204,21 +212,30 @@ export class UpstreamClient {
   }
 
   /** Returns the connections to one address with one key: after a change of either, they are others. */
-  #connections(endpoint: Endpoint): EndpointConnections {
+  #connections(endpoint: Endpoint, agentModel: string | null): EndpointConnections | AgentConnections {
     const { endpointId, kind, egress, baseUrl, apiKey } = endpoint
-    const key = JSON.stringify([endpointId, kind, egress, baseUrl, apiKey])
+    const key = JSON.stringify([endpointId, kind, egress, baseUrl, apiKey, agentModel])
     const known = this.#endpoints.get(key)
     if (known !== undefined) return known
     for (const [otherKey, other] of this.#endpoints) if (other.forgetIfUnused()) this.#endpoints.delete(otherKey)
-    const lookup = egress === 'public_only' ? this.#publicLookup() : undefined
     const onUnsolicited = () => this.#options.onUnsolicited?.(endpoint)
-    const connections = new EndpointConnections(endpoint, this.#idle, lookup, onUnsolicited)
+    const connections =
+      agentModel === null
+        ? new EndpointConnections(endpoint, this.#idle, this.#lookupFor(egress), onUnsolicited)
+        : new AgentConnections(endpointId, agentModel, this.#agents(), this.#idle, onUnsolicited)
     this.#endpoints.set(key, connections)
     return connections
   }
 
-  #publicLookup(): LookupFunction {
+  #agents(): Pick<AgentStock, 'take'> {
+    const { agents } = this.#options
+    if (!agents) throw new UpstreamFailure('connect_failed', 'No connections of agents are configured.')
+    return agents
+  }
+
+  #lookupFor(egress: Endpoint['egress']): LookupFunction | undefined {
     const { publicLookup } = this.#options
+    if (egress === 'any') return undefined
     if (!publicLookup) throw new UpstreamFailure('connect_failed', 'No lookup for public addresses is configured.')
     return publicLookup
   }

@@ -1,0 +1,255 @@
+import type { IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
+import { type WebSocket, WebSocketServer } from 'ws'
+import {
+  AGENT_HEADER,
+  CONTROL_BYTES_MAX,
+  CONTROL_PATH,
+  closeCodes,
+  DATA_BYTES_MAX,
+  DATA_PATH,
+  NODE_HEADER,
+} from '../../api/agent-protocol.ts'
+import { ApiError } from '../../domain/errors.ts'
+import { headerValues } from '../../runtime/header-values.ts'
+import type { Log } from '../../runtime/log.ts'
+import { UUID } from '../../runtime/uuid.ts'
+import type { AgentStock } from '../../upstreams/agents/agent-stock.ts'
+import type { AllowedHosts } from '../allowed-hosts.ts'
+import { noteRequest } from '../connection-bound.ts'
+import { toApiError } from '../respond-error.ts'
+import type { AgentCaller, AgentDirectory } from './agent-directory.ts'
+import { AgentSession } from './agent-session.ts'
+import { ConnectionCounts } from './connection-counts.ts'
+import { Liveness } from './liveness.ts'
+import { refuseUpgrade } from './refuse-upgrade.ts'
+
+export interface AgentDoorDeps {
+  readonly directory: AgentDirectory
+  readonly stock: AgentStock
+  readonly allowedHosts: Pick<AllowedHosts, 'require'>
+  readonly nodeId: () => string
+  readonly addressOf: (request: IncomingMessage) => string
+  readonly epochMs: () => number
+  readonly log: Pick<Log, 'info' | 'warn' | 'error'>
+  /** Default: 15 s. */
+  readonly pingMs?: number
+  /** How often earnings and live nodes are read while an agent is connected. Default: 10 s. */
+  readonly reportMs?: number
+}
+
+const PING_MS = 15_000
+const REPORT_MS = 10_000
+const CONNECTIONS_PER_KEY_MAX = 2_048
+const CONNECTIONS_PER_ADDRESS_MAX = 4_096
+
+/** Options of both kinds of connections. A frame is limited by `maxPayload`, and so is a message of several frames. */
+const common = { noServer: true, clientTracking: false, perMessageDeflate: false, autoPong: false } as const
+
+/** Accepts the connections of hosters' agents. node:http passes it the requests of `isAgentTarget`, and no others. */
+export class AgentDoor {
+  readonly #deps: AgentDoorDeps
+  readonly #pingMs: number
+  readonly #controls = new WebSocketServer({ ...common, maxPayload: CONTROL_BYTES_MAX })
+  readonly #data = new WebSocketServer({ ...common, maxPayload: DATA_BYTES_MAX, skipUTF8Validation: true })
+  readonly #sessions = new Map<string, AgentSession>()
+  readonly #keyIds = new Map<WebSocket, string>()
+  readonly #perKey = new ConnectionCounts(CONNECTIONS_PER_KEY_MAX, 'this key')
+  readonly #perAddress = new ConnectionCounts(CONNECTIONS_PER_ADDRESS_MAX, 'this address')
+  readonly #liveness: Liveness
+  readonly #timer: NodeJS.Timeout
+  #isDraining = false
+
+  constructor(deps: AgentDoorDeps) {
+    this.#deps = deps
+    this.#pingMs = deps.pingMs ?? PING_MS
+    this.#liveness = new Liveness(this.#pingMs)
+    this.#timer = setInterval(() => void this.#report(), deps.reportMs ?? REPORT_MS).unref()
+    for (const server of [this.#controls, this.#data]) {
+      server.on('headers', headers => headers.push(`${NODE_HEADER}: ${deps.nodeId()}`))
+    }
+  }
+
+  /** Handles the 'upgrade' event of the server. Always answers. */
+  async accept(request: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
+    // The library adds its own listener later.
+    socket.on('error', ignore)
+    noteRequest(socket)
+    try {
+      await this.#accept(request, socket, head)
+    } catch (thrown) {
+      const error = toApiError(thrown)
+      if (error.code === 'internal_error') this.#deps.log.error({ err: error.internal ?? thrown }, 'an agent was refused')
+      refuseUpgrade(socket, error, { [NODE_HEADER]: this.#deps.nodeId() })
+    }
+  }
+
+  /** Sends the agents the models that get requests now. Call it when hosters or prices have changed. */
+  async onSupplyChange(): Promise<void> {
+    for (const session of this.#sessions.values()) {
+      const { state } = await this.#deps.directory.hosterOf(session.facts.hosterId)
+      session.sendModels(state)
+    }
+  }
+
+  /** Closes every connection whose key may no longer be used. Call it when keys have changed. */
+  async onAccessChange(): Promise<void> {
+    const keyIds = [...new Set(this.#keyIds.values())]
+    if (keyIds.length === 0) return
+    const inUse = await this.#deps.directory.keysInUse(keyIds)
+    for (const [socket, keyId] of this.#keyIds) {
+      if (inUse.has(keyId)) continue
+      socket.close(closeCodes.unauthorized, 'The key was revoked or has expired.')
+      setImmediate(() => socket.terminate())
+    }
+  }
+
+  /** Takes no more connections and asks the agents to keep none idle. */
+  drain(): void {
+    this.#isDraining = true
+    for (const session of this.#sessions.values()) session.drain()
+  }
+
+  /** Closes all connections. */
+  close(): void {
+    this.#isDraining = true
+    clearInterval(this.#timer)
+    this.#liveness.stop()
+    for (const socket of this.#keyIds.keys()) {
+      socket.close(closeCodes.goingAway, 'The node shuts down.')
+      setImmediate(() => socket.terminate())
+    }
+  }
+
+  async #accept(request: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
+    const { directory, allowedHosts, addressOf } = this.#deps
+    if (this.#isDraining) throw new ApiError('server_shutdown')
+    allowedHosts.require(request)
+    onceClosed(socket, this.#perAddress.add(addressOf(request)))
+    const caller = await directory.authenticate(request.rawHeaders)
+    onceClosed(socket, this.#perKey.add(caller.keyId))
+    const url = new URL(request.url!, 'http://gateway')
+    const agentId = headerValues(request.rawHeaders, AGENT_HEADER)[0] ?? ''
+    if (!UUID.test(agentId)) {
+      throw new ApiError('invalid_header', { param: AGENT_HEADER, message: `${AGENT_HEADER} must be a UUID.` })
+    }
+    if (url.pathname === DATA_PATH) this.#acceptData(request, socket, head, caller, agentId)
+    else await this.#acceptControl(request, socket, head, caller, agentId, url.searchParams)
+  }
+
+  async #acceptControl(
+    request: IncomingMessage,
+    socket: Socket,
+    head: Buffer,
+    caller: AgentCaller,
+    agentId: string,
+    search: URLSearchParams,
+  ): Promise<void> {
+    const { directory, nodeId, epochMs } = this.#deps
+    if (search.get('linked')?.split(',').includes(nodeId())) throw new ApiError('agent_connected')
+    const endpoint = search.get('endpoint')
+    const [hoster, nodes] = await Promise.all([directory.hosterOf(caller.hosterId), directory.liveNodes()])
+    const endpointId = endpoint === null ? hoster.endpointIds[0] : hoster.endpointIds.find(id => id === endpoint)
+    if (endpointId === undefined) {
+      const what = endpoint === null ? 'no endpoint that an agent serves' : 'no such endpoint that an agent serves'
+      throw new ApiError('not_found', { message: `This hoster has ${what}. Apply for one, or ask the operator.` })
+    }
+    const known = this.#sessions.get(agentId)
+    if (known !== undefined && known.facts.keyId !== caller.keyId) throw new ApiError('not_found')
+    this.#controls.handleUpgrade(request, socket, head, websocket => {
+      this.#watch(websocket, caller)
+      const facts = { ...caller, agentId, endpointId }
+      const session = new AgentSession(websocket, facts, hoster, directory.offersAt)
+      // The agent lost the earlier connection and connected again before this node noticed.
+      known?.close(closeCodes.goingAway, 'Another control connection of this agent replaces this one.')
+      this.#open(session, websocket)
+      session.send({
+        type: 'welcome',
+        node: nodeId(),
+        nodes: [...nodes],
+        hoster: { id: caller.hosterId, name: hoster.name, state: hoster.state },
+        endpoint: endpointId,
+        time_ms: epochMs(),
+        ping_seconds: this.#pingMs / 1000,
+        limits: { idle_connections: 32, connections: CONNECTIONS_PER_KEY_MAX },
+      })
+    })
+  }
+
+  #open(session: AgentSession, websocket: WebSocket): void {
+    const { stock, log } = this.#deps
+    const { agentId, hosterId, endpointId, keyId } = session.facts
+    const before = this.#sessions.get(agentId)
+    if (before !== undefined) stock.remove(before.lines)
+    this.#sessions.set(agentId, session)
+    stock.add(session.lines)
+    log.info({ hosterId, endpointId, keyId, agentId }, 'an agent connected')
+    websocket.once('close', code => {
+      if (this.#sessions.get(agentId) !== session) return
+      this.#sessions.delete(agentId)
+      stock.remove(session.lines)
+      log.info({ hosterId, endpointId, keyId, agentId, code }, 'an agent disconnected')
+    })
+    void this.#sendEarnings([session])
+  }
+
+  #acceptData(request: IncomingMessage, socket: Socket, head: Buffer, caller: AgentCaller, agentId: string): void {
+    const session = this.#sessions.get(agentId)
+    if (session === undefined || session.facts.keyId !== caller.keyId) {
+      throw new ApiError('not_found', { message: 'This agent has no control connection to this node. Open one first.' })
+    }
+    if (!session.hasRoom) {
+      throw new ApiError('rate_limit_exceeded', { message: 'This node has enough idle connections.', retryAfterS: 1 })
+    }
+    this.#data.handleUpgrade(request, socket, head, websocket => {
+      this.#watch(websocket, caller)
+      session.lines.add(websocket)
+    })
+  }
+
+  #watch(websocket: WebSocket, { keyId }: AgentCaller): void {
+    this.#liveness.watch(websocket)
+    this.#keyIds.set(websocket, keyId)
+    // A message that breaks the protocol or a limit. The library closes the connection.
+    websocket.on('error', ignore).once('close', () => this.#keyIds.delete(websocket))
+  }
+
+  async #report(): Promise<void> {
+    const sessions = [...this.#sessions.values()]
+    if (sessions.length === 0) return
+    try {
+      const nodes = [...(await this.#deps.directory.liveNodes())]
+      for (const session of sessions) session.send({ type: 'nodes', nodes })
+      await this.onAccessChange()
+      await this.#sendEarnings(sessions)
+    } catch (error) {
+      this.#deps.log.warn({ err: error }, 'nothing could be reported to agents; trying again')
+    }
+  }
+
+  async #sendEarnings(sessions: readonly AgentSession[]): Promise<void> {
+    for (const [hosterId, group] of Map.groupBy(sessions, ({ facts }) => facts.hosterId)) {
+      try {
+        const earnings = await this.#deps.directory.earningsOf(hosterId)
+        for (const session of group) session.sendEarnings(earnings)
+      } catch (error) {
+        this.#deps.log.warn({ err: error, hosterId }, 'the earnings of a hoster could not be read; trying again')
+      }
+    }
+  }
+}
+
+/** Whether a request asks for a WebSocket of an agent. Called for requests with an Upgrade header only. */
+export function isAgentTarget({ method, url = '', headers }: IncomingMessage): boolean {
+  const [path] = url.split('?', 1)
+  return (
+    method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket' && (path === CONTROL_PATH || path === DATA_PATH)
+  )
+}
+
+function onceClosed(socket: Socket, end: () => void): void {
+  if (socket.destroyed) end()
+  else socket.once('close', end)
+}
+
+function ignore(): void {}

@@ -1,0 +1,184 @@
+import type { WebSocket } from 'ws'
+import {
+  type AgentState,
+  type AnnouncedModel,
+  closeCodes,
+  type FromAgent,
+  fromAgentSchema,
+  type ToAgent,
+} from '../../api/agent-protocol.ts'
+import { usdText } from '../../domain/money.ts'
+import type { Offer } from '../../domain/offer.ts'
+import { endOfTurn } from '../../runtime/end-of-turn.ts'
+import { AgentLines, type ConnectedAgent } from '../../upstreams/agents/agent-stock.ts'
+import type { AgentCaller, HosterOfAgent } from './agent-directory.ts'
+
+export interface SessionFacts extends AgentCaller {
+  /** Random, from the agent. */
+  readonly agentId: string
+  readonly endpointId: string
+}
+
+/** Idle connections that a node keeps of one agent. Bursts beyond it wait for connections that are opened on demand. */
+const IDLE_MAX = 32
+/** Messages within `WINDOW_MS`. The agent reports a change of its places at most once per turn of its event loop. */
+const MESSAGES_MAX = 2_000
+const WINDOW_MS = 10_000
+const PICO_PER_MILLION_TO_NANOS = 1_000n
+
+/** The control connection of one agent to this node, and its data connections. */
+export class AgentSession implements ConnectedAgent {
+  readonly lines = new AgentLines(this)
+  readonly facts: SessionFacts
+  readonly #socket: WebSocket
+  readonly #offersAt: (endpointId: string) => readonly Offer[]
+  #hosterState: string
+  #announced: ReadonlyMap<string, AnnouncedModel> = new Map()
+  #state: AgentState = 'paused'
+  #slots = 0
+  #freeSlots = 0
+  #stockSent = 0
+  #willSendStock = false
+  #modelsSent = ''
+  #isDraining = false
+  #messages = 0
+  #windowStartMs = performance.now()
+
+  constructor(socket: WebSocket, facts: SessionFacts, hoster: HosterOfAgent, offersAt: AgentSession['offersAt']) {
+    this.#socket = socket
+    this.facts = facts
+    this.#hosterState = hoster.state
+    this.#offersAt = offersAt
+    socket.on('message', (data: Buffer, isBinary: boolean) => this.#onMessage(data, isBinary))
+  }
+
+  get offersAt(): (endpointId: string) => readonly Offer[] {
+    return this.#offersAt
+  }
+
+  get endpointId(): string {
+    return this.facts.endpointId
+  }
+
+  get freeSlots(): number {
+    return this.#freeSlots
+  }
+
+  serves(upstreamModel: string): boolean {
+    return this.#state === 'open' && !this.#isDraining && this.#announced.has(upstreamModel)
+  }
+
+  /** Whether another idle connection is welcome. */
+  get hasRoom(): boolean {
+    return this.lines.idle < this.#stockWanted
+  }
+
+  /** Several changes in one turn make one message. */
+  onStockChange(): void {
+    if (this.#willSendStock) return
+    this.#willSendStock = true
+    endOfTurn(() => {
+      this.#willSendStock = false
+      this.#sendStock()
+    })
+  }
+
+  send(message: ToAgent): void {
+    if (this.#socket.readyState === this.#socket.OPEN) this.#socket.send(JSON.stringify(message))
+  }
+
+  sendEarnings({ todayNanos, totalNanos }: { readonly todayNanos: bigint; readonly totalNanos: bigint }): void {
+    this.send({ type: 'earnings', today_usd: usdText(todayNanos), total_usd: usdText(totalNanos) })
+  }
+
+  /** Reports which announced models get requests, if that has changed. */
+  sendModels(hosterState = this.#hosterState): void {
+    this.#hosterState = hosterState
+    if (this.#announced.size === 0) return
+    const offers = Map.groupBy(this.#offersAt(this.endpointId), offer => offer.upstreamModel)
+    const ids = [...this.#announced.keys()]
+    const message: ToAgent = {
+      type: 'models',
+      hoster_state: hosterState,
+      served: ids.flatMap(id => (offers.get(id) ?? []).map(servedModel)),
+      not_served: ids.filter(id => !offers.has(id)).map(id => ({ id, reason: this.#reasonNotServed(hosterState) })),
+    }
+    const text = JSON.stringify(message)
+    if (text === this.#modelsSent) return
+    this.#modelsSent = text
+    this.send(message)
+  }
+
+  /** The node takes no more requests. Running ones keep their connections. */
+  drain(): void {
+    this.#isDraining = true
+    this.send({ type: 'drain' })
+    this.lines.close()
+  }
+
+  close(code: number, reason: string): void {
+    this.#socket.close(code, reason)
+    // The library waits 30 s for the other side to close.
+    setTimeout(() => this.#socket.terminate(), 1_000).unref()
+  }
+
+  get #stockWanted(): number {
+    if (this.#isDraining || this.#state !== 'open') return 0
+    return Math.min(IDLE_MAX, this.#slots) + this.lines.waiting
+  }
+
+  #sendStock(): void {
+    const idle = this.#stockWanted
+    if (idle === this.#stockSent) return
+    this.#stockSent = idle
+    this.send({ type: 'stock', idle })
+  }
+
+  #reasonNotServed(hosterState: string): string {
+    return hosterState === 'active' ? 'no price' : `the hoster is ${hosterState}`
+  }
+
+  #onMessage(data: Buffer, isBinary: boolean): void {
+    const message = isBinary || this.#isFlood() ? undefined : parse(data)
+    if (message === undefined) {
+      this.close(closeCodes.protocol, 'A message was malformed, or there were too many.')
+      return
+    }
+    if (message.type === 'announce') {
+      this.#announced = new Map(message.models.map(model => [model.id, model]))
+      this.#slots = message.slots
+      this.sendModels()
+    } else {
+      this.#state = message.state
+      this.#freeSlots = message.free_slots
+      if (message.state !== 'open') this.lines.close()
+    }
+    this.onStockChange()
+  }
+
+  #isFlood(): boolean {
+    const nowMs = performance.now()
+    if (nowMs - this.#windowStartMs >= WINDOW_MS) {
+      this.#windowStartMs = nowMs
+      this.#messages = 0
+    }
+    return ++this.#messages > MESSAGES_MAX
+  }
+}
+
+function parse(data: Buffer): FromAgent | undefined {
+  try {
+    return fromAgentSchema.safeParse(JSON.parse(data.toString('utf8'))).data
+  } catch {
+    return undefined
+  }
+}
+
+function servedModel({ modelId, upstreamModel, price }: Offer) {
+  return {
+    id: upstreamModel,
+    model: modelId,
+    input_usd: usdText(price.inputPicoPerToken * PICO_PER_MILLION_TO_NANOS),
+    output_usd: usdText(price.outputPicoPerToken * PICO_PER_MILLION_TO_NANOS),
+  }
+}
