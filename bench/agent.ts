@@ -1,14 +1,14 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { cpus } from 'node:os'
 import { WebSocketServer } from 'ws'
 import type { Endpoint } from '../src/domain/offer.ts'
-import { type UpstreamRequest, UpstreamClient } from '../src/upstreams/upstream-client.ts'
+import { UpstreamClient, type UpstreamRequest } from '../src/upstreams/upstream-client.ts'
 import { benchEndpoint, startGatewaySide } from './agent/gateway-side.ts'
 import { Mux } from './agent/mux.ts'
-import { writeFileSync } from 'node:fs'
 import { percentile } from './percentile.ts'
 
 /**
@@ -156,7 +156,11 @@ async function firstTokenMs({ client, endpoint }: Path): Promise<number | null> 
 
 function reportText(): string {
   const [direct] = paths as [Path]
-  const of = (values: readonly number[], part: number) => percentile(values.toSorted((a, b) => a - b), part)
+  const of = (values: readonly number[], part: number) =>
+    percentile(
+      values.toSorted((a, b) => a - b),
+      part,
+    )
   const rows = paths.map(path => {
     const { name, sequentialMs, cpuGatewayMs, cpuAgentMs, burstMs, burstFailed } = path
     const perRequest = (ms: number) => Math.round((ms * 1000) / sequentialMs.length)

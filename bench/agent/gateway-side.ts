@@ -16,6 +16,7 @@ export async function startGatewaySide() {
       authenticate: async () => ({ hosterId: 'hoster', keyId: 'key' }),
       keysInUse: async ids => new Set(ids),
       hosterOf: async () => ({ name: 'bench', state: 'active', endpointIds: ['endpoint'] }),
+      async onConnected() {},
       offersAt: () => [],
       earningsOf: async () => ({ todayNanos: 0n, totalNanos: 0n }),
       liveNodes: async () => ['node'],
@@ -31,7 +32,11 @@ export async function startGatewaySide() {
   server.on('upgrade', (request, socket, head) => void door.accept(request, socket as Socket, head))
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
-  return { stock, port: (server.address() as AddressInfo).port, client: new UpstreamClient({ version: 'bench', agents: stock }) }
+  return {
+    stock,
+    port: (server.address() as AddressInfo).port,
+    client: new UpstreamClient({ version: 'bench', agents: stock }),
+  }
 }
 
 export function benchEndpoint(baseUrl: string, transport?: 'agent'): Endpoint {

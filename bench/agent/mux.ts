@@ -41,7 +41,10 @@ export class Mux {
   #onFrame(data: Buffer): void {
     const id = data.readUInt32BE()
     let stream = this.#streams.get(id)
-    if (data[4] === END) return stream?.onEnd()
+    if (data[4] === END) {
+      stream?.onEnd()
+      return
+    }
     if (stream === undefined) {
       stream = this.#add(id)
       this.#onOpen(stream as unknown as WebSocket)

@@ -26,7 +26,9 @@ export async function powerObstacle({ pauseCommand, powerLimitWatts }: PowerOpti
 export async function gpuWatts(): Promise<number | null> {
   const { code, output } = await run('nvidia-smi', ['--query-gpu=power.draw', '--format=csv,noheader,nounits'])
   const watts = output.trim().split('\n').map(Number)
-  return code === 0 && watts.every(value => Number.isFinite(value)) ? watts.reduce((sum, value) => sum + value, 0) : null
+  return code === 0 && watts.every(value => Number.isFinite(value))
+    ? watts.reduce((sum, value) => sum + value, 0)
+    : null
 }
 
 function run(program: string, args: readonly string[]): Promise<{ readonly code: number; readonly output: string }> {

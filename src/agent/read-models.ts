@@ -23,14 +23,18 @@ export async function readModels(
   const headers = key === null ? {} : { authorization: `Bearer ${key}` }
   const server = { baseUrl, headers, timeoutMs: TIMEOUT_MS }
   const { status, body } = await getJson(`${baseUrl}/models`, server).catch((error: Error) => {
-    throw new Error(`The model server at ${baseUrl} does not answer (${error.message}). Start it, or correct --upstream.`)
+    throw new Error(
+      `The model server at ${baseUrl} does not answer (${error.message}). Start it, or correct --upstream.`,
+    )
   })
   if (status === 401 || status === 403) {
     throw new Error(`The model server at ${baseUrl} wants a key. Pass it with --upstream-key-file.`)
   }
   const listed = status === 200 ? listedModels(body) : undefined
   if (listed === undefined) {
-    throw new Error(`${baseUrl}/models does not list models (status ${status}). Correct --upstream; it usually ends in /v1.`)
+    throw new Error(
+      `${baseUrl}/models does not list models (status ${status}). Correct --upstream; it usually ends in /v1.`,
+    )
   }
   const contexts = await askContexts(server, listed, new Set(known.keys()))
   return listed.slice(0, ANNOUNCED_MAX).map(({ id }) => {

@@ -58,6 +58,8 @@ export class RequestServer {
     socket.once('message', () => this.#active.add(socket)).once('close', () => this.#onClosed(socket))
     const stream = createWebSocketStream(socket)
     stream.on('error', () => stream.destroy())
+    // The gateway has the whole response or wants no more of it. The library would only end the readable side.
+    socket.once('close', () => stream.destroy())
     // node:http accepts any duplex stream (https://nodejs.org/api/http.html#event-connection).
     this.#server.emit('connection', stream)
   }

@@ -29,7 +29,11 @@ export class UpstreamServer {
   }
 
   /** Starts a request. Calls exactly one of the functions. The returned function aborts it, at any time. */
-  send(call: UpstreamCall, onResponse: (response: IncomingMessage) => void, onError: (error: Error) => void): () => void {
+  send(
+    call: UpstreamCall,
+    onResponse: (response: IncomingMessage) => void,
+    onError: (error: Error) => void,
+  ): () => void {
     let isAborted = false
     let request: ClientRequest
     const start = (isRetry: boolean) => {

@@ -8,6 +8,7 @@ import { completionCommand } from './completion/completion.ts'
 import { creditCommands } from './credit.ts'
 import { customerCommands } from './customer.ts'
 import { doctorCommand } from './doctor/doctor.ts'
+import { hostCommand } from './host/host.ts'
 import { hosterCommands } from './hoster.ts'
 import { initCommand } from './init.ts'
 import { journalCommands } from './journal.ts'
@@ -45,6 +46,7 @@ export function createProgram(): Command {
     voucherCommands(),
     hosterCommands(),
     payoutCommands(),
+    hostCommand(),
     modelCommands(),
     priceCommands(),
     alertCommands(),

@@ -174,6 +174,11 @@ export class ConfigError extends Error {
   }
 }
 
+/** Returns the key for `switchyard host`, which reads no other setting; undefined when it is not set. */
+export function hostKeyOfEnvironment(env: NodeJS.ProcessEnv = process.env): string | undefined {
+  return env.SWITCHYARD_HOST_KEY?.trim() || undefined
+}
+
 /**
  * Reads the environment and `switchyard.yaml`. HOST, PORT, METRICS_HOST, METRICS_PORT, SMTP_PASSWORD, LOG_LEVEL and
  * LOG_FORMAT override

@@ -5,6 +5,7 @@ test('rejected credentials are counted from zero, so that the first one is an in
   const metrics = createMetrics({
     inFlight: () => 0,
     memoryUsedBytes: () => 4,
+    agents: () => ({ connected: 0, idle: 0 }),
     settleQueueLength: () => 0,
     lastAudit: async () => undefined,
   })
@@ -18,6 +19,7 @@ test('a histogram contains all observations when it is read', async () => {
   const metrics = createMetrics({
     inFlight: () => 0,
     memoryUsedBytes: () => 4,
+    agents: () => ({ connected: 0, idle: 0 }),
     settleQueueLength: () => 0,
     lastAudit: async () => undefined,
   })

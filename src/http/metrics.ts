@@ -28,6 +28,8 @@ export function createMetrics(gauges: {
   /** The used part of the memory budget for request bodies and answers. */
   memoryUsedBytes: () => number
   settleQueueLength: () => number
+  /** The agents of hosters with a control connection, and their idle data connections. */
+  agents: () => { readonly connected: number; readonly idle: number }
   /** The last audit of the ledger by any node; undefined before the first. */
   lastAudit: () => Promise<{ readonly atEpochMs: number; readonly violations: number } | undefined>
 }): Metrics {
@@ -78,6 +80,22 @@ export function createMetrics(gauges: {
     registers,
     collect() {
       this.set(gauges.inFlight())
+    },
+  })
+  new Gauge({
+    name: 'switchyard_agents_connected',
+    help: 'Agents of hosters that are connected to this node.',
+    registers,
+    collect() {
+      this.set(gauges.agents().connected)
+    },
+  })
+  new Gauge({
+    name: 'switchyard_agent_idle_connections',
+    help: 'Connections of agents that wait for a request.',
+    registers,
+    collect() {
+      this.set(gauges.agents().idle)
     },
   })
   new Gauge({

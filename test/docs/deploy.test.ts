@@ -122,9 +122,11 @@ describe('nginx.conf', () => {
   test('sends each key to one gateway of compose.yaml, and to another if that one refuses', () => {
     const nodes = gateways.map(([name]) => `${name}:${defaults.server.port}`)
     const servers = directives.filter(([name, address]) => name === 'server' && address)
-    expect(servers.map(([, address]) => address)).toEqual([...nodes, ...nodes])
-    // The upstream for refused requests never excludes a node. Otherwise an outage of the database would become a 502.
-    expect(servers.slice(nodes.length).map(([, , failures]) => failures)).toEqual(nodes.map(() => 'max_fails=0'))
+    expect(servers.map(([, address]) => address)).toEqual([...nodes, ...nodes, ...nodes])
+    // The upstreams for refused requests and for agents never exclude a node. Otherwise an outage of the database would become a 502.
+    expect(servers.slice(nodes.length).map(([, , failures]) => failures)).toEqual(
+      [...nodes, ...nodes].map(() => 'max_fails=0'),
+    )
     expect(directives.filter(([name]) => name === 'hash').map(([, key]) => key)).toEqual([
       '$switchyard_key',
       '$switchyard_key',

@@ -26,6 +26,7 @@ test('docs/operating.md lists every metric with its type and labels', async () =
   const { registry } = createMetrics({
     inFlight: () => 0,
     memoryUsedBytes: () => 4,
+    agents: () => ({ connected: 0, idle: 0 }),
     settleQueueLength: () => 0,
     lastAudit: async () => undefined,
   })

@@ -100,6 +100,7 @@ beforeAll(async () => {
   const { registry, ...metrics } = createMetrics({
     inFlight: () => 3,
     memoryUsedBytes: () => 4,
+    agents: () => ({ connected: 0, idle: 0 }),
     settleQueueLength: () => 5,
     lastAudit: async () => undefined,
   })

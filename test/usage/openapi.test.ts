@@ -284,6 +284,7 @@ describe('the OpenAPI document', () => {
       'identity_in_use',
       'too_many_passkeys',
       'passkeys_unavailable',
+      'agent_connected',
       'mail_not_configured',
       'too_many_attempts',
       'sign_in_provider_unavailable',

@@ -79,7 +79,8 @@ export class AgentDoor {
       await this.#accept(request, socket, head)
     } catch (thrown) {
       const error = toApiError(thrown)
-      if (error.code === 'internal_error') this.#deps.log.error({ err: error.internal ?? thrown }, 'an agent was refused')
+      if (error.code === 'internal_error')
+        this.#deps.log.error({ err: error.internal ?? thrown }, 'an agent was refused')
       refuseUpgrade(socket, error, { [NODE_HEADER]: this.#deps.nodeId() })
     }
   }
@@ -177,7 +178,7 @@ export class AgentDoor {
   }
 
   #open(session: AgentSession, websocket: WebSocket): void {
-    const { stock, log } = this.#deps
+    const { stock, directory, log } = this.#deps
     const { agentId, hosterId, endpointId, keyId } = session.facts
     const before = this.#sessions.get(agentId)
     if (before !== undefined) stock.remove(before.lines)
@@ -190,6 +191,7 @@ export class AgentDoor {
       stock.remove(session.lines)
       log.info({ hosterId, endpointId, keyId, agentId, code }, 'an agent disconnected')
     })
+    directory.onConnected(endpointId).catch(error => log.warn({ err: error, endpointId }, 'a connection was not noted'))
     void this.#sendEarnings([session])
   }
 
@@ -228,9 +230,11 @@ export class AgentDoor {
   }
 
   async #sendEarnings(sessions: readonly AgentSession[]): Promise<void> {
+    const { earningsOf } = this.#deps.directory
+    if (earningsOf === undefined) return
     for (const [hosterId, group] of Map.groupBy(sessions, ({ facts }) => facts.hosterId)) {
       try {
-        const earnings = await this.#deps.directory.earningsOf(hosterId)
+        const earnings = await earningsOf(hosterId)
         for (const session of group) session.sendEarnings(earnings)
       } catch (error) {
         this.#deps.log.warn({ err: error, hosterId }, 'the earnings of a hoster could not be read; trying again')

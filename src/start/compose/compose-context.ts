@@ -42,6 +42,10 @@ export interface NodeTimeouts {
   readonly alertIntervalMs: number
   /** How often the node reports what it sees of its servers, ms. */
   readonly serverReportIntervalMs: number
+  /** How often agents of hosters are pinged, ms. */
+  readonly agentPingMs: number
+  /** How often agents of hosters get their earnings and the list of nodes, ms. */
+  readonly agentReportMs: number
   /** How often the overview is read for open pages of operators, ms. */
   readonly overviewIntervalMs: number
 }

@@ -3,6 +3,7 @@ import type { Registry } from 'prom-client'
 import type { Offer } from '../../domain/offer.ts'
 import { failpoint } from '../../runtime/failpoint.ts'
 import { tokenizer } from '../../tokens/tokenizer.ts'
+import { createAgentDoor } from './agents.ts'
 import { createAlertParts } from './alerts.ts'
 import { startBackgroundWork } from './background-work.ts'
 import { startCallers } from './callers.ts'
@@ -58,7 +59,7 @@ export async function compose(input: ComposeInput): Promise<App> {
   const addressOf = (request: FastifyRequest) => clientTrace(context.config, request).address
   const marketplace = startMarketplace(context, database, callers)
   const alerts = createAlertParts(context, database, supply)
-  const service = createService(context, database, money)
+  const service = createService(context, database, money, supply)
   const tokens = createTokenCounter(context)
   const generation = startGeneration(context, { database, money, limits, supply, callers, alerts, service, tokens })
   const usage = createUsage(context, database, money, limits, supply)
@@ -69,7 +70,8 @@ export async function compose(input: ComposeInput): Promise<App> {
   const consoleParts = createConsole(context, database, operator)
   startServerReports(context, database, money, supply)
   const features = [generation, usage, callers, supply, alerts, service, operator, payments, marketplace]
-  const server = createHttpServer(context, money, callers, marketplace, service, consoleParts, features)
+  const agentDoor = createAgentDoor(context, database, money, supply, callers, marketplace, service)
+  const server = createHttpServer(context, money, callers, marketplace, service, consoleParts, features, agentDoor)
 
   const { inFlight, metrics } = service
   const running = started.move()
@@ -84,6 +86,7 @@ export async function compose(input: ComposeInput): Promise<App> {
     noticeChanges: () => callers.changes.poll(),
     async close({ drainMs, signal, onDrained }) {
       inFlight.close()
+      agentDoor.drain()
       await inFlight.idleWithin(drainMs, signal)
       inFlight.abortAll()
       await inFlight.idleWithin(5_000)

@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify'
+import type { AgentDoor } from '../../http/agents/agent-door.ts'
 import { consolePages } from '../../http/console/console-pages.ts'
 import { forSession } from '../../http/console/for-session.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
@@ -42,6 +43,7 @@ export function createHttpServer(
   { metrics, allowedHosts }: Service,
   consoleParts: Console,
   features: readonly { readonly endpoints: readonly Endpoint[] }[],
+  agentDoor: AgentDoor,
 ): FastifyInstance {
   const endpoints: Endpoint[] = [
     ...features.flatMap(feature => feature.endpoints),
@@ -68,6 +70,7 @@ export function createHttpServer(
     slowReaderMs: timeouts.slowReaderMs ?? 30_000,
     closingGraceMs: timeouts.closingGraceMs ?? 1_000,
     onResponse: metrics.request,
+    agentDoor,
   })
   started.defer(() => server.close())
   started.defer(() => consoleParts.watch.stop())

@@ -11,6 +11,7 @@ import { allowedHostsOf } from '../allowed-hosts-of.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { Money } from './money.ts'
+import type { Supply } from './supply.ts'
 
 /** Watched by operators and load balancers: running requests, metrics, health. */
 export interface Service {
@@ -26,6 +27,7 @@ export function createService(
   { config, scheduler }: ComposeContext,
   { general, lookups }: Database,
   { ledger }: Money,
+  { agents }: Supply,
 ): Service {
   const { maxInFlight, memoryBudgetBytes, workers } = config.server
   const memory = new ByteBudget(memoryBudgetBytes ?? Math.floor(memoryLimitBytes(workers) / 4))
@@ -33,6 +35,7 @@ export function createService(
   const metrics = createMetrics({
     inFlight: () => inFlight.count,
     memoryUsedBytes: () => memory.usedBytes,
+    agents: () => agents.counts,
     settleQueueLength: () => ledger.pending.settlements,
     lastAudit: createLastAuditView({ read: () => readLastAudit(general), scheduler }),
   })

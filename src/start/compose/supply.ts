@@ -7,6 +7,7 @@ import { modelShow, modelsList } from '../../http/endpoints/models.ts'
 import { createCustomerBreakers, splitCustomerOfferKey } from '../../supply/breakers/customer-breakers.ts'
 import { createHealth, type HealthEvent, type OwnHealth } from '../../supply/breakers/health.ts'
 import { type CatalogSource, createCatalogSource } from '../../supply/catalog/catalog.ts'
+import { AgentStock } from '../../upstreams/agents/agent-stock.ts'
 import { UpstreamClient } from '../../upstreams/upstream-client.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
@@ -18,6 +19,8 @@ export interface Supply {
   /** The shared health of the offers, and a listener of its changes. */
   readonly health: { readonly shared: OwnHealth; onChange(listener: (event: HealthEvent) => void): void }
   readonly upstream: UpstreamClient
+  /** The connections of hosters' agents to this node. */
+  readonly agents: AgentStock
   /** Resolves a host name to public addresses only. */
   readonly publicLookup: LookupFunction
   readonly endpoints: readonly Endpoint[]
@@ -36,8 +39,10 @@ export async function startSupply(context: ComposeContext, database: Database): 
   })
   await catalog.refresh()
   const publicLookup = createPinnedLookup()
+  const agents = new AgentStock()
   const upstream = new UpstreamClient({
     version,
+    agents,
     publicLookup,
     onUsedUp: () =>
       log.error('no connection to a server can be opened: raise the limit of open files or of local ports'),
@@ -54,6 +59,7 @@ export async function startSupply(context: ComposeContext, database: Database): 
     breakers,
     health,
     upstream,
+    agents,
     publicLookup,
     endpoints: [
       modelsList({ models: () => catalog.current().models }),

@@ -106,6 +106,11 @@ const idleListeners = new WeakMap<WebSocket, { drop: () => void; refuse: () => v
 export class AgentStock {
   readonly #byEndpoint = new Map<string, Set<AgentLines>>()
 
+  get counts(): { readonly connected: number; readonly idle: number } {
+    const all = [...this.#byEndpoint.values()].flatMap(lines => [...lines])
+    return { connected: all.length, idle: all.reduce((sum, { idle }) => sum + idle, 0) }
+  }
+
   add(lines: AgentLines): void {
     const { endpointId } = lines.agent
     const known = this.#byEndpoint.get(endpointId)

@@ -1,0 +1,37 @@
+import type { Sql } from '../db/pool.ts'
+
+// What the gateway asks about the hosters of connected agents.
+
+/** Returns those of the keys that connect an agent now. */
+export async function serveKeysInUse(sql: Sql, keyIds: readonly string[]): Promise<Set<string>> {
+  const { rows } = await sql.query<{ key_id: string }>(
+    `SELECT key_id FROM hoster_key JOIN hoster USING (hoster_id)
+      WHERE key_id = ANY ($1) AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())
+        AND 'serve' = ANY (scopes) AND state <> 'retired'`,
+    [keyIds],
+  )
+  return new Set(rows.map(row => row.key_id))
+}
+
+/** The name and state of a hoster, and its endpoints that agents serve, the oldest first. */
+export async function hosterOfAgent(
+  sql: Sql,
+  hosterId: string,
+): Promise<{ name: string; state: string; endpointIds: string[] }> {
+  const { rows } = await sql.query<{ name: string; state: string; endpoint_ids: string[] }>(
+    `SELECT name, state, ARRAY(SELECT endpoint_id FROM hoster_endpoint e WHERE e.hoster_id = h.hoster_id AND transport = 'agent'
+                               ORDER BY created_at, endpoint_id) AS endpoint_ids
+       FROM hoster h WHERE hoster_id = $1`,
+    [hosterId],
+  )
+  const { name, state, endpoint_ids } = rows[0]!
+  return { name, state, endpointIds: endpoint_ids }
+}
+
+/** Notes that an agent with a key of the hoster is connected, which is the challenge of such an endpoint. Does nothing the next time. */
+export async function noteAgentConnected(sql: Sql, endpointId: string): Promise<void> {
+  await sql.query(
+    'UPDATE hoster_endpoint SET challenge_passed_at = now() WHERE endpoint_id = $1 AND challenge_passed_at IS NULL',
+    [endpointId],
+  )
+}

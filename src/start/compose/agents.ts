@@ -1,0 +1,49 @@
+import type { IncomingMessage } from 'node:http'
+import { refuseOutage } from '../../db/refuse-outage.ts'
+import { AgentDoor } from '../../http/agents/agent-door.ts'
+import { listLiveNodes } from '../../ledger/leases/list-live-nodes.ts'
+import { hosterOfAgent, noteAgentConnected, serveKeysInUse } from '../../marketplace/agent-facts.ts'
+import type { Callers } from './callers.ts'
+import { clientAddress } from './client-trace.ts'
+import type { ComposeContext } from './compose-context.ts'
+import type { Database } from './database.ts'
+import type { Marketplace } from './marketplace.ts'
+import type { Money } from './money.ts'
+import type { Service } from './service.ts'
+import type { Supply } from './supply.ts'
+
+/** Creates the door for the agents of hosters. Changes of keys, hosters and prices reach connected agents within two seconds. */
+export function createAgentDoor(
+  { config, clock, timeouts, log }: ComposeContext,
+  { lookups }: Database,
+  { node }: Money,
+  { catalog, agents }: Supply,
+  { changes }: Callers,
+  { authenticator }: Marketplace,
+  { allowedHosts }: Service,
+): AgentDoor {
+  const door = new AgentDoor({
+    directory: {
+      async authenticate(rawHeaders) {
+        const { hosterId, keyId } = await authenticator.authenticate(rawHeaders, 'serve')
+        return { hosterId, keyId: keyId! }
+      },
+      keysInUse: keyIds => serveKeysInUse(lookups, keyIds),
+      hosterOf: hosterId => hosterOfAgent(lookups, hosterId).catch(refuseOutage),
+      onConnected: endpointId => noteAgentConnected(lookups, endpointId),
+      offersAt: endpointId => catalog.current().offers.filter(({ endpoint }) => endpoint.endpointId === endpointId),
+      liveNodes: () => listLiveNodes(lookups).catch(refuseOutage),
+    },
+    stock: agents,
+    allowedHosts,
+    nodeId: () => node.nodeId,
+    addressOf: (request: IncomingMessage) => clientAddress(config, request),
+    epochMs: () => clock.epochMs(),
+    log,
+    ...(timeouts.agentPingMs !== undefined && { pingMs: timeouts.agentPingMs }),
+    ...(timeouts.agentReportMs !== undefined && { reportMs: timeouts.agentReportMs }),
+  })
+  changes.onChange('access', () => door.onAccessChange())
+  changes.onChange('supply', () => door.onSupplyChange())
+  return door
+}

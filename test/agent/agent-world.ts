@@ -1,0 +1,96 @@
+import { vi } from 'vitest'
+import { type AgentEvent, type AgentOptions, type RunningAgent, runAgent } from '../../src/agent/run-agent.ts'
+import { transaction } from '../../src/db/pool.ts'
+import type { HosterScope } from '../../src/domain/hoster-access.ts'
+import { issueHosterKey } from '../../src/marketplace/hoster-keys.ts'
+import { type Clock, systemClock } from '../../src/runtime/clock.ts'
+import { AGENT_BASE_URL } from '../../src/supply/hosters/transport.ts'
+import type { TestApp, TestHoster } from '../harness/app.ts'
+import { WAIT_OPTIONS } from '../harness/timeouts.ts'
+
+export interface AgentHoster {
+  readonly hosterId: string
+  readonly endpointId: string
+  /** With the scope `serve`. */
+  readonly key: string
+}
+
+/** Adds an active hoster whose models are served by agents, with a key. Needs `hosters.allow_private_urls`. */
+export async function addAgentHoster(app: TestApp, hoster: Omit<TestHoster, 'baseUrl'> = {}): Promise<AgentHoster> {
+  const hosterId = await app.hoster({ baseUrl: 'http://127.0.0.1:1/v1', ...hoster })
+  const { rows } = await app.database.pool.query<{ endpoint_id: string }>(
+    `UPDATE hoster_endpoint SET transport = 'agent', base_url = $2 WHERE hoster_id = $1 RETURNING endpoint_id`,
+    [hosterId, AGENT_BASE_URL],
+  )
+  await app.database.pool.query(`UPDATE control_version SET version = version + 1 WHERE topic = 'supply'`)
+  await app.app.noticeChanges()
+  return { hosterId, endpointId: rows[0]!.endpoint_id, key: await hosterKey(app, hosterId, ['serve']) }
+}
+
+export async function hosterKey(app: TestApp, hosterId: string, scopes: readonly HosterScope[]): Promise<string> {
+  const { key } = await transaction(app.database.pool, sql => issueHosterKey(sql, { hosterId, name: 'test', scopes }))
+  return key
+}
+
+export interface TestAgent extends RunningAgent {
+  readonly events: readonly AgentEvent[]
+  /** Waits for an event. */
+  saw<Kind extends AgentEvent['event']>(
+    event: Kind,
+    matches?: (found: Extract<AgentEvent, { event: Kind }>) => boolean,
+  ): Promise<Extract<AgentEvent, { event: Kind }>>
+}
+
+export interface TestAgentOptions extends Partial<Omit<AgentOptions, 'upstream'>> {
+  readonly upstream: { readonly baseUrl: string }
+  readonly clock?: Clock
+  readonly checkMs?: number
+}
+
+/** Starts an agent in this process. */
+export function startAgent(key: string, gateway: string, options: TestAgentOptions): TestAgent {
+  const { upstream, clock = systemClock, checkMs = 50, ...others } = options
+  const events: AgentEvent[] = []
+  const agent = runAgent(
+    {
+      gateways: [gateway],
+      key,
+      endpoint: null,
+      upstream: { baseUrl: upstream.baseUrl, key: null },
+      models: null,
+      slots: 4,
+      slotsPerModel: others.slots ?? 4,
+      hours: [],
+      tokensPerMinute: null,
+      pauseCommand: null,
+      powerLimitWatts: null,
+      ...others,
+    },
+    { version: 'test', clock, random: () => 0, report: event => events.push(event), checkMs },
+  )
+  return {
+    refused: agent.refused,
+    drain: () => agent.drain(),
+    stop: () => agent.stop(),
+    events,
+    saw: (event, matches = () => true) =>
+      vi.waitFor(() => {
+        const found = events.find(each => each.event === event && matches(each as never))
+        if (found === undefined) throw new Error(`no event ${event} in ${JSON.stringify(events)}`)
+        return found as never
+      }, WAIT_OPTIONS),
+  }
+}
+
+/** Waits until the agents of a gateway are connected and have this many idle connections. */
+export async function idleConnections(app: TestApp, count: number, connected = 1): Promise<void> {
+  await vi.waitFor(async () => {
+    const metrics = await app.metrics()
+    const found = [gauge(metrics, 'switchyard_agents_connected'), gauge(metrics, 'switchyard_agent_idle_connections')]
+    if (found[0] !== connected || found[1] !== count) throw new Error(`connected and idle: ${found}`)
+  }, WAIT_OPTIONS)
+}
+
+function gauge(metrics: string, name: string): number {
+  return Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(metrics)?.[1])
+}

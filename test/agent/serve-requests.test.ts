@@ -1,0 +1,57 @@
+import { describe, expect, it } from 'vitest'
+import { useResource } from '../harness/use-resource.ts'
+import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
+import { type AgentHoster, addAgentHoster, idleConnections, startAgent } from './agent-world.ts'
+
+const YAML = 'hosters: { allow_private_urls: true }'
+const body = { model: 'test-model', messages: [{ role: 'user', content: 'Hi' }] }
+
+describe('requests that an agent serves', () => {
+  const upstream = useUpstream()
+  const app = useTestApp({ yaml: YAML })
+  const customer = useCustomer(app)
+  const hoster: AgentHoster = useResource(
+    () => addAgentHoster(app),
+    () => {},
+  )
+  const agent = useResource(
+    () => startAgent(hoster.key, app.url, { upstream }),
+    agent => agent.stop(),
+  )
+
+  it('answers whole and streamed requests, and pays the hoster', async () => {
+    await idleConnections(app, 4)
+    const whole = await app.chat(customer, body)
+    expect(whole.status).toBe(200)
+    expect(whole.headers.get('x-switchyard-hoster')).toBe(hoster.hosterId)
+    expect(((await whole.json()) as { choices: unknown[] }).choices).toHaveLength(1)
+    const streamed = await app.chat(customer, { ...body, stream: true })
+    expect(await streamed.text()).toContain('data: [DONE]')
+    const rows = await app.settled(customer, 2)
+    expect(rows.map(row => [row.hoster_id, row.outcome, row.hoster_share_nanos > 0n])).toEqual([
+      [hoster.hosterId, 'served', true],
+      [hoster.hosterId, 'served', true],
+    ])
+  })
+
+  it('names the models that get requests', async () => {
+    const { models } = await agent.saw('models')
+    expect(models).toMatchObject({
+      hoster_state: 'active',
+      served: [{ id: 'test-model', model: 'test-model', input_usd: '1.00', output_usd: '2.00' }],
+      not_served: [],
+    })
+  })
+
+  it('aborts the request at the model server when the client leaves', async () => {
+    const leaving = new AbortController()
+    const before = upstream.requests.length
+    upstream.respondWith(async (request, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
+      leaving.abort()
+      await request.aborted
+    })
+    await expect(app.chat(customer, { ...body, stream: true }, { signal: leaving.signal })).rejects.toThrow()
+    await expect(upstream.requests[before]!.aborted).resolves.toBe(true)
+  })
+})
