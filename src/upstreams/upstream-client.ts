@@ -2,7 +2,6 @@ import type { LookupFunction } from 'node:net'
 import { awsSignatureHeaders } from '../credentials/aws-signature.ts'
 import { GoogleToken } from '../credentials/google-token.ts'
 import type { AwsKeys, GoogleServiceAccount } from '../domain/cloud-credential.ts'
-import { credentialHeader } from '../domain/credential-header.ts'
 import type { Endpoint } from '../domain/offer.ts'
 import { Cancelled, hasClientLeft, UpstreamFailure } from '../domain/upstream-failure.ts'
 import { type Clock, systemClock } from '../runtime/clock.ts'
@@ -14,6 +13,7 @@ import { Deadlines } from './deadlines.ts'
 import { EndpointConnections } from './endpoint-connections.ts'
 import type { ExchangeRequest } from './exchange-request.ts'
 import { IdleConnections } from './idle-connections.ts'
+import { requestHead } from './request-head.ts'
 import { UpstreamExchange } from './upstream-exchange.ts'
 
 export interface UpstreamClientOptions {
@@ -60,8 +60,6 @@ interface Target {
 }
 
 const USED_UP_REPORT_MS = 60_000
-/** A line break in a key would start another header, and servers decode bytes beyond ASCII differently. */
-const headerValuePattern = /^[\t\x20-\x7e]*$/
 
 /**
  * Speaks HTTP/1.1 to upstreams: kept connections for each endpoint, no pipelining, no redirects, no proxy
@@ -177,38 +175,16 @@ export class UpstreamClient {
     const key = agentModel === null ? path : `${path} ${agentModel}`
     let target = targets.get(key)
     if (target === undefined || target.connections.isForgotten) {
+      const { version } = this.#options
       const url = new URL(`${endpoint.baseUrl}${path}`)
       target = {
         connections: this.#connections(endpoint, agentModel),
-        wholeHead: this.#head(url, endpoint, 'application/json', headers),
-        streamHead: this.#head(url, endpoint, 'text/event-stream', headers),
+        wholeHead: requestHead(url, endpoint, 'application/json', version, headers),
+        streamHead: requestHead(url, endpoint, 'text/event-stream', version, headers),
       }
       targets.set(key, target)
     }
     return target
-  }
-
-  #head(url: URL, endpoint: Endpoint, accept: string, headers: readonly string[] = []): string {
-    const credential = credentialHeader(endpoint)
-    if (credential !== null && !headerValuePattern.test(credential[1])) {
-      throw new UpstreamFailure(
-        'connect_failed',
-        'The key of the endpoint contains characters that a header cannot carry.',
-      )
-    }
-    return [
-      `POST ${url.pathname}${url.search} HTTP/1.1`,
-      `host: ${url.host}`,
-      'content-type: application/json',
-      ...(headers.some(line => line.startsWith('accept:')) ? [] : [`accept: ${accept}`]),
-      // Without this header any coding would be acceptable (RFC 9110, 12.5.3). The gateway decodes none.
-      'accept-encoding: identity',
-      'connection: keep-alive',
-      `user-agent: switchyard/${this.#options.version}`,
-      ...(credential === null ? [] : [credential.join(': ')]),
-      ...headers,
-      'content-length: ',
-    ].join('\r\n')
   }
 
   /** Returns the connections to one address with one key: after a change of either, they are others. */

@@ -150,6 +150,9 @@ describe('nginx.conf', () => {
     // The Host header of the client could be a name that the gateway does not know.
     expect(directives.filter(([name]) => name === 'proxy_set_header').map(([, header]) => header)).toEqual([
       'Connection',
+      // WebSockets of agents.
+      'Upgrade',
+      'Connection',
     ])
   })
 })

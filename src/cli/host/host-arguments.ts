@@ -20,7 +20,7 @@ export function gatewayArgument(text: string, before: readonly string[] = []): s
 export function upstreamArgument(text: string): string {
   const url = httpUrl(text)
   if (url.search !== '' || url.hash !== '') throw new InvalidArgumentError('It must have no query.')
-  return url.href.replace(/\/+$/, '')
+  return url.href.replace(/(?<!\/)\/+$/, '')
 }
 
 function httpUrl(text: string): URL {

@@ -93,7 +93,7 @@ export class AgentDoor {
     }
   }
 
-  /** Closes every connection whose key may no longer be used. Call it when keys have changed. */
+  /** Closes every connection with a key that may no longer be used. Call it when keys have changed. */
   async onAccessChange(): Promise<void> {
     const keyIds = [...new Set(this.#keyIds.values())]
     if (keyIds.length === 0) return
