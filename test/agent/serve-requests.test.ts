@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { usdText } from '../../src/domain/money.ts'
 import { useResource } from '../harness/use-resource.ts'
 import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
 import { type AgentHoster, addAgentHoster, idleConnections, startAgent } from './agent-world.ts'
@@ -8,7 +9,7 @@ const body = { model: 'test-model', messages: [{ role: 'user', content: 'Hi' }] 
 
 describe('requests that an agent serves', () => {
   const upstream = useUpstream()
-  const app = useTestApp({ yaml: YAML })
+  const app = useTestApp({ yaml: YAML, timeouts: { agentReportMs: 100 } })
   const customer = useCustomer(app)
   const hoster: AgentHoster = useResource(
     () => addAgentHoster(app),
@@ -32,6 +33,14 @@ describe('requests that an agent serves', () => {
       [hoster.hosterId, 'served', true],
       [hoster.hosterId, 'served', true],
     ])
+  })
+
+  it('reports what the hoster earned', async () => {
+    const { rows } = await app.database.pool.query<{ earned: bigint }>(
+      'SELECT sum(hoster_share_nanos)::bigint AS earned FROM usage_event',
+    )
+    const earned = usdText(rows[0]!.earned)
+    await agent.saw('earnings', ({ todayUsd, totalUsd }) => todayUsd === earned && totalUsd === earned)
   })
 
   it('names the models that get requests', async () => {

@@ -24,8 +24,7 @@ export interface AgentDirectory {
   onConnected(endpointId: string): Promise<void>
   /** The current offers at an endpoint: the models with a price, if the hoster is active. */
   offersAt(endpointId: string): readonly Offer[]
-  /** Absent: agents do not learn what they earn. */
-  readonly earningsOf?: (hosterId: string) => Promise<{ readonly todayNanos: Nanos; readonly totalNanos: Nanos }>
+  earningsOf(hosterId: string): Promise<{ readonly todayNanos: Nanos; readonly totalNanos: Nanos }>
   /** The ids of the nodes that are alive. */
   liveNodes(): Promise<readonly string[]>
 }

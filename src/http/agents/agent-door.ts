@@ -230,11 +230,9 @@ export class AgentDoor {
   }
 
   async #sendEarnings(sessions: readonly AgentSession[]): Promise<void> {
-    const { earningsOf } = this.#deps.directory
-    if (earningsOf === undefined) return
     for (const [hosterId, group] of Map.groupBy(sessions, ({ facts }) => facts.hosterId)) {
       try {
-        const earnings = await earningsOf(hosterId)
+        const earnings = await this.#deps.directory.earningsOf(hosterId)
         for (const session of group) session.sendEarnings(earnings)
       } catch (error) {
         this.#deps.log.warn({ err: error, hosterId }, 'the earnings of a hoster could not be read; trying again')

@@ -3,6 +3,7 @@ import { refuseOutage } from '../../db/refuse-outage.ts'
 import { AgentDoor } from '../../http/agents/agent-door.ts'
 import { listLiveNodes } from '../../ledger/leases/list-live-nodes.ts'
 import { hosterOfAgent, noteAgentConnected, serveKeysInUse } from '../../marketplace/agent-facts.ts'
+import { earnedToday } from '../../payouts/earned-today.ts'
 import type { Callers } from './callers.ts'
 import { clientAddress } from './client-trace.ts'
 import type { ComposeContext } from './compose-context.ts'
@@ -32,6 +33,7 @@ export function createAgentDoor(
       hosterOf: hosterId => hosterOfAgent(lookups, hosterId).catch(refuseOutage),
       onConnected: endpointId => noteAgentConnected(lookups, endpointId),
       offersAt: endpointId => catalog.current().offers.filter(({ endpoint }) => endpoint.endpointId === endpointId),
+      earningsOf: hosterId => earnedToday(lookups, hosterId, clock.epochMs()),
       liveNodes: () => listLiveNodes(lookups).catch(refuseOutage),
     },
     stock: agents,
