@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { readPage, tableRows } from './page.ts'
+import { titlesOf } from './titles-of.ts'
 
 const attacks = tableRows(readPage('docs/security.md'), '#').map(([number, , result, tests]) => ({
   number: number!,
@@ -9,12 +10,6 @@ const attacks = tableRows(readPage('docs/security.md'), '#').map(([number, , res
     file: file!,
   })),
 }))
-
-/** The titles of all tests of a file, as its source has them. */
-function titlesOf(file: string): Set<string> {
-  const titles = readPage(file).matchAll(/\(\s*(?:'((?:[^'\\\n]|\\.)*)'|"((?:[^"\\\n]|\\.)*)"|`([^`\n]*)`),/g)
-  return new Set([...titles].map(([, single, double, template]) => single ?? double ?? template!))
-}
 
 describe('docs/security.md', () => {
   test('lists fifty attacks, in order', () => {

@@ -142,6 +142,27 @@ test('it charges below the threshold, once at a time, and never above the ceilin
   await someone.browser.send('DELETE', `${someone.path}/auto-top-up`)
 })
 
+test('the ceiling of the month is exact when many nodes charge at once', async () => {
+  const someone = await saver()
+  expect((await someone.turnOn({ threshold_usd: 900, amount_usd: 10, monthly_max_usd: 45 })).status).toBe(200)
+  for (let round = 0; round < 6; round++) {
+    await Promise.all(Array.from({ length: 6 }, () => job().run()))
+    const charged = (await someone.automatic()).filter(({ state }) => state === 'paid')
+    expect(charged.length).toBeLessThanOrEqual(4)
+  }
+  const charged = await someone.automatic()
+  expect(charged.map(({ state, amount_usd }) => [state, amount_usd])).toEqual(Array(4).fill(['paid', 10]))
+  expect(await someone.balance()).toBe(50n * USD)
+  expect(await someone.show()).toMatchObject({ state: 'on', charged_this_month_usd: 40 })
+  // The next month has its own ceiling.
+  const before = clockMs
+  clockMs = Date.UTC(new Date(clockMs).getUTCFullYear(), new Date(clockMs).getUTCMonth() + 1, 2)
+  await Promise.all(Array.from({ length: 3 }, () => job().run()))
+  expect(await someone.automatic()).toHaveLength(5)
+  clockMs = before
+  await someone.browser.send('DELETE', `${someone.path}/auto-top-up`)
+})
+
 test('above the threshold nothing is charged', async () => {
   const someone = await saver()
   await someone.turnOn({ threshold_usd: 10 })

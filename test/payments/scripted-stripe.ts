@@ -347,9 +347,23 @@ export async function startScriptedStripe(): Promise<ScriptedStripe> {
   return stripe
 }
 
-/** Sends an event to the gateway as Stripe does. */
-export function sendEvent(gatewayUrl: string, event: string, secret = WEBHOOK_SECRET): Promise<Response> {
-  const signature = new Stripe('sk_test_x').webhooks.generateTestHeaderString({ payload: event, secret })
+/**
+ * Sends an event to the gateway as Stripe does.
+ *
+ * @param options.signed what is signed, if another text than what is sent
+ * @param options.ageSeconds how long ago it was signed
+ */
+export function sendEvent(
+  gatewayUrl: string,
+  event: string,
+  {
+    secret = WEBHOOK_SECRET,
+    signed = event,
+    ageSeconds = 0,
+  }: { secret?: string; signed?: string; ageSeconds?: number } = {},
+): Promise<Response> {
+  const timestamp = Math.floor(Date.now() / 1000) - ageSeconds
+  const signature = new Stripe('sk_test_x').webhooks.generateTestHeaderString({ payload: signed, secret, timestamp })
   return fetch(`${gatewayUrl}/webhooks/stripe`, {
     method: 'POST',
     headers: { 'content-type': 'application/json; charset=utf-8', 'stripe-signature': signature },

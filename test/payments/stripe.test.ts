@@ -136,13 +136,21 @@ test('lost events are found by asking', async () => {
   expect(await reconcile()).toMatchObject({ booked: 0 })
 })
 
-test('forged events, and those of another secret, are refused', async () => {
+test('forged events are refused: of another secret, unsigned, altered, or signed more than five minutes ago', async () => {
   const someone = await payer()
   const event = stripe.pay(someone.sessionId)
-  expect(await readError(await sendEvent(app.url, event, 'whsec_other'))).toMatchObject({
-    status: 400,
-    code: 'invalid_header',
-  })
+  for (const forged of [
+    { secret: 'whsec_other' },
+    { secret: '' },
+    { signed: event.replace(someone.sessionId, 'cs_test_other') },
+    { ageSeconds: 301 },
+    { ageSeconds: 86_400 },
+  ]) {
+    expect(await readError(await sendEvent(app.url, event, forged))).toMatchObject({
+      status: 400,
+      code: 'invalid_header',
+    })
+  }
   const unsigned = await fetch(`${app.url}/webhooks/stripe`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
@@ -154,13 +162,34 @@ test('forged events, and those of another secret, are refused', async () => {
   ])
   expect(rows).toEqual([])
   expect(await someone.balance()).toBe(0n)
+  // What was wrong was the signature alone.
+  expect((await sendEvent(app.url, event, { ageSeconds: 240 })).status).toBe(200)
+  expect(await someone.balance()).toBe(25n * USD)
+})
+
+test('the order of another driver is not completed by an event of Stripe', async () => {
+  const someone = await payer()
+  // A manual payment of another customer, whose id the payer of a cheap checkout names.
+  const other = await app.customer({ creditNanos: 0n })
+  const manual = randomUUID()
+  await app.database.pool.query(
+    "SELECT start_payment($1, $2, 'manual', $3, 100000, 'usd', false, 'SY-OTHER', NULL, NULL, NULL, NULL)",
+    [manual, other.customerId, 1_000n * USD],
+  )
+  const event = stripe.pay(someone.sessionId, { metadata: { payment_id: manual } })
+  await send(event)
+  await reconcile()
+  const { rows } = await app.database.pool.query('SELECT state, tx_id FROM payment WHERE payment_id = $1', [manual])
+  expect(rows).toEqual([{ state: 'open', tx_id: null }])
+  expect([await someone.balance(), await app.balanceNanos(other)]).toEqual([0n, 0n])
+  expect((await someone.review()).mismatch).toContain(`payment ${manual}`)
 })
 
 test('without a webhook secret the address does not exist, and an empty secret is no setting', async () => {
   const bare = await startTestApp({ offers: [testOffer(upstream.baseUrl)], yaml: yamlOf('tax: false') })
   try {
     expect((await sendEvent(bare.url, '{}')).status).toBe(404)
-    expect((await sendEvent(bare.url, '{}', '')).status).toBe(404)
+    expect((await sendEvent(bare.url, '{}', { secret: '' })).status).toBe(404)
   } finally {
     await bare.close()
   }

@@ -245,7 +245,7 @@ payouts:
   const app = await startTestApp({ offers: [], yaml, database: world })
   try {
     const event = stripe.reverseTransfer(id, 800)
-    expect((await sendEvent(app.url, event, 'whsec_other')).status).toBe(400)
+    expect((await sendEvent(app.url, event, { secret: 'whsec_other' })).status).toBe(400)
     expect(await hoster.payout()).toMatchObject(paid)
     const answers = await Promise.all([sendEvent(app.url, event), sendEvent(app.url, event)])
     expect(answers.map(({ status }) => status)).toEqual([200, 200])

@@ -22,7 +22,7 @@ export function MemberLimit({ member, onSet }: { member: MemberShown; onSet: () 
           text={`${roundUsd(spent)} of ${roundUsd(limit)} USD`}
         />
       )}
-      <Button variant="subtle" size="compact-sm" onClick={onSet}>
+      <Button variant="subtle" size="compact-sm" className={styles.setLimit} onClick={onSet}>
         {limit === null ? 'Set a limit' : 'Change the limit'}
         <span className="visually-hidden"> of {email}</span>
       </Button>
