@@ -96,7 +96,8 @@ async function ask(): Promise<{ said: string; calls: readonly Call[] }> {
     const event = JSON.parse(line.slice('data: '.length)) as AgentEvent
     if (event.type === 'RUN_ERROR') fail(event.message ?? body)
     if (event.type.startsWith('TEXT_MESSAGE')) said += event.delta ?? ''
-    if (event.type === 'TOOL_CALL_START') calls.push({ id: event.toolCallId!, name: event.toolCallName!, arguments: '' })
+    if (event.type === 'TOOL_CALL_START')
+      calls.push({ id: event.toolCallId!, name: event.toolCallName!, arguments: '' })
     if (event.type === 'TOOL_CALL_ARGS') calls.find(({ id }) => id === event.toolCallId)!.arguments += event.delta ?? ''
   }
   if (!response.ok) fail(`${response.status} ${body}`)
