@@ -89,10 +89,11 @@ export const creditTransactions = z
               'reversal',
               'reversal_returned',
               'debt_payment',
+              'earnings_moved',
               'usage',
             ])
             .describe(
-              '`usage` is the charges of all requests that began on one UTC day, in total. `reversal` is a payment that was taken back, and `debt_payment` pays what it left owed.',
+              '`usage` is the charges of all requests that began on one UTC day, in total. `reversal` is a payment that was taken back, and `debt_payment` pays what it left owed. `earnings_moved` is what a hoster of this customer earned.',
             ),
           amount_usd: z
             .number()

@@ -140,6 +140,11 @@ export const errorTable = {
     'This customer does not exist, or you are no member of it. Check the address.',
   ),
   hoster_not_found: row(404, 'invalid_request_error', 'There is no such hoster, or you may not see it. Check the id.'),
+  earnings_frozen: row(
+    403,
+    'permission_error',
+    'The earnings of this hoster are frozen, so nothing is paid out or moved. Ask the operator.',
+  ),
   payment_not_found: row(
     404,
     'invalid_request_error',

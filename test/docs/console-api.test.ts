@@ -5,6 +5,7 @@ import { live } from '../../src/http/endpoints/live.ts'
 import { operatorEndpoints } from '../../src/http/endpoints/operator/operator-endpoints.ts'
 import { paymentEndpoints } from '../../src/http/endpoints/payments.ts'
 import { playgroundKey } from '../../src/http/endpoints/playground-key.ts'
+import { earningsEndpoints } from '../../src/http/hosters/earnings-endpoints.ts'
 import { readPage, tableRows } from './page.ts'
 
 const PREFIX = '/console/api/operator/'
@@ -32,5 +33,14 @@ test('docs/console-api.md lists exactly the addresses of a customer that /v1 doe
       `${method} ${path.slice('/console/api/customers/:customer_id/'.length).replace(/:(\w+)/g, '{$1}')}`,
   )
   const named = tableRows(readPage('docs/console-api.md'), 'address of a customer').map(([address]) => address)
+  expect(named.sort()).toEqual(served.sort())
+})
+
+test('docs/console-api.md lists exactly the addresses of hosters that are for people only', () => {
+  const prefix = '/console/api/hosters/:hoster_id/'
+  const served = earningsEndpoints({} as never).flatMap(({ method, path }) =>
+    path.startsWith(prefix) ? [`${method} ${path.slice(prefix.length)}`] : [],
+  )
+  const named = tableRows(readPage('docs/console-api.md'), "address of a hoster's people").map(([address]) => address)
   expect(named.sort()).toEqual(served.sort())
 })

@@ -8,7 +8,7 @@ export interface HosterEarnings {
   readonly earnedNanos: Nanos
   /** The hoster's parts of the refunds made in the period, whenever their requests ran. */
   readonly takenBackNanos: Nanos
-  /** Everything earned up to now less everything taken back. May be negative. Payouts are not in the ledger. */
+  /** Everything earned up to now less what was taken back, paid out or moved. May be negative. */
   readonly allTimeNanos: Nanos
 }
 

@@ -12,6 +12,7 @@ export interface Transaction {
     | 'reversal'
     | 'reversal_returned'
     | 'debt_payment'
+    | 'earnings_moved'
     | 'usage'
   /** Negative for usage, reversals and payments of a debt. */
   readonly amountNanos: Nanos

@@ -63,13 +63,13 @@ export async function compose(input: ComposeInput): Promise<App> {
   const tokens = createTokenCounter(context)
   const generation = startGeneration(context, { database, money, limits, supply, callers, alerts, service, tokens })
   const usage = createUsage(context, database, money, limits, supply)
-  const payouts = createPayoutParts(context, database)
+  const payouts = createPayoutParts(context, database, addressOf)
   const payments = createPaymentParts(context, database, payouts, addressOf)
   await startBackgroundWork(context, database, alerts, payments, payouts)
-  const operator = createOperator(context, database, supply, payments, addressOf)
+  const operator = createOperator(context, database, supply, payments, payouts, addressOf)
   const consoleParts = createConsole(context, database, operator)
   startServerReports(context, database, money, supply)
-  const features = [generation, usage, callers, supply, alerts, service, operator, payments, marketplace]
+  const features = [generation, usage, callers, supply, alerts, service, operator, payments, payouts, marketplace]
   const agentDoor = createAgentDoor(context, database, money, supply, callers, marketplace, service)
   const server = createHttpServer(context, money, callers, marketplace, service, consoleParts, features, agentDoor)
 

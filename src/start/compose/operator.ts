@@ -6,9 +6,11 @@ import { operatorEndpoints } from '../../http/endpoints/operator/operator-endpoi
 import { createOperatorConsole, type OperatorConsole } from '../../operator/operator-console.ts'
 import { createOverviewWatch } from '../../operator/overview-watch.ts'
 import { createPaymentDesk } from '../../operator/payments.ts'
+import { createPayoutDesk } from '../../operator/payouts.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { PaymentParts } from './payments.ts'
+import type { PayoutParts } from './payouts.ts'
 import { shownSettings } from './shown-settings.ts'
 import { smallBodyLimit } from './small-body-limit.ts'
 import type { Supply } from './supply.ts'
@@ -24,6 +26,7 @@ export function createOperator(
   { general }: Database,
   { catalog }: Supply,
   { drivers, sync }: PaymentParts,
+  payouts: PayoutParts,
   addressOf: OperatorDoor['addressOf'],
 ): Operator {
   const operator = createOperatorConsole({
@@ -47,7 +50,16 @@ export function createOperator(
   })
   started.defer(() => watch.stop())
   const desk = createPaymentDesk({ pool: general, clock, drivers, sync })
-  const door = { operator, desk, watch, clock, addressOf, bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes) }
+  const payoutDesk = createPayoutDesk({ pool: general, clock, ...payouts, rules: config.payouts })
+  const door = {
+    operator,
+    desk,
+    payoutDesk,
+    watch,
+    clock,
+    addressOf,
+    bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes),
+  }
   return {
     console: operator,
     endpoints: operatorEndpoints(door),

@@ -66,6 +66,7 @@ const words = {
   reversal: 'Payment taken back',
   reversal_returned: 'Payment returned',
   debt_payment: 'Debt paid',
+  earnings_moved: 'Earnings',
   usage: 'Used',
 } as const
 

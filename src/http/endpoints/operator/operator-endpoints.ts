@@ -1,6 +1,7 @@
 import type { OperatorConsole } from '../../../operator/operator-console.ts'
 import type { OverviewWatch } from '../../../operator/overview-watch.ts'
 import type { OperatorPaymentDesk } from '../../../operator/payments.ts'
+import type { PayoutDesk } from '../../../operator/payouts.ts'
 import type { Clock } from '../../../runtime/clock.ts'
 import type { Endpoint } from '../../endpoint.ts'
 import { operatorCustomerEndpoints } from './customers.ts'
@@ -10,6 +11,7 @@ import { operatorLive } from './live.ts'
 import type { OperatorDoor } from './operator-endpoint.ts'
 import { operatorOverview } from './overview.ts'
 import { operatorPaymentEndpoints } from './payments.ts'
+import { operatorPayoutEndpoints } from './payouts.ts'
 import { operatorSupplyEndpoints } from './supply.ts'
 import { operatorUsageEndpoints } from './usage.ts'
 
@@ -19,6 +21,7 @@ export function operatorEndpoints(
     readonly operator: OperatorConsole
     readonly watch: OverviewWatch
     readonly desk: OperatorPaymentDesk
+    readonly payoutDesk: PayoutDesk
     readonly clock: Clock
   },
 ): Endpoint[] {
@@ -28,6 +31,7 @@ export function operatorEndpoints(
     ...operatorCustomerEndpoints(deps),
     ...operatorGrantEndpoints(deps),
     ...operatorPaymentEndpoints(deps),
+    ...operatorPayoutEndpoints(deps),
     ...operatorUsageEndpoints(deps),
     ...operatorSupplyEndpoints(deps),
     ...operatorInstallationEndpoints(deps),

@@ -1,0 +1,138 @@
+import { z } from 'zod'
+import { ApiError } from '../../domain/errors.ts'
+import type { Nanos } from '../../domain/money.ts'
+import { object, parseConsoleBody } from '../console-body.ts'
+import { readAmount } from '../payments.ts'
+import { amount, driverName, earningsFunds, payoutFields, text, uuid } from '../payouts.ts'
+
+// Payouts of all hosters: the addresses under /console/api/operator. Amounts are USD with at most 9 decimals.
+
+const batchFields = {
+  id: z.string(),
+  driver: z.enum(['csv', 'stripe']),
+  state: z
+    .enum(['prepared', 'approved', 'settled', 'cancelled'])
+    .describe('`settled`: each payout has ended, and one of them was sent.'),
+  payouts: z.int(),
+  amount_usd: z.number(),
+  paid_usd: z.number(),
+  mismatches: z.int().describe('Payouts that their provider reports differently.'),
+  prepared_by: z.string().nullable().describe('Null: the command line.'),
+  prepared_at: z.string(),
+  approved_by: z.string().nullable(),
+  approved_at: z.string().nullable(),
+}
+
+export const payoutBatches = z
+  .object({ data: z.array(z.object(batchFields)).describe('The newest first.'), next_cursor: z.string().nullable() })
+  .meta({ id: 'PayoutBatches' })
+export type PayoutBatches = z.infer<typeof payoutBatches>
+
+const operatorPayout = z.object({
+  ...payoutFields,
+  account: z.string(),
+  holder: z.string().nullable(),
+  hoster_id: z.string(),
+  hoster: z.string(),
+  provider_ref: z.string().nullable(),
+  mismatch: z.string().nullable().describe('How the report of the provider differs. Such a report is not booked.'),
+})
+
+export const payoutBatch = z.object({ ...batchFields, data: z.array(operatorPayout) }).meta({ id: 'PayoutBatch' })
+export type PayoutBatchShown = z.infer<typeof payoutBatch>
+
+export const preparedBatch = z
+  .object({
+    batch: payoutBatch.nullable().describe('Null: there was nothing to pay, and no batch was made.'),
+    hosters: z.array(
+      z.object({
+        hoster_id: z.string(),
+        hoster: z.string(),
+        result: z.enum(['prepared', 'below_minimum', 'frozen', 'no_account', 'account_not_ready', 'other_driver']),
+        amount_usd: z.number(),
+        payable_usd: z.number().describe('Before the payout. Below zero for a debt.'),
+      }),
+    ),
+  })
+  .meta({ id: 'PreparedPayouts' })
+export type PreparedBatchShown = z.infer<typeof preparedBatch>
+
+export const approvedBatch = z
+  .object({
+    result: z
+      .enum(['approved', 'approved_before', 'second_operator'])
+      .describe('`second_operator`: another operator must approve it. Nothing was changed.'),
+    batch: payoutBatch,
+  })
+  .meta({ id: 'ApprovedPayouts' })
+export type ApprovedBatch = z.infer<typeof approvedBatch>
+
+export const settledBatch = z
+  .object({
+    looked: z.int().describe('Payouts that the provider was asked for.'),
+    booked: z.int(),
+    mismatched: z.int(),
+    failed: z.int().describe('Asked without an answer. Settle again.'),
+    file: z.string().nullable().describe('The transfers for a bank, as CSV; null if a provider has them.'),
+    batch: payoutBatch,
+  })
+  .meta({ id: 'SettledPayouts' })
+export type SettledBatchShown = z.infer<typeof settledBatch>
+
+export const hosterFunds = z
+  .object({ data: z.array(z.object({ hoster_id: z.string(), hoster: z.string(), ...earningsFunds })) })
+  .meta({ id: 'HosterFunds' })
+export type HosterFundsShown = z.infer<typeof hosterFunds>
+
+export const clawedBack = z.object({ clawback_id: z.string(), is_repeat: z.boolean() }).meta({ id: 'ClawedBack' })
+export type ClawedBack = z.infer<typeof clawedBack>
+
+const boolean = z.boolean({ error: 'true or false' })
+const order = z.strictObject({ driver: driverName.optional() }, object)
+const outcome = z.strictObject({ is_paid: boolean, reason: text.optional() }, object)
+const freeze = z.strictObject({ reason: text.nullable() }, object)
+const clawback = z.strictObject(
+  {
+    id: uuid,
+    amount_usd: amount,
+    dispute_id: uuid.nullish(),
+    reason: text,
+  },
+  object,
+)
+
+// All of these throw ApiError `invalid_json`, `missing_parameter` or `invalid_value`, with the `param` at fault.
+
+export function parsePrepare(body: Buffer): { driver: 'csv' | 'stripe' } {
+  return { driver: parseConsoleBody(body, order, 'a batch').driver ?? 'csv' }
+}
+
+/** @returns why the transfer failed; null if it arrived */
+export function parseOutcome(body: Buffer): { failure: string | null } {
+  const { is_paid, reason } = parseConsoleBody(body, outcome, 'what became of a transfer')
+  if (is_paid) return { failure: null }
+  if (reason !== undefined) return { failure: reason }
+  throw new ApiError('missing_parameter', {
+    message: '"reason" is required for a transfer that failed.',
+    param: 'reason',
+  })
+}
+
+/** @returns null: paid again */
+export function parseFreeze(body: Buffer): { reason: string | null } {
+  return parseConsoleBody(body, freeze, 'a freeze')
+}
+
+export interface ClawBackRequest {
+  /** The same one again takes nothing more. */
+  readonly clawbackId: string
+  readonly amountNanos: Nanos
+  /** The dispute of a payment; null: proven fraud. */
+  readonly reversalId: string | null
+  readonly reason: string
+}
+
+export function parseClawback(body: Buffer): ClawBackRequest {
+  const { id, amount_usd, dispute_id, reason } = parseConsoleBody(body, clawback, 'a claw-back')
+  return { clawbackId: id.toLowerCase(), amountNanos: readAmount(amount_usd), reversalId: dispute_id ?? null, reason }
+}

@@ -1,0 +1,267 @@
+import { z } from 'zod'
+import { ApiError } from '../domain/errors.ts'
+import { PLAIN_TEXT } from '../runtime/plain-text.ts'
+import { UUID } from '../runtime/uuid.ts'
+import { object, parseConsoleBody } from './console-body.ts'
+import { cursorParameter } from './cursor.ts'
+import { readAmount } from './payments.ts'
+import { queryInteger } from './query-integer.ts'
+
+// What hosters earned and how they are paid: the addresses under /v1/hoster and /console/api/hosters/{hoster_id}. Amounts are
+// USD with at most 9 decimals.
+
+export const earningsFunds = {
+  balance_usd: z.number().describe('Earned and not paid out. Below zero, the hoster owes it.'),
+  held_usd: z.number().describe('The part from requests that are too young to be paid out.'),
+  held_until: z.string().nullable().describe('The UTC day on which all of it is payable.'),
+  payable_usd: z.number().describe('The rest.'),
+  frozen_reason: z.string().nullable().describe('Why nothing is paid out; null if it is.'),
+}
+
+const line = z.object({
+  day: z.string().describe('The UTC day on which the requests began.'),
+  model: z.string(),
+  requests: z.int(),
+  input_tokens: z.int(),
+  output_tokens: z.int(),
+  gross_usd: z.number().describe('What customers were charged.'),
+  share_usd: z.number(),
+  fee_usd: z.number(),
+  refunded_usd: z.number().describe('Given back to customers, whenever that was.'),
+  refunded_share_usd: z.number().describe("The hoster's part of it."),
+})
+
+const movement = z.object({
+  kind: z.enum(['payout', 'payout_returned', 'earnings_moved', 'clawback', 'clawback_returned']),
+  amount_usd: z.number().describe('Above zero: to the hoster.'),
+  at: z.string(),
+  reason: z.string(),
+})
+
+export const earnings = z
+  .object({
+    object: z.literal('earnings'),
+    ...earningsFunds,
+    from: z.string(),
+    until: z.string(),
+    lines: z.array(line).describe('One for each day and model, the oldest first.'),
+    movements: z.array(movement).describe('What else changed the balance on these days.'),
+  })
+  .meta({
+    id: 'Earnings',
+    example: {
+      object: 'earnings',
+      balance_usd: 53.226543,
+      held_usd: 12,
+      held_until: '2026-12-10',
+      payable_usd: 41.226543,
+      frozen_reason: null,
+      from: '2026-11-25',
+      until: '2026-11-25',
+      lines: [
+        {
+          day: '2026-11-25',
+          model: 'llama-3.3-70b',
+          requests: 1_210,
+          input_tokens: 402_000,
+          output_tokens: 190_500,
+          gross_usd: 15,
+          share_usd: 12,
+          fee_usd: 3,
+          refunded_usd: 0,
+          refunded_share_usd: 0,
+        },
+      ],
+      movements: [],
+    },
+  })
+export type Earnings = z.infer<typeof earnings>
+
+export const earningsCsv = z.string().meta({
+  example:
+    'day,model,requests,input_tokens,output_tokens,gross_usd,share_usd,fee_usd,refunded_usd,refunded_share_usd\r\n2026-11-25,llama-3.3-70b,1210,402000,190500,15.00,12.00,3.00,0.00,0.00\r\n',
+})
+
+const DAY_MS = 86_400_000
+const DAYS_MAX = 366
+const dayText = 'must be a UTC day such as 2026-11-24'
+const day = z
+  .string(dayText)
+  .regex(/^\d{4}-\d\d-\d\d$/, dayText)
+  .refine(text => !Number.isNaN(Date.parse(text)) && new Date(text).toISOString().startsWith(text), dayText)
+
+export const earningsQuery = z.object({
+  from: day.optional().describe('The first UTC day. Default: 29 days before `until`.'),
+  until: day.optional().describe('The last UTC day. Default: today.'),
+})
+
+/** A span of UTC days, both included. */
+export interface EarningsSpan {
+  readonly from: string
+  readonly until: string
+}
+
+/** Fills in the defaults. Throws ApiError `invalid_value` for a span that is empty or longer than 366 days. */
+export function earningsSpan(query: z.output<typeof earningsQuery>, nowMs: number): EarningsSpan {
+  const until = query.until ?? new Date(nowMs).toISOString().slice(0, 10)
+  const from = query.from ?? new Date(Date.parse(until) - 29 * DAY_MS).toISOString().slice(0, 10)
+  const days = (Date.parse(until) - Date.parse(from)) / DAY_MS + 1
+  if (days >= 1 && days <= DAYS_MAX) return { from, until }
+  throw new ApiError('invalid_value', {
+    message: `The span must have 1 to ${DAYS_MAX} days, and \`from\` must not be after \`until\`.`,
+    param: 'from',
+  })
+}
+
+export const payoutFields = {
+  id: z.string(),
+  driver: z.enum(['csv', 'stripe']).describe('`csv`: a bank transfer.'),
+  state: z
+    .enum(['prepared', 'approved', 'sending', 'paid', 'failed', 'returned', 'cancelled'])
+    .describe('`failed`, `returned` and `cancelled` payouts are payable again.'),
+  amount_usd: z.number(),
+  paid_usd: z.number().describe('What has arrived and was not taken back.'),
+  account: z.string().describe('The last characters of the account.'),
+  reference: z.string().describe('On the bank statement.'),
+  failure: z.string().nullable(),
+  created_at: z.string(),
+  ended_at: z.string().nullable(),
+}
+
+export const hosterPayouts = z
+  .object({
+    object: z.literal('list'),
+    data: z.array(z.object(payoutFields)).describe('The newest first.'),
+    next_cursor: z.string().nullable(),
+  })
+  .meta({
+    id: 'Payouts',
+    example: {
+      object: 'list',
+      data: [
+        {
+          id: '5b0e7a1c-8f0d-4a34-9d7f-2f0f6f1d9c11',
+          driver: 'csv',
+          state: 'paid',
+          amount_usd: 41.22,
+          paid_usd: 41.22,
+          account: '…3000',
+          reference: 'PO-2F0F6F1D9C11',
+          failure: null,
+          created_at: '2026-11-25T09:00:00.000Z',
+          ended_at: '2026-11-26T14:00:00.000Z',
+        },
+      ],
+      next_cursor: null,
+    },
+  })
+export type HosterPayouts = z.infer<typeof hosterPayouts>
+
+/** The key of a cursor: the id of the last row of the page. */
+export const payoutsCursor = /^[0-9a-f-]{36}$/
+
+export const payoutsQuery = z.object({
+  limit: queryInteger({ max: 100, example: 20 }).default(20),
+  cursor: cursorParameter(payoutsCursor),
+})
+
+export const payoutAccount = z
+  .object({
+    object: z.literal('payout_account'),
+    driver: z.enum(['csv', 'stripe']).nullable().describe('Null: none is named yet.'),
+    state: z
+      .enum(['pending', 'ready', 'refused'])
+      .nullable()
+      .describe('`pending`: the provider still asks for something. `refused`: another hoster has this account.'),
+    account: z.string().nullable().describe('The last characters.'),
+    holder: z.string().nullable(),
+    note: z.string().nullable().describe('What is missing.'),
+    customer_id: z.string().nullable().describe('The customer that may get earnings as credit.'),
+    drivers: z.array(z.enum(['csv', 'stripe'])).describe('How hosters are paid here.'),
+  })
+  .meta({
+    id: 'PayoutAccount',
+    example: {
+      object: 'payout_account',
+      driver: 'csv',
+      state: 'ready',
+      account: '…3000',
+      holder: 'Acme GmbH',
+      note: null,
+      customer_id: null,
+      drivers: ['csv', 'stripe'],
+    },
+  })
+export type PayoutAccountShown = z.infer<typeof payoutAccount>
+
+export const enrolledAccount = z
+  .object({
+    ...payoutAccount.shape,
+    url: z.string().nullable().describe('Where the hoster goes on, for a short time.'),
+  })
+  .meta({ id: 'EnrolledAccount' })
+export type EnrolledAccountShown = z.infer<typeof enrolledAccount>
+
+export const movedEarnings = z
+  .object({
+    moved_usd: z.number(),
+    customer_id: z.string(),
+    is_repeat: z.boolean().describe('This id was moved before, and nothing changed.'),
+  })
+  .meta({
+    id: 'MovedEarnings',
+    example: { moved_usd: 10, customer_id: '0f1b54a4-6d0c-4d5a-8d57-0d6c2f5c1b77', is_repeat: false },
+  })
+export type MovedEarningsShown = z.infer<typeof movedEarnings>
+
+const plainText = 'a text of 1 to 200 characters without control characters or text direction marks'
+export const text = z
+  .string({ error: plainText })
+  .trim()
+  .min(1, { error: plainText })
+  .max(200, { error: plainText })
+  .regex(PLAIN_TEXT, { error: plainText })
+const idText = 'a UUID'
+export const uuid = z.string({ error: idText }).regex(UUID, { error: idText })
+export const amount = z.union([z.number(), z.string()], {
+  error: 'an amount of USD above zero with at most 9 decimals',
+})
+export const driverName = z.enum(['csv', 'stripe'], { error: 'one of csv, stripe' })
+
+export const moveRequest = z.strictObject(
+  {
+    id: uuid.describe('Draw one for each move, and send it again after a failure: it is moved once.'),
+    amount_usd: amount.optional().describe('Default: all of it, held earnings too.'),
+  },
+  object,
+)
+const enrolment = z.strictObject({ driver: driverName, holder: text.optional(), account: text.optional() }, object)
+const link = z.strictObject({ customer_id: uuid }, object)
+
+// All of these throw ApiError `invalid_json`, `missing_parameter` or `invalid_value`, with the `param` at fault.
+
+export function parseMove(body: Buffer): { moveId: string; amountNanos: bigint | null } {
+  const { id, amount_usd } = parseConsoleBody(body, moveRequest, 'a move')
+  return { moveId: id.toLowerCase(), amountNanos: amount_usd === undefined ? null : readAmount(amount_usd) }
+}
+
+export function parseEnrolment(body: Buffer): {
+  driver: 'csv' | 'stripe'
+  details: { holder: string; account: string } | null
+} {
+  const { driver, holder, account } = parseConsoleBody(body, enrolment, 'a payout account')
+  if (driver === 'stripe') return { driver, details: null }
+  for (const [param, value] of Object.entries({ holder, account })) {
+    if (value === undefined) throw new ApiError('missing_parameter', { message: `"${param}" is required.`, param })
+  }
+  return { driver, details: { holder: holder!, account: account! } }
+}
+
+export function parseLink(body: Buffer): { customerId: string } {
+  return { customerId: parseConsoleBody(body, link, 'a customer').customer_id.toLowerCase() }
+}
+
+/** Shows an account without most of its characters. */
+export function hiddenAccount(account: string): string {
+  return `…${account.slice(-4)}`
+}

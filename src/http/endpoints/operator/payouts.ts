@@ -1,0 +1,99 @@
+import { z } from 'zod'
+import { readCursor } from '../../../api/cursor.ts'
+import { parseNothing } from '../../../api/operator/customer-changes.ts'
+import {
+  approvedBatch,
+  clawedBack,
+  hosterFunds,
+  parseClawback,
+  parseFreeze,
+  parseOutcome,
+  parsePrepare,
+  payoutBatch,
+  payoutBatches,
+  preparedBatch,
+  settledBatch,
+} from '../../../api/operator/payouts.ts'
+import { payoutsCursor, payoutsQuery } from '../../../api/payouts.ts'
+import { readQuery } from '../../../api/reports.ts'
+import type { PayoutDesk } from '../../../operator/payouts.ts'
+import type { Clock } from '../../../runtime/clock.ts'
+import { requireConfirmation } from '../../console/require-confirmation.ts'
+import type { Endpoint, EndpointContext } from '../../endpoint.ts'
+import { actorOf, bodyOf, idOf, type OperatorDoor, operatorEndpoint } from './operator-endpoint.ts'
+
+/** Payouts of all hosters. */
+export function operatorPayoutEndpoints(
+  deps: OperatorDoor & { readonly payoutDesk: PayoutDesk; readonly clock: Clock },
+): Endpoint[] {
+  const { payoutDesk: desk, clock } = deps
+
+  /** Money moves: the session must be confirmed. */
+  function action<T>(
+    path: string,
+    summary: string,
+    schema: z.ZodType,
+    parse: (body: Buffer) => T,
+    handle: (context: EndpointContext, order: T) => unknown,
+  ): Endpoint {
+    return operatorEndpoint('POST', path, { summary, schema }, async context => {
+      requireConfirmation(context.signedIn, clock.epochMs())
+      return handle(context, parse(await bodyOf(deps, context.request)))
+    })
+  }
+  const done = z.object({ done: z.literal(true) })
+  const batchOf = ({ request }: EndpointContext) => idOf(request, 'batch_id', 'not_found')
+
+  return [
+    operatorEndpoint('GET', 'earnings', { summary: 'List what hosters have', schema: hosterFunds }, () => desk.funds()),
+    operatorEndpoint(
+      'GET',
+      'payouts',
+      { summary: 'List batches of payouts', schema: payoutBatches, query: payoutsQuery },
+      ({ request }) => {
+        const { limit, cursor } = readQuery(payoutsQuery, request.query)
+        return desk.list(limit, cursor === undefined ? null : readCursor(cursor, payoutsCursor)!)
+      },
+    ),
+    operatorEndpoint('GET', 'payouts/:batch_id', { summary: 'Show a batch', schema: payoutBatch }, context =>
+      desk.one(batchOf(context)),
+    ),
+    action('payouts', 'Prepare a batch of payouts', preparedBatch, parsePrepare, (context, { driver }) =>
+      desk.prepare(actorOf(deps, context), driver),
+    ),
+    action('payouts/:batch_id/approve', 'Approve a batch', approvedBatch, parseNothing, context =>
+      desk.approve(actorOf(deps, context), batchOf(context)),
+    ),
+    action('payouts/:batch_id/settle', 'Pay an approved batch', settledBatch, parseNothing, context =>
+      desk.settle(batchOf(context)),
+    ),
+    action('payouts/:batch_id/cancel', 'Cancel what was not sent', payoutBatch, parseNothing, context =>
+      desk.cancel(actorOf(deps, context), batchOf(context)),
+    ),
+    action(
+      'transfers/:payout_id',
+      'Book what a bank made of a transfer',
+      payoutBatch,
+      parseOutcome,
+      (context, { failure }) =>
+        desk.book(actorOf(deps, context), idOf(context.request, 'payout_id', 'not_found'), failure),
+    ),
+    action(
+      'hosters/:hoster_id/freeze',
+      'Freeze payouts of a hoster',
+      done,
+      parseFreeze,
+      async (context, { reason }) => {
+        await desk.freeze(actorOf(deps, context), idOf(context.request, 'hoster_id', 'not_found'), reason)
+        return { done: true }
+      },
+    ),
+    action('hosters/:hoster_id/clawbacks', 'Take earnings back', clawedBack, parseClawback, (context, order) =>
+      desk.clawBack(actorOf(deps, context), idOf(context.request, 'hoster_id', 'not_found'), order),
+    ),
+    action('clawbacks/:clawback_id/return', 'Give a claw-back back', done, parseNothing, async context => {
+      await desk.returnClawback(actorOf(deps, context), idOf(context.request, 'clawback_id', 'not_found'))
+      return { done: true }
+    }),
+  ]
+}

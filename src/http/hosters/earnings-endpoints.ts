@@ -1,0 +1,155 @@
+import type { FastifyRequest } from 'fastify'
+import { readCursor } from '../../api/cursor.ts'
+import {
+  earnings,
+  earningsCsv,
+  earningsQuery,
+  earningsSpan,
+  enrolledAccount,
+  hosterPayouts,
+  movedEarnings,
+  moveRequest,
+  parseEnrolment,
+  parseLink,
+  parseMove,
+  payoutAccount,
+  payoutsCursor,
+  payoutsQuery,
+} from '../../api/payouts.ts'
+import { readQuery } from '../../api/reports.ts'
+import type { EarningsDesk } from '../../payouts/earnings-desk.ts'
+import type { EnrollActor } from '../../payouts/payout-accounts.ts'
+import { uncounted } from '../../runtime/byte-budget.ts'
+import type { Endpoint, EndpointContext, EndpointDoc, ReplyingEndpoint } from '../endpoint.ts'
+import { NodeRequest } from '../node-exchange.ts'
+import { receiveBody } from '../receive-body.ts'
+import { hosterEndpoint } from './hoster-endpoint.ts'
+
+interface EarningsDeps {
+  readonly desk: EarningsDesk
+  /** The address of the client, as proxies report it. */
+  readonly addressOf: (request: FastifyRequest) => string
+  readonly bodyLimitBytes: number
+}
+
+/** What a hoster earned, its payouts, and where it is paid. */
+export function earningsEndpoints({ desk, addressOf, bodyLimitBytes }: EarningsDeps): Endpoint[] {
+  const bodyOf = ({ raw }: FastifyRequest) => receiveBody(new NodeRequest(raw), bodyLimitBytes, uncounted)
+  const actorOf = ({ hoster, request }: EndpointContext): EnrollActor => ({
+    personId: hoster.personId,
+    address: addressOf(request),
+  })
+  const spanOf = ({ query }: FastifyRequest) => earningsSpan(readQuery(earningsQuery, query), desk.clock.epochMs())
+  return [
+    hosterEndpoint('GET', 'earnings', {
+      scope: 'read',
+      right: 'earnings',
+      doc: {
+        operationId: 'getHosterEarnings',
+        summary: 'Show earnings',
+        description:
+          'Returns the balance of the hoster and a line for each UTC day and model, with everything else that changed the balance.',
+        query: earningsQuery,
+        response: { contentType: 'application/json', schema: earnings, description: 'The statement.' },
+      },
+      handle: ({ hoster: { hosterId }, request }) => desk.earnings(hosterId, spanOf(request)),
+    }),
+    hosterEndpoint('GET', 'earnings/export', {
+      scope: 'read',
+      right: 'earnings',
+      doc: {
+        operationId: 'exportHosterEarnings',
+        summary: 'Export earnings as CSV',
+        description: 'Returns the lines of the statement for a spreadsheet, exact to the nano-USD.',
+        query: earningsQuery,
+        response: {
+          contentType: 'text/csv',
+          schema: earningsCsv,
+          description: 'A CSV file with one line per day and model.',
+        },
+      },
+      async handle({ hoster: { hosterId }, request, reply }) {
+        const span = spanOf(request)
+        const csv = await desk.csv(hosterId, span)
+        const fileName = `earnings-${span.from}-${span.until}.csv`
+        reply.type('text/csv; charset=utf-8').header('content-disposition', `attachment; filename="${fileName}"`)
+        return csv
+      },
+    }),
+    hosterEndpoint('POST', 'earnings/move', {
+      scope: 'manage',
+      right: 'earnings',
+      doc: {
+        operationId: 'moveHosterEarnings',
+        summary: 'Move earnings to a balance',
+        description:
+          'Gives earnings to the balance of the customer of this hoster, without a hold: they are spent on requests here.',
+        body: moveRequest,
+        errors: ['earnings_frozen', 'idempotency_key_reused'],
+        response: { contentType: 'application/json', schema: movedEarnings, description: 'What was moved.' },
+      },
+      handle: async context =>
+        desk.move(context.hoster.hosterId, parseMove(await bodyOf(context.request)), actorOf(context)),
+    }),
+    hosterEndpoint('GET', 'payouts', {
+      scope: 'read',
+      right: 'earnings',
+      doc: {
+        operationId: 'listHosterPayouts',
+        summary: 'List payouts',
+        description: 'Returns the payouts of the hoster, the newest first.',
+        query: payoutsQuery,
+        response: { contentType: 'application/json', schema: hosterPayouts, description: 'A page of payouts.' },
+      },
+      handle({ hoster: { hosterId }, request }) {
+        const { limit, cursor } = readQuery(payoutsQuery, request.query)
+        const after = cursor === undefined ? null : readCursor(cursor, payoutsCursor)!
+        return desk.payouts(hosterId, { limit, after })
+      },
+    }),
+    hosterEndpoint('GET', 'payout-account', {
+      scope: 'read',
+      right: 'earnings',
+      doc: {
+        operationId: 'getPayoutAccount',
+        summary: 'Show the payout account',
+        description: 'Returns where the hoster is paid, and how hosters can be paid here.',
+        response: { contentType: 'application/json', schema: payoutAccount, description: 'The account.' },
+      },
+      handle: ({ hoster: { hosterId } }) => desk.account(hosterId),
+    }),
+    // A key is in programs on the machines of a hoster. A thief of a key must not be paid.
+    forPeople('payout-account', 'Change the payout account', enrolledAccount, async context =>
+      desk.enroll(context.hoster.hosterId, parseEnrolment(await bodyOf(context.request)), actorOf(context)),
+    ),
+    forPeople('payout-customer', 'Name the customer that gets earnings', payoutAccount, async context => {
+      const { customerId } = parseLink(await bodyOf(context.request))
+      return desk.setCustomer(context.hoster.hosterId, customerId, actorOf(context))
+    }),
+  ]
+}
+
+/** An endpoint for members of a hoster only, with a confirmed session. */
+function forPeople(
+  path: string,
+  summary: string,
+  schema: EndpointDoc['response']['schema'],
+  handle: (context: EndpointContext) => unknown,
+): ReplyingEndpoint {
+  return {
+    method: 'POST',
+    path: `/console/api/hosters/:hoster_id/${path}`,
+    access: 'session',
+    hosterRight: 'earnings',
+    needsConfirmation: true,
+    doc: {
+      operationId: summary,
+      summary,
+      description: summary,
+      tag: 'Hosters',
+      isHidden: true,
+      response: { contentType: 'application/json', schema, description: summary },
+    },
+    handle,
+  }
+}

@@ -1,0 +1,204 @@
+import { writeCursor } from '../api/cursor.ts'
+import type {
+  ApprovedBatch,
+  ClawBackRequest,
+  ClawedBack,
+  HosterFundsShown,
+  PayoutBatches,
+  PayoutBatchShown,
+  PreparedBatchShown,
+  SettledBatchShown,
+} from '../api/operator/payouts.ts'
+import type { Pool, Sql } from '../db/pool.ts'
+import { refuseOutage } from '../db/refuse-outage.ts'
+import { ApiError } from '../domain/errors.ts'
+import { usd } from '../domain/money.ts'
+import { listFunds } from '../payouts/earnings.ts'
+import {
+  approvePayouts,
+  cancelPayouts,
+  clawBack,
+  freezePayouts,
+  type PayoutRules,
+  preparePayouts,
+  returnClawback,
+  settleBankPayout,
+} from '../payouts/payout-batches.ts'
+import type { PayoutDriver, PayoutDriverName } from '../payouts/payout-driver.ts'
+import type { PayoutSync } from '../payouts/payout-sync.ts'
+import { findBatch, listBatches, type Payout, type PayoutBatch, payoutsOfBatch } from '../payouts/read-payouts.ts'
+import { showFunds, showPayout } from '../payouts/show-payout.ts'
+import type { Clock } from '../runtime/clock.ts'
+import { type Actor, act } from './operator-action.ts'
+
+/** Payouts of hosters, for operators. Every change is in the audit log. All methods reject with ApiError. */
+export interface PayoutDesk {
+  funds(): Promise<HosterFundsShown>
+  list(limit: number, after: string | null): Promise<PayoutBatches>
+  one(batchId: string): Promise<PayoutBatchShown>
+  prepare(actor: Actor, driver: PayoutDriverName): Promise<PreparedBatchShown>
+  approve(actor: Actor, batchId: string): Promise<ApprovedBatch>
+  /** Sends what is approved and was not sent. A repeat sends nothing twice. */
+  settle(batchId: string): Promise<SettledBatchShown>
+  cancel(actor: Actor, batchId: string): Promise<PayoutBatchShown>
+  /** Books what a bank made of a transfer. @param failure null: it arrived */
+  book(actor: Actor, payoutId: string, failure: string | null): Promise<PayoutBatchShown>
+  /** @param reason null: paid again */
+  freeze(actor: Actor, hosterId: string, reason: string | null): Promise<void>
+  clawBack(actor: Actor, hosterId: string, order: ClawBackRequest): Promise<ClawedBack>
+  returnClawback(actor: Actor, clawbackId: string): Promise<void>
+}
+
+export function createPayoutDesk(deps: {
+  readonly pool: Pool
+  readonly clock: Clock
+  readonly drivers: readonly PayoutDriver[]
+  readonly sync: PayoutSync
+  readonly rules: PayoutRules
+}): PayoutDesk {
+  const { pool, clock, drivers, sync, rules } = deps
+
+  async function one(sql: Sql, batchId: string): Promise<PayoutBatchShown> {
+    const batch = await findBatch(sql, batchId)
+    if (batch === undefined) throw noBatch()
+    return { ...showBatch(batch), data: (await payoutsOfBatch(sql, batchId)).map(showOperatorPayout) }
+  }
+
+  return {
+    async funds() {
+      const hosters = await listFunds(pool, rules.holdDays, clock.epochMs()).catch(refuseOutage)
+      return { data: hosters.map(each => ({ hoster_id: each.hosterId, hoster: each.name, ...showFunds(each) })) }
+    },
+    async list(limit, after) {
+      const rows = await listBatches(pool, { limit: limit + 1, after }).catch(refuseOutage)
+      const page = rows.slice(0, limit)
+      return {
+        data: page.map(showBatch),
+        next_cursor: rows.length > limit ? writeCursor(page.at(-1)!.batchId) : null,
+      }
+    },
+    one: batchId => one(pool, batchId).catch(refuseOutage),
+    async prepare(actor, name) {
+      const driver = drivers.find(each => each.name === name)
+      if (driver === undefined) throw invalid('driver', 'Hosters are not paid by Stripe here. Use csv.')
+      return actAsOperator(pool, async sql => {
+        const { batchId, hosters } = await preparePayouts(sql, actor, driver, rules, clock.epochMs())
+        return {
+          batch: batchId === null ? null : await one(sql, batchId),
+          hosters: hosters.map(each => ({
+            hoster_id: each.hosterId,
+            hoster: each.name,
+            result: each.verdict,
+            amount_usd: usd(each.amountNanos),
+            payable_usd: usd(each.payableNanos),
+          })),
+        }
+      })
+    },
+    approve: (actor, batchId) =>
+      actAsOperator(pool, async sql => {
+        const result = await approvePayouts(sql, actor, batchId)
+        if (result === 'no_batch') throw noBatch()
+        if (result === 'cancelled') throw invalid('batch_id', 'This batch was cancelled.')
+        return { result, batch: await one(sql, batchId) }
+      }),
+    async settle(batchId) {
+      const batch = await findBatch(pool, batchId).catch(refuseOutage)
+      if (batch === undefined) throw noBatch()
+      if (batch.state === 'prepared') throw invalid('batch_id', 'This batch is not approved.')
+      const settled = await sync.settle(batchId).catch(refuseOutage)
+      return { ...settled, batch: await one(pool, batchId).catch(refuseOutage) }
+    },
+    cancel: (actor, batchId) =>
+      actAsOperator(pool, async sql => {
+        if ((await cancelPayouts(sql, actor, batchId)) === null) throw noBatch()
+        return one(sql, batchId)
+      }),
+    book: (actor, payoutId, failure) =>
+      actAsOperator(pool, async sql => {
+        const verdict = await settleBankPayout(sql, actor, payoutId, failure)
+        if (verdict === 'not_csv') throw invalid('payout_id', 'The provider of this payout reports it itself.')
+        if (verdict === 'not_sent') throw invalid('payout_id', 'This payout was not sent.')
+        const { rows } = await sql.query<{ id: string }>('SELECT batch_id AS id FROM payout WHERE payout_id = $1', [
+          payoutId,
+        ])
+        if (rows[0] === undefined)
+          throw new ApiError('not_found', { message: 'There is no such payout. Reload the list.' })
+        return one(sql, rows[0].id)
+      }),
+    freeze: (actor, hosterId, reason) =>
+      actAsOperator(pool, async sql => {
+        const { rows } = await sql.query('SELECT FROM hoster WHERE hoster_id = $1', [hosterId])
+        if (rows.length === 0) throw new ApiError('hoster_not_found')
+        await freezePayouts(sql, actor, hosterId, reason)
+      }),
+    clawBack: (actor, hosterId, order) =>
+      actAsOperator(pool, async sql => {
+        const verdict = await clawBack(sql, actor, { ...order, hosterId })
+        if (verdict === 'taken' || verdict === 'duplicate') {
+          return { clawback_id: order.clawbackId, is_repeat: verdict === 'duplicate' }
+        }
+        if (verdict === 'no_hoster') throw new ApiError('hoster_not_found')
+        if (verdict === 'no_dispute') throw invalid('dispute_id', 'There is no such dispute of a payment.')
+        throw invalid(
+          'amount_usd',
+          verdict === 'above_dispute'
+            ? 'The dispute took less than this, or other claw-backs have it.'
+            : 'The hoster never earned this much.',
+        )
+      }),
+    returnClawback: (actor, clawbackId) =>
+      actAsOperator(pool, async sql => {
+        if (await returnClawback(sql, actor, clawbackId)) return
+        throw new ApiError('not_found', { message: 'There is no such claw-back, or it was given back before.' })
+      }),
+  }
+}
+
+const NOT_OPERATOR = 'SY004'
+
+/** See require_operator in the migration of payouts. */
+function actAsOperator<T>(pool: Pool, work: (sql: Sql) => Promise<T>): Promise<T> {
+  return act(pool, sql =>
+    work(sql).catch((error: unknown) => {
+      if ((error as { code?: unknown }).code === NOT_OPERATOR) throw new ApiError('role_not_allowed')
+      throw error
+    }),
+  )
+}
+
+function showBatch(batch: PayoutBatch) {
+  return {
+    id: batch.batchId,
+    driver: batch.driver,
+    state: batch.state,
+    payouts: Number(batch.payouts),
+    amount_usd: usd(batch.amountNanos),
+    paid_usd: usd(batch.paidNanos),
+    mismatches: Number(batch.mismatches),
+    prepared_by: batch.preparedBy,
+    prepared_at: batch.preparedAt.toISOString(),
+    approved_by: batch.approvedBy,
+    approved_at: batch.approvedAt?.toISOString() ?? null,
+  }
+}
+
+function showOperatorPayout(payout: Payout) {
+  return {
+    ...showPayout(payout),
+    account: payout.destination,
+    holder: payout.holder,
+    hoster_id: payout.hosterId,
+    hoster: payout.hosterName,
+    provider_ref: payout.providerRef,
+    mismatch: payout.mismatch,
+  }
+}
+
+function noBatch(): ApiError {
+  return new ApiError('not_found', { message: 'There is no such batch. Reload the list.' })
+}
+
+function invalid(param: string, message: string): ApiError {
+  return new ApiError('invalid_value', { param, message: `${message} Nothing was changed.` })
+}
