@@ -75,9 +75,17 @@ function visitPrompt(
   visitor: PromptVisitor,
 ): void {
   visitContent(system, visitor)
-  if (Array.isArray(messages)) for (const { content } of messages) visitContent(content, visitor)
+  if (Array.isArray(messages)) for (const message of messages) visitMessage(message, visitor)
   for (const rendered of [tools, tool_choice, isJsonObject(output_config) ? output_config.format : undefined]) {
     if (rendered !== undefined && rendered !== null) visitor.text(JSON.stringify(rendered))
+  }
+}
+
+/** Fields that the gateway does not know reach servers of the same dialect, so they count too. */
+function visitMessage(message: JsonObject, visitor: PromptVisitor): void {
+  for (const key in message) {
+    if (key === 'content') visitContent(message.content, visitor)
+    else if (key !== 'role') visitor.text(JSON.stringify(message[key]))
   }
 }
 

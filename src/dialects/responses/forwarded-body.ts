@@ -78,7 +78,7 @@ function itemForUpstream(item: unknown, dropped: Set<string>): unknown[] {
   if (!isJsonObject(item)) return [item]
   // A reference to an item that is stored nowhere.
   if (item.type === 'item_reference' || (item.type === undefined && item.role === undefined)) return []
-  if (item.type === 'additional_tools' && Array.isArray(item.tools)) {
+  if ((item.type === 'additional_tools' || item.type === 'tool_search_output') && Array.isArray(item.tools)) {
     return [{ ...item, tools: withoutHosted(item.tools) }]
   }
   return item.type === 'reasoning' ? reasoningItem(item) : [withoutCacheTime(item, dropped)]
@@ -120,9 +120,17 @@ function hasBreakpoint(part: unknown): part is JsonObject & { readonly prompt_ca
   return isJsonObject(part) && isJsonObject(part.prompt_cache_breakpoint)
 }
 
+/** Leaves only the tools that the client runs, also in namespaces. */
 function withoutHosted(tools: readonly unknown[]): unknown[] {
-  return tools.filter(
-    tool =>
-      isJsonObject(tool) && clientTools.has(tool.type) && (tool.type !== 'tool_search' || tool.execution === 'client'),
-  )
+  return tools
+    .filter(
+      tool =>
+        isJsonObject(tool) &&
+        clientTools.has(tool.type) &&
+        (tool.type !== 'tool_search' || tool.execution === 'client'),
+    )
+    .map(tool => {
+      if (!isJsonObject(tool) || tool.type !== 'namespace' || !Array.isArray(tool.tools)) return tool
+      return { ...tool, tools: withoutHosted(tool.tools) }
+    })
 }

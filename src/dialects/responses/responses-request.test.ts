@@ -344,3 +344,20 @@ it('without a price is not forwarded, and named: longer caches and modes of reas
   expect(facts.droppedFields).toEqual(['prompt_cache_breakpoint.ttl', 'reasoning.mode'])
   expect(parse({ input: input('30m'), reasoning: { effort: 'low', mode: null } }).facts.droppedFields).toEqual([])
 })
+
+it('has no tools that a server would run, wherever they stand', () => {
+  const hosted = { type: 'web_search' }
+  const look = { type: 'function', name: 'look', parameters: { type: 'object' } }
+  const namespace = { type: 'namespace', name: 'n', tools: [look, hosted] }
+  const input = [
+    { role: 'user', content: 'x' },
+    { type: 'additional_tools', tools: [hosted, look, namespace] },
+    { type: 'tool_search_call', call_id: 'c', execution: 'client', arguments: {} },
+    { type: 'tool_search_output', call_id: 'c', execution: 'client', tools: [hosted, look, namespace] },
+  ]
+  const { body, facts } = parse({ input, tools: [hosted, namespace] })
+  expect(JSON.stringify(body)).not.toContain('web_search')
+  const kept = [look, { ...namespace, tools: [look] }]
+  expect(body).toMatchObject({ tools: [kept[1]], input: [{}, { tools: kept }, {}, { tools: kept }] })
+  expect(facts.droppedFields).toEqual(['tools.web_search'])
+})

@@ -10,6 +10,7 @@ import { readInput } from './read-input.ts'
 import { readToolChoice, ToolList } from './read-tools.ts'
 import { type ResponseSettings, responseSettings } from './response-settings.ts'
 import { type ResponsesFields, responsesFieldsSchema } from './responses-request-schema.ts'
+import { unreadBytes } from './unread-bytes.ts'
 
 /** A parsed body of `POST /v1/responses`. */
 export interface ResponsesRequest extends ParsedRequest {
@@ -31,14 +32,15 @@ export function parseResponsesRequest(body: Buffer): ResponsesRequest {
   const read = readInput(input.input, tools)
   const conversation = readConversation(input, fields, tools, read)
   const { forward, droppedFields, ownFields } = forwardedBody(input)
+  const facts = jobFacts(conversation, fields, {
+    model: fields.model,
+    stream: fields.stream ?? false,
+    messageCount: read.itemCount,
+    droppedFields: [...droppedFields, ...[...tools.hostedTypes].map(type => `tools.${type}`)],
+  })
   return {
     dialect: 'responses',
-    facts: jobFacts(conversation, fields, {
-      model: fields.model,
-      stream: fields.stream ?? false,
-      messageCount: read.itemCount,
-      droppedFields: [...droppedFields, ...[...tools.hostedTypes].map(type => `tools.${type}`)],
-    }),
+    facts: { ...facts, inputTokensBound: facts.inputTokensBound + unreadBytes(forward, conversation.tools) },
     body: forward,
     ownFields,
     conversation: () => conversation,

@@ -77,7 +77,11 @@ function eachPartText(part: Part, visit: (text: string) => void): void {
   }
 }
 
+/** Names media that a server fetches, in items that the gateway does not know. */
+const MEDIA_REFERENCE = /"(?:image_url|file_url|file_id)":/g
+
 function mediaTokens(part: Part): number {
+  if (part.kind === 'opaque') return (JSON.stringify(part.json).match(MEDIA_REFERENCE)?.length ?? 0) * FILE_TOKENS_MIN
   if (part.kind === 'image') return IMAGE_TOKENS
   if (part.kind === 'audio') return AUDIO_TOKENS_MIN + Math.ceil(part.base64.length / AUDIO_BYTES_PER_TOKEN)
   return part.kind === 'document' ? FILE_TOKENS_MIN + Math.ceil(base64Length(part.source) / FILE_BYTES_PER_TOKEN) : 0
