@@ -2,6 +2,8 @@ import fc from 'fast-check'
 
 const strange = fc.oneof(
   fc.constantFrom<unknown>(null, true, 0, -1, 1.5, '', 'x', [], {}, [null], [[]], [{}], { type: 'x' }, { text: 1 }),
+  // Names that every object has, and half a surrogate pair.
+  fc.constantFrom<unknown>('__proto__', 'constructor', 'toString', ['hasOwnProperty'], { constructor: 1 }, '\ud800'),
   fc.jsonValue({ maxDepth: 2 }),
 )
 

@@ -36,6 +36,11 @@ test.each<[what: string, body: object]>([
     { input: [hello, call, { type: 'function_call_output', call_id: 'c', output: [{ ...textPart, note: big }] }] },
   ],
   ['a part of reasoning', { input: [hello, { type: 'reasoning', content: [{ type: 'new', text: 'x', note: big }] }] }],
+  ['an item with the name of a method as its type', { input: [hello, { type: 'constructor', note: big }] }],
+  [
+    'a part with such a type',
+    { input: [hello, { type: 'reasoning', content: [{ type: 'toString', text: 'x', note: big }] }] },
+  ],
   ['an item of a newer API', { input: [hello, { type: 'newer', note: big }] }],
 ])('the bound of a prompt covers %s', (_, body) => {
   expect(boundOf({ input: [hello], ...body })).toBeGreaterThan(big.length)

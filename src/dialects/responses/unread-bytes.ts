@@ -2,34 +2,40 @@ import type { Tool } from '../../domain/conversation.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 
 /** Fields that the conversation has, or that are no part of a prompt, by the type of the item. Other types are read whole. */
-const itemFields: Readonly<Record<string, readonly string[]>> = {
-  message: ['role', 'content', 'phase'],
-  function_call: ['call_id', 'name', 'namespace', 'arguments'],
-  function_call_output: ['call_id', 'output'],
-  custom_tool_call: ['call_id', 'name', 'namespace', 'input'],
-  custom_tool_call_output: ['call_id', 'output'],
-  tool_search_call: ['call_id', 'arguments', 'execution'],
-  tool_search_output: ['call_id', 'tools', 'execution'],
-  additional_tools: ['role', 'tools'],
-  reasoning: ['summary', 'content', 'encrypted_content'],
-}
-const partFields: Readonly<Record<string, readonly string[]>> = {
-  input_text: ['text'],
-  output_text: ['text'],
-  summary_text: ['text'],
-  reasoning_text: ['text'],
-  refusal: ['refusal'],
-  input_image: ['image_url', 'detail', 'file_id'],
-  input_file: ['file_data', 'file_url', 'filename', 'file_id'],
-}
+const itemFields: ReadonlyMap<unknown, readonly string[]> = new Map(
+  Object.entries({
+    message: ['role', 'content', 'phase'],
+    function_call: ['call_id', 'name', 'namespace', 'arguments'],
+    function_call_output: ['call_id', 'output'],
+    custom_tool_call: ['call_id', 'name', 'namespace', 'input'],
+    custom_tool_call_output: ['call_id', 'output'],
+    tool_search_call: ['call_id', 'arguments', 'execution'],
+    tool_search_output: ['call_id', 'tools', 'execution'],
+    additional_tools: ['role', 'tools'],
+    reasoning: ['summary', 'content', 'encrypted_content'],
+  }),
+)
+const partFields: ReadonlyMap<unknown, readonly string[]> = new Map(
+  Object.entries({
+    input_text: ['text'],
+    output_text: ['text'],
+    summary_text: ['text'],
+    reasoning_text: ['text'],
+    refusal: ['refusal'],
+    input_image: ['image_url', 'detail', 'file_id'],
+    input_file: ['file_data', 'file_url', 'filename', 'file_id'],
+  }),
+)
 /** Parts of reasoning may have any type. */
 const anyPartFields: readonly string[] = ['text']
-const toolFields: Readonly<Record<string, readonly string[]>> = {
-  function: ['name', 'description', 'parameters', 'strict'],
-  custom: ['name', 'description', 'format'],
-  namespace: ['name', 'tools'],
-  tool_search: ['description', 'parameters', 'execution'],
-}
+const toolFields: ReadonlyMap<unknown, readonly string[]> = new Map(
+  Object.entries({
+    function: ['name', 'description', 'parameters', 'strict'],
+    custom: ['name', 'description', 'format'],
+    namespace: ['name', 'tools'],
+    tool_search: ['description', 'parameters', 'execution'],
+  }),
+)
 const grammarFields: readonly string[] = ['syntax', 'definition']
 const commonFields: readonly string[] = ['type', 'id', 'status', 'prompt_cache_breakpoint']
 /** The fields of items that hold parts. */
@@ -44,7 +50,7 @@ export function unreadBytes(forward: JsonObject, tools: readonly Tool[]): number
   const sent: JsonObject[] = [...objectsOf(forward.tools)]
   let bytes = 0
   for (const item of objectsOf(forward.input)) {
-    const known = itemFields[typeof item.type === 'string' ? item.type : 'message']
+    const known = itemFields.get(item.type ?? 'message')
     if (known === undefined) continue
     bytes += otherFieldBytes(item, known)
     sent.push(...objectsOf(item.tools))
@@ -57,12 +63,12 @@ export function unreadBytes(forward: JsonObject, tools: readonly Tool[]): number
 }
 
 function partBytes(part: JsonObject): number {
-  return otherFieldBytes(part, partFields[String(part.type)] ?? anyPartFields)
+  return otherFieldBytes(part, partFields.get(part.type) ?? anyPartFields)
 }
 
 function toolBytes(tool: JsonObject): number {
   const { type, format, tools } = tool
-  let bytes = otherFieldBytes(tool, toolFields[String(type)] ?? [])
+  let bytes = otherFieldBytes(tool, toolFields.get(type) ?? [])
   if (type === 'custom' && isJsonObject(format)) {
     bytes += otherFieldBytes(format, format.type === 'grammar' ? grammarFields : [])
   }
