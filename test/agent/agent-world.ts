@@ -1,11 +1,16 @@
+import { randomBytes, randomUUID } from 'node:crypto'
 import { vi } from 'vitest'
 import { type AgentEvent, type AgentOptions, type RunningAgent, runAgent } from '../../src/agent/run-agent.ts'
 import { transaction } from '../../src/db/pool.ts'
 import type { HosterScope } from '../../src/domain/hoster-access.ts'
 import { issueHosterKey } from '../../src/marketplace/hoster-keys.ts'
 import { type Clock, systemClock } from '../../src/runtime/clock.ts'
+import { addHoster } from '../../src/supply/hosters/add-hoster.ts'
+import type { HostedModel } from '../../src/supply/hosters/hosted-model.ts'
+import { activateHoster } from '../../src/supply/hosters/hosters.ts'
 import { AGENT_BASE_URL } from '../../src/supply/hosters/transport.ts'
-import type { TestApp, TestHoster } from '../harness/app.ts'
+import type { TestApp } from '../harness/app.ts'
+import { readUntil } from '../harness/event-stream.ts'
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 
 export interface AgentHoster {
@@ -15,19 +20,44 @@ export interface AgentHoster {
   readonly key: string
 }
 
-/** Adds an active hoster whose models are served by agents, with a key. Needs `hosters.allow_private_urls`. */
-export async function addAgentHoster(app: TestApp, hoster: Omit<TestHoster, 'baseUrl'> = {}): Promise<AgentHoster> {
-  const hosterId = await app.hoster({ baseUrl: 'http://127.0.0.1:1/v1', ...hoster })
-  const { rows } = await app.database.pool.query<{ endpoint_id: string }>(
-    `UPDATE hoster_endpoint SET transport = 'agent', base_url = $2 WHERE hoster_id = $1 RETURNING endpoint_id`,
-    [hosterId, AGENT_BASE_URL],
-  )
-  await app.database.pool.query(`UPDATE control_version SET version = version + 1 WHERE topic = 'supply'`)
-  await app.app.noticeChanges()
-  return { hosterId, endpointId: rows[0]!.endpoint_id, key: await hosterKey(app, hosterId, ['serve']) }
+/** Adds an active hoster with models that agents serve, and a key. */
+export async function addAgentHoster(
+  { database, app }: Pick<TestApp, 'database'> & Partial<Pick<TestApp, 'app'>>,
+  models: readonly Partial<HostedModel>[] = [{}],
+): Promise<AgentHoster> {
+  const { pool } = database
+  const name = `hoster-${randomUUID()}`
+  const added = {
+    name,
+    baseUrl: 'http://127.0.0.1:1/v1',
+    trustScore: 0.9,
+    shareBps: 8_000,
+    models: models.map(model => ({ ...standardModel, ...model })),
+  }
+  const { hosterId, endpointId } = await addHoster(pool, added, { masterKey: randomBytes(32), allowPrivateUrls: true })
+  await pool.query(`UPDATE hoster_endpoint SET transport = 'agent', base_url = $2 WHERE endpoint_id = $1`, [
+    endpointId,
+    AGENT_BASE_URL,
+  ])
+  await activateHoster(pool, name)
+  const key = await hosterKey({ database }, hosterId, ['serve'])
+  await app?.noticeChanges()
+  return { hosterId, endpointId, key }
 }
 
-export async function hosterKey(app: TestApp, hosterId: string, scopes: readonly HosterScope[]): Promise<string> {
+const standardModel: HostedModel = {
+  modelId: 'test-model',
+  price: { inputPicoPerToken: 1_000_000n, outputPicoPerToken: 2_000_000n },
+  contextTokens: 32_768,
+  maxOutputTokens: 8_192,
+  features: [],
+}
+
+export async function hosterKey(
+  app: Pick<TestApp, 'database'>,
+  hosterId: string,
+  scopes: readonly HosterScope[],
+): Promise<string> {
   const { key } = await transaction(app.database.pool, sql => issueHosterKey(sql, { hosterId, name: 'test', scopes }))
   return key
 }
@@ -93,4 +123,22 @@ export async function idleConnections(app: TestApp, count: number, connected = 1
 
 function gauge(metrics: string, name: string): number {
   return Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(metrics)?.[1])
+}
+
+/** Reads a stream until a text has arrived. `rest` reads on to the end, also of a broken stream. */
+export async function streamUntil(
+  response: Response,
+  text: string,
+): Promise<{ rest(): Promise<string>; cancel(): Promise<void> }> {
+  const reader = response.body!.getReader()
+  await readUntil(reader, text)
+  return {
+    async rest() {
+      const decoder = new TextDecoder()
+      let all = ''
+      for (let read = await reader.read(); !read.done; read = await reader.read()) all += decoder.decode(read.value)
+      return all
+    },
+    cancel: () => reader.cancel(),
+  }
 }

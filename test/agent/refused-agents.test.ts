@@ -11,12 +11,11 @@ import { useResource } from '../harness/use-resource.ts'
 import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
 import { type AgentHoster, addAgentHoster, hosterKey, idleConnections, startAgent } from './agent-world.ts'
 
-const YAML = 'hosters: { allow_private_urls: true }'
 const AGENT_ID = '0197f0a0-0000-7000-8000-000000000001'
 
 describe('agents that are refused', () => {
   const upstream = useUpstream()
-  const app = useTestApp({ yaml: YAML })
+  const app = useTestApp()
   const customer = useCustomer(app)
   const hoster: AgentHoster = useResource(
     () => addAgentHoster(app),

@@ -4,12 +4,11 @@ import { useResource } from '../harness/use-resource.ts'
 import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
 import { type AgentHoster, addAgentHoster, idleConnections, startAgent } from './agent-world.ts'
 
-const YAML = 'hosters: { allow_private_urls: true }'
 const body = { model: 'test-model', messages: [{ role: 'user', content: 'Hi' }] }
 
 describe('requests that an agent serves', () => {
   const upstream = useUpstream()
-  const app = useTestApp({ yaml: YAML, timeouts: { agentReportMs: 100 } })
+  const app = useTestApp({ timeouts: { agentReportMs: 100 } })
   const customer = useCustomer(app)
   const hoster: AgentHoster = useResource(
     () => addAgentHoster(app),

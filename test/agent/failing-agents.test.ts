@@ -1,0 +1,260 @@
+import { once } from 'node:events'
+import { afterEach, describe, expect, it } from 'vitest'
+import { type Dialled, dial } from '../../src/agent/dial.ts'
+import { AGENT_HEADER, CONTROL_PATH, DATA_PATH } from '../../src/api/agent-protocol.ts'
+import type { Clock } from '../../src/runtime/clock.ts'
+import { type FaultProxy, startFaultProxy } from '../harness/fault-proxy.ts'
+import { stall } from '../harness/scripted-upstream.ts'
+import { useResource } from '../harness/use-resource.ts'
+import { useTestApp, useUpstream } from '../harness/use-test-app.ts'
+import {
+  type AgentHoster,
+  addAgentHoster,
+  idleConnections,
+  startAgent,
+  streamUntil,
+  type TestAgent,
+} from './agent-world.ts'
+import { startHostProcess } from './host-process.ts'
+
+const body = { model: 'test-model', messages: [{ role: 'user', content: 'Hi' }] }
+
+describe('agents that fail', () => {
+  const upstream = useUpstream()
+  const app = useTestApp()
+  const hoster: AgentHoster = useResource(
+    () => addAgentHoster(app),
+    () => {},
+  )
+  const proxy: FaultProxy = useResource(
+    () => startFaultProxy({ ...app.database.connection, host: '127.0.0.1', port: Number(new URL(app.url).port) }),
+    proxy => proxy.close(),
+  )
+  const agents: TestAgent[] = []
+  const agentAt = (url: string, options: Partial<Parameters<typeof startAgent>[2]> = {}) => {
+    const agent = startAgent(hoster.key, url, { upstream, ...options })
+    agents.push(agent)
+    return agent
+  }
+  const proxyUrl = () => `http://127.0.0.1:${proxy.connection.port}`
+
+  afterEach(async () => {
+    for (const agent of agents.splice(0)) agent.stop()
+    proxy.pass()
+    await idleConnections(app, 0, 0)
+  })
+
+  it('a process that is killed in mid-stream: the client gets an error, and nobody pays or earns', async () => {
+    const customer = await app.customer()
+    const host = startHostProcess(hoster.key, ['--gateway', app.url, '--upstream', upstream.baseUrl])
+    await idleConnections(app, 4)
+    upstream.respondWith(stall({ pieces: ['one', ' two'] }))
+    const read = await streamUntil(await app.chat(customer, { ...body, stream: true }), 'two')
+    host.child.kill('SIGKILL')
+    expect(await host.ended).toBe('SIGKILL')
+    expect(await read.rest()).toContain('"error"')
+    const [row] = await app.settled(customer, 1)
+    expect(row).toMatchObject({ outcome: 'interrupted', cost_nanos: 0n, hoster_share_nanos: 0n })
+    expect(host.output()).not.toContain(hoster.key)
+  })
+
+  it('a process that gets SIGTERM ends its running stream, refuses the next request and exits with 0', async () => {
+    const customer = await app.customer()
+    const host = startHostProcess(hoster.key, ['--gateway', app.url, '--upstream', upstream.baseUrl])
+    await idleConnections(app, 4)
+    const released = Promise.withResolvers<void>()
+    upstream.respondWith(async (_request, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.write(`data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: 'one' } }] })}\n\n`)
+      await released.promise
+      response.write(`data: ${JSON.stringify({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] })}\n\n`)
+      response.end('data: [DONE]\n\n')
+    })
+    const read = await streamUntil(await app.chat(customer, { ...body, stream: true }), 'one')
+    host.child.kill('SIGTERM')
+    await host.printed('Stopping')
+    await idleConnections(app, 0)
+    const refused = await app.chat(customer, body)
+    expect(refused.status).toBe(500)
+    expect(await refused.text()).toContain('busy')
+    released.resolve()
+    expect(await read.rest()).toContain('[DONE]')
+    expect(await host.ended).toBe(0)
+  })
+
+  it('cut connections: the stream ends with an error, and the agent connects again', async () => {
+    const customer = await app.customer()
+    const agent = agentAt(proxyUrl())
+    await idleConnections(app, 4)
+    upstream.respondWith(stall({ pieces: ['one'] }))
+    const read = await streamUntil(await app.chat(customer, { ...body, stream: true }), 'one')
+    proxy.cutOnce()
+    expect(await read.rest()).toContain('"error"')
+    await agent.saw('disconnected')
+    await idleConnections(app, 4)
+    expect((await app.chat(customer, body)).status).toBe(200)
+  })
+
+  it('a slow network only makes requests slow', async () => {
+    const customer = await app.customer()
+    agentAt(proxyUrl())
+    await idleConnections(app, 4)
+    proxy.slow({ latencyMs: 30, bytesPerSecond: 50_000 })
+    const response = await app.chat(customer, { ...body, stream: true })
+    expect(await response.text()).toContain('[DONE]')
+  })
+
+  it('two agents with one key add their places, and one alone goes on', async () => {
+    const customer = await app.customer()
+    const first = agentAt(app.url, { slots: 1 })
+    agentAt(app.url, { slots: 1 })
+    await idleConnections(app, 2, 2)
+    upstream.respondWith(stall({ pieces: ['one'] }), stall({ pieces: ['one'] }))
+    const both = await Promise.all(
+      [1, 2].map(async () => streamUntil(await app.chat(customer, { ...body, stream: true }), 'one')),
+    )
+    for (const { cancel } of both) await cancel()
+    await idleConnections(app, 2, 2)
+    first.stop()
+    await idleConnections(app, 1, 1)
+    expect((await app.chat(customer, body)).status).toBe(200)
+  })
+
+  it('200 streams at once over one agent', async () => {
+    const customer = await app.customer({ tier: 'scale' })
+    agentAt(app.url, { slots: 200 })
+    await idleConnections(app, 32)
+    const answers = await Promise.all(
+      Array.from({ length: 200 }, async () =>
+        (await app.chat(customer, { ...body, stream: true, max_tokens: 20 })).text(),
+      ),
+    )
+    const complete = answers.filter(text => text.includes('[DONE]') && !text.includes('"error"')).length
+    expect(complete).toBe(200)
+  })
+
+  it('a full agent refuses early, which is no fault', async () => {
+    const customer = await app.customer()
+    agentAt(app.url, { slots: 1 })
+    await idleConnections(app, 1)
+    upstream.respondWith(stall({ pieces: ['one'] }))
+    const running = await streamUntil(await app.chat(customer, { ...body, stream: true }), 'one')
+    const refused = await app.chat(customer, body)
+    expect(refused.status).toBe(500)
+    expect(refused.headers.get('retry-after')).not.toBeNull()
+    await running.cancel()
+    const rows = await app.settled(customer, 2)
+    expect(rows.flatMap(row => row.attempts.map(({ outcome }) => outcome)).toSorted()).toEqual(['answered', 'busy'])
+  })
+
+  it('a changed clock moves the hours and nothing else', async () => {
+    const customer = await app.customer()
+    let epochMs = new Date(2026, 0, 1, 12).getTime()
+    const clock: Clock = { epochMs: () => epochMs, monotonicMs: () => performance.now() }
+    const agent = agentAt(app.url, { clock, hours: [{ startMinute: 11 * 60, endMinute: 13 * 60 }] })
+    await idleConnections(app, 4)
+    expect((await app.chat(customer, body)).status).toBe(200)
+    epochMs -= 365 * 24 * 3_600_000 - 2 * 3_600_000
+    await agent.saw('state', ({ state }) => state === 'paused')
+    await idleConnections(app, 0)
+    expect((await app.chat(customer, body)).status).toBe(500)
+    epochMs -= 2 * 3_600_000
+    await idleConnections(app, 4)
+  })
+
+  it('a model server that is down pauses the agent, with the reason', async () => {
+    const agent = agentAt(app.url, { upstream: { baseUrl: 'http://127.0.0.1:1/v1' } })
+    const { reason } = await agent.saw('state', ({ state }) => state === 'paused')
+    expect(reason).toContain('does not answer')
+  })
+})
+
+describe('agents that lie', () => {
+  const app = useTestApp()
+  const AGENT_ID = '0197f0a0-0000-7000-8000-000000000002'
+  const open: Extract<Dialled, { kind: 'open' }>[] = []
+
+  const connect = async (key: string, path: string) => {
+    const dialled = await dial({ gateway: app.url, path, key, agentId: AGENT_ID })
+    if (dialled.kind === 'refused') throw new Error(`${AGENT_HEADER}: ${dialled.message}`)
+    open.push(dialled)
+    dialled.socket.resume()
+    return dialled.socket
+  }
+  /** An agent that answers the next requests with these frames. */
+  const lyingAgent = async (key: string, answers: readonly (readonly Buffer[])[]) => {
+    const control = await connect(key, CONTROL_PATH)
+    control.send(JSON.stringify({ type: 'announce', version: '1', slots: 4, models: [{ id: 'test-model', slots: 4 }] }))
+    const stock = new Promise<void>(resolve => {
+      control.on('message', data => String(data).includes('"stock"') && resolve())
+    })
+    control.send(JSON.stringify({ type: 'status', state: 'open', free_slots: 4 }))
+    await stock
+    for (const frames of answers) {
+      const socket = await connect(key, DATA_PATH)
+      socket.once('message', () => {
+        for (const frame of frames) socket.send(frame)
+      })
+    }
+    await idleConnections(app, answers.length)
+  }
+  const whole = (text: string) => {
+    const json = JSON.stringify({
+      id: 'x',
+      object: 'chat.completion',
+      created: 1,
+      model: 'test-model',
+      choices: [{ index: 0, message: { role: 'assistant', content: text }, finish_reason: 'stop' }],
+      usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
+    })
+    return `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${json.length}\r\n\r\n${json}`
+  }
+  const contentOf = async (response: Response) =>
+    ((await response.json()) as { choices: { message: { content: string } }[] }).choices[0]!.message.content
+
+  afterEach(async () => {
+    for (const { socket } of open.splice(0)) socket.terminate()
+    await idleConnections(app, 0, 0)
+  })
+
+  it('an answer to another request reaches nobody: each connection ends with its request', async () => {
+    const hoster = await addAgentHoster(app)
+    const [ada, bob] = [await app.customer(), await app.customer()]
+    await lyingAgent(hoster.key, [
+      [Buffer.from(whole('for bob')), Buffer.from(whole('for ada'))],
+      [Buffer.from(whole('for ada') + whole('for bob'))],
+    ])
+    const first = await app.chat(ada, body)
+    const second = await app.chat(bob, body)
+    // The last connection is used first. The second answer of a connection is dropped with it.
+    expect([await contentOf(first), await contentOf(second)]).toEqual(['for ada', 'for bob'])
+    await idleConnections(app, 0)
+  })
+
+  it.each([
+    ['an oversized frame', [Buffer.alloc(300_000, 'x')]],
+    ['no HTTP', [Buffer.from('hello\r\n\r\n')]],
+    ['an empty message', [Buffer.alloc(0)]],
+    ['a redirect', [Buffer.from('HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1/\r\ncontent-length: 0\r\n\r\n')]],
+  ])('%s is a failure of the hoster, and free', async (_what, frames) => {
+    const hoster = await addAgentHoster(app)
+    const customer = await app.customer()
+    await lyingAgent(hoster.key, [frames])
+    // Hosters of other tests have the same model and no agent.
+    const response = await app.chat(customer, { ...body, allow_hosters: [hoster.hosterId] })
+    expect(response.status).toBe(500)
+    await response.text()
+    const [row] = await app.settled(customer, 1)
+    expect(row!.cost_nanos).toBe(0n)
+    expect(['malformed', 'server_error']).toContain(row!.attempts[0]!.outcome)
+  })
+
+  it('a flood of pings ends the connection', async () => {
+    const hoster = await addAgentHoster(app)
+    await lyingAgent(hoster.key, [[]])
+    const data = open.at(-1)!.socket
+    const closed = once(data, 'close')
+    for (let i = 0; i < 100; i++) data.ping()
+    await closed
+  })
+})
