@@ -32,10 +32,16 @@ export async function startGatewaySide() {
   server.on('upgrade', (request, socket, head) => void door.accept(request, socket as Socket, head))
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
+  const client = new UpstreamClient({ version: 'bench', agents: stock })
   return {
     stock,
+    client,
     port: (server.address() as AddressInfo).port,
-    client: new UpstreamClient({ version: 'bench', agents: stock }),
+    close() {
+      client.close()
+      door.close()
+      server.close()
+    },
   }
 }
 
