@@ -10,6 +10,12 @@ export function compactCount(count: number): string {
   return compact.format(count)
 }
 
+/** Bytes as 812 B, 12.4 kB, 3.1 MB. */
+export function bytesText(bytes: number): string {
+  if (bytes < 1_000) return `${bytes} B`
+  return bytes < 1_000_000 ? `${(bytes / 1_000).toFixed(1)} kB` : `${(bytes / 1_000_000).toFixed(1)} MB`
+}
+
 /** Milliseconds as 412 ms, 1.2 s, 3 min 20 s. */
 export function durationText(ms: number): string {
   if (ms < 1_000) return `${Math.round(ms)} ms`

@@ -6,6 +6,7 @@ import type { RequestPage } from '#api/activity.ts'
 import { activityQuery, breakdownQuery } from '../../api/queries.ts'
 import { plural } from '../../format/number-text.ts'
 import { timeText } from '../../format/time-text.ts'
+import { CsvExport } from '../../parts/CsvExport.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { outcomeWords } from '../../parts/outcome-words.ts'
@@ -27,11 +28,7 @@ export function Activity() {
   return (
     <Page
       title="Activity"
-      actions={
-        <a href={`/console/api/customers/${customerId}/usage/export?days=30`} download>
-          CSV of 30 days
-        </a>
-      }
+      actions={<CsvExport path={`customers/${customerId}/usage/export?days=30`} what="all requests of 30 days" />}
     >
       <Filters customerId={customerId} filter={filter} />
       <HourBars customerId={customerId} filter={filter} />

@@ -6,6 +6,7 @@ import { creditsQuery, statementQuery } from '../../api/queries.ts'
 import { plural } from '../../format/number-text.ts'
 import { dayText, utcText } from '../../format/time-text.ts'
 import { roundUsd, signedUsd } from '../../format/usd-text.ts'
+import { CsvExport } from '../../parts/CsvExport.tsx'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Balance } from '../../parts/Money.tsx'
@@ -75,11 +76,7 @@ function Statement({ customerId }: { customerId: string }) {
   return (
     <Panel
       title="Statement"
-      aside={
-        <a href={`/console/api/customers/${customerId}/credits/statement`} download>
-          CSV
-        </a>
-      }
+      aside={<CsvExport path={`customers/${customerId}/credits/statement`} what="the statement" />}
     >
       <Loaded query={statement} height={200}>
         {({ pages }) => (

@@ -10,6 +10,7 @@ import { StackedBars } from '../../charts/StackedBars.tsx'
 import { compactCount, countText, plural } from '../../format/number-text.ts'
 import { utcDayText } from '../../format/time-text.ts'
 import { roundUsd } from '../../format/usd-text.ts'
+import { CsvExport } from '../../parts/CsvExport.tsx'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
@@ -46,9 +47,11 @@ export function Usage() {
     <Page
       title="Usage"
       actions={
-        <a href={`/console/api/operator/usage/export${queryText({ ...filter })}`} download>
-          CSV
-        </a>
+        <CsvExport
+          key={queryText({ ...filter })}
+          path={`operator/usage/export${queryText({ ...filter })}`}
+          what="the usage of each day"
+        />
       }
     >
       <section className={styles.filters} aria-label="Filters">

@@ -5,6 +5,7 @@ import type { Interval } from '#api/reports.ts'
 import { breakdownQuery, sharesQuery } from '../../api/queries.ts'
 import { ShareBar } from '../../charts/ShareBar.tsx'
 import { compactCount, countText } from '../../format/number-text.ts'
+import { CsvExport } from '../../parts/CsvExport.tsx'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
@@ -49,9 +50,13 @@ export function Usage() {
     <Page
       title="Usage"
       actions={
-        <a href={`/console/api/customers/${customerId}/usage/export?days=${days}`} download>
-          CSV
-        </a>
+        <CsvExport
+          // Another period is another file.
+          key={days}
+          path={`customers/${customerId}/usage/export?days=${days}`}
+          rows={breakdown.data?.by_model.reduce((sum, { requests }) => sum + requests, 0)}
+          what="all requests of this period"
+        />
       }
     >
       <div className={styles.choices}>

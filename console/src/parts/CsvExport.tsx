@@ -1,0 +1,66 @@
+import { Button } from '@mantine/core'
+import { useEffect, useRef, useState } from 'react'
+import { type CsvProgress, readCsv } from '../api/read-csv.ts'
+import { bytesText, countText } from '../format/number-text.ts'
+import styles from './parts.module.css'
+
+type Export =
+  | { readonly state: 'idle' }
+  | ({ readonly state: 'running' | 'saved' } & CsvProgress)
+  | { readonly state: 'failed'; readonly message: string }
+
+/**
+ * Saves a CSV document, and shows how far a long one is.
+ *
+ * @param props.path below /console/api
+ * @param props.rows how many rows it has about, if that is known
+ * @param props.what completes "CSV of ..."
+ */
+export function CsvExport({ path, rows, what }: { path: string; rows?: number | undefined; what: string }) {
+  const [shown, setShown] = useState<Export>({ state: 'idle' })
+  const running = useRef<AbortController>(null)
+  useEffect(() => () => running.current?.abort(), [])
+
+  async function save() {
+    const controller = new AbortController()
+    running.current = controller
+    setShown({ state: 'running', rows: 0, bytes: 0 })
+    try {
+      const onProgress = (progress: CsvProgress) => setShown({ state: 'running', ...progress })
+      const { blob, fileName, ...size } = await readCsv(path, { signal: controller.signal, onProgress })
+      const url = URL.createObjectURL(blob)
+      Object.assign(document.createElement('a'), { href: url, download: fileName }).click()
+      // The browser has taken what it saves.
+      setTimeout(() => URL.revokeObjectURL(url), 60_000)
+      setShown({ state: 'saved', ...size })
+    } catch (error) {
+      setShown(controller.signal.aborted ? { state: 'idle' } : { state: 'failed', message: (error as Error).message })
+    }
+  }
+
+  return (
+    <div className={styles.csv}>
+      <span role="status" className={styles.csvStatus}>
+        {statusText(shown, rows)}
+      </span>
+      {shown.state === 'running' ? (
+        <Button variant="default" size="compact-sm" onClick={() => running.current?.abort()}>
+          Stop<span className="visually-hidden"> the export</span>
+        </Button>
+      ) : (
+        <Button variant="subtle" size="compact-sm" onClick={() => void save()}>
+          CSV<span className="visually-hidden"> of {what}</span>
+        </Button>
+      )}
+    </div>
+  )
+}
+
+function statusText(shown: Export, total: number | undefined): string {
+  if (shown.state === 'idle') return ''
+  if (shown.state === 'failed') return shown.message
+  const { state, rows, bytes } = shown
+  // Rows may be added while they are read.
+  const of = state === 'running' && total !== undefined && total > rows ? ` of ${countText(total)}` : ''
+  return `${state === 'saved' ? 'Saved: ' : ''}${countText(rows)}${of} rows, ${bytesText(bytes)}`
+}
