@@ -120,7 +120,7 @@ function approve(): Command {
       session.output.result(
         { ...shownBatch(batch), approved: verdict === 'approved' },
         verdict === 'approved'
-          ? `Approved ${batch.payouts} payouts of ${usdText(batch.amountNanos)} USD. Next: ${ownCommand(`payout settle ${batch.batchId}`)}`
+          ? `Approved ${counted(batch.payouts)} of ${usdText(batch.amountNanos)} USD. Next: ${ownCommand(`payout settle ${batch.batchId}`)}`
           : 'This batch was approved before. Nothing was changed.',
       )
     })
@@ -158,7 +158,7 @@ function settle(): Command {
         const changed = booked.filter(({ verdict }) => verdict === 'booked').length
         session.output.result(
           booked.map(({ payout, verdict }) => ({ reference: payout.reference, booked: verdict === 'booked' })),
-          `Booked ${changed} ${options.failed === undefined ? 'paid' : 'failed'} payouts; ${booked.length - changed} were booked before.`,
+          `Booked ${counted(changed)} as ${options.failed === undefined ? 'paid' : 'failed'}; booked before: ${booked.length - changed}.`,
         )
         return
       }
@@ -241,7 +241,7 @@ function cancel(): Command {
       })
       session.output.result(
         { ...shownBatch(batch), cancelled: count },
-        count === 0 ? 'All payouts of this batch were sent or cancelled before.' : `Cancelled ${count} payouts.`,
+        count === 0 ? 'All payouts of this batch were sent or cancelled before.' : `Cancelled ${counted(count)}.`,
       )
     })
 }
@@ -309,6 +309,10 @@ async function resolveBatch(pool: Pool, id: string): Promise<PayoutBatch> {
     throw new Failure(`There is no batch ${quoteForShell(id)}. List batches with: ${ownCommand('payout list')}`)
   }
   return found
+}
+
+function counted(payouts: number | bigint): string {
+  return `${payouts} ${Number(payouts) === 1 ? 'payout' : 'payouts'}`
 }
 
 function errorText(details: object): string {

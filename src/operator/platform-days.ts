@@ -83,6 +83,8 @@ WITH t AS (SELECT ($1::timestamptz AT TIME ZONE 'UTC')::date AS today),
   leases AS (
     SELECT coalesce(sum(granted_nanos - settled_nanos), 0)::bigint AS held, coalesce(sum(settled_nanos), 0)::bigint AS settled FROM lease
   ),
+  -- Payouts, moves and claw-backs.
+  moved AS (SELECT coalesce(sum(amount_nanos), 0)::bigint AS moved FROM hoster_movement),
   balances AS (SELECT coalesce(sum(posted_nanos), 0)::bigint AS posted FROM balance)
-SELECT day.*, granted, refunded, "writtenOff", "writtenOff30", shares - taken_back AS payable, held, posted - settled AS credit
-FROM day, money, earned, leases, balances`
+SELECT day.*, granted, refunded, "writtenOff", "writtenOff30", shares - taken_back + moved AS payable, held, posted - settled AS credit
+FROM day, money, earned, moved, leases, balances`

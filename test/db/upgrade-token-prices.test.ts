@@ -9,6 +9,7 @@ import { audit } from '../../src/ledger/audit/audit.ts'
 import { addUsagePartitions } from '../../src/ledger/settlement/add-usage-partitions.ts'
 import { recoveredSettlements } from '../../src/ledger/settlement/recovered-settlements.ts'
 import { encodeSettlement } from '../../src/ledger/settlement/settlement-record.ts'
+import { readEarnings } from '../../src/payouts/earnings.ts'
 import { listHosters } from '../../src/supply/hosters/hosters.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 import { JANUARY_MS, uuidAt } from '../ledger/archive-world.ts'
@@ -29,7 +30,8 @@ test('a database and a journal of the version before keep every cent, and go on 
     await addUsagePartitions(database.pool, JANUARY_MS)
     await addUsagePartitions(database.pool, Date.now())
     await settleBefore(customerId, JANUARY_MS, 101n)
-    await settleBefore(customerId, Date.now(), 202n)
+    const charged = await settleBefore(customerId, Date.now(), 202n)
+    await query("SELECT refund_request($1, $2, 2, 'a test')", [customerId, charged])
     const inJournal = recordBefore(customerId, Date.now(), 303n)
     // Archived before the upgrade: sums stand for its rows.
     await archiveBefore(directory)
@@ -56,7 +58,12 @@ test('a database and a journal of the version before keep every cent, and go on 
     )
     expect(rows).toEqual([{ cost: 101n + 202n + 303n + 400n, cached: 40n }])
     const { rows: balances } = await query('SELECT posted_nanos, leased_nanos FROM balance')
-    expect(balances).toEqual([{ posted_nanos: CREDIT - 1_006n, leased_nanos: 0n }])
+    expect(balances).toEqual([{ posted_nanos: CREDIT - 1_004n, leased_nanos: 0n }])
+    // Before the upgrade no hoster had sums of its own.
+    expect(await readEarnings(database.pool, HOSTER_ID, { from: null, to: null })).toMatchObject([
+      { day: '2026-01-15', requests: 1n, grossNanos: 101n, shareNanos: 80n, refundedNanos: 0n },
+      { requests: 3n, grossNanos: 202n + 303n + 400n, refundedNanos: 2n, refundedShareNanos: 1n },
+    ])
     expect((await audit(database.pool)).filter(({ violations }) => violations > 0)).toEqual([])
   } finally {
     await rm(directory, { recursive: true })
@@ -101,17 +108,19 @@ function settlementAt(customerId: string, atMs: number, chargeNanos: bigint, mor
   return settlementOf(admission, 1_000n, chargeNanos, { startedAtEpochMs: atMs, ...more })
 }
 
-/** A record as the version before wrote it: without the last six fields. */
+/** A record as the version before wrote it: without the last seven fields. */
 function recordBefore(customerId: string, atMs: number, chargeNanos: bigint): string {
   const record = encodeSettlement(settlementAt(customerId, atMs, chargeNanos))
-  expect(record).toMatch(/^\(6,.*,,,,,,\)$/s)
-  return `(5${record.slice(2, -7)})`
+  expect(record).toMatch(/^\(7,.*,,,,,,,\)$/s)
+  return `(5${record.slice(2, -8)})`
 }
 
-async function settleBefore(customerId: string, atMs: number, chargeNanos: bigint): Promise<void> {
+async function settleBefore(customerId: string, atMs: number, chargeNanos: bigint): Promise<string> {
   const record = recordBefore(customerId, atMs, chargeNanos)
-  await admit(record.split(',')[1]!, customerId)
+  const requestId = record.split(',')[1]!
+  await admit(requestId, customerId)
   await settle(record)
+  return requestId
 }
 
 /** Holds money for the request, as an admission does. */
