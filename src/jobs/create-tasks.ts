@@ -13,6 +13,7 @@ import { deleteOldTraces } from '../people/delete-old-traces.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Log } from '../runtime/log.ts'
 import { pruneReports } from '../supply/status/write-report.ts'
+import { scoreHosters } from '../trust/score-hosters.ts'
 import { auditLedger } from './audit-ledger.ts'
 import { freeAbandonedJobs } from './free-jobs.ts'
 
@@ -47,6 +48,7 @@ export const timetable: CronItem[] = [
   { task: 'reconcile_payments', match: '* * * * *', options: { jobKey: 'reconcile_payments', maxAttempts: 1 } },
   { task: 'reconcile_payouts', match: '* * * * *', options: { jobKey: 'reconcile_payouts', maxAttempts: 1 } },
   { task: 'sum_platform_days', match: '* * * * *', options: { jobKey: 'sum_platform_days', maxAttempts: 1 } },
+  { task: 'score_hosters', match: '* * * * *', options: { jobKey: 'score_hosters', maxAttempts: 1 } },
   { task: 'sum_platform_month', match: '41 3 * * *' },
 ]
 
@@ -85,6 +87,8 @@ export function createTasks(
     sum_platform_days: () => transaction(pool, sql => sumPlatformDays(sql, clock.epochMs())),
     // On a pool without a statement timeout: 30 days of many customers take seconds.
     sum_platform_month: () => transaction(auditPool, sql => sumPlatformDays(sql, clock.epochMs(), true)),
+    // On a pool without a statement timeout: a busy minute has many rows.
+    score_hosters: () => scoreHosters({ pool: auditPool, clock, log }),
     ...alertTasks(alerts),
   }
 }

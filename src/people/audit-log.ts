@@ -40,6 +40,8 @@ export type AuditAction =
   | 'hoster.key_issued'
   | 'hoster.key_revoked'
   | 'hoster.member_changed'
+  | 'hoster.appealed'
+  | 'hoster.appeal_answered'
 
 export interface AuditEntry {
   readonly action: AuditAction

@@ -1,4 +1,4 @@
-import type { Attempt, AttemptOutcome } from '../domain/handoff.ts'
+import type { AttemptOutcome } from '../domain/handoff.ts'
 import type { CustomerEvidence } from './customer-evidence.ts'
 
 /** The requests of one customer at one hoster, in one span of time. */
@@ -41,23 +41,10 @@ export function tallyEvidence(tally: RequestTally, typicalWeight: number, atMs: 
  * Attempts that are the fault of the hoster. A busy server, a rejected prompt, a rejected credential of ours and attempts that
  * the client or the gateway ended are not.
  */
-const faults: ReadonlySet<AttemptOutcome> = new Set([
+export const faultOutcomes: readonly AttemptOutcome[] = [
   'connect_failed',
   'server_error',
   'first_token_timeout',
   'malformed',
   'empty',
-])
-
-export function isFault({ outcome }: Pick<Attempt, 'outcome'>): boolean {
-  return faults.has(outcome)
-}
-
-/**
- * Whether the prompt of a request is to blame for its failures: two servers failed. Such attempts count for no hoster, so a prompt that
- * breaks servers frames nobody.
- */
-export function breaksServers(attempts: readonly Attempt[]): boolean {
-  const failed = new Set(attempts.filter(isFault).map(({ endpointId }) => endpointId))
-  return failed.size >= 2
-}
+]

@@ -1,9 +1,7 @@
 import { expect, test } from 'vitest'
 import { createRandom } from '../../sim/random.ts'
-import type { AttemptOutcome } from '../../src/domain/handoff.ts'
 import { canaryFamilies, isCanaryAnswered, makeCanary } from '../../src/trust/canary.ts'
 import { auditCanaries, needsAnotherCanary } from '../../src/trust/canary-audit.ts'
-import { breaksServers, isFault } from '../../src/trust/request-tally.ts'
 
 const random = createRandom(11).next
 
@@ -47,21 +45,4 @@ test('failures of a model that nobody knows, or that all servers fail, are no ev
   const { eValue, hasPassed } = auditCanaries([false, false], { asked: 400, failed: 300 })
   expect(hasPassed).toBeNull()
   expect(eValue).toBeCloseTo(1)
-})
-
-test('only faults of the server count, and none of a prompt that breaks two servers', () => {
-  const attempt = (endpointId: string, outcome: AttemptOutcome) =>
-    ({ offerId: `${endpointId}/m`, endpointId, provider: 'hoster', outcome, elapsedMs: 1 }) as const
-  const innocent: AttemptOutcome[] = [
-    'answered',
-    'busy',
-    'credential_rejected',
-    'request_rejected',
-    'not_sent',
-    'cancelled',
-  ]
-  expect(innocent.filter(outcome => isFault({ outcome }))).toEqual([])
-  expect(breaksServers([attempt('a', 'server_error'), attempt('b', 'answered')])).toBe(false)
-  expect(breaksServers([attempt('a', 'server_error'), attempt('b', 'malformed')])).toBe(true)
-  expect(breaksServers([attempt('a', 'server_error'), attempt('a', 'server_error')])).toBe(false)
 })

@@ -97,6 +97,15 @@ function atPriceOf(offer: Offer, epochMs: number): Offer {
   return timedPrices === undefined ? offer : { ...offer, price: offerPrice(timedPrices, endpoint.kind, epochMs) }
 }
 
+/** Marks the local offers of models that hosters offer too: their answers teach the gateway what an honest report is. */
+function withRatios(configured: readonly Offer[], hosted: readonly Offer[]): readonly Offer[] {
+  const ratios = new Map(hosted.map(({ modelId, meterRatio }) => [modelId, meterRatio]))
+  return configured.map(offer => {
+    const meterRatio = offer.endpoint.kind === 'local' ? ratios.get(offer.modelId) : undefined
+    return meterRatio === undefined ? offer : { ...offer, meterRatio }
+  })
+}
+
 export interface CatalogSource {
   /** Replaces the local and cloud offers. Throws when two offers have the same id. */
   setConfigured(offers: readonly Offer[]): void
@@ -153,7 +162,10 @@ export function createCatalogSource(options: CatalogSourceOptions): CatalogSourc
     pricesEndMs = Math.min(
       ...configured.map(({ timedPrices }) => (timedPrices ? nextChangeMs(timedPrices, now) : Infinity)),
     )
-    catalog = buildCatalog([...offers, ...hosters.offers], id => hosters.offeredSince.get(id) ?? since.get(id)!)
+    catalog = buildCatalog(
+      [...withRatios(offers, hosters.offers), ...hosters.offers],
+      id => hosters.offeredSince.get(id) ?? since.get(id)!,
+    )
   }
   const setConfigured = (offers: readonly Offer[]) => {
     configured = offers

@@ -13,7 +13,7 @@ export interface NewHoster {
   readonly baseUrl: string
   readonly apiKey?: string | undefined
   readonly models: readonly HostedModel[]
-  /** 0..1 */
+  /** 0..1. 0: the hoster earns its score. Otherwise this counts until the operator takes it back. */
   readonly trustScore: number
   /** The hoster's share of each charge, in basis points: 8,000 leaves the platform a fee of 20%. */
   readonly shareBps: number
@@ -42,7 +42,8 @@ export async function addHoster(
   const endpointId = randomUUID()
   await transaction(pool, async sql => {
     const { rowCount } = await sql.query(
-      `INSERT INTO hoster (hoster_id, name, trust_score, share_bps) VALUES ($1, $2, $3, $4) ON CONFLICT (name) DO NOTHING`,
+      `INSERT INTO hoster (hoster_id, name, trust_score, trust_override, share_bps) VALUES ($1, $2, $3, nullif($3, 0), $4)
+       ON CONFLICT (name) DO NOTHING`,
       [hosterId, name, trustScore, shareBps],
     )
     if (rowCount === 0)

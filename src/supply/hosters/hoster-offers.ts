@@ -1,5 +1,6 @@
 import type { Sql } from '../../db/pool.ts'
 import { standardQuirks, standardTimeouts } from '../../domain/endpoint-defaults.ts'
+import { evenRatio, type MeterRatio } from '../../domain/meter-ratio.ts'
 import type { Endpoint, Offer } from '../../domain/offer.ts'
 import { offerPrice } from '../../domain/price-list.ts'
 import { SupplyError } from '../../domain/supply-error.ts'
@@ -50,15 +51,18 @@ interface HosterPriceRow extends PriceRow {
   transport: HosterTransport
   key_sealed: Buffer | null
   offered_since: Date
+  /** Null: not learned yet. */
+  meter_ratio: MeterRatio | null
 }
 
 const SELECT_CURRENT_PRICES = `
   SELECT h.hoster_id, h.name, h.trust_score, h.share_bps, e.endpoint_id, e.base_url, e.transport, e.key_sealed,
-         ${PRICE_COLUMNS}, first.valid_from AS offered_since
+         ${PRICE_COLUMNS}, first.valid_from AS offered_since, r.ratio AS meter_ratio
   FROM hoster h
   JOIN hoster_endpoint e USING (hoster_id)
   JOIN hoster_price p ON p.endpoint_id = e.endpoint_id AND p.valid_until IS NULL
   JOIN hoster_price first ON first.endpoint_id = p.endpoint_id AND first.model_id = p.model_id AND first.version = 1
+  LEFT JOIN meter_ratio r ON r.model_id = p.model_id
   WHERE h.state = 'active'
   ORDER BY h.created_at, h.hoster_id, p.model_id`
 
@@ -103,5 +107,11 @@ function toOffer(row: HosterPriceRow, endpoint: Endpoint): Offer {
     contextTokens: row.context_tokens,
     maxOutputTokens: row.max_output_tokens,
     features: new Set(row.features),
+    meterRatio: ratioOf(row.meter_ratio),
   }
+}
+
+/** The row has figures that only audits need. */
+function ratioOf(learned: MeterRatio | null): MeterRatio {
+  return learned === null ? evenRatio : { input: learned.input, output: learned.output }
 }

@@ -67,8 +67,11 @@ export function suspendHoster(pool: Pool, hoster: string): Promise<HosterRef> {
   return setState(pool, hoster, 'suspended')
 }
 
-/** Sets the trust score, 0 to 1. Throws SupplyError `unknown_hoster` or `invalid_value`. */
-export function setTrustScore(pool: Pool, hoster: string, trustScore: number): Promise<HosterRef> {
+/**
+ * Replaces the earned trust score by one from 0 to 1; null: the earned one counts again. Throws SupplyError `unknown_hoster` or
+ * `invalid_value`.
+ */
+export function setTrustScore(pool: Pool, hoster: string, trustScore: number | null): Promise<HosterRef> {
   return transaction(pool, sql => updateHoster(sql, hoster, { trustScore }))
 }
 
@@ -105,17 +108,21 @@ function setState(pool: Pool, hoster: string, state: HosterState): Promise<Hoste
 export async function updateHoster(
   sql: Sql,
   hoster: string,
-  { state, trustScore }: { state?: HosterState | undefined; trustScore?: number | undefined },
+  { state, trustScore }: { state?: HosterState | undefined; trustScore?: number | null | undefined },
 ): Promise<HosterRef> {
-  if (trustScore !== undefined) checkTrust(trustScore)
+  if (typeof trustScore === 'number') checkTrust(trustScore)
   const found = await lockHoster(sql, hoster)
-  await sql.query(
-    'UPDATE hoster SET state = coalesce($2, state), trust_score = coalesce($3, trust_score) WHERE hoster_id = $1',
-    [found.hosterId, state ?? null, trustScore ?? null],
-  )
+  await sql.query('UPDATE hoster SET state = coalesce($2, state) WHERE hoster_id = $1', [found.hosterId, state ?? null])
+  if (trustScore !== undefined) await sql.query(SET_OVERRIDE, [found.hosterId, trustScore])
   await bumpControlVersion(sql, 'supply')
   return found
 }
+
+// A quarantined hoster stays at 0 until the quarantine ends.
+const SET_OVERRIDE = `
+UPDATE hoster SET trust_override = $2, trust_score = CASE WHEN quarantined_at IS NOT NULL THEN 0
+    ELSE coalesce($2, (SELECT (score ->> 'score')::float8 FROM hoster_trust t WHERE t.hoster_id = hoster.hoster_id), 0) END
+ WHERE hoster_id = $1`
 
 function changeHoster(
   pool: Pool,

@@ -1,0 +1,68 @@
+import { bumpControlVersion } from '../db/control-version.ts'
+import { type Pool, type Sql, transaction } from '../db/pool.ts'
+import type { Clock } from '../runtime/clock.ts'
+import type { Log } from '../runtime/log.ts'
+import { sumCustomers } from './customer-evidence.ts'
+import { pruneAudits } from './evidence/audit-store.ts'
+import { type HosterFacts, readHosterFacts, writeScore } from './evidence/hoster-facts.ts'
+import { lockTrust, readCustomerEvidence, type StoredTrust, writeTrust } from './evidence/trust-store.ts'
+import { provenBy } from './quarantine.ts'
+import { quarantineHoster } from './quarantine-hoster.ts'
+import { readSpan } from './read-span.ts'
+import { type TrustScore, trustScore } from './trust-score.ts'
+
+export interface ScoreDeps {
+  readonly pool: Pool
+  readonly clock: Clock
+  readonly log: Pick<Log, 'info' | 'warn'>
+}
+
+/** One run catches up with an hour at most; the next one, a minute later, continues. */
+const SPANS_MAX = 12
+
+/**
+ * Reads new usage rows, then computes the score of each hoster and quarantines those with a proven cheat. Run it as a job: once a minute in
+ * the whole cluster. Two runs at once do no harm.
+ */
+export async function scoreHosters({ pool, clock, log }: ScoreDeps): Promise<void> {
+  for (let spans = 0; spans < SPANS_MAX; spans++) {
+    if (!(await transaction(pool, sql => readSpan(sql, clock.epochMs())))) break
+  }
+  for (const { hosterId } of await readHosterFacts(pool)) {
+    const quarantined = await transaction(pool, sql => scoreHoster(sql, hosterId, clock.epochMs()))
+    if (quarantined !== null) log.warn(quarantined, 'a hoster is quarantined: its audits prove a cheat')
+  }
+  await pruneAudits(pool, clock.epochMs())
+}
+
+/** Returns the hoster and the reason if it was quarantined now. */
+async function scoreHoster(
+  sql: Sql,
+  hosterId: string,
+  nowMs: number,
+): Promise<{ hoster: string; reason: string } | null> {
+  const trust = (await lockTrust(sql, [hosterId])).get(hosterId)!
+  const [facts] = await readHosterFacts(sql, hosterId)
+  const score = await computeScore(sql, facts!, trust, nowMs)
+  await writeTrust(sql, trust, nowMs, score)
+  const proof = provenBy(trust.evidence.signals)
+  const isNew = proof.length > 0 && (facts!.state === 'active' || facts!.state === 'paused')
+  const used = isNew || facts!.quarantinedAt !== null ? 0 : (facts!.override ?? score.score)
+  if (await writeScore(sql, hosterId, used)) await bumpControlVersion(sql, 'supply')
+  if (!isNew) return null
+  const reason = await quarantineHoster(sql, hosterId, proof, trust.evidence.signals)
+  return { hoster: facts!.name, reason }
+}
+
+/** Computes the earned score, whatever the operator has set. */
+export async function computeScore(
+  sql: Sql,
+  { hosterId, activeSince, standing, quarantinedAt }: HosterFacts,
+  { evidence: { honesty, audits }, requests }: Pick<StoredTrust, 'evidence' | 'requests'>,
+  nowMs: number,
+): Promise<TrustScore> {
+  const { reliability, conformance } = sumCustomers(await readCustomerEvidence(sql, hosterId), nowMs)
+  const ageMs = activeSince === null ? 0 : nowMs - activeSince.getTime()
+  const isQuarantined = quarantinedAt !== null
+  return trustScore({ reliability, honesty, conformance, requests, audits, ageMs, standing, isQuarantined })
+}
