@@ -19,6 +19,7 @@ import {
   suspendHoster,
 } from '../supply/hosters/hosters.ts'
 import { setHosterPrice } from '../supply/hosters/set-hoster-price.ts'
+import { releaseHoster } from '../trust/release-hoster.ts'
 import { countArgument, instantArgument, priceArgument, scoreArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession, type Session } from './command.ts'
 import { Failure, UsageError } from './failure.ts'
@@ -35,6 +36,7 @@ export function hosterCommands(): Command {
     activate(),
     suspend(),
     trust(),
+    release(),
     key(),
     earnings(),
   ])
@@ -171,6 +173,19 @@ function activate(): Command {
     })
 }
 
+function release(): Command {
+  return createCommand('release', 'End the quarantine of a hoster: it is active again, and its payouts are released', [
+    "hoster release acme --reason 'The tokenizer of its model differs'",
+  ])
+    .argument('<hoster>', 'name or id')
+    .requiredOption('--reason <text>', 'the reason, for the audit log and the hoster; required')
+    .action(async (hoster: string, { reason, ...options }) => {
+      const session = createSession(options)
+      const found = await withDatabase(session, pool => releaseHoster(pool, hoster, reason))
+      showChange(session, found, { state: 'active' }, 'is active again. Its audits start a new test.')
+    })
+}
+
 function suspend(): Command {
   return createCommand('suspend', 'Stop sending requests to a hoster; running ones finish and are paid', [
     'hoster suspend acme',
@@ -184,18 +199,25 @@ function suspend(): Command {
 }
 
 function trust(): Command {
-  return createCommand('trust', "Set a hoster's trust score", ['hoster trust acme 0.9'])
+  return createCommand('trust', "Set a hoster's trust score, or let it count what the hoster has earned", [
+    'hoster trust acme 0.9',
+    'hoster trust acme earned',
+  ])
     .argument('<hoster>', 'name or id')
-    .argument('<score>', '0 to 1; above 0.8 the hoster may serve trusted_only requests', scoreArgument)
-    .action(async (hoster: string, score: number, options) => {
+    .argument('<score>', '0 to 1, or "earned"; above 0.8 the hoster may serve trusted_only requests', (text: string) =>
+      text === 'earned' ? null : scoreArgument(text),
+    )
+    .action(async (hoster: string, score: number | null, options) => {
       const session = createSession(options)
       const found = await withDatabase(session, pool => setTrustScore(pool, hoster, score))
-      const may = score > 0.8 ? 'may' : 'cannot'
+      const may = score !== null && score > 0.8 ? 'may' : 'cannot'
       showChange(
         session,
         found,
         { trust_score: score },
-        `has a trust score of ${score} and ${may} serve trusted_only requests.`,
+        score === null
+          ? 'has the trust score that it has earned.'
+          : `has a trust score of ${score} and ${may} serve trusted_only requests.`,
       )
     })
 }

@@ -125,6 +125,13 @@ export interface Config {
   /** The endpoints of the file; `configuredOffers` turns them into offers. */
   readonly endpoints: readonly EndpointSettings[]
   readonly routing: { readonly cloudCompetes: boolean; readonly attemptsMax: number }
+  /** Audits of hosters: whether they are sent, and the mean pause between those of one endpoint. */
+  readonly trust: {
+    readonly audits: boolean
+    readonly auditMinutes: number
+    /** Names of endpoints that serve the true model, besides local servers. */
+    readonly references: readonly string[]
+  }
   readonly hosters: { readonly allowPrivateUrls: boolean }
   readonly alerts: { readonly allowPrivateUrls: boolean }
   /** Whether everybody may see the status page, and whether it names the servers. */
@@ -273,6 +280,11 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
     chat: { forwardFields: settings.chat.forward_fields },
     endpoints: settings.endpoints,
     routing: { cloudCompetes: settings.routing.cloud_competes, attemptsMax: settings.routing.attempts_max },
+    trust: {
+      audits: settings.trust.audits,
+      auditMinutes: settings.trust.audit_minutes,
+      references: settings.trust.references,
+    },
     hosters: { allowPrivateUrls: settings.hosters.allow_private_urls },
     alerts: { allowPrivateUrls: settings.alerts.allow_private_urls },
     status: { isPublic: settings.status.public, showsNames: settings.status.server_names },

@@ -253,6 +253,13 @@ export const fileSchema = z.strictObject({
       attempts_max: wholeNumber(1, 20).prefault('3'),
     })
     .prefault({}),
+  trust: z
+    .strictObject({
+      audits: flag().prefault('true'),
+      audit_minutes: wholeNumber(1, 1_440).prefault('10'),
+      references: z.array(text()).prefault([]),
+    })
+    .prefault({}),
   hosters: z.strictObject({ allow_private_urls: flag().prefault('false') }).prefault({}),
   alerts: z.strictObject({ allow_private_urls: flag().prefault('false') }).prefault({}),
   status: z.strictObject({ public: flag().prefault('false'), server_names: flag().prefault('false') }).prefault({}),

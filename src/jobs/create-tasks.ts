@@ -13,6 +13,8 @@ import { deleteOldTraces } from '../people/delete-old-traces.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Log } from '../runtime/log.ts'
 import { pruneReports } from '../supply/status/write-report.ts'
+import { type AuditDeps, auditEndpoint } from '../trust/audits/audit-hoster.ts'
+import { AUDIT_HOSTER, scheduleAudits } from '../trust/audits/schedule-audits.ts'
 import { scoreHosters } from '../trust/score-hosters.ts'
 import { auditLedger } from './audit-ledger.ts'
 import { freeAbandonedJobs } from './free-jobs.ts'
@@ -26,6 +28,8 @@ export interface TaskDeps {
   readonly payments: Pick<PaymentSync, 'reconcile'>
   readonly autoTopUps: Pick<AutoTopUps, 'run'>
   readonly payouts: Pick<PayoutSync, 'reconcile'>
+  /** Null: audits are switched off. */
+  readonly audits: (AuditDeps & { readonly meanPauseMs: number }) | null
   readonly log: Log
 }
 
@@ -48,13 +52,14 @@ export const timetable: CronItem[] = [
   { task: 'reconcile_payments', match: '* * * * *', options: { jobKey: 'reconcile_payments', maxAttempts: 1 } },
   { task: 'reconcile_payouts', match: '* * * * *', options: { jobKey: 'reconcile_payouts', maxAttempts: 1 } },
   { task: 'sum_platform_days', match: '* * * * *', options: { jobKey: 'sum_platform_days', maxAttempts: 1 } },
+  { task: 'plan_hoster_audits', match: '* * * * *', options: { jobKey: 'plan_hoster_audits', maxAttempts: 1 } },
   { task: 'score_hosters', match: '* * * * *', options: { jobKey: 'score_hosters', maxAttempts: 1 } },
   { task: 'sum_platform_month', match: '41 3 * * *' },
 ]
 
 /** Returns the tasks by name. `stopping` cancels a running audit. */
 export function createTasks(
-  { pool, auditPool, clock, alerts, payments, autoTopUps, payouts, log }: TaskDeps,
+  { pool, auditPool, clock, alerts, payments, autoTopUps, payouts, audits, log }: TaskDeps,
   stopping: AbortSignal,
 ): TaskList {
   return {
@@ -89,6 +94,12 @@ export function createTasks(
     sum_platform_month: () => transaction(auditPool, sql => sumPlatformDays(sql, clock.epochMs(), true)),
     // On a pool without a statement timeout: a busy minute has many rows.
     score_hosters: () => scoreHosters({ pool: auditPool, clock, log }),
+    plan_hoster_audits: async () => {
+      if (audits !== null) await scheduleAudits(pool, { nowMs: clock.epochMs(), ...audits })
+    },
+    [AUDIT_HOSTER]: async payload => {
+      if (audits !== null) await auditEndpoint(audits, (payload as { endpoint_id: string }).endpoint_id)
+    },
     ...alertTasks(alerts),
   }
 }

@@ -41,11 +41,14 @@ export function makeCanary(random: () => number, family: CanaryFamily = pick(can
   }
 }
 
+/** So many words at the start and at the end of an answer count: one that lists every possible result must not pass. */
+const WORDS_READ = 25
+
 /** Whether an answer contains the expected word. Digits may be grouped, and Markdown may surround it. */
 export function isCanaryAnswered({ expected }: Pick<Canary, 'expected'>, answer: string): boolean {
   const plain = answer.replace(/(?<=\d)[,_\u00a0\u202f](?=\d{3})/g, '').toLowerCase()
-  const words = plain.split(/[^\p{L}\p{N}-]+/u)
-  return words.includes(expected.toLowerCase())
+  const words = plain.split(/[^\p{L}\p{N}-]+/u).filter(Boolean)
+  return [...words.slice(0, WORDS_READ), ...words.slice(-WORDS_READ)].includes(expected.toLowerCase())
 }
 
 const questions: Readonly<Record<CanaryFamily, (random: () => number) => Question>> = {

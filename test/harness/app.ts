@@ -120,9 +120,13 @@ export interface UsageRow {
   readonly attempts: readonly { outcome: string }[]
 }
 
-/** By default an answer ends after its commit, so that a test can read the usage rows at once. */
-function withSettlement(yaml: string): string {
-  return /^settlement:/m.test(yaml) ? yaml : `settlement: commit\n${yaml}`
+/**
+ * By default an answer ends after its commit, so that a test can read the usage rows at once, and no audits arrive at the hosters of
+ * a test.
+ */
+function withDefaults(yaml: string): string {
+  const settled = /^settlement:/m.test(yaml) ? yaml : `settlement: commit\n${yaml}`
+  return /^trust:/m.test(settled) ? settled : `trust: { audits: false }\n${settled}`
 }
 
 /** Starts the whole gateway with its own database on a free port. `close` audits the ledger and throws if it finds a violation. */
@@ -131,7 +135,7 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
   const masterKey = options.masterKey ?? randomBytes(32)
   // Holds the configuration and the journal.
   const directory = mkdtempSync(join(tmpdir(), 'switchyard-test-'))
-  const config = configIn(directory, withSettlement(options.yaml ?? ''))
+  const config = configIn(directory, withDefaults(options.yaml ?? ''))
   const proxy = options.mayBeCutOff ? await startFaultProxy(database.gatewayConnection) : undefined
   const app = await compose({
     config,

@@ -58,6 +58,7 @@ export function useJobWorld(): JobWorld {
         payments: { reconcile: async () => ({ looked: 0, booked: 0, mismatched: 0, failed: 0 }) },
         autoTopUps: { run: async () => 0 },
         payouts: { reconcile: async () => ({ looked: 0, booked: 0, mismatched: 0, failed: 0 }) },
+        audits: null,
         log,
       }),
     async raiseAlert() {

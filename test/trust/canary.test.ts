@@ -24,6 +24,7 @@ test.each([
   ['Tuesday', 'it is tuesday', true],
   ['abc123', 'The code is `abc123`', true],
   ['abc123', '', false],
+  ['700', Array.from({ length: 1_000 }, (_, number) => number).join(' '), false],
 ])('%s in %s: %s', (expected, answer, isAnswered) => {
   expect(isCanaryAnswered({ expected }, answer)).toBe(isAnswered)
 })

@@ -122,11 +122,16 @@ const priceChange = z.strictObject(
   object,
 )
 const stateText = 'active or suspended'
-const scoreText = 'a number from 0 to 1'
+const scoreText = 'a number from 0 to 1, or null for the earned score'
 const hosterChange = z.strictObject(
   {
     state: z.enum(['active', 'suspended'], { error: stateText }).optional(),
-    trust_score: z.number({ error: scoreText }).min(0, { error: scoreText }).max(1, { error: scoreText }).optional(),
+    trust_score: z
+      .number({ error: scoreText })
+      .min(0, { error: scoreText })
+      .max(1, { error: scoreText })
+      .nullable()
+      .optional(),
   },
   object,
 )

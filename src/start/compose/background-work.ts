@@ -1,3 +1,4 @@
+import type { TaskDeps } from '../../jobs/create-tasks.ts'
 import { startJobs } from '../../jobs/start-jobs.ts'
 import type { Alerts } from './alerts.ts'
 import type { ComposeContext } from './compose-context.ts'
@@ -12,6 +13,7 @@ export async function startBackgroundWork(
   { watch, delivery }: Alerts,
   { sync, autoTopUps }: PaymentParts,
   payouts: PayoutParts,
+  audits: TaskDeps['audits'],
 ): Promise<void> {
   const jobs = await startJobs({
     pool: general,
@@ -22,6 +24,7 @@ export async function startBackgroundWork(
     payments: sync,
     autoTopUps,
     payouts: payouts.sync,
+    audits,
     log,
   })
   started.defer(() => jobs.stop())

@@ -5,6 +5,7 @@ import { failpoint } from '../../runtime/failpoint.ts'
 import { tokenizer } from '../../tokens/tokenizer.ts'
 import { createAgentDoor } from './agents.ts'
 import { createAlertParts } from './alerts.ts'
+import { createAudits } from './audits.ts'
 import { startBackgroundWork } from './background-work.ts'
 import { startCallers } from './callers.ts'
 import { clientTrace } from './client-trace.ts'
@@ -23,6 +24,7 @@ import { startServerReports } from './server-reports.ts'
 import { createService } from './service.ts'
 import { startSupply } from './supply.ts'
 import { createTokenCounter } from './tokens.ts'
+import { createTrust } from './trust.ts'
 import { createUsage } from './usage.ts'
 
 export interface App {
@@ -65,11 +67,25 @@ export async function compose(input: ComposeInput): Promise<App> {
   const usage = createUsage(context, database, money, limits, supply)
   const payouts = createPayoutParts(context, database, addressOf)
   const payments = createPaymentParts(context, database, payouts, addressOf)
-  await startBackgroundWork(context, database, alerts, payments, payouts)
-  const operator = createOperator(context, database, supply, payments, payouts, addressOf)
+  const audits = createAudits(context, database, supply, generation.chat)
+  await startBackgroundWork(context, database, alerts, payments, payouts, audits)
+  const trust = createTrust(context, database, addressOf)
+  const operator = createOperator(context, database, supply, payments, payouts, trust, addressOf)
   const consoleParts = createConsole(context, database, operator)
   startServerReports(context, database, money, supply)
-  const features = [generation, usage, callers, supply, alerts, service, operator, payments, payouts, marketplace]
+  const features = [
+    generation,
+    usage,
+    callers,
+    supply,
+    alerts,
+    service,
+    operator,
+    payments,
+    payouts,
+    marketplace,
+    trust,
+  ]
   const agentDoor = createAgentDoor(context, database, money, supply, callers, marketplace, service)
   const server = createHttpServer(context, money, callers, marketplace, service, consoleParts, features, agentDoor)
 

@@ -50,7 +50,7 @@ interface GenerationParts {
 export function startGeneration(
   context: ComposeContext,
   parts: GenerationParts,
-): { readonly endpoints: readonly Endpoint[] } {
+): { readonly endpoints: readonly Endpoint[]; readonly chat: CompleteDeps } {
   const { config, clock, log, offers } = context
   const chat = createChat(context, parts)
   const deps: GenerationDeps = {
@@ -80,6 +80,7 @@ export function startGeneration(
     bodyLimitBytes: config.server.bodyLimitBytes,
   }
   return {
+    chat,
     endpoints: [
       ...[
         chatDialectWith(rulesWith()),

@@ -14,6 +14,7 @@ import type { PayoutParts } from './payouts.ts'
 import { shownSettings } from './shown-settings.ts'
 import { smallBodyLimit } from './small-body-limit.ts'
 import type { Supply } from './supply.ts'
+import type { Trust } from './trust.ts'
 
 export interface Operator {
   readonly console: OperatorConsole
@@ -27,6 +28,7 @@ export function createOperator(
   { catalog }: Supply,
   { drivers, sync }: PaymentParts,
   payouts: PayoutParts,
+  { desk: trust }: Trust,
   addressOf: OperatorDoor['addressOf'],
 ): Operator {
   const operator = createOperatorConsole({
@@ -55,6 +57,7 @@ export function createOperator(
     operator,
     desk,
     payoutDesk,
+    trust,
     watch,
     clock,
     addressOf,

@@ -42,7 +42,7 @@ export async function addHoster(
   const endpointId = randomUUID()
   await transaction(pool, async sql => {
     const { rowCount } = await sql.query(
-      `INSERT INTO hoster (hoster_id, name, trust_score, trust_override, share_bps) VALUES ($1, $2, $3, nullif($3, 0), $4)
+      `INSERT INTO hoster (hoster_id, name, trust_score, trust_override, share_bps) VALUES ($1, $2, $3::float8, nullif($3::float8, 0), $4)
        ON CONFLICT (name) DO NOTHING`,
       [hosterId, name, trustScore, shareBps],
     )

@@ -112,11 +112,15 @@ export async function updateHoster(
 ): Promise<HosterRef> {
   if (typeof trustScore === 'number') checkTrust(trustScore)
   const found = await lockHoster(sql, hoster)
-  await sql.query('UPDATE hoster SET state = coalesce($2, state) WHERE hoster_id = $1', [found.hosterId, state ?? null])
+  if (state !== undefined) await sql.query(SET_STATE, [found.hosterId, state])
   if (trustScore !== undefined) await sql.query(SET_OVERRIDE, [found.hosterId, trustScore])
   await bumpControlVersion(sql, 'supply')
   return found
 }
+
+const SET_STATE = `
+UPDATE hoster SET state = $2, active_since = CASE WHEN $2 = 'active' THEN coalesce(active_since, now()) ELSE active_since END
+ WHERE hoster_id = $1`
 
 // A quarantined hoster stays at 0 until the quarantine ends.
 const SET_OVERRIDE = `

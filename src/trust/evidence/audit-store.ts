@@ -21,6 +21,20 @@ export async function insertAudit(sql: Sql, audit: AuditRow): Promise<void> {
   )
 }
 
+/** Records a canary that a reference answered or failed. */
+export async function insertReferenceCanary(
+  sql: Sql,
+  modelId: string,
+  hasFailed: boolean,
+  atMs: number,
+): Promise<void> {
+  await sql.query(
+    `INSERT INTO hoster_audit (hoster_id, model_id, kind, passed, e_value, statistic, sample, at)
+     VALUES (NULL, $1, 'canary', NULL, 1, $2, 1, $3)`,
+    [modelId, hasFailed ? 1 : 0, new Date(atMs)],
+  )
+}
+
 /** Returns the last audits of a hoster, the newest first. */
 export async function listAudits(sql: Sql, hosterId: string, limit: number) {
   const { rows } = await sql.query<{
@@ -40,13 +54,13 @@ export async function listAudits(sql: Sql, hosterId: string, limit: number) {
 /** Audits of a model by one hoster that are compared with those of another: the latest. */
 const COMPARED = 100
 
-/** Returns how the other hosters of a model answered their latest canaries. */
+/** Returns how the other hosters of a model, and the references, answered their latest canaries. */
 export async function canaryRecordOfOthers(sql: Sql, modelId: string, hosterId: string): Promise<CanaryRecord> {
   const { rows } = await sql.query<{ asked: number; failed: number }>(
     `SELECT coalesce(sum(sample), 0)::int AS asked, coalesce(sum(statistic), 0)::int AS failed FROM (
-       SELECT sample, statistic FROM hoster_audit
-       WHERE model_id = $1 AND kind = 'canary' AND hoster_id <> $2
-         AND hoster_id NOT IN (SELECT hoster_id FROM hoster WHERE quarantined_at IS NOT NULL)
+       SELECT sample, statistic FROM hoster_audit a
+       WHERE model_id = $1 AND kind = 'canary' AND hoster_id IS DISTINCT FROM $2
+         AND NOT EXISTS (SELECT FROM hoster h WHERE h.hoster_id = a.hoster_id AND h.quarantined_at IS NOT NULL)
        ORDER BY audit_id DESC LIMIT 5 * ${COMPARED}
      ) AS latest`,
     [modelId, hosterId],

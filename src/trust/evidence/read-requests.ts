@@ -26,8 +26,8 @@ export async function readRequests(sql: Sql, span: Span): Promise<TalliedRequest
 }
 
 /**
- * Pairs of hosters and customers that belong together: a person is a member of both, or a member of one signed in from the network of a
- * member of the other.
+ * Pairs of hosters and customers that belong together: a person is a member of both, a member of one signed in from the network of a
+ * member of the other, or the customer's balance receives the hoster's earnings.
  */
 export const RELATED = `
   SELECT hm.hoster_id, m.customer_id FROM hoster_member hm JOIN membership m USING (person_id)
@@ -35,7 +35,9 @@ export const RELATED = `
   SELECT hm.hoster_id, m.customer_id FROM hoster_member hm
     JOIN person_network of_hoster USING (person_id)
     JOIN person_network of_customer ON of_customer.network = of_hoster.network
-    JOIN membership m ON m.person_id = of_customer.person_id`
+    JOIN membership m ON m.person_id = of_customer.person_id
+  UNION
+  SELECT hoster_id, customer_id FROM hoster_account WHERE customer_id IS NOT NULL`
 
 const TALLY = `
 WITH span AS MATERIALIZED (

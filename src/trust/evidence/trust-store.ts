@@ -17,28 +17,42 @@ export interface StoredTrust {
 /** Before the first request, a fault weighs like one that cost a thousandth of a dollar. */
 const FIRST_WEIGHT = 1_000
 
+/** Returns what is known of a hoster. */
+export async function readTrust(sql: Sql, hosterId: string): Promise<StoredTrust> {
+  const { rows } = await sql.query<TrustRow>(`SELECT ${COLUMNS} FROM hoster_trust WHERE hoster_id = $1`, [hosterId])
+  return rows[0] === undefined ? newTrust(hosterId) : storedTrust(rows[0])
+}
+
+interface TrustRow {
+  readonly hoster_id: string
+  readonly evidence: HosterEvidence
+  readonly requests: bigint
+  readonly typical_weight: number
+}
+
+const COLUMNS = 'hoster_id, evidence, requests, typical_weight'
+
+function storedTrust({
+  hoster_id: hosterId,
+  evidence,
+  requests,
+  typical_weight: typicalWeight,
+}: TrustRow): StoredTrust {
+  return { hosterId, evidence, requests: Number(requests), typicalWeight }
+}
+
+function newTrust(hosterId: string): StoredTrust {
+  return { hosterId, evidence: noHosterEvidence, requests: 0, typicalWeight: FIRST_WEIGHT }
+}
+
 /** Reads and locks what is known of these hosters, until the transaction ends. Those without a row are new. */
 export async function lockTrust(sql: Sql, hosterIds: readonly string[]): Promise<Map<string, StoredTrust>> {
-  const { rows } = await sql.query<{
-    hoster_id: string
-    evidence: HosterEvidence
-    requests: bigint
-    typical_weight: number
-  }>(
-    `SELECT hoster_id, evidence, requests, typical_weight FROM hoster_trust WHERE hoster_id = ANY ($1)
-      ORDER BY hoster_id FOR UPDATE`,
+  const { rows } = await sql.query<TrustRow>(
+    `SELECT ${COLUMNS} FROM hoster_trust WHERE hoster_id = ANY ($1) ORDER BY hoster_id FOR UPDATE`,
     [hosterIds],
   )
-  const stored = rows.map(({ hoster_id: hosterId, evidence, requests, typical_weight: typicalWeight }) => {
-    return { hosterId, evidence, requests: Number(requests), typicalWeight }
-  })
-  const known = new Map(stored.map(trust => [trust.hosterId, trust]))
-  return new Map(
-    hosterIds.map(hosterId => [
-      hosterId,
-      known.get(hosterId) ?? { hosterId, evidence: noHosterEvidence, requests: 0, typicalWeight: FIRST_WEIGHT },
-    ]),
-  )
+  const known = new Map(rows.map(row => [row.hoster_id, storedTrust(row)]))
+  return new Map(hosterIds.map(hosterId => [hosterId, known.get(hosterId) ?? newTrust(hosterId)]))
 }
 
 /** Writes what is known of a hoster. Without `score`, the last one stays. */

@@ -3,6 +3,7 @@ import type { OverviewWatch } from '../../../operator/overview-watch.ts'
 import type { OperatorPaymentDesk } from '../../../operator/payments.ts'
 import type { PayoutDesk } from '../../../operator/payouts.ts'
 import type { Clock } from '../../../runtime/clock.ts'
+import type { TrustDesk } from '../../../trust/trust-desk.ts'
 import type { Endpoint } from '../../endpoint.ts'
 import { operatorCustomerEndpoints } from './customers.ts'
 import { operatorGrantEndpoints } from './grants.ts'
@@ -13,6 +14,7 @@ import { operatorOverview } from './overview.ts'
 import { operatorPaymentEndpoints } from './payments.ts'
 import { operatorPayoutEndpoints } from './payouts.ts'
 import { operatorSupplyEndpoints } from './supply.ts'
+import { operatorTrustEndpoints } from './trust.ts'
 import { operatorUsageEndpoints } from './usage.ts'
 
 /** The endpoints under /console/api/operator. docs/console-api.md lists them. */
@@ -22,6 +24,7 @@ export function operatorEndpoints(
     readonly watch: OverviewWatch
     readonly desk: OperatorPaymentDesk
     readonly payoutDesk: PayoutDesk
+    readonly trust: TrustDesk
     readonly clock: Clock
   },
 ): Endpoint[] {
@@ -34,6 +37,7 @@ export function operatorEndpoints(
     ...operatorPayoutEndpoints(deps),
     ...operatorUsageEndpoints(deps),
     ...operatorSupplyEndpoints(deps),
+    ...operatorTrustEndpoints(deps),
     ...operatorInstallationEndpoints(deps),
   ]
 }

@@ -8,29 +8,16 @@ ALTER TABLE hoster
   ADD COLUMN has_contract boolean NOT NULL DEFAULT false,
   -- A cheat was proven, and no operator has overruled that.
   ADD COLUMN quarantined_at timestamptz,
-  ADD COLUMN quarantine_reason text,
-  -- While set, nothing is paid to the hoster.
-  ADD COLUMN IF NOT EXISTS payout_frozen_at timestamptz,
-  ADD COLUMN IF NOT EXISTS payout_freeze_reason text;
+  ADD COLUMN quarantine_reason text;
 -- Scores were set by operators alone until now.
 UPDATE hoster SET trust_override = trust_score WHERE trust_score > 0;
 
 -- Whether a hoster has proven to control its domain and has a payout account that can be paid.
 CREATE FUNCTION is_verified(p_hoster uuid) RETURNS boolean
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  v_is_ready boolean;
-BEGIN
-  IF NOT EXISTS (SELECT FROM hoster_endpoint WHERE hoster_id = p_hoster AND challenge_passed_at IS NOT NULL) THEN
-    RETURN false;
-  END IF;
-  -- The table of payout accounts is made by another migration, which may come later.
-  IF to_regclass('hoster_account') IS NULL THEN
-    RETURN false;
-  END IF;
-  EXECUTE 'SELECT EXISTS (SELECT FROM hoster_account WHERE hoster_id = $1 AND state = ''ready'')' INTO v_is_ready USING p_hoster;
-  RETURN v_is_ready;
-END $$;
+LANGUAGE sql STABLE AS $$
+  SELECT EXISTS (SELECT FROM hoster_endpoint WHERE hoster_id = p_hoster AND challenge_passed_at IS NOT NULL)
+    AND EXISTS (SELECT FROM hoster_account WHERE hoster_id = p_hoster AND state = 'ready')
+$$;
 
 -- What audits have shown, and the last score.
 CREATE TABLE hoster_trust (
@@ -63,7 +50,8 @@ CREATE TABLE hoster_customer_evidence (
 -- One row per audit, kept for 90 days. The prompts are not stored.
 CREATE TABLE hoster_audit (
   audit_id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  hoster_id     uuid NOT NULL REFERENCES hoster,
+  -- NULL: a canary that a reference answered, for comparison.
+  hoster_id     uuid REFERENCES hoster,
   model_id      text NOT NULL,
   kind          text NOT NULL CHECK (kind IN ('meter', 'canary', 'fingerprint', 'agreement', 'sampling')),
   -- NULL: too little is known to judge it.

@@ -1,0 +1,70 @@
+import { z } from 'zod'
+import { appealBody, hosterTrust, ownTrust, parseAppeal } from '../../api/trust.ts'
+import { ApiError } from '../../domain/errors.ts'
+import { UUID } from '../../runtime/uuid.ts'
+import type { TrustDesk } from '../../trust/trust-desk.ts'
+import type { Endpoint } from '../endpoint.ts'
+import { hosterEndpoint } from '../hosters/hoster-endpoint.ts'
+import { bodyOf, type OperatorDoor } from './operator/operator-endpoint.ts'
+
+interface TrustDeps extends OperatorDoor {
+  readonly desk: TrustDesk
+}
+
+/** Why a hoster is trusted, for customers and for the hoster itself, and appeals. */
+export function trustEndpoints(deps: TrustDeps): Endpoint[] {
+  const { desk, addressOf } = deps
+  return [
+    {
+      method: 'GET',
+      path: '/v1/hosters/:id/trust',
+      access: 'key',
+      isReport: true,
+      doc: {
+        operationId: 'getHosterTrust',
+        summary: "Explain a hoster's trust score",
+        description:
+          'Returns each component of the score with its sample and bound, the cap, the gates and the last audits.',
+        tag: 'Hosters',
+        openapiPath: '/v1/hosters/{id}/trust',
+        pathParameters: z.object({ id: z.string().meta({ description: 'Id of the hoster.' }) }),
+        errors: ['hoster_not_found'],
+        response: { contentType: 'application/json', schema: hosterTrust, description: 'The score and its parts.' },
+      },
+      async handle({ request }) {
+        const { id } = request.params as { id: string }
+        if (!UUID.test(id)) throw new ApiError('hoster_not_found')
+        return desk.show(id.toLowerCase())
+      },
+    },
+    hosterEndpoint('GET', 'trust', {
+      scope: 'read',
+      right: 'read',
+      doc: {
+        operationId: 'getOwnTrust',
+        summary: 'Explain the own trust score',
+        description:
+          'Like the public page, with the tests, the reason of a quarantine, the appeals and the speed of answers.',
+        response: { contentType: 'application/json', schema: ownTrust, description: 'The score and its parts.' },
+      },
+      handle: ({ hoster: { hosterId } }) => desk.showOwn(hosterId),
+    }),
+    hosterEndpoint('POST', 'appeal', {
+      scope: 'manage',
+      right: 'manage',
+      doc: {
+        operationId: 'appealQuarantine',
+        summary: 'Appeal against a quarantine',
+        description: 'Asks the operator to look at a quarantine again. One appeal can wait at a time.',
+        body: appealBody,
+        errors: ['hoster_state_refused'],
+        response: { contentType: 'application/json', schema: ownTrust, description: 'The score and its parts.' },
+      },
+      async handle({ hoster, request }) {
+        const { text } = parseAppeal(await bodyOf(deps, request))
+        await desk.appeal(hoster, text, hoster.personId === null ? null : addressOf(request))
+        return desk.showOwn(hoster.hosterId)
+      },
+    }),
+  ]
+}

@@ -1,0 +1,90 @@
+import { randomUUIDv7 } from 'node:crypto'
+import { type CompleteDeps, complete } from '../../chat/complete.ts'
+import type { EventSink } from '../../chat/completion-request.ts'
+import { chatDialect } from '../../dialects/chat/chat-dialect.ts'
+import type { Caller } from '../../domain/caller.ts'
+import { ApiError } from '../../domain/errors.ts'
+import { uncounted } from '../../runtime/byte-budget.ts'
+import { CancelSource } from '../../runtime/cancel-signal.ts'
+import { buildCatalog } from '../../supply/catalog/catalog.ts'
+import type { AskOffer } from '../../trust/audits/ask-offer.ts'
+import type { AuditDeps } from '../../trust/audits/audit-hoster.ts'
+import { houseCallers } from '../../trust/audits/house-customers.ts'
+import { readAnswer } from '../../trust/audits/read-answer.ts'
+import type { ComposeContext } from './compose-context.ts'
+import type { Database } from './database.ts'
+import type { Supply } from './supply.ts'
+
+/** How often the accounts that pay for audits are looked up and filled, ms. */
+const HOUSE_EVERY_MS = 3_600_000
+
+/** Creates what audits of hosters need; null where the configuration switches them off. */
+export function createAudits(
+  context: ComposeContext,
+  { general }: Database,
+  { catalog }: Supply,
+  chat: CompleteDeps,
+): (AuditDeps & { readonly meanPauseMs: number }) | null {
+  const { config, clock, random } = context
+  if (!config.trust.audits) return null
+  return {
+    pool: general,
+    clock,
+    random,
+    offers: () => catalog.current().offers,
+    ask: createAskOffer(context, general, chat),
+    references: config.trust.references,
+    meanPauseMs: config.trust.auditMinutes * 60_000,
+  }
+}
+
+/**
+ * Sends requests of the gateway through the conductor of all requests, with a catalog that has one offer. So the hoster sees what
+ * it sees of customers, and is paid as usual.
+ */
+function createAskOffer(
+  { clock, random, log, started }: ComposeContext,
+  pool: Database['general'],
+  chat: CompleteDeps,
+): AskOffer {
+  const stopping = new CancelSource()
+  started.defer(() => stopping.abort(new ApiError('server_shutdown')))
+  let house: readonly Caller[] = []
+  let houseUntilMs = -Infinity
+  const callerOf = async () => {
+    if (clock.monotonicMs() >= houseUntilMs) {
+      house = await houseCallers(pool)
+      houseUntilMs = clock.monotonicMs() + HOUSE_EVERY_MS
+    }
+    return house[Math.floor(random() * house.length)]!
+  }
+  return async (offer, body) => {
+    const caller = await callerOf()
+    const job = chatDialect.parseRequest(Buffer.from(JSON.stringify({ model: offer.modelId, ...body })))
+    const only = buildCatalog([offer], () => 0)
+    let events = ''
+    const sink: EventSink = {
+      open: async () => {},
+      write(text) {
+        events += text
+      },
+    }
+    const request = {
+      caller,
+      job,
+      requestId: randomUUIDv7(),
+      dialect: chatDialect,
+      signal: stopping,
+      memory: uncounted,
+    }
+    try {
+      const served = await complete({ ...chat, admit: { ...chat.admit, catalog: () => only } }, request, sink)
+      return readAnswer(served.whole?.body ?? events)
+    } catch (error) {
+      // A server that fails is not audited. A bug is not hidden: `complete` reports it.
+      if (!(error instanceof ApiError)) throw error
+      log.debug({ offerId: offer.offerId, code: error.code }, 'an audit got no answer')
+      return null
+    }
+  }
+}

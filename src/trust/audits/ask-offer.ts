@@ -1,0 +1,18 @@
+import type { Offer } from '../../domain/offer.ts'
+
+/** What an offer answered to a chat request of the gateway itself. */
+export interface AskedAnswer {
+  readonly text: string
+  /** The likeliest tokens at each position; empty if the server has no log probabilities. */
+  readonly topTokens: readonly {
+    readonly tokens: readonly { readonly token: string; readonly logprob: number }[]
+  }[]
+}
+
+/**
+ * Sends a chat request to one offer, through the same steps as the request of a customer: it is admitted, held, billed and recorded
+ * on the account of a house customer. Returns null if the offer did not answer.
+ *
+ * @param body a body of /v1/chat/completions without `model`
+ */
+export type AskOffer = (offer: Offer, body: object) => Promise<AskedAnswer | null>

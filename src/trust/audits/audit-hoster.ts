@@ -1,0 +1,190 @@
+import { type Pool, transaction } from '../../db/pool.ts'
+import { type Offer, serves } from '../../domain/offer.ts'
+import type { Clock } from '../../runtime/clock.ts'
+import { distributionDistance, sameModelPValue, textDistance } from '../answer-distance.ts'
+import { isCanaryAnswered, makeCanary } from '../canary.ts'
+import { auditCanaries, needsAnotherCanary } from '../canary-audit.ts'
+import { comparePanel, type Panellist } from '../compare-panel.ts'
+import { extremeEValue } from '../e-values.ts'
+import {
+  type AuditRow,
+  canaryRecordOfOthers,
+  earlierDistances,
+  insertAudit,
+  insertReferenceCanary,
+} from '../evidence/audit-store.ts'
+import { lockTrust, writeTrust } from '../evidence/trust-store.ts'
+import { addAudit } from '../hoster-evidence.ts'
+import type { AskedAnswer, AskOffer } from './ask-offer.ts'
+import { openingBody } from './openings.ts'
+
+export interface AuditDeps {
+  readonly pool: Pool
+  readonly clock: Clock
+  /** Uniform in [0, 1). */
+  readonly random: () => number
+  /** The offers that are live now. */
+  readonly offers: () => readonly Offer[]
+  readonly ask: AskOffer
+  /** Names of configured endpoints that serve as references, besides local servers. */
+  readonly references: readonly string[]
+}
+
+/** So many other hosters take part in a panel. */
+const PANEL_OTHERS = 3
+/** Answers of each side in a test of sampled answers. */
+const SAMPLES = 8
+/** The part of the audits that are canaries. Of the rest, a quarter are tests of sampled answers, if there is a reference. */
+const CANARY_PART = 0.6
+const SAMPLING_PART = 0.25
+/** The part of the panels that ask for log probabilities. They are rare in ordinary traffic. */
+const LOGPROBS_PART = 0.5
+/** The part of the canaries that the reference gets too. */
+const REFERENCE_PART = 0.3
+
+/**
+ * Audits one endpoint once, with requests that look like those of customers. An endpoint that does not answer is not audited: its
+ * reliability is measured by the requests of customers.
+ */
+export async function auditEndpoint(deps: AuditDeps, endpointId: string): Promise<void> {
+  const { random } = deps
+  const own = deps
+    .offers()
+    .filter(({ endpoint, ...offer }) => endpoint.endpointId === endpointId && serves(offer, 'chat'))
+  const offer = own[Math.floor(random() * own.length)]
+  if (offer === undefined) return
+  const peers = peersOf(deps, offer)
+  if (random() < CANARY_PART || (peers.reference === undefined && peers.hosters.length < 2))
+    return auditByCanaries(deps, offer, peers.reference)
+  if (peers.reference !== undefined && random() < SAMPLING_PART) return auditBySamples(deps, offer, peers.reference)
+  return auditByPanel(deps, offer, peers)
+}
+
+interface Peers {
+  readonly reference: Offer | undefined
+  readonly hosters: readonly Offer[]
+}
+
+/** Returns the other servers of the same model. */
+function peersOf({ offers, references }: AuditDeps, { modelId, endpoint: { hosterId } }: Offer): Peers {
+  const others = offers().filter(other => other.modelId === modelId && other.endpoint.hosterId !== hosterId)
+  const isReference = ({ endpoint: { kind, endpointId, demo } }: Offer) =>
+    !demo && kind !== 'hoster' && (kind === 'local' || references.includes(endpointId))
+  return {
+    reference: others.find(isReference),
+    hosters: others.filter(({ endpoint }) => endpoint.kind === 'hoster'),
+  }
+}
+
+async function auditByCanaries(deps: AuditDeps, offer: Offer, reference: Offer | undefined): Promise<void> {
+  const { pool, clock, random } = deps
+  const answered: boolean[] = []
+  do {
+    const canary = makeCanary(random)
+    const answer = await deps.ask(offer, canaryBody(canary))
+    if (answer === null) return
+    answered.push(isCanaryAnswered(canary, answer.text))
+    if (reference !== undefined && random() < REFERENCE_PART) {
+      const known = await deps.ask(reference, canaryBody(canary))
+      if (known !== null)
+        await insertReferenceCanary(pool, offer.modelId, !isCanaryAnswered(canary, known.text), clock.epochMs())
+    }
+  } while (needsAnotherCanary(answered))
+  const hosterId = offer.endpoint.hosterId!
+  const { eValue, hasPassed } = auditCanaries(answered, await canaryRecordOfOthers(pool, offer.modelId, hosterId))
+  await record(deps, [
+    {
+      ...{ hosterId, modelId: offer.modelId, kind: 'canary', eValue, hasPassed, atMs: clock.epochMs() },
+      statistic: answered.filter(isAnswered => !isAnswered).length,
+      sample: answered.length,
+    },
+  ])
+}
+
+function canaryBody({ messages, maxTokens, temperature, stream }: ReturnType<typeof makeCanary>): object {
+  return {
+    messages,
+    max_tokens: maxTokens,
+    ...(temperature !== undefined && { temperature }),
+    ...(stream && { stream }),
+  }
+}
+
+/** The same prompt at temperature 0 to several servers of the model. */
+async function auditByPanel(deps: AuditDeps, offer: Offer, { reference, hosters }: Peers): Promise<void> {
+  const { pool, clock, random, ask } = deps
+  const hasLogprobs = random() < LOGPROBS_PART
+  const body = {
+    ...openingBody(random),
+    ...{ temperature: 0, max_tokens: 24 },
+    ...(hasLogprobs && { logprobs: true, top_logprobs: 5 }),
+  }
+  const asked = [offer, ...shuffled(hosters, random).slice(0, PANEL_OTHERS), ...(reference ? [reference] : [])]
+  const answers = await Promise.all(asked.map(server => ask(server, body)))
+  const panel: Panellist<AskedAnswer>[] = asked.flatMap((server, at) => {
+    const answer = answers[at] ?? null
+    return answer === null ? [] : [{ hosterId: server.endpoint.hosterId, answer }]
+  })
+  const isFingerprint = panel.every(({ answer }) => answer.topTokens.length > 0)
+  const kind = isFingerprint ? 'fingerprint' : 'agreement'
+  const distanceOf = isFingerprint
+    ? (a: AskedAnswer, b: AskedAnswer) => distributionDistance(a.topTokens, b.topTokens)
+    : (a: AskedAnswer, b: AskedAnswer) => textDistance(a.text, b.text)
+  const results = comparePanel(panel, distanceOf, await earlierDistances(pool, offer.modelId, kind))
+  await record(
+    deps,
+    results.map(({ hosterId, distance, eValue, hasPassed }) => ({
+      ...{ hosterId, modelId: offer.modelId, kind, eValue, hasPassed, atMs: clock.epochMs() },
+      statistic: distance,
+      sample: panel.length - 1,
+    })),
+  )
+}
+
+/** Several answers to one prompt at temperature 1, from the hoster and from the reference. */
+async function auditBySamples(deps: AuditDeps, offer: Offer, reference: Offer): Promise<void> {
+  const { clock, random, ask } = deps
+  const body = { ...openingBody(random), temperature: 1, max_tokens: 32 }
+  const [own, known]: [string[], string[]] = [[], []]
+  for (let at = 0; at < SAMPLES; at++) {
+    const answers = await Promise.all([ask(offer, body), ask(reference, body)])
+    if (answers[0] === null || answers[1] === null) return
+    own.push(answers[0]!.text)
+    known.push(answers[1]!.text)
+  }
+  const pValue = sameModelPValue(own, known, random)
+  await record(deps, [
+    {
+      ...{ hosterId: offer.endpoint.hosterId!, modelId: offer.modelId, kind: 'sampling', atMs: clock.epochMs() },
+      ...{
+        eValue: extremeEValue(pValue),
+        hasPassed: pValue > SAMPLING_FAILED_P,
+        statistic: pValue,
+        sample: 2 * SAMPLES,
+      },
+    },
+  ])
+}
+
+/** An honest hoster fails one test of sampled answers in 250. */
+const SAMPLING_FAILED_P = 1 / 250
+
+/** Adds the results to the evidence of their hosters, in one transaction. */
+function record({ pool }: AuditDeps, rows: readonly AuditRow[]): Promise<void> {
+  return transaction(pool, async sql => {
+    const trusts = await lockTrust(sql, [...new Set(rows.map(({ hosterId }) => hosterId))].sort())
+    for (const row of rows) {
+      const trust = trusts.get(row.hosterId)!
+      trusts.set(row.hosterId, { ...trust, evidence: addAudit(trust.evidence, row) })
+      await insertAudit(sql, row)
+    }
+    for (const trust of trusts.values()) await writeTrust(sql, trust, rows[0]!.atMs)
+  })
+}
+
+function shuffled<Item>(items: readonly Item[], random: () => number): Item[] {
+  return items
+    .map(item => ({ item, key: random() }))
+    .toSorted((a, b) => a.key - b.key)
+    .map(({ item }) => item)
+}

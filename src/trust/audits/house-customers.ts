@@ -1,0 +1,55 @@
+import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import { type Pool, type Sql, transaction } from '../../db/pool.ts'
+import { type Caller, plainAccess } from '../../domain/caller.ts'
+
+/** So many customers send the audits, so that a hoster cannot tell them by their connections. */
+const HOUSE_CUSTOMERS = 8
+/** What each account has at the start of a UTC day: 1 USD. */
+const DAY_NANOS = 1_000_000_000n
+
+/**
+ * Returns the customers of the platform that send audits, with credit for the day. Creates them at the first call. They have keys
+ * that nobody knows, and no members.
+ */
+export async function houseCallers(pool: Pool): Promise<Caller[]> {
+  const known = await readHouse(pool)
+  const house = known.length >= HOUSE_CUSTOMERS ? known : await transaction(pool, createHouse)
+  for (const { customerId } of house) await pool.query('SELECT fill_house_account($1, $2)', [customerId, DAY_NANOS])
+  return house.map(({ customerId, keyId, email }) => {
+    const limits = { requestsPerMinute: 600, requestsPerDay: 100_000, dailySpendCapNanos: 10n * DAY_NANOS }
+    return { customerId, keyId, access: plainAccess, email, accountTier: 'standard', limits }
+  })
+}
+
+interface House {
+  readonly customerId: string
+  readonly keyId: string
+  readonly email: string
+}
+
+async function readHouse(sql: Sql): Promise<House[]> {
+  const { rows } = await sql.query<House>(
+    `SELECT customer_id AS "customerId", key_id AS "keyId", email FROM house_customer JOIN customer USING (customer_id)
+      ORDER BY customer_id`,
+  )
+  return rows
+}
+
+async function createHouse(sql: Sql): Promise<House[]> {
+  await sql.query('LOCK TABLE house_customer IN SHARE ROW EXCLUSIVE MODE')
+  for (let count = (await readHouse(sql)).length; count < HOUSE_CUSTOMERS; count++) {
+    const [customerId, keyId] = [randomUUID(), randomUUID()]
+    await sql.query(
+      `INSERT INTO customer (customer_id, email, account_tier) VALUES ($1, $2, 'standard') ON CONFLICT DO NOTHING`,
+      [customerId, `audits-${customerId.slice(0, 8)}@house.invalid`],
+    )
+    // The hash of bytes that nobody keeps: the key opens nothing.
+    const hash = createHash('sha256').update(randomBytes(32)).digest()
+    await sql.query(
+      `INSERT INTO api_key (key_id, customer_id, name, key_hash, hint) VALUES ($1, $2, 'audits of hosters', $3, '-')`,
+      [keyId, customerId, hash],
+    )
+    await sql.query('INSERT INTO house_customer (customer_id, key_id) VALUES ($1, $2)', [customerId, keyId])
+  }
+  return readHouse(sql)
+}

@@ -1,0 +1,43 @@
+import { type Pool, transaction } from '../db/pool.ts'
+import { refuseOutage } from '../db/refuse-outage.ts'
+import type { HosterCaller } from '../domain/hoster-access.ts'
+import type { StateActor } from '../marketplace/change-hoster-state.ts'
+import type { Clock } from '../runtime/clock.ts'
+import { answerAppeal, appeal } from './appeals.ts'
+import { endQuarantine } from './quarantine-hoster.ts'
+import { showOwnTrust, showTrust } from './show-trust.ts'
+
+/**
+ * What hosters, customers and operators read and decide about trust. All methods reject with ApiError: `database_unavailable`,
+ * `hoster_not_found`, and what they name.
+ */
+export interface TrustDesk {
+  /** For everybody with a key. */
+  show: (hosterId: string) => ReturnType<typeof showTrust>
+  /** For the hoster itself and the operator. */
+  showOwn: (hosterId: string) => ReturnType<typeof showOwnTrust>
+  /** Rejects with `hoster_state_refused` without a quarantine, or while an appeal waits. */
+  appeal(caller: HosterCaller, text: string, address: string | null): Promise<void>
+  /**
+   * Ends a quarantine, or keeps it; answers the waiting appeal with the reason. Rejects with `hoster_state_refused` if it cannot end.
+   */
+  decide(
+    hosterId: string,
+    decision: { readonly decision: 'end' | 'keep'; readonly reason: string },
+    by: StateActor,
+  ): Promise<void>
+}
+
+export function createTrustDesk({ pool, clock }: { readonly pool: Pool; readonly clock: Clock }): TrustDesk {
+  return {
+    show: hosterId => showTrust(pool, hosterId, clock.epochMs()).catch(refuseOutage),
+    showOwn: hosterId => showOwnTrust(pool, hosterId, clock.epochMs()).catch(refuseOutage),
+    appeal: (caller, text, address) => transaction(pool, sql => appeal(sql, caller, text, address)).catch(refuseOutage),
+    decide: (hosterId, { decision, reason }, by) =>
+      transaction(pool, async sql => {
+        const { personId, address } = by
+        if (decision === 'end') await endQuarantine(sql, hosterId, { by, reason, nowMs: clock.epochMs() })
+        await answerAppeal(sql, hosterId, { answer: reason, personId, address })
+      }).catch(refuseOutage),
+  }
+}

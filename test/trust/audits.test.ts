@@ -1,0 +1,199 @@
+import { beforeAll, expect, test, vi } from 'vitest'
+import { createRandom } from '../../sim/random.ts'
+import { testOffer } from '../harness/app.ts'
+import { signedInOperator } from '../harness/browser-client.ts'
+import { readError } from '../harness/event-stream.ts'
+import { hosterKey, hosterRequest } from '../harness/hosters.ts'
+import { answer, type Behaviour, usageOf } from '../harness/scripted-upstream.ts'
+import { WAIT_OPTIONS } from '../harness/timeouts.ts'
+import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
+import { solveCanary } from './solve-canary.ts'
+
+// Audits through the whole gateway: the job queue starts them, and they reach hosters as requests of customers do.
+
+const local = useUpstream()
+const honest = useUpstream()
+const other = useUpstream()
+const swapper = useUpstream()
+const app = useTestApp(() => ({
+  yaml: 'hosters: { allow_private_urls: true }\ntrust: { audits: true }',
+  offers: [testOffer(local.baseUrl)],
+  random: createRandom(5).next,
+}))
+const customer = useCustomer(app)
+
+const ids: { honest: string; other: string; swapper: string } = { honest: '', other: '', swapper: '' }
+
+/** Answers canaries like a good model, and other prompts always the same way. */
+const goodModel: Behaviour = (request, response) => {
+  const prompt = String(request.body.messages!.at(-1)!.content)
+  return answer({ text: answerTo(prompt), usage: usageOf(60, 5) })(request, response)
+}
+
+function answerTo(prompt: string): string {
+  return isOpening(prompt) ? `A quiet morning, and ${prompt.slice(-30)}` : solveCanary(prompt)
+}
+
+function isOpening(prompt: string): boolean {
+  return /^(Write|Suggest|Describe|Give|Explain|\w+ keeps a diary)/.test(prompt) && !prompt.includes('\n')
+}
+
+beforeAll(async () => {
+  for (const upstream of [local, honest, other]) upstream.always(goodModel)
+  swapper.always(answer({ text: 'I do not know that, sorry.', usage: usageOf(60, 5) }))
+  ids.honest = await app.hoster({ baseUrl: honest.baseUrl, trustScore: 0 })
+  ids.other = await app.hoster({ baseUrl: other.baseUrl, trustScore: 0 })
+  ids.swapper = await app.hoster({ baseUrl: swapper.baseUrl, trustScore: 0 })
+})
+
+async function run(task: string, payload: object = {}): Promise<void> {
+  await app.database.pool.query('SELECT graphile_worker.add_job($1, $2::json)', [task, JSON.stringify(payload)])
+  await vi.waitFor(async () => {
+    const { rows } = await app.database.pool.query<{ jobs: number }>(
+      'SELECT count(*)::int AS jobs FROM graphile_worker.jobs WHERE task_identifier = $1 AND run_at <= now()',
+      [task],
+    )
+    if (rows[0]!.jobs > 0) throw new Error(`${rows[0]!.jobs} jobs wait`)
+  }, WAIT_OPTIONS)
+}
+
+async function auditAll(times: number): Promise<void> {
+  await app.database.pool.query(
+    `SELECT graphile_worker.add_job('audit_hoster', json_build_object('endpoint_id', endpoint_id))
+     FROM hoster_endpoint, generate_series(1, $1::int - 1)`,
+    [times],
+  )
+  const { rows } = await app.database.pool.query<{ endpoint_id: string }>('SELECT endpoint_id FROM hoster_endpoint')
+  for (const { endpoint_id } of rows) await run('audit_hoster', { endpoint_id })
+}
+
+async function hosterRow(hosterId: string) {
+  const { rows } = await app.database.pool.query<{
+    state: string
+    payout_frozen_at: Date | null
+    quarantine_reason: string | null
+  }>('SELECT state, payout_frozen_at, quarantine_reason FROM hoster WHERE hoster_id = $1', [hosterId])
+  return rows[0]!
+}
+
+test('audits arrive as requests of several customers, are paid, and count for no reliability', async () => {
+  await auditAll(6)
+  const { rows: usage } = await app.database.pool.query<{ customers: number; paid: bigint; hosters: bigint }>(
+    `SELECT count(DISTINCT customer_id)::int AS customers, sum(cost_nanos)::bigint AS paid, sum(hoster_share_nanos)::bigint AS hosters
+     FROM usage_event WHERE customer_id IN (SELECT customer_id FROM house_customer)`,
+  )
+  expect(usage[0]!.customers).toBeGreaterThan(3)
+  expect(usage[0]!.hosters).toBeGreaterThan(0n)
+  const { rows: promo } = await app.database.pool.query<{ given: bigint }>(
+    `SELECT -sum(amount_nanos)::bigint AS given FROM ledger_entry WHERE account_kind = 'platform_promo'
+       AND tx_id IN (SELECT tx_id FROM ledger_tx WHERE reason = 'audits of hosters')`,
+  )
+  // 1 USD for each of eight accounts.
+  expect(promo[0]!.given).toBe(8_000_000_000n)
+  const bodies = honest.requests.map(({ body }) => body)
+  expect(bodies.some(({ stream }) => stream === true)).toBe(true)
+  expect(bodies.some(({ stream }) => stream !== true)).toBe(true)
+  expect(new Set(honest.requests.map(({ rawBody }) => rawBody)).size).toBeGreaterThan(bodies.length / 2)
+  // Nothing in a request tells it from one of a customer.
+  const asCustomer = await sentByCustomer()
+  for (const { headers } of honest.requests) expect(Object.keys(headers).sort()).toEqual(asCustomer)
+  const { rows: evidence } = await app.database.pool.query('SELECT FROM hoster_customer_evidence')
+  expect(evidence).toEqual([])
+})
+
+async function sentByCustomer(): Promise<string[]> {
+  const messages = [{ role: 'user', content: 'Write a line.' }]
+  await app.chat(customer, { model: 'test-model', messages, max_tokens: 20, allow_hosters: [ids.honest] })
+  const sent = [...honest.requests, ...local.requests].find(({ rawBody }) => rawBody.includes('Write a line.'))!
+  return Object.keys(sent.headers).sort()
+}
+
+test('security 27: a hoster with another model is quarantined; the honest ones are not, and an operator ends it', async () => {
+  for (let round = 0; round < 12 && (await hosterRow(ids.swapper)).state === 'active'; round++) {
+    await auditAll(6)
+    await run('score_hosters')
+  }
+  const quarantined = await hosterRow(ids.swapper)
+  expect(quarantined).toMatchObject({ state: 'suspended', payout_frozen_at: expect.any(Date) })
+  expect(quarantined.quarantine_reason).toMatch(/^Audits prove a cheat: it (fails prompts|s answers)/)
+  for (const hosterId of [ids.honest, ids.other])
+    expect(await hosterRow(hosterId)).toMatchObject({ state: 'active', payout_frozen_at: null })
+  const { rows } = await app.database.pool.query<{ kind: string; passed: boolean | null; count: number }>(
+    `SELECT kind, passed, count(*)::int AS count FROM hoster_audit WHERE hoster_id = $1 GROUP BY 1, 2`,
+    [ids.honest],
+  )
+  expect(rows.filter(({ passed }) => passed === false)).toEqual([])
+  expect(rows.reduce((sum, { count }) => sum + count, 0)).toBeGreaterThan(10)
+})
+
+test('the page of a hoster explains its score and reveals no prompt', async () => {
+  const response = await app.get(customer, `/v1/hosters/${ids.honest}/trust`)
+  expect(response.status).toBe(200)
+  const text = await response.text()
+  expect(JSON.parse(text)).toMatchObject({
+    ...{
+      object: 'hoster_trust',
+      hoster_id: ids.honest,
+      is_trusted: false,
+      is_set_by_operator: false,
+      standing: 'unverified',
+      cap: 0.7,
+    },
+    components: [{ name: 'reliability' }, { name: 'honesty', rate: 1 }, { name: 'conformance' }],
+    gates: [{ name: 'requests' }, { name: 'audits' }, { name: 'ageDays', is_passed: false }, { name: 'honestyBound' }],
+    would_raise: expect.arrayContaining([expect.stringMatching(/more requests of customers/)]),
+    last_audits: expect.arrayContaining([expect.objectContaining({ passed: true, model: 'test-model' })]),
+  })
+  for (const { body } of honest.requests.slice(0, 20))
+    expect(text).not.toContain(JSON.stringify(body.messages!.at(-1)!.content))
+  for (const id of ['00000000-0000-4000-8000-000000000000', 'x'])
+    expect(await readError(await app.get(customer, `/v1/hosters/${id}/trust`))).toMatchObject({
+      code: 'hoster_not_found',
+    })
+})
+
+test('a quarantined hoster sees the proof and appeals once; an operator keeps or ends it, and all of that is logged', async () => {
+  const { key } = await hosterKey(app, ids.swapper)
+  const own = (await (await hosterRequest(app, key, 'hoster/trust')).json()) as { tests: { p: number }[] }
+  expect(own).toMatchObject({
+    is_quarantined: true,
+    score: 0,
+    quarantine_reason: expect.stringContaining('prove a cheat'),
+  })
+  expect(Math.min(...own.tests.map(({ p }) => p))).toBeLessThan(1e-3)
+
+  const appeal = (holder: string) =>
+    hosterRequest(app, holder, 'hoster/appeal', { method: 'POST', body: { text: 'It was a test.' } })
+  expect((await appeal(key)).status).toBe(200)
+  expect(await readError(await appeal(key))).toMatchObject({ code: 'hoster_state_refused' })
+  const honestKey = (await hosterKey(app, ids.honest)).key
+  expect(await readError(await appeal(honestKey))).toMatchObject({ code: 'hoster_state_refused' })
+  const readKey = (await hosterKey(app, ids.swapper, ['read'])).key
+  expect(await readError(await appeal(readKey))).toMatchObject({ code: 'insufficient_scope' })
+
+  const { browser } = await signedInOperator(app)
+  const path = `operator/hosters/${ids.swapper}/quarantine`
+  const kept = await browser.send('POST', path, { decision: 'keep', reason: 'It was no test.' })
+  expect(await kept.json()).toMatchObject({
+    is_quarantined: true,
+    appeals: [{ text: 'It was a test.', answer: 'It was no test.' }],
+  })
+  expect(await (await browser.get(`operator/hosters/${ids.swapper}/trust`)).json()).toMatchObject({
+    is_quarantined: true,
+  })
+  swapper.always(goodModel)
+  const ended = await browser.send('POST', path, { decision: 'end', reason: 'It serves the model again.' })
+  expect(await ended.json()).toMatchObject({ is_quarantined: false, state: 'active', quarantine_reason: null })
+  await run('score_hosters')
+  expect(await hosterRow(ids.swapper)).toMatchObject({ state: 'active', payout_frozen_at: null })
+  const { rows } = await app.database.pool.query<{ action: string }>(
+    `SELECT action FROM audit_entry WHERE action LIKE 'hoster.%' ORDER BY entry_id`,
+  )
+  expect(rows.map(({ action }) => action)).toEqual([
+    'hoster.state_changed',
+    ...rows.filter(({ action }) => action === 'hoster.key_issued').map(({ action }) => action),
+    'hoster.appealed',
+    'hoster.appeal_answered',
+    'hoster.state_changed',
+  ])
+})
