@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Pool } from '../src/db/pool.ts'
+import { activateHoster } from '../src/marketplace/operate-hoster.ts'
 import { addHoster } from '../src/supply/hosters/add-hoster.ts'
 import type { HostedModel } from '../src/supply/hosters/hosted-model.ts'
-import { activateHoster } from '../src/supply/hosters/hosters.ts'
 
 /** A hoster with one model. */
 export type BenchHoster = { modelId: string; baseUrl: string; model?: Partial<HostedModel> }

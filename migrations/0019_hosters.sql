@@ -67,3 +67,49 @@ ALTER TABLE hoster_endpoint ADD CONSTRAINT hoster_endpoint_agent_url
   CHECK ((transport = 'agent') = (base_url = 'https://agent.invalid/v1'));
 -- When the hoster proved to control the server. NULL: not yet.
 ALTER TABLE hoster_endpoint ADD COLUMN challenge_passed_at timestamptz;
+
+-- The proof of an address and the checks that follow it.
+CREATE TABLE hoster_verification (
+  hoster_id     uuid PRIMARY KEY REFERENCES hoster,
+  -- What the hoster must publish at its address. Another address has another one.
+  nonce         text NOT NULL,
+  started_at    timestamptz NOT NULL,
+  checked_at    timestamptz,
+  -- What the last check found, as VerificationReport in src/api/hoster-verification.ts. NULL: not checked yet.
+  report        jsonb
+);
+
+-- ---------------------------------------------------------------- models and prices
+-- What the hoster says of its models, as in src/api/hoster-manifest.ts. Each upload is a version, and none changes.
+CREATE TABLE hoster_manifest (
+  hoster_id     uuid NOT NULL REFERENCES hoster,
+  version       integer NOT NULL CHECK (version > 0),
+  body          jsonb NOT NULL,
+  -- `sent` by the hoster, or `read` from its server.
+  source        text NOT NULL CHECK (source IN ('sent', 'read')),
+  -- Whether it changed a price, at once or later. Such manifests have a least time between them.
+  changes_prices boolean NOT NULL,
+  created_at    timestamptz NOT NULL,
+  PRIMARY KEY (hoster_id, version)
+);
+
+-- Prices that rise too much to apply at once. A job applies them when their notice has passed.
+CREATE TABLE hoster_price_change (
+  change_id     uuid PRIMARY KEY,
+  endpoint_id   uuid NOT NULL REFERENCES hoster_endpoint,
+  -- As in hoster_price.
+  model_id      text NOT NULL,
+  upstream_model text NOT NULL,
+  input_pico_per_token  bigint NOT NULL CHECK (input_pico_per_token >= 0),
+  output_pico_per_token bigint NOT NULL CHECK (output_pico_per_token >= 0),
+  cache_read_pico_per_token  bigint CHECK (cache_read_pico_per_token >= 0),
+  cache_write_pico_per_token bigint CHECK (cache_write_pico_per_token >= 0),
+  context_tokens    integer NOT NULL CHECK (context_tokens > 0),
+  max_output_tokens integer NOT NULL CHECK (max_output_tokens > 0),
+  features      text[] NOT NULL,
+  applies_at    timestamptz NOT NULL,
+  -- `cancelled`: a later manifest took its place.
+  state         text NOT NULL DEFAULT 'scheduled' CHECK (state IN ('scheduled', 'applied', 'cancelled'))
+);
+CREATE UNIQUE INDEX hoster_price_change_scheduled ON hoster_price_change (endpoint_id, model_id) WHERE state = 'scheduled';
+CREATE INDEX hoster_price_change_due ON hoster_price_change (applies_at) WHERE state = 'scheduled';

@@ -1,5 +1,12 @@
 import { z } from 'zod'
+import { bodyRefusal } from '../dialects/json/body-refusal.ts'
+import { parseJsonObject } from '../dialects/json/parse-json.ts'
+import { ApiError } from '../domain/errors.ts'
+import { hosterScopes } from '../domain/hoster-access.ts'
 import { hosterActors, hosterStates } from '../domain/hoster-state.ts'
+import { memberRoles } from '../domain/member-role.ts'
+import { PLAIN_TEXT } from '../runtime/plain-text.ts'
+import { email } from './console-body.ts'
 
 // What hosters read and send: the addresses under /v1/hoster and /console/api/hosters/{hoster_id}.
 
@@ -64,3 +71,127 @@ export const ownHoster = z
       ],
     },
   })
+
+/** The answer of `GET /console/api/hosters`. */
+export const hosterMemberships = z
+  .object({
+    id: z.string().optional().describe('After an application: the new hoster.'),
+    data: z.array(z.object({ id: z.string(), name: z.string(), state, role: z.enum(memberRoles) })),
+  })
+  .meta({ id: 'HosterMemberships' })
+
+const hosterKeyShown = {
+  id: z.string(),
+  name: z.string(),
+  hint: z.string().describe('The first ten and the last four characters.'),
+  scopes: z.array(z.enum(hosterScopes)),
+  created_at: z.string(),
+  expires_at: z.string().nullable(),
+}
+export const hosterKeyList = z
+  .object({ object: z.literal('list'), data: z.array(z.object(hosterKeyShown)) })
+  .meta({ id: 'HosterKeyList' })
+export const issuedHosterKey = z
+  .object({ ...hosterKeyShown, key: z.string().describe('The key itself. Only this answer contains it.') })
+  .meta({ id: 'IssuedHosterKey' })
+export const revokedHosterKey = z.object({ id: z.string(), revoked: z.literal(true) }).meta({ id: 'RevokedHosterKey' })
+
+export const hosterMembers = z
+  .object({
+    data: z.array(
+      z.object({
+        id: z.string(),
+        email: z.string(),
+        name: z.string(),
+        role: z.enum(memberRoles),
+        joined_at: z.string(),
+      }),
+    ),
+  })
+  .meta({ id: 'HosterMembers' })
+
+// Bodies. Each `error` text completes the sentence "`param` must be ...".
+
+const object = { error: 'a JSON object' }
+const nameText = 'a text of 1 to 200 characters without control characters'
+const text = z.string({ error: nameText }).regex(PLAIN_TEXT, { error: nameText })
+const reasonText = 'a reason of 1 to 200 characters without control characters'
+export const reason = z.string({ error: reasonText }).regex(PLAIN_TEXT, { error: reasonText })
+const transportText = 'direct or agent'
+const urlText = 'the https address of the server, up to and including /v1'
+const keyText = 'the key that the server expects, as text'
+const scopesText = `a list of one or more of ${hosterScopes.join(', ')}`
+const timeText = 'a time in the future such as 2027-01-31T00:00:00Z'
+
+const server = {
+  transport: z
+    .enum(['direct', 'agent'], { error: transportText })
+    .describe('`direct`: the gateway connects to `base_url`. `agent`: an agent of the hoster connects to the gateway.'),
+  base_url: z.string({ error: urlText }).max(2_048, { error: urlText }).nullish().describe('Required with `direct`.'),
+  api_key: z.string({ error: keyText }).max(4_096, { error: keyText }).nullish().describe('Stored encrypted.'),
+}
+const applicationRequest = z.strictObject({ name: text, ...server }, object)
+export const serverRequest = z.strictObject(server, object).meta({ id: 'HosterServer' })
+const hosterChoices = ['active', 'paused', 'retired'] as const
+export const stateRequest = z
+  .strictObject(
+    {
+      state: z
+        .enum(hosterChoices, { error: `one of ${hosterChoices.join(', ')}` })
+        .describe('`paused` takes a break, `active` ends it, `retired` leaves for good.'),
+      reason: reason.nullish(),
+    },
+    object,
+  )
+  .meta({ id: 'HosterStateRequest' })
+export const hosterKeyRequest = z
+  .strictObject(
+    {
+      name: text,
+      scopes: z.array(z.enum(hosterScopes, { error: scopesText }), { error: scopesText }).min(1, { error: scopesText }),
+      expires_at: z.string({ error: timeText }).datetime({ offset: true, error: timeText }).nullish(),
+    },
+    object,
+  )
+  .meta({ id: 'HosterKeyRequest' })
+const roleText = `one of ${memberRoles.join(', ')}, or null to remove the person`
+const memberRequest = z.strictObject({ email, role: z.enum(memberRoles, { error: roleText }).nullable() }, object)
+
+// All of these throw ApiError `invalid_json`, `missing_parameter` or `invalid_value`.
+
+export function parseApplication(body: Buffer) {
+  const { name, ...fields } = parse(body, applicationRequest, 'an application')
+  return { name, server: serverOf(fields) }
+}
+
+export function parseServer(body: Buffer) {
+  return serverOf(parse(body, serverRequest, 'a server'))
+}
+
+export function parseStateRequest(body: Buffer) {
+  const { state: to, reason } = parse(body, stateRequest, 'a change of the state')
+  return { to, reason: reason ?? 'The hoster asked for it.' }
+}
+
+export function parseHosterKeyRequest(body: Buffer, nowMs: number) {
+  const { name, scopes, expires_at: expires } = parse(body, hosterKeyRequest, 'a key')
+  const expiresAt = expires === undefined || expires === null ? null : new Date(expires)
+  if (expiresAt !== null && expiresAt.getTime() <= nowMs)
+    throw new ApiError('invalid_value', { message: `"expires_at" must be ${timeText}.`, param: 'expires_at' })
+  return { name, scopes: [...new Set(scopes)], expiresAt }
+}
+
+export function parseHosterMember(body: Buffer) {
+  return parse(body, memberRequest, 'a member')
+}
+
+function serverOf({ transport, base_url, api_key }: z.infer<typeof serverRequest>) {
+  return { transport, baseUrl: base_url ?? null, apiKey: api_key ?? null }
+}
+
+function parse<T extends z.ZodObject>(body: Buffer, schema: T, what: string): z.output<T> {
+  const input = parseJsonObject(body)
+  const result = schema.safeParse(input)
+  if (!result.success) throw bodyRefusal(result.error, input, { what, schema })
+  return result.data
+}

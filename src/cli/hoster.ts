@@ -1,28 +1,21 @@
-import { readFileSync } from 'node:fs'
 import { type Command, Option } from 'commander'
 import { features } from '../domain/chat-job.ts'
 import { usdText } from '../domain/money.ts'
 import { SupplyError } from '../domain/supply-error.ts'
 import { hosterEarnings } from '../ledger/accounts/hoster-earnings.ts'
+import { addHosterByOperator } from '../marketplace/operate-hoster.ts'
 import { ownCommand } from '../runtime/own-command.ts'
 import { quoteForShell } from '../runtime/quote-for-shell.ts'
-import { systemErrorText } from '../runtime/system-error-text.ts'
-import { addHoster } from '../supply/hosters/add-hoster.ts'
 import type { HosterPrice } from '../supply/hosters/hosted-model.ts'
-import {
-  activateHoster,
-  type HosterListing,
-  type HosterRef,
-  listHosters,
-  setHosterKey,
-  setTrustScore,
-  suspendHoster,
-} from '../supply/hosters/hosters.ts'
+import { type HosterListing, listHosters, setTrustScore } from '../supply/hosters/hosters.ts'
 import { setHosterPrice } from '../supply/hosters/set-hoster-price.ts'
 import { releaseHoster } from '../trust/release-hoster.ts'
 import { countArgument, instantArgument, priceArgument, scoreArgument } from './arguments.ts'
-import { createCommand, createCommandGroup, createSession, type Session } from './command.ts'
+import { createCommand, createCommandGroup, createSession } from './command.ts'
 import { Failure, UsageError } from './failure.ts'
+import { readUpstreamKey, showHosterChange, upstreamKeyOption } from './hoster-change.ts'
+import { hosterKeyCommands } from './hoster-key.ts'
+import { hosterStateCommands } from './hoster-state.ts'
 import { type Json, priceText } from './output.ts'
 import { requireMasterKey } from './require-master-key.ts'
 import { table } from './table.ts'
@@ -33,11 +26,10 @@ export function hosterCommands(): Command {
     add(),
     list(),
     price(),
-    activate(),
-    suspend(),
+    ...hosterStateCommands(),
     trust(),
     release(),
-    key(),
+    hosterKeyCommands(),
     earnings(),
   ])
 }
@@ -50,7 +42,7 @@ function add(): Command {
   ])
     .argument('<name>', 'name, unique among hosters')
     .argument('<url>', 'https URL, up to and including /v1')
-    .addOption(keyOption())
+    .addOption(upstreamKeyOption())
     .option('--key-file <file>', "file with the hoster's API key; - reads standard input")
     .option(
       '--trust <score>',
@@ -61,9 +53,9 @@ function add(): Command {
     .action(async (name: string, baseUrl: string, options) => {
       const session = createSession(options)
       const { config } = session
-      const apiKey = readKey(options)
+      const apiKey = readUpstreamKey(options)
       const added = await withDatabase(session, async pool =>
-        addHoster(
+        addHosterByOperator(
           pool,
           { name, baseUrl, apiKey, models: [], trustScore: options.trust, shareBps: config.platform.hosterShareBps },
           { masterKey: await requireMasterKey(session, pool), allowPrivateUrls: config.hosters.allowPrivateUrls },
@@ -159,20 +151,6 @@ function price(): Command {
     })
 }
 
-function activate(): Command {
-  return createCommand('activate', 'Let a hoster receive requests', ['hoster activate acme'])
-    .argument('<hoster>', 'name or id')
-    .action(async (hoster: string, options) => {
-      const session = createSession(options)
-      const found = await withDatabase(session, pool => activateHoster(pool, hoster))
-      const text =
-        found.pricedModels > 0
-          ? 'is active and receives requests.'
-          : `is active but receives no requests: it needs a price first. Next: ${ownCommand(`hoster price ${quoteForShell(found.name)} <model> ...`)}`
-      showChange(session, found, { state: 'active', models: found.pricedModels }, text)
-    })
-}
-
 function release(): Command {
   return createCommand('release', 'End the quarantine of a hoster: it is active again, and its payouts are released', [
     "hoster release acme --reason 'The tokenizer of its model differs'",
@@ -182,19 +160,7 @@ function release(): Command {
     .action(async (hoster: string, { reason, ...options }) => {
       const session = createSession(options)
       const found = await withDatabase(session, pool => releaseHoster(pool, hoster, reason))
-      showChange(session, found, { state: 'active' }, 'is active again. Its audits start a new test.')
-    })
-}
-
-function suspend(): Command {
-  return createCommand('suspend', 'Stop sending requests to a hoster; running ones finish and are paid', [
-    'hoster suspend acme',
-  ])
-    .argument('<hoster>', 'name or id')
-    .action(async (hoster: string, options) => {
-      const session = createSession(options)
-      const found = await withDatabase(session, pool => suspendHoster(pool, hoster))
-      showChange(session, found, { state: 'suspended' }, 'is suspended and receives no new requests.')
+      showHosterChange(session, found, { state: 'active' }, 'is active again. Its audits start a new test.')
     })
 }
 
@@ -211,38 +177,13 @@ function trust(): Command {
       const session = createSession(options)
       const found = await withDatabase(session, pool => setTrustScore(pool, hoster, score))
       const may = score !== null && score > 0.8 ? 'may' : 'cannot'
-      showChange(
+      showHosterChange(
         session,
         found,
         { trust_score: score },
         score === null
           ? 'has the trust score that it has earned.'
           : `has a trust score of ${score} and ${may} serve trusted_only requests.`,
-      )
-    })
-}
-
-function key(): Command {
-  return createCommand('key', 'Replace the API key that is sent to a hoster', [
-    'hoster key acme --key-file acme.key',
-    'hoster key acme --none',
-  ])
-    .argument('<hoster>', 'name or id')
-    .addOption(keyOption())
-    .option('--key-file <file>', "file with the hoster's API key; - reads standard input")
-    .addOption(new Option('--none', 'send no key').conflicts(['key', 'keyFile']))
-    .action(async (hoster: string, options) => {
-      const session = createSession(options)
-      const apiKey = readKey(options) ?? null
-      if (apiKey === null && options.none !== true) throw new UsageError('Add --key-file, --key or --none.')
-      const found = await withDatabase(session, async pool =>
-        setHosterKey(pool, hoster, apiKey, await requireMasterKey(session, pool)),
-      )
-      showChange(
-        session,
-        found,
-        { has_key: apiKey !== null },
-        apiKey === null ? 'now gets no key.' : 'now gets the new key.',
       )
     })
 }
@@ -281,28 +222,6 @@ function earnings(): Command {
         ),
       )
     })
-}
-
-function keyOption(): Option {
-  return new Option('--key <key>', "the hoster's API key; other users of this machine can see it").conflicts('keyFile')
-}
-
-function readKey({ key, keyFile }: { key?: string; keyFile?: string }): string | undefined {
-  if (keyFile === undefined) return key
-  try {
-    return readFileSync(keyFile === '-' ? 0 : keyFile, 'utf8').trim()
-  } catch (error) {
-    throw new UsageError(`Cannot read --key-file ${keyFile}: ${systemErrorText(error)}.`)
-  }
-}
-
-function showChange(
-  { output }: Session,
-  { hosterId, name }: HosterRef,
-  change: Record<string, Json>,
-  text: string,
-): void {
-  output.result({ hoster_id: hosterId, name, ...change }, `${name} ${text}`)
 }
 
 /** Cache prices that are not set are left out: such tokens cost the input price. */

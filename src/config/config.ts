@@ -132,7 +132,22 @@ export interface Config {
     /** Names of endpoints that serve the true model, besides local servers. */
     readonly references: readonly string[]
   }
-  readonly hosters: { readonly allowPrivateUrls: boolean }
+  readonly hosters: {
+    readonly allowPrivateUrls: boolean
+    /** Whether signed-in people may apply as hosters. */
+    readonly applications: 'open' | 'closed'
+    /** Whether a verified hoster waits for an operator. */
+    readonly approval: 'operator' | 'automatic'
+    readonly priceRules: {
+      /** The highest prices of a hoster. */
+      readonly max: TokenPrice
+      /** The least time between two changes of prices. */
+      readonly changeIntervalMs: number
+      /** A rise of more than this needs the notice. */
+      readonly risePercent: number
+      readonly riseNoticeMs: number
+    }
+  }
   readonly alerts: { readonly allowPrivateUrls: boolean }
   /** Whether everybody may see the status page, and whether it names the servers. */
   readonly status: { readonly isPublic: boolean; readonly showsNames: boolean }
@@ -285,7 +300,17 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       auditMinutes: settings.trust.audit_minutes,
       references: settings.trust.references,
     },
-    hosters: { allowPrivateUrls: settings.hosters.allow_private_urls },
+    hosters: {
+      allowPrivateUrls: settings.hosters.allow_private_urls,
+      applications: settings.hosters.applications,
+      approval: settings.hosters.approval,
+      priceRules: {
+        max: priceOf(settings.hosters.max_price_per_million_usd),
+        changeIntervalMs: settings.hosters.price_change_minutes * 60_000,
+        risePercent: settings.hosters.price_rise_percent,
+        riseNoticeMs: settings.hosters.price_rise_notice_hours * 3_600_000,
+      },
+    },
     alerts: { allowPrivateUrls: settings.alerts.allow_private_urls },
     status: { isPublic: settings.status.public, showsNames: settings.status.server_names },
     smtp: {

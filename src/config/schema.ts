@@ -260,7 +260,17 @@ export const fileSchema = z.strictObject({
       references: z.array(text()).prefault([]),
     })
     .prefault({}),
-  hosters: z.strictObject({ allow_private_urls: flag().prefault('false') }).prefault({}),
+  hosters: z
+    .strictObject({
+      allow_private_urls: flag().prefault('false'),
+      applications: oneOf(['open', 'closed']).prefault('open'),
+      approval: oneOf(['operator', 'automatic']).prefault('operator'),
+      max_price_per_million_usd: pricesOr('100', '400'),
+      price_change_minutes: wholeNumber(0, 100_000).prefault('10'),
+      price_rise_percent: wholeNumber(0, 10_000).prefault('20'),
+      price_rise_notice_hours: wholeNumber(0, 10_000).prefault('24'),
+    })
+    .prefault({}),
   alerts: z.strictObject({ allow_private_urls: flag().prefault('false') }).prefault({}),
   status: z.strictObject({ public: flag().prefault('false'), server_names: flag().prefault('false') }).prefault({}),
   smtp: z

@@ -235,6 +235,11 @@ export const errorTable = {
     'rate_limit_error',
     'Too many failed attempts to sign in. Wait for the time in Retry-After, then try again.',
   ),
+  price_change_too_soon: row(
+    429,
+    'rate_limit_error',
+    'The prices of this hoster changed a short time ago. Wait for the time in Retry-After, then send the manifest again.',
+  ),
   daily_limit_exceeded: row(
     429,
     'rate_limit_error',

@@ -105,6 +105,16 @@ export function parsePricePerMillion(text: string): bigint | undefined {
   return BigInt(match[1]!) * 1_000_000n + BigInt((match[2] ?? '').padEnd(6, '0'))
 }
 
+/**
+ * Reads a price in decimal USD per token (at most 12 decimals) into picodollars per token; undefined for anything
+ * else.
+ */
+export function parseUsdPerToken(text: string): bigint | undefined {
+  const match = /^(\d{1,6})(?:\.(\d{1,12}))?$/.exec(text.trim())
+  if (!match) return undefined
+  return BigInt(match[1]!) * PICOS_PER_USD + BigInt((match[2] ?? '').padEnd(12, '0'))
+}
+
 /** Formats a price as decimal USD per token: 250_000n is "0.00000025". Exact. */
 export function usdPerTokenText(picoPerToken: bigint): string {
   const fraction = (picoPerToken % PICOS_PER_USD)

@@ -4,6 +4,8 @@ import type { DeliverDeps } from '../alerts/deliver-alert.ts'
 import { deleteExpiredClaims } from '../chat/idempotency/delete-expired-claims.ts'
 import { type Pool, transaction } from '../db/pool.ts'
 import { addUsagePartitions } from '../ledger/settlement/add-usage-partitions.ts'
+import type { MarketplaceJobs } from '../marketplace/marketplace-jobs.ts'
+import { VERIFY_HOSTER } from '../marketplace/verification.ts'
 import { sumPlatformDays } from '../operator/platform-days.ts'
 import type { AutoTopUps } from '../payments/auto-top-up.ts'
 import type { PaymentSync } from '../payments/payment-sync.ts'
@@ -28,6 +30,7 @@ export interface TaskDeps {
   readonly payments: Pick<PaymentSync, 'reconcile'>
   readonly autoTopUps: Pick<AutoTopUps, 'run'>
   readonly payouts: Pick<PayoutSync, 'reconcile'>
+  readonly marketplace: MarketplaceJobs
   /** Null: audits are switched off. */
   readonly audits: (AuditDeps & { readonly meanPauseMs: number }) | null
   readonly log: Log
@@ -51,6 +54,7 @@ export const timetable: CronItem[] = [
   { task: 'start_auto_top_ups', match: '* * * * *', options: { jobKey: 'start_auto_top_ups', maxAttempts: 1 } },
   { task: 'reconcile_payments', match: '* * * * *', options: { jobKey: 'reconcile_payments', maxAttempts: 1 } },
   { task: 'reconcile_payouts', match: '* * * * *', options: { jobKey: 'reconcile_payouts', maxAttempts: 1 } },
+  { task: 'apply_hoster_prices', match: '* * * * *', options: { jobKey: 'apply_hoster_prices', maxAttempts: 1 } },
   { task: 'sum_platform_days', match: '* * * * *', options: { jobKey: 'sum_platform_days', maxAttempts: 1 } },
   { task: 'plan_hoster_audits', match: '* * * * *', options: { jobKey: 'plan_hoster_audits', maxAttempts: 1 } },
   { task: 'score_hosters', match: '* * * * *', options: { jobKey: 'score_hosters', maxAttempts: 1 } },
@@ -59,7 +63,7 @@ export const timetable: CronItem[] = [
 
 /** Returns the tasks by name. `stopping` cancels a running audit. */
 export function createTasks(
-  { pool, auditPool, clock, alerts, payments, autoTopUps, payouts, audits, log }: TaskDeps,
+  { pool, auditPool, clock, alerts, payments, autoTopUps, payouts, marketplace, audits, log }: TaskDeps,
   stopping: AbortSignal,
 ): TaskList {
   return {
@@ -89,6 +93,10 @@ export function createTasks(
     reconcile_payouts: async () => {
       await payouts.reconcile()
     },
+    apply_hoster_prices: async () => {
+      await marketplace.applyPrices()
+    },
+    [VERIFY_HOSTER]: payload => marketplace.verify((payload as { hoster_id: string }).hoster_id),
     sum_platform_days: () => transaction(pool, sql => sumPlatformDays(sql, clock.epochMs())),
     // On a pool without a statement timeout: 30 days of many customers take seconds.
     sum_platform_month: () => transaction(auditPool, sql => sumPlatformDays(sql, clock.epochMs(), true)),

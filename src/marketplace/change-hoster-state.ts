@@ -2,7 +2,7 @@ import { bumpControlVersion } from '../db/control-version.ts'
 import type { Sql } from '../db/pool.ts'
 import { ApiError } from '../domain/errors.ts'
 import { type HosterActor, type HosterState, mayChangeState, nextStates } from '../domain/hoster-state.ts'
-import { noteAction } from '../people/audit-log.ts'
+import { type AuditAction, noteAction } from '../people/audit-log.ts'
 
 /** The program or the person that changes a state, for the audit log. */
 export interface StateActor {
@@ -58,6 +58,19 @@ export async function changeHosterState(sql: Sql, change: StateChange): Promise<
     address,
   })
   return { name, from }
+}
+
+/** Writes an entry about a hoster to the audit log. Call it last in a transaction. */
+export async function noteHosterAction(
+  sql: Sql,
+  { personId, keyId, address }: StateActor,
+  hosterId: string,
+  { action, detail }: { action: AuditAction; detail: Readonly<Record<string, unknown>> },
+): Promise<void> {
+  const { rows } = await sql.query<{ name: string }>('SELECT name FROM hoster WHERE hoster_id = $1', [hosterId])
+  const by = keyId === null ? {} : { by_key_id: keyId }
+  const noted = { hoster_id: hosterId, ...detail, ...by }
+  await noteAction(sql, { action, personId, subject: rows[0]!.name, detail: noted, address })
 }
 
 /** Writes a row of the history. `from` is null for a new hoster. */

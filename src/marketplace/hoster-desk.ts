@@ -1,22 +1,153 @@
-import type { Pool } from '../db/pool.ts'
+import type { Manifest, StoredManifest } from '../api/hoster-manifest.ts'
+import type { Verification } from '../api/hoster-verification.ts'
+import { type Pool, type Sql, transaction } from '../db/pool.ts'
 import { refuseOutage } from '../db/refuse-outage.ts'
+import { ApiError } from '../domain/errors.ts'
+import type { HosterState } from '../domain/hoster-state.ts'
+import type { MemberRole } from '../domain/member-role.ts'
+import { usdPerTokenText } from '../domain/money.ts'
+import type { Clock } from '../runtime/clock.ts'
+import { applyAsHoster, changeServer, type HosterServer, type ServerRules } from './apply.ts'
+import { changeHosterState, noteHosterAction, type StateActor } from './change-hoster-state.ts'
+import { issueKeyOf, type NewKeyOrder, revokeKeyOf } from './change-keys.ts'
+import { type HosterKeyListing, type IssuedHosterKey, listHosterKeys } from './hoster-keys.ts'
+import {
+  type HosterMember,
+  type HosterMembership,
+  listHosterMembers,
+  listHosterMemberships,
+  setHosterMember,
+} from './hoster-members.ts'
+import { findManifest, listScheduled } from './manifests.ts'
+import type { PriceRules } from './price-rules.ts'
+import { putManifest } from './put-manifest.ts'
 import { listStateChanges, type OwnHoster, type PastStateChange, showHoster } from './show-hoster.ts'
+import { showVerification } from './show-verification.ts'
+import { enqueueVerification, startVerification } from './verification.ts'
 
 /**
  * What the programs and people of a hoster read and change. All methods reject with ApiError: `database_unavailable`,
  * `hoster_not_found`, and what they name.
  */
 export interface HosterDesk {
+  /** Returns the hosters of a person. */
+  memberships(personId: string): Promise<HosterMembership[]>
+  /** Makes a hoster and returns its id. Rejects like `applyAsHoster`, and with `sign_up_closed`. */
+  apply(actor: StateActor, application: { name: string; server: HosterServer; personId: string }): Promise<string>
   show(hosterId: string): Promise<{ hoster: OwnHoster; changes: PastStateChange[] }>
+  /** Rejects like `changeHosterState`. */
+  changeState(actor: StateActor, hosterId: string, change: { to: HosterState; reason: string }): Promise<void>
+  /** Rejects like `changeServer`. */
+  changeServer(actor: StateActor, hosterId: string, server: HosterServer): Promise<void>
+  /** Rejects with `not_found` before the first manifest. */
+  manifest(hosterId: string): Promise<StoredManifest>
+  /** Rejects like `putManifest`. */
+  putManifest(actor: StateActor, hosterId: string, manifest: Manifest): Promise<StoredManifest>
+  verification(hosterId: string): Promise<Verification>
+  /** Starts the verification, or a further check of a pending hoster. A job does the work. Rejects with `hoster_state_refused`. */
+  verify(actor: StateActor, hosterId: string): Promise<Verification>
+  keys(hosterId: string): Promise<HosterKeyListing[]>
+  /** Rejects with `invalid_value` when there are too many. */
+  issueKey(actor: StateActor, hosterId: string, order: NewKeyOrder): Promise<IssuedHosterKey>
+  /** Rejects with `not_found`. */
+  revokeKey(actor: StateActor, hosterId: string, keyId: string): Promise<void>
+  members(hosterId: string): Promise<HosterMember[]>
+  /** Rejects like `setHosterMember`. */
+  setMember(actor: StateActor, hosterId: string, change: { email: string; role: MemberRole | null }): Promise<void>
 }
 
-export function createHosterDesk({ pool }: { readonly pool: Pool }): HosterDesk {
+export interface HosterDeskDeps {
+  readonly pool: Pool
+  readonly clock: Clock
+  readonly rules: PriceRules
+  readonly server: ServerRules
+  /** The share of each charge that a new hoster earns. */
+  readonly shareBps: number
+  readonly acceptsApplications: boolean
+}
+
+export function createHosterDesk(deps: HosterDeskDeps): HosterDesk {
+  const { pool, clock, rules } = deps
+  const inTransaction = <T>(work: (sql: Sql) => Promise<T>) => transaction(pool, work).catch(refuseOutage)
+  const manifestOf = async (sql: Sql, hosterId: string): Promise<StoredManifest> => {
+    const { endpointId } = await showHoster(sql, hosterId)
+    const found = await findManifest(sql, hosterId)
+    if (found === undefined)
+      throw new ApiError('not_found', { message: 'There is no manifest yet. Send one with PUT /v1/hoster/manifest.' })
+    const scheduled = await listScheduled(sql, endpointId)
+    return {
+      object: 'hoster.manifest',
+      version: found.version,
+      source: found.source,
+      created_at: found.createdAt.toISOString(),
+      manifest: found.body,
+      scheduled: scheduled.map(({ model, appliesAt }) => ({
+        model: model.modelId,
+        applies_at: appliesAt.toISOString(),
+        prompt: usdPerTokenText(model.price.inputPicoPerToken),
+        completion: usdPerTokenText(model.price.outputPicoPerToken),
+      })),
+    }
+  }
+
   return {
+    memberships: personId => listHosterMemberships(pool, personId).catch(refuseOutage),
+    async apply(actor, application) {
+      if (!deps.acceptsApplications)
+        throw new ApiError('sign_up_closed', {
+          message: 'This server takes no applications of hosters. Ask its operator.',
+        })
+      return await inTransaction(sql =>
+        applyAsHoster(sql, { ...application, actor, shareBps: deps.shareBps }, deps.server),
+      )
+    },
     async show(hosterId) {
       const [hoster, changes] = await Promise.all([showHoster(pool, hosterId), listStateChanges(pool, hosterId)]).catch(
         refuseOutage,
       )
       return { hoster, changes }
     },
+    changeState: (actor, hosterId, change) =>
+      inTransaction(async sql => {
+        await changeHosterState(sql, { ...actor, ...change, hosterId })
+      }),
+    changeServer: (actor, hosterId, server) =>
+      inTransaction(sql => changeServer(sql, hosterId, { server, actor }, deps.server)),
+    manifest: hosterId => manifestOf(pool, hosterId).catch(refuseOutage),
+    putManifest: (actor, hosterId, manifest) =>
+      inTransaction(async sql => {
+        await putManifest(sql, { hosterId, manifest, source: 'sent', actor }, rules, clock.epochMs())
+        return manifestOf(sql, hosterId)
+      }),
+    verification: hosterId => showVerification(pool, hosterId).catch(refuseOutage),
+    verify: (actor, hosterId) =>
+      inTransaction(async sql => {
+        const { state } = await showHoster(sql, hosterId)
+        // It would take an active hoster its requests.
+        if (!['applied', 'pending', 'verified'].includes(state))
+          throw new ApiError('hoster_state_refused', {
+            message: `The hoster is ${state}, so nothing is left to verify.`,
+          })
+        await startVerification(sql, hosterId, clock.epochMs())
+        await enqueueVerification(sql, hosterId)
+        if (state !== 'pending') {
+          const reason = 'The hoster asked to be verified.'
+          await changeHosterState(sql, { ...actor, hosterId, to: 'pending', reason })
+        }
+        return showVerification(sql, hosterId)
+      }),
+    keys: hosterId => listHosterKeys(pool, hosterId).catch(refuseOutage),
+    issueKey: (actor, hosterId, order) => inTransaction(sql => issueKeyOf(sql, hosterId, order, actor)),
+    revokeKey: (actor, hosterId, keyId) =>
+      inTransaction(async sql => {
+        await revokeKeyOf(sql, hosterId, keyId, actor)
+      }),
+    members: hosterId => listHosterMembers(pool, hosterId).catch(refuseOutage),
+    setMember: (actor, hosterId, change) =>
+      inTransaction(async sql => {
+        const { email, before } = await setHosterMember(sql, hosterId, change)
+        const detail = { email, from: before, to: change.role }
+        await noteHosterAction(sql, actor, hosterId, { action: 'hoster.member_changed', detail })
+      }),
   }
 }

@@ -11,6 +11,7 @@ import type { AuditLogPage, AuditLogState, LogQuery } from '../api/operator/log.
 import type { OperatorMoney } from '../api/operator/money.ts'
 import type { Overview } from '../api/operator/overview.ts'
 import type {
+  HosterReview,
   OperatorHosters,
   OperatorModels,
   PriceVersions,
@@ -38,7 +39,7 @@ import { checkLog, readLog } from './read-log.ts'
 import { refund } from './refund.ts'
 import { showCustomer, type Tiers } from './show-customer.ts'
 import { readStatus } from './status-report.ts'
-import { changeHoster, listModels, listPriceVersions, setPrice, showHosters } from './supply.ts'
+import { changeHoster, listModels, listPriceVersions, setPrice, showHosters, showHosterToReview } from './supply.ts'
 import { readSystem } from './system.ts'
 import { readOperatorUsage, writeOperatorUsage } from './usage.ts'
 import { createVisits } from './visits.ts'
@@ -69,6 +70,8 @@ export interface OperatorConsole {
   models(): Promise<OperatorModels>
   priceVersions(modelId: string | null): Promise<PriceVersions>
   hosters(): Promise<OperatorHosters>
+  /** Rejects with `hoster_not_found`. */
+  hoster(hosterId: string): Promise<HosterReview>
   changeHoster(actor: Actor, hosterId: string, change: ReturnType<typeof parseHosterChange>): Promise<void>
   setPrice(actor: Actor, hosterId: string, change: ReturnType<typeof parsePriceChange>): Promise<{ version: number }>
   usage(span: UsageSpan): Promise<OperatorUsage>
@@ -117,6 +120,7 @@ export function createOperatorConsole(deps: {
     models: () => listModels(reports, deps.offers(), nowMs()),
     priceVersions: modelId => listPriceVersions(reports, modelId),
     hosters: () => showHosters(reports),
+    hoster: hosterId => showHosterToReview(reports, hosterId),
     changeHoster: (actor, hosterId, change) => changeHoster(pool, actor, hosterId, change),
     setPrice: (actor, hosterId, change) => setPrice(pool, actor, hosterId, change),
     usage: span => readOperatorUsage(reports, span),

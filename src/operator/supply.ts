@@ -1,4 +1,5 @@
 import type {
+  HosterReview,
   OperatorHosters,
   OperatorModels,
   PriceVersions,
@@ -7,11 +8,17 @@ import type {
 } from '../api/operator/supply.ts'
 import type { Pool, Sql } from '../db/pool.ts'
 import { ApiError } from '../domain/errors.ts'
+import { nextStates } from '../domain/hoster-state.ts'
 import type { Offer } from '../domain/offer.ts'
 import { SupplyError } from '../domain/supply-error.ts'
+import { changeHosterState, type StateActor } from '../marketplace/change-hoster-state.ts'
+import { listHosterMembers } from '../marketplace/hoster-members.ts'
+import { findManifest } from '../marketplace/manifests.ts'
+import { listStateChanges, showHoster } from '../marketplace/show-hoster.ts'
+import { showVerification } from '../marketplace/show-verification.ts'
 import { noteAction } from '../people/audit-log.ts'
 import { type HostedModel, hostedModel, PRICE_COLUMNS, type PriceRow } from '../supply/hosters/hosted-model.ts'
-import { listHosters, updateHoster } from '../supply/hosters/hosters.ts'
+import { changeTrustScore, type HosterListing, listHosters } from '../supply/hosters/hosters.ts'
 import { changeHosterPrice } from '../supply/hosters/set-hoster-price.ts'
 import { type Actor, act } from './operator-action.ts'
 import { listServers } from './servers.ts'
@@ -61,19 +68,20 @@ WHERE $1::text IS NULL OR p.model_id = $1
 ORDER BY p.valid_from DESC, h.name, p.model_id LIMIT 200`
 
 export async function showHosters(sql: Sql): Promise<OperatorHosters> {
-  const hosters = await listHosters(sql)
+  return { data: (await listHosters(sql)).map(shownHoster) }
+}
+
+function shownHoster(hoster: HosterListing): OperatorHosters['data'][number] {
   return {
-    data: hosters.map(hoster => ({
-      id: hoster.hosterId,
-      name: hoster.name,
-      state: hoster.state,
-      trust_score: hoster.trustScore,
-      share: hoster.shareBps / 10_000,
-      base_url: hoster.baseUrl,
-      has_key: hoster.hasKey,
-      created_at: hoster.createdAt.toISOString(),
-      models: hoster.models.map(shownPrice),
-    })),
+    id: hoster.hosterId,
+    name: hoster.name,
+    state: hoster.state,
+    trust_score: hoster.trustScore,
+    share: hoster.shareBps / 10_000,
+    base_url: hoster.baseUrl,
+    has_key: hoster.hasKey,
+    created_at: hoster.createdAt.toISOString(),
+    models: hoster.models.map(shownPrice),
   }
 }
 
@@ -106,7 +114,7 @@ export function setPrice(
   })
 }
 
-/** Changes state or trust score like `switchyard hoster activate`, `suspend` and `trust`. Throws like `setPrice`. */
+/** Changes state (with a reason) or trust score like `switchyard hoster activate`, `suspend` and `trust`. Throws like `setPrice`. */
 export function changeHoster(
   pool: Pool,
   actor: Actor,
@@ -118,16 +126,48 @@ export function changeHoster(
       'SELECT state, trust_score FROM hoster WHERE hoster_id = $1 FOR UPDATE',
       [hosterId],
     )
-    const { name } = await updateHoster(sql, hosterId, change).catch(refuse)
-    const after = { state: change.state, trust_score: change.trustScore }
-    await noteAction(sql, {
-      action: 'hoster.changed',
-      personId: actor.personId,
-      subject: name,
-      detail: { before: rows[0], after },
-      address: actor.address,
-    })
+    const [before] = rows
+    if (change.trustScore !== undefined) {
+      const { name } = await changeTrustScore(sql, hosterId, change.trustScore).catch(refuse)
+      const detail = { before, after: { trust_score: change.trustScore }, reason: change.reason }
+      await noteAction(sql, {
+        action: 'hoster.changed',
+        personId: actor.personId,
+        subject: name,
+        detail,
+        address: actor.address,
+      })
+    }
+    if (change.state === undefined || change.state === before?.state) return
+    await changeHosterState(sql, { ...stateActor(actor), hosterId, to: change.state, reason: change.reason })
   })
+}
+
+/** An operator in the console, for a change of a state. */
+function stateActor({ personId, address }: Actor): StateActor {
+  return { actor: 'operator', personId, keyId: null, address }
+}
+
+/** Returns all that an operator decides by: the hoster, its history, verification, manifest and members. Throws `hoster_not_found`. */
+export async function showHosterToReview(sql: Sql, hosterId: string): Promise<HosterReview> {
+  const [hoster, changes, verification, manifest, members, listed] = await Promise.all([
+    showHoster(sql, hosterId),
+    listStateChanges(sql, hosterId),
+    showVerification(sql, hosterId),
+    findManifest(sql, hosterId),
+    listHosterMembers(sql, hosterId),
+    listHosters(sql, hosterId),
+  ])
+  return {
+    ...shownHoster(listed[0]!),
+    transport: hoster.transport,
+    active_since: hoster.activeSince?.toISOString() ?? null,
+    next_states: nextStates(hoster.state, 'operator'),
+    state_changes: changes.map(({ at, ...change }) => ({ ...change, at: at.toISOString() })),
+    verification,
+    manifest: manifest?.body ?? null,
+    people: members.map(({ email, role }) => ({ email, role })),
+  }
 }
 
 function refuse(error: unknown): never {

@@ -115,8 +115,13 @@ test('a suspended hoster gets no requests until it is active again', async () =>
   expect(await modelIds()).toContain('test-model')
   const { data } = await get<AuditLogPage>('log?action=hoster.changed')
   expect(data.at(-1)).toMatchObject({
-    detail: { before: { state: 'active', trust_score: 0.9 }, after: { state: 'suspended', trust_score: 0.5 } },
+    detail: { before: { state: 'active', trust_score: 0.9 }, after: { trust_score: 0.5 } },
   })
+  const { data: states } = await get<AuditLogPage>('log?action=hoster.state_changed')
+  expect(states.slice(0, 2)).toMatchObject([
+    { detail: { from: 'suspended', to: 'active', by: 'operator', reason: 'Changed in the console.' } },
+    { detail: { from: 'active', to: 'suspended' } },
+  ])
   const unknown = await operator.send('PATCH', `operator/hosters/${randomUUID()}`, { state: 'active' })
   expect(await readError(unknown)).toMatchObject({ status: 404 })
 })

@@ -2,16 +2,11 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { watchControlVersions } from '../../src/db/control-version.ts'
 import { SupplyError } from '../../src/domain/supply-error.ts'
+import { activateHoster, suspendHoster } from '../../src/marketplace/operate-hoster.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { createCatalogSource } from '../../src/supply/catalog/catalog.ts'
 import { addHoster, type NewHoster } from '../../src/supply/hosters/add-hoster.ts'
-import {
-  activateHoster,
-  listHosters,
-  setHosterKey,
-  setTrustScore,
-  suspendHoster,
-} from '../../src/supply/hosters/hosters.ts'
+import { listHosters, setHosterKey, setTrustScore } from '../../src/supply/hosters/hosters.ts'
 import { setHosterPrice } from '../../src/supply/hosters/set-hoster-price.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 import { offerOf } from './random-market.ts'

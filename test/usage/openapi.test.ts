@@ -266,6 +266,7 @@ describe('the OpenAPI document', () => {
       'wrong_code',
       'wrong_passkey',
       'sign_in_refused',
+      'member_spend_limit_reached',
       'role_not_allowed',
       'confirmation_required',
       'second_factor_required',
@@ -274,6 +275,7 @@ describe('the OpenAPI document', () => {
       'cross_site_request',
       'customer_not_found',
       'hoster_not_found',
+      'earnings_frozen',
       'payment_not_found',
       'voucher_not_valid',
       'link_expired',
@@ -287,6 +289,7 @@ describe('the OpenAPI document', () => {
       'agent_connected',
       'mail_not_configured',
       'too_many_attempts',
+      'price_change_too_soon',
       'sign_in_provider_unavailable',
       'payment_provider_unavailable',
     ])

@@ -4,7 +4,11 @@ import { parseJsonObject } from '../../dialects/json/parse-json.ts'
 import { features } from '../../domain/chat-job.ts'
 import { ApiError } from '../../domain/errors.ts'
 import { hosterStates } from '../../domain/hoster-state.ts'
+import { memberRoles } from '../../domain/member-role.ts'
 import { parsePricePerMillion } from '../../domain/money.ts'
+import { manifest } from '../hoster-manifest.ts'
+import { verification } from '../hoster-verification.ts'
+import { ownHoster, reason } from '../hosters.ts'
 import { shownServer } from './overview.ts'
 
 const usdPerMillion = z.number().nonnegative()
@@ -93,6 +97,20 @@ export const operatorHosters = z
   .meta({ id: 'OperatorHosters' })
 export type OperatorHosters = z.infer<typeof operatorHosters>
 
+/** The answer of `GET hosters/{hoster_id}`. */
+export const hosterReview = operatorHosters.shape.data.element
+  .extend({
+    transport: z.enum(['direct', 'agent']),
+    active_since: z.string().nullable(),
+    next_states: z.array(z.enum(hosterStates)).describe('What an operator may change the state to.'),
+    state_changes: ownHoster.shape.state_changes,
+    verification,
+    manifest: manifest.nullable(),
+    people: z.array(z.object({ email: z.string(), role: z.enum(memberRoles) })),
+  })
+  .meta({ id: 'HosterReview' })
+export type HosterReview = z.infer<typeof hosterReview>
+
 // Bodies. Each `error` text completes the sentence "`param` must be ...".
 
 const object = { error: 'a JSON object' }
@@ -121,11 +139,13 @@ const priceChange = z.strictObject(
   },
   object,
 )
-const stateText = 'active or suspended'
+const operatorChoices = ['pending', 'verified', 'active', 'paused', 'suspended', 'retired'] as const
+const stateText = `one of ${operatorChoices.join(', ')}`
 const scoreText = 'a number from 0 to 1, or null for the earned score'
 const hosterChange = z.strictObject(
   {
-    state: z.enum(['active', 'suspended'], { error: stateText }).optional(),
+    state: z.enum(operatorChoices, { error: stateText }).optional(),
+    reason: reason.nullish(),
     trust_score: z
       .number({ error: scoreText })
       .min(0, { error: scoreText })
@@ -163,8 +183,8 @@ export function parsePriceChange(body: Buffer) {
 
 /** Parses a change of a hoster. Throws like `parsePriceChange`. */
 export function parseHosterChange(body: Buffer) {
-  const { state, trust_score: trustScore } = parse(body, hosterChange, 'a change of a hoster')
-  return { state, trustScore }
+  const { state, trust_score: trustScore, reason } = parse(body, hosterChange, 'a change of a hoster')
+  return { state, trustScore, reason: reason ?? 'Changed in the console.' }
 }
 
 function parse<T extends z.ZodObject>(body: Buffer, schema: T, what: string): z.output<T> {

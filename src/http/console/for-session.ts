@@ -7,6 +7,7 @@ const rights: Readonly<Record<string, CustomerRight>> = {
   usage: 'usage',
   credits: 'usage',
   models: 'usage',
+  hosters: 'usage',
   keys: 'keys',
   alerts: 'alerts',
 }

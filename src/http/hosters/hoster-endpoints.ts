@@ -1,15 +1,38 @@
+import type { FastifyRequest } from 'fastify'
 import type { z } from 'zod'
-import { ownHoster } from '../../api/hosters.ts'
+import { manifest, parseManifest, storedManifest } from '../../api/hoster-manifest.ts'
+import { verification } from '../../api/hoster-verification.ts'
+import { ownHoster, parseServer, parseStateRequest, serverRequest, stateRequest } from '../../api/hosters.ts'
+import type { StateActor } from '../../marketplace/change-hoster-state.ts'
 import type { HosterDesk } from '../../marketplace/hoster-desk.ts'
-import type { Endpoint } from '../endpoint.ts'
+import { uncounted } from '../../runtime/byte-budget.ts'
+import type { Endpoint, EndpointContext } from '../endpoint.ts'
+import { NodeRequest } from '../node-exchange.ts'
+import { receiveBody } from '../receive-body.ts'
 import { hosterEndpoint } from './hoster-endpoint.ts'
 
-interface HosterDeps {
+export interface HosterDoor {
   readonly desk: HosterDesk
+  /** The address of the client, as proxies report it. */
+  readonly addressOf: (request: FastifyRequest) => string
+  readonly bodyLimitBytes: number
 }
 
-/** The endpoints of one hoster, for its programs and its people. */
-export function hosterEndpoints({ desk }: HosterDeps): Endpoint[] {
+/** The program or person of the hoster that acts. */
+export function hosterActorOf({ addressOf }: HosterDoor, { hoster, request }: EndpointContext): StateActor {
+  const { keyId, personId } = hoster
+  return { actor: 'hoster', keyId, personId, address: addressOf(request) }
+}
+
+export function hosterBody({ bodyLimitBytes }: HosterDoor, { request }: EndpointContext): Promise<Buffer> {
+  return receiveBody(new NodeRequest(request.raw), bodyLimitBytes, uncounted)
+}
+
+const json = { contentType: 'application/json' } as const
+
+/** The endpoints of one hoster, for its programs and its people: itself, its server, its state, its manifest and its verification. */
+export function hosterEndpoints(door: HosterDoor): Endpoint[] {
+  const { desk } = door
   return [
     hosterEndpoint('GET', '', {
       scope: 'read',
@@ -19,9 +42,100 @@ export function hosterEndpoints({ desk }: HosterDeps): Endpoint[] {
         summary: 'Show the hoster',
         description:
           'Returns the hoster of the key: its state with the reasons of all changes, its server and its trust score.',
-        response: { contentType: 'application/json', schema: ownHoster, description: 'The hoster.' },
+        response: { ...json, schema: ownHoster, description: 'The hoster.' },
       },
       handle: ({ hoster: { hosterId } }) => desk.show(hosterId).then(showOwnHoster),
+    }),
+    hosterEndpoint('POST', 'state', {
+      scope: 'manage',
+      right: 'manage',
+      doc: {
+        operationId: 'changeHosterState',
+        summary: 'Pause, resume or retire the hoster',
+        description: 'Running requests end as usual. A retired hoster never comes back, and its keys end.',
+        body: stateRequest,
+        errors: ['hoster_state_refused'],
+        response: { ...json, schema: ownHoster, description: 'The hoster after the change.' },
+      },
+      async handle(context) {
+        const { hosterId } = context.hoster
+        await desk.changeState(
+          hosterActorOf(door, context),
+          hosterId,
+          parseStateRequest(await hosterBody(door, context)),
+        )
+        return showOwnHoster(await desk.show(hosterId))
+      },
+    }),
+    hosterEndpoint('PUT', 'server', {
+      scope: 'manage',
+      right: 'manage',
+      doc: {
+        operationId: 'replaceHosterServer',
+        summary: 'Replace the server',
+        description: 'Another server must be verified, so the hoster is `pending` until then and receives no requests.',
+        body: serverRequest,
+        errors: ['hoster_state_refused'],
+        response: { ...json, schema: ownHoster, description: 'The hoster after the change.' },
+      },
+      async handle(context) {
+        const { hosterId } = context.hoster
+        await desk.changeServer(hosterActorOf(door, context), hosterId, parseServer(await hosterBody(door, context)))
+        return showOwnHoster(await desk.show(hosterId))
+      },
+    }),
+    hosterEndpoint('GET', 'manifest', {
+      scope: 'read',
+      right: 'read',
+      doc: {
+        operationId: 'getHosterManifest',
+        summary: 'Show the manifest',
+        description: 'Returns the newest manifest, and the prices that wait for their notice.',
+        errors: ['not_found'],
+        response: { ...json, schema: storedManifest, description: 'The manifest.' },
+      },
+      handle: ({ hoster: { hosterId } }) => desk.manifest(hosterId),
+    }),
+    hosterEndpoint('PUT', 'manifest', {
+      scope: 'manage',
+      right: 'manage',
+      doc: {
+        operationId: 'replaceHosterManifest',
+        summary: 'Replace the manifest',
+        description:
+          'Sets the models and their prices. Running requests keep their price. A price that rises by more than `hosters.price_rise_percent` waits for its notice.',
+        body: manifest,
+        errors: ['hoster_state_refused', 'price_change_too_soon'],
+        response: { ...json, schema: storedManifest, description: 'The manifest as it is stored.' },
+      },
+      async handle(context) {
+        const body = parseManifest(await hosterBody(door, context))
+        return desk.putManifest(hosterActorOf(door, context), context.hoster.hosterId, body)
+      },
+    }),
+    hosterEndpoint('GET', 'verification', {
+      scope: 'read',
+      right: 'read',
+      doc: {
+        operationId: 'getHosterVerification',
+        summary: 'Show the verification',
+        description: 'Returns what the last check found: challenge, manifest, prices and probes.',
+        response: { ...json, schema: verification, description: 'The verification.' },
+      },
+      handle: ({ hoster: { hosterId } }) => desk.verification(hosterId),
+    }),
+    hosterEndpoint('POST', 'verification', {
+      scope: 'manage',
+      right: 'manage',
+      doc: {
+        operationId: 'verifyHoster',
+        summary: 'Start the verification, or check again',
+        description:
+          'The check runs in the background and takes up to 30 seconds for each answer. `GET` shows what it found.',
+        errors: ['hoster_state_refused'],
+        response: { ...json, schema: verification, description: 'The verification as it starts.' },
+      },
+      handle: context => desk.verify(hosterActorOf(door, context), context.hoster.hosterId),
     }),
   ]
 }

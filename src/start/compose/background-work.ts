@@ -3,6 +3,7 @@ import { startJobs } from '../../jobs/start-jobs.ts'
 import type { Alerts } from './alerts.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
+import type { Marketplace } from './marketplace.ts'
 import type { PaymentParts } from './payments.ts'
 import type { PayoutParts } from './payouts.ts'
 
@@ -13,6 +14,7 @@ export async function startBackgroundWork(
   { watch, delivery }: Alerts,
   { sync, autoTopUps }: PaymentParts,
   payouts: PayoutParts,
+  { jobs: marketplace }: Marketplace,
   audits: TaskDeps['audits'],
 ): Promise<void> {
   const jobs = await startJobs({
@@ -24,6 +26,7 @@ export async function startBackgroundWork(
     payments: sync,
     autoTopUps,
     payouts: payouts.sync,
+    marketplace,
     audits,
     log,
   })

@@ -59,7 +59,7 @@ export async function compose(input: ComposeInput): Promise<App> {
   const supply = await startSupply(context, database)
   const callers = startCallers(context, database, supply)
   const addressOf = (request: FastifyRequest) => clientTrace(context.config, request).address
-  const marketplace = startMarketplace(context, database, callers)
+  const marketplace = startMarketplace(context, database, supply, callers, addressOf)
   const alerts = createAlertParts(context, database, supply)
   const service = createService(context, database, money, supply)
   const tokens = createTokenCounter(context)
@@ -68,7 +68,7 @@ export async function compose(input: ComposeInput): Promise<App> {
   const payouts = createPayoutParts(context, database, addressOf)
   const payments = createPaymentParts(context, database, payouts, addressOf)
   const audits = createAudits(context, database, supply, generation.chat)
-  await startBackgroundWork(context, database, alerts, payments, payouts, audits)
+  await startBackgroundWork(context, database, alerts, payments, payouts, marketplace, audits)
   const trust = createTrust(context, database, addressOf)
   const operator = createOperator(context, database, supply, payments, payouts, trust, addressOf)
   const consoleParts = createConsole(context, database, operator)

@@ -1,21 +1,44 @@
+import type { FastifyRequest } from 'fastify'
+import { refuseOutage } from '../../db/refuse-outage.ts'
+import { getJson } from '../../egress/get-json.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { hosterEndpoints } from '../../http/hosters/hoster-endpoints.ts'
+import { hosterKeyEndpoints, hosterPeopleEndpoints } from '../../http/hosters/hoster-people.ts'
+import { publicHosterEndpoints } from '../../http/hosters/public-hosters.ts'
+import { applyDuePrices } from '../../marketplace/apply-prices.ts'
 import { createHosterAuthenticator, type HosterAuthenticator } from '../../marketplace/hoster-authenticator.ts'
 import { createHosterDesk } from '../../marketplace/hoster-desk.ts'
+import type { MarketplaceJobs } from '../../marketplace/marketplace-jobs.ts'
+import { publicHosters } from '../../marketplace/public-hosters.ts'
+import { verifyHoster } from '../../marketplace/verify-hoster.ts'
+import { uncounted } from '../../runtime/byte-budget.ts'
+import { CancelSource } from '../../runtime/cancel-signal.ts'
+import { readHosterEndpoint } from '../../supply/hosters/hoster-offers.ts'
 import type { Callers } from './callers.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
+import { smallBodyLimit } from './small-body-limit.ts'
+import type { Supply } from './supply.ts'
 
-/** Hosters that join by themselves: their keys and endpoints. */
+/** Hosters that join by themselves: their keys, endpoints and jobs. */
 export interface Marketplace {
   readonly authenticator: HosterAuthenticator
+  readonly jobs: MarketplaceJobs
   readonly endpoints: readonly Endpoint[]
 }
 
+const ANSWER_BYTES_MAX = 1_000_000
+const LIST_TIMEOUT_MS = 10_000
+const PROBE_TIMEOUT_MS = 30_000
+/** Connections to hosters carry requests of one customer only. Probes have their own. */
+const PROBING_CUSTOMER = 'verification'
+
 export function startMarketplace(
-  { clock, started }: ComposeContext,
-  { lookups, general }: Database,
+  { config, clock, masterKey, started }: ComposeContext,
+  { lookups, general: pool }: Database,
+  { upstream, publicLookup }: Supply,
   { changes }: Callers,
+  addressOf: (request: FastifyRequest) => string,
 ): Marketplace {
   const authenticator = createHosterAuthenticator({
     sql: lookups,
@@ -23,5 +46,61 @@ export function startMarketplace(
     onAccessChange: listener => changes.onChange('access', listener),
   })
   started.defer(() => authenticator.close())
-  return { authenticator, endpoints: hosterEndpoints({ desk: createHosterDesk({ pool: general }) }) }
+  const { allowPrivateUrls, applications, approval, priceRules: rules } = config.hosters
+  const desk = createHosterDesk({
+    pool,
+    clock,
+    rules,
+    server: { masterKey, allowPrivateUrls },
+    shareBps: config.platform.hosterShareBps,
+    acceptsApplications: applications === 'open',
+  })
+  const verify = {
+    pool,
+    clock,
+    rules,
+    approvesAutomatically: approval === 'automatic',
+    endpointOf: (hosterId: string) =>
+      readHosterEndpoint(pool, hosterId, { masterKey, allowPrivateHosters: allowPrivateUrls }),
+    get: ({ baseUrl, apiKey, egress }, path) =>
+      getJson(`${baseUrl}${path}`, {
+        timeoutMs: LIST_TIMEOUT_MS,
+        bytesMax: ANSWER_BYTES_MAX,
+        ...(apiKey !== null && { headers: { authorization: `Bearer ${apiKey}` } }),
+        ...(egress === 'public_only' && { lookup: publicLookup }),
+      }),
+    async post(endpoint, path, body) {
+      const exchange = await upstream.send({
+        endpoint,
+        customerId: PROBING_CUSTOMER,
+        path,
+        body,
+        stream: false,
+        limits: {
+          connectMs: endpoint.timeouts.connectMs,
+          firstByteMs: PROBE_TIMEOUT_MS,
+          idleMs: PROBE_TIMEOUT_MS,
+          totalMs: PROBE_TIMEOUT_MS,
+        },
+        bytesMax: ANSWER_BYTES_MAX,
+        signal: new CancelSource(),
+        memory: uncounted,
+      })
+      return { status: exchange.head.status, text: exchange.text }
+    },
+  } satisfies Parameters<typeof verifyHoster>[0]
+  const door = { desk, addressOf, clock, bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes) }
+  return {
+    authenticator,
+    jobs: {
+      verify: hosterId => verifyHoster(verify, hosterId),
+      applyPrices: () => applyDuePrices(pool, clock.epochMs()),
+    },
+    endpoints: [
+      ...hosterEndpoints(door),
+      ...hosterKeyEndpoints(door),
+      ...hosterPeopleEndpoints(door),
+      ...publicHosterEndpoints({ read: hosterId => publicHosters(pool, hosterId).catch(refuseOutage) }),
+    ],
+  }
 }

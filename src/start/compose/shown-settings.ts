@@ -39,6 +39,8 @@ export function shownSettings(config: Config): OperatorSystem['settings'] {
     'routing.cloud_competes': config.routing.cloudCompetes,
     'routing.attempts_max': config.routing.attemptsMax,
     'hosters.allow_private_urls': config.hosters.allowPrivateUrls,
+    'hosters.applications': config.hosters.applications,
+    'hosters.approval': config.hosters.approval,
     'alerts.allow_private_urls': config.alerts.allowPrivateUrls,
     'status.public': config.status.isPublic,
     'status.server_names': config.status.showsNames,

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { bumpControlVersion } from '../../db/control-version.ts'
-import { type Pool, transaction } from '../../db/pool.ts'
+import { type Pool, type Sql, transaction } from '../../db/pool.ts'
 import { SupplyError } from '../../domain/supply-error.ts'
 import { sealSecret } from '../../secrets/sealed-secret.ts'
 import { checkInteger, checkKey, checkModel, checkName, checkTrust } from './check-hoster.ts'
@@ -19,14 +19,28 @@ export interface NewHoster {
   readonly shareBps: number
 }
 
-/**
- * Adds a hoster with one endpoint and its first prices. It stays `pending` and gets no requests until it is
- * activated. Throws SupplyError `invalid_url`, `invalid_value` or `name_taken`.
- */
-export async function addHoster(
+export interface NewHosterOptions {
+  readonly masterKey: Buffer
+  readonly allowPrivateUrls: boolean
+}
+
+/** Like `insertHoster`, in a transaction of its own. */
+export function addHoster(
   pool: Pool,
   hoster: NewHoster,
-  { masterKey, allowPrivateUrls }: { masterKey: Buffer; allowPrivateUrls: boolean },
+  options: NewHosterOptions,
+): Promise<{ hosterId: string; endpointId: string }> {
+  return transaction(pool, sql => insertHoster(sql, hoster, options))
+}
+
+/**
+ * Adds a hoster with one endpoint and its first prices. It stays `pending` and gets no requests until it is
+ * activated. Run it in a transaction. Throws SupplyError `invalid_url`, `invalid_value` or `name_taken`.
+ */
+export async function insertHoster(
+  sql: Sql,
+  hoster: NewHoster,
+  { masterKey, allowPrivateUrls }: NewHosterOptions,
 ): Promise<{ hosterId: string; endpointId: string }> {
   const baseUrl = checkHosterUrl(hoster.baseUrl, { allowPrivate: allowPrivateUrls })
   const name = checkName(hoster.name)
@@ -40,22 +54,20 @@ export async function addHoster(
 
   const hosterId = randomUUID()
   const endpointId = randomUUID()
-  await transaction(pool, async sql => {
-    const { rowCount } = await sql.query(
-      `INSERT INTO hoster (hoster_id, name, trust_score, trust_override, share_bps) VALUES ($1, $2, $3::float8, nullif($3::float8, 0), $4)
-       ON CONFLICT (name) DO NOTHING`,
-      [hosterId, name, trustScore, shareBps],
-    )
-    if (rowCount === 0)
-      throw new SupplyError('name_taken', `A hoster named "${name}" exists already. Choose another name.`)
-    const sealed =
-      apiKey === undefined ? null : sealSecret(masterKey, apiKey, { ownerId: hosterId, purpose: 'upstream_key' })
-    await sql.query(
-      `INSERT INTO hoster_endpoint (endpoint_id, hoster_id, base_url, key_sealed) VALUES ($1, $2, $3, $4)`,
-      [endpointId, hosterId, baseUrl, sealed],
-    )
-    for (const model of hoster.models) await insertPrice(sql, endpointId, 1, model)
-    await bumpControlVersion(sql, 'supply')
-  })
+  const { rowCount } = await sql.query(
+    `INSERT INTO hoster (hoster_id, name, trust_score, trust_override, share_bps) VALUES ($1, $2, $3::float8, nullif($3::float8, 0), $4)
+     ON CONFLICT (name) DO NOTHING`,
+    [hosterId, name, trustScore, shareBps],
+  )
+  if (rowCount === 0)
+    throw new SupplyError('name_taken', `A hoster named "${name}" exists already. Choose another name.`)
+  const sealed =
+    apiKey === undefined ? null : sealSecret(masterKey, apiKey, { ownerId: hosterId, purpose: 'upstream_key' })
+  await sql.query(
+    `INSERT INTO hoster_endpoint (endpoint_id, hoster_id, base_url, key_sealed) VALUES ($1, $2, $3, $4)`,
+    [endpointId, hosterId, baseUrl, sealed],
+  )
+  for (const model of hoster.models) await insertPrice(sql, endpointId, 1, model)
+  await bumpControlVersion(sql, 'supply')
   return { hosterId, endpointId }
 }

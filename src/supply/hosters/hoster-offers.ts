@@ -41,7 +41,21 @@ export async function readHosterOffers(sql: Sql, options: HosterOffersOptions): 
   return { offers, offeredSince }
 }
 
-interface HosterPriceRow extends PriceRow {
+/**
+ * Returns the server of a hoster in any state, to verify it. Throws SupplyError `unknown_hoster`, or when its address is not allowed or
+ * its key cannot be decrypted.
+ */
+export async function readHosterEndpoint(
+  sql: Sql,
+  hosterId: string,
+  options: Pick<HosterOffersOptions, 'masterKey' | 'allowPrivateHosters'>,
+): Promise<Endpoint> {
+  const { rows } = await sql.query<EndpointRow>(SELECT_ENDPOINT, [hosterId])
+  if (rows[0] === undefined) throw new SupplyError('unknown_hoster', `There is no hoster with the id "${hosterId}".`)
+  return endpointOf(rows[0], options)
+}
+
+interface EndpointRow {
   hoster_id: string
   name: string
   trust_score: number
@@ -50,13 +64,22 @@ interface HosterPriceRow extends PriceRow {
   base_url: string
   transport: HosterTransport
   key_sealed: Buffer | null
+}
+
+interface HosterPriceRow extends PriceRow, EndpointRow {
   offered_since: Date
   /** Null: not learned yet. */
   meter_ratio: MeterRatio | null
 }
 
+const ENDPOINT_COLUMNS = `h.hoster_id, h.name, h.trust_score, h.share_bps, e.endpoint_id, e.base_url, e.transport, e.key_sealed`
+
+const SELECT_ENDPOINT = `
+  SELECT ${ENDPOINT_COLUMNS} FROM hoster h JOIN hoster_endpoint e USING (hoster_id)
+   WHERE h.hoster_id = $1 ORDER BY e.created_at, e.endpoint_id LIMIT 1`
+
 const SELECT_CURRENT_PRICES = `
-  SELECT h.hoster_id, h.name, h.trust_score, h.share_bps, e.endpoint_id, e.base_url, e.transport, e.key_sealed,
+  SELECT ${ENDPOINT_COLUMNS},
          ${PRICE_COLUMNS}, first.valid_from AS offered_since, r.ratio AS meter_ratio
   FROM hoster h
   JOIN hoster_endpoint e USING (hoster_id)
@@ -67,18 +90,24 @@ const SELECT_CURRENT_PRICES = `
   ORDER BY h.created_at, h.hoster_id, p.model_id`
 
 function toEndpoint(row: HosterPriceRow, options: HosterOffersOptions): Endpoint | undefined {
-  const owner = { ownerId: row.hoster_id, purpose: 'upstream_key' } as const
-  let apiKey: string | null = null
   try {
-    // Check again: private addresses may have been allowed when the hoster was added, and the pinned lookup
-    // only checks host names, never literal addresses.
-    if (row.transport === 'direct') checkHosterUrl(row.base_url, { allowPrivate: options.allowPrivateHosters })
-    if (row.key_sealed) apiKey = openSecret(options.masterKey, row.key_sealed, owner)
+    return endpointOf(row, options)
   } catch (error) {
     if (!(error instanceof SupplyError)) throw error
     options.onProblem(`Hoster "${row.name}" is not offered. ${error.message}`)
     return undefined
   }
+}
+
+function endpointOf(
+  row: EndpointRow,
+  options: Pick<HosterOffersOptions, 'masterKey' | 'allowPrivateHosters'>,
+): Endpoint {
+  const owner = { ownerId: row.hoster_id, purpose: 'upstream_key' } as const
+  // Check again: private addresses may have been allowed when the hoster was added, and the pinned lookup
+  // only checks host names, never literal addresses.
+  if (row.transport === 'direct') checkHosterUrl(row.base_url, { allowPrivate: options.allowPrivateHosters })
+  const apiKey = row.key_sealed ? openSecret(options.masterKey, row.key_sealed, owner) : null
   return {
     endpointId: row.endpoint_id,
     kind: 'hoster',

@@ -24,16 +24,20 @@ export interface HosterListing {
   readonly models: readonly (Required<HostedModel> & { readonly priceVersion: number })[]
 }
 
-/** Returns all hosters with their current prices, oldest first. */
-export async function listHosters(sql: Sql): Promise<HosterListing[]> {
-  const { rows } = await sql.query<ListingRow>(`
+/** Returns all hosters, or the one with this id, with their current prices, oldest first. */
+export async function listHosters(sql: Sql, hosterId: string | null = null): Promise<HosterListing[]> {
+  const { rows } = await sql.query<ListingRow>(
+    `
     SELECT h.hoster_id, h.name, h.state, h.trust_score, h.share_bps, h.created_at,
            e.endpoint_id, e.base_url, e.key_sealed IS NOT NULL AS has_key,
            ${PRICE_COLUMNS}
     FROM hoster h
     JOIN hoster_endpoint e USING (hoster_id)
     LEFT JOIN hoster_price p ON p.endpoint_id = e.endpoint_id AND p.valid_until IS NULL
-    ORDER BY h.created_at, h.hoster_id, e.endpoint_id, p.model_id`)
+    WHERE $1::uuid IS NULL OR h.hoster_id = $1
+    ORDER BY h.created_at, h.hoster_id, e.endpoint_id, p.model_id`,
+    [hosterId],
+  )
   return [...Map.groupBy(rows, row => row.endpoint_id).values()].map(group => ({
     hosterId: group[0]!.hoster_id,
     name: group[0]!.name,
@@ -49,30 +53,20 @@ export async function listHosters(sql: Sql): Promise<HosterListing[]> {
 }
 
 /**
- * Lets a hoster receive requests for the models that have a price; returns their number as `pricedModels`.
- * `hoster` is an id or a name. Throws SupplyError `unknown_hoster`.
- */
-export async function activateHoster(pool: Pool, hoster: string): Promise<HosterRef & { pricedModels: number }> {
-  const found = await setState(pool, hoster, 'active')
-  const { rows } = await pool.query<{ models: number }>(
-    `SELECT count(*)::integer AS models FROM hoster_price JOIN hoster_endpoint USING (endpoint_id)
-     WHERE hoster_id = $1 AND valid_until IS NULL`,
-    [found.hosterId],
-  )
-  return { ...found, pricedModels: rows[0]!.models }
-}
-
-/** Stops new requests to a hoster; running ones finish and are paid. Throws SupplyError `unknown_hoster`. */
-export function suspendHoster(pool: Pool, hoster: string): Promise<HosterRef> {
-  return setState(pool, hoster, 'suspended')
-}
-
-/**
  * Replaces the earned trust score by one from 0 to 1; null: the earned one counts again. Throws SupplyError `unknown_hoster` or
  * `invalid_value`.
  */
 export function setTrustScore(pool: Pool, hoster: string, trustScore: number | null): Promise<HosterRef> {
-  return transaction(pool, sql => updateHoster(sql, hoster, { trustScore }))
+  return transaction(pool, sql => changeTrustScore(sql, hoster, trustScore))
+}
+
+/** Like `setTrustScore`, inside a transaction. */
+export async function changeTrustScore(sql: Sql, hoster: string, trustScore: number | null): Promise<HosterRef> {
+  if (trustScore !== null) checkTrust(trustScore)
+  const found = await lockHoster(sql, hoster)
+  await sql.query(SET_OVERRIDE, [found.hosterId, trustScore])
+  await bumpControlVersion(sql, 'supply')
+  return found
 }
 
 /**
@@ -96,31 +90,6 @@ export interface HosterRef {
   readonly hosterId: string
   readonly name: string
 }
-
-function setState(pool: Pool, hoster: string, state: HosterState): Promise<HosterRef> {
-  return transaction(pool, sql => updateHoster(sql, hoster, { state }))
-}
-
-/**
- * Changes state and trust score; undefined leaves them. Run it in a transaction. Throws SupplyError `unknown_hoster` or
- * `invalid_value`.
- */
-export async function updateHoster(
-  sql: Sql,
-  hoster: string,
-  { state, trustScore }: { state?: HosterState | undefined; trustScore?: number | null | undefined },
-): Promise<HosterRef> {
-  if (typeof trustScore === 'number') checkTrust(trustScore)
-  const found = await lockHoster(sql, hoster)
-  if (state !== undefined) await sql.query(SET_STATE, [found.hosterId, state])
-  if (trustScore !== undefined) await sql.query(SET_OVERRIDE, [found.hosterId, trustScore])
-  await bumpControlVersion(sql, 'supply')
-  return found
-}
-
-const SET_STATE = `
-UPDATE hoster SET state = $2, active_since = CASE WHEN $2 = 'active' THEN coalesce(active_since, now()) ELSE active_since END
- WHERE hoster_id = $1`
 
 // A quarantined hoster stays at 0 until the quarantine ends.
 const SET_OVERRIDE = `

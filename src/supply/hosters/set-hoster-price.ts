@@ -64,14 +64,25 @@ export async function changeHosterPrice(
     features: change.features ?? before?.features ?? [],
   }
   checkModel(model)
-  const version = (before?.version ?? 0) + 1
-  await sql.query(
-    'UPDATE hoster_price SET valid_until = now() WHERE endpoint_id = $1 AND model_id = $2 AND valid_until IS NULL',
-    [endpointId, change.modelId],
-  )
-  await insertPrice(sql, endpointId, version, model)
+  const version = await replacePrice(sql, endpointId, model)
   await bumpControlVersion(sql, 'supply')
   return { hosterId, name, version }
+}
+
+/** Closes the current price of a model, if it has one, and opens the next version. Returns the version. */
+export async function replacePrice(sql: Sql, endpointId: string, model: HostedModel): Promise<number> {
+  const version = ((await latestPrice(sql, endpointId, model.modelId))?.version ?? 0) + 1
+  await closePrice(sql, endpointId, model.modelId)
+  await insertPrice(sql, endpointId, version, model)
+  return version
+}
+
+/** Ends the current price of a model: it is no longer offered. */
+export async function closePrice(sql: Sql, endpointId: string, modelId: string): Promise<void> {
+  await sql.query(
+    'UPDATE hoster_price SET valid_until = now() WHERE endpoint_id = $1 AND model_id = $2 AND valid_until IS NULL',
+    [endpointId, modelId],
+  )
 }
 
 async function latestPrice(sql: Sql, endpointId: string, modelId: string): Promise<PriceRow | undefined> {

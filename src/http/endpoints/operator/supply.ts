@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import {
+  hosterReview,
   operatorHosters,
   operatorModels,
   parseHosterChange,
@@ -31,9 +32,15 @@ export function operatorSupplyEndpoints(
     ),
     operatorEndpoint('GET', 'hosters', { summary: 'List hosters', schema: operatorHosters }, () => operator.hosters()),
     operatorEndpoint(
+      'GET',
+      'hosters/:hoster_id',
+      { summary: 'Show a hoster with all that a review needs', schema: hosterReview },
+      ({ request }) => operator.hoster(idOf(request, 'hoster_id', 'not_found')),
+    ),
+    operatorEndpoint(
       'PATCH',
       'hosters/:hoster_id',
-      { summary: 'Activate or suspend a hoster, or set its trust score', schema: operatorHosters },
+      { summary: 'Change the state of a hoster, with a reason, or its trust score', schema: operatorHosters },
       async context => {
         requireConfirmation(context.signedIn, clock.epochMs())
         const hosterId = idOf(context.request, 'hoster_id', 'not_found')

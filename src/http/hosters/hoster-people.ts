@@ -1,0 +1,139 @@
+import { z } from 'zod'
+import {
+  hosterKeyList,
+  hosterKeyRequest,
+  hosterMembers,
+  hosterMemberships,
+  issuedHosterKey,
+  parseApplication,
+  parseHosterKeyRequest,
+  parseHosterMember,
+  revokedHosterKey,
+} from '../../api/hosters.ts'
+import type { HosterKeyListing } from '../../marketplace/hoster-keys.ts'
+import type { Clock } from '../../runtime/clock.ts'
+import { UUID } from '../../runtime/uuid.ts'
+import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
+import type { Endpoint, EndpointContext } from '../endpoint.ts'
+import { hosterEndpoint } from './hoster-endpoint.ts'
+import { type HosterDoor, hosterActorOf, hosterBody } from './hoster-endpoints.ts'
+
+const HOSTER = 'hosters/:hoster_id'
+const json = { contentType: 'application/json' } as const
+
+/** The keys of a hoster, for its programs and its people. */
+export function hosterKeyEndpoints(door: HosterDoor & { readonly clock: Clock }): Endpoint[] {
+  const { desk, clock } = door
+  const rights = { scope: 'manage', right: 'keys' } as const
+  return [
+    hosterEndpoint('GET', 'keys', {
+      ...rights,
+      doc: {
+        operationId: 'listHosterKeys',
+        summary: 'List the keys',
+        description: 'Lists the keys of the hoster that are not revoked, newest first.',
+        response: { ...json, schema: hosterKeyList, description: 'The keys.' },
+      },
+      handle: async ({ hoster: { hosterId } }) => ({ object: 'list', data: (await desk.keys(hosterId)).map(showKey) }),
+    }),
+    hosterEndpoint('POST', 'keys', {
+      ...rights,
+      needsConfirmation: true,
+      doc: {
+        operationId: 'createHosterKey',
+        summary: 'Create a key',
+        description: 'Only this response contains the key itself.',
+        body: hosterKeyRequest,
+        response: { ...json, schema: issuedHosterKey, description: 'The new key.' },
+      },
+      async handle(context) {
+        const order = parseHosterKeyRequest(await hosterBody(door, context), clock.epochMs())
+        const issued = await desk.issueKey(hosterActorOf(door, context), context.hoster.hosterId, order)
+        context.reply.header('cache-control', 'no-store')
+        return { ...showKey(issued), key: issued.key }
+      },
+    }),
+    hosterEndpoint('DELETE', 'keys/:key_id', {
+      ...rights,
+      doc: {
+        operationId: 'revokeHosterKey',
+        summary: 'Revoke a key',
+        description: 'Revokes the key permanently, on all nodes within two seconds.',
+        openapiPath: '/v1/hoster/keys/{key_id}',
+        pathParameters: z.object({ key_id: z.string().meta({ description: 'UUID of the key.' }) }),
+        errors: ['not_found'],
+        response: { ...json, schema: revokedHosterKey, description: 'The key is revoked.' },
+      },
+      async handle(context) {
+        const { key_id: id } = context.request.params as { key_id: string }
+        await desk.revokeKey(
+          hosterActorOf(door, context),
+          context.hoster.hosterId,
+          UUID.test(id) ? id.toLowerCase() : '',
+        )
+        return { id: id.toLowerCase(), revoked: true }
+      },
+    }),
+  ]
+}
+
+/** Applications and members of hosters. Only people use these. */
+export function hosterPeopleEndpoints(door: HosterDoor): Endpoint[] {
+  const { desk } = door
+  const memberships = async ({ signedIn }: EndpointContext): Promise<z.infer<typeof hosterMemberships>> => ({
+    data: (await desk.memberships(signedIn.person.personId)).map(({ hosterId: id, ...rest }) => ({ id, ...rest })),
+  })
+  const members = async (hosterId: string): Promise<z.infer<typeof hosterMembers>> => ({
+    data: (await desk.members(hosterId)).map(({ personId: id, joinedAt, ...rest }) => ({
+      id,
+      ...rest,
+      joined_at: joinedAt.toISOString(),
+    })),
+  })
+  return [
+    consoleEndpoint('GET', 'hosters', {
+      access: 'session',
+      doc: consoleDoc('List the own hosters', hosterMemberships),
+      handle: memberships,
+    }),
+    consoleEndpoint('POST', 'hosters', {
+      access: 'session',
+      doc: consoleDoc('Apply as a hoster', hosterMemberships),
+      async handle(context) {
+        const { personId } = context.signedIn.person
+        const { name, server } = parseApplication(await hosterBody(door, context))
+        const actor = { actor: 'hoster', personId, keyId: null, address: door.addressOf(context.request) } as const
+        const id = await desk.apply(actor, { name, server, personId })
+        return { ...(await memberships(context)), id }
+      },
+    }),
+    consoleEndpoint('GET', `${HOSTER}/people`, {
+      access: 'session',
+      hosterRight: 'people',
+      doc: consoleDoc('List the members of a hoster', hosterMembers),
+      handle: ({ hoster }) => members(hoster.hosterId),
+    }),
+    consoleEndpoint('POST', `${HOSTER}/people`, {
+      access: 'session',
+      hosterRight: 'people',
+      needsConfirmation: true,
+      doc: consoleDoc('Add, change or remove a member of a hoster', hosterMembers),
+      async handle(context) {
+        const { hosterId } = context.hoster
+        await desk.setMember(hosterActorOf(door, context), hosterId, parseHosterMember(await hosterBody(door, context)))
+        return members(hosterId)
+      },
+    }),
+  ]
+}
+
+function showKey({ keyId, name, hint, scopes, createdAt, expiresAt }: HosterKeyListing) {
+  return {
+    id: keyId,
+    name,
+    hint,
+    scopes: [...scopes],
+    created_at: createdAt.toISOString(),
+    expires_at: expiresAt?.toISOString() ?? null,
+  }
+}

@@ -1,0 +1,48 @@
+import type { Sql } from '../db/pool.ts'
+import { ApiError } from '../domain/errors.ts'
+import type { HosterScope } from '../domain/hoster-access.ts'
+import { noteHosterAction, type StateActor } from './change-hoster-state.ts'
+import { type IssuedHosterKey, issueHosterKey, listHosterKeys, revokeHosterKey } from './hoster-keys.ts'
+
+export interface NewKeyOrder {
+  readonly name: string
+  readonly scopes: readonly HosterScope[]
+  readonly expiresAt: Date | null
+}
+
+const KEYS_MAX = 100
+
+/** Issues a key, with an entry in the audit log. Run it in a transaction. Throws `invalid_value` when there are too many. */
+export async function issueKeyOf(
+  sql: Sql,
+  hosterId: string,
+  order: NewKeyOrder,
+  actor: StateActor,
+): Promise<IssuedHosterKey> {
+  await sql.query('SELECT FROM hoster WHERE hoster_id = $1 FOR UPDATE', [hosterId])
+  if ((await listHosterKeys(sql, hosterId)).length >= KEYS_MAX)
+    throw new ApiError('invalid_value', { message: `There are already ${KEYS_MAX} keys. Revoke one first.` })
+  const isOperator = actor.actor === 'operator'
+  const issued = await issueHosterKey(sql, { ...order, hosterId, personId: isOperator ? null : actor.personId })
+  const { keyId, name, scopes } = issued
+  await noteHosterAction(sql, actor, hosterId, {
+    action: 'hoster.key_issued',
+    detail: { key_id: keyId, key: name, scopes },
+  })
+  return issued
+}
+
+/** Revokes a key, an id or a hint, with an entry in the audit log. Run it in a transaction. Throws `not_found`. */
+export async function revokeKeyOf(
+  sql: Sql,
+  hosterId: string,
+  key: string,
+  actor: StateActor,
+): Promise<{ keyId: string; name: string }> {
+  const revoked = await revokeHosterKey(sql, hosterId, key)
+  if (revoked === undefined)
+    throw new ApiError('not_found', { message: 'This hoster has no such key. Read the list of its keys.' })
+  const { keyId, name } = revoked
+  await noteHosterAction(sql, actor, hosterId, { action: 'hoster.key_revoked', detail: { key_id: keyId, key: name } })
+  return { keyId, name }
+}

@@ -1,0 +1,89 @@
+import type { TokenPrice } from '../domain/money.ts'
+import type { HostedModel, HosterPrice } from '../supply/hosters/hosted-model.ts'
+
+/** The rules of the operator for prices that hosters set themselves. */
+export interface PriceRules {
+  /** The highest prices. */
+  readonly max: TokenPrice
+  /** The least time between two changes. */
+  readonly changeIntervalMs: number
+  /** A price that rises by more than this waits for the notice. */
+  readonly risePercent: number
+  readonly riseNoticeMs: number
+}
+
+/** A model as it is offered now. */
+export interface OfferedModel {
+  readonly model: Required<HostedModel>
+  /** The lowest of each price during the notice until now: many small rises count as one. */
+  readonly lowest: HosterPrice
+}
+
+/** What a manifest changes. */
+export interface PricePlan {
+  /** Models that are new or different, to offer at once. */
+  readonly now: readonly HostedModel[]
+  /** Models with a price that rises too much: they stay as they are until the notice has passed. */
+  readonly later: readonly HostedModel[]
+  /** The ids of models that the manifest leaves out. */
+  readonly withdrawn: readonly string[]
+}
+
+/** Compares the models of a manifest with what is offered. Pure. */
+export function planPrices(
+  offered: readonly OfferedModel[],
+  wanted: readonly HostedModel[],
+  { risePercent }: Pick<PriceRules, 'risePercent'>,
+): PricePlan {
+  const before = new Map(offered.map(each => [each.model.modelId, each]))
+  const changed = wanted.filter(model => {
+    const found = before.get(model.modelId)
+    return found === undefined || !isSameModel(found.model, model)
+  })
+  const needsNotice = ({ modelId, price }: HostedModel) => {
+    const found = before.get(modelId)
+    return (
+      found !== undefined && !isSamePrice(found.model.price, price) && risesBeyond(found.lowest, price, risePercent)
+    )
+  }
+  const kept = new Set(wanted.map(({ modelId }) => modelId))
+  return {
+    now: changed.filter(model => !needsNotice(model)),
+    later: changed.filter(needsNotice),
+    withdrawn: [...before.keys()].filter(modelId => !kept.has(modelId)),
+  }
+}
+
+/** Returns what is wrong with prices, or null when they are within the operator's bounds. */
+export function beyondBounds({ price }: HostedModel, { max }: Pick<PriceRules, 'max'>): 'input' | 'output' | null {
+  if (price.inputPicoPerToken > max.inputPicoPerToken) return 'input'
+  return price.outputPicoPerToken > max.outputPicoPerToken ? 'output' : null
+}
+
+const kinds = ['inputPicoPerToken', 'outputPicoPerToken', 'cacheReadPicoPerToken', 'cacheWritePicoPerToken'] as const
+
+/** Without a cache price, cached tokens cost the input price. */
+function priceOf(price: HosterPrice, kind: (typeof kinds)[number]): bigint {
+  return price[kind] ?? price.inputPicoPerToken
+}
+
+function risesBeyond(lowest: HosterPrice, price: HosterPrice, risePercent: number): boolean {
+  return kinds.some(kind => priceOf(price, kind) * 100n > priceOf(lowest, kind) * BigInt(100 + risePercent))
+}
+
+function isSamePrice(a: HosterPrice, b: HosterPrice): boolean {
+  return kinds.every(kind => a[kind] === b[kind])
+}
+
+/** Whether two models have the same prices and terms. */
+export function isSameModel(a: Required<HostedModel>, b: HostedModel): boolean {
+  return (
+    a.modelId === b.modelId &&
+    isSamePrice(a.price, b.price) &&
+    a.upstreamModel === (b.upstreamModel ?? b.modelId) &&
+    a.contextTokens === b.contextTokens &&
+    a.maxOutputTokens === b.maxOutputTokens &&
+    a.features.length === b.features.length &&
+    a.features.every(feature => b.features.includes(feature))
+  )
+}

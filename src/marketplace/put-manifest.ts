@@ -1,0 +1,134 @@
+import { type Manifest, manifestPrice, taskFeaturesOf } from '../api/hoster-manifest.ts'
+import { bumpControlVersion } from '../db/control-version.ts'
+import type { Sql } from '../db/pool.ts'
+import { ApiError } from '../domain/errors.ts'
+import type { HosterState } from '../domain/hoster-state.ts'
+import { usdPerMillion } from '../domain/money.ts'
+import { SupplyError } from '../domain/supply-error.ts'
+import { noteAction } from '../people/audit-log.ts'
+import { checkModel } from '../supply/hosters/check-hoster.ts'
+import type { HostedModel } from '../supply/hosters/hosted-model.ts'
+import { closePrice, replacePrice } from '../supply/hosters/set-hoster-price.ts'
+import type { StateActor } from './change-hoster-state.ts'
+import {
+  endScheduled,
+  insertManifest,
+  lastPriceChange,
+  listOffered,
+  listScheduled,
+  type ManifestSource,
+  schedulePrice,
+} from './manifests.ts'
+import { beyondBounds, isSameModel, type PriceRules, planPrices } from './price-rules.ts'
+import { showHoster } from './show-hoster.ts'
+
+export interface ManifestUpload {
+  readonly hosterId: string
+  readonly manifest: Manifest
+  readonly source: ManifestSource
+  readonly actor: StateActor
+}
+
+/** Hosters that customers may have paid. Before that, prices change freely. */
+const sellingStates: ReadonlySet<HosterState> = new Set(['active', 'paused', 'suspended'])
+
+/**
+ * Stores a manifest and offers its models. Running requests keep their price. A price that rises too much waits for its notice, and
+ * stays scheduled as before when the manifest is sent again. Run it in a transaction. Throws `hoster_not_found`,
+ * `invalid_value` for prices beyond the bounds, and `price_change_too_soon`.
+ */
+export async function putManifest(
+  sql: Sql,
+  { hosterId, manifest, source, actor }: ManifestUpload,
+  rules: PriceRules,
+  nowMs: number,
+): Promise<void> {
+  await sql.query('SELECT FROM hoster WHERE hoster_id = $1 FOR UPDATE', [hosterId])
+  const { name, state, endpointId } = await showHoster(sql, hosterId)
+  if (state === 'retired') throw new ApiError('hoster_state_refused', { message: 'A retired hoster offers nothing.' })
+  const wanted = manifest.models.map((model, index) => hostedModelOf(model, `models[${index}]`, rules))
+  const isSelling = sellingStates.has(state)
+  const offered = await listOffered(sql, endpointId, nowMs - rules.riseNoticeMs)
+  const plan = isSelling
+    ? planPrices(offered, wanted, rules)
+    : planPrices(offered, wanted, { risePercent: Number.MAX_SAFE_INTEGER })
+  const scheduled = await listScheduled(sql, endpointId)
+  const waitsAlready = (model: HostedModel) => scheduled.some(each => isSameModel(each.model, model))
+  const newlyScheduled = plan.later.filter(model => !waitsAlready(model))
+  const changesPrices = plan.now.length > 0 || plan.withdrawn.length > 0 || newlyScheduled.length > 0
+  if (isSelling && changesPrices) await requirePause(sql, hosterId, rules, nowMs)
+
+  for (const each of scheduled) {
+    if (!plan.later.some(model => isSameModel(each.model, model))) await endScheduled(sql, each.changeId, 'cancelled')
+  }
+  for (const model of plan.now) await replacePrice(sql, endpointId, model)
+  for (const modelId of plan.withdrawn) await closePrice(sql, endpointId, modelId)
+  const appliesAt = new Date(nowMs + rules.riseNoticeMs)
+  for (const model of newlyScheduled) await schedulePrice(sql, endpointId, model, appliesAt)
+  await insertManifest(sql, hosterId, { body: manifest, source, changesPrices, nowMs })
+  if (changesPrices) await bumpControlVersion(sql, 'supply')
+  await noteAction(sql, {
+    action: 'hoster.manifest_changed',
+    personId: actor.personId,
+    subject: name,
+    detail: {
+      hoster_id: hosterId,
+      source,
+      now: plan.now.map(shownPrice),
+      later: newlyScheduled.map(shownPrice),
+      withdrawn: plan.withdrawn,
+      ...(actor.keyId !== null && { key_id: actor.keyId }),
+    },
+    address: actor.address,
+  })
+}
+
+/** @param param the place of the model in the manifest, for errors */
+function hostedModelOf(model: Manifest['models'][number], param: string, rules: PriceRules): HostedModel {
+  const named = model.supported_features ?? []
+  const hosted: HostedModel = {
+    modelId: model.id,
+    upstreamModel: model.upstream_model ?? model.id,
+    price: manifestPrice(model, param),
+    contextTokens: model.context_length,
+    maxOutputTokens: model.max_output_length,
+    features: [...new Set([...named, ...taskFeaturesOf(model)])],
+  }
+  try {
+    checkModel(hosted)
+  } catch (error) {
+    if (!(error instanceof SupplyError)) throw error
+    throw new ApiError('invalid_value', { message: error.message, param })
+  }
+  const kind = beyondBounds(hosted, rules)
+  if (kind === null) return hosted
+  const max = usdPerMillion(kind === 'input' ? rules.max.inputPicoPerToken : rules.max.outputPicoPerToken)
+  throw new ApiError('invalid_value', {
+    message: `The ${kind} price of ${model.id} is above ${max} USD per million tokens, the highest that this operator allows.`,
+    param: `${param}.pricing.${kind === 'input' ? 'prompt' : 'completion'}`,
+  })
+}
+
+async function requirePause(
+  sql: Sql,
+  hosterId: string,
+  { changeIntervalMs }: PriceRules,
+  nowMs: number,
+): Promise<void> {
+  const last = await lastPriceChange(sql, hosterId)
+  if (last === null) return
+  const waitMs = last.getTime() + changeIntervalMs - nowMs
+  if (waitMs <= 0) return
+  throw new ApiError('price_change_too_soon', {
+    message: `Prices may change once in ${changeIntervalMs / 60_000} minutes. Wait for the time in Retry-After, then send the manifest again.`,
+    retryAfterS: Math.ceil(waitMs / 1_000),
+  })
+}
+
+function shownPrice({ modelId, price }: HostedModel) {
+  return {
+    model: modelId,
+    input_usd_per_million: usdPerMillion(price.inputPicoPerToken),
+    output_usd_per_million: usdPerMillion(price.outputPicoPerToken),
+  }
+}

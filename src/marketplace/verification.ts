@@ -1,0 +1,64 @@
+import { randomBytes } from 'node:crypto'
+import type { VerificationReport } from '../api/hoster-verification.ts'
+import type { Sql } from '../db/pool.ts'
+
+/** The task of the job queue that verifies one hoster. */
+export const VERIFY_HOSTER = 'verify_hoster'
+
+export interface StoredVerification {
+  readonly nonce: string
+  readonly checkedAt: Date | null
+  readonly report: VerificationReport | null
+}
+
+/** Returns the verification of a hoster; undefined before it starts. */
+export async function findVerification(sql: Sql, hosterId: string): Promise<StoredVerification | undefined> {
+  const { rows } = await sql.query<StoredVerification>(
+    'SELECT nonce, checked_at AS "checkedAt", report FROM hoster_verification WHERE hoster_id = $1',
+    [hosterId],
+  )
+  return rows[0]
+}
+
+/** Starts the verification, or starts it again with the same nonce. */
+export async function startVerification(sql: Sql, hosterId: string, nowMs: number): Promise<void> {
+  await sql.query(
+    `INSERT INTO hoster_verification (hoster_id, nonce, started_at) VALUES ($1, $2, $3)
+     ON CONFLICT (hoster_id) DO UPDATE SET started_at = EXCLUDED.started_at`,
+    [hosterId, `switchyard-${randomBytes(16).toString('hex')}`, new Date(nowMs)],
+  )
+}
+
+/** Forgets the verification: another address needs another nonce. */
+export async function forgetVerification(sql: Sql, hosterId: string): Promise<void> {
+  await sql.query('DELETE FROM hoster_verification WHERE hoster_id = $1', [hosterId])
+}
+
+/** Notes what a check found. Returns false when the verification was started for another address meanwhile. */
+export async function noteReport(
+  sql: Sql,
+  { hosterId, nonce, report, nowMs }: { hosterId: string; nonce: string; report: VerificationReport; nowMs: number },
+): Promise<boolean> {
+  const { rowCount } = await sql.query(
+    'UPDATE hoster_verification SET report = $3, checked_at = $4 WHERE hoster_id = $1 AND nonce = $2',
+    [hosterId, nonce, JSON.stringify(report), new Date(nowMs)],
+  )
+  return rowCount === 1
+}
+
+/** Notes that the hoster proved to control its server. */
+export async function notePassedChallenge(sql: Sql, hosterId: string, nowMs: number): Promise<void> {
+  await sql.query(
+    'UPDATE hoster_endpoint SET challenge_passed_at = $2 WHERE hoster_id = $1 AND challenge_passed_at IS NULL',
+    [hosterId, new Date(nowMs)],
+  )
+}
+
+/** Puts the check of a hoster into the job queue, once however often it is asked for. */
+export async function enqueueVerification(sql: Sql, hosterId: string): Promise<void> {
+  await sql.query(
+    `SELECT graphile_worker.add_job($1, payload := json_build_object('hoster_id', $2::text), job_key := 'verify-hoster-' || $2::text,
+       max_attempts := 3)`,
+    [VERIFY_HOSTER, hosterId],
+  )
+}

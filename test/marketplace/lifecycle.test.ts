@@ -1,0 +1,213 @@
+import { expect, test, vi } from 'vitest'
+import type { Verification } from '../../src/api/hoster-verification.ts'
+import { transaction } from '../../src/db/pool.ts'
+import { passAgentChallenge } from '../../src/marketplace/pass-agent-challenge.ts'
+import { type BrowserClient, signedInMember } from '../harness/browser-client.ts'
+import { readError } from '../harness/event-stream.ts'
+import { hosterKey, hosterRequest } from '../harness/hosters.ts'
+import { type ScriptedUpstream, startScriptedUpstream, status } from '../harness/scripted-upstream.ts'
+import { WAIT_OPTIONS } from '../harness/timeouts.ts'
+import { useResource } from '../harness/use-resource.ts'
+import { useTestApp } from '../harness/use-test-app.ts'
+
+const app = useTestApp({ yaml: 'hosters: { allow_private_urls: true }' })
+const upstream = useResource(startScriptedUpstream, each => each.close(), 'test')
+const manifest = {
+  region: 'DE',
+  data_policy: { trains_on_data: false, retention_days: 0 },
+  models: [
+    {
+      id: 'market-model',
+      context_length: 32_768,
+      max_output_length: 8_192,
+      quantization: 'fp8',
+      supported_features: ['tools'],
+      pricing: { prompt: '0.000001', completion: '0.000002' },
+    },
+  ],
+}
+let names = 0
+
+/** A person who applies, and gets the hoster. */
+async function applied(server: object = { transport: 'direct', base_url: upstream.baseUrl }) {
+  const { customerId } = await app.customer()
+  const { browser } = await signedInMember(app, customerId)
+  const name = `applicant-${++names}`
+  const answer = await browser.post('hosters', { name, ...server })
+  expect(answer.status).toBe(200)
+  const { id, data } = (await answer.json()) as { id: string; data: object[] }
+  expect(data).toEqual([{ id, name, state: 'applied', role: 'owner' }])
+  return { browser, id, name, path: `hosters/${id}` }
+}
+
+/** Starts a check, and waits until the job has ended. */
+async function check(browser: BrowserClient, path: string): Promise<Verification> {
+  const started = (await (await browser.post(`${path}/verification`)).json()) as Verification
+  return await vi.waitFor(async () => {
+    const found = (await (await browser.get(`${path}/verification`)).json()) as Verification
+    if (found.checked_at === started.checked_at) throw new Error('not checked yet')
+    return found
+  }, WAIT_OPTIONS)
+}
+
+const publish = (server: ScriptedUpstream, nonce: string | null) =>
+  server.respondToProbesWith((request, response) =>
+    status(200, request.path.endsWith('/switchyard-challenge') ? { challenge: nonce } : { data: [] })(
+      request,
+      response,
+    ),
+  )
+
+test('a hoster applies, proves its server, sends a manifest and is verified', async () => {
+  const { browser, path } = await applied()
+  expect((await (await browser.get(path)).json()) as object).toMatchObject({ state: 'applied', trust_score: 0 })
+
+  const first = await check(browser, path)
+  expect(first).toMatchObject({
+    state: 'pending',
+    challenge: { passed: false, url: `${upstream.baseUrl}/switchyard-challenge`, nonce: expect.any(String) },
+  })
+  expect(first.challenge.problem).toMatch(/does not publish the nonce/)
+
+  publish(upstream, first.challenge.nonce)
+  const second = await check(browser, path)
+  expect(second).toMatchObject({
+    state: 'pending',
+    challenge: { passed: true, problem: null },
+    manifest: { passed: false },
+  })
+  expect(second.manifest.problem).toMatch(/no model with prices/)
+
+  expect((await browser.send('PUT', `${path}/manifest`, manifest)).status).toBe(200)
+  upstream.respondWith(status(500, { error: { message: 'out of memory' } }))
+  const third = await check(browser, path)
+  expect(third.probes).toEqual([{ model: 'market-model', passed: 0, problem: 'the server answered with status 500' }])
+  expect(third.state).toBe('pending')
+
+  const last = await check(browser, path)
+  expect(last).toMatchObject({
+    state: 'verified',
+    manifest: { passed: true },
+    prices: { passed: true },
+    probes: [{ model: 'market-model', passed: 3, problem: null }],
+  })
+  const { state_changes: changes } = (await (await browser.get(path)).json()) as { state_changes: object[] }
+  expect(changes).toMatchObject([
+    { from: 'pending', to: 'verified', by: 'system' },
+    { from: 'applied', to: 'pending', by: 'hoster' },
+    { from: null, to: 'applied', by: 'hoster' },
+  ])
+})
+
+test('the nonce may be the id of a model, and the model list may be the manifest', async () => {
+  const { browser, path } = await applied()
+  const { challenge } = await check(browser, path)
+  const entry = {
+    id: 'listed-model',
+    context_length: 4_096,
+    max_output_length: 1_024,
+    quantization: 'int4',
+    input_modalities: ['text', 'image'],
+    supported_features: ['tools', 'structured_outputs', 'web_search'],
+    pricing: { prompt: '0.0000005', completion: '0.000001', request: '0' },
+    datacenters: [{ country_code: 'FR' }],
+    is_ready: true,
+  }
+  upstream.respondToProbesWith(status(200, { data: [{ id: challenge.nonce }, { id: 'unpriced' }, entry] }))
+  expect((await check(browser, path)).state).toBe('verified')
+  const stored = await (await browser.get(`${path}/manifest`)).json()
+  expect(stored).toMatchObject({
+    source: 'read',
+    manifest: {
+      region: 'FR',
+      models: [{ id: 'listed-model', supported_features: ['tools', 'json_schema', 'images'], quantization: 'int4' }],
+    },
+  })
+})
+
+test('an agent proves its key, and needs no address', async () => {
+  const { browser, path, id } = await applied({ transport: 'agent' })
+  expect((await (await browser.get(path)).json()) as object).toMatchObject({
+    endpoint: { transport: 'agent', base_url: null },
+  })
+  await transaction(app.database.pool, sql => passAgentChallenge(sql, id, Date.now()))
+  await vi.waitFor(async () => {
+    const found = (await (await browser.get(`${path}/verification`)).json()) as Verification
+    expect(found).toMatchObject({
+      state: 'pending',
+      challenge: { passed: true, nonce: null },
+      manifest: { passed: false },
+    })
+    expect(found.manifest.problem).toMatch(/Send one/)
+  }, WAIT_OPTIONS)
+})
+
+test('another server is verified again before it gets requests', async () => {
+  const { browser, path, id } = await applied()
+  const { challenge } = await check(browser, path)
+  publish(upstream, challenge.nonce)
+  await browser.send('PUT', `${path}/manifest`, manifest)
+  expect((await check(browser, path)).state).toBe('verified')
+  const { key } = await hosterKey(app, id, ['manage'])
+  const other = await startScriptedUpstream()
+  try {
+    const body = { transport: 'direct', base_url: other.baseUrl }
+    const changed = await hosterRequest(app, key, 'hoster/server', { method: 'PUT', body })
+    expect(await changed.json()).toMatchObject({ state: 'pending', endpoint: { challenge_passed_at: null } })
+    const again = await check(browser, path)
+    expect(again.challenge).toMatchObject({ passed: false })
+    expect(again.challenge.nonce).not.toBe(challenge.nonce)
+  } finally {
+    await other.close()
+  }
+})
+
+test('an address is held by one hoster, until that one retires; the next one inherits nothing', async () => {
+  const { browser, path, id, name } = await applied()
+  const server = { transport: 'direct', base_url: upstream.baseUrl }
+  const { browser: other } = await signedInMember(app, (await app.customer()).customerId)
+  const taken = await other.post('hosters', { name: `applicant-${++names}`, ...server })
+  expect(await readError(taken)).toMatchObject({ status: 400, code: 'invalid_value', param: 'base_url' })
+  expect(await readError(await other.post('hosters', { name, transport: 'agent' }))).toMatchObject({ param: 'name' })
+  await app.database.pool.query('UPDATE hoster SET trust_score = 0.9 WHERE hoster_id = $1', [id])
+  const { key } = await hosterKey(app, id)
+  expect((await browser.post(`${path}/state`, { state: 'retired', reason: 'Moving on.' })).status).toBe(200)
+  const again = await other.post('hosters', { name: `applicant-${++names}`, ...server })
+  const { id: nextId } = (await again.json()) as { id: string }
+  const next = (await (await other.get(`hosters/${nextId}`)).json()) as object
+  expect(next).toMatchObject({ state: 'applied', trust_score: 0, active_since: null })
+  await app.app.noticeChanges()
+  expect(await readError(await hosterRequest(app, key, 'hoster'))).toMatchObject({ code: 'invalid_hoster_key' })
+})
+
+test.each([
+  [
+    'a private address without permission is checked by the same rules as today',
+    { transport: 'direct', base_url: 'ftp://a.example/v1' },
+    'base_url',
+  ],
+  ['no address', { transport: 'direct' }, 'base_url'],
+  ['an unknown transport', { transport: 'carrier pigeon' }, 'transport'],
+  ['security 10: a field that is not of an application', { transport: 'agent', trust_score: 1 }, 'trust_score'],
+  ['security 10: a state', { transport: 'agent', state: 'active' }, 'state'],
+  ['security 46: a share', { transport: 'agent', share_bps: 20_000 }, 'share_bps'],
+])('an application with %s is refused', async (_, fields, param) => {
+  const { browser } = await signedInMember(app, (await app.customer()).customerId)
+  const refused = await readError(await browser.post('hosters', { name: `applicant-${++names}`, ...fields }))
+  expect(refused).toMatchObject({ status: 400, param })
+  expect(await (await browser.get('hosters')).json()).toEqual({ data: [] })
+})
+
+test('a hoster pauses and resumes itself, and does nothing that only operators may', async () => {
+  const id = await app.hoster({ baseUrl: upstream.baseUrl })
+  const { key } = await hosterKey(app, id, ['manage'])
+  const change = (state: string) => hosterRequest(app, key, 'hoster/state', { method: 'POST', body: { state } })
+  expect(await (await change('paused')).json()).toMatchObject({ state: 'paused' })
+  expect(await readError(await change('paused'))).toMatchObject({ status: 409, code: 'hoster_state_refused' })
+  expect(await (await change('active')).json()).toMatchObject({ state: 'active' })
+  for (const state of ['verified', 'suspended', 'applied'])
+    expect(await readError(await change(state))).toMatchObject({ status: 400, param: 'state' })
+  await app.database.pool.query("UPDATE hoster SET state = 'suspended' WHERE hoster_id = $1", [id])
+  for (const state of ['active', 'paused', 'retired'])
+    expect(await readError(await change(state))).toMatchObject({ status: 409 })
+})

@@ -1,0 +1,166 @@
+import { beforeEach, describe, expect, test } from 'vitest'
+import type { StoredManifest } from '../../src/api/hoster-manifest.ts'
+import { applyDuePrices } from '../../src/marketplace/apply-prices.ts'
+import { readError } from '../harness/event-stream.ts'
+import { hosterKey, hosterRequest } from '../harness/hosters.ts'
+import { answer } from '../harness/scripted-upstream.ts'
+import { useTestApp, useUpstream } from '../harness/use-test-app.ts'
+
+const MINUTE_MS = 60_000
+const HOUR_MS = 60 * MINUTE_MS
+let offsetMs = 0
+const clock = { epochMs: () => Date.now() + offsetMs, monotonicMs: () => performance.now() }
+const upstream = useUpstream()
+const app = useTestApp(() => ({ yaml: 'hosters: { allow_private_urls: true }', clock }))
+
+let hosterId: string
+let key: string
+/** Each test has its own model, so that offers of other tests do not matter. */
+let model: string
+let tests = 0
+beforeEach(async () => {
+  offsetMs = 0
+  model = `priced-${++tests}`
+  const price = { inputPicoPerToken: 1_000_000n, outputPicoPerToken: 2_000_000n }
+  hosterId = await app.hoster({ baseUrl: upstream.baseUrl, models: [{ modelId: model, price, features: ['chat'] }] })
+  key = (await hosterKey(app, hosterId, ['manage'])).key
+})
+
+const modelAt = (prompt: unknown, completion: unknown, more: object = {}) => ({
+  id: model,
+  context_length: 32_768,
+  max_output_length: 8_192,
+  pricing: { prompt, completion, ...more },
+})
+const put = (...models: object[]) => hosterRequest(app, key, 'hoster/manifest', { method: 'PUT', body: { models } })
+async function stored(response: Response | Promise<Response>): Promise<StoredManifest> {
+  const answer = await response
+  if (answer.status !== 200) throw new Error(`${answer.status} ${await answer.text()}`)
+  return (await answer.json()) as StoredManifest
+}
+/** Current price versions, in picodollars. */
+async function priced() {
+  const { rows } = await app.database.pool.query<{ version: number; input: bigint; output: bigint }>(
+    `SELECT version, input_pico_per_token AS input, output_pico_per_token AS output
+       FROM hoster_price JOIN hoster_endpoint USING (endpoint_id) WHERE hoster_id = $1 AND valid_until IS NULL ORDER BY model_id`,
+    [hosterId],
+  )
+  return rows.map(({ version, input, output }) => [version, Number(input), Number(output)])
+}
+
+test('a lower price is a new version at once, and a running request keeps the old one', async () => {
+  const customer = await app.customer()
+  const arrived = Promise.withResolvers<void>()
+  const answered = Promise.withResolvers<void>()
+  upstream.respondWith(async (request, response) => {
+    arrived.resolve()
+    await answered.promise
+    await answer()(request, response)
+  })
+  const chat = { model, messages: [{ role: 'user', content: 'Hello' }], max_tokens: 10 }
+  const running = app.chat(customer, chat)
+  await arrived.promise
+  await stored(put(modelAt('0.0000005', '0.000001')))
+  await app.app.noticeChanges()
+  answered.resolve()
+  await (await running).arrayBuffer()
+  await (await app.chat(customer, chat)).arrayBuffer()
+  const rows = await app.settled(customer, 2)
+  const { rows: versions } = await app.database.pool.query(
+    'SELECT price_version FROM usage_event WHERE customer_id = $1 ORDER BY request_id',
+    [customer.customerId],
+  )
+  expect(versions).toEqual([{ price_version: 1 }, { price_version: 2 }])
+  expect(rows[0]!.cost_nanos).toBe(2n * rows[1]!.cost_nanos)
+})
+
+test('prices change once in ten minutes, and the wait is in Retry-After', async () => {
+  await stored(put(modelAt('0.0000009', '0.000002')))
+  await stored(put(modelAt('0.0000009', '0.000002')))
+  const refused = await put(modelAt('0.0000008', '0.000002'))
+  expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(590)
+  expect(await readError(refused)).toMatchObject({ status: 429, code: 'price_change_too_soon' })
+  expect(await priced()).toEqual([[2, 900_000, 2_000_000]])
+  offsetMs = 10 * MINUTE_MS
+  await stored(put(modelAt('0.0000008', '0.000002')))
+  expect(await priced()).toEqual([[3, 800_000, 2_000_000]])
+})
+
+test('a rise of more than 20 percent waits 24 hours and is then applied once, however many nodes do it', async () => {
+  const first = await stored(put(modelAt('0.000002', '0.000004')))
+  expect(first.scheduled).toMatchObject([{ model, prompt: '0.000002', completion: '0.000004' }])
+  const appliesAt = first.scheduled[0]!.applies_at
+  expect(Date.parse(appliesAt) - Date.now()).toBeGreaterThan(23 * HOUR_MS)
+  offsetMs = HOUR_MS
+  expect((await stored(put(modelAt('0.000002', '0.000004')))).scheduled[0]!.applies_at).toBe(appliesAt)
+  const { pool } = app.database
+  expect(await applyDuePrices(pool, clock.epochMs())).toBe(0)
+  expect(await priced()).toEqual([[1, 1_000_000, 2_000_000]])
+
+  const due = Date.parse(appliesAt)
+  const applied = await Promise.all([1, 2, 3, 4].map(() => applyDuePrices(pool, due)))
+  expect(applied.reduce((sum, each) => sum + each)).toBe(1)
+  expect(await priced()).toEqual([[2, 2_000_000, 4_000_000]])
+})
+
+test('the old price cancels a rise that waits', async () => {
+  await stored(put(modelAt('0.000002', '0.000004')))
+  offsetMs = 11 * MINUTE_MS
+  expect((await stored(put(modelAt('0.000001', '0.000002')))).scheduled).toEqual([])
+  expect(await applyDuePrices(app.database.pool, Date.now() + 48 * HOUR_MS)).toBe(0)
+  expect(await priced()).toEqual([[1, 1_000_000, 2_000_000]])
+})
+
+test('a model that is left out is withdrawn, and one that comes back has the next version', async () => {
+  const other = { ...modelAt('0.000001', '0.000002'), id: `${model}-other` }
+  await stored(put(other))
+  expect(await priced()).toEqual([[1, 1_000_000, 2_000_000]])
+  offsetMs = 11 * MINUTE_MS
+  await stored(put(other, modelAt('0.000001', '0.000002')))
+  expect(await priced()).toEqual([
+    [2, 1_000_000, 2_000_000],
+    [1, 1_000_000, 2_000_000],
+  ])
+})
+
+describe('security 46: an absurd price is refused and changes nothing', () => {
+  test.each([
+    ['negative', '-0.000001', '0.000002', 'prompt'],
+    ['not a number', 'NaN', '0.000002', 'prompt'],
+    ['with an exponent', '1e-6', '0.000002', 'prompt'],
+    ['a JSON number', 0.000001, '0.000002', 'prompt'],
+    ['astronomical', '1e30', '0.000002', 'prompt'],
+    ['zero', '0', '0.000002', 'prompt'],
+    ['zero for output', '0.000001', '0', 'completion'],
+    ['above the bound of the operator', '0.000101', '0.000002', 'prompt'],
+    ['above the bound for output', '0.000001', '0.000401', 'completion'],
+    ['too precise', '0.0000000000001', '0.000002', 'prompt'],
+  ])('%s', async (_, prompt, completion, field) => {
+    const refused = await readError(await put(modelAt(prompt, completion)))
+    expect(refused).toMatchObject({ status: 400, code: 'invalid_value', param: `models[0].pricing.${field}` })
+    expect(await priced()).toEqual([[1, 1_000_000, 2_000_000]])
+  })
+
+  test('a cache price above the input price', async () => {
+    const refused = await readError(await put(modelAt('0.000001', '0.000002', { input_cache_read: '0.000002' })))
+    expect(refused).toMatchObject({ status: 400, param: 'models[0]' })
+  })
+})
+
+test.each([
+  ['an unknown field', { trust_score: 1 }, 'models[0].trust_score'],
+  ['a model that is reserved', { id: 'auto' }, 'models[0]'],
+  ['an output longer than the context', { max_output_length: 40_000 }, 'models[0]'],
+  ['an unknown quantization', { quantization: 'q4' }, 'models[0].quantization'],
+])('security 10: a manifest with %s is refused', async (_, change, param) => {
+  expect(await readError(await put({ ...modelAt('0.000001', '0.000002'), ...change }))).toMatchObject({
+    status: 400,
+    param,
+  })
+})
+
+test('a key without the scope manage changes no price', async () => {
+  const { key: reader } = await hosterKey(app, hosterId, ['read', 'serve'])
+  const refused = await hosterRequest(app, reader, 'hoster/manifest', { method: 'PUT', body: { models: [] } })
+  expect(await readError(refused)).toMatchObject({ status: 403, code: 'insufficient_scope' })
+})
