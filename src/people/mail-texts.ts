@@ -51,3 +51,20 @@ export function passwordChangedMail(to: string): PersonMail {
     text: 'Your password was changed, and all other sessions have ended. If it was not you, set a new password at once.\n',
   }
 }
+
+export function newEmailMail(to: string, url: string): PersonMail {
+  return {
+    to,
+    subject: 'Confirm your new address',
+    text: `Sign in and open this link within 24 hours. Then this is the address of your account:\n${url}\n\n${NOT_YOU}\n`,
+  }
+}
+
+/** Sent to the former address. */
+export function emailChangedMail(to: string, email: string): PersonMail {
+  return {
+    to,
+    subject: 'Your e-mail address was changed',
+    text: `Your account now has the address ${email}. If it was not you, tell the operator of this server at once.\n`,
+  }
+}

@@ -56,6 +56,7 @@ test('every id is in exactly one slice of each kind', async () => {
     ['requests', 5],
     ['hosters', 1],
     ['days', 1],
+    ['logEntries', 1],
     ['all', 1],
   ])
   expect(kinds.get('transactions')!.map(({ from, to }) => [BigInt(from), BigInt(to)])).toEqual(
@@ -95,6 +96,16 @@ test('a violation in a transaction is found in its slice', async () => {
     violations: 2,
     examples: [String(third!.tx_id), String(third!.tx_id + 65_536n)],
   })
+})
+
+test('a break of the audit log is found in its slice, also at a border', async () => {
+  for (let n = 0; n < 7; n++) await world.pool.query("SELECT add_audit_entry(NULL, 'x', $1, NULL, '{}', NULL)", [n])
+  const small = { ...sizes, entriesPerSlice: 2 }
+  expect(await violated({ sizes: small })).toEqual([])
+  await world.pool.query('DELETE FROM audit_entry WHERE entry_id = 4')
+  await world.pool.query("UPDATE audit_entry SET subject = 'y' WHERE entry_id = 7")
+  const [found] = (await audit(world.pool, { sizes: small })).filter(({ violations }) => violations > 0)
+  expect(found).toEqual({ name: 'audit_log_is_unbroken', violations: 2, examples: ['5', '7'] })
 })
 
 test('no snapshot is older than the check that runs', async () => {
@@ -154,7 +165,9 @@ test.for(stores)('an interrupted audit continues, with its progress %s', async (
   expect(continued).toMatchObject([{ done: CUSTOMERS + 2, slices: { length: slices } }])
   const checksBy = Object.values(auditChecks).map(({ by }) => by)
   const ofCustomers = checksBy.filter(by => by === 'customers').length
-  const ofOneSlice = checksBy.filter(by => by === 'hosters' || by === 'days' || by === 'all').length
+  const ofOneSlice = checksBy.filter(
+    by => by === 'hosters' || by === 'days' || by === 'logEntries' || by === 'all',
+  ).length
   expect(checked).toHaveLength((CUSTOMERS - 2) * ofCustomers + 5 + ofOneSlice)
   expect(findings.filter(({ violations }) => violations > 0)).toEqual([
     { name: 'transactions_have_entries', violations: 1, examples: ['-5'] },

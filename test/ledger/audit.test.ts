@@ -94,6 +94,7 @@ const corruptions: Record<AuditCheck, string> = {
   member_spend_within_limit: 'UPDATE member_limit SET highest_limit_nanos = 400',
   windows_count_slots: 'UPDATE lease SET slots = 1000000',
   ledger_cannot_be_rewritten: `ALTER TABLE ledger_tx ENABLE TRIGGER USER; ALTER TABLE refund ENABLE TRIGGER USER; ALTER TABLE credit_taken ENABLE TRIGGER USER`,
+  audit_log_is_unbroken: `SELECT add_audit_entry(NULL, 'x', 'planted', NULL, '{}', NULL); UPDATE audit_entry SET subject = 'y'`,
 }
 
 test('a ledger in use has no violations', async () => {

@@ -13,7 +13,7 @@ export interface AuditFinding {
  * What a check is divided by. Each slice is a range from $1 to $2, both included: of transaction ids, customer ids,
  * request ids, hoster ids or days. Checks by `all` have no parameters.
  */
-export type SlicedBy = 'transactions' | 'customers' | 'requests' | 'hosters' | 'days' | 'all'
+export type SlicedBy = 'transactions' | 'customers' | 'requests' | 'hosters' | 'days' | 'logEntries' | 'all'
 
 export interface SlicedCheck {
   readonly by: SlicedBy
@@ -30,6 +30,7 @@ const customers = slicedBy('customers')
 const requests = slicedBy('requests')
 const hosters = slicedBy('hosters')
 const days = slicedBy('days')
+const logEntries = slicedBy('logEntries')
 const all = slicedBy('all')
 
 const ofTransactions = (table: string, alias = table) =>
@@ -538,4 +539,11 @@ export const auditChecks = {
     SELECT 'trigger append_only of ' || m.name FROM unnest(ARRAY['ledger_tx', 'ledger_entry', 'refund', 'usage_closing', 'credit_taken', 'hoster_movement']) AS m(name)
     WHERE NOT EXISTS (
       SELECT FROM pg_trigger g WHERE g.tgrelid = m.name::regclass AND g.tgname = 'append_only' AND g.tgenabled IN ('O', 'A'))`),
+  // As the view audit_log_break. The entry before a slice gives its hash.
+  audit_log_is_unbroken: logEntries(`
+    SELECT entry_id::text FROM (
+      SELECT e, e.entry_id, e.hash, lag(e.hash, 1, ''::bytea) OVER in_order AS previous_hash,
+        lag(e.entry_id, 1, 0::bigint) OVER in_order AS previous_id
+      FROM audit_entry e WHERE e.entry_id BETWEEN $1::bigint - 1 AND $2::bigint WINDOW in_order AS (ORDER BY e.entry_id)) AS entries
+    WHERE entry_id >= $1::bigint AND (entry_id <> previous_id + 1 OR hash <> audit_entry_hash(previous_hash, e))`),
 } as const satisfies Record<string, SlicedCheck>

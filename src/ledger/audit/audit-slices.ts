@@ -15,6 +15,8 @@ export interface SliceSizes {
   readonly requestsPerSlice: number
   /** Blocks of 65,536 transactions. */
   readonly blocksPerSlice: number
+  /** Entries of the audit log. Default 200,000. */
+  readonly entriesPerSlice?: number
 }
 
 /** A check of such a slice takes a few seconds. */
@@ -32,6 +34,7 @@ export async function planAudit(sql: Sql, sizes: SliceSizes = defaultSizes): Pro
     ...(await requestSlices(sql)),
     ...(await hosterSlices(sql, sizes)),
     ...(await daySlices(sql)),
+    ...(await logSlices(sql, sizes)),
     { by: 'all', from: '', to: '' },
   ]
 }
@@ -104,6 +107,17 @@ async function daySlices(sql: Sql): Promise<AuditSlice[]> {
     from,
     to: index === starts.length - 1 ? 'infinity' : rows[index]!.last,
   }))
+}
+
+async function logSlices(sql: Sql, { entriesPerSlice = 200_000 }: SliceSizes): Promise<AuditSlice[]> {
+  const { rows } = await sql.query<{ last: bigint }>('SELECT coalesce(max(entry_id), 0) AS last FROM audit_entry')
+  const step = BigInt(entriesPerSlice)
+  const slices: AuditSlice[] = []
+  let from = 1n
+  for (; from + step <= rows[0]!.last; from += step) {
+    slices.push({ by: 'logEntries', from: String(from), to: String(from + step - 1n) })
+  }
+  return [...slices, { by: 'logEntries', from: String(from), to: String(HIGHEST_BIGINT) }]
 }
 
 /** Returns the ranges of UUIDs that end with each of `ends`, in order, and with the highest one. */

@@ -16,6 +16,7 @@ import { live } from '../../http/endpoints/live.ts'
 import { oidcEndpoints } from '../../http/endpoints/oidc.ts'
 import { passkeyEndpoints } from '../../http/endpoints/passkeys.ts'
 import { peopleEndpoints } from '../../http/endpoints/people.ts'
+import { profileEndpoints } from '../../http/endpoints/profile.ts'
 import { sessionEndpoints } from '../../http/endpoints/session.ts'
 import { signUpEndpoints } from '../../http/endpoints/sign-up.ts'
 import { status } from '../../http/endpoints/status.ts'
@@ -33,6 +34,7 @@ import { createPasskeyCheck } from '../../people/passkey-check.ts'
 import { createPasskeys } from '../../people/passkeys.ts'
 import { createPeople } from '../../people/people.ts'
 import { createPeopleMail } from '../../people/people-mail.ts'
+import { createProfile } from '../../people/profile.ts'
 import type { SignedIn } from '../../people/sessions.ts'
 import { createSignUp } from '../../people/sign-up.ts'
 import { headerValues } from '../../runtime/header-values.ts'
@@ -142,6 +144,7 @@ export function createConsole(
         clock,
       }),
       ...factorEndpoints({ factors, passkeys, identities, ...door }),
+      ...profileEndpoints({ profile: createProfile({ pool: general, clock, mail, log }), ...door }),
       ...passkeyEndpoints({ people, passkeys, passkeyDoor, passkeyCookie, entry, clock, ...door }),
       ...oidcEndpoints({
         people,

@@ -1,0 +1,53 @@
+import type { FastifyRequest } from 'fastify'
+import { z } from 'zod'
+import { parseEmailToken, parseName, parseNewEmail } from '../../api/profile.ts'
+import { mailed } from '../../api/sign-up.ts'
+import type { Profile } from '../../people/profile.ts'
+import type { ClientTrace } from '../../people/sessions.ts'
+import { uncounted } from '../../runtime/byte-budget.ts'
+import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
+import type { Endpoint } from '../endpoint.ts'
+import { NodeRequest } from '../node-exchange.ts'
+import { receiveBody } from '../receive-body.ts'
+
+const changed = z.object({ changed: z.literal(true) })
+
+/** The name and the e-mail address of the person. */
+export function profileEndpoints({
+  profile,
+  clientOf,
+  bodyLimitBytes,
+}: {
+  readonly profile: Profile
+  readonly clientOf: (request: FastifyRequest) => ClientTrace
+  readonly bodyLimitBytes: number
+}): Endpoint[] {
+  const body = ({ raw }: FastifyRequest) => receiveBody(new NodeRequest(raw), bodyLimitBytes, uncounted)
+  return [
+    consoleEndpoint('PATCH', 'person', {
+      access: 'session',
+      doc: consoleDoc('Change the name', changed),
+      async handle({ request, signedIn }) {
+        await profile.changeName(signedIn, parseName(await body(request)), clientOf(request))
+        return { changed: true }
+      },
+    }),
+    consoleEndpoint('POST', 'person/email', {
+      access: 'session',
+      needsConfirmation: true,
+      doc: consoleDoc('Mail a link to a new address', mailed),
+      async handle({ request, signedIn }) {
+        await profile.startEmail(signedIn, parseNewEmail(await body(request)), clientOf(request))
+        return { mailed: true }
+      },
+    }),
+    consoleEndpoint('POST', 'person/email/confirm', {
+      access: 'session',
+      doc: consoleDoc('Change the address', changed),
+      async handle({ request, signedIn }) {
+        await profile.finishEmail(signedIn, parseEmailToken(await body(request)), clientOf(request))
+        return { changed: true }
+      },
+    }),
+  ]
+}
