@@ -57,6 +57,16 @@ const outside = [
   }),
   createRoute({
     getParentRoute: () => root,
+    path: '/oidc',
+    component: lazyRouteComponent(() => import('./features/outside/OidcReturn.tsx'), 'OidcReturn'),
+  }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/confirm-email',
+    component: lazyRouteComponent(() => import('./features/outside/ConfirmEmail.tsx'), 'ConfirmEmail'),
+  }),
+  createRoute({
+    getParentRoute: () => root,
     path: '/status',
     component: lazyRouteComponent(() => import('./features/status/Status.tsx'), 'Status'),
   }),
@@ -130,6 +140,18 @@ const customerScreens = [
   }),
 ] as const
 
+const accountRoute = createRoute({
+  getParentRoute: () => root,
+  path: '/account',
+  component: lazyRouteComponent(() => import('./shell/AccountShell.tsx'), 'AccountShell'),
+})
+
+const yourAccountRoute = createRoute({
+  getParentRoute: () => accountRoute,
+  path: '/',
+  component: lazyRouteComponent(() => import('./features/settings/YourAccount.tsx'), 'YourAccount'),
+})
+
 const operatorRoute = createRoute({
   getParentRoute: () => root,
   path: '/operator',
@@ -195,6 +217,7 @@ export const router = createRouter({
   routeTree: root.addChildren([
     ...outside,
     customerRoute.addChildren([...customerScreens]),
+    accountRoute.addChildren([yourAccountRoute]),
     operatorRoute.addChildren([...operatorScreens]),
   ]),
   defaultPreload: 'intent',

@@ -8,7 +8,17 @@ const assets = fileURLToPath(new URL('../../console/dist/assets/', import.meta.u
 const get = (path: string, headers: Record<string, string> = {}) => fetch(`${app.url}${path}`, { headers })
 
 test('every address of the console gets the same page, with a policy that allows nothing else', async () => {
-  for (const path of ['/', '/welcome', '/invite', '/c/x/keys', '/operator', '/operator/log', '/status']) {
+  for (const path of [
+    '/',
+    '/welcome',
+    '/invite',
+    '/c/x/keys',
+    '/operator',
+    '/operator/log',
+    '/status',
+    '/oidc',
+    '/account',
+  ]) {
     const response = await get(path)
     expect([path, response.status]).toEqual([path, 200])
     expect(response.headers.get('content-type')).toBe('text/html; charset=utf-8')

@@ -17,9 +17,9 @@ export class Problem extends Error {
   }
 }
 
-/** Whether the gateway asks for the code of an authenticator app too. */
+/** Whether the gateway asks for the second factor too. */
 export function needsCode(error: Error | null): boolean {
-  return error instanceof Problem && error.code === 'second_factor_required' && error.param === 'code'
+  return error instanceof Problem && error.code === 'second_factor_required' && error.param !== null
 }
 
 interface ProblemFacts {

@@ -2,18 +2,27 @@ import { Button, Modal, PasswordInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
 import { registerConfirmation } from '../api/confirmation.ts'
-import { factorsQuery } from '../api/queries.ts'
+import { consoleConfigQuery, factorsQuery } from '../api/queries.ts'
 import { request } from '../api/request.ts'
-import { CodeField } from '../parts/CodeField.tsx'
+import { visitProvider } from '../api/visit-provider.ts'
+import { FactorFields } from '../parts/FactorFields.tsx'
 import { FormProblem } from '../parts/FormProblem.tsx'
 
-/** Asks for the password, or the code of people with an authenticator app, before a change that matters, and lets the change go on. */
+/** Asks for the password, or the second factor of people who have one, before a change that matters, and lets the change go on. */
 export function ConfirmIdentity() {
   const [isOpen, setOpen] = useState(false)
   const [password, setPassword] = useState('')
   const [code, setCode] = useState('')
   const factors = useQuery({ ...factorsQuery, enabled: isOpen })
-  const hasApp = factors.data?.has_totp === true
+  const { data: config } = useQuery({ ...consoleConfigQuery, enabled: isOpen })
+  const {
+    has_totp: hasApp = false,
+    passkeys = [],
+    identities = [],
+    has_password: hasPassword = true,
+  } = factors.data ?? {}
+  const hasFactor = hasApp || passkeys.length > 0
+  const services = (config?.oidc_providers ?? []).filter(({ id }) => identities.some(each => each.provider === id))
   const [error, setError] = useState<Error | null>(null)
   const decide = useRef<(isConfirmed: boolean) => void>(() => {})
   useEffect(
@@ -34,9 +43,10 @@ export function ConfirmIdentity() {
     setError(null)
     decide.current(isConfirmed)
   }
-  const confirm = async () => {
+  const confirm = async (passkey?: unknown) => {
     try {
-      await request('POST', 'confirm', { body: hasApp ? { code } : { password } })
+      const typed = hasFactor ? { code } : { password }
+      await request('POST', 'confirm', { body: passkey === undefined ? typed : { passkey } })
       end(true)
     } catch (problem) {
       setError(problem as Error)
@@ -46,7 +56,7 @@ export function ConfirmIdentity() {
     <Modal
       opened={isOpen}
       onClose={() => end(false)}
-      title={hasApp ? 'Type a code' : 'Type your password again'}
+      title={hasFactor ? 'Confirm with your second factor' : 'Confirm that it is you'}
       zIndex={400}
     >
       <form
@@ -57,9 +67,15 @@ export function ConfirmIdentity() {
         }}
       >
         <p>This change matters, and your last confirmation is more than 10 minutes old.</p>
-        {hasApp ? (
-          <CodeField value={code} onChange={setCode} />
-        ) : (
+        {hasFactor && (
+          <FactorFields
+            code={code}
+            onCode={setCode}
+            onPasskey={passkey => void confirm(passkey)}
+            start="passkeys/confirm/start"
+          />
+        )}
+        {!hasFactor && hasPassword && (
           <PasswordInput
             label="Password"
             autoComplete="current-password"
@@ -70,7 +86,17 @@ export function ConfirmIdentity() {
           />
         )}
         <FormProblem error={error} />
-        <Button type="submit">Continue</Button>
+        {(hasFactor || hasPassword) && <Button type="submit">Continue</Button>}
+        {!hasFactor && !hasPassword && (
+          <>
+            <p>You have no password. Sign in again, then repeat the change.</p>
+            {services.map(({ id, name }) => (
+              <Button key={id} onClick={() => void visitProvider('oidc/confirm/start', id).catch(setError)}>
+                Sign in again with {name}
+              </Button>
+            ))}
+          </>
+        )}
       </form>
     </Modal>
   )

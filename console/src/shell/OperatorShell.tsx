@@ -51,17 +51,12 @@ function Frame() {
   )
 }
 
-/** Operators add an authenticator app before they may do anything, except on the machine of the gateway. */
+/** Operators add a second factor before they may do anything, except on the machine of the gateway. */
 function FactorNeeded() {
-  const first = useSession().memberships[0]
   return (
     <Page title="Second factor needed">
-      <EmptyState text="Operators need an authenticator app. Add one in your settings, then sign in again with its code.">
-        {first && (
-          <Link to="/c/$customerId/settings/$tab" params={{ customerId: first.customer_id, tab: 'security' }}>
-            Open the settings
-          </Link>
-        )}
+      <EmptyState text="Your role on this installation needs a passkey or an authenticator app. If you have one, sign in again with it.">
+        <Link to="/account">Add one in your account</Link>
       </EmptyState>
     </Page>
   )

@@ -7,6 +7,7 @@ import { ProblemBlock } from '../parts/ProblemBlock.tsx'
 
 // Most pages open with a session.
 const SignInCard = lazy(async () => ({ default: (await import('../features/outside/SignInCard.tsx')).SignInCard }))
+const OtherWays = lazy(async () => ({ default: (await import('../features/outside/OtherWays.tsx')).OtherWays }))
 const SignInForm = lazy(async () => ({ default: (await import('../features/outside/SignInForm.tsx')).SignInForm }))
 
 /**
@@ -28,6 +29,7 @@ export function SignedInOnly({ children }: { children: ReactNode }) {
         >
           <Suspense>
             <SignInForm email={session.data.person.email} />
+            <OtherWays />
           </Suspense>
         </Modal>
       </>

@@ -28,6 +28,9 @@ const buttonColors: Readonly<Record<string, Record<string, string>>> = {
   },
 }
 
+/** The sign of these buttons is a cross, which screen readers do not read. */
+const closes = { 'aria-label': 'Close' }
+
 const floating = { transitionProps: { duration: 120 } }
 
 export const theme = createTheme({
@@ -64,8 +67,9 @@ export const theme = createTheme({
       defaultProps: { size: 'sm', radius: 'sm', transitionDuration: 0, withItemsBorders: false },
       styles: { root: { background: 'var(--sunken)' }, indicator: { background: 'var(--surface)' } },
     },
-    Modal: { defaultProps: { ...floating, centered: true, radius: 'lg' } },
-    Drawer: { defaultProps: { ...floating, position: 'right', size: 640 } },
+    Modal: { defaultProps: { ...floating, centered: true, radius: 'lg', closeButtonProps: closes } },
+    Drawer: { defaultProps: { ...floating, position: 'right', size: 640, closeButtonProps: closes } },
+    Notification: { defaultProps: { closeButtonProps: closes } },
     Tooltip: { defaultProps: { events: { hover: true, focus: true, touch: true } } },
     Skeleton: { defaultProps: { radius: 'sm' } },
   },

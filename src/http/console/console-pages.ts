@@ -14,6 +14,7 @@ const builtConsole = fileURLToPath(new URL('../../../console/dist/', import.meta
 /** The first parts of the addresses that the console's router knows. They all get the same page. */
 const pagePaths = [
   ...['/sign-in', '/sign-up', '/welcome', '/invite', '/verify', '/reset', '/status'],
+  ...['/oidc', '/confirm-email', '/account'],
   ...['/c/*', '/h/*', '/operator', '/operator/*'],
 ]
 

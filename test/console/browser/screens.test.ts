@@ -8,6 +8,7 @@ const app = useDemoApp()
 const chromium = useChromium()
 
 const otherScreens = [
+  '/account',
   '/status',
   '/operator',
   '/operator/customers',
@@ -93,7 +94,17 @@ describe.each([
     const viewport = { width, height: 800 }
     const { page, context, complaints } = await openPage(chromium.browser, { baseURL: app.url, viewport, colorScheme })
     const found: string[] = []
-    for (const path of ['/', '/welcome#x', '/invite#x', '/sign-up', '/verify#x', '/reset', '/reset#x']) {
+    for (const path of [
+      '/',
+      '/welcome#x',
+      '/invite#x',
+      '/sign-up',
+      '/verify#x',
+      '/reset',
+      '/reset#x',
+      '/oidc?state=x',
+      '/confirm-email#x',
+    ]) {
       await page.goto(path)
       await settled(page)
       found.push(...(await axeFindings(page)).map(text => `${path} ${text}`))

@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { needsCode, request } from '../../api/request.ts'
-import { CodeField } from '../../parts/CodeField.tsx'
+import { FactorFields } from '../../parts/FactorFields.tsx'
 import { FormProblem } from '../../parts/FormProblem.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { OutsideCard } from './OutsideCard.tsx'
@@ -72,7 +72,9 @@ function JoinForm({ token, invitation }: { token: string; invitation: Invitation
         value={password}
         onChange={event => setPassword(event.currentTarget.value)}
       />
-      {isCodeAsked && <CodeField value={code} onChange={setCode} />}
+      {isCodeAsked && (
+        <FactorFields code={code} onCode={setCode} onPasskey={passkey => entry.mutate({ token, password, passkey })} />
+      )}
       <FormProblem error={needsCode(entry.error) ? null : entry.error} />
       <Button type="submit" loading={entry.isPending}>
         Join

@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { consoleConfigQuery } from '../../api/queries.ts'
+import { OtherWays } from './OtherWays.tsx'
 import { OutsideCard } from './OutsideCard.tsx'
 import styles from './outside.module.css'
 import { SignInForm } from './SignInForm.tsx'
@@ -10,6 +11,7 @@ export function SignInCard() {
   return (
     <OutsideCard title="Sign in">
       <SignInForm />
+      <OtherWays />
       <div className={styles.links}>
         {config?.has_mail && <Link to="/reset">Forgotten password</Link>}
         {config?.sign_up === 'open' && <Link to="/sign-up">Sign up</Link>}

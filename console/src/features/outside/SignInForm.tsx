@@ -1,7 +1,7 @@
 import { Button, PasswordInput, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import { needsCode } from '../../api/request.ts'
-import { CodeField } from '../../parts/CodeField.tsx'
+import { FactorFields } from '../../parts/FactorFields.tsx'
 import { FormProblem } from '../../parts/FormProblem.tsx'
 import styles from './outside.module.css'
 import { useEntry } from './use-entry.ts'
@@ -19,7 +19,7 @@ export function SignInForm({ email: before = '' }: { email?: string }) {
       className={styles.form}
       onSubmit={event => {
         event.preventDefault()
-        entry.mutate({ email, password, ...(isCodeAsked && { code }) })
+        entry.mutate({ email, password, ...(isCodeAsked && code !== '' && { code }) })
       }}
     >
       <TextInput
@@ -41,7 +41,9 @@ export function SignInForm({ email: before = '' }: { email?: string }) {
         onChange={event => setPassword(event.currentTarget.value)}
         data-autofocus={before !== '' || undefined}
       />
-      {isCodeAsked && <CodeField value={code} onChange={setCode} />}
+      {isCodeAsked && (
+        <FactorFields code={code} onCode={setCode} onPasskey={passkey => entry.mutate({ email, password, passkey })} />
+      )}
       <FormProblem error={needsCode(entry.error) ? null : entry.error} />
       <Button type="submit" loading={entry.isPending}>
         Sign in

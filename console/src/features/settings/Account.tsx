@@ -2,23 +2,16 @@ import { CopyButton } from '../../parts/CopyButton.tsx'
 import { Facts } from '../../parts/Facts.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { useCustomerId, useSession } from '../../shell/use-session.ts'
+import { You } from './You.tsx'
 
 /** The person that is signed in, and the customer of the address. */
 export function Account() {
-  const { person, memberships } = useSession()
+  const { memberships } = useSession()
   const customerId = useCustomerId()
   const membership = memberships.find(({ customer_id }) => customer_id === customerId)
   return (
     <>
-      <Panel title="You">
-        <Facts
-          facts={{
-            Name: person.name,
-            'E-mail address': person.email,
-            'Role on this installation': person.role,
-          }}
-        />
-      </Panel>
+      <You />
       <Panel title="This customer">
         <Facts
           facts={{

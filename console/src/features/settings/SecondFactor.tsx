@@ -10,6 +10,7 @@ import { CodeField } from '../../parts/CodeField.tsx'
 import { FormProblem } from '../../parts/FormProblem.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Panel } from '../../parts/Panel.tsx'
+import { StoredCodes } from './StoredCodes.tsx'
 import styles from './settings.module.css'
 
 /** The authenticator app of the person, and its recovery codes. */
@@ -38,20 +39,14 @@ export function SecondFactor() {
   })
   const remove = useWrite(() => ({ method: 'DELETE', path: 'factors/totp' }), {
     areas: ['factors', 'session'],
-    done: 'The app is removed. Signing in takes the password alone.',
+    done: 'The app is removed.',
   })
   return (
     <Panel title="Authenticator app">
       <Loaded query={factors} height={80}>
         {({ has_totp, recovery_codes_left }) => (
           <div className={styles.form}>
-            {codes !== null && (
-              <>
-                <p>Store these recovery codes. Each works once if you lose your phone. They are not shown again.</p>
-                <CodeBlock code={codes.join('\n')} what="the recovery codes" />
-                <Button onClick={() => setCodes(null)}>I have stored them</Button>
-              </>
-            )}
+            {codes !== null && <StoredCodes codes={codes} onStored={() => setCodes(null)} />}
             {codes === null && has_totp && (
               <>
                 <p>Signing in takes a code of your app. {plural(recovery_codes_left, 'recovery code')} left.</p>
@@ -69,7 +64,7 @@ export function SecondFactor() {
             )}
             {codes === null && !has_totp && started === null && (
               <>
-                <p>With an app, a stolen password is not enough to sign in. Operators need one.</p>
+                <p>With an app, a stolen password is not enough to sign in. Operators need an app or a passkey.</p>
                 <div>
                   <Button loading={start.isPending} onClick={() => start.mutate()}>
                     Add an app

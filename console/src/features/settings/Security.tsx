@@ -1,7 +1,7 @@
 import { Button, PasswordInput } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
-import { sessionQuery, sessionsQuery } from '../../api/queries.ts'
+import { factorsQuery, sessionQuery, sessionsQuery } from '../../api/queries.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { FormProblem } from '../../parts/FormProblem.tsx'
@@ -9,16 +9,20 @@ import { Loaded } from '../../parts/Loaded.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { When } from '../../parts/When.tsx'
 import { browserName } from './browser-name.ts'
+import { Passkeys } from './Passkeys.tsx'
 import { SecondFactor } from './SecondFactor.tsx'
+import { Services } from './Services.tsx'
 import styles from './settings.module.css'
 
-/** The password and the sessions of the person. */
+/** How the person signs in, and where. */
 export function Security() {
   return (
     <>
-      <Sessions />
+      <Passkeys />
       <SecondFactor />
+      <Services />
       <Password />
+      <Sessions />
     </>
   )
 }
@@ -84,12 +88,17 @@ function Sessions() {
 
 function Password() {
   const client = useQueryClient()
+  const hasPassword = useQuery(factorsQuery).data?.has_password !== false
   const [current, setCurrent] = useState('')
   const [next, setNext] = useState('')
   const change = useWrite(
-    () => ({ method: 'POST', path: 'password', body: { current_password: current, new_password: next } }),
+    () => ({
+      method: 'POST',
+      path: 'password',
+      body: { ...(hasPassword && { current_password: current }), new_password: next },
+    }),
     {
-      areas: ['sessions'],
+      areas: ['sessions', 'factors'],
       done: 'The password is changed. All other sessions have ended.',
       onDone() {
         setCurrent('')
@@ -108,13 +117,17 @@ function Password() {
           change.mutate()
         }}
       >
-        <PasswordInput
-          label="Current password"
-          autoComplete="current-password"
-          required
-          value={current}
-          onChange={event => setCurrent(event.currentTarget.value)}
-        />
+        {hasPassword ? (
+          <PasswordInput
+            label="Current password"
+            autoComplete="current-password"
+            required
+            value={current}
+            onChange={event => setCurrent(event.currentTarget.value)}
+          />
+        ) : (
+          <p className={styles.hint}>You have no password yet.</p>
+        )}
         <PasswordInput
           label="New password"
           description="At least 12 characters, such as four words."
@@ -126,7 +139,7 @@ function Password() {
         <FormProblem error={change.error} />
         <div>
           <Button type="submit" loading={change.isPending}>
-            Change the password
+            {hasPassword ? 'Change the password' : 'Set a password'}
           </Button>
         </div>
       </form>

@@ -1,0 +1,28 @@
+import { request } from './request.ts'
+
+// The library is loaded when a passkey is first used.
+
+/** Lets the person choose a passkey. @param start the address that makes the challenge. Rejects if the person gives up. */
+export async function askForPasskey(start: 'passkeys/sign-in/start' | 'passkeys/confirm/start'): Promise<unknown> {
+  const optionsJSON = await request<never>('POST', start, { body: {} })
+  const { startAuthentication } = await import('@simplewebauthn/browser')
+  return readable(startAuthentication({ optionsJSON }))
+}
+
+/** Makes a passkey with these options. Rejects if the person gives up. */
+export async function makePasskey(optionsJSON: unknown): Promise<unknown> {
+  const { startRegistration } = await import('@simplewebauthn/browser')
+  return readable(startRegistration({ optionsJSON: optionsJSON as never }))
+}
+
+async function readable<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    const { name } = error as Error
+    if (name === 'InvalidStateError') throw new Error('This device has a passkey for your account already.')
+    if (name === 'NotAllowedError' || name === 'AbortError')
+      throw new Error('No passkey was used. Try again, or use another way.')
+    throw error
+  }
+}

@@ -1,0 +1,13 @@
+import type { OidcStarted } from '#api/oidc.ts'
+import { request } from './request.ts'
+
+/** Goes to the page of another service. It sends the browser back to `/oidc`, and that to the page that is open now. */
+export async function visitProvider(
+  path: 'oidc/start' | 'oidc/confirm/start' | 'identities/start',
+  provider: string,
+): Promise<void> {
+  const { pathname } = location
+  const returnTo = pathname === '/sign-in' ? '/' : `${pathname}${location.search}`
+  const { url } = await request<OidcStarted>('POST', path, { body: { provider, return_to: returnTo } })
+  location.assign(url)
+}

@@ -1,0 +1,21 @@
+import { Page } from '../../parts/Page.tsx'
+import { useSession } from '../../shell/use-session.ts'
+import { Security } from './Security.tsx'
+import styles from './settings.module.css'
+import { You } from './You.tsx'
+
+/** The person: name, address, and the ways to sign in. */
+export function YourAccount() {
+  const needsFactor = useSession().needs_second_factor
+  return (
+    <Page title="Your account">
+      {needsFactor && (
+        <p className={styles.hint} role="note">
+          Your role on this installation needs a second factor. Add a passkey or an authenticator app.
+        </p>
+      )}
+      <You />
+      <Security />
+    </Page>
+  )
+}

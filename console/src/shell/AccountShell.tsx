@@ -1,0 +1,17 @@
+import { HomeIcon, SettingsIcon } from '../parts/icons.tsx'
+import { type NavItem, Shell } from './Shell.tsx'
+import { SignedInOnly } from './SignedInOnly.tsx'
+
+const items: readonly NavItem[] = [
+  { name: 'Start', icon: <HomeIcon />, link: { to: '/' }, isExact: true },
+  { name: 'Your account', icon: <SettingsIcon />, link: { to: '/account' } },
+]
+
+/** The frame of the person's own page, also for people who are no member of a customer. */
+export function AccountShell() {
+  return (
+    <SignedInOnly>
+      <Shell items={items} />
+    </SignedInOnly>
+  )
+}
