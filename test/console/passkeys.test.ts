@@ -188,7 +188,7 @@ describe('a forged answer of an authenticator is refused:', () => {
     expect(await readError((await signInWith(stranger)).answer)).toMatchObject({ code: 'wrong_passkey' })
   })
 
-  test('a copy of a passkey, whose count is behind', async () => {
+  test('a copy of a passkey with a count that is behind', async () => {
     const { authenticator } = await personWithPasskey()
     await signInWith(authenticator)
     await signInWith(authenticator)

@@ -8,6 +8,7 @@ import { profileEndpoints } from '../../src/http/endpoints/profile.ts'
 import { sessionEndpoints } from '../../src/http/endpoints/session.ts'
 import { signUpEndpoints } from '../../src/http/endpoints/sign-up.ts'
 import { readPage, tableRows } from './page.ts'
+import { titlesOf } from './titles-of.ts'
 
 const page = readPage('docs/accounts.md')
 
@@ -46,4 +47,17 @@ test('docs/accounts.md lists the roles with their rights', () => {
         right,
         may: hasRight(role, right as keyof typeof words),
       })
+})
+
+test('every attack in docs/accounts.md has tests that exist', () => {
+  const rows = tableRows(page, 'attack on accounts')
+  expect(rows.length).toBeGreaterThan(20)
+  for (const [attack, tests] of rows) {
+    const named = [...tests!.matchAll(/"(.+?)" in \[[^\]]+\]\(\.\.\/([^)]+)\)/g)]
+    expect({ attack, tests: named.length }).not.toMatchObject({ tests: 0 })
+    const missing = named
+      .map(([, title, file]) => ({ title: title!, file: file! }))
+      .filter(({ title, file }) => !titlesOf(file).has(title))
+    expect(missing).toEqual([])
+  }
 })

@@ -124,7 +124,7 @@ test('a person signs up at another service, sets a password and unlinks the serv
   expect(new URL(page.url()).pathname).toBe('/account')
 })
 
-test('an operator on the network who is no member adds a passkey with the keyboard, and then operates', async () => {
+test('an operator on the network without a membership adds a passkey with the keyboard, and then operates', async () => {
   const { token } = await operatorToken(app, 'browser-op@example.com')
   const page = await newPage(360)
   await page.setExtraHTTPHeaders({ via: '1.1 proxy' })
@@ -144,7 +144,7 @@ test('an operator on the network who is no member adds a passkey with the keyboa
   await page.getByRole('heading', { name: 'Overview' }).waitFor()
 })
 
-test('an operator on the network who is no member adds an app', async () => {
+test('an operator on the network without a membership adds an app', async () => {
   const { token } = await operatorToken(app, 'browser-app-op@example.com')
   const page = await newPage()
   await page.setExtraHTTPHeaders({ via: '1.1 proxy' })
