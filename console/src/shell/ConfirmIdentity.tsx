@@ -56,7 +56,7 @@ export function ConfirmIdentity() {
     <Modal
       opened={isOpen}
       onClose={() => end(false)}
-      title={hasFactor ? 'Confirm with your second factor' : 'Confirm that it is you'}
+      title={hasFactor ? 'Confirm with your second factor' : 'Type your password again'}
       zIndex={400}
     >
       <form
