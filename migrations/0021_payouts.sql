@@ -488,8 +488,8 @@ BEGIN
 END $$;
 
 -- ---------------------------------------------------------------- settle
--- Call it before a payout is sent; only then may it be. Verdicts: 'begun', also when it was begun before; 'cancelled': its hoster was frozen or
--- owes something since it was approved; 'not_approved'; 'ended'; 'no_payout'.
+-- Call it before a payout is sent; only then may it be. Verdicts: 'begun', also when it was begun before; 'cancelled': since it was prepared, its hoster was frozen,
+-- owes something or named another account; 'not_approved'; 'ended'; 'no_payout'.
 CREATE FUNCTION begin_payout(p_payout uuid, p_next_look_at timestamptz) RETURNS text
 LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
 DECLARE
@@ -507,7 +507,10 @@ BEGIN
   END IF;
   v_refusal := CASE
     WHEN (SELECT payout_frozen_at IS NOT NULL FROM hoster WHERE hoster_id = v.hoster_id) THEN 'the hoster is frozen'
-    WHEN (SELECT balance < 0 FROM hoster_funds(ARRAY[v.hoster_id], 'infinity')) THEN 'earnings were taken back since it was prepared' END;
+    WHEN (SELECT balance < 0 FROM hoster_funds(ARRAY[v.hoster_id], 'infinity')) THEN 'earnings were taken back since it was prepared'
+    WHEN NOT EXISTS (
+      SELECT FROM hoster_account a
+      WHERE a.hoster_id = v.hoster_id AND a.driver = v.driver AND a.destination = v.destination AND a.state = 'ready') THEN 'the payout account has changed since it was prepared' END;
   IF v_refusal IS NOT NULL THEN
     PERFORM drop_payout(v, v_refusal);
     RETURN 'cancelled';

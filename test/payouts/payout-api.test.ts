@@ -236,6 +236,25 @@ test('security 47: earnings are taken back for fraud and disputes only, within w
   expect(await audited(hosterId)).toEqual(expect.arrayContaining(['hoster.clawed_back', 'hoster.clawback_returned']))
 })
 
+test('security 47: a refund after the payout leaves a debt, which later earnings pay first', async () => {
+  const { hosterId, customerId } = await hosterWith(4)
+  const request = await world.charge(customerId, hosterId, PAST_MS, USD / 2n)
+  const { batch } = await prepare()
+  await operator.post(`operator/payouts/${batch!.id}/approve`)
+  await operator.post(`operator/payouts/${batch!.id}/settle`)
+  await read(await operator.post(`operator/transfers/${batch!.data[0]!.id}`, { is_paid: true }))
+  const order = { request_id: request, reason: 'cut off' }
+  await read(await operator.post(`operator/customers/${customerId}/refunds`, order))
+  const { key } = await hosterKey(app, hosterId)
+  const funds = async () =>
+    read<Earnings>(await hosterRequest(app, key, 'hoster/earnings?from=2026-01-01&until=2026-01-02'))
+  expect(await funds()).toMatchObject({ balance_usd: -0.4, payable_usd: -0.4 })
+  const rich = await world.addCustomer(10n * USD)
+  for (let n = 0; n < 4; n++) await world.charge(rich, hosterId, PAST_MS, USD)
+  expect(await funds()).toMatchObject({ payable_usd: 2.8 })
+  expect((await prepare()).batch).toMatchObject({ amount_usd: 2.8 })
+})
+
 test('people without a role on the installation, and SQL of the gateway, move no payouts', async () => {
   const { hosterId } = await hosterWith(3)
   const { browser } = await signedInHoster(app, hosterId)

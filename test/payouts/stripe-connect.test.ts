@@ -10,7 +10,7 @@ import { armFailpoints, type FailpointName } from '../../src/runtime/failpoint.t
 import { systemScheduler } from '../../src/runtime/scheduler.ts'
 import { startTestApp } from '../harness/app.ts'
 import { type ScriptedStripe, sendEvent, startScriptedStripe, WEBHOOK_SECRET } from '../payments/scripted-stripe.ts'
-import { commandLine, createPayoutWorld, DAY_MS, type PayoutWorld, rules, START_MS, USD } from './payout-world.ts'
+import { commandLine, createPayoutWorld, csv, DAY_MS, type PayoutWorld, rules, START_MS, USD } from './payout-world.ts'
 
 // The real package of Stripe talks to a scripted one on loopback. Transfers are made once, whatever breaks.
 
@@ -206,6 +206,18 @@ test('a hoster that is frozen after the approval is not paid, and keeps its earn
   expect(hoster.transfers()).toEqual([])
   expect(await hoster.payout()).toMatchObject({ state: 'cancelled', failure: 'the hoster is frozen' })
   expect(await hoster.funds()).toMatchObject({ payableNanos: 8n * USD, freezeReason: 'checks its answers' })
+})
+
+test('a hoster that names another account after the approval is not paid to the old one', async () => {
+  const hoster = await owed()
+  const bank = { holder: 'A Hoster', account: `NEW${hoster.hosterId.slice(-12)}` }
+  await enrollHoster(world.pool, csv, hoster.hosterId, bank, commandLine)
+  await nodes[0]!.settle(hoster.batchId)
+  expect(hoster.transfers()).toEqual([])
+  expect(await hoster.payout()).toMatchObject({
+    state: 'cancelled',
+    failure: 'the payout account has changed since it was prepared',
+  })
 })
 
 test('a batch that is not approved is not paid', async () => {
