@@ -189,7 +189,7 @@ test('an Idempotency-Key does not match a request with other routing headers', a
 
 test('the OpenAPI document and preflights name the headers at every generation endpoint', async () => {
   const names = ['tier', 'privacy-mode', 'trusted-only', 'max-latency-ms', 'fallback-models', 'allow-hosters']
-  names.push('deny-hosters', 'max-cost-usd', 'on-insufficient', 'dry-run')
+  names.push('deny-hosters', 'max-cost-usd', 'on-insufficient', 'dry-run', 'label')
   const headers = names.map(name => `x-switchyard-${name}`)
   const openapi = (await (await fetch(`${gateway.url}/openapi.json`)).json()) as {
     paths: Record<string, { post?: { responses: { 200: { headers: object } }; parameters?: { name: string }[] } }>

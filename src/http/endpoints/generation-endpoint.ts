@@ -61,6 +61,7 @@ const generationErrors: readonly ErrorCode[] = [
   'insufficient_credits',
   'daily_spend_cap_reached',
   'key_spend_limit_reached',
+  'member_spend_limit_reached',
   'account_in_debt',
   'in_flight_budget',
   'model_not_allowed',

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import type { Settlement } from './settlement.ts'
 import {
+  currentRecord,
   decodeSettlement,
   decodeSettlements,
   encodeSettlement,
@@ -74,8 +75,14 @@ test('characters that PostgreSQL rejects are replaced, so that the charge is not
   })
 })
 
+test('a record of the version before is read, without a label', () => {
+  const current = encodeSettlement({ ...settlement, label: null })
+  const before = `(6${current.slice(2, -2)})`
+  expect(decodeSettlement(currentRecord(before))).toEqual({ ...settlement, label: null })
+})
+
 test('a record of another version is refused with instructions', () => {
-  for (const record of ['{"v":3}', '(3,x)', '(60,x)', '6,x', '(5,x)', '(6,x)', '()', '']) {
+  for (const record of ['{"v":3}', '(3,x)', '(60,x)', '6,x', '(5,x)', '(6,x)', '(7,x)', '()', '']) {
     expect(() => decodeSettlement(record)).toThrow('Start that version again')
   }
 })
