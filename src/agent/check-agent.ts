@@ -34,7 +34,7 @@ export async function checkAgent(options: AgentOptions, version: string): Promis
 
 function serverFinding(models: readonly FoundModel[] | Error): AgentFinding {
   if (models instanceof Error) return { check: 'model server', ok: false, detail: models.message }
-  return { check: 'model server', ok: true, detail: `it answers and lists ${models.length} models` }
+  return { check: 'model server', ok: true, detail: `it answers; number of models: ${models.length}` }
 }
 
 function modelsFinding(found: readonly FoundModel[], { models }: AgentOptions): AgentFinding {
@@ -150,7 +150,7 @@ function describe(gateway: string, messages: readonly ToAgent[]): AgentFinding[]
   const skewMs = Math.abs(Date.now() - welcome.time_ms)
   const models = messages.find(message => message.type === 'models')
   return [
-    { check: 'gateway', ok: true, detail: `${gateway} answers ${tls}; ${welcome.nodes.length} nodes` },
+    { check: 'gateway', ok: true, detail: `${gateway} answers ${tls}; number of nodes: ${welcome.nodes.length}` },
     { check: 'key', ok: true, detail: `it belongs to ${welcome.hoster.name}, which is ${welcome.hoster.state}` },
     {
       check: 'clock',

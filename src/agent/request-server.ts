@@ -78,6 +78,9 @@ export class RequestServer {
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     request.on('error', ignore)
     response.on('error', ignore)
+    // node:http ends sockets after their last response, but not other streams.
+    const { socket } = request
+    response.once('finish', () => socket.end())
     const path = pathOf(request)
     if (path === undefined) return refuse(response, 404, 'The agent forwards nothing else.')
     const body = await readBody(request)

@@ -4,7 +4,7 @@ import { type Dialled, dial } from '../../src/agent/dial.ts'
 import { AGENT_HEADER, CONTROL_PATH, DATA_PATH } from '../../src/api/agent-protocol.ts'
 import type { Clock } from '../../src/runtime/clock.ts'
 import { type FaultProxy, startFaultProxy } from '../harness/fault-proxy.ts'
-import { stall } from '../harness/scripted-upstream.ts'
+import { answer, stall } from '../harness/scripted-upstream.ts'
 import { useResource } from '../harness/use-resource.ts'
 import { useTestApp, useUpstream } from '../harness/use-test-app.ts'
 import {
@@ -123,7 +123,7 @@ describe('agents that fail', () => {
   it('200 streams at once over one agent', async () => {
     const customer = await app.customer({ tier: 'scale' })
     agentAt(app.url, { slots: 200 })
-    await idleConnections(app, 32)
+    await idleConnections(app, 200)
     const answers = await Promise.all(
       Array.from({ length: 200 }, async () =>
         (await app.chat(customer, { ...body, stream: true, max_tokens: 20 })).text(),
@@ -131,6 +131,21 @@ describe('agents that fail', () => {
     )
     const complete = answers.filter(text => text.includes('[DONE]') && !text.includes('"error"')).length
     expect(complete).toBe(200)
+  })
+
+  it('more requests than idle connections wait for connections that are opened for them', async () => {
+    const customer = await app.customer()
+    agentAt(app.url, { slots: 300 })
+    await idleConnections(app, 256)
+    upstream.always(stall({ pieces: ['one'] }))
+    const running = await Promise.all(
+      Array.from({ length: 260 }, async () =>
+        streamUntil(await app.chat(customer, { ...body, stream: true, max_tokens: 2 }), 'one'),
+      ),
+    )
+    for (const { cancel } of running) await cancel()
+    upstream.always(answer())
+    await idleConnections(app, 256)
   })
 
   it('a full agent refuses early, which is no fault', async () => {

@@ -2,7 +2,8 @@ import { describe, expect, test } from 'vitest'
 import { readPage, tableRows } from './page.ts'
 import { titlesOf } from './titles-of.ts'
 
-const attacks = tableRows(readPage('docs/security.md'), '#').map(([number, , result, tests]) => ({
+const page = readPage('docs/security.md')
+const attacks = tableRows(page, '#').map(([number, , result, tests]) => ({
   number: number!,
   result: result!,
   named: [...tests!.matchAll(/"(.+?)" in \[[^\]]+\]\(\.\.\/([^)]+)\)/g)].map(([, title, file]) => ({
@@ -19,6 +20,16 @@ describe('docs/security.md', () => {
   test.each(attacks)('attack $number has tests that exist, or a reason', ({ result, named }) => {
     if (named.length === 0) expect(result).toMatch(/^(?:Does not apply|Not built): /)
     const missing = named.filter(({ title, file }) => !titlesOf(file).has(title))
+    expect(missing).toEqual([])
+  })
+
+  test('the tests of attacks by agents exist', () => {
+    const text = page.slice(page.indexOf('## Agents of hosters'))
+    const named = [...text.matchAll(/"([^"]+)"(?: and "([^"]+)")? in \[[^\]]+\]\(\.\.\/([^)]+)\)/g)]
+    expect(named.length).toBeGreaterThan(5)
+    const missing = named.flatMap(([, first, second, file]) =>
+      [first, second].filter(title => title !== undefined && !titlesOf(file!).has(title)),
+    )
     expect(missing).toEqual([])
   })
 })

@@ -9,9 +9,9 @@ export function eventText(event: AgentEvent): string {
     case 'disconnected':
       return `The connection to a node ended (${event.reason}). Connecting again.`
     case 'unreachable':
-      return `The gateway cannot be reached: ${event.reason} Trying again in ${Math.ceil(event.retryMs / 1000)} s.`
+      return `The gateway cannot be reached: ${sentence(event.reason)} Trying again in ${Math.ceil(event.retryMs / 1000)} s.`
     case 'state':
-      return event.state === 'open' ? 'Taking requests.' : `Taking no requests: ${event.reason}`
+      return event.state === 'open' ? 'Taking requests.' : `Taking no requests: ${sentence(event.reason ?? '')}`
     case 'draining':
       return 'Stopping: running requests end, new ones are refused.'
     case 'earnings':
@@ -20,6 +20,8 @@ export function eventText(event: AgentEvent): string {
       return modelsText(event.models)
   }
 }
+
+const sentence = (text: string) => (text.endsWith('.') ? text : `${text}.`)
 
 function modelsText({ served, not_served }: Extract<AgentEvent, { event: 'models' }>['models']): string {
   return [

@@ -4,7 +4,6 @@ import { type WebSocket, WebSocketServer } from 'ws'
 import {
   AGENT_HEADER,
   CONTROL_BYTES_MAX,
-  CONTROL_PATH,
   closeCodes,
   DATA_BYTES_MAX,
   DATA_PATH,
@@ -19,7 +18,7 @@ import type { AllowedHosts } from '../allowed-hosts.ts'
 import { noteRequest } from '../connection-bound.ts'
 import { toApiError } from '../respond-error.ts'
 import type { AgentCaller, AgentDirectory } from './agent-directory.ts'
-import { AgentSession } from './agent-session.ts'
+import { AgentSession, idleMaxOf } from './agent-session.ts'
 import { ConnectionCounts } from './connection-counts.ts'
 import { Liveness } from './liveness.ts'
 import { refuseUpgrade } from './refuse-upgrade.ts'
@@ -160,7 +159,7 @@ export class AgentDoor {
     this.#controls.handleUpgrade(request, socket, head, websocket => {
       this.#watch(websocket, caller)
       const facts = { ...caller, agentId, endpointId }
-      const session = new AgentSession(websocket, facts, hoster, directory.offersAt)
+      const session = new AgentSession(websocket, facts, hoster, nodes, directory.offersAt)
       // The agent lost the earlier connection and connected again before this node noticed.
       known?.close(closeCodes.goingAway, 'Another control connection of this agent replaces this one.')
       this.#open(session, websocket)
@@ -172,7 +171,7 @@ export class AgentDoor {
         endpoint: endpointId,
         time_ms: epochMs(),
         ping_seconds: this.#pingMs / 1000,
-        limits: { idle_connections: 32, connections: CONNECTIONS_PER_KEY_MAX },
+        limits: { idle_connections: idleMaxOf(nodes), connections: CONNECTIONS_PER_KEY_MAX },
       })
     })
   }
@@ -220,8 +219,8 @@ export class AgentDoor {
     const sessions = [...this.#sessions.values()]
     if (sessions.length === 0) return
     try {
-      const nodes = [...(await this.#deps.directory.liveNodes())]
-      for (const session of sessions) session.send({ type: 'nodes', nodes })
+      const nodes = await this.#deps.directory.liveNodes()
+      for (const session of sessions) session.sendNodes(nodes)
       await this.onAccessChange()
       await this.#sendEarnings(sessions)
     } catch (error) {
@@ -239,14 +238,6 @@ export class AgentDoor {
       }
     }
   }
-}
-
-/** Whether a request asks for a WebSocket of an agent. Called for requests with an Upgrade header only. */
-export function isAgentTarget({ method, url = '', headers }: IncomingMessage): boolean {
-  const [path] = url.split('?', 1)
-  return (
-    method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket' && (path === CONTROL_PATH || path === DATA_PATH)
-  )
 }
 
 function onceClosed(socket: Socket, end: () => void): void {

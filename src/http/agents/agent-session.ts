@@ -19,8 +19,12 @@ export interface SessionFacts extends AgentCaller {
   readonly endpointId: string
 }
 
-/** Idle connections that a node keeps of one agent. Bursts beyond it wait for connections that are opened on demand. */
-const IDLE_MAX = 32
+/**
+ * Idle connections that all nodes together keep of one agent, and the least of one node. Bursts beyond it wait for connections
+ * that are opened on demand, about 500 a second.
+ */
+const IDLE_MAX = 256
+const IDLE_OF_NODE_MIN = 8
 /** Messages within `WINDOW_MS`. The agent reports a change of its places at most once per turn of its event loop. */
 const MESSAGES_MAX = 2_000
 const WINDOW_MS = 10_000
@@ -36,6 +40,7 @@ export class AgentSession implements ConnectedAgent {
   #announced: ReadonlyMap<string, AnnouncedModel> = new Map()
   #state: AgentState = 'paused'
   #slots = 0
+  #idleMax = IDLE_MAX
   #freeSlots = 0
   #stockSent = 0
   #willSendStock = false
@@ -44,16 +49,19 @@ export class AgentSession implements ConnectedAgent {
   #messages = 0
   #windowStartMs = performance.now()
 
-  constructor(socket: WebSocket, facts: SessionFacts, hoster: HosterOfAgent, offersAt: AgentSession['offersAt']) {
+  constructor(
+    socket: WebSocket,
+    facts: SessionFacts,
+    hoster: HosterOfAgent,
+    nodes: readonly string[],
+    offersAt: (endpointId: string) => readonly Offer[],
+  ) {
+    this.#idleMax = idleMaxOf(nodes)
     this.#socket = socket
     this.facts = facts
     this.#hosterState = hoster.state
     this.#offersAt = offersAt
     socket.on('message', (data: Buffer, isBinary: boolean) => this.#onMessage(data, isBinary))
-  }
-
-  get offersAt(): (endpointId: string) => readonly Offer[] {
-    return this.#offersAt
   }
 
   get endpointId(): string {
@@ -85,6 +93,13 @@ export class AgentSession implements ConnectedAgent {
 
   send(message: ToAgent): void {
     if (this.#socket.readyState === this.#socket.OPEN) this.#socket.send(JSON.stringify(message))
+  }
+
+  /** Sends the nodes that are alive, and shares the idle connections among them. */
+  sendNodes(nodes: readonly string[]): void {
+    this.#idleMax = idleMaxOf(nodes)
+    this.send({ type: 'nodes', nodes: [...nodes] })
+    this.onStockChange()
   }
 
   sendEarnings({ todayNanos, totalNanos }: { readonly todayNanos: bigint; readonly totalNanos: bigint }): void {
@@ -124,7 +139,7 @@ export class AgentSession implements ConnectedAgent {
 
   get #stockWanted(): number {
     if (this.#isDraining || this.#state !== 'open') return 0
-    return Math.min(IDLE_MAX, this.#slots) + this.lines.waiting
+    return Math.min(this.#idleMax, this.#slots) + this.lines.waiting
   }
 
   #sendStock(): void {
@@ -164,6 +179,11 @@ export class AgentSession implements ConnectedAgent {
     }
     return ++this.#messages > MESSAGES_MAX
   }
+}
+
+/** The most idle connections that each of these nodes keeps of one agent. */
+export function idleMaxOf(nodes: readonly string[]): number {
+  return Math.max(IDLE_OF_NODE_MIN, Math.floor(IDLE_MAX / Math.max(1, nodes.length)))
 }
 
 function parse(data: Buffer): FromAgent | undefined {

@@ -20,10 +20,13 @@ export class Liveness {
   watch(socket: WebSocket): void {
     const entry = { isWaiting: false, pings: 0 }
     this.#watched.set(socket, entry)
+    const isAlive = () => {
+      entry.isWaiting = false
+    }
     socket
-      .on('pong', () => {
-        entry.isWaiting = false
-      })
+      .on('pong', isAlive)
+      // A pong waits behind the messages before it.
+      .on('message', isAlive)
       .on('ping', (data: Buffer) => {
         // Answered here and not by the library, so that a flood is not answered.
         if (++entry.pings > PINGS_MAX) socket.terminate()
@@ -38,9 +41,9 @@ export class Liveness {
 
   #check(): void {
     for (const [socket, entry] of this.#watched) {
-      // While a slow client holds up the response, its pong is not read either.
-      if (socket.isPaused) continue
-      if (entry.isWaiting) socket.terminate()
+      // While a slow client holds up the response, no pong is read.
+      if (socket.isPaused) entry.isWaiting = false
+      else if (entry.isWaiting) socket.terminate()
       else if (socket.readyState === socket.OPEN) {
         entry.isWaiting = true
         entry.pings = 0
