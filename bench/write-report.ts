@@ -11,6 +11,8 @@ export type ReportKind =
   | 'hostile'
   | 'answers'
   | 'dialects'
+  | 'routing'
+  | 'auto'
   | 'chaos'
   | 'planted-bugs'
   | 'planted-sql-bugs'

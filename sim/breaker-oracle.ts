@@ -4,7 +4,8 @@ import type { CustomerBreakers, Health, OfferState } from '../src/domain/health.
 import type { Offer } from '../src/domain/offer.ts'
 import type { RankedPlan } from '../src/route/route.ts'
 import { createCustomerBreakers, customerOfferKey } from '../src/supply/breakers/customer-breakers.ts'
-import { createHealth, type HealthEvent } from '../src/supply/breakers/health.ts'
+import { createHealth } from '../src/supply/breakers/health.ts'
+import type { HealthEvent } from '../src/supply/breakers/offer-report.ts'
 import { healthWith } from './health-with.ts'
 import type { Process } from './process.ts'
 import type { World } from './world.ts'
@@ -178,6 +179,13 @@ function watchBreaker(
     },
     ejectedForMs: offerId => health.ejectedForMs(offerId),
     predictMs: (offerId, request) => health.predictMs(offerId, request),
+    firstTokenP95Ms: (offerId, inputTokens) => health.firstTokenP95Ms(offerId, inputTokens),
+    read(offerId, request, limits) {
+      const reading = health.read(offerId, request, limits)
+      checkState(offerId, reading.state)
+      checkInFlight(offerId)
+      return reading
+    },
     inFlight(offerId) {
       checkInFlight(offerId)
       return health.inFlight(offerId)
@@ -189,13 +197,14 @@ function watchBreaker(
       health.beginRequest(offerId)
       checkInFlight(offerId)
     },
-    endRequest(offerId) {
+    noteContent: offerId => health.noteContent(offerId),
+    endRequest(offerId, hadContent) {
       const model = modelOf(offerId)
       // The product does not remember which request was the trial: any request that ends makes room for the next trial.
       model.hasTrial = false
       model.inFlight--
       if (model.inFlight < 0 && hasAllAttempts) fail('attempts_end_once', offerId, 'more ends than starts')
-      health.endRequest(offerId)
+      health.endRequest(offerId, hadContent)
       checkInFlight(offerId)
     },
     recordSuccess(offerId, sample, sentMs = now()) {

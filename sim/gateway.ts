@@ -1,4 +1,5 @@
 import { type Claims, createClaims } from '../src/chat/idempotency/claims.ts'
+import { createRetryBudget, type RetryBudget } from '../src/dispatch/retry-budget.ts'
 import { startNode } from '../src/jobs/start-node.ts'
 import { createJournals, type JournalDirectory } from '../src/ledger/journal/create-journals.ts'
 import type { Journal } from '../src/ledger/journal/journal.ts'
@@ -36,6 +37,7 @@ export interface Gateway {
   readonly ledger: Ledger
   readonly claims: Claims
   readonly breaker: BreakerOracle
+  readonly retryBudget: RetryBudget
   readonly volume: Volume
   readonly journal: Journal
   /** Drains the gateway and ends its process, as SIGTERM does. */
@@ -120,6 +122,7 @@ export async function startGateway(deps: GatewayDeps): Promise<Gateway> {
     ledger,
     claims,
     breaker: createBreakerOracle(deps.world, process, random.next, deps.onEjected),
+    retryBudget: createRetryBudget({ clock: scheduler }),
     volume: own,
     journal: journals.own,
     async stop() {

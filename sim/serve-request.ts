@@ -131,7 +131,7 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
     events: EventSink,
     watch?: SettlementWatch,
   ): Promise<Served> {
-    const { process, ledger, breaker } = gateway
+    const { process, ledger, breaker, retryBudget } = gateway
     const { leaves } = request
     const { scheduler } = process
     const startedAtEpochMs = scheduler.epochMs()
@@ -194,7 +194,7 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
         runsMs: request.runsMs,
         isRejected: pricing.share === 0,
       })
-      const dispatching = { upstream, health: breaker.health, clock: scheduler, attemptsMax: ATTEMPTS_MAX }
+      const dispatching = { upstream, health: breaker.health, clock: scheduler, attemptsMax: ATTEMPTS_MAX, retryBudget }
       answer = await dispatch(dispatching, ranked, job, { signal: stop, memory: uncounted })
       assertAlive()
       breaker.checkAttempts(answer.attempts)

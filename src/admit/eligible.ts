@@ -1,4 +1,5 @@
 import type { ChatJob, DataRequest, Feature } from '../domain/chat-job.ts'
+import { expectedInputTokens } from '../domain/expected-input.ts'
 import type { Exclusion, ExclusionReason } from '../domain/handoff.ts'
 import type { HealthView } from '../domain/health.ts'
 import { heldNanos } from '../domain/held-cost.ts'
@@ -58,7 +59,11 @@ function firstObstacle(offer: Offer, job: ChatJob, view: HealthView): ExclusionR
   if (kind === 'local') return undefined
   if (constraints.trustedOnly && !((trustScore ?? 0) > TRUSTED_ABOVE)) return 'trusted_only'
   if (constraints.maxLatencyMs !== null) {
-    const predictedMs = view.predictMs(offer.offerId, { stream: job.stream, outputTokens: job.maxTokens })
+    const predictedMs = view.predictMs(offer.offerId, {
+      stream: job.stream,
+      outputTokens: job.maxTokens,
+      inputTokens: expectedInputTokens(job),
+    })
     if (predictedMs === null || predictedMs > constraints.maxLatencyMs) return 'max_latency_ms'
   }
   if (hosterId !== null && constraints.denyHosters.has(hosterId)) return 'deny_hosters'

@@ -3,6 +3,7 @@ import { constraintNames, constraintSources, serviceTiers } from '../domain/chat
 import { clampReasons } from '../domain/handoff.ts'
 import { readInstant } from '../runtime/instant.ts'
 import { UUID } from '../runtime/uuid.ts'
+import { autoNoteSchema } from './auto-note.ts'
 import { cursorParameter, readCursor } from './cursor.ts'
 import { partPriceFields, priceFields } from './price-fields.ts'
 import { queryInteger } from './query-integer.ts'
@@ -176,9 +177,12 @@ export type RequestPage = z.infer<typeof requestPage>
 /** Why an offer was ranked below the first one. */
 export const lowerRankReasons = [
   'later_model',
+  'other_model',
+  'newcomer',
   'shorter_output',
   'cloud_comes_last',
   'recent_failures',
+  'held_back',
   'prompt_cache_elsewhere',
   'more_expensive',
   'slower',
@@ -278,6 +282,7 @@ export const requestReceipt = z
           .describe('Which of these a header or the API key set or made stricter. The body set the others.'),
       })
       .describe('The routing constraints of the request.'),
+    auto: autoNoteSchema,
     max_tokens_clamp: z
       .object({
         asked: z.int().nullable().describe('The `max_tokens` of the request; null if the default applied.'),
@@ -366,6 +371,7 @@ export const requestReceipt = z
           max_cost_usd: null,
           sources: { privacy_mode: 'key' },
         },
+        auto: null,
         max_tokens_clamp: null,
         attempts: [
           {

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { autoNoteSchema } from './auto-note.ts'
 import { partPriceFields, priceFields } from './price-fields.ts'
 import { serverFields } from './server-fields.ts'
 
@@ -34,6 +35,7 @@ export const chatQuoteSchema = z
       .nullable()
       .describe('Cost at the most expensive candidate with all of `max_tokens` generated, in USD.'),
     hold_usd: usdNumber.nullable().describe('Amount held before the request is sent, in USD: the worst case.'),
+    auto: autoNoteSchema,
     candidates: z
       .array(
         z.object({
@@ -83,6 +85,7 @@ export const chatQuoteSchema = z
         expected: { cost_usd: 0.000046, input_tokens: 8, output_tokens: 228 },
         worst_case_cost_usd: 0.0000998,
         hold_usd: 0.0000998,
+        auto: null,
         candidates: [
           {
             rank: 1,

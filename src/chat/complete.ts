@@ -1,6 +1,6 @@
 import { type AdmitDeps, admit } from '../admit/admit.ts'
 import { type DispatchDeps, dispatch } from '../dispatch/dispatch.ts'
-import type { ChatJob } from '../domain/chat-job.ts'
+import { AUTO_MODEL, type ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Answer, Ticket } from '../domain/handoff.ts'
 import type { Offer } from '../domain/offer.ts'
@@ -16,7 +16,7 @@ import { RunningTicket, type RunningTicketDeps, unsentFields } from './running-t
 
 export interface CompleteDeps extends RunningTicketDeps {
   readonly admit: AdmitDeps
-  readonly route: Omit<RouteView, 'health' | 'stickyOfferId'>
+  readonly route: Omit<RouteView, 'health' | 'stickyOfferId' | 'stickyModelId'>
   readonly affinity: Affinity
   /** Uniform in [0, 1). */
   readonly random: () => number
@@ -96,9 +96,11 @@ function planFor(
   // Hashing a conversation costs as much as parsing it, and with one offer there is nothing to choose.
   const hasChoice = ticket.eligible.length > 1
   const stickyOfferId = hasChoice ? deps.affinity.find(customerId, job) : null
+  const stickyModelId =
+    hasChoice && ticket.models.includes(AUTO_MODEL) ? deps.affinity.findModel(customerId, job) : null
   const health = deps.admit.health.of(customerId)
-  const plan = route(ticket, job, { ...deps.route, health, stickyOfferId }, deps.random)
-  running.noteRanking(plan.ranks, stickyOfferId)
+  const plan = route(ticket, job, { ...deps.route, health, stickyOfferId, stickyModelId }, deps.random)
+  running.noteRanking(plan, stickyOfferId)
   return { ...plan, hasChoice }
 }
 

@@ -1,7 +1,8 @@
 import { previewAdmission } from '../admit/preview-admission.ts'
+import { describeAuto } from '../api/auto-note.ts'
 import type { ChatQuote } from '../api/chat-quote-schema.ts'
 import type { Caller } from '../domain/caller.ts'
-import type { ChatJob } from '../domain/chat-job.ts'
+import { AUTO_MODEL, type ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Ticket } from '../domain/handoff.ts'
 import { heldNanos } from '../domain/held-cost.ts'
@@ -35,6 +36,7 @@ export async function quote(
       ...common,
       ...noCost,
       hold_usd: null,
+      auto: null,
       candidates: [],
       excluded: notEligible,
       refusal: { code, message, param },
@@ -60,7 +62,9 @@ export async function quote(
   }
   const stickyOfferId = eligible.length > 1 ? deps.affinity.find(caller.customerId, job) : null
   const health = deps.admit.health.of(caller.customerId)
-  const { ranks } = route(ticket, job, { ...deps.route, health, stickyOfferId }, deps.random)
+  const stickyModelId = models.includes(AUTO_MODEL) ? deps.affinity.findModel(caller.customerId, job) : null
+  const view = { ...deps.route, health, stickyOfferId, stickyModelId }
+  const { ranks, auto } = route(ticket, job, view, deps.random)
   const inputTokens = countPromptTokens(job, job.promptLength)
   const { outputTokens } = expectedUse(job, maxTokens)
   const expectedUsd = ({ price }: Offer) => usd(measuredCost(price, inputTokens, outputTokens, null).nanos)
@@ -71,6 +75,7 @@ export async function quote(
     expected: { cost_usd: expectedUsd(ranks[0]!.offer), input_tokens: inputTokens, output_tokens: outputTokens },
     worst_case_cost_usd: usd(wantNanos),
     hold_usd: usd(wantNanos),
+    auto: auto && describeAuto(auto),
     candidates: ranks.map(({ offer, maxTokens, predictedMs, trust, inFlight, state }, index) => ({
       rank: index + 1,
       ...describeServer(offer),

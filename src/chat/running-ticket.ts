@@ -4,11 +4,13 @@ import type { ChatJob } from '../domain/chat-job.ts'
 import type { Receipt, Ticket } from '../domain/handoff.ts'
 import type { Nanos } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
+import type { AutoNote } from '../domain/routing-note.ts'
 import type { MeasureText } from '../domain/text-length.ts'
 import { hasClientLeft } from '../domain/upstream-failure.ts'
 import { inputCostNanos } from '../relay/bill.ts'
 import { faultReceipt, unservedReceipt } from '../relay/unserved-receipt.ts'
-import type { Rank } from '../route/route.ts'
+import type { Rank } from '../route/rank.ts'
+import type { RankedPlan } from '../route/route.ts'
 import { routingNote } from '../route/routing-note.ts'
 import { type SettleDeps, settle } from '../settle/settle.ts'
 import { SHORT_TEXT_UNITS } from '../tokens/estimate-tokens.ts'
@@ -37,6 +39,7 @@ export class RunningTicket {
   readonly #ticket: Ticket
   /** Null until the offers are ranked. */
   #ranks: readonly Rank[] | null = null
+  #auto: AutoNote | null = null
   #stickyOfferId: string | null = null
 
   constructor(deps: RunningTicketDeps, request: CompletionRequest, ticket: Ticket) {
@@ -46,8 +49,9 @@ export class RunningTicket {
   }
 
   /** Records how the offers were ranked, for the receipt. */
-  noteRanking(ranks: readonly Rank[], stickyOfferId: string | null): void {
+  noteRanking({ ranks, auto }: Pick<RankedPlan, 'ranks' | 'auto'>, stickyOfferId: string | null): void {
     this.#ranks = ranks
+    this.#auto = auto
     this.#stickyOfferId = stickyOfferId
   }
 
@@ -56,7 +60,8 @@ export class RunningTicket {
    * `settlement_unavailable` when that takes too long.
    */
   settle(receipt: Receipt): Promise<Nanos> {
-    const view = { stickyOfferId: this.#stickyOfferId, cloudCompetes: this.#deps.route.cloudCompetes ?? false }
+    const { cloudCompetes = false } = this.#deps.route
+    const view = { stickyOfferId: this.#stickyOfferId, cloudCompetes, auto: this.#auto }
     const { job } = this.#request
     const dropped = receipt.offer === null ? job.droppedFields : unsentFields(job, receipt.offer)
     const note = routingNote(this.#ticket, job, this.#ranks, receipt.offer, view, dropped)

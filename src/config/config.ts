@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { normalize, resolve } from 'node:path'
 import type * as z from 'zod'
+import { type AutoSettings, taskClasses } from '../domain/auto-table.ts'
 import type { AccountLimits } from '../domain/caller.ts'
 import type { Nanos, TokenPrice } from '../domain/money.ts'
 import type { ProviderKind } from '../domain/offer.ts'
@@ -8,6 +9,7 @@ import type { AddressRange } from '../runtime/client-address.ts'
 import type { ArmedFailpoint } from '../runtime/failpoint.ts'
 import { keyPath } from '../runtime/key-path.ts'
 import { systemErrorText } from '../runtime/system-error-text.ts'
+import { readAutoTable } from './read-auto-table.ts'
 import { readSettings } from './read-settings.ts'
 import type { ConfigProblem } from './read-yaml.ts'
 import {
@@ -124,13 +126,20 @@ export interface Config {
   readonly chat: { readonly forwardFields: Readonly<Record<ProviderKind, readonly string[]>> }
   /** The endpoints of the file; `configuredOffers` turns them into offers. */
   readonly endpoints: readonly EndpointSettings[]
-  readonly routing: { readonly cloudCompetes: boolean; readonly attemptsMax: number }
   /** Audits of hosters: whether they are sent, and the mean pause between those of one endpoint. */
   readonly trust: {
     readonly audits: boolean
     readonly auditMinutes: number
     /** Names of endpoints that serve the true model, besides local servers. */
     readonly references: readonly string[]
+  }
+  readonly routing: {
+    readonly cloudCompetes: boolean
+    readonly attemptsMax: number
+    /** How `auto` chooses the model. */
+    readonly auto: AutoSettings
+    /** The limits of hosters' offers with fewer answers than `successes`. */
+    readonly newcomers: { readonly successes: number; readonly inFlight: number; readonly nanosPerDay: Nanos }
   }
   readonly hosters: {
     readonly allowPrivateUrls: boolean
@@ -215,7 +224,9 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
   if (path === undefined) throw new ConfigError(problems)
   const text = readFileText(resolve(cwd, path), file !== undefined || isSet(env, 'SWITCHYARD_CONFIG'), problems)
   const settings = readSettings(text ?? '', normalize(path), env, problems)
-  if (environment === undefined || settings === undefined || problems.length > 0) throw new ConfigError(problems)
+  const auto = settings && autoSettings(settings.routing.auto, cwd, problems)
+  if (environment === undefined || settings === undefined || auto === undefined || problems.length > 0)
+    throw new ConfigError(problems)
   return deeplyFrozen({
     configFile: text === undefined ? null : resolve(cwd, path),
     dataDir: resolve(cwd, environment.SWITCHYARD_DATA),
@@ -294,11 +305,20 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
     },
     chat: { forwardFields: settings.chat.forward_fields },
     endpoints: settings.endpoints,
-    routing: { cloudCompetes: settings.routing.cloud_competes, attemptsMax: settings.routing.attempts_max },
     trust: {
       audits: settings.trust.audits,
       auditMinutes: settings.trust.audit_minutes,
       references: settings.trust.references,
+    },
+    routing: {
+      cloudCompetes: settings.routing.cloud_competes,
+      attemptsMax: settings.routing.attempts_max,
+      auto,
+      newcomers: {
+        successes: settings.routing.newcomers.successes,
+        inFlight: settings.routing.newcomers.in_flight,
+        nanosPerDay: settings.routing.newcomers.usd_per_day,
+      },
     },
     hosters: {
       allowPrivateUrls: settings.hosters.allow_private_urls,
@@ -343,6 +363,24 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
  */
 export function limitsOfTier(config: Pick<Config, 'accountTiers'>, tier: string): AccountLimits {
   return (Object.hasOwn(config.accountTiers, tier) ? config.accountTiers[tier] : config.accountTiers.free)!
+}
+
+function autoSettings(settings: FileSettings['routing']['auto'], cwd: string, problems: ConfigProblem[]): AutoSettings {
+  const { model_file, models } = settings
+  return {
+    table: model_file === undefined ? null : readAutoTable(resolve(cwd, model_file), problems),
+    quality: new Map(
+      models.map(({ id, quality }) => {
+        const figures = taskClasses.flatMap(name =>
+          quality[name] === undefined ? [] : [[name, quality[name] / 10_000]],
+        )
+        return [id, Object.fromEntries(figures)]
+      }),
+    ),
+    qualityFloor: settings.quality_floor_percent / 10_000,
+    costWeight: settings.cost_weight_percent / 10_000,
+    exploredPart: settings.explore_percent / 10_000,
+  }
 }
 
 function stripeOf({ secret_key, webhook_secret, tax, api_url }: FileSettings['payments']['stripe']) {

@@ -27,6 +27,7 @@ export function configuredOffers(
         ...pricesOf(configuredPrices(model.price_per_million_usd), endpoint.kind),
         contextTokens,
         maxOutputTokens: Math.min(model.max_output_tokens ?? contextTokens, contextTokens),
+        ...(model.max_in_flight !== undefined && { capacity: model.max_in_flight }),
         features: new Set(model.features),
         quirks: {
           dropFields: model.drop_fields,

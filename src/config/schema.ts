@@ -103,6 +103,7 @@ const modelSchema = z.strictObject({
   price_per_million_usd: priceList,
   context_tokens: wholeNumber(1, 100_000_000).optional(),
   max_output_tokens: wholeNumber(1, 100_000_000).optional(),
+  max_in_flight: wholeNumber(1, 1_000_000).optional(),
   features: z.array(oneOf(features)).prefault(['tools', 'json_schema']),
   drop_fields: z.array(text()).prefault([]),
   exclusive_reasoning: flag().prefault('false'),
@@ -251,6 +252,36 @@ export const fileSchema = z.strictObject({
     .strictObject({
       cloud_competes: flag().prefault('false'),
       attempts_max: wholeNumber(1, 20).prefault('3'),
+      auto: z
+        .strictObject({
+          model_file: text().optional(),
+          models: z
+            .array(
+              z.strictObject({
+                id: text(),
+                quality: z.strictObject({
+                  general: percentAsBps(),
+                  code: percentAsBps().optional(),
+                  math: percentAsBps().optional(),
+                  vision: percentAsBps().optional(),
+                  tools: percentAsBps().optional(),
+                  long: percentAsBps().optional(),
+                }),
+              }),
+            )
+            .prefault([]),
+          quality_floor_percent: percentAsBps().prefault('70'),
+          cost_weight_percent: percentAsBps().prefault('30'),
+          explore_percent: percentAsBps().prefault('0'),
+        })
+        .prefault({}),
+      newcomers: z
+        .strictObject({
+          successes: wholeNumber(0, 1_000_000).prefault('200'),
+          in_flight: wholeNumber(0, 1_000_000).prefault('5'),
+          usd_per_day: usdAmount().prefault('20.00'),
+        })
+        .prefault({}),
     })
     .prefault({}),
   trust: z

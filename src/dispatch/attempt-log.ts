@@ -1,6 +1,7 @@
 import type { Attempt } from '../domain/handoff.ts'
 import type { Offer } from '../domain/offer.ts'
 import type { UpstreamFailure } from '../domain/upstream-failure.ts'
+import type { RetryBudget } from './retry-budget.ts'
 
 /** Why an offer of the plan was not tried. */
 export type NotTriedReason =
@@ -12,6 +13,8 @@ export type NotTriedReason =
   | 'endpoint_unreachable'
   /** The allowed number of servers has failed for this model. */
   | 'attempts_max'
+  /** The servers of this model have had as many retries of late as they may. */
+  | 'retry_budget'
   | 'no_time_left'
 
 /** The failed attempts of one request. Decides which offers may still be tried. */
@@ -19,13 +22,16 @@ export class AttemptLog {
   readonly attempts: Attempt[] = []
   readonly failures: UpstreamFailure[] = []
   readonly #attemptsMax: number
+  readonly #retryBudget: RetryBudget
   readonly #tried: Offer[] = []
+  readonly #withoutBudget = new Set<string>()
   /** The largest context that was too small for the prompt. */
   #contextTooSmall = 0
 
   /** @param attemptsMax the maximum number of servers to try for one model */
-  constructor(attemptsMax: number) {
+  constructor(attemptsMax: number, retryBudget: RetryBudget) {
     this.#attemptsMax = attemptsMax
+    this.#retryBudget = retryBudget
   }
 
   add(offer: Offer, failure: UpstreamFailure, elapsedMs: number): void {
@@ -33,6 +39,19 @@ export class AttemptLog {
     this.failures.push(failure)
     this.attempts.push({ ...identify(offer), outcome: failure.outcome, elapsedMs: Math.round(elapsedMs) })
     if (isContextTooSmall(failure)) this.#contextTooSmall = Math.max(this.#contextTooSmall, offer.contextTokens)
+  }
+
+  /** Decides whether to try an offer now, and counts the attempt. */
+  begin(offer: Offer): boolean {
+    const { modelId } = offer
+    if (this.obstacle(offer) !== null) return false
+    if (!this.#tried.some(tried => tried.modelId === modelId)) this.#retryBudget.noteRequest(modelId)
+    // A prompt that was too long for one server is no failure.
+    else if (!isContextTooSmall(this.failures.at(-1)!) && !this.#retryBudget.takeRetry(modelId)) {
+      this.#withoutBudget.add(modelId)
+      return false
+    }
+    return true
   }
 
   /** Returns why an offer may not be tried; null if it may. */
@@ -55,6 +74,7 @@ export class AttemptLog {
     )
     if (isUnreachable) return 'endpoint_unreachable'
     if (forModel.length >= this.#attemptsMax) return 'attempts_max'
+    if (this.#withoutBudget.has(modelId)) return 'retry_budget'
     return contextTokens <= this.#contextTooSmall ? 'context_too_small' : null
   }
 }

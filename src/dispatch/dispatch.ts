@@ -7,6 +7,7 @@ import type { UpstreamTask } from '../dialects/upstream-task.ts'
 import { upstreamTasks } from '../dialects/upstream-tasks.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { Envelope } from '../domain/completion.ts'
+import { expectedInputTokens } from '../domain/expected-input.ts'
 import type { Answer, Attempt, DataAnswer, Plan, StreamAnswer, WholeAnswer } from '../domain/handoff.ts'
 import type { CustomerBreakers, Health } from '../domain/health.ts'
 import type { Offer } from '../domain/offer.ts'
@@ -23,6 +24,7 @@ import { attemptLimits } from './attempt-limits.ts'
 import { AttemptLog, identify, isContextTooSmall } from './attempt-log.ts'
 import { classifyResponse } from './classify-response.ts'
 import { openStream } from './open-stream.ts'
+import type { RetryBudget } from './retry-budget.ts'
 import { abortedError, cancelledError, failedError, rejectedError } from './unserved-errors.ts'
 
 export interface DispatchDeps {
@@ -31,6 +33,7 @@ export interface DispatchDeps {
   readonly clock: Clock
   /** The maximum number of servers to try for one model, including the first. */
   readonly attemptsMax: number
+  readonly retryBudget: RetryBudget
 }
 
 /** What one request has of this node. */
@@ -58,25 +61,29 @@ export async function dispatch(
   job: ChatJob,
   { signal, memory }: RequestResources,
 ): Promise<Answer> {
-  const { clock, attemptsMax } = deps
+  const { clock, attemptsMax, retryBudget } = deps
   const { customerId } = plan.ticket.caller
   const health = deps.health.of(customerId)
   const deadlineMs = clock.monotonicMs() + Math.max(0, ...plan.offers.map(offer => offer.endpoint.timeouts.totalMs))
-  const log = new AttemptLog(attemptsMax)
+  const inputTokens = expectedInputTokens(job)
+  const log = new AttemptLog(attemptsMax, retryBudget)
   const { attempts, failures } = log
   for (const [index, offer] of plan.offers.entries()) {
     if (signal.aborted) break
     const startedMs = clock.monotonicMs()
     const remainingMs = deadlineMs - startedMs
     if (remainingMs < REMAINING_MS_MIN) break
-    if (log.obstacle(offer) !== null) continue
+    if (!log.begin(offer)) continue
     const { endpoint, modelId } = offer
     const { stream } = job
     const task = offer.speaks === undefined ? upstreamTasks[job.task] : nativeTask(job, offer)
     const maxTokens = outputCap(offer, job, plan.ticket.maxTokens)
     const body = task.requestBody(job, offer, maxTokens)
     const bounds = task.bounds(job, maxTokens)
-    const limits = attemptLimits(endpoint.timeouts, { stream, maxTokens }, remainingMs, log.hasNext(plan.offers, index))
+    const hasNext = log.hasNext(plan.offers, index)
+    // Only while another server can be tried: a slow answer is better than none. Local servers may load the model first.
+    const p95Ms = hasNext && isHoster(offer) ? health.firstTokenP95Ms(offer.offerId, inputTokens) : null
+    const limits = attemptLimits(endpoint.timeouts, { stream, maxTokens }, remainingMs, hasNext, p95Ms)
     const attempt: AttemptContext = {
       offer,
       health,
@@ -104,6 +111,7 @@ export async function dispatch(
         hidesReasoning: endpoint.dialect.hidesReasoning,
       },
       startedMs,
+      inputTokens,
       attempts,
     }
     failpoint('dispatch-before-send')
@@ -132,12 +140,14 @@ interface AttemptContext {
   readonly envelope: Envelope
   readonly expected: ExpectedAnswer
   readonly startedMs: number
+  /** The likely length of the prompt. */
+  readonly inputTokens: number
   /** The attempts before this one. */
   readonly attempts: readonly Attempt[]
 }
 
 async function tryWhole({ upstream, clock }: DispatchDeps, attempt: AttemptContext): Promise<WholeAnswer> {
-  const { startedMs, health, reader, envelope, expected } = attempt
+  const { startedMs, health, reader, envelope, expected, inputTokens } = attempt
   const { offerId } = attempt.offer
   health.beginRequest(offerId)
   try {
@@ -147,7 +157,7 @@ async function tryWhole({ upstream, clock }: DispatchDeps, attempt: AttemptConte
     if (isHoster(attempt.offer) && judgeCompletion(completion, expected) === 'suspect') {
       health.recordFailure(offerId, 'empty', undefined, startedMs)
     } else {
-      health.recordSuccess(offerId, { firstTokenMs: totalMs, totalMs, outputTokens }, startedMs)
+      health.recordSuccess(offerId, { firstTokenMs: totalMs, totalMs, outputTokens, inputTokens }, startedMs)
     }
     return withAttempts(attempt, totalMs, { kind: 'whole', completion })
   } finally {
@@ -189,7 +199,7 @@ async function tryData(
  * function returns.
  */
 async function tryStream({ upstream, clock }: DispatchDeps, attempt: AttemptContext): Promise<StreamAnswer> {
-  const { startedMs, health } = attempt
+  const { startedMs, health, inputTokens } = attempt
   const { offerId } = attempt.offer
   const mayBeSuspect = isHoster(attempt.offer)
   // Must not capture `attempt`: its request body would stay in memory while the answer streams.
@@ -200,16 +210,17 @@ async function tryStream({ upstream, clock }: DispatchDeps, attempt: AttemptCont
     const chunks = await openStream(upstream, attempt.request, attempt.reader, attempt.envelope, attempt.expected, {
       onContent: () => {
         firstTokenMs = elapsedMs()
+        health.noteContent(offerId)
       },
       onEnd: (ending, usage) => {
-        health.endRequest(offerId)
+        health.endRequest(offerId, true)
         if (ending === 'suspect' && mayBeSuspect) {
           health.recordFailure(offerId, 'empty', undefined, startedMs)
         } else if (ending === 'complete' || ending === 'suspect') {
-          const sample = { firstTokenMs, totalMs: elapsedMs(), outputTokens: usage?.completion_tokens }
+          const sample = { firstTokenMs, totalMs: elapsedMs(), outputTokens: usage?.completion_tokens, inputTokens }
           health.recordSuccess(offerId, sample, startedMs)
         } else if (ending === 'left' || ending instanceof Cancelled) {
-          health.recordSuccess(offerId, { firstTokenMs }, startedMs)
+          health.recordSuccess(offerId, { firstTokenMs, inputTokens }, startedMs)
         } else {
           // A server that rejects a request after it has begun to answer is at fault, not the caller.
           const outcome = ending.outcome === 'request_rejected' ? 'server_error' : ending.outcome

@@ -72,6 +72,7 @@ const reasonTexts: Record<NotTriedReason, string> = {
   endpoint_failed: 'at an endpoint that had failed',
   endpoint_unreachable: 'at an endpoint without a connection',
   attempts_max: 'beyond the allowed number of attempts',
+  retry_budget: 'beyond the allowed share of retries',
   no_time_left: 'for lack of time',
 }
 

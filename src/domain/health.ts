@@ -14,6 +14,12 @@ export const LATENCY_SAMPLES_MIN = 5
 export const LATENCY_SAMPLE_AGE_MS_MAX = 600_000
 
 /**
+ * The counts that other nodes reported are ignored when they are older, so that they end with the connection to
+ * PostgreSQL.
+ */
+export const OTHERS_AGE_MS_MAX = 15_000
+
+/**
  * The health of offers, as routing reads it. Reading changes nothing. An offer that was never tried is open and
  * unmeasured.
  */
@@ -23,12 +29,50 @@ export interface HealthView {
   ejectedForMs(offerId: string): number
   /**
    * Predicts the milliseconds to the first content (`stream`) or to the whole answer. Null with fewer than
-   * `LATENCY_SAMPLES_MIN` answers in ten minutes. `outputTokens`: the most that this request may generate, or
-   * null without a limit.
+   * `LATENCY_SAMPLES_MIN` answers in ten minutes.
    */
-  predictMs(offerId: string, request: { stream: boolean; outputTokens: number | null }): number | null
+  predictMs(offerId: string, request: PredictedRequest): number | null
+  /**
+   * The time to the first content that 95% of the streams of the last minutes stayed below, for a prompt of this length.
+   * Null with too few of them.
+   */
+  firstTokenP95Ms(offerId: string, inputTokens: number): number | null
   /** Returns the number of attempts between `beginRequest` and `endRequest`. */
   inFlight(offerId: string): number
+  /** Returns all figures that order the offers, at one moment. */
+  read(offerId: string, request: PredictedRequest, limits: ConcurrencyLimits): OfferReading
+}
+
+/** An offer as routing sees it. */
+export interface OfferReading {
+  readonly state: OfferState
+  /** See `predictMs`. */
+  readonly predictedMs: number | null
+  /** The prediction is known, and an answer of the last minute was measured. */
+  readonly isMeasured: boolean
+  readonly inFlight: number
+  /**
+   * The part of its usual traffic that the offer should get, 0 to 1: less than 1 for a minute after an ejection, and 0
+   * while its server has as many requests as it can take, or answers none of those that wait.
+   */
+  readonly share: number
+}
+
+/** A request for which latency is predicted. */
+export interface PredictedRequest {
+  readonly stream: boolean
+  /** The most that this request may generate; null without a limit. */
+  readonly outputTokens: number | null
+  /** The likely length of the prompt. Absent: as long as the others. */
+  readonly inputTokens?: number
+}
+
+/** How many requests at once a server takes. */
+export interface ConcurrencyLimits {
+  /** The gateway finds the limit by itself: it rises with answers and falls with refusals and time-outs. */
+  readonly isLearned: boolean
+  /** The declared limit. Undefined: none. */
+  readonly capacity: number | undefined
 }
 
 /**
@@ -39,6 +83,8 @@ export interface SuccessSample {
   readonly firstTokenMs: number
   readonly totalMs?: number | undefined
   readonly outputTokens?: number | undefined
+  /** The likely length of the prompt. */
+  readonly inputTokens?: number | undefined
 }
 
 /**
@@ -48,7 +94,10 @@ export interface SuccessSample {
  */
 export interface Health extends HealthView {
   beginRequest(offerId: string): void
-  endRequest(offerId: string): void
+  /** Notes the first content of a stream, between `beginRequest` and `endRequest`. */
+  noteContent(offerId: string): void
+  /** `hadContent`: `noteContent` was called for this request. */
+  endRequest(offerId: string, hadContent?: boolean): void
   recordSuccess(offerId: string, sample: SuccessSample, sentMs?: number): void
   /**
    * Ignores faults of the caller (`request_rejected`, `not_sent`, `cancelled`). `retryAfterS` is the pause

@@ -126,6 +126,8 @@ export interface Offer {
   readonly priceVersion?: number
   readonly contextTokens: number
   readonly maxOutputTokens: number
+  /** How many requests at once the server takes for this model. Absent: not declared. */
+  readonly capacity?: number
   readonly features: ReadonlySet<Feature>
   /** How this model differs from others at its endpoint. */
   readonly quirks?: ModelQuirks

@@ -26,6 +26,41 @@ export interface RoutingNote {
   readonly isSticky?: true
   /** Cloud offers were ranked together with the others. */
   readonly cloudCompetes?: true
+  /** Why `auto` chose its model. */
+  readonly auto?: AutoNote
+}
+
+/** How `auto` ordered the models. */
+export interface AutoNote {
+  /** What the request was taken for, such as `code`. */
+  readonly taskClass: string
+  /** Why the first model is first. */
+  readonly reason: AutoReason
+  /** The quality that a model needed; null when none was asked for. */
+  readonly qualityFloor: number | null
+  /** The first models, in their order. */
+  readonly models: readonly AutoRank[]
+}
+
+/** `conversation`: the same model as before. `explored`: drawn at random, as the operator allows. */
+export const autoReasons = [
+  'lowest_cost',
+  'best_balance',
+  'fastest',
+  'best_quality',
+  'conversation',
+  'explored',
+] as const
+export type AutoReason = (typeof autoReasons)[number]
+
+export interface AutoRank {
+  readonly modelId: string
+  /** Predicted quality of its answer, 0 to 1. */
+  readonly quality: number
+  /** Expected cost at its cheapest offer, picodollars as text. */
+  readonly costPicos: string
+  /** Higher is better. Its scale depends on the tier. */
+  readonly score: number
 }
 
 /** How the output tokens per choice were lowered from the requested number (`asked` null: from the default). */
@@ -57,6 +92,10 @@ export interface NotedRank {
   readonly state?: OfferState
   /** Ranked after the others of its model because it generates fewer tokens than the request may use. */
   readonly isShort?: true
+  /** Ranked after the others of its kind: see `Rank`. */
+  readonly isHeldBack?: true
+  /** Ranked after the other offers of its model because it has not proved itself. */
+  readonly isNewcomer?: true
 }
 
 export interface NotedExclusion {

@@ -14,6 +14,7 @@ import type { PayoutSync } from '../payouts/payout-sync.ts'
 import { deleteOldTraces } from '../people/delete-old-traces.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Log } from '../runtime/log.ts'
+import { snapshotLearned } from '../supply/learned/snapshot-learned.ts'
 import { pruneReports } from '../supply/status/write-report.ts'
 import { type AuditDeps, auditEndpoint } from '../trust/audits/audit-hoster.ts'
 import { AUDIT_HOSTER, scheduleAudits } from '../trust/audits/schedule-audits.ts'
@@ -51,6 +52,7 @@ export const timetable: CronItem[] = [
   { task: 'free_abandoned_jobs', match: '*/5 * * * *' },
   { task: 'prune_alerts', match: '23 3 * * *' },
   { task: 'prune_server_reports', match: '* * * * *', options: { jobKey: 'prune_server_reports' } },
+  { task: 'snapshot_learned', match: '* * * * *', options: { jobKey: 'snapshot_learned', maxAttempts: 1 } },
   { task: 'start_auto_top_ups', match: '* * * * *', options: { jobKey: 'start_auto_top_ups', maxAttempts: 1 } },
   { task: 'reconcile_payments', match: '* * * * *', options: { jobKey: 'reconcile_payments', maxAttempts: 1 } },
   { task: 'reconcile_payouts', match: '* * * * *', options: { jobKey: 'reconcile_payouts', maxAttempts: 1 } },
@@ -83,6 +85,7 @@ export function createTasks(
       const freed = await freeAbandonedJobs(pool)
       if (freed.length > 0) log.warn({ freed }, 'freed jobs of dead nodes')
     },
+    snapshot_learned: () => snapshotLearned(pool),
     prune_server_reports: () => pruneReports(pool, clock.epochMs()),
     start_auto_top_ups: async () => {
       await autoTopUps.run()

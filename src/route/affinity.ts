@@ -1,5 +1,6 @@
 import { hash as digest } from 'node:crypto'
 import type { ChatJob } from '../domain/chat-job.ts'
+import { splitOfferId } from '../domain/offer.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { isJsonObject } from '../runtime/json-object.ts'
 
@@ -10,6 +11,8 @@ import { isJsonObject } from '../runtime/json-object.ts'
 export interface Affinity {
   /** Returns the value for `RouteView.stickyOfferId`. */
   find(customerId: string, job: ChatJob): string | null
+  /** Returns the value for `RouteView.stickyModelId`: a conversation keeps its model for a day. */
+  findModel(customerId: string, job: ChatJob): string | null
   remember(customerId: string, job: ChatJob, offerId: string): void
 }
 
@@ -19,17 +22,21 @@ export interface Affinity {
  * server, which suits a prompt cache. Memory is bounded: the least recently used entry is dropped.
  */
 export function createAffinity({ clock, entriesMax = 10_000 }: { clock: Clock; entriesMax?: number }): Affinity {
-  const served = new Map<string, { offerId: string; untilMs: number }>()
+  const served = new Map<string, { offerId: string; atMs: number }>()
   return {
     find(customerId, job) {
       const entry = served.get(keyOf(customerId, job))
-      return entry && entry.untilMs > clock.monotonicMs() ? entry.offerId : null
+      return entry && clock.monotonicMs() < entry.atMs + STICKY_MS ? entry.offerId : null
+    },
+    findModel(customerId, job) {
+      const entry = served.get(keyOf(customerId, job))
+      return entry && clock.monotonicMs() < entry.atMs + MODEL_STICKY_MS ? splitOfferId(entry.offerId).modelId : null
     },
     remember(customerId, job, offerId) {
       const key = keyOf(customerId, job)
       // A map keeps the order of insertion, so deleting first makes this the youngest entry.
       served.delete(key)
-      served.set(key, { offerId, untilMs: clock.monotonicMs() + STICKY_MS })
+      served.set(key, { offerId, atMs: clock.monotonicMs() })
       const oldest = served.size > entriesMax ? served.keys().next().value : undefined
       if (oldest !== undefined) served.delete(oldest)
     },
@@ -37,6 +44,8 @@ export function createAffinity({ clock, entriesMax = 10_000 }: { clock: Clock; e
 }
 
 const STICKY_MS = 600_000
+/** The prompt cache of the server is gone by then, but another model would change the style. */
+const MODEL_STICKY_MS = 86_400_000
 /** Usually the system message and the first question. */
 const MESSAGES_READ = 2
 /** Enough to distinguish conversations, and cheap enough to hash on each request. */

@@ -1,9 +1,12 @@
 import { AUTO_MODEL, type ChatJob, type ServiceTier } from '../domain/chat-job.ts'
+import { expectedInputTokens } from '../domain/expected-input.ts'
 import type { Plan, Ticket } from '../domain/handoff.ts'
-import type { HealthView, OfferState } from '../domain/health.ts'
-import type { Offer } from '../domain/offer.ts'
+import type { HealthView } from '../domain/health.ts'
 import { type OfferPrice, stepOf } from '../domain/offer-price.ts'
 import { outputCap } from '../domain/output-cap.ts'
+import type { AutoNote } from '../domain/routing-note.ts'
+import type { NewcomerStanding, Rank } from './rank.ts'
+import { tierOrder } from './tier-order.ts'
 
 /** The inputs of routing besides the ticket. */
 export interface RouteView {
@@ -12,69 +15,94 @@ export interface RouteView {
   readonly cloudCompetes?: boolean
   /** The offer that served this conversation recently; see affinity.ts. */
   readonly stickyOfferId?: string | null
+  /** The model that served this conversation, also longer ago. */
+  readonly stickyModelId?: string | null
+  /** Whether a hoster's offer has proved itself. Undefined: all have. */
+  readonly newcomer?: ((offerId: string) => NewcomerStanding) | undefined
+  /** Chooses the models of `auto`. Undefined: they form one pool. */
+  readonly auto?: ChooseModels | undefined
 }
+
+/**
+ * Orders the models of a pool. Null: all its offers are ranked together.
+ *
+ * @param pool the healthy offers of the models, which may be none
+ * @param stickyModelId the model that the conversation has used
+ * @returns the offers of each model, the best model first
+ */
+export type ChooseModels = (
+  job: ChatJob,
+  pool: readonly Rank[],
+  stickyModelId: string | null,
+  random: () => number,
+) => { readonly groups: readonly (readonly Rank[])[]; readonly note: AutoNote } | null
 
 /** A plan with the figures behind it: one rank for each offer, in the same order. */
 export interface RankedPlan extends Plan {
   readonly ranks: readonly Rank[]
-}
-
-export interface Rank {
-  readonly offer: Offer
-  /** Output tokens per choice that this offer is asked for. */
-  readonly maxTokens: number
-  /** The answer of this offer may be cut short although others of its model may not. */
-  readonly isShort: boolean
-  /** Expected cost of this request, in picodollars. */
-  readonly costPicos: bigint
-  /** Null when too little is known. */
-  readonly predictedMs: number | null
-  /** 0..1; local and cloud count as 1. */
-  readonly trust: number
-  readonly inFlight: number
-  readonly state: OfferState
+  /** Why `auto` chose its model; null if it did not choose. */
+  readonly auto: AutoNote | null
 }
 
 /**
  * Orders the eligible offers of a ticket. Pure: the same ticket, view and random numbers give the same plan.
- * Models keep the order of the ticket. Within a model, local and hoster offers are ranked by the service
- * tier, followed by cloud offers (or together with them when `cloudCompetes`), followed by the offers that may
- * cut the answer short. Ejected offers, eligible only as a last resort, come at the very end, shortest ejection
- * first.
+ * Models keep the order of the ticket; `auto` stands for one pool of models, or for the models in the order of
+ * `view.auto`. Within a model, local and hoster offers are ranked by the service tier, followed by cloud offers (or
+ * together with them when `cloudCompetes`), followed by the offers that may cut the answer short, followed by newcomers.
+ * Ejected offers, eligible only as a last resort, come at the very end, shortest ejection first.
  *
  * @param random uniform in [0, 1)
  */
 export function route(ticket: Ticket, job: ChatJob, view: RouteView, random: () => number): RankedPlan {
+  const all = rankAll(ticket, job, view, random)
+  // The usual case in a small installation. There is nothing to decide.
+  if (all.length === 1) return { ticket, offers: ticket.eligible, ranks: all, auto: null }
+  const { serviceTier } = job.constraints
+  const lastResort = all.filter(isEjected).toSorted(by(({ offer }) => view.health.ejectedForMs(offer.offerId)))
+  const healthy = lastResort.length === 0 ? all : all.filter(rank => !isEjected(rank))
+  const rankPool = (pool: readonly Rank[]) => {
+    const [held, ready] = partition(pool, isHeldBack)
+    const ranked = explore(serviceTier, tierOrder[serviceTier](ready, random), random)
+    const stuck = stickTo(view.stickyOfferId ?? null, serviceTier, ranked)
+    return held.length === 0 ? stuck : [...stuck, ...tierOrder[serviceTier](held, random)]
+  }
+  const rankKinds = (group: readonly Rank[]) =>
+    partition(group, isShort)
+      .toReversed()
+      .flatMap(part => (view.cloudCompetes ? [part] : partition(part, isCloud).toReversed()))
+      .flatMap(rankPool)
+  const rankModel = (group: readonly Rank[]) => {
+    const [newcomers, others] = partition(group, isNewcomer)
+    if (newcomers.length === 0 || others.length === 0) return rankKinds(group)
+    return admitNewcomer(serviceTier, rankKinds(others), rankKinds(newcomers), random)
+  }
+  const { groups, auto } = groupByModel(ticket, job, healthy, view, random)
+  const ranks = groups.flatMap(rankModel).concat(lastResort)
+  return { ticket, offers: ranks.map(({ offer }) => offer), ranks, auto }
+}
+
+function rankAll(ticket: Ticket, job: ChatJob, { health, newcomer }: RouteView, random: () => number): Rank[] {
   const use = expectedUse(job, ticket.maxTokens)
-  const request = { stream: job.stream, outputTokens: ticket.maxTokens }
-  const all = ticket.eligible.map((offer): Rank => {
+  const request = { stream: job.stream, outputTokens: ticket.maxTokens, inputTokens: use.inputTokens }
+  return ticket.eligible.map((offer): Rank => {
+    const { offerId, endpoint, capacity } = offer
+    const isHoster = endpoint.kind === 'hoster'
     const maxTokens = outputCap(offer, job, ticket.maxTokens)
+    const reading = health.read(offerId, request, { isLearned: isHoster, capacity })
     return {
       offer,
       maxTokens,
       isShort: maxTokens < Math.min(ticket.maxTokens, AMPLE_OUTPUT_TOKENS),
       costPicos: expectedCostPicos(offer.price, use),
-      predictedMs: view.health.predictMs(offer.offerId, request),
-      trust: offer.endpoint.kind === 'hoster' ? (offer.endpoint.trustScore ?? 0) : 1,
-      inFlight: view.health.inFlight(offer.offerId),
-      state: view.health.state(offer.offerId),
+      predictedMs: reading.predictedMs,
+      isMeasured: reading.isMeasured,
+      trust: isHoster ? (endpoint.trustScore ?? 0) : 1,
+      inFlight: reading.inFlight,
+      state: reading.state,
+      isHeldBack: reading.share < 1 && (reading.share === 0 || random() >= reading.share),
+      newcomer: isHoster && newcomer !== undefined ? newcomer(offerId) : 'none',
     }
   })
-  // The usual case in a small installation. There is nothing to decide.
-  if (all.length === 1) return { ticket, offers: ticket.eligible, ranks: all }
-  const { serviceTier } = job.constraints
-  const rankPool = (pool: readonly Rank[]) => {
-    const ranked = explore(serviceTier, order[serviceTier](pool, random), random)
-    return stickTo(view.stickyOfferId ?? null, serviceTier, ranked)
-  }
-  const lastResort = all.filter(isEjected).toSorted(by(({ offer }) => view.health.ejectedForMs(offer.offerId)))
-  const healthy = all.filter(rank => !isEjected(rank))
-  const ranks = groupByModel(ticket.models, healthy)
-    .flatMap(group => [group.filter(isNotShort), group.filter(isShort)])
-    .flatMap(group => (view.cloudCompetes ? [group] : [group.filter(isNotCloud), group.filter(isCloud)]))
-    .flatMap(rankPool)
-    .concat(lastResort)
-  return { ticket, offers: ranks.map(({ offer }) => offer), ranks }
 }
 
 /** The expected tokens of a request. They are the same for every offer, so that only prices are compared. */
@@ -84,15 +112,13 @@ export interface ExpectedUse {
 }
 
 /**
- * Estimates the tokens of a request: the prompt at 4 bytes a token, and a typical answer. The bound of the
- * prompt is not used, because it counts bytes and would let input prices decide alone.
+ * Estimates the tokens of a request: those of the prompt, and a typical answer.
  *
  * @param maxTokens per choice, as the ticket allows
  */
 export function expectedUse(job: ChatJob, maxTokens: number): ExpectedUse {
-  const textBytes = job.inputTokensBound - job.mediaTokensBound
   return {
-    inputTokens: Math.ceil(textBytes / 4) + job.mediaTokensBound,
+    inputTokens: expectedInputTokens(job),
     outputTokens: Math.min(maxTokens, TYPICAL_OUTPUT_TOKENS) * job.choices,
   }
 }
@@ -118,90 +144,59 @@ const AMPLE_OUTPUT_TOKENS = 8_192
 /** The median answer in public chat logs has 200 to 300 tokens. */
 const TYPICAL_OUTPUT_TOKENS = 256
 
-/** Groups offers by model; the group of `auto` gets the offers of all models that are not named. */
-function groupByModel(models: readonly string[], ranks: readonly Rank[]): Rank[][] {
+/**
+ * Groups offers by model, in the order in which the models are tried. The group of `auto` gets the offers of all models
+ * that are not named, in one pool, or in groups in the order of `view.auto`.
+ */
+function groupByModel(
+  { models }: Ticket,
+  job: ChatJob,
+  ranks: readonly Rank[],
+  { auto, stickyModelId = null }: RouteView,
+  random: () => number,
+): { groups: readonly (readonly Rank[])[]; auto: AutoNote | null } {
+  if (models.length === 1 && models[0] !== AUTO_MODEL) return { groups: [ranks], auto: null }
   const named = new Set(models)
-  return [...named].map(model =>
-    ranks.filter(({ offer }) => (model === AUTO_MODEL ? !named.has(offer.modelId) : offer.modelId === model)),
-  )
-}
-
-type Order = (pool: readonly Rank[], random: () => number) => readonly Rank[]
-
-const order: Record<ServiceTier, Order> = { cheapest: byPrice, balanced: byWeight, fastest: byTwoChoices }
-
-/** Orders strictly by expected cost, ties by predicted latency, unmeasured offers last. */
-function byPrice(pool: readonly Rank[]): readonly Rank[] {
-  return pool.toSorted((a, b) => {
-    if (a.costPicos !== b.costPicos) return a.costPicos < b.costPicos ? -1 : 1
-    return compare(a.predictedMs ?? Infinity, b.predictedMs ?? Infinity) || compare(a.offer.offerId, b.offer.offerId)
+  let note: AutoNote | null = null
+  const groups = [...named].flatMap(model => {
+    if (model !== AUTO_MODEL) return [ranks.filter(({ offer }) => offer.modelId === model)]
+    const pool = ranks.filter(({ offer }) => !named.has(offer.modelId))
+    const choice = auto?.(job, pool, stickyModelId, random) ?? null
+    if (choice === null) return [pool]
+    note = choice.note
+    return choice.groups
   })
+  return { groups, auto: note }
 }
 
 /**
- * Draws offers without replacement, with weight 1/price x 1/latency x trust², by exponential keys (Efraimidis
- * and Spirakis, 2006): the first is chosen with probability weight / sum of weights, and so on down the list.
- */
-function byWeight(pool: readonly Rank[], random: () => number): readonly Rank[] {
-  if (pool.length < 2) return pool
-  const highestPicos = Math.max(...pool.map(({ costPicos }) => Number(costPicos)))
-  // A free server would get every request, so a price counts as at least 1% of the highest.
-  const countedPicosMin = Math.max(highestPicos / 100, 1)
-  const typicalMs = medianMs(pool)
-  return pool
-    .map(rank => {
-      const trust = Math.max(rank.trust, NEWCOMER_TRUST)
-      const latencyMs = Math.max(rank.predictedMs ?? typicalMs, 1)
-      const weight = trust ** 2 / (Math.max(Number(rank.costPicos), countedPicosMin) * latencyMs)
-      return { rank, key: -Math.log(1 - random()) / weight }
-    })
-    .toSorted(by(({ key }) => key))
-    .map(({ rank }) => rank)
-}
-
-/**
- * Without a floor, a hoster that starts with trust 0 could never earn trust. 0.05² is 1/400 of the share of a
- * fully trusted hoster.
- */
-const NEWCOMER_TRUST = 0.05
-
-/**
- * Power of two choices: draws two offers at random and puts the one with the lower predicted latency x (in
- * flight + 1) first, and so on. Sorting by latency alone would send the whole load of every node to the same
- * server.
- */
-function byTwoChoices(pool: readonly Rank[], random: () => number): readonly Rank[] {
-  const typicalMs = medianMs(pool)
-  const loadMsOrTypical = ({ predictedMs, inFlight }: Rank) => (predictedMs ?? typicalMs) * (inFlight + 1)
-  const left = [...pool]
-  const ordered: Rank[] = []
-  while (left.length > 1) {
-    const first = draw(left.length, random)
-    const other = draw(left.length - 1, random)
-    const second = other < first ? other : other + 1
-    const winner = loadMsOrTypical(left[second]!) < loadMsOrTypical(left[first]!) ? second : first
-    ordered.push(...left.splice(winner, 1))
-  }
-  return ordered.concat(left)
-}
-
-/** Returns the median latency. Unmeasured offers count as having it, so that they receive requests too. */
-function medianMs(pool: readonly Rank[]): number {
-  const known = pool.flatMap(({ predictedMs }) => (predictedMs === null ? [] : [predictedMs])).sort((a, b) => a - b)
-  return known[known.length >> 1] ?? 1
-}
-
-/**
- * The share of requests that tries an unmeasured offer first, so that `fastest` and `max_latency_ms` can use new
- * offers.
+ * The share of requests that tries an offer first that no answer of the last minute has measured, so that `fastest` and
+ * `max_latency_ms` can use new offers, and notice when a slow one has become fast.
  */
 const EXPLORED = 0.03
 
 function explore(tier: ServiceTier, ranked: readonly Rank[], random: () => number): readonly Rank[] {
   if (tier === 'cheapest' || ranked.length < 2) return ranked
-  const unmeasured = ranked.filter(({ predictedMs }) => predictedMs === null)
+  const unmeasured = ranked.filter(({ isMeasured }) => !isMeasured)
   if (unmeasured.length === 0 || unmeasured.length === ranked.length || random() >= EXPLORED) return ranked
   return putFirst(ranked, unmeasured[draw(unmeasured.length, random)]!)
+}
+
+/** The share of a model's requests that newcomers get together, as long as the model has other offers. */
+const NEWCOMER_SHARE = 0.01
+
+/** Puts newcomers last, except in their share of the requests. `cheapest` never pays more for one. */
+function admitNewcomer(
+  tier: ServiceTier,
+  ranked: readonly Rank[],
+  newcomers: readonly Rank[],
+  random: () => number,
+): readonly Rank[] {
+  const all = [...ranked, ...newcomers]
+  const open = newcomers.filter(({ newcomer, isHeldBack }) => newcomer === 'open' && !isHeldBack)
+  if (open.length === 0 || random() >= NEWCOMER_SHARE) return all
+  const tried = open[draw(open.length, random)]!
+  return tier === 'cheapest' && tried.costPicos > ranked[0]!.costPicos ? all : putFirst(all, tried)
 }
 
 /**
@@ -232,9 +227,17 @@ function putFirst(ranked: readonly Rank[], first: Rank): readonly Rank[] {
 
 const isEjected = ({ state }: Rank) => state === 'ejected'
 const isShort = (rank: Rank) => rank.isShort
-const isNotShort = (rank: Rank) => !rank.isShort
+const isHeldBack = (rank: Rank) => rank.isHeldBack
+const isNewcomer = ({ newcomer }: Rank) => newcomer !== 'none'
 const isCloud = ({ offer }: Rank) => offer.endpoint.kind === 'cloud'
-const isNotCloud = (rank: Rank) => !isCloud(rank)
+
+/** Splits ranks into those that match, and the others. Both keep their order. */
+function partition(ranks: readonly Rank[], matches: (rank: Rank) => boolean): [readonly Rank[], readonly Rank[]] {
+  const matching = ranks.filter(matches)
+  return matching.length === 0 ? [NO_RANKS, ranks] : [matching, ranks.filter(rank => !matches(rank))]
+}
+
+const NO_RANKS: readonly Rank[] = []
 const draw = (count: number, random: () => number) => Math.min(count - 1, Math.floor(random() * count))
 const compare = <T extends number | string>(a: T, b: T) => (a < b ? -1 : a > b ? 1 : 0)
 const by =

@@ -2,8 +2,8 @@ import { AUTO_MODEL, type ChatJob } from '../domain/chat-job.ts'
 import type { Ticket } from '../domain/handoff.ts'
 import type { Offer } from '../domain/offer.ts'
 import { clampAt } from '../domain/output-cap.ts'
-import type { NotedConstraints, NotedRank, RoutingNote } from '../domain/routing-note.ts'
-import type { Rank } from './route.ts'
+import type { AutoNote, NotedConstraints, NotedRank, RoutingNote } from '../domain/routing-note.ts'
+import type { Rank } from './rank.ts'
 
 /**
  * Builds the explanation of the choice for the receipt. Null when there was no choice, so installations with
@@ -17,7 +17,7 @@ export function routingNote(
   job: ChatJob,
   ranks: readonly Rank[] | null,
   served: Offer | null,
-  view: { readonly stickyOfferId: string | null; readonly cloudCompetes: boolean },
+  view: { readonly stickyOfferId: string | null; readonly cloudCompetes: boolean; readonly auto?: AutoNote | null },
   droppedFields: readonly string[] = [],
 ): RoutingNote | null {
   const constraints = notedConstraints(job)
@@ -42,6 +42,7 @@ export function routingNote(
     ...(droppedFields.length > 0 && { droppedFields: notedFields(droppedFields) }),
     ...(view.stickyOfferId !== null && view.stickyOfferId === ranked[0]?.offerId && { isSticky: true }),
     ...(view.cloudCompetes && { cloudCompetes: true }),
+    ...(view.auto && { auto: view.auto }),
   }
 }
 
@@ -74,7 +75,17 @@ function notedConstraints({ constraints, maxCostNanos }: ChatJob): NotedConstrai
   return Object.keys(noted).length === 0 ? NO_CONSTRAINTS : noted
 }
 
-function notedRank({ offer, costPicos, predictedMs, trust, inFlight, state, isShort }: Rank): NotedRank {
+function notedRank({
+  offer,
+  costPicos,
+  predictedMs,
+  trust,
+  inFlight,
+  state,
+  isShort,
+  isHeldBack,
+  newcomer,
+}: Rank): NotedRank {
   return {
     offerId: offer.offerId,
     provider: offer.endpoint.kind,
@@ -84,5 +95,7 @@ function notedRank({ offer, costPicos, predictedMs, trust, inFlight, state, isSh
     inFlight,
     state,
     ...(isShort && { isShort }),
+    ...(isHeldBack && { isHeldBack }),
+    ...(newcomer !== 'none' && { isNewcomer: true as const }),
   }
 }

@@ -31,6 +31,15 @@ test.each<[string, RoutingNote]>([
   ['cloud_comes_last', noteOf([rank('a/m'), rank('b/m', { provider: 'cloud' })])],
   ['drawn_later', noteOf([rank('a/m'), rank('b/m', { provider: 'cloud' })], { cloudCompetes: true })],
   ['shorter_output', noteOf([rank('a/m', { provider: 'cloud' }), rank('b/m', { isShort: true })])],
+  ['newcomer', noteOf([rank('a/m', { provider: 'cloud' }), rank('b/m', { isNewcomer: true })])],
+  ['held_back', noteOf([rank('a/m'), rank('b/m', { isHeldBack: true })], { isSticky: true })],
+  [
+    'other_model',
+    noteOf([rank('a/x'), rank('b/y')], {
+      model: 'auto',
+      auto: { taskClass: 'code', reason: 'lowest_cost', qualityFloor: 0.7, models: [] },
+    }),
+  ],
   ['recent_failures', noteOf([rank('a/m'), rank('b/m', { state: 'ejected' })])],
   ['prompt_cache_elsewhere', noteOf([rank('a/m'), rank('b/m')], { isSticky: true })],
   ['later_model', noteOf([rank('a/m'), rank('b/org/n')], { constraints: { fallback_models: ['org/n'] } })],

@@ -73,13 +73,18 @@ function whyLower(note: RoutingNote, rank: NotedRank, first: NotedRank): LowerRa
   const tier = note.constraints.tier ?? 'balanced'
   if (rank.state === 'ejected' && first.state !== 'ejected') return 'recent_failures'
   if (modelOrder(note, rank) > modelOrder(note, first)) return 'later_model'
+  if (note.auto && modelIdOf(rank) !== modelIdOf(first)) return 'other_model'
+  if (rank.isNewcomer && !first.isNewcomer) return 'newcomer'
   if (rank.isShort && !first.isShort) return 'shorter_output'
   if (!note.cloudCompetes && rank.provider === 'cloud' && first.provider !== 'cloud') return 'cloud_comes_last'
+  if (rank.isHeldBack && !first.isHeldBack) return 'held_back'
   if (note.isSticky) return 'prompt_cache_elsewhere'
   if (tier === 'fastest') return 'slower_or_busier'
   if (tier === 'balanced') return 'drawn_later'
   return BigInt(rank.costPicos ?? 0) > BigInt(first.costPicos ?? 0) ? 'more_expensive' : 'slower'
 }
+
+const modelIdOf = ({ offerId }: NotedRank) => splitOfferId(offerId).modelId
 
 /** Returns the position of an offer's model in the request. `auto` stands for every model that is not named. */
 function modelOrder({ model, constraints }: RoutingNote, { offerId }: NotedRank): number {

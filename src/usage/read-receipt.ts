@@ -1,4 +1,5 @@
 import type { RequestReceipt } from '../api/activity.ts'
+import { describeAuto } from '../api/auto-note.ts'
 import type { Sql } from '../db/pool.ts'
 import type { Attempt, Outcome } from '../domain/handoff.ts'
 import { type Nanos, usd, usdPerMillion } from '../domain/money.ts'
@@ -71,6 +72,7 @@ export async function readReceipt(sql: Sql, customerId: string, requestId: strin
       max_cost_usd: constraints?.max_cost_nanos === undefined ? null : usd(BigInt(constraints.max_cost_nanos)),
       sources: { ...sources },
     },
+    auto: row.routing?.auto === undefined ? null : describeAuto(row.routing.auto),
     max_tokens_clamp: clamp === undefined ? null : { asked: clamp.asked, allowed: clamp.allowed, by: clamp.by },
     attempts: attempts.map(({ offerId, endpointId, provider, outcome, elapsedMs }) => ({
       model: splitOfferId(offerId).modelId,

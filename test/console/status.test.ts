@@ -41,6 +41,7 @@ const report = (
           modelId: 'test-model',
           answered,
           failed,
+          costNanos: 0n,
         })),
         changes,
       },

@@ -5,6 +5,7 @@ import { parseChatRequest } from '../../src/dialects/chat/chat-request.ts'
 import { chatStream } from '../../src/dialects/chat/chat-stream.ts'
 import { attemptLimits } from '../../src/dispatch/attempt-limits.ts'
 import { dispatch } from '../../src/dispatch/dispatch.ts'
+import { createRetryBudget } from '../../src/dispatch/retry-budget.ts'
 import { plainAccess } from '../../src/domain/caller.ts'
 import type { ChatJob } from '../../src/domain/chat-job.ts'
 import type { ChatChunk } from '../../src/domain/completion.ts'
@@ -165,7 +166,13 @@ export function startDispatching({
       })
     },
   }
-  const deps = { upstream, health: observed, clock: systemClock, attemptsMax }
+  const deps = {
+    upstream,
+    health: observed,
+    clock: systemClock,
+    attemptsMax,
+    retryBudget: createRetryBudget({ clock: systemClock }),
+  }
   return {
     health: customers.of(ann),
     healthOf: customers.of,

@@ -103,6 +103,7 @@ test('the defaults in the example file are the real defaults', () => {
     endpoints: example.endpoints,
     smtp: { ...plain.smtp, host: 'smtp.example.com', user: 'switchyard', password: 'none' },
     accounts: { ...plain.accounts, oidc: example.accounts.oidc },
+    routing: { ...plain.routing, auto: { ...plain.routing.auto, quality: example.routing.auto.quality } },
     payments: { ...plain.payments, instructions: example.payments.instructions, stripe: example.payments.stripe },
     server: {
       ...plain.server,

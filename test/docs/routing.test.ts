@@ -4,7 +4,8 @@ import { type ChatJob, type RoutingConstraints, serviceTiers } from '../../src/d
 import type { AttemptOutcome, ExclusionReason } from '../../src/domain/handoff.ts'
 import { type Offer, type ProviderKind, providerKinds } from '../../src/domain/offer.ts'
 import { type Clock, systemClock } from '../../src/runtime/clock.ts'
-import { createHealth, type HealthEvent } from '../../src/supply/breakers/health.ts'
+import { createHealth } from '../../src/supply/breakers/health.ts'
+import type { HealthEvent } from '../../src/supply/breakers/offer-report.ts'
 import { healthOf, jobOf, offerOf } from '../supply/random-market.ts'
 import { readPage, tableRows } from './page.ts'
 

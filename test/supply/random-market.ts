@@ -95,14 +95,32 @@ export function jobOf(
 export function healthOf(
   known: Record<
     string,
-    { state?: OfferState; ejectedForMs?: number; predictedMs?: number | null; inFlight?: number }
+    {
+      state?: OfferState
+      ejectedForMs?: number
+      predictedMs?: number | null
+      isMeasured?: boolean
+      inFlight?: number
+      share?: number
+    }
   > = {},
 ): HealthView {
+  const state = (id: string) => known[id]?.state ?? 'open'
+  const predictMs = (id: string) => known[id]?.predictedMs ?? null
+  const inFlight = (id: string) => known[id]?.inFlight ?? 0
   return {
-    state: id => known[id]?.state ?? 'open',
+    state,
     ejectedForMs: id => known[id]?.ejectedForMs ?? (known[id]?.state === 'ejected' ? 1_000 : 0),
-    predictMs: id => known[id]?.predictedMs ?? null,
-    inFlight: id => known[id]?.inFlight ?? 0,
+    predictMs,
+    firstTokenP95Ms: () => null,
+    inFlight,
+    read: id => ({
+      state: state(id),
+      predictedMs: predictMs(id),
+      isMeasured: known[id]?.isMeasured ?? predictMs(id) !== null,
+      inFlight: inFlight(id),
+      share: known[id]?.share ?? 1,
+    }),
   }
 }
 

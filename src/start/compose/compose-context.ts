@@ -46,6 +46,8 @@ export interface NodeTimeouts {
   readonly agentPingMs: number
   /** How often agents of hosters get their earnings and the list of nodes, ms. */
   readonly agentReportMs: number
+  /** How often the node shares what it learns of its servers, ms. */
+  readonly learnedIntervalMs: number
   /** How often the overview is read for open pages of operators, ms. */
   readonly overviewIntervalMs: number
 }

@@ -14,6 +14,7 @@ import { createConsole } from './console.ts'
 import { createDatabase } from './database.ts'
 import { startGeneration } from './generation.ts'
 import { createHttpServer } from './http-server.ts'
+import { startLearned } from './learned.ts'
 import { createLimits } from './limits.ts'
 import { startMarketplace } from './marketplace.ts'
 import { startMoney } from './money.ts'
@@ -57,6 +58,7 @@ export async function compose(input: ComposeInput): Promise<App> {
   const money = await startMoney(context, database)
   const limits = createLimits(context, database, money)
   const supply = await startSupply(context, database)
+  await startLearned(context, database, money, supply)
   const callers = startCallers(context, database, supply)
   const addressOf = (request: FastifyRequest) => clientTrace(context.config, request).address
   const marketplace = startMarketplace(context, database, supply, callers, addressOf)

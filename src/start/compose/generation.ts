@@ -11,6 +11,7 @@ import { messagesDialectWith } from '../../dialects/messages/messages-dialect.ts
 import { rerankDialectWith } from '../../dialects/rerank/rerank-dialect.ts'
 import { rerankExtraFields } from '../../dialects/rerank/rerank-request.ts'
 import { responsesDialectWith } from '../../dialects/responses/responses-dialect.ts'
+import { createRetryBudget } from '../../dispatch/retry-budget.ts'
 import { UpstreamFailure } from '../../domain/upstream-failure.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { geminiTokenCount } from '../../http/endpoints/gemini-token-count.ts'
@@ -19,6 +20,8 @@ import type { GenerationDeps } from '../../http/endpoints/serve-generation.ts'
 import { type TokenCountsDeps, tokenCounts } from '../../http/endpoints/token-counts.ts'
 import { createInvalidRequests } from '../../limits/invalid-requests.ts'
 import { createAffinity } from '../../route/affinity.ts'
+import { createModelChoice } from '../../route/auto/choose-models.ts'
+import type { ChooseModels } from '../../route/route.ts'
 import { createExpensiveTiers } from '../../settle/expensive-tiers.ts'
 import { createOverReports } from '../../settle/over-reports.ts'
 import type { SettleDeps } from '../../settle/settle.ts'
@@ -101,7 +104,7 @@ export function startGeneration(
 function createChat(context: ComposeContext, parts: GenerationParts): CompleteDeps {
   const { config, clock, random, log } = context
   const { ledger } = parts.money
-  const { catalog, breakers: health, upstream } = parts.supply
+  const { catalog, breakers: health, upstream, newcomers } = parts.supply
   const { windows, earlyDisconnects } = parts.limits
   const measureText = parts.tokens.measure
   return {
@@ -115,10 +118,20 @@ function createChat(context: ComposeContext, parts: GenerationParts): CompleteDe
       defaultMaxTokens: config.models.defaultMaxTokens,
     },
     measureText,
-    route: { cloudCompetes: config.routing.cloudCompetes },
+    route: {
+      cloudCompetes: config.routing.cloudCompetes,
+      newcomer: newcomers.standing,
+      auto: createAutoChoice(context),
+    },
     affinity: createAffinity({ clock }),
     random,
-    dispatch: { upstream, health, clock, attemptsMax: config.routing.attemptsMax },
+    dispatch: {
+      upstream,
+      health,
+      clock,
+      attemptsMax: config.routing.attemptsMax,
+      retryBudget: createRetryBudget({ clock }),
+    },
     settle: { ledger, clock, onSettled: createSettlementListener(context, parts) },
     onFault: (requestId, fault) => {
       log.warn({ requestId, err: fault }, 'a request failed after it was admitted')
@@ -130,10 +143,23 @@ function createChat(context: ComposeContext, parts: GenerationParts): CompleteDe
   }
 }
 
+/** Without figures, the models of `auto` form one pool. */
+function createAutoChoice({ config, log, clock }: ComposeContext): ChooseModels | undefined {
+  let loggedAtMs = -Infinity
+  return createModelChoice(config.routing.auto, fault => {
+    const nowMs = clock.monotonicMs()
+    if (nowMs < loggedAtMs + FAULTS_LOGGED_EVERY_MS) return
+    loggedAtMs = nowMs
+    log.error({ err: fault }, 'the choice of a model failed: its servers are ranked as without it')
+  })
+}
+
+const FAULTS_LOGGED_EVERY_MS = 60_000
+
 /** Passes each settlement to the metrics, the checks of reports and tiers, and the early-disconnect allowance. */
 function createSettlementListener(
   { clock, log }: ComposeContext,
-  { service: { metrics }, limits: { earlyDisconnects } }: GenerationParts,
+  { service: { metrics }, limits: { earlyDisconnects }, supply: { charges } }: GenerationParts,
 ): NonNullable<SettleDeps['onSettled']> {
   const noticeOverReport = createOverReports({ clock, log, onOverReport: metrics.overReport })
   const noticeExpensiveTier = createExpensiveTiers({ clock, log })
@@ -141,6 +167,7 @@ function createSettlementListener(
     for (const { provider, outcome } of settlement.attempts) metrics.attempt(provider, outcome)
     if (settlement.provider === 'none') return
     metrics.charge(settlement.provider, settlement)
+    if (receipt.offer !== null) charges.add(receipt.offer.offerId, settlement.costNanos)
     noticeOverReport(settlement)
     noticeExpensiveTier(settlement, receipt)
     earlyDisconnects.noteCharge(settlement.customerId, settlement.costNanos)

@@ -9,13 +9,14 @@ export function startServerReports(
   { version, scheduler, timeouts, log, started }: ComposeContext,
   { general }: Database,
   { node }: Money,
-  { health }: Supply,
+  { health, charges }: Supply,
 ): void {
   const reporter = createServerReporter({
     pool: general,
     nodeId: () => node.nodeId,
     version,
     offers: () => health.shared.report(),
+    chargedNanos: charges.of,
     scheduler,
     log,
     ...(timeouts.serverReportIntervalMs !== undefined && { everyMs: timeouts.serverReportIntervalMs }),

@@ -5,8 +5,12 @@ import type { Endpoint } from '../../http/endpoint.ts'
 import { geminiModels } from '../../http/endpoints/gemini-models.ts'
 import { modelShow, modelsList } from '../../http/endpoints/models.ts'
 import { createCustomerBreakers, splitCustomerOfferKey } from '../../supply/breakers/customer-breakers.ts'
-import { createHealth, type HealthEvent, type OwnHealth } from '../../supply/breakers/health.ts'
+import { createHealth } from '../../supply/breakers/health.ts'
+import type { HealthEvent } from '../../supply/breakers/offer-report.ts'
+import type { OwnHealth } from '../../supply/breakers/own-health.ts'
 import { type CatalogSource, createCatalogSource } from '../../supply/catalog/catalog.ts'
+import { createNewcomers, type Newcomers } from '../../supply/newcomers/newcomers.ts'
+import { type Charges, createCharges } from '../../supply/status/charges.ts'
 import { AgentStock } from '../../upstreams/agents/agent-stock.ts'
 import { UpstreamClient } from '../../upstreams/upstream-client.ts'
 import type { ComposeContext } from './compose-context.ts'
@@ -18,6 +22,9 @@ export interface Supply {
   readonly breakers: CustomerBreakers
   /** The shared health of the offers, and a listener of its changes. */
   readonly health: { readonly shared: OwnHealth; onChange(listener: (event: HealthEvent) => void): void }
+  /** What the answers of each offer cost. */
+  readonly charges: Charges
+  readonly newcomers: Newcomers
   readonly upstream: UpstreamClient
   /** The connections of hosters' agents to this node. */
   readonly agents: AgentStock
@@ -54,10 +61,23 @@ export async function startSupply(context: ComposeContext, database: Database): 
   })
   started.defer(() => upstream.close())
   const { breakers, health } = createBreakers(context)
+  const { successes, inFlight, nanosPerDay } = config.routing.newcomers
+  const newcomers = createNewcomers({
+    pool: database.general,
+    limits: { successes, inFlight, nanosPerDay },
+    inFlight: health.shared.inFlight.bind(health.shared),
+    scheduler: context.scheduler,
+    log,
+  })
+  await newcomers.refresh()
+  newcomers.start()
+  started.defer(() => newcomers.stop())
   return {
     catalog,
     breakers,
     health,
+    charges: createCharges(),
+    newcomers,
     upstream,
     agents,
     publicLookup,

@@ -1,5 +1,5 @@
 import type { AttemptOutcome } from '../../domain/handoff.ts'
-import type { CustomerBreakers, Health, OfferState } from '../../domain/health.ts'
+import type { CustomerBreakers, Health, OfferReading, OfferState } from '../../domain/health.ts'
 import { FAILURES_TO_EJECT } from './offer-record.ts'
 
 /**
@@ -65,8 +65,18 @@ class CustomerHealth implements Health {
     return this.#state.shared.predictMs(...args)
   }
 
+  firstTokenP95Ms(offerId: string, inputTokens: number): number | null {
+    return this.#state.shared.firstTokenP95Ms(offerId, inputTokens)
+  }
+
   inFlight(offerId: string): number {
     return this.#state.shared.inFlight(offerId)
+  }
+
+  read(...args: Parameters<Health['read']>): OfferReading {
+    const reading = this.#state.shared.read(...args)
+    const [offerId] = args
+    return this.#faultyKey(offerId) === undefined ? reading : { ...reading, state: this.state(offerId) }
   }
 
   beginRequest(offerId: string): void {
@@ -76,11 +86,15 @@ class CustomerHealth implements Health {
     if (key !== undefined) perCustomer.beginRequest(key)
   }
 
-  endRequest(offerId: string): void {
+  noteContent(offerId: string): void {
+    this.#state.shared.noteContent(offerId)
+  }
+
+  endRequest(offerId: string, hadContent?: boolean): void {
     const { shared, perCustomer } = this.#state
-    shared.endRequest(offerId)
+    shared.endRequest(offerId, hadContent)
     const key = this.#faultyKey(offerId)
-    if (key !== undefined) perCustomer.endRequest(key)
+    if (key !== undefined) perCustomer.endRequest(key, hadContent)
   }
 
   recordSuccess(...[offerId, sample, sentMs]: Parameters<Health['recordSuccess']>): void {

@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { createHealth, type HealthEvent } from './health.ts'
+import { createHealth } from './health.ts'
+import type { HealthEvent } from './offer-report.ts'
 
 let nowMs: number
 let events: HealthEvent[]

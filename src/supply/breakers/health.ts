@@ -1,6 +1,15 @@
 import type { AttemptOutcome } from '../../domain/handoff.ts'
-import type { Health, OfferState, SuccessSample } from '../../domain/health.ts'
+import type {
+  ConcurrencyLimits,
+  OfferReading,
+  OfferState,
+  PredictedRequest,
+  SuccessSample,
+} from '../../domain/health.ts'
 import type { Clock } from '../../runtime/clock.ts'
+import { lower, raise } from './concurrency.ts'
+import { effectOf } from './failure-effect.ts'
+import { adopt, endAdoptedPause, type LearnedOffer, takeNews } from './learned-offer.ts'
 import {
   countResult,
   isFailing,
@@ -10,20 +19,13 @@ import {
   type OfferRecord,
   pause,
   RECENT_MAX,
+  restore,
   SUCCESSES_TO_PASS,
   stateOf,
 } from './offer-record.ts'
-
-/**
- * A change of an offer's state, for the operator's log. `credential_rejected` needs the operator: the
- * upstream refuses our key.
- */
-export interface HealthEvent {
-  readonly event: 'ejected' | 'restored' | 'credential_rejected'
-  readonly offerId: string
-  /** How long the offer is kept away, ms; 0 for `restored`. */
-  readonly forMs: number
-}
+import type { HealthEvent, OfferReport } from './offer-report.ts'
+import type { OwnHealth } from './own-health.ts'
+import { shareOf } from './share-of.ts'
 
 export interface HealthOptions {
   readonly clock: Clock
@@ -32,27 +34,10 @@ export interface HealthOptions {
   readonly onEvent?: (event: HealthEvent) => void
 }
 
-/** What this node knows of one offer, for the operator. */
-export interface OfferReport {
-  readonly offerId: string
-  readonly state: OfferState
-  readonly inFlight: number
-  /** Attempts that were answered and that failed, since this node first used the offer. They only grow. */
-  readonly answered: number
-  readonly failed: number
-  /** The first-token times of the last answers, ms. */
-  readonly recentMs: readonly number[]
-}
-
-/** Health with a report over all offers that this node has used. */
-export interface OwnHealth extends Health {
-  report(): OfferReport[]
-}
-
 /**
- * Tracks the health of every offer, in memory and for this node alone: a breaker that ejects failing offers and
- * later lets one real request at a time try them again, pauses that busy servers ask for, and latency.
- * docs/routing.md lists the figures.
+ * Tracks the health of every offer, in memory: a breaker that ejects failing offers and later lets one real request at a
+ * time try them again, pauses that busy servers ask for, how many requests at once a server takes, and latency. It uses
+ * what this node has seen, and where that is little, what others have (`adopt`). docs/routing.md lists the figures.
  */
 export function createHealth(options: HealthOptions): OwnHealth {
   return new OfferHealth(options)
@@ -83,12 +68,46 @@ class OfferHealth implements OwnHealth {
     return Math.max(1, record.ejectedUntilMs - nowMs, record.pausedUntilMs - nowMs)
   }
 
-  predictMs(offerId: string, request: { stream: boolean; outputTokens: number | null }): number | null {
+  predictMs(offerId: string, request: PredictedRequest): number | null {
     return this.#records.get(offerId)?.latency.predictMs(this.#nowMs(), request) ?? null
+  }
+
+  firstTokenP95Ms(offerId: string, inputTokens: number): number | null {
+    return this.#records.get(offerId)?.latency.firstTokenP95Ms(this.#nowMs(), inputTokens) ?? null
   }
 
   inFlight(offerId: string): number {
     return this.#records.get(offerId)?.inFlight ?? 0
+  }
+
+  read(offerId: string, request: PredictedRequest, limits: ConcurrencyLimits): OfferReading {
+    const record = this.#records.get(offerId)
+    if (record === undefined) return UNTRIED
+    const nowMs = this.#nowMs()
+    const predictedMs = record.latency.predictMs(nowMs, request)
+    return {
+      state: stateOf(record, nowMs),
+      predictedMs,
+      isMeasured: predictedMs !== null && record.latency.lastAtMs > nowMs - MEASURED_NOW_MS,
+      inFlight: record.inFlight,
+      share: shareOf(record, limits, nowMs),
+    }
+  }
+
+  takeNews(max: number): ReadonlyMap<string, LearnedOffer> {
+    return takeNews(this.#records, max, this.#nowMs())
+  }
+
+  returnNews(offerIds: Iterable<string>): void {
+    for (const offerId of offerIds) {
+      const record = this.#records.get(offerId)
+      if (record) record.isNews = true
+    }
+  }
+
+  adopt(offerId: string, learned: LearnedOffer | null): void {
+    const record = learned === null ? this.#records.get(offerId) : this.#recordOf(offerId, this.#nowMs())
+    if (record) adopt(record, learned, this.#nowMs())
   }
 
   report(): OfferReport[] {
@@ -108,12 +127,23 @@ class OfferHealth implements OwnHealth {
     const record = this.#recordOf(offerId, nowMs)
     if (stateOf(record, nowMs) === 'probing') record.probing = true
     record.inFlight++
+    if (record.waiting++ === 0) record.lastAnswerMs = nowMs
+    record.isNews = true
   }
 
-  endRequest(offerId: string): void {
+  noteContent(offerId: string): void {
+    const record = this.#records.get(offerId)
+    if (!record) return
+    record.waiting = Math.max(0, record.waiting - 1)
+    record.lastAnswerMs = this.#nowMs()
+  }
+
+  endRequest(offerId: string, hadContent = false): void {
     const record = this.#records.get(offerId)
     if (!record) return
     record.inFlight = Math.max(0, record.inFlight - 1)
+    if (!hadContent) record.waiting = Math.max(0, record.waiting - 1)
+    record.isNews = true
     // Which request is the probe is not tracked. When an older request ends during a probe, a second probe
     // may start: harmless.
     record.probing = false
@@ -128,14 +158,17 @@ class OfferHealth implements OwnHealth {
     record.failuresInRow = 0
     record.connectFailuresInRow = 0
     record.pausesInRow = 0
+    record.lastAnswerMs = nowMs
+    record.lastSuccessSentMs = Math.max(record.lastSuccessSentMs, sentMs)
+    record.isNews = true
+    raise(record.concurrency, record.inFlight)
     countResult(record, nowMs, true)
+    if (record.isPauseAdopted) endAdoptedPause(record)
     if (isOlderThanTrial(record, sentMs)) return
-    if (!record.onTrial || --record.successesToPass > 0) return
-    record.onTrial = false
-    record.openSinceMs = nowMs
-    record.ejectedUntilMs = 0
-    record.buckets.length = 0
-    this.#onEvent({ event: 'restored', offerId, forMs: 0 })
+    // Against an ejection by another node, one success of this node is enough.
+    if (!record.onTrial || (--record.successesToPass > 0 && !record.isAdopted)) return
+    if (!record.isAdopted) this.#onEvent({ event: 'restored', offerId, forMs: 0 })
+    restore(record, nowMs)
   }
 
   recordFailure(
@@ -149,6 +182,9 @@ class OfferHealth implements OwnHealth {
     const nowMs = this.#nowMs()
     const record = this.#recordOf(offerId, nowMs)
     record.probing = false
+    record.isNews = true
+    if (outcome !== 'first_token_timeout' && outcome !== 'connect_failed') record.lastAnswerMs = nowMs
+    if (outcome === 'busy' || outcome === 'first_token_timeout') lower(record.concurrency, nowMs, sentMs)
     if (effect !== 'busy') record.failed++
     if (effect === 'busy') pause(record, { nowMs, sentMs, retryAfterS }, this.#random)
     else if (effect === 'credential') this.#eject(offerId, record, CREDENTIAL_EJECTED_MS, 'credential_rejected')
@@ -163,7 +199,7 @@ class OfferHealth implements OwnHealth {
     if (isOlderThanTrial(record, sentMs)) return
     record.successesToPass = SUCCESSES_TO_PASS
     // The offer was tried as a last resort: it is ejected already.
-    if (record.ejectedUntilMs > nowMs) return
+    if (record.ejectedUntilMs > nowMs && !(record.isAdopted && isFailing(record, nowMs))) return
     if (!record.onTrial && !isFailing(record, nowMs)) return
     this.#eject(offerId, record, nextEjectionMs(record, nowMs, this.#random), 'ejected')
   }
@@ -171,6 +207,7 @@ class OfferHealth implements OwnHealth {
   #eject(offerId: string, record: OfferRecord, forMs: number, event: HealthEvent['event']): void {
     const nowMs = this.#nowMs()
     record.onTrial = true
+    record.isAdopted = false
     record.ejectedAtMs = nowMs
     record.successesToPass = SUCCESSES_TO_PASS
     record.ejectedUntilMs = nowMs + forMs
@@ -202,20 +239,12 @@ class OfferHealth implements OwnHealth {
   }
 }
 
+const UNTRIED: OfferReading = { state: 'open', predictedMs: null, isMeasured: false, inFlight: 0, share: 1 }
+
+/** Offers without an answer for longer are explored. */
+const MEASURED_NOW_MS = 60_000
+
 /** Long, because waiting does not help: the operator must replace the refused key. */
 const CREDENTIAL_EJECTED_MS = 300_000
 /** Prices and hosters come and go. When memory is full, the least recently used records are dropped. */
 const RECORDS_MAX = 10_000
-
-const effectOf: Record<Exclude<AttemptOutcome, 'answered'>, 'fault' | 'busy' | 'credential' | 'not_counted'> = {
-  connect_failed: 'fault',
-  server_error: 'fault',
-  first_token_timeout: 'fault',
-  malformed: 'fault',
-  empty: 'fault',
-  busy: 'busy',
-  credential_rejected: 'credential',
-  request_rejected: 'not_counted',
-  not_sent: 'not_counted',
-  cancelled: 'not_counted',
-}

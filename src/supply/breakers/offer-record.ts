@@ -1,5 +1,7 @@
-import type { OfferState } from '../../domain/health.ts'
+import { type OfferState, OTHERS_AGE_MS_MAX } from '../../domain/health.ts'
+import { type Concurrency, newConcurrency } from './concurrency.ts'
 import { createLatency, type Latency } from './latency.ts'
+import { createLatencySums } from './latency-sums.ts'
 
 /** The health of one offer on this node. All times are monotonic milliseconds. */
 export interface OfferRecord {
@@ -21,7 +23,24 @@ export interface OfferRecord {
   /** When the last pause began. */
   pausedAtMs: number
   pausesInRow: number
+  /** The pause was asked of another node. */
+  isPauseAdopted: boolean
   inFlight: number
+  /** Of these, the requests that have got no content yet. */
+  waiting: number
+  /** When the server last answered, or when the first of the waiting requests began. */
+  lastAnswerMs: number
+  /** When the newest request that succeeded was sent. */
+  lastSuccessSentMs: number
+  /** When the last ejection ended with a trial. Slow start begins here. */
+  restoredAtMs: number
+  readonly concurrency: Concurrency
+  /** The ejection was taken from another node: this node has met no fault. */
+  isAdopted: boolean
+  /** What the other nodes report, and when this node read it. */
+  others: { readonly atMs: number; readonly inFlight: number; readonly successes: number; readonly failures: number }
+  /** Changed since the other nodes were last informed. */
+  isNews: boolean
   touchedMs: number
   /** The last minute in slices, newest last. */
   buckets: { startMs: number; successes: number; failures: number }[]
@@ -52,6 +71,9 @@ const RATE_FAILED = 0.5
 const PAUSE_MS = 1_000
 const PAUSE_MS_MAX = 300_000
 
+/** No other node has reported the offer. */
+export const NO_OTHERS: OfferRecord['others'] = { atMs: -Infinity, inFlight: 0, successes: 0, failures: 0 }
+
 /** Returns the record of an offer that was never tried: open and unmeasured. */
 export function newOfferRecord(nowMs: number): OfferRecord {
   return {
@@ -67,10 +89,19 @@ export function newOfferRecord(nowMs: number): OfferRecord {
     pausedUntilMs: 0,
     pausedAtMs: -Infinity,
     pausesInRow: 0,
+    isPauseAdopted: false,
     inFlight: 0,
+    waiting: 0,
+    lastAnswerMs: nowMs,
+    lastSuccessSentMs: -Infinity,
+    restoredAtMs: -Infinity,
+    concurrency: newConcurrency(),
+    isAdopted: false,
+    others: NO_OTHERS,
+    isNews: false,
     touchedMs: nowMs,
     buckets: [],
-    latency: createLatency(),
+    latency: createLatency(createLatencySums()),
     answered: 0,
     failed: 0,
     recentMs: [],
@@ -96,14 +127,36 @@ export function isOlderThanTrial(record: OfferRecord, sentMs: number): boolean {
 export function isFailing(record: OfferRecord, nowMs: number): boolean {
   if (record.failuresInRow >= FAILURES_TO_EJECT || record.connectFailuresInRow >= CONNECT_FAILURES_TO_EJECT) return true
   // A server that fails every other request never fails five times in a row. Only the rate shows it.
+  let { successes, failures } = resultsOf(record, nowMs)
+  const { others } = record
+  // Right after a trial, the counts of the other nodes may still be those of the ejection.
+  if (others.atMs > nowMs - OTHERS_AGE_MS_MAX && record.restoredAtMs < nowMs - RATE_WINDOW_MS - OTHERS_AGE_MS_MAX) {
+    successes += others.successes
+    failures += others.failures
+  }
+  return successes + failures >= RATE_REQUESTS_MIN && failures >= RATE_FAILED * (successes + failures)
+}
+
+/** Returns the counted results of the last minute. */
+export function resultsOf({ buckets }: OfferRecord, nowMs: number): { successes: number; failures: number } {
   let successes = 0
   let failures = 0
-  for (const bucket of record.buckets) {
+  for (const bucket of buckets) {
     if (bucket.startMs <= nowMs - RATE_WINDOW_MS) continue
     successes += bucket.successes
     failures += bucket.failures
   }
-  return successes + failures >= RATE_REQUESTS_MIN && failures >= RATE_FAILED * (successes + failures)
+  return { successes, failures }
+}
+
+/** Ends the trial after an ejection. */
+export function restore(record: OfferRecord, nowMs: number): void {
+  record.onTrial = false
+  record.isAdopted = false
+  record.openSinceMs = nowMs
+  record.restoredAtMs = nowMs
+  record.ejectedUntilMs = 0
+  record.buckets.length = 0
 }
 
 /** Counts one result towards the failure rate. */
@@ -146,6 +199,7 @@ export function pause(
   const isNewRefusal = sentMs >= record.pausedAtMs
   if (!isNewRefusal && !retryAfterS) return
   record.pausedUntilMs = Math.max(record.pausedUntilMs, nowMs + pauseMs(record.pausesInRow, retryAfterS, random))
+  record.isPauseAdopted = false
   if (!isNewRefusal) return
   record.pausedAtMs = nowMs
   record.pausesInRow++

@@ -2,7 +2,7 @@ import { type Pool, transaction } from '../../db/pool.ts'
 import { splitOfferId } from '../../domain/offer.ts'
 import type { Log } from '../../runtime/log.ts'
 import type { Scheduler } from '../../runtime/scheduler.ts'
-import type { HealthEvent, OfferReport } from '../breakers/health.ts'
+import type { HealthEvent, OfferReport } from '../breakers/offer-report.ts'
 import { type BreakerChange, type CountedAttempts, writeReport } from './write-report.ts'
 
 /** Writes what this node sees of its servers to the database, for the operator and the status page. Requests do not wait for it. */
@@ -26,6 +26,8 @@ export function createServerReporter(deps: {
   readonly nodeId: () => string
   readonly version: string
   readonly offers: () => OfferReport[]
+  /** What customers were charged for the answers of an offer since this node started, nano-USD. */
+  readonly chargedNanos: (offerId: string) => bigint
   readonly scheduler: Scheduler
   readonly log: Pick<Log, 'warn'>
   readonly everyMs?: number
@@ -33,14 +35,14 @@ export function createServerReporter(deps: {
   const { pool, scheduler, log, everyMs = EVERY_MS } = deps
   let changes: BreakerChange[] = []
   /** What the reports so far have counted, by offer. */
-  const counted = new Map<string, Pick<OfferReport, 'answered' | 'failed'>>()
+  const counted = new Map<string, Counted>()
   let running: Promise<unknown> = Promise.resolve()
   let cancel = () => {}
   let isStopped = false
   let isFailing = false
 
   async function report() {
-    const offers = deps.offers()
+    const offers = deps.offers().map(offer => ({ ...offer, costNanos: deps.chargedNanos(offer.offerId) }))
     const written = changes
     const attempts = offers.flatMap(offer => newAttempts(offer, counted.get(offer.offerId)))
     await transaction(pool, sql =>
@@ -63,7 +65,7 @@ export function createServerReporter(deps: {
     )
     changes = changes.filter(change => !written.includes(change))
     counted.clear()
-    for (const { offerId, answered, failed } of offers) counted.set(offerId, { answered, failed })
+    for (const { offerId, answered, failed, costNanos } of offers) counted.set(offerId, { answered, failed, costNanos })
   }
 
   function schedule() {
@@ -102,16 +104,22 @@ export function createServerReporter(deps: {
   }
 }
 
+/** What the reports have counted of an offer. */
+interface Counted extends Pick<OfferReport, 'answered' | 'failed'> {
+  readonly costNanos: bigint
+}
+
 /** The attempts since the last report. A record that was dropped and created again starts at zero. */
 function newAttempts(
-  { offerId, answered, failed }: OfferReport,
-  before: Pick<OfferReport, 'answered' | 'failed'> = { answered: 0, failed: 0 },
+  { offerId, answered, failed, costNanos }: OfferReport & Counted,
+  before: Counted = { answered: 0, failed: 0, costNanos: 0n },
 ): CountedAttempts[] {
   const isNew = answered < before.answered || failed < before.failed
   const attempts = {
     ...splitOfferId(offerId),
     answered: isNew ? answered : answered - before.answered,
     failed: isNew ? failed : failed - before.failed,
+    costNanos: costNanos - before.costNanos,
   }
-  return attempts.answered + attempts.failed === 0 ? [] : [attempts]
+  return attempts.answered + attempts.failed === 0 && attempts.costNanos === 0n ? [] : [attempts]
 }

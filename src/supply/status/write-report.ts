@@ -17,6 +17,8 @@ export interface CountedAttempts {
   readonly modelId: string
   readonly answered: number
   readonly failed: number
+  /** What customers were charged for the answers. */
+  readonly costNanos: bigint
 }
 
 /** A change of the breaker of an offer. */
@@ -46,15 +48,17 @@ export async function writeReport(
   const sorted = attempts.toSorted((a, b) => compare(a.endpointId, b.endpointId) || compare(a.modelId, b.modelId))
   if (sorted.length > 0) {
     await sql.query(
-      `INSERT INTO server_day AS d (day, endpoint_id, model_id, answered, failed)
-       SELECT ($1::timestamptz AT TIME ZONE 'UTC')::date, * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[])
-       ON CONFLICT (day, endpoint_id, model_id) DO UPDATE SET answered = d.answered + excluded.answered, failed = d.failed + excluded.failed`,
+      `INSERT INTO server_day AS d (day, endpoint_id, model_id, answered, failed, cost_nanos)
+       SELECT ($1::timestamptz AT TIME ZONE 'UTC')::date, * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[])
+       ON CONFLICT (day, endpoint_id, model_id) DO UPDATE SET
+         answered = d.answered + excluded.answered, failed = d.failed + excluded.failed, cost_nanos = d.cost_nanos + excluded.cost_nanos`,
       [
         now,
         sorted.map(({ endpointId }) => endpointId),
         sorted.map(({ modelId }) => modelId),
         sorted.map(({ answered }) => answered),
         sorted.map(({ failed }) => failed),
+        sorted.map(({ costNanos }) => costNanos),
       ],
     )
   }

@@ -1,0 +1,24 @@
+import type { OfferState } from '../../domain/health.ts'
+
+/**
+ * A change of an offer's state, for the operator's log. `credential_rejected` needs the operator: the
+ * upstream refuses our key.
+ */
+export interface HealthEvent {
+  readonly event: 'ejected' | 'restored' | 'credential_rejected'
+  readonly offerId: string
+  /** How long the offer is kept away, ms; 0 for `restored`. */
+  readonly forMs: number
+}
+
+/** What this node knows of one offer, for the operator. */
+export interface OfferReport {
+  readonly offerId: string
+  readonly state: OfferState
+  readonly inFlight: number
+  /** Attempts that were answered and that failed, since this node first used the offer. They only grow. */
+  readonly answered: number
+  readonly failed: number
+  /** The first-token times of the last answers, ms. */
+  readonly recentMs: readonly number[]
+}
