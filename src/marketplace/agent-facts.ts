@@ -27,11 +27,3 @@ export async function hosterOfAgent(
   const { name, state, endpoint_ids } = rows[0]!
   return { name, state, endpointIds: endpoint_ids }
 }
-
-/** Notes that an agent with a key of the hoster is connected, which is the challenge of such an endpoint. Does nothing the next time. */
-export async function noteAgentConnected(sql: Sql, endpointId: string): Promise<void> {
-  await sql.query(
-    'UPDATE hoster_endpoint SET challenge_passed_at = now() WHERE endpoint_id = $1 AND challenge_passed_at IS NULL',
-    [endpointId],
-  )
-}

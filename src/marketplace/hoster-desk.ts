@@ -117,6 +117,8 @@ export function createHosterDesk(deps: HosterDeskDeps): HosterDesk {
     putManifest: (actor, hosterId, manifest) =>
       inTransaction(async sql => {
         await putManifest(sql, { hosterId, manifest, source: 'sent', actor }, rules, clock.epochMs())
+        // A hoster that waits for its verification need not ask for another check.
+        if ((await showHoster(sql, hosterId)).state === 'pending') await enqueueVerification(sql, hosterId)
         return manifestOf(sql, hosterId)
       }),
     verification: hosterId => showVerification(pool, hosterId).catch(refuseOutage),

@@ -54,11 +54,11 @@ export async function notePassedChallenge(sql: Sql, hosterId: string, nowMs: num
   )
 }
 
-/** Puts the check of a hoster into the job queue, once however often it is asked for. */
-export async function enqueueVerification(sql: Sql, hosterId: string): Promise<void> {
+/** Puts the check of a hoster into the job queue, once however often it is asked for. It runs after `delayS` seconds. */
+export async function enqueueVerification(sql: Sql, hosterId: string, delayS = 0): Promise<void> {
   await sql.query(
     `SELECT graphile_worker.add_job($1, payload := json_build_object('hoster_id', $2::text), job_key := 'verify-hoster-' || $2::text,
-       max_attempts := 3)`,
-    [VERIFY_HOSTER, hosterId],
+       max_attempts := 3, run_at := now() + make_interval(secs => $3))`,
+    [VERIFY_HOSTER, hosterId, delayS],
   )
 }

@@ -43,9 +43,13 @@ async function applied(server: object = { transport: 'direct', base_url: upstrea
 /** Starts a check, and waits until the job has ended. */
 async function check(browser: BrowserClient, path: string): Promise<Verification> {
   const started = (await (await browser.post(`${path}/verification`)).json()) as Verification
-  return await vi.waitFor(async () => {
+  return checkedAfter(browser, path, started.checked_at)
+}
+
+function checkedAfter(browser: BrowserClient, path: string, before: string | null): Promise<Verification> {
+  return vi.waitFor(async () => {
     const found = (await (await browser.get(`${path}/verification`)).json()) as Verification
-    if (found.checked_at === started.checked_at) throw new Error('not checked yet')
+    if (found.checked_at === before) throw new Error('not checked yet')
     return found
   }, WAIT_OPTIONS)
 }
@@ -78,9 +82,9 @@ test('a hoster applies, proves its server, sends a manifest and is verified', as
   })
   expect(second.manifest.problem).toMatch(/no model with prices/)
 
-  expect((await browser.send('PUT', `${path}/manifest`, manifest)).status).toBe(200)
   upstream.respondWith(status(500, { error: { message: 'out of memory' } }))
-  const third = await check(browser, path)
+  expect((await browser.send('PUT', `${path}/manifest`, manifest)).status).toBe(200)
+  const third = await checkedAfter(browser, path, second.checked_at)
   expect(third.probes).toEqual([{ model: 'market-model', passed: 0, problem: 'the server answered with status 500' }])
   expect(third.state).toBe('pending')
 
@@ -130,7 +134,11 @@ test('an agent proves its key, and needs no address', async () => {
   expect((await (await browser.get(path)).json()) as object).toMatchObject({
     endpoint: { transport: 'agent', base_url: null },
   })
-  await transaction(app.database.pool, sql => passAgentChallenge(sql, id, Date.now()))
+  const { rows } = await app.database.pool.query<{ endpoint_id: string }>(
+    'SELECT endpoint_id FROM hoster_endpoint WHERE hoster_id = $1',
+    [id],
+  )
+  await transaction(app.database.pool, sql => passAgentChallenge(sql, rows[0]!.endpoint_id, Date.now()))
   await vi.waitFor(async () => {
     const found = (await (await browser.get(`${path}/verification`)).json()) as Verification
     expect(found).toMatchObject({

@@ -1,8 +1,10 @@
 import type { IncomingMessage } from 'node:http'
+import { transaction } from '../../db/pool.ts'
 import { refuseOutage } from '../../db/refuse-outage.ts'
 import { AgentDoor } from '../../http/agents/agent-door.ts'
 import { listLiveNodes } from '../../ledger/leases/list-live-nodes.ts'
-import { hosterOfAgent, noteAgentConnected, serveKeysInUse } from '../../marketplace/agent-facts.ts'
+import { hosterOfAgent, serveKeysInUse } from '../../marketplace/agent-facts.ts'
+import { passAgentChallenge } from '../../marketplace/pass-agent-challenge.ts'
 import { earnedToday } from '../../payouts/earned-today.ts'
 import type { Callers } from './callers.ts'
 import { clientAddress } from './client-trace.ts'
@@ -16,7 +18,7 @@ import type { Supply } from './supply.ts'
 /** Creates the door for the agents of hosters. Changes of keys, hosters and prices reach connected agents within two seconds. */
 export function createAgentDoor(
   { config, clock, timeouts, log }: ComposeContext,
-  { lookups }: Database,
+  { lookups, general }: Database,
   { node }: Money,
   { catalog, agents }: Supply,
   { changes }: Callers,
@@ -31,7 +33,7 @@ export function createAgentDoor(
       },
       keysInUse: keyIds => serveKeysInUse(lookups, keyIds),
       hosterOf: hosterId => hosterOfAgent(lookups, hosterId).catch(refuseOutage),
-      onConnected: endpointId => noteAgentConnected(lookups, endpointId),
+      onConnected: endpointId => transaction(general, sql => passAgentChallenge(sql, endpointId, clock.epochMs())),
       offersAt: endpointId => catalog.current().offers.filter(({ endpoint }) => endpoint.endpointId === endpointId),
       earningsOf: hosterId => earnedToday(lookups, hosterId, clock.epochMs()),
       liveNodes: () => listLiveNodes(lookups).catch(refuseOutage),
