@@ -124,6 +124,8 @@ export function createHosterDesk(deps: HosterDeskDeps): HosterDesk {
     verification: hosterId => showVerification(pool, hosterId).catch(refuseOutage),
     verify: (actor, hosterId) =>
       inTransaction(async sql => {
+        // The hoster first and then its verification, as the job that ends a check: one order of locks.
+        await sql.query('SELECT FROM hoster WHERE hoster_id = $1 FOR UPDATE', [hosterId])
         const { state } = await showHoster(sql, hosterId)
         // It would take an active hoster its requests.
         if (!['applied', 'pending', 'verified'].includes(state))

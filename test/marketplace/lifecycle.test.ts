@@ -42,13 +42,18 @@ async function applied(server: object = { transport: 'direct', base_url: upstrea
 
 /** Starts a check, and waits until the job has ended. */
 async function check(browser: BrowserClient, path: string): Promise<Verification> {
-  const started = (await (await browser.post(`${path}/verification`)).json()) as Verification
+  const started = await verificationIn(await browser.post(`${path}/verification`))
   return checkedAfter(browser, path, started.checked_at)
+}
+
+async function verificationIn(response: Response): Promise<Verification> {
+  if (response.status !== 200) throw new Error(`${response.status} ${await response.text()}`)
+  return (await response.json()) as Verification
 }
 
 function checkedAfter(browser: BrowserClient, path: string, before: string | null): Promise<Verification> {
   return vi.waitFor(async () => {
-    const found = (await (await browser.get(`${path}/verification`)).json()) as Verification
+    const found = await verificationIn(await browser.get(`${path}/verification`))
     if (found.checked_at === before) throw new Error('not checked yet')
     return found
   }, WAIT_OPTIONS)
@@ -168,6 +173,20 @@ test('another server is verified again before it gets requests', async () => {
   } finally {
     await other.close()
   }
+})
+
+test('checks that are asked for again and again while others end do not block each other', async () => {
+  const { browser, path } = await applied()
+  const { challenge } = await check(browser, path)
+  publish(upstream, challenge.nonce)
+  await browser.send('PUT', `${path}/manifest`, manifest)
+  const asked: number[] = []
+  for (let n = 0; n < 30; n++) asked.push((await browser.post(`${path}/verification`)).status)
+  expect(asked).toEqual(Array.from({ length: 30 }, () => 200))
+  await vi.waitFor(async () => {
+    const { state } = await verificationIn(await browser.get(`${path}/verification`))
+    expect(state).toBe('verified')
+  }, WAIT_OPTIONS)
 })
 
 test('an address is held by one hoster, until that one retires; the next one inherits nothing', async () => {
