@@ -7,7 +7,7 @@ import { addHosterByOperator } from '../marketplace/operate-hoster.ts'
 import { ownCommand } from '../runtime/own-command.ts'
 import { quoteForShell } from '../runtime/quote-for-shell.ts'
 import type { HosterPrice } from '../supply/hosters/hosted-model.ts'
-import { type HosterListing, listHosters, setTrustScore } from '../supply/hosters/hosters.ts'
+import { type HosterListing, listHosters, setContract, setTrustScore } from '../supply/hosters/hosters.ts'
 import { setHosterPrice } from '../supply/hosters/set-hoster-price.ts'
 import { releaseHoster } from '../trust/release-hoster.ts'
 import { countArgument, instantArgument, priceArgument, scoreArgument } from './arguments.ts'
@@ -29,6 +29,7 @@ export function hosterCommands(): Command {
     ...hosterStateCommands(),
     trust(),
     release(),
+    contract(),
     hosterKeyCommands(),
     earnings(),
   ])
@@ -148,6 +149,22 @@ function price(): Command {
         { hoster_id: hosterId, name, model: modelId, version, price_per_million_usd: prices },
         `${name} offers ${modelId} at ${prices.input} in, ${cached}${prices.output} out (USD per million tokens), version ${version}.`,
       )
+    })
+}
+
+function contract(): Command {
+  return createCommand('contract', 'Note whether you have a contract with a hoster, which lifts the cap of its score', [
+    'hoster contract acme',
+    'hoster contract acme --end',
+  ])
+    .argument('<hoster>', 'name or id')
+    .option('--end', 'the contract has ended')
+    .action(async (hoster: string, { end, ...options }) => {
+      const session = createSession(options)
+      const hasContract = end !== true
+      const found = await withDatabase(session, pool => setContract(pool, hoster, hasContract))
+      const text = hasContract ? 'is under contract: its score can reach 1.' : 'is under no contract.'
+      showHosterChange(session, found, { has_contract: hasContract }, text)
     })
 }
 

@@ -18,7 +18,13 @@ import { listStateChanges, showHoster } from '../marketplace/show-hoster.ts'
 import { showVerification } from '../marketplace/show-verification.ts'
 import { noteAction } from '../people/audit-log.ts'
 import { type HostedModel, hostedModel, PRICE_COLUMNS, type PriceRow } from '../supply/hosters/hosted-model.ts'
-import { changeTrustScore, type HosterListing, listHosters } from '../supply/hosters/hosters.ts'
+import {
+  changeContract,
+  changeTrustScore,
+  type HosterListing,
+  listHosters,
+  lockHoster,
+} from '../supply/hosters/hosters.ts'
 import { changeHosterPrice } from '../supply/hosters/set-hoster-price.ts'
 import { type Actor, act } from './operator-action.ts'
 import { listServers } from './servers.ts'
@@ -122,14 +128,17 @@ export function changeHoster(
   change: ReturnType<typeof parseHosterChange>,
 ): Promise<void> {
   return act(pool, async sql => {
-    const { rows } = await sql.query<{ state: string; trust_score: number }>(
-      'SELECT state, trust_score FROM hoster WHERE hoster_id = $1 FOR UPDATE',
+    const { rows } = await sql.query<{ state: string; trust_score: number; has_contract: boolean }>(
+      'SELECT state, trust_score, has_contract FROM hoster WHERE hoster_id = $1 FOR UPDATE',
       [hosterId],
     )
     const [before] = rows
-    if (change.trustScore !== undefined) {
-      const { name } = await changeTrustScore(sql, hosterId, change.trustScore).catch(refuse)
-      const detail = { before, after: { trust_score: change.trustScore }, reason: change.reason }
+    const { trustScore, hasContract } = change
+    if (trustScore !== undefined || hasContract !== undefined) {
+      if (trustScore !== undefined) await changeTrustScore(sql, hosterId, trustScore).catch(refuse)
+      if (hasContract !== undefined) await changeContract(sql, hosterId, hasContract).catch(refuse)
+      const { name } = await lockHoster(sql, hosterId).catch(refuse)
+      const detail = { before, after: { trust_score: trustScore, has_contract: hasContract }, reason: change.reason }
       await noteAction(sql, {
         action: 'hoster.changed',
         personId: actor.personId,

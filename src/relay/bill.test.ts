@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { TokenUsage } from '../domain/completion.ts'
 import type { Answer, Outcome, Receipt, Ticket } from '../domain/handoff.ts'
+import type { MeterRatio } from '../domain/meter-ratio.ts'
 import type { ProviderKind } from '../domain/offer.ts'
 import { countTokens } from '../tokens/count-tokens.ts'
 import { bill } from './bill.ts'
@@ -15,6 +16,7 @@ const job = {
   choices: 1,
   maxTokens: 1_000,
   promptText: () => prompt,
+  promptTextBytes: prompt.length,
   messageCount: 1,
   hasStop: false,
   mediaTokensBound: 0,
@@ -39,6 +41,8 @@ function billed(
     reported?: [number, number] | null
     chargeInputOnly?: boolean
     maxOutputTokens?: number
+    meterRatio?: MeterRatio
+    requestId?: string
   },
 ) {
   const receipt = createReceipt(kind, outcome, delivered)
@@ -47,7 +51,8 @@ function billed(
 
 function createReceipt(kind: ProviderKind, outcome: Outcome, delivered: Parameters<typeof billed>[2]) {
   const { maxOutputTokens = 4_096 } = delivered
-  const offer = { endpoint: { kind }, contextTokens: 8_192, maxOutputTokens }
+  const { meterRatio, requestId = '1' } = delivered
+  const offer = { endpoint: { kind }, contextTokens: 8_192, maxOutputTokens, ...(meterRatio && { meterRatio }) }
   const answer = { offer, attempts: [], firstTokenMs: 1 } as unknown as Answer
   const reported = delivered.reported
     ? ({
@@ -56,7 +61,7 @@ function createReceipt(kind: ProviderKind, outcome: Outcome, delivered: Paramete
         total_tokens: 0,
       } as TokenUsage)
     : null
-  return bill(ticket, job, answer, {
+  return bill({ ...ticket, requestId }, job, answer, {
     outcome,
     text: delivered.text ?? text,
     hasMedia: delivered.hasMedia ?? false,
@@ -169,6 +174,42 @@ test.each<[string, unknown[], unknown[]]>([
   ],
 ])('%s', (_row, receipt, expected) => {
   expect(receipt).toEqual(expected)
+})
+
+const doubled = { input: 1, output: 1.25 }
+
+test.each<[string, unknown[], unknown[]]>([
+  [
+    'within the ratio of the model and its band: the report',
+    billed('hoster', 'served', { reported: [inputCount, 113], meterRatio: doubled }),
+    [inputCount, 113, 'upstream'],
+  ],
+  [
+    'above the band: our count x ratio, rounded up',
+    billed('hoster', 'served', { reported: [inputCount, 114], meterRatio: doubled }),
+    [inputCount, 100, 'gateway'],
+  ],
+  [
+    'a model with a tokenizer that makes fewer tokens: a report of our count is too high',
+    billed('hoster', 'served', { reported: [inputCount, 80], meterRatio: { input: 1, output: 0.8 } }),
+    [inputCount, 64, 'gateway'],
+  ],
+  [
+    'local servers are billed by their report, whatever the ratio',
+    billed('local', 'served', { reported: [inputCount, 500], meterRatio: doubled, requestId: '0' }),
+    [inputCount, 500, 'upstream'],
+  ],
+])('with a learned ratio: %s', (_row, receipt, expected) => {
+  expect(outputCount).toBe(80)
+  expect(receipt).toEqual(expected)
+})
+
+test('one answer in 16 of a local server is counted, if hosters offer the model', () => {
+  const counted = (options: { meterRatio?: MeterRatio; requestId: string }) =>
+    createReceipt('local', 'served', { reported: [20, 80], ...options }).countedOutputTokens
+  expect(counted({ meterRatio: doubled, requestId: 'a0' })).toBe(outputCount)
+  expect(counted({ meterRatio: doubled, requestId: 'a1' })).toBeNull()
+  expect(counted({ requestId: 'a0' })).toBeNull()
 })
 
 test('a receipt has the reported and the counted tokens, to find hosters that report too many', () => {

@@ -79,6 +79,7 @@ describe('the catalog', () => {
         contextTokens: 32_768,
         maxOutputTokens: 8_192,
         features: new Set(['tools']),
+        meterRatio: { input: 1, output: 1 },
       },
     ])
 

@@ -152,6 +152,7 @@ const hosterChange = z.strictObject(
       .max(1, { error: scoreText })
       .nullable()
       .optional(),
+    has_contract: z.boolean({ error: 'true or false' }).optional(),
   },
   object,
 )
@@ -183,8 +184,9 @@ export function parsePriceChange(body: Buffer) {
 
 /** Parses a change of a hoster. Throws like `parsePriceChange`. */
 export function parseHosterChange(body: Buffer) {
-  const { state, trust_score: trustScore, reason } = parse(body, hosterChange, 'a change of a hoster')
-  return { state, trustScore, reason: reason ?? 'Changed in the console.' }
+  const change = parse(body, hosterChange, 'a change of a hoster')
+  const { state, trust_score: trustScore, has_contract: hasContract, reason } = change
+  return { state, trustScore, hasContract, reason: reason ?? 'Changed in the console.' }
 }
 
 function parse<T extends z.ZodObject>(body: Buffer, schema: T, what: string): z.output<T> {

@@ -6,6 +6,8 @@ import type { Caller } from '../../domain/caller.ts'
 import { ApiError } from '../../domain/errors.ts'
 import { uncounted } from '../../runtime/byte-budget.ts'
 import { CancelSource } from '../../runtime/cancel-signal.ts'
+import { createCustomerBreakers } from '../../supply/breakers/customer-breakers.ts'
+import { createHealth } from '../../supply/breakers/health.ts'
 import { buildCatalog } from '../../supply/catalog/catalog.ts'
 import type { AskOffer } from '../../trust/audits/ask-offer.ts'
 import type { AuditDeps } from '../../trust/audits/audit-hoster.ts'
@@ -47,6 +49,8 @@ function createAskOffer(
   pool: Database['general'],
   chat: CompleteDeps,
 ): AskOffer {
+  // Audits have a health of their own, so they neither move latencies, breakers and the public uptime, nor wait for them.
+  const health = createCustomerBreakers(createHealth({ clock, random }), createHealth({ clock, random }))
   const stopping = new CancelSource()
   started.defer(() => stopping.abort(new ApiError('server_shutdown')))
   let house: readonly Caller[] = []
@@ -78,7 +82,9 @@ function createAskOffer(
       memory: uncounted,
     }
     try {
-      const served = await complete({ ...chat, admit: { ...chat.admit, catalog: () => only } }, request, sink)
+      const admit = { ...chat.admit, health, catalog: () => only }
+      const dispatch = { ...chat.dispatch, health }
+      const served = await complete({ ...chat, admit, dispatch }, request, sink)
       return readAnswer(served.whole?.body ?? events)
     } catch (error) {
       // A server that fails is not audited. A bug is not hidden: `complete` reports it.

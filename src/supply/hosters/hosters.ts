@@ -69,6 +69,18 @@ export async function changeTrustScore(sql: Sql, hoster: string, trustScore: num
   return found
 }
 
+/** Notes whether the operator has a contract with a hoster, which lifts the cap of its score. Throws SupplyError `unknown_hoster`. */
+export function setContract(pool: Pool, hoster: string, hasContract: boolean): Promise<HosterRef> {
+  return transaction(pool, sql => changeContract(sql, hoster, hasContract))
+}
+
+/** Like `setContract`, inside a transaction. */
+export async function changeContract(sql: Sql, hoster: string, hasContract: boolean): Promise<HosterRef> {
+  const found = await lockHoster(sql, hoster)
+  await sql.query('UPDATE hoster SET has_contract = $2 WHERE hoster_id = $1', [found.hosterId, hasContract])
+  return found
+}
+
 /**
  * Replaces the upstream key; null removes it. Throws SupplyError `unknown_hoster` or
  * `invalid_value`.
