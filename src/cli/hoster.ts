@@ -28,8 +28,8 @@ export function hosterCommands(): Command {
     price(),
     ...hosterStateCommands(),
     trust(),
-    release(),
     contract(),
+    release(),
     hosterKeyCommands(),
     earnings(),
   ])

@@ -17,7 +17,8 @@ export interface PanelResult {
   readonly distance: number
   readonly pValue: number
   readonly eValue: number
-  readonly hasPassed: boolean
+  /** Null: too few earlier distances to judge it. */
+  readonly hasPassed: boolean | null
 }
 
 /** Without a reference, so many answers are needed: of two that differ, no one knows which is wrong. */
@@ -45,13 +46,18 @@ export function comparePanel<Answer>(
     const distance = median(distances)
     const honest = honestDistances(earlier, hosterId)
     const pValue = rankPValue(distance / TOLERANCE, honest)
-    results.push({ hosterId, distance, pValue, eValue: extremeEValue(pValue), hasPassed: pValue > FAILED_P })
+    const hasPassed = honest.length < HONEST_MIN ? null : pValue > FAILED_P
+    results.push({ hosterId, distance, pValue, eValue: extremeEValue(pValue), hasPassed })
   }
   return results
 }
 
-/** A panel fails below this p-value, which needs 250 earlier distances: an honest hoster fails one in 250. */
-const FAILED_P = 1 / 250
+/**
+ * An honest hoster fails one panel in 200, which takes 199 earlier distances to tell. With fewer, a panel neither passes nor fails: a
+ * cheat must not collect passed audits before anything is known.
+ */
+const FAILED_P = 1 / 200
+const HONEST_MIN = 199
 
 /**
  * Ranks need hosters that could be exchanged, but an honest hoster with other hardware is always a little farther away than the
