@@ -17,7 +17,7 @@ export async function startGatewaySide() {
       authenticate: async () => ({ hosterId: 'hoster', keyId: 'key' }),
       keysInUse: async ids => new Set(ids),
       hosterOf: async () => ({ name: 'bench', state: 'active', endpointIds: ['endpoint'] }),
-      async onConnected() {},
+      async onServing() {},
       offersAt: () => [],
       earningsOf: async () => ({ todayNanos: 0n, totalNanos: 0n }),
       liveNodes: async () => ['node'],

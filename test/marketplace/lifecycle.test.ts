@@ -2,6 +2,7 @@ import { expect, test, vi } from 'vitest'
 import type { Verification } from '../../src/api/hoster-verification.ts'
 import { transaction } from '../../src/db/pool.ts'
 import { passAgentChallenge } from '../../src/marketplace/pass-agent-challenge.ts'
+import { startAgent } from '../agent/agent-world.ts'
 import { type BrowserClient, signedInMember } from '../harness/browser-client.ts'
 import { readError } from '../harness/event-stream.ts'
 import { hosterKey, hosterRequest } from '../harness/hosters.ts'
@@ -153,6 +154,26 @@ test('an agent proves its key, and needs no address', async () => {
     })
     expect(found.manifest.problem).toMatch(/Send one/)
   }, WAIT_OPTIONS)
+})
+
+test('an agent that serves its models is verified through its own connections', async () => {
+  const { browser, path, id } = await applied({ transport: 'agent' })
+  await browser.send('PUT', `${path}/manifest`, manifest)
+  const { key } = await hosterKey(app, id, ['serve'])
+  const server = await startScriptedUpstream({ models: ['market-model'] })
+  const agent = startAgent(key, app.url, { upstream: server })
+  try {
+    await vi.waitFor(async () => {
+      const found = (await (await browser.get(`${path}/verification`)).json()) as Verification
+      expect(found).toMatchObject({ state: 'verified', challenge: { passed: true } })
+    }, WAIT_OPTIONS)
+    expect(server.requests.length).toBeGreaterThanOrEqual(3)
+    const { models } = await agent.saw('models')
+    expect(models.not_served).toEqual([{ id: 'market-model', reason: expect.stringContaining('the hoster is') }])
+  } finally {
+    agent.stop()
+    await server.close()
+  }
 })
 
 test('another server is verified again before it gets requests', async () => {

@@ -159,7 +159,9 @@ export class AgentDoor {
     this.#controls.handleUpgrade(request, socket, head, websocket => {
       this.#watch(websocket, caller)
       const facts = { ...caller, agentId, endpointId }
-      const session = new AgentSession(websocket, facts, hoster, nodes, directory.offersAt)
+      const session = new AgentSession(websocket, facts, hoster, nodes, directory.offersAt, () =>
+        this.#onServing(facts),
+      )
       // The agent lost the earlier connection and connected again before this node noticed.
       known?.close(closeCodes.goingAway, 'Another control connection of this agent replaces this one.')
       this.#open(session, websocket)
@@ -177,7 +179,7 @@ export class AgentDoor {
   }
 
   #open(session: AgentSession, websocket: WebSocket): void {
-    const { stock, directory, log } = this.#deps
+    const { stock, log } = this.#deps
     const { agentId, hosterId, endpointId, keyId } = session.facts
     const before = this.#sessions.get(agentId)
     if (before !== undefined) stock.remove(before.lines)
@@ -190,8 +192,12 @@ export class AgentDoor {
       stock.remove(session.lines)
       log.info({ hosterId, endpointId, keyId, agentId, code }, 'an agent disconnected')
     })
-    directory.onConnected(endpointId).catch(error => log.warn({ err: error, endpointId }, 'a connection was not noted'))
     void this.#sendEarnings([session])
+  }
+
+  #onServing({ hosterId }: AgentCaller): void {
+    const { directory, log } = this.#deps
+    directory.onServing(hosterId).catch(error => log.warn({ err: error, hosterId }, 'an agent was not noted'))
   }
 
   #acceptData(request: IncomingMessage, socket: Socket, head: Buffer, caller: AgentCaller, agentId: string): void {

@@ -36,6 +36,9 @@ export class AgentSession implements ConnectedAgent {
   readonly facts: SessionFacts
   readonly #socket: WebSocket
   readonly #offersAt: (endpointId: string) => readonly Offer[]
+  /** Called once, when the agent first takes requests. */
+  readonly #onServing: () => void
+  #isServing = false
   #hosterState: string
   #announced: ReadonlyMap<string, AnnouncedModel> = new Map()
   #state: AgentState = 'paused'
@@ -55,7 +58,9 @@ export class AgentSession implements ConnectedAgent {
     hoster: HosterOfAgent,
     nodes: readonly string[],
     offersAt: (endpointId: string) => readonly Offer[],
+    onServing: () => void,
   ) {
+    this.#onServing = onServing
     this.#idleMax = idleMaxOf(nodes)
     this.#socket = socket
     this.facts = facts
@@ -167,6 +172,10 @@ export class AgentSession implements ConnectedAgent {
       this.#state = message.state
       this.#freeSlots = message.free_slots
       if (message.state !== 'open') this.lines.close()
+    }
+    if (!this.#isServing && this.#state === 'open' && this.#announced.size > 0) {
+      this.#isServing = true
+      this.#onServing()
     }
     this.onStockChange()
   }

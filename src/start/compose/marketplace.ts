@@ -73,6 +73,8 @@ export function startMarketplace(
       const exchange = await upstream.send({
         endpoint,
         customerId: PROBING_CUSTOMER,
+        // An agent is chosen by the model.
+        upstreamModel: (JSON.parse(body) as { model: string }).model,
         path,
         body,
         stream: false,
