@@ -20,8 +20,8 @@ export interface AgentDirectory {
   /** Returns those of the keys that may still be used. */
   keysInUse(keyIds: readonly string[]): Promise<ReadonlySet<string>>
   hosterOf(hosterId: string): Promise<HosterOfAgent>
-  /** Called when an agent of the hoster is connected and takes requests. */
-  onServing(hosterId: string): Promise<void>
+  /** Called when an agent of the endpoint is connected and takes requests. */
+  onServing(endpointId: string): Promise<void>
   /** The current offers at an endpoint: the models with a price, if the hoster is active. */
   offersAt(endpointId: string): readonly Offer[]
   earningsOf(hosterId: string): Promise<{ readonly todayNanos: Nanos; readonly totalNanos: Nanos }>

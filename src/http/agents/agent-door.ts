@@ -18,7 +18,7 @@ import type { AllowedHosts } from '../allowed-hosts.ts'
 import { noteRequest } from '../connection-bound.ts'
 import { toApiError } from '../respond-error.ts'
 import type { AgentCaller, AgentDirectory } from './agent-directory.ts'
-import { AgentSession, idleMaxOf } from './agent-session.ts'
+import { AgentSession, idleMaxOf, type SessionFacts } from './agent-session.ts'
 import { ConnectionCounts } from './connection-counts.ts'
 import { Liveness } from './liveness.ts'
 import { refuseUpgrade } from './refuse-upgrade.ts'
@@ -195,9 +195,9 @@ export class AgentDoor {
     void this.#sendEarnings([session])
   }
 
-  #onServing({ hosterId }: AgentCaller): void {
+  #onServing({ endpointId }: SessionFacts): void {
     const { directory, log } = this.#deps
-    directory.onServing(hosterId).catch(error => log.warn({ err: error, hosterId }, 'an agent was not noted'))
+    directory.onServing(endpointId).catch(error => log.warn({ err: error, endpointId }, 'an agent was not noted'))
   }
 
   #acceptData(request: IncomingMessage, socket: Socket, head: Buffer, caller: AgentCaller, agentId: string): void {

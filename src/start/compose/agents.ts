@@ -33,7 +33,7 @@ export function createAgentDoor(
       },
       keysInUse: keyIds => serveKeysInUse(lookups, keyIds),
       hosterOf: hosterId => hosterOfAgent(lookups, hosterId).catch(refuseOutage),
-      onServing: hosterId => transaction(general, sql => passAgentChallenge(sql, hosterId, clock.epochMs())),
+      onServing: endpointId => transaction(general, sql => passAgentChallenge(sql, endpointId, clock.epochMs())),
       offersAt: endpointId => catalog.current().offers.filter(({ endpoint }) => endpoint.endpointId === endpointId),
       earningsOf: hosterId => earnedToday(lookups, hosterId, clock.epochMs()),
       liveNodes: () => listLiveNodes(lookups).catch(refuseOutage),
