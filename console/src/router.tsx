@@ -8,6 +8,7 @@ import {
 } from '@tanstack/react-router'
 import type { ActivitySearch } from './features/activity/activity-search.ts'
 import { readActivitySearch } from './features/activity/activity-search.ts'
+import { readDaysSearch } from './features/hoster/days-search.ts'
 import { readOperatorUsageSearch, readSupplySearch } from './features/operator/operator-search.ts'
 import { readPlaygroundSearch } from './features/playground/playground-search.ts'
 import { readUsageSearch } from './features/usage/usage-search.ts'
@@ -152,6 +153,64 @@ const yourAccountRoute = createRoute({
   component: lazyRouteComponent(() => import('./features/settings/YourAccount.tsx'), 'YourAccount'),
 })
 
+const applyFrame = createRoute({
+  getParentRoute: () => root,
+  path: '/h/apply',
+  component: lazyRouteComponent(() => import('./shell/AccountShell.tsx'), 'AccountShell'),
+})
+
+const applyRoute = createRoute({
+  getParentRoute: () => applyFrame,
+  path: '/',
+  component: lazyRouteComponent(() => import('./features/hoster/Apply.tsx'), 'Apply'),
+})
+
+const hosterRoute = createRoute({
+  getParentRoute: () => root,
+  path: '/h/$hosterId',
+  component: lazyRouteComponent(() => import('./shell/HosterShell.tsx'), 'HosterShell'),
+})
+
+const hosterScreens = [
+  createRoute({
+    getParentRoute: () => hosterRoute,
+    path: '/',
+    component: lazyRouteComponent(() => import('./features/hoster/Overview.tsx'), 'Overview'),
+  }),
+  createRoute({
+    getParentRoute: () => hosterRoute,
+    path: '/offers',
+    component: lazyRouteComponent(() => import('./features/hoster/Offers.tsx'), 'Offers'),
+  }),
+  createRoute({
+    getParentRoute: () => hosterRoute,
+    path: '/traffic',
+    validateSearch: readDaysSearch,
+    component: lazyRouteComponent(() => import('./features/hoster/Traffic.tsx'), 'Traffic'),
+  }),
+  createRoute({
+    getParentRoute: () => hosterRoute,
+    path: '/trust',
+    component: lazyRouteComponent(() => import('./features/hoster/Trust.tsx'), 'Trust'),
+  }),
+  createRoute({
+    getParentRoute: () => hosterRoute,
+    path: '/earnings',
+    validateSearch: readDaysSearch,
+    component: lazyRouteComponent(() => import('./features/hoster/Earnings.tsx'), 'Earnings'),
+  }),
+  createRoute({
+    getParentRoute: () => hosterRoute,
+    path: '/connect',
+    component: lazyRouteComponent(() => import('./features/hoster/Connect.tsx'), 'Connect'),
+  }),
+  createRoute({
+    getParentRoute: () => hosterRoute,
+    path: '/settings',
+    component: lazyRouteComponent(() => import('./features/hoster/HosterSettings.tsx'), 'HosterSettings'),
+  }),
+] as const
+
 const operatorRoute = createRoute({
   getParentRoute: () => root,
   path: '/operator',
@@ -218,6 +277,8 @@ export const router = createRouter({
     ...outside,
     customerRoute.addChildren([...customerScreens]),
     accountRoute.addChildren([yourAccountRoute]),
+    applyFrame.addChildren([applyRoute]),
+    hosterRoute.addChildren([...hosterScreens]),
     operatorRoute.addChildren([...operatorScreens]),
   ]),
   defaultPreload: 'intent',

@@ -5,7 +5,6 @@ import { refuseOutage } from '../db/refuse-outage.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { HosterState } from '../domain/hoster-state.ts'
 import type { MemberRole } from '../domain/member-role.ts'
-import { usdPerTokenText } from '../domain/money.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { applyAsHoster, changeServer, type HosterServer, type ServerRules } from './apply.ts'
 import { changeHosterState, noteHosterAction, type StateActor } from './change-hoster-state.ts'
@@ -18,10 +17,10 @@ import {
   listHosterMemberships,
   setHosterMember,
 } from './hoster-members.ts'
-import { findManifest, listScheduled } from './manifests.ts'
 import type { PriceRules } from './price-rules.ts'
 import { putManifest } from './put-manifest.ts'
 import { listStateChanges, type OwnHoster, type PastStateChange, showHoster } from './show-hoster.ts'
+import { showManifest } from './show-manifest.ts'
 import { showVerification } from './show-verification.ts'
 import { enqueueVerification, startVerification } from './verification.ts'
 
@@ -70,24 +69,9 @@ export function createHosterDesk(deps: HosterDeskDeps): HosterDesk {
   const { pool, clock, rules } = deps
   const inTransaction = <T>(work: (sql: Sql) => Promise<T>) => transaction(pool, work).catch(refuseOutage)
   const manifestOf = async (sql: Sql, hosterId: string): Promise<StoredManifest> => {
-    const { endpointId } = await showHoster(sql, hosterId)
-    const found = await findManifest(sql, hosterId)
-    if (found === undefined)
-      throw new ApiError('not_found', { message: 'There is no manifest yet. Send one with PUT /v1/hoster/manifest.' })
-    const scheduled = await listScheduled(sql, endpointId)
-    return {
-      object: 'hoster.manifest',
-      version: found.version,
-      source: found.source,
-      created_at: found.createdAt.toISOString(),
-      manifest: found.body,
-      scheduled: scheduled.map(({ model, appliesAt }) => ({
-        model: model.modelId,
-        applies_at: appliesAt.toISOString(),
-        prompt: usdPerTokenText(model.price.inputPicoPerToken),
-        completion: usdPerTokenText(model.price.outputPicoPerToken),
-      })),
-    }
+    const found = await showManifest(sql, hosterId)
+    if (found !== null) return found
+    throw new ApiError('not_found', { message: 'There is no manifest yet. Send one with PUT /v1/hoster/manifest.' })
   }
 
   return {

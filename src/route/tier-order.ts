@@ -20,19 +20,32 @@ function byPrice(pool: readonly Rank[]): readonly Rank[] {
  */
 function byWeight(pool: readonly Rank[], random: () => number): readonly Rank[] {
   if (pool.length < 2) return pool
+  const weightOf = weigher(pool)
+  return pool
+    .map(rank => ({ rank, key: -Math.log(1 - random()) / weightOf(rank) }))
+    .toSorted(by(({ key }) => key))
+    .map(({ rank }) => rank)
+}
+
+type Weighed = Pick<Rank, 'costPicos' | 'trust' | 'predictedMs'>
+
+/** Returns the weight of an offer of the pool. */
+function weigher(pool: readonly Weighed[]): (offer: Weighed) => number {
   const highestPicos = Math.max(...pool.map(({ costPicos }) => Number(costPicos)))
   // A free server would get every request, so a price counts as at least 1% of the highest.
   const countedPicosMin = Math.max(highestPicos / 100, 1)
   const typicalMs = medianMs(pool)
-  return pool
-    .map(rank => {
-      const trust = Math.max(rank.trust, NEWCOMER_TRUST)
-      const latencyMs = Math.max(rank.predictedMs ?? typicalMs, 1)
-      const weight = trust ** 2 / (Math.max(Number(rank.costPicos), countedPicosMin) * latencyMs)
-      return { rank, key: -Math.log(1 - random()) / weight }
-    })
-    .toSorted(by(({ key }) => key))
-    .map(({ rank }) => rank)
+  return ({ trust, costPicos, predictedMs }) => {
+    const latencyMs = Math.max(predictedMs ?? typicalMs, 1)
+    return Math.max(trust, NEWCOMER_TRUST) ** 2 / (Math.max(Number(costPicos), countedPicosMin) * latencyMs)
+  }
+}
+
+/** Returns the probability of each offer to be tried first with the tier `balanced`, if all are measured, healthy and no newcomers. */
+export function balancedShares(pool: readonly Weighed[]): number[] {
+  const weights = pool.map(weigher(pool))
+  const sum = weights.reduce((total, weight) => total + weight, 0)
+  return weights.map(weight => weight / sum)
 }
 
 /**
@@ -62,7 +75,7 @@ function byTwoChoices(pool: readonly Rank[], random: () => number): readonly Ran
 }
 
 /** Returns the median latency. Unmeasured offers count as having it, so that they receive requests too. */
-function medianMs(pool: readonly Rank[]): number {
+function medianMs(pool: readonly Pick<Rank, 'predictedMs'>[]): number {
   const known = pool.flatMap(({ predictedMs }) => (predictedMs === null ? [] : [predictedMs])).sort((a, b) => a - b)
   return known[known.length >> 1] ?? 1
 }

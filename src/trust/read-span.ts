@@ -1,5 +1,6 @@
 import { bumpControlVersion } from '../db/control-version.ts'
 import type { Sql } from '../db/pool.ts'
+import { addTraffic } from '../marketplace/traffic.ts'
 import { insertAudit } from './evidence/audit-store.ts'
 import { lockSources, readRatio, type StoredSource, writeRatio, writeSource } from './evidence/meter-store.ts'
 import { lockProgress, writeProgress } from './evidence/progress.ts'
@@ -22,7 +23,7 @@ const SPAN_MS_MAX = 5 * 60_000
 const FIRST_SPAN_MS = 3_600_000
 
 /**
- * Adds the usage rows of the next span of time to the evidence, in the transaction that also advances the span: each row counts once,
+ * Adds the usage rows of the next span of time to the evidence and to the traffic that hosters see, in the transaction that also advances the span: each row counts once,
  * whatever crashes. Returns false when there is nothing left to read.
  */
 export async function readSpan(sql: Sql, nowMs: number): Promise<boolean> {
@@ -30,6 +31,7 @@ export async function readSpan(sql: Sql, nowMs: number): Promise<boolean> {
   const fromMs = await lockProgress(sql, untilMs - FIRST_SPAN_MS)
   if (fromMs >= untilMs) return false
   const span: Span = { fromMs, toMs: Math.min(fromMs + SPAN_MS_MAX, untilMs) }
+  await addTraffic(sql, span)
   const [requests, reports] = [await readRequests(sql, span), await readReports(sql, span)]
   const hosterIds = new Set([...requests, ...reports].flatMap(({ hosterId }) => hosterId ?? []))
   const trusts = await lockTrust(sql, [...hosterIds].sort())

@@ -36,6 +36,7 @@ const report = (
         nodeId,
         version: 'test',
         servers: [{ endpointId: first, modelId: 'test-model', state, inFlight: 0, recentMs: [] }],
+        agents: [],
         attempts: attempts.map(([answered, failed]) => ({
           endpointId: first,
           modelId: 'test-model',

@@ -108,6 +108,7 @@ function useRecords(endpointId: string, inFlight = 0) {
             nodeId: randomUUID(),
             version: 'test',
             servers: [],
+            agents: [],
             attempts: [{ endpointId, modelId: 'test-model', failed: 0, ...counts }],
             changes: [],
           },

@@ -40,6 +40,9 @@ export function AccountMenu() {
         <Menu.Item component={Link} to="/account">
           Your account
         </Menu.Item>
+        <Menu.Item component={Link} to="/h/apply">
+          Become a hoster
+        </Menu.Item>
         <Menu.Item onClick={signOut}>Sign out</Menu.Item>
       </Menu.Dropdown>
     </Menu>

@@ -1,7 +1,6 @@
-import { Drawer } from '@mantine/core'
 import { useDisclosure, useHotkeys } from '@mantine/hooks'
 import { Link, type LinkProps, Outlet, useLocation } from '@tanstack/react-router'
-import { lazy, type ReactNode, Suspense, useEffect } from 'react'
+import { lazy, type ReactNode, Suspense, useEffect, useState } from 'react'
 import { MenuIcon } from '../parts/icons.tsx'
 import { AccountMenu } from './AccountMenu.tsx'
 import { Offline } from './Offline.tsx'
@@ -10,6 +9,7 @@ import styles from './shell.module.css'
 
 // Nothing of the first screen.
 const ConfirmIdentity = lazy(async () => ({ default: (await import('./ConfirmIdentity.tsx')).ConfirmIdentity }))
+const MenuDrawer = lazy(async () => ({ default: (await import('./MenuDrawer.tsx')).MenuDrawer }))
 const FindPage = lazy(async () => ({ default: (await import('./FindPage.tsx')).FindPage }))
 
 export interface NavItem {
@@ -28,6 +28,8 @@ export interface NavItem {
  */
 export function Shell({ items, top, notice }: { items: readonly NavItem[]; top?: ReactNode; notice?: ReactNode }) {
   const [isMenuOpen, menu] = useDisclosure()
+  // Once opened, it stays loaded.
+  const [hasMenu, setMenu] = useState(false)
   const [isFinding, find] = useDisclosure()
   useHotkeys([['mod+K', find.open]])
   const { pathname } = useLocation()
@@ -77,23 +79,35 @@ export function Shell({ items, top, notice }: { items: readonly NavItem[]; top?:
         {items.slice(0, 4).map(item => (
           <NavLink key={item.name} item={item} className={styles.bottomLink} />
         ))}
-        <button type="button" className={styles.bottomLink} onClick={menu.open} aria-haspopup="dialog">
+        <button
+          type="button"
+          className={styles.bottomLink}
+          onClick={() => {
+            setMenu(true)
+            menu.open()
+          }}
+          aria-haspopup="dialog"
+        >
           <MenuIcon />
           More
         </button>
       </nav>
-      <Drawer opened={isMenuOpen} onClose={menu.close} title="Menu" position="bottom" size="auto">
-        <div className={styles.nav}>
-          {items.slice(4).map(item => (
-            <NavLink key={item.name} item={item} className={styles.navLink} />
-          ))}
-          <a href="/docs" className={styles.navLink}>
-            API reference
-          </a>
-        </div>
-        <Switcher />
-        <AccountMenu />
-      </Drawer>
+      <Suspense>
+        {hasMenu && (
+          <MenuDrawer isOpen={isMenuOpen} onClose={menu.close}>
+            <div className={styles.nav}>
+              {items.slice(4).map(item => (
+                <NavLink key={item.name} item={item} className={styles.navLink} />
+              ))}
+              <a href="/docs" className={styles.navLink}>
+                API reference
+              </a>
+            </div>
+            <Switcher />
+            <AccountMenu />
+          </MenuDrawer>
+        )}
+      </Suspense>
       <Suspense>
         <ConfirmIdentity />
         <FindPage items={items} isOpen={isFinding} onClose={find.close} />

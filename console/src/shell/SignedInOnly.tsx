@@ -1,4 +1,3 @@
-import { Modal } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { lazy, type ReactNode, Suspense, useEffect } from 'react'
 import { sessionQuery } from '../api/queries.ts'
@@ -7,8 +6,7 @@ import { ProblemBlock } from '../parts/ProblemBlock.tsx'
 
 // Most pages open with a session.
 const SignInCard = lazy(async () => ({ default: (await import('../features/outside/SignInCard.tsx')).SignInCard }))
-const OtherWays = lazy(async () => ({ default: (await import('../features/outside/OtherWays.tsx')).OtherWays }))
-const SignInForm = lazy(async () => ({ default: (await import('../features/outside/SignInForm.tsx')).SignInForm }))
+const SessionEnded = lazy(async () => ({ default: (await import('./SessionEnded.tsx')).SessionEnded }))
 
 /**
  * Shows its children to people that are signed in, and the sign-in to all others, at the same address. A session that ends
@@ -21,17 +19,11 @@ export function SignedInOnly({ children }: { children: ReactNode }) {
     return (
       <>
         {children}
-        <Modal
-          opened={isSignedOut(session.error)}
-          onClose={() => {}}
-          withCloseButton={false}
-          title="Your session has ended"
-        >
+        {isSignedOut(session.error) && (
           <Suspense>
-            <SignInForm email={session.data.person.email} />
-            <OtherWays />
+            <SessionEnded email={session.data.person.email} />
           </Suspense>
-        </Modal>
+        )}
       </>
     )
   }

@@ -13,6 +13,7 @@ import { ApiError } from '../../domain/errors.ts'
 import { headerValues } from '../../runtime/header-values.ts'
 import type { Log } from '../../runtime/log.ts'
 import { UUID } from '../../runtime/uuid.ts'
+import type { ReportedAgent } from '../../supply/status/write-report.ts'
 import type { AgentStock } from '../../upstreams/agents/agent-stock.ts'
 import type { AllowedHosts } from '../allowed-hosts.ts'
 import { noteRequest } from '../connection-bound.ts'
@@ -104,6 +105,11 @@ export class AgentDoor {
     }
   }
 
+  /** Returns the agents that are connected to this node. */
+  connected(): ReportedAgent[] {
+    return [...this.#sessions.values()].map(session => session.report())
+  }
+
   /** Takes no more connections and asks the agents to keep none idle. */
   drain(): void {
     this.#isDraining = true
@@ -158,7 +164,7 @@ export class AgentDoor {
     if (known !== undefined && known.facts.keyId !== caller.keyId) throw new ApiError('not_found')
     this.#controls.handleUpgrade(request, socket, head, websocket => {
       this.#watch(websocket, caller)
-      const facts = { ...caller, agentId, endpointId }
+      const facts = { ...caller, agentId, endpointId, sinceMs: epochMs() }
       const session = new AgentSession(websocket, facts, hoster, nodes, directory.offersAt, () =>
         this.#onServing(facts),
       )

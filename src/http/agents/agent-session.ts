@@ -10,6 +10,7 @@ import {
 import { usdText } from '../../domain/money.ts'
 import type { Offer } from '../../domain/offer.ts'
 import { endOfTurn } from '../../runtime/end-of-turn.ts'
+import type { ReportedAgent } from '../../supply/status/write-report.ts'
 import { AgentLines, type ConnectedAgent } from '../../upstreams/agents/agent-stock.ts'
 import type { AgentCaller, HosterOfAgent } from './agent-directory.ts'
 
@@ -17,6 +18,8 @@ export interface SessionFacts extends AgentCaller {
   /** Random, from the agent. */
   readonly agentId: string
   readonly endpointId: string
+  /** When it connected, Unix ms. */
+  readonly sinceMs: number
 }
 
 /**
@@ -28,6 +31,8 @@ const IDLE_OF_NODE_MIN = 8
 /** Messages within `WINDOW_MS`. The agent reports a change of its places at most once per turn of its event loop. */
 const MESSAGES_MAX = 2_000
 const WINDOW_MS = 10_000
+/** Models of one agent in the report of a node, which is written every few seconds. */
+const REPORTED_MODELS_MAX = 50
 const PICO_PER_MILLION_TO_NANOS = 1_000n
 
 /** The control connection of one agent to this node, and its data connections. */
@@ -41,7 +46,9 @@ export class AgentSession implements ConnectedAgent {
   #isServing = false
   #hosterState: string
   #announced: ReadonlyMap<string, AnnouncedModel> = new Map()
+  #version = ''
   #state: AgentState = 'paused'
+  #reason: string | null = null
   #slots = 0
   #idleMax = IDLE_MAX
   #freeSlots = 0
@@ -75,6 +82,22 @@ export class AgentSession implements ConnectedAgent {
 
   get freeSlots(): number {
     return this.#freeSlots
+  }
+
+  report(): ReportedAgent {
+    const { agentId, hosterId, keyId, sinceMs } = this.facts
+    return {
+      agentId,
+      hosterId,
+      keyId,
+      version: this.#version,
+      state: this.#state,
+      reason: this.#reason,
+      slots: this.#slots,
+      freeSlots: this.#freeSlots,
+      models: [...this.#announced.keys()].slice(0, REPORTED_MODELS_MAX),
+      sinceMs,
+    }
   }
 
   serves(upstreamModel: string): boolean {
@@ -166,10 +189,12 @@ export class AgentSession implements ConnectedAgent {
     }
     if (message.type === 'announce') {
       this.#announced = new Map(message.models.map(model => [model.id, model]))
+      this.#version = message.version
       this.#slots = message.slots
       this.sendModels()
     } else {
       this.#state = message.state
+      this.#reason = message.reason ?? null
       this.#freeSlots = message.free_slots
       if (message.state !== 'open') this.lines.close()
     }

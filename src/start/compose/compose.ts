@@ -74,7 +74,6 @@ export async function compose(input: ComposeInput): Promise<App> {
   const trust = createTrust(context, database, addressOf)
   const operator = createOperator(context, database, supply, payments, payouts, trust, addressOf)
   const consoleParts = createConsole(context, database, operator)
-  startServerReports(context, database, money, supply)
   const features = [
     generation,
     usage,
@@ -89,6 +88,7 @@ export async function compose(input: ComposeInput): Promise<App> {
     trust,
   ]
   const agentDoor = createAgentDoor(context, database, money, supply, callers, marketplace, service)
+  startServerReports(context, database, money, supply, agentDoor)
   const server = createHttpServer(context, money, callers, marketplace, service, consoleParts, features, agentDoor)
 
   const { inFlight, metrics } = service

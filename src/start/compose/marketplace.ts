@@ -4,13 +4,19 @@ import { getJson } from '../../egress/get-json.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { hosterEndpoints } from '../../http/hosters/hoster-endpoints.ts'
 import { hosterKeyEndpoints, hosterPeopleEndpoints } from '../../http/hosters/hoster-people.ts'
+import { hosterReports } from '../../http/hosters/hoster-reports.ts'
 import { publicHosterEndpoints } from '../../http/hosters/public-hosters.ts'
 import { applyDuePrices } from '../../marketplace/apply-prices.ts'
 import { createHosterAuthenticator, type HosterAuthenticator } from '../../marketplace/hoster-authenticator.ts'
 import { createHosterDesk } from '../../marketplace/hoster-desk.ts'
 import type { MarketplaceJobs } from '../../marketplace/marketplace-jobs.ts'
 import { publicHosters } from '../../marketplace/public-hosters.ts'
+import { type OfferMarket, showOffers } from '../../marketplace/show-offers.ts'
+import { showStatus } from '../../marketplace/show-status.ts'
+import { showTraffic } from '../../marketplace/traffic.ts'
 import { verifyHoster } from '../../marketplace/verify-hoster.ts'
+import { expectedCostPicos } from '../../route/route.ts'
+import { balancedShares } from '../../route/tier-order.ts'
 import { uncounted } from '../../runtime/byte-budget.ts'
 import { CancelSource } from '../../runtime/cancel-signal.ts'
 import { readHosterEndpoint } from '../../supply/hosters/hoster-offers.ts'
@@ -36,7 +42,7 @@ const PROBING_CUSTOMER = 'verification'
 export function startMarketplace(
   { config, clock, masterKey, started }: ComposeContext,
   { lookups, general: pool }: Database,
-  { upstream, publicLookup }: Supply,
+  { catalog, upstream, publicLookup }: Supply,
   { changes }: Callers,
   addressOf: (request: FastifyRequest) => string,
 ): Marketplace {
@@ -91,6 +97,25 @@ export function startMarketplace(
       return { status: exchange.head.status, text: exchange.text }
     },
   } satisfies Parameters<typeof verifyHoster>[0]
+  const { cloudCompetes } = config.routing
+  const market: OfferMarket = {
+    rules,
+    cloudCompetes,
+    ranking: { costPicos: expectedCostPicos, shares: balancedShares },
+    competitors: (modelId, hosterId) =>
+      catalog
+        .current()
+        .offers.filter(
+          ({ endpoint, ...offer }) =>
+            offer.modelId === modelId && endpoint.hosterId !== hosterId && (endpoint.kind !== 'cloud' || cloudCompetes),
+        )
+        .map(({ endpoint: { kind, name, trustScore }, price }) => ({
+          name,
+          provider: kind,
+          price,
+          trust: kind === 'hoster' ? (trustScore ?? 0) : 1,
+        })),
+  }
   const door = { desk, addressOf, clock, bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes) }
   return {
     authenticator,
@@ -102,6 +127,12 @@ export function startMarketplace(
       ...hosterEndpoints(door),
       ...hosterKeyEndpoints(door),
       ...hosterPeopleEndpoints(door),
+      ...hosterReports({
+        clock,
+        status: hosterId => showStatus(pool, hosterId, clock.epochMs()).catch(refuseOutage),
+        offers: hosterId => showOffers(pool, hosterId, market, clock.epochMs()).catch(refuseOutage),
+        traffic: (hosterId, span) => showTraffic(pool, hosterId, span).catch(refuseOutage),
+      }),
       ...publicHosterEndpoints({ read: hosterId => publicHosters(pool, hosterId).catch(refuseOutage) }),
     ],
   }

@@ -1,3 +1,4 @@
+import type { AgentDoor } from '../../http/agents/agent-door.ts'
 import { createServerReporter } from '../../supply/status/server-reporter.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
@@ -10,6 +11,7 @@ export function startServerReports(
   { general }: Database,
   { node }: Money,
   { health, charges }: Supply,
+  agentDoor: Pick<AgentDoor, 'connected'>,
 ): void {
   const reporter = createServerReporter({
     pool: general,
@@ -17,6 +19,7 @@ export function startServerReports(
     version,
     offers: () => health.shared.report(),
     chargedNanos: charges.of,
+    agents: () => agentDoor.connected(),
     scheduler,
     log,
     ...(timeouts.serverReportIntervalMs !== undefined && { everyMs: timeouts.serverReportIntervalMs }),

@@ -3,7 +3,7 @@ import { splitOfferId } from '../../domain/offer.ts'
 import type { Log } from '../../runtime/log.ts'
 import type { Scheduler } from '../../runtime/scheduler.ts'
 import type { HealthEvent, OfferReport } from '../breakers/offer-report.ts'
-import { type BreakerChange, type CountedAttempts, writeReport } from './write-report.ts'
+import { type BreakerChange, type CountedAttempts, type ReportedAgent, writeReport } from './write-report.ts'
 
 /** Writes what this node sees of its servers to the database, for the operator and the status page. Requests do not wait for it. */
 export interface ServerReporter {
@@ -28,6 +28,7 @@ export function createServerReporter(deps: {
   readonly offers: () => OfferReport[]
   /** What customers were charged for the answers of an offer since this node started, nano-USD. */
   readonly chargedNanos: (offerId: string) => bigint
+  readonly agents: () => readonly ReportedAgent[]
   readonly scheduler: Scheduler
   readonly log: Pick<Log, 'warn'>
   readonly everyMs?: number
@@ -57,6 +58,7 @@ export function createServerReporter(deps: {
             inFlight,
             recentMs: recentMs.map(Math.round),
           })),
+          agents: deps.agents(),
           attempts,
           changes: written,
         },

@@ -29,10 +29,30 @@ export interface BreakerChange {
   readonly at: Date
 }
 
+/** An agent of a hoster that is connected to a node: the elements of node_report.agents. */
+export interface ReportedAgent {
+  /** An agent with connections to several nodes has the same id on each. */
+  readonly agentId: string
+  readonly hosterId: string
+  readonly keyId: string
+  /** Of its program. Empty before it announced its models. */
+  readonly version: string
+  readonly state: 'open' | 'paused' | 'draining'
+  /** Why it takes no requests; null if it does, or gave no reason. */
+  readonly reason: string | null
+  readonly slots: number
+  readonly freeSlots: number
+  /** The ids of the models at its server. */
+  readonly models: readonly string[]
+  /** Unix ms. */
+  readonly sinceMs: number
+}
+
 export interface NodeReport {
   readonly nodeId: string
   readonly version: string
   readonly servers: readonly ReportedServer[]
+  readonly agents: readonly ReportedAgent[]
   readonly attempts: readonly CountedAttempts[]
   /** In the order in which they happened. */
   readonly changes: readonly BreakerChange[]
@@ -41,7 +61,7 @@ export interface NodeReport {
 /** Writes what a node has seen of its servers. Run it in a transaction. */
 export async function writeReport(
   sql: Sql,
-  { nodeId, version, servers, attempts, changes }: NodeReport,
+  { nodeId, version, servers, agents, attempts, changes }: NodeReport,
   now: Date,
 ): Promise<void> {
   // Nodes that report at once lock the rows in the same order.
@@ -64,9 +84,9 @@ export async function writeReport(
   }
   for (const change of changes) await writeChange(sql, nodeId, change)
   await sql.query(
-    `INSERT INTO node_report (node_id, at, version, servers) VALUES ($1, $2, $3, $4)
-     ON CONFLICT (node_id) DO UPDATE SET at = excluded.at, servers = excluded.servers`,
-    [nodeId, now, version, JSON.stringify(servers)],
+    `INSERT INTO node_report (node_id, at, version, servers, agents) VALUES ($1, $2, $3, $4, $5)
+     ON CONFLICT (node_id) DO UPDATE SET at = excluded.at, servers = excluded.servers, agents = excluded.agents`,
+    [nodeId, now, version, JSON.stringify(servers), JSON.stringify(agents)],
   )
 }
 

@@ -1,9 +1,10 @@
-import { Navigate } from '@tanstack/react-router'
+import { Link, Navigate } from '@tanstack/react-router'
 import { SignedInOnly } from '../../shell/SignedInOnly.tsx'
+import { useHosterMemberships } from '../../shell/use-hoster.ts'
 import { useSession } from '../../shell/use-session.ts'
 import { OutsideCard } from './OutsideCard.tsx'
 
-/** The start: the sign-in, or the first customer of the person, or the operator's pages. */
+/** The start: the sign-in, or the first customer of the person, or the operator's pages, or the first hoster. */
 export function Doorway() {
   return (
     <SignedInOnly>
@@ -17,10 +18,22 @@ function Inside() {
   const [first] = memberships
   if (first !== undefined) return <Navigate to="/c/$customerId" params={{ customerId: first.customer_id }} replace />
   if (person.role !== null) return <Navigate to="/operator" replace />
+  return <HosterOrNothing />
+}
+
+function HosterOrNothing() {
+  const { person } = useSession()
+  const hosters = useHosterMemberships()
+  const [first] = hosters ?? []
+  if (first !== undefined) return <Navigate to="/h/$hosterId" params={{ hosterId: first.id }} replace />
+  if (hosters === undefined) return null
   return (
     <OutsideCard title="No customer yet">
       <p>
         You are signed in as {person.email}, and you are not a member of a customer. Ask an owner for an invitation.
+      </p>
+      <p>
+        <Link to="/h/apply">Become a hoster</Link>
       </p>
     </OutsideCard>
   )

@@ -1,0 +1,117 @@
+import { Button, PasswordInput, Select, TextInput } from '@mantine/core'
+import { useNavigate } from '@tanstack/react-router'
+import { useState } from 'react'
+import type { HosterMemberships } from '../../api/hoster-queries.ts'
+import { useWrite } from '../../api/use-write.ts'
+import { FormProblem } from '../../parts/FormProblem.tsx'
+import { Page } from '../../parts/Page.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import { useHosterMemberships } from '../../shell/use-hoster.ts'
+import { HosterLinks } from './HosterLinks.tsx'
+import styles from './hoster.module.css'
+
+const ways = [
+  {
+    value: 'agent',
+    label: 'An agent connects to the gateway',
+    description:
+      'For a machine at home or behind a firewall: Ollama, llama.cpp, vLLM, LM Studio. No open port is needed.',
+  },
+  {
+    value: 'direct',
+    label: 'The gateway connects to an https address',
+    description: "For a server with a public address and OpenAI's API.",
+  },
+] as const
+
+/** Applies as a hoster. The checklist of the new hoster goes on from here. */
+export function Apply() {
+  const navigate = useNavigate()
+  const [name, setName] = useState('')
+  const [transport, setTransport] = useState<'agent' | 'direct'>('agent')
+  const [baseUrl, setBaseUrl] = useState('')
+  const [apiKey, setApiKey] = useState('')
+  const hosters = useHosterMemberships() ?? []
+  const apply = useWrite<void, HosterMemberships>(
+    () => ({
+      method: 'POST',
+      path: 'hosters',
+      body: {
+        name,
+        transport,
+        ...(transport === 'direct' && { base_url: baseUrl.trim(), ...(apiKey !== '' && { api_key: apiKey }) }),
+      },
+    }),
+    {
+      areas: ['hosters'],
+      done: `${name} has applied.`,
+      onDone: ({ id }) => void navigate({ to: '/h/$hosterId', params: { hosterId: id! } }),
+      showsError: true,
+    },
+  )
+  return (
+    <Page title="Become a hoster">
+      <Panel title="Rent out models">
+        <div className={styles.wide}>
+          <p>
+            A hoster serves requests of customers with its own models and sets its own prices. It earns its share of
+            each charge. Next come a proof of the server, the models with their prices, and test requests.
+          </p>
+          <form
+            className={styles.form}
+            onSubmit={event => {
+              event.preventDefault()
+              apply.mutate()
+            }}
+          >
+            <TextInput
+              label="Name"
+              description="Customers see it."
+              required
+              maxLength={200}
+              value={name}
+              onChange={event => setName(event.currentTarget.value)}
+            />
+            <Select
+              label="How do requests reach your server?"
+              description={ways.find(({ value }) => value === transport)!.description}
+              data={ways.map(({ value, label }) => ({ value, label }))}
+              value={transport}
+              onChange={value => setTransport((value ?? 'agent') as typeof transport)}
+            />
+            {transport === 'direct' && (
+              <>
+                <TextInput
+                  label="Address"
+                  description="Up to and including /v1."
+                  placeholder="https://models.example.com/v1"
+                  required
+                  value={baseUrl}
+                  onChange={event => setBaseUrl(event.currentTarget.value)}
+                />
+                <PasswordInput
+                  label="Key that your server expects"
+                  description="Empty if it needs none. It is stored encrypted."
+                  autoComplete="off"
+                  value={apiKey}
+                  onChange={event => setApiKey(event.currentTarget.value)}
+                />
+              </>
+            )}
+            <FormProblem error={apply.error} />
+            <div className={styles.buttons}>
+              <Button type="submit" loading={apply.isPending}>
+                Apply
+              </Button>
+            </div>
+          </form>
+        </div>
+      </Panel>
+      {hosters.length > 0 && (
+        <Panel title="Your hosters">
+          <HosterLinks hosters={hosters} />
+        </Panel>
+      )}
+    </Page>
+  )
+}

@@ -1,0 +1,158 @@
+import { Button } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import type { ReactNode } from 'react'
+import type { Verification } from '#api/hoster-verification.ts'
+import { type OwnHoster, verificationQuery } from '../../api/hoster-queries.ts'
+import { useWrite } from '../../api/use-write.ts'
+import { CodeBlock } from '../../parts/CodeBlock.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import { State } from '../../parts/State.tsx'
+import { When } from '../../parts/When.tsx'
+import { useHosterRights } from '../../shell/use-hoster.ts'
+import styles from './hoster.module.css'
+
+const PROBES = 3
+
+/** The way to the first request. It follows the verification while that runs. */
+export function Checklist({ hoster }: { hoster: OwnHoster }) {
+  const verification = useQuery(verificationQuery(hoster.id))
+  const { mayManage } = useHosterRights()
+  const check = useWrite<void, Verification>(
+    () => ({ method: 'POST', path: `hosters/${hoster.id}/verification`, body: {} }),
+    {
+      areas: ['hoster'],
+      done: 'The check runs. This page shows what it finds.',
+    },
+  )
+  return (
+    <Panel
+      title="To the first request"
+      aside={
+        verification.data?.checked_at && (
+          <span className={styles.hint}>
+            checked <When at={verification.data.checked_at} form="distance" />
+          </span>
+        )
+      }
+    >
+      <Loaded query={verification} height={360}>
+        {found => (
+          <div className={styles.wide}>
+            <Steps hoster={hoster} found={found} />
+            {mayManage && (
+              <div className={styles.buttons}>
+                <Button onClick={() => check.mutate()} loading={check.isPending}>
+                  {hoster.state === 'applied' ? 'Start the verification' : 'Check again'}
+                </Button>
+                <span className={styles.hint}>Each answer of your server may take 30 seconds.</span>
+              </div>
+            )}
+          </div>
+        )}
+      </Loaded>
+    </Panel>
+  )
+}
+
+function Steps({ hoster, found }: { hoster: OwnHoster; found: Verification }) {
+  const { transport, base_url: baseUrl } = hoster.endpoint
+  const { challenge, manifest, prices, probes } = found
+  const params = { hosterId: hoster.id }
+  const passedProbes = probes.length > 0 && probes.every(({ passed }) => passed >= PROBES)
+  return (
+    <ol className={styles.steps}>
+      <Step title="A way to your server" isDone>
+        <p className={styles.hint}>
+          {transport === 'agent' ? 'Your agent connects to the gateway.' : <code>{baseUrl}</code>}
+        </p>
+      </Step>
+      <Step title="Proof that the server is yours" isDone={challenge.passed} problem={challenge.problem}>
+        {!challenge.passed && <Challenge challenge={challenge} hosterId={hoster.id} />}
+      </Step>
+      <Step title="Models" isDone={manifest.passed} problem={manifest.problem}>
+        {!manifest.passed && (
+          <p>
+            <Link to="/h/$hosterId/offers" params={params}>
+              Enter models and prices
+            </Link>
+          </p>
+        )}
+      </Step>
+      <Step title="Prices within the bounds of the operator" isDone={prices.passed} problem={prices.problem} />
+      <Step title="Three right answers in a row from each model" isDone={passedProbes}>
+        {probes.map(({ model, passed, problem }) => (
+          <p key={model} className={styles.hint}>
+            {model}: {passed} of {PROBES}
+            {problem !== null && `, ${problem}`}
+          </p>
+        ))}
+      </Step>
+      <Step title="Approval by the operator" isDone={false}>
+        {hoster.state === 'verified' && (
+          <p className={styles.hint}>It waits in the operator's queue. There is nothing more to do.</p>
+        )}
+      </Step>
+    </ol>
+  )
+}
+
+function Challenge({ challenge, hosterId }: { challenge: Verification['challenge']; hosterId: string }) {
+  if (challenge.transport === 'agent') {
+    return (
+      <p>
+        <Link to="/h/$hosterId/connect" params={{ hosterId }}>
+          Make a key and start the agent
+        </Link>
+        . It passes as soon as the agent connects.
+      </p>
+    )
+  }
+  if (challenge.nonce === null || challenge.url === null)
+    return <p className={styles.hint}>Start the verification: it shows what to publish.</p>
+  return (
+    <>
+      <p>
+        Publish this at <code>{challenge.url}</code>, or add a model with this text as its id to your list of models.
+      </p>
+      <CodeBlock code={JSON.stringify({ challenge: challenge.nonce })} what="the challenge" />
+    </>
+  )
+}
+
+function Step({
+  title,
+  isDone,
+  problem = null,
+  children,
+}: {
+  title: string
+  isDone: boolean
+  problem?: string | null
+  children?: ReactNode
+}) {
+  return (
+    <li className={styles.step}>
+      <svg className={styles.stepMark} width="20" height="20" viewBox="0 0 20 20" aria-hidden="true" fill="none">
+        {isDone ? (
+          <path d="m3 8 4 4 8-9" stroke="var(--ok)" strokeWidth="2" />
+        ) : (
+          <circle cx="9" cy="7" r="5" stroke="var(--control)" strokeWidth="1.5" />
+        )}
+      </svg>
+      <div className={styles.stepBody}>
+        <span className={styles.stepTitle}>
+          {title}
+          <span className="visually-hidden">{isDone ? ': done' : ': open'}</span>
+        </span>
+        {problem !== null && !isDone && (
+          <div>
+            <State state="warn">not yet</State> {problem}
+          </div>
+        )}
+        {children}
+      </div>
+    </li>
+  )
+}

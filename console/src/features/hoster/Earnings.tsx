@@ -1,0 +1,228 @@
+import { Button } from '@mantine/core'
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import type { Earnings as EarningsShown } from '#api/payouts.ts'
+import { earningsQuery, hosterPayoutsQuery, lastDays } from '../../api/hoster-queries.ts'
+import { countText } from '../../format/number-text.ts'
+import { utcDayText } from '../../format/time-text.ts'
+import { chargeText, signedUsd, sumUsd } from '../../format/usd-text.ts'
+import { CsvExport } from '../../parts/CsvExport.tsx'
+import { DataTable } from '../../parts/DataTable.tsx'
+import { EmptyState } from '../../parts/EmptyState.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { Amount, Balance } from '../../parts/Money.tsx'
+import { Page } from '../../parts/Page.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import { State } from '../../parts/State.tsx'
+import { Tile, Tiles } from '../../parts/Tile.tsx'
+import { When } from '../../parts/When.tsx'
+import { useHosterId, useHosterRights } from '../../shell/use-hoster.ts'
+import { DayChoice, useDays } from './DayChoice.tsx'
+import styles from './hoster.module.css'
+import { PayoutAccount } from './PayoutAccount.tsx'
+
+/** What a hoster earned by day and model, what is payable, and its payouts. */
+export function Earnings() {
+  const hosterId = useHosterId()
+  const { seesEarnings } = useHosterRights()
+  const span = lastDays(useDays())
+  const earnings = useQuery({ ...earningsQuery(hosterId, span), enabled: seesEarnings })
+  if (!seesEarnings) {
+    return (
+      <Page title="Earnings">
+        <Panel>
+          <EmptyState text="Only owners and the role billing see earnings. Ask an owner of this hoster for that role." />
+        </Panel>
+      </Page>
+    )
+  }
+  return (
+    <Page title="Earnings" actions={<DayChoice />}>
+      <Loaded query={earnings} height={560}>
+        {data => (
+          <>
+            <Funds earnings={data} />
+            <PayoutAccount hosterId={hosterId} payable={data} />
+            <Statement earnings={data} hosterId={hosterId} />
+            {data.movements.length > 0 && <Movements earnings={data} />}
+          </>
+        )}
+      </Loaded>
+      <Payouts hosterId={hosterId} />
+    </Page>
+  )
+}
+
+function Funds({ earnings }: { earnings: EarningsShown }) {
+  const { lines, held_until: heldUntil } = earnings
+  const earned = sumUsd(lines.flatMap(line => [line.share_usd, -line.refunded_share_usd]))
+  return (
+    <>
+      {earnings.frozen_reason !== null && (
+        <Panel>
+          <p className={styles.notice}>Payouts are frozen: {earnings.frozen_reason}</p>
+        </Panel>
+      )}
+      <Tiles>
+        <Tile label="Balance" figure={<Usd usd={earnings.balance_usd} />}>
+          {earnings.balance_usd < 0 && <span className={styles.hint}>Later earnings pay it first</span>}
+        </Tile>
+        <Tile label="Payable" figure={<Usd usd={earnings.payable_usd} />} />
+        <Tile label="Held" figure={<Usd usd={earnings.held_usd} />}>
+          {heldUntil !== null && <span className={styles.hint}>until {utcDayText(heldUntil)}</span>}
+        </Tile>
+        <Tile label="Earned on these days" figure={<Usd usd={earned} />} />
+      </Tiles>
+    </>
+  )
+}
+
+function Usd({ usd }: { usd: number }) {
+  return (
+    <>
+      <Balance usd={usd} /> USD
+    </>
+  )
+}
+
+function Statement({ earnings, hosterId }: { earnings: EarningsShown; hosterId: string }) {
+  const { lines, from, until } = earnings
+  return (
+    <Panel
+      title="Statement"
+      aside={
+        <CsvExport
+          path={`hosters/${hosterId}/earnings/export?from=${from}&until=${until}`}
+          rows={lines.length}
+          what="the statement"
+        />
+      }
+    >
+      {lines.length === 0 ? (
+        <EmptyState text="Nothing was earned on these days. The first answered request appears here at once.">
+          <Link to="/h/$hosterId" params={{ hosterId }}>
+            See what is missing
+          </Link>
+        </EmptyState>
+      ) : (
+        <DataTable
+          label="Statement"
+          rows={lines.toReversed()}
+          keyOf={({ day, model }) => `${day} ${model}`}
+          columns={[
+            { title: 'Day (UTC)', cell: ({ day }) => utcDayText(day) },
+            { title: 'Model', place: 'name', cell: ({ model }) => model },
+            { title: 'Requests', align: 'right', isLabelled: true, cell: ({ requests }) => countText(requests) },
+            {
+              title: 'Tokens in / out',
+              align: 'right',
+              isLabelled: true,
+              cell: each => `${countText(each.input_tokens)} / ${countText(each.output_tokens)}`,
+            },
+            { title: 'Charged', align: 'right', isLabelled: true, cell: ({ gross_usd }) => <Amount usd={gross_usd} /> },
+            {
+              title: 'Refunded',
+              align: 'right',
+              isLabelled: true,
+              cell: each => <Amount usd={each.refunded_share_usd} />,
+            },
+            {
+              title: 'Earned',
+              align: 'right',
+              place: 'money',
+              cell: each => <Amount usd={sumUsd([each.share_usd, -each.refunded_share_usd])} />,
+            },
+          ]}
+        />
+      )}
+    </Panel>
+  )
+}
+
+const movementTexts = {
+  payout: 'payout',
+  payout_returned: 'payout came back',
+  earnings_moved: 'moved to the balance of your customer',
+  clawback: 'taken back',
+  clawback_returned: 'given back',
+} as const
+
+function Movements({ earnings }: { earnings: EarningsShown }) {
+  return (
+    <Panel title="Other movements">
+      <DataTable
+        label="Other movements"
+        rows={earnings.movements.toReversed()}
+        keyOf={({ at, kind, amount_usd }) => `${at} ${kind} ${amount_usd}`}
+        columns={[
+          { title: 'Time', cell: ({ at }) => <When at={at} /> },
+          { title: 'What', place: 'name', cell: ({ kind }) => movementTexts[kind] },
+          { title: 'Reason', cell: ({ reason }) => reason },
+          { title: 'USD', align: 'right', place: 'money', cell: ({ amount_usd }) => signedUsd(amount_usd) },
+        ]}
+      />
+    </Panel>
+  )
+}
+
+const payoutMarks = {
+  prepared: 'warn',
+  approved: 'warn',
+  sending: 'warn',
+  paid: 'ok',
+  failed: 'danger',
+  returned: 'danger',
+  cancelled: 'off',
+} as const
+
+function Payouts({ hosterId }: { hosterId: string }) {
+  const payouts = useInfiniteQuery(hosterPayoutsQuery(hosterId))
+  return (
+    <Panel title="Payouts">
+      <Loaded query={payouts} height={80}>
+        {({ pages }) => {
+          const rows = pages.flatMap(({ data }) => data)
+          if (rows.length === 0) return <EmptyState text="Nothing was paid out yet." />
+          return (
+            <>
+              <DataTable
+                label="Payouts"
+                rows={rows}
+                keyOf={({ id }) => id}
+                columns={[
+                  { title: 'Made', cell: ({ created_at }) => <When at={created_at} /> },
+                  { title: 'Reference', place: 'name', cell: ({ reference }) => <code>{reference}</code> },
+                  { title: 'To', cell: ({ driver, account }) => `${driver === 'csv' ? 'bank' : 'Stripe'} ${account}` },
+                  {
+                    title: 'State',
+                    cell: ({ state, failure }) => (
+                      <>
+                        <State state={payoutMarks[state]}>{state}</State>
+                        {failure !== null && ` ${failure}`}
+                      </>
+                    ),
+                  },
+                  {
+                    title: 'Ended',
+                    isLabelled: true,
+                    cell: ({ ended_at: at }) => (at === null ? 'not yet' : <When at={at} />),
+                  },
+                  { title: 'USD', align: 'right', place: 'money', cell: ({ amount_usd }) => chargeText(amount_usd) },
+                ]}
+              />
+              {payouts.hasNextPage && (
+                <Button
+                  variant="default"
+                  loading={payouts.isFetchingNextPage}
+                  onClick={() => void payouts.fetchNextPage()}
+                >
+                  Show older payouts
+                </Button>
+              )}
+            </>
+          )
+        }}
+      </Loaded>
+    </Panel>
+  )
+}

@@ -1,0 +1,29 @@
+import { Link } from '@tanstack/react-router'
+import { DataTable } from '../../parts/DataTable.tsx'
+import { State } from '../../parts/State.tsx'
+import type { HosterMembership } from '../../shell/use-hoster.ts'
+import { hosterStates } from './hoster-state.ts'
+
+/** The hosters of the person. */
+export function HosterLinks({ hosters }: { hosters: readonly HosterMembership[] }) {
+  return (
+    <DataTable
+      label="Your hosters"
+      rows={hosters}
+      keyOf={({ id }) => id}
+      columns={[
+        {
+          title: 'Hoster',
+          place: 'name',
+          cell: ({ id, name }) => (
+            <Link to="/h/$hosterId" params={{ hosterId: id }}>
+              {name}
+            </Link>
+          ),
+        },
+        { title: 'State', cell: ({ state }) => <State state={hosterStates[state].mark}>{state}</State> },
+        { title: 'Your role', isLabelled: true, cell: ({ role }) => role },
+      ]}
+    />
+  )
+}

@@ -1,0 +1,236 @@
+import { Button, Modal, Select, TextInput } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { type HosterMember, hosterPeopleQuery, hosterQuery } from '../../api/hoster-queries.ts'
+import { useWrite } from '../../api/use-write.ts'
+import { shareText } from '../../format/number-text.ts'
+import { ConfirmDialog } from '../../parts/ConfirmDialog.tsx'
+import { CopyButton } from '../../parts/CopyButton.tsx'
+import { DataTable } from '../../parts/DataTable.tsx'
+import { EmptyState } from '../../parts/EmptyState.tsx'
+import { Facts } from '../../parts/Facts.tsx'
+import { FormProblem } from '../../parts/FormProblem.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { Page } from '../../parts/Page.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import { When } from '../../parts/When.tsx'
+import { useHosterId, useHosterRights } from '../../shell/use-hoster.ts'
+import styles from './hoster.module.css'
+
+const roles = [
+  { value: 'owner', label: 'Owner: everything' },
+  { value: 'developer', label: 'Developer: models, prices, keys' },
+  { value: 'billing', label: 'Billing: earnings' },
+  { value: 'viewer', label: 'Viewer: reads' },
+]
+
+/** The members of a hoster, what it is, and how it leaves. */
+export function HosterSettings() {
+  const hosterId = useHosterId()
+  const { mayManage } = useHosterRights()
+  const hoster = useQuery(hosterQuery(hosterId))
+  return (
+    <Page title="Settings">
+      <People hosterId={hosterId} />
+      <Panel title="Hoster">
+        <Loaded query={hoster} height={160}>
+          {data => (
+            <div className={styles.wide}>
+              <Facts
+                facts={{
+                  Name: data.name,
+                  'Share of each charge': shareText(data.share),
+                  Since: <When at={data.created_at} />,
+                  'First active': data.active_since === null ? 'not yet' : <When at={data.active_since} />,
+                  Id: (
+                    <>
+                      <code>{data.id}</code> <CopyButton text={data.id} what="the id of the hoster" />
+                    </>
+                  ),
+                }}
+              />
+              {mayManage && data.state !== 'retired' && data.state !== 'suspended' && (
+                <Retire hosterId={hosterId} name={data.name} />
+              )}
+            </div>
+          )}
+        </Loaded>
+      </Panel>
+      <Panel title="History">
+        <Loaded query={hoster} height={120}>
+          {({ state_changes: changes }) => (
+            <DataTable
+              label="History"
+              rows={changes}
+              keyOf={({ at, to }) => `${at} ${to}`}
+              columns={[
+                { title: 'Time', cell: ({ at }) => <When at={at} /> },
+                { title: 'State', place: 'name', cell: ({ to }) => to },
+                { title: 'Reason', cell: ({ reason }) => reason },
+                { title: 'By', isLabelled: true, cell: ({ by }) => (by === 'system' ? 'the gateway' : by) },
+              ]}
+            />
+          )}
+        </Loaded>
+      </Panel>
+    </Page>
+  )
+}
+
+function Retire({ hosterId, name }: { hosterId: string; name: string }) {
+  const [isAsking, setAsking] = useState(false)
+  const retire = useWrite(() => ({ method: 'POST', path: `hosters/${hosterId}/state`, body: { state: 'retired' } }), {
+    areas: ['hoster', 'hosters', 'hoster-keys'],
+    done: `${name} has left.`,
+    onDone: () => setAsking(false),
+  })
+  return (
+    <div className={styles.buttons}>
+      <Button variant="default" onClick={() => setAsking(true)}>
+        Leave for good
+      </Button>
+      <ConfirmDialog
+        isOpen={isAsking}
+        title={`Retire ${name}?`}
+        name={name}
+        action="Leave for good"
+        isBusy={retire.isPending}
+        onConfirm={() => retire.mutate()}
+        onClose={() => setAsking(false)}
+      >
+        <p>
+          It gets no further requests, its keys end, and it never comes back. What it has earned is still paid. A new
+          hoster begins without trust.
+        </p>
+      </ConfirmDialog>
+    </div>
+  )
+}
+
+function People({ hosterId }: { hosterId: string }) {
+  const { seesPeople, mayPeople } = useHosterRights()
+  const people = useQuery({ ...hosterPeopleQuery(hosterId), enabled: seesPeople })
+  const [isAdding, setAdding] = useState(false)
+  const [removed, setRemoved] = useState<HosterMember | null>(null)
+  const change = useWrite<{ email: string; role: string | null }>(
+    body => ({ method: 'POST', path: `hosters/${hosterId}/people`, body }),
+    {
+      areas: ['hoster-people', 'hosters'],
+      done: (_, { email, role }) => (role === null ? `${email} is no member any more.` : 'The role is changed.'),
+      onDone: () => setRemoved(null),
+    },
+  )
+  if (!seesPeople) {
+    return (
+      <Panel title="People">
+        <EmptyState text="Only owners of this hoster see its members." />
+      </Panel>
+    )
+  }
+  return (
+    <Panel
+      title="People"
+      aside={
+        mayPeople && (
+          <Button variant="subtle" size="compact-sm" onClick={() => setAdding(true)}>
+            Add a person
+          </Button>
+        )
+      }
+    >
+      <Loaded query={people} height={120}>
+        {({ data }) =>
+          data.length === 0 ? (
+            <EmptyState text="Nobody can sign in for this hoster." />
+          ) : (
+            <DataTable
+              label="People"
+              rows={data}
+              keyOf={({ id }) => id}
+              columns={[
+                {
+                  title: 'Person',
+                  place: 'name',
+                  cell: ({ name, email }) => [name, email].filter(Boolean).join(', '),
+                },
+                {
+                  title: 'Role',
+                  cell: ({ email, role }) =>
+                    mayPeople ? (
+                      <Select
+                        aria-label={`Role of ${email}`}
+                        data={roles}
+                        value={role}
+                        onChange={value => value !== null && value !== role && change.mutate({ email, role: value })}
+                      />
+                    ) : (
+                      role
+                    ),
+                },
+                { title: 'Joined', isLabelled: true, cell: ({ joined_at }) => <When at={joined_at} /> },
+                {
+                  title: '',
+                  align: 'right',
+                  cell: member =>
+                    mayPeople && (
+                      <Button variant="default" size="compact-sm" onClick={() => setRemoved(member)}>
+                        Remove<span className="visually-hidden"> {member.email}</span>
+                      </Button>
+                    ),
+                },
+              ]}
+            />
+          )
+        }
+      </Loaded>
+      {isAdding && <AddPerson hosterId={hosterId} onClose={() => setAdding(false)} />}
+      <ConfirmDialog
+        isOpen={removed !== null}
+        title={`Remove ${removed?.email}?`}
+        action="Remove"
+        isBusy={change.isPending}
+        onConfirm={() => change.mutate({ email: removed!.email, role: null })}
+        onClose={() => setRemoved(null)}
+      >
+        <p>The person sees nothing of this hoster any more. Keys go on working: revoke them apart.</p>
+      </ConfirmDialog>
+    </Panel>
+  )
+}
+
+function AddPerson({ hosterId, onClose }: { hosterId: string; onClose: () => void }) {
+  const [email, setEmail] = useState('')
+  const [role, setRole] = useState('developer')
+  const add = useWrite(() => ({ method: 'POST', path: `hosters/${hosterId}/people`, body: { email, role } }), {
+    areas: ['hoster-people'],
+    done: `${email} is a member now.`,
+    onDone: onClose,
+    showsError: true,
+  })
+  return (
+    <Modal opened onClose={onClose} title="Add a person">
+      <form
+        className={styles.form}
+        onSubmit={event => {
+          event.preventDefault()
+          add.mutate()
+        }}
+      >
+        <TextInput
+          label="E-mail address"
+          description="Of a person who can sign in here."
+          type="email"
+          required
+          value={email}
+          onChange={event => setEmail(event.currentTarget.value)}
+          data-autofocus
+        />
+        <Select label="Role" data={roles} value={role} onChange={value => setRole(value ?? 'developer')} />
+        <FormProblem error={add.error} />
+        <Button type="submit" loading={add.isPending}>
+          Add
+        </Button>
+      </form>
+    </Modal>
+  )
+}

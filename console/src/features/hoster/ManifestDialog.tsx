@@ -1,0 +1,68 @@
+import { Button, Modal, Textarea } from '@mantine/core'
+import { useState } from 'react'
+import type { Manifest, StoredManifest } from '#api/hoster-manifest.ts'
+import { useWrite } from '../../api/use-write.ts'
+import { FormProblem } from '../../parts/FormProblem.tsx'
+import styles from './hoster.module.css'
+
+/** Edits the whole manifest as JSON: also the region, the data policy, features and the prices of cached tokens. */
+export function ManifestDialog({
+  hosterId,
+  manifest,
+  onClose,
+}: {
+  hosterId: string
+  manifest: Manifest
+  onClose: () => void
+}) {
+  const [text, setText] = useState(JSON.stringify(manifest, null, 2))
+  const [broken, setBroken] = useState<Error | null>(null)
+  const save = useWrite<unknown, StoredManifest>(
+    body => ({ method: 'PUT', path: `hosters/${hosterId}/manifest`, body }),
+    {
+      areas: ['hoster'],
+      done: ({ version }) => `Version ${version} of the manifest is saved.`,
+      onDone: onClose,
+      showsError: true,
+    },
+  )
+  return (
+    <Modal opened onClose={onClose} title="The manifest" size="lg">
+      <form
+        className={styles.wide}
+        onSubmit={event => {
+          event.preventDefault()
+          setBroken(null)
+          let body: unknown
+          try {
+            body = JSON.parse(text)
+          } catch (error) {
+            setBroken(new Error(`This is no JSON: ${(error as Error).message}`))
+            return
+          }
+          save.mutate(body)
+        }}
+      >
+        <Textarea
+          label="Manifest"
+          description="In the form of docs/hosters.md. Prices are USD per token, as text. A model that is left out is no longer offered."
+          minRows={12}
+          maxRows={24}
+          spellCheck={false}
+          value={text}
+          onChange={event => setText(event.currentTarget.value)}
+          data-autofocus
+        />
+        <FormProblem error={broken ?? save.error} />
+        <div className={styles.buttons}>
+          <Button type="submit" loading={save.isPending}>
+            Save
+          </Button>
+          <Button variant="default" onClick={onClose}>
+            Cancel
+          </Button>
+        </div>
+      </form>
+    </Modal>
+  )
+}

@@ -1,0 +1,95 @@
+import { Button, Modal, TextInput } from '@mantine/core'
+import { useState } from 'react'
+import type { Earnings, MovedEarningsShown } from '#api/payouts.ts'
+import { useWrite } from '../../api/use-write.ts'
+import { chargeText, exactUsd } from '../../format/usd-text.ts'
+import { FormProblem } from '../../parts/FormProblem.tsx'
+import styles from './hoster.module.css'
+
+/** Moves earnings to the balance of a customer: first what would happen, then the move. */
+export function MoveDialog({
+  hosterId,
+  earnings,
+  customer,
+  onClose,
+  onOther,
+}: {
+  hosterId: string
+  earnings: Earnings
+  customer: string
+  onClose: () => void
+  onOther: () => void
+}) {
+  const [amount, setAmount] = useState(exactUsd(earnings.balance_usd))
+  const [isSure, setSure] = useState(false)
+  // The same id again moves nothing more.
+  const [id] = useState(randomUuid)
+  const move = useWrite<void, MovedEarningsShown>(
+    () => ({
+      method: 'POST',
+      path: `hosters/${hosterId}/earnings/move`,
+      body: { id, amount_usd: amount.trim().replace(',', '.') },
+    }),
+    {
+      areas: ['earnings', 'credits'],
+      done: ({ moved_usd }) => `${chargeText(moved_usd)} USD are credit of ${customer} now.`,
+      onDone: onClose,
+      showsError: true,
+    },
+  )
+  return (
+    <Modal opened onClose={onClose} title="Spend earnings here">
+      <form
+        className={styles.form}
+        onSubmit={event => {
+          event.preventDefault()
+          if (isSure) move.mutate()
+          else setSure(true)
+        }}
+      >
+        {isSure ? (
+          <p>
+            <b>{amount} USD</b> leave the hoster and become credit of <b>{customer}</b>. Credit cannot be paid out
+            again.
+          </p>
+        ) : (
+          <>
+            <TextInput
+              label="Amount, USD"
+              description={`Up to ${exactUsd(earnings.balance_usd)}, held earnings too.`}
+              inputMode="decimal"
+              required
+              value={amount}
+              onChange={event => setAmount(event.currentTarget.value)}
+              data-autofocus
+            />
+            <p className={styles.hint}>
+              To {customer}.{' '}
+              <Button variant="subtle" size="compact-sm" onClick={onOther}>
+                Another customer
+              </Button>
+            </p>
+          </>
+        )}
+        <FormProblem error={move.error} />
+        <div className={styles.buttons}>
+          <Button type="submit" loading={move.isPending}>
+            {isSure ? 'Move it' : 'Next'}
+          </Button>
+          <Button variant="default" onClick={isSure ? () => setSure(false) : onClose}>
+            {isSure ? 'Back' : 'Cancel'}
+          </Button>
+        </div>
+      </form>
+    </Modal>
+  )
+}
+
+/** Pages without TLS have no `crypto.randomUUID`. */
+function randomUuid(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16))
+  bytes[6] = (bytes[6]! & 0x0f) | 0x40
+  bytes[8] = (bytes[8]! & 0x3f) | 0x80
+  const hex = [...bytes].map(byte => byte.toString(16).padStart(2, '0')).join('')
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
+}

@@ -1,0 +1,89 @@
+import { Button, Checkbox, Modal, TextInput } from '@mantine/core'
+import { useState } from 'react'
+import { useWrite } from '../../api/use-write.ts'
+import { CodeBlock } from '../../parts/CodeBlock.tsx'
+import { FormProblem } from '../../parts/FormProblem.tsx'
+import styles from './hoster.module.css'
+
+const scopes = [
+  { value: 'serve', label: 'serve', description: 'Connects the agent.' },
+  {
+    value: 'manage',
+    label: 'manage',
+    description: 'Changes models, prices, keys and the state, and reads everything.',
+  },
+  { value: 'read', label: 'read', description: 'Reads everything that belongs to the hoster.' },
+]
+
+/** Makes a key of a hoster, and shows it once. */
+export function NewHosterKey({ hosterId, onClose }: { hosterId: string; onClose: () => void }) {
+  const [name, setName] = useState('')
+  const [chosen, setChosen] = useState<string[]>(['serve'])
+  const [secret, setSecret] = useState<string | null>(null)
+  const [isStored, setStored] = useState(false)
+  const make = useWrite<void, { key: string }>(
+    () => ({ method: 'POST', path: `hosters/${hosterId}/keys`, body: { name, scopes: chosen } }),
+    { areas: ['hoster-keys'], onDone: ({ key }) => setSecret(key), showsError: true },
+  )
+  if (secret !== null) {
+    return (
+      <Modal
+        opened
+        onClose={onClose}
+        title={`The key ${name}`}
+        closeOnClickOutside={false}
+        closeOnEscape={isStored}
+        withCloseButton={false}
+      >
+        <div className={styles.wide}>
+          <p>This is the only time that the key is shown. Store it now.</p>
+          <CodeBlock code={secret} what="the key" />
+          <Checkbox
+            label="I have stored the key"
+            checked={isStored}
+            onChange={event => setStored(event.currentTarget.checked)}
+          />
+          <Button onClick={onClose} disabled={!isStored}>
+            Close
+          </Button>
+        </div>
+      </Modal>
+    )
+  }
+  return (
+    <Modal opened onClose={onClose} title="Make a key">
+      <form
+        className={styles.form}
+        onSubmit={event => {
+          event.preventDefault()
+          make.mutate()
+        }}
+      >
+        <TextInput
+          label="Name"
+          required
+          maxLength={200}
+          value={name}
+          onChange={event => setName(event.currentTarget.value)}
+          data-autofocus
+        />
+        <Checkbox.Group label="Scopes" value={chosen} onChange={setChosen}>
+          <div className={styles.wide} style={{ paddingTop: 8 }}>
+            {scopes.map(scope => (
+              <Checkbox key={scope.value} {...scope} />
+            ))}
+          </div>
+        </Checkbox.Group>
+        <FormProblem error={make.error} />
+        <div className={styles.buttons}>
+          <Button type="submit" loading={make.isPending}>
+            Make the key
+          </Button>
+          <Button variant="default" onClick={onClose}>
+            Cancel
+          </Button>
+        </div>
+      </form>
+    </Modal>
+  )
+}

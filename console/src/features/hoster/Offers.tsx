@@ -1,0 +1,133 @@
+import { Button } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import type { HosterOffers } from '#api/hoster-console.ts'
+import type { ManifestModel, StoredManifest } from '#api/hoster-manifest.ts'
+import { offersQuery } from '../../api/hoster-queries.ts'
+import { useWrite } from '../../api/use-write.ts'
+import { ConfirmDialog } from '../../parts/ConfirmDialog.tsx'
+import { EmptyState } from '../../parts/EmptyState.tsx'
+import { Facts } from '../../parts/Facts.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { Page } from '../../parts/Page.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import { When } from '../../parts/When.tsx'
+import { useHosterId, useHosterRights } from '../../shell/use-hoster.ts'
+import styles from './hoster.module.css'
+import { ManifestDialog } from './ManifestDialog.tsx'
+import { ModelDialog } from './ModelDialog.tsx'
+import { manifestToEdit, perMillionText, withoutModel } from './manifest-edits.ts'
+import { OfferPanel } from './OfferPanel.tsx'
+
+type Dialog = { kind: 'model'; edited: ManifestModel | null } | { kind: 'manifest' } | { kind: 'remove'; id: string }
+
+/** The models of a hoster with their prices, and what other prices would do. */
+export function Offers() {
+  const hosterId = useHosterId()
+  const offers = useQuery(offersQuery(hosterId))
+  return (
+    <Page title="Offers">
+      <Loaded query={offers} height={480}>
+        {found => <Body hosterId={hosterId} offers={found} />}
+      </Loaded>
+    </Page>
+  )
+}
+
+function Body({ hosterId, offers }: { hosterId: string; offers: HosterOffers }) {
+  const { manifest: stored } = offers
+  const { mayManage } = useHosterRights()
+  const [dialog, setDialog] = useState<Dialog | null>(null)
+  const close = () => setDialog(null)
+  const manifest = manifestToEdit(stored, offers.data)
+  const remove = useWrite<string>(
+    id => ({ method: 'PUT', path: `hosters/${hosterId}/manifest`, body: withoutModel(manifest, id) }),
+    { areas: ['hoster'], done: (_, id) => `${id} is no longer offered.`, onDone: close },
+  )
+  const waiting = manifest.models.filter(({ id }) => !offers.data.some(({ model }) => model === id))
+  const modelOf = (id: string) => manifest.models.find(each => each.id === id) ?? null
+  return (
+    <>
+      <Panel
+        title="Manifest"
+        aside={
+          mayManage && (
+            <div className={styles.buttons}>
+              <Button size="compact-sm" onClick={() => setDialog({ kind: 'model', edited: null })}>
+                Add a model
+              </Button>
+              <Button size="compact-sm" variant="default" onClick={() => setDialog({ kind: 'manifest' })}>
+                Edit as JSON
+              </Button>
+            </div>
+          )
+        }
+      >
+        {stored === null && offers.data.length === 0 ? (
+          <EmptyState text="There is no model yet. Add the first one with its prices: nothing is offered before the operator approves." />
+        ) : (
+          <Facts
+            facts={{
+              Version:
+                stored === null ? (
+                  'none: the operator set these models'
+                ) : (
+                  <>
+                    {stored.version}, {stored.source === 'sent' ? 'sent' : 'read from the server'}{' '}
+                    <When at={stored.created_at} form="distance" />
+                  </>
+                ),
+              Region: manifest.region ?? 'not stated',
+              'Data policy': policyText(manifest.data_policy ?? null),
+            }}
+          />
+        )}
+      </Panel>
+      {waiting.map(({ id, pricing }) => (
+        <Panel key={id} title={id}>
+          <p>
+            Not offered yet: {perMillionText(pricing.prompt)} USD per million tokens of input,{' '}
+            {perMillionText(pricing.completion)} of output.
+          </p>
+        </Panel>
+      ))}
+      {offers.data.map(offer => (
+        <OfferPanel
+          key={offer.model}
+          offer={offer}
+          onEdit={mayManage ? () => setDialog({ kind: 'model', edited: modelOf(offer.model) }) : undefined}
+          onRemove={
+            mayManage && manifest.models.length > 1 ? () => setDialog({ kind: 'remove', id: offer.model }) : undefined
+          }
+        />
+      ))}
+      {dialog?.kind === 'model' && (
+        <ModelDialog
+          hosterId={hosterId}
+          manifest={manifest}
+          edited={dialog.edited}
+          rules={offers.rules}
+          onClose={close}
+        />
+      )}
+      {dialog?.kind === 'manifest' && <ManifestDialog hosterId={hosterId} manifest={manifest} onClose={close} />}
+      <ConfirmDialog
+        isOpen={dialog?.kind === 'remove'}
+        title={`Stop offering ${dialog?.kind === 'remove' ? dialog.id : ''}?`}
+        action="Stop offering it"
+        isBusy={remove.isPending}
+        onConfirm={() => dialog?.kind === 'remove' && remove.mutate(dialog.id)}
+        onClose={close}
+      >
+        <p>New requests go to other servers at once. Running requests end as usual.</p>
+      </ConfirmDialog>
+    </>
+  )
+}
+
+function policyText(policy: StoredManifest['manifest']['data_policy']): string {
+  if (policy === null || policy === undefined) return 'not stated: customers must assume the worst'
+  const { trains_on_data: trains, retention_days: days } = policy
+  const kept = days === null ? 'kept without limit' : days === 0 ? 'not kept' : `kept for ${days} days`
+  return `${trains ? 'used for training' : 'not used for training'}, ${kept}`
+}

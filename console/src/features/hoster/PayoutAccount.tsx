@@ -1,0 +1,209 @@
+import { Button, Modal, Select, TextInput } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import type { Earnings, EnrolledAccountShown, PayoutAccountShown } from '#api/payouts.ts'
+import { payoutAccountQuery } from '../../api/hoster-queries.ts'
+import { useWrite } from '../../api/use-write.ts'
+import { EmptyState } from '../../parts/EmptyState.tsx'
+import { Facts } from '../../parts/Facts.tsx'
+import { FormProblem } from '../../parts/FormProblem.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import { State } from '../../parts/State.tsx'
+import { useHosterRights } from '../../shell/use-hoster.ts'
+import { useSession } from '../../shell/use-session.ts'
+import styles from './hoster.module.css'
+import { MoveDialog } from './MoveDialog.tsx'
+
+const marks = { ready: 'ok', pending: 'warn', refused: 'danger' } as const
+
+/** Where the hoster is paid, and the customer that gets earnings as credit. */
+export function PayoutAccount({ hosterId, payable }: { hosterId: string; payable: Earnings }) {
+  const account = useQuery(payoutAccountQuery(hosterId))
+  const { mayEarnings } = useHosterRights()
+  const { memberships } = useSession()
+  const [dialog, setDialog] = useState<'account' | 'customer' | 'move' | null>(null)
+  const close = () => setDialog(null)
+  const nameOf = (id: string) => memberships.find(each => each.customer_id === id)?.email ?? id
+  return (
+    <Panel
+      title="Payout account"
+      aside={
+        mayEarnings && (
+          <div className={styles.buttons}>
+            <Button size="compact-sm" variant="default" onClick={() => setDialog('account')}>
+              {account.data?.driver == null ? 'Name an account' : 'Change the account'}
+            </Button>
+            <Button
+              size="compact-sm"
+              variant="default"
+              disabled={payable.balance_usd <= 0 || payable.frozen_reason !== null}
+              title={payable.balance_usd <= 0 ? 'There is nothing to move.' : undefined}
+              onClick={() => setDialog(account.data?.customer_id == null ? 'customer' : 'move')}
+            >
+              Spend it here
+            </Button>
+          </div>
+        )
+      }
+    >
+      <Loaded query={account} height={96}>
+        {data => (
+          <>
+            {data.driver === null ? (
+              <EmptyState text="No account is named yet, so nothing can be paid out. A verified payout account also raises the cap of the trust score." />
+            ) : (
+              <Facts
+                facts={{
+                  How: data.driver === 'csv' ? 'bank transfer' : 'Stripe',
+                  Holder: data.holder,
+                  Account: data.account === null ? null : <code>{data.account}</code>,
+                  State: data.state === null ? null : <State state={marks[data.state]}>{data.state}</State>,
+                  Missing: data.note,
+                  'Spends earnings': data.customer_id === null ? null : nameOf(data.customer_id),
+                }}
+              />
+            )}
+            {dialog === 'account' && <AccountDialog hosterId={hosterId} account={data} onClose={close} />}
+            {dialog === 'customer' && (
+              <CustomerDialog hosterId={hosterId} onClose={close} onNamed={() => setDialog('move')} />
+            )}
+            {dialog === 'move' && data.customer_id !== null && (
+              <MoveDialog
+                hosterId={hosterId}
+                earnings={payable}
+                customer={nameOf(data.customer_id)}
+                onClose={close}
+                onOther={() => setDialog('customer')}
+              />
+            )}
+          </>
+        )}
+      </Loaded>
+    </Panel>
+  )
+}
+
+function AccountDialog({
+  hosterId,
+  account,
+  onClose,
+}: {
+  hosterId: string
+  account: PayoutAccountShown
+  onClose: () => void
+}) {
+  const [driver, setDriver] = useState<'csv' | 'stripe'>(account.driver ?? account.drivers[0] ?? 'csv')
+  const [holder, setHolder] = useState(account.holder ?? '')
+  const [number, setNumber] = useState('')
+  const save = useWrite<void, EnrolledAccountShown>(
+    () => ({
+      method: 'POST',
+      path: `hosters/${hosterId}/payout-account`,
+      body: driver === 'csv' ? { driver, holder, account: number } : { driver },
+    }),
+    {
+      areas: ['earnings', 'hoster'],
+      done: 'The payout account is named.',
+      onDone: ({ url }) => {
+        onClose()
+        if (url !== null) location.assign(url)
+      },
+      showsError: true,
+    },
+  )
+  return (
+    <Modal opened onClose={onClose} title="Payout account">
+      <form
+        className={styles.form}
+        onSubmit={event => {
+          event.preventDefault()
+          save.mutate()
+        }}
+      >
+        {account.drivers.length > 1 && (
+          <Select
+            label="How"
+            data={account.drivers.map(value => ({ value, label: value === 'csv' ? 'Bank transfer' : 'Stripe' }))}
+            value={driver}
+            onChange={value => setDriver((value ?? 'csv') as typeof driver)}
+          />
+        )}
+        {driver === 'csv' ? (
+          <>
+            <TextInput
+              label="Account holder"
+              required
+              value={holder}
+              onChange={event => setHolder(event.currentTarget.value)}
+              data-autofocus
+            />
+            <TextInput
+              label="Account number"
+              description="IBAN or the number of your country. Later only its last four characters are shown."
+              required
+              autoComplete="off"
+              value={number}
+              onChange={event => setNumber(event.currentTarget.value)}
+            />
+          </>
+        ) : (
+          <p>Stripe asks for the details on its own page and sends you back.</p>
+        )}
+        <FormProblem error={save.error} />
+        <div className={styles.buttons}>
+          <Button type="submit" loading={save.isPending}>
+            {driver === 'csv' ? 'Save' : 'Go on to Stripe'}
+          </Button>
+          <Button variant="default" onClick={onClose}>
+            Cancel
+          </Button>
+        </div>
+      </form>
+    </Modal>
+  )
+}
+
+function CustomerDialog({
+  hosterId,
+  onClose,
+  onNamed,
+}: {
+  hosterId: string
+  onClose: () => void
+  onNamed: () => void
+}) {
+  const own = useSession().memberships.filter(({ role }) => role === 'owner' || role === 'billing')
+  const [customerId, setCustomerId] = useState(own[0]?.customer_id ?? null)
+  const save = useWrite(
+    () => ({ method: 'POST', path: `hosters/${hosterId}/payout-customer`, body: { customer_id: customerId } }),
+    { areas: ['earnings'], onDone: onNamed, showsError: true },
+  )
+  return (
+    <Modal opened onClose={onClose} title="Which customer gets it?">
+      {own.length === 0 ? (
+        <EmptyState text="You are not an owner of a customer, nor in charge of its billing." />
+      ) : (
+        <form
+          className={styles.form}
+          onSubmit={event => {
+            event.preventDefault()
+            save.mutate()
+          }}
+        >
+          <Select
+            label="Customer"
+            description="Earnings become credit of this customer."
+            data={own.map(({ customer_id: value, email: label }) => ({ value, label }))}
+            value={customerId}
+            onChange={setCustomerId}
+          />
+          <FormProblem error={save.error} />
+          <Button type="submit" loading={save.isPending} disabled={customerId === null}>
+            Next
+          </Button>
+        </form>
+      )}
+    </Modal>
+  )
+}

@@ -1,0 +1,157 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import type { HosterTraffic } from '#api/hoster-console.ts'
+import { lastDays, trafficQuery } from '../../api/hoster-queries.ts'
+import { StackedBars } from '../../charts/StackedBars.tsx'
+import { compactCount, countText, shareText } from '../../format/number-text.ts'
+import { DataTable } from '../../parts/DataTable.tsx'
+import { EmptyState } from '../../parts/EmptyState.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { Page } from '../../parts/Page.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import { State } from '../../parts/State.tsx'
+import { useHosterId } from '../../shell/use-hoster.ts'
+import { DayChoice, useDays } from './DayChoice.tsx'
+import styles from './hoster.module.css'
+import { byModel, isFault, outcomeTexts, sumByDay } from './traffic-sums.ts'
+
+/** Requests, failures by outcome, and the hoster's count of tokens against the gateway's. */
+export function Traffic() {
+  const hosterId = useHosterId()
+  const days = useDays()
+  const span = lastDays(days)
+  const traffic = useQuery({ ...trafficQuery(hosterId, span), refetchInterval: 60_000 })
+  return (
+    <Page title="Traffic" actions={<DayChoice />}>
+      <Loaded query={traffic} height={560}>
+        {({ data }) =>
+          data.length === 0 ? (
+            <Panel>
+              <EmptyState text="No request on these days. Requests appear about 15 minutes after they began.">
+                <Link to="/h/$hosterId" params={{ hosterId }}>
+                  See what is missing
+                </Link>
+              </EmptyState>
+            </Panel>
+          ) : (
+            <Body data={data} days={days} until={span.until} />
+          )
+        }
+      </Loaded>
+    </Page>
+  )
+}
+
+function Body({ data, days, until }: { data: HosterTraffic['data']; days: number; until: string }) {
+  const models = byModel(data)
+  const outcomes = [...new Set(models.flatMap(({ failed }) => Object.keys(failed)))].sort()
+  return (
+    <>
+      <Panel title="By day (UTC)" aside={<span className={styles.hint}>About 15 minutes late</span>}>
+        <StackedBars
+          label="Attempts by day"
+          series={[
+            { name: 'answered', color: 'var(--series-1)' },
+            { name: 'your faults', color: 'var(--series-5)' },
+            { name: 'others', color: 'var(--series-7)' },
+          ]}
+          bars={sumByDay(data, { days, until }).map(({ label, answered, faults, others, isOpen }) => ({
+            label,
+            values: [answered, faults, others],
+            isOpen,
+          }))}
+          text={compactCount}
+        />
+      </Panel>
+      <Panel title="By model">
+        <DataTable
+          label="Requests by model"
+          rows={models}
+          keyOf={({ model }) => model}
+          columns={[
+            { title: 'Model', place: 'name', cell: ({ model }) => model },
+            { title: 'Answered', align: 'right', place: 'money', cell: ({ answered }) => countText(answered) },
+            {
+              title: 'Your faults',
+              align: 'right',
+              isLabelled: true,
+              cell: ({ attempts, faults }) =>
+                faults === 0 ? '–' : `${countText(faults)} (${shareText(faults / attempts)})`,
+            },
+            {
+              title: 'Not counted against you',
+              align: 'right',
+              isLabelled: true,
+              cell: ({ attempts, answered, faults }) => countText(attempts - answered - faults),
+            },
+          ]}
+        />
+      </Panel>
+      <Panel title="Failures">
+        {outcomes.length === 0 ? (
+          <EmptyState text="No attempt failed on these days." />
+        ) : (
+          <DataTable
+            label="Failures by outcome"
+            rows={outcomes}
+            keyOf={outcome => outcome}
+            columns={[
+              { title: 'Outcome', place: 'name', cell: outcome => outcomeTexts[outcome] ?? outcome },
+              {
+                title: 'Trust',
+                cell: outcome =>
+                  isFault(outcome) ? <State state="danger">lowers it</State> : <State state="off">not counted</State>,
+              },
+              {
+                title: 'Attempts',
+                align: 'right',
+                place: 'money',
+                cell: outcome => countText(models.reduce((sum, { failed }) => sum + (failed[outcome] ?? 0), 0)),
+              },
+            ]}
+          />
+        )}
+      </Panel>
+      <Panel
+        title="Tokens: your count and ours"
+        aside={<span className={styles.hint}>Answers that both sides counted</span>}
+      >
+        <DataTable
+          label="Tokens by model"
+          rows={models.flatMap(model => [
+            { ...model, side: 'input', tokens: model.input_tokens },
+            { ...model, side: 'output', tokens: model.output_tokens },
+          ])}
+          keyOf={({ model, side }) => `${model} ${side}`}
+          columns={[
+            { title: 'Model', place: 'name', cell: ({ model, side }) => `${model}, ${side}` },
+            {
+              title: 'You reported',
+              align: 'right',
+              isLabelled: true,
+              cell: ({ tokens }) => countText(tokens.reported),
+            },
+            { title: 'We counted', align: 'right', isLabelled: true, cell: ({ tokens }) => countText(tokens.counted) },
+            {
+              title: 'Difference',
+              align: 'right',
+              isLabelled: true,
+              cell: ({ tokens }) => differenceText(tokens),
+            },
+            { title: 'Billed', align: 'right', place: 'money', cell: ({ tokens }) => countText(tokens.billed) },
+          ]}
+        />
+        <p className={styles.hint}>
+          Tokenizers differ. A report within the band that is learned for the model is billed as it is; beyond it our
+          count is billed.
+        </p>
+      </Panel>
+    </>
+  )
+}
+
+function differenceText({ reported, counted }: { reported: number; counted: number }): string {
+  if (counted === 0) return '–'
+  const share = reported / counted - 1
+  return `${share < 0 ? '−' : '+'}${(Math.abs(share) * 100).toFixed(1)} %`
+}

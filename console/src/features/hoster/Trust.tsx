@@ -1,0 +1,293 @@
+import { Button, Textarea } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { type OwnTrust, trustQuery } from '../../api/hoster-queries.ts'
+import { useWrite } from '../../api/use-write.ts'
+import { countText, shareText } from '../../format/number-text.ts'
+import { DataTable } from '../../parts/DataTable.tsx'
+import { EmptyState } from '../../parts/EmptyState.tsx'
+import { FormProblem } from '../../parts/FormProblem.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { Page } from '../../parts/Page.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import { State } from '../../parts/State.tsx'
+import { When } from '../../parts/When.tsx'
+import { useHosterId, useHosterRights } from '../../shell/use-hoster.ts'
+import styles from './hoster.module.css'
+import { componentNames, componentText, TrustMeters } from './TrustMeters.tsx'
+
+/** How the trust score comes about, and what would raise it. */
+export function Trust() {
+  const hosterId = useHosterId()
+  const trust = useQuery({ ...trustQuery(hosterId), refetchInterval: 30_000 })
+  return (
+    <Page title="Trust">
+      <Loaded query={trust} height={640}>
+        {data => <Body trust={data} hosterId={hosterId} />}
+      </Loaded>
+    </Page>
+  )
+}
+
+function Body({ trust, hosterId }: { trust: OwnTrust; hosterId: string }) {
+  return (
+    <>
+      {trust.is_quarantined && <Quarantine trust={trust} hosterId={hosterId} />}
+      <Panel
+        title="Score"
+        aside={
+          <span className={styles.hint}>
+            {trust.standing}: at most {trust.cap.toFixed(2)}
+          </span>
+        }
+      >
+        <div className={styles.wide}>
+          <TrustMeters trust={trust} />
+          {trust.is_set_by_operator && (
+            <p>
+              The operator has set the score. The earned one is {trust.earned_score.toFixed(2)} and does not count now.
+            </p>
+          )}
+        </div>
+      </Panel>
+      <Panel title="What would raise it">
+        {trust.would_raise.length === 0 ? (
+          <EmptyState text="Nothing: all gates are passed." />
+        ) : (
+          <ul className={styles.list}>
+            {trust.would_raise.map(text => (
+              <li key={text}>{text}</li>
+            ))}
+          </ul>
+        )}
+      </Panel>
+      <Panel title="Parts" aside={<span className={styles.hint}>The score is the product of bound ^ exponent</span>}>
+        <DataTable
+          label="Parts of the score"
+          rows={trust.components}
+          keyOf={({ name }) => name}
+          columns={[
+            { title: 'Part', place: 'name', cell: ({ name }) => componentNames[name] },
+            { title: 'What is known', cell: componentText },
+            {
+              title: 'Rate',
+              align: 'right',
+              isLabelled: true,
+              cell: ({ rate, sample }) => (sample === 0 ? '–' : shareText(rate)),
+            },
+            { title: 'Sample', align: 'right', isLabelled: true, cell: ({ sample }) => countText(Math.round(sample)) },
+            { title: 'Exponent', align: 'right', isLabelled: true, cell: ({ exponent }) => exponent },
+            { title: 'Bound', align: 'right', place: 'money', cell: ({ bound }) => bound.toFixed(3) },
+          ]}
+        />
+      </Panel>
+      <Panel title="Gates" aside={<span className={styles.hint}>All are needed above 0.8</span>}>
+        <DataTable
+          label="Gates"
+          rows={trust.gates}
+          keyOf={({ name }) => name}
+          columns={[
+            { title: 'Gate', place: 'name', cell: ({ name }) => gateTexts[name] },
+            {
+              title: 'State',
+              cell: ({ is_passed }) => <State state={is_passed ? 'ok' : 'warn'}>{is_passed ? 'passed' : 'open'}</State>,
+            },
+            { title: 'Has', align: 'right', place: 'money', cell: ({ has }) => gateNumber(has) },
+            { title: 'Needs', align: 'right', isLabelled: true, cell: ({ needs }) => gateNumber(needs) },
+          ]}
+        />
+      </Panel>
+      <Audits trust={trust} />
+      <Tests trust={trust} />
+      {trust.speeds.length > 0 && <Speeds trust={trust} />}
+      {!trust.is_quarantined && trust.appeals.length > 0 && <Appeals trust={trust} />}
+    </>
+  )
+}
+
+const gateTexts = {
+  requests: 'Requests',
+  audits: 'Audits',
+  ageDays: 'Days since it was first active',
+  honestyBound: 'Bound of honesty',
+} as const
+
+function gateNumber(value: number): string {
+  return Number.isInteger(value) ? countText(value) : value.toFixed(2)
+}
+
+const auditTexts = {
+  meter: 'token report',
+  canary: 'known answer',
+  fingerprint: 'fingerprint',
+  agreement: 'agreement',
+  sampling: 'sampling',
+} as const
+
+function Audits({ trust }: { trust: OwnTrust }) {
+  return (
+    <Panel title="Last audits" aside={<span className={styles.hint}>{countText(trust.audits)} in all</span>}>
+      {trust.last_audits.length === 0 ? (
+        <EmptyState text="No audit yet. They arrive by themselves once requests come, one in about ten minutes." />
+      ) : (
+        <DataTable
+          label="Last audits"
+          rows={trust.last_audits.map((audit, index) => ({ ...audit, index }))}
+          keyOf={({ index }) => String(index)}
+          columns={[
+            { title: 'Time', cell: ({ at }) => <When at={at} /> },
+            { title: 'Kind', place: 'name', cell: ({ kind }) => auditTexts[kind] },
+            { title: 'Model', cell: ({ model }) => model },
+            {
+              title: 'Result',
+              place: 'money',
+              cell: ({ passed }) =>
+                passed === null ? (
+                  <State state="off">not judged</State>
+                ) : (
+                  <State state={passed ? 'ok' : 'danger'}>{passed ? 'passed' : 'failed'}</State>
+                ),
+            },
+            { title: 'Figure', align: 'right', isLabelled: true, cell: ({ statistic }) => statistic.toFixed(3) },
+            { title: 'Sample', align: 'right', isLabelled: true, cell: ({ sample }) => countText(sample) },
+          ]}
+        />
+      )}
+    </Panel>
+  )
+}
+
+function Tests({ trust }: { trust: OwnTrust }) {
+  if (trust.tests.length === 0) return null
+  return (
+    <Panel
+      title="Tests for proof"
+      aside={<span className={styles.hint}>An honest hoster rarely gets below these</span>}
+    >
+      <DataTable
+        label="Tests for proof"
+        rows={trust.tests}
+        keyOf={({ signal }) => signal}
+        columns={[
+          { title: 'Test', place: 'name', cell: ({ signal }) => auditTexts[signal] },
+          { title: 'Audits', align: 'right', isLabelled: true, cell: ({ audits }) => countText(audits) },
+          { title: 'Smallest p', align: 'right', place: 'money', cell: ({ p }) => smallText(p) },
+          {
+            title: 'Proof below',
+            align: 'right',
+            isLabelled: true,
+            cell: each =>
+              `${smallText(each.proof_alone_below)}, or ${smallText(each.proof_with_another_below)} with another`,
+          },
+        ]}
+      />
+    </Panel>
+  )
+}
+
+function smallText(p: number): string {
+  return p >= 0.001 ? p.toFixed(3) : p.toExponential(0)
+}
+
+function Speeds({ trust }: { trust: OwnTrust }) {
+  return (
+    <Panel title="Speed of the last hour" aside={<span className={styles.hint}>A hint, and no evidence</span>}>
+      <DataTable
+        label="Speeds"
+        rows={trust.speeds}
+        keyOf={({ model }) => model}
+        columns={[
+          { title: 'Model', place: 'name', cell: ({ model }) => model },
+          {
+            title: 'Tokens per second',
+            align: 'right',
+            place: 'money',
+            cell: each => countText(each.tokens_per_second),
+          },
+          {
+            title: 'Known hardware',
+            cell: ({ is_implausible: odd }) =>
+              odd === null ? (
+                'not known for this model'
+              ) : odd ? (
+                <State state="warn">is not that fast</State>
+              ) : (
+                <State state="ok">can do that</State>
+              ),
+          },
+        ]}
+      />
+    </Panel>
+  )
+}
+
+function Quarantine({ trust, hosterId }: { trust: OwnTrust; hosterId: string }) {
+  const { mayManage } = useHosterRights()
+  const [text, setText] = useState('')
+  const appeal = useWrite(() => ({ method: 'POST', path: `hosters/${hosterId}/appeal`, body: { text } }), {
+    areas: ['hoster'],
+    done: 'The operator sees your appeal.',
+    onDone: () => setText(''),
+    showsError: true,
+  })
+  const waits = trust.appeals.some(({ answer }) => answer === null)
+  return (
+    <Panel title="Quarantine">
+      <div className={styles.wide}>
+        <p className={styles.notice}>
+          {trust.quarantine_reason ?? 'A cheat was proven.'} It gets no requests, and its payouts are frozen. What it
+          earned stays its own.
+        </p>
+        {trust.appeals.length > 0 && <AppealTable appeals={trust.appeals} />}
+        {mayManage && !waits && (
+          <form
+            className={styles.form}
+            onSubmit={event => {
+              event.preventDefault()
+              appeal.mutate()
+            }}
+          >
+            <Textarea
+              label="Appeal"
+              description="Say what happened. The operator looks at the quarantine again."
+              minRows={3}
+              maxLength={4_000}
+              required
+              value={text}
+              onChange={event => setText(event.currentTarget.value)}
+            />
+            <FormProblem error={appeal.error} />
+            <div className={styles.buttons}>
+              <Button type="submit" loading={appeal.isPending}>
+                Send the appeal
+              </Button>
+            </div>
+          </form>
+        )}
+      </div>
+    </Panel>
+  )
+}
+
+function Appeals({ trust }: { trust: OwnTrust }) {
+  return (
+    <Panel title="Appeals">
+      <AppealTable appeals={trust.appeals} />
+    </Panel>
+  )
+}
+
+function AppealTable({ appeals }: { appeals: OwnTrust['appeals'] }) {
+  return (
+    <DataTable
+      label="Appeals"
+      rows={appeals}
+      keyOf={({ at }) => at}
+      columns={[
+        { title: 'Time', cell: ({ at }) => <When at={at} /> },
+        { title: 'Appeal', place: 'name', cell: ({ text }) => text },
+        { title: 'Answer', cell: ({ answer }) => answer ?? <State state="warn">waits</State> },
+      ]}
+    />
+  )
+}

@@ -1,0 +1,80 @@
+import type { OwnTrust } from '../../api/hoster-queries.ts'
+import { countText, shareText } from '../../format/number-text.ts'
+import styles from './hoster.module.css'
+
+type Component = OwnTrust['components'][number]
+
+/** A trusted hoster has more than this. */
+export const TRUSTED_ABOVE = 0.8
+
+export const componentNames = {
+  reliability: 'Reliability',
+  honesty: 'Honesty',
+  conformance: 'Conformance',
+} as const
+
+/** What a component of the score says, in words. */
+export function componentText({ name, rate, sample }: Component): string {
+  const of = countText(Math.round(sample))
+  if (sample === 0) return 'nothing is known yet'
+  if (name === 'reliability') return `served ${shareText(rate)} of ${of} requests`
+  if (name === 'honesty') return `passed ${shareText(rate)} of ${of} audits`
+  return `usage could be read in ${shareText(rate)} of ${of} answers`
+}
+
+/** The score and its three parts, as words and bars. */
+export function TrustMeters({ trust }: { trust: OwnTrust }) {
+  return (
+    <div className={styles.trust}>
+      <ScoreBar
+        label="Score"
+        value={trust.score}
+        text={
+          trust.is_set_by_operator
+            ? 'set by the operator'
+            : trust.is_trusted
+              ? 'trusted'
+              : `trusted above ${TRUSTED_ABOVE.toFixed(2)}`
+        }
+        need={TRUSTED_ABOVE}
+      />
+      {trust.components.map(component => (
+        <ScoreBar
+          key={component.name}
+          label={componentNames[component.name]}
+          value={component.bound}
+          text={componentText(component)}
+        />
+      ))}
+    </div>
+  )
+}
+
+function ScoreBar({ label, value, text, need }: { label: string; value: number; text: string; need?: number }) {
+  return (
+    <div className={styles.part}>
+      <div className={styles.partHead}>
+        <span>{label}</span>
+        <b className={styles.number}>{value.toFixed(2)}</b>
+      </div>
+      {/* biome-ignore lint/a11y/useSemanticElements: browsers do not let the element "meter" be styled alike */}
+      <div
+        className={styles.bar}
+        role="meter"
+        aria-label={label}
+        aria-valuemin={0}
+        aria-valuemax={1}
+        aria-valuenow={value}
+        aria-valuetext={`${value.toFixed(2)}, ${text}`}
+      >
+        <div
+          className={styles.barFill}
+          data-level={value > TRUSTED_ABOVE ? 'high' : value > 0.5 ? 'middle' : 'low'}
+          style={{ width: `${value * 100}%` }}
+        />
+        {need !== undefined && <div className={styles.barNeed} style={{ left: `${need * 100}%` }} />}
+      </div>
+      <span className={styles.hint}>{text}</span>
+    </div>
+  )
+}

@@ -1,0 +1,63 @@
+import type { HosterOffers } from '#api/hoster-console.ts'
+import type { Manifest, ManifestModel, StoredManifest } from '#api/hoster-manifest.ts'
+import { exactUsd } from '../../format/usd-text.ts'
+
+type Offer = HosterOffers['data'][number]
+
+/** The manifest to edit: the stored one, or one of what is offered without a manifest. */
+export function manifestToEdit(stored: StoredManifest | null, offers: readonly Offer[]): Manifest {
+  if (stored !== null) return stored.manifest
+  return {
+    region: null,
+    data_policy: null,
+    models: offers.map(offer => ({
+      id: offer.model,
+      upstream_model: offer.upstream_model === offer.model ? null : offer.upstream_model,
+      context_length: offer.context_length,
+      max_output_length: offer.max_output_length,
+      supported_features: [...offer.supported_features],
+      pricing: {
+        prompt: perTokenText(exactUsd(offer.input_usd_per_million)),
+        completion: perTokenText(exactUsd(offer.output_usd_per_million)),
+      },
+    })),
+  }
+}
+
+/** Returns the manifest with the model in place of the one with this id, or added. */
+export function withModel(manifest: Manifest, id: string | null, model: ManifestModel): Manifest {
+  const isKnown = manifest.models.some(each => each.id === id)
+  return {
+    ...manifest,
+    models: isKnown ? manifest.models.map(each => (each.id === id ? model : each)) : [...manifest.models, model],
+  }
+}
+
+export function withoutModel(manifest: Manifest, id: string): Manifest {
+  return { ...manifest, models: manifest.models.filter(each => each.id !== id) }
+}
+
+/**
+ * Converts USD per million tokens to USD per token by moving the point: "0.2" to "0.0000002". Other text is returned as it is, so
+ * that the gateway says what is wrong with it.
+ */
+export function perTokenText(perMillion: string): string {
+  return movedPoint(perMillion.trim().replace(',', '.'), 6)
+}
+
+/** Converts USD per token to USD per million tokens. */
+export function perMillionText(perToken: string): string {
+  return movedPoint(perToken, -6)
+}
+
+/** Moves the decimal point to the left; with a negative number of places, to the right. */
+function movedPoint(text: string, places: number): string {
+  const found = /^(\d+)(?:\.(\d+))?$/.exec(text)
+  if (found === null) return text
+  const [, whole = '', decimals = ''] = found
+  const pad = '0'.repeat(Math.abs(places))
+  const digits = `${pad}${whole}${decimals}${pad}`
+  const point = pad.length + whole.length - places
+  const [left, right] = [digits.slice(0, point).replace(/^0+(?=\d)/, ''), digits.slice(point).replace(/0+$/, '')]
+  return right === '' ? left : `${left}.${right}`
+}

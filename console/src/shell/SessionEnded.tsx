@@ -1,0 +1,13 @@
+import { Modal } from '@mantine/core'
+import { OtherWays } from '../features/outside/OtherWays.tsx'
+import { SignInForm } from '../features/outside/SignInForm.tsx'
+
+/** The sign-in over a screen after the session has ended. */
+export function SessionEnded({ email }: { email: string }) {
+  return (
+    <Modal opened onClose={() => {}} withCloseButton={false} title="Your session has ended">
+      <SignInForm email={email} />
+      <OtherWays />
+    </Modal>
+  )
+}
