@@ -137,6 +137,11 @@ export const storedManifest = z
         }),
       )
       .describe('Prices that rise so much that they wait for their notice.'),
+    probing: z
+      .array(z.string())
+      .describe(
+        'Models that are new or do something else and wait for their probes. `GET /v1/hoster/verification` has the results.',
+      ),
   })
   .meta({ id: 'StoredHosterManifest' })
 export type StoredManifest = z.infer<typeof storedManifest>

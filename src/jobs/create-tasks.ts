@@ -5,7 +5,7 @@ import { deleteExpiredClaims } from '../chat/idempotency/delete-expired-claims.t
 import { type Pool, transaction } from '../db/pool.ts'
 import { addUsagePartitions } from '../ledger/settlement/add-usage-partitions.ts'
 import type { MarketplaceJobs } from '../marketplace/marketplace-jobs.ts'
-import { VERIFY_HOSTER } from '../marketplace/verification.ts'
+import { PROBE_MODELS, VERIFY_HOSTER } from '../marketplace/verification.ts'
 import { sumPlatformDays } from '../operator/platform-days.ts'
 import type { AutoTopUps } from '../payments/auto-top-up.ts'
 import type { PaymentSync } from '../payments/payment-sync.ts'
@@ -96,9 +96,8 @@ export function createTasks(
     reconcile_payouts: async () => {
       await payouts.reconcile()
     },
-    apply_hoster_prices: async () => {
-      await marketplace.applyPrices()
-    },
+    apply_hoster_prices: () => marketplace.applyPrices(),
+    [PROBE_MODELS]: payload => marketplace.probe((payload as { hoster_id: string }).hoster_id),
     [VERIFY_HOSTER]: payload => marketplace.verify((payload as { hoster_id: string }).hoster_id),
     sum_platform_days: () => transaction(pool, sql => sumPlatformDays(sql, clock.epochMs())),
     // On a pool without a statement timeout: 30 days of many customers take seconds.

@@ -1,10 +1,11 @@
 import { bumpControlVersion } from '../db/control-version.ts'
 import { type Pool, transaction } from '../db/pool.ts'
 import { replacePrice } from '../supply/hosters/set-hoster-price.ts'
-import { endScheduled, lockDuePrice } from './manifests.ts'
+import { changeWaiting, listOffered, lockDuePrice } from './manifests.ts'
+import { needsProbes } from './price-rules.ts'
 
 /**
- * Applies the prices that have waited for their notice. Each is applied once, however many nodes do this at a time: the transaction locks the row
+ * Applies the prices that have waited for their notice. A model that also does something else then waits for its probes. Each is applied once, however many nodes do this at a time: the transaction locks the row
  * and ends it. Returns how many there were.
  */
 export async function applyDuePrices(pool: Pool, nowMs: number): Promise<number> {
@@ -12,8 +13,14 @@ export async function applyDuePrices(pool: Pool, nowMs: number): Promise<number>
     const isDone = await transaction(pool, async sql => {
       const due = await lockDuePrice(sql, nowMs)
       if (due === undefined) return true
+      const offered = await listOffered(sql, due.endpointId, nowMs)
+      const live = offered.find(({ model }) => model.modelId === due.model.modelId)?.model
+      if (needsProbes(live, due.model)) {
+        await changeWaiting(sql, due.changeId, 'probing')
+        return false
+      }
       await replacePrice(sql, due.endpointId, due.model)
-      await endScheduled(sql, due.changeId, 'applied')
+      await changeWaiting(sql, due.changeId, 'applied')
       await bumpControlVersion(sql, 'supply')
       return false
     })

@@ -17,12 +17,13 @@ import {
   listHosterMemberships,
   setHosterMember,
 } from './hoster-members.ts'
+import { listWaiting } from './manifests.ts'
 import type { PriceRules } from './price-rules.ts'
 import { putManifest } from './put-manifest.ts'
 import { listStateChanges, type OwnHoster, type PastStateChange, showHoster } from './show-hoster.ts'
 import { showManifest } from './show-manifest.ts'
 import { showVerification } from './show-verification.ts'
-import { enqueueVerification, startVerification } from './verification.ts'
+import { enqueueProbes, enqueueVerification, startVerification } from './verification.ts'
 
 /**
  * What the programs and people of a hoster read and change. All methods reject with ApiError: `database_unavailable`,
@@ -43,7 +44,7 @@ export interface HosterDesk {
   /** Rejects like `putManifest`. */
   putManifest(actor: StateActor, hosterId: string, manifest: Manifest): Promise<StoredManifest>
   verification(hosterId: string): Promise<Verification>
-  /** Starts the verification, or a further check of a pending hoster. A job does the work. Rejects with `hoster_state_refused`. */
+  /** Starts the verification, a further check of a pending hoster, or the probes of waiting models. A job does the work. Rejects with `hoster_state_refused`. */
   verify(actor: StateActor, hosterId: string): Promise<Verification>
   keys(hosterId: string): Promise<HosterKeyListing[]>
   /** Rejects with `invalid_value` when there are too many. */
@@ -110,12 +111,17 @@ export function createHosterDesk(deps: HosterDeskDeps): HosterDesk {
       inTransaction(async sql => {
         // The hoster first and then its verification, as the job that ends a check: one order of locks.
         await sql.query('SELECT FROM hoster WHERE hoster_id = $1 FOR UPDATE', [hosterId])
-        const { state } = await showHoster(sql, hosterId)
-        // It would take an active hoster its requests.
-        if (!['applied', 'pending', 'verified'].includes(state))
+        const { state, endpointId } = await showHoster(sql, hosterId)
+        // A whole verification would take an active hoster its requests. Its new models are probed by themselves.
+        if (!['applied', 'pending', 'verified'].includes(state)) {
+          if ((await listWaiting(sql, endpointId)).some(each => each.state === 'probing')) {
+            await enqueueProbes(sql, hosterId)
+            return showVerification(sql, hosterId)
+          }
           throw new ApiError('hoster_state_refused', {
             message: `The hoster is ${state}, so nothing is left to verify.`,
           })
+        }
         await startVerification(sql, hosterId, clock.epochMs())
         await enqueueVerification(sql, hosterId)
         if (state !== 'pending') {

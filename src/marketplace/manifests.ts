@@ -78,48 +78,59 @@ export async function listOffered(sql: Sql, endpointId: string, sinceMs: number)
   }))
 }
 
-/** A price that waits for its notice. */
-export interface ScheduledPrice {
+/** `scheduled`: it waits for its notice. `probing`: it waits for its probes. */
+export type WaitingState = 'scheduled' | 'probing'
+
+/** A model with a price that is not offered yet. */
+export interface WaitingModel {
   readonly changeId: string
   readonly endpointId: string
+  readonly state: WaitingState
   readonly appliesAt: Date
   readonly model: Required<HostedModel>
 }
 
-interface ScheduledRow extends PriceRow {
+interface WaitingRow extends PriceRow {
   readonly change_id: string
   readonly endpoint_id: string
+  readonly state: WaitingState
   readonly applies_at: Date
 }
 
-const SCHEDULED_COLUMNS = PRICE_COLUMNS.replace('p.version, ', '')
+const WAITING_COLUMNS = `change_id, endpoint_id, state, applies_at, ${PRICE_COLUMNS.replace('p.version, ', '')}`
 
-/** Returns the prices of a server that wait for their notice, the next one first. */
-export async function listScheduled(sql: Sql, endpointId: string): Promise<ScheduledPrice[]> {
-  const { rows } = await sql.query<ScheduledRow>(
-    `SELECT change_id, endpoint_id, applies_at, ${SCHEDULED_COLUMNS} FROM hoster_price_change p
-      WHERE endpoint_id = $1 AND state = 'scheduled' ORDER BY applies_at, model_id`,
+/** Returns the models of a server that wait for their notice or their probes, the next one first. */
+export async function listWaiting(sql: Sql, endpointId: string): Promise<WaitingModel[]> {
+  const { rows } = await sql.query<WaitingRow>(
+    `SELECT ${WAITING_COLUMNS} FROM hoster_price_change p
+      WHERE endpoint_id = $1 AND state IN ('scheduled', 'probing') ORDER BY applies_at, model_id`,
     [endpointId],
   )
-  return rows.map(scheduledPrice)
+  return rows.map(waitingModel)
 }
 
 /** Returns a price that has waited for its notice, and keeps others from it until the transaction ends. */
-export async function lockDuePrice(sql: Sql, nowMs: number): Promise<ScheduledPrice | undefined> {
-  const { rows } = await sql.query<ScheduledRow>(
-    `SELECT change_id, endpoint_id, applies_at, ${SCHEDULED_COLUMNS} FROM hoster_price_change p
+export async function lockDuePrice(sql: Sql, nowMs: number): Promise<WaitingModel | undefined> {
+  const { rows } = await sql.query<WaitingRow>(
+    `SELECT ${WAITING_COLUMNS} FROM hoster_price_change p
       WHERE state = 'scheduled' AND applies_at <= $1 ORDER BY applies_at, change_id LIMIT 1 FOR UPDATE SKIP LOCKED`,
     [new Date(nowMs)],
   )
-  return rows[0] && scheduledPrice(rows[0])
+  return rows[0] && waitingModel(rows[0])
 }
 
-export async function schedulePrice(sql: Sql, endpointId: string, model: HostedModel, appliesAt: Date): Promise<void> {
+/** @param appliesAt the end of the notice; for a model that waits for its probes, now */
+export async function insertWaiting(
+  sql: Sql,
+  endpointId: string,
+  model: HostedModel,
+  { state, appliesAt }: Pick<WaitingModel, 'state' | 'appliesAt'>,
+): Promise<void> {
   const { price } = model
   await sql.query(
     `INSERT INTO hoster_price_change (change_id, endpoint_id, model_id, upstream_model, input_pico_per_token, output_pico_per_token,
-       cache_read_pico_per_token, cache_write_pico_per_token, context_tokens, max_output_tokens, features, applies_at)
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+       cache_read_pico_per_token, cache_write_pico_per_token, context_tokens, max_output_tokens, features, applies_at, state)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
     [
       randomUUID(),
       endpointId,
@@ -133,18 +144,43 @@ export async function schedulePrice(sql: Sql, endpointId: string, model: HostedM
       model.maxOutputTokens,
       [...model.features],
       appliesAt,
+      state,
     ],
   )
 }
 
-export async function endScheduled(sql: Sql, changeId: string, state: 'applied' | 'cancelled'): Promise<void> {
+/** `probing`: the notice has passed, and the probes follow. */
+export async function changeWaiting(
+  sql: Sql,
+  changeId: string,
+  state: 'applied' | 'cancelled' | 'probing',
+): Promise<void> {
   await sql.query('UPDATE hoster_price_change SET state = $2 WHERE change_id = $1', [changeId, state])
 }
 
-function scheduledPrice(row: ScheduledRow): ScheduledPrice {
+/** Notes that the probes of a model failed. */
+export async function noteFailedProbes(sql: Sql, changeId: string, nowMs: number): Promise<void> {
+  await sql.query('UPDATE hoster_price_change SET probed_at = $2 WHERE change_id = $1', [changeId, new Date(nowMs)])
+}
+
+/** Returns the hosters with a model that was not probed since `beforeMs`, and that has waited since `sinceMs` at most. */
+export async function listHostersToProbe(
+  sql: Sql,
+  { beforeMs, sinceMs }: { readonly beforeMs: number; readonly sinceMs: number },
+): Promise<string[]> {
+  const { rows } = await sql.query<{ hoster_id: string }>(
+    `SELECT DISTINCT hoster_id FROM hoster_price_change JOIN hoster_endpoint USING (endpoint_id)
+      WHERE state = 'probing' AND (probed_at IS NULL OR probed_at <= $1) AND applies_at >= $2`,
+    [new Date(beforeMs), new Date(sinceMs)],
+  )
+  return rows.map(row => row.hoster_id)
+}
+
+function waitingModel(row: WaitingRow): WaitingModel {
   return {
     changeId: row.change_id,
     endpointId: row.endpoint_id,
+    state: row.state,
     appliesAt: row.applies_at,
     model: hostedModel(row),
   }

@@ -2,6 +2,8 @@
 export interface MarketplaceJobs {
   /** Verifies a pending hoster. */
   verify(hosterId: string): Promise<void>
-  /** Applies the prices that have waited for their notice. Returns how many there were. */
-  applyPrices(): Promise<number>
+  /** Probes the models of a hoster that wait for it. */
+  probe(hosterId: string): Promise<void>
+  /** Applies the prices that have waited for their notice, and starts the probes that are due. */
+  applyPrices(): Promise<void>
 }

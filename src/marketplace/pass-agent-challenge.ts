@@ -1,15 +1,16 @@
 import type { Sql } from '../db/pool.ts'
 import { changeHosterState, gatewayActor } from './change-hoster-state.ts'
+import { listWaiting } from './manifests.ts'
 import { showHoster } from './show-hoster.ts'
-import { enqueueVerification, notePassedChallenge, startVerification } from './verification.ts'
+import { enqueueProbes, enqueueVerification, notePassedChallenge, startVerification } from './verification.ts'
 
 /** How long an agent may take from its connection to the announcement of its models, in seconds. */
 const ANNOUNCING_S = 2
 
 /**
  * Notes that the agent of a hoster has connected with a key of it, which is its proof, and goes on with the verification: a hoster that
- * has applied becomes `pending` and is checked. Call it in a transaction each time an agent connects. Does nothing for a hoster with
- * an address, or one that is beyond `pending`.
+ * has applied becomes `pending` and is checked, and models that wait for their probes are probed. Call it in a transaction each time an
+ * agent connects. Does nothing for a hoster with an address.
  */
 export async function passAgentChallenge(sql: Sql, endpointId: string, nowMs: number): Promise<void> {
   const { rows } = await sql.query<{ hosterId: string }>(
@@ -22,7 +23,11 @@ export async function passAgentChallenge(sql: Sql, endpointId: string, nowMs: nu
   const { transport, state } = await showHoster(sql, hosterId)
   if (transport !== 'agent') return
   await notePassedChallenge(sql, hosterId, nowMs)
-  if (state !== 'applied' && state !== 'pending') return
+  // Probes that failed while no agent was connected.
+  if (state !== 'applied' && state !== 'pending') {
+    if ((await listWaiting(sql, endpointId)).some(each => each.state === 'probing')) await enqueueProbes(sql, hosterId)
+    return
+  }
   await startVerification(sql, hosterId, nowMs)
   // The agent announces its models first.
   await enqueueVerification(sql, hosterId, ANNOUNCING_S)

@@ -75,6 +75,15 @@ function isSamePrice(a: HosterPrice, b: HosterPrice): boolean {
   return kinds.every(kind => a[kind] === b[kind])
 }
 
+/** Whether probes must show that a model works: it is new, another model of the server, or does something else. */
+export function needsProbes(offered: Required<HostedModel> | undefined, model: HostedModel): boolean {
+  return (
+    offered === undefined ||
+    offered.upstreamModel !== (model.upstreamModel ?? model.modelId) ||
+    !isSameSet(offered.features, model.features)
+  )
+}
+
 /** Whether two models have the same prices and terms. */
 export function isSameModel(a: Required<HostedModel>, b: HostedModel): boolean {
   return (
@@ -83,7 +92,10 @@ export function isSameModel(a: Required<HostedModel>, b: HostedModel): boolean {
     a.upstreamModel === (b.upstreamModel ?? b.modelId) &&
     a.contextTokens === b.contextTokens &&
     a.maxOutputTokens === b.maxOutputTokens &&
-    a.features.length === b.features.length &&
-    a.features.every(feature => b.features.includes(feature))
+    isSameSet(a.features, b.features)
   )
+}
+
+function isSameSet(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every(each => b.includes(each))
 }

@@ -11,16 +11,18 @@ import type { HostedModel } from '../supply/hosters/hosted-model.ts'
 import { closePrice, replacePrice } from '../supply/hosters/set-hoster-price.ts'
 import type { StateActor } from './change-hoster-state.ts'
 import {
-  endScheduled,
+  changeWaiting,
   insertManifest,
+  insertWaiting,
   lastPriceChange,
   listOffered,
-  listScheduled,
+  listWaiting,
   type ManifestSource,
-  schedulePrice,
+  type WaitingState,
 } from './manifests.ts'
-import { beyondBounds, isSameModel, type PriceRules, planPrices } from './price-rules.ts'
+import { beyondBounds, isSameModel, needsProbes, type PriceRules, planPrices } from './price-rules.ts'
 import { showHoster } from './show-hoster.ts'
+import { enqueueProbes } from './verification.ts'
 
 export interface ManifestUpload {
   readonly hosterId: string
@@ -34,7 +36,8 @@ const sellingStates: ReadonlySet<HosterState> = new Set(['active', 'paused', 'su
 
 /**
  * Stores a manifest and offers its models. Running requests keep their price. A price that rises too much waits for its notice, and
- * stays scheduled as before when the manifest is sent again. Run it in a transaction. Throws `hoster_not_found`,
+ * stays scheduled as before when the manifest is sent again. Once the hoster sells, a model that is new or does something else waits
+ * for its probes, which start again when the manifest is sent again. Run it in a transaction. Throws `hoster_not_found`,
  * `invalid_value` for prices beyond the bounds, and `price_change_too_soon`.
  */
 export async function putManifest(
@@ -52,19 +55,33 @@ export async function putManifest(
   const plan = isSelling
     ? planPrices(offered, wanted, rules)
     : planPrices(offered, wanted, { risePercent: Number.MAX_SAFE_INTEGER })
-  const scheduled = await listScheduled(sql, endpointId)
-  const waitsAlready = (model: HostedModel) => scheduled.some(each => isSameModel(each.model, model))
-  const newlyScheduled = plan.later.filter(model => !waitsAlready(model))
-  const changesPrices = plan.now.length > 0 || plan.withdrawn.length > 0 || newlyScheduled.length > 0
+  const live = new Map(offered.map(({ model }) => [model.modelId, model]))
+  const probing = isSelling ? plan.now.filter(model => needsProbes(live.get(model.modelId), model)) : []
+  const now = plan.now.filter(model => !probing.includes(model))
+  const waiting = await listWaiting(sql, endpointId)
+  const waitsAlready = (state: WaitingState, model: HostedModel) =>
+    waiting.some(each => each.state === state && isSameModel(each.model, model))
+  const newlyScheduled = plan.later.filter(
+    model => !waitsAlready('scheduled', model) && !waitsAlready('probing', model),
+  )
+  const newlyProbing = probing.filter(model => !waitsAlready('probing', model))
+  const changesPrices = [now, plan.withdrawn, newlyScheduled, newlyProbing].some(({ length }) => length > 0)
   if (isSelling && changesPrices) await requirePause(sql, hosterId, rules, nowMs)
 
-  for (const each of scheduled) {
-    if (!plan.later.some(model => isSameModel(each.model, model))) await endScheduled(sql, each.changeId, 'cancelled')
+  for (const { changeId, state, model } of waiting) {
+    const isWanted = (state === 'probing' ? [...probing, ...plan.later] : plan.later).some(each =>
+      isSameModel(model, each),
+    )
+    if (!isWanted) await changeWaiting(sql, changeId, 'cancelled')
   }
-  for (const model of plan.now) await replacePrice(sql, endpointId, model)
+  for (const model of now) await replacePrice(sql, endpointId, model)
   for (const modelId of plan.withdrawn) await closePrice(sql, endpointId, modelId)
   const appliesAt = new Date(nowMs + rules.riseNoticeMs)
-  for (const model of newlyScheduled) await schedulePrice(sql, endpointId, model, appliesAt)
+  for (const model of newlyScheduled) await insertWaiting(sql, endpointId, model, { state: 'scheduled', appliesAt })
+  for (const model of newlyProbing)
+    await insertWaiting(sql, endpointId, model, { state: 'probing', appliesAt: new Date(nowMs) })
+  if (isSelling && (await listWaiting(sql, endpointId)).some(({ state }) => state === 'probing'))
+    await enqueueProbes(sql, hosterId)
   await insertManifest(sql, hosterId, { body: manifest, source, changesPrices, nowMs })
   if (changesPrices) await bumpControlVersion(sql, 'supply')
   await noteAction(sql, {
@@ -74,7 +91,8 @@ export async function putManifest(
     detail: {
       hoster_id: hosterId,
       source,
-      now: plan.now.map(shownPrice),
+      now: now.map(shownPrice),
+      after_probes: newlyProbing.map(shownPrice),
       later: newlyScheduled.map(shownPrice),
       withdrawn: plan.withdrawn,
       ...(actor.keyId !== null && { key_id: actor.keyId }),

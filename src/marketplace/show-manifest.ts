@@ -1,7 +1,7 @@
 import type { StoredManifest } from '../api/hoster-manifest.ts'
 import type { Sql } from '../db/pool.ts'
 import { usdPerTokenText } from '../domain/money.ts'
-import { findManifest, listScheduled } from './manifests.ts'
+import { findManifest, listWaiting } from './manifests.ts'
 import { showHoster } from './show-hoster.ts'
 
 /** Returns the newest manifest of a hoster with the prices that wait; null when it has none. Throws `hoster_not_found`. */
@@ -9,18 +9,21 @@ export async function showManifest(sql: Sql, hosterId: string): Promise<StoredMa
   const { endpointId } = await showHoster(sql, hosterId)
   const found = await findManifest(sql, hosterId)
   if (found === undefined) return null
-  const scheduled = await listScheduled(sql, endpointId)
+  const waiting = await listWaiting(sql, endpointId)
   return {
     object: 'hoster.manifest',
     version: found.version,
     source: found.source,
     created_at: found.createdAt.toISOString(),
     manifest: found.body,
-    scheduled: scheduled.map(({ model, appliesAt }) => ({
-      model: model.modelId,
-      applies_at: appliesAt.toISOString(),
-      prompt: usdPerTokenText(model.price.inputPicoPerToken),
-      completion: usdPerTokenText(model.price.outputPicoPerToken),
-    })),
+    scheduled: waiting
+      .filter(({ state }) => state === 'scheduled')
+      .map(({ model, appliesAt }) => ({
+        model: model.modelId,
+        applies_at: appliesAt.toISOString(),
+        prompt: usdPerTokenText(model.price.inputPicoPerToken),
+        completion: usdPerTokenText(model.price.outputPicoPerToken),
+      })),
+    probing: waiting.filter(({ state }) => state === 'probing').map(({ model }) => model.modelId),
   }
 }

@@ -2,7 +2,7 @@ import type { HosterOffers } from '../api/hoster-console.ts'
 import type { Sql } from '../db/pool.ts'
 import { usdPerMillion } from '../domain/money.ts'
 import { hostedModel, PRICE_COLUMNS, type PriceRow } from '../supply/hosters/hosted-model.ts'
-import { listOffered, listScheduled } from './manifests.ts'
+import { listOffered, listWaiting } from './manifests.ts'
 import {
   type Competitor,
   priceCandidates,
@@ -41,7 +41,7 @@ export async function showOffers(
   const { rules, ranking } = market
   const { endpointId, trustScore, shareBps } = await showHoster(sql, hosterId)
   const offered = await listOffered(sql, endpointId, nowMs - rules.riseNoticeMs)
-  const scheduled = await listScheduled(sql, endpointId)
+  const scheduled = (await listWaiting(sql, endpointId)).filter(({ state }) => state === 'scheduled')
   const versions = Map.groupBy(await listVersions(sql, endpointId), row => row.model_id)
   const demand = await readDemand(
     sql,

@@ -4,6 +4,8 @@ import type { Sql } from '../db/pool.ts'
 
 /** The task of the job queue that verifies one hoster. */
 export const VERIFY_HOSTER = 'verify_hoster'
+/** The task of the job queue that probes the models of one hoster that wait for it. */
+export const PROBE_MODELS = 'probe_hoster_models'
 
 export interface StoredVerification {
   readonly nonce: string
@@ -62,3 +64,27 @@ export async function enqueueVerification(sql: Sql, hosterId: string, delayS = 0
     [VERIFY_HOSTER, hosterId, delayS],
   )
 }
+
+/** Puts the probes of a hoster's waiting models into the job queue, once however often it is asked for. */
+export async function enqueueProbes(sql: Sql, hosterId: string): Promise<void> {
+  await sql.query(
+    `SELECT graphile_worker.add_job($1, payload := json_build_object('hoster_id', $2::text), job_key := 'probe-models-' || $2::text,
+       max_attempts := 3)`,
+    [PROBE_MODELS, hosterId],
+  )
+}
+
+/** Notes the probes of some models among those of the last check. Lock the hoster first. */
+export async function noteProbes(
+  sql: Sql,
+  { hosterId, probes, nowMs }: { hosterId: string; probes: VerificationReport['probes']; nowMs: number },
+): Promise<void> {
+  if ((await findVerification(sql, hosterId)) === undefined) await startVerification(sql, hosterId, nowMs)
+  const { nonce, report } = (await findVerification(sql, hosterId))!
+  // A hoster that the operator added was never checked, but it has a manifest with prices within the bounds.
+  const base = report ?? { manifest: PASSED, prices: PASSED, probes: [], challenge_problem: null }
+  const others = base.probes.filter(({ model }) => !probes.some(each => each.model === model))
+  await noteReport(sql, { hosterId, nonce, report: { ...base, probes: [...others, ...probes] }, nowMs })
+}
+
+const PASSED = { passed: true, problem: null }

@@ -5,16 +5,13 @@ import type { Endpoint } from '../domain/offer.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { isJsonObject } from '../runtime/json-object.ts'
 import { changeHosterState, gatewayActor } from './change-hoster-state.ts'
-import { findManifest, listOffered } from './manifests.ts'
+import { findManifest, listOffered, listWaiting } from './manifests.ts'
 import { beyondBounds, type PriceRules } from './price-rules.ts'
-import { probeOf } from './probe.ts'
 import { putManifest } from './put-manifest.ts'
 import { readManifest } from './read-manifest.ts'
+import { type PostToHoster, runProbes } from './run-probes.ts'
 import { type OwnHoster, showHoster } from './show-hoster.ts'
-import { findVerification, notePassedChallenge, noteReport } from './verification.ts'
-
-/** Answers in a row that a model must give. */
-const PROBES = 3
+import { enqueueProbes, findVerification, notePassedChallenge, noteReport } from './verification.ts'
 
 export interface VerifyDeps {
   readonly pool: Pool
@@ -26,8 +23,7 @@ export interface VerifyDeps {
   readonly endpointOf: (hosterId: string) => Promise<Endpoint>
   /** Sends a GET to the server of a hoster. Rejects with a short reason when there is no answer. @param path below the base URL */
   readonly get: (endpoint: Endpoint, path: string) => Promise<{ status: number; body: unknown }>
-  /** Sends a POST to the server of a hoster, through the agent if it has one. Rejects when there is no answer. */
-  readonly post: (endpoint: Endpoint, path: string, body: string) => Promise<{ status: number; text: string }>
+  readonly post: PostToHoster
 }
 
 /**
@@ -42,6 +38,8 @@ export async function verifyHoster(deps: VerifyDeps, hosterId: string): Promise<
   const { report, passed } = await check(deps, hoster, stored.nonce)
   await transaction(pool, async sql => {
     await sql.query('SELECT FROM hoster WHERE hoster_id = $1 FOR UPDATE', [hosterId])
+    // Models that were sent while it was active.
+    if ((await listWaiting(sql, hoster.endpointId)).length > 0) await enqueueProbes(sql, hosterId)
     const isCurrent = await noteReport(sql, { hosterId, nonce: stored.nonce, report, nowMs: clock.epochMs() })
     const { state } = await showHoster(sql, hosterId)
     if (!passed || !isCurrent || state !== 'pending') return
@@ -79,19 +77,7 @@ async function check(
   }
   const endpoint = await deps.endpointOf(hoster.hosterId)
   const probes: VerificationReport['probes'] = []
-  for (const { modelId, upstreamModel, features } of offered) {
-    const probe = probeOf(upstreamModel ?? modelId, features)
-    let passed = 0
-    let problem: string | null = null
-    while (passed < PROBES && problem === null) {
-      problem = await deps.post(endpoint, probe.path, probe.body).then(
-        ({ status, text }) => probe.problemOf(status, text),
-        (error: Error) => error.message,
-      )
-      if (problem === null) passed++
-    }
-    probes.push({ model: modelId, passed, problem })
-  }
+  for (const model of offered) probes.push(await runProbes(deps.post, endpoint, model))
   const report = { manifest: PASSED, prices: PASSED, probes, challenge_problem: null }
   return { report, passed: probes.every(({ problem }) => problem === null) }
 }

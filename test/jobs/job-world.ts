@@ -59,7 +59,7 @@ export function useJobWorld(): JobWorld {
         autoTopUps: { run: async () => 0 },
         payouts: { reconcile: async () => ({ looked: 0, booked: 0, mismatched: 0, failed: 0 }) },
         audits: null,
-        marketplace: { verify: async () => {}, applyPrices: async () => 0 },
+        marketplace: { verify: async () => {}, probe: async () => {}, applyPrices: async () => {} },
         log,
       }),
     async raiseAlert() {

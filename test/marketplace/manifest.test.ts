@@ -1,9 +1,13 @@
-import { beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test, vi } from 'vitest'
 import type { StoredManifest } from '../../src/api/hoster-manifest.ts'
+import type { Verification } from '../../src/api/hoster-verification.ts'
 import { applyDuePrices } from '../../src/marketplace/apply-prices.ts'
+import { listHostersToProbe } from '../../src/marketplace/manifests.ts'
+import { enqueueDueProbes } from '../../src/marketplace/probe-models.ts'
 import { readError } from '../harness/event-stream.ts'
 import { hosterKey, hosterRequest } from '../harness/hosters.ts'
-import { answer } from '../harness/scripted-upstream.ts'
+import { answer, status } from '../harness/scripted-upstream.ts'
+import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
 const MINUTE_MS = 60_000
@@ -114,13 +118,89 @@ test('the old price cancels a rise that waits', async () => {
 test('a model that is left out is withdrawn, and one that comes back has the next version', async () => {
   const other = { ...modelAt('0.000001', '0.000002'), id: `${model}-other` }
   await stored(put(other))
-  expect(await priced()).toEqual([[1, 1_000_000, 2_000_000]])
+  await vi.waitFor(async () => expect(await priced()).toEqual([[1, 1_000_000, 2_000_000]]), WAIT_OPTIONS)
   offsetMs = 11 * MINUTE_MS
   await stored(put(other, modelAt('0.000001', '0.000002')))
-  expect(await priced()).toEqual([
-    [2, 1_000_000, 2_000_000],
-    [1, 1_000_000, 2_000_000],
-  ])
+  await vi.waitFor(
+    async () =>
+      expect(await priced()).toEqual([
+        [2, 1_000_000, 2_000_000],
+        [1, 1_000_000, 2_000_000],
+      ]),
+    WAIT_OPTIONS,
+  )
+})
+
+/** The result of the probes of one model, once the job has ended. */
+function probed(modelId: string, since = '') {
+  return vi.waitFor(async () => {
+    const shown = (await (await hosterRequest(app, key, 'hoster/verification')).json()) as Verification
+    const found = shown.probes.find(each => each.model === modelId)
+    if (found === undefined || shown.checked_at! <= since) throw new Error('not probed yet')
+    return { ...found, at: shown.checked_at! }
+  }, WAIT_OPTIONS)
+}
+
+test('a new model of an active hoster is offered when its probes have passed, and the others stay offered', async () => {
+  const live = modelAt('0.000001', '0.000002')
+  const added = { ...live, id: `${model}-new` }
+  upstream.respondWith(status(500, { error: { message: 'out of memory' } }))
+  expect((await stored(put(live, added))).probing).toEqual([added.id])
+  const failed = await probed(added.id)
+  expect(failed).toMatchObject({ passed: 0, problem: 'the server answered with status 500' })
+  expect(await priced()).toEqual([[1, 1_000_000, 2_000_000]])
+  await app.app.noticeChanges()
+  const customer = await app.customer()
+  const chat = { model: added.id, messages: [{ role: 'user', content: 'Hello' }], max_tokens: 10 }
+  expect((await app.chat(customer, chat)).status).toBe(404)
+
+  upstream.respondWith(answer())
+  const again = await hosterRequest(app, key, 'hoster/verification', { method: 'POST' })
+  expect(again.status).toBe(200)
+  expect(await probed(added.id, failed.at)).toMatchObject({ passed: 3, problem: null })
+  expect((await stored(hosterRequest(app, key, 'hoster/manifest'))).probing).toEqual([])
+  await app.app.noticeChanges()
+  expect((await app.chat(customer, chat)).status).toBe(200)
+  const nothing = await hosterRequest(app, key, 'hoster/verification', { method: 'POST' })
+  expect(await readError(nothing)).toMatchObject({ status: 409, code: 'hoster_state_refused' })
+})
+
+test('another model of the server is probed first, and the old one is served until then', async () => {
+  upstream.respondWith(status(404, { error: { message: 'no such model' } }))
+  const swapped = { ...modelAt('0.000001', '0.000002'), upstream_model: 'another' }
+  await stored(put(swapped))
+  const failed = await probed(model)
+  expect(failed.problem).toMatch(/status 404/)
+  expect(await priced()).toEqual([[1, 1_000_000, 2_000_000]])
+  // Sending it again starts the probes again, without a wait: the prices are the same.
+  upstream.respondWith(answer())
+  await stored(put(swapped))
+  expect(await probed(model, failed.at)).toMatchObject({ passed: 3 })
+  expect(await priced()).toEqual([[2, 1_000_000, 2_000_000]])
+})
+
+test('a manifest without the waiting model ends its wait', async () => {
+  upstream.respondWith(status(500, {}))
+  const live = modelAt('0.000001', '0.000002')
+  await stored(put(live, { ...live, id: `${model}-new` }))
+  await probed(`${model}-new`)
+  offsetMs = 11 * MINUTE_MS
+  expect((await stored(put(live))).probing).toEqual([])
+  await enqueueDueProbes(app.database.pool, clock.epochMs())
+  expect(await listHostersToProbe(app.database.pool, { beforeMs: clock.epochMs(), sinceMs: 0 })).not.toContain(hosterId)
+})
+
+test('failed probes are repeated after ten minutes, for a day', async () => {
+  upstream.respondWith(status(500, {}))
+  const live = modelAt('0.000001', '0.000002')
+  await stored(put(live, { ...live, id: `${model}-new` }))
+  const failed = await probed(`${model}-new`)
+  upstream.respondWith(answer())
+  const { pool } = app.database
+  await enqueueDueProbes(pool, Date.now() + 25 * HOUR_MS)
+  offsetMs = 11 * MINUTE_MS
+  await enqueueDueProbes(pool, clock.epochMs())
+  expect(await probed(`${model}-new`, failed.at)).toMatchObject({ passed: 3 })
 })
 
 describe('security 46: an absurd price is refused and changes nothing', () => {

@@ -10,6 +10,7 @@ import { applyDuePrices } from '../../marketplace/apply-prices.ts'
 import { createHosterAuthenticator, type HosterAuthenticator } from '../../marketplace/hoster-authenticator.ts'
 import { createHosterDesk } from '../../marketplace/hoster-desk.ts'
 import type { MarketplaceJobs } from '../../marketplace/marketplace-jobs.ts'
+import { enqueueDueProbes, probeModels } from '../../marketplace/probe-models.ts'
 import { publicHosters } from '../../marketplace/public-hosters.ts'
 import { type OfferMarket, showOffers } from '../../marketplace/show-offers.ts'
 import { showStatus } from '../../marketplace/show-status.ts'
@@ -121,7 +122,11 @@ export function startMarketplace(
     authenticator,
     jobs: {
       verify: hosterId => verifyHoster(verify, hosterId),
-      applyPrices: () => applyDuePrices(pool, clock.epochMs()),
+      probe: hosterId => probeModels(verify, hosterId),
+      async applyPrices() {
+        await applyDuePrices(pool, clock.epochMs())
+        await enqueueDueProbes(pool, clock.epochMs())
+      },
     },
     endpoints: [
       ...hosterEndpoints(door),
