@@ -1,5 +1,8 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
+import type { AgentEvent } from '../../src/agent/run-agent.ts'
 import { usdText } from '../../src/domain/money.ts'
+import { activateHoster, suspendHoster } from '../../src/marketplace/operate-hoster.ts'
+import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { useResource } from '../harness/use-resource.ts'
 import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
 import { type AgentHoster, addAgentHoster, idleConnections, startAgent } from './agent-world.ts'
@@ -49,6 +52,23 @@ describe('requests that an agent serves', () => {
       served: [{ id: 'test-model', model: 'test-model', input_usd: '1.00', output_usd: '2.00' }],
       not_served: [],
     })
+  })
+
+  it('names them again when the hoster is active again', async () => {
+    const newest = () => {
+      const { models } = agent.events.findLast(({ event }) => event === 'models') as Extract<
+        AgentEvent,
+        { event: 'models' }
+      >
+      return { state: models.hoster_state, served: models.served.length, notServed: models.not_served }
+    }
+    await suspendHoster(app.database.pool, hoster.hosterId)
+    await app.app.noticeChanges()
+    const notServed = [{ id: 'test-model', reason: 'the hoster is suspended' }]
+    await vi.waitFor(() => expect(newest()).toEqual({ state: 'suspended', served: 0, notServed }), WAIT_OPTIONS)
+    await activateHoster(app.database.pool, hoster.hosterId)
+    await app.app.noticeChanges()
+    await vi.waitFor(() => expect(newest()).toEqual({ state: 'active', served: 1, notServed: [] }), WAIT_OPTIONS)
   })
 
   it('aborts the request at the model server when the client leaves', async () => {

@@ -48,6 +48,10 @@ export function createAgentDoor(
     ...(timeouts.agentReportMs !== undefined && { reportMs: timeouts.agentReportMs }),
   })
   changes.onChange('access', () => door.onAccessChange())
-  changes.onChange('supply', () => door.onSupplyChange())
+  changes.onChange('supply', async () => {
+    // Another listener reads the catalog, at the same time: without a read of its own, this one could report the offers from before.
+    await catalog.refresh()
+    await door.onSupplyChange()
+  })
   return door
 }
