@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { bodyRefusal, invalidField } from '../dialects/json/body-refusal.ts'
 import { parseJsonObject } from '../dialects/json/parse-json.ts'
 import { type Feature, features } from '../domain/chat-job.ts'
+import { MODEL_ID, modelIdText } from '../domain/model-id.ts'
 import { parseUsdPerToken } from '../domain/money.ts'
 import { PLAIN_TEXT } from '../runtime/plain-text.ts'
 
@@ -12,8 +13,7 @@ export const quantizations = ['int4', 'int8', 'fp4', 'fp6', 'fp8', 'fp16', 'bf16
 
 const MODELS_MAX = 200
 const object = { error: 'a JSON object' }
-const modelText = 'the id of a model: 1 to 200 letters, digits or any of . : / @ + _ -'
-const modelId = z.string({ error: modelText }).regex(/^[\w.:/@+-]{1,200}$/, { error: modelText })
+const modelId = z.string({ error: modelIdText }).regex(MODEL_ID, { error: modelIdText })
 const nameText = 'a text of 1 to 200 characters without control characters'
 const tokensText = 'a whole number of tokens above zero'
 const tokens = z.int({ error: tokensText }).min(1, { error: tokensText }).max(100_000_000, { error: tokensText })

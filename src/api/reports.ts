@@ -37,6 +37,12 @@ export const tokenUsageQuery = z.object({ days, interval })
  * sent.
  */
 export function readQuery<S extends z.ZodObject>(schema: S, query: unknown): z.output<S> {
+  // PostgreSQL stores no NUL, so no value can have one.
+  const nul = Object.entries(query as Record<string, unknown>).find(
+    ([name, value]) => name in schema.shape && typeof value === 'string' && value.includes('\0'),
+  )
+  if (nul !== undefined)
+    throw new ApiError('invalid_value', { param: nul[0], message: `${nul[0]} must have no NUL characters.` })
   const parsed = schema.safeParse(query)
   if (parsed.success) return parsed.data
   const { path, message } = parsed.error.issues[0]!

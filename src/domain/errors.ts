@@ -233,7 +233,7 @@ export const errorTable = {
   too_many_attempts: row(
     429,
     'rate_limit_error',
-    'Too many failed attempts to sign in. Wait for the time in Retry-After, then try again.',
+    'Too many failed attempts. Wait for the time in Retry-After, then try again.',
   ),
   price_change_too_soon: row(
     429,

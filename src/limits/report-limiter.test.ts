@@ -5,6 +5,7 @@ test('allows the limit in each UTC minute, however the reports are spread', () =
   let nowMs = 0
   const limiter = createReportLimiter({
     requestsPerMinute: 2,
+    what: 'usage reports',
     clock: { epochMs: () => nowMs, monotonicMs: () => 0 },
   })
   const takenAt = (ms: number) => {

@@ -2,13 +2,20 @@ import { ApiError } from '../domain/errors.ts'
 import { secondsUntilWindowEnd } from '../domain/windows.ts'
 import type { Clock } from '../runtime/clock.ts'
 
+interface ReportLimiterDeps {
+  readonly requestsPerMinute: number
+  /** What is limited, in the plural, for the error. */
+  readonly what: string
+  readonly clock: Clock
+}
+
 /** Limits requests to the usage endpoints per node, to protect the database. Chat requests do not count. */
 export interface ReportLimiter {
   /** Counts one report; throws `rate_limit_exceeded` beyond the limit of this UTC minute. */
   take(customerId: string): void
 }
 
-export function createReportLimiter(deps: { requestsPerMinute: number; clock: Clock }): ReportLimiter {
+export function createReportLimiter(deps: ReportLimiterDeps): ReportLimiter {
   let minute = -1
   const used = new Map<string, number>()
   return {
@@ -22,7 +29,7 @@ export function createReportLimiter(deps: { requestsPerMinute: number; clock: Cl
       const count = (used.get(customerId) ?? 0) + 1
       if (count > deps.requestsPerMinute) {
         throw new ApiError('rate_limit_exceeded', {
-          message: `The limit of ${deps.requestsPerMinute} usage reports per minute is reached. Retry after the minute ends.`,
+          message: `The limit of ${deps.requestsPerMinute} ${deps.what} per minute is reached. Retry after the minute ends.`,
           retryAfterS: secondsUntilWindowEnd((thisMinute + 1) * 60_000, nowMs),
         })
       }

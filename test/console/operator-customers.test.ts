@@ -155,6 +155,7 @@ test('the list pages without gaps and finds by address, id, member and tier', as
     expect(await read<CustomerPage>(await operator.get(`operator/customers?${none}`))).toMatchObject({ data: [] })
   }
   expect(await readError(await operator.get('operator/customers?state=odd'))).toMatchObject({ param: 'state' })
+  expect(await readError(await operator.get('operator/customers?search=%00'))).toMatchObject({ param: 'search' })
 })
 
 test('a dry run changes nothing; a grant happens once per ref and moves a free customer to standard', async () => {

@@ -96,6 +96,7 @@ test.each([
   [{ model: 'test-model', input_usd_per_million: 0.0000001, output_usd_per_million: 1 }, 'input_usd_per_million'],
   [{ model: 'test-model', input_usd_per_million: 1 }, 'output_usd_per_million'],
   [{ model: 'new', input_usd_per_million: 1, output_usd_per_million: 1 }, null],
+  [{ model: 'x\0y', input_usd_per_million: 1, output_usd_per_million: 1 }, 'model'],
 ])('the price %j is refused and changes nothing', async (body, param) => {
   const before = await get<PriceVersions>('prices')
   const refused = await readError(await operator.post(`operator/hosters/${hosterId}/prices`, body))

@@ -72,6 +72,7 @@ test.each([
   ['by=address', 'by'],
   ['customer=ada', 'customer'],
   ['by=key&model=x', 'model'],
+  ['by=key&provider=%00', 'provider'],
 ])('%s is refused', async (query, param) => {
   expect(await readError(await operator.get(`operator/usage?${query}`))).toMatchObject({ status: 400, param })
 })

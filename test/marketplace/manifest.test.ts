@@ -232,6 +232,7 @@ test.each([
   ['a model that is reserved', { id: 'auto' }, 'models[0]'],
   ['an output longer than the context', { max_output_length: 40_000 }, 'models[0]'],
   ['an unknown quantization', { quantization: 'q4' }, 'models[0].quantization'],
+  ['half of a character in a name', { name: '\ud800' }, 'models[0].name'],
 ])('security 10: a manifest with %s is refused', async (_, change, param) => {
   expect(await readError(await put({ ...modelAt('0.000001', '0.000002'), ...change }))).toMatchObject({
     status: 400,

@@ -128,7 +128,7 @@ beforeAll(async () => {
       committed: () => undefined,
       authenticator: { authenticate: async () => caller, close() {} },
       hosterAuthenticator: { authenticate: () => Promise.reject(new Error('not used here')), close() {} },
-      reportLimiter: createReportLimiter({ requestsPerMinute: 10_000, clock: systemClock }),
+      reportLimiter: createReportLimiter({ requestsPerMinute: 10_000, what: 'usage reports', clock: systemClock }),
       consoleGuard: { check: () => Promise.reject(new Error('not used here')) },
     }),
     log: Fastify({ logger: false }).log,

@@ -5,6 +5,7 @@ import { features } from '../../domain/chat-job.ts'
 import { ApiError } from '../../domain/errors.ts'
 import { hosterStates } from '../../domain/hoster-state.ts'
 import { memberRoles } from '../../domain/member-role.ts'
+import { MODEL_ID, modelIdText } from '../../domain/model-id.ts'
 import { parsePricePerMillion } from '../../domain/money.ts'
 import { manifest } from '../hoster-manifest.ts'
 import { verification } from '../hoster-verification.ts'
@@ -114,7 +115,7 @@ export type HosterReview = z.infer<typeof hosterReview>
 // Bodies. Each `error` text completes the sentence "`param` must be ...".
 
 const object = { error: 'a JSON object' }
-const modelText = 'the id of a model'
+const modelId = z.string({ error: modelIdText }).regex(MODEL_ID, { error: modelIdText })
 const priceText = 'USD per million tokens with at most 6 decimals, as a number or as decimal text'
 const price = z.union([z.number(), z.string()], { error: priceText })
 const countText = 'a whole number above zero'
@@ -123,16 +124,12 @@ const featuresText = `a list of ${features.join(', ')}`
 
 const priceChange = z.strictObject(
   {
-    model: z.string({ error: modelText }).min(1, { error: modelText }).max(256, { error: modelText }),
+    model: modelId,
     input_usd_per_million: price,
     output_usd_per_million: price,
     cache_read_usd_per_million: price.nullish(),
     cache_write_usd_per_million: price.nullish(),
-    upstream_model: z
-      .string({ error: modelText })
-      .min(1, { error: modelText })
-      .max(256, { error: modelText })
-      .optional(),
+    upstream_model: modelId.optional(),
     context_tokens: count.optional(),
     max_output_tokens: count.optional(),
     features: z.array(z.enum(features, { error: featuresText }), { error: featuresText }).optional(),

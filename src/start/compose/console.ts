@@ -122,7 +122,7 @@ export function createConsole(
     guard: createConsoleGuard({
       people,
       cookie,
-      limiter: createReportLimiter({ requestsPerMinute: REQUESTS_PER_MINUTE, clock }),
+      limiter: createReportLimiter({ requestsPerMinute: REQUESTS_PER_MINUTE, what: 'requests of the console', clock }),
       hosterRoleOf: (hosterId, personId) => hosterRoleOf(lookups, hosterId, personId).catch(refuseOutage),
       limitsOf: tier => limitsOfTier(config, tier),
       noteVisit: (signedIn, customerId, request) =>

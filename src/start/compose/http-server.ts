@@ -61,7 +61,11 @@ export function createHttpServer(
       authenticator,
       hosterAuthenticator,
       consoleGuard: consoleParts.guard,
-      reportLimiter: createReportLimiter({ requestsPerMinute: config.reports.requestsPerMinute, clock }),
+      reportLimiter: createReportLimiter({
+        requestsPerMinute: config.reports.requestsPerMinute,
+        what: 'usage reports',
+        clock,
+      }),
       committed: customerId => ledger.committed(customerId, COMMIT_WAIT_MS),
     }),
     allowedHosts,

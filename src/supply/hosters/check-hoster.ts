@@ -1,4 +1,5 @@
 import { features } from '../../domain/chat-job.ts'
+import { MODEL_ID } from '../../domain/model-id.ts'
 import { isReservedModel } from '../../domain/offer.ts'
 import { SupplyError } from '../../domain/supply-error.ts'
 import { UUID } from '../../runtime/uuid.ts'
@@ -35,7 +36,7 @@ export function checkModel(model: HostedModel): void {
 }
 
 function checkModelId(what: string, id: string): void {
-  if (!/^[\w.:/@+-]{1,200}$/.test(id))
+  if (!MODEL_ID.test(id))
     throw new SupplyError('invalid_value', `${what} "${id}" must have 1 to 200 letters, digits or any of . : / @ + _ -`)
 }
 
