@@ -266,7 +266,6 @@ describe('the OpenAPI document', () => {
       'wrong_code',
       'wrong_passkey',
       'sign_in_refused',
-      'member_spend_limit_reached',
       'role_not_allowed',
       'confirmation_required',
       'second_factor_required',
