@@ -180,6 +180,12 @@ WITH model AS (
   SELECT customer_id, $6::date, model_id, provider, batch % 2, count(*), count(*) FILTER (WHERE served),
     sum(input_tokens), sum(output_tokens), sum(cost), sum(share), sum(cost - share), coalesce(sum(latency_ms) FILTER (WHERE served), 0)
   FROM request GROUP BY 1, 3, 4, 5
+), by_hoster AS (
+  INSERT INTO hoster_day (hoster_id, day, model_id, requests, successes, input_tokens, output_tokens, cost_nanos, hoster_share_nanos,
+    fee_nanos, refunded_nanos, refunded_share_nanos)
+  SELECT hoster_id, $6::date, model_id, count(*), count(*) FILTER (WHERE served), sum(input_tokens), sum(output_tokens), sum(cost), sum(share),
+    sum(cost - share), 0, 0
+  FROM request WHERE hoster_id IS NOT NULL GROUP BY 1, 3
 ), by_key AS (
   INSERT INTO usage_key_day (customer_id, key_id, day, node_shard, requests, cost_nanos)
   SELECT customer_id, customer_id, $6::date, batch % 2, count(*), sum(cost) FROM request GROUP BY 1, 4
