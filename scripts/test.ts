@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const programs = join(root, 'node_modules', '.bin')
-const sources = ['src', 'test', 'sim', 'bench', 'scripts'].filter(name => existsSync(join(root, name)))
+const sources = ['src', 'test', 'sim', 'bench', 'scripts', 'demo'].filter(name => existsSync(join(root, name)))
 
 const checks: Record<string, string[]> = {
   'biome (format, lint)': ['biome', 'check', '--error-on-warnings', '.'],

@@ -130,6 +130,8 @@ export interface Config {
   readonly trust: {
     readonly audits: boolean
     readonly auditMinutes: number
+    /** How long after its start a request counts. */
+    readonly evidenceDelayMinutes: number
     /** Names of endpoints that serve the true model, besides local servers. */
     readonly references: readonly string[]
   }
@@ -308,6 +310,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
     trust: {
       audits: settings.trust.audits,
       auditMinutes: settings.trust.audit_minutes,
+      evidenceDelayMinutes: settings.trust.evidence_delay_minutes,
       references: settings.trust.references,
     },
     routing: {

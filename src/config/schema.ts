@@ -288,6 +288,7 @@ export const fileSchema = z.strictObject({
     .strictObject({
       audits: flag().prefault('true'),
       audit_minutes: wholeNumber(1, 1_440).prefault('10'),
+      evidence_delay_minutes: wholeNumber(1, 1_440).prefault('15'),
       references: z.array(text()).prefault([]),
     })
     .prefault({}),

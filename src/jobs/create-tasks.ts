@@ -34,6 +34,8 @@ export interface TaskDeps {
   readonly marketplace: MarketplaceJobs
   /** Null: audits are switched off. */
   readonly audits: (AuditDeps & { readonly meanPauseMs: number }) | null
+  /** How long after its start a request counts for trust. */
+  readonly evidenceDelayMs: number
   readonly log: Log
 }
 
@@ -64,10 +66,9 @@ export const timetable: CronItem[] = [
 ]
 
 /** Returns the tasks by name. `stopping` cancels a running audit. */
-export function createTasks(
-  { pool, auditPool, clock, alerts, payments, autoTopUps, payouts, marketplace, audits, log }: TaskDeps,
-  stopping: AbortSignal,
-): TaskList {
+export function createTasks(deps: TaskDeps, stopping: AbortSignal): TaskList {
+  const { pool, auditPool, clock, alerts, payments, autoTopUps, payouts, marketplace, audits, evidenceDelayMs, log } =
+    deps
   return {
     audit_ledger: () => auditLedger({ pool: auditPool, clock, log }, stopping),
     add_usage_partitions: async () => {
@@ -103,7 +104,7 @@ export function createTasks(
     // On a pool without a statement timeout: 30 days of many customers take seconds.
     sum_platform_month: () => transaction(auditPool, sql => sumPlatformDays(sql, clock.epochMs(), true)),
     // On a pool without a statement timeout: a busy minute has many rows.
-    score_hosters: () => scoreHosters({ pool: auditPool, clock, log }),
+    score_hosters: () => scoreHosters({ pool: auditPool, clock, log, delayMs: evidenceDelayMs }),
     plan_hoster_audits: async () => {
       if (audits !== null) await scheduleAudits(pool, { nowMs: clock.epochMs(), ...audits })
     },

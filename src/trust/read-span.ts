@@ -12,11 +12,6 @@ import { type LearnedRatio, learnRatio } from './learn-ratio.ts'
 import { auditMeter, batchReports, COUNTED_MIN } from './meter-audit.ts'
 import { tallyEvidence } from './request-tally.ts'
 
-/**
- * A request counts by the time at which it began, and its row may come much later: after a long answer, or from the journal of a node
- * that crashed. Rows that come later than this count for nothing.
- */
-const LAG_MS = 15 * 60_000
 /** What one transaction reads at most. The job runs each minute, so it is usually a minute. */
 const SPAN_MS_MAX = 5 * 60_000
 /** How far back the first run of an installation reads. */
@@ -25,9 +20,12 @@ const FIRST_SPAN_MS = 3_600_000
 /**
  * Adds the usage rows of the next span of time to the evidence and to the traffic that hosters see, in the transaction that also advances the span: each row counts once,
  * whatever crashes. Returns false when there is nothing left to read.
+ *
+ * @param delayMs A request counts by the time at which it began, and its row may come much later: after a long answer, or from the
+ *   journal of a node that crashed. Rows that come later than this count for nothing.
  */
-export async function readSpan(sql: Sql, nowMs: number): Promise<boolean> {
-  const untilMs = nowMs - LAG_MS
+export async function readSpan(sql: Sql, nowMs: number, delayMs: number): Promise<boolean> {
+  const untilMs = nowMs - delayMs
   const fromMs = await lockProgress(sql, untilMs - FIRST_SPAN_MS)
   if (fromMs >= untilMs) return false
   const span: Span = { fromMs, toMs: Math.min(fromMs + SPAN_MS_MAX, untilMs) }

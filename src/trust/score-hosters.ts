@@ -15,6 +15,8 @@ export interface ScoreDeps {
   readonly pool: Pool
   readonly clock: Clock
   readonly log: Pick<Log, 'info' | 'warn'>
+  /** How long after its start a request counts: see `readSpan`. */
+  readonly delayMs: number
 }
 
 /** One run catches up with an hour at most; the next one, a minute later, continues. */
@@ -24,9 +26,9 @@ const SPANS_MAX = 12
  * Reads new usage rows, then computes the score of each hoster and quarantines those with a proven cheat. Run it as a job: once a minute in
  * the whole cluster. Two runs at once do no harm.
  */
-export async function scoreHosters({ pool, clock, log }: ScoreDeps): Promise<void> {
+export async function scoreHosters({ pool, clock, log, delayMs }: ScoreDeps): Promise<void> {
   for (let spans = 0; spans < SPANS_MAX; spans++) {
-    if (!(await transaction(pool, sql => readSpan(sql, clock.epochMs())))) break
+    if (!(await transaction(pool, sql => readSpan(sql, clock.epochMs(), delayMs)))) break
   }
   for (const { hosterId } of await readHosterFacts(pool)) {
     const quarantined = await transaction(pool, sql => scoreHoster(sql, hosterId, clock.epochMs()))

@@ -60,6 +60,7 @@ export function useJobWorld(): JobWorld {
         payouts: { reconcile: async () => ({ looked: 0, booked: 0, mismatched: 0, failed: 0 }) },
         audits: null,
         marketplace: { verify: async () => {}, probe: async () => {}, applyPrices: async () => {} },
+        evidenceDelayMs: 15 * 60_000,
         log,
       }),
     async raiseAlert() {

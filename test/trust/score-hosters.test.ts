@@ -13,7 +13,12 @@ const log = { info() {}, warn() {} }
 
 /** Runs the job at a time. */
 function score(nowMs = NOW_MS): Promise<void> {
-  return scoreHosters({ pool: database.pool, clock: { epochMs: () => nowMs, monotonicMs: () => nowMs }, log })
+  return scoreHosters({
+    pool: database.pool,
+    clock: { epochMs: () => nowMs, monotonicMs: () => nowMs },
+    log,
+    delayMs: 15 * 60_000,
+  })
 }
 
 async function trustOf(hosterId: string) {

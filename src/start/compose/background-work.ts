@@ -9,7 +9,7 @@ import type { PayoutParts } from './payouts.ts'
 
 /** Starts the job queue, then the watch for new alerts. */
 export async function startBackgroundWork(
-  { clock, log, started }: ComposeContext,
+  { config, clock, log, started }: ComposeContext,
   { general, queue, audit }: Database,
   { watch, delivery }: Alerts,
   { sync, autoTopUps }: PaymentParts,
@@ -28,6 +28,7 @@ export async function startBackgroundWork(
     payouts: payouts.sync,
     marketplace,
     audits,
+    evidenceDelayMs: config.trust.evidenceDelayMinutes * 60_000,
     log,
   })
   started.defer(() => jobs.stop())
