@@ -246,6 +246,21 @@ const operatorScreens = [
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
+    path: '/hosters/$hosterId',
+    component: lazyRouteComponent(() => import('./features/operator/Hoster.tsx'), 'Hoster'),
+  }),
+  createRoute({
+    getParentRoute: () => operatorRoute,
+    path: '/payouts',
+    component: lazyRouteComponent(() => import('./features/operator/Payouts.tsx'), 'Payouts'),
+  }),
+  createRoute({
+    getParentRoute: () => operatorRoute,
+    path: '/payouts/$batchId',
+    component: lazyRouteComponent(() => import('./features/operator/PayoutBatch.tsx'), 'PayoutBatch'),
+  }),
+  createRoute({
+    getParentRoute: () => operatorRoute,
     path: '/money',
     component: lazyRouteComponent(() => import('./features/operator/Money.tsx'), 'Money'),
   }),

@@ -1,13 +1,16 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query'
+import type { z } from 'zod'
 import type { CustomerDetail, CustomerPage, GrantShown } from '#api/operator/customers.ts'
 import type { AuditLogPage, AuditLogState } from '#api/operator/log.ts'
 import type { OperatorMoney } from '#api/operator/money.ts'
 import type { Overview } from '#api/operator/overview.ts'
 import type { OperatorPayments, VoucherList } from '#api/operator/payments.ts'
-import type { OperatorHosters, OperatorModels, PriceVersions } from '#api/operator/supply.ts'
+import type { HosterFundsShown, PayoutBatches, PayoutBatchShown } from '#api/operator/payouts.ts'
+import type { HosterReview, OperatorHosters, OperatorModels, PriceVersions } from '#api/operator/supply.ts'
 import type { OperatorSystem } from '#api/operator/system.ts'
 import type { OperatorUsage, UsageDimension } from '#api/operator/usage.ts'
 import type { reportProviders } from '#api/reports.ts'
+import type { ownTrust } from '#api/trust.ts'
 import { queryText, request } from './request.ts'
 
 // What the operator's screens read.
@@ -23,6 +26,23 @@ export const overviewQuery = operator<Overview>('overview', 'overview')
 
 export const operatorModelsQuery = operator<OperatorModels>('supply', 'models')
 export const hostersQuery = operator<OperatorHosters>('supply', 'hosters')
+export const hosterReviewQuery = (id: string) => operator<HosterReview>('supply', `hosters/${id}`)
+
+export type OperatorHosterTrust = z.infer<typeof ownTrust>
+export const hosterTrustQuery = (id: string) => operator<OperatorHosterTrust>('supply', `hosters/${id}/trust`)
+
+export const hosterFundsQuery = operator<HosterFundsShown>('payouts', 'earnings')
+
+export const payoutBatchesQuery = infiniteQueryOptions({
+  queryKey: ['payouts', 'list'],
+  queryFn: ({ signal, pageParam: cursor }) =>
+    request<PayoutBatches>('GET', `operator/payouts${queryText({ cursor })}`, { signal }),
+  initialPageParam: undefined as string | undefined,
+  getNextPageParam: page => page.next_cursor ?? undefined,
+})
+
+export const payoutBatchQuery = (id: string) => operator<PayoutBatchShown>('payouts', `payouts/${id}`)
+
 export const pricesQuery = (model: string | undefined) =>
   operator<PriceVersions>('supply', `prices${queryText({ model })}`)
 

@@ -1,14 +1,19 @@
 import { describe, expect, test } from 'vitest'
+import { transaction } from '../../../src/db/pool.ts'
+import { addHosterMember } from '../../../src/marketplace/hoster-members.ts'
+import { addTraffic } from '../../../src/marketplace/traffic.ts'
 import { signedInMember } from '../../harness/browser-client.ts'
 import { axeFindings, openPage, settled, useChromium } from '../../harness/chromium.ts'
 import { useDemoApp } from '../../harness/use-demo-app.ts'
 import { useResource } from '../../harness/use-resource.ts'
+import { createHoster, insertUsage } from '../../trust/trust-world.ts'
 
 const app = useDemoApp()
 const chromium = useChromium()
 
 const otherScreens = [
   '/account',
+  '/h/apply',
   '/status',
   '/operator',
   '/operator/customers',
@@ -17,6 +22,7 @@ const otherScreens = [
   '/operator/money',
   '/operator/models',
   '/operator/hosters',
+  '/operator/payouts',
   '/operator/grants',
   '/operator/log',
   '/operator/system',
@@ -34,6 +40,8 @@ const screens = [
   ],
 ]
 
+const ofHoster = ['', '/offers', '/traffic', '/trust', '/earnings', '/connect', '/settings']
+
 /** A customer with a few requests, of which one failed, and a person that is signed in. */
 const signedIn = useResource(
   async () => {
@@ -45,12 +53,35 @@ const signedIn = useResource(
       if (status !== 200) throw new Error(`the demo answered ${status}`)
     }
     const { browser: client, email } = await signedInMember(app, customer.customerId)
+    const { database } = app
+    const { hosterId, endpointId } = await createHoster(database)
+    await insertUsage(database, {
+      customerId: customer.customerId,
+      hosterId,
+      endpointId,
+      count: 5,
+      costNanos: 0,
+      startedMs: Date.now() - 60_000,
+    })
+    await transaction(database.pool, sql => addTraffic(sql, { fromMs: 0, toMs: Date.now() }))
+    const { rows } = await database.pool.query<{ person_id: string }>('SELECT person_id FROM person WHERE email = $1', [
+      email,
+    ])
+    await addHosterMember(database.pool, { hosterId, personId: rows[0]!.person_id, role: 'owner' })
+    const applied = await client.post('hosters', { name: 'garage', transport: 'agent' })
+    const { id: newHosterId } = (await applied.json()) as { id: string }
     await app.database.pool.query("UPDATE person SET installation_role = 'operator' WHERE email = $1", [email])
     const [name, value] = client.cookie!.split('=') as [string, string]
     const url = new URL(app.url)
     const cookie = { name, value, domain: url.hostname, path: '/', httpOnly: true, sameSite: 'Strict' as const }
     return {
       customerId: customer.customerId,
+      hosterScreens: [
+        ...ofHoster.map(path => `/h/${hosterId}${path}`),
+        `/h/${newHosterId}`,
+        `/h/${newHosterId}/connect`,
+        `/operator/hosters/${newHosterId}`,
+      ],
       storageState: { cookies: [{ ...cookie, expires: -1, secure: false }], origins: [] },
     }
   },
@@ -65,7 +96,7 @@ describe.each([
   { width: 360, colorScheme: 'dark' as const },
 ])('$width px, $colorScheme', ({ width, colorScheme }) => {
   test('no screen has errors, findings of axe, or a horizontal scroll bar', async () => {
-    const { customerId, storageState } = signedIn
+    const { customerId, hosterScreens, storageState } = signedIn
     const viewport = { width, height: 800 }
     const { page, context, complaints } = await openPage(chromium.browser, {
       baseURL: app.url,
@@ -75,7 +106,7 @@ describe.each([
     })
     const found: string[] = []
     const ofCustomer = screens.map(path => `/c/${customerId}${path}`)
-    for (const path of [...ofCustomer, ...otherScreens, `/operator/customers/${customerId}`]) {
+    for (const path of [...ofCustomer, ...otherScreens, ...hosterScreens, `/operator/customers/${customerId}`]) {
       await page.goto(path)
       await settled(page)
       found.push(...(await axeFindings(page)).map(text => `${path} ${text}`))

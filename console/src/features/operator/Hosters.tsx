@@ -4,9 +4,7 @@ import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { OperatorHosters } from '#api/operator/supply.ts'
 import { hostersQuery } from '../../api/operator-queries.ts'
-import { useWrite } from '../../api/use-write.ts'
 import { plural, shareText } from '../../format/number-text.ts'
-import { ConfirmDialog } from '../../parts/ConfirmDialog.tsx'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
 import { MoreIcon } from '../../parts/icons.tsx'
@@ -15,48 +13,50 @@ import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
+import { hosterMarks } from './hoster-marks.ts'
 import { PriceDialog } from './PriceDialog.tsx'
-import { TrustDialog } from './TrustDialog.tsx'
 import { useMayOperate } from './use-may-operate.ts'
 
 export type Hoster = OperatorHosters['data'][number]
 
-const states = {
-  ...({ applied: 'warn', pending: 'warn', verified: 'warn', active: 'ok' } as const),
-  ...({ paused: 'off', suspended: 'off', retired: 'off' } as const),
-}
+/** The name in place of an address: see src/supply/hosters/transport.ts. */
+const AGENT_HOST = 'agent.invalid'
 
-/** The hosters: first those that wait for a decision. */
+/** The hosters: first those that wait for an approval. */
 export function Hosters() {
   const mayOperate = useMayOperate()
   const hosters = useQuery(hostersQuery)
-  const [dialog, setDialog] = useState<{ kind: 'suspend' | 'trust' | 'price'; hoster: Hoster } | null>(null)
-  const close = () => setDialog(null)
-  const change = useWrite<{ hoster: Hoster; state: 'active' | 'suspended' }>(
-    ({ hoster, state }) => ({ method: 'PATCH', path: `operator/hosters/${hoster.id}`, body: { state } }),
-    {
-      areas: ['supply', 'overview'],
-      done: (_, { hoster, state }) => `${hoster.name} is ${state}.`,
-      onDone: close,
-    },
-  )
+  const [priced, setPriced] = useState<Hoster | null>(null)
   return (
     <Page title="Hosters">
       <Panel>
         <Loaded query={hosters} height={320}>
           {({ data }) =>
             data.length === 0 ? (
-              <EmptyState text="There is no hoster yet. Add one with this command, then activate it here.">
+              <EmptyState text="There is no hoster yet. People apply in the menu with their name, or you add one with this command.">
                 <code>switchyard hoster add NAME URL --key-file FILE</code>
               </EmptyState>
             ) : (
               <DataTable
                 label="Hosters"
-                rows={[...data].sort((a, b) => Number(b.state === 'pending') - Number(a.state === 'pending'))}
+                rows={[...data].sort((a, b) => urgency(a) - urgency(b))}
                 keyOf={({ id }) => id}
                 columns={[
-                  { title: 'Hoster', place: 'name', cell: ({ name }) => name },
-                  { title: 'State', cell: ({ state }) => <State state={states[state]}>{state}</State> },
+                  {
+                    title: 'Hoster',
+                    place: 'name',
+                    cell: ({ id, name }) => (
+                      <Link to="/operator/hosters/$hosterId" params={{ hosterId: id }}>
+                        {name}
+                      </Link>
+                    ),
+                  },
+                  {
+                    title: 'State',
+                    cell: ({ state }) => (
+                      <State state={hosterMarks[state]}>{state === 'verified' ? 'waits for approval' : state}</State>
+                    ),
+                  },
                   {
                     title: 'Trust',
                     align: 'right',
@@ -82,12 +82,15 @@ export function Hosters() {
                   },
                   {
                     title: 'Address',
-                    cell: ({ base_url, has_key }) => (
-                      <>
-                        <code>{base_url}</code>
-                        {!has_key && ' without a key'}
-                      </>
-                    ),
+                    cell: ({ base_url, has_key }) =>
+                      new URL(base_url).hostname === AGENT_HOST ? (
+                        'connects by an agent'
+                      ) : (
+                        <>
+                          <code>{base_url}</code>
+                          {!has_key && ' without a key'}
+                        </>
+                      ),
                   },
                   { title: 'Since', place: 'hidden', cell: ({ created_at }) => <When at={created_at} /> },
                   {
@@ -103,16 +106,7 @@ export function Hosters() {
                             </ActionIcon>
                           </Menu.Target>
                           <Menu.Dropdown>
-                            {hoster.state !== 'active' && (
-                              <Menu.Item onClick={() => change.mutate({ hoster, state: 'active' })}>Activate</Menu.Item>
-                            )}
-                            <Menu.Item onClick={() => setDialog({ kind: 'price', hoster })}>Set a price</Menu.Item>
-                            <Menu.Item onClick={() => setDialog({ kind: 'trust', hoster })}>Set the trust</Menu.Item>
-                            {hoster.state !== 'suspended' && (
-                              <Menu.Item color="var(--danger)" onClick={() => setDialog({ kind: 'suspend', hoster })}>
-                                Suspend
-                              </Menu.Item>
-                            )}
+                            <Menu.Item onClick={() => setPriced(hoster)}>Set a price</Menu.Item>
                           </Menu.Dropdown>
                         </Menu>
                       ),
@@ -123,18 +117,13 @@ export function Hosters() {
           }
         </Loaded>
       </Panel>
-      {dialog?.kind === 'price' && <PriceDialog hoster={dialog.hoster} onClose={close} />}
-      {dialog?.kind === 'trust' && <TrustDialog hoster={dialog.hoster} onClose={close} />}
-      <ConfirmDialog
-        isOpen={dialog?.kind === 'suspend'}
-        title={`Suspend ${dialog?.hoster.name}?`}
-        action="Suspend"
-        isBusy={change.isPending}
-        onConfirm={() => change.mutate({ hoster: dialog!.hoster, state: 'suspended' })}
-        onClose={close}
-      >
-        <p>It gets no further requests. Running requests end as usual, and what it has earned stays payable.</p>
-      </ConfirmDialog>
+      {priced !== null && <PriceDialog hoster={priced} onClose={() => setPriced(null)} />}
     </Page>
   )
+}
+
+/** Those that wait for the operator first, then those on their way, then the rest. */
+function urgency({ state }: Hoster): number {
+  if (state === 'verified') return 0
+  return state === 'pending' || state === 'applied' ? 1 : 2
 }

@@ -32,7 +32,9 @@ export function Money() {
               <Tile label="Balances of customers" figure={`${roundUsd(data.customer_credit_usd)} USD`}>
                 <span className={styles.hint}>{roundUsd(data.held_usd)} USD held for running requests</span>
               </Tile>
-              <Tile label="Payable to hosters" figure={`${roundUsd(data.payable_usd)} USD`} />
+              <Tile label="Payable to hosters" figure={`${roundUsd(data.payable_usd)} USD`}>
+                <Link to="/operator/payouts">Payouts</Link>
+              </Tile>
               <Tile label="Revenue in all" figure={`${roundUsd(data.total.revenue_usd)} USD`}>
                 <span className={styles.hint}>of {roundUsd(data.total.charged_usd)} USD charged</span>
               </Tile>

@@ -2,17 +2,22 @@ import { Button, Modal, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import { useWrite } from '../../api/use-write.ts'
 import { FormProblem } from '../../parts/FormProblem.tsx'
-import type { Hoster } from './Hosters.tsx'
 import styles from './operator.module.css'
 
 /** Sets the trust score of a hoster. */
-export function TrustDialog({ hoster, onClose }: { hoster: Hoster; onClose: () => void }) {
+export function TrustDialog({
+  hoster,
+  onClose,
+}: {
+  hoster: { readonly id: string; readonly name: string; readonly trust_score: number }
+  onClose: () => void
+}) {
   const [score, setScore] = useState(String(hoster.trust_score))
   const change = useWrite(
     () => ({
       method: 'PATCH',
       path: `operator/hosters/${hoster.id}`,
-      body: { trust_score: Number(score.trim().replace(',', '.')) },
+      body: { trust_score: score.trim() === '' ? null : Number(score.trim().replace(',', '.')) },
     }),
     { areas: ['supply'], done: 'The trust is changed.', onDone: onClose, showsError: true },
   )
@@ -27,9 +32,8 @@ export function TrustDialog({ hoster, onClose }: { hoster: Hoster; onClose: () =
       >
         <TextInput
           label="Trust score"
-          description="From 0 to 1. Requests that ask for trusted servers go only to hosters with a high score."
+          description="From 0 to 1, in place of the earned one. Empty: the earned one counts again. Above 0.8 it may serve trusted_only."
           inputMode="decimal"
-          required
           value={score}
           onChange={event => setScore(event.currentTarget.value)}
           data-autofocus

@@ -1,0 +1,203 @@
+import { Button } from '@mantine/core'
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import { Link, useNavigate } from '@tanstack/react-router'
+import { useState } from 'react'
+import type { PreparedBatchShown } from '#api/operator/payouts.ts'
+import { hosterFundsQuery, payoutBatchesQuery } from '../../api/operator-queries.ts'
+import { useWrite } from '../../api/use-write.ts'
+import { countText } from '../../format/number-text.ts'
+import { utcDayText } from '../../format/time-text.ts'
+import { chargeText } from '../../format/usd-text.ts'
+import { DataTable } from '../../parts/DataTable.tsx'
+import { EmptyState } from '../../parts/EmptyState.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { Balance } from '../../parts/Money.tsx'
+import { Page } from '../../parts/Page.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import { State } from '../../parts/State.tsx'
+import { When } from '../../parts/When.tsx'
+import { batchMarks } from './batch-marks.ts'
+import styles from './operator.module.css'
+import { useMayOperate } from './use-may-operate.ts'
+
+const resultTexts = {
+  prepared: 'in the batch',
+  below_minimum: 'below the minimum',
+  frozen: 'frozen',
+  no_account: 'has no payout account',
+  account_not_ready: 'its account is not ready',
+  other_driver: 'is paid in another way',
+} as const
+
+/** What hosters have, and the batches that pay them. */
+export function Payouts() {
+  const mayOperate = useMayOperate()
+  const navigate = useNavigate()
+  const [left, setLeft] = useState<PreparedBatchShown['hosters']>([])
+  const prepare = useWrite<'csv' | 'stripe', PreparedBatchShown>(
+    driver => ({ method: 'POST', path: 'operator/payouts', body: { driver } }),
+    {
+      areas: ['payouts', 'money'],
+      done: ({ batch }) =>
+        batch === null ? 'There is nothing to pay.' : 'The batch is prepared. Nothing was sent yet.',
+      onDone({ batch, hosters }) {
+        setLeft(hosters.filter(({ result }) => result !== 'prepared'))
+        if (batch !== null) void navigate({ to: '/operator/payouts/$batchId', params: { batchId: batch.id } })
+      },
+    },
+  )
+  return (
+    <Page
+      title="Payouts"
+      actions={
+        mayOperate && (
+          <>
+            <Button loading={prepare.isPending} onClick={() => prepare.mutate('csv')}>
+              Prepare bank transfers
+            </Button>
+            <Button variant="default" loading={prepare.isPending} onClick={() => prepare.mutate('stripe')}>
+              Prepare by Stripe
+            </Button>
+          </>
+        )
+      }
+    >
+      {left.length > 0 && (
+        <Panel title="Not paid">
+          <DataTable
+            label="Not paid"
+            rows={left}
+            keyOf={({ hoster_id }) => hoster_id}
+            columns={[
+              { title: 'Hoster', place: 'name', cell: ({ hoster }) => hoster },
+              { title: 'Why', cell: ({ result }) => resultTexts[result] },
+              {
+                title: 'Payable',
+                align: 'right',
+                place: 'money',
+                cell: ({ payable_usd }) => <Balance usd={payable_usd} />,
+              },
+            ]}
+          />
+        </Panel>
+      )}
+      <Batches />
+      <Funds />
+    </Page>
+  )
+}
+
+function Batches() {
+  const batches = useInfiniteQuery(payoutBatchesQuery)
+  return (
+    <Panel title="Batches">
+      <Loaded query={batches} height={120}>
+        {({ pages }) => {
+          const rows = pages.flatMap(({ data }) => data)
+          if (rows.length === 0) return <EmptyState text="No batch was prepared yet." />
+          return (
+            <>
+              <DataTable
+                label="Batches"
+                rows={rows}
+                keyOf={({ id }) => id}
+                columns={[
+                  {
+                    title: 'Prepared',
+                    place: 'name',
+                    cell: ({ id, prepared_at }) => (
+                      <Link to="/operator/payouts/$batchId" params={{ batchId: id }}>
+                        <When at={prepared_at} />
+                      </Link>
+                    ),
+                  },
+                  { title: 'By', isLabelled: true, cell: ({ prepared_by }) => prepared_by ?? 'the command line' },
+                  { title: 'How', cell: ({ driver }) => (driver === 'csv' ? 'bank' : 'Stripe') },
+                  {
+                    title: 'State',
+                    cell: ({ state, mismatches }) => (
+                      <>
+                        <State state={batchMarks[state]}>{state}</State>
+                        {mismatches > 0 && <State state="danger">{`${mismatches} differ`}</State>}
+                      </>
+                    ),
+                  },
+                  { title: 'Payouts', align: 'right', isLabelled: true, cell: ({ payouts }) => countText(payouts) },
+                  { title: 'Paid', align: 'right', isLabelled: true, cell: ({ paid_usd }) => chargeText(paid_usd) },
+                  { title: 'USD', align: 'right', place: 'money', cell: ({ amount_usd }) => chargeText(amount_usd) },
+                ]}
+              />
+              {batches.hasNextPage && (
+                <Button
+                  variant="default"
+                  loading={batches.isFetchingNextPage}
+                  onClick={() => void batches.fetchNextPage()}
+                >
+                  Show older batches
+                </Button>
+              )}
+            </>
+          )
+        }}
+      </Loaded>
+    </Panel>
+  )
+}
+
+function Funds() {
+  const funds = useQuery(hosterFundsQuery)
+  return (
+    <Panel title="What hosters have">
+      <Loaded query={funds} height={120}>
+        {({ data }) =>
+          data.length === 0 ? (
+            <EmptyState text="There is no hoster yet." />
+          ) : (
+            <DataTable
+              label="What hosters have"
+              rows={data}
+              keyOf={({ hoster_id }) => hoster_id}
+              columns={[
+                {
+                  title: 'Hoster',
+                  place: 'name',
+                  cell: ({ hoster_id, hoster, frozen_reason }) => (
+                    <>
+                      <Link to="/operator/hosters/$hosterId" params={{ hosterId: hoster_id }}>
+                        {hoster}
+                      </Link>
+                      {frozen_reason !== null && ` frozen: ${frozen_reason}`}
+                    </>
+                  ),
+                },
+                {
+                  title: 'Balance',
+                  align: 'right',
+                  isLabelled: true,
+                  cell: ({ balance_usd }) => <Balance usd={balance_usd} />,
+                },
+                {
+                  title: 'Held',
+                  align: 'right',
+                  isLabelled: true,
+                  cell: ({ held_usd, held_until: until }) => (
+                    <>
+                      <Balance usd={held_usd} />
+                      {until !== null && <span className={styles.hint}> until {utcDayText(until)}</span>}
+                    </>
+                  ),
+                },
+                {
+                  title: 'Payable',
+                  align: 'right',
+                  place: 'money',
+                  cell: ({ payable_usd }) => <Balance usd={payable_usd} />,
+                },
+              ]}
+            />
+          )
+        }
+      </Loaded>
+    </Panel>
+  )
+}

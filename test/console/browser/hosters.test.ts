@@ -1,0 +1,199 @@
+import type { Page } from 'playwright-core'
+import { afterEach, expect, test } from 'vitest'
+import { transaction } from '../../../src/db/pool.ts'
+import { addHosterMember } from '../../../src/marketplace/hoster-members.ts'
+import { addTraffic } from '../../../src/marketplace/traffic.ts'
+import { quarantineHoster } from '../../../src/trust/quarantine-hoster.ts'
+import { useChromium, type WatchedPage } from '../../harness/chromium.ts'
+import { hosterKey, hosterRequest } from '../../harness/hosters.ts'
+import { status } from '../../harness/scripted-upstream.ts'
+import { openSignedIn } from '../../harness/signed-in-page.ts'
+import { useTestApp, useUpstream } from '../../harness/use-test-app.ts'
+
+// What the people of hosters and operators do with them, in a real browser, from the application to the appeal.
+
+const app = useTestApp({ yaml: 'hosters: { allow_private_urls: true }' })
+const upstream = useUpstream('test')
+const chromium = useChromium()
+const open: WatchedPage[] = []
+let names = 0
+
+afterEach(async () => {
+  const complaints = open.flatMap(watched => watched.complaints)
+  await Promise.all(open.splice(0).map(({ context }) => context.close()))
+  // A refused change is a part of these paths.
+  expect(complaints.filter(text => !/status of 4\d\d/.test(text))).toEqual([])
+})
+
+/** Opens a page of a person, who is a member of the hoster if one is given. */
+async function personPage(hosterId: string | null, role: 'owner' | 'viewer' = 'owner'): Promise<Page> {
+  const { customerId } = await app.customer()
+  const watched = await openSignedIn(chromium.browser, app, customerId)
+  open.push(watched)
+  if (hosterId !== null) {
+    const { rows } = await app.database.pool.query<{ person_id: string }>(
+      'SELECT person_id FROM person WHERE email = $1',
+      [watched.email],
+    )
+    await addHosterMember(app.database.pool, { hosterId, personId: rows[0]!.person_id, role })
+  }
+  return watched.page
+}
+
+async function operatorPage(): Promise<Page> {
+  const { customerId } = await app.customer()
+  const watched = await openSignedIn(chromium.browser, app, customerId)
+  open.push(watched)
+  await app.database.pool.query("UPDATE person SET installation_role = 'operator' WHERE email = $1", [watched.email])
+  return watched.page
+}
+
+const click = (page: Page, name: string | RegExp) => page.getByRole('button', { name }).click()
+const see = (page: Page, text: string | RegExp) => page.getByText(text).first().waitFor()
+
+test('from the application to the first earned request', async () => {
+  const page = await personPage(null)
+  const name = `garage-${++names}`
+  await page.goto('/')
+  await page.getByRole('button', { name: /Ada/ }).click()
+  await page.getByRole('menuitem', { name: 'Become a hoster' }).click()
+  await page.getByLabel('Name').fill(name)
+  await page
+    .getByRole('textbox', { name: /How do requests/ })
+    .or(page.getByRole('combobox', { name: /How do requests/ }))
+    .click()
+  await page.getByRole('option', { name: /https address/ }).click()
+  await page.getByLabel('Address').fill(upstream.baseUrl)
+  await click(page, 'Apply')
+  await page.getByRole('heading', { name }).waitFor()
+
+  await click(page, 'Start the verification')
+  const challenge = await page.locator('pre').filter({ hasText: 'challenge' }).textContent()
+  upstream.respondToProbesWith(status(200, JSON.parse(challenge!)))
+
+  await page.getByRole('link', { name: 'Enter models and prices' }).first().click()
+  await click(page, 'Add a model')
+  await page.getByRole('textbox', { name: /^Model/ }).fill('garage-model')
+  await page.getByRole('textbox', { name: /^Input/ }).fill('0')
+  await page.getByRole('textbox', { name: /^Output/ }).fill('2')
+  await click(page, 'Save')
+  await see(page, /above zero/)
+  await page.getByRole('textbox', { name: /^Input/ }).fill('1')
+  await click(page, 'Save')
+  await page.getByRole('heading', { name: 'garage-model' }).waitFor()
+  await page.getByRole('link', { name: 'Overview' }).click()
+  await click(page, 'Check again')
+  await see(page, /operator of this gateway approves/)
+
+  const operator = await operatorPage()
+  await operator.goto('/operator/hosters')
+  await see(operator, 'waits for approval')
+  await operator.getByRole('link', { name }).click()
+  await click(operator, 'Approve')
+  await operator.getByLabel('Reason').fill('Reviewed the server.')
+  await operator.getByRole('dialog').getByRole('button', { name: 'Approve' }).click()
+  await see(operator, 'Reviewed the server.')
+
+  await see(page, 'It gets requests.')
+  await app.app.noticeChanges()
+  const customer = await app.customer()
+  const body = { model: 'garage-model', messages: [{ role: 'user', content: 'Hello!' }] }
+  expect((await app.chat(customer, body)).status).toBe(200)
+  await page.reload()
+  await see(page, '1 requests')
+  await page.getByRole('link', { name: 'Earnings' }).click()
+  await page.getByRole('table', { name: 'Statement' }).getByText('garage-model').waitFor()
+  await app.settled(customer, 1)
+  await transaction(app.database.pool, sql => addTraffic(sql, { fromMs: 0, toMs: Date.now() }))
+  await page.getByRole('link', { name: 'Traffic' }).click()
+  await page.getByRole('table', { name: 'Requests by model' }).getByText('garage-model').waitFor()
+})
+
+test('a key is shown once and revoked', async () => {
+  const hosterId = await app.hoster({ baseUrl: upstream.baseUrl })
+  const page = await personPage(hosterId)
+  await page.goto(`/h/${hosterId}/connect`)
+  await click(page, 'Make a key')
+  await page.getByLabel('Name').fill('gpu-1')
+  await page.getByRole('checkbox', { name: 'read' }).check()
+  await click(page, 'Make the key')
+  const key = (await page.getByRole('dialog').locator('pre').textContent())!
+  expect(key).toMatch(/^hk-sy-/)
+  await page.getByLabel('I have stored the key').check()
+  await click(page, 'Close')
+  expect((await hosterRequest(app, key, 'hoster/status')).status).toBe(200)
+  await click(page, 'Revoke gpu-1')
+  await page.getByLabel('Type gpu-1 to confirm').fill('gpu-1')
+  await click(page, 'Revoke the key')
+  await see(page, /There is no key yet/)
+  await app.app.noticeChanges()
+  expect((await hosterRequest(app, key, 'hoster/status')).status).toBe(401)
+})
+
+test('a price that doubles waits for the notice, and a second change is refused in the words of the rules', async () => {
+  const hosterId = await app.hoster({ baseUrl: upstream.baseUrl })
+  const page = await personPage(hosterId)
+  await page.goto(`/h/${hosterId}/offers`)
+  await click(page, 'Change test-model')
+  await page.getByRole('textbox', { name: /^Output/ }).fill('4')
+  await click(page, 'Save')
+  await see(page, /rises after the notice of 24 hours/)
+  await see(page, '1 / 4')
+  await click(page, 'Change test-model')
+  await page.getByRole('textbox', { name: /^Output/ }).fill('1.5')
+  await click(page, 'Save')
+  await page
+    .getByRole('alert')
+    .filter({ hasText: /minutes/ })
+    .waitFor()
+})
+
+test('a quarantined hoster appeals, and the operator ends the quarantine, then suspends it', async () => {
+  const hosterId = await app.hoster({ baseUrl: upstream.baseUrl })
+  const proof = { canary: { p: 1e-9 } } as unknown as Parameters<typeof quarantineHoster>[3]
+  await transaction(app.database.pool, sql => quarantineHoster(sql, hosterId, ['canary'], proof))
+  const page = await personPage(hosterId)
+  await page.goto(`/h/${hosterId}`)
+  await page.getByRole('link', { name: 'See why, and appeal' }).click()
+  await see(page, /Audits prove a cheat/)
+  await page.getByLabel('Appeal').fill('Our cache served old weights.')
+  await click(page, 'Send the appeal')
+  await see(page, 'waits')
+
+  const operator = await operatorPage()
+  await operator.goto(`/operator/hosters/${hosterId}`)
+  await see(operator, 'Our cache served old weights.')
+  await click(operator, 'End the quarantine')
+  await operator.getByLabel('Reason').fill('Fixed and checked.')
+  await click(operator, 'End it')
+  await operator.getByRole('button', { name: 'Suspend' }).click()
+  await operator.getByLabel('Reason').fill('A complaint is looked into.')
+  await operator.getByRole('dialog').getByRole('button', { name: 'Suspend' }).click()
+  await operator.getByRole('table', { name: 'History' }).getByText('A complaint is looked into.').waitFor()
+  await page.goto(`/h/${hosterId}`)
+  await see(page, /A complaint is looked into\./)
+})
+
+test('a viewer sees no keys and earnings, and a stranger sees nothing', async () => {
+  const hosterId = await app.hoster({ baseUrl: upstream.baseUrl })
+  const viewer = await personPage(hosterId, 'viewer')
+  await viewer.goto(`/h/${hosterId}/connect`)
+  await see(viewer, /Only owners and developers see keys/)
+  expect(await viewer.getByRole('link', { name: 'Earnings' }).count()).toBe(0)
+  const stranger = await personPage(null)
+  await stranger.goto(`/h/${hosterId}`)
+  await stranger.getByRole('heading', { name: 'Page not found' }).waitFor()
+  for (const path of ['', '/status', '/offers', '/traffic']) {
+    const found = await stranger.evaluate(
+      address => fetch(address).then(response => response.status),
+      `/console/api/hosters/${hosterId}${path}`,
+    )
+    expect(found).toBe(404)
+  }
+  const other = await app.hoster({ baseUrl: 'http://127.0.0.1:1/v1' })
+  const { key } = await hosterKey(app, other, ['read'])
+  const own = (await (await hosterRequest(app, key, 'hoster/offers')).json()) as {
+    data: { market: { others: object[] } }[]
+  }
+  expect(own.data[0]!.market.others).not.toEqual([])
+})
