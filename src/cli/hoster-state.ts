@@ -15,6 +15,7 @@ import { createCommand, createSession } from './command.ts'
 import { Failure, UsageError } from './failure.ts'
 import { readUpstreamKey, showHosterChange, upstreamKeyOption } from './hoster-change.ts'
 import { requireMasterKey } from './require-master-key.ts'
+import { serverText } from './server-text.ts'
 import { table } from './table.ts'
 import { withDatabase } from './with-database.ts'
 
@@ -94,7 +95,7 @@ function review(): Command {
               each.name,
               each.state,
               String(each.models.length),
-              each.baseUrl,
+              serverText(each.baseUrl),
               each.createdAt.toISOString(),
             ]),
             'No hoster waits for a review.',

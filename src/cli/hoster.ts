@@ -18,6 +18,7 @@ import { hosterKeyCommands } from './hoster-key.ts'
 import { hosterStateCommands } from './hoster-state.ts'
 import { type Json, priceText } from './output.ts'
 import { requireMasterKey } from './require-master-key.ts'
+import { serverText } from './server-text.ts'
 import { table } from './table.ts'
 import { withDatabase } from './with-database.ts'
 
@@ -87,7 +88,7 @@ function list(): Command {
         ['id', 'name', 'state', 'trust', 'share', 'url', 'model', 'USD/M in', 'USD/M out'],
         hosters.flatMap(hoster => {
           const { hosterId, name, state, trustScore, shareBps, baseUrl } = hoster
-          const hosterCells = [hosterId, name, state, String(trustScore), `${shareBps / 100}%`, baseUrl]
+          const hosterCells = [hosterId, name, state, String(trustScore), `${shareBps / 100}%`, serverText(baseUrl)]
           if (hoster.models.length === 0) return [[...hosterCells, '-', '-', '-']]
           return hoster.models.map(({ modelId, price: { inputPicoPerToken, outputPicoPerToken } }) => [
             ...hosterCells,

@@ -1,4 +1,4 @@
-import { expect, test, vi } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import type { Verification } from '../../src/api/hoster-verification.ts'
 import { transaction } from '../../src/db/pool.ts'
 import { passAgentChallenge } from '../../src/marketplace/pass-agent-challenge.ts'
@@ -133,6 +133,18 @@ test('the nonce may be the id of a model, and the model list may be the manifest
       models: [{ id: 'listed-model', supported_features: ['tools', 'json_schema', 'images'], quantization: 'int4' }],
     },
   })
+})
+
+test('security 32: a server that redirects the gateway is not followed', async () => {
+  const inside = await startScriptedUpstream()
+  onTestFinished(() => inside.close())
+  const { browser, path } = await applied()
+  upstream.respondToProbesWith((request, response) => {
+    response.writeHead(302, { location: inside.baseUrl + request.path.slice('/v1'.length) }).end()
+  })
+  const found = await check(browser, path)
+  expect(found).toMatchObject({ state: 'pending', challenge: { passed: false } })
+  expect(inside.probes).toEqual([])
 })
 
 test('an agent proves its key, and needs no address', async () => {

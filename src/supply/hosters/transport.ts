@@ -4,5 +4,5 @@
  */
 export type HosterTransport = 'direct' | 'agent'
 
-/** @public The base URL of every server behind an agent. The name never resolves (RFC 6761), so nothing can be sent there by mistake. */
+/** The base URL of every server behind an agent. The name never resolves (RFC 6761), so nothing can be sent there by mistake. */
 export const AGENT_BASE_URL = 'https://agent.invalid/v1'
