@@ -25,22 +25,41 @@ export const bigCustomerEmail = 'big@example.com'
  * partitions, charges in double entry, hourly and daily sums in two node shards, and balances. The audit is clean afterwards. Each transaction
  * inserts one UTC day with all constraints, indexes and triggers enabled. Random values are hashes of the row number, so two runs differ only
  * in the ids of customers and in the end time. Without other customers, the first one has all rows.
+ *
+ * @param options.account an existing customer that takes the place of the first one, and its keys, the most used one first
+ * @param options.weights how many of the rows the days get, relative to each other, from the oldest; all the same by default
  */
 export async function generateUsage(
   pool: Pool,
-  options: { rows: number; nowEpochMs: number; days?: number; otherCustomers?: number },
+  options: {
+    rows: number
+    nowEpochMs: number
+    days?: number
+    otherCustomers?: number
+    account?: { customerId: string; keyIds: readonly string[] }
+    weights?: readonly number[]
+  },
 ): Promise<GeneratedUsage> {
-  const { rows, nowEpochMs, days = DAYS, otherCustomers = OTHER_CUSTOMERS } = options
+  const { rows, nowEpochMs, days = DAYS, otherCustomers = OTHER_CUSTOMERS, account, weights } = options
   const startedMs = performance.now()
   const todayMs = Math.floor(nowEpochMs / DAY_MS) * DAY_MS
   const fromMs = todayMs - (days - 1) * DAY_MS
   for (let month = 0; addMonths(fromMs, month) <= addMonths(nowEpochMs, 1); month++)
     await addUsagePartitions(pool, addMonths(fromMs, month))
   await pool.query(INSERT_HOSTERS)
-  const customerIds = await addCustomers(pool, rows, otherCustomers)
+  const customerIds = await addCustomers(pool, rows, otherCustomers, account?.customerId)
+  const keyIds = account?.keyIds ?? customerIds.slice(0, 1)
 
-  const rowsPerMs = rows / (nowEpochMs - fromMs)
-  const rowsUntil = (epochMs: number) => Math.round((epochMs - fromMs) * rowsPerMs)
+  const weightUntil = (epochMs: number) => {
+    const passed = (epochMs - fromMs) / DAY_MS
+    const whole = Math.floor(passed)
+    const weightOf = (day: number) => weights?.[day] ?? 1
+    let sum = (passed - whole) * weightOf(whole)
+    for (let day = 0; day < whole; day++) sum += weightOf(day)
+    return sum
+  }
+  const rowsPerWeight = rows / weightUntil(nowEpochMs)
+  const rowsUntil = (epochMs: number) => Math.round(weightUntil(epochMs) * rowsPerWeight)
   for (let dayMs = fromMs; dayMs <= todayMs; dayMs += DAY_MS) {
     const untilMs = Math.min(dayMs + DAY_MS, nowEpochMs)
     const [firstRow, endRow] = [rowsUntil(dayMs), rowsUntil(untilMs)]
@@ -53,6 +72,7 @@ export async function generateUsage(
         untilMs,
         customerIds,
         new Date(dayMs).toISOString().slice(0, 10),
+        keyIds,
       ])
     })
     const day = (dayMs - fromMs) / DAY_MS + 1
@@ -70,23 +90,25 @@ const DAY_MS = 86_400_000
 const DAYS = 365
 const OTHER_CUSTOMERS = 1_000
 
-async function addCustomers(pool: Pool, rows: number, otherCustomers: number): Promise<string[]> {
-  const customerIds = Array.from({ length: otherCustomers + 1 }, () => randomUUIDv7())
+async function addCustomers(pool: Pool, rows: number, otherCustomers: number, first?: string): Promise<string[]> {
+  const newIds = Array.from({ length: otherCustomers + (first === undefined ? 1 : 0) }, () => randomUUIDv7())
+  const customerIds = first === undefined ? newIds : [first, ...newIds]
   await transaction(pool, async sql => {
-    await sql.query(
-      `INSERT INTO customer (customer_id, email, account_tier)
-       SELECT id, CASE n WHEN 1 THEN $2 ELSE 'customer-' || n || '@example.com' END, 'bench'
+    if (newIds.length > 0)
+      await sql.query(
+        `INSERT INTO customer (customer_id, email, account_tier)
+       SELECT id, CASE n WHEN $3 THEN $2 ELSE 'customer-' || n || '@example.com' END, 'bench'
        FROM unnest($1::uuid[]) WITH ORDINALITY AS c(id, n)`,
-      [customerIds, bigCustomerEmail],
-    )
-    for (const customerId of customerIds) await openAccount(sql, customerId, 5_000_000_000n)
+        [newIds, bigCustomerEmail, first === undefined ? 1 : 0],
+      )
+    for (const customerId of newIds) await openAccount(sql, customerId, 5_000_000_000n)
     await payIn(sql, customerIds, BigInt(rows) * COST_NANOS_MAX)
   })
   return customerIds
 }
 
 /** Upper bound of the cost of a generated request. */
-const COST_NANOS_MAX = 10_000_000n
+const COST_NANOS_MAX = 1_000_000n
 
 async function payIn(sql: Sql, customerIds: string[], creditNanos: bigint): Promise<void> {
   await sql.query(
@@ -109,7 +131,7 @@ const INSERT_HOSTERS = `
 
 /**
  * Inserts the requests $1 to $2 (exclusive), spread evenly over the time from $3 to $4 (epoch ms) of the UTC day $6, settled in batches of
- * 200. Every second request belongs to the first customer of $5; the others come in sessions of 20 requests of one customer. One request in
+ * 200. Every second request belongs to the first customer of $5, with the keys $7; the others come in sessions of 20 requests of one customer. One request in
  * 128 failed.
  */
 const SETTLE_A_DAY = `
@@ -134,6 +156,7 @@ WITH model AS (
 ), priced AS (
   SELECT batch, customer_id, request_id, to_timestamp(started_ms / 1000.0) AS started_at, model_id, served, latency_ms,
     CASE WHEN served THEN provider ELSE 'none' END AS provider,
+    CASE WHEN customer_id = ($5::uuid[])[1] THEN ($7::uuid[])[1 + cardinality($7) * (h >> 20 & 63) * (h >> 20 & 63) / 4096] ELSE customer_id END AS key_id,
     CASE WHEN NOT served THEN NULL WHEN p = 1 THEN '00000000-0000-4000-9000-00000000000' || (1 + hoster) ELSE endpoint_id END AS endpoint_id,
     CASE WHEN served AND p = 1 THEN ('{${HOSTERS.join(',')}}'::uuid[])[1 + hoster] END AS hoster_id,
     CASE WHEN served THEN input_tokens ELSE 0 END AS input_tokens, CASE WHEN served THEN output_tokens ELSE 0 END AS output_tokens,
@@ -150,7 +173,7 @@ WITH model AS (
   INSERT INTO usage_event (customer_id, request_id, key_id, started_at, model_id, provider, endpoint_id, hoster_id,
     input_tokens, output_tokens, reported_input_tokens, reported_output_tokens, usage_source, input_pico_per_token, output_pico_per_token,
     hold_nanos, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms, first_token_ms, success, outcome, finish_reason, attempts, tx_id, cap_day)
-  SELECT customer_id, request_id, customer_id, started_at, model_id, provider, endpoint_id, hoster_id,
+  SELECT customer_id, request_id, key_id, started_at, model_id, provider, endpoint_id, hoster_id,
     input_tokens, output_tokens, CASE WHEN served THEN input_tokens END, CASE WHEN served THEN output_tokens END,
     CASE WHEN served THEN 'upstream' ELSE 'none' END, input_price, output_price,
     cost + 1000, cost, share, cost - share, latency_ms, CASE WHEN served THEN latency_ms / 4 END, served,
@@ -188,7 +211,7 @@ WITH model AS (
   FROM request WHERE hoster_id IS NOT NULL GROUP BY 1, 3
 ), by_key AS (
   INSERT INTO usage_key_day (customer_id, key_id, day, node_shard, requests, cost_nanos)
-  SELECT customer_id, customer_id, $6::date, batch % 2, count(*), sum(cost) FROM request GROUP BY 1, 4
+  SELECT customer_id, key_id, $6::date, batch % 2, count(*), sum(cost) FROM request GROUP BY 1, 2, 4
 ), day_before AS (
   INSERT INTO day_spend (customer_id, day, spent_nanos)
   SELECT customer_id, day, day_spent_nanos FROM balance WHERE isfinite(day) AND customer_id IN (SELECT customer_id FROM request)

@@ -1,6 +1,6 @@
-// `npm run shots` takes the pictures of the documentation: it starts a gateway with the demo model and a new database, sends
-// some requests, and opens the console in Chromium.
-import { spawn } from 'node:child_process'
+// `npm run shots` takes the pictures of the documentation: it starts a gateway with the demo model and a new database, adds the
+// generated usage of a month, sends some requests, and opens the console in Chromium.
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -8,39 +8,102 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import type { Page } from 'playwright-core'
+import { generateUsage } from '../bench/generate-usage.ts'
+import { openDatabase } from '../src/db/open-database.ts'
+import { createPool } from '../src/db/pool.ts'
 import { launchChromium, settled } from '../test/harness/chromium.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
+const command = join(root, 'bin/switchyard')
 const images = join(root, 'docs', 'images')
 const data = mkdtempSync(join(tmpdir(), 'switchyard-shots-'))
+const env = { ...process.env, SWITCHYARD_DATA: data, METRICS_PORT: '0' }
+const customer = 'you@localhost'
+const DAYS = 30
+const ROWS = 24_000
 mkdirSync(images, { recursive: true })
 
-const gateway = spawn(join(root, 'bin/switchyard'), ['start', '--port', '0'], {
-  env: { ...process.env, SWITCHYARD_DATA: data, METRICS_PORT: '0' },
-  stdio: ['ignore', 'pipe', 'inherit'],
-})
 try {
-  await takeShots(await started())
+  const { link } = await withGateway(started)
+  addKeysAndCredit()
+  await addUsage()
+  // Fails if the generated books do not agree.
+  run('ledger', 'audit')
+  // A limit counts what a key spends from now on, so this key has no generated usage.
+  const limited = ['--limit-usd', '5', '--limit-reset', 'monthly', '--json']
+  const { key } = JSON.parse(run('key', 'issue', customer, '--name', 'web app', ...limited)) as { key: string }
+  await withGateway(async gateway => {
+    const origin = await listening(gateway)
+    // The database knows the link by its secret, whatever the port was.
+    await takeShots({ link: `${origin}${new URL(link).pathname}${new URL(link).hash}`, key })
+  })
 } finally {
-  gateway.kill()
-  await once(gateway, 'close')
   rmSync(data, { recursive: true, force: true })
 }
 
-/** Reads the link and the key that the first start prints. */
-async function started(): Promise<{ link: string; key: string }> {
-  let link: string | undefined
-  for await (const line of createInterface({ input: gateway.stdout })) {
-    link ??= /http\S+\/welcome#\S+/.exec(line)?.[0]
-    const key = /^ {2}(sk-sy-\w+)/.exec(line)?.[1]
-    if (link !== undefined && key !== undefined) return { link, key }
+/** Runs a gateway on the data directory while `use` runs. */
+async function withGateway<Result>(use: (gateway: ChildProcess) => Promise<Result>): Promise<Result> {
+  const gateway = spawn(command, ['start', '--port', '0'], { env, stdio: ['ignore', 'pipe', 'inherit'] })
+  try {
+    return await use(gateway)
+  } finally {
+    gateway.kill()
+    await once(gateway, 'close')
+  }
+}
+
+/** Reads the link that the first start prints. */
+async function started(gateway: ChildProcess): Promise<{ link: string }> {
+  for await (const line of createInterface({ input: gateway.stdout! })) {
+    const link = /http\S+\/welcome#\S+/.exec(line)?.[0]
+    if (link !== undefined) return { link }
   }
   throw new Error('The gateway ended before it was ready.')
 }
 
+/** Reads the address that every start prints. */
+async function listening(gateway: ChildProcess): Promise<string> {
+  for await (const line of createInterface({ input: gateway.stdout! })) {
+    const origin = /Switchyard is ready: (http:\/\/[^/]+)/.exec(line)?.[1]
+    if (origin !== undefined) return origin
+  }
+  throw new Error('The gateway ended before it was ready.')
+}
+
+function addKeysAndCredit(): void {
+  run('credit', 'grant', customer, '50', '--reason', 'invoice 1042', '--ref', 'invoice-1042', '--yes')
+  run('key', 'issue', customer, '--name', 'support bot')
+  run('key', 'issue', customer, '--name', 'nightly tests')
+}
+
+function run(...words: string[]): string {
+  return execFileSync(command, words, { env, stdio: 'pipe', encoding: 'utf8' })
+}
+
+/** A month of requests with three keys, five models, and servers of all kinds. Weekends have less. */
+async function addUsage(): Promise<void> {
+  const silent = { info: () => {}, warn: console.warn }
+  const database = await openDatabase({ databaseUrl: undefined, dataDir: data, log: silent })
+  const pool = createPool(database.owner, { max: 1, applicationName: 'shots', statementTimeoutMs: 0 })
+  const [row] = (
+    await pool.query<{ customerId: string; keyIds: string[] }>(
+      `SELECT customer_id AS "customerId", array_agg(key_id ORDER BY created_at) AS "keyIds" FROM api_key GROUP BY customer_id`,
+    )
+  ).rows
+  const nowEpochMs = Date.now()
+  const weights = Array.from({ length: DAYS }, (_, day) => {
+    const weekday = new Date(nowEpochMs - (DAYS - 1 - day) * 86_400_000).getUTCDay()
+    const growth = 1 + day / DAYS
+    return growth * (weekday % 6 === 0 ? 0.4 : 1 + 0.15 * Math.sin(day * 2))
+  })
+  await generateUsage(pool, { rows: ROWS, nowEpochMs, days: DAYS, otherCustomers: 0, account: row!, weights })
+  await pool.end()
+  await database.close()
+}
+
 async function takeShots({ link, key }: { link: string; key: string }): Promise<void> {
   const { origin } = new URL(link)
-  for (const tokens of [40, 120, 15, 60, 200, 30]) await chat(origin, key, tokens)
+  for (const tokens of [40, 120]) await chat(origin, key, tokens)
   const browser = await launchChromium()
   const context = await browser.newContext({ viewport: { width: 1280, height: 860 } })
   const page = await context.newPage()
@@ -50,7 +113,7 @@ async function takeShots({ link, key }: { link: string; key: string }): Promise<
   await page.waitForURL(/\/c\//)
   const home = page.url().replace(/\/$/, '')
   await shot(page, home, 'home')
-  await shot(page, `${home}/usage?days=7`, 'usage')
+  await shot(page, `${home}/usage?days=30`, 'usage')
   await shot(page, `${home}/keys`, 'keys')
   await page.goto(`${home}/activity`)
   await page.getByRole('link', { name: 'demo' }).first().click()

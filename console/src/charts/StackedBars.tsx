@@ -20,6 +20,8 @@ export interface Bar {
 
 const HEIGHT_PX = 200
 const AXIS = 20
+/** At most the width of a digit of an axis. */
+const DIGIT_PX = 7
 
 /**
  * Bars over time, stacked by series. The arrow keys move between bars, and a line above the chart reads the chosen one.
@@ -45,14 +47,18 @@ export function StackedBars({
   const { ref, width } = useWidth()
   const [chosen, setChosen] = useState<number | null>(null)
   const totals = bars.map(({ values }) => values.reduce((sum, value) => sum + value, 0))
-  const x = scaleBand<number>()
-    .domain(bars.map((_, index) => index))
-    .range([0, width])
-    .paddingInner(0.2)
+  const tickCount = height < HEIGHT_PX ? 2 : 3
   const y = scaleLinear()
     .domain([0, Math.max(...totals, 0) || 1])
-    .nice(3)
+    .nice(tickCount)
     .range([height - AXIS, 8])
+  const ticks = y.ticks(tickCount).map(value => ({ value, label: value === 0 ? '' : text(value) }))
+  // The labels stand next to the bars, not behind them.
+  const left = Math.max(...ticks.map(tick => tick.label.length)) * DIGIT_PX + 8
+  const x = scaleBand<number>()
+    .domain(bars.map((_, index) => index))
+    .range([left, Math.max(left, width)])
+    .paddingInner(0.2)
   const onKeyDown = (event: KeyboardEvent) => {
     const last = bars.length - 1
     const next = { ArrowRight: (chosen ?? -1) + 1, ArrowLeft: (chosen ?? last + 1) - 1, Home: 0, End: last }[event.key]
@@ -89,11 +95,11 @@ export function StackedBars({
             onBlur={() => setChosen(null)}
           >
             <Hatch />
-            {y.ticks(3).map(value => (
-              <g key={value} transform={`translate(0 ${y(value)})`}>
-                <line className={styles.gridLine} x2={width} />
-                <text className={styles.axisText} y={-4}>
-                  {value === 0 ? '' : text(value)}
+            {ticks.map(tick => (
+              <g key={tick.value} transform={`translate(0 ${y(tick.value)})`}>
+                <line className={styles.gridLine} x1={left} x2={width} />
+                <text className={styles.axisText} x={left - 8} y={4} textAnchor="end">
+                  {tick.label}
                 </text>
               </g>
             ))}

@@ -10,9 +10,19 @@ export function timeText(at: Date, now = new Date()): string {
   return dayOfYear.format(at)
 }
 
+/** Local time with its day: 21 Nov 14:02:11 this year, 21 Nov 2025 14:02:11 before. */
+export function dateText(at: Date, now = new Date()): string {
+  return `${dayText(at, now)} ${clock.format(at)}`
+}
+
 /** 21 Nov, or 21 Nov 2025 in another year. */
 export function dayText(at: Date, now = new Date()): string {
   return at.getFullYear() === now.getFullYear() ? day.format(at) : dayOfYear.format(at)
+}
+
+/** Local hour and minute, such as 14:02. */
+export function minuteText(at: Date): string {
+  return minute.format(at)
 }
 
 /** UTC to the second: 2026-11-21 14:02:11 UTC. */

@@ -3,7 +3,7 @@ import type { ListedRequest } from '#api/activity.ts'
 import { countText, durationText } from '../format/number-text.ts'
 import { DataTable } from './DataTable.tsx'
 import { Charge } from './Money.tsx'
-import { outcomeWords } from './outcome-words.ts'
+import { outcomeWords, servedText } from './outcome-words.ts'
 import { Provider } from './Provider.tsx'
 import styles from './parts.module.css'
 import { State } from './State.tsx'
@@ -29,7 +29,6 @@ export function RequestTable({ customerId, rows }: { customerId: string; rows: r
           cell: ({ id, model }) => (
             <Link
               {...({ to, params: { customerId, requestId: id }, search: (s: object) => s } as never as { to: '/' })}
-              className={styles.rowLink}
             >
               {model}
             </Link>
@@ -54,7 +53,7 @@ export function RequestTable({ customerId, rows }: { customerId: string; rows: r
           title: 'Outcome',
           cell: ({ outcome, success, finish_reason }) => (
             <State state={success ? 'ok' : 'danger'}>
-              {outcome === 'served' ? (finish_reason ?? 'served') : outcomeWords[outcome]}
+              {outcome === 'served' ? servedText(finish_reason) : outcomeWords[outcome]}
             </State>
           ),
         },

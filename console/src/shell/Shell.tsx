@@ -55,6 +55,9 @@ export function Shell({ items, top, notice }: { items: readonly NavItem[]; top?:
           ))}
         </nav>
         <div className={styles.sideFoot}>
+          <button type="button" className={styles.navLink} onClick={find.open} aria-haspopup="dialog">
+            Find <kbd className={styles.hotkey}>Ctrl K</kbd>
+          </button>
           <a href="/docs" className={styles.navLink}>
             API reference
           </a>

@@ -194,6 +194,7 @@ test('a person adds an authenticator app, and signs in with its code', async () 
   const { page, email } = await signedInPage(customerId)
   await page.goto(`/c/${customerId}/settings/security`)
   await page.getByRole('button', { name: 'Add an app' }).click()
+  await page.getByRole('img', { name: 'The secret for a camera' }).waitFor()
   const secret = (await page.getByRole('region', { name: 'the secret' }).textContent())!
   const totp = new TOTP({ secret: Secret.fromBase32(secret) })
   const nowMs = Date.now()

@@ -1,5 +1,6 @@
 import type { Page } from 'playwright-core'
 import { afterEach, describe, expect, test } from 'vitest'
+import { issueKey } from '../../../src/auth/keys.ts'
 import { transaction } from '../../../src/db/pool.ts'
 import { grantCredit } from '../../../src/ledger/accounts/grant-credit.ts'
 import type { WatchedPage } from '../../harness/chromium.ts'
@@ -31,8 +32,9 @@ async function chat(key: string): Promise<number> {
 }
 
 /** A customer with a request, on the first screen. */
-async function home(width: number) {
+async function home(width: number, otherKey?: string) {
   const { customerId, key } = await app.customer({ key: { name: 'laptop' } })
+  if (otherKey !== undefined) await transaction(app.database.pool, sql => issueKey(sql, { customerId, name: otherKey }))
   await chat(key)
   const watched = await openSignedIn(chromium.browser, app, customerId, { width })
   open.push(watched)
@@ -68,10 +70,12 @@ describe.each([
   })
 
   test('which key spent most this week', async () => {
-    const { page } = await home(width)
+    const { page } = await home(width, 'unused')
     await goTo(page, width, step, /^Keys$/)
     const table = page.getByRole('table', { name: 'Keys' })
+    // It comes first, although the other key is newer.
     await expect.poll(() => table.getByRole('row').nth(1).textContent()).toMatch(/laptop.*0\.000\d/)
+    expect(await table.getByRole('row').nth(2).textContent()).toContain('unused')
   })
 
   test('how to cap a key at 5 USD a month', async () => {
@@ -79,7 +83,9 @@ describe.each([
     await goTo(page, width, step, /^Keys$/)
     await page.getByText('laptop').first().waitFor()
     await step(page, /^Set a limit/)
-    await page.getByLabel('Limit in USD').fill('5')
+    await page.getByLabel('Limit in USD').and(page.locator(':focus')).waitFor()
+    await page.getByText('Counts spend from now on.').waitFor()
+    await page.keyboard.insertText('5')
     await page.keyboard.press('Enter')
     await page.getByText('The key is changed').waitFor()
     await expect.poll(() => page.getByText(/of 5\.00 USD/).count()).toBe(1)
@@ -90,10 +96,10 @@ describe.each([
   test('how to add 25 USD', async () => {
     const { page, email, customerId } = await home(width)
     await step(page, /^Add credit$/)
-    await page.getByRole('region', { name: 'Add credit' }).waitFor()
+    await page.getByText('The operator of this gateway adds credit.').waitFor()
     await app.database.pool.query("UPDATE person SET installation_role = 'operator' WHERE email = $1", [email])
     await page.goto(`/c/${customerId}/credits`)
-    await page.getByRole('link', { name: 'Grant credit' }).waitFor()
+    await page.getByText('You are an operator of this gateway').waitFor()
     await step(page, /^Grant credit$/)
     await page.getByLabel('USD').fill('25')
     await page.getByLabel('Reason').fill('invoice 7')
@@ -134,18 +140,41 @@ async function goTo(page: Page, _width: number, step: typeof touch, name: RegExp
 
 test('a leaked key is found by pasting it', async () => {
   const { page, key } = await home(1280)
-  await page.keyboard.press('Control+k')
+  await page.getByRole('button', { name: 'Find' }).click()
   await page.locator('[role=dialog] :focus').waitFor()
   await page.keyboard.insertText(key)
   await page
     .getByRole('dialog')
     .getByRole('link', { name: /laptop/ })
     .waitFor()
+  await page.keyboard.press('Escape')
+  await page.keyboard.press('Control+k')
+  await page.locator('[role=dialog] :focus').waitFor()
+  await page.keyboard.insertText(key)
   await page.keyboard.press('Enter')
   await page.getByRole('link', { name: 'All keys' }).waitFor()
   expect(await page.getByRole('table', { name: 'Keys' }).getByRole('row').count()).toBe(2)
   // The key itself is in no address.
   expect(page.url()).not.toContain(key)
+})
+
+test('the code of a new customer runs with a key that one click puts into it', async () => {
+  const { customerId } = await app.customer()
+  const watched = await openSignedIn(chromium.browser, app, customerId, { width: 360 })
+  open.push(watched)
+  const { page } = watched
+  await page.goto(`/c/${customerId}`)
+  await page.getByText('Waiting for your first request').waitFor()
+  const code = page.getByRole('region', { name: 'the curl example' })
+  expect(await code.textContent()).toContain('YOUR_KEY')
+  await page.getByRole('button', { name: 'for this code' }).click()
+  await expect.poll(() => code.textContent()).toMatch(/Bearer sk-sy-\w+'/)
+  await expect.poll(() => page.evaluate('document.documentElement.scrollWidth')).toBe(360)
+  const key = /sk-sy-\w+/.exec((await code.textContent())!)![0]
+  expect(await chat(key)).toBe(200)
+  // The page waited for it.
+  await page.getByText('Last requests').waitFor()
+  await page.getByText('the pace appears after the first full day').waitFor()
 })
 
 test('without an answer of the gateway the page says how old its data is, and goes on by itself', async () => {

@@ -8,7 +8,7 @@ import { chargeText, exactUsd, signedUsd } from '../../format/usd-text.ts'
 import { CopyButton } from '../../parts/CopyButton.tsx'
 import { Facts } from '../../parts/Facts.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
-import { outcomeWords } from '../../parts/outcome-words.ts'
+import { outcomeWords, servedText } from '../../parts/outcome-words.ts'
 import { Provider } from '../../parts/Provider.tsx'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
@@ -54,13 +54,13 @@ function Body({ receipt }: { receipt: RequestReceipt }) {
               <code>{receipt.id}</code> <CopyButton text={receipt.id} what="the request id" />
             </>
           ),
-          Time: <When at={receipt.started_at} />,
+          Time: <When at={receipt.started_at} form="date" />,
           Outcome: (
             <State state={receipt.success ? 'ok' : 'danger'}>
-              {[outcomeWords[receipt.outcome], receipt.finish_reason].filter(Boolean).join(', ')}
+              {receipt.outcome === 'served' ? servedText(receipt.finish_reason) : outcomeWords[receipt.outcome]}
             </State>
           ),
-          'Requested model': receipt.requested_model,
+          'Requested model': receipt.requested_model === receipt.model ? null : receipt.requested_model,
           Model: receipt.model,
           'Served by': receipt.served_by && (
             <Provider

@@ -1,12 +1,13 @@
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { paymentOptionsQuery } from '../../api/queries.ts'
 import { chargeText } from '../../format/usd-text.ts'
 import { CopyButton } from '../../parts/CopyButton.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Panel } from '../../parts/Panel.tsx'
-import { useRights } from '../../shell/use-session.ts'
+import { useRights, useSession } from '../../shell/use-session.ts'
 import { AddCreditDialog } from './AddCreditDialog.tsx'
 import styles from './credits.module.css'
 import { RedeemDialog } from './RedeemDialog.tsx'
@@ -16,6 +17,7 @@ import { TopUps } from './TopUps.tsx'
 export function BuyCredit({ customerId }: { customerId: string }) {
   const options = useQuery(paymentOptionsQuery(customerId))
   const { mayCredits } = useRights()
+  const isOperator = useSession().person.role === 'operator'
   const [open, setOpen] = useState<'add' | 'redeem' | null>(null)
   return (
     <Panel title="Add credit">
@@ -30,15 +32,36 @@ export function BuyCredit({ customerId }: { customerId: string }) {
                   credit has paid the debt.
                 </p>
               )}
-              {paid.length === 0 && (
+              {isOperator && (
+                <p>You are an operator of this gateway: grant the credit, with a reason that the statement shows.</p>
+              )}
+              {paid.length === 0 && !isOperator && (
                 <p>
                   The operator of this gateway adds credit. Send them the amount and this reference:{' '}
                   <code>{customerId}</code> <CopyButton text={customerId} what="the reference" />
                 </p>
               )}
               <div className={styles.buttons}>
+                {isOperator && (
+                  <Button
+                    renderRoot={props => (
+                      <Link
+                        {...props}
+                        to="/operator/customers/$customerId"
+                        params={{ customerId }}
+                        search={{ grant: true } as never}
+                      />
+                    )}
+                  >
+                    Grant credit
+                  </Button>
+                )}
                 {paid.length > 0 && (
-                  <Button disabled={!mayCredits} onClick={() => setOpen('add')}>
+                  <Button
+                    variant={isOperator ? 'default' : 'filled'}
+                    disabled={!mayCredits}
+                    onClick={() => setOpen('add')}
+                  >
                     Add credit
                   </Button>
                 )}
@@ -46,7 +69,7 @@ export function BuyCredit({ customerId }: { customerId: string }) {
                   Redeem a code
                 </Button>
               </div>
-              {!mayCredits && (
+              {!mayCredits && !isOperator && (
                 <p className={styles.hint}>Only an owner or a person with the role billing adds credit.</p>
               )}
               {open === 'add' && (

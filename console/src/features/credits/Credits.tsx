@@ -13,7 +13,7 @@ import { Balance } from '../../parts/Money.tsx'
 import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { Tile, Tiles } from '../../parts/Tile.tsx'
-import { useCustomerId, useRights, useSession } from '../../shell/use-session.ts'
+import { useCustomerId, useRights } from '../../shell/use-session.ts'
 import { BuyCredit } from './BuyCredit.tsx'
 
 type Transaction = CreditTransactions['data'][number]
@@ -23,7 +23,6 @@ export function Credits() {
   const customerId = useCustomerId()
   const credits = useQuery(creditsQuery(customerId))
   const { seesCredits } = useRights()
-  const { person } = useSession()
   return (
     <Page title="Credits">
       <Loaded query={credits} height={100}>
@@ -46,13 +45,6 @@ export function Credits() {
         )}
       </Loaded>
       {seesCredits && <BuyCredit customerId={customerId} />}
-      {person.role === 'operator' && (
-        <p>
-          <Link to="/operator/customers/$customerId" params={{ customerId }} search={{ grant: true } as never}>
-            Grant credit
-          </Link>
-        </p>
-      )}
       {seesCredits && <Statement customerId={customerId} />}
     </Page>
   )

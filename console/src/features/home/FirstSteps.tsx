@@ -1,8 +1,8 @@
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
-import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { modelsQuery } from '../../api/queries.ts'
+import { useWrite } from '../../api/use-write.ts'
 import { CodeTabs } from '../../parts/CodeBlock.tsx'
 import { CopyButton } from '../../parts/CopyButton.tsx'
 import { baseUrl, chatCode } from '../../parts/chat-code.ts'
@@ -26,6 +26,15 @@ export function FirstSteps({
 }) {
   const models = useQuery(modelsQuery(customerId))
   const [isOpen, setOpen] = useState(!isFolded)
+  const [secret, setSecret] = useState<string | null>(null)
+  const make = useWrite<void, { key: string }>(
+    () => ({
+      method: 'POST',
+      path: `customers/${customerId}/keys`,
+      body: { name: hasKey ? 'quick start' : 'first key' },
+    }),
+    { areas: ['keys'], onDone: ({ key }) => setSecret(key) },
+  )
   const chat = models.data?.data.find(({ features, demo }) => !demo && features.includes('chat'))
   const model = chat?.id ?? models.data?.data[0]?.id ?? 'demo'
   return (
@@ -45,16 +54,27 @@ export function FirstSteps({
         </p>
         {isOpen && (
           <>
-            {!hasKey && mayKeys && (
-              <p>
-                First{' '}
-                <Link to="/c/$customerId/keys" params={{ customerId }} search={{ make: true } as never}>
-                  make an API key
-                </Link>
-                . Then put it in place of YOUR_KEY.
+            {secret === null && mayKeys && (
+              <div className={styles.keyLine}>
+                <p>
+                  {hasKey
+                    ? 'Put your API key in place of YOUR_KEY. It was shown once, when it was made.'
+                    : 'A program needs an API key.'}
+                </p>
+                <Button variant="default" size="compact-md" loading={make.isPending} onClick={() => make.mutate()}>
+                  {hasKey ? 'Make a new key for this code' : 'Make a key for this code'}
+                </Button>
+              </div>
+            )}
+            {secret !== null && (
+              <p className={styles.baseUrl} role="status">
+                Your key, which is shown only now: <code className={styles.secret}>{secret}</code>{' '}
+                <CopyButton text={secret} what="the key" />
               </p>
             )}
-            <CodeTabs examples={chatCode({ model, messages: [{ role: 'user', content: 'Hello!' }] })} />
+            <CodeTabs
+              examples={chatCode({ model, messages: [{ role: 'user', content: 'Hello!' }] }, secret ?? undefined)}
+            />
             {!isFolded && (
               <p className={styles.waiting} role="status">
                 <span className={styles.pulse} aria-hidden="true" />

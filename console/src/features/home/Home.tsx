@@ -5,7 +5,7 @@ import type { LatencyReport } from '#api/console-data.ts'
 import { activityQuery, creditsQuery, latencyQuery, limitsQuery, tokensQuery } from '../../api/queries.ts'
 import { Sparkline } from '../../charts/Sparkline.tsx'
 import { countText, durationText, plural, shareText } from '../../format/number-text.ts'
-import { timeText } from '../../format/time-text.ts'
+import { minuteText } from '../../format/time-text.ts'
 import { roundUsd } from '../../format/usd-text.ts'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Meter, windowText } from '../../parts/Meter.tsx'
@@ -100,7 +100,7 @@ export function Home() {
                     text={`${countText(day.used)} of ${countText(day.limit)} requests`}
                   />
                   <Meter
-                    label={`Spend, resets at ${timeText(new Date(spend.resets_at))}`}
+                    label={`Spend until ${minuteText(new Date(spend.resets_at))}`}
                     used={spend.spent_usd}
                     limit={spend.limit_usd}
                     text={`${roundUsd(spend.spent_usd)} of ${roundUsd(spend.limit_usd)} USD`}

@@ -8,7 +8,10 @@ export function paceText(balanceUsd: number, month: TokenUsageReport | undefined
   if (month === undefined) return ' '
   const full = month.timeseries.slice(-1 - PACE_DAYS, -1).map(({ cost_usd }) => cost_usd)
   const perDay = sumUsd(full) / PACE_DAYS
-  if (perDay === 0) return 'no spend in the last 7 days'
+  if (perDay === 0) {
+    const isFirstDay = (month.timeseries.at(-1)?.cost_usd ?? 0) > 0
+    return isFirstDay ? 'the pace appears after the first full day' : 'no spend in the last 7 days'
+  }
   if (balanceUsd <= 0) return 'nothing left'
   const days = balanceUsd / perDay
   if (days < 1) return "less than a day at this week's pace"

@@ -41,7 +41,21 @@ export function keyBody({ name, limit, reset, models, expiresOn, label, mayManag
   }
 }
 
-export function KeyFields({ input, onChange }: { input: KeyInput; onChange: (input: KeyInput) => void }) {
+/** The field that has the focus when a form opens. */
+export type KeyField = 'name' | 'limit'
+
+/** @param props.isNewLimit the limit counts from now, not from the begin of its window */
+export function KeyFields({
+  input,
+  focus = 'name',
+  isNewLimit = false,
+  onChange,
+}: {
+  input: KeyInput
+  focus?: KeyField
+  isNewLimit?: boolean
+  onChange: (input: KeyInput) => void
+}) {
   const models = useQuery(modelsQuery(useCustomerId()))
   const set = (change: Partial<KeyInput>) => onChange({ ...input, ...change })
   return (
@@ -53,18 +67,21 @@ export function KeyFields({ input, onChange }: { input: KeyInput; onChange: (inp
         maxLength={200}
         value={input.name}
         onChange={event => set({ name: event.currentTarget.value })}
-        data-autofocus
+        data-autofocus={focus === 'name' || undefined}
       />
       <div className={styles.pair}>
         <TextInput
           label="Limit in USD"
           placeholder="none"
+          description={isNewLimit ? 'Counts spend from now on.' : undefined}
           inputMode="decimal"
           value={input.limit}
+          data-autofocus={focus === 'limit' || undefined}
           onChange={event => set({ limit: event.currentTarget.value })}
         />
         <Select
           label="Resets"
+          description={isNewLimit ? 'At 00:00 UTC.' : undefined}
           data={[
             { value: 'daily', label: 'Every day' },
             { value: 'weekly', label: 'Every Monday' },

@@ -5,11 +5,11 @@ import { useWrite } from '../../api/use-write.ts'
 import { exactUsd } from '../../format/usd-text.ts'
 import { FormProblem } from '../../parts/FormProblem.tsx'
 import { useCustomerId } from '../../shell/use-session.ts'
-import { emptyKey, KeyFields, type KeyInput, keyBody } from './KeyFields.tsx'
+import { emptyKey, type KeyField, KeyFields, type KeyInput, keyBody } from './KeyFields.tsx'
 import styles from './keys.module.css'
 
 /** Changes a key. */
-export function KeyForm({ edited, onClose }: { edited: Key | null; onClose: () => void }) {
+export function KeyForm({ edited, focus, onClose }: { edited: Key | null; focus: KeyField; onClose: () => void }) {
   const customerId = useCustomerId()
   const [input, setInput] = useState<KeyInput>(edited === null ? emptyKey : inputOf(edited))
   const change = useWrite<KeyInput>(
@@ -25,7 +25,7 @@ export function KeyForm({ edited, onClose }: { edited: Key | null; onClose: () =
           change.mutate(input)
         }}
       >
-        <KeyFields input={input} onChange={setInput} />
+        <KeyFields input={input} focus={focus} isNewLimit={edited?.limit_usd === null} onChange={setInput} />
         <ManageBox input={input} onChange={setInput} />
         <FormProblem error={change.error} />
         <div className={styles.buttons}>

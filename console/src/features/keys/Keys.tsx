@@ -14,6 +14,7 @@ import { Panel } from '../../parts/Panel.tsx'
 import { When } from '../../parts/When.tsx'
 import { useKeys } from '../../shell/use-keys.ts'
 import { useCustomerId, useRights } from '../../shell/use-session.ts'
+import type { KeyField } from './KeyFields.tsx'
 import { KeyForm } from './KeyForm.tsx'
 import { KeyLimit } from './KeyLimit.tsx'
 import styles from './keys.module.css'
@@ -28,12 +29,17 @@ export function Keys() {
   const navigate = useNavigate()
   const [isMaking, setMaking] = useState(search.make === true && mayKeys)
   const [edited, setEdited] = useState<Key | null>(null)
+  const [focus, setFocus] = useState<KeyField>('name')
   const [deleted, setDeleted] = useState<Key | null>(null)
   const remove = useWrite<Key>(({ id }) => ({ method: 'DELETE', path: `customers/${customerId}/keys/${id}` }), {
     areas: ['keys'],
     done: (_, { name }) => `${name} is deleted. It stops working on all nodes within two seconds.`,
     onDone: () => setDeleted(null),
   })
+  const edit = (key: Key, field: KeyField) => {
+    setFocus(field)
+    setEdited(key)
+  }
   const make = (
     <Button
       onClick={() => setMaking(true)}
@@ -72,14 +78,14 @@ export function Keys() {
             ) : (
               <DataTable
                 label="Keys"
-                rows={search.key === undefined ? data : data.filter(({ id }) => id === search.key)}
+                rows={search.key === undefined ? byWeek(data) : data.filter(({ id }) => id === search.key)}
                 keyOf={({ id }) => id}
                 columns={[
                   {
                     title: 'Key',
                     place: 'name',
                     cell: key => (
-                      <div>
+                      <div className={styles.key}>
                         <Link to="/c/$customerId/activity" params={{ customerId }} search={{ key: key.id }}>
                           {key.name}
                         </Link>
@@ -91,18 +97,18 @@ export function Keys() {
                   },
                   {
                     title: 'Limit',
-                    cell: key => <KeyLimit keyShown={key} onSet={mayKeys ? () => setEdited(key) : undefined} />,
+                    cell: key => <KeyLimit keyShown={key} onSet={mayKeys ? () => edit(key, 'limit') : undefined} />,
                   },
                   {
-                    title: 'This week',
+                    title: 'USD this week',
                     align: 'right',
-                    isLabelled: true,
+                    place: 'money',
                     cell: ({ usage }) => <Charge usd={usage.week_usd} />,
                   },
                   {
-                    title: 'In all',
+                    title: 'USD in all',
                     align: 'right',
-                    place: 'money',
+                    isLabelled: true,
                     cell: ({ usage }) => <Charge usd={usage.total_usd} />,
                   },
                   {
@@ -130,7 +136,7 @@ export function Keys() {
                               </ActionIcon>
                             </Menu.Target>
                             <Menu.Dropdown>
-                              <Menu.Item onClick={() => setEdited(key)}>Change</Menu.Item>
+                              <Menu.Item onClick={() => edit(key, 'name')}>Change</Menu.Item>
                               <Menu.Item onClick={() => setDeleted(key)} color="var(--danger)">
                                 Delete
                               </Menu.Item>
@@ -153,7 +159,7 @@ export function Keys() {
             void navigate({ to: '/c/$customerId/keys', params: { customerId }, search: {}, replace: true })
         }}
       />
-      <KeyForm key={edited?.id ?? 'none'} edited={edited} onClose={() => setEdited(null)} />
+      <KeyForm key={edited?.id ?? 'none'} edited={edited} focus={focus} onClose={() => setEdited(null)} />
       <ConfirmDialog
         isOpen={deleted !== null}
         title={`Delete ${deleted?.name}?`}
@@ -167,4 +173,9 @@ export function Keys() {
       </ConfirmDialog>
     </Page>
   )
+}
+
+/** The key that spent most this week comes first; keys that spent the same keep their order. */
+function byWeek(keys: readonly Key[]): Key[] {
+  return keys.toSorted((a, b) => b.usage.week_usd - a.usage.week_usd)
 }

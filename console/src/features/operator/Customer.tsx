@@ -108,7 +108,7 @@ function Body({ customer }: { customer: CustomerDetail }) {
             'Requests per minute': limitText(customer.limits.requests_per_minute, customer.tier),
             'Requests per day': limitText(customer.limits.requests_per_day, customer.tier),
             'Daily spend cap': limitText(customer.limits.daily_spend_cap_usd, customer.tier, ' USD'),
-            Since: <When at={customer.created_at} />,
+            Since: <When at={customer.created_at} form="date" />,
             Id: (
               <>
                 <code>{customer.id}</code> <CopyButton text={customer.id} what="the id of the customer" />
@@ -222,5 +222,5 @@ function Body({ customer }: { customer: CustomerDetail }) {
 }
 
 function limitText({ value, own }: { value: number; own: number | null }, tier: string, unit = ''): string {
-  return `${countText(value)}${unit}${own === null ? `, of the tier ${tier}` : ', of its own'}`
+  return `${countText(value)}${unit}${own === null ? ` (tier ${tier})` : ' (its own)'}`
 }

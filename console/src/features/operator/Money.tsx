@@ -67,12 +67,13 @@ function Books({ money }: { money: OperatorMoney }) {
             'The first audit runs within minutes of the first start.'
           ) : (
             <>
-              <When at={audit.at} form="distance" />, in {durationText(audit.elapsed_ms)}
+              <When at={audit.at} form="distance" />
+              {`, in ${durationText(audit.elapsed_ms)}`}
             </>
           ),
         Grants:
           waiting === 0 ? (
-            'none waits'
+            'none waiting'
           ) : (
             <Link to="/operator/grants">{plural(waiting, 'grant waits', 'grants wait')} for a second operator</Link>
           ),
@@ -83,7 +84,7 @@ function Books({ money }: { money: OperatorMoney }) {
           ) : (
             <State state="warn">{`${countText(deliveries.failed)} not delivered`}</State>
           ),
-        Summed: money.summed_at === null ? null : <When at={money.summed_at} form="distance" />,
+        'Sums as of': money.summed_at === null ? null : <When at={money.summed_at} />,
       }}
     />
   )

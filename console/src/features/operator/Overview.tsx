@@ -3,7 +3,7 @@ import type { ShownServer } from '#api/operator/overview.ts'
 import { overviewQuery } from '../../api/operator-queries.ts'
 import { useLiveOverview } from '../../api/use-live.ts'
 import { countText, durationText, plural, shareText } from '../../format/number-text.ts'
-import { roundUsd } from '../../format/usd-text.ts'
+import { balanceText, roundUsd } from '../../format/usd-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
@@ -49,7 +49,7 @@ export function Overview() {
                   {roundUsd(today.charged_usd)} charged · {plural(today.requests, 'request')}
                 </span>
               </Tile>
-              <Tile label="Balances of customers" figure={`${roundUsd(sums.customer_credit_usd)} USD`}>
+              <Tile label="Balances of customers" figure={`${balanceText(sums.customer_credit_usd)} USD`}>
                 <span className={styles.hint}>{roundUsd(sums.held_usd)} held</span>
               </Tile>
               <Tile label="Payable to hosters" figure={`${roundUsd(sums.payable_usd)} USD`} />
@@ -67,6 +67,12 @@ export function Overview() {
                   <>
                     Last audit <When at={audit.at} form="distance" />. Granted today: {roundUsd(today.granted_usd)} USD.
                     Refunded today: {roundUsd(today.refunded_usd)} USD.
+                    {sums.summed_at !== null && (
+                      <>
+                        {' '}
+                        Sums as of <When at={sums.summed_at} />.
+                      </>
+                    )}
                   </>
                 )}
               </p>

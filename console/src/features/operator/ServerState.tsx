@@ -2,7 +2,7 @@ import type { ShownServer } from '#api/operator/overview.ts'
 import { State } from '../../parts/State.tsx'
 
 const states = {
-  open: { state: 'ok', word: 'open' },
+  open: { state: 'ok', word: 'in use' },
   probing: { state: 'warn', word: 'trying again' },
   ejected: { state: 'danger', word: 'kept away' },
   unused: { state: 'off', word: 'unused' },

@@ -26,7 +26,7 @@ export function Welcome() {
       >
         <TextInput
           label="E-mail address"
-          description="Leave it empty to keep the one that this installation has for you."
+          description="You sign in with it. Leave it empty to keep the one of your account; the first one is you@localhost."
           type="email"
           autoComplete="username"
           value={email}

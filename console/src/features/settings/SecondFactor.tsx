@@ -10,6 +10,7 @@ import { CodeField } from '../../parts/CodeField.tsx'
 import { FormProblem } from '../../parts/FormProblem.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Panel } from '../../parts/Panel.tsx'
+import { QrCode } from './QrCode.tsx'
 import { StoredCodes } from './StoredCodes.tsx'
 import styles from './settings.module.css'
 
@@ -80,11 +81,11 @@ export function SecondFactor() {
                   add.mutate()
                 }}
               >
-                <p>
-                  Type this secret into your app, or open the link on your phone. Then type the code that the app shows.
-                </p>
+                <p>Scan this with your app. Then type the code that the app shows.</p>
+                <QrCode text={started.uri} label="The secret for a camera" />
+                <p className={styles.hint}>Without a camera, type this secret into the app:</p>
                 <CodeBlock code={started.secret} what="the secret" />
-                <a href={started.uri}>Open in an app</a>
+                <a href={started.uri}>Open in an app on this device</a>
                 <CodeField value={code} onChange={setCode} />
                 <FormProblem error={add.error} />
                 <Button type="submit" loading={add.isPending}>

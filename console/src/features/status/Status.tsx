@@ -68,7 +68,7 @@ export function Status() {
               </Panel>
               <Panel title="Incidents">
                 {incidents.length === 0 ? (
-                  <EmptyState text="No server was kept away in the last 90 days." />
+                  <EmptyState text="No incident in the last 90 days." />
                 ) : (
                   <DataTable
                     label="Incidents"
