@@ -268,12 +268,12 @@ test('an operator sees what a grant would do, and grants it', async () => {
   const { customerId } = await app.customer()
   const { page, email } = await signedInPage(customerId)
   await app.database.pool.query("UPDATE person SET installation_role = 'operator' WHERE email = $1", [email])
-  await page.goto(`/operator/customers/${customerId}`)
-  await page.getByRole('button', { name: 'Grant credit' }).click()
+  await page.goto(`/operator/customers/${customerId}?grant=true`)
   await page.getByLabel('USD').fill('25')
   await page.getByLabel('Reason').fill('invoice 7')
-  await page.getByRole('button', { name: 'See what would happen' }).click()
+  await page.keyboard.press('Enter')
   const dialog = page.getByRole('dialog')
+  await dialog.getByRole('region', { name: 'What would happen' }).and(page.locator(':focus')).waitFor()
   await dialog.getByText('Balance afterwards').waitFor()
   expect(await dialog.textContent()).toMatch(/Balance now5\.00 USDBalance afterwards30\.00 USD/)
   const balance = async () =>
@@ -281,6 +281,7 @@ test('an operator sees what a grant would do, and grants it', async () => {
   expect(await balance()).toEqual({ posted_nanos: 5_000_000_000n })
   await page.getByRole('button', { name: 'Grant it' }).click()
   await page.getByText('25.00 USD are granted').waitFor()
+  await page.waitForURL(url => url.search === '')
   expect(await balance()).toEqual({ posted_nanos: 30_000_000_000n })
 })
 

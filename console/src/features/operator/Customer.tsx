@@ -1,6 +1,6 @@
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
-import { Link, useParams, useSearch } from '@tanstack/react-router'
+import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { CustomerDetail } from '#api/operator/customers.ts'
 import { customerQuery } from '../../api/operator-queries.ts'
@@ -51,7 +51,12 @@ function Body({ customer }: { customer: CustomerDetail }) {
   const mayOperate = useMayOperate()
   const search: { grant?: boolean } = useSearch({ strict: false })
   const [dialog, setDialog] = useState<Dialog | null>(search.grant === true && mayOperate ? 'grant' : null)
-  const close = () => setDialog(null)
+  const navigate = useNavigate()
+  const close = () => {
+    setDialog(null)
+    // A reload must not open the dialog again.
+    if (search.grant) void navigate({ to: '.', search: {}, replace: true } as never)
+  }
   const isPaused = customer.state === 'paused'
   const pause = useWrite<boolean>(
     paused => ({ method: 'PATCH', path: `operator/customers/${customer.id}`, body: { paused } }),

@@ -70,21 +70,24 @@ export function GrantDialog({ customer, onClose }: { customer: CustomerDetail; o
             />
           </>
         ) : (
-          <Facts
-            facts={{
-              Grant: `${chargeText(preview.amount_usd)} USD`,
-              Reason: reason,
-              'Balance now': `${chargeText(preview.balance_before_usd)} USD`,
-              'Balance afterwards': `${chargeText(preview.balance_after_usd)} USD`,
-              Tier: preview.tier === preview.tier_after ? preview.tier : `${preview.tier} → ${preview.tier_after}`,
-              Note:
-                preview.state === 'waiting'
-                  ? 'A second operator must approve this grant.'
-                  : preview.state === 'duplicate'
-                    ? 'This reference was granted before. Nothing would change.'
-                    : null,
-            }}
-          />
+          // The field that had the focus is gone, and Enter must not grant before the person has read.
+          <section ref={focus} tabIndex={-1} aria-label="What would happen">
+            <Facts
+              facts={{
+                Grant: `${chargeText(preview.amount_usd)} USD`,
+                Reason: reason,
+                'Balance now': `${chargeText(preview.balance_before_usd)} USD`,
+                'Balance afterwards': `${chargeText(preview.balance_after_usd)} USD`,
+                Tier: preview.tier === preview.tier_after ? preview.tier : `${preview.tier} → ${preview.tier_after}`,
+                Note:
+                  preview.state === 'waiting'
+                    ? 'A second operator must approve this grant.'
+                    : preview.state === 'duplicate'
+                      ? 'This reference was granted before. Nothing would change.'
+                      : null,
+              }}
+            />
+          </section>
         )}
         <FormProblem error={tryOut.error ?? grant.error} />
         <div className={styles.buttons}>
@@ -98,6 +101,10 @@ export function GrantDialog({ customer, onClose }: { customer: CustomerDetail; o
       </form>
     </Modal>
   )
+}
+
+function focus(element: HTMLElement | null): void {
+  element?.focus()
 }
 
 function grantText(state: GrantResult['state'], amountUsd: number): string {
