@@ -3,6 +3,7 @@ import type { Sql } from '../db/pool.ts'
 import { ApiError } from '../domain/errors.ts'
 import { type HosterActor, type HosterState, mayChangeState, nextStates } from '../domain/hoster-state.ts'
 import { type AuditAction, noteAction } from '../people/audit-log.ts'
+import { ownCommand } from '../runtime/own-command.ts'
 
 /** The program or the person that changes a state, for the audit log. */
 export interface StateActor {
@@ -33,13 +34,18 @@ export interface StateChange extends StateActor {
  */
 export async function changeHosterState(sql: Sql, change: StateChange): Promise<{ name: string; from: HosterState }> {
   const { hosterId, to, actor, personId, keyId, address, reason } = change
-  const { rows } = await sql.query<{ name: string; from: HosterState }>(
-    'SELECT name, state AS "from" FROM hoster WHERE hoster_id = $1 FOR UPDATE',
+  const { rows } = await sql.query<{ name: string; from: HosterState; isQuarantined: boolean }>(
+    'SELECT name, state AS "from", quarantined_at IS NOT NULL AS "isQuarantined" FROM hoster WHERE hoster_id = $1 FOR UPDATE',
     [hosterId],
   )
   const [hoster] = rows
   if (hoster === undefined) throw new ApiError('hoster_not_found')
-  const { name, from } = hoster
+  const { name, from, isQuarantined } = hoster
+  // The next scores would suspend it again.
+  if (isQuarantined && from === 'suspended' && to !== 'retired')
+    throw new ApiError('hoster_state_refused', {
+      message: `The hoster is in quarantine. End that first: POST /console/api/operator/hosters/{hoster_id}/quarantine with the decision "end", or \`${ownCommand('hoster release')}\`.`,
+    })
   if (!mayChangeState(from, to, actor)) throw refusal(from, to, actor)
   await sql.query(
     `UPDATE hoster SET state = $2, active_since = CASE WHEN $2 = 'active' THEN coalesce(active_since, now()) ELSE active_since END

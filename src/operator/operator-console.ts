@@ -42,7 +42,7 @@ import { readStatus } from './status-report.ts'
 import { changeHoster, listModels, listPriceVersions, setPrice, showHosters, showHosterToReview } from './supply.ts'
 import { readSystem } from './system.ts'
 import { readOperatorUsage, writeOperatorUsage } from './usage.ts'
-import { createVisits } from './visits.ts'
+import { createVisits, type Visit } from './visits.ts'
 
 /**
  * What an operator reads and changes in the console. Every change is in the audit log, in the same transaction. All methods reject
@@ -52,7 +52,7 @@ export interface OperatorConsole {
   overview(): Promise<Overview>
   listCustomers(query: CustomersQuery, after: string | null): Promise<CustomerPage>
   showCustomer(customerId: string, viewerId: string): Promise<CustomerDetail>
-  noteVisit(signedIn: SignedIn, customerId: string, address: string): Promise<void>
+  noteVisit(signedIn: SignedIn, visit: Visit, address: string): Promise<void>
   addCustomer(actor: Actor, order: { email: string; tier: string | undefined }): Promise<string>
   changeCustomer(actor: Actor, customerId: string, change: CustomerChange): Promise<void>
   /** Returns the link. */

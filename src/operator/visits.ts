@@ -7,29 +7,45 @@ import type { Clock } from '../runtime/clock.ts'
 const SAME_VISIT_MS = 3_600_000
 const VISITS_MAX = 10_000
 
-/** Notes in the audit log which customers an operator or auditor looked at: once an hour for a session, a customer and a node. */
+/**
+ * Notes in the audit log which customers and hosters an operator or auditor looked at, and which hosters a stranger tried to change: once
+ * an hour for a session, a customer or hoster, and a node.
+ */
 export interface Visits {
-  note(signedIn: SignedIn, customerId: string, address: string): Promise<void>
+  note(signedIn: SignedIn, visit: Visit, address: string): Promise<void>
+}
+
+export interface Visit {
+  readonly action: 'customer.viewed' | 'hoster.viewed' | 'hoster.change_refused'
+  /** The id of the customer or hoster. */
+  readonly subject: string
 }
 
 export function createVisits({ sql, clock }: { readonly sql: Sql; readonly clock: Clock }): Visits {
-  /** By session and customer, the oldest first. */
+  /** By session, action and subject, the oldest first. */
   const notedMs = new Map<string, number>()
   return {
-    async note({ sessionId, person }, customerId, address) {
-      const visit = `${sessionId} ${customerId}`
+    async note({ sessionId, person }, { action, subject }, address) {
+      const visit = `${sessionId} ${action} ${subject}`
       const nowMs = clock.monotonicMs()
       if (nowMs - (notedMs.get(visit) ?? -Infinity) < SAME_VISIT_MS) return
-      await noteAction(sql, {
-        action: 'customer.viewed',
-        personId: person.personId,
-        subject: customerId,
-        customerId,
-        address,
-      })
+      // Noted first: several requests of one page come at once.
       notedMs.delete(visit)
       notedMs.set(visit, nowMs)
       if (notedMs.size > VISITS_MAX) notedMs.delete(notedMs.keys().next().value!)
+      const isCustomer = action === 'customer.viewed'
+      const entry = {
+        action,
+        personId: person.personId,
+        subject,
+        customerId: isCustomer ? subject : null,
+        detail: isCustomer ? {} : { hoster_id: subject },
+        address,
+      }
+      await noteAction(sql, entry).catch((error: unknown) => {
+        notedMs.delete(visit)
+        throw error
+      })
     },
   }
 }

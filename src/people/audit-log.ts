@@ -34,6 +34,8 @@ export type AuditAction =
   | 'request.refunded'
   | 'price.changed'
   | 'hoster.changed'
+  | 'hoster.viewed'
+  | 'hoster.change_refused'
   | 'hoster.applied'
   | 'hoster.state_changed'
   | 'hoster.manifest_changed'

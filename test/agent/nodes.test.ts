@@ -9,6 +9,7 @@ import { transaction } from '../../src/db/pool.ts'
 import { openAccount } from '../../src/ledger/accounts/open-account.ts'
 import { databaseUrl } from '../cli/run-cli.ts'
 import { startTestApp, type TestApp } from '../harness/app.ts'
+import { readError } from '../harness/event-stream.ts'
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { useResource } from '../harness/use-resource.ts'
 import { useTestDatabase, useUpstream } from '../harness/use-test-app.ts'
@@ -48,6 +49,37 @@ describe('several nodes behind one address', () => {
     expect(await Promise.all([answersAt(second), answersAt(third)])).toEqual([200, 200])
     agent.stop()
     for (const node of [first, second, third]) await node.close()
+  })
+
+  it('a model is offered on every node while an agent is connected to any of them', async () => {
+    const timeouts = { serverReportIntervalMs: 50 }
+    const nodes = [
+      await startTestApp({ database, masterKey, timeouts }),
+      await startTestApp({ database, masterKey, timeouts }),
+    ]
+    const [first, second] = nodes as [TestApp, TestApp]
+    address.moveTo(first.url)
+    const model = 'only-by-agent'
+    const hoster = await addAgentHoster({ database }, [{ modelId: model, upstreamModel: 'test-model' }])
+    await Promise.all(nodes.map(({ app }) => app.noticeChanges()))
+    const customers = [await first.customer(), await second.customer()]
+    const isListed = async (node: TestApp, index: number) => {
+      const list = (await (await node.get(customers[index]!, '/v1/models')).json()) as { data: { id: string }[] }
+      return list.data.some(({ id }) => id === model)
+    }
+    const areListed = () => Promise.all(nodes.map(isListed))
+    expect(await areListed()).toEqual([false, false])
+    const refused = await readError(await second.chat(customers[1]!, { ...body, model }))
+    expect(refused).toMatchObject({ status: 500, code: 'no_eligible_offer' })
+    expect(refused.message).toBe('No server offers this model right now; you were not charged. Retry later.')
+
+    const agent = startAgent(hoster.key, address.url, { upstream, slots: 2 })
+    await vi.waitFor(async () => expect(await areListed()).toEqual([true, true]), WAIT_OPTIONS)
+    await idleConnections(first, 2)
+    expect((await first.chat(customers[0]!, { ...body, model })).status).toBe(200)
+    agent.stop()
+    await vi.waitFor(async () => expect(await areListed()).toEqual([false, false]), WAIT_OPTIONS)
+    for (const node of nodes) await node.close()
   })
 
   it('an agent finds a gateway again that was restarted under it', async () => {

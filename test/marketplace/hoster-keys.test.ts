@@ -4,6 +4,8 @@ import { mintApiKey } from '../../src/auth/api-key.ts'
 import { transaction } from '../../src/db/pool.ts'
 import { changeHosterState, commandLineActor } from '../../src/marketplace/change-hoster-state.ts'
 import { revokeHosterKey } from '../../src/marketplace/hoster-keys.ts'
+import { activateHoster, suspendHoster } from '../../src/marketplace/operate-hoster.ts'
+import { releaseHoster } from '../../src/trust/release-hoster.ts'
 import { BrowserClient, signedInMember, signedInOperator } from '../harness/browser-client.ts'
 import { readError } from '../harness/event-stream.ts'
 import { hosterKey, hosterRequest, signedInHoster } from '../harness/hosters.ts'
@@ -112,4 +114,18 @@ test('a change of the state has its reason in the history and in the audit log, 
   )
   expect(rows).toEqual([{ reason: 'Now suspended.' }, { reason: 'Now paused.' }])
   expect((await app.database.pool.query('SELECT FROM audit_log_break')).rowCount).toBe(0)
+})
+
+test('a quarantined hoster stays suspended until an operator ends the quarantine', async () => {
+  const id = await app.hoster({ baseUrl: upstream.baseUrl })
+  const { pool } = app.database
+  await suspendHoster(pool, id)
+  await pool.query("UPDATE hoster SET quarantined_at = now(), quarantine_reason = 'proof' WHERE hoster_id = $1", [id])
+  await expect(activateHoster(pool, id)).rejects.toMatchObject({
+    code: 'hoster_state_refused',
+    message: expect.stringMatching(/quarantine.*hoster release/),
+  })
+  await releaseHoster(pool, id, 'The operator looked.')
+  const { key } = await hosterKey(app, id)
+  expect(await (await hosterRequest(app, key, 'hoster')).json()).toMatchObject({ state: 'active' })
 })

@@ -76,6 +76,12 @@ test('security 2: the members and keys of one hoster change no other one', async
   expect(await readError(foreign)).toMatchObject({ status: 404, code: 'not_found' })
   expect((await hosterRequest(app, theirs, 'hoster')).status).toBe(200)
   expect(await review(other)).toEqual(before)
+  // The refused changes are one entry of the audit log, and the operator's look at the hoster is another.
+  const { rows } = await app.database.pool.query<{ action: string }>(
+    "SELECT action FROM audit_entry WHERE detail->>'hoster_id' = $1 AND action IN ('hoster.change_refused', 'hoster.viewed') ORDER BY 1",
+    [other],
+  )
+  expect(rows.map(({ action }) => action)).toEqual(['hoster.change_refused', 'hoster.viewed'])
 })
 
 test.each([

@@ -40,6 +40,7 @@ const sourceOf = (more: Partial<Parameters<typeof createCatalogSource>[0]> = {})
     masterKey,
     allowPrivateHosters: false,
     clock: systemClock,
+    agentSlots: () => 0,
     onProblem: message => problems.push(message),
     ...more,
   })

@@ -10,7 +10,7 @@ import {
 import { usdText } from '../../domain/money.ts'
 import type { Offer } from '../../domain/offer.ts'
 import { endOfTurn } from '../../runtime/end-of-turn.ts'
-import type { ReportedAgent } from '../../supply/status/write-report.ts'
+import { REPORTED_MODELS_MAX, type ReportedAgent } from '../../supply/status/write-report.ts'
 import { AgentLines, type ConnectedAgent } from '../../upstreams/agents/agent-stock.ts'
 import type { AgentCaller, HosterOfAgent } from './agent-directory.ts'
 
@@ -31,8 +31,6 @@ const IDLE_OF_NODE_MIN = 8
 /** Messages within `WINDOW_MS`. The agent reports a change of its places at most once per turn of its event loop. */
 const MESSAGES_MAX = 2_000
 const WINDOW_MS = 10_000
-/** Models of one agent in the report of a node, which is written every few seconds. */
-const REPORTED_MODELS_MAX = 50
 const PICO_PER_MILLION_TO_NANOS = 1_000n
 
 /** The control connection of one agent to this node, and its data connections. */
@@ -80,14 +78,23 @@ export class AgentSession implements ConnectedAgent {
     return this.facts.endpointId
   }
 
+  get agentId(): string {
+    return this.facts.agentId
+  }
+
+  slotsOf(upstreamModel: string): number {
+    return Math.min(this.#announced.get(upstreamModel)?.slots ?? 0, this.#slots)
+  }
+
   get freeSlots(): number {
     return this.#freeSlots
   }
 
   report(): ReportedAgent {
-    const { agentId, hosterId, keyId, sinceMs } = this.facts
+    const { agentId, endpointId, hosterId, keyId, sinceMs } = this.facts
     return {
       agentId,
+      endpointId,
       hosterId,
       keyId,
       version: this.#version,
@@ -95,6 +102,7 @@ export class AgentSession implements ConnectedAgent {
       reason: this.#reason,
       slots: this.#slots,
       freeSlots: this.#freeSlots,
+      slotsPerModel: Math.max(0, ...this.#announced.values().map(({ slots }) => slots)),
       models: [...this.#announced.keys()].slice(0, REPORTED_MODELS_MAX),
       sinceMs,
     }
@@ -191,6 +199,7 @@ export class AgentSession implements ConnectedAgent {
       this.#announced = new Map(message.models.map(model => [model.id, model]))
       this.#version = message.version
       this.#slots = message.slots
+      this.lines.onAnnounced()
       this.sendModels()
     } else {
       this.#state = message.state

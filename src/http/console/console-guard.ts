@@ -5,6 +5,7 @@ import { ApiError } from '../../domain/errors.ts'
 import { type HosterRight, hasHosterRight, hosterRolesWith } from '../../domain/hoster-access.ts'
 import { type CustomerRight, hasRight, type MemberRole, rolesWith } from '../../domain/member-role.ts'
 import type { ReportLimiter } from '../../limits/report-limiter.ts'
+import type { Visit } from '../../operator/visits.ts'
 import type { People } from '../../people/people.ts'
 import type { SignedIn, VisitedCustomer } from '../../people/sessions.ts'
 import type { Clock } from '../../runtime/clock.ts'
@@ -38,8 +39,8 @@ export function createConsoleGuard(deps: {
   /** The role of a person at a hoster: null for strangers, undefined when there is no such hoster. */
   readonly hosterRoleOf: (hosterId: string, personId: string) => Promise<MemberRole | null | undefined>
   readonly limitsOf: (accountTier: string) => Caller['limits']
-  /** Notes that an operator or auditor looked at a customer. */
-  readonly noteVisit: (signedIn: SignedIn, customerId: string, request: FastifyRequest) => Promise<void>
+  /** Notes that an operator or auditor looked at a customer or hoster, or that a stranger tried to change a hoster. */
+  readonly noteVisit: (signedIn: SignedIn, visit: Visit, request: FastifyRequest) => Promise<void>
   readonly clock: Clock
   /** Whether the role on the installation waits for a second factor. */
   readonly needsSecondFactor: (signedIn: SignedIn, request: FastifyRequest) => boolean
@@ -68,11 +69,16 @@ export function createConsoleGuard(deps: {
       if (installation !== undefined) requireInstallationRole(signedIn, installation)
       if (right !== undefined) {
         const visited = requireRight(signedIn, customer, { right, isRead: method === 'GET' })
-        if (visited.role === null) await deps.noteVisit(signedIn, visited.customerId, request)
+        if (visited.role === null)
+          await deps.noteVisit(signedIn, { action: 'customer.viewed', subject: visited.customerId }, request)
         request.caller = callerOf(visited, signedIn, deps.limitsOf)
       }
       if (hosterId !== null && hosterRight !== undefined) {
-        requireHosterRight(signedIn, hosterRole, { right: hosterRight, isRead: method === 'GET' })
+        const isRead = method === 'GET'
+        if (hosterRole === null && !isRead)
+          await deps.noteVisit(signedIn, { action: 'hoster.change_refused', subject: hosterId }, request)
+        requireHosterRight(signedIn, hosterRole, { right: hosterRight, isRead })
+        if (hosterRole === null) await deps.noteVisit(signedIn, { action: 'hoster.viewed', subject: hosterId }, request)
         request.hoster = { hosterId, keyId: null, personId, scopes: [] }
       }
       if (needsConfirmation) requireConfirmation(signedIn, deps.clock.epochMs())

@@ -34,7 +34,7 @@ export function createAgentDoor(
       keysInUse: keyIds => serveKeysInUse(lookups, keyIds),
       hosterOf: hosterId => hosterOfAgent(lookups, hosterId).catch(refuseOutage),
       onServing: endpointId => transaction(general, sql => passAgentChallenge(sql, endpointId, clock.epochMs())),
-      offersAt: endpointId => catalog.current().offers.filter(({ endpoint }) => endpoint.endpointId === endpointId),
+      offersAt: catalog.pricedAt,
       earningsOf: hosterId => earnedToday(lookups, hosterId, clock.epochMs()),
       liveNodes: () => listLiveNodes(lookups).catch(refuseOutage),
     },

@@ -57,7 +57,7 @@ export async function compose(input: ComposeInput): Promise<App> {
   const database = createDatabase(context)
   const money = await startMoney(context, database)
   const limits = createLimits(context, database, money)
-  const supply = await startSupply(context, database)
+  const supply = await startSupply(context, database, money)
   await startLearned(context, database, money, supply)
   const callers = startCallers(context, database, supply)
   const addressOf = (request: FastifyRequest) => clientTrace(context.config, request).address

@@ -125,8 +125,8 @@ export function createConsole(
       limiter: createReportLimiter({ requestsPerMinute: REQUESTS_PER_MINUTE, what: 'requests of the console', clock }),
       hosterRoleOf: (hosterId, personId) => hosterRoleOf(lookups, hosterId, personId).catch(refuseOutage),
       limitsOf: tier => limitsOfTier(config, tier),
-      noteVisit: (signedIn, customerId, request) =>
-        operator.noteVisit(signedIn, customerId, clientTrace(config, request).address),
+      noteVisit: (signedIn, visit, request) =>
+        operator.noteVisit(signedIn, visit, clientTrace(config, request).address),
       clock,
       needsSecondFactor: door.needsSecondFactor,
     }),

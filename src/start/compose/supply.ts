@@ -10,11 +10,13 @@ import type { HealthEvent } from '../../supply/breakers/offer-report.ts'
 import type { OwnHealth } from '../../supply/breakers/own-health.ts'
 import { type CatalogSource, createCatalogSource } from '../../supply/catalog/catalog.ts'
 import { createNewcomers, type Newcomers } from '../../supply/newcomers/newcomers.ts'
+import { createAgentPresence } from '../../supply/status/agent-presence.ts'
 import { type Charges, createCharges } from '../../supply/status/charges.ts'
 import { AgentStock } from '../../upstreams/agents/agent-stock.ts'
 import { UpstreamClient } from '../../upstreams/upstream-client.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
+import type { Money } from './money.ts'
 
 /** The offers of this node, their breakers, and the client that calls their servers. */
 export interface Supply {
@@ -34,19 +36,33 @@ export interface Supply {
 }
 
 /** Loads the catalog once; `startCallers` refreshes it when hosters or prices change. */
-export async function startSupply(context: ComposeContext, database: Database): Promise<Supply> {
-  const { config, offers, masterKey, version, clock, log, started } = context
-  const catalog = createCatalogSource({
+export async function startSupply(context: ComposeContext, database: Database, { node }: Money): Promise<Supply> {
+  const { config, offers, masterKey, version, clock, timeouts, log, started } = context
+  const agents = new AgentStock()
+  const presence = createAgentPresence({
+    sql: database.general,
+    nodeId: () => node.nodeId,
+    stock: agents,
+    onChange: () => catalog.rebuild(),
+    scheduler: context.scheduler,
+    log,
+    ...(timeouts.serverReportIntervalMs !== undefined && { everyMs: timeouts.serverReportIntervalMs }),
+  })
+  const catalog: CatalogSource = createCatalogSource({
     configured: offers,
     sql: database.general,
     masterKey,
     allowPrivateHosters: config.hosters.allowPrivateUrls,
     clock,
+    agentSlots: presence.slotsOf,
     onProblem: problem => log.error(problem),
   })
+  agents.onChange = () => catalog.rebuild()
+  await presence.refresh()
+  presence.start()
+  started.defer(() => presence.stop())
   await catalog.refresh()
   const publicLookup = createPinnedLookup()
-  const agents = new AgentStock()
   const upstream = new UpstreamClient({
     version,
     agents,

@@ -29,7 +29,10 @@ export function candidatesFor(
 ): Candidates {
   const isAllowed = (id: string) => allowedModels === null || allowedModels.has(id)
   const asked = job.model
-  if (asked === AUTO_MODEL ? catalog.offers.length === 0 : !catalog.models.has(asked)) {
+  // A model without a connected agent exists, but has no offer now.
+  const isKnown =
+    asked === AUTO_MODEL ? catalog.offers.length > 0 : catalog.models.has(asked) || catalog.absent.has(asked)
+  if (!isKnown) {
     throw new ApiError('model_not_found', {
       message: `The model \`${asked}\` does not exist or you do not have access to it. GET /v1/models lists the models.`,
       param: 'model',

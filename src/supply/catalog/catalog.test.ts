@@ -61,6 +61,7 @@ test('an offer has the price of the time of the day, and a request keeps the one
     masterKey: Buffer.alloc(32),
     allowPrivateHosters: false,
     clock: { epochMs: () => nowMs, monotonicMs: () => 0 },
+    agentSlots: () => 0,
     onProblem: () => {},
   })
   const inputPrice = () => source.current().offer('a/m')!.price.inputPicoPerToken

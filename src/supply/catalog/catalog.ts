@@ -17,6 +17,8 @@ export interface Catalog {
   offer(offerId: string): Offer | undefined
   /** By id, in the order the models first appear among the offers. */
   readonly models: ReadonlyMap<string, ModelSummary>
+  /** Ids of models with a price at hosters without a connected agent. They may also have live offers. */
+  readonly absent: ReadonlySet<string>
 }
 
 /** A model as customers see it: its limits and features over all offers, and its price ranges. */
@@ -47,8 +49,13 @@ export interface PriceRange {
  * Builds a catalog. Throws when two offers have the same id.
  *
  * @param createdOf returns when a model was first offered, Unix time in seconds
+ * @param absent models of agents that are not connected
  */
-export function buildCatalog(offers: readonly Offer[], createdOf: (modelId: string) => number): Catalog {
+export function buildCatalog(
+  offers: readonly Offer[],
+  createdOf: (modelId: string) => number,
+  absent: ReadonlySet<string> = new Set(),
+): Catalog {
   const byId = new Map(offers.map(offer => [offer.offerId, offer]))
   if (byId.size !== offers.length) throw new Error(`Two offers have the same id: ${firstRepeated(offers)}`)
   const byModel = Map.groupBy(offers, offer => offer.modelId)
@@ -58,6 +65,7 @@ export function buildCatalog(offers: readonly Offer[], createdOf: (modelId: stri
     offersOf: modelId => byModel.get(modelId) ?? [],
     offer: offerId => byId.get(offerId),
     models,
+    absent,
   }
 }
 
@@ -106,9 +114,21 @@ function withRatios(configured: readonly Offer[], hosted: readonly Offer[]): rea
   })
 }
 
+/** Returns the offer with the capacity of its agents; nothing when none is connected. Other offers stay as they are. */
+function atAgents(offer: Offer, agentSlots: CatalogSourceOptions['agentSlots']): readonly Offer[] {
+  const { endpoint, upstreamModel, capacity } = offer
+  if (endpoint.transport !== 'agent') return [offer]
+  const slots = agentSlots(endpoint.endpointId, upstreamModel)
+  return slots === 0 ? [] : [{ ...offer, capacity: Math.min(slots, capacity ?? slots) }]
+}
+
 export interface CatalogSource {
   /** Replaces the local and cloud offers. Throws when two offers have the same id. */
   setConfigured(offers: readonly Offer[]): void
+  /** Returns the offers with a price at an endpoint, also while no agent is connected for it. */
+  pricedAt(endpointId: string): readonly Offer[]
+  /** Builds the catalog again. Call it when agents have connected or disconnected. */
+  rebuild(): void
   /** Returns the current catalog. Call it once per request. */
   current(): Catalog
   /**
@@ -126,6 +146,8 @@ export interface CatalogSourceOptions {
   /** Permits hosters on private addresses. */
   readonly allowPrivateHosters: boolean
   readonly clock: Clock
+  /** How many requests at once the connected agents of an endpoint take for a model of their server; 0 without an agent. */
+  readonly agentSlots: (endpointId: string, upstreamModel: string) => number
   /**
    * Called for a hoster that cannot be offered, for example because its key does not open. The others are
    * offered.
@@ -139,7 +161,7 @@ export interface CatalogSourceOptions {
  * same id.
  */
 export function createCatalogSource(options: CatalogSourceOptions): CatalogSource {
-  const { sql, masterKey, allowPrivateHosters, clock, onProblem } = options
+  const { sql, masterKey, allowPrivateHosters, clock, agentSlots, onProblem } = options
   /** When each local or cloud model was first offered by this process. */
   const since = new Map<string, number>()
   let configured: readonly Offer[] = []
@@ -162,9 +184,12 @@ export function createCatalogSource(options: CatalogSourceOptions): CatalogSourc
     pricesEndMs = Math.min(
       ...configured.map(({ timedPrices }) => (timedPrices ? nextChangeMs(timedPrices, now) : Infinity)),
     )
+    const connected = hosters.offers.flatMap(offer => atAgents(offer, agentSlots))
+    const isLive = new Set(connected.map(({ offerId }) => offerId))
     catalog = buildCatalog(
-      [...withRatios(offers, hosters.offers), ...hosters.offers],
+      [...withRatios(offers, hosters.offers), ...connected],
       id => hosters.offeredSince.get(id) ?? since.get(id)!,
+      new Set(hosters.offers.filter(({ offerId }) => !isLive.has(offerId)).map(({ modelId }) => modelId)),
     )
   }
   const setConfigured = (offers: readonly Offer[]) => {
@@ -190,6 +215,8 @@ export function createCatalogSource(options: CatalogSourceOptions): CatalogSourc
       return catalog
     },
     setConfigured,
+    pricedAt: endpointId => hosters.offers.filter(({ endpoint }) => endpoint.endpointId === endpointId),
+    rebuild: build,
     refresh() {
       if (!running) return start()
       queued ??= running

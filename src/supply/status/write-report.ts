@@ -29,10 +29,14 @@ export interface BreakerChange {
   readonly at: Date
 }
 
+/** The models of one agent that a report has at most. */
+export const REPORTED_MODELS_MAX = 50
+
 /** An agent of a hoster that is connected to a node: the elements of node_report.agents. */
 export interface ReportedAgent {
   /** An agent with connections to several nodes has the same id on each. */
   readonly agentId: string
+  readonly endpointId: string
   readonly hosterId: string
   readonly keyId: string
   /** Of its program. Empty before it announced its models. */
@@ -42,6 +46,8 @@ export interface ReportedAgent {
   readonly reason: string | null
   readonly slots: number
   readonly freeSlots: number
+  /** The most places of one model. */
+  readonly slotsPerModel: number
   /** The ids of the models at its server. */
   readonly models: readonly string[]
   /** Unix ms. */

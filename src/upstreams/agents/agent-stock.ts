@@ -4,6 +4,10 @@ import { UpstreamFailure } from '../../domain/upstream-failure.ts'
 /** An agent that has a control connection to this node. */
 export interface ConnectedAgent {
   readonly endpointId: string
+  /** Random, from the agent. An agent with connections to several nodes has the same one on each. */
+  readonly agentId: string
+  /** How many requests for this model of its server it takes at once; 0 if it has not announced it. */
+  slotsOf(upstreamModel: string): number
   /** Whether the agent takes requests for this model of its server now. */
   serves(upstreamModel: string): boolean
   /** The free places at its last report. */
@@ -28,6 +32,8 @@ export class AgentLines {
   /** The connection that was opened last is at the end and is used first: it is the least likely to be dead. */
   readonly #idle: WebSocket[] = []
   readonly #waiters = new Set<Waiter>()
+  /** Called when the agent has announced other models or places. */
+  onAnnounced: () => void = () => {}
 
   constructor(agent: ConnectedAgent) {
     this.agent = agent
@@ -105,6 +111,8 @@ const idleListeners = new WeakMap<WebSocket, { drop: () => void; refuse: () => v
 /** All agents that are connected to this node. A hoster may run several for one endpoint. */
 export class AgentStock {
   readonly #byEndpoint = new Map<string, Set<AgentLines>>()
+  /** Called when an agent has connected, disconnected or announced other models or places. */
+  onChange: () => void = () => {}
 
   get counts(): { readonly connected: number; readonly idle: number } {
     const all = [...this.#byEndpoint.values()].flatMap(lines => [...lines])
@@ -116,6 +124,13 @@ export class AgentStock {
     const known = this.#byEndpoint.get(endpointId)
     if (known === undefined) this.#byEndpoint.set(endpointId, new Set([lines]))
     else known.add(lines)
+    lines.onAnnounced = () => this.onChange()
+    this.onChange()
+  }
+
+  /** Returns the agents of an endpoint that are connected to this node. */
+  agentsOf(endpointId: string): readonly ConnectedAgent[] {
+    return [...(this.#byEndpoint.get(endpointId) ?? [])].map(({ agent }) => agent)
   }
 
   remove(lines: AgentLines): void {
@@ -124,6 +139,7 @@ export class AgentStock {
     known?.delete(lines)
     if (known?.size === 0) this.#byEndpoint.delete(endpointId)
     lines.close()
+    this.onChange()
   }
 
   /**

@@ -54,7 +54,11 @@ export function operatorCustomerEndpoints(deps: CustomerDeps): Endpoint[] {
       async context => {
         const customerId = customerOf(context.request)
         const shown = await show(context, customerId)
-        await operator.noteVisit(context.signedIn, customerId, deps.addressOf(context.request))
+        await operator.noteVisit(
+          context.signedIn,
+          { action: 'customer.viewed', subject: customerId },
+          deps.addressOf(context.request),
+        )
         return shown
       },
     ),

@@ -35,7 +35,13 @@ export function operatorSupplyEndpoints(
       'GET',
       'hosters/:hoster_id',
       { summary: 'Show a hoster with all that a review needs', schema: hosterReview },
-      ({ request }) => operator.hoster(idOf(request, 'hoster_id', 'not_found')),
+      async context => {
+        const hosterId = idOf(context.request, 'hoster_id', 'not_found')
+        const review = await operator.hoster(hosterId)
+        const visit = { action: 'hoster.viewed', subject: hosterId } as const
+        await operator.noteVisit(context.signedIn, visit, deps.addressOf(context.request))
+        return review
+      },
     ),
     operatorEndpoint(
       'PATCH',
