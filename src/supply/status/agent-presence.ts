@@ -1,7 +1,6 @@
 import type { Sql } from '../../db/pool.ts'
 import type { Log } from '../../runtime/log.ts'
 import type { Scheduler } from '../../runtime/scheduler.ts'
-import type { AgentStock } from '../../upstreams/agents/agent-stock.ts'
 import { REPORTED_MODELS_MAX, type ReportedAgent } from './write-report.ts'
 
 /** Which agents are connected to any node. Other nodes report theirs every few seconds; no request waits for it. */
@@ -16,6 +15,11 @@ export interface AgentPresence {
   stop(): Promise<void>
 }
 
+/** The agents that are connected to this node. */
+interface OwnAgents {
+  agentsOf(endpointId: string): Iterable<{ readonly agentId: string; slotsOf(upstreamModel: string): number }>
+}
+
 const EVERY_MS = 2_000
 /** Nodes report every five seconds. A node that has been silent for longer has lost its agents. */
 const REPORT_AGE_MS = 20_000
@@ -23,7 +27,7 @@ const REPORT_AGE_MS = 20_000
 export function createAgentPresence(deps: {
   readonly sql: Sql
   readonly nodeId: () => string
-  readonly stock: Pick<AgentStock, 'agentsOf'>
+  readonly stock: OwnAgents
   /** Called when other nodes have reported a change. */
   readonly onChange: () => void
   readonly scheduler: Scheduler
