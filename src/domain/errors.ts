@@ -394,7 +394,7 @@ export function modelNotAllowed(modelId: string): ApiError {
 
 /** Builds the refusal of a model that is not offered. */
 export function unknownModel(modelId: string): ApiError {
-  const name = modelId.length > 256 ? `${modelId.slice(0, 256)}...` : modelId
+  const name = modelId.length > 200 ? `${modelId.slice(0, 200)}...` : modelId
   return new ApiError('model_not_found', {
     message: `The model \`${name}\` does not exist or you do not have access to it. GET /v1/models lists the models.`,
     param: 'model',

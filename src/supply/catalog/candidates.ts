@@ -1,5 +1,5 @@
 import { AUTO_MODEL, type ChatJob } from '../../domain/chat-job.ts'
-import { ApiError, modelNotAllowed } from '../../domain/errors.ts'
+import { modelNotAllowed, unknownModel } from '../../domain/errors.ts'
 import { type Offer, serves } from '../../domain/offer.ts'
 import type { Catalog } from './catalog.ts'
 
@@ -32,12 +32,7 @@ export function candidatesFor(
   // A model without a connected agent exists, but has no offer now.
   const isKnown =
     asked === AUTO_MODEL ? catalog.offers.length > 0 : catalog.models.has(asked) || catalog.absent.has(asked)
-  if (!isKnown) {
-    throw new ApiError('model_not_found', {
-      message: `The model \`${asked}\` does not exist or you do not have access to it. GET /v1/models lists the models.`,
-      param: 'model',
-    })
-  }
+  if (!isKnown) throw unknownModel(asked)
   if (asked !== AUTO_MODEL && !isAllowed(asked)) throw modelNotAllowed(asked)
   // Most requests name one model.
   if (asked !== AUTO_MODEL && job.constraints.fallbackModels.length === 0) {
