@@ -99,7 +99,7 @@ function manifestOf({ inputUsd, outputUsd }: CastMember): object {
   }
 }
 
-/** From USD per million tokens to USD per token. */
+/** Converts USD per million tokens to USD per token. */
 function perToken(usdPerMillion: string): string {
   return (Number(usdPerMillion) / 1_000_000).toFixed(9)
 }

@@ -71,7 +71,7 @@ export async function sendTraffic(
   const startedMs = performance.now()
   while (!signal.aborted) {
     const dayPart = ((performance.now() - startedMs) / 1000 / dayS) % 1
-    // From a tenth of the peak rate at the quietest hour up to all of it.
+    // The quietest hour has a tenth of the peak rate.
     const wave = 0.1 + 0.9 * Math.max(0, Math.cos((dayPart - wanted.peakAt) * 2 * Math.PI))
     // Exponential pauses, as of independent users.
     const pauseMs = (-Math.log(1 - Math.random()) / (wanted.peakRate * wave)) * 1000

@@ -4,9 +4,9 @@ import { isJsonObject } from '../../src/runtime/json-object.ts'
 /** One prompt with what each model achieved. */
 export interface RouterRow {
   readonly prompt: string
-  /** By model: 0 to 1. */
+  /** The quality of each model's answer, 0 to 1. */
   readonly quality: Readonly<Record<string, number>>
-  /** By model, USD; empty when the data has no costs. */
+  /** What each model's answer costs, in USD; empty when the data has no costs. */
   readonly costUsd: Readonly<Record<string, number>>
 }
 

@@ -9,7 +9,7 @@ export interface AttackResult {
   /** Attackers quarantined within 70 audits of their first cheat, and at any time. */
   readonly foundEarly: number
   readonly found: number
-  /** Of the quarantined ones; null without any. */
+  /** The median of the quarantined hosters; null when none is quarantined. */
   readonly medianAudits: number | null
   readonly honest: number
   readonly honestAbove: number

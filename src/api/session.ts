@@ -93,7 +93,7 @@ export function parseJoin(body: Buffer): { token: string; name: string; password
   return { token, name: name ?? '', password: typedPassword(password, 'password'), ...factor }
 }
 
-/** `currentPassword` is null if it was left out, by a person who has none. */
+/** `currentPassword` is null when the body has none: the person has no password yet. */
 export function parsePasswordChange(body: Buffer): { currentPassword: string | null; newPassword: string } {
   const { current_password, new_password } = parseConsoleBody(body, passwordRequest, 'a change of a password')
   return {

@@ -3,6 +3,7 @@ import { type Pool, type Sql, transaction } from '../db/pool.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { failpoint } from '../runtime/failpoint.ts'
 import type { Log } from '../runtime/log.ts'
+import { countAttempts, type Reconciliation } from './count-attempts.ts'
 import {
   ChargeRefused,
   type PaymentDriver,
@@ -12,14 +13,6 @@ import {
   type ReportedMethod,
 } from './payment-driver.ts'
 import { promoteAfterFirstCredit } from './promote.ts'
-
-/** What a reconciliation did. */
-export interface Reconciliation {
-  readonly looked: number
-  readonly booked: number
-  readonly mismatched: number
-  readonly failed: number
-}
 
 /** Asks providers for payments and books the difference. Nothing else books payments of providers. */
 export interface PaymentSync {
@@ -91,18 +84,9 @@ export function createPaymentSync(deps: {
       return result
     },
     async reconcile({ isComplete = false } = {}) {
-      const counts = { looked: 0, booked: 0, mismatched: 0, failed: 0 }
-      const attempt = async (what: object, work: () => Promise<Booked>) => {
-        try {
-          const result = await work()
-          counts.looked++
-          if (result === 'booked') counts.booked++
-          if (result === 'mismatch') counts.mismatched++
-        } catch (error) {
-          counts.failed++
-          log.warn({ err: error, ...what }, 'a payment could not be reconciled; trying again')
-        }
-      }
+      const { counts, attempt } = countAttempts<Booked>(log, 'a payment could not be reconciled; trying again', [
+        'booked',
+      ])
       const withProvider = drivers.filter(each => each.provider !== undefined)
       if (withProvider.length === 0) return counts
       for (const { driver, eventId, type, ref } of await waitingEvents(pool)) {

@@ -1,4 +1,5 @@
 import { type Pool, type Sql, transaction } from '../db/pool.ts'
+import { countAttempts, type Reconciliation } from '../payments/count-attempts.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { failpoint } from '../runtime/failpoint.ts'
 import type { Log } from '../runtime/log.ts'
@@ -15,15 +16,7 @@ export type PayoutBooked =
   | 'not_approved'
   | 'cancelled'
 
-export interface PayoutCounts {
-  readonly looked: number
-  readonly booked: number
-  readonly mismatched: number
-  /** Asked without an answer. */
-  readonly failed: number
-}
-
-export interface SettledBatch extends PayoutCounts {
+export interface SettledBatch extends Reconciliation {
   /** For a bank; null if a provider has the transfers. */
   readonly file: string | null
 }
@@ -37,7 +30,7 @@ export interface PayoutSync {
   /** Stores an event, asks for what it hints at, and books it. A repeated event changes nothing. */
   handleEvent(driver: PayoutDriver, event: { eventId: string; type: string; ref: string }): Promise<PayoutBooked>
   /** Asks for all payouts that are due, and handles events that wait. */
-  reconcile(options?: { readonly isComplete?: boolean }): Promise<PayoutCounts>
+  reconcile(options?: { readonly isComplete?: boolean }): Promise<Reconciliation>
 }
 
 interface EventKey {
@@ -58,22 +51,8 @@ export function createPayoutSync(deps: {
 
   const driverOf = (name: string) => drivers.find(each => each.name === name)
 
-  /** Runs the work of many payouts, of which some may fail. */
-  function counting() {
-    const counts = { looked: 0, booked: 0, mismatched: 0, failed: 0 }
-    const attempt = async (what: object, work: () => Promise<PayoutBooked>) => {
-      try {
-        const result = await work()
-        counts.looked++
-        if (result === 'booked' || result === 'cancelled') counts.booked++
-        if (result === 'mismatch') counts.mismatched++
-      } catch (error) {
-        counts.failed++
-        log.warn({ err: error, ...what }, 'a payout could not be settled; trying again')
-      }
-    }
-    return { counts, attempt }
-  }
+  const counting = () =>
+    countAttempts<PayoutBooked>(log, 'a payout could not be settled; trying again', ['booked', 'cancelled'])
 
   const sync: PayoutSync = {
     async settle(batchId) {
