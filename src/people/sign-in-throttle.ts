@@ -110,7 +110,9 @@ async function take(sql: Sql, slowdowns: ReadonlyMap<string, Slowdown>, nowMs: n
        FROM sign_in_throttle WHERE subject = ANY ($1) ORDER BY subject FOR UPDATE`,
     [subjects],
   )
-  const nextMs = Math.max(0, ...rows.map(({ nextAttemptAt }) => nextAttemptAt.getTime()))
+  // A free failure has no wait. Its time may still be ahead of `nowMs`: parallel attempts take their times before their locks.
+  const waiting = rows.filter(({ subject, failures }) => failures > slowdowns.get(subject)!.free)
+  const nextMs = Math.max(0, ...waiting.map(({ nextAttemptAt }) => nextAttemptAt.getTime()))
   if (nextMs > nowMs) {
     throw new ApiError('too_many_attempts', { retryAfterS: Math.ceil((nextMs - nowMs) / 1_000) })
   }

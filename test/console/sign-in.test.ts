@@ -121,6 +121,15 @@ describe('sign in', () => {
     expect((await browser().post('sign-in', { email, password: PASSWORD })).status).toBe(429)
   })
 
+  test('a free failure refuses no attempt that took its time earlier and waited for a lock', async () => {
+    const { customerId } = await app.customer()
+    const { email } = await member(customerId)
+    expect((await browser().post('sign-in', { email, password: 'wrong' })).status).toBe(401)
+    nowMs -= 10
+    expect((await browser().post('sign-in', { email, password: PASSWORD })).status).toBe(200)
+    nowMs += 10
+  })
+
   test('a password is never repeated in an error', async () => {
     for (const password of [['secret-in-a-list'], 'x'.repeat(2_000), 5])
       expect(await (await browser().post('sign-in', { email: 'a@example.com', password })).text()).not.toMatch(
