@@ -178,9 +178,13 @@ function isChargeOfPart(row: UsageRow, { model, words }: Sent): boolean {
 const INPUT_TOKENS_MAX = 5_000
 const TOKENS_OF_A_WORD_MAX = 4
 
-/** Matches by request id if the client received one, otherwise by the usage, which differs for each request. */
+/**
+ * Matches by request id if the client received one, otherwise by the usage, which differs for each whole answer. No row is for a request that
+ * was not sent: the partial charge of a client that left may have the same usage by chance.
+ */
 function isFor(row: UsageRow, request: Sent): boolean {
   if (request.requestId !== null) return row.request_id === request.requestId
+  if (request.ending === 'unsent') return false
   const { input, output } = tokensOf(request)
   const isReported = row.input_tokens === input && row.output_tokens === output
   return request.model !== 'penny' && row.model_id === request.model && isReported

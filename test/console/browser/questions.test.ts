@@ -148,6 +148,7 @@ test('a leaked key is found by pasting it', async () => {
     .getByRole('link', { name: /laptop/ })
     .waitFor()
   await page.keyboard.press('Escape')
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
   await page.keyboard.press('Control+k')
   await page.locator('[role=dialog] :focus').waitFor()
   await page.keyboard.insertText(key)
