@@ -6,8 +6,8 @@ import { isSwitchyardAt } from '../supply/detection/is-switchyard-at.ts'
 
 type Address = Pick<Config['server'], 'host' | 'port'>
 
-/** How long to wait for the program on the port to identify itself. */
-const IDENTIFY_TIMEOUT_MS = 1_000
+/** How long to wait for the program on the port to identify itself. A gateway on a busy machine has needed more than a second. */
+const IDENTIFY_TIMEOUT_MS = 5_000
 
 /** Listens on the address for a moment. Returns the error; undefined if a server can listen there. */
 export async function tryToListen({ host, port }: Address): Promise<NodeJS.ErrnoException | undefined> {
