@@ -73,6 +73,8 @@ export interface TokenUsage {
   total_tokens: number
   /** See `UsageParts`. Never sent to the client. */
   upstreamTier?: string | undefined
+  /** The model that the answer names, if it is not the one that the customer knows. Never sent to the client. */
+  answeredModel?: string | undefined
   [detail: string]: unknown
 }
 

@@ -75,7 +75,13 @@ export interface Attempt {
   readonly outcome: AttemptOutcome
   /** Whole milliseconds. */
   readonly elapsedMs: number
+  /** What an answer of a hoster did that it must not; absent: nothing. */
+  readonly breaches?: readonly Breach[]
 }
+
+/** `max_tokens`: longer than the limit that it got. `model_id`: it names another model. */
+export const breaches = ['max_tokens', 'model_id'] as const
+export type Breach = (typeof breaches)[number]
 
 export type AttemptOutcome =
   | 'answered'

@@ -17,9 +17,10 @@ export interface Server {
 export function storeAttempts(attempts: readonly Attempt[], server: Server): StoredAttempts {
   const [attempt] = attempts
   if (attempt === undefined || attempts.length > 1) return attempts
-  const { offerId, endpointId, provider, outcome, elapsedMs } = attempt
+  const { offerId, endpointId, provider, outcome, elapsedMs, breaches } = attempt
   const isUsual =
     outcome === 'answered' &&
+    breaches === undefined &&
     endpointId === server.endpointId &&
     provider === server.provider &&
     offerId === offerIdOf(endpointId, server.modelId)

@@ -12,6 +12,7 @@ import { outputCap } from '../domain/output-cap.ts'
 import type { TextLength } from '../domain/text-length.ts'
 import { countPromptTokens } from '../tokens/count-prompt-tokens.ts'
 import { estimateTokens, SHORT_TEXT_UNITS } from '../tokens/estimate-tokens.ts'
+import { noteBreaches } from './breaches.ts'
 
 /** The facts about an ended answer that decide its bill. */
 export interface Delivered {
@@ -23,6 +24,8 @@ export interface Delivered {
   readonly text: { readonly length: number; toString(): string }
   /** The answer has audio, images, vectors or scores, which are output without text. */
   readonly hasMedia?: boolean
+  /** The text was cut because it clearly exceeds the limit of output tokens. */
+  readonly isCut?: boolean
   /** The last usage report of the upstream. */
   readonly reported: TokenUsage | null
   readonly finishReason: string | null
@@ -57,7 +60,7 @@ export function bill(ticket: Ticket, job: ChatJob, answer: Answer, delivered: De
   return {
     outcome: delivered.outcome,
     offer: answer.offer,
-    attempts: answer.attempts,
+    attempts: noteBreaches(answer, delivered, outputCap(answer.offer, job, ticket.maxTokens) * job.choices, measured),
     billedInputTokens: measured.inputTokens,
     billedOutputTokens: measured.outputTokens,
     billedParts: measured.source === 'none' || reported === null ? null : billedParts(reported, measured),
@@ -204,6 +207,7 @@ export function billedUsage(reported: TokenUsage | undefined, receipt: Receipt, 
     cost_usd: usd(costNanos),
   }
   if (usage.upstreamTier !== undefined) delete usage.upstreamTier
+  if (usage.answeredModel !== undefined) delete usage.answeredModel
   const { prompt_tokens_details: inputDetails, completion_tokens_details: outputDetails } = usage
   if (inputDetails) {
     const details = capCounts(inputDetails, billedInputTokens)

@@ -58,7 +58,7 @@ export async function relayStream(
     outcome = toOutcome(error)
   }
 
-  const { text, hasMedia, finishReason } = stream
+  const { text, hasMedia, finishReason, isCut } = stream
   // Thinking tokens cannot be counted in the text that a client received before it left. Gemini reports them
   // in every chunk (ogx issue 5122), so the latest report is used.
   const reported = outcome === 'client_gone' ? answer.chunks.usage : stream.reported
@@ -66,6 +66,7 @@ export async function relayStream(
     outcome,
     text,
     hasMedia,
+    isCut,
     reported,
     finishReason,
     chargeInputOnly: outcome === 'client_gone' && text.length === 0 && !hasMedia && context.chargeEarlyDisconnect(),

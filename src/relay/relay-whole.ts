@@ -56,6 +56,7 @@ export function relayWhole(context: RelayContext, answer: WholeAnswer): RelayedA
     // A client that left before the whole answer was ready received nothing, no matter how much was generated.
     text: isGone ? '' : generatedText(messages),
     hasMedia: !isGone && messages.some(hasMedia),
+    isCut: completion.choices.some((choice, at) => choice !== uncut.choices[at]),
     reported: reported ?? null,
     finishReason: completion.choices[0]?.finish_reason ?? null,
     chargeInputOnly: isGone && context.chargeEarlyDisconnect(),

@@ -9,7 +9,7 @@ export interface RequestTally {
   readonly weight: number
   readonly squares: number
   readonly faults: number
-  /** Answers without usage, and answers that could not be read. */
+  /** Answers without usage, longer than `max_tokens` or with the name of another model, and answers that could not be read. */
   readonly violations: number
 }
 

@@ -128,5 +128,5 @@ const sampleTexts: Readonly<Record<TrustComponent['name'], string>> = {
 const faultTexts: Readonly<Record<TrustComponent['name'], string>> = {
   reliability: 'Fewer failed requests. A failure counts for two successes and loses half of its weight in seven days.',
   honesty: 'Fewer failed audits: serve the named model and report the tokens that it generates.',
-  conformance: 'Usage in every answer, valid JSON, and the model that was asked for.',
+  conformance: 'Usage in every answer, valid JSON, no more than `max_tokens`, and the name of the requested model.',
 }

@@ -156,3 +156,18 @@ test('the score of the operator replaces the earned one until it is taken back',
   await setTrustScore(database.pool, hosterId, null)
   expect(await trustOf(hosterId)).toMatchObject({ trust_score: 0 })
 })
+
+test('answers that are too long or name another model lower conformance', async () => {
+  const hoster = await createHoster(database)
+  const customers = await createCustomers(database, 3)
+  for (const customerId of customers) await insertUsage(database, { customerId, ...hoster, count: 40 })
+  const breaches = ['max_tokens'] as const
+  const answered = { ...attempt(hoster.endpointId, 'answered'), breaches }
+  await insertUsage(database, { customerId: customers[0]!, ...hoster, count: 10, attempts: [answered] })
+  await score()
+  const { components } = await trustOf(hoster.hosterId)
+  // 10 of 130 answers, each of which counts twice.
+  expect(components[2]!.name).toBe('conformance')
+  expect(Math.abs(components[2]!.rate - 120 / 140)).toBeLessThan(0.05)
+  expect(components[0]).toMatchObject({ name: 'reliability', rate: 1 })
+})

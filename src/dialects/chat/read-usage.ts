@@ -1,4 +1,4 @@
-import type { TokenUsage } from '../../domain/completion.ts'
+import type { Envelope, TokenUsage } from '../../domain/completion.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 
 /** Far above any context window. A larger report is broken or dishonest. */
@@ -28,6 +28,12 @@ export function readUsage(value: unknown, hidesReasoning: boolean): TokenUsage |
   if (completionDetails || hidden > 0) {
     usage.completion_tokens_details = { ...(hidden > 0 && { reasoning_tokens: hidden }), ...completionDetails }
   }
+  return usage
+}
+
+/** Adds the model that an answer names, if it is not the id that the customer knows: at most 200 UTF-16 units. */
+export function withModel(usage: TokenUsage, { model }: JsonObject, envelope: Envelope): TokenUsage {
+  if (typeof model === 'string' && model !== '' && model !== envelope.model) usage.answeredModel = model.slice(0, 200)
   return usage
 }
 

@@ -52,11 +52,12 @@ describe('a normalised stream', () => {
       '[DONE]',
     ])
     const head = { ...envelope, object: 'chat.completion.chunk' }
+    const answeredModel = 'secret/path.gguf'
     expect(chunks).toEqual([
       { ...head, choices: [{ index: 0, delta: role, finish_reason: null }] },
       { ...head, choices: [{ index: 0, delta: { content: 'Hi' }, finish_reason: null }] },
       { ...head, choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] },
-      { ...head, choices: [], usage: { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4 } },
+      { ...head, choices: [], usage: { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4, answeredModel } },
     ])
   })
 

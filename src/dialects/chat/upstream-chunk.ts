@@ -12,7 +12,7 @@ import { classifyError } from './classify-error.ts'
 import { ContentPattern, chatPlace } from './content-pattern.ts'
 import { finishReasonAfter, readFinishReason } from './finish-reason.ts'
 import { parseStreamEvent } from './parse-stream-event.ts'
-import { readUsage } from './read-usage.ts'
+import { readUsage, withModel } from './read-usage.ts'
 import { ToolCalls } from './tool-calls.ts'
 import { readUpstreamError } from './upstream-error.ts'
 
@@ -128,7 +128,7 @@ export class ChunkNormaliser implements JsonTally {
     // Keep the last report and never sum reports: vLLM's are cumulative, and some servers send theirs twice.
     if (body.usage) {
       const usage = readUsage(body.usage, this.#hidesReasoning)
-      if (usage !== null) this.#usage = withTier(usage, body)
+      if (usage !== null) this.#usage = withModel(withTier(usage, body), body, this.#envelope)
     }
     if (!Array.isArray(body.choices)) return []
     const chunks = this.#readChoices(body.choices)

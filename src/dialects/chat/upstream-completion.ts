@@ -7,7 +7,7 @@ import { classifyError } from './classify-error.ts'
 import { type ExpectedAnswer, judgeCompletion } from './empty-answer.ts'
 import { finishReasonAfter, readFinishReason } from './finish-reason.ts'
 import { messageText, thinkingText } from './message-text.ts'
-import { readUsage } from './read-usage.ts'
+import { readUsage, withModel } from './read-usage.ts'
 import { argumentsText, nonEmptyText, TOOL_CALLS_MAX } from './tool-calls.ts'
 import { readUpstreamError } from './upstream-error.ts'
 
@@ -33,7 +33,7 @@ export function normaliseCompletion(text: string, envelope: Envelope, expected: 
     choices,
   }
   const usage = readUsage(body.usage, expected.hidesReasoning)
-  if (usage) completion.usage = withTier(usage, body)
+  if (usage) completion.usage = withModel(withTier(usage, body), body, envelope)
   if (judgeCompletion(completion, expected) === 'invalid')
     throw new UpstreamFailure('empty', 'The answer has no output.')
   return completion

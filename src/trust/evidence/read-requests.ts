@@ -48,7 +48,8 @@ WITH span AS MATERIALIZED (
   ),
   answered AS (
     SELECT hoster_id, customer_id, count(*)::int AS good, sum(cost_nanos / 1e3 + 1) AS weight, sum((cost_nanos / 1e3 + 1) ^ 2) AS squares,
-      count(*) FILTER (WHERE usage_source = 'gateway' AND reported_output_tokens IS NULL)::int AS violations
+      count(*) FILTER (WHERE usage_source = 'gateway' AND reported_output_tokens IS NULL
+        OR json_typeof(attempts) = 'array' AND attempts -> -1 ->> 'breaches' IS NOT NULL)::int AS violations
     FROM span WHERE outcome = 'served' AND hoster_id IS NOT NULL GROUP BY 1, 2
   ),
   attempt AS (
