@@ -207,6 +207,10 @@ const messages: readonly DialectFeature[] = [
   of('thinking', { type: 'enabled', budget_tokens: 2_048 }, '`thinking.budget_tokens`'),
   { name: '`metadata.user_id`', body: { metadata: { user_id: 'u' } } },
   {
+    name: 'other keys of `output_config`, `thinking` and `metadata`',
+    body: { output_config: { task_budget: { type: 'tokens', total: 20_000 } } },
+  },
+  {
     name: '`cache_control`',
     body: saysMessages({ ...chatText, cache_control: { type: 'ephemeral' } }),
     without: saysMessages(chatText),

@@ -48,10 +48,11 @@ function isOwn(block: unknown): boolean {
   return typeof block.signature !== 'string' || !isWrappedSeal(block.signature)
 }
 
+/** Keys of a cache point other than its time to live could change its price. */
 function withPricedCache(block: JsonObject, caches: MessagesTarget['caches']): JsonObject {
   const { cache_control: control, ...rest } = block
-  if (!isJsonObject(control) || caches === 'long') return block
+  if (!isJsonObject(control)) return block
   if (caches === 'none') return rest
-  const { ttl: _, ...short } = control
-  return { ...rest, cache_control: short }
+  const { type, ttl } = control
+  return { ...rest, cache_control: caches === 'long' && typeof ttl === 'string' ? { type, ttl } : { type } }
 }

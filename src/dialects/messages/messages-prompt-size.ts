@@ -4,7 +4,11 @@ import { isWrappedSeal, SealReader } from '../seal.ts'
 import { addedCitationTokens, addedToolTokens, isCited } from './anthropic-tools.ts'
 
 /** Fields of a block that say what it is, or are no part of the prompt. */
-const partFields: ReadonlySet<string> = new Set(['type', 'cache_control', 'id', 'tool_use_id', 'is_error', 'caller'])
+const partFields: ReadonlySet<string> = new Set(['type', 'cache_control', 'is_error'])
+/** Fields of a block that some templates render, such as the ids of tool calls. */
+const identityFields: ReadonlySet<string> = new Set(['id', 'tool_use_id', 'caller'])
+/** Fields of a source that are its content. */
+const sourceContent: ReadonlySet<string> = new Set(['data', 'url', 'content'])
 
 /** Receives the pieces of a prompt. */
 interface PromptVisitor {
@@ -70,15 +74,14 @@ export function messagesPromptText(body: JsonObject): string {
   return texts.join('\n')
 }
 
-function visitPrompt(
-  { system, messages, tools, tool_choice, output_config }: JsonObject,
-  visitor: PromptVisitor,
-): void {
+function visitPrompt(body: JsonObject, visitor: PromptVisitor): void {
+  const { system, messages, tools, tool_choice, output_config, thinking, metadata } = body
   visitContent(system, visitor)
   if (Array.isArray(messages)) for (const message of messages) visitMessage(message, visitor)
   for (const rendered of [tools, tool_choice, isJsonObject(output_config) ? output_config.format : undefined]) {
     if (rendered !== undefined && rendered !== null) visitor.text(JSON.stringify(rendered))
   }
+  for (const setting of [thinking, metadata]) visitor.bytes(jsonBytes(setting))
 }
 
 /** Fields that the gateway does not know reach servers of the same dialect, so they count too. */
@@ -92,11 +95,12 @@ function visitMessage(message: JsonObject, visitor: PromptVisitor): void {
 function visitContent(content: unknown, visitor: PromptVisitor): void {
   if (typeof content === 'string') visitor.text(content)
   else if (Array.isArray(content)) for (const block of content) visitBlock(block, visitor)
+  else if (isJsonObject(content)) visitor.text(JSON.stringify(content))
 }
 
 function visitBlock(block: unknown, visitor: PromptVisitor): void {
-  if (!isJsonObject(block)) return
-  if (isCited(block)) visitor.cited(() => visitFields(block, visitor))
+  if (!isJsonObject(block)) visitor.text(jsonText(block))
+  else if (isCited(block)) visitor.cited(() => visitFields(block, visitor))
   else visitFields(block, visitor)
 }
 
@@ -104,7 +108,8 @@ function visitFields(block: JsonObject, visitor: PromptVisitor): void {
   for (const key in block) {
     const value = block[key]
     if (value === null || value === undefined || partFields.has(key)) continue
-    if (key === 'content') visitContent(value, visitor)
+    if (identityFields.has(key)) visitor.bytes(typeof value === 'string' ? Buffer.byteLength(value) : jsonBytes(value))
+    else if (key === 'content') visitContent(value, visitor)
     else if (key === 'source') visitSource(block.type, value, visitor)
     else if (key === 'signature' || key === 'data') visitSeal(value, visitor)
     else visitor.text(typeof value === 'string' ? value : JSON.stringify(value))
@@ -119,12 +124,24 @@ function visitSource(type: unknown, source: unknown, visitor: PromptVisitor): vo
   if (source.type === 'content') visitContent(source.content, visitor)
   else if (source.type === 'text' && typeof source.data === 'string') visitor.text(source.data)
   else if (type === 'image') visitor.media(IMAGE_TOKENS)
-  else visitor.media(fileTokens(typeof source.data === 'string' ? source.data.length : 0))
+  else if (typeof source.data === 'string') visitor.media(fileTokens(source.data.length))
+  else {
+    visitor.media(fileTokens(0))
+    visitor.bytes(jsonBytes(source.data))
+  }
+  for (const key in source) if (!sourceContent.has(key)) visitor.bytes(jsonBytes(source[key]))
 }
 
 function visitSeal(seal: unknown, visitor: PromptVisitor): void {
-  if (typeof seal !== 'string') return
+  if (typeof seal !== 'string') {
+    visitor.bytes(jsonBytes(seal))
+    return
+  }
   const text = isWrappedSeal(seal) ? visitor.seals.read(seal)?.text : undefined
   if (text !== undefined) visitor.text(text)
   visitor.bytes(Buffer.byteLength(seal))
+}
+
+function jsonBytes(value: unknown): number {
+  return value === null || value === undefined ? 0 : Buffer.byteLength(JSON.stringify(value))
 }

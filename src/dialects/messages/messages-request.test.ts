@@ -20,6 +20,8 @@ function refusal(body: unknown): [code: string, param: string | null] {
   throw new Error('The request was not refused.')
 }
 
+const long = 'x'.repeat(10_000)
+
 /** What Claude Code sends, shortened. */
 const agentRequest = {
   model: 'claude-fable-5-2',
@@ -94,6 +96,18 @@ describe('a request of an agent', () => {
     expect(request.facts.droppedFields).toEqual(['tools.web_search_20250305', 'fallbacks', 'context_management.edits'])
     expect(request.body.tools).toEqual([agentRequest.tools[0]])
     expect(request.body.context_management).toEqual({ edits: [{ type: 'clear_thinking_20251015' }] })
+  })
+
+  it('loses keys of its settings that the gateway does not know, and names them', () => {
+    const { body, facts } = parse({
+      ...minimal,
+      output_config: { effort: 'high', task_budget: { type: 'tokens', total: 20_000 } },
+      thinking: { type: 'adaptive', display: 'omitted', notes: 'x'.repeat(1_000) },
+      metadata: { user_id: 'user_1', notes: 'x'.repeat(1_000), nothing: null },
+    })
+    expect(body).toMatchObject({ output_config: { effort: 'high' }, metadata: { user_id: 'user_1' } })
+    expect(facts.droppedFields).toEqual(['output_config.task_budget', 'thinking.notes', 'metadata.notes'])
+    expect(JSON.stringify(body)).not.toMatch(/task_budget|notes|nothing/)
   })
 
   it('keeps the rest of its body for servers of the same dialect', () => {
@@ -292,6 +306,29 @@ describe('a request', () => {
     expect(hidden.conversation().turns[0]!.parts).toEqual([
       { kind: 'reasoning', text: thought, seal: { family: 'text', data: '' } },
     ])
+  })
+
+  it.each<[name: string, body: object]>([
+    ['a long id of a user', { ...minimal, metadata: { user_id: long } }],
+    ['an unknown kind of thinking', { ...minimal, thinking: { type: long } }],
+    ['the schema of the answer', { ...minimal, output_config: { format: { type: 'json_schema', title: long } } }],
+    ['an unknown field of a message', { ...minimal, messages: [{ role: 'user', content: 'Hi', note: long }] }],
+    ['the id of a call', withMessage([{ type: 'tool_use', id: long, name: 'f', input: {} }], 'assistant')],
+    ['the id of a result', withMessage([{ type: 'tool_result', tool_use_id: long }])],
+    ['the caller of a tool', withMessage([{ type: 'tool_use', id: 'c', name: 'f', input: {}, caller: { id: long } }])],
+    ['a result in an object', withMessage([{ type: 'bash_tool_result', content: { stdout: long } }])],
+    ['a text in a list of an unknown block', withMessage([{ type: 'a_new_block', content: [long] }])],
+    [
+      'an unknown field of a source',
+      withMessage([{ type: 'image', source: { type: 'url', url: 'https://example.com/a.png', note: long } }]),
+    ],
+    ['a signature that is no text', withMessage([{ type: 'a_new_block', signature: { data: long } }])],
+    ['data that is no text', withMessage([{ type: 'a_new_block', source: { type: 'base64', data: [long, long] } }])],
+  ])('is held for with %s', (_, body) => {
+    const request = parse(body)
+    // Its server gets the text, and could count each byte of it as one token.
+    expect(JSON.stringify(request.body)).toContain(long)
+    expect(request.facts.inputTokensBound).toBeGreaterThan(long.length / 2)
   })
 
   it('may define the shell and editor of Anthropic, which other models get as functions', () => {
