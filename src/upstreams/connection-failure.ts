@@ -23,3 +23,8 @@ function errorCode(error: unknown): string {
   const code = (error as { code?: unknown } | null)?.code
   return typeof code === 'string' ? code : error instanceof Error ? error.name : 'unknown'
 }
+
+/** The failure of an answer that exceeds its limit. */
+export function tooLarge(bytesMax: number): UpstreamFailure {
+  return new UpstreamFailure('malformed', `The answer is larger than ${bytesMax} bytes.`)
+}

@@ -43,6 +43,7 @@ export class ConnectionPool implements ConnectionKeeper {
     }
     this.#idle.remove(kept)
     kept.assign(exchange)
+    exchange.onConnected()
     afterNextPoll(() => kept.send(request))
   }
 
@@ -68,10 +69,11 @@ export class ConnectionPool implements ConnectionKeeper {
   }
 
   #sendOnNew(request: string, exchange: Exchange): void {
-    const connection: Connection = new Connection(
-      onread => this.#endpoint.connect(onread, () => afterNextPoll(() => connection.send(request))),
-      this,
-    )
+    const onConnected = () => {
+      exchange.onConnected()
+      afterNextPoll(() => connection.send(request))
+    }
+    const connection: Connection = new Connection(onread => this.#endpoint.connect(onread, onConnected), this)
     this.#endpoint.open.add(connection)
     this.#openCount++
     connection.assign(exchange)

@@ -9,6 +9,8 @@ import { type ResponseHandler, ResponseParser } from './response-parser.ts'
 export interface Exchange {
   /** The request has a connection, which may still be connecting. */
   onConnection(connection: Connection): void
+  /** The connection is established. The request is sent after the next poll. */
+  onConnected(): void
   onSent(): void
   onResponseStart(head: ResponseHead): void
   /** Copy `bytes` to keep them: the next read overwrites them. */
@@ -53,7 +55,6 @@ export interface ConnectionKeeper {
   onReady(connection: Connection): void
   /** Called when the server sent bytes that no request asked for. The connection is closed afterwards. */
   onUnsolicited(): void
-  /** Called once. */
   onClosed(connection: Connection): void
 }
 

@@ -2,7 +2,7 @@ import { Cancelled, UpstreamFailure } from '../domain/upstream-failure.ts'
 import type { ExchangeLimits } from './exchange-request.ts'
 
 /** The phase of an exchange. Each phase has a separate time limit. */
-export type Phase = 'connecting' | 'waiting' | 'receiving' | 'completing' | 'draining' | 'closed'
+export type Phase = 'connecting' | 'connected' | 'waiting' | 'receiving' | 'completing' | 'draining' | 'closed'
 
 /** The longest wait for the usage report of a finished answer, or for the body of an error. */
 const COMPLETING_MS = 3_000
@@ -102,6 +102,9 @@ export class ExchangeTimer {
     switch (this.#phase) {
       case 'connecting':
         return this.#phaseStartMs + this.#limits.connectMs
+      // The request is sent in one of the next turns of the event loop, which only this process can delay.
+      case 'connected':
+        return Number.POSITIVE_INFINITY
       case 'waiting':
         return this.#phaseStartMs + this.#limits.firstByteMs
       case 'receiving':

@@ -1,10 +1,10 @@
-import { Cancelled, hasClientLeft, UpstreamFailure } from '../domain/upstream-failure.ts'
+import { Cancelled, hasClientLeft, type UpstreamFailure } from '../domain/upstream-failure.ts'
 import { ByteQueue } from '../runtime/byte-queue.ts'
 import type { CancelSignal } from '../runtime/cancel-signal.ts'
 import { endOfTurn } from '../runtime/end-of-turn.ts'
 import { BodyDelivery, type BodySink, isBlank } from './body-delivery.ts'
 import type { Connection, Exchange } from './connection.ts'
-import { toUpstreamFailure } from './connection-failure.ts'
+import { tooLarge, toUpstreamFailure } from './connection-failure.ts'
 import type { Deadlines, TimeLimited } from './deadlines.ts'
 import type { ExchangeRequest } from './exchange-request.ts'
 import { ExchangeTimer } from './exchange-timer.ts'
@@ -150,6 +150,10 @@ export class UpstreamExchange implements Exchange, TimeLimited {
     this.#connection = connection
   }
 
+  onConnected(): void {
+    if (this.#timer.phase === 'connecting') this.#timer.enter('connected')
+  }
+
   onSent(): void {
     this.#timer.enter('waiting')
   }
@@ -200,9 +204,9 @@ export class UpstreamExchange implements Exchange, TimeLimited {
     if (failure !== null) this.#fail(failure)
   }
 
-  /** True once the connection is established and sending has begun. */
+  /** True once sending has begun. */
   get #isSent(): boolean {
-    return this.#timer.phase !== 'connecting'
+    return this.#timer.phase !== 'connecting' && this.#timer.phase !== 'connected'
   }
 
   get #isError(): boolean {
@@ -243,8 +247,4 @@ export class UpstreamExchange implements Exchange, TimeLimited {
     this.#deadlines.remove(this)
     this.#signal.removeEventListener('abort', this.#onAbort)
   }
-}
-
-export function tooLarge(bytesMax: number): UpstreamFailure {
-  return new UpstreamFailure('malformed', `The answer is larger than ${bytesMax} bytes.`)
 }

@@ -46,7 +46,7 @@ const throwing = (): never => {
   throw new Error('an internal secret')
 }
 const brokenDeps = { bodyLimitBytes: 1_000, clock: systemClock }
-const brokenCounts = { bodyLimitBytes: 1_000, count: broken, hasModel: broken, inFlight: broken }
+const brokenCounts = { bodyLimitBytes: 1_000, count: broken, hasModel: broken, inFlight: broken, bodyTurns: broken }
 const endpoints: readonly Endpoint[] = [
   usageRequests({ activity: broken }),
   usageReceipt({ activity: broken }),
@@ -82,6 +82,7 @@ const endpoints: readonly Endpoint[] = [
           throw new Error('an internal secret')
         },
         inFlight: { isClosed: false } as never,
+        bodyTurns: broken,
         allowedHosts: new AllowedHosts([]),
         invalidRequests: { refuseExcess() {}, note() {} },
         pingMs: 1_000,

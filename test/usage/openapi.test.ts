@@ -47,7 +47,7 @@ const endpoints: Endpoint[] = [
   keyCreate({ keys: none, useByKey: none, clock: none, bodyLimitBytes: none }),
   keyEdit({ keys: none, useByKey: none, clock: none, bodyLimitBytes: none }),
   keyDelete({ keys: none }),
-  ...tokenCounts({ count: none, hasModel: none, inFlight: none, bodyLimitBytes: none }),
+  ...tokenCounts({ count: none, hasModel: none, inFlight: none, bodyTurns: none, bodyLimitBytes: none }),
   modelsList({ models: none }),
   modelShow({ models: none }),
   ...alertEndpoints({ alerts: none, bodyLimitBytes: none }),

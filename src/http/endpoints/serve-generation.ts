@@ -14,10 +14,10 @@ import { Unserved } from '../../domain/upstream-failure.ts'
 import type { InvalidRequests } from '../../limits/invalid-requests.ts'
 import { rateLimitHeaders, type WindowView } from '../../limits/window-view.ts'
 import type { Clock } from '../../runtime/clock.ts'
-import { endOfTurn } from '../../runtime/end-of-turn.ts'
 import { failpoint } from '../../runtime/failpoint.ts'
 import type { Log } from '../../runtime/log.ts'
 import type { AllowedHosts } from '../allowed-hosts.ts'
+import type { BodyTurns } from '../body-turns.ts'
 import { corsHeaderList } from '../cors.ts'
 import { EventStream, servedByHeaders } from '../event-stream.ts'
 import type { GenerationRequest, GenerationResponse } from '../generation-exchange.ts'
@@ -40,6 +40,7 @@ export interface GenerationDeps {
   readonly onRefused: (caller: Caller, code: ErrorCode) => void
   readonly allowedHosts: AllowedHosts
   readonly inFlight: InFlight
+  readonly bodyTurns: BodyTurns
   readonly invalidRequests: InvalidRequests
   readonly bodyLimitBytes: number
   readonly log: Pick<Log, 'error' | 'debug'>
@@ -85,7 +86,7 @@ class GenerationCall {
 
   async serve(): Promise<void> {
     try {
-      const { allowedHosts, inFlight, invalidRequests, authenticate, bodyLimitBytes } = this.#deps
+      const { allowedHosts, inFlight, bodyTurns, invalidRequests, authenticate, bodyLimitBytes } = this.#deps
       allowedHosts.require(this.#request)
       const authenticated = authenticate(this.#request.rawHeaders)
       const caller = authenticated instanceof Promise ? await authenticated : authenticated
@@ -98,9 +99,8 @@ class GenerationCall {
       if (this.#response.isClosed) return
       const refusal = running.start()
       if (refusal !== null) throw refusal
-      // Requests of one event-loop turn continue together. This comes after `start`, so that a client that
-      // disconnects during the wait is noticed.
-      await new Promise<void>(endOfTurn)
+      // After `start`, so that a client that disconnects during the wait is noticed.
+      await bodyTurns.next(body.length)
       failpoint('chat-authenticated')
       const job = requestedJob(this.#dialect.parseRequest(body), this.#request, caller)
       const key = job.dryRun ? undefined : readIdempotencyKey(this.#request)

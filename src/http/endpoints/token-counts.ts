@@ -7,6 +7,7 @@ import type { Caller } from '../../domain/caller.ts'
 import { AUTO_MODEL } from '../../domain/chat-job.ts'
 import { modelNotAllowed, unknownModel } from '../../domain/errors.ts'
 import type { RequestFacts } from '../../domain/request-facts.ts'
+import type { BodyTurns } from '../body-turns.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
 import type { InFlight } from '../in-flight.ts'
 import { NodeRequest } from '../node-exchange.ts'
@@ -18,6 +19,7 @@ export interface TokenCountsDeps {
   readonly hasModel: (id: string) => boolean
   /** Pays for the memory of the bodies. */
   readonly inFlight: Pick<InFlight, 'open'>
+  readonly bodyTurns: BodyTurns
   readonly bodyLimitBytes: number
 }
 
@@ -83,6 +85,7 @@ export async function countBody(
   const running = deps.inFlight.open(caller.customerId)
   try {
     const body = await receiveBody(new NodeRequest(request.raw), deps.bodyLimitBytes, running.memory)
+    await deps.bodyTurns.next(body.length)
     return await countFor(deps, caller, parse(body))
   } finally {
     running.leave()

@@ -13,6 +13,7 @@ import { rerankExtraFields } from '../../dialects/rerank/rerank-request.ts'
 import { responsesDialectWith } from '../../dialects/responses/responses-dialect.ts'
 import { createRetryBudget } from '../../dispatch/retry-budget.ts'
 import { UpstreamFailure } from '../../domain/upstream-failure.ts'
+import { createBodyTurns } from '../../http/body-turns.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { geminiTokenCount } from '../../http/endpoints/gemini-token-count.ts'
 import { generationEndpoint } from '../../http/endpoints/generation-endpoint.ts'
@@ -56,6 +57,7 @@ export function startGeneration(
 ): { readonly endpoints: readonly Endpoint[]; readonly chat: CompleteDeps } {
   const { config, clock, log, offers } = context
   const chat = createChat(context, parts)
+  const bodyTurns = createBodyTurns(context.scheduler)
   const deps: GenerationDeps = {
     complete: (request, events) => complete(chat, request, events),
     completeOnce: startIdempotency(context, { chat, database: parts.database, money: parts.money }),
@@ -65,6 +67,7 @@ export function startGeneration(
     onRefused: parts.alerts.watch.noteRefusal,
     allowedHosts: parts.service.allowedHosts,
     inFlight: parts.service.inFlight,
+    bodyTurns,
     invalidRequests: createInvalidRequests({ clock }),
     bodyLimitBytes: config.server.bodyLimitBytes,
     log,
@@ -79,6 +82,7 @@ export function startGeneration(
     count: async (facts, customerId) =>
       countPromptTokens(facts, (await parts.tokens.measure(facts.promptText(), customerId)) ?? undefined),
     inFlight: parts.service.inFlight,
+    bodyTurns,
     hasModel: id => parts.supply.catalog.current().models.has(id),
     bodyLimitBytes: config.server.bodyLimitBytes,
   }
