@@ -25,6 +25,8 @@ export interface MarketLoad {
   readonly requestsPerS: number
   readonly seconds: number
   readonly behaviour: (endpointId: string, atMs: number, random: () => number) => Behaviour
+  /** How long a server takes to fail. Default: 5 ms. */
+  readonly failsAfterMs?: number
   readonly newcomer?: RouteView['newcomer']
 }
 
@@ -57,7 +59,7 @@ export async function runMarketLoad(load: MarketLoad): Promise<MarketOutcome> {
     const shared = createHealth({ clock, random })
     const breakers = createCustomerBreakers(shared, createHealth({ clock, random }))
     const retryBudget = createRetryBudget({ clock })
-    const upstream = clientOf(process, endpointId => {
+    const upstream = clientOf(process, load.failsAfterMs ?? 5, endpointId => {
       attempts.push({ endpointId, atMs: world.nowMs, node })
       return load.behaviour(endpointId, world.nowMs, random)
     })
@@ -129,13 +131,13 @@ function ticketOf(customerId: string): Omit<Ticket, 'eligible' | 'excluded'> {
 }
 
 /** The first content takes 100 to 700 ms, the rest of the answer 400 to 1,600 ms. */
-function clientOf(process: Process, begin: (endpointId: string) => Behaviour): UpstreamClient {
+function clientOf(process: Process, failsAfterMs: number, begin: (endpointId: string) => Behaviour): UpstreamClient {
   const send = ({ endpoint, stream, limits }: UpstreamRequest) =>
     new Promise((resolve, reject) => {
       const fault = (outcome: 'server_error' | 'first_token_timeout') => () => reject(new UpstreamFailure(outcome, ''))
       const behaviour = begin(endpoint.endpointId)
       if (behaviour === 'hangs') return process.scheduler.after(limits.firstByteMs, fault('first_token_timeout'))
-      if (behaviour === 'fails') return process.scheduler.after(5, fault('server_error'))
+      if (behaviour === 'fails') return process.scheduler.after(failsAfterMs, fault('server_error'))
       const firstMs = 100 + 600 * spread(endpoint.endpointId, process)
       const restMs = 400 + 1_200 * spread(endpoint.endpointId, process)
       const text = stream ? '' : ANSWER

@@ -1,4 +1,5 @@
 import type { Attempt } from '../domain/handoff.ts'
+import type { HealthView } from '../domain/health.ts'
 import type { Offer } from '../domain/offer.ts'
 import type { UpstreamFailure } from '../domain/upstream-failure.ts'
 import type { RetryBudget } from './retry-budget.ts'
@@ -13,45 +14,75 @@ export type NotTriedReason =
   | 'endpoint_unreachable'
   /** The allowed number of servers has failed for this model. */
   | 'attempts_max'
-  /** The servers of this model have had as many retries of late as they may. */
+  /** The servers of this model, or this server, have had as many retries of late as they may. */
   | 'retry_budget'
   | 'no_time_left'
+
+/** What a log decides with, besides the attempts of its request. */
+export interface AttemptRules {
+  /** The maximum number of servers to try for one model. */
+  readonly attemptsMax: number
+  readonly retryBudget: RetryBudget
+  readonly health: Pick<HealthView, 'state' | 'wasEjectedAfter'>
+}
 
 /** The failed attempts of one request. Decides which offers may still be tried. */
 export class AttemptLog {
   readonly attempts: Attempt[] = []
   readonly failures: UpstreamFailure[] = []
-  readonly #attemptsMax: number
-  readonly #retryBudget: RetryBudget
+  readonly #rules: AttemptRules
   readonly #tried: Offer[] = []
-  readonly #withoutBudget = new Set<string>()
+  /** When the last attempt began, monotonic ms. */
+  #lastSentMs = 0
+  /** What may have no more retries. */
+  readonly #withoutBudget = { modelIds: [] as string[], endpointIds: [] as string[] }
   /** The largest context that was too small for the prompt. */
   #contextTooSmall = 0
 
-  /** @param attemptsMax the maximum number of servers to try for one model */
-  constructor(attemptsMax: number, retryBudget: RetryBudget) {
-    this.#attemptsMax = attemptsMax
-    this.#retryBudget = retryBudget
+  constructor(rules: AttemptRules) {
+    this.#rules = rules
   }
 
-  add(offer: Offer, failure: UpstreamFailure, elapsedMs: number): void {
+  /** @param sentMs when the attempt began, monotonic ms */
+  add(offer: Offer, failure: UpstreamFailure, sentMs: number, elapsedMs: number): void {
     this.#tried.push(offer)
+    this.#lastSentMs = sentMs
     this.failures.push(failure)
     this.attempts.push({ ...identify(offer), outcome: failure.outcome, elapsedMs: Math.round(elapsedMs) })
     if (isContextTooSmall(failure)) this.#contextTooSmall = Math.max(this.#contextTooSmall, offer.contextTokens)
+    else if (countsAgainstServer(failure)) this.#rules.retryBudget.noteFailure(offer.endpoint.endpointId)
   }
 
   /** Decides whether to try an offer now, and counts the attempt. */
   begin(offer: Offer): boolean {
-    const { modelId } = offer
+    const { modelId, endpoint } = offer
+    const { retryBudget } = this.#rules
     if (this.obstacle(offer) !== null) return false
-    if (!this.#tried.some(tried => tried.modelId === modelId)) this.#retryBudget.noteRequest(modelId)
-    // A prompt that was too long for one server is no failure.
-    else if (!isContextTooSmall(this.failures.at(-1)!) && !this.#retryBudget.takeRetry(modelId)) {
-      this.#withoutBudget.add(modelId)
-      return false
+    if (!this.#tried.some(tried => tried.modelId === modelId)) {
+      retryBudget.noteRequest(modelId, endpoint.endpointId)
+      return true
     }
-    return true
+    // A prompt that was too long for one server is no failure.
+    if (isContextTooSmall(this.failures.at(-1)!)) return true
+    if (this.#isRescue(offer)) {
+      retryBudget.noteFreeRetry(modelId, endpoint.endpointId)
+      return true
+    }
+    const refusal = retryBudget.takeRetry(modelId, endpoint.endpointId)
+    if (refusal === 'model') this.#withoutBudget.modelIds.push(modelId)
+    if (refusal === 'server') this.#withoutBudget.endpointIds.push(endpoint.endpointId)
+    return refusal === null
+  }
+
+  /**
+   * Whether a retry needs no budget. When a server is ejected, the requests that it had been sent before fail together: a
+   * fifth of the usual traffic is soon used up. The ejected server gets no more of them, so each ejection causes at most
+   * as many retries as it had requests. Where all servers fail, nothing can be rescued.
+   */
+  #isRescue({ offerId, endpoint }: Offer): boolean {
+    const { health, retryBudget } = this.#rules
+    if (retryBudget.isFailing(endpoint.endpointId)) return false
+    return health.state(offerId) === 'open' && health.wasEjectedAfter(this.#tried.at(-1)!.offerId, this.#lastSentMs)
   }
 
   /** Returns why an offer may not be tried; null if it may. */
@@ -73,8 +104,9 @@ export class AttemptLog {
       ({ endpointId, outcome }) => endpointId === endpoint.endpointId && outcome === 'connect_failed',
     )
     if (isUnreachable) return 'endpoint_unreachable'
-    if (forModel.length >= this.#attemptsMax) return 'attempts_max'
-    if (this.#withoutBudget.has(modelId)) return 'retry_budget'
+    if (forModel.length >= this.#rules.attemptsMax) return 'attempts_max'
+    const { modelIds, endpointIds } = this.#withoutBudget
+    if (modelIds.includes(modelId) || endpointIds.includes(endpoint.endpointId)) return 'retry_budget'
     return contextTokens <= this.#contextTooSmall ? 'context_too_small' : null
   }
 }
@@ -85,4 +117,9 @@ export function identify(offer: Offer): Pick<Attempt, 'offerId' | 'endpointId' |
 
 export function isContextTooSmall({ rejection }: UpstreamFailure): boolean {
   return rejection?.code === 'context_length_exceeded'
+}
+
+/** Whether a failure says that a server cannot serve its load: not if the request or the client is the cause. */
+function countsAgainstServer({ outcome }: UpstreamFailure): boolean {
+  return outcome !== 'request_rejected' && outcome !== 'not_sent' && outcome !== 'cancelled'
 }

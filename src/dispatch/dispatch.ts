@@ -66,7 +66,7 @@ export async function dispatch(
   const health = deps.health.of(customerId)
   const deadlineMs = clock.monotonicMs() + Math.max(0, ...plan.offers.map(offer => offer.endpoint.timeouts.totalMs))
   const inputTokens = expectedInputTokens(job)
-  const log = new AttemptLog(attemptsMax, retryBudget)
+  const log = new AttemptLog({ attemptsMax, retryBudget, health })
   const { attempts, failures } = log
   for (const [index, offer] of plan.offers.entries()) {
     if (signal.aborted) break
@@ -120,7 +120,7 @@ export async function dispatch(
       return await (stream ? tryStream(deps, attempt) : tryWhole(deps, attempt))
     } catch (failure) {
       if (!(failure instanceof UpstreamFailure)) throw failure
-      log.add(offer, failure, clock.monotonicMs() - startedMs)
+      log.add(offer, failure, startedMs, clock.monotonicMs() - startedMs)
       if (failure instanceof Cancelled) throw cancelledError(failure, signal, attempts)
       if (failure.outcome !== 'request_rejected') {
         health.recordFailure(offer.offerId, failure.outcome, failure.retryAfterS, startedMs)

@@ -1,41 +1,62 @@
 import type { Clock } from '../runtime/clock.ts'
 
 /**
- * Limits the attempts after the first one of each request, for each model: when every server of a model fails half of
- * its requests, three attempts for each would nearly double their load.
+ * Limits the attempts after the first one of each request, for each model and for each server: when every server of a
+ * model fails half of its requests, three attempts for each would nearly double their load.
  */
 export interface RetryBudget {
   /** Counts the first attempt of a request at a model. */
-  noteRequest(modelId: string): void
-  /** Takes one retry from the budget of the model; false when it is used up. */
-  takeRetry(modelId: string): boolean
+  noteRequest(modelId: string, endpointId: string): void
+  /** Counts an attempt that failed because of its server. */
+  noteFailure(endpointId: string): void
+  /** Counts a retry that needs no budget. It leaves less for the others. */
+  noteFreeRetry(modelId: string, endpointId: string): void
+  /** Whether a server has failed more than a tenth of its attempts of the last ten seconds. */
+  isFailing(endpointId: string): boolean
+  /** Takes one retry from the budgets of the model and of the server; returns the one that is used up, else null. */
+  takeRetry(modelId: string, endpointId: string): 'model' | 'server' | null
 }
 
 /**
  * Retries may be 20% of the requests of the last ten seconds, and always three a second, so that a quiet gateway may
- * retry every request (Finagle's budget has the same form).
+ * retry every request (Finagle's budget has the same form). For a model, the requests are those for the model. For a
+ * server, they are those that it got first, and the limit holds only while the server fails more than a tenth of its
+ * attempts: a healthy server that is nobody's first choice must be able to replace one that is failing.
  */
 export function createRetryBudget({ clock }: { readonly clock: Clock }): RetryBudget {
   const models = new Map<string, Seconds>()
-  const secondsOf = (modelId: string): Seconds => {
+  const servers = new Map<string, Seconds>()
+  const secondsOf = (all: Map<string, Seconds>, id: string): Seconds => {
     const second = Math.floor(clock.monotonicMs() / 1000)
-    let seconds = models.get(modelId)
+    let seconds = all.get(id)
     if (seconds === undefined) {
-      // Models come and go. A budget that starts again is full.
-      if (models.size >= MODELS_MAX) models.clear()
+      // Models and servers come and go. A budget that starts again is full.
+      if (all.size >= BUDGETS_MAX) all.clear()
       seconds = new Seconds(second)
-      models.set(modelId, seconds)
+      all.set(id, seconds)
     }
     seconds.moveTo(second)
     return seconds
   }
   return {
-    noteRequest: modelId => secondsOf(modelId).addRequest(),
-    takeRetry(modelId) {
-      const seconds = secondsOf(modelId)
-      if (seconds.retries + 1 > Math.max(RETRIES_MIN_PER_S * WINDOW_S, RETRIED_PART * seconds.requests)) return false
-      seconds.addRetry()
-      return true
+    noteRequest(modelId, endpointId) {
+      secondsOf(models, modelId).add('requests')
+      secondsOf(servers, endpointId).add('requests')
+    },
+    noteFailure: endpointId => secondsOf(servers, endpointId).add('failures'),
+    noteFreeRetry(modelId, endpointId) {
+      secondsOf(models, modelId).add('freeRetries')
+      secondsOf(servers, endpointId).add('freeRetries')
+    },
+    isFailing: endpointId => secondsOf(servers, endpointId).isFailing,
+    takeRetry(modelId, endpointId) {
+      const model = secondsOf(models, modelId)
+      const server = secondsOf(servers, endpointId)
+      if (isUsedUp(model)) return 'model'
+      if (server.isFailing && isUsedUp(server)) return 'server'
+      model.add('retries')
+      server.add('retries')
+      return null
     },
   }
 }
@@ -43,38 +64,53 @@ export function createRetryBudget({ clock }: { readonly clock: Clock }): RetryBu
 const WINDOW_S = 10
 const RETRIED_PART = 0.2
 const RETRIES_MIN_PER_S = 3
-const MODELS_MAX = 10_000
+/** A server that fails a larger part of its attempts gets a limited number of retries. */
+const FAILED_PART = 0.1
+const BUDGETS_MAX = 10_000
 
-/** The requests and retries of the last ten seconds. */
+function isUsedUp({ requests, retries, freeRetries }: Seconds): boolean {
+  return retries + 1 > Math.max(RETRIES_MIN_PER_S * WINDOW_S, RETRIED_PART * requests - freeRetries)
+}
+
+type Counted = 'requests' | 'retries' | 'freeRetries' | 'failures'
+
+/** What happened in the last ten seconds. */
 class Seconds {
   requests = 0
   retries = 0
+  freeRetries = 0
+  failures = 0
   #second: number
-  readonly #requestsOf = new Int32Array(WINDOW_S)
-  readonly #retriesOf = new Int32Array(WINDOW_S)
+  readonly #of = {
+    requests: new Int32Array(WINDOW_S),
+    retries: new Int32Array(WINDOW_S),
+    freeRetries: new Int32Array(WINDOW_S),
+    failures: new Int32Array(WINDOW_S),
+  }
 
   constructor(second: number) {
     this.#second = second
+  }
+
+  get isFailing(): boolean {
+    return this.failures > FAILED_PART * (this.requests + this.retries + this.freeRetries)
   }
 
   moveTo(second: number): void {
     for (; this.#second < second; this.#second++) {
       if (second - this.#second > WINDOW_S) this.#second = second - WINDOW_S
       const oldest = (this.#second + 1) % WINDOW_S
-      this.requests -= this.#requestsOf[oldest]!
-      this.retries -= this.#retriesOf[oldest]!
-      this.#requestsOf[oldest] = 0
-      this.#retriesOf[oldest] = 0
+      for (const what of counted) {
+        this[what] -= this.#of[what][oldest]!
+        this.#of[what][oldest] = 0
+      }
     }
   }
 
-  addRequest(): void {
-    this.requests++
-    this.#requestsOf[this.#second % WINDOW_S]!++
-  }
-
-  addRetry(): void {
-    this.retries++
-    this.#retriesOf[this.#second % WINDOW_S]!++
+  add(what: Counted): void {
+    this[what]++
+    this.#of[what][this.#second % WINDOW_S]!++
   }
 }
+
+const counted: readonly Counted[] = ['requests', 'retries', 'freeRetries', 'failures']

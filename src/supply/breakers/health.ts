@@ -23,7 +23,7 @@ import {
   SUCCESSES_TO_PASS,
   stateOf,
 } from './offer-record.ts'
-import type { HealthEvent, OfferReport } from './offer-report.ts'
+import { type HealthEvent, type OfferReport, reportOf } from './offer-report.ts'
 import type { OwnHealth } from './own-health.ts'
 import { shareOf } from './share-of.ts'
 
@@ -66,6 +66,11 @@ class OfferHealth implements OwnHealth {
     if (!record || stateOf(record, nowMs) !== 'ejected') return 0
     // An offer that only waits for its running probe counts as the shortest ejection.
     return Math.max(1, record.ejectedUntilMs - nowMs, record.pausedUntilMs - nowMs)
+  }
+
+  wasEjectedAfter(offerId: string, ms: number): boolean {
+    const record = this.#records.get(offerId)
+    return record !== undefined && isOlderThanTrial(record, ms)
   }
 
   predictMs(offerId: string, request: PredictedRequest): number | null {
@@ -112,14 +117,7 @@ class OfferHealth implements OwnHealth {
 
   report(): OfferReport[] {
     const nowMs = this.#nowMs()
-    return Array.from(this.#records, ([offerId, record]) => ({
-      offerId,
-      state: stateOf(record, nowMs),
-      inFlight: record.inFlight,
-      answered: record.answered,
-      failed: record.failed,
-      recentMs: [...record.recentMs],
-    }))
+    return Array.from(this.#records, ([offerId, record]) => reportOf(offerId, record, nowMs))
   }
 
   beginRequest(offerId: string): void {

@@ -1,4 +1,5 @@
 import type { OfferState } from '../../domain/health.ts'
+import { type OfferRecord, stateOf } from './offer-record.ts'
 
 /**
  * A change of an offer's state, for the operator's log. `credential_rejected` needs the operator: the
@@ -21,4 +22,9 @@ export interface OfferReport {
   readonly failed: number
   /** The first-token times of the last answers, ms. */
   readonly recentMs: readonly number[]
+}
+
+export function reportOf(offerId: string, record: OfferRecord, nowMs: number): OfferReport {
+  const { inFlight, answered, failed, recentMs } = record
+  return { offerId, state: stateOf(record, nowMs), inFlight, answered, failed, recentMs: [...recentMs] }
 }
