@@ -103,6 +103,10 @@ export const hosterOffers = z
         upstream_model: z.string().describe("The id at the hoster's server."),
         context_length: z.int(),
         max_output_length: z.int(),
+        max_concurrent: z
+          .int()
+          .nullable()
+          .describe('How many requests at once the server takes. Null: the gateway finds a limit.'),
         supported_features: z.array(z.enum(features)),
         input_usd_per_million: usdPerMillion,
         output_usd_per_million: usdPerMillion,
@@ -134,7 +138,7 @@ export const hosterOffers = z
             is_assumed: z.boolean().describe('There were no requests, so the typical one is an assumption.'),
             others: z.array(
               z.object({
-                name: z.string(),
+                name: z.string().describe('`platform` for servers of the operator.'),
                 provider: z.enum(['local', 'hoster', 'cloud']),
                 request_usd: z.number().describe('What the typical request costs there.'),
                 trust: z.number().describe('From 0 to 1; servers of the operator count as 1.'),
@@ -164,6 +168,7 @@ export const hosterOffers = z
           upstream_model: 'qwen3:8b',
           context_length: 32_768,
           max_output_length: 8_192,
+          max_concurrent: 8,
           supported_features: ['chat', 'tools'],
           input_usd_per_million: 0.05,
           output_usd_per_million: 0.2,

@@ -17,6 +17,7 @@ const modelId = z.string({ error: modelIdText }).regex(MODEL_ID, { error: modelI
 const nameText = 'a text of 1 to 200 characters without control characters'
 const tokensText = 'a whole number of tokens above zero'
 const tokens = z.int({ error: tokensText }).min(1, { error: tokensText }).max(100_000_000, { error: tokensText })
+const concurrentText = 'a whole number from 1 to 100000, or null'
 const priceText = 'USD per token as decimal text with at most 12 decimals, such as "0.0000002"'
 const price = z.string({ error: priceText }).max(40, { error: priceText })
 const featuresText = `a list of ${features.join(', ')}`
@@ -51,6 +52,14 @@ const manifestModel = z.strictObject(
     upstream_model: modelId.nullish().describe("The id of the model at the hoster's server. Null: the same."),
     context_length: tokens.describe('Input and output together, in tokens.'),
     max_output_length: tokens.describe('The longest output, in tokens.'),
+    max_concurrent: z
+      .int({ error: concurrentText })
+      .min(1, { error: concurrentText })
+      .max(100_000, { error: concurrentText })
+      .nullish()
+      .describe(
+        'How many requests at once the server takes for this model, from all nodes of the gateway. Null: the gateway finds a limit.',
+      ),
     quantization: z.enum(quantizations, { error: quantizationText }).nullish().describe('How the weights are stored.'),
     supported_features: z
       .array(z.enum(features, { error: featuresText }), { error: featuresText })
@@ -109,6 +118,7 @@ export const manifest = z
           upstream_model: 'qwen3:8b',
           context_length: 32_768,
           max_output_length: 8_192,
+          max_concurrent: 8,
           quantization: 'int4',
           supported_features: ['tools', 'json_schema'],
           pricing: { prompt: '0.00000005', completion: '0.0000002', input_cache_read: '0.00000001' },

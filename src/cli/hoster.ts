@@ -117,6 +117,11 @@ function price(): Command {
     .option('--upstream-model <id>', "the hoster's id of the model; default: unchanged, or <model> for a new model")
     .option('--context-tokens <n>', 'context window; a new model needs it', countArgument)
     .option('--max-output-tokens <n>', 'largest output; a new model needs it', countArgument)
+    .option(
+      '--max-concurrent <n>',
+      'requests at once that the server takes; 0: found by the gateway; default: unchanged',
+      countArgument,
+    )
     .addOption(
       new Option(
         '--features <feature...>',
@@ -138,6 +143,7 @@ function price(): Command {
           upstreamModel: options.upstreamModel,
           contextTokens: options.contextTokens,
           maxOutputTokens: options.maxOutputTokens,
+          maxConcurrent: options.maxConcurrent === 0 ? null : options.maxConcurrent,
           features: options.features,
         }).catch((error: unknown) => {
           if (!(error instanceof SupplyError && error.code === 'unknown_model')) throw error

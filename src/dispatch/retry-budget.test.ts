@@ -73,7 +73,7 @@ test('a server that fails has its own budget, whatever its models have left', ()
   expect(retries(100, 'm', 'failing')).toBe(30)
 })
 
-test('a healthy server that is nobody\'s first choice replaces a failing one', () => {
+test("a healthy server that is nobody's first choice replaces a failing one", () => {
   const { requests, failures, retries } = world()
   requests(1_000, 'm', 'first')
   failures(100, 'first')

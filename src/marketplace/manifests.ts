@@ -129,8 +129,9 @@ export async function insertWaiting(
   const { price } = model
   await sql.query(
     `INSERT INTO hoster_price_change (change_id, endpoint_id, model_id, upstream_model, input_pico_per_token, output_pico_per_token,
-       cache_read_pico_per_token, cache_write_pico_per_token, context_tokens, max_output_tokens, features, applies_at, state)
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
+       cache_read_pico_per_token, cache_write_pico_per_token, context_tokens, max_output_tokens, features, applies_at, state,
+       max_concurrent)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
     [
       randomUUID(),
       endpointId,
@@ -145,7 +146,22 @@ export async function insertWaiting(
       [...model.features],
       appliesAt,
       state,
+      model.maxConcurrent ?? null,
     ],
+  )
+}
+
+/** Sets how many requests at once the server takes for models that wait. */
+export async function setWaitingMaxConcurrent(
+  sql: Sql,
+  endpointId: string,
+  models: readonly HostedModel[],
+): Promise<void> {
+  await sql.query(
+    `UPDATE hoster_price_change p SET max_concurrent = n.max_concurrent
+       FROM unnest($2::text[], $3::integer[]) AS n(model_id, max_concurrent)
+      WHERE p.endpoint_id = $1 AND p.model_id = n.model_id AND p.state IN ('scheduled', 'probing')`,
+    [endpointId, models.map(({ modelId }) => modelId), models.map(({ maxConcurrent }) => maxConcurrent ?? null)],
   )
 }
 

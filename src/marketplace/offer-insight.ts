@@ -20,7 +20,8 @@ export interface RankingRules {
 
 /** Another server that competes for the requests of a model. */
 export interface Competitor {
-  readonly name: string
+  /** Null for servers of the operator: hosters do not see their names. */
+  readonly name: string | null
   readonly provider: 'local' | 'hoster' | 'cloud'
   readonly price: OfferPrice
   readonly trust: number
@@ -93,7 +94,15 @@ export function shownCompetitors(
   return others
     .map(({ name, provider, price, trust }) => ({ name, provider, trust, costPicos: ranking.costPicos(price, use) }))
     .toSorted((a, b) => (a.costPicos < b.costPicos ? -1 : a.costPicos > b.costPicos ? 1 : 0))
-    .map(({ costPicos, ...other }) => ({ ...other, request_usd: usd(nanosUp(costPicos)) }))
+    .map(({ costPicos, name, ...other }, index, all) => ({
+      ...other,
+      name: name ?? platformName(all.slice(0, index).filter(each => each.name === null).length),
+      request_usd: usd(nanosUp(costPicos)),
+    }))
+}
+
+function platformName(before: number): string {
+  return before === 0 ? 'platform' : `platform ${before + 1}`
 }
 
 const PICOS_PER_NANO = 1_000n

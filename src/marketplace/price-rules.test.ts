@@ -12,6 +12,7 @@ const model = (modelId: string, prices: HosterPrice, change: Partial<HostedModel
   upstreamModel: modelId,
   contextTokens: 1_000,
   maxOutputTokens: 100,
+  maxConcurrent: null,
   features: ['chat'],
   ...change,
   price: prices,

@@ -8,7 +8,7 @@ import { SupplyError } from '../domain/supply-error.ts'
 import { noteAction } from '../people/audit-log.ts'
 import { checkModel } from '../supply/hosters/check-hoster.ts'
 import type { HostedModel } from '../supply/hosters/hosted-model.ts'
-import { closePrice, replacePrice } from '../supply/hosters/set-hoster-price.ts'
+import { closePrice, replacePrice, setMaxConcurrent } from '../supply/hosters/set-hoster-price.ts'
 import type { StateActor } from './change-hoster-state.ts'
 import {
   changeWaiting,
@@ -18,6 +18,7 @@ import {
   listOffered,
   listWaiting,
   type ManifestSource,
+  setWaitingMaxConcurrent,
   type WaitingState,
 } from './manifests.ts'
 import { beyondBounds, isSameModel, needsProbes, type PriceRules, planPrices } from './price-rules.ts'
@@ -83,7 +84,10 @@ export async function putManifest(
   if (isSelling && (await listWaiting(sql, endpointId)).some(({ state }) => state === 'probing'))
     await enqueueProbes(sql, hosterId)
   await insertManifest(sql, hosterId, { body: manifest, source, changesPrices, nowMs })
-  if (changesPrices) await bumpControlVersion(sql, 'supply')
+  // A hoster may change this at any time: it is no price, and an overloaded server cannot wait.
+  const changesLimits = await setMaxConcurrent(sql, endpointId, wanted)
+  await setWaitingMaxConcurrent(sql, endpointId, wanted)
+  if (changesPrices || changesLimits) await bumpControlVersion(sql, 'supply')
   await noteAction(sql, {
     action: 'hoster.manifest_changed',
     personId: actor.personId,
@@ -110,6 +114,7 @@ function hostedModelOf(model: Manifest['models'][number], param: string, rules: 
     price: manifestPrice(model, param),
     contextTokens: model.context_length,
     maxOutputTokens: model.max_output_length,
+    maxConcurrent: model.max_concurrent ?? null,
     features: [...new Set([...named, ...taskFeaturesOf(model)])],
   }
   try {

@@ -73,6 +73,7 @@ export async function showOffers(
           upstream_model: model.upstreamModel ?? modelId,
           context_length: model.contextTokens,
           max_output_length: model.maxOutputTokens,
+          max_concurrent: model.maxConcurrent ?? null,
           supported_features: [...model.features],
           ...shown(price),
           versions: (versions.get(modelId) ?? []).map(row => ({

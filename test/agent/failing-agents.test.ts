@@ -76,7 +76,7 @@ describe('agents that fail', () => {
     await idleConnections(app, 0)
     const refused = await app.chat(customer, body)
     expect(refused.status).toBe(500)
-    expect(await refused.text()).toContain('busy')
+    expect(await refused.text()).toContain('no_eligible_offer')
     released.resolve()
     expect(await read.rest()).toContain('[DONE]')
     expect(await host.ended).toBe(0)

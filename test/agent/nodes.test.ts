@@ -7,6 +7,7 @@ import { addCustomer } from '../../src/accounts/customers.ts'
 import { issueKey } from '../../src/auth/keys.ts'
 import { transaction } from '../../src/db/pool.ts'
 import { openAccount } from '../../src/ledger/accounts/open-account.ts'
+import type { Clock } from '../../src/runtime/clock.ts'
 import { databaseUrl } from '../cli/run-cli.ts'
 import { startTestApp, type TestApp } from '../harness/app.ts'
 import { readError } from '../harness/event-stream.ts'
@@ -73,10 +74,23 @@ describe('several nodes behind one address', () => {
     expect(refused).toMatchObject({ status: 500, code: 'no_eligible_offer' })
     expect(refused.message).toBe('No server offers this model right now; you were not charged. Retry later.')
 
-    const agent = startAgent(hoster.key, address.url, { upstream, slots: 2 })
+    let epochMs = new Date(2026, 0, 1, 12).getTime()
+    const clock: Clock = { epochMs: () => epochMs, monotonicMs: () => performance.now() }
+    const hours = [{ startMinute: 11 * 60, endMinute: 13 * 60 }]
+    const agent = startAgent(hoster.key, address.url, { upstream, slots: 2, clock, hours })
     await vi.waitFor(async () => expect(await areListed()).toEqual([true, true]), WAIT_OPTIONS)
     await idleConnections(first, 2)
     expect((await first.chat(customers[0]!, { ...body, model })).status).toBe(200)
+    // An agent that pauses stays connected, and takes no requests.
+    epochMs += 2 * 3_600_000
+    await vi.waitFor(async () => expect(await areListed()).toEqual([false, false]), WAIT_OPTIONS)
+    await idleConnections(first, 0)
+    expect(await readError(await first.chat(customers[0]!, { ...body, model }))).toMatchObject({
+      status: 500,
+      code: 'no_eligible_offer',
+    })
+    epochMs -= 2 * 3_600_000
+    await vi.waitFor(async () => expect(await areListed()).toEqual([true, true]), WAIT_OPTIONS)
     agent.stop()
     await vi.waitFor(async () => expect(await areListed()).toEqual([false, false]), WAIT_OPTIONS)
     for (const node of nodes) await node.close()

@@ -4,6 +4,7 @@ import { transaction } from '../../src/db/pool.ts'
 import { addTraffic } from '../../src/marketplace/traffic.ts'
 import { sumPlatformDays } from '../../src/operator/platform-days.ts'
 import { addAgentHoster, startAgent } from '../agent/agent-world.ts'
+import { startTestApp } from '../harness/app.ts'
 import { hosterKey, hosterRequest } from '../harness/hosters.ts'
 import { answer, status } from '../harness/scripted-upstream.ts'
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'
@@ -65,6 +66,23 @@ test('a cheaper price has a better place and a higher share, and a doubled one w
   expect(at(100)).toMatchObject({ price_rank: 1, wins_cheapest: false, balanced_share: 0.5, requests: 1 })
   expect(at(120)).toMatchObject({ price_rank: 2, needs_notice: false })
   expect(at(200)).toMatchObject({ price_rank: 2, balanced_share: 0.3333, needs_notice: true })
+})
+
+test('hosters do not see the names of the servers of the operator', async () => {
+  const own = (name: string) =>
+    `{ name: ${name}, kind: local, base_url: "${other.baseUrl}", models: [{ id: shared-model, context_tokens: 8192, max_output_tokens: 1024, price_per_million_usd: { input: 1, output: 2 } }] }`
+  const yaml = `hosters: { allow_private_urls: true }\nendpoints: [${own('gpu-rack-4')}, ${own('gpu-rack-7')}]`
+  const node = await startTestApp({ yaml })
+  const hosterId = await node.hoster({ baseUrl: upstream.baseUrl, models: [{ modelId: 'shared-model' }] })
+  const { key } = await hosterKey(node, hosterId, ['read'])
+  const text = await (await hosterRequest(node, key, 'hoster/offers')).text()
+  const { others } = (JSON.parse(text) as HosterOffers).data[0]!.market
+  expect(others.map(({ name, provider }) => [name, provider])).toEqual([
+    ['platform', 'local'],
+    ['platform 2', 'local'],
+  ])
+  expect(text).not.toContain('gpu-rack')
+  await node.close()
 })
 
 test('the status shows connected agents and the health of models', async () => {

@@ -15,6 +15,7 @@ const HOUR_MS = 60 * MINUTE_MS
 let offsetMs = 0
 const clock = { epochMs: () => Date.now() + offsetMs, monotonicMs: () => performance.now() }
 const upstream = useUpstream()
+const second = useUpstream()
 const app = useTestApp(() => ({ yaml: 'hosters: { allow_private_urls: true }', clock }))
 
 let hosterId: string
@@ -88,6 +89,51 @@ test('prices change once in ten minutes, and the wait is in Retry-After', async 
   offsetMs = 10 * MINUTE_MS
   await stored(put(modelAt('0.0000008', '0.000002')))
   expect(await priced()).toEqual([[3, 800_000, 2_000_000]])
+})
+
+test('requests beyond max_concurrent go to another hoster, and a change of it counts at once', async () => {
+  const price = { inputPicoPerToken: 9_000_000n, outputPicoPerToken: 9_000_000n }
+  const expensive = await app.hoster({
+    baseUrl: second.baseUrl,
+    models: [{ modelId: model, price, features: ['chat'] }],
+  })
+  const same = { ...modelAt('0.000001', '0.000002'), supported_features: ['chat'] }
+  await stored(put({ ...same, max_concurrent: 1 }))
+  await app.app.noticeChanges()
+  const customer = await app.customer()
+  const release = Promise.withResolvers<void>()
+  const arrived = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  upstream.respondWith(
+    ...arrived.map(({ resolve }) => async (...exchange: Parameters<ReturnType<typeof answer>>) => {
+      resolve()
+      await release.promise
+      await answer()(...exchange)
+    }),
+  )
+  const chat = { model, messages: [{ role: 'user', content: 'Hello' }], max_tokens: 10, tier: 'cheapest' }
+  const served = async (response: Response | Promise<Response>) => (await response).headers.get('x-switchyard-hoster')
+  const running = app.chat(customer, chat)
+  await arrived[0]!.promise
+  expect(await served(app.chat(customer, chat))).toBe(expensive)
+  // It is no price, so the ten minutes between two changes do not count, and neither does the version change.
+  await stored(put({ ...same, max_concurrent: 2 }))
+  await app.app.noticeChanges()
+  const next = app.chat(customer, chat)
+  await arrived[1]!.promise
+  release.resolve()
+  expect(await Promise.all([served(running), served(next)])).toEqual([hosterId, hosterId])
+  expect(await priced()).toEqual([[1, 1_000_000, 2_000_000]])
+  await stored(put(same))
+  const { rows } = await app.database.pool.query(
+    'SELECT max_concurrent FROM hoster_price JOIN hoster_endpoint USING (endpoint_id) WHERE hoster_id = $1',
+    [hosterId],
+  )
+  expect(rows).toEqual([{ max_concurrent: null }])
+})
+
+test.each([0, -1, 1.5, '8', 100_001])('max_concurrent %j is refused', async value => {
+  const refused = await put({ ...modelAt('0.000001', '0.000002'), max_concurrent: value })
+  expect(await readError(refused)).toMatchObject({ status: 400, param: 'models[0].max_concurrent' })
 })
 
 test('a rise of more than 20 percent waits 24 hours and is then applied once, however many nodes do it', async () => {

@@ -83,6 +83,7 @@ export class AgentSession implements ConnectedAgent {
   }
 
   slotsOf(upstreamModel: string): number {
+    if (this.#state !== 'open') return 0
     return Math.min(this.#announced.get(upstreamModel)?.slots ?? 0, this.#slots)
   }
 
@@ -199,13 +200,15 @@ export class AgentSession implements ConnectedAgent {
       this.#announced = new Map(message.models.map(model => [model.id, model]))
       this.#version = message.version
       this.#slots = message.slots
-      this.lines.onAnnounced()
+      this.lines.onServingChange()
       this.sendModels()
     } else {
+      const before = this.#state
       this.#state = message.state
       this.#reason = message.reason ?? null
       this.#freeSlots = message.free_slots
       if (message.state !== 'open') this.lines.close()
+      if (message.state !== before) this.lines.onServingChange()
     }
     if (!this.#isServing && this.#state === 'open' && this.#announced.size > 0) {
       this.#isServing = true

@@ -21,7 +21,7 @@ export function createAgentDoor(
   { lookups, general }: Database,
   { node }: Money,
   { catalog, agents }: Supply,
-  { changes }: Callers,
+  { changes, onSupplyRead }: Callers,
   { authenticator }: Marketplace,
   { allowedHosts }: Service,
 ): AgentDoor {
@@ -48,10 +48,6 @@ export function createAgentDoor(
     ...(timeouts.agentReportMs !== undefined && { reportMs: timeouts.agentReportMs }),
   })
   changes.onChange('access', () => door.onAccessChange())
-  changes.onChange('supply', async () => {
-    // Another listener reads the catalog, at the same time: without a read of its own, this one could report the offers from before.
-    await catalog.refresh()
-    await door.onSupplyChange()
-  })
+  onSupplyRead(() => door.onSupplyChange())
   return door
 }

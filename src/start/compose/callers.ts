@@ -17,6 +17,8 @@ import type { Supply } from './supply.ts'
 export interface Callers {
   readonly authenticator: Authenticator
   readonly changes: ControlVersions
+  /** Calls the listener after each read of the catalog that a change of hosters or prices has caused. If it fails, both are repeated. */
+  readonly onSupplyRead: (listener: () => Promise<void>) => void
   readonly endpoints: readonly Endpoint[]
 }
 
@@ -30,7 +32,11 @@ export function startCallers(
     onError: error => log.warn({ err: error }, 'changes to keys or hosters could not be read; trying again'),
   })
   started.defer(() => changes.stop())
-  changes.onChange('supply', () => catalog.refresh())
+  const supplyListeners: (() => Promise<void>)[] = []
+  changes.onChange('supply', async () => {
+    await catalog.refresh()
+    for (const listener of supplyListeners) await listener()
+  })
   const authenticator = createAuthenticator({
     sql: lookups,
     clock,
@@ -45,6 +51,7 @@ export function startCallers(
   return {
     authenticator,
     changes,
+    onSupplyRead: listener => supplyListeners.push(listener),
     endpoints: [
       keysList({ keys, useByKey: useOfKeys }),
       keyCreate({ keys, useByKey: useOfKeys, ...bodyDeps }),

@@ -111,7 +111,7 @@ export function startMarketplace(
             offer.modelId === modelId && endpoint.hosterId !== hosterId && (endpoint.kind !== 'cloud' || cloudCompetes),
         )
         .map(({ endpoint: { kind, name, trustScore }, price }) => ({
-          name,
+          name: kind === 'hoster' ? name : null,
           provider: kind,
           price,
           trust: kind === 'hoster' ? (trustScore ?? 0) : 1,

@@ -31,6 +31,8 @@ export function checkModel(model: HostedModel): void {
       `The largest output, ${output} tokens, is more than the context length, ${context}. Input and output together must fit into the context.`,
     )
   }
+  if (model.maxConcurrent !== null && model.maxConcurrent !== undefined)
+    checkInteger('The number of requests at once', model.maxConcurrent, 1, 100_000)
   const unknown = model.features.find(feature => !features.includes(feature))
   if (unknown) throw new SupplyError('invalid_value', `"${unknown}" is not a feature. Use ${features.join(', ')}.`)
 }

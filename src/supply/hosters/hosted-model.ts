@@ -10,6 +10,8 @@ export interface HostedModel {
   readonly price: HosterPrice
   readonly contextTokens: number
   readonly maxOutputTokens: number
+  /** How many requests at once the server takes for this model. Null: not declared. */
+  readonly maxConcurrent?: number | null | undefined
   readonly features: readonly Feature[]
 }
 
@@ -32,6 +34,7 @@ export interface PriceRow {
   cache_write_pico_per_token: bigint | null
   context_tokens: number
   max_output_tokens: number
+  max_concurrent: number | null
   features: Feature[]
 }
 
@@ -47,13 +50,14 @@ export function hostedModel(row: PriceRow): Required<HostedModel> {
     },
     contextTokens: row.context_tokens,
     maxOutputTokens: row.max_output_tokens,
+    maxConcurrent: row.max_concurrent,
     features: row.features,
   }
 }
 
 /** The columns of PriceRow, of the table `p`. */
 export const PRICE_COLUMNS = `p.model_id, p.upstream_model, p.version, p.input_pico_per_token, p.output_pico_per_token,
-         p.cache_read_pico_per_token, p.cache_write_pico_per_token, p.context_tokens, p.max_output_tokens, p.features`
+         p.cache_read_pico_per_token, p.cache_write_pico_per_token, p.context_tokens, p.max_output_tokens, p.max_concurrent, p.features`
 
 /** Returns the price list of a hoster's model. */
 export function priceListOf(price: HosterPrice): PriceList {
@@ -71,8 +75,9 @@ export function priceListOf(price: HosterPrice): PriceList {
 export async function insertPrice(sql: Sql, endpointId: string, version: number, model: HostedModel): Promise<void> {
   await sql.query(
     `INSERT INTO hoster_price (endpoint_id, model_id, version, upstream_model, input_pico_per_token, output_pico_per_token,
-                               context_tokens, max_output_tokens, features, cache_read_pico_per_token, cache_write_pico_per_token)
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+                               context_tokens, max_output_tokens, features, cache_read_pico_per_token, cache_write_pico_per_token,
+                               max_concurrent)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
     [
       endpointId,
       model.modelId,
@@ -85,6 +90,7 @@ export async function insertPrice(sql: Sql, endpointId: string, version: number,
       [...model.features],
       model.price.cacheReadPicoPerToken ?? null,
       model.price.cacheWritePicoPerToken ?? null,
+      model.maxConcurrent ?? null,
     ],
   )
 }

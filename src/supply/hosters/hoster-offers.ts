@@ -135,6 +135,7 @@ function toOffer(row: HosterPriceRow, endpoint: Endpoint): Offer {
     priceVersion: row.version,
     contextTokens: row.context_tokens,
     maxOutputTokens: row.max_output_tokens,
+    ...(row.max_concurrent !== null && { capacity: row.max_concurrent }),
     features: new Set(row.features),
     meterRatio: ratioOf(row.meter_ratio),
   }

@@ -16,6 +16,8 @@ export interface PriceChange {
   readonly upstreamModel?: string | undefined
   readonly contextTokens?: number | undefined
   readonly maxOutputTokens?: number | undefined
+  /** Null: no longer declared. */
+  readonly maxConcurrent?: number | null | undefined
   readonly features?: readonly Feature[] | undefined
 }
 
@@ -61,6 +63,7 @@ export async function changeHosterPrice(
     price: change.price,
     contextTokens,
     maxOutputTokens,
+    maxConcurrent: change.maxConcurrent === undefined ? before?.max_concurrent : change.maxConcurrent,
     features: change.features ?? before?.features ?? [],
   }
   checkModel(model)
@@ -83,6 +86,21 @@ export async function closePrice(sql: Sql, endpointId: string, modelId: string):
     'UPDATE hoster_price SET valid_until = now() WHERE endpoint_id = $1 AND model_id = $2 AND valid_until IS NULL',
     [endpointId, modelId],
   )
+}
+
+/**
+ * Sets how many requests at once a server takes for the models that it offers. That is no price, so the version stays. Returns
+ * whether something has changed.
+ */
+export async function setMaxConcurrent(sql: Sql, endpointId: string, models: readonly HostedModel[]): Promise<boolean> {
+  const { rowCount } = await sql.query(
+    `UPDATE hoster_price p SET max_concurrent = n.max_concurrent
+       FROM unnest($2::text[], $3::integer[]) AS n(model_id, max_concurrent)
+      WHERE p.endpoint_id = $1 AND p.model_id = n.model_id AND p.valid_until IS NULL
+        AND p.max_concurrent IS DISTINCT FROM n.max_concurrent`,
+    [endpointId, models.map(({ modelId }) => modelId), models.map(({ maxConcurrent }) => maxConcurrent ?? null)],
+  )
+  return (rowCount ?? 0) > 0
 }
 
 async function latestPrice(sql: Sql, endpointId: string, modelId: string): Promise<PriceRow | undefined> {

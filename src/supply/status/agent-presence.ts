@@ -5,7 +5,7 @@ import { REPORTED_MODELS_MAX, type ReportedAgent } from './write-report.ts'
 
 /** Which agents are connected to any node. Other nodes report theirs every few seconds; no request waits for it. */
 export interface AgentPresence {
-  /** How many requests at once the agents of an endpoint take for a model of their server; 0: no agent has announced it. */
+  /** How many requests at once the agents of an endpoint take for a model of their server; 0: none has announced it and takes requests. */
   slotsOf(endpointId: string, upstreamModel: string): number
   /** Reads the reports of the other nodes. Rejects when PostgreSQL is unavailable; what was known stays. */
   refresh(): Promise<void>
@@ -96,12 +96,12 @@ function slotsFor({ models, slots, slotsPerModel }: PresentAgent, upstreamModel:
   return isAnnounced ? Math.min(slots, slotsPerModel) : 0
 }
 
-/** Returns the agents that other nodes have reported since `sinceMs`. */
+/** Returns the agents that take requests, as other nodes have reported them since `sinceMs`. */
 async function readPresent(sql: Sql, nodeId: string, sinceMs: number): Promise<PresentAgent[]> {
   const { rows } = await sql.query<PresentAgent>(
     `SELECT DISTINCT a."agentId", a."endpointId", a.slots, a."slotsPerModel", a.models
-       FROM node_report, jsonb_to_recordset(agents) AS a("agentId" text, "endpointId" text, slots int, "slotsPerModel" int, models jsonb)
-      WHERE node_id <> $1 AND at > $2 AND a."endpointId" IS NOT NULL AND a."slotsPerModel" IS NOT NULL
+       FROM node_report, jsonb_to_recordset(agents) AS a("agentId" text, "endpointId" text, state text, slots int, "slotsPerModel" int, models jsonb)
+      WHERE node_id <> $1 AND at > $2 AND a.state = 'open' AND a."endpointId" IS NOT NULL AND a."slotsPerModel" IS NOT NULL
       ORDER BY 1, 2, 3, 4, 5`,
     [nodeId, new Date(sinceMs)],
   )

@@ -6,7 +6,7 @@ export interface ConnectedAgent {
   readonly endpointId: string
   /** Random, from the agent. An agent with connections to several nodes has the same one on each. */
   readonly agentId: string
-  /** How many requests for this model of its server it takes at once; 0 if it has not announced it. */
+  /** How many requests for this model of its server it takes at once; 0 if it has not announced it, or takes none now. */
   slotsOf(upstreamModel: string): number
   /** Whether the agent takes requests for this model of its server now. */
   serves(upstreamModel: string): boolean
@@ -32,8 +32,8 @@ export class AgentLines {
   /** The connection that was opened last is at the end and is used first: it is the least likely to be dead. */
   readonly #idle: WebSocket[] = []
   readonly #waiters = new Set<Waiter>()
-  /** Called when the agent has announced other models or places. */
-  onAnnounced: () => void = () => {}
+  /** Called when the agent has announced other models or places, or begins or stops to take requests. */
+  onServingChange: () => void = () => {}
 
   constructor(agent: ConnectedAgent) {
     this.agent = agent
@@ -111,7 +111,7 @@ const idleListeners = new WeakMap<WebSocket, { drop: () => void; refuse: () => v
 /** All agents that are connected to this node. A hoster may run several for one endpoint. */
 export class AgentStock {
   readonly #byEndpoint = new Map<string, Set<AgentLines>>()
-  /** Called when an agent has connected, disconnected or announced other models or places. */
+  /** Called when an agent has connected, disconnected, paused or announced other models or places. */
   onChange: () => void = () => {}
 
   get counts(): { readonly connected: number; readonly idle: number } {
@@ -124,7 +124,7 @@ export class AgentStock {
     const known = this.#byEndpoint.get(endpointId)
     if (known === undefined) this.#byEndpoint.set(endpointId, new Set([lines]))
     else known.add(lines)
-    lines.onAnnounced = () => this.onChange()
+    lines.onServingChange = () => this.onChange()
     this.onChange()
   }
 

@@ -28,6 +28,7 @@ export function ModelDialog({
   const [output, setOutput] = useState(edited === null ? '' : perMillionText(edited.pricing.completion))
   const [context, setContext] = useState(String(edited?.context_length ?? 32_768))
   const [maxOutput, setMaxOutput] = useState(String(edited?.max_output_length ?? 8_192))
+  const [concurrent, setConcurrent] = useState(String(edited?.max_concurrent ?? ''))
   const save = useWrite<void, StoredManifest>(
     () => ({
       method: 'PUT',
@@ -38,6 +39,7 @@ export function ModelDialog({
         upstream_model: upstream.trim() === '' ? null : upstream.trim(),
         context_length: Number(context),
         max_output_length: Number(maxOutput),
+        max_concurrent: concurrent.trim() === '' ? null : Number(concurrent),
         pricing: { ...edited?.pricing, prompt: perTokenText(input), completion: perTokenText(output) },
       }),
     }),
@@ -106,6 +108,13 @@ export function ModelDialog({
             onChange={event => setMaxOutput(event.currentTarget.value)}
           />
         </div>
+        <TextInput
+          label="Requests at once"
+          description="That your server takes for this model. Empty: the gateway finds out."
+          inputMode="numeric"
+          value={concurrent}
+          onChange={event => setConcurrent(event.currentTarget.value)}
+        />
         <TextInput
           label="Id at your server"
           description="Empty if it is the same."

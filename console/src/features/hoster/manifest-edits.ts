@@ -15,6 +15,7 @@ export function manifestToEdit(stored: StoredManifest | null, offers: readonly O
       upstream_model: offer.upstream_model === offer.model ? null : offer.upstream_model,
       context_length: offer.context_length,
       max_output_length: offer.max_output_length,
+      max_concurrent: offer.max_concurrent,
       supported_features: [...offer.supported_features],
       pricing: {
         prompt: perTokenText(exactUsd(offer.input_usd_per_million)),
