@@ -1,13 +1,14 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
 import react from '@vitejs/plugin-react'
-import { defineConfig, type Plugin } from 'vite'
+import { build, defineConfig, type Plugin } from 'vite'
+import type * as Prerender from './src/prerender/render-frame.tsx'
 
 const GATEWAY = 'http://127.0.0.1:8080'
 
 export default defineConfig({
-  plugins: [react(), compressed()],
+  plugins: [react(), pageList(), compressed()],
   // The gateway replaces this text in each response. src/http/console/console-pages.ts has it too.
   html: { cspNonce: 'CSP_NONCE' },
   build: {
@@ -22,6 +23,71 @@ export default defineConfig({
   // `npx vite console` serves the sources, with the data of a gateway that runs on this machine.
   server: { host: '127.0.0.1', proxy: Object.fromEntries(['/console/api', '/v1'].map(path => [path, GATEWAY])) },
 })
+
+/**
+ * Writes pages.json: for each screen its title, its frame as HTML, and the files that index.html does not name. The gateway puts
+ * them into the page, so that a browser paints before the scripts run, and loads the files of the screen at once.
+ */
+function pageList(): Plugin {
+  let root: string
+  let dist: string
+  return {
+    name: 'page-list',
+    apply: ({ build }, { command }) => command === 'build' && !build?.ssr,
+    configResolved(config) {
+      root = config.root
+      dist = join(root, config.build.outDir)
+    },
+    async closeBundle() {
+      const { screens, renderFrame } = await buildPrerender(root, dist)
+      const manifest: Record<string, Chunk> = JSON.parse(readFileSync(join(dist, 'manifest.json'), 'utf8'))
+      const entry = filesOf(manifest, 'index.html')
+      const pages = screens.map(screen => {
+        const files = screen.modules.map(module => filesOf(manifest, `src/${module}`))
+        const added = [...new Set(files.flatMap(each => [...each]))].filter(file => !entry.has(file))
+        return { path: screen.path, title: screen.title, frame: renderFrame(screen), files: added }
+      })
+      const fonts = readdirSync(join(dist, 'assets')).filter(name => /next-latin-wght-normal.*\.woff2$/.test(name))
+      writeFileSync(join(dist, 'pages.json'), JSON.stringify({ fonts: fonts.map(name => `assets/${name}`), pages }))
+    },
+  }
+}
+
+interface Chunk {
+  readonly file: string
+  readonly imports?: readonly string[]
+  readonly css?: readonly string[]
+}
+
+/** Returns the files that a browser loads for a chunk. */
+function filesOf(manifest: Record<string, Chunk>, name: string, found = new Set<string>()): Set<string> {
+  const chunk = manifest[name]
+  if (chunk === undefined)
+    throw new Error(`${name} is not a chunk: prerender/screens.ts names another file than router.tsx`)
+  if (found.has(chunk.file)) return found
+  for (const file of [chunk.file, ...(chunk.css ?? [])]) found.add(file)
+  for (const each of chunk.imports ?? []) filesOf(manifest, each, found)
+  return found
+}
+
+/** Compiles the components of the frame for Node, with the class names that they have in browsers. */
+async function buildPrerender(root: string, dist: string): Promise<typeof Prerender> {
+  // Inside of the project, where Node finds its packages.
+  const outDir = mkdtempSync(join(dist, '.prerender-'))
+  try {
+    await build({
+      root,
+      configFile: false,
+      logLevel: 'warn',
+      plugins: [react()],
+      build: { ssr: 'src/prerender/render-frame.tsx', outDir, assetsInlineLimit: 0 },
+    })
+    const [file] = readdirSync(outDir).filter(name => /\.m?js$/.test(name))
+    return await import(join(outDir, file!))
+  } finally {
+    rmSync(outDir, { recursive: true, force: true })
+  }
+}
 
 /** Writes a .br and a .gz next to each asset, so that the gateway never compresses. */
 function compressed(): Plugin {

@@ -10,6 +10,8 @@ import { RouterProvider } from '@tanstack/react-router'
 import { setNonce } from 'get-nonce'
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
+import { hosterMembershipsQuery } from './api/hoster-queries.ts'
+import { sessionQuery } from './api/queries.ts'
 import { queryClient } from './api/query-client.ts'
 import { router } from './router.tsx'
 import { mantineVariables, theme } from './theme/theme.ts'
@@ -18,19 +20,32 @@ import { mantineVariables, theme } from './theme/theme.ts'
 const nonce = document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"]')?.nonce ?? ''
 setNonce(nonce)
 
-createRoot(document.querySelector('#root')!).render(
-  <StrictMode>
-    <MantineProvider
-      theme={theme}
-      cssVariablesResolver={mantineVariables}
-      getStyleNonce={() => nonce}
-      defaultColorScheme="auto"
-      colorSchemeManager={localStorageColorSchemeManager({ key: 'switchyard-scheme' })}
-    >
-      <QueryClientProvider client={queryClient}>
-        <RouterProvider router={router} />
-        <Notifications position="bottom-right" />
-      </QueryClientProvider>
-    </MantineProvider>
-  </StrictMode>,
-)
+const root = document.querySelector('#root')!
+
+void start()
+
+/** Draws the screen once its script and the session are there. Until then the page keeps the frame that it came with. */
+async function start(): Promise<void> {
+  const needsSession = root.hasChildNodes() || location.pathname === '/'
+  // These never reject: the screen shows what is missing.
+  const read = [router.load()]
+  if (needsSession)
+    read.push(queryClient.prefetchQuery(sessionQuery), queryClient.prefetchQuery(hosterMembershipsQuery))
+  await Promise.all(read)
+  createRoot(root).render(
+    <StrictMode>
+      <MantineProvider
+        theme={theme}
+        cssVariablesResolver={mantineVariables}
+        getStyleNonce={() => nonce}
+        defaultColorScheme="auto"
+        colorSchemeManager={localStorageColorSchemeManager({ key: 'switchyard-scheme' })}
+      >
+        <QueryClientProvider client={queryClient}>
+          <RouterProvider router={router} />
+          <Notifications position="bottom-right" />
+        </QueryClientProvider>
+      </MantineProvider>
+    </StrictMode>,
+  )
+}

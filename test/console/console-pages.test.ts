@@ -51,7 +51,7 @@ test('assets with a hash in their name never change, and arrive compressed', asy
   expect(response.headers.get('content-encoding')).toBe('br')
   expect(response.headers.get('content-type')).toContain('javascript')
   const other = await get('/assets/scheme.js')
-  expect(other.headers.get('cache-control')).toBe('public, max-age=0')
+  expect(other.headers.get('cache-control')).toBe('public, max-age=3600')
 })
 
 test('files outside of the assets cannot be read', async () => {

@@ -46,3 +46,10 @@ export const PeopleIcon = icon(
     <path d="M2.5 16c.4-3 2.3-4.5 5-4.5s4.6 1.5 5 4.5M13 4.6a2.7 2.7 0 0 1 0 4.8M14.5 11.8c1.7.6 2.8 2 3 4.2" />
   </>,
 )
+export const PersonIcon = icon(
+  <>
+    <circle cx="10" cy="7" r="3" />
+    <path d="M4 17c.5-3.5 2.8-5 6-5s5.5 1.5 6 5" />
+  </>,
+)
+export const SwitchIcon = icon(<path d="m6.5 8 3.5-3.5L13.5 8M6.5 12l3.5 3.5 3.5-3.5" />)

@@ -3,10 +3,11 @@ import { useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { sessionQuery } from '../api/queries.ts'
 import { request } from '../api/request.ts'
+import { AccountRow } from './AccountRow.tsx'
 import styles from './shell.module.css'
 import { useSession } from './use-session.ts'
 
-/** The person: colours of the page, sign-out. */
+/** The menu of the person: colours of the page, the account, sign-out. */
 export function AccountMenu() {
   const { person } = useSession()
   const { colorScheme, setColorScheme } = useMantineColorScheme()
@@ -20,9 +21,8 @@ export function AccountMenu() {
   return (
     <Menu position="top-start" width={216}>
       <Menu.Target>
-        <button type="button" className={styles.switcher}>
-          <span>{person.name === '' ? person.email : person.name}</span>
-          <span aria-hidden="true">▾</span>
+        <button type="button" className={styles.account}>
+          <AccountRow name={person.name === '' ? person.email : person.name} />
         </button>
       </Menu.Target>
       <Menu.Dropdown>

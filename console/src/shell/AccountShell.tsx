@@ -1,18 +1,12 @@
-import { HomeIcon, ServerIcon, SettingsIcon } from '../parts/icons.tsx'
-import { type NavItem, Shell } from './Shell.tsx'
+import { accountItems } from './nav-items.tsx'
+import { Shell } from './Shell.tsx'
 import { SignedInOnly } from './SignedInOnly.tsx'
 
-const items: readonly NavItem[] = [
-  { name: 'Start', icon: <HomeIcon />, link: { to: '/' }, isExact: true },
-  { name: 'Your account', icon: <SettingsIcon />, link: { to: '/account' } },
-  { name: 'Become a hoster', icon: <ServerIcon />, link: { to: '/h/apply' } },
-]
-
-/** The frame of the person's own page and of applications, also for people who are no member of a customer. */
+/** The frame of the pages that belong to the person: the account, and the application of a hoster. They need no membership. */
 export function AccountShell() {
   return (
     <SignedInOnly>
-      <Shell items={items} />
+      <Shell items={accountItems} />
     </SignedInOnly>
   )
 }

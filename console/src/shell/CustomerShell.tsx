@@ -3,19 +3,11 @@ import { Link } from '@tanstack/react-router'
 import { creditsQuery } from '../api/queries.ts'
 import { useLive } from '../api/use-live.ts'
 import { EmptyState } from '../parts/EmptyState.tsx'
-import {
-  ActivityIcon,
-  CreditIcon,
-  HomeIcon,
-  KeyIcon,
-  ModelsIcon,
-  PlaygroundIcon,
-  SettingsIcon,
-  UsageIcon,
-} from '../parts/icons.tsx'
 import { Balance } from '../parts/Money.tsx'
 import { Page } from '../parts/Page.tsx'
-import { type NavItem, Shell } from './Shell.tsx'
+import { TopAmount } from './Frame.tsx'
+import { customerItems } from './nav-items.tsx'
+import { Shell } from './Shell.tsx'
 import { SignedInOnly } from './SignedInOnly.tsx'
 import styles from './shell.module.css'
 import { useCustomerId, useRights, useSession } from './use-session.ts'
@@ -46,20 +38,9 @@ function Frame() {
   const customerId = useCustomerId()
   const { role } = useRights()
   useLive(customerId)
-  const params = { customerId }
-  const items: readonly NavItem[] = [
-    { name: 'Home', icon: <HomeIcon />, link: { to: '/c/$customerId', params }, isExact: true },
-    { name: 'Activity', icon: <ActivityIcon />, link: { to: '/c/$customerId/activity', params } },
-    { name: 'Usage', icon: <UsageIcon />, link: { to: '/c/$customerId/usage', params } },
-    { name: 'Keys', icon: <KeyIcon />, link: { to: '/c/$customerId/keys', params } },
-    { name: 'Credits', icon: <CreditIcon />, link: { to: '/c/$customerId/credits', params } },
-    { name: 'Models', icon: <ModelsIcon />, link: { to: '/c/$customerId/models', params } },
-    { name: 'Playground', icon: <PlaygroundIcon />, link: { to: '/c/$customerId/playground', params } as never },
-    { name: 'Settings', icon: <SettingsIcon />, link: { to: '/c/$customerId/settings', params } },
-  ]
   return (
     <Shell
-      items={items}
+      items={customerItems}
       top={<TopBalance customerId={customerId} />}
       notice={role === null && 'You look at this customer as an operator. You can read everything and change nothing.'}
     />
@@ -70,7 +51,7 @@ function TopBalance({ customerId }: { customerId: string }) {
   const { data } = useQuery(creditsQuery(customerId))
   return (
     <Link to="/c/$customerId/credits" params={{ customerId }} className={styles.topBalance}>
-      Balance <b>{data === undefined ? '…' : <Balance usd={data.balance_usd} />}</b> USD
+      <TopAmount name="Balance">{data === undefined ? '…' : <Balance usd={data.balance_usd} />}</TopAmount>
     </Link>
   )
 }

@@ -4,7 +4,7 @@ import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
 import { keysQuery } from '../api/queries.ts'
 import { KeyIcon } from '../parts/icons.tsx'
-import type { NavItem } from './Shell.tsx'
+import type { NavItem } from './nav-items.tsx'
 import styles from './shell.module.css'
 import { useRights } from './use-session.ts'
 
@@ -38,7 +38,7 @@ export function FindPage({
   const open = async () => {
     if (requestId !== undefined && customerId !== undefined) {
       await navigate({ to: '/c/$customerId/activity/$requestId', params: { customerId, requestId } } as never)
-    } else if (found[0] !== undefined) await navigate(found[0].link as never)
+    } else if (found[0] !== undefined) await navigate({ to: found[0].to } as never)
     else if (foundKeys[0] !== undefined) await navigate(keyLink(foundKeys[0].id))
     else return
     close()
@@ -60,8 +60,8 @@ export function FindPage({
       </form>
       <div className={styles.nav} style={{ marginTop: 12 }}>
         {requestId === undefined ? (
-          found.map(({ name, icon, link }) => (
-            <Link key={name} {...link} className={styles.navLink}>
+          found.map(({ name, icon, to }) => (
+            <Link key={name} to={to} className={styles.navLink}>
               {icon}
               {name}
             </Link>

@@ -1,11 +1,12 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { earningsQuery, hosterMembershipsQuery, lastDays } from '../api/hoster-queries.ts'
-import { ActivityIcon, CheckIcon, CreditIcon, HomeIcon, ModelsIcon, ServerIcon, SettingsIcon } from '../parts/icons.tsx'
 import { Loaded } from '../parts/Loaded.tsx'
 import { Balance } from '../parts/Money.tsx'
+import { TopAmount } from './Frame.tsx'
 import { NotFound } from './NotFound.tsx'
-import { type NavItem, Shell } from './Shell.tsx'
+import { hosterItems } from './nav-items.tsx'
+import { Shell } from './Shell.tsx'
 import { SignedInOnly } from './SignedInOnly.tsx'
 import styles from './shell.module.css'
 import { useHosterId, useHosterRights } from './use-hoster.ts'
@@ -34,18 +35,7 @@ function MembersOnly() {
 function Frame() {
   const hosterId = useHosterId()
   const { role, seesEarnings } = useHosterRights()
-  const params = { hosterId }
-  const items: readonly NavItem[] = [
-    { name: 'Overview', icon: <HomeIcon />, link: { to: '/h/$hosterId', params }, isExact: true },
-    { name: 'Offers', icon: <ModelsIcon />, link: { to: '/h/$hosterId/offers', params } },
-    { name: 'Traffic', icon: <ActivityIcon />, link: { to: '/h/$hosterId/traffic', params } },
-    { name: 'Trust', icon: <CheckIcon />, link: { to: '/h/$hosterId/trust', params } },
-    ...(seesEarnings
-      ? [{ name: 'Earnings', icon: <CreditIcon />, link: { to: '/h/$hosterId/earnings', params } } as const]
-      : []),
-    { name: 'Connect', icon: <ServerIcon />, link: { to: '/h/$hosterId/connect', params } },
-    { name: 'Settings', icon: <SettingsIcon />, link: { to: '/h/$hosterId/settings', params } },
-  ]
+  const items = seesEarnings ? hosterItems : hosterItems.filter(({ name }) => name !== 'Earnings')
   return (
     <Shell
       items={items}
@@ -61,7 +51,7 @@ function TopPayable({ hosterId }: { hosterId: string }) {
   const { data } = useQuery(earningsQuery(hosterId, lastDays(1)))
   return (
     <Link to="/h/$hosterId/earnings" params={{ hosterId }} className={styles.topBalance}>
-      Payable <b>{data === undefined ? '…' : <Balance usd={data.payable_usd} />}</b> USD
+      <TopAmount name="Payable">{data === undefined ? '…' : <Balance usd={data.payable_usd} />}</TopAmount>
     </Link>
   )
 }

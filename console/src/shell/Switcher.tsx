@@ -1,10 +1,12 @@
 import { Menu } from '@mantine/core'
 import { useLocation, useNavigate, useParams } from '@tanstack/react-router'
+import { SwitchIcon } from '../parts/icons.tsx'
+import { SwitcherRow } from './SwitcherRow.tsx'
 import styles from './shell.module.css'
 import { useHosterMemberships } from './use-hoster.ts'
 import { useSession } from './use-session.ts'
 
-/** Chooses the customer, the hoster, or the operator's pages. Hidden from people with one choice. */
+/** Shows which customer, hoster or installation the screens belong to, and changes to another one. */
 export function Switcher() {
   const { person, memberships } = useSession()
   const hosters = useHosterMemberships() ?? []
@@ -14,33 +16,37 @@ export function Switcher() {
   const choices = [
     ...memberships.map(({ customer_id, email }) => ({
       id: customer_id,
+      kind: 'Customer',
       name: email,
       open: () => navigate({ to: '/c/$customerId', params: { customerId: customer_id } }),
     })),
     ...hosters.map(({ id, name }) => ({
       id,
-      name: `${name} (hoster)`,
+      kind: 'Hoster',
+      name,
       open: () => navigate({ to: '/h/$hosterId', params: { hosterId: id } }),
     })),
     ...(person.role === null
       ? []
-      : [{ id: 'operator', name: 'All customers', open: () => navigate({ to: '/operator' }) }]),
+      : [{ id: 'operator', kind: 'Operator', name: 'All customers', open: () => navigate({ to: '/operator' }) }]),
   ]
-  if (choices.length < 2) return null
-  const current =
-    choices.find(({ id }) => id === (isOperating ? 'operator' : (customerId ?? hosterId)))?.name ?? 'Choose an account'
+  const current = choices.find(({ id }) => id === (isOperating ? 'operator' : (customerId ?? hosterId)))
+  const others = choices.filter(choice => choice !== current)
+  const row = <SwitcherRow kind={current?.kind ?? 'Go to'} name={current?.name ?? 'Choose an account'} />
+  if (choices.length === 0) return null
+  if (others.length === 0) return <div className={styles.switcher}>{row}</div>
   return (
     <Menu width="target" position="bottom-start">
       <Menu.Target>
         <button type="button" className={styles.switcher}>
-          <span>{current}</span>
-          <span aria-hidden="true">▾</span>
+          {row}
+          <SwitchIcon />
         </button>
       </Menu.Target>
       <Menu.Dropdown>
-        {choices.map(({ id, name, open }) => (
-          <Menu.Item key={id} onClick={open}>
-            {name}
+        {choices.map(choice => (
+          <Menu.Item key={choice.id} onClick={choice.open} aria-current={choice === current || undefined}>
+            <SwitcherRow kind={choice.kind} name={choice.name} />
           </Menu.Item>
         ))}
       </Menu.Dropdown>

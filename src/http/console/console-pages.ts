@@ -1,12 +1,13 @@
 import { randomBytes } from 'node:crypto'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import fastifyStatic from '@fastify/static'
-import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { ApiError } from '../../domain/errors.ts'
 import type { Endpoint, ReplyingEndpoint } from '../endpoint.ts'
+import { PageList } from './page-list.ts'
 
 /** What `vite build` makes of console/. Source and package have it in the same place. */
 const builtConsole = fileURLToPath(new URL('../../../console/dist/', import.meta.url))
@@ -28,7 +29,7 @@ const NONCE_PLACE = /CSP_NONCE/g
 export function consolePages(directory = builtConsole): Endpoint[] {
   const assets = new Set(existsSync(directory) ? readdirSync(join(directory, 'assets')) : [])
   return [
-    ...pagePaths.map(path => pageEndpoint(path, ({ reply }) => sendConsole(reply, directory))),
+    ...pagePaths.map(path => pageEndpoint(path, ({ request, reply }) => sendConsole(request, reply, directory))),
     pageEndpoint('/assets/*', ({ request, reply }) => {
       const { '*': name } = request.params as { '*': string }
       if (!assets.has(name)) throw new ApiError('not_found', { message: `There is no asset ${name}. Reload the page.` })
@@ -36,7 +37,8 @@ export function consolePages(directory = builtConsole): Endpoint[] {
       const hasHash = /-[\w-]{8}\.\w+$/.test(name)
       return reply.sendFile(name, join(directory, 'assets'), {
         immutable: hasHash,
-        maxAge: hasHash ? '365d' : 0,
+        // The icon, and the script that sets the colour scheme. An old one does no harm.
+        maxAge: hasHash ? '365d' : '1h',
       })
     }),
   ]
@@ -47,9 +49,13 @@ export function allowFiles(app: FastifyInstance): void {
   app.register(fastifyStatic, { root: builtConsole, serve: false, preCompressed: true })
 }
 
-/** Sends the page of the console, which is the same for everybody. */
-export function sendConsole(reply: FastifyReply, directory = builtConsole): string {
-  pages[directory] ??= readPage(directory)
+/** Sends the page of the console. It has no data: people with and without a session get it, except for its frame. */
+export function sendConsole(
+  { url, headers }: Pick<FastifyRequest, 'url' | 'headers'>,
+  reply: FastifyReply,
+  directory = builtConsole,
+): string {
+  const page = pagesOf(directory).documentOf(url.split('?', 1)[0]!, SESSION_COOKIE.test(headers.cookie ?? ''))
   const nonce = randomBytes(16).toString('base64url')
   reply.type('text/html; charset=utf-8').headers({
     'cache-control': 'no-store',
@@ -58,17 +64,22 @@ export function sendConsole(reply: FastifyReply, directory = builtConsole): stri
     'referrer-policy': 'no-referrer',
     'x-content-type-options': 'nosniff',
   })
-  return pages[directory].replace(NONCE_PLACE, nonce)
+  return page.replace(NONCE_PLACE, nonce)
 }
 
-const pages: Record<string, string> = {}
+/** Whether it is valid does not matter here: a page without a session replaces the frame by the sign-in. */
+const SESSION_COOKIE = /(?:^|;\s*)(?:__Host-)?sy_session=/
 
-function readPage(directory: string): string {
-  const path = join(directory, 'index.html')
-  if (existsSync(path)) return readFileSync(path, 'utf8')
-  throw new ApiError('not_found', {
-    message: 'The console was not built. Start the gateway with npm start or bin/switchyard, which build it.',
-  })
+const pageLists: Record<string, PageList> = {}
+
+function pagesOf(directory: string): PageList {
+  if (!existsSync(join(directory, 'index.html'))) {
+    throw new ApiError('not_found', {
+      message: 'The console was not built. Start the gateway with npm start or bin/switchyard, which build it.',
+    })
+  }
+  pageLists[directory] ??= new PageList(directory)
+  return pageLists[directory]
 }
 
 /** Mantine adds style elements, which need the nonce. Scripts are files of this server only. */

@@ -1,3 +1,4 @@
+import type { Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { addHosterMember } from '../../../src/marketplace/hoster-members.ts'
 import { signedInMember } from '../../harness/browser-client.ts'
@@ -87,6 +88,12 @@ const signedIn = useResource(
   'file',
 )
 
+/** Reads the title that a page shows before its scripts run; null without one. */
+async function frameTitle(page: Page, path: string): Promise<string | null> {
+  const html = await (await page.request.get(path)).text()
+  return /<h1[^>]*>([^<]*)</.exec(html)?.[1] ?? null
+}
+
 describe.each([
   { width: 1280, colorScheme: 'light' as const },
   { width: 1280, colorScheme: 'dark' as const },
@@ -108,6 +115,9 @@ describe.each([
       await page.goto(path)
       await settled(page)
       found.push(...(await axeFindings(page)).map(text => `${path} ${text}`))
+      const [title, frame] = [await page.locator('h1').textContent(), await frameTitle(page, path)]
+      if (frame !== null && frame !== title && !['Customer', 'Hoster', 'Overview'].includes(frame!))
+        found.push(`${path}: ${frame} turns into ${title}`)
       const excess = await page.evaluate('document.documentElement.scrollWidth - innerWidth')
       if (excess !== 0) found.push(`${path} is ${excess} px too wide`)
     }
