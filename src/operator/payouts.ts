@@ -4,6 +4,7 @@ import type {
   ClawBackRequest,
   ClawedBack,
   HosterFundsShown,
+  HosterMoneyShown,
   PayoutBatches,
   PayoutBatchShown,
   PreparedBatchShown,
@@ -13,11 +14,12 @@ import type { Pool, Sql } from '../db/pool.ts'
 import { refuseOutage } from '../db/refuse-outage.ts'
 import { ApiError } from '../domain/errors.ts'
 import { usd } from '../domain/money.ts'
-import { listFunds } from '../payouts/earnings.ts'
+import { listFunds, readFunds } from '../payouts/earnings.ts'
 import {
   approvePayouts,
   cancelPayouts,
   clawBack,
+  type Freeze,
   freezePayouts,
   type PayoutRules,
   preparePayouts,
@@ -26,6 +28,7 @@ import {
 } from '../payouts/payout-batches.ts'
 import type { PayoutDriver, PayoutDriverName } from '../payouts/payout-driver.ts'
 import type { PayoutSync } from '../payouts/payout-sync.ts'
+import { type Clawback, clawbacksOfHoster, type Dispute, listDisputes } from '../payouts/read-clawbacks.ts'
 import { findBatch, listBatches, type Payout, type PayoutBatch, payoutsOfBatch } from '../payouts/read-payouts.ts'
 import { showFunds, showPayout } from '../payouts/show-payout.ts'
 import type { Clock } from '../runtime/clock.ts'
@@ -43,10 +46,11 @@ export interface PayoutDesk {
   cancel(actor: Actor, batchId: string): Promise<PayoutBatchShown>
   /** Books what a bank made of a transfer. @param failure null: it arrived */
   book(actor: Actor, payoutId: string, failure: string | null): Promise<PayoutBatchShown>
-  /** @param reason null: paid again */
-  freeze(actor: Actor, hosterId: string, reason: string | null): Promise<void>
+  /** What one hoster has, and what can be taken from it. */
+  money(hosterId: string): Promise<HosterMoneyShown>
+  freeze(actor: Actor, freeze: Freeze): Promise<void>
   clawBack(actor: Actor, hosterId: string, order: ClawBackRequest): Promise<ClawedBack>
-  returnClawback(actor: Actor, clawbackId: string): Promise<void>
+  returnClawback(actor: Actor, clawbackId: string, reason: string): Promise<void>
 }
 
 export function createPayoutDesk(deps: {
@@ -126,11 +130,25 @@ export function createPayoutDesk(deps: {
           throw new ApiError('not_found', { message: 'There is no such payout. Reload the list.' })
         return one(sql, rows[0].id)
       }),
-    freeze: (actor, hosterId, reason) =>
+    async money(hosterId) {
+      const [funds, clawbacks, disputes] = await Promise.all([
+        readFunds(pool, hosterId, rules.holdDays, clock.epochMs()),
+        clawbacksOfHoster(pool, hosterId),
+        listDisputes(pool),
+      ]).catch(refuseOutage)
+      if (funds === undefined) throw new ApiError('hoster_not_found')
+      return {
+        hoster_id: hosterId,
+        ...showFunds(funds),
+        clawbacks: clawbacks.map(showClawback),
+        disputes: disputes.map(showDispute),
+      }
+    },
+    freeze: (actor, freeze) =>
       actAsOperator(pool, async sql => {
-        const { rows } = await sql.query('SELECT FROM hoster WHERE hoster_id = $1', [hosterId])
+        const { rows } = await sql.query('SELECT FROM hoster WHERE hoster_id = $1', [freeze.hosterId])
         if (rows.length === 0) throw new ApiError('hoster_not_found')
-        await freezePayouts(sql, actor, hosterId, reason)
+        await freezePayouts(sql, actor, freeze)
       }),
     clawBack: (actor, hosterId, order) =>
       actAsOperator(pool, async sql => {
@@ -147,9 +165,9 @@ export function createPayoutDesk(deps: {
             : 'The hoster never earned this much.',
         )
       }),
-    returnClawback: (actor, clawbackId) =>
+    returnClawback: (actor, clawbackId, reason) =>
       actAsOperator(pool, async sql => {
-        if (await returnClawback(sql, actor, clawbackId)) return
+        if (await returnClawback(sql, actor, clawbackId, reason)) return
         throw new ApiError('not_found', { message: 'There is no such claw-back, or it was given back before.' })
       }),
   }
@@ -193,6 +211,24 @@ function showOperatorPayout(payout: Payout) {
     provider_ref: payout.providerRef,
     mismatch: payout.mismatch,
   }
+}
+
+function showClawback(clawback: Clawback) {
+  return {
+    id: clawback.clawbackId,
+    cause: clawback.cause,
+    amount_usd: usd(clawback.amountNanos),
+    reason: clawback.reason,
+    dispute_id: clawback.reversalId,
+    made_by: clawback.madeBy,
+    at: clawback.at.toISOString(),
+    returned_at: clawback.returnedAt?.toISOString() ?? null,
+    return_reason: clawback.returnReason,
+  }
+}
+
+function showDispute({ reversalId, reference, email, leftNanos, reason, at }: Dispute) {
+  return { id: reversalId, reference, email, left_usd: usd(leftNanos), reason, at: at.toISOString() }
 }
 
 function noBatch(): ApiError {

@@ -84,6 +84,7 @@ function shownHoster(hoster: HosterListing): OperatorHosters['data'][number] {
     state: hoster.state,
     trust_score: hoster.trustScore,
     share: hoster.shareBps / 10_000,
+    has_contract: hoster.hasContract,
     base_url: hoster.baseUrl,
     has_key: hoster.hasKey,
     created_at: hoster.createdAt.toISOString(),

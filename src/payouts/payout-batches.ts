@@ -110,16 +110,22 @@ export async function settleBankPayout(
   return rows[0]!.verdict
 }
 
-/** Freezes the payouts of a hoster, or lifts that with a null reason. Returns whether something changed. */
+export interface Freeze {
+  readonly hosterId: string
+  /** False: the hoster is paid again. */
+  readonly isFrozen: boolean
+  readonly reason: string
+}
+
+/** Freezes the payouts of a hoster, or releases them. Returns whether something changed. */
 export async function freezePayouts(
   sql: Sql,
   actor: PayoutActor | null,
-  hosterId: string,
-  reason: string | null,
+  { hosterId, isFrozen, reason }: Freeze,
 ): Promise<boolean> {
   const { rows } = await sql.query<{ changed: boolean }>(
-    `SELECT ${callOf('freeze_payouts', actor)}($1, $2, $3, $4) AS changed`,
-    [actor?.personId ?? null, hosterId, reason, actor?.address ?? null],
+    `SELECT ${callOf('freeze_payouts', actor)}($1, $2, $3, $4, $5) AS changed`,
+    [actor?.personId ?? null, hosterId, isFrozen, reason, actor?.address ?? null],
   )
   return rows[0]!.changed
 }
@@ -154,10 +160,15 @@ export async function clawBack(sql: Sql, actor: PayoutActor | null, order: ClawB
 }
 
 /** Gives a claw-back back. Returns whether it was not given back before. */
-export async function returnClawback(sql: Sql, actor: PayoutActor | null, clawbackId: string): Promise<boolean> {
+export async function returnClawback(
+  sql: Sql,
+  actor: PayoutActor | null,
+  clawbackId: string,
+  reason: string,
+): Promise<boolean> {
   const { rows } = await sql.query<{ done: boolean }>(
-    `SELECT ${callOf('return_clawback', actor)}($1, $2, $3) AS done`,
-    [actor?.personId ?? null, clawbackId, actor?.address ?? null],
+    `SELECT ${callOf('return_clawback', actor)}($1, $2, $3, $4) AS done`,
+    [actor?.personId ?? null, clawbackId, reason, actor?.address ?? null],
   )
   return rows[0]!.done
 }

@@ -246,8 +246,10 @@ async function carryOut(run: Run, command: Command): Promise<Seen> {
       const order = { customerId: run.payer, requestId: command.request, amountNanos: null, reason: 'a test' }
       return { answer: (await refundRequest(pool, order)).kind }
     }
-    case 'freeze':
-      return { answer: await freezePayouts(pool, null, command.hoster, command.isFrozen ? 'a test' : null) }
+    case 'freeze': {
+      const { hoster: hosterId, isFrozen } = command
+      return { answer: await freezePayouts(pool, null, { hosterId, isFrozen, reason: 'a test' }) }
+    }
     case 'clawback': {
       const id = randomUUID()
       const { hoster: hosterId, amount: amountNanos, isDispute } = command
@@ -258,7 +260,7 @@ async function carryOut(run: Run, command: Command): Promise<Seen> {
       }
     }
     case 'return':
-      return { answer: await returnClawback(pool, null, command.clawback) }
+      return { answer: await returnClawback(pool, null, command.clawback, 'a test') }
     case 'move': {
       const order = { moveId: randomUUID(), hosterId: command.hoster, amountNanos: command.amount }
       const { verdict, amount } = await moveEarnings(pool, order, commandLine)

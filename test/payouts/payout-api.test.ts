@@ -231,8 +231,8 @@ test('security 47: earnings are taken back for fraud and disputes only, within w
     state: 'cancelled',
     data: [{ state: 'cancelled', failure: 'earnings were taken back since it was prepared' }],
   })
-  expect((await operator.post(`operator/clawbacks/${fraud.id}/return`)).status).toBe(200)
-  expect((await operator.post(`operator/clawbacks/${fraud.id}/return`)).status).toBe(404)
+  expect((await operator.post(`operator/clawbacks/${fraud.id}/return`, { reason: 'a mistake' })).status).toBe(200)
+  expect((await operator.post(`operator/clawbacks/${fraud.id}/return`, { reason: 'a mistake' })).status).toBe(404)
   expect(await audited(hosterId)).toEqual(expect.arrayContaining(['hoster.clawed_back', 'hoster.clawback_returned']))
 })
 

@@ -201,7 +201,7 @@ test.each([
 
 test('a hoster that is frozen after the approval is not paid, and keeps its earnings', async () => {
   const hoster = await owed()
-  await freezePayouts(world.pool, null, hoster.hosterId, 'checks its answers')
+  await freezePayouts(world.pool, null, { hosterId: hoster.hosterId, isFrozen: true, reason: 'checks its answers' })
   await nodes[0]!.settle(hoster.batchId)
   expect(hoster.transfers()).toEqual([])
   expect(await hoster.payout()).toMatchObject({ state: 'cancelled', failure: 'the hoster is frozen' })

@@ -5,7 +5,7 @@ import type { AuditLogPage, AuditLogState } from '#api/operator/log.ts'
 import type { OperatorMoney } from '#api/operator/money.ts'
 import type { Overview } from '#api/operator/overview.ts'
 import type { OperatorPayments, VoucherList } from '#api/operator/payments.ts'
-import type { HosterFundsShown, PayoutBatches, PayoutBatchShown } from '#api/operator/payouts.ts'
+import type { HosterFundsShown, HosterMoneyShown, PayoutBatches, PayoutBatchShown } from '#api/operator/payouts.ts'
 import type { HosterReview, OperatorHosters, OperatorModels, PriceVersions } from '#api/operator/supply.ts'
 import type { OperatorSystem } from '#api/operator/system.ts'
 import type { OperatorUsage, UsageDimension } from '#api/operator/usage.ts'
@@ -32,6 +32,9 @@ export type OperatorHosterTrust = z.infer<typeof ownTrust>
 export const hosterTrustQuery = (id: string) => operator<OperatorHosterTrust>('supply', `hosters/${id}/trust`)
 
 export const hosterFundsQuery = operator<HosterFundsShown>('payouts', 'earnings')
+
+/** What one hoster has, with its claw-backs. */
+export const hosterMoneyQuery = (id: string) => operator<HosterMoneyShown>('payouts', `hosters/${id}/earnings`)
 
 export const payoutBatchesQuery = infiniteQueryOptions({
   queryKey: ['payouts', 'list'],

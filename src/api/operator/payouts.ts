@@ -84,13 +84,48 @@ export const hosterFunds = z
   .meta({ id: 'HosterFunds' })
 export type HosterFundsShown = z.infer<typeof hosterFunds>
 
+export const hosterMoney = z
+  .object({
+    hoster_id: z.string(),
+    ...earningsFunds,
+    clawbacks: z
+      .array(
+        z.object({
+          id: z.string(),
+          cause: z.enum(['dispute', 'fraud']),
+          amount_usd: z.number(),
+          reason: z.string(),
+          dispute_id: z.string().nullable(),
+          made_by: z.string().nullable().describe('Null: the command line.'),
+          at: z.string(),
+          returned_at: z.string().nullable().describe('Null: it was not given back.'),
+          return_reason: z.string().nullable(),
+        }),
+      )
+      .describe('What was taken back from it, the newest first.'),
+    disputes: z
+      .array(
+        z.object({
+          id: z.string(),
+          reference: z.string().describe('Of the payment.'),
+          email: z.string().nullable().describe('Of the customer. Null for a deleted one.'),
+          left_usd: z.number().describe('What the dispute took and no claw-back has.'),
+          reason: z.string(),
+          at: z.string(),
+        }),
+      )
+      .describe('Disputes of payments that hosters may be charged for, the newest 100.'),
+  })
+  .meta({ id: 'HosterMoney' })
+export type HosterMoneyShown = z.infer<typeof hosterMoney>
+
 export const clawedBack = z.object({ clawback_id: z.string(), is_repeat: z.boolean() }).meta({ id: 'ClawedBack' })
 export type ClawedBack = z.infer<typeof clawedBack>
 
 const boolean = z.boolean({ error: 'true or false' })
 const order = z.strictObject({ driver: driverName.optional() }, object)
 const outcome = z.strictObject({ is_paid: boolean, reason: text.optional() }, object)
-const freeze = z.strictObject({ reason: text.nullable() }, object)
+const decision = z.strictObject({ reason: text }, object)
 const clawback = z.strictObject(
   {
     id: uuid,
@@ -118,9 +153,9 @@ export function parseOutcome(body: Buffer): { failure: string | null } {
   })
 }
 
-/** @returns null: paid again */
-export function parseFreeze(body: Buffer): { reason: string | null } {
-  return parseConsoleBody(body, freeze, 'a freeze')
+/** Parses why an operator freezes or releases payouts, or gives a claw-back back. */
+export function parseDecision(body: Buffer): { reason: string } {
+  return parseConsoleBody(body, decision, 'a decision')
 }
 
 export interface ClawBackRequest {

@@ -88,6 +88,7 @@ export const operatorHosters = z
         state: z.enum(hosterStates),
         trust_score: z.number(),
         share: z.number().describe('The part of each charge that it earns, from 0 to 1.'),
+        has_contract: z.boolean().describe('Lifts the limit of its trust score.'),
         base_url: z.string(),
         has_key: z.boolean(),
         created_at: z.string(),

@@ -17,6 +17,7 @@ export interface HosterListing {
   readonly state: HosterState
   readonly trustScore: number
   readonly shareBps: number
+  readonly hasContract: boolean
   readonly endpointId: string
   readonly baseUrl: string
   readonly hasKey: boolean
@@ -28,7 +29,7 @@ export interface HosterListing {
 export async function listHosters(sql: Sql, hosterId: string | null = null): Promise<HosterListing[]> {
   const { rows } = await sql.query<ListingRow>(
     `
-    SELECT h.hoster_id, h.name, h.state, h.trust_score, h.share_bps, h.created_at,
+    SELECT h.hoster_id, h.name, h.state, h.trust_score, h.share_bps, h.has_contract, h.created_at,
            e.endpoint_id, e.base_url, e.key_sealed IS NOT NULL AS has_key,
            ${PRICE_COLUMNS}
     FROM hoster h
@@ -44,6 +45,7 @@ export async function listHosters(sql: Sql, hosterId: string | null = null): Pro
     state: group[0]!.state,
     trustScore: group[0]!.trust_score,
     shareBps: group[0]!.share_bps,
+    hasContract: group[0]!.has_contract,
     endpointId: group[0]!.endpoint_id,
     baseUrl: group[0]!.base_url,
     hasKey: group[0]!.has_key,
@@ -143,6 +145,7 @@ interface ListingHead {
   state: HosterState
   trust_score: number
   share_bps: number
+  has_contract: boolean
   created_at: Date
   endpoint_id: string
   base_url: string

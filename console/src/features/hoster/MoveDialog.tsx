@@ -1,6 +1,7 @@
 import { Button, Modal, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { Earnings, MovedEarningsShown } from '#api/payouts.ts'
+import { randomUuid } from '../../api/random-uuid.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { chargeText, exactUsd } from '../../format/usd-text.ts'
 import { FormProblem } from '../../parts/FormProblem.tsx'
@@ -83,13 +84,4 @@ export function MoveDialog({
       </form>
     </Modal>
   )
-}
-
-/** Pages without TLS have no `crypto.randomUUID`. */
-function randomUuid(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16))
-  bytes[6] = (bytes[6]! & 0x0f) | 0x40
-  bytes[8] = (bytes[8]! & 0x3f) | 0x80
-  const hex = [...bytes].map(byte => byte.toString(16).padStart(2, '0')).join('')
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
 }

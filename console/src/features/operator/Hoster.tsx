@@ -15,6 +15,7 @@ import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
+import { HosterMoney } from './HosterMoney.tsx'
 import { HosterStateDialog, stateActions } from './HosterStateDialog.tsx'
 import { HosterTrust } from './HosterTrust.tsx'
 import { hosterMarks } from './hoster-marks.ts'
@@ -100,7 +101,8 @@ function Body({ hoster }: { hoster: HosterReview }) {
           />
         )}
       </Panel>
-      <HosterTrust hosterId={hoster.id} name={hoster.name} />
+      <HosterTrust hoster={hoster} />
+      <HosterMoney hosterId={hoster.id} name={hoster.name} />
       <Panel title="People">
         {hoster.people.length === 0 ? (
           <EmptyState text="Nobody signs in for it: the command line added it." />

@@ -1,9 +1,5 @@
-import { Button, Modal, TextInput } from '@mantine/core'
-import { useState } from 'react'
 import type { HosterReview } from '#api/operator/supply.ts'
-import { useWrite } from '../../api/use-write.ts'
-import { FormProblem } from '../../parts/FormProblem.tsx'
-import styles from './operator.module.css'
+import { ReasonDialog } from './ReasonDialog.tsx'
 
 type State = HosterReview['state']
 
@@ -41,46 +37,17 @@ const effects: Partial<Record<State, string>> = {
 
 /** Changes the state of a hoster, with a reason for the hoster and the audit log. */
 export function HosterStateDialog({ hoster, to, onClose }: { hoster: HosterReview; to: State; onClose: () => void }) {
-  const [reason, setReason] = useState('')
   const label = stateActions(hoster).find(each => each.to === to)?.label ?? to
-  const change = useWrite(
-    () => ({ method: 'PATCH', path: `operator/hosters/${hoster.id}`, body: { state: to, reason } }),
-    {
-      areas: ['supply', 'overview', 'hoster', 'hosters'],
-      done: `${hoster.name} is ${to}.`,
-      onDone: onClose,
-      showsError: true,
-    },
-  )
   return (
-    <Modal opened onClose={onClose} title={`${label}: ${hoster.name}`}>
-      <form
-        className={styles.form}
-        onSubmit={event => {
-          event.preventDefault()
-          change.mutate()
-        }}
-      >
-        <p>{effects[to]}</p>
-        <TextInput
-          label="Reason"
-          description="The hoster reads it, and the audit log has it."
-          required
-          maxLength={200}
-          value={reason}
-          onChange={event => setReason(event.currentTarget.value)}
-          data-autofocus
-        />
-        <FormProblem error={change.error} />
-        <div className={styles.buttons}>
-          <Button type="submit" variant={to === 'active' ? 'filled' : 'danger'} loading={change.isPending}>
-            {label}
-          </Button>
-          <Button variant="default" onClick={onClose}>
-            Cancel
-          </Button>
-        </div>
-      </form>
-    </Modal>
+    <ReasonDialog
+      title={`${label}: ${hoster.name}`}
+      action={label}
+      isDanger={to !== 'active'}
+      send={reason => ({ method: 'PATCH', path: `operator/hosters/${hoster.id}`, body: { state: to, reason } })}
+      done={`${hoster.name} is ${to}.`}
+      onClose={onClose}
+    >
+      {effects[to]}
+    </ReasonDialog>
   )
 }

@@ -1,25 +1,26 @@
-import { Button, Modal, Textarea } from '@mantine/core'
+import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
+import type { HosterReview } from '#api/operator/supply.ts'
 import { hosterTrustQuery, type OperatorHosterTrust } from '../../api/operator-queries.ts'
-import { useWrite } from '../../api/use-write.ts'
 import { countText } from '../../format/number-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { Facts } from '../../parts/Facts.tsx'
-import { FormProblem } from '../../parts/FormProblem.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
 import styles from './operator.module.css'
+import { ReasonDialog } from './ReasonDialog.tsx'
 import { TrustDialog } from './TrustDialog.tsx'
 import { useMayOperate } from './use-may-operate.ts'
 
 /** The trust of a hoster: its parts, the score of the operator, the quarantine and its appeal. */
-export function HosterTrust({ hosterId, name }: { hosterId: string; name: string }) {
+export function HosterTrust({ hoster }: { hoster: Pick<HosterReview, 'id' | 'name' | 'has_contract'> }) {
+  const { id: hosterId, name, has_contract: hasContract } = hoster
   const trust = useQuery(hosterTrustQuery(hosterId))
   const mayOperate = useMayOperate()
-  const [dialog, setDialog] = useState<'trust' | 'end' | 'keep' | null>(null)
+  const [dialog, setDialog] = useState<'trust' | 'contract' | 'end' | 'keep' | null>(null)
   const close = () => setDialog(null)
   return (
     <Panel
@@ -40,6 +41,9 @@ export function HosterTrust({ hosterId, name }: { hosterId: string; name: string
             <Button size="compact-sm" variant="default" onClick={() => setDialog('trust')}>
               Set the trust
             </Button>
+            <Button size="compact-sm" variant="default" onClick={() => setDialog('contract')}>
+              {hasContract ? 'End the contract' : 'Note a contract'}
+            </Button>
           </div>
         )
       }
@@ -56,6 +60,7 @@ export function HosterTrust({ hosterId, name }: { hosterId: string; name: string
                   </State>
                 ),
                 Standing: `${data.standing}, at most ${data.cap.toFixed(2)}`,
+                Contract: hasContract ? 'yes' : 'none',
                 Quarantine: data.is_quarantined ? (data.quarantine_reason ?? 'yes') : null,
                 Requests: countText(data.requests),
                 Audits: countText(data.audits),
@@ -79,6 +84,24 @@ export function HosterTrust({ hosterId, name }: { hosterId: string; name: string
             {data.appeals.length > 0 && <Appeals appeals={data.appeals} />}
             {dialog === 'trust' && (
               <TrustDialog hoster={{ id: hosterId, name, trust_score: data.score }} onClose={close} />
+            )}
+            {dialog === 'contract' && (
+              <ReasonDialog
+                title={hasContract ? `Has the contract with ${name} ended?` : `Is ${name} under contract?`}
+                action={hasContract ? 'It has ended' : 'It is under contract'}
+                reader="The audit log has it, such as the number of the contract."
+                send={reason => ({
+                  method: 'PATCH',
+                  path: `operator/hosters/${hosterId}`,
+                  body: { has_contract: !hasContract, reason },
+                })}
+                done={hasContract ? `${name} is under no contract.` : `${name} is under contract.`}
+                onClose={close}
+              >
+                {hasContract
+                  ? 'Its trust score gets the limit of hosters without a contract again.'
+                  : 'A contract lifts the limit of the trust score: it can reach 1. The score is still earned.'}
+              </ReasonDialog>
             )}
             {(dialog === 'end' || dialog === 'keep') && (
               <QuarantineDialog hosterId={hosterId} name={name} decision={dialog} onClose={close} />
@@ -116,54 +139,24 @@ function QuarantineDialog({
   decision: 'end' | 'keep'
   onClose: () => void
 }) {
-  const [reason, setReason] = useState('')
-  const decide = useWrite(
-    () => ({ method: 'POST', path: `operator/hosters/${hosterId}/quarantine`, body: { decision, reason } }),
-    {
-      areas: ['supply', 'overview', 'hoster', 'hosters'],
-      done: decision === 'end' ? `${name} gets requests again.` : 'The quarantine stays.',
-      onDone: onClose,
-      showsError: true,
-    },
-  )
+  const isEnd = decision === 'end'
   return (
-    <Modal
-      opened
+    <ReasonDialog
+      title={isEnd ? `End the quarantine of ${name}?` : `Keep the quarantine of ${name}?`}
+      action={isEnd ? 'End it' : 'Keep it'}
+      reader="It answers the appeal. The hoster reads it."
+      maxLength={4_000}
+      send={reason => ({
+        method: 'POST',
+        path: `operator/hosters/${hosterId}/quarantine`,
+        body: { decision, reason },
+      })}
+      done={isEnd ? `${name} gets requests again.` : 'The quarantine stays.'}
       onClose={onClose}
-      title={decision === 'end' ? `End the quarantine of ${name}?` : `Keep the quarantine of ${name}?`}
     >
-      <form
-        className={styles.form}
-        onSubmit={event => {
-          event.preventDefault()
-          decide.mutate()
-        }}
-      >
-        <p>
-          {decision === 'end'
-            ? 'It becomes active, its payouts are released, and the tests start again.'
-            : 'It stays suspended, and its payouts stay frozen.'}
-        </p>
-        <Textarea
-          label="Reason"
-          description="It answers the appeal. The hoster reads it."
-          minRows={2}
-          required
-          maxLength={4_000}
-          value={reason}
-          onChange={event => setReason(event.currentTarget.value)}
-          data-autofocus
-        />
-        <FormProblem error={decide.error} />
-        <div className={styles.buttons}>
-          <Button type="submit" loading={decide.isPending}>
-            {decision === 'end' ? 'End it' : 'Keep it'}
-          </Button>
-          <Button variant="default" onClick={onClose}>
-            Cancel
-          </Button>
-        </div>
-      </form>
-    </Modal>
+      {isEnd
+        ? 'It becomes active, its payouts are released, and the tests start again.'
+        : 'It stays suspended, and its payouts stay frozen.'}
+    </ReasonDialog>
   )
 }

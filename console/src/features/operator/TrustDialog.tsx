@@ -13,11 +13,12 @@ export function TrustDialog({
   onClose: () => void
 }) {
   const [score, setScore] = useState(String(hoster.trust_score))
+  const [reason, setReason] = useState('')
   const change = useWrite(
     () => ({
       method: 'PATCH',
       path: `operator/hosters/${hoster.id}`,
-      body: { trust_score: score.trim() === '' ? null : Number(score.trim().replace(',', '.')) },
+      body: { trust_score: score.trim() === '' ? null : Number(score.trim().replace(',', '.')), reason },
     }),
     { areas: ['supply'], done: 'The trust is changed.', onDone: onClose, showsError: true },
   )
@@ -37,6 +38,14 @@ export function TrustDialog({
           value={score}
           onChange={event => setScore(event.currentTarget.value)}
           data-autofocus
+        />
+        <TextInput
+          label="Reason"
+          description="The audit log has it."
+          required
+          maxLength={200}
+          value={reason}
+          onChange={event => setReason(event.currentTarget.value)}
         />
         <FormProblem error={change.error} />
         <div className={styles.buttons}>

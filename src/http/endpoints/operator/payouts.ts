@@ -5,8 +5,9 @@ import {
   approvedBatch,
   clawedBack,
   hosterFunds,
+  hosterMoney,
   parseClawback,
-  parseFreeze,
+  parseDecision,
   parseOutcome,
   parsePrepare,
   payoutBatch,
@@ -43,6 +44,13 @@ export function operatorPayoutEndpoints(
   }
   const done = z.object({ done: z.literal(true) })
   const batchOf = ({ request }: EndpointContext) => idOf(request, 'batch_id', 'not_found')
+  const hosterOf = ({ request }: EndpointContext) => idOf(request, 'hoster_id', 'not_found')
+  const freeze =
+    (isFrozen: boolean) =>
+    async (context: EndpointContext, { reason }: { reason: string }) => {
+      await desk.freeze(actorOf(deps, context), { hosterId: hosterOf(context), isFrozen, reason })
+      return { done: true }
+    }
 
   return [
     operatorEndpoint('GET', 'earnings', { summary: 'List what hosters have', schema: hosterFunds }, () => desk.funds()),
@@ -78,22 +86,27 @@ export function operatorPayoutEndpoints(
       (context, { failure }) =>
         desk.book(actorOf(deps, context), idOf(context.request, 'payout_id', 'not_found'), failure),
     ),
+    operatorEndpoint(
+      'GET',
+      'hosters/:hoster_id/earnings',
+      { summary: 'Show what a hoster has, and claw-backs', schema: hosterMoney },
+      context => desk.money(hosterOf(context)),
+    ),
+    action('hosters/:hoster_id/freeze', 'Freeze payouts of a hoster', done, parseDecision, freeze(true)),
+    action('hosters/:hoster_id/release', 'Pay a frozen hoster again', done, parseDecision, freeze(false)),
+    action('hosters/:hoster_id/clawbacks', 'Take earnings back', clawedBack, parseClawback, (context, order) =>
+      desk.clawBack(actorOf(deps, context), hosterOf(context), order),
+    ),
     action(
-      'hosters/:hoster_id/freeze',
-      'Freeze payouts of a hoster',
+      'clawbacks/:clawback_id/return',
+      'Give a claw-back back',
       done,
-      parseFreeze,
+      parseDecision,
       async (context, { reason }) => {
-        await desk.freeze(actorOf(deps, context), idOf(context.request, 'hoster_id', 'not_found'), reason)
+        const clawbackId = idOf(context.request, 'clawback_id', 'not_found')
+        await desk.returnClawback(actorOf(deps, context), clawbackId, reason)
         return { done: true }
       },
     ),
-    action('hosters/:hoster_id/clawbacks', 'Take earnings back', clawedBack, parseClawback, (context, order) =>
-      desk.clawBack(actorOf(deps, context), idOf(context.request, 'hoster_id', 'not_found'), order),
-    ),
-    action('clawbacks/:clawback_id/return', 'Give a claw-back back', done, parseNothing, async context => {
-      await desk.returnClawback(actorOf(deps, context), idOf(context.request, 'clawback_id', 'not_found'))
-      return { done: true }
-    }),
   ]
 }

@@ -1,0 +1,99 @@
+import { Button, Modal, Select, TextInput } from '@mantine/core'
+import { useState } from 'react'
+import type { ClawedBack, HosterMoneyShown } from '#api/operator/payouts.ts'
+import { randomUuid } from '../../api/random-uuid.ts'
+import { useWrite } from '../../api/use-write.ts'
+import { chargeText, exactUsd } from '../../format/usd-text.ts'
+import { FormProblem } from '../../parts/FormProblem.tsx'
+import styles from './operator.module.css'
+
+const FRAUD = 'fraud'
+
+/** Takes earnings back from a hoster: for proven fraud, or for a payment that its customer disputed. */
+export function ClawBackDialog({
+  hosterId,
+  name,
+  money: { balance_usd: balance, disputes },
+  onClose,
+}: {
+  hosterId: string
+  name: string
+  money: HosterMoneyShown
+  onClose: () => void
+}) {
+  const [cause, setCause] = useState(FRAUD)
+  const [amount, setAmount] = useState('')
+  const [reason, setReason] = useState('')
+  // The same id again takes nothing more.
+  const [id] = useState(randomUuid)
+  const take = useWrite<void, ClawedBack>(
+    () => ({
+      method: 'POST',
+      path: `operator/hosters/${hosterId}/clawbacks`,
+      body: {
+        id,
+        amount_usd: amount.trim().replace(',', '.'),
+        reason,
+        ...(cause !== FRAUD && { dispute_id: cause }),
+      },
+    }),
+    {
+      areas: ['payouts', 'money', 'overview', 'earnings', 'log'],
+      done: `Taken back from ${name}.`,
+      onDone: onClose,
+      showsError: true,
+    },
+  )
+  return (
+    <Modal opened onClose={onClose} title={`Take earnings back from ${name}`}>
+      <form
+        className={styles.form}
+        onSubmit={event => {
+          event.preventDefault()
+          take.mutate()
+        }}
+      >
+        <Select
+          label="For"
+          description="A disputed payment covers at most what the dispute took."
+          allowDeselect={false}
+          value={cause}
+          onChange={value => value !== null && setCause(value)}
+          data={[
+            { value: FRAUD, label: 'Proven fraud' },
+            ...disputes.map(({ id, reference, email, left_usd }) => ({
+              value: id,
+              label: `Dispute of ${reference}, ${email ?? 'a deleted customer'}: ${exactUsd(left_usd)} USD`,
+            })),
+          ]}
+        />
+        <TextInput
+          label="Amount, USD"
+          description={`The balance is ${chargeText(balance)} USD. If you take more, the hoster owes it, and later earnings pay it first.`}
+          inputMode="decimal"
+          required
+          value={amount}
+          onChange={event => setAmount(event.currentTarget.value)}
+          data-autofocus
+        />
+        <TextInput
+          label="Reason"
+          description="The hoster reads it, and the audit log has it."
+          required
+          maxLength={200}
+          value={reason}
+          onChange={event => setReason(event.currentTarget.value)}
+        />
+        <FormProblem error={take.error} />
+        <div className={styles.buttons}>
+          <Button type="submit" variant="danger" loading={take.isPending}>
+            Take it back
+          </Button>
+          <Button variant="default" onClick={onClose}>
+            Cancel
+          </Button>
+        </div>
+      </form>
+    </Modal>
+  )
+}

@@ -1,0 +1,171 @@
+import { Button } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import type { HosterMoneyShown } from '#api/operator/payouts.ts'
+import { hosterMoneyQuery } from '../../api/operator-queries.ts'
+import { utcDayText } from '../../format/time-text.ts'
+import { chargeText } from '../../format/usd-text.ts'
+import { DataTable } from '../../parts/DataTable.tsx'
+import { Facts } from '../../parts/Facts.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { Balance } from '../../parts/Money.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import { State } from '../../parts/State.tsx'
+import { When } from '../../parts/When.tsx'
+import { ClawBackDialog } from './ClawBackDialog.tsx'
+import styles from './operator.module.css'
+import { ReasonDialog } from './ReasonDialog.tsx'
+import { useMayOperate } from './use-may-operate.ts'
+
+type Clawback = HosterMoneyShown['clawbacks'][number]
+
+/** What a hoster has, whether it is paid, and what was taken back from it. */
+export function HosterMoney({ hosterId, name }: { hosterId: string; name: string }) {
+  const money = useQuery(hosterMoneyQuery(hosterId))
+  const mayOperate = useMayOperate()
+  const [dialog, setDialog] = useState<'freeze' | 'release' | 'take' | Clawback | null>(null)
+  const close = () => setDialog(null)
+  const isFrozen = money.data !== undefined && money.data.frozen_reason !== null
+  return (
+    <Panel
+      title="Earnings"
+      aside={
+        mayOperate &&
+        money.data !== undefined && (
+          <div className={styles.buttons}>
+            <Button size="compact-sm" variant="default" onClick={() => setDialog(isFrozen ? 'release' : 'freeze')}>
+              {isFrozen ? 'Pay it again' : 'Freeze payouts'}
+            </Button>
+            <Button size="compact-sm" variant="default" onClick={() => setDialog('take')}>
+              Take earnings back
+            </Button>
+          </div>
+        )
+      }
+    >
+      <Loaded query={money} height={160}>
+        {data => (
+          <div className={styles.form}>
+            <Facts
+              facts={{
+                Balance: <Usd usd={data.balance_usd} />,
+                Held: (
+                  <>
+                    <Usd usd={data.held_usd} />
+                    {data.held_until !== null && ` until ${utcDayText(data.held_until)}`}
+                  </>
+                ),
+                Payable: <Usd usd={data.payable_usd} />,
+                Payouts:
+                  data.frozen_reason === null ? (
+                    <State state="ok">in the next batch</State>
+                  ) : (
+                    <>
+                      <State state="danger">frozen</State> {data.frozen_reason}
+                    </>
+                  ),
+              }}
+            />
+            {data.clawbacks.length > 0 && (
+              <Clawbacks clawbacks={data.clawbacks} {...(mayOperate && { onReturn: setDialog })} />
+            )}
+            {(dialog === 'freeze' || dialog === 'release') && (
+              <FreezeDialog hosterId={hosterId} name={name} isFrozen={dialog === 'freeze'} onClose={close} />
+            )}
+            {dialog === 'take' && <ClawBackDialog hosterId={hosterId} name={name} money={data} onClose={close} />}
+            {dialog !== null && typeof dialog === 'object' && (
+              <ReasonDialog
+                title={`Give ${chargeText(dialog.amount_usd)} USD back to ${name}?`}
+                action="Give it back"
+                send={reason => ({ method: 'POST', path: `operator/clawbacks/${dialog.id}/return`, body: { reason } })}
+                done={`${name} has ${chargeText(dialog.amount_usd)} USD again.`}
+                onClose={close}
+              >
+                All of it is payable again. Do this when the dispute was won, or when there was no fraud.
+              </ReasonDialog>
+            )}
+          </div>
+        )}
+      </Loaded>
+    </Panel>
+  )
+}
+
+function Usd({ usd }: { usd: number }) {
+  return (
+    <>
+      <Balance usd={usd} /> USD
+    </>
+  )
+}
+
+function Clawbacks({
+  clawbacks,
+  onReturn,
+}: {
+  clawbacks: readonly Clawback[]
+  onReturn?: (clawback: Clawback) => void
+}) {
+  return (
+    <DataTable
+      label="Taken back"
+      rows={clawbacks}
+      keyOf={({ id }) => id}
+      columns={[
+        { title: 'Taken back', place: 'name', cell: ({ at }) => <When at={at} /> },
+        { title: 'For', cell: ({ cause }) => (cause === 'fraud' ? 'fraud' : 'a disputed payment') },
+        { title: 'Reason', cell: ({ reason }) => reason },
+        { title: 'By', isLabelled: true, cell: ({ made_by }) => made_by ?? 'the command line' },
+        { title: 'USD', align: 'right', place: 'money', cell: ({ amount_usd }) => chargeText(amount_usd) },
+        {
+          title: '',
+          align: 'right',
+          cell: clawback =>
+            clawback.returned_at !== null ? (
+              <State state="off">
+                {clawback.return_reason === null ? 'given back' : `given back: ${clawback.return_reason}`}
+              </State>
+            ) : (
+              onReturn !== undefined && (
+                <Button size="compact-sm" variant="default" onClick={() => onReturn(clawback)}>
+                  Give back<span className="visually-hidden"> {chargeText(clawback.amount_usd)} USD</span>
+                </Button>
+              )
+            ),
+        },
+      ]}
+    />
+  )
+}
+
+function FreezeDialog({
+  hosterId,
+  name,
+  isFrozen,
+  onClose,
+}: {
+  hosterId: string
+  name: string
+  isFrozen: boolean
+  onClose: () => void
+}) {
+  return (
+    <ReasonDialog
+      title={isFrozen ? `Freeze the payouts of ${name}?` : `Pay ${name} again?`}
+      action={isFrozen ? 'Freeze them' : 'Pay it again'}
+      isDanger={isFrozen}
+      {...(!isFrozen && { reader: 'The audit log has it.' })}
+      send={reason => ({
+        method: 'POST',
+        path: `operator/hosters/${hosterId}/${isFrozen ? 'freeze' : 'release'}`,
+        body: { reason },
+      })}
+      done={isFrozen ? `The payouts of ${name} are frozen.` : `${name} is paid again.`}
+      onClose={onClose}
+    >
+      {isFrozen
+        ? 'It is not paid and cannot move earnings. It still earns, and nothing is taken from it.'
+        : 'The next batch pays what is payable.'}
+    </ReasonDialog>
+  )
+}

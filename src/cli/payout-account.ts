@@ -1,0 +1,122 @@
+import { randomUUID } from 'node:crypto'
+import { type Command, Option } from 'commander'
+import { ApiError } from '../domain/errors.ts'
+import { type Nanos, usdText } from '../domain/money.ts'
+import { moveEarnings } from '../payouts/earnings.ts'
+import { enrollHoster, readPayoutAccount, setHosterCustomer } from '../payouts/payout-accounts.ts'
+import { ownCommand } from '../runtime/own-command.ts'
+import { amountArgument, textArgument } from './arguments.ts'
+import { createCommand, createSession } from './command.ts'
+import { Failure, UsageError } from './failure.ts'
+import { payoutDriversOf } from './payout-drivers-of.ts'
+import { resolveCustomer } from './resolve-customer.ts'
+import { resolveHoster } from './resolve-hoster.ts'
+import { withDatabase } from './with-database.ts'
+
+const commandLine = { personId: null, address: null }
+
+/** `switchyard payout account`: where a hoster is paid. */
+export function payoutAccount(): Command {
+  return createCommand('account', 'Show where a hoster is paid, or change it', [
+    'payout account acme',
+    'payout account acme --holder "Acme GmbH" --account "DE89 3704 0044 0532 0130 00"',
+    'payout account acme --stripe',
+    'payout account acme --customer ada@example.com',
+  ])
+    .argument('<hoster>', 'name or id', textArgument)
+    .option('--holder <name>', 'holder of the bank account', textArgument)
+    .addOption(new Option('--account <number>', 'IBAN or another account number').argParser(textArgument))
+    .addOption(
+      new Option('--stripe', 'make an account at Stripe and print where the hoster goes on').conflicts([
+        'holder',
+        'account',
+      ]),
+    )
+    .option('--customer <customer>', 'e-mail or id of the customer that may get earnings as credit', textArgument)
+    .action(async (hoster: string, options) => {
+      const session = createSession(options)
+      if ((options.holder === undefined) !== (options.account === undefined)) {
+        throw new UsageError('--holder and --account belong together.')
+      }
+      const { found, shown, url } = await withDatabase(session, async pool => {
+        const found = await resolveHoster(pool, hoster)
+        let url: string | null = null
+        if (options.customer !== undefined) {
+          const { customerId } = await resolveCustomer(pool, options.customer)
+          await setHosterCustomer(pool, found.hosterId, customerId, commandLine)
+        }
+        if (options.stripe === true || options.account !== undefined) {
+          const name = options.stripe === true ? 'stripe' : 'csv'
+          const driver = payoutDriversOf(session.config).find(each => each.name === name)
+          if (driver === undefined) {
+            throw new Failure('Stripe is not set up for payouts. Set payouts.stripe and payments.stripe.secret_key.')
+          }
+          const details = name === 'csv' ? { holder: options.holder, account: options.account } : null
+          const enrolled = await enrollHoster(pool, driver, found.hosterId, details, commandLine).catch(refuse)
+          url = enrolled.url
+        }
+        return { found, shown: await readPayoutAccount(pool, found.hosterId), url }
+      })
+      const { driver, state, destination, holder, note, customerId } = shown
+      const text = [
+        driver === null
+          ? `${found.name} has no payout account.`
+          : `${found.name} is paid by ${driver} to ${[holder, destination].filter(Boolean).join(', ')}: ${state}.`,
+        note,
+        url === null ? null : `The hoster goes on at: ${url}`,
+        customerId === null ? null : `Its earnings may become credit of customer ${customerId}.`,
+      ]
+      session.output.result(
+        {
+          hoster_id: found.hosterId,
+          name: found.name,
+          driver,
+          state,
+          account: destination,
+          holder,
+          note,
+          url,
+          customer_id: customerId,
+        },
+        text.filter(line => line !== null).join('\n'),
+      )
+    })
+}
+
+/** `switchyard payout move`: earnings become credit of the customer of the hoster. */
+export function moveEarningsCommand(): Command {
+  return createCommand('move', "Give a hoster's earnings to the balance of its customer, held ones too", [
+    'payout move acme',
+    'payout move acme --amount 10',
+  ])
+    .argument('<hoster>', 'name or id', textArgument)
+    .option('--amount <usd>', 'USD; default: all', amountArgument)
+    .action(async (hoster: string, options) => {
+      const session = createSession(options)
+      const amountNanos = (options.amount as Nanos | undefined) ?? null
+      const { found, moved } = await withDatabase(session, async pool => {
+        const found = await resolveHoster(pool, hoster)
+        const order = { moveId: randomUUID(), hosterId: found.hosterId, amountNanos }
+        return { found, moved: await moveEarnings(pool, order, commandLine) }
+      })
+      if (moved.verdict === 'no_customer') {
+        throw new Failure(
+          `${found.name} has no customer. Set one with: ${ownCommand(`payout account ${found.hosterId} --customer <customer>`)}`,
+        )
+      }
+      if (moved.verdict === 'frozen')
+        throw new Failure(`The earnings of ${found.name} are frozen. Nothing was changed.`)
+      if (moved.verdict !== 'moved') {
+        throw new Failure(`${found.name} has ${usdText(moved.amount)} USD to move. Nothing was changed.`)
+      }
+      session.output.result(
+        { hoster_id: found.hosterId, customer_id: moved.customer, amount_usd: usdText(moved.amount) },
+        `Moved ${usdText(moved.amount)} USD of ${found.name} to customer ${moved.customer}.`,
+      )
+    })
+}
+
+function refuse(error: unknown): never {
+  if (error instanceof ApiError) throw new Failure(error.message)
+  throw error
+}
