@@ -26,6 +26,26 @@ export const hosterStatus = z
         }),
       )
       .describe('The models that are offered now.'),
+    waiting: z
+      .array(
+        z.object({
+          model: z.string(),
+          state: z
+            .enum(['scheduled', 'waiting', 'failed'])
+            .describe(
+              '`scheduled`: its price waits for the notice. `waiting`: it waits for its probes. `failed`: a probe failed.',
+            ),
+          applies_at: z.string().nullable().describe('When the price applies. Only if `scheduled`.'),
+          passed: z.int().describe('Probes that passed before one failed. Three are needed.'),
+          problem: z.string().nullable().describe('Why the last probe failed.'),
+          probed_at: z.string().nullable(),
+          again_at: z
+            .string()
+            .nullable()
+            .describe('When failed probes are repeated. Null: after a day they are not repeated by themselves.'),
+        }),
+      )
+      .describe('New and changed models that are not offered yet.'),
     agents: z
       .array(
         z.object({
@@ -55,6 +75,17 @@ export const hosterStatus = z
           first_token_p50_ms: 410,
           answered_today: 1_204,
           failed_today: 3,
+        },
+      ],
+      waiting: [
+        {
+          model: 'qwen3-32b',
+          state: 'failed',
+          applies_at: null,
+          passed: 0,
+          problem: 'the server answered with status 404',
+          probed_at: '2026-11-25T09:00:00.000Z',
+          again_at: '2026-11-25T09:10:00.000Z',
         },
       ],
       agents: [],
@@ -110,6 +141,8 @@ export const hosterOffers = z
         supported_features: z.array(z.enum(features)),
         input_usd_per_million: usdPerMillion,
         output_usd_per_million: usdPerMillion,
+        cache_read_usd_per_million: usdPerMillion.nullable().describe('Null: the price of input.'),
+        cache_write_usd_per_million: usdPerMillion.nullable(),
         versions: z
           .array(
             z.object({
@@ -172,6 +205,8 @@ export const hosterOffers = z
           supported_features: ['chat', 'tools'],
           input_usd_per_million: 0.05,
           output_usd_per_million: 0.2,
+          cache_read_usd_per_million: 0.01,
+          cache_write_usd_per_million: null,
           versions: [
             {
               version: 1,

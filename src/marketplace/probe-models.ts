@@ -49,9 +49,15 @@ export async function probeModels({ pool, clock, endpointOf, post }: ProbeDeps, 
   })
 }
 
-/** Failed probes are repeated this often, for a day. */
+/** Failed probes are repeated this often, for a day after the model was sent. */
 const PROBE_AGAIN_MS = 10 * 60_000
 const PROBED_FOR_MS = 24 * 60 * 60_000
+
+/** Returns when failed probes are repeated; null when they are not. */
+export function nextProbesAt({ appliesAt, probedAt }: { appliesAt: Date; probedAt: Date }): Date | null {
+  const at = probedAt.getTime() + PROBE_AGAIN_MS
+  return at - appliesAt.getTime() > PROBED_FOR_MS ? null : new Date(at)
+}
 
 /** Starts the probes of models that wait for the first or for another attempt. */
 export async function enqueueDueProbes(pool: Pool, nowMs: number): Promise<void> {

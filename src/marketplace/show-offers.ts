@@ -76,6 +76,8 @@ export async function showOffers(
           max_concurrent: model.maxConcurrent ?? null,
           supported_features: [...model.features],
           ...shown(price),
+          cache_read_usd_per_million: optional(price.cacheReadPicoPerToken),
+          cache_write_usd_per_million: optional(price.cacheWritePicoPerToken),
           versions: (versions.get(modelId) ?? []).map(row => ({
             version: row.version,
             ...shown(hostedModel(row).price),
@@ -148,4 +150,8 @@ function shown({ inputPicoPerToken, outputPicoPerToken }: { inputPicoPerToken: b
     input_usd_per_million: usdPerMillion(inputPicoPerToken),
     output_usd_per_million: usdPerMillion(outputPicoPerToken),
   }
+}
+
+function optional(pico: bigint | undefined): number | null {
+  return pico === undefined ? null : usdPerMillion(pico)
 }

@@ -1,7 +1,11 @@
 import type { HosterStatus } from '../api/hoster-console.ts'
+import type { VerificationReport } from '../api/hoster-verification.ts'
 import type { Sql } from '../db/pool.ts'
 import { REPORT_AGE_MS_MAX, type ReportedAgent, type ReportedServer } from '../supply/status/write-report.ts'
+import type { WaitingState } from './manifests.ts'
+import { nextProbesAt } from './probe-models.ts'
 import { showHoster } from './show-hoster.ts'
+import { findVerification } from './verification.ts'
 
 interface ModelRow {
   readonly model: string
@@ -12,12 +16,22 @@ interface ModelRow {
   readonly failed: bigint
 }
 
-/** Returns the offered models of a hoster with their health over all nodes, and its connected agents. Throws `hoster_not_found`. */
+interface WaitingRow {
+  readonly model: string
+  readonly state: WaitingState
+  readonly appliesAt: Date
+  /** Null: not probed since it was sent. */
+  readonly probedAt: Date | null
+}
+
+/** Returns the offered models of a hoster with their health over all nodes, those that wait, and its connected agents. Throws `hoster_not_found`. */
 export async function showStatus(sql: Sql, hosterId: string, nowMs: number): Promise<HosterStatus> {
   const { endpointId } = await showHoster(sql, hosterId)
   const since = new Date(nowMs - REPORT_AGE_MS_MAX)
   const { rows: models } = await sql.query<ModelRow>(MODELS, [endpointId, since, new Date(nowMs)])
   const { rows: agents } = await sql.query<ReportedAgent>(AGENTS, [hosterId, since])
+  const { rows: waiting } = await sql.query<WaitingRow>(WAITING, [endpointId])
+  const probes = (await findVerification(sql, hosterId))?.report?.probes ?? []
   const byAgent = Map.groupBy(agents, ({ agentId }) => agentId)
   return {
     object: 'hoster.status',
@@ -29,6 +43,7 @@ export async function showStatus(sql: Sql, hosterId: string, nowMs: number): Pro
       answered_today: Number(answered),
       failed_today: Number(failed),
     })),
+    waiting: waiting.map(row => showWaiting(row, probes)),
     agents: [...byAgent.values()].map(connections => {
       const { agentId, keyId, version, state, reason, slots, models: served } = connections[0]!
       return {
@@ -44,6 +59,28 @@ export async function showStatus(sql: Sql, hosterId: string, nowMs: number): Pro
         connected_at: new Date(Math.min(...connections.map(({ sinceMs }) => sinceMs))).toISOString(),
       }
     }),
+  }
+}
+
+const WAITING = `
+SELECT model_id AS model, state, applies_at AS "appliesAt", probed_at AS "probedAt"
+  FROM hoster_price_change WHERE endpoint_id = $1 AND state IN ('scheduled', 'probing') ORDER BY model_id`
+
+function showWaiting(
+  { model, state, appliesAt, probedAt }: WaitingRow,
+  probes: VerificationReport['probes'],
+): HosterStatus['waiting'][number] {
+  const open = { model, applies_at: null, passed: 0, problem: null, probed_at: null, again_at: null }
+  if (state === 'scheduled') return { ...open, state, applies_at: appliesAt.toISOString() }
+  if (probedAt === null) return { ...open, state: 'waiting' }
+  const found = probes.find(each => each.model === model)
+  return {
+    ...open,
+    state: 'failed',
+    passed: found?.passed ?? 0,
+    problem: found?.problem ?? null,
+    probed_at: probedAt.toISOString(),
+    again_at: nextProbesAt({ appliesAt, probedAt })?.toISOString() ?? null,
   }
 }
 

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest'
+import type { HosterStatus } from '../../src/api/hoster-console.ts'
 import type { StoredManifest } from '../../src/api/hoster-manifest.ts'
 import type { Verification } from '../../src/api/hoster-verification.ts'
 import { applyDuePrices } from '../../src/marketplace/apply-prices.ts'
@@ -241,12 +242,19 @@ test('failed probes are repeated after ten minutes, for a day', async () => {
   const live = modelAt('0.000001', '0.000002')
   await stored(put(live, { ...live, id: `${model}-new` }))
   const failed = await probed(`${model}-new`)
+  const waiting = async () => ((await (await hosterRequest(app, key, 'hoster/status')).json()) as HosterStatus).waiting
+  expect(await waiting()).toMatchObject([
+    { model: `${model}-new`, state: 'failed', passed: 0, problem: 'the server answered with status 500' },
+  ])
+  const [{ probed_at, again_at }] = (await waiting()) as [HosterStatus['waiting'][number]]
+  expect(Date.parse(again_at!) - Date.parse(probed_at!)).toBe(10 * MINUTE_MS)
   upstream.respondWith(answer())
   const { pool } = app.database
   await enqueueDueProbes(pool, Date.now() + 25 * HOUR_MS)
   offsetMs = 11 * MINUTE_MS
   await enqueueDueProbes(pool, clock.epochMs())
   expect(await probed(`${model}-new`, failed.at)).toMatchObject({ passed: 3 })
+  expect(await waiting()).toEqual([])
 })
 
 describe('security 46: an absurd price is refused and changes nothing', () => {

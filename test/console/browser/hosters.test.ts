@@ -1,5 +1,6 @@
 import type { Page } from 'playwright-core'
 import { afterEach, expect, test } from 'vitest'
+import type { StoredManifest } from '../../../src/api/hoster-manifest.ts'
 import { transaction } from '../../../src/db/pool.ts'
 import { addHosterMember } from '../../../src/marketplace/hoster-members.ts'
 import { addTraffic } from '../../../src/marketplace/traffic.ts'
@@ -74,11 +75,11 @@ test('from the application to the first earned request', async () => {
   await page.getByRole('link', { name: 'Enter models and prices' }).first().click()
   await click(page, 'Add a model')
   await page.getByRole('textbox', { name: /^Model/ }).fill('garage-model')
-  await page.getByRole('textbox', { name: /^Input/ }).fill('0')
+  await page.getByRole('textbox', { name: 'Input', exact: true }).fill('0')
   await page.getByRole('textbox', { name: /^Output/ }).fill('2')
   await click(page, 'Save')
   await see(page, /above zero/)
-  await page.getByRole('textbox', { name: /^Input/ }).fill('1')
+  await page.getByRole('textbox', { name: 'Input', exact: true }).fill('1')
   await click(page, 'Save')
   await page.getByRole('heading', { name: 'garage-model' }).waitFor()
   await page.getByRole('link', { name: 'Overview' }).click()
@@ -146,6 +147,64 @@ test('a price that doubles waits for the notice, and a second change is refused 
     .getByRole('alert')
     .filter({ hasText: /minutes/ })
     .waitFor()
+})
+
+test('every term of a model is entered in the form, and the gateway refuses in its words', async () => {
+  const models = [{ modelId: 'test-model', features: ['chat'] as const }]
+  const hosterId = await app.hoster({ baseUrl: upstream.baseUrl, models })
+  upstream.always(status(500, {}))
+  const page = await personPage(hosterId)
+  await page.goto(`/h/${hosterId}/offers`)
+  await click(page, 'Region and data policy')
+  const terms = page.getByRole('dialog', { name: 'Region and data policy' })
+  await terms.getByLabel('Region').fill('d')
+  await terms.getByRole('button', { name: 'Save' }).click()
+  await terms.getByText(/two capital letters of a country/).waitFor()
+  await terms.getByLabel('Region').fill('de')
+  await terms.getByRole('combobox', { name: 'Prompts and answers are kept' }).click()
+  await page.getByRole('option', { name: 'For some days' }).click()
+  await terms.getByLabel('Days').fill('7')
+  await terms.getByRole('button', { name: 'Save' }).click()
+  await see(page, 'not used for training, kept for 7 days')
+
+  await click(page, 'Add a model')
+  const model = page.getByRole('dialog', { name: 'Add a model' })
+  await model.getByRole('textbox', { name: /^Model/ }).fill('wide-model')
+  await model.getByRole('textbox', { name: /^Input$/ }).fill('1')
+  await model.getByRole('textbox', { name: /^Output$/ }).fill('2')
+  await model.getByRole('textbox', { name: /^Input read from a cache/ }).fill('1.5')
+  await model.getByRole('textbox', { name: /^Input written to a cache/ }).fill('0.9')
+  await model.getByRole('textbox', { name: /^Context/ }).fill('128,000')
+  await model.getByRole('checkbox', { name: 'Tools' }).check()
+  await model.getByRole('checkbox', { name: 'Images in prompts' }).check()
+  await model.getByRole('combobox', { name: /^Quantization/ }).click()
+  await page.getByRole('option', { name: 'fp8' }).click()
+  await model.getByRole('textbox', { name: /^Name/ }).fill('Wide model')
+  await model.getByRole('button', { name: 'Save' }).click()
+  await model.getByText(/cached tokens only lower a bill/).waitFor()
+  await model.getByRole('textbox', { name: /^Input read from a cache/ }).fill('0.1')
+  await model.getByRole('button', { name: 'Save' }).click()
+  await see(page, /It is offered when it has passed its probes/)
+  const { key } = await hosterKey(app, hosterId, ['read'])
+  const stored = (await (await hosterRequest(app, key, 'hoster/manifest')).json()) as StoredManifest
+  expect(stored.manifest).toMatchObject({
+    region: 'DE',
+    data_policy: { trains_on_data: false, retention_days: 7 },
+    models: [
+      { id: 'test-model' },
+      {
+        id: 'wide-model',
+        name: 'Wide model',
+        context_length: 128_000,
+        quantization: 'fp8',
+        supported_features: ['tools', 'images'],
+        pricing: { prompt: '0.000001', input_cache_read: '0.0000001', input_cache_write: '0.0000009' },
+      },
+    ],
+  })
+  await page.getByRole('link', { name: 'Overview' }).click()
+  const waiting = page.getByRole('table', { name: 'Models that wait' })
+  await expect.poll(() => waiting.textContent()).toMatch(/wide-model.*(failed|waits for) its probes/)
 })
 
 test('a quarantined hoster appeals, and the operator ends the quarantine, then suspends it', async () => {

@@ -3,6 +3,7 @@ import type { HosterOffers, OfferCandidate } from '#api/hoster-console.ts'
 import { countText, plural, shareText } from '../../format/number-text.ts'
 import { chargeText, exactUsd, roundUsd } from '../../format/usd-text.ts'
 import { type Column, DataTable } from '../../parts/DataTable.tsx'
+import { Facts } from '../../parts/Facts.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { Provider } from '../../parts/Provider.tsx'
 import { State } from '../../parts/State.tsx'
@@ -14,10 +15,13 @@ type Offer = HosterOffers['data'][number]
 /** One model: its price, what waits, what other prices would do, the servers that compete, and the earlier prices. */
 export function OfferPanel({
   offer,
+  quantization,
   onEdit,
   onRemove,
 }: {
   offer: Offer
+  /** As the manifest says; null: not stated. */
+  quantization: string | null
   onEdit: (() => void) | undefined
   onRemove: (() => void) | undefined
 }) {
@@ -45,6 +49,14 @@ export function OfferPanel({
         <p>
           <b>{priceText(offer)}</b> USD per million tokens of input and output
         </p>
+        <Facts
+          facts={{
+            'Cached input': cacheText(offer),
+            Context: `${countText(offer.context_length)} tokens, of them ${countText(offer.max_output_length)} of output at most`,
+            'Can do': offer.supported_features.join(', '),
+            Quantization: quantization ?? 'not stated',
+          }}
+        />
         {scheduled !== null && (
           <p>
             <State state="warn">rises</State> to <b>{priceText(scheduled)}</b> on <When at={scheduled.applies_at} />
@@ -60,6 +72,15 @@ export function OfferPanel({
       </div>
     </Panel>
   )
+}
+
+/** Without a price of its own, cached input costs what input costs. */
+function cacheText({ cache_read_usd_per_million: read, cache_write_usd_per_million: write }: Offer): string | null {
+  const parts = [
+    ...(read === null ? [] : [`${exactUsd(read)} read`]),
+    ...(write === null ? [] : [`${exactUsd(write)} written`]),
+  ]
+  return parts.length === 0 ? null : `${parts.join(', ')} (USD per million tokens)`
 }
 
 function basisText({

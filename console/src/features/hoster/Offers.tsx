@@ -18,8 +18,13 @@ import { ManifestDialog } from './ManifestDialog.tsx'
 import { ModelDialog } from './ModelDialog.tsx'
 import { manifestToEdit, perMillionText, withoutModel } from './manifest-edits.ts'
 import { OfferPanel } from './OfferPanel.tsx'
+import { TermsDialog } from './TermsDialog.tsx'
 
-type Dialog = { kind: 'model'; edited: ManifestModel | null } | { kind: 'manifest' } | { kind: 'remove'; id: string }
+type Dialog =
+  | { kind: 'model'; edited: ManifestModel | null }
+  | { kind: 'terms' }
+  | { kind: 'manifest' }
+  | { kind: 'remove'; id: string }
 
 /** The models of a hoster with their prices, and what other prices would do. */
 export function Offers() {
@@ -56,6 +61,11 @@ function Body({ hosterId, offers }: { hosterId: string; offers: HosterOffers }) 
               <Button size="compact-sm" onClick={() => setDialog({ kind: 'model', edited: null })}>
                 Add a model
               </Button>
+              {manifest.models.length > 0 && (
+                <Button size="compact-sm" variant="default" onClick={() => setDialog({ kind: 'terms' })}>
+                  Region and data policy
+                </Button>
+              )}
               <Button size="compact-sm" variant="default" onClick={() => setDialog({ kind: 'manifest' })}>
                 Edit as JSON
               </Button>
@@ -95,6 +105,7 @@ function Body({ hosterId, offers }: { hosterId: string; offers: HosterOffers }) 
         <OfferPanel
           key={offer.model}
           offer={offer}
+          quantization={modelOf(offer.model)?.quantization ?? null}
           onEdit={mayManage ? () => setDialog({ kind: 'model', edited: modelOf(offer.model) }) : undefined}
           onRemove={
             mayManage && manifest.models.length > 1 ? () => setDialog({ kind: 'remove', id: offer.model }) : undefined
@@ -110,6 +121,7 @@ function Body({ hosterId, offers }: { hosterId: string; offers: HosterOffers }) 
           onClose={close}
         />
       )}
+      {dialog?.kind === 'terms' && <TermsDialog hosterId={hosterId} manifest={manifest} onClose={close} />}
       {dialog?.kind === 'manifest' && <ManifestDialog hosterId={hosterId} manifest={manifest} onClose={close} />}
       <ConfirmDialog
         isOpen={dialog?.kind === 'remove'}

@@ -28,6 +28,7 @@ import { Checklist } from './Checklist.tsx'
 import styles from './hoster.module.css'
 import { hosterStates, isJoining } from './hoster-state.ts'
 import { TrustMeters } from './TrustMeters.tsx'
+import { WaitingModels } from './WaitingModels.tsx'
 
 /** What the hoster earns, whether it gets requests and why, its models, and its trust. */
 export function Overview() {
@@ -152,42 +153,45 @@ function Models({ hosterId }: { hosterId: string }) {
   return (
     <Panel title="Models">
       <Loaded query={status} height={120}>
-        {({ models }) =>
-          models.length === 0 ? (
-            <EmptyState text="No model is offered yet.">
-              <Link to="/h/$hosterId/offers" params={{ hosterId }}>
-                Enter models and prices
-              </Link>
-            </EmptyState>
-          ) : (
-            <DataTable
-              label="Models"
-              rows={models}
-              keyOf={({ model }) => model}
-              columns={[
-                { title: 'Model', place: 'name', cell: ({ model }) => model },
-                {
-                  title: 'State',
-                  cell: ({ state }) => <State state={serverStates[state].mark}>{serverStates[state].text}</State>,
-                },
-                { title: 'Running', align: 'right', isLabelled: true, cell: each => countText(each.in_flight) },
-                {
-                  title: 'First token',
-                  align: 'right',
-                  isLabelled: true,
-                  cell: each => (each.first_token_p50_ms === null ? '–' : durationText(each.first_token_p50_ms)),
-                },
-                {
-                  title: 'Answered today',
-                  align: 'right',
-                  isLabelled: true,
-                  cell: each => countText(each.answered_today),
-                },
-                { title: 'Failed', align: 'right', place: 'money', cell: each => failedText(each) },
-              ]}
-            />
-          )
-        }
+        {({ models, waiting }) => (
+          <div className={styles.wide}>
+            {waiting.length > 0 && <WaitingModels waiting={waiting} />}
+            {models.length === 0 ? (
+              <EmptyState text="No model is offered yet.">
+                <Link to="/h/$hosterId/offers" params={{ hosterId }}>
+                  Enter models and prices
+                </Link>
+              </EmptyState>
+            ) : (
+              <DataTable
+                label="Models"
+                rows={models}
+                keyOf={({ model }) => model}
+                columns={[
+                  { title: 'Model', place: 'name', cell: ({ model }) => model },
+                  {
+                    title: 'State',
+                    cell: ({ state }) => <State state={serverStates[state].mark}>{serverStates[state].text}</State>,
+                  },
+                  { title: 'Running', align: 'right', isLabelled: true, cell: each => countText(each.in_flight) },
+                  {
+                    title: 'First token',
+                    align: 'right',
+                    isLabelled: true,
+                    cell: each => (each.first_token_p50_ms === null ? '–' : durationText(each.first_token_p50_ms)),
+                  },
+                  {
+                    title: 'Answered today',
+                    align: 'right',
+                    isLabelled: true,
+                    cell: each => countText(each.answered_today),
+                  },
+                  { title: 'Failed', align: 'right', place: 'money', cell: each => failedText(each) },
+                ]}
+              />
+            )}
+          </div>
+        )}
       </Loaded>
     </Panel>
   )

@@ -20,9 +20,15 @@ export function manifestToEdit(stored: StoredManifest | null, offers: readonly O
       pricing: {
         prompt: perTokenText(exactUsd(offer.input_usd_per_million)),
         completion: perTokenText(exactUsd(offer.output_usd_per_million)),
+        input_cache_read: optionalPrice(offer.cache_read_usd_per_million),
+        input_cache_write: optionalPrice(offer.cache_write_usd_per_million),
       },
     })),
   }
+}
+
+function optionalPrice(usdPerMillion: number | null): string | null {
+  return usdPerMillion === null ? null : perTokenText(exactUsd(usdPerMillion))
 }
 
 /** Returns the manifest with the model in place of the one with this id, or added. */

@@ -1,0 +1,149 @@
+import { Checkbox, Select, TextInput } from '@mantine/core'
+import type { ManifestModel } from '#api/hoster-manifest.ts'
+import styles from './hoster.module.css'
+import type { ModelInput } from './model-input.ts'
+
+type Feature = NonNullable<ManifestModel['supported_features']>[number]
+
+const quantizations: Readonly<Record<NonNullable<ManifestModel['quantization']>, string>> = {
+  int4: 'int4',
+  int8: 'int8',
+  fp4: 'fp4',
+  fp6: 'fp6',
+  fp8: 'fp8',
+  fp16: 'fp16',
+  bf16: 'bf16',
+  fp32: 'fp32',
+  unknown: 'unknown',
+}
+
+const featureNames: Readonly<Record<Feature, string>> = {
+  tools: 'Tools',
+  json_schema: 'Answers in a JSON schema',
+  images: 'Images in prompts',
+  audio: 'Audio in prompts',
+  chat: 'Chat',
+  completions: 'Text completions',
+  embeddings: 'Embeddings',
+  dimensions: 'Embeddings of a chosen length',
+  rerank: 'Rerank',
+}
+
+/** Without another task, a model answers chats. */
+const otherTasks: readonly Feature[] = ['completions', 'embeddings', 'rerank']
+
+/** The fields of a model. @param props.problemOf whether the gateway refused a field of the manifest's model */
+export function ModelFields({
+  input,
+  onChange,
+  isNew,
+  problemOf,
+}: {
+  input: ModelInput
+  onChange: (input: ModelInput) => void
+  isNew: boolean
+  problemOf: (field: string) => boolean
+}) {
+  const text = (field: Exclude<keyof ModelInput, 'features'>, param: string) => ({
+    value: input[field],
+    error: problemOf(param),
+    onChange: (event: { currentTarget: { value: string } }) =>
+      onChange({ ...input, [field]: event.currentTarget.value }),
+  })
+  const usd = { description: 'USD per million tokens', inputMode: 'decimal' } as const
+  const isChat = !otherTasks.some(task => input.features.includes(task))
+  const choices = Object.entries(featureNames).filter(
+    ([feature]) => feature !== 'chat' || !isChat || input.features.includes('chat'),
+  )
+  return (
+    <>
+      {isNew && (
+        <TextInput
+          label="Model"
+          description="The id that customers request."
+          required
+          {...text('id', 'id')}
+          data-autofocus
+        />
+      )}
+      <div className={styles.pair}>
+        <TextInput label="Input" {...usd} required {...text('input', 'pricing.prompt')} />
+        <TextInput label="Output" {...usd} required {...text('output', 'pricing.completion')} />
+      </div>
+      <div className={styles.pair}>
+        <TextInput
+          label="Input read from a cache"
+          {...usd}
+          placeholder="as input"
+          {...text('cacheRead', 'pricing.input_cache_read')}
+        />
+        <TextInput
+          label="Input written to a cache"
+          {...usd}
+          placeholder="as input"
+          {...text('cacheWrite', 'pricing.input_cache_write')}
+        />
+      </div>
+      <div className={styles.pair}>
+        <TextInput
+          label="Context"
+          description="Tokens in and out"
+          inputMode="numeric"
+          required
+          {...text('context', 'context_length')}
+        />
+        <TextInput
+          label="Longest output"
+          description="Tokens"
+          inputMode="numeric"
+          required
+          {...text('maxOutput', 'max_output_length')}
+        />
+      </div>
+      <Checkbox.Group
+        label="What it can do"
+        description={
+          isChat
+            ? 'It answers chats. Add what else it supports.'
+            : 'Only what is named here. Add chat if it answers chats too.'
+        }
+        value={[...input.features]}
+        onChange={chosen => onChange({ ...input, features: chosen })}
+        error={problemOf('supported_features')}
+      >
+        <div className={styles.choices}>
+          {choices.map(([value, label]) => (
+            <Checkbox key={value} value={value} label={label} />
+          ))}
+        </div>
+      </Checkbox.Group>
+      <div className={styles.pair}>
+        <Select
+          label="Quantization"
+          description="How the weights are stored"
+          placeholder="not stated"
+          clearable
+          data={Object.keys(quantizations)}
+          value={input.quantization === '' ? null : input.quantization}
+          error={problemOf('quantization')}
+          onChange={chosen => onChange({ ...input, quantization: chosen ?? '' })}
+        />
+        <TextInput label="Name" description="For people" placeholder={input.id} {...text('name', 'name')} />
+      </div>
+      <div className={styles.pair}>
+        <TextInput
+          label="Id at your server"
+          description="Empty if it is the same."
+          placeholder={input.id}
+          {...text('upstream', 'upstream_model')}
+        />
+        <TextInput
+          label="Requests at once"
+          description="Empty: the gateway finds out."
+          inputMode="numeric"
+          {...text('concurrent', 'max_concurrent')}
+        />
+      </div>
+    </>
+  )
+}
