@@ -2,7 +2,7 @@ import { usageParts } from '../dialects/chat/usage-parts.ts'
 import type { UsageParts } from '../domain/answer-event.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { TokenUsage } from '../domain/completion.ts'
-import type { Answer, Outcome, Receipt, Ticket } from '../domain/handoff.ts'
+import type { Answer, Attempt, Outcome, Receipt, Ticket } from '../domain/handoff.ts'
 import { billableInputTokens } from '../domain/held-cost.ts'
 import { believedTokens, evenRatio } from '../domain/meter-ratio.ts'
 import { type Nanos, usd } from '../domain/money.ts'
@@ -60,7 +60,7 @@ export function bill(ticket: Ticket, job: ChatJob, answer: Answer, delivered: De
   return {
     outcome: delivered.outcome,
     offer: answer.offer,
-    attempts: noteBreaches(answer, delivered, outputCap(answer.offer, job, ticket.maxTokens) * job.choices, measured),
+    attempts: attemptsWithBreaches(ticket, job, answer, delivered, measured),
     billedInputTokens: measured.inputTokens,
     billedOutputTokens: measured.outputTokens,
     billedParts: measured.source === 'none' || reported === null ? null : billedParts(reported, measured),
@@ -131,6 +131,19 @@ function measure(ticket: Ticket, job: ChatJob, answer: Answer, delivered: Delive
     countedInput: isSample ? countInput() : input.counted,
     countedOutput: isSample ? countOutput() : output.counted,
   }
+}
+
+/** Only hosters have a trust score that broken rules could lower. */
+function attemptsWithBreaches(
+  { maxTokens }: Ticket,
+  job: ChatJob,
+  answer: Answer,
+  delivered: Delivered,
+  measured: Measured,
+): readonly Attempt[] {
+  const { offer, attempts } = answer
+  if (offer.endpoint.kind !== 'hoster') return attempts
+  return noteBreaches(answer, delivered, outputCap(offer, job, maxTokens) * job.choices, measured)
 }
 
 /**
