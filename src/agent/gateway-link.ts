@@ -30,7 +30,7 @@ const FIRST_RETRY_MS = 250
 const RETRY_MS_MAX = 30_000
 /** Data connections that are opened at the same time. */
 const DIALLING_MAX = 64
-/** How long a connection that was used may be missing. */
+/** How long the agent waits before it replaces a connection that was used. */
 const REFILL_MS = 25
 const FATAL_STATUSES = new Set([401, 403, 404])
 const ALREADY_CONNECTED = 409

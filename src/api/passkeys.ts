@@ -8,7 +8,7 @@ const PART_MAX = 8_192
 const passkeyText = 'what the browser returned for a passkey'
 const part = z.string({ error: passkeyText }).max(PART_MAX, { error: passkeyText })
 
-// Browsers add members in every year, so unknown ones inside are ignored. Nothing but these members is used.
+// Browsers add members every year, so unknown ones are ignored. Only these members are used.
 const common = {
   id: part,
   rawId: part,

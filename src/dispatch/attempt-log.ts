@@ -14,11 +14,11 @@ export type NotTriedReason =
   | 'endpoint_unreachable'
   /** The allowed number of servers has failed for this model. */
   | 'attempts_max'
-  /** The servers of this model, or this server, have had as many retries of late as they may. */
+  /** The retry budget of this model or of this server is used up. */
   | 'retry_budget'
   | 'no_time_left'
 
-/** What a log decides with, besides the attempts of its request. */
+/** The limits of attempts. */
 export interface AttemptRules {
   /** The maximum number of servers to try for one model. */
   readonly attemptsMax: number
@@ -34,7 +34,7 @@ export class AttemptLog {
   readonly #tried: Offer[] = []
   /** When the last attempt began, monotonic ms. */
   #lastSentMs = 0
-  /** What may have no more retries. */
+  /** The models and servers with a used-up retry budget. */
   readonly #withoutBudget = { modelIds: [] as string[], endpointIds: [] as string[] }
   /** The largest context that was too small for the prompt. */
   #contextTooSmall = 0

@@ -1,8 +1,8 @@
-/** What `auto` takes a request for. */
+/** The classes of requests that `auto` distinguishes. */
 export const taskClasses = ['general', 'code', 'math', 'vision', 'tools', 'long'] as const
 export type TaskClass = (typeof taskClasses)[number]
 
-/** What `auto` reads from a request, each about 0 to 1. The order is that of the weights in a trained table. */
+/** The features that `auto` reads from a request, each about 0 to 1, in the order of the weights in a trained table. */
 export const autoFeatures = [
   'length',
   'code',

@@ -75,7 +75,7 @@ export interface Attempt {
   readonly outcome: AttemptOutcome
   /** Whole milliseconds. */
   readonly elapsedMs: number
-  /** What an answer of a hoster did that it must not; absent: nothing. */
+  /** The rules that the answer of a hoster broke; absent: none. */
   readonly breaches?: readonly Breach[]
 }
 

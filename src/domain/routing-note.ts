@@ -32,7 +32,7 @@ export interface RoutingNote {
 
 /** How `auto` ordered the models. */
 export interface AutoNote {
-  /** What the request was taken for, such as `code`. */
+  /** The class of the request, such as `code`. */
   readonly taskClass: string
   /** Why the first model is first. */
   readonly reason: AutoReason

@@ -15,7 +15,7 @@ export interface StateActor {
   readonly address: string | null
 }
 
-/** @public The gateway itself, such as a passed verification or a quarantine. */
+/** @public The gateway itself, for example after a passed verification. */
 export const gatewayActor: StateActor = { actor: 'system', personId: null, keyId: null, address: null }
 /** The operator at the machine. */
 export const commandLineActor: StateActor = { actor: 'operator', personId: null, keyId: null, address: null }

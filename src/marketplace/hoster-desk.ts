@@ -112,7 +112,7 @@ export function createHosterDesk(deps: HosterDeskDeps): HosterDesk {
         // The hoster first and then its verification, as the job that ends a check: one order of locks.
         await sql.query('SELECT FROM hoster WHERE hoster_id = $1 FOR UPDATE', [hosterId])
         const { state, endpointId } = await showHoster(sql, hosterId)
-        // A whole verification would take an active hoster its requests. Its new models are probed by themselves.
+        // A full verification would stop the requests of an active hoster, so only its new models are probed.
         if (!['applied', 'pending', 'verified'].includes(state)) {
           if ((await listWaiting(sql, endpointId)).some(each => each.state === 'probing')) {
             await enqueueProbes(sql, hosterId)

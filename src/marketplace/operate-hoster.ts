@@ -5,7 +5,7 @@ import { insertHoster, type NewHoster, type NewHosterOptions } from '../supply/h
 import { type HosterRef, lockHoster } from '../supply/hosters/hosters.ts'
 import { changeHosterState, commandLineActor, noteStateChange } from './change-hoster-state.ts'
 
-// What the operator does on the command line. Each is in the audit log.
+// What the operator does on the command line. The audit log records each action.
 
 /** Adds a hoster that the operator vouches for: it needs no verification, only prices and `activateHoster`. Throws like `insertHoster`. */
 export function addHosterByOperator(

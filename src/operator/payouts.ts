@@ -44,7 +44,7 @@ export interface PayoutDesk {
   /** Sends what is approved and was not sent. A repeat sends nothing twice. */
   settle(batchId: string): Promise<SettledBatchShown>
   cancel(actor: Actor, batchId: string): Promise<PayoutBatchShown>
-  /** Books what a bank made of a transfer. @param failure null: it arrived */
+  /** Books the result of a bank transfer. @param failure null: it arrived */
   book(actor: Actor, payoutId: string, failure: string | null): Promise<PayoutBatchShown>
   /** What one hoster has, and what can be taken from it. */
   money(hosterId: string): Promise<HosterMoneyShown>

@@ -158,7 +158,7 @@ function stateActor({ personId, address }: Actor): StateActor {
   return { actor: 'operator', personId, keyId: null, address }
 }
 
-/** Returns all that an operator decides by: the hoster, its history, verification, manifest and members. Throws `hoster_not_found`. */
+/** Returns what an operator needs for a decision: the hoster, its history, verification, manifest and members. Throws `hoster_not_found`. */
 export async function showHosterToReview(sql: Sql, hosterId: string): Promise<HosterReview> {
   const [hoster, changes, verification, manifest, members, listed] = await Promise.all([
     showHoster(sql, hosterId),

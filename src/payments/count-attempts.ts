@@ -5,7 +5,7 @@ export interface Reconciliation {
   readonly looked: number
   readonly booked: number
   readonly mismatched: number
-  /** Asked without an answer. */
+  /** Attempts without an answer of the provider. */
   readonly failed: number
 }
 

@@ -100,7 +100,7 @@ export type MoveVerdict = 'moved' | 'duplicate' | 'move_reused' | 'frozen' | 'no
 
 export interface MovedEarnings {
   readonly verdict: MoveVerdict
-  /** What was moved; for 'not_enough', what could be. */
+  /** The amount that was moved; for 'not_enough', the amount that could be. */
   readonly amount: Nanos
   /** The customer with the credit. */
   readonly customer: string | null

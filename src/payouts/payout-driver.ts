@@ -5,17 +5,17 @@ export type PayoutDriverName = (typeof payoutDriverNames)[number]
 
 /** A transfer to a hoster as a driver needs it. */
 export interface PayoutOrder {
-  /** Ours. The idempotency key of the transfer, and stored with it. */
+  /** Our id. It is the idempotency key of the transfer, and the provider stores it. */
   readonly payoutId: string
   readonly hosterId: string
   readonly amountNanos: Nanos
-  /** The same in the smallest unit of `currency`. */
+  /** The amount in the smallest unit of `currency`. */
   readonly amountMinor: bigint
   readonly currency: string
   /** See hoster_account in the migration of payouts. */
   readonly destination: string
   readonly holder: string | null
-  /** What people quote. */
+  /** The reference that people quote. */
   readonly reference: string
   /** How the provider names the transfer; null until it has answered. */
   readonly providerRef: string | null

@@ -11,7 +11,7 @@ export type PayoutBooked =
   | 'booked'
   | 'unchanged'
   | 'mismatch'
-  /** Another payout than ours, or one that people settle. */
+  /** The payout does not exist, or people settle it. */
   | 'no_payout'
   | 'not_approved'
   | 'cancelled'

@@ -81,7 +81,7 @@ const ROWS = [
   'azertyuiopqsdfghjklmwxcvbn',
 ]
 
-/** Whether the text is a piece of such a row, forwards or backwards, once or repeated. */
+/** Whether the text is a piece of one of the rows, forwards or backwards, once or repeated. */
 function isSequence(text: string): boolean {
   const backwards = [...text].reverse().join('')
   return ROWS.some(row => {

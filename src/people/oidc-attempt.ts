@@ -56,7 +56,7 @@ export function readAttempt(
   return expiresMs > nowMs ? { attempt, secrets: secretsOf(key, cookie) } : undefined
 }
 
-/** Uses a state up. Returns false when it was used before. */
+/** Marks a state as used. Returns false if it was used before. */
 export async function spendState(sql: Sql, state: string, nowMs: number): Promise<boolean> {
   const { rowCount } = await sql.query(
     `INSERT INTO person_token (token_hash, purpose, expires_at) VALUES ($1, 'oidc', $2) ON CONFLICT (token_hash) DO NOTHING`,

@@ -146,7 +146,7 @@ function identityOf(provider: OidcProvider, claims: Readonly<Record<string, unkn
   }
 }
 
-/** A name from outside may have anything in it. */
+/** The service may send any characters as a name. */
 function nameText(name: string): string {
   return name
     .replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '')

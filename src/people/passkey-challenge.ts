@@ -32,7 +32,7 @@ export function isChallengeOf(key: Buffer, challenge: string, holder: ChallengeH
   return timingSafeEqual(bytes.subarray(HEAD_BYTES), macOf(key, holder, head)) && head.readUIntBE(0, TIME_BYTES) > nowMs
 }
 
-/** Uses a challenge up. Returns false when it was used before. */
+/** Marks a challenge as used. Returns false if it was used before. */
 export async function spendChallenge(sql: Sql, challenge: string, nowMs: number): Promise<boolean> {
   const { rowCount } = await sql.query(
     `INSERT INTO person_token (token_hash, purpose, expires_at) VALUES ($1, 'passkey_sign_in', $2)

@@ -95,7 +95,7 @@ export function createPasskeys({
         userDisplayName: name || email,
         userID: userHandleOf(personId),
         challenge: challengeFor({ purpose: 'register', holder: signedIn.sessionId }),
-        // The maker of the authenticator does not matter, and its certificate would tell people apart.
+        // The maker of the authenticator does not matter, and its certificate would make people distinguishable.
         attestationType: 'none',
         excludeCredentials,
         // The browser offers the passkey without an e-mail address, and asks for a finger, a face or a PIN.

@@ -34,7 +34,7 @@ export async function readPendingSignIn(
   return rows[0]
 }
 
-/** Uses a sign-in that waits up. Returns false when it was used before. */
+/** Marks a sign-in that waits as used. Returns false if it was used before. */
 export async function usePendingSignIn(sql: Sql, token: string): Promise<boolean> {
   const { rowCount } = await sql.query("DELETE FROM person_token WHERE token_hash = $1 AND purpose = 'second_factor'", [
     hashSecretToken(token),

@@ -20,7 +20,7 @@ export interface Profile {
    * `second_factor_required` or `too_many_attempts`.
    */
   startEmail(signedIn: SignedIn, email: string, client: ClientTrace): Promise<void>
-  /** Changes the address, and tells the former one. Rejects with `link_expired`, also for the link of another person. */
+  /** Changes the address, and sends a mail to the former one. Rejects with `link_expired`, also for the link of another person. */
   finishEmail(signedIn: SignedIn, token: string, client: ClientTrace): Promise<void>
 }
 

@@ -33,7 +33,7 @@ export interface SignUp {
   /** Makes the account and its customer, and signs in. Rejects with `sign_up_closed` or `link_expired`. */
   finish(signUp: { token: string; name: string; password: string }, client: ClientTrace): Promise<OpenedSession>
   /**
-   * Makes a person who proved the address in another way, with a customer. Undefined: nobody signs up here, or the address has an
+   * Makes a person who proved the address in another way, with a customer. Undefined: sign-up is closed, or the address has an
    * account.
    */
   addOwner(sql: Sql, person: { email: string; name: string }, client: ClientTrace): Promise<Person | undefined>

@@ -3,7 +3,7 @@ import type { Answer, Attempt, Breach, Outcome } from '../domain/handoff.ts'
 import { evenRatio, REPORT_SLACK, REPORT_SLACK_TOKENS } from '../domain/meter-ratio.ts'
 
 /**
- * Returns the attempts of an answer, with what the answer of a hoster did that it must not. They lower the conformance of its trust
+ * Returns the attempts of an answer, with the rules that the answer of a hoster broke. Broken rules lower the conformance of its trust
  * score. Local and cloud servers are the operator's choice.
  *
  * @param maxTokens what the server was asked for at most, over all choices
@@ -32,7 +32,7 @@ function isAbove(tokens: number | undefined, maxTokens: number): boolean {
 }
 
 /**
- * Whether a server may name a model so. Servers add an owner, a path, a version, a date or a file ending to the requested id, or
+ * Whether an answer may give a model this name. Servers add an owner, a path, a version, a date or a file ending to the requested id, or
  * leave them out: one name must contain the other.
  */
 function isSameModel(named: string, requested: string): boolean {

@@ -44,7 +44,7 @@ export function createAffinity({ clock, entriesMax = 10_000 }: { clock: Clock; e
 }
 
 const STICKY_MS = 600_000
-/** The prompt cache of the server is gone by then, but another model would change the style. */
+/** How long a conversation keeps its model. A day outlasts every prompt cache, but another model would change the style. */
 const MODEL_STICKY_MS = 86_400_000
 /** Usually the system message and the first question. */
 const MESSAGES_READ = 2

@@ -15,7 +15,7 @@ export interface RouteView {
   readonly cloudCompetes?: boolean
   /** The offer that served this conversation recently; see affinity.ts. */
   readonly stickyOfferId?: string | null
-  /** The model that served this conversation, also longer ago. */
+  /** The model that served this conversation within the last day. */
   readonly stickyModelId?: string | null
   /** Whether a hoster's offer has proved itself. Undefined: all have. */
   readonly newcomer?: ((offerId: string) => NewcomerStanding) | undefined

@@ -22,7 +22,7 @@ export interface LearnedRatio extends MeterRatio {
 
 /** An endpoint with fewer reports does not count. */
 const REPORTS_MIN = 48
-/** Without a local server, this many hosters must agree: of two, no one knows which lies. */
+/** Without a local server, this many hosters must agree. With two, nobody knows which one lies. */
 const HOSTERS_MIN = 3
 /** How many recent reports of an endpoint are kept. With a spread of 5%, their median is then exact to 0.3%. */
 export const REPORTS_KEPT = 512

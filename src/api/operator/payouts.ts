@@ -159,7 +159,7 @@ export function parseDecision(body: Buffer): { reason: string } {
 }
 
 export interface ClawBackRequest {
-  /** The same one again takes nothing more. */
+  /** Identifies the claw-back, so that a repeat takes nothing more. */
   readonly clawbackId: string
   readonly amountNanos: Nanos
   /** The dispute of a payment; null: proven fraud. */

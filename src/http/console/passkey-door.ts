@@ -50,7 +50,7 @@ export function createPasskeyDoor({
 
 /**
  * Browsers have passkeys on HTTPS with a domain name, and on localhost. The name comes from `publicBaseUrl`. Without it, only
- * localhost is believed: a page of another server cannot have that origin on the person's machine.
+ * localhost is accepted: a page of another server cannot have that origin.
  */
 export function siteOf({ raw }: Pick<FastifyRequest, 'raw'>, publicBaseUrl: string | null): PasskeySite | null {
   const url = URL.parse(publicBaseUrl ?? `http://${raw.headers.host}`)

@@ -9,7 +9,7 @@ import type { ReplyingEndpoint } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
 import { receiveBody } from '../receive-body.ts'
 
-/** POST /webhooks/stripe: events of the provider, signed. Exists only with a secret to check them with. Events of transfers and accounts are of payouts. */
+/** POST /webhooks/stripe: events of the provider, signed. Exists only with a secret to check them with. Events about transfers and accounts go to payouts. */
 export function paymentWebhook({
   driver,
   sync,
@@ -18,7 +18,7 @@ export function paymentWebhook({
 }: {
   readonly driver: PaymentDriver
   readonly sync: PaymentSync
-  /** Null: nobody is paid by this provider. */
+  /** Null: hosters are not paid by this provider. */
   readonly payouts: { readonly driver: PayoutDriver; readonly sync: PayoutSync } | null
   readonly bodyLimitBytes: number
 }): ReplyingEndpoint {

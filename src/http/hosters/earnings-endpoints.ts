@@ -118,7 +118,7 @@ export function earningsEndpoints({ desk, addressOf, bodyLimitBytes }: EarningsD
       },
       handle: ({ hoster: { hosterId } }) => desk.account(hosterId),
     }),
-    // A key is in programs on the machines of a hoster. A thief of a key must not be paid.
+    // Keys are stored on the machines of a hoster. A stolen key must not redirect payouts.
     forPeople('payout-account', 'Change the payout account', enrolledAccount, async context =>
       desk.enroll(context.hoster.hosterId, parseEnrolment(await bodyOf(context.request)), actorOf(context)),
     ),

@@ -13,7 +13,7 @@ export interface LearnedRow {
 
 /** Rows that are older say nothing: latency needs samples of the last ten minutes. */
 export const LEARNED_AGE_MS_MAX = 600_000
-/** A snapshot may be read again after a longer downtime, and is then worth nothing but the limits of concurrency. */
+/** How long a snapshot is kept. After a long downtime, only its limits of concurrency are of use. */
 const SNAPSHOT_AGE = "interval '1 day'"
 
 const sum = z.object({ n: z.number(), sum: z.number() })

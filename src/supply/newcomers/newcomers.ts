@@ -18,7 +18,7 @@ export interface Newcomers {
 }
 
 export interface NewcomerLimits {
-  /** An offer has proved itself with so many answers in the last 90 days. 0: at once. */
+  /** How many answers of the last 90 days an offer needs to prove itself. 0: none. */
   readonly successes: number
   readonly inFlight: number
   readonly nanosPerDay: bigint

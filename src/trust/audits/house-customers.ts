@@ -2,7 +2,7 @@ import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { type Pool, type Sql, transaction } from '../../db/pool.ts'
 import { type Caller, plainAccess } from '../../domain/caller.ts'
 
-/** So many customers send the audits, so that a hoster cannot tell them by their connections. */
+/** How many customers send the audits. A hoster would recognise a single one by its connections. */
 const HOUSE_CUSTOMERS = 8
 /** What each account has at the start of a UTC day: 1 USD. */
 const DAY_NANOS = 1_000_000_000n

@@ -10,7 +10,7 @@ export interface SampledReport extends ReportedUse {
   readonly hosterId: string | null
 }
 
-/** So many reports of a span at most: of one customer at one endpoint for one model, and of all customers there. */
+/** The most reports of a span that are read at one endpoint for one model: from one customer, and from all customers. */
 const OF_CUSTOMER_MAX = 4
 const OF_ENDPOINT_MAX = 64
 

@@ -18,7 +18,7 @@ export interface ConnectedAgent {
 
 /** How long a request waits for a data connection that the agent has yet to open. Below the usual connect limit. */
 const WAIT_MS = 2_000
-/** How long the agent of an offer that has no free place is left alone. */
+/** How long an offer pauses when its agent had no free place. */
 const BUSY_FOR_S = 1
 
 interface Waiter {
