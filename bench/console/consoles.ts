@@ -9,8 +9,9 @@ export interface Viewers {
   readonly operatorCookie: string
 }
 
+/** As in console/src/api/use-live.ts. */
 const REREAD_MS = 2_000
-const OVERVIEW_MS = 5_000
+const SUMS_MS = 10_000
 
 /**
  * Opens as many pages as a visible tab each would: half of them the home screen of the customer with its live stream, half the
@@ -41,12 +42,16 @@ export function openConsoles(viewers: Viewers, pages: number): () => Promise<{ r
   }
   const home = async () => {
     let isChanged = false
+    let sumsMs = -Infinity
     const rereading = (async () => {
       for (;;) {
         await delay(REREAD_MS, undefined, { signal: closing.signal })
         if (!isChanged) continue
         isChanged = false
-        await Promise.all(HOME.map(path => read(`customers/${customerId}/${path}`, ownerCookie)))
+        const readsSums = performance.now() - sumsMs >= SUMS_MS
+        if (readsSums) sumsMs = performance.now()
+        const paths = readsSums ? [...HOME, ...HOME_SUMS] : HOME
+        await Promise.all(paths.map(path => read(`customers/${customerId}/${path}`, ownerCookie)))
       }
     })()
     const following = follow(`customers/${customerId}/live`, ownerCookie, () => {
@@ -54,15 +59,8 @@ export function openConsoles(viewers: Viewers, pages: number): () => Promise<{ r
     })
     await Promise.all([rereading, following])
   }
-  const overview = async () => {
-    const rereading = (async () => {
-      for (;;) {
-        await delay(OVERVIEW_MS, undefined, { signal: closing.signal })
-        await read('operator/overview', operatorCookie)
-      }
-    })()
-    await Promise.all([rereading, follow('operator/live', operatorCookie, () => {})])
-  }
+  // The overview shows the events of its stream, and reads nothing else.
+  const overview = () => follow('operator/live', operatorCookie, () => {})
   let failure: unknown
   const open = Array.from({ length: pages }, (_, page) =>
     (page % 2 === 0 ? home() : overview()).catch(error => {
@@ -77,5 +75,6 @@ export function openConsoles(viewers: Viewers, pages: number): () => Promise<{ r
   }
 }
 
-/** What the home screen reads again after a request: the areas `activity`, `usage`, `credits` and `keys`. */
-const HOME = ['limits', 'latency', 'credits', 'keys', 'usage/tokens?days=30&interval=day', 'usage/requests?limit=5']
+/** What the home screen reads again after a request: the areas `activity` and `credits`, and less often `usage`. */
+const HOME = ['credits', 'usage/requests?limit=5']
+const HOME_SUMS = ['limits', 'latency', 'usage/tokens?days=30&interval=day']

@@ -50,7 +50,7 @@ export function customerScreens({ customerId, requestId, keyId, ruleId }: Screen
     screen(
       'home',
       '/',
-      ...['limits', 'latency', 'keys', 'models', 'usage/tokens?days=30&interval=day', 'usage/requests?limit=5'],
+      ...['limits', 'latency', 'key-names', 'models', 'usage/tokens?days=30&interval=day', 'usage/requests?limit=5'],
     ),
     screen('usage, 30 days', '/usage', ...usage(30, 'day')),
     screen('usage, a year', '/usage?days=365', ...usage(365, 'day')),
@@ -59,7 +59,7 @@ export function customerScreens({ customerId, requestId, keyId, ruleId }: Screen
       null,
       ...SHARES.map(by => `usage/${by}?days=365&interval=day`),
     ),
-    screen('activity', '/activity', 'keys', 'usage/requests?limit=100', 'usage/breakdown?days=90'),
+    screen('activity', '/activity', 'key-names', 'usage/requests?limit=100', 'usage/breakdown?days=90'),
     screen('activity of a model', '/activity?model=qwen3-32b', 'usage/requests?limit=100&model=qwen3-32b'),
     screen('activity, failed', '/activity?success=false', 'usage/requests?limit=100&success=false'),
     screen('activity of a key without requests', null, `usage/requests?limit=100&key=${keyId}`),

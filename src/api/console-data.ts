@@ -115,6 +115,13 @@ export const limitsReport = z.object({
 })
 export type LimitsReport = z.infer<typeof limitsReport>
 
+/** `GET C/key-names`: what `GET C/keys` lists, without limits and spend. */
+export const keyNames = z.object({
+  object: z.literal('list'),
+  data: z.array(z.object({ id: z.string(), name: z.string(), hint: z.string(), is_playground: z.boolean() })),
+})
+export type KeyNames = z.infer<typeof keyNames>
+
 /** `GET C/model-facts`: what the servers of each model are like now. Prices and features are in `GET C/models`. */
 export const modelFacts = z.object({
   object: z.literal('list'),

@@ -125,6 +125,19 @@ export async function listKeysInUse(sql: Sql, customerId: string): Promise<KeyLi
   return rows
 }
 
+/** A key in a list of names. */
+export type KeyName = Pick<KeyListing, 'keyId' | 'name' | 'hint' | 'isPlayground'>
+
+/** Returns the names of the keys of a customer that are not revoked, newest first, without reading what they spent. */
+export async function listKeyNames(sql: Sql, customerId: string): Promise<KeyName[]> {
+  const { rows } = await sql.query<KeyName>(
+    `SELECT key_id AS "keyId", name, hint, is_playground AS "isPlayground" FROM api_key
+      WHERE customer_id = $1 AND revoked_at IS NULL ORDER BY created_at DESC, key_id`,
+    [customerId],
+  )
+  return rows
+}
+
 /** Counts the keys that `listKeysInUse` would return. */
 export async function countKeysInUse(sql: Sql, customerId: string): Promise<bigint> {
   const { rows } = await sql.query<{ count: bigint }>(

@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest'
 import {
+  type KeyNames,
+  keyNames,
   type LatencyReport,
   type LimitsReport,
   latencyReport,
@@ -102,6 +104,19 @@ test('a key that was deleted stays in the report', async () => {
   expect((await read<UsageShares>(browser, customer, 'usage/keys')).data).toMatchObject([
     { id, name: 'gone', is_revoked: true, requests: 1 },
   ])
+})
+
+test('the names of the keys are those of the list of keys', async () => {
+  const customer = await app.customer()
+  const { browser } = await signedInMember(app, customer.customerId)
+  const make = async (name: string) =>
+    ((await (await browser.post(`customers/${customer.customerId}/keys`, { name })).json()) as KeyReport).id
+  await make('kept')
+  await browser.send('DELETE', `customers/${customer.customerId}/keys/${await make('deleted')}`)
+  const { data: keys } = await read<{ data: KeyReport[] }>(browser, customer, 'keys')
+  const { data } = keyNames.parse(await read<KeyNames>(browser, customer, 'key-names'))
+  expect(data).toEqual(keys.map(({ id, name, hint, is_playground }) => ({ id, name, hint, is_playground })))
+  expect(data.map(({ name }) => name)).toContain('kept')
 })
 
 test('latency is of the newest requests, by model, with the share of failures', async () => {

@@ -12,7 +12,7 @@ const app = useTestApp(() => ({ offers: [testOffer(upstream.baseUrl)] }))
 const reads = {
   usage: ['credits', 'usage', 'usage/tokens', 'usage/breakdown', 'usage/requests', 'usage/export', 'models'],
   credits: ['credits/transactions'],
-  keys: ['keys'],
+  keys: ['keys', 'key-names'],
   alerts: ['alerts'],
 } as const
 const allowed: Record<MemberRole, readonly (keyof typeof reads)[]> = {

@@ -2,7 +2,14 @@ import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/
 import type { z } from 'zod'
 import type { RequestPage, RequestReceipt, RequestsQuery } from '#api/activity.ts'
 import type { alertDeliveries, alertList } from '#api/alerts.ts'
-import type { LatencyReport, LimitsReport, ModelFacts, ShareInterval, UsageShares } from '#api/console-data.ts'
+import type {
+  KeyNames,
+  LatencyReport,
+  LimitsReport,
+  ModelFacts,
+  ShareInterval,
+  UsageShares,
+} from '#api/console-data.ts'
 import type { Credits, CreditTransactions } from '#api/credits.ts'
 import type { FactorsShown } from '#api/factors.ts'
 import type { Key } from '#api/keys.ts'
@@ -41,7 +48,10 @@ const customer = <T>(area: string, customerId: string, path: string) =>
 
 export const creditsQuery = (customerId: string) => customer<Credits>('credits', customerId, 'credits')
 export const modelsQuery = (customerId: string) => customer<ModelList>('models', customerId, 'models')
-export const keysQuery = (customerId: string) => customer<{ data: Key[] }>('keys', customerId, 'keys')
+/** The keys with what each has spent. */
+export const keysQuery = (customerId: string) => customer<{ data: Key[] }>('key-spend', customerId, 'keys')
+/** The names of the keys, which no request changes. */
+export const keyNamesQuery = (customerId: string) => customer<KeyNames>('keys', customerId, 'key-names')
 
 export const tokensQuery = (customerId: string, days: number, interval: Interval) =>
   customer<TokenUsageReport>('usage', customerId, `usage/tokens${queryText({ days, interval })}`)

@@ -5,23 +5,46 @@ import type { Overview } from '#api/operator/overview.ts'
 import { readWhileVisible } from './event-stream.ts'
 import { overviewQuery } from './operator-queries.ts'
 import { sessionQuery } from './queries.ts'
+import { Rereads, type Timer } from './rereads.ts'
 
-/** The data of a screen is read again at most this often. */
+/** How often at most an area is read again. */
 const REREAD_MS = 2_000
+/** How often at most the areas are read again that sum over many rows, while requests go on. */
+const SUMS_MS = 10_000
+const sums: ReadonlySet<string> = new Set(['usage', 'key-spend', 'people'])
+
+const browserTimer: Timer = {
+  nowMs: () => performance.now(),
+  after(ms, run) {
+    const timer = setTimeout(run, ms)
+    return () => clearTimeout(timer)
+  },
+}
+
+interface Changes {
+  /** The areas that the last requests have changed. */
+  readonly byRequests: readonly string[]
+  /** The areas that people have changed. */
+  readonly byPeople: readonly string[]
+}
 
 /** What a screen reads again when the state differs in this respect. */
-const areasOf = (before: LiveState | null, now: LiveState): string[] => {
-  const areas = new Set<string>()
-  if (before === null) return []
-  if (before.balance_usd !== now.balance_usd) areas.add('credits')
-  if (before.newest_request_id !== now.newest_request_id || before.requests_today !== now.requests_today) {
-    for (const area of ['activity', 'usage', 'credits', 'keys', 'people']) areas.add(area)
+function changesBetween(before: LiveState | null, now: LiveState): Changes {
+  if (before === null) return { byRequests: [], byPeople: [] }
+  const isNewer = before.newest_request_id !== now.newest_request_id || before.requests_today !== now.requests_today
+  const isOtherBalance = before.balance_usd !== now.balance_usd
+  const topics = Object.entries(now.versions).filter(
+    ([topic, version]) => before.versions[topic as keyof LiveState['versions']] !== version,
+  )
+  return {
+    byRequests: isNewer ? ['activity', 'credits', ...sums] : isOtherBalance ? ['credits'] : [],
+    byPeople: topics.flatMap(([topic]) => areasOfTopic[topic] ?? [topic]),
   }
-  for (const [topic, version] of Object.entries(now.versions)) {
-    if (before.versions[topic as keyof LiveState['versions']] === version) continue
-    for (const area of topic === 'budgets' ? ['keys', 'people', 'usage'] : [topic]) areas.add(area)
-  }
-  return [...areas]
+}
+
+const areasOfTopic: Readonly<Record<string, readonly string[]>> = {
+  budgets: ['key-spend', 'people', 'usage'],
+  keys: ['keys', 'key-spend'],
 }
 
 /** Reads again what changes, as long as the tab is visible. */
@@ -29,21 +52,14 @@ export function useLive(customerId: string): void {
   const client = useQueryClient()
   useEffect(() => {
     let state: LiveState | null = null
-    let rereading: ReturnType<typeof setTimeout> | undefined
-    const changed = new Set<string>()
-
-    function reread() {
-      rereading = undefined
-      for (const area of changed) void client.invalidateQueries({ queryKey: [area, customerId] })
-      changed.clear()
-    }
-
+    const rereads = new Rereads(area => void client.invalidateQueries({ queryKey: [area, customerId] }), browserTimer)
     const end = readWhileVisible<LiveState>(`customers/${customerId}/live`, {
       event: 'state',
       onEvent(now) {
-        for (const area of areasOf(state, now)) changed.add(area)
+        const { byRequests, byPeople } = changesBetween(state, now)
+        for (const area of byRequests) rereads.plan(area, sums.has(area) ? SUMS_MS : REREAD_MS)
+        for (const area of byPeople) rereads.plan(area, REREAD_MS)
         state = now
-        if (changed.size > 0) rereading ??= setTimeout(reread, REREAD_MS)
       },
       // The balance is on every screen: reading it again shows whether the gateway is away.
       onBroken: () => void client.invalidateQueries({ queryKey: ['credits', customerId] }),
@@ -51,7 +67,7 @@ export function useLive(customerId: string): void {
       onSessionEnded: () => void client.invalidateQueries({ queryKey: sessionQuery.queryKey }),
     })
     return () => {
-      clearTimeout(rereading)
+      rereads.end()
       end()
     }
   }, [client, customerId])

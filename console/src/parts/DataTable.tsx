@@ -1,4 +1,6 @@
-import type { ReactNode } from 'react'
+import { Button } from '@mantine/core'
+import { type ReactNode, useState } from 'react'
+import { countText } from '../format/number-text.ts'
 import styles from './parts.module.css'
 
 export interface Column<Row> {
@@ -11,9 +13,13 @@ export interface Column<Row> {
   readonly isLabelled?: true
 }
 
+/** Drawing a thousand rows with menus takes seconds. */
+const ROWS_AT_ONCE = 100
+
 /**
- * A table. On a phone, each row is a card of two lines.
+ * A table. On a phone, each row is a card of two lines. A long table draws its first 100 rows, and more on demand.
  *
+ * @param props.isPaged the caller reads the rows page by page, and shows a button for the next page
  * @param props.onOpen opens a row by a click anywhere in it. The name must also be a link or button, for the keyboard
  */
 export function DataTable<Row>({
@@ -22,14 +28,19 @@ export function DataTable<Row>({
   rows,
   keyOf,
   onOpen,
+  isPaged = false,
 }: {
   label: string
   columns: readonly Column<Row>[]
   rows: readonly Row[]
   keyOf: (row: Row) => string
   onOpen?: (row: Row) => void
+  isPaged?: boolean
 }) {
-  return (
+  const [limit, setLimit] = useState(ROWS_AT_ONCE)
+  const shown = isPaged ? rows : rows.slice(0, limit)
+  const hidden = rows.length - shown.length
+  const table = (
     // A phone shows rows as blocks, which are no table without the roles.
     // biome-ignore-start lint/a11y/noRedundantRoles: see above
     <table className={styles.table} role="table" aria-label={label}>
@@ -43,7 +54,7 @@ export function DataTable<Row>({
         </tr>
       </thead>
       <tbody role="rowgroup">
-        {rows.map(row => (
+        {shown.map(row => (
           <tr
             key={keyOf(row)}
             role="row"
@@ -65,5 +76,17 @@ export function DataTable<Row>({
       </tbody>
     </table>
     // biome-ignore-end lint/a11y/noRedundantRoles: see above
+  )
+  if (hidden === 0) return table
+  return (
+    <>
+      {table}
+      <div className={styles.moreRows}>
+        <Button variant="default" onClick={() => setLimit(limit + ROWS_AT_ONCE)}>
+          Show {Math.min(ROWS_AT_ONCE, hidden)} more
+        </Button>
+        <span>{countText(hidden)} are not shown.</span>
+      </div>
+    </>
   )
 }

@@ -16,6 +16,7 @@ export function RequestTable({ customerId, rows }: { customerId: string; rows: r
   return (
     <DataTable
       label="Requests"
+      isPaged
       rows={rows}
       keyOf={({ id }) => id}
       onOpen={({ id }) =>

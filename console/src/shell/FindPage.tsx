@@ -2,8 +2,9 @@ import { Modal, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
-import { keysQuery } from '../api/queries.ts'
+import { keyNamesQuery } from '../api/queries.ts'
 import { KeyIcon } from '../parts/icons.tsx'
+import { matchesKey } from './matches-key.ts'
 import type { NavItem } from './nav-items.tsx'
 import styles from './shell.module.css'
 import { useRights } from './use-session.ts'
@@ -32,8 +33,8 @@ export function FindPage({
   const requestId = REQUEST_ID.exec(text.trim())?.[1]
   const found = items.filter(({ name }) => name.toLowerCase().includes(text.trim().toLowerCase()))
   const { seesKeys } = useRights()
-  const keys = useQuery({ ...keysQuery(customerId ?? ''), enabled: isOpen && seesKeys && customerId !== undefined })
-  const foundKeys = keys.data?.data.filter(key => isKey(key, text.trim())).slice(0, KEYS_MAX) ?? []
+  const keys = useQuery({ ...keyNamesQuery(customerId ?? ''), enabled: isOpen && seesKeys && customerId !== undefined })
+  const foundKeys = keys.data?.data.filter(key => matchesKey(key, text.trim())).slice(0, KEYS_MAX) ?? []
   const keyLink = (id: string) => ({ to: '/c/$customerId/keys', params: { customerId }, search: { key: id } }) as never
   const open = async () => {
     if (requestId !== undefined && customerId !== undefined) {
@@ -79,12 +80,4 @@ export function FindPage({
       </div>
     </Modal>
   )
-}
-
-/** Whether the text is a part of the name of a key, or the key itself: its first ten and last four characters are known. */
-function isKey({ name, hint }: { readonly name: string; readonly hint: string }, text: string): boolean {
-  if (text === '') return false
-  if (name.toLowerCase().includes(text.toLowerCase())) return true
-  const isSecret = text.length > 14 && text.startsWith(hint.slice(0, 10)) && text.endsWith(hint.slice(-4))
-  return isSecret || text === hint
 }

@@ -1,6 +1,8 @@
 import { Readable } from 'node:stream'
 import { z } from 'zod'
 import {
+  type KeyNames,
+  keyNames,
   type LatencyReport,
   type LimitsReport,
   latencyReport,
@@ -23,13 +25,21 @@ import type { Endpoint, ReplyingEndpoint } from '../endpoint.ts'
 export interface CustomerDataDeps {
   readonly latency: (customerId: string) => Promise<LatencyReport>
   readonly shares: (customerId: string, by: UsageShares['by'], query: SharesQuery) => Promise<UsageShares>
+  readonly keyNames: (customerId: string) => Promise<KeyNames>
   readonly limits: (caller: Caller, personId: string) => Promise<LimitsReport>
   readonly models: (customerId: string) => readonly LiveModel[]
   readonly creditReports: CreditReports
 }
 
 /** What the screens of one customer show and /v1 does not have: docs/console-api.md. */
-export function customerData({ latency, shares, limits, models, creditReports }: CustomerDataDeps): Endpoint[] {
+export function customerData({
+  latency,
+  shares,
+  keyNames: namesOf,
+  limits,
+  models,
+  creditReports,
+}: CustomerDataDeps): Endpoint[] {
   const sharesBy = (path: string, by: UsageShares['by']) =>
     customerEndpoint(path, {
       right: 'usage',
@@ -49,6 +59,12 @@ export function customerData({ latency, shares, limits, models, creditReports }:
     sharesBy('usage/labels', 'label'),
     sharesBy('usage/models', 'model'),
     sharesBy('usage/providers', 'provider'),
+    customerEndpoint('key-names', {
+      right: 'keys',
+      schema: keyNames,
+      summary: 'List the names of the keys',
+      handle: ({ caller }) => namesOf(caller.customerId),
+    }),
     customerEndpoint('limits', {
       right: 'usage',
       schema: limitsReport,

@@ -1,3 +1,4 @@
+import { listKeyNames } from '../../auth/keys.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { creditTransactions } from '../../http/endpoints/credit-transactions.ts'
 import { credits } from '../../http/endpoints/credits.ts'
@@ -57,6 +58,16 @@ export function createUsage(
       ...customerData({
         latency: customerId => latencyOf(sql, customerId),
         shares: (customerId, by, query) => usageSharesOf(sql, customerId, by, query, clock.epochMs()),
+        async keyNames(customerId) {
+          const names = await listKeyNames(sql, customerId)
+          const data = names.map(({ keyId, name, hint, isPlayground }) => ({
+            id: keyId,
+            name,
+            hint,
+            is_playground: isPlayground,
+          }))
+          return { object: 'list', data }
+        },
         async limits({ customerId, limits }, personId) {
           const [windows, balance, member] = await Promise.all([
             readWindows(customerId, clock.epochMs()),

@@ -64,7 +64,7 @@ test('a member over the limit sees why, an owner raises it, and the next request
   await dialog.getByRole('button', { name: 'Save' }).click()
   await expect.poll(() => chat(key), { timeout: 5_000 }).toBe(200)
   // What the member spends appears without a reload.
-  await expect.poll(() => owner.page.getByText(/^0\.0000\d+ of 5\.00 USD$/).count(), { timeout: 10_000 }).toBe(1)
+  await expect.poll(() => owner.page.getByText(/^0\.0000\d+ of 5\.00 USD$/).count(), { timeout: 30_000 }).toBe(1)
 
   await owner.page.goto(`/c/${customerId}/usage?split=label`)
   const labels = owner.page.getByRole('table', { name: 'Usage by label' })

@@ -124,3 +124,28 @@ test('above seven series, the rest is summed as Other, and no cent is lost', () 
   ])
   expect(usageSeries({ by: 'model', data: data.slice(0, 7), other: null })).toHaveLength(7)
 })
+
+test('a customer with many keys sees a hundred at first, and finds each by its name', async () => {
+  const { customerId } = await app.customer()
+  await app.database.pool.query(
+    `INSERT INTO api_key (key_id, customer_id, name, key_hash, hint, created_at)
+     SELECT gen_random_uuid(), $1::uuid, 'bot ' || n, sha256(($1::text || n)::bytea), 'sk-sy-' || n, now() - n * interval '1 hour' FROM generate_series(1, 130) n`,
+    [customerId],
+  )
+  const page = await signedIn(customerId)
+  await page.goto(`/c/${customerId}/keys`)
+  const rows = page.getByRole('table', { name: 'Keys' }).getByRole('row')
+  await expect.poll(() => rows.count()).toBe(101)
+  await page.getByText('31 are not shown').waitFor()
+  await page.getByLabel('Find a key').fill('bot 130')
+  await expect.poll(() => rows.count()).toBe(2)
+  await page.getByLabel('Find a key').fill('nothing')
+  await page.getByText('No key matches').waitFor()
+  await page.getByLabel('Find a key').fill('')
+  await page.getByRole('button', { name: 'Show 31 more' }).click()
+  await expect.poll(() => rows.count()).toBe(132)
+  await page.goto(`/c/${customerId}/activity`)
+  await page.getByRole('combobox', { name: 'Key' }).fill('bot 129')
+  await page.getByRole('option', { name: 'bot 129' }).click()
+  await expect.poll(() => new URL(page.url()).searchParams.has('key')).toBe(true)
+})

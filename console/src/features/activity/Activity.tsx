@@ -14,7 +14,7 @@ import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { RequestTable } from '../../parts/RequestTable.tsx'
 import { When } from '../../parts/When.tsx'
-import { useKeys } from '../../shell/use-keys.ts'
+import { useKeyNames } from '../../shell/use-key-names.ts'
 import { useCustomerId } from '../../shell/use-session.ts'
 import styles from './activity.module.css'
 import { type ActivitySearch, readActivitySearch } from './activity-search.ts'
@@ -125,10 +125,13 @@ function Nothing({ customerId, isFiltered }: { customerId: string; isFiltered: b
   )
 }
 
+/** A customer may have a thousand keys. Typing finds the others. */
+const OPTIONS_AT_ONCE = 100
+
 function Filters({ customerId, filter }: { customerId: string; filter: ActivitySearch }) {
   const navigate = useNavigate()
   const models = useQuery(breakdownQuery(customerId, 90))
-  const keys = useKeys()
+  const keys = useKeyNames()
   const set = (change: Partial<Record<keyof ActivitySearch, string | null>>) => {
     const search = readActivitySearch({ ...filter, ...change })
     void navigate({ to: '/c/$customerId/activity', params: { customerId }, search, replace: true })
@@ -147,6 +150,9 @@ function Filters({ customerId, filter }: { customerId: string; filter: ActivityS
       />
       <Select
         label="Key"
+        searchable
+        limit={OPTIONS_AT_ONCE}
+        nothingFoundMessage="No key has this name"
         data={[
           any('All keys'),
           ...(keys.data?.data.map(({ id, name, hint }) => ({ value: id, label: `${name} (${hint.slice(-4)})` })) ?? []),

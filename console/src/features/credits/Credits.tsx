@@ -75,6 +75,7 @@ function Statement({ customerId }: { customerId: string }) {
           <>
             <DataTable
               label="Statement"
+              isPaged
               rows={pages.flatMap(({ data }) => data)}
               keyOf={({ kind, at, amount_usd, request_id }) => `${kind} ${at} ${amount_usd} ${request_id}`}
               columns={[

@@ -62,6 +62,7 @@ export function TopUps({ customerId, mayCancel }: { customerId: string; mayCance
               ))}
             <DataTable
               label="Top-ups"
+              isPaged
               rows={rows}
               keyOf={({ id }) => id}
               columns={[

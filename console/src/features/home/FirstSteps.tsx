@@ -33,7 +33,7 @@ export function FirstSteps({
       path: `customers/${customerId}/keys`,
       body: { name: hasKey ? 'quick start' : 'first key' },
     }),
-    { areas: ['keys'], onDone: ({ key }) => setSecret(key) },
+    { areas: ['keys', 'key-spend'], onDone: ({ key }) => setSecret(key) },
   )
   const chat = models.data?.data.find(({ features, demo }) => !demo && features.includes('chat'))
   const model = chat?.id ?? models.data?.data[0]?.id ?? 'demo'

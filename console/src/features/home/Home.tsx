@@ -14,7 +14,7 @@ import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { RequestTable } from '../../parts/RequestTable.tsx'
 import { Tile, Tiles } from '../../parts/Tile.tsx'
-import { useKeys } from '../../shell/use-keys.ts'
+import { useKeyNames } from '../../shell/use-key-names.ts'
 import { useCustomerId, useRights } from '../../shell/use-session.ts'
 import { FirstSteps } from './FirstSteps.tsx'
 import styles from './home.module.css'
@@ -29,7 +29,7 @@ export function Home() {
   const latency = useQuery(latencyQuery(customerId))
   const credits = useQuery(creditsQuery(customerId))
   const month = useQuery(tokensQuery(customerId, 30, 'day'))
-  const keys = useKeys()
+  const keys = useKeyNames()
   const recent = useInfiniteQuery(activityQuery(customerId, {}, 5))
   const { mayCredits, mayKeys } = useRights()
   const rows = recent.data?.pages[0]?.data

@@ -3,7 +3,7 @@ import { Link } from '@tanstack/react-router'
 import { alertsQuery, statementQuery } from '../../api/queries.ts'
 import { CheckIcon } from '../../parts/icons.tsx'
 import { Panel } from '../../parts/Panel.tsx'
-import { useKeys } from '../../shell/use-keys.ts'
+import { useKeyNames } from '../../shell/use-key-names.ts'
 import { useRights } from '../../shell/use-session.ts'
 import styles from './home.module.css'
 
@@ -11,7 +11,7 @@ import styles from './home.module.css'
 export function NextSteps({ customerId, hasRequest }: { customerId: string; hasRequest: boolean }) {
   const { mayKeys, mayAlerts, mayCredits } = useRights()
   const params = { customerId }
-  const keys = useKeys()
+  const keys = useKeyNames()
   const alerts = useQuery({ ...alertsQuery(customerId), enabled: mayAlerts })
   const statement = useInfiniteQuery({ ...statementQuery(customerId), enabled: mayCredits })
   const lines = statement.data?.pages[0]?.data

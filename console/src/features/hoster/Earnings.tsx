@@ -187,6 +187,7 @@ function Payouts({ hosterId }: { hosterId: string }) {
             <>
               <DataTable
                 label="Payouts"
+                isPaged
                 rows={rows}
                 keyOf={({ id }) => id}
                 columns={[

@@ -14,7 +14,7 @@ export function KeyForm({ edited, focus, onClose }: { edited: Key | null; focus:
   const [input, setInput] = useState<KeyInput>(edited === null ? emptyKey : inputOf(edited))
   const change = useWrite<KeyInput>(
     typed => ({ method: 'PATCH', path: `customers/${customerId}/keys/${edited?.id}`, body: keyBody(typed) }),
-    { areas: ['keys'], done: 'The key is changed.', onDone: onClose, showsError: true },
+    { areas: ['keys', 'key-spend'], done: 'The key is changed.', onDone: onClose, showsError: true },
   )
   return (
     <Modal opened={edited !== null} onClose={onClose} title={`Change ${edited?.name}`}>

@@ -1,7 +1,9 @@
-import { ActionIcon, Button, Menu } from '@mantine/core'
+import { ActionIcon, Button, Menu, TextInput } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Key } from '#api/keys.ts'
+import { keysQuery } from '../../api/queries.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { ConfirmDialog } from '../../parts/ConfirmDialog.tsx'
 import { DataTable } from '../../parts/DataTable.tsx'
@@ -12,7 +14,7 @@ import { Charge } from '../../parts/Money.tsx'
 import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { When } from '../../parts/When.tsx'
-import { useKeys } from '../../shell/use-keys.ts'
+import { matchesKey } from '../../shell/matches-key.ts'
 import { useCustomerId, useRights } from '../../shell/use-session.ts'
 import type { KeyField } from './KeyFields.tsx'
 import { KeyForm } from './KeyForm.tsx'
@@ -20,19 +22,23 @@ import { KeyLimit } from './KeyLimit.tsx'
 import styles from './keys.module.css'
 import { NewKey } from './NewKey.tsx'
 
+/** Fewer keys are found by looking at them. */
+const SEARCHED_FROM = 20
+
 /** The keys of programs: spend, limits, models; made, changed and deleted here. */
 export function Keys() {
   const customerId = useCustomerId()
   const { mayKeys, seesKeys } = useRights()
-  const keys = useKeys()
+  const keys = useQuery({ ...keysQuery(customerId), enabled: seesKeys })
   const search: { make?: boolean; key?: string } = useSearch({ strict: false })
   const navigate = useNavigate()
+  const [text, setText] = useState('')
   const [isMaking, setMaking] = useState(search.make === true && mayKeys)
   const [edited, setEdited] = useState<Key | null>(null)
   const [focus, setFocus] = useState<KeyField>('name')
   const [deleted, setDeleted] = useState<Key | null>(null)
   const remove = useWrite<Key>(({ id }) => ({ method: 'DELETE', path: `customers/${customerId}/keys/${id}` }), {
-    areas: ['keys'],
+    areas: ['keys', 'key-spend'],
     done: (_, { name }) => `${name} is deleted. It stops working on all nodes within two seconds.`,
     onDone: () => setDeleted(null),
   })
@@ -70,15 +76,21 @@ export function Keys() {
         }
       >
         <Loaded query={keys} height={200}>
-          {({ data }) =>
-            data.length === 0 ? (
-              <EmptyState text="There is no key yet. A program needs one to send requests.">
-                {mayKeys && make}
-              </EmptyState>
-            ) : (
+          {({ data }) => {
+            if (data.length === 0) {
+              return (
+                <EmptyState text="There is no key yet. A program needs one to send requests.">
+                  {mayKeys && make}
+                </EmptyState>
+              )
+            }
+            const isFiltered = search.key === undefined && text.trim() !== ''
+            const chosen = search.key === undefined ? byWeek(data) : data.filter(({ id }) => id === search.key)
+            const rows = isFiltered ? chosen.filter(key => matchesKey(key, text.trim())) : chosen
+            const table = (
               <DataTable
                 label="Keys"
-                rows={search.key === undefined ? byWeek(data) : data.filter(({ id }) => id === search.key)}
+                rows={rows}
                 keyOf={({ id }) => id}
                 columns={[
                   {
@@ -148,7 +160,25 @@ export function Keys() {
                 ]}
               />
             )
-          }
+            return (
+              <>
+                {search.key === undefined && data.length > SEARCHED_FROM && (
+                  <TextInput
+                    label="Find a key"
+                    description="A part of its name, or the key itself"
+                    value={text}
+                    onChange={event => setText(event.currentTarget.value)}
+                    className={styles.search}
+                  />
+                )}
+                {rows.length === 0 && isFiltered ? (
+                  <EmptyState text="No key matches. Deleted keys are not listed." />
+                ) : (
+                  table
+                )}
+              </>
+            )
+          }}
         </Loaded>
       </Panel>
       <NewKey

@@ -17,7 +17,7 @@ export function NewKey({ isOpen, onClose }: { isOpen: boolean; onClose: () => vo
   const [isStored, setStored] = useState(false)
   const make = useWrite<KeyInput, { key: string }>(
     typed => ({ method: 'POST', path: `customers/${customerId}/keys`, body: keyBody(typed) }),
-    { areas: ['keys'], onDone: ({ key }) => setSecret(key), showsError: true },
+    { areas: ['keys', 'key-spend'], onDone: ({ key }) => setSecret(key), showsError: true },
   )
   const close = () => {
     onClose()

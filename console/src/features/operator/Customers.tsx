@@ -67,6 +67,7 @@ export function Customers() {
               <>
                 <DataTable
                   label="Customers"
+                  isPaged
                   rows={rows}
                   keyOf={({ id }) => id}
                   onOpen={({ id }) =>

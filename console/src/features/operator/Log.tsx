@@ -52,6 +52,7 @@ export function Log() {
             <>
               <DataTable
                 label="Log"
+                isPaged
                 rows={pages.flatMap(({ data }) => data)}
                 keyOf={({ id }) => String(id)}
                 columns={[

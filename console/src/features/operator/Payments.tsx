@@ -69,6 +69,7 @@ export function Payments() {
             <>
               <DataTable
                 label="Payments"
+                isPaged
                 rows={rows}
                 keyOf={({ id }) => id}
                 columns={[

@@ -99,6 +99,7 @@ function Batches() {
             <>
               <DataTable
                 label="Batches"
+                isPaged
                 rows={rows}
                 keyOf={({ id }) => id}
                 columns={[

@@ -47,6 +47,7 @@ export function Vouchers() {
             <>
               <DataTable
                 label="Vouchers"
+                isPaged
                 rows={rows}
                 keyOf={({ id }) => id}
                 columns={[

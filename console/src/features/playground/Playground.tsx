@@ -86,7 +86,8 @@ export function Playground() {
       }
     } finally {
       setRunning(false)
-      for (const area of ['credits', 'usage', 'activity', 'keys']) void client.invalidateQueries({ queryKey: [area] })
+      for (const area of ['credits', 'usage', 'activity', 'keys', 'key-spend'])
+        void client.invalidateQueries({ queryKey: [area] })
     }
   }
 
