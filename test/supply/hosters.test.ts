@@ -329,8 +329,9 @@ test('a listing shows everything but the key', async () => {
     endpointId,
     baseUrl: 'https://models.acme.dev/v1',
     hasKey: true,
+    hasContract: false,
     createdAt: expect.any(Date),
-    models: [{ ...acme.models[0], upstreamModel: 'qwen3-8b', priceVersion: 1 }],
+    models: [{ ...acme.models[0], upstreamModel: 'qwen3-8b', maxConcurrent: null, priceVersion: 1 }],
   })
   expect(second).toMatchObject({ name: 'empty', hasKey: false, models: [] })
 })
@@ -356,5 +357,6 @@ test('a new price changes nothing else about a model, such as its upstream name'
   await addHoster(database.pool, { ...acme, models: [model] }, secrets)
   const higherPrice = { inputPicoPerToken: 300_000n, outputPicoPerToken: 900_000n }
   await setHosterPrice(database.pool, 'acme', { modelId: 'qwen3-8b', price: higherPrice })
-  expect((await listHosters(database.pool))[0]!.models).toEqual([{ ...model, price: higherPrice, priceVersion: 2 }])
+  const kept = { ...model, maxConcurrent: null }
+  expect((await listHosters(database.pool))[0]!.models).toEqual([{ ...kept, price: higherPrice, priceVersion: 2 }])
 })
