@@ -259,7 +259,7 @@ function screensSection(screens: ScreenFigures[]): string {
 }
 
 function paintsSection(paints: PaintFigures[]): string {
-  return `## In the browser\n\nChromium on all cores, 1280 x 900, ${PAINT_TIMES} times each from a blank page, the first without a cache. Times from the start of the navigation. First paint: the title of the screen is painted, beside the navigation.\n\n${markdownTable(
+  return `## In the browser\n\nChromium on all cores, 1280 x 900, ${PAINT_TIMES} times each from a blank page, the first without a cache. Times from the start of the navigation. First paint: the title of the screen is painted, next to the navigation.\n\n${markdownTable(
     ['screen', 'first paint, p50 ms', 'max ms', 'all data on screen, p50 ms', 'max ms'],
     paints.map(each => [
       each.name,

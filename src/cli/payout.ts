@@ -117,7 +117,7 @@ function approve(): Command {
       if (verdict === 'cancelled') throw new Failure('This batch was cancelled. Nothing was changed.')
       if (verdict === 'second_operator') {
         throw new Failure(
-          'More than 1,000 USD were prepared and approved by one operator in 24 hours. Let another operator approve this batch in the console. Nothing was changed.',
+          'One operator may prepare and approve at most 1,000 USD in 24 hours. Let another operator approve this batch in the console. Nothing was changed.',
         )
       }
       session.output.result(

@@ -37,7 +37,7 @@ export function ManifestDialog({
           try {
             body = JSON.parse(text)
           } catch (error) {
-            setBroken(new Error(`This is no JSON: ${(error as Error).message}`))
+            setBroken(new Error(`This is not JSON: ${(error as Error).message}`))
             return
           }
           save.mutate(body)

@@ -57,7 +57,7 @@ export function MoveDialog({
           <>
             <TextInput
               label="Amount, USD"
-              description={`Up to ${exactUsd(earnings.balance_usd)}, held earnings too.`}
+              description={`Up to ${exactUsd(earnings.balance_usd)}, including held earnings.`}
               inputMode="decimal"
               required
               value={amount}

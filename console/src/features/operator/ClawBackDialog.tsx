@@ -78,7 +78,7 @@ export function ClawBackDialog({
         />
         <TextInput
           label="Reason"
-          description="The hoster reads it, and the audit log has it."
+          description="The hoster reads it, and the audit log keeps it."
           required
           maxLength={200}
           value={reason}

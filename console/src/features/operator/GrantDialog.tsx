@@ -64,7 +64,7 @@ export function GrantDialog({ customer, onClose }: { customer: CustomerDetail; o
             />
             <TextInput
               label="Reference"
-              description="Such as the number of a payment. The same reference is granted only once."
+              description="For example the number of a payment. The same reference is granted only once."
               value={ref}
               onChange={event => setRef(event.currentTarget.value)}
             />

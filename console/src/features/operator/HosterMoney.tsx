@@ -154,7 +154,7 @@ function FreezeDialog({
       title={isFrozen ? `Freeze the payouts of ${name}?` : `Pay ${name} again?`}
       action={isFrozen ? 'Freeze them' : 'Pay it again'}
       isDanger={isFrozen}
-      {...(!isFrozen && { reader: 'The audit log has it.' })}
+      {...(!isFrozen && { reader: 'The audit log keeps it.' })}
       send={reason => ({
         method: 'POST',
         path: `operator/hosters/${hosterId}/${isFrozen ? 'freeze' : 'release'}`,

@@ -89,7 +89,7 @@ export function HosterTrust({ hoster }: { hoster: Pick<HosterReview, 'id' | 'nam
               <ReasonDialog
                 title={hasContract ? `Has the contract with ${name} ended?` : `Is ${name} under contract?`}
                 action={hasContract ? 'It has ended' : 'It is under contract'}
-                reader="The audit log has it, such as the number of the contract."
+                reader="For the audit log, for example the number of the contract."
                 send={reason => ({
                   method: 'PATCH',
                   path: `operator/hosters/${hosterId}`,

@@ -191,7 +191,7 @@ function FailedDialog({ payout, onClose }: { payout: Payout; onClose: () => void
       >
         <TextInput
           label="Reason"
-          description="As the bank says. The hoster reads it."
+          description="The reason that the bank gives. The hoster reads it."
           required
           maxLength={200}
           value={reason}

@@ -16,7 +16,7 @@ export function ReasonDialog({
   title,
   action,
   isDanger = false,
-  reader = 'The hoster reads it, and the audit log has it.',
+  reader = 'The hoster reads it, and the audit log keeps it.',
   maxLength = 200,
   send,
   done,

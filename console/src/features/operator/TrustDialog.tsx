@@ -41,7 +41,7 @@ export function TrustDialog({
         />
         <TextInput
           label="Reason"
-          description="The audit log has it."
+          description="The audit log keeps it."
           required
           maxLength={200}
           value={reason}

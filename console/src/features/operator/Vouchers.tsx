@@ -22,7 +22,7 @@ export function Vouchers() {
   const mayOperate = useMayOperate()
   const revoke = useWrite<string>(id => ({ method: 'DELETE', path: `operator/vouchers/${id}` }), {
     areas: ['vouchers'],
-    done: 'The voucher is revoked. Its code gives nothing any more.',
+    done: 'The voucher is revoked. Its code no longer works.',
   })
   return (
     <Panel

@@ -16,7 +16,7 @@ export function SignUp() {
             <MailForm
               path="sign-up"
               action="Send me a link"
-              sent="Look into your mail. The link there makes your account. It works for 24 hours."
+              sent="Open the link in your mail. It makes your account and works for 24 hours."
             />
           ) : (
             <p>This installation takes new people by invitation only. Ask its operator.</p>

@@ -120,7 +120,7 @@ export function Passkeys() {
         onConfirm={() => removed !== null && remove.mutate(removed.id)}
         onClose={() => setRemoved(null)}
       >
-        <p>This passkey signs in no more. Your sessions stay.</p>
+        <p>You can no longer sign in with this passkey. Your sessions stay.</p>
       </ConfirmDialog>
     </Panel>
   )
