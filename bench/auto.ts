@@ -15,7 +15,7 @@ import { writeReport } from './write-report.ts'
 
 const { values } = parseArgs({
   options: {
-    data: { type: 'string' },
+    data: { type: 'string', multiple: true },
     write: { type: 'string' },
     make: { type: 'string' },
     prices: { type: 'string' },
@@ -28,7 +28,7 @@ const TESTED = 4
 if (values.make !== undefined) {
   writeFileSync(values.make, toCsv(makeRows(MADE_ROWS, 1)))
   process.stdout.write(`Wrote ${values.make}: ${MADE_ROWS} made-up rows in RouterBench's form.\n`)
-} else measure(values.data === undefined ? makeRows(MADE_ROWS, 1) : readRows(values.data))
+} else measure(values.data === undefined ? makeRows(MADE_ROWS, 1) : values.data.flatMap(readRows))
 
 function measure(all: readonly RouterRow[]): void {
   const rows = all.map(row => withCosts(row))
@@ -96,15 +96,18 @@ function measure(all: readonly RouterRow[]): void {
   if (values.data === undefined) process.stderr.write(`\nWrote ${writeReport('auto', text)}\n`)
 }
 
-/** RouteLLM's data has no costs. `--prices model=usd,...` gives the USD of a million tokens of each model. */
+/**
+ * RouteLLM's data has no costs. `--prices model=usd,...` gives the USD of a million tokens of each model. An answer that is not in the
+ * data counts as 256 tokens.
+ */
 function withCosts(row: RouterRow): RouterRow {
   if (Object.keys(row.costUsd).length > 0) return row
   const prices = Object.fromEntries((values.prices ?? '').split(',').map(pair => pair.split('=')))
-  const tokens = row.prompt.length / 4 + 256
+  const tokensOf = (model: string) => row.prompt.length / 4 + (row.answerLength[model] ?? 1_024) / 4
   const costUsd = Object.keys(row.quality).map(model => {
     const usd = Number(prices[model])
     if (!(usd >= 0)) throw new Error(`The data has no costs. Give --prices with ${model}=USD per million tokens.`)
-    return [model, (usd * tokens) / 1e6]
+    return [model, (usd * tokensOf(model)) / 1e6]
   })
   return { ...row, costUsd: Object.fromEntries(costUsd) }
 }

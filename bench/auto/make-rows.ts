@@ -34,6 +34,7 @@ export function makeRows(count: number, seed: number): RouterRow[] {
       quality: Object.fromEntries(
         models.map(({ id, skill }) => [id, random.chance(1 / (1 + Math.exp(difficulty * 1.5 - skill[kind]))) ? 1 : 0]),
       ),
+      answerLength: {},
       costUsd: Object.fromEntries(models.map(({ id, usdPerMillion }) => [id, (tokens * usdPerMillion) / 1e6])),
     }
   })

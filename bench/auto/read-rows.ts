@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { isJsonObject } from '../../src/runtime/json-object.ts'
+import { readPythonList } from './python-list.ts'
 
 /** One prompt with what each model achieved. */
 export interface RouterRow {
@@ -8,12 +9,20 @@ export interface RouterRow {
   readonly quality: Readonly<Record<string, number>>
   /** What each model's answer costs, in USD; empty when the data has no costs. */
   readonly costUsd: Readonly<Record<string, number>>
+  /** The length of each model's answer in characters, where the data has the answers. */
+  readonly answerLength: Readonly<Record<string, number>>
 }
 
 /**
- * Reads a table as CSV or JSON lines, in one of two forms. RouterBench: a column `prompt`, for each model a column of its
- * name with the quality, and `<model>|total_cost` with the cost in USD. RouteLLM's results of benchmarks: a column `prompt`,
- * and for each model a column with `True` or `False`, without costs. Other columns are ignored.
+ * Reads a table as CSV or JSON lines, in one of two forms, as their repositories define them:
+ *
+ * - RouterBench (withmartian/routerbench, `convertors/common.py`): `sample_id`, `prompt`, `eval_name`; for each model a column of
+ *   its name with the quality, `<model>|model_response` and `<model>|total_cost` in USD; `oracle_model_to_route_to`. A prompt is the
+ *   text of a Python list.
+ * - RouteLLM (lm-sys/RouteLLM, `routellm/evals`): `prompt`, and for each model a column with `True` or `False`; for GSM8K also
+ *   `<model>_response`. No costs.
+ *
+ * Throws if a quality is not from 0 to 1.
  */
 export function readRows(path: string): RouterRow[] {
   const text = readFileSync(path, 'utf8')
@@ -24,20 +33,45 @@ export function readRows(path: string): RouterRow[] {
 }
 
 const COST = '|total_cost'
+/** Columns of answers: those of RouterBench, and those of RouteLLM. */
+const ANSWERS = ['|model_response', '_response']
 const ignored: ReadonlySet<string> = new Set(['prompt', 'sample_id', 'eval_name', 'oracle_model_to_route_to', ''])
 
 function toRow(record: Readonly<Record<string, unknown>>): RouterRow[] {
-  const prompt = promptOf(record.prompt)
-  const names = Object.keys(record).filter(name => !name.includes('|') && !ignored.has(name))
+  const prompt = textOf(record.prompt)
+  if (prompt === '') return []
+  const names = modelsOf(Object.keys(record))
   const quality = numbersOf(names.map(name => [name, record[name]]))
-  const costUsd = numbersOf(names.map(name => [name, record[name + COST]]))
-  return prompt === null || Object.keys(quality).length === 0 ? [] : [{ prompt, quality, costUsd }]
+  for (const [name, value] of Object.entries(quality)) {
+    if (value < 0 || value > 1) throw new Error(`The quality of ${name} is ${value}. It must be from 0 to 1.`)
+  }
+  if (Object.keys(quality).length === 0) return []
+  const answers = names.flatMap(name => {
+    const answer = ANSWERS.map(suffix => textOf(record[name + suffix])).find(each => each !== '')
+    return answer === undefined ? [] : [[name, answer.length] as const]
+  })
+  return [
+    {
+      prompt,
+      quality,
+      costUsd: numbersOf(names.map(name => [name, record[name + COST]])),
+      answerLength: Object.fromEntries(answers),
+    },
+  ]
 }
 
-/** RouterBench writes some prompts as a list of texts. */
-function promptOf(value: unknown): string | null {
-  if (Array.isArray(value)) return value.filter(item => typeof item === 'string').join('\n')
-  return typeof value === 'string' && value !== '' ? value : null
+/** RouterBench has a cost for each model. RouteLLM has no other columns than models and answers. */
+function modelsOf(columns: readonly string[]): string[] {
+  const priced = columns.filter(name => name.endsWith(COST)).map(name => name.slice(0, -COST.length))
+  if (priced.length > 0) return priced
+  const answers = new Set(columns.flatMap(name => ANSWERS.map(suffix => name + suffix)))
+  return columns.filter(name => !ignored.has(name) && !answers.has(name) && !name.includes('|'))
+}
+
+/** Returns the parts of a conversation or an answer as one text; empty when there is none. */
+function textOf(value: unknown): string {
+  const list = typeof value === 'string' ? (readPythonList(value) ?? [value]) : value
+  return Array.isArray(list) ? list.filter(item => typeof item === 'string').join('\n') : ''
 }
 
 function numbersOf(entries: readonly (readonly [string, unknown])[]): Record<string, number> {
