@@ -1,7 +1,8 @@
 import type { AnnouncedModel } from '../api/agent-protocol.ts'
-import { ANNOUNCED_MAX } from '../api/agent-protocol.ts'
+import { ANNOUNCED_MAX, MODEL_ID_CHARACTERS_MAX } from '../api/agent-protocol.ts'
 import { getJson } from '../egress/get-json.ts'
 import { isJsonObject, type JsonObject } from '../runtime/json-object.ts'
+import { isPlain } from '../runtime/plain-text.ts'
 import { askContexts, type ListedModel } from '../supply/detection/ask-contexts.ts'
 import type { Upstream } from './upstream.ts'
 
@@ -50,5 +51,5 @@ function listedModels(body: unknown): ListedModel[] | undefined {
 
 function isListedModel(value: unknown): value is ListedModel {
   const { id } = isJsonObject(value) ? value : ({} as JsonObject)
-  return typeof id === 'string' && id !== '' && id.length <= 256
+  return typeof id === 'string' && id !== '' && id.length <= MODEL_ID_CHARACTERS_MAX && isPlain(id)
 }

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import type { AgentState, FromAgent, ToAgent } from '../api/agent-protocol.ts'
+import { type AgentState, type FromAgent, REASON_CHARACTERS_MAX, type ToAgent } from '../api/agent-protocol.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { endOfTurn } from '../runtime/end-of-turn.ts'
+import { toPlain } from '../runtime/plain-text.ts'
 import { GatewayLink } from './gateway-link.ts'
 import { type PowerOptions, powerObstacle } from './power-gate.ts'
 import { type FoundModel, readModels } from './read-models.ts'
@@ -189,7 +190,7 @@ class Agent implements RunningAgent {
     return {
       type: 'status',
       state,
-      ...(reason !== null && { reason: reason.slice(0, 200) }),
+      ...(reason !== null && { reason: toPlain(reason.slice(0, REASON_CHARACTERS_MAX)) }),
       free_slots: this.#slots.free,
     }
   }

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { features } from '../domain/chat-job.ts'
+import { isPlain } from '../runtime/plain-text.ts'
 
 // What the agent of a hoster and the gateway send each other. An agent keeps one control connection to each node, with
 // one JSON object per text message, and a stock of data connections, each of which carries one HTTP/1.1 request and
@@ -17,6 +18,8 @@ export const CONTROL_BYTES_MAX = 256 * 1024
 /** The largest message on a data connection, in bytes. The agent sends at most 64 KiB. */
 export const DATA_BYTES_MAX = 256 * 1024
 export const ANNOUNCED_MAX = 1_000
+export const MODEL_ID_CHARACTERS_MAX = 256
+export const REASON_CHARACTERS_MAX = 200
 export const SLOTS_MAX = 1_024
 
 /** Codes of closed WebSockets: 4000 to 4999 are free for applications (RFC 6455, 7.4.2). */
@@ -29,7 +32,9 @@ export const closeCodes = {
   goingAway: 1001,
 } as const
 
-const modelId = z.string().min(1).max(256)
+/** One line. PostgreSQL refuses a NUL in the report of a node, and a terminal obeys an escape sequence. */
+const line = (charactersMax: number) => z.string().max(charactersMax).refine(isPlain)
+const modelId = line(MODEL_ID_CHARACTERS_MAX).min(1)
 const tokens = z.int().min(1).max(100_000_000)
 
 const announcedModel = z.strictObject({
@@ -49,7 +54,7 @@ export type AgentState = (typeof agentStates)[number]
 export const fromAgentSchema = z.discriminatedUnion('type', [
   z.strictObject({
     type: z.literal('announce'),
-    version: z.string().max(64),
+    version: line(64),
     models: z.array(announcedModel).max(ANNOUNCED_MAX),
     /** How many requests may run at once, for all models together. */
     slots: z.int().min(1).max(SLOTS_MAX),
@@ -58,7 +63,7 @@ export const fromAgentSchema = z.discriminatedUnion('type', [
     type: z.literal('status'),
     state: z.enum(agentStates),
     /** Why requests are refused: a schedule, a power limit, a stop. */
-    reason: z.string().max(200).optional(),
+    reason: line(REASON_CHARACTERS_MAX).optional(),
     free_slots: z.int().min(0).max(SLOTS_MAX),
   }),
 ])

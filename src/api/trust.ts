@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { bodyRefusal } from '../dialects/json/body-refusal.ts'
 import { parseJsonObject } from '../dialects/json/parse-json.ts'
 import { hosterStates } from '../domain/hoster-state.ts'
+import { isPlain } from '../runtime/plain-text.ts'
 
 const kinds = ['meter', 'canary', 'fingerprint', 'agreement', 'sampling'] as const
 
@@ -132,8 +133,13 @@ export const ownTrust = z
   })
   .meta({ id: 'OwnHosterTrust' })
 
-const textMessage = 'text of 1 to 4000 characters'
-const text = z.string({ error: textMessage }).trim().min(1, { error: textMessage }).max(4_000, { error: textMessage })
+const textMessage = 'text of 1 to 4000 characters, without control characters other than line breaks'
+const text = z
+  .string({ error: textMessage })
+  .trim()
+  .min(1, { error: textMessage })
+  .max(4_000, { error: textMessage })
+  .refine(written => isPlain(written.replaceAll(/[\t\r\n]/g, ' ')), { error: textMessage })
 
 export const appealBody = z.strictObject({ text }, { error: 'a JSON object' }).meta({ id: 'HosterAppeal' })
 

@@ -1,7 +1,4 @@
-import { once } from 'node:events'
 import { afterEach, describe, expect, it } from 'vitest'
-import { type Dialled, dial } from '../../src/agent/dial.ts'
-import { AGENT_HEADER, CONTROL_PATH, DATA_PATH } from '../../src/api/agent-protocol.ts'
 import type { Clock } from '../../src/runtime/clock.ts'
 import { type FaultProxy, startFaultProxy } from '../harness/fault-proxy.ts'
 import { answer, stall } from '../harness/scripted-upstream.ts'
@@ -129,8 +126,7 @@ describe('agents that fail', () => {
         (await app.chat(customer, { ...body, stream: true, max_tokens: 20 })).text(),
       ),
     )
-    const complete = answers.filter(text => text.includes('[DONE]') && !text.includes('"error"')).length
-    expect(complete).toBe(200)
+    expect(answers.filter(text => !text.includes('[DONE]') || text.includes('"error"'))).toEqual([])
   })
 
   it('more requests than idle connections wait for connections that are opened for them', async () => {
@@ -181,95 +177,5 @@ describe('agents that fail', () => {
     const agent = agentAt(app.url, { upstream: { baseUrl: 'http://127.0.0.1:1/v1' } })
     const { reason } = await agent.saw('state', ({ state }) => state === 'paused')
     expect(reason).toContain('does not answer')
-  })
-})
-
-describe('agents that lie', () => {
-  const app = useTestApp()
-  const AGENT_ID = '0197f0a0-0000-7000-8000-000000000002'
-  const open: Extract<Dialled, { kind: 'open' }>[] = []
-
-  const connect = async (key: string, path: string) => {
-    const dialled = await dial({ gateway: app.url, path, key, agentId: AGENT_ID })
-    if (dialled.kind === 'refused') throw new Error(`${AGENT_HEADER}: ${dialled.message}`)
-    open.push(dialled)
-    dialled.socket.resume()
-    return dialled.socket
-  }
-  /** An agent that answers the next requests with these frames. */
-  const lyingAgent = async (key: string, answers: readonly (readonly Buffer[])[]) => {
-    const control = await connect(key, CONTROL_PATH)
-    control.send(JSON.stringify({ type: 'announce', version: '1', slots: 4, models: [{ id: 'test-model', slots: 4 }] }))
-    const stock = new Promise<void>(resolve => {
-      control.on('message', data => String(data).includes('"stock"') && resolve())
-    })
-    control.send(JSON.stringify({ type: 'status', state: 'open', free_slots: 4 }))
-    await stock
-    for (const frames of answers) {
-      const socket = await connect(key, DATA_PATH)
-      socket.once('message', () => {
-        for (const frame of frames) socket.send(frame)
-      })
-    }
-    await idleConnections(app, answers.length)
-  }
-  const whole = (text: string) => {
-    const json = JSON.stringify({
-      id: 'x',
-      object: 'chat.completion',
-      created: 1,
-      model: 'test-model',
-      choices: [{ index: 0, message: { role: 'assistant', content: text }, finish_reason: 'stop' }],
-      usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
-    })
-    return `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${json.length}\r\n\r\n${json}`
-  }
-  const contentOf = async (response: Response) =>
-    ((await response.json()) as { choices: { message: { content: string } }[] }).choices[0]!.message.content
-
-  afterEach(async () => {
-    for (const { socket } of open.splice(0)) socket.terminate()
-    await idleConnections(app, 0, 0)
-  })
-
-  it('an answer to another request reaches nobody: each connection ends with its request', async () => {
-    const hoster = await addAgentHoster(app)
-    const [ada, bob] = [await app.customer(), await app.customer()]
-    await lyingAgent(hoster.key, [
-      [Buffer.from(whole('for bob')), Buffer.from(whole('for ada'))],
-      [Buffer.from(whole('for ada') + whole('for bob'))],
-    ])
-    const first = await app.chat(ada, body)
-    const second = await app.chat(bob, body)
-    // The last connection is used first. The second answer of a connection is dropped with it.
-    expect([await contentOf(first), await contentOf(second)]).toEqual(['for ada', 'for bob'])
-    await idleConnections(app, 0)
-  })
-
-  it.each([
-    ['an oversized frame', [Buffer.alloc(300_000, 'x')]],
-    ['no HTTP', [Buffer.from('hello\r\n\r\n')]],
-    ['an empty message', [Buffer.alloc(0)]],
-    ['a redirect', [Buffer.from('HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1/\r\ncontent-length: 0\r\n\r\n')]],
-  ])('%s is a failure of the hoster, and free', async (_what, frames) => {
-    const hoster = await addAgentHoster(app)
-    const customer = await app.customer()
-    await lyingAgent(hoster.key, [frames])
-    // Hosters of other tests have the same model and no agent.
-    const response = await app.chat(customer, { ...body, allow_hosters: [hoster.hosterId] })
-    expect(response.status).toBe(500)
-    await response.text()
-    const [row] = await app.settled(customer, 1)
-    expect(row!.cost_nanos).toBe(0n)
-    expect(['malformed', 'server_error']).toContain(row!.attempts[0]!.outcome)
-  })
-
-  it('a flood of pings ends the connection', async () => {
-    const hoster = await addAgentHoster(app)
-    await lyingAgent(hoster.key, [[]])
-    const data = open.at(-1)!.socket
-    const closed = once(data, 'close')
-    for (let i = 0; i < 100; i++) data.ping()
-    await closed
   })
 })

@@ -4,7 +4,7 @@ import { CONTROL_PATH } from '../../src/api/agent-protocol.ts'
 import { startTestApp } from '../harness/app.ts'
 import { signedInMember } from '../harness/browser-client.ts'
 import { readError } from '../harness/event-stream.ts'
-import { hosterKey, hosterRequest } from '../harness/hosters.ts'
+import { hosterKey, hosterRequest, signedInHoster } from '../harness/hosters.ts'
 import { rawRequest } from '../harness/raw-request.ts'
 import { useTestApp } from '../harness/use-test-app.ts'
 
@@ -42,6 +42,26 @@ test.each([
     endpoint: { base_url: 'https://models.acme.dev/v1' },
   })
 })
+
+test.each(['a\0b', 'half \ud800', 'turn \u202e', 'clear \u001b[2J'])(
+  'the text %j is refused wherever a hoster sends one',
+  async text => {
+    const hosterId = await app.hoster({ baseUrl: 'https://models.acme.dev/v1' })
+    const { browser } = await signedInHoster(app, hosterId)
+    const { key } = await hosterKey(app, hosterId, ['manage'])
+    const send = (path: string, body: object, method = 'POST') => hosterRequest(app, key, path, { method, body })
+    const refused = await Promise.all([
+      send('hoster/state', { state: 'paused', reason: text }),
+      send('hoster/appeal', { text }),
+      send('hoster/keys', { name: text, scopes: ['read'] }),
+      send('hoster/server', { transport: 'direct', base_url: `https://models.acme.dev/${text}` }, 'PUT'),
+      send('hoster/server', { transport: 'direct', base_url: 'https://models.acme.dev/v1', api_key: text }, 'PUT'),
+      send('hoster/manifest', { models: [], region: text }, 'PUT'),
+      browser.post('hosters', { name: text, transport: 'agent' }),
+    ])
+    expect(refused.map(({ status }) => status)).toEqual(refused.map(() => 400))
+  },
+)
 
 test('security 8: no key of a hoster and no key of its server is in the log', async () => {
   let log = ''

@@ -77,6 +77,12 @@ test('revoked and expired keys, and those of a retired hoster, are refused', asy
     expect(await readError(await hosterRequest(app, key, 'hoster'))).toMatchObject({ code: 'invalid_hoster_key' })
 })
 
+test('security 7: no key of a hoster is compared with another: the database has only the hash of the whole key', async () => {
+  const { rows } = await app.database.pool.query<{ row: string }>('SELECT hoster_key::text AS row FROM hoster_key')
+  expect(rows.length).toBeGreaterThan(0)
+  expect(rows.filter(({ row }) => row.includes(key) || row.includes(key.slice(10, -4)))).toEqual([])
+})
+
 test('a guessed key is refused without PostgreSQL', async () => {
   const known = await hosterRequest(app, key, 'hoster')
   expect(known.status).toBe(200)

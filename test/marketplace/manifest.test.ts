@@ -294,6 +294,37 @@ test.each([
   })
 })
 
+test.each([
+  ['100,000 models', () => JSON.stringify({ models: Array(100_000).fill(modelAt('0.000001', '0.000002')) }), 413],
+  ['201 models', () => JSON.stringify({ models: Array(201).fill(modelAt('0.000001', '0.000002')) }), 400],
+  ['200,000 levels', () => `${'['.repeat(200_000)}${']'.repeat(200_000)}`, 400],
+  ['a deep model', () => `{"models":[${'{"a":'.repeat(100)}1${'}'.repeat(100)}]}`, 400],
+  ['a prototype', () => `{"models":[{"id":"x","__proto__":{"context_length":1},"constructor":{}}]}`, 400],
+  ['two models of one id', () => JSON.stringify({ models: Array(2).fill(modelAt('0.000001', '0.000002')) }), 400],
+  [
+    'letters that look like others in an id',
+    () => JSON.stringify({ models: [{ ...modelAt('1', '1'), id: 'ｑwen' }] }),
+    400,
+  ],
+  [
+    'a mark that turns the text in a name',
+    () => JSON.stringify({ models: [{ ...modelAt('1', '1'), name: '\u202efree' }] }),
+    400,
+  ],
+  ['a price of 40,000 digits', () => JSON.stringify({ models: [modelAt('0.000001'.padEnd(40_000, '0'), '1')] }), 400],
+  [
+    'a context beyond every integer',
+    () =>
+      `{"models":[{"id":"x","context_length":1e999,"max_output_length":1,"pricing":{"prompt":"1","completion":"1"}}]}`,
+    400,
+  ],
+])('a manifest with %s is refused, and the node goes on', async (_what, body, status) => {
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+  const refused = await fetch(`${app.url}/v1/hoster/manifest`, { method: 'PUT', headers, body: body() })
+  expect((await readError(refused)).status).toBe(status)
+  expect(await priced()).toEqual([[1, 1_000_000, 2_000_000]])
+})
+
 test('a key without the scope manage changes no price', async () => {
   const { key: reader } = await hosterKey(app, hosterId, ['read', 'serve'])
   const refused = await hosterRequest(app, reader, 'hoster/manifest', { method: 'PUT', body: { models: [] } })

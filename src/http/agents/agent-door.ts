@@ -42,6 +42,8 @@ const PING_MS = 15_000
 const REPORT_MS = 10_000
 const CONNECTIONS_PER_KEY_MAX = 2_048
 const CONNECTIONS_PER_ADDRESS_MAX = 4_096
+/** Control connections, each with limits of its own. */
+const AGENTS_PER_KEY_MAX = 128
 
 /** Options of both kinds of connections. A frame is limited by `maxPayload`, and so is a message of several frames. */
 const common = { noServer: true, clientTracking: false, perMessageDeflate: false, autoPong: false } as const
@@ -54,8 +56,9 @@ export class AgentDoor {
   readonly #data = new WebSocketServer({ ...common, maxPayload: DATA_BYTES_MAX, skipUTF8Validation: true })
   readonly #sessions = new Map<string, AgentSession>()
   readonly #keyIds = new Map<WebSocket, string>()
-  readonly #perKey = new ConnectionCounts(CONNECTIONS_PER_KEY_MAX, 'this key')
-  readonly #perAddress = new ConnectionCounts(CONNECTIONS_PER_ADDRESS_MAX, 'this address')
+  readonly #perKey = new ConnectionCounts(CONNECTIONS_PER_KEY_MAX, 'connections with this key')
+  readonly #agentsPerKey = new ConnectionCounts(AGENTS_PER_KEY_MAX, 'control connections with this key')
+  readonly #perAddress = new ConnectionCounts(CONNECTIONS_PER_ADDRESS_MAX, 'connections from this address')
   readonly #liveness: Liveness
   readonly #timer: NodeJS.Timeout
   #isDraining = false
@@ -162,6 +165,7 @@ export class AgentDoor {
     }
     const known = this.#sessions.get(agentId)
     if (known !== undefined && known.facts.keyId !== caller.keyId) throw new ApiError('not_found')
+    onceClosed(socket, this.#agentsPerKey.add(caller.keyId))
     this.#controls.handleUpgrade(request, socket, head, websocket => {
       this.#watch(websocket, caller)
       const facts = { ...caller, agentId, endpointId, sinceMs: epochMs() }

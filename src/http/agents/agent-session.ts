@@ -13,6 +13,7 @@ import { endOfTurn } from '../../runtime/end-of-turn.ts'
 import { REPORTED_MODELS_MAX, type ReportedAgent } from '../../supply/status/write-report.ts'
 import { AgentLines, type ConnectedAgent } from '../../upstreams/agents/agent-stock.ts'
 import type { AgentCaller, HosterOfAgent } from './agent-directory.ts'
+import { MessageRate } from './message-rate.ts'
 
 export interface SessionFacts extends AgentCaller {
   /** Random, from the agent. */
@@ -28,9 +29,6 @@ export interface SessionFacts extends AgentCaller {
  */
 const IDLE_MAX = 256
 const IDLE_OF_NODE_MIN = 8
-/** Messages within `WINDOW_MS`. The agent reports a change of its places at most once per turn of its event loop. */
-const MESSAGES_MAX = 2_000
-const WINDOW_MS = 10_000
 const PICO_PER_MILLION_TO_NANOS = 1_000n
 
 /** The control connection of one agent to this node, and its data connections. */
@@ -54,8 +52,7 @@ export class AgentSession implements ConnectedAgent {
   #willSendStock = false
   #modelsSent = ''
   #isDraining = false
-  #messages = 0
-  #windowStartMs = performance.now()
+  readonly #rate = new MessageRate()
 
   constructor(
     socket: WebSocket,
@@ -191,7 +188,7 @@ export class AgentSession implements ConnectedAgent {
   }
 
   #onMessage(data: Buffer, isBinary: boolean): void {
-    const message = isBinary || this.#isFlood() ? undefined : parse(data)
+    const message = isBinary || this.#rate.isFloodAfter(data.length) ? undefined : parse(data)
     if (message === undefined) {
       this.close(closeCodes.protocol, 'A message was malformed, or there were too many.')
       return
@@ -215,15 +212,6 @@ export class AgentSession implements ConnectedAgent {
       this.#onServing()
     }
     this.onStockChange()
-  }
-
-  #isFlood(): boolean {
-    const nowMs = performance.now()
-    if (nowMs - this.#windowStartMs >= WINDOW_MS) {
-      this.#windowStartMs = nowMs
-      this.#messages = 0
-    }
-    return ++this.#messages > MESSAGES_MAX
   }
 }
 

@@ -3,13 +3,13 @@ import { ApiError } from '../../domain/errors.ts'
 /** Counts open connections by a name, such as an address or a key, and refuses those above a limit. */
 export class ConnectionCounts {
   readonly #max: number
-  readonly #of: string
+  readonly #what: string
   readonly #counts = new Map<string, number>()
 
-  /** @param of what the connections have in common, for the error: `this address` */
-  constructor(max: number, of: string) {
+  /** @param what the counted connections, for the error: `connections from this address` */
+  constructor(max: number, what: string) {
     this.#max = max
-    this.#of = of
+    this.#what = what
   }
 
   /** Throws `rate_limit_exceeded` at the limit. Returns a function that ends the connection. */
@@ -17,7 +17,7 @@ export class ConnectionCounts {
     const count = this.#counts.get(name) ?? 0
     if (count >= this.#max) {
       throw new ApiError('rate_limit_exceeded', {
-        message: `Agents have ${this.#max} connections open from ${this.#of}, the most that this node allows. Close some.`,
+        message: `Agents have ${this.#max} ${this.#what} open, the most that this node allows. Close some.`,
         retryAfterS: 5,
       })
     }

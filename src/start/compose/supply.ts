@@ -4,6 +4,7 @@ import { createPinnedLookup } from '../../egress/pinned-lookup.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { geminiModels } from '../../http/endpoints/gemini-models.ts'
 import { modelShow, modelsList } from '../../http/endpoints/models.ts'
+import { atMostEvery } from '../../runtime/at-most-every.ts'
 import { createCustomerBreakers, splitCustomerOfferKey } from '../../supply/breakers/customer-breakers.ts'
 import { createHealth } from '../../supply/breakers/health.ts'
 import type { HealthEvent } from '../../supply/breakers/offer-report.ts'
@@ -35,6 +36,8 @@ export interface Supply {
   readonly endpoints: readonly Endpoint[]
 }
 
+const REBUILDS = { ms: 100, burst: 50 }
+
 /** Loads the catalog once; `startCallers` refreshes it when hosters or prices change. */
 export async function startSupply(context: ComposeContext, database: Database, { node }: Money): Promise<Supply> {
   const { config, offers, masterKey, version, clock, timeouts, log, started } = context
@@ -57,7 +60,8 @@ export async function startSupply(context: ComposeContext, database: Database, {
     agentSlots: presence.slotsOf,
     onProblem: problem => log.error(problem),
   })
-  agents.onChange = () => catalog.rebuild()
+  // An agent that pauses and resumes hundreds of times a second must not keep the node busy.
+  agents.onChange = atMostEvery(REBUILDS, context.scheduler, () => catalog.rebuild())
   await presence.refresh()
   presence.start()
   started.defer(() => presence.stop())
