@@ -161,6 +161,8 @@ export interface Config {
   }
   readonly alerts: { readonly allowPrivateUrls: boolean }
   /** Whether everybody may see the status page, and whether it names the servers. */
+  /** The address for reports of leaked keys and vulnerabilities; null: none. */
+  readonly security: { readonly contact: string | null }
   readonly status: { readonly isPublic: boolean; readonly showsNames: boolean }
   /** Mails are logged instead of sent when `host` is null. */
   readonly smtp: {
@@ -335,6 +337,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       },
     },
     alerts: { allowPrivateUrls: settings.alerts.allow_private_urls },
+    security: { contact: settings.security.contact ?? null },
     status: { isPublic: settings.status.public, showsNames: settings.status.server_names },
     smtp: {
       host: settings.smtp.host ?? null,

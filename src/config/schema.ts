@@ -6,6 +6,7 @@ import { keyHeaders, thinkingModes, toolCallIds } from '../domain/offer.ts'
 import {
   addressRange,
   bodyField,
+  contactUri,
   email,
   failpointList,
   flag,
@@ -304,6 +305,7 @@ export const fileSchema = z.strictObject({
     })
     .prefault({}),
   alerts: z.strictObject({ allow_private_urls: flag().prefault('false') }).prefault({}),
+  security: z.strictObject({ contact: contactUri().optional() }).prefault({}),
   status: z.strictObject({ public: flag().prefault('false'), server_names: flag().prefault('false') }).prefault({}),
   smtp: z
     .strictObject({

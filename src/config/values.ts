@@ -126,6 +126,14 @@ export function issuerUrl() {
   })
 }
 
+/** Where people are reached, as RFC 9116 wants it. */
+export function contactUri() {
+  return value('mailto: or https: URI', written => {
+    const found = matchingText(written, /^(?:mailto:[^\s@]+@[^\s@]+|https:\/\/\S+)$/)
+    return found !== undefined && URL.canParse(found) ? found : undefined
+  })
+}
+
 /** An http or https address without credentials, query and fragment; its trailing slashes are removed. */
 export function httpUrl() {
   return value('http or https URL', written => {

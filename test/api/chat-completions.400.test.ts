@@ -147,6 +147,7 @@ describe('a body that is not a JSON object is refused', () => {
     ['100,000 fields in the parameters of a tool', JSON.stringify({ ...hello, tools: [manyFields(100_000)] })],
     ['1,000 objects of 100 fields', JSON.stringify({ ...hello, x: Array(1_000).fill(manyFields(100)) })],
     ['200,000 empty arrays', JSON.stringify({ ...hello, x: Array(200_000).fill([]) })],
+    ['a million messages', `{"model":"test-model","messages":[${'{},'.repeat(999_999)}{}]}`],
     ['200,000 numbers', JSON.stringify({ ...hello, x: Array(200_000).fill(0) })],
   ])('%s', async (_name, body) => {
     expect(await readError(await send(body))).toMatchObject({

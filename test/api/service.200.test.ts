@@ -1,6 +1,7 @@
 import { Agent, request } from 'node:http'
 import { describe, expect, test } from 'vitest'
-import { testOffer } from '../harness/app.ts'
+import { mintApiKey } from '../../src/auth/api-key.ts'
+import { startTestApp, testOffer } from '../harness/app.ts'
 import { readError } from '../harness/event-stream.ts'
 import { rawRequest } from '../harness/raw-request.ts'
 import { status } from '../harness/scripted-upstream.ts'
@@ -17,6 +18,28 @@ test('/healthz and /readyz need no key', async () => {
     const response = await fetch(gateway.url + path)
     expect([response.status, await response.json()]).toEqual([200, { status: 'ok' }])
   }
+})
+
+test('security 50: scanners find the contact and the pattern of keys', async () => {
+  expect(await readError(await fetch(`${gateway.url}/.well-known/security.txt`))).toMatchObject({ status: 404 })
+  const yaml =
+    'security: { contact: "mailto:security@gateway.example" }\nserver: { public_base_url: "https://gateway.example" }'
+  const nowMs = Date.UTC(2026, 10, 26, 15)
+  const clock = { epochMs: () => nowMs, monotonicMs: () => performance.now() }
+  const node = await startTestApp({ yaml, clock })
+  const response = await fetch(`${node.url}/.well-known/security.txt`)
+  const text = await response.text()
+  await node.close()
+  expect(response.headers.get('content-type')).toBe('text/plain; charset=utf-8')
+  const fields = text.split('\n').filter(line => line !== '' && !line.startsWith('#'))
+  expect(fields).toEqual([
+    'Contact: mailto:security@gateway.example',
+    'Expires: 2027-05-25T00:00:00.000Z',
+    'Preferred-Languages: en',
+    'Canonical: https://gateway.example/.well-known/security.txt',
+  ])
+  const pattern = new RegExp(`^${/match (\S+)\. /.exec(text)![1]}$`)
+  expect([mintApiKey(), mintApiKey('hk-sy-')].every(key => pattern.test(key))).toBe(true)
 })
 
 test('metrics count requests, attempts and money, without customer ids', async () => {

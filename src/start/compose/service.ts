@@ -1,6 +1,7 @@
 import type { AllowedHosts } from '../../http/allowed-hosts.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { healthz, readyz } from '../../http/endpoints/health.ts'
+import { securityTxt } from '../../http/endpoints/security-txt.ts'
 import { createInFlight, type InFlight } from '../../http/in-flight.ts'
 import { createMetrics, type Metrics } from '../../http/metrics.ts'
 import { readLastAudit } from '../../ledger/audit/last-audit.ts'
@@ -24,7 +25,7 @@ export interface Service {
 }
 
 export function createService(
-  { config, scheduler }: ComposeContext,
+  { config, scheduler, clock }: ComposeContext,
   { general, lookups }: Database,
   { ledger }: Money,
   { agents }: Supply,
@@ -46,6 +47,7 @@ export function createService(
     metrics,
     endpoints: [
       healthz(),
+      securityTxt({ contact: config.security.contact, publicBaseUrl: config.server.publicBaseUrl, clock }),
       readyz({ isDraining: () => inFlight.isClosed, pingDatabase: () => lookups.query('SELECT 1') }),
     ],
   }

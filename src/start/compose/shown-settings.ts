@@ -47,6 +47,7 @@ export function shownSettings(config: Config): OperatorSystem['settings'] {
     'hosters.applications': config.hosters.applications,
     'hosters.approval': config.hosters.approval,
     'alerts.allow_private_urls': config.alerts.allowPrivateUrls,
+    'security.contact': config.security.contact,
     'status.public': config.status.isPublic,
     'status.server_names': config.status.showsNames,
     'smtp.host': smtp.host,
