@@ -45,7 +45,7 @@ test(`the oracle explains ${DATABASES * HISTORIES_EACH} random histories of payo
       try {
         await fc.assert(
           fc.asyncProperty(histories, history => explain(world, history)),
-          { numRuns: HISTORIES_EACH, seed: 20_261_125 + database, endOnFailure: true },
+          { numRuns: HISTORIES_EACH, seed: 20_261_125 + database, endOnFailure: true, examples: [[returnedPayout]] },
         )
       } finally {
         await world.drop()
@@ -126,6 +126,16 @@ const histories = fc.array(
   { minLength: 15, maxLength: 40, size: 'max' },
 )
 type History = typeof histories extends fc.Arbitrary<infer T> ? T : never
+
+/** Commands at once may overtake each other, so chance alone does not reach a paid payout that the bank returns every time. */
+const returnedPayout: History = [
+  { kind: 'charge' as const, hoster: 0, daysAgo: 20, amount: 1_700_000_001n },
+  { kind: 'prepare' as const },
+  { kind: 'approve' as const, pick: 1 },
+  { kind: 'settle' as const, pick: 1 },
+  { kind: 'bank' as const, pick: 1, isPaid: true },
+  { kind: 'bank' as const, pick: 1, isPaid: false },
+].map(each => ({ kind: 'burst', operations: [each] }))
 
 interface Run {
   readonly world: PayoutWorld
