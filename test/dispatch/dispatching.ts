@@ -26,12 +26,12 @@ export const requestId = '0198c0de-0000-7000-8000-00000000abcd'
 export const ann = '0198c0de-0000-7000-8000-000000000001'
 export const completionId = `chatcmpl-${requestId}`
 
-/** An offer of `public-model` at an address; the endpoint is named after `name`. */
 /** The time limits of a request with a minute left that has no other offer. */
 export function limitsOf({ timeouts }: Endpoint, stream: boolean): ExchangeLimits {
   return attemptLimits(timeouts, { stream, maxTokens: 0 }, 60_000, false)
 }
 
+/** An offer of `public-model` at an address; the endpoint is named after `name`. */
 export function offerAt(
   baseUrl: string,
   more: { name?: string; modelId?: string; upstreamModel?: string; endpoint?: Partial<Endpoint> } = {},

@@ -8,7 +8,7 @@ import type { TestApp } from './app.ts'
 /** What a page of the console sends: its cookie, and the headers that a browser adds. */
 export class BrowserClient {
   readonly #url: string
-  /** By name. */
+  /** The cookies of the browser by name. */
   readonly #cookies = new Map<string, string>()
 
   readonly #headers: Record<string, string>

@@ -162,7 +162,7 @@ test('forged events are refused: of another secret, unsigned, altered, or signed
   ])
   expect(rows).toEqual([])
   expect(await someone.balance()).toBe(0n)
-  // What was wrong was the signature alone.
+  // Only the signature was wrong.
   expect((await sendEvent(app.url, event, { ageSeconds: 240 })).status).toBe(200)
   expect(await someone.balance()).toBe(25n * USD)
 })

@@ -180,7 +180,7 @@ async function explain(world: PayoutWorld, history: History): Promise<void> {
 }
 
 async function startRun(world: PayoutWorld): Promise<Run> {
-  // Those of earlier histories take no part in the batches of this one.
+  // The hosters of earlier histories are in no batch of this one.
   await world.pool.query('UPDATE hoster SET payout_frozen_at = now()')
   const hosters = [await world.addHoster(), await world.addHoster()]
   const payer = await world.addCustomer(1_000n * USD)
@@ -207,7 +207,7 @@ async function startRun(world: PayoutWorld): Promise<Run> {
 const dayOf = (ms: number) => Math.floor(ms / DAY_MS)
 
 function commandsFor(run: Run, state: State, operations: readonly Operation[]): Command[] {
-  /** Three of four times one that the command has an effect on, if there is one. */
+  /** Chooses, three times out of four, a payout on which the command has an effect, if there is one. */
   const payoutIn = (index: number, wanted: readonly string[]) => {
     const all = [...state.payouts]
     const fitting = all.filter(([, payout]) => wanted.includes(payout.state))

@@ -35,7 +35,7 @@ const read = async <T>(response: Response): Promise<T> => {
 
 /** A hoster with `charges` of 1 USD past the hold, of which it earned 0.80 each. */
 async function hosterWith(charges: number, more?: { hasAccount?: boolean }) {
-  // Those of earlier tests take no part in batches.
+  // The hosters of earlier tests are in no batch.
   await world.pool.query('UPDATE hoster SET payout_frozen_at = now()')
   const hosterId = await world.addHoster(more)
   const customerId = await world.addCustomer(BigInt(charges + 1) * USD)

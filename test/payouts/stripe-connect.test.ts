@@ -47,7 +47,7 @@ function driver() {
 
 /** A hoster with a finished account at Stripe and 8 USD past the hold, which are in an approved batch. */
 async function owed({ approves = true } = {}) {
-  // Those of earlier tests take no part in this batch.
+  // The hosters of earlier tests are not in this batch.
   await world.pool.query('UPDATE hoster SET payout_frozen_at = now()')
   const hosterId = await world.addHoster({ hasAccount: false })
   const { url } = await enrollHoster(world.pool, driver(), hosterId, null, commandLine)

@@ -13,7 +13,7 @@ const files = globSync('src/**/*.{ts,js}', { cwd: root }).filter(file => !file.e
 
 /** Files that may build a pattern inside of a function, with the reason that its time is limited. */
 const unchecked: Record<string, string> = {
-  'src/http/console/page-list.ts': 'one pattern for each address of the console: parts without a slash, between slashes',
+  'src/http/console/page-list.ts': 'patterns of the addresses of the console: parts without a slash',
   'src/tokens/tokenizer.ts': 'the pattern of a tokenizer, for texts of at most 512 characters',
 }
 

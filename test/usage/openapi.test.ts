@@ -258,7 +258,7 @@ describe('the OpenAPI document', () => {
     expect(codes('/v1/key', 'get')).not.toContain('insufficient_scope')
     const listed = new Set(operations.flatMap(({ path, method }) => codes(path, method)))
     const unlisted = Object.keys(errorTable).filter(code => !listed.has(code))
-    // Those to hosters, the answer to a method that an address does not support, and those to people: see docs/accounts.md.
+    // Left out: errors to hosters, to people (docs/accounts.md), and for a method that an address does not support.
     expect(unlisted).toEqual([
       'invalid_hoster_key',
       'not_signed_in',
