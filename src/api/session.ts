@@ -52,7 +52,8 @@ export type SessionList = z.infer<typeof sessionList>
 export const invitationShown = z
   .object({
     email: z.string(),
-    customer_email: z.string(),
+    customer_email: z.string().nullable().describe('Null: the invitation leads to a hoster.'),
+    hoster: z.object({ id: z.string(), name: z.string() }).nullable(),
     role: z.enum(memberRoles),
     has_password: z.boolean().describe('Whether the person types an existing password, or sets one.'),
   })

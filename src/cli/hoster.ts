@@ -7,15 +7,16 @@ import { addHosterByOperator } from '../marketplace/operate-hoster.ts'
 import { ownCommand } from '../runtime/own-command.ts'
 import { quoteForShell } from '../runtime/quote-for-shell.ts'
 import type { HosterPrice } from '../supply/hosters/hosted-model.ts'
-import { type HosterListing, listHosters, setContract, setTrustScore } from '../supply/hosters/hosters.ts'
+import { type HosterListing, listHosters } from '../supply/hosters/hosters.ts'
 import { setHosterPrice } from '../supply/hosters/set-hoster-price.ts'
-import { releaseHoster } from '../trust/release-hoster.ts'
 import { countArgument, instantArgument, priceArgument, scoreArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession } from './command.ts'
 import { Failure, UsageError } from './failure.ts'
-import { readUpstreamKey, showHosterChange, upstreamKeyOption } from './hoster-change.ts'
+import { readUpstreamKey, upstreamKeyOption } from './hoster-change.ts'
+import { hosterInvite } from './hoster-invite.ts'
 import { hosterKeyCommands } from './hoster-key.ts'
 import { hosterStateCommands } from './hoster-state.ts'
+import { hosterTrustCommands } from './hoster-trust.ts'
 import { type Json, priceText } from './output.ts'
 import { requireMasterKey } from './require-master-key.ts'
 import { serverText } from './server-text.ts'
@@ -27,10 +28,9 @@ export function hosterCommands(): Command {
     add(),
     list(),
     price(),
+    hosterInvite(),
     ...hosterStateCommands(),
-    trust(),
-    contract(),
-    release(),
+    ...hosterTrustCommands(),
     hosterKeyCommands(),
     earnings(),
   ])
@@ -155,59 +155,6 @@ function price(): Command {
       session.output.result(
         { hoster_id: hosterId, name, model: modelId, version, price_per_million_usd: prices },
         `${name} offers ${modelId} at ${prices.input} in, ${cached}${prices.output} out (USD per million tokens), version ${version}.`,
-      )
-    })
-}
-
-function contract(): Command {
-  return createCommand('contract', 'Note whether you have a contract with a hoster, which lifts the cap of its score', [
-    'hoster contract acme',
-    'hoster contract acme --end',
-  ])
-    .argument('<hoster>', 'name or id')
-    .option('--end', 'the contract has ended')
-    .action(async (hoster: string, { end, ...options }) => {
-      const session = createSession(options)
-      const hasContract = end !== true
-      const found = await withDatabase(session, pool => setContract(pool, hoster, hasContract))
-      const text = hasContract ? 'is under contract: its score can reach 1.' : 'is under no contract.'
-      showHosterChange(session, found, { has_contract: hasContract }, text)
-    })
-}
-
-function release(): Command {
-  return createCommand('release', 'End the quarantine of a hoster: it is active again, and its payouts are released', [
-    "hoster release acme --reason 'The tokenizer of its model differs'",
-  ])
-    .argument('<hoster>', 'name or id')
-    .requiredOption('--reason <text>', 'the reason, for the audit log and the hoster; required')
-    .action(async (hoster: string, { reason, ...options }) => {
-      const session = createSession(options)
-      const found = await withDatabase(session, pool => releaseHoster(pool, hoster, reason))
-      showHosterChange(session, found, { state: 'active' }, 'is active again. Its audits start a new test.')
-    })
-}
-
-function trust(): Command {
-  return createCommand('trust', "Set a hoster's trust score, or let it count what the hoster has earned", [
-    'hoster trust acme 0.9',
-    'hoster trust acme earned',
-  ])
-    .argument('<hoster>', 'name or id')
-    .argument('<score>', '0 to 1, or "earned"; above 0.8 the hoster may serve trusted_only requests', (text: string) =>
-      text === 'earned' ? null : scoreArgument(text),
-    )
-    .action(async (hoster: string, score: number | null, options) => {
-      const session = createSession(options)
-      const found = await withDatabase(session, pool => setTrustScore(pool, hoster, score))
-      const may = score !== null && score > 0.8 ? 'may' : 'cannot'
-      showHosterChange(
-        session,
-        found,
-        { trust_score: score },
-        score === null
-          ? 'has the trust score that it has earned.'
-          : `has a trust score of ${score} and ${may} serve trusted_only requests.`,
       )
     })
 }

@@ -30,27 +30,31 @@ export interface ServerRules {
 const HOSTERS_MAX = 5
 
 export interface HosterApplication {
+  /** Default: a random id. */
+  readonly hosterId?: string
   readonly name: string
   readonly server: HosterServer
-  /** The owner. */
-  readonly personId: string
+  /** The owner; null: nobody yet, because the owner is invited. */
+  readonly personId: string | null
   readonly shareBps: number
   readonly actor: StateActor
 }
 
 /**
- * Makes a hoster in the state `applied` with the person as its owner, and returns its id. It inherits nothing of an earlier one: no
+ * Makes a hoster in the state `applied`, with its owner if there is one yet, and returns its id. It inherits nothing of an earlier one: no
  * trust, no earnings, no state. Run it in a transaction. Throws `invalid_value` for a name or an address that is not allowed or taken.
  */
 export async function applyAsHoster(sql: Sql, application: HosterApplication, rules: ServerRules): Promise<string> {
   const { server, personId, shareBps, actor } = application
   const name = checked('name', () => checkName(application.name))
   const { baseUrl, domain, apiKey } = checkServer(server, rules)
-  // Applications of one person queue here, so that two at once cannot pass the limit together.
-  await sql.query('SELECT FROM person WHERE person_id = $1 FOR NO KEY UPDATE', [personId])
-  await requireFewer(sql, personId)
+  if (personId !== null) {
+    // Applications of one person queue here, so that two at once cannot pass the limit together.
+    await sql.query('SELECT FROM person WHERE person_id = $1 FOR NO KEY UPDATE', [personId])
+    await requireFewer(sql, personId)
+  }
   await requireFree(sql, { name, domain, hosterId: null })
-  const hosterId = randomUUID()
+  const { hosterId = randomUUID() } = application
   await sql.query(`INSERT INTO hoster (hoster_id, name, state, share_bps, domain) VALUES ($1, $2, 'applied', $3, $4)`, [
     hosterId,
     name,
@@ -61,8 +65,9 @@ export async function applyAsHoster(sql: Sql, application: HosterApplication, ru
     `INSERT INTO hoster_endpoint (endpoint_id, hoster_id, base_url, transport, key_sealed) VALUES ($1, $2, $3, $4, $5)`,
     [randomUUID(), hosterId, baseUrl, server.transport, sealed(hosterId, apiKey, rules)],
   )
-  await addHosterMember(sql, { hosterId, personId, role: 'owner' })
-  await noteStateChange(sql, { ...actor, hosterId, from: null, to: 'applied', reason: 'The hoster applied.' })
+  if (personId !== null) await addHosterMember(sql, { hosterId, personId, role: 'owner' })
+  const reason = personId === null ? 'The operator invited the hoster.' : 'The hoster applied.'
+  await noteStateChange(sql, { ...actor, hosterId, from: null, to: 'applied', reason })
   await noteAction(sql, {
     action: 'hoster.applied',
     personId: actor.personId,

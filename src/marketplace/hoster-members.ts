@@ -54,16 +54,16 @@ export async function listHosterMembers(sql: Sql, hosterId: string): Promise<Hos
   return rows
 }
 
-/** Makes a person a member of a hoster. */
+/** Makes a person a member of a hoster, or changes the role of a member. An owner stays owner. */
 export async function addHosterMember(
   sql: Sql,
   { hosterId, personId, role }: { hosterId: string; personId: string; role: MemberRole },
 ): Promise<void> {
-  await sql.query('INSERT INTO hoster_member (hoster_id, person_id, role) VALUES ($1, $2, $3)', [
-    hosterId,
-    personId,
-    role,
-  ])
+  await sql.query(
+    `INSERT INTO hoster_member (hoster_id, person_id, role) VALUES ($1, $2, $3)
+     ON CONFLICT (hoster_id, person_id) DO UPDATE SET role = EXCLUDED.role WHERE hoster_member.role <> 'owner'`,
+    [hosterId, personId, role],
+  )
 }
 
 /**
@@ -104,7 +104,7 @@ export async function setHosterMember(
 
 function nobody(email: string): ApiError {
   return new ApiError('not_found', {
-    message: `${email} cannot be found. The person needs an account here first: sign up, or be invited.`,
+    message: `${email} cannot be found. The person has no account here. Send an invitation instead.`,
     param: 'email',
   })
 }

@@ -42,6 +42,8 @@ export type AuditAction =
   | 'hoster.key_issued'
   | 'hoster.key_revoked'
   | 'hoster.member_changed'
+  | 'hoster.member_invited'
+  | 'hoster.invite_revoked'
   | 'hoster.appealed'
   | 'hoster.appeal_answered'
 

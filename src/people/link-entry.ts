@@ -1,13 +1,14 @@
 import { type Pool, type Sql, transaction } from '../db/pool.ts'
 import { refuseOutage } from '../db/refuse-outage.ts'
 import { ApiError } from '../domain/errors.ts'
+import type { MemberRole } from '../domain/member-role.ts'
 import { networkOf } from '../runtime/client-address.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { noteAction } from './audit-log.ts'
 import { hashNewPassword } from './common-password.ts'
 import type { CredentialCheck } from './credential-check.ts'
 import { removeFactors } from './factors.ts'
-import { readInviteLink, useInviteLink, useWelcomeLink } from './links.ts'
+import { readInviteLink, type ShownInvitation, useInviteLink, useWelcomeLink } from './links.ts'
 import { noteNetwork } from './networks.ts'
 import type { PasskeyProof } from './passkey-check.ts'
 import { addPerson, changeEmail, findSigningPerson, noteVerified, setMember, setPassword } from './persons.ts'
@@ -23,10 +24,10 @@ export interface LinkEntry {
     welcome: { token: string; email: string | null; password: string },
     client: ClientTrace,
   ): Promise<OpenedSession>
-  /** Shows the person and the customer of an invitation. Rejects with `link_expired`. */
-  showInvite(token: string): Promise<{ email: string; customerEmail: string; role: string; hasPassword: boolean }>
+  /** Shows an invitation, and whether its person has a password. Rejects with `link_expired`. */
+  showInvite(token: string): Promise<ShownInvitation & { hasPassword: boolean }>
   /**
-   * Makes the person of an invitation a member and signs in. A person who has a password must give it, others set one. Rejects
+   * Makes the person of an invitation a member of its customer or hoster, and signs in. A person who has a password must give it, others set one. Rejects
    * with `link_expired`, or as `signIn`.
    */
   join(
@@ -42,10 +43,13 @@ export function createLinkEntry({
   pool,
   clock,
   check,
+  joinHoster,
 }: {
   pool: Pool
   clock: Clock
   check: CredentialCheck
+  /** Makes a person a member of a hoster. */
+  joinHoster: (sql: Sql, member: { hosterId: string; personId: string; role: MemberRole }) => Promise<void>
 }): LinkEntry {
   const nowMs = () => clock.epochMs()
   const inTransaction = <T>(work: (sql: Sql) => Promise<T>) => transaction(pool, work).catch(refuseOutage)
@@ -72,13 +76,9 @@ export function createLinkEntry({
       inTransaction(async sql => {
         const invitation = await readInviteLink(sql, token, nowMs())
         if (invitation === undefined) throw new ApiError('link_expired')
-        const { rows } = await sql.query<{ customerEmail: string }>(
-          'SELECT email AS "customerEmail" FROM customer WHERE customer_id = $1',
-          [invitation.customerId],
-        )
         const person = await findSigningPerson(sql, invitation.email)
         const hasPassword = (person?.passwordHash ?? null) !== null
-        return { email: invitation.email, role: invitation.role, hasPassword, ...rows[0]! }
+        return { ...invitation, hasPassword }
       }),
     async join({ token, name, password, code, passkey }, client) {
       const { email, hasPassword } = await this.showInvite(token)
@@ -92,10 +92,11 @@ export function createLinkEntry({
         // A member may invite any address. The link alone must not open the account of another person.
         if (person === undefined) throw new ApiError('link_expired', { message: ACCOUNT_WITHOUT_PASSWORD })
         if (passwordHash !== null) await setPassword(sql, person.personId, passwordHash)
-        const { customerId, role } = invitation
+        const { target, role } = invitation
         const { personId } = person
         if (invitation.isMailed) await noteVerified(sql, personId, nowMs())
-        await setMember(sql, { customerId, personId, role })
+        if ('customerId' in target) await setMember(sql, { ...target, personId, role })
+        else await joinHoster(sql, { ...target, personId, role })
         await noteNetwork(sql, personId, networkOf(client.address), nowMs())
         const opened = await openSession(
           sql,
@@ -109,8 +110,9 @@ export function createLinkEntry({
           action: 'member.joined',
           personId,
           subject: email,
-          customerId,
-          detail: { role },
+          ...('customerId' in target
+            ? { customerId: target.customerId, detail: { role } }
+            : { detail: { role, hoster_id: target.hosterId } }),
           address,
         })
         return opened

@@ -19,8 +19,10 @@ export async function makeWelcomeLink(sql: Sql, personId: string, nowMs: number)
   return `/welcome#${token}`
 }
 
-export interface Invitation {
-  readonly customerId: string
+/** What an invitation leads to. */
+export type InviteTarget = { readonly customerId: string } | { readonly hosterId: string }
+
+export type Invitation = InviteTarget & {
   readonly email: string
   readonly role: MemberRole
   /** The member who invites; null: the command line. */
@@ -30,25 +32,28 @@ export interface Invitation {
 }
 
 /**
- * Makes the link with which a person joins a customer, and takes back earlier invitations of that e-mail to it. Returns
+ * Makes the link with which a person joins a customer or a hoster, and takes back earlier invitations of that e-mail to it. Returns
  * its path.
  */
-export async function makeInviteLink(
-  sql: Sql,
-  { customerId, email, role, madeBy = null, isMailed = false }: Invitation,
-  nowMs: number,
-): Promise<string> {
+export async function makeInviteLink(sql: Sql, invitation: Invitation, nowMs: number): Promise<string> {
+  const { email, role, madeBy = null, isMailed = false } = invitation
+  const target = targetIds(invitation)
   await sql.query(
-    "DELETE FROM person_token WHERE purpose = 'invite' AND customer_id = $1 AND lower(email) = lower($2)",
-    [customerId, email],
+    `DELETE FROM person_token WHERE purpose = 'invite' AND (customer_id = $1 OR hoster_id = $2) AND lower(email) = lower($3)`,
+    [...target, email],
   )
   const { token, hash } = mintSecretToken()
   await sql.query(
-    `INSERT INTO person_token (token_hash, purpose, customer_id, email, role, made_by, is_mailed, expires_at)
-     VALUES ($1, 'invite', $2, $3, $4, $5, $6, $7)`,
-    [hash, customerId, email, role, madeBy, isMailed, new Date(nowMs + INVITE_MS)],
+    `INSERT INTO person_token (token_hash, purpose, customer_id, hoster_id, email, role, made_by, is_mailed, expires_at)
+     VALUES ($1, 'invite', $2, $3, $4, $5, $6, $7, $8)`,
+    [hash, ...target, email, role, madeBy, isMailed, new Date(nowMs + INVITE_MS)],
   )
   return `/invite#${token}`
+}
+
+/** The ids of the customer and the hoster; one is null. */
+export function targetIds(target: InviteTarget): [customerId: string | null, hosterId: string | null] {
+  return 'customerId' in target ? [target.customerId, null] : [null, target.hosterId]
 }
 
 const MAILED_MS = { sign_up: 24 * HOUR_MS, reset: HOUR_MS, email: 24 * HOUR_MS } as const
@@ -122,15 +127,33 @@ export async function useWelcomeLink(sql: Sql, token: string, nowMs: number): Pr
   return rows[0]?.personId
 }
 
+/** An invitation as its link shows it. */
+export interface ShownInvitation {
+  readonly target: InviteTarget
+  /** The e-mail address of the customer, or the name of the hoster. */
+  readonly targetName: string
+  readonly email: string
+  readonly role: MemberRole
+  readonly isMailed: boolean
+}
+
 /** Returns the invitation of a link, without using it up. Undefined as for `useWelcomeLink`. */
-export async function readInviteLink(sql: Sql, token: string, nowMs: number): Promise<Invitation | undefined> {
-  const { rows } = await sql.query<Invitation>(
-    `SELECT customer_id AS "customerId", t.email, t.role, is_mailed AS "isMailed"
-       FROM person_token t JOIN customer c USING (customer_id)
-      WHERE token_hash = $1 AND purpose = 'invite' AND expires_at > $2 AND c.deleted_at IS NULL FOR UPDATE OF t`,
+export async function readInviteLink(sql: Sql, token: string, nowMs: number): Promise<ShownInvitation | undefined> {
+  const { rows } = await sql.query<
+    Omit<ShownInvitation, 'target'> & { customerId: string | null; hosterId: string | null }
+  >(
+    `SELECT t.customer_id AS "customerId", t.hoster_id AS "hosterId", coalesce(c.email, h.name) AS "targetName", t.email, t.role,
+            is_mailed AS "isMailed"
+       FROM person_token t LEFT JOIN customer c ON c.customer_id = t.customer_id AND c.deleted_at IS NULL
+       LEFT JOIN hoster h ON h.hoster_id = t.hoster_id AND h.state <> 'retired'
+      WHERE token_hash = $1 AND purpose = 'invite' AND expires_at > $2 AND (c.customer_id IS NOT NULL OR h.hoster_id IS NOT NULL)
+      FOR UPDATE OF t`,
     [hashSecretToken(token), new Date(nowMs)],
   )
-  return rows[0]
+  const [found] = rows
+  if (found === undefined) return undefined
+  const { customerId, hosterId, ...shown } = found
+  return { ...shown, target: customerId === null ? { hosterId: hosterId! } : { customerId } }
 }
 
 export async function useInviteLink(sql: Sql, token: string): Promise<void> {

@@ -7,15 +7,16 @@ const NOT_YOU = 'If you did not ask for this, you need not do anything.'
 export function inviteMail(invite: {
   to: string
   by: string
-  customerEmail: string
+  /** The e-mail address of the customer, or the name of the hoster. */
+  name: string
   role: string
   url: string
 }): PersonMail {
-  const { to, by, customerEmail, role, url } = invite
+  const { to, by, name, role, url } = invite
   return {
     to,
-    subject: `Invitation to ${customerEmail}`,
-    text: `${by} invites you to join ${customerEmail} as ${role}.\n\nAccept the invitation within 7 days:\n${url}\n\nIf you do not know the sender, you need not do anything.\n`,
+    subject: `Invitation to ${name}`,
+    text: `${by} invites you to join ${name} as ${role}.\n\nAccept the invitation within 7 days:\n${url}\n\nIf you do not know the sender, you need not do anything.\n`,
   }
 }
 

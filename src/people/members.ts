@@ -5,10 +5,8 @@ import { ApiError } from '../domain/errors.ts'
 import type { MemberRole } from '../domain/member-role.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { noteAction } from './audit-log.ts'
-import { makeInviteLink } from './links.ts'
-import { inviteMail } from './mail-texts.ts'
+import type { Invitations, PendingInvite } from './invitations.ts'
 import { BUDGET_COLUMNS, BUDGET_JOINS, limitText, type MemberBudget, setMemberLimit } from './member-limits.ts'
-import type { PeopleMail } from './people-mail.ts'
 import type { ClientTrace, SignedIn } from './sessions.ts'
 
 /** The spend limit is that of `MemberBudget`. */
@@ -21,16 +19,6 @@ export interface Member extends MemberBudget {
   /** When a session of the person was last used; null: no session is open. */
   readonly lastSeenAt: Date | null
   readonly hasSecondFactor: boolean
-}
-
-export interface PendingInvite {
-  readonly inviteId: string
-  readonly email: string
-  readonly role: MemberRole
-  readonly createdAt: Date
-  readonly expiresAt: Date
-  /** The e-mail address of the member who made it; null: the command line, or the person is gone. */
-  readonly madeBy: string | null
 }
 
 export interface MemberChange {
@@ -75,12 +63,12 @@ export interface Members {
 export function createMembers({
   pool,
   clock,
-  mail,
+  invitations,
   mayInvite,
 }: {
   pool: Pool
   clock: Clock
-  mail: PeopleMail
+  invitations: Invitations
   /** False: only the operator makes accounts. */
   mayInvite: boolean
 }): Members {
@@ -141,47 +129,36 @@ export function createMembers({
         const action = personId === actor.signedIn.person.personId ? 'member.left' : 'member.removed'
         await note(sql, actor, { action, subject: email, detail: { role } })
       }),
-    invites: customerId => listInvites(pool, customerId, clock.epochMs()).catch(refuseOutage),
+    invites: customerId => invitations.list({ customerId }),
     async invite(actor, { email, role }) {
       if (!mayInvite) throw new ApiError('sign_up_closed')
       const { customerId, signedIn } = actor
-      const isMailed = mail.canSend
-      const { invite, path, customerEmail } = await inTransaction(async sql => {
-        const members = await listMembers(sql, customerId, clock.epochMs())
-        if (members.some(member => member.email.toLowerCase() === email.toLowerCase())) {
-          throw new ApiError('invalid_value', {
-            message: `${email} is a member already. Change the role under People.`,
-            param: 'email',
-          })
-        }
-        const madeBy = signedIn.person.personId
-        const path = await makeInviteLink(sql, { customerId, email, role, madeBy, isMailed }, clock.epochMs())
-        const invites = await listInvites(sql, customerId, clock.epochMs())
-        const invite = invites.find(each => each.email.toLowerCase() === email.toLowerCase())!
-        const { rows } = await sql.query<{ email: string }>('SELECT email FROM customer WHERE customer_id = $1', [
-          customerId,
-        ])
-        await note(sql, actor, { action: 'member.invited', subject: email, detail: { role } })
-        return { invite, path, customerEmail: rows[0]!.email }
+      const { personId, name, email: own } = signedIn.person
+      return await invitations.send({
+        target: { customerId },
+        email,
+        role,
+        madeBy: { personId, name: name || own },
+        async check(sql) {
+          const members = await listMembers(sql, customerId, clock.epochMs())
+          if (members.some(member => member.email.toLowerCase() === email.toLowerCase())) {
+            throw new ApiError('invalid_value', {
+              message: `${email} is a member already. Change the role under People.`,
+              param: 'email',
+            })
+          }
+          const { rows } = await sql.query<{ email: string }>('SELECT email FROM customer WHERE customer_id = $1', [
+            customerId,
+          ])
+          return rows[0]!.email
+        },
+        note: sql => note(sql, actor, { action: 'member.invited', subject: email, detail: { role } }),
       })
-      const by = signedIn.person.name || signedIn.person.email
-      const isSent =
-        isMailed && (await mail.send(inviteMail({ to: email, by, customerEmail, role, url: mail.url(path) })))
-      if (isMailed && !isSent) await unmail(pool, invite.inviteId).catch(refuseOutage)
-      return { invite, path: isSent ? null : path }
     },
     revokeInvite: (actor, inviteId) =>
-      inTransaction(async sql => {
-        const { rows } = await sql.query<{ email: string; role: string }>(
-          "DELETE FROM person_token WHERE token_id = $1 AND customer_id = $2 AND purpose = 'invite' RETURNING email, role",
-          [inviteId, actor.customerId],
-        )
-        if (rows[0] === undefined) {
-          throw new ApiError('not_found', { message: 'This invitation was used, taken back or never made.' })
-        }
-        const { email, role } = rows[0]
-        await note(sql, actor, { action: 'invite.revoked', subject: email, detail: { role } })
-      }),
+      invitations.revoke({ customerId: actor.customerId }, inviteId, (sql, { email, role }) =>
+        note(sql, actor, { action: 'invite.revoked', subject: email, detail: { role } }),
+      ),
   }
 }
 
@@ -204,20 +181,4 @@ export async function listMembers(sql: Sql, customerId: string, nowMs: number): 
     [new Date(nowMs), customerId],
   )
   return rows
-}
-
-async function listInvites(sql: Sql, customerId: string, nowMs: number): Promise<PendingInvite[]> {
-  const { rows } = await sql.query<PendingInvite>(
-    `SELECT token_id AS "inviteId", t.email, t.role, t.created_at AS "createdAt", expires_at AS "expiresAt",
-            p.email AS "madeBy"
-       FROM person_token t LEFT JOIN person p ON p.person_id = t.made_by
-      WHERE customer_id = $1 AND purpose = 'invite' AND expires_at > $2 ORDER BY t.created_at DESC, token_id`,
-    [customerId, new Date(nowMs)],
-  )
-  return rows
-}
-
-/** The mail was not sent, so the link proves no address: the inviter passes it on. */
-async function unmail(sql: Sql, inviteId: string): Promise<void> {
-  await sql.query('UPDATE person_token SET is_mailed = false WHERE token_id = $1', [inviteId])
 }

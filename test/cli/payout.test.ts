@@ -14,6 +14,10 @@ beforeAll(async () => {
   const hosterId = await world.addHoster({ hasAccount: false })
   await world.pool.query("UPDATE hoster SET name = 'acme' WHERE hoster_id = $1", [hosterId])
   hoster = hosterId
+  await world.pool.query(
+    "INSERT INTO hoster_endpoint (endpoint_id, hoster_id, base_url) VALUES (gen_random_uuid(), $1, 'https://acme.dev/v1')",
+    [hosterId],
+  )
   const customerId = await world.addCustomer(100n * USD)
   for (let n = 0; n < 50; n++) await world.charge(customerId, hosterId, PAST_MS, USD + 1n, 'llama-3.3-70b')
   await world.charge(customerId, hosterId, Date.now(), USD, 'llama-3.3-70b')
@@ -89,4 +93,22 @@ test('a claw-back leaves a debt that later earnings pay first, and it can be giv
   expect(await fails('claw-back', 'acme', '1', '--reason', 'x')).toMatchObject({ code: 2 })
   expect(await json('give-back', taken.clawback_id, '--reason', 'there was no fraud')).toMatchObject({ returned: true })
   expect(await fails('give-back', taken.clawback_id, '--reason', 'x')).toMatchObject({ code: 1 })
+})
+
+test('a person is invited to a hoster, and to a new one only with --new', async () => {
+  const invite = async (...args: string[]) =>
+    JSON.parse((await cli.run(['hoster', 'invite', ...args, '--json'])).stdout)
+  expect(await invite('acme', 'ada@example.com', '--role', 'billing')).toMatchObject({
+    hoster_id: hoster,
+    is_new: false,
+    role: 'billing',
+    is_mailed: false,
+    url: expect.stringMatching(/\/invite#[\w-]{43}$/),
+  })
+  const unknown = await cli.run(['hoster', 'invite', 'garage', 'bob@example.com'])
+  expect(unknown).toMatchObject({ code: 1, stderr: expect.stringMatching(/no hoster garage/) })
+  const made = await invite('garage', 'bob@example.com', '--new')
+  expect(made).toMatchObject({ is_new: true, role: 'owner' })
+  const { rows } = await world.pool.query('SELECT name, state FROM hoster WHERE hoster_id = $1', [made.hoster_id])
+  expect(rows).toEqual([{ name: 'garage', state: 'applied' }])
 })

@@ -6,6 +6,7 @@ import { operatorEndpoints } from '../../src/http/endpoints/operator/operator-en
 import { paymentEndpoints } from '../../src/http/endpoints/payments.ts'
 import { playgroundKey } from '../../src/http/endpoints/playground-key.ts'
 import { earningsEndpoints } from '../../src/http/hosters/earnings-endpoints.ts'
+import { hosterInviteEndpoints } from '../../src/http/hosters/hoster-invites.ts'
 import { hosterPeopleEndpoints } from '../../src/http/hosters/hoster-people.ts'
 import { readPage, tableRows } from './page.ts'
 
@@ -47,11 +48,13 @@ test('docs/console-api.md lists exactly the addresses of hosters that are for pe
 })
 
 test('docs/console-api.md lists exactly the addresses of hosters that only people use', () => {
-  const served = hosterPeopleEndpoints({} as never).map(({ method, path, hosterRight, needsConfirmation }) => ({
-    address: `${method} ${path.slice('/console/api/'.length).replace(/:(\w+)/g, '{$1}')}`,
-    right: hosterRight ?? '',
-    isConfirmed: needsConfirmation === true,
-  }))
+  const served = [...hosterPeopleEndpoints({} as never), ...hosterInviteEndpoints({} as never)].map(
+    ({ method, path, hosterRight, needsConfirmation }) => ({
+      address: `${method} ${path.slice('/console/api/'.length).replace(/:(\w+)/g, '{$1}')}`,
+      right: hosterRight ?? '',
+      isConfirmed: needsConfirmation === true,
+    }),
+  )
   const named = tableRows(readPage('docs/console-api.md'), 'address of hosters').map(([address, right, text]) => ({
     address,
     right,

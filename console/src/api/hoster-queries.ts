@@ -4,6 +4,7 @@ import type { HosterOffers, HosterStatus, HosterTraffic } from '#api/hoster-cons
 import type { Verification } from '#api/hoster-verification.ts'
 import type { hosterKeyList, hosterMembers, hosterMemberships, ownHoster } from '#api/hosters.ts'
 import type { Earnings, HosterPayouts, PayoutAccountShown } from '#api/payouts.ts'
+import type { InviteList } from '#api/people.ts'
 import type { ownTrust } from '#api/trust.ts'
 import { queryText, request } from './request.ts'
 
@@ -47,6 +48,7 @@ export const offersQuery = (id: string) => hoster<HosterOffers>('hoster', id, '/
 export const trustQuery = (id: string) => hoster<OwnTrust>('hoster', id, '/trust')
 export const hosterKeysQuery = (id: string) => hoster<z.infer<typeof hosterKeyList>>('hoster-keys', id, '/keys')
 export const hosterPeopleQuery = (id: string) => hoster<z.infer<typeof hosterMembers>>('hoster-people', id, '/people')
+export const hosterInvitesQuery = (id: string) => hoster<InviteList>('hoster-people', id, '/invites')
 export const payoutAccountQuery = (id: string) => hoster<PayoutAccountShown>('earnings', id, '/payout-account')
 
 /** A span of UTC days, both included. */

@@ -7,9 +7,11 @@ import { hosterStates } from '../../domain/hoster-state.ts'
 import { memberRoles } from '../../domain/member-role.ts'
 import { MODEL_ID, modelIdText } from '../../domain/model-id.ts'
 import { parsePricePerMillion } from '../../domain/money.ts'
+import { email } from '../console-body.ts'
 import { manifest } from '../hoster-manifest.ts'
 import { verification } from '../hoster-verification.ts'
 import { ownHoster, reason } from '../hosters.ts'
+import { madeInvite } from '../people.ts'
 import { shownServer } from './overview.ts'
 
 const usdPerMillion = z.number().nonnegative()
@@ -113,6 +115,11 @@ export const hosterReview = operatorHosters.shape.data.element
   .meta({ id: 'HosterReview' })
 export type HosterReview = z.infer<typeof hosterReview>
 
+/** The answer of an invitation to a hoster. */
+export const invitedHoster = madeInvite.extend({ hoster_id: z.string() }).meta({ id: 'InvitedHoster' })
+/** @public The console imports it. */
+export type InvitedHoster = z.infer<typeof invitedHoster>
+
 // Bodies. Each `error` text completes the sentence "`param` must be ...".
 
 const object = { error: 'a JSON object' }
@@ -154,6 +161,14 @@ const hosterChange = z.strictObject(
   },
   object,
 )
+
+const nameText = 'a text of 1 to 200 characters'
+const newHoster = z.strictObject({ name: z.string({ error: nameText }).min(1, { error: nameText }), email }, object)
+
+/** Parses the name of a new hoster and the address of its owner. Throws like `parsePriceChange`. */
+export function parseNewHoster(body: Buffer): { name: string; email: string } {
+  return parse(body, newHoster, 'an invitation of a hoster')
+}
 
 /** Parses a new price of a hoster's model. Throws ApiError `invalid_json`, `missing_parameter` or `invalid_value`. */
 export function parsePriceChange(body: Buffer) {

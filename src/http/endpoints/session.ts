@@ -83,10 +83,14 @@ export function sessionEndpoints(deps: SessionDeps): Endpoint[] {
       access: 'page',
       doc: consoleDoc('Show an invitation', invitationShown),
       async handle({ request }) {
-        const { email, customerEmail, role, hasPassword } = await linkEntry.showInvite(
+        const { email, target, targetName, role, hasPassword } = await linkEntry.showInvite(
           parseInviteToken(await body(request)),
         )
-        return { email, customer_email: customerEmail, role, has_password: hasPassword }
+        const leadsTo =
+          'customerId' in target
+            ? { customer_email: targetName, hoster: null }
+            : { customer_email: null, hoster: { id: target.hosterId, name: targetName } }
+        return { email, ...leadsTo, role, has_password: hasPassword }
       },
     }),
     enters('join', 'Accept an invitation', async ({ request }) => {

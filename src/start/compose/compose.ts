@@ -21,6 +21,7 @@ import { startMoney } from './money.ts'
 import { createOperator } from './operator.ts'
 import { createPaymentParts } from './payments.ts'
 import { createPayoutParts } from './payouts.ts'
+import { createPeopleMailParts } from './people-mail.ts'
 import { startServerReports } from './server-reports.ts'
 import { createService } from './service.ts'
 import { startSupply } from './supply.ts'
@@ -61,7 +62,8 @@ export async function compose(input: ComposeInput): Promise<App> {
   await startLearned(context, database, money, supply)
   const callers = startCallers(context, database, supply)
   const addressOf = (request: FastifyRequest) => clientTrace(context.config, request).address
-  const marketplace = startMarketplace(context, database, supply, callers, addressOf)
+  const peopleMail = createPeopleMailParts(context, database)
+  const marketplace = startMarketplace(context, database, supply, callers, peopleMail, addressOf)
   const alerts = createAlertParts(context, database, supply)
   const service = createService(context, database, money, supply)
   const tokens = createTokenCounter(context)
@@ -72,8 +74,8 @@ export async function compose(input: ComposeInput): Promise<App> {
   const audits = createAudits(context, database, supply, generation.chat)
   await startBackgroundWork(context, database, alerts, payments, payouts, marketplace, audits)
   const trust = createTrust(context, database, addressOf)
-  const operator = createOperator(context, database, supply, payments, payouts, trust, addressOf)
-  const consoleParts = createConsole(context, database, operator)
+  const operator = createOperator(context, database, supply, payments, payouts, trust, marketplace, addressOf)
+  const consoleParts = createConsole(context, database, operator, peopleMail)
   const features = [
     generation,
     usage,

@@ -1,8 +1,6 @@
 import { createHmac } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { claimCustomer } from '../../accounts/claim-customer.ts'
-import { createMailer } from '../../alerts/mailer.ts'
-import { baseUrlOf } from '../../config/base-url.ts'
 import { limitsOfTier } from '../../config/config.ts'
 import { refuseOutage } from '../../db/refuse-outage.ts'
 import { ConsoleCookie } from '../../http/console/console-cookie.ts'
@@ -22,7 +20,7 @@ import { signUpEndpoints } from '../../http/endpoints/sign-up.ts'
 import { status } from '../../http/endpoints/status.ts'
 import { createReportLimiter } from '../../limits/report-limiter.ts'
 import { createLiveWatch, type LiveWatch } from '../../live/live-watch.ts'
-import { hosterRoleOf } from '../../marketplace/hoster-members.ts'
+import { addHosterMember, hosterRoleOf } from '../../marketplace/hoster-members.ts'
 import { createCredentialCheck } from '../../people/credential-check.ts'
 import { createFactors } from '../../people/factors.ts'
 import { createIdentities } from '../../people/identities.ts'
@@ -33,16 +31,16 @@ import { createOidcSignIn } from '../../people/oidc-sign-in.ts'
 import { createPasskeyCheck } from '../../people/passkey-check.ts'
 import { createPasskeys } from '../../people/passkeys.ts'
 import { createPeople } from '../../people/people.ts'
-import { createPeopleMail } from '../../people/people-mail.ts'
 import { createProfile } from '../../people/profile.ts'
 import type { SignedIn } from '../../people/sessions.ts'
 import { createSignUp } from '../../people/sign-up.ts'
-import { headerValues } from '../../runtime/header-values.ts'
 import { openSecret, sealSecret } from '../../secrets/sealed-secret.ts'
 import { clientTrace } from './client-trace.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { Operator } from './operator.ts'
+import { pageUrl } from './page-url.ts'
+import type { PeopleMailParts } from './people-mail.ts'
 import { smallBodyLimit } from './small-body-limit.ts'
 
 /** Signed-in people, and the endpoints under /console/api. */
@@ -60,12 +58,9 @@ export function createConsole(
   { config, clock, scheduler, log, masterKey }: ComposeContext,
   { general, lookups }: Database,
   { console: operator }: Operator,
+  { mail, invitations }: PeopleMailParts,
 ): Console {
   const { publicBaseUrl } = config.server
-  const mail = createPeopleMail({
-    send: config.smtp.host === null ? null : createMailer(config.smtp, log).send,
-    baseUrl: () => baseUrlOf(config),
-  })
   const factors = createFactors({
     pool: general,
     clock,
@@ -77,9 +72,9 @@ export function createConsole(
   const passkeys = createPasskeys({ pool: general, clock, challengeKey })
   const check = createCredentialCheck({ pool: general, lookups, clock, factors, passkeyCheck })
   const people = createPeople({ pool: general, lookups, clock, check, passkeyCheck })
-  const linkEntry = createLinkEntry({ pool: general, clock, check })
+  const linkEntry = createLinkEntry({ pool: general, clock, check, joinHoster: addHosterMember })
   const { signUp: mode, creditsPerNetworkPerDay, creditsPerDay } = config.accounts
-  const members = createMembers({ pool: general, clock, mail, mayInvite: mode !== 'closed' })
+  const members = createMembers({ pool: general, clock, invitations, mayInvite: mode !== 'closed' })
   const signUp = createSignUp({
     pool: general,
     clock,
@@ -111,9 +106,7 @@ export function createConsole(
       person.installationRole !== null && !hasSecondFactor && !isLocalRequest(request, publicBaseUrl),
     bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes),
     clientOf: (request: FastifyRequest) => clientTrace(config, request),
-    // The person who asks reads the answer, so the Host that the browser sent is right. Mails never use it.
-    urlFor: ({ raw }: FastifyRequest, path: string) =>
-      `${publicBaseUrl ?? `http://${headerValues(raw.rawHeaders, 'host')[0]}`}${path}`,
+    urlFor: pageUrl(publicBaseUrl),
   }
   const entry = createEntry({ people, cookie, ...door })
   const watch = createLiveWatch({ sql: lookups, scheduler, log })

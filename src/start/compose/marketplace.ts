@@ -3,12 +3,14 @@ import { refuseOutage } from '../../db/refuse-outage.ts'
 import { getJson } from '../../egress/get-json.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { hosterEndpoints } from '../../http/hosters/hoster-endpoints.ts'
+import { hosterInviteEndpoints } from '../../http/hosters/hoster-invites.ts'
 import { hosterKeyEndpoints, hosterPeopleEndpoints } from '../../http/hosters/hoster-people.ts'
 import { hosterReports } from '../../http/hosters/hoster-reports.ts'
 import { publicHosterEndpoints } from '../../http/hosters/public-hosters.ts'
 import { applyDuePrices } from '../../marketplace/apply-prices.ts'
 import { createHosterAuthenticator, type HosterAuthenticator } from '../../marketplace/hoster-authenticator.ts'
 import { createHosterDesk } from '../../marketplace/hoster-desk.ts'
+import { createHosterInvites, type HosterInvites } from '../../marketplace/hoster-invites.ts'
 import type { MarketplaceJobs } from '../../marketplace/marketplace-jobs.ts'
 import { enqueueDueProbes, probeModels } from '../../marketplace/probe-models.ts'
 import { publicHosters } from '../../marketplace/public-hosters.ts'
@@ -24,6 +26,8 @@ import { readHosterEndpoint } from '../../supply/hosters/hoster-offers.ts'
 import type { Callers } from './callers.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
+import { pageUrl } from './page-url.ts'
+import type { PeopleMailParts } from './people-mail.ts'
 import { smallBodyLimit } from './small-body-limit.ts'
 import type { Supply } from './supply.ts'
 
@@ -31,6 +35,7 @@ import type { Supply } from './supply.ts'
 export interface Marketplace {
   readonly authenticator: HosterAuthenticator
   readonly jobs: MarketplaceJobs
+  readonly invites: HosterInvites
   readonly endpoints: readonly Endpoint[]
 }
 
@@ -45,6 +50,7 @@ export function startMarketplace(
   { lookups, general: pool }: Database,
   { catalog, upstream, publicLookup }: Supply,
   { changes }: Callers,
+  { invitations }: PeopleMailParts,
   addressOf: (request: FastifyRequest) => string,
 ): Marketplace {
   const authenticator = createHosterAuthenticator({
@@ -62,6 +68,8 @@ export function startMarketplace(
     shareBps: config.platform.hosterShareBps,
     acceptsApplications: applications === 'open',
   })
+  const { hosterShareBps: shareBps } = config.platform
+  const invites = createHosterInvites({ invitations, server: { masterKey, allowPrivateUrls }, shareBps })
   const verify = {
     pool,
     clock,
@@ -117,9 +125,18 @@ export function startMarketplace(
           trust: kind === 'hoster' ? (trustScore ?? 0) : 1,
         })),
   }
-  const door = { desk, addressOf, clock, bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes) }
+  const door = {
+    desk,
+    invites,
+    mayInvite: config.accounts.signUp !== 'closed',
+    addressOf,
+    urlFor: pageUrl(config.server.publicBaseUrl),
+    clock,
+    bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes),
+  }
   return {
     authenticator,
+    invites,
     jobs: {
       verify: hosterId => verifyHoster(verify, hosterId),
       probe: hosterId => probeModels(verify, hosterId),
@@ -132,6 +149,7 @@ export function startMarketplace(
       ...hosterEndpoints(door),
       ...hosterKeyEndpoints(door),
       ...hosterPeopleEndpoints(door),
+      ...hosterInviteEndpoints(door),
       ...hosterReports({
         clock,
         status: hosterId => showStatus(pool, hosterId, clock.epochMs()).catch(refuseOutage),

@@ -9,6 +9,8 @@ import { createPaymentDesk } from '../../operator/payments.ts'
 import { createPayoutDesk } from '../../operator/payouts.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
+import type { Marketplace } from './marketplace.ts'
+import { pageUrl } from './page-url.ts'
 import type { PaymentParts } from './payments.ts'
 import type { PayoutParts } from './payouts.ts'
 import { shownSettings } from './shown-settings.ts'
@@ -29,6 +31,7 @@ export function createOperator(
   { drivers, sync }: PaymentParts,
   payouts: PayoutParts,
   { desk: trust }: Trust,
+  { invites: hosterInvites }: Marketplace,
   addressOf: OperatorDoor['addressOf'],
 ): Operator {
   const operator = createOperatorConsole({
@@ -58,6 +61,8 @@ export function createOperator(
     desk,
     payoutDesk,
     trust,
+    hosterInvites,
+    urlFor: pageUrl(config.server.publicBaseUrl),
     watch,
     clock,
     addressOf,

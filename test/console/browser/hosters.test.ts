@@ -5,7 +5,8 @@ import { transaction } from '../../../src/db/pool.ts'
 import { addHosterMember } from '../../../src/marketplace/hoster-members.ts'
 import { addTraffic } from '../../../src/marketplace/traffic.ts'
 import { quarantineHoster } from '../../../src/trust/quarantine-hoster.ts'
-import { useChromium, type WatchedPage } from '../../harness/chromium.ts'
+import { PASSWORD } from '../../harness/browser-client.ts'
+import { openPage, useChromium, type WatchedPage } from '../../harness/chromium.ts'
 import { hosterKey, hosterRequest } from '../../harness/hosters.ts'
 import { status } from '../../harness/scripted-upstream.ts'
 import { openSignedIn } from '../../harness/signed-in-page.ts'
@@ -108,6 +109,35 @@ test('from the application to the first earned request', async () => {
   await transaction(app.database.pool, sql => addTraffic(sql, { fromMs: 0, toMs: Date.now() }))
   await page.getByRole('link', { name: 'Traffic' }).click()
   await page.getByRole('table', { name: 'Requests by model' }).getByText('garage-model').waitFor()
+})
+
+test('an operator invites a hoster, whose owner lands on the checklist and invites a colleague', async () => {
+  const operator = await operatorPage()
+  await operator.goto('/operator/hosters')
+  await click(operator, 'Invite a hoster')
+  const name = `invited-${++names}`
+  const dialog = operator.getByRole('dialog', { name: 'Invite a hoster' })
+  await dialog.getByLabel('Name of the hoster').fill(name)
+  await dialog.getByLabel('E-mail address').fill(`${name}@example.com`)
+  await dialog.getByRole('button', { name: 'Invite' }).click()
+  const link = await operator.getByRole('dialog', { name: 'Invited' }).locator('pre').textContent()
+
+  const watched = await openPage(chromium.browser, { baseURL: app.url })
+  open.push(watched)
+  const { page } = watched
+  await page.goto(link!)
+  await see(page, `the hoster ${name}`)
+  await page.getByLabel('New password').fill(PASSWORD)
+  await click(page, 'Join')
+  await page.getByRole('heading', { name: 'To the first request' }).waitFor()
+  await page.getByRole('link', { name: 'Settings' }).first().click()
+  await click(page, 'Invite a person')
+  const own = page.getByRole('dialog', { name: 'Invite a person' })
+  await own.getByLabel('E-mail address').fill(`colleague-${name}@example.com`)
+  await own.getByRole('button', { name: 'Invite' }).click()
+  await page.getByRole('dialog', { name: 'Invited' }).locator('pre').waitFor()
+  await click(page, 'Done')
+  await page.getByRole('table', { name: 'Invitations' }).getByText(`colleague-${name}@example.com`).waitFor()
 })
 
 test('a key is shown once and revoked', async () => {

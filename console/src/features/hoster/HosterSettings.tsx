@@ -1,7 +1,7 @@
-import { Button, Modal, Select, TextInput } from '@mantine/core'
+import { Button, Select } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { type HosterMember, hosterPeopleQuery, hosterQuery } from '../../api/hoster-queries.ts'
+import { type HosterMember, hosterInvitesQuery, hosterPeopleQuery, hosterQuery } from '../../api/hoster-queries.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { shareText } from '../../format/number-text.ts'
 import { ConfirmDialog } from '../../parts/ConfirmDialog.tsx'
@@ -9,7 +9,7 @@ import { CopyButton } from '../../parts/CopyButton.tsx'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
 import { Facts } from '../../parts/Facts.tsx'
-import { FormProblem } from '../../parts/FormProblem.tsx'
+import { Invitations } from '../../parts/Invitations.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
@@ -27,11 +27,19 @@ const roles = [
 /** The members of a hoster, what it is, and how it leaves. */
 export function HosterSettings() {
   const hosterId = useHosterId()
-  const { mayManage } = useHosterRights()
+  const { mayManage, mayPeople } = useHosterRights()
   const hoster = useQuery(hosterQuery(hosterId))
   return (
     <Page title="Settings">
       <People hosterId={hosterId} />
+      {mayPeople && (
+        <Invitations
+          path={`hosters/${hosterId}/invites`}
+          query={hosterInvitesQuery(hosterId)}
+          area="hoster-people"
+          roles={roles}
+        />
+      )}
       <Panel title="Hoster">
         <Loaded query={hoster} height={160}>
           {data => (
@@ -110,7 +118,6 @@ function Retire({ hosterId, name }: { hosterId: string; name: string }) {
 function People({ hosterId }: { hosterId: string }) {
   const { seesPeople, mayPeople } = useHosterRights()
   const people = useQuery({ ...hosterPeopleQuery(hosterId), enabled: seesPeople })
-  const [isAdding, setAdding] = useState(false)
   const [removed, setRemoved] = useState<HosterMember | null>(null)
   const change = useWrite<{ email: string; role: string | null }>(
     body => ({ method: 'POST', path: `hosters/${hosterId}/people`, body }),
@@ -128,16 +135,7 @@ function People({ hosterId }: { hosterId: string }) {
     )
   }
   return (
-    <Panel
-      title="People"
-      aside={
-        mayPeople && (
-          <Button variant="subtle" size="compact-sm" onClick={() => setAdding(true)}>
-            Add a person
-          </Button>
-        )
-      }
-    >
+    <Panel title="People">
       <Loaded query={people} height={120}>
         {({ data }) =>
           data.length === 0 ? (
@@ -183,7 +181,6 @@ function People({ hosterId }: { hosterId: string }) {
           )
         }
       </Loaded>
-      {isAdding && <AddPerson hosterId={hosterId} onClose={() => setAdding(false)} />}
       <ConfirmDialog
         isOpen={removed !== null}
         title={`Remove ${removed?.email}?`}
@@ -195,42 +192,5 @@ function People({ hosterId }: { hosterId: string }) {
         <p>The person sees nothing of this hoster any more. Keys go on working: revoke them apart.</p>
       </ConfirmDialog>
     </Panel>
-  )
-}
-
-function AddPerson({ hosterId, onClose }: { hosterId: string; onClose: () => void }) {
-  const [email, setEmail] = useState('')
-  const [role, setRole] = useState('developer')
-  const add = useWrite(() => ({ method: 'POST', path: `hosters/${hosterId}/people`, body: { email, role } }), {
-    areas: ['hoster-people'],
-    done: `${email} is a member now.`,
-    onDone: onClose,
-    showsError: true,
-  })
-  return (
-    <Modal opened onClose={onClose} title="Add a person">
-      <form
-        className={styles.form}
-        onSubmit={event => {
-          event.preventDefault()
-          add.mutate()
-        }}
-      >
-        <TextInput
-          label="E-mail address"
-          description="Of a person who can sign in here."
-          type="email"
-          required
-          value={email}
-          onChange={event => setEmail(event.currentTarget.value)}
-          data-autofocus
-        />
-        <Select label="Role" data={roles} value={role} onChange={value => setRole(value ?? 'developer')} />
-        <FormProblem error={add.error} />
-        <Button type="submit" loading={add.isPending}>
-          Add
-        </Button>
-      </form>
-    </Modal>
   )
 }

@@ -10,6 +10,7 @@ import { CopyButton } from '../../parts/CopyButton.tsx'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
 import { Facts } from '../../parts/Facts.tsx'
+import { InviteDialog } from '../../parts/InviteDialog.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
@@ -21,6 +22,8 @@ import { HosterTrust } from './HosterTrust.tsx'
 import { hosterMarks } from './hoster-marks.ts'
 import styles from './operator.module.css'
 import { useMayOperate } from './use-may-operate.ts'
+
+const roles = ['owner', 'developer', 'billing', 'viewer'].map(value => ({ value, label: value }))
 
 /** One hoster as the operator reviews it. */
 export function Hoster() {
@@ -44,6 +47,7 @@ export function Hoster() {
 
 function Body({ hoster }: { hoster: HosterReview }) {
   const mayOperate = useMayOperate()
+  const [isInviting, setInviting] = useState(false)
   const [chosen, setChosen] = useState<HosterReview['next_states'][number] | null>(null)
   return (
     <>
@@ -103,9 +107,19 @@ function Body({ hoster }: { hoster: HosterReview }) {
       </Panel>
       <HosterTrust hoster={hoster} />
       <HosterMoney hosterId={hoster.id} name={hoster.name} />
-      <Panel title="People">
+      <Panel
+        title="People"
+        aside={
+          mayOperate &&
+          hoster.state !== 'retired' && (
+            <Button size="compact-sm" variant="default" onClick={() => setInviting(true)}>
+              Invite a person
+            </Button>
+          )
+        }
+      >
         {hoster.people.length === 0 ? (
-          <EmptyState text="Nobody signs in for it: the command line added it." />
+          <EmptyState text="Nobody signs in for it yet. Invite its owner." />
         ) : (
           <DataTable
             label="People"
@@ -131,6 +145,15 @@ function Body({ hoster }: { hoster: HosterReview }) {
           ]}
         />
       </Panel>
+      {isInviting && (
+        <InviteDialog
+          path={`operator/hosters/${hoster.id}/invites`}
+          areas={['supply', 'hoster-people']}
+          roles={roles}
+          firstRole="owner"
+          onClose={() => setInviting(false)}
+        />
+      )}
       {chosen !== null && <HosterStateDialog hoster={hoster} to={chosen} onClose={() => setChosen(null)} />}
     </>
   )

@@ -1,4 +1,4 @@
-import { ActionIcon, Menu } from '@mantine/core'
+import { ActionIcon, Button, Menu } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -7,6 +7,7 @@ import { hostersQuery } from '../../api/operator-queries.ts'
 import { plural, shareText } from '../../format/number-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
+import { InviteDialog } from '../../parts/InviteDialog.tsx'
 import { MoreIcon } from '../../parts/icons.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Page } from '../../parts/Page.tsx'
@@ -27,13 +28,14 @@ export function Hosters() {
   const mayOperate = useMayOperate()
   const hosters = useQuery(hostersQuery)
   const [priced, setPriced] = useState<Hoster | null>(null)
+  const [isInviting, setInviting] = useState(false)
   return (
-    <Page title="Hosters">
+    <Page title="Hosters" actions={mayOperate && <Button onClick={() => setInviting(true)}>Invite a hoster</Button>}>
       <Panel>
         <Loaded query={hosters} height={320}>
           {({ data }) =>
             data.length === 0 ? (
-              <EmptyState text="There is no hoster yet. People apply in the menu with their name, or you add one with this command.">
+              <EmptyState text="There is no hoster yet. People apply in the menu with their name, you invite one, or you add one with this command.">
                 <code>switchyard hoster add NAME URL --key-file FILE</code>
               </EmptyState>
             ) : (
@@ -117,6 +119,16 @@ export function Hosters() {
           }
         </Loaded>
       </Panel>
+      {isInviting && (
+        <InviteDialog
+          title="Invite a hoster"
+          path="operator/hosters"
+          areas={['supply']}
+          roles={[]}
+          newName={{ label: 'Name of the hoster', description: 'Customers see it.' }}
+          onClose={() => setInviting(false)}
+        />
+      )}
       {priced !== null && <PriceDialog hoster={priced} onClose={() => setPriced(null)} />}
     </Page>
   )

@@ -13,7 +13,9 @@ import { useLinkSecret } from './use-link-secret.ts'
 
 interface Invitation {
   readonly email: string
-  readonly customer_email: string
+  /** Null: the invitation leads to a hoster. */
+  readonly customer_email: string | null
+  readonly hoster: { readonly id: string; readonly name: string } | null
   readonly role: string
   readonly has_password: boolean
 }
@@ -36,13 +38,17 @@ export function Invite() {
 }
 
 function JoinForm({ token, invitation }: { token: string; invitation: Invitation }) {
-  const { email, customer_email, role, has_password: isKnown } = invitation
+  const { email, customer_email, hoster, role, has_password: isKnown } = invitation
   const navigate = useNavigate()
   const [name, setName] = useState('')
   const [password, setPassword] = useState('')
   const [code, setCode] = useState('')
   const [isCodeAsked, setCodeAsked] = useState(false)
-  const entry = useEntry('join', () => void navigate({ to: '/', replace: true }))
+  const entry = useEntry('join', () =>
+    hoster === null
+      ? void navigate({ to: '/', replace: true })
+      : void navigate({ to: '/h/$hosterId', params: { hosterId: hoster.id }, replace: true }),
+  )
   if (needsCode(entry.error) && !isCodeAsked) setCodeAsked(true)
   return (
     <form
@@ -53,7 +59,15 @@ function JoinForm({ token, invitation }: { token: string; invitation: Invitation
       }}
     >
       <p>
-        You join <b>{customer_email}</b> as {role}.
+        You join{' '}
+        {hoster === null ? (
+          <b>{customer_email}</b>
+        ) : (
+          <>
+            the hoster <b>{hoster.name}</b>
+          </>
+        )}{' '}
+        as {role}.
       </p>
       <TextInput label="E-mail address" value={email} readOnly autoComplete="username" />
       {!isKnown && (

@@ -1,3 +1,5 @@
+import type { FastifyRequest } from 'fastify'
+import type { HosterInvites } from '../../../marketplace/hoster-invites.ts'
 import type { OperatorConsole } from '../../../operator/operator-console.ts'
 import type { OverviewWatch } from '../../../operator/overview-watch.ts'
 import type { OperatorPaymentDesk } from '../../../operator/payments.ts'
@@ -7,6 +9,7 @@ import type { TrustDesk } from '../../../trust/trust-desk.ts'
 import type { Endpoint } from '../../endpoint.ts'
 import { operatorCustomerEndpoints } from './customers.ts'
 import { operatorGrantEndpoints } from './grants.ts'
+import { operatorHosterInviteEndpoints } from './hoster-invites.ts'
 import { operatorInstallationEndpoints } from './installation.ts'
 import { operatorLive } from './live.ts'
 import type { OperatorDoor } from './operator-endpoint.ts'
@@ -25,6 +28,8 @@ export function operatorEndpoints(
     readonly desk: OperatorPaymentDesk
     readonly payoutDesk: PayoutDesk
     readonly trust: TrustDesk
+    readonly hosterInvites: HosterInvites
+    readonly urlFor: (request: FastifyRequest, path: string) => string
     readonly clock: Clock
   },
 ): Endpoint[] {
@@ -37,6 +42,7 @@ export function operatorEndpoints(
     ...operatorPayoutEndpoints(deps),
     ...operatorUsageEndpoints(deps),
     ...operatorSupplyEndpoints(deps),
+    ...operatorHosterInviteEndpoints(deps),
     ...operatorTrustEndpoints(deps),
     ...operatorInstallationEndpoints(deps),
   ]

@@ -1,0 +1,76 @@
+import { Button } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import type { InviteList } from '#api/people.ts'
+import { useWrite } from '../api/use-write.ts'
+import { DataTable } from './DataTable.tsx'
+import { EmptyState } from './EmptyState.tsx'
+import { InviteDialog, type RoleChoice } from './InviteDialog.tsx'
+import { Loaded } from './Loaded.tsx'
+import { Panel } from './Panel.tsx'
+import { When } from './When.tsx'
+
+/**
+ * The open invitations to a customer or a hoster.
+ *
+ * @param props.path of the invitations, below /console/api
+ * @param props.area the first part of the query's key
+ */
+export function Invitations({
+  path,
+  query,
+  area,
+  roles,
+}: {
+  path: string
+  query: { readonly queryKey: readonly unknown[]; readonly queryFn?: unknown }
+  area: string
+  roles: readonly RoleChoice[]
+}) {
+  const invites = useQuery(query as { queryKey: readonly unknown[]; queryFn: () => Promise<InviteList> })
+  const [isInviting, setInviting] = useState(false)
+  const revoke = useWrite<string>(id => ({ method: 'DELETE', path: `${path}/${id}` }), {
+    areas: [area],
+    done: 'The invitation is taken back. Its link does not work any more.',
+  })
+  return (
+    <Panel
+      title="Invitations"
+      aside={
+        <Button variant="subtle" size="compact-sm" onClick={() => setInviting(true)}>
+          Invite a person
+        </Button>
+      }
+    >
+      <Loaded query={invites} height={80}>
+        {({ data }) =>
+          data.length === 0 ? (
+            <EmptyState text="No invitation is open." />
+          ) : (
+            <DataTable
+              label="Invitations"
+              rows={data}
+              keyOf={({ id }) => id}
+              columns={[
+                { title: 'Person', place: 'name', cell: ({ email }) => email },
+                { title: 'Role', cell: ({ role }) => role },
+                { title: 'Ends', isLabelled: true, cell: ({ expires_at }) => <When at={expires_at} form="distance" /> },
+                { title: 'By', isLabelled: true, cell: ({ made_by }) => made_by ?? 'the command line' },
+                {
+                  title: '',
+                  align: 'right',
+                  cell: ({ id }) => (
+                    <Button variant="default" size="compact-sm" onClick={() => revoke.mutate(id)}>
+                      Take back
+                    </Button>
+                  ),
+                },
+              ]}
+            />
+          )
+        }
+      </Loaded>
+      {isInviting && <InviteDialog path={path} areas={[area]} roles={roles} onClose={() => setInviting(false)} />}
+    </Panel>
+  )
+}

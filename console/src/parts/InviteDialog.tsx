@@ -1,0 +1,103 @@
+import { Button, Modal, Select, TextInput } from '@mantine/core'
+import { useState } from 'react'
+import type { MadeInvite } from '#api/people.ts'
+import { useWrite } from '../api/use-write.ts'
+import { CodeBlock } from './CodeBlock.tsx'
+import { FormProblem } from './FormProblem.tsx'
+import styles from './parts.module.css'
+
+export interface RoleChoice {
+  readonly value: string
+  readonly label: string
+}
+
+/**
+ * Invites a person, then says that the link is mailed, or shows it.
+ *
+ * @param props.path of the invitations, below /console/api
+ * @param props.roles empty: the person has no choice of roles
+ * @param props.newName asks for the name of what the person is to own
+ */
+export function InviteDialog({
+  path,
+  areas,
+  roles,
+  firstRole = 'developer',
+  title = 'Invite a person',
+  newName,
+  onClose,
+}: {
+  path: string
+  areas: readonly string[]
+  roles: readonly RoleChoice[]
+  firstRole?: string
+  title?: string
+  newName?: { readonly label: string; readonly description: string }
+  onClose: () => void
+}) {
+  const [name, setName] = useState('')
+  const [email, setEmail] = useState('')
+  const [role, setRole] = useState(firstRole)
+  const [made, setMade] = useState<MadeInvite | null>(null)
+  const invite = useWrite<void, MadeInvite>(
+    () => ({
+      method: 'POST',
+      path,
+      body: { email, ...(newName !== undefined && { name }), ...(roles.length > 0 && { role }) },
+    }),
+    { areas, onDone: setMade, showsError: true },
+  )
+  if (made !== null) {
+    return (
+      <Modal opened onClose={onClose} title="Invited" closeOnClickOutside={false}>
+        <div className={styles.dialog}>
+          {made.url === null ? (
+            <p>An e-mail with the link is on its way to {made.email}.</p>
+          ) : (
+            <>
+              <p>Send this link to {made.email}. It works once, for 7 days, and cannot be shown again.</p>
+              <CodeBlock code={made.url} what="the link" />
+            </>
+          )}
+          <Button onClick={onClose}>Done</Button>
+        </div>
+      </Modal>
+    )
+  }
+  return (
+    <Modal opened onClose={onClose} title={title}>
+      <form
+        className={styles.dialog}
+        onSubmit={event => {
+          event.preventDefault()
+          invite.mutate()
+        }}
+      >
+        {newName !== undefined && (
+          <TextInput
+            {...newName}
+            required
+            value={name}
+            onChange={event => setName(event.currentTarget.value)}
+            data-autofocus
+          />
+        )}
+        <TextInput
+          label="E-mail address"
+          type="email"
+          required
+          value={email}
+          onChange={event => setEmail(event.currentTarget.value)}
+          {...(newName === undefined && { 'data-autofocus': true })}
+        />
+        {roles.length > 0 && (
+          <Select label="Role" data={[...roles]} value={role} onChange={value => setRole(value ?? role)} />
+        )}
+        <FormProblem error={invite.error} />
+        <Button type="submit" loading={invite.isPending}>
+          Invite
+        </Button>
+      </form>
+    </Modal>
+  )
+}

@@ -1,0 +1,64 @@
+import { type Command, Option } from 'commander'
+import { createMailer } from '../alerts/mailer.ts'
+import { baseUrlOf } from '../config/base-url.ts'
+import { type MemberRole, memberRoles } from '../domain/member-role.ts'
+import { commandLineActor } from '../marketplace/change-hoster-state.ts'
+import { createHosterInvites } from '../marketplace/hoster-invites.ts'
+import { createInvitations } from '../people/invitations.ts'
+import { createPeopleMail } from '../people/people-mail.ts'
+import { systemClock } from '../runtime/clock.ts'
+import { emailArgument } from './arguments.ts'
+import { createCommand, createSession } from './command.ts'
+import { requireMasterKey } from './require-master-key.ts'
+import { resolveHoster } from './resolve-hoster.ts'
+import { withDatabase } from './with-database.ts'
+import { withRunningPort } from './with-running-port.ts'
+
+/** `switchyard hoster invite`: a person joins a hoster, which is made for its owner. */
+export function hosterInvite(): Command {
+  return createCommand('invite', 'Invite a person to a hoster: mails a link, or prints it', [
+    'hoster invite acme ada@acme.dev --new',
+    'hoster invite acme bob@acme.dev --role developer',
+  ])
+    .argument('<hoster>', 'name or id')
+    .argument('<email>', 'e-mail of the person', emailArgument)
+    .addOption(
+      new Option(
+        '--role <role>',
+        'what the person may do: owner, developer, billing or viewer; default: owner',
+      ).choices([...memberRoles]),
+    )
+    .addOption(new Option('--new', 'make a hoster with this name, which the person owns').conflicts('role'))
+    .action(async (hoster: string, email: string, options) => {
+      const session = createSession(options)
+      const { config, output } = session
+      const role: MemberRole = options.role ?? 'owner'
+      const warn = (details: object, text: string) => output.note(`${text}: ${JSON.stringify(details)}`)
+      const mailer = config.smtp.host === null ? null : createMailer(config.smtp, { info: () => {}, warn })
+      const baseUrl = baseUrlOf(withRunningPort(config))
+      const isNew = options.new === true
+      const sent = await withDatabase(session, async pool => {
+        const mail = createPeopleMail({ send: mailer === null ? null : mailer.send, baseUrl: () => baseUrl })
+        const invites = createHosterInvites({
+          invitations: createInvitations({ pool, clock: systemClock, mail }),
+          server: {
+            masterKey: await requireMasterKey(session, pool),
+            allowPrivateUrls: config.hosters.allowPrivateUrls,
+          },
+          shareBps: config.platform.hosterShareBps,
+        })
+        const inviter = { actor: commandLineActor, madeBy: null }
+        if (isNew) return await invites.inviteNew(inviter, { name: hoster, email })
+        const { hosterId } = await resolveHoster(pool, hoster)
+        return await invites.invite(inviter, hosterId, { email, role })
+      })
+      const url = sent.path === null ? null : `${baseUrl}${sent.path}`
+      output.result(
+        { hoster_id: sent.hosterId, is_new: isNew, email, role, is_mailed: url === null, url },
+        url ?? `An e-mail with the link is on its way to ${email}.`,
+      )
+      output.note(
+        `${url === null ? '' : 'Send the link to this person only. '}It works once, for 7 days: ${email} joins ${hoster} as ${role}${isNew ? ', and finishes the application' : ''}.`,
+      )
+    })
+}

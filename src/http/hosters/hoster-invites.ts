@@ -1,0 +1,58 @@
+import type { FastifyRequest } from 'fastify'
+import { inviteList, madeInvite, parseInvite, revokedInvite, showInvite } from '../../api/people.ts'
+import { ApiError } from '../../domain/errors.ts'
+import type { HosterInvites } from '../../marketplace/hoster-invites.ts'
+import { UUID } from '../../runtime/uuid.ts'
+import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
+import type { Endpoint } from '../endpoint.ts'
+import { type HosterDoor, hosterActorOf, hosterBody } from './hoster-endpoints.ts'
+
+const PATH = 'hosters/:hoster_id/invites'
+
+/** The invitations of a hoster, for its owners. */
+export function hosterInviteEndpoints(
+  door: HosterDoor & {
+    readonly invites: HosterInvites
+    /** False: only the operator makes accounts. */
+    readonly mayInvite: boolean
+    readonly urlFor: (request: FastifyRequest, path: string) => string
+  },
+): Endpoint[] {
+  const { invites, urlFor } = door
+  const owner = { access: 'session', hosterRight: 'people' } as const
+  return [
+    consoleEndpoint('GET', PATH, {
+      ...owner,
+      doc: consoleDoc('List the open invitations of a hoster', inviteList),
+      handle: async ({ hoster }) => ({
+        object: 'list',
+        data: (await invites.list(hoster.hosterId)).map(showInvite),
+      }),
+    }),
+    consoleEndpoint('POST', PATH, {
+      ...owner,
+      needsConfirmation: true,
+      doc: consoleDoc('Invite a person to a hoster', madeInvite),
+      async handle(context) {
+        if (!door.mayInvite) throw new ApiError('sign_up_closed')
+        const { person } = context.signedIn
+        const madeBy = { personId: person.personId, name: person.name || person.email }
+        const inviter = { actor: hosterActorOf(door, context), madeBy }
+        const invitation = parseInvite(await hosterBody(door, context))
+        const { invite, path } = await invites.invite(inviter, context.hoster.hosterId, invitation)
+        const url = path === null ? null : urlFor(context.request, path)
+        return { ...showInvite(invite), is_mailed: path === null, url }
+      },
+    }),
+    consoleEndpoint('DELETE', `${PATH}/:invite_id`, {
+      ...owner,
+      doc: consoleDoc('Take back an invitation to a hoster', revokedInvite),
+      async handle(context) {
+        const { invite_id: id } = context.request.params as { invite_id: string }
+        if (!UUID.test(id)) throw new ApiError('not_found')
+        await invites.revoke(hosterActorOf(door, context), context.hoster.hosterId, id.toLowerCase())
+        return { revoked: true }
+      },
+    }),
+  ]
+}

@@ -1,0 +1,23 @@
+import { createMailer } from '../../alerts/mailer.ts'
+import { baseUrlOf } from '../../config/base-url.ts'
+import { createInvitations, type Invitations } from '../../people/invitations.ts'
+import { createPeopleMail, type PeopleMail } from '../../people/people-mail.ts'
+import type { ComposeContext } from './compose-context.ts'
+import type { Database } from './database.ts'
+
+/** Mails to people, and invitations of them. */
+export interface PeopleMailParts {
+  readonly mail: PeopleMail
+  readonly invitations: Invitations
+}
+
+export function createPeopleMailParts(
+  { config, clock, log }: Pick<ComposeContext, 'config' | 'clock' | 'log'>,
+  { general }: Pick<Database, 'general'>,
+): PeopleMailParts {
+  const mail = createPeopleMail({
+    send: config.smtp.host === null ? null : createMailer(config.smtp, log).send,
+    baseUrl: () => baseUrlOf(config),
+  })
+  return { mail, invitations: createInvitations({ pool: general, clock, mail }) }
+}
