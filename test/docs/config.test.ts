@@ -104,6 +104,7 @@ test('the defaults in the example file are the real defaults', () => {
     smtp: { ...plain.smtp, host: 'smtp.example.com', user: 'switchyard', password: 'none' },
     accounts: { ...plain.accounts, oidc: example.accounts.oidc },
     routing: { ...plain.routing, auto: { ...plain.routing.auto, quality: example.routing.auto.quality } },
+    security: example.security,
     payments: { ...plain.payments, instructions: example.payments.instructions, stripe: example.payments.stripe },
     server: {
       ...plain.server,

@@ -24,8 +24,8 @@ interface OpenApi {
 /** Addresses of the console's page and files, which docs/console.md lists. */
 const isConsolePage = (route: string) => consolePaths.some(path => route === `GET ${path}`)
 
-// By default, the status is for people who are signed in.
-const app = useTestApp({ yaml: 'status:\n  public: true' })
+// By default, the status is for people who are signed in, and there is no contact for security reports.
+const app = useTestApp({ yaml: 'status: { public: true }\nsecurity: { contact: "mailto:security@gateway.example" }' })
 let openapi: OpenApi
 beforeAll(async () => {
   openapi = (await (await fetch(`${app.url}/openapi.json`)).json()) as OpenApi

@@ -133,7 +133,7 @@ describe('the catalog', () => {
     ])
   })
 
-  test('a hoster whose key does not open is reported and skipped, and the others are offered', async () => {
+  test('a hoster with a key that does not open is reported and skipped, and the others are offered', async () => {
     const { hosterId } = await addHoster(database.pool, acme, secrets)
     const other = await addHoster(database.pool, { ...acme, name: 'other' }, secrets)
     await activateHoster(database.pool, 'acme')

@@ -22,7 +22,7 @@ export interface SecurityTxtDeps {
   readonly clock: Clock
 }
 
-/** GET /.well-known/security.txt: who wants to hear of leaked keys and vulnerabilities, as in RFC 9116. */
+/** GET /.well-known/security.txt: the address for reports of leaked keys and vulnerabilities, as in RFC 9116. */
 export function securityTxt({ contact, publicBaseUrl, clock }: SecurityTxtDeps): Endpoint {
   return {
     method: 'GET',
