@@ -5,6 +5,7 @@ import { refuseOutage } from '../db/refuse-outage.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { noteAction } from './audit-log.ts'
+import type { SecurityNotices } from './security-notices.ts'
 import { type ClientTrace, endOtherSessions, type SignedIn } from './sessions.ts'
 
 export interface FactorState {
@@ -42,11 +43,13 @@ const ISSUER = 'Switchyard'
 export function createFactors({
   pool,
   clock,
+  notices,
   seal,
   open,
 }: {
   pool: Pool
   clock: Clock
+  notices: SecurityNotices
   seal: (secret: string, personId: string) => Buffer
   open: (sealed: Buffer, personId: string) => string
 }): Factors {
@@ -81,8 +84,8 @@ export function createFactors({
         .catch(refuseOutage)
       return { secret, uri: (await totpOf(secret, email)).toString() }
     },
-    finishTotp: (signedIn, code, { address }) =>
-      inTransaction(async sql => {
+    async finishTotp(signedIn, code, { address }) {
+      const made = await inTransaction(async sql => {
         requireFactorInUse(signedIn)
         const { personId, email } = signedIn.person
         const { rows } = await sql.query<{ pending: Buffer | null }>(
@@ -99,9 +102,12 @@ export function createFactors({
         const codes = await secureSession(sql, signedIn)
         await noteAction(sql, { action: 'factor.added', personId, subject: email, detail: { factor: 'totp' }, address })
         return codes
-      }),
-    removeTotp: (signedIn, { address }) =>
-      inTransaction(async sql => {
+      })
+      notices.send(signedIn.person.email, 'app_added')
+      return made
+    },
+    async removeTotp(signedIn, { address }) {
+      await inTransaction(async sql => {
         requireFactorInUse(signedIn)
         const { personId, email } = signedIn.person
         await sql.query('UPDATE person SET totp_secret = NULL, totp_pending = NULL WHERE person_id = $1', [personId])
@@ -113,16 +119,21 @@ export function createFactors({
           detail: { factor: 'totp' },
           address,
         })
-      }),
-    renewRecoveryCodes: (signedIn, { address }) =>
-      inTransaction(async sql => {
+      })
+      notices.send(signedIn.person.email, 'app_removed')
+    },
+    async renewRecoveryCodes(signedIn, { address }) {
+      const made = await inTransaction(async sql => {
         requireFactorInUse(signedIn)
         const { personId, email } = signedIn.person
         if (!signedIn.hasFactor) throw new ApiError('second_factor_required')
         const codes = await makeRecoveryCodes(sql, personId)
         await noteAction(sql, { action: 'recovery_codes.made', personId, subject: email, address })
         return codes
-      }),
+      })
+      notices.send(signedIn.person.email, 'recovery_codes_made')
+      return made
+    },
     accepts: (personId, code) =>
       inTransaction(async sql => {
         const { rowCount } = await sql.query(

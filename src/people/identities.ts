@@ -4,6 +4,7 @@ import { ApiError } from '../domain/errors.ts'
 import { noteAction } from './audit-log.ts'
 import { requireFactorInUse } from './factors.ts'
 import { requireOtherWayIn } from './other-way-in.ts'
+import type { SecurityNotices } from './security-notices.ts'
 import type { ClientTrace, SignedIn } from './sessions.ts'
 
 /** A person as another service knows them. */
@@ -29,11 +30,11 @@ export interface Identities {
   unlink(signedIn: SignedIn, identityId: string, client: ClientTrace): Promise<void>
 }
 
-export function createIdentities({ pool }: { pool: Pool }): Identities {
+export function createIdentities({ pool, notices }: { pool: Pool; notices: SecurityNotices }): Identities {
   return {
     list: personId => listIdentities(pool, personId).catch(refuseOutage),
-    unlink: (signedIn, identityId, { address }) =>
-      transaction(pool, async sql => {
+    async unlink(signedIn, identityId, { address }) {
+      await transaction(pool, async sql => {
         requireFactorInUse(signedIn)
         const { personId, email: subject } = signedIn.person
         await requireOtherWayIn(sql, personId, { identities: 1 })
@@ -45,7 +46,9 @@ export function createIdentities({ pool }: { pool: Pool }): Identities {
           throw new ApiError('not_found', { message: 'You have not linked this service. Reload the page.' })
         }
         await noteAction(sql, { action: 'identity.removed', personId, subject, detail: { ...rows[0] }, address })
-      }).catch(refuseOutage),
+      }).catch(refuseOutage)
+      notices.send(signedIn.person.email, 'service_unlinked')
+    },
   }
 }
 

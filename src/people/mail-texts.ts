@@ -45,11 +45,29 @@ export function resetMail(to: string, url: string): PersonMail {
   }
 }
 
-export function passwordChangedMail(to: string): PersonMail {
+/** Subject and first sentence. No name that a person chose: it could look like a text of this server. */
+const securityChanges = {
+  password_changed: ['Your password was changed', 'Your password was changed, and all other sessions have ended.'],
+  app_added: ['An authenticator app was added', 'Your account now asks for codes of an authenticator app.'],
+  app_removed: ['Your authenticator app was removed', 'Your account no longer asks for codes of an authenticator app.'],
+  recovery_codes_made: [
+    'New recovery codes were made',
+    'The recovery codes of your account were replaced by new ones.',
+  ],
+  passkey_added: ['A passkey was added', 'A new passkey can sign in to your account.'],
+  passkey_removed: ['A passkey was removed', 'A passkey of your account no longer works.'],
+  service_linked: ['Another sign-in was linked', 'Your account at another service can now sign in here.'],
+  service_unlinked: ['A sign-in was unlinked', 'Your account at another service can no longer sign in here.'],
+} as const
+
+export type SecurityChange = keyof typeof securityChanges
+
+export function securityMail(to: string, change: SecurityChange): PersonMail {
+  const [subject, text] = securityChanges[change]
   return {
     to,
-    subject: 'Your password was changed',
-    text: 'Your password was changed, and all other sessions have ended. If it was not you, set a new password at once.\n',
+    subject,
+    text: `${text}\n\nIf it was not you, set a new password at once, and tell the operator of this server.\n`,
   }
 }
 

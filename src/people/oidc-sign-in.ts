@@ -13,6 +13,7 @@ import type { OidcClient, OidcProvider, ProvedIdentity } from './oidc-client.ts'
 import type { PasskeyProof } from './passkey-check.ts'
 import { makePendingSignIn, readPendingSignIn, usePendingSignIn } from './pending-sign-in.ts'
 import { findSigningPerson, findSigningPersonById, type Person, type SigningPerson } from './persons.ts'
+import type { SecurityNotices } from './security-notices.ts'
 import { type ClientTrace, confirmSession, type OpenedSession, openSession, type SignedIn } from './sessions.ts'
 import { noteNamelessSuccess, takeNamelessAttempt } from './sign-in-throttle.ts'
 import type { SignUp } from './sign-up.ts'
@@ -56,6 +57,7 @@ interface OidcDeps {
   readonly oidcClient: OidcClient
   readonly signUp: Pick<SignUp, 'addOwner'>
   readonly check: CredentialCheck
+  readonly notices: SecurityNotices
   /** 32 bytes. */
   readonly attemptKey: Buffer
 }
@@ -67,6 +69,7 @@ export function createOidcSignIn({
   oidcClient,
   signUp,
   check,
+  notices,
   attemptKey,
 }: OidcDeps): OidcSignIn {
   const nowMs = () => clock.epochMs()
@@ -175,6 +178,7 @@ export function createOidcSignIn({
         await inTransaction(sql =>
           linkIdentity(sql, actor.person, identity, { address: client.address, nowMs: nowMs() }),
         )
+        notices.send(actor.person.email, 'service_linked')
         return { kind: 'linked', returnTo }
       }
     },

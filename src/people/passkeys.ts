@@ -13,6 +13,7 @@ import { enterSecondFactor, forgetCodesWithoutFactor, requireFactorInUse } from 
 import { requireOtherWayIn } from './other-way-in.ts'
 import { type ChallengeHolder, mintChallenge } from './passkey-challenge.ts'
 import { type PasskeySite, useChallenge, userHandleOf } from './passkey-check.ts'
+import type { SecurityNotices } from './security-notices.ts'
 import type { ClientTrace, SignedIn } from './sessions.ts'
 
 export interface Passkey {
@@ -61,10 +62,12 @@ export function mintBrowserSecret(): string {
 export function createPasskeys({
   pool,
   clock,
+  notices,
   challengeKey,
 }: {
   pool: Pool
   clock: Clock
+  notices: SecurityNotices
   challengeKey: Buffer
 }): Passkeys {
   const inTransaction = <T>(work: (sql: Sql) => Promise<T>) => transaction(pool, work).catch(refuseOutage)
@@ -120,7 +123,7 @@ export function createPasskeys({
       if (registrationInfo === undefined) throw new ApiError('wrong_passkey')
       const { personId, email: subject } = signedIn.person
       const { credential } = registrationInfo
-      return inTransaction(async sql => {
+      const codes = await inTransaction(async sql => {
         // Two passkeys that are added at the same time: only one of them is the first factor.
         await sql.query('SELECT FROM person WHERE person_id = $1 FOR NO KEY UPDATE', [personId])
         if ((await credentialsOf(sql, personId)).length >= PASSKEYS_MAX) throw new ApiError('too_many_passkeys')
@@ -149,6 +152,8 @@ export function createPasskeys({
         })
         return codes
       })
+      notices.send(subject, 'passkey_added')
+      return codes
     },
     list: personId => listPasskeys(pool, personId).catch(refuseOutage),
     async rename(signedIn, passkeyId, name) {
@@ -162,8 +167,8 @@ export function createPasskeys({
         .catch(refuseOutage)
       if (rowCount === 0) throw noPasskey()
     },
-    remove: (signedIn, passkeyId, { address }) =>
-      inTransaction(async sql => {
+    async remove(signedIn, passkeyId, { address }) {
+      await inTransaction(async sql => {
         requireFactorInUse(signedIn)
         const { personId, email: subject } = signedIn.person
         await requireOtherWayIn(sql, personId, { passkeys: 1 })
@@ -175,7 +180,9 @@ export function createPasskeys({
         await forgetCodesWithoutFactor(sql, personId)
         const detail = { factor: 'passkey', name: rows[0].name }
         await noteAction(sql, { action: 'factor.removed', personId, subject, detail, address })
-      }),
+      })
+      notices.send(signedIn.person.email, 'passkey_removed')
+    },
   }
 }
 

@@ -10,6 +10,7 @@ import { requireFactorInUse } from './factors.ts'
 import { noteNetwork } from './networks.ts'
 import type { PasskeyCheck, PasskeyProof } from './passkey-check.ts'
 import { findSigningPersonById, listMemberships, type Membership, setPassword } from './persons.ts'
+import type { SecurityNotices } from './security-notices.ts'
 import {
   type ClientTrace,
   confirmSession,
@@ -75,12 +76,14 @@ export function createPeople({
   clock,
   check,
   passkeyCheck,
+  notices,
 }: {
   pool: Pool
   lookups: Sql
   clock: Clock
   check: CredentialCheck
   passkeyCheck: PasskeyCheck
+  notices: SecurityNotices
 }): People {
   const nowMs = () => clock.epochMs()
   const inTransaction = <T>(work: (sql: Sql) => Promise<T>) => transaction(pool, work).catch(refuseOutage)
@@ -133,7 +136,7 @@ export function createPeople({
         throw new ApiError('wrong_credentials', { param: 'current_password' })
       }
       const passwordHash = await hashNewPassword(newPassword, subject, 'new_password')
-      return inTransaction(async sql => {
+      const renewed = await inTransaction(async sql => {
         await setPassword(sql, personId, passwordHash)
         const ended = await endOtherSessions(sql, personId, null)
         const opened = await openSession(sql, person, client, nowMs(), hasSecondFactor)
@@ -141,6 +144,8 @@ export function createPeople({
         await noteAction(sql, { action: 'person.password_changed', personId, subject, detail: { ended }, address })
         return opened
       })
+      notices.send(subject, 'password_changed')
+      return renewed
     },
     async confirm(signedIn, typed, client) {
       const { hasTotp, hasPasskey } = await check({ email: signedIn.person.email, ...typed }, client, 'either')

@@ -7,7 +7,7 @@ import type { Clock } from '../runtime/clock.ts'
 import { noteAction } from './audit-log.ts'
 import { hashNewPassword } from './common-password.ts'
 import { makeMailedLink, readMailedLink, useMailedLink } from './links.ts'
-import { hasAccountMail, passwordChangedMail, resetMail, signUpMail } from './mail-texts.ts'
+import { hasAccountMail, resetMail, securityMail, signUpMail } from './mail-texts.ts'
 import { noteNetwork } from './networks.ts'
 import type { PeopleMail } from './people-mail.ts'
 import { addPerson, findSigningPerson, noteVerified, type Person, setMember, setPassword } from './persons.ts'
@@ -167,7 +167,7 @@ export function createSignUp({ pool, clock, mail, mode, caps, openCustomer, log 
         })
         return used.email
       })
-      afterwards(() => mail.send(passwordChangedMail(email)))
+      afterwards(() => mail.send(securityMail(email, 'password_changed')))
     },
   }
 }

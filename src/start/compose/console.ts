@@ -32,6 +32,7 @@ import { createPasskeyCheck } from '../../people/passkey-check.ts'
 import { createPasskeys } from '../../people/passkeys.ts'
 import { createPeople } from '../../people/people.ts'
 import { createProfile } from '../../people/profile.ts'
+import { createSecurityNotices } from '../../people/security-notices.ts'
 import type { SignedIn } from '../../people/sessions.ts'
 import { createSignUp } from '../../people/sign-up.ts'
 import { openSecret, sealSecret } from '../../secrets/sealed-secret.ts'
@@ -61,17 +62,19 @@ export function createConsole(
   { mail, invitations }: PeopleMailParts,
 ): Console {
   const { publicBaseUrl } = config.server
+  const notices = createSecurityNotices({ mail, log })
   const factors = createFactors({
     pool: general,
     clock,
+    notices,
     seal: (secret, ownerId) => sealSecret(masterKey, secret, { ownerId, purpose: 'totp' }),
     open: (sealed, ownerId) => openSecret(masterKey, sealed, { ownerId, purpose: 'totp' }),
   })
   const challengeKey = keyFor(masterKey, 'challenges of passkeys')
   const passkeyCheck = createPasskeyCheck({ pool: general, clock, challengeKey })
-  const passkeys = createPasskeys({ pool: general, clock, challengeKey })
+  const passkeys = createPasskeys({ pool: general, clock, notices, challengeKey })
   const check = createCredentialCheck({ pool: general, lookups, clock, factors, passkeyCheck })
-  const people = createPeople({ pool: general, lookups, clock, check, passkeyCheck })
+  const people = createPeople({ pool: general, lookups, clock, check, passkeyCheck, notices })
   const linkEntry = createLinkEntry({ pool: general, clock, check, joinHoster: addHosterMember })
   const { signUp: mode, creditsPerNetworkPerDay, creditsPerDay } = config.accounts
   const members = createMembers({ pool: general, clock, invitations, mayInvite: mode !== 'closed' })
@@ -84,7 +87,7 @@ export function createConsole(
     openCustomer: (sql, email, open) => claimCustomer(sql, config, email, open),
     log,
   })
-  const identities = createIdentities({ pool: general })
+  const identities = createIdentities({ pool: general, notices })
   const oidcSignIn = createOidcSignIn({
     pool: general,
     clock,
@@ -92,6 +95,7 @@ export function createConsole(
     oidcClient: createOidcClient({ clock, log }),
     signUp,
     check,
+    notices,
     attemptKey: keyFor(masterKey, 'attempts to sign in with another service'),
   })
   const isHttps = publicBaseUrl?.startsWith('https:') ?? false
