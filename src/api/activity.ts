@@ -5,6 +5,7 @@ import { readInstant } from '../runtime/instant.ts'
 import { UUID } from '../runtime/uuid.ts'
 import { autoNoteSchema } from './auto-note.ts'
 import { cursorParameter, readCursor } from './cursor.ts'
+import { LABEL, labelMeaning } from './label.ts'
 import { partPriceFields, priceFields } from './price-fields.ts'
 import { queryInteger } from './query-integer.ts'
 import { cachedTokens, reportProviders } from './reports.ts'
@@ -56,6 +57,11 @@ export const requestsQuery = z.object({
     .enum(outcomes, `must be one of ${outcomes.join(', ')}`)
     .optional()
     .meta({ description: 'Only requests that ended this way.' }),
+  label: z
+    .string('must be sent once')
+    .regex(LABEL, `must be ${labelMeaning}`)
+    .optional()
+    .meta({ description: 'Only requests with this label.' }),
   from: z
     .string('must be sent once')
     .refine(isInstant, INSTANT_ALLOWED)
@@ -96,6 +102,11 @@ const outcome = z
   .enum(outcomes)
   .describe('How the request ended. The table of what is billed (docs/money.md) has the cost of each outcome.')
 
+const requestLabel = z
+  .string()
+  .nullable()
+  .describe('The label of the header `x-switchyard-label`, or of the key; null if the request has none.')
+
 const listedRequest = z.object({
   id: requestId,
   started_at: startedAt,
@@ -103,6 +114,7 @@ const listedRequest = z.object({
   provider,
   hoster_id: serverFields.hoster_id,
   key_id: z.string().nullable().describe('UUID of the key that sent the request.'),
+  label: requestLabel,
   input_tokens: count.describe('Billed input tokens.'),
   output_tokens: count.describe('Billed output tokens.'),
   total_tokens: count.describe('`input_tokens` + `output_tokens`.'),
@@ -153,6 +165,7 @@ export const requestPage = z
             provider: 'local',
             hoster_id: null,
             key_id: '00000000-0000-7000-8000-00000000000a',
+            label: null,
             input_tokens: 9,
             output_tokens: 110,
             total_tokens: 119,
@@ -218,6 +231,7 @@ export const requestReceipt = z
         hint: z.string().nullable().describe('First ten and last four characters of the key.'),
       })
       .nullable(),
+    label: requestLabel,
     model: z.string().describe('The model that served the request, or the requested one if it was not served.'),
     requested_model: z.string().describe('The `model` of the request, which may be `auto`.'),
     success,
@@ -327,6 +341,7 @@ export const requestReceipt = z
         id: '00000000-0000-7000-8000-000000000001',
         started_at: '2026-11-21T16:14:41.680Z',
         key: { id: '00000000-0000-4000-8000-00000000000a', name: 'first key', hint: 'sk-sy-1R1S…JAkC' },
+        label: 'support-bot',
         model: 'demo',
         requested_model: 'qwen3-8b',
         success: true,

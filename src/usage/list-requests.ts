@@ -70,6 +70,7 @@ function conditions(query: RequestsQuery, fromMs: number | undefined, toMs: numb
   if (query.model !== undefined) filters.push(['model_id =', query.model])
   if (query.key !== undefined) filters.push(['key_id =', query.key])
   if (query.provider !== undefined) filters.push(['provider =', query.provider])
+  if (query.label !== undefined) filters.push(['label =', query.label])
   if (query.outcome !== undefined) filters.push(['outcome =', query.outcome])
   if (query.success !== undefined) filters.push(['success =', query.success === 'true'])
   if (fromMs !== undefined) filters.push(['started_at >=', new Date(fromMs)])
@@ -103,6 +104,7 @@ interface EventRow {
   readonly request_id: string
   readonly started_at: Date
   readonly key_id: string | null
+  readonly label: string | null
   readonly model_id: string
   readonly provider: ListedRequest['provider']
   readonly hoster_id: string | null
@@ -134,7 +136,7 @@ async function readPage(
   const passed =
     wanted.sql === '' ? newest('$4') : `SELECT * FROM (${newest(String(ROWS_SCANNED))}) AS scanned WHERE ${wanted.sql}`
   const { rows } = await sql.query<EventRow>(
-    `SELECT request_id, started_at, key_id, model_id, provider, hoster_id, input_tokens, output_tokens,
+    `SELECT request_id, started_at, key_id, label, model_id, provider, hoster_id, input_tokens, output_tokens,
             cache_read_tokens, cost_nanos, latency_ms, first_token_ms, success, outcome, finish_reason
        FROM (${passed}) AS passed
       ORDER BY request_id DESC
@@ -152,6 +154,7 @@ function listed(row: EventRow): ListedRequest {
     provider: row.provider,
     hoster_id: row.hoster_id,
     key_id: row.key_id,
+    label: row.label,
     input_tokens: row.input_tokens,
     output_tokens: row.output_tokens,
     total_tokens: row.input_tokens + row.output_tokens,

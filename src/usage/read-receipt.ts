@@ -23,6 +23,7 @@ export async function readReceipt(sql: Sql, customerId: string, requestId: strin
     id: row.request_id,
     started_at: row.started_at.toISOString(),
     key: row.key_id === null ? null : { id: row.key_id, name: row.key_name, hint: row.key_hint },
+    label: row.label,
     model: row.model_id,
     requested_model: row.routing?.model ?? row.model_id,
     success: row.success,
@@ -101,6 +102,7 @@ interface ReceiptRow {
   readonly key_id: string | null
   readonly key_name: string | null
   readonly key_hint: string | null
+  readonly label: string | null
   readonly model_id: string
   readonly provider: ProviderKind | 'none'
   readonly endpoint_id: string | null

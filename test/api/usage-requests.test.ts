@@ -66,6 +66,7 @@ test('the list contains every request, newest first, in pages', async () => {
     provider: 'local',
     hoster_id: null,
     key_id: expect.any(String),
+    label: null,
     input_tokens: 10,
     output_tokens: 5,
     total_tokens: 15,
@@ -78,6 +79,34 @@ test('the list contains every request, newest first, in pages', async () => {
     finish_reason: 'stop',
   })
   expect((await read('provider=hoster')).data).toMatchObject([{ id: ids[1], hoster_id: hosterId }])
+})
+
+test('a request has the label of its header or its key, in the list, as a filter and on its receipt', async () => {
+  const customer = await gateway.customer({ key: { label: 'nightly' } })
+  const unnamed = await ask(customer, { model: 'local-model' })
+  const response = await gateway.chat(
+    customer,
+    { model: 'local-model', messages: [{ role: 'user', content: 'Hi' }] },
+    { headers: { 'x-switchyard-label': 'project/a' } },
+  )
+  await response.text()
+  const named = response.headers.get('x-request-id')!
+  const list = async (query: string) =>
+    ((await (await gateway.get(customer, `/v1/usage/requests?${query}`)).json()) as RequestPage).data.map(
+      ({ id, label }) => [id, label],
+    )
+  expect(await list('')).toEqual([
+    [named, 'project/a'],
+    [unnamed, 'nightly'],
+  ])
+  expect(await list('label=nightly')).toEqual([[unnamed, 'nightly']])
+  expect(await list('label=project/a')).toEqual([[named, 'project/a']])
+  expect(await list('label=other')).toEqual([])
+  expect((await receiptOf(customer, named)).label).toBe('project/a')
+  expect(await readError(await gateway.get(customer, '/v1/usage/requests?label=(none)'))).toMatchObject({
+    status: 400,
+    param: 'label',
+  })
 })
 
 test('the receipt of an answer from the only server', async () => {

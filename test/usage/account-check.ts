@@ -115,6 +115,7 @@ function expectSameRequest(row: ListedRequest, receipt: RequestReceipt): void {
   expect(row).toEqual({
     id: receipt.id,
     started_at: receipt.started_at,
+    label: receipt.label,
     model: receipt.model,
     provider: receipt.served_by?.provider ?? 'none',
     hoster_id: receipt.served_by?.hoster_id ?? null,

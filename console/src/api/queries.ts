@@ -62,7 +62,10 @@ export const breakdownQuery = (customerId: string, days: number) =>
 export const receiptQuery = (customerId: string, requestId: string) =>
   customer<RequestReceipt>('receipt', customerId, `usage/requests/${requestId}`)
 
-export type ActivityFilter = Pick<RequestsQuery, 'model' | 'key' | 'provider' | 'success' | 'outcome' | 'from' | 'to'>
+export type ActivityFilter = Pick<
+  RequestsQuery,
+  'model' | 'key' | 'provider' | 'success' | 'outcome' | 'label' | 'from' | 'to'
+>
 
 export const activityQuery = (customerId: string, filter: ActivityFilter, limit = 100) =>
   infiniteQueryOptions({
@@ -111,8 +114,8 @@ export const invitesQuery = (customerId: string) => customer<InviteList>('people
 export const sharesQuery = (
   customerId: string,
   by: 'keys' | 'members' | 'labels' | 'models' | 'providers',
-  { days, interval }: { readonly days: number; readonly interval: ShareInterval },
-) => customer<UsageShares>('usage', customerId, `usage/${by}${queryText({ days, interval })}`)
+  query: { readonly days: number; readonly interval: ShareInterval; readonly series?: number },
+) => customer<UsageShares>('usage', customerId, `usage/${by}${queryText(query)}`)
 
 const STATUS_MS = 10_000
 

@@ -27,12 +27,15 @@ export function RequestTable({ customerId, rows }: { customerId: string; rows: r
         {
           title: 'Model',
           place: 'name',
-          cell: ({ id, model }) => (
-            <Link
-              {...({ to, params: { customerId, requestId: id }, search: (s: object) => s } as never as { to: '/' })}
-            >
-              {model}
-            </Link>
+          cell: ({ id, model, label }) => (
+            <>
+              <Link
+                {...({ to, params: { customerId, requestId: id }, search: (s: object) => s } as never as { to: '/' })}
+              >
+                {model}
+              </Link>
+              {label !== null && <span className={styles.label}>{label}</span>}
+            </>
           ),
         },
         { title: 'Server', cell: ({ provider }) => <Provider kind={provider} /> },

@@ -3,7 +3,7 @@ import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link, Outlet, useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { RequestPage } from '#api/activity.ts'
-import { activityQuery, breakdownQuery } from '../../api/queries.ts'
+import { activityQuery, breakdownQuery, sharesQuery } from '../../api/queries.ts'
 import { plural } from '../../format/number-text.ts'
 import { timeText } from '../../format/time-text.ts'
 import { CsvExport } from '../../parts/CsvExport.tsx'
@@ -132,12 +132,16 @@ function Filters({ customerId, filter }: { customerId: string; filter: ActivityS
   const navigate = useNavigate()
   const models = useQuery(breakdownQuery(customerId, 90))
   const keys = useKeyNames()
+  const labels = useQuery(sharesQuery(customerId, 'labels', { days: 90, interval: 'month', series: OPTIONS_AT_ONCE }))
   const set = (change: Partial<Record<keyof ActivitySearch, string | null>>) => {
     const search = readActivitySearch({ ...filter, ...change })
     void navigate({ to: '/c/$customerId/activity', params: { customerId }, search, replace: true })
   }
   const modelIds = new Set(models.data?.by_model.map(({ model_id }) => model_id))
   if (filter.model !== undefined) modelIds.add(filter.model)
+  // Names in brackets stand for several labels, or none.
+  const used = labels.data?.data.map(({ id }) => id).filter(id => !id.startsWith('(')) ?? []
+  const labelNames = new Set(filter.label === undefined ? used : [...used, filter.label])
   const any = (text: string) => ({ value: '', label: text })
   return (
     <section className={styles.filters} aria-label="Filters">
@@ -160,6 +164,15 @@ function Filters({ customerId, filter }: { customerId: string; filter: ActivityS
         value={filter.key ?? ''}
         onChange={key => set({ key })}
       />
+      {labelNames.size > 0 && (
+        <Select
+          label="Label"
+          searchable
+          data={[any('All labels'), ...[...labelNames].sort().map(id => ({ value: id, label: id }))]}
+          value={filter.label ?? ''}
+          onChange={label => set({ label })}
+        />
+      )}
       <Select
         label="Server"
         data={[

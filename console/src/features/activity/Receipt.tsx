@@ -69,6 +69,7 @@ function Body({ receipt }: { receipt: RequestReceipt }) {
             />
           ),
           Key: receipt.key && `${receipt.key.name ?? ''} ${receipt.key.hint ?? ''}`,
+          Label: receipt.label,
           'First token': receipt.first_token_ms === null ? null : durationText(receipt.first_token_ms),
           Took: durationText(receipt.latency_ms),
           'Tokens billed': `${countText(tokens.billed.input)} in, ${countText(tokens.billed.output)} out`,

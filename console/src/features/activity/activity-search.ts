@@ -8,6 +8,7 @@ export interface ActivitySearch {
   readonly provider?: NonNullable<RequestsQuery['provider']>
   readonly success?: 'true' | 'false'
   readonly outcome?: ListedRequest['outcome']
+  readonly label?: string
   readonly from?: string
   readonly to?: string
 }
@@ -20,13 +21,14 @@ export function readActivitySearch(search: Record<string, unknown>): ActivitySea
   const provider = providers.find(each => each === search.provider)
   const success = String(search.success)
   const outcome = text('outcome')
-  const [model, key, from, to] = ['model', 'key', 'from', 'to'].map(text)
+  const [model, key, label, from, to] = ['model', 'key', 'label', 'from', 'to'].map(text)
   return {
     ...(model !== undefined && { model }),
     ...(key !== undefined && { key }),
     ...(provider !== undefined && { provider }),
     ...((success === 'true' || success === 'false') && { success }),
     ...(outcome !== undefined && isOutcome(outcome) && { outcome }),
+    ...(label !== undefined && { label }),
     ...(from !== undefined && { from }),
     ...(to !== undefined && { to }),
   }

@@ -222,7 +222,11 @@ function Shares({ customerId, days, by }: { customerId: string; days: number; by
                   title,
                   place: 'name',
                   cell: ({ id, name, is_revoked }) =>
-                    id === 'other' || by !== 'key' ? (
+                    id !== 'other' && by === 'label' && shareNames[id] === undefined ? (
+                      <Link to="/c/$customerId/activity" params={{ customerId }} search={{ label: id }}>
+                        {id}
+                      </Link>
+                    ) : id === 'other' || by !== 'key' ? (
                       (shareNames[id] ?? name ?? id)
                     ) : (
                       <>
