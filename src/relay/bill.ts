@@ -12,7 +12,7 @@ import { outputCap } from '../domain/output-cap.ts'
 import type { TextLength } from '../domain/text-length.ts'
 import { countPromptTokens } from '../tokens/count-prompt-tokens.ts'
 import { estimateTokens, SHORT_TEXT_UNITS } from '../tokens/estimate-tokens.ts'
-import { noteBreaches } from './breaches.ts'
+import { noteBreaches } from '../domain/breaches.ts'
 
 /** The facts about an ended answer that decide its bill. */
 export interface Delivered {

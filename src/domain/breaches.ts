@@ -1,6 +1,6 @@
-import type { TokenUsage } from '../domain/completion.ts'
-import type { Answer, Attempt, Breach, Outcome } from '../domain/handoff.ts'
-import { evenRatio, REPORT_SLACK, REPORT_SLACK_TOKENS } from '../domain/meter-ratio.ts'
+import type { TokenUsage } from './completion.ts'
+import type { Answer, Attempt, Breach, Outcome } from './handoff.ts'
+import { evenRatio, REPORT_SLACK, REPORT_SLACK_TOKENS } from './meter-ratio.ts'
 
 /**
  * Returns the attempts of an answer, with the rules that the answer of a hoster broke. Broken rules lower the conformance of its trust

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import type { Answer } from '../domain/handoff.ts'
-import type { ProviderKind } from '../domain/offer.ts'
+import type { Answer } from './handoff.ts'
+import type { ProviderKind } from './offer.ts'
 import { noteBreaches } from './breaches.ts'
 
 function breachesOf(
