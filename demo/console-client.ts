@@ -1,3 +1,5 @@
+import { setTimeout as delay } from 'node:timers/promises'
+
 /** A person who is signed in to the console's API. */
 export interface ConsoleClient {
   get<T>(path: string): Promise<T>
@@ -20,16 +22,24 @@ export async function enterConsole(origin: string, { path, link, password }: Ent
   }
 }
 
+/** A busy machine can keep the database from answering in time. Nothing was done then, and the request can be sent again. */
+const TRIES_MAX = 30
+
 async function call(origin: string, method: string, path: string, body?: object, cookie?: string): Promise<Response> {
-  const response = await fetch(`${origin}/console/api/${path}`, {
-    method,
-    headers: {
-      'sec-fetch-site': 'same-origin',
-      ...(body !== undefined && { 'content-type': 'application/json' }),
-      ...(cookie !== undefined && { cookie }),
-    },
-    ...(body !== undefined && { body: JSON.stringify(body) }),
-  })
-  if (!response.ok) throw new Error(`${method} ${path} answered ${response.status}: ${await response.text()}`)
-  return response
+  for (let tries = 1; ; tries++) {
+    const response = await fetch(`${origin}/console/api/${path}`, {
+      method,
+      headers: {
+        'sec-fetch-site': 'same-origin',
+        ...(body !== undefined && { 'content-type': 'application/json' }),
+        ...(cookie !== undefined && { cookie }),
+      },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    })
+    if (response.ok) return response
+    const text = await response.text()
+    if (response.status !== 503 || tries === TRIES_MAX)
+      throw new Error(`${method} ${path} answered ${response.status}: ${text}`)
+    await delay(1_000)
+  }
 }

@@ -22,7 +22,12 @@ export interface DemoGateway {
 }
 
 /** Starts a gateway with its data in `directory`. */
-export async function startGateway(directory: string, config: object, port: number): Promise<DemoGateway> {
+export async function startGateway(
+  directory: string,
+  config: object,
+  port: number,
+  onStarted: (pid: number) => void,
+): Promise<DemoGateway> {
   const configPath = join(directory, 'switchyard.yaml')
   // JSON is YAML.
   writeFileSync(configPath, JSON.stringify(config))
@@ -36,6 +41,7 @@ export async function startGateway(directory: string, config: object, port: numb
     DATABASE_URL: '',
   }
   const gateway = spawn(command, ['start', '--port', String(port)], { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  onStarted(gateway.pid!)
   const log = createWriteStream(join(directory, 'gateway.log'))
   gateway.stderr.pipe(log)
   const ended = once(gateway, 'close')

@@ -17,12 +17,20 @@ export interface Market {
   readonly language: DemoLanguage
   /** What ends the demo, in the order of the starts. */
   readonly closing: (() => Promise<unknown> | unknown)[]
+  /** Notes a process that must end with the demo, even if the demo is killed. */
+  readonly onStarted: (pid: number) => void
 }
 
+/** What the console shows of a hoster. */
 export interface HosterView {
   readonly name: string
   readonly state: string
-  readonly trust_score: number
+  readonly score: number
+  /** With those that nobody can judge yet. */
+  readonly audits: number
+  /** Null: not quarantined. */
+  readonly quarantineReason: string | null
+  readonly earnedUsd: number
 }
 
 export interface Joined {
@@ -46,15 +54,31 @@ export async function joinMarket(market: Market, member: CastMember): Promise<Jo
   await owner.send('PUT', `${path}/manifest`, manifestOf(member))
   // The first check comes too early: its answer has the nonce that the server must publish.
   ;({ nonce } = (await owner.send<Verification>('POST', `${path}/verification`)).challenge)
-  const show = () => owner.get<HosterView>(path)
-  for (let tries = 0; (await show()).state !== 'verified'; tries++) {
+  const stateOf = async () => (await owner.get<{ state: string }>(path)).state
+  for (let tries = 0; (await stateOf()) !== 'verified'; tries++) {
     const found = await owner.get<Verification>(`${path}/verification`)
     if (tries === TRIES_MAX) throw new Error(`${member.name} was not verified: ${JSON.stringify(found)}`)
     if (found.checked_at !== null) await owner.send('POST', `${path}/verification`).catch(ignoreVerified)
     await delay(1_000)
   }
   await operator.send('PATCH', `operator/${path}`, { state: 'active', reason: 'Part of the demo.' })
-  return { show }
+  return { show: () => viewOf(owner, path) }
+}
+
+async function viewOf(owner: ConsoleClient, path: string): Promise<HosterView> {
+  const trust = await owner.get<Trust>(`${path}/trust`)
+  const { balance_usd: earnedUsd } = await owner.get<{ balance_usd: number }>(`${path}/earnings`)
+  const { name, state, score, quarantine_reason: quarantineReason } = trust
+  const audits = trust.signals.reduce((sum, { passed, failed, undecided }) => sum + passed + failed + undecided, 0)
+  return { name, state, score, audits, quarantineReason, earnedUsd }
+}
+
+interface Trust {
+  readonly name: string
+  readonly state: string
+  readonly score: number
+  readonly quarantine_reason: string | null
+  readonly signals: readonly { readonly passed: number; readonly failed: number; readonly undecided: number }[]
 }
 
 const TRIES_MAX = 60
@@ -68,15 +92,13 @@ interface Verification {
 /** The hoster may have become verified since it was read. */
 function ignoreVerified(): void {}
 
-async function startAgent(
-  { directory, gateway, owner, closing }: Market,
-  path: string,
-  upstream: string,
-): Promise<void> {
+async function startAgent(market: Market, path: string, upstream: string): Promise<void> {
+  const { directory, gateway, owner, closing } = market
   const issued = await owner.send<{ key: string }>('POST', `${path}/keys`, { name: 'agent', scopes: ['serve'] })
   const keyFile = join(directory, 'host.key')
   writeFileSync(keyFile, issued.key, { mode: 0o600 })
   const agent = gateway.startAgent(keyFile, upstream)
+  market.onStarted(agent.pid!)
   const ended = once(agent, 'close')
   closing.push(() => {
     agent.kill('SIGTERM')

@@ -1,15 +1,18 @@
 // `npm run demo`: a gateway with simulated hosters, a simulated cloud and customers, to watch in the console. See docs/demo.md.
+import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { loadDemoLanguage } from '../src/demo/demo-language.ts'
 import { cast, cloudBehaviour, soldModel } from './cast.ts'
 import { type ConsoleClient, enterConsole } from './console-client.ts'
 import { type DemoGateway, startGateway } from './gateway.ts'
-import { type Joined, joinMarket } from './join-market.ts'
+import { joinMarket } from './join-market.ts'
 import { makeCustomers } from './make-customers.ts'
+import { report } from './report.ts'
 import { startSimulatedServer } from './simulated-server.ts'
 import { sendTraffic, type TrafficCount } from './traffic.ts'
 
@@ -31,6 +34,10 @@ const directory = mkdtempSync(join(tmpdir(), 'switchyard-demo-'))
 const closing: (() => Promise<unknown> | unknown)[] = []
 const stopped = new AbortController()
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stopped.abort())
+const janitor = startJanitor()
+const parent = process.ppid
+// npm was killed, which sends no signal.
+setInterval(() => process.ppid !== parent && stopped.abort(), 1_000).unref()
 
 try {
   await demo()
@@ -40,6 +47,7 @@ try {
 } finally {
   for (const close of closing.reverse()) await close()
   rmSync(directory, { recursive: true, force: true })
+  janitor.stdin.end('done\n')
   console.log('Stopped. Nothing of the demo is left on this machine.')
 }
 
@@ -48,7 +56,7 @@ async function demo(): Promise<void> {
   const language = loadDemoLanguage()
   const cloud = await startSimulatedServer(language, soldModel, cloudBehaviour)
   closing.push(() => cloud.close())
-  const gateway = await startGateway(directory, gatewayConfig(cloud.baseUrl), port)
+  const gateway = await startGateway(directory, gatewayConfig(cloud.baseUrl), port, onStarted)
   closing.push(() => gateway.stop())
   void gateway.ended.then(() => stopped.abort())
   const operator = await enterConsole(gateway.origin, {
@@ -56,7 +64,7 @@ async function demo(): Promise<void> {
     link: gateway.welcomeLink,
     password: PASSWORD,
   })
-  const market = { directory, gateway, operator, owner: operator, language, closing }
+  const market = { directory, gateway, operator, owner: operator, language, closing, onStarted }
   const [early, late] = [cast.filter(each => !each.joinsByAgent), cast.filter(each => each.joinsByAgent)]
   const [customers, ...joined] = await Promise.all([
     makeCustomers(gateway, operator),
@@ -68,7 +76,7 @@ async function demo(): Promise<void> {
   const traffic = { dayS: (minutes * 60) / DAYS, count, signal: stopped.signal }
   const ends = setTimeout(() => stopped.abort(), minutes * 60_000)
   const sending = customers.map(customer => sendTraffic(gateway.origin, customer, traffic))
-  const reporting = report(count, joined)
+  const reporting = report(joined, { count, minutes, days: DAYS, signal: stopped.signal })
   await delay(Math.min(20_000, minutes * 10_000), undefined, { signal: stopped.signal }).catch(() => {})
   for (const member of late) {
     if (stopped.signal.aborted) break
@@ -132,18 +140,17 @@ Ctrl-C stops everything and removes it.
 `)
 }
 
-/** Prints a line about the traffic now and then. */
-async function report(count: TrafficCount, joined: readonly Joined[]): Promise<void> {
-  const everyMs = Math.min(30_000, minutes * 6_000)
-  while (!stopped.signal.aborted) {
-    await delay(everyMs, undefined, { signal: stopped.signal }).catch(() => {})
-    const hosters = await Promise.all(joined.map(each => each.show())).catch(() => [])
-    const states = hosters.map(({ name, state, trust_score: trust }) => {
-      const note = state === 'active' ? trust.toFixed(2) : state
-      return `${name.replace('Simulated - ', '')} ${note}`
-    })
-    console.log(
-      `${count.sent} sent, ${count.answered} answered, ${count.refused} refused, ${count.failed} failed. ${states.join(', ')}`,
-    )
-  }
+/** Starts the process that cleans up if this one is killed. It ends at the line `done`. */
+function startJanitor() {
+  const program = fileURLToPath(new URL('./janitor.ts', import.meta.url))
+  // A group of its own: Ctrl-C reaches the others only.
+  const started = spawn(process.execPath, [program, directory], { stdio: ['pipe', 'ignore', 'ignore'], detached: true })
+  started.unref()
+  started.stdin.on('error', () => {})
+  return started
+}
+
+/** Names the janitor a process to end. */
+function onStarted(pid: number): void {
+  janitor.stdin.write(`${pid}\n`)
 }

@@ -88,7 +88,7 @@ function list(): Command {
         ['id', 'name', 'state', 'trust', 'share', 'url', 'model', 'USD/M in', 'USD/M out'],
         hosters.flatMap(hoster => {
           const { hosterId, name, state, trustScore, shareBps, baseUrl } = hoster
-          const hosterCells = [hosterId, name, state, String(trustScore), `${shareBps / 100}%`, serverText(baseUrl)]
+          const hosterCells = [hosterId, name, state, trustScore.toFixed(2), `${shareBps / 100}%`, serverText(baseUrl)]
           if (hoster.models.length === 0) return [[...hosterCells, '-', '-', '-']]
           return hoster.models.map(({ modelId, price: { inputPicoPerToken, outputPicoPerToken } }) => [
             ...hosterCells,
