@@ -51,6 +51,42 @@ const PART_PICOS = `
       + coalesce(other_parts_picos(other_parts, input_pico_per_token, output_pico_per_token), 0)`
 
 /**
+ * Keys and members have limits in windows of time, in tables of the same shape: `key_spend` and `member_spend`, and columns of the same names in usage
+ * rows and leases.
+ *
+ * @param id the column of the spend table that names the key or the member
+ */
+const spendEqualsUsage = (of: 'key' | 'member', id: string) =>
+  customers(`
+    SELECT concat_ws(' ', customer_id, ${of}_id, ${of}_window)
+    FROM (
+      SELECT customer_id, ${id} AS ${of}_id, window_start AS ${of}_window, spent_nanos AS spent FROM ${ofCustomers(`${of}_spend`)}
+    ) s
+    FULL JOIN (
+      SELECT customer_id, ${of}_id, ${of}_window, sum(cost) AS cost
+      FROM (
+        SELECT customer_id, ${of}_id, ${of}_window, sum(cost_nanos) AS cost FROM ${ofCustomers('usage_row')} WHERE ${of}_window IS NOT NULL
+        GROUP BY customer_id, ${of}_id, ${of}_window
+        UNION ALL
+        SELECT customer_id, ${of}_id, ${of}_window, cost_nanos FROM ${ofCustomers('usage_closing')} WHERE ${of}_window IS NOT NULL
+      ) parts GROUP BY customer_id, ${of}_id, ${of}_window
+    ) u USING (customer_id, ${of}_id, ${of}_window)
+    WHERE coalesce(s.spent, 0) <> coalesce(u.cost, 0)`)
+
+/** @param id as for `spendEqualsUsage` */
+const leasedEqualsOpenLeases = (of: 'key' | 'member', id: string) =>
+  customers(`
+    SELECT concat_ws(' ', customer_id, ${of}_id, ${of}_window)
+    FROM (
+      SELECT customer_id, ${id} AS ${of}_id, window_start AS ${of}_window, leased_nanos AS leased FROM ${ofCustomers(`${of}_spend`)}
+    ) s
+    FULL JOIN (
+      SELECT customer_id, ${of}_id, ${of}_window, sum(granted_nanos) AS granted FROM ${ofCustomers('lease')} WHERE ${of}_window IS NOT NULL
+      GROUP BY customer_id, ${of}_id, ${of}_window
+    ) l USING (customer_id, ${of}_id, ${of}_window)
+    WHERE coalesce(s.leased, 0) <> coalesce(l.granted, 0)`)
+
+/**
  * docs/money.md says what each check proves. Each check is one statement, so it has a snapshot of its own. The checks
  * use NOT EXISTS instead of NOT IN: when the list of a NOT IN exceeds `work_mem` (200,000 refunds for example),
  * PostgreSQL scans the whole list for each row.
@@ -466,56 +502,14 @@ export const auditChecks = {
     SELECT customer_id || ' ' || day FROM ${ofCustomers('day_spend', 'd')}
     LEFT JOIN (SELECT customer_id, cap_day AS day, sum(granted_nanos) AS granted FROM ${ofCustomers('lease')} GROUP BY customer_id, cap_day) l USING (customer_id, day)
     WHERE d.spent_nanos + coalesce(l.granted, 0) > d.cap_nanos`),
-  key_spend_equals_usage: customers(`
-    SELECT concat_ws(' ', customer_id, key_id, key_window)
-    FROM (SELECT customer_id, key_id, window_start AS key_window, spent_nanos AS spent FROM ${ofCustomers('key_spend')}) k
-    FULL JOIN (
-      SELECT customer_id, key_id, key_window, sum(cost) AS cost
-      FROM (
-        SELECT customer_id, key_id, key_window, sum(cost_nanos) AS cost FROM ${ofCustomers('usage_row')} WHERE key_window IS NOT NULL
-        GROUP BY customer_id, key_id, key_window
-        UNION ALL
-        SELECT customer_id, key_id, key_window, cost_nanos FROM ${ofCustomers('usage_closing')} WHERE key_window IS NOT NULL
-      ) parts GROUP BY customer_id, key_id, key_window
-    ) u USING (customer_id, key_id, key_window)
-    WHERE coalesce(k.spent, 0) <> coalesce(u.cost, 0)`),
-  key_leased_equals_open_leases: customers(`
-    SELECT concat_ws(' ', customer_id, key_id, key_window)
-    FROM (SELECT customer_id, key_id, window_start AS key_window, leased_nanos AS leased FROM ${ofCustomers('key_spend')}) k
-    FULL JOIN (
-      SELECT customer_id, key_id, key_window, sum(granted_nanos) AS granted FROM ${ofCustomers('lease')} WHERE key_window IS NOT NULL
-      GROUP BY customer_id, key_id, key_window
-    ) l USING (customer_id, key_id, key_window)
-    WHERE coalesce(k.leased, 0) <> coalesce(l.granted, 0)`),
+  key_spend_equals_usage: spendEqualsUsage('key', 'key_id'),
+  key_leased_equals_open_leases: leasedEqualsOpenLeases('key', 'key_id'),
   key_spend_within_limit: customers(`
     SELECT concat_ws(' ', k.customer_id, k.key_id, k.window_start)
     FROM ${ofCustomers('key_spend', 'k')} JOIN api_key a ON a.key_id = k.key_id
     WHERE k.spent_nanos + k.leased_nanos > a.highest_limit_nanos`),
-  member_spend_equals_usage: customers(`
-    SELECT concat_ws(' ', customer_id, member_id, member_window)
-    FROM (
-      SELECT customer_id, person_id AS member_id, window_start AS member_window, spent_nanos AS spent FROM ${ofCustomers('member_spend')}
-    ) m
-    FULL JOIN (
-      SELECT customer_id, member_id, member_window, sum(cost) AS cost
-      FROM (
-        SELECT customer_id, member_id, member_window, sum(cost_nanos) AS cost FROM ${ofCustomers('usage_row')} WHERE member_window IS NOT NULL
-        GROUP BY customer_id, member_id, member_window
-        UNION ALL
-        SELECT customer_id, member_id, member_window, cost_nanos FROM ${ofCustomers('usage_closing')} WHERE member_window IS NOT NULL
-      ) parts GROUP BY customer_id, member_id, member_window
-    ) u USING (customer_id, member_id, member_window)
-    WHERE coalesce(m.spent, 0) <> coalesce(u.cost, 0)`),
-  member_leased_equals_open_leases: customers(`
-    SELECT concat_ws(' ', customer_id, member_id, member_window)
-    FROM (
-      SELECT customer_id, person_id AS member_id, window_start AS member_window, leased_nanos AS leased FROM ${ofCustomers('member_spend')}
-    ) m
-    FULL JOIN (
-      SELECT customer_id, member_id, member_window, sum(granted_nanos) AS granted FROM ${ofCustomers('lease')} WHERE member_window IS NOT NULL
-      GROUP BY customer_id, member_id, member_window
-    ) l USING (customer_id, member_id, member_window)
-    WHERE coalesce(m.leased, 0) <> coalesce(l.granted, 0)`),
+  member_spend_equals_usage: spendEqualsUsage('member', 'person_id'),
+  member_leased_equals_open_leases: leasedEqualsOpenLeases('member', 'person_id'),
   member_spend_within_limit: customers(`
     SELECT concat_ws(' ', m.customer_id, m.person_id, m.window_start)
     FROM ${ofCustomers('member_spend', 'm')} JOIN member_limit l ON l.customer_id = m.customer_id AND l.person_id = m.person_id
