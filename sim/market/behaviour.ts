@@ -3,7 +3,7 @@ export interface Behaviour {
   readonly name: string
   /** Tokens are reported times this. */
   readonly lie: number
-  /** The part of the tokens to which the lie applies. */
+  /** The lie applies to the output tokens only. */
   readonly lieOutputOnly: boolean
   /** The part of the requests that another, cheaper model answers. */
   readonly swapShare: number
@@ -15,9 +15,17 @@ export interface Behaviour {
   readonly recognises: number
   /** Shares a model with the other colluders, and gives the same answers as they do. */
   readonly colludes: boolean
+  /** After a quarantine, the operator registers again under another name. */
+  readonly registersAgain: boolean
+  /** The part of the requests that fail. Undefined: drawn. */
+  readonly faultRate: number | undefined
+  /** The part of its requests that its operator sends itself, under four accounts. */
+  readonly ownTraffic: number
+  /** The gateway knows that these accounts belong to the operator: by a member, a network or a payment identity. */
+  readonly isOwnTrafficKnown: boolean
 }
 
-const honest: Behaviour = {
+export const honestBehaviour: Behaviour = {
   name: 'honest',
   lie: 1,
   lieOutputOnly: false,
@@ -26,6 +34,10 @@ const honest: Behaviour = {
   waitsForTrust: false,
   recognises: 0,
   colludes: false,
+  registersAgain: false,
+  faultRate: undefined,
+  ownTraffic: 0,
+  isOwnTrafficKnown: false,
 }
 
 /** An attack on a market: the behaviour of the attackers, their number, and customers that frame an honest hoster. */
@@ -35,8 +47,13 @@ export interface Attack {
   readonly behaviour: Behaviour
   readonly reference: boolean
   readonly logprobs: boolean
-  /** The part of the traffic of the first honest hoster that comes from a customer with poison prompts. */
+  /** The part of the traffic of the first honest hoster that comes from customers that frame it, and how many there are. */
   readonly framing: number
+  readonly framers: number
+  /** How many of their requests they leave in the middle; the rest have poison prompts. */
+  readonly disconnects: number
+  /** `found`: the claim of the proof covers it. */
+  readonly claim: 'found' | 'none'
 }
 
 const attack = (name: string, behaviour: Partial<Behaviour>, market: Partial<Attack> = {}): Attack => ({
@@ -45,78 +62,85 @@ const attack = (name: string, behaviour: Partial<Behaviour>, market: Partial<Att
   reference: true,
   logprobs: true,
   framing: 0,
+  framers: 1,
+  disconnects: 0,
+  claim: 'none',
   ...market,
-  behaviour: { ...honest, name, ...behaviour },
+  behaviour: { ...honestBehaviour, name, ...behaviour },
 })
 
-export const honestBehaviour = honest
+const mustBeFound = (name: string, behaviour: Partial<Behaviour>, market: Partial<Attack> = {}) =>
+  attack(name, behaviour, { claim: 'found', ...market })
 
-/** Each line of the report. The claim of the proof covers those marked `mustBeFound`. */
-export const attacks: readonly (Attack & { readonly mustBeFound: boolean })[] = [
-  ...[1.03, 1.05, 1.1, 1.25, 1.5].map(lie => ({
-    ...attack(`reports ${Math.round((lie - 1) * 100)}% too much`, { lie }),
-    mustBeFound: true,
-  })),
-  { ...attack('reports 5% too much, output only', { lie: 1.05, lieOutputOnly: true }), mustBeFound: true },
-  {
-    ...attack('reports 10% too much once it is trusted', { lie: 1.1, waitsForTrust: true }),
-    mustBeFound: true,
-  },
-  { ...attack('swaps the model', { swapShare: 1 }), mustBeFound: true },
-  { ...attack('swaps the model once it is trusted', { swapShare: 1, waitsForTrust: true }), mustBeFound: true },
-  {
-    ...attack('swaps the model; no reference', { swapShare: 1 }, { reference: false }),
-    mustBeFound: true,
-  },
-  {
-    ...attack('swaps the model; no logprobs', { swapShare: 1 }, { logprobs: false }),
-    mustBeFound: true,
-  },
-  {
-    ...attack(
-      'swaps the model; neither reference nor logprobs',
-      { swapShare: 1 },
-      { reference: false, logprobs: false },
-    ),
-    mustBeFound: true,
-  },
-  { ...attack('swaps 30% of the requests', { swapShare: 0.3 }), mustBeFound: false },
-  { ...attack('swaps 10% of the requests', { swapShare: 0.1 }), mustBeFound: false },
-  {
-    ...attack('swaps 10% of the requests; no logprobs', { swapShare: 0.1 }, { logprobs: false }),
-    mustBeFound: false,
-  },
-  { ...attack('swaps long requests only', { swapShare: 1, swapLongOnly: true }), mustBeFound: false },
-  {
-    ...attack('swaps the model, recognises half of the audits by their prompts', { swapShare: 1, recognises: 0.5 }),
-    mustBeFound: false,
-  },
-  {
-    ...attack('swaps the model, recognises 90% of the audits by customer and hour', { swapShare: 1, recognises: 0.9 }),
-    mustBeFound: false,
-  },
-  {
-    ...attack('swaps the model, recognises every audit', { swapShare: 1, recognises: 1 }),
-    mustBeFound: false,
-  },
-  {
-    ...attack('three of six collude and swap; reference', { swapShare: 1, colludes: true }, { attackers: 3 }),
-    mustBeFound: false,
-  },
-  {
-    ...attack(
-      'three of six collude and swap; no reference',
-      { swapShare: 1, colludes: true },
-      { attackers: 3, reference: false },
-    ),
-    mustBeFound: false,
-  },
-  {
-    ...attack('three of six report 10% too much together; local server', { lie: 1.1 }, { attackers: 3 }),
-    mustBeFound: false,
-  },
-  {
-    ...attack('a customer frames an honest hoster', {}, { attackers: 0, framing: 0.2 }),
-    mustBeFound: false,
-  },
+/** Each line of the report. */
+export const attacks: readonly Attack[] = [
+  ...[1.03, 1.05, 1.1, 1.25, 1.5].map(lie => mustBeFound(`reports ${Math.round((lie - 1) * 100)}% too much`, { lie })),
+  mustBeFound('reports 5% too much, output only', { lie: 1.05, lieOutputOnly: true }),
+  mustBeFound('reports 10% too much once it is trusted', { lie: 1.1, waitsForTrust: true }),
+  mustBeFound('swaps the model', { swapShare: 1 }),
+  mustBeFound('swaps the model once it is trusted', { swapShare: 1, waitsForTrust: true }),
+  mustBeFound('swaps the model; no reference', { swapShare: 1 }, { reference: false }),
+  mustBeFound('swaps the model; no logprobs', { swapShare: 1 }, { logprobs: false }),
+  mustBeFound(
+    'swaps the model; neither reference nor logprobs',
+    { swapShare: 1 },
+    { reference: false, logprobs: false },
+  ),
+  mustBeFound('swaps 30% of the requests', { swapShare: 0.3 }),
+  attack('swaps 30% of the requests; no logprobs', { swapShare: 0.3 }, { logprobs: false }),
+  attack('swaps 10% of the requests', { swapShare: 0.1 }),
+  attack('swaps 10% of the requests; no logprobs', { swapShare: 0.1 }, { logprobs: false }),
+  attack('swaps long requests only: one in ten audits', { swapShare: 1, swapLongOnly: true }),
+  attack('swaps the model, recognises half of the audits', { swapShare: 1, recognises: 0.5 }),
+  attack('swaps the model, recognises 90% of the audits', { swapShare: 1, recognises: 0.9 }),
+  attack('swaps the model, recognises every audit', { swapShare: 1, recognises: 1 }),
+  attack('three of six collude and swap; reference', { swapShare: 1, colludes: true }, { attackers: 3 }),
+  attack(
+    'three of six collude and swap; no reference',
+    { swapShare: 1, colludes: true },
+    { attackers: 3, reference: false },
+  ),
+  mustBeFound(
+    'one operator with three of six hosters reports 10% too much; local server',
+    { lie: 1.1 },
+    { attackers: 3 },
+  ),
+  attack(
+    'one operator with three of six hosters reports 10% too much; no local server',
+    { lie: 1.1 },
+    { attackers: 3, reference: false },
+  ),
+  attack(
+    'one operator with four of six hosters reports 10% too much; no local server',
+    { lie: 1.1 },
+    { attackers: 4, reference: false },
+  ),
+  attack('whitewashing: reports 10% too much, registers again', { lie: 1.1, registersAgain: true }),
+  attack('whitewashing: swaps the model, registers again', { swapShare: 1, registersAgain: true }),
+  attack('a quarter of its requests fail', { faultRate: 0.25 }),
+  attack('a quarter fail; 60% of its requests are its own, from known accounts', {
+    faultRate: 0.25,
+    ownTraffic: 0.6,
+    isOwnTrafficKnown: true,
+  }),
+  attack('a quarter fail; 60% of its requests are its own, from unknown accounts', {
+    faultRate: 0.25,
+    ownTraffic: 0.6,
+  }),
+  attack('framing: a customer sends poison prompts, a fifth of the requests', {}, { attackers: 0, framing: 0.2 }),
+  attack(
+    'framing: three customers send poison prompts, a fifth of the requests',
+    {},
+    { attackers: 0, framing: 0.2, framers: 3 },
+  ),
+  attack(
+    'framing: a customer leaves in the middle of its answers, half of the requests',
+    {},
+    { attackers: 0, framing: 0.5, disconnects: 1 },
+  ),
+  attack(
+    'framing: two competitors answer with other models so that the rest stand out; no reference',
+    { swapShare: 1 },
+    { attackers: 2, reference: false },
+  ),
 ]

@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util'
 import { readMachine, reportHead } from '../../bench/machine.ts'
 import { markdownPage, markdownTable } from '../../bench/markdown.ts'
 import { writeReport } from '../../bench/write-report.ts'
-import { type AttackResult, AUDITS_MAX, proveMarket } from './prove-market.ts'
+import { type AttackResult, AUDITS_MAX, proveMarket, type Whitewashing } from './prove-market.ts'
 import { measureRegret, type Regret } from './regret.ts'
 
 const { values } = parseArgs({
@@ -19,7 +19,7 @@ const REGRET_MARKETS = 100
 
 const machine = readMachine(null)
 const startedMs = performance.now()
-const results = proveMarket(from, markets, result => console.log(line(result).join('  ')))
+const results = await proveMarket(from, markets, result => console.log(line(result).join('  ')))
 const regrets = (['cheapest', 'balanced', 'fastest'] as const).map(tier => meanRegret(tier))
 for (const { tier, regret } of regrets) console.log(`${tier}: regret ${percent(regret)}`)
 
@@ -29,10 +29,11 @@ const head = [
   'found in 10 days',
   'audits, median',
   'attackers above 0.8 at the end',
+  'paid, relative to honest reports',
   'honest above 0.8 at the end',
   'false alarms',
 ]
-const misses = results.filter(({ attack, foundEarly, attackers }) => attack.mustBeFound && foundEarly < attackers)
+const misses = results.filter(({ attack, foundEarly, attackers }) => attack.claim === 'found' && foundEarly < attackers)
 const falseMarkets = results.reduce((sum, { marketsWithFalseAlarm }) => sum + marketsWithFalseAlarm, 0)
 const allMarkets = results.length * markets
 const verdict = `${percent(falseMarkets / allMarkets)} of ${allMarkets} markets had a false alarm; attacks that must be found and were not always found within ${AUDITS_MAX} audits: ${misses.length}`
@@ -46,6 +47,21 @@ if (allMarkets >= REPORT_MARKETS_MIN) {
       '- the model, and what the figures mean: [docs/trust.md](../../docs/trust.md#the-simulator)',
     ]),
     markdownTable(head, results.map(line)),
+    'Registrations of the same operator after a quarantine, compared with the first:',
+    markdownTable(
+      [
+        'attack',
+        'new names in 10 days',
+        'new names found',
+        'audits, median',
+        'highest score of a new name',
+        'USD an hour, first name',
+        'USD an hour, new names',
+      ],
+      results.flatMap(({ attack, whitewashing }) =>
+        whitewashing ? [whitewashingLine(attack.name, whitewashing)] : [],
+      ),
+    ),
     'Regret of route() against an oracle that knows prices, latencies and failures in advance:',
     markdownTable(
       ['tier', 'failed', 'price, relative', 'latency, relative', 'regret'],
@@ -62,8 +78,8 @@ if (allMarkets >= REPORT_MARKETS_MIN) {
 }
 
 function line(result: AttackResult): string[] {
-  const { attack, attackers, foundEarly, found, medianAudits, honest, honestAbove, falseAlarms, attackersAbove } =
-    result
+  const { attack, attackers, foundEarly, found, medianAudits, attackersAbove, paid } = result
+  const { honest, honestAbove, falseAlarms } = result
   const part = (count: number, of: number) => (of === 0 ? '-' : percent(count / of))
   return [
     attack.name,
@@ -71,8 +87,21 @@ function line(result: AttackResult): string[] {
     part(found, attackers),
     medianAudits === null ? '-' : `${medianAudits}`,
     part(attackersAbove, attackers),
+    attackers === 0 ? '-' : paid.toFixed(3),
     part(honestAbove, honest),
     `${falseAlarms}`,
+  ]
+}
+
+function whitewashingLine(name: string, again: Whitewashing): string[] {
+  return [
+    name,
+    again.registrations.toFixed(1),
+    percent(again.found),
+    again.medianAudits === null ? '-' : `${again.medianAudits}`,
+    again.highestScore.toFixed(2),
+    (again.firstPerHour / 1e9).toFixed(6),
+    (again.laterPerHour / 1e9).toFixed(6),
   ]
 }
 

@@ -22,6 +22,7 @@ const shape = {
     .array(
       z.object({
         name: z.enum(['reliability', 'honesty', 'conformance']),
+        counts: z.string().describe('What counts as good.'),
         exponent: z.number(),
         rate: z.number().describe('The share of good results; bad ones count twice.'),
         sample: z.number().describe('The effective number of results, after decay.'),
@@ -42,6 +43,17 @@ const shape = {
   would_raise: z.array(z.string()),
   requests: z.int().describe('Requests ever counted.'),
   audits: z.int().describe('Audits ever passed or failed.'),
+  signals: z
+    .array(
+      z.object({
+        signal: z.enum(kinds),
+        compares: z.string(),
+        passed: z.int(),
+        failed: z.int(),
+        undecided: z.int().describe('Too little was known to judge them; they count neither way.'),
+      }),
+    )
+    .describe('The audits of the last 90 days by signal. One failed audit proves nothing.'),
   last_audits: z
     .array(
       z.object({
@@ -73,9 +85,32 @@ const example = {
   standing: 'verified',
   cap: 0.9,
   components: [
-    { name: 'reliability', exponent: 0.5, rate: 0.99, sample: 812.4, bound: 0.981 },
-    { name: 'honesty', exponent: 0.35, rate: 1, sample: 61.2, bound: 0.941 },
-    { name: 'conformance', exponent: 0.15, rate: 1, sample: 803.9, bound: 0.995 },
+    {
+      name: 'reliability',
+      counts:
+        'Requests of customers without a fault of the hoster, weighted by what was paid. `sample` is how many requests of equal weight would tell as much.',
+      exponent: 0.5,
+      rate: 0.99,
+      sample: 812.4,
+      bound: 0.981,
+    },
+    {
+      name: 'honesty',
+      counts: 'Audits passed: token audits, canaries, and comparisons with other servers of the same models.',
+      exponent: 0.35,
+      rate: 1,
+      sample: 61.2,
+      bound: 0.941,
+    },
+    {
+      name: 'conformance',
+      counts:
+        'Answers that could be read, reported their usage, kept to `max_tokens` and named the requested model, weighted like requests.',
+      exponent: 0.15,
+      rate: 1,
+      sample: 803.9,
+      bound: 0.995,
+    },
   ],
   gates: [
     { name: 'requests', has: 1204, needs: 200, is_passed: true },
@@ -86,6 +121,15 @@ const example = {
   would_raise: ['6 more audits. They arrive by themselves, one in about ten minutes.'],
   requests: 1204,
   audits: 64,
+  signals: [
+    {
+      signal: 'canary',
+      compares: 'Prompts with known answers, which arrive like those of customers.',
+      passed: 25,
+      failed: 0,
+      undecided: 1,
+    },
+  ],
   last_audits: [
     { kind: 'canary', model: 'llama-3.3-70b', passed: true, statistic: 0, sample: 1, at: '2026-11-25T09:41:07.000Z' },
   ],

@@ -5,11 +5,13 @@ import { type AutoSettings, taskClasses } from '../domain/auto-table.ts'
 import type { AccountLimits } from '../domain/caller.ts'
 import type { Nanos, TokenPrice } from '../domain/money.ts'
 import type { ProviderKind } from '../domain/offer.ts'
+import type { OwnCanary } from '../domain/own-canary.ts'
 import type { AddressRange } from '../runtime/client-address.ts'
 import type { ArmedFailpoint } from '../runtime/failpoint.ts'
 import { keyPath } from '../runtime/key-path.ts'
 import { systemErrorText } from '../runtime/system-error-text.ts'
 import { readAutoTable } from './read-auto-table.ts'
+import { readCanaries } from './read-canaries.ts'
 import { readSettings } from './read-settings.ts'
 import type { ConfigProblem } from './read-yaml.ts'
 import {
@@ -134,6 +136,8 @@ export interface Config {
     readonly evidenceDelayMinutes: number
     /** Names of endpoints that serve the true model, besides local servers. */
     readonly references: readonly string[]
+    /** Prompts of the operator; empty without `trust.canaries_file`. */
+    readonly canaries: readonly OwnCanary[]
   }
   readonly routing: {
     readonly cloudCompetes: boolean
@@ -229,6 +233,8 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
   const text = readFileText(resolve(cwd, path), file !== undefined || isSet(env, 'SWITCHYARD_CONFIG'), problems)
   const settings = readSettings(text ?? '', normalize(path), env, problems)
   const auto = settings && autoSettings(settings.routing.auto, cwd, problems)
+  const canariesFile = settings?.trust.canaries_file
+  const canaries = canariesFile === undefined ? [] : readCanaries(resolve(cwd, canariesFile), problems)
   if (environment === undefined || settings === undefined || auto === undefined || problems.length > 0)
     throw new ConfigError(problems)
   return deeplyFrozen({
@@ -314,6 +320,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       auditMinutes: settings.trust.audit_minutes,
       evidenceDelayMinutes: settings.trust.evidence_delay_minutes,
       references: settings.trust.references,
+      canaries,
     },
     routing: {
       cloudCompetes: settings.routing.cloud_competes,

@@ -291,6 +291,7 @@ export const fileSchema = z.strictObject({
       audit_minutes: wholeNumber(1, 1_440).prefault('10'),
       evidence_delay_minutes: wholeNumber(1, 1_440).prefault('15'),
       references: z.array(text()).prefault([]),
+      canaries_file: text().optional(),
     })
     .prefault({}),
   hosters: z

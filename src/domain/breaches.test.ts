@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
+import { noteBreaches } from './breaches.ts'
 import type { Answer } from './handoff.ts'
 import type { ProviderKind } from './offer.ts'
-import { noteBreaches } from './breaches.ts'
 
 function breachesOf(
   { kind = 'hoster' as ProviderKind, ratio = 1, requested = 'qwen3-8b' },

@@ -69,6 +69,8 @@ export interface ReportedMethod {
   readonly ref: string
   readonly brand: string
   readonly last4: string
+  /** The same for the same card or bank account of all customers; null where the provider has none. Not its number. */
+  readonly identity: string | null
   readonly expires: string
 }
 

@@ -167,9 +167,9 @@ async function saveMethod(sql: Sql, { customerId, driver }: DuePayment, method: 
     [customerId, driver, method.accountRef],
   )
   await sql.query(
-    `INSERT INTO payment_method (method_id, customer_id, driver, provider_ref, brand, last4, expires)
-     VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (customer_id, driver, provider_ref) DO NOTHING`,
-    [randomUUID(), customerId, driver, method.ref, method.brand, method.last4, method.expires],
+    `INSERT INTO payment_method (method_id, customer_id, driver, provider_ref, brand, last4, expires, identity)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (customer_id, driver, provider_ref) DO NOTHING`,
+    [randomUUID(), customerId, driver, method.ref, method.brand, method.last4, method.expires, method.identity],
   )
 }
 

@@ -1,5 +1,6 @@
 import { usageParts } from '../dialects/chat/usage-parts.ts'
 import type { UsageParts } from '../domain/answer-event.ts'
+import { noteBreaches } from '../domain/breaches.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { TokenUsage } from '../domain/completion.ts'
 import type { Answer, Attempt, Outcome, Receipt, Ticket } from '../domain/handoff.ts'
@@ -12,7 +13,6 @@ import { outputCap } from '../domain/output-cap.ts'
 import type { TextLength } from '../domain/text-length.ts'
 import { countPromptTokens } from '../tokens/count-prompt-tokens.ts'
 import { estimateTokens, SHORT_TEXT_UNITS } from '../tokens/estimate-tokens.ts'
-import { noteBreaches } from '../domain/breaches.ts'
 
 /** The facts about an ended answer that decide its bill. */
 export interface Delivered {

@@ -3,20 +3,49 @@ export interface TopTokens {
   readonly tokens: readonly { readonly token: string; readonly logprob: number }[]
 }
 
+/** How far apart the answers of two servers to the same prompts are, each 0..1. */
+export interface AnswerDistance {
+  /** Over all prompts: shows a server that always answers with another model. */
+  readonly overall: number
+  /** Of the prompt with the largest distance: shows a server that sometimes does. */
+  readonly worst: number
+}
+
 /**
- * Returns the distance of two answers to the same prompt, 0..1: the mean over positions of the total variation between the
- * distributions of the next token, up to and with the first position at which the likeliest tokens differ. From there on, the
- * answers have different prefixes. Probability outside the lists counts as one more token. Null without positions.
+ * Returns the distance of two servers by the distributions of the next token: the mean over positions of the total variation,
+ * in each answer up to and with the first position at which the likeliest tokens differ. From there on, the answers have
+ * different prefixes. Probability outside the lists counts as one more token. Null without positions.
  */
-export function distributionDistance(a: readonly TopTokens[], b: readonly TopTokens[]): number | null {
-  let sum = 0
-  let positions = 0
-  for (let at = 0; at < Math.min(a.length, b.length); at++) {
-    sum += totalVariation(a[at]!, b[at]!)
-    positions++
-    if (likeliest(a[at]!) !== likeliest(b[at]!)) break
+export function distributionDistance(
+  a: readonly (readonly TopTokens[])[],
+  b: readonly (readonly TopTokens[])[],
+): AnswerDistance | null {
+  return distanceOver(a, (ofA, prompt) => {
+    const ofB = b[prompt] ?? []
+    let sum = 0
+    let positions = 0
+    while (positions < Math.min(ofA.length, ofB.length)) {
+      const [atA, atB] = [ofA[positions]!, ofB[positions]!]
+      sum += totalVariation(atA, atB)
+      positions++
+      if (likeliest(atA) !== likeliest(atB)) break
+    }
+    return { sum, positions }
+  })
+}
+
+/** @param compare returns the sum of the distances in two answers to one prompt, and of how many positions */
+function distanceOver<Answer>(
+  answers: readonly Answer[],
+  compare: (answer: Answer, prompt: number) => { readonly sum: number; readonly positions: number },
+): AnswerDistance | null {
+  const each = answers.map(compare).filter(({ positions }) => positions > 0)
+  if (each.length === 0) return null
+  const total = (of: 'sum' | 'positions') => each.reduce((sum, one) => sum + one[of], 0)
+  return {
+    overall: total('sum') / total('positions'),
+    worst: Math.max(...each.map(({ sum, positions }) => sum / positions)),
   }
-  return positions === 0 ? null : sum / positions
 }
 
 function likeliest({ tokens }: TopTokens): string | undefined {
@@ -47,9 +76,29 @@ function totalVariation(a: TopTokens, b: TopTokens): number {
   return Math.min(1, (difference + Math.abs(Math.max(0, restA) - Math.max(0, restB))) / 2)
 }
 
-/** Returns the distance of two texts, 0..1: one minus the cosine of their counts of n-grams of 1 to 4 characters. */
-export function textDistance(a: string, b: string): number {
-  return Math.max(0, 1 - similarity(gramsOf(a), gramsOf(b)))
+/**
+ * Returns the distance of two servers by the texts of their answers at temperature 0: how often the next word differs while all
+ * words before are the same. Two runs of one model part ways after many words, since hardware and batching decide near
+ * ties; another model does after a few. Null without words.
+ */
+export function divergenceRate(a: readonly string[], b: readonly string[]): AnswerDistance | null {
+  return distanceOver(a, (ofA, prompt) => {
+    const [wordsA, wordsB] = [wordsOf(ofA), wordsOf(b[prompt] ?? '')]
+    const shared = sharedWords(wordsA, wordsB)
+    // At the end of the shorter answer nothing is known about the next word.
+    const parted = shared < Math.min(wordsA.length, wordsB.length) ? 1 : 0
+    return { sum: parted, positions: shared + parted }
+  })
+}
+
+function wordsOf(text: string): string[] {
+  return text.trim().split(/\s+/).filter(Boolean)
+}
+
+function sharedWords(a: readonly string[], b: readonly string[]): number {
+  let at = 0
+  while (at < Math.min(a.length, b.length) && a[at] === b[at]) at++
+  return at
 }
 
 const GRAM_LENGTH_MAX = 4
@@ -88,7 +137,9 @@ function similarity(a: Grams, b: Grams): number {
  */
 export function sameModelPValue(a: readonly string[], b: readonly string[], random: () => number): number {
   const grams = [...a, ...b].map(gramsOf)
-  const kernel = grams.map(x => grams.map(y => similarity(x, y)))
+  const kernel = grams.map(() => new Float64Array(grams.length))
+  for (let x = 0; x < grams.length; x++)
+    for (let y = 0; y <= x; y++) kernel[x]![y] = kernel[y]![x] = similarity(grams[x]!, grams[y]!)
   const order = grams.map((_, at) => at)
   const observed = discrepancy(kernel, order, a.length)
   let asLarge = 1
@@ -99,10 +150,11 @@ export function sameModelPValue(a: readonly string[], b: readonly string[], rand
   return asLarge / (PERMUTATIONS + 1)
 }
 
-const PERMUTATIONS = 999
+/** The p-value is one of so many and one. */
+export const PERMUTATIONS = 999
 
 /** The biased estimate of the squared discrepancy between the first `split` items of `order` and the rest. */
-function discrepancy(kernel: readonly (readonly number[])[], order: readonly number[], split: number): number {
+function discrepancy(kernel: readonly Float64Array[], order: readonly number[], split: number): number {
   const rest = order.length - split
   let sum = 0
   for (let i = 0; i < order.length; i++)

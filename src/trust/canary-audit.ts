@@ -1,4 +1,4 @@
-import { failureEValue } from './e-values.ts'
+import { failureEValues } from './e-values.ts'
 
 /** How often honest servers of a model fail the canaries of one family. */
 export interface CanaryRecord {
@@ -15,7 +15,8 @@ export const TRIES_MAX = 3
 const FAILURES_TO_FAIL = 2
 
 export interface CanaryResult {
-  readonly eValue: number
+  /** One for each alternative of the test. */
+  readonly eValues: readonly number[]
   /** Null: the model is not known well enough to judge a failure. */
   readonly hasPassed: boolean | null
 }
@@ -28,12 +29,12 @@ export interface CanaryResult {
  */
 export function auditCanaries(answered: readonly boolean[], others: CanaryRecord): CanaryResult {
   const failureMax = failureBound(others)
-  let eValue = 1
-  for (const isAnswered of answered) eValue *= failureEValue(!isAnswered, failureMax)
+  const each = answered.map(isAnswered => failureEValues(!isAnswered, failureMax))
+  const eValues = each[0]!.map((_, at) => (failureMax < 1 ? each.reduce((product, e) => product * e[at]!, 1) : 1))
   const failures = answered.filter(isAnswered => !isAnswered).length
-  if (failures < FAILURES_TO_FAIL) return { eValue: failureMax < 1 ? eValue : 1, hasPassed: true }
+  if (failures < FAILURES_TO_FAIL) return { eValues, hasPassed: true }
   const isKnown = others.asked >= ASKED_MIN && failureMax <= FAILURE_MAX * 2
-  return { eValue: failureMax < 1 ? eValue : 1, hasPassed: isKnown ? false : null }
+  return { eValues, hasPassed: isKnown ? false : null }
 }
 
 /** Whether another canary is needed to decide. */

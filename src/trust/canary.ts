@@ -1,14 +1,19 @@
+import type { OwnCanary } from '../domain/own-canary.ts'
+
 /** A prompt with a short answer that a program can check. */
 export interface Canary {
-  readonly family: CanaryFamily
+  /** `own`: the operator wrote it. */
+  readonly family: CanaryFamily | 'own'
   readonly messages: readonly { readonly role: 'system' | 'user'; readonly content: string }[]
-  /** The answer contains this as a whole word, in any case. */
-  readonly expected: string
+  readonly check: CanaryCheck
   /** Enough for the answer and a few words around it. */
   readonly maxTokens: number
   readonly temperature: number | undefined
   readonly stream: boolean
 }
+
+/** The answer has one of these as whole words, in any case; or it matches the regular expression. */
+export type CanaryCheck = { readonly answers: readonly string[] } | { readonly pattern: string }
 
 export const canaryFamilies = ['sum', 'lookup', 'order', 'calendar', 'count', 'code'] as const
 export type CanaryFamily = (typeof canaryFamilies)[number]
@@ -26,29 +31,61 @@ interface Question {
  */
 export function makeCanary(random: () => number, family: CanaryFamily = pick(canaryFamilies, random)): Canary {
   const { text, expected } = questions[family](random)
-  const size = random()
-  const context = size < 0.6 ? '' : notes(random, size < 0.9 ? 12 : 90)
-  const ask = pick(askings, random)(text)
-  const content = context === '' ? ask : random() < 0.5 ? `${context}\n\n${ask}` : `${ask}\n\n${context}`
-  const system = random() < 0.4 ? [{ role: 'system' as const, content: pick(systems, random) }] : []
+  const system = random() < 0.4 ? pick(systems, random) : undefined
   return {
     family,
-    messages: [...system, { role: 'user', content }],
-    expected,
+    messages: messagesOf(withNotes(pick(askings, random)(text), random), system),
+    check: { answers: [expected] },
     maxTokens: pick([64, 100, 128, 200, 256, 400], random),
-    temperature: pick([undefined, undefined, 0, 0.1, 0.2, 0.3], random),
-    stream: random() < 0.5,
+    ...mannersOf(random),
   }
+}
+
+/**
+ * Makes a canary of a prompt of the operator, with notes around it or not, so that two of them are not the same text.
+ *
+ * @param random uniform in [0, 1)
+ */
+export function ownCanary({ prompt, system, answers, pattern, maxTokens }: OwnCanary, random: () => number): Canary {
+  return {
+    family: 'own',
+    messages: messagesOf(withNotes(prompt, random), system),
+    check: answers === undefined ? { pattern: pattern! } : { answers },
+    maxTokens,
+    ...mannersOf(random),
+  }
+}
+
+function withNotes(ask: string, random: () => number): string {
+  const size = random()
+  if (size < 0.6) return ask
+  const context = notes(random, size < 0.9 ? 12 : 90)
+  return random() < 0.5 ? `${context}\n\n${ask}` : `${ask}\n\n${context}`
+}
+
+function messagesOf(content: string, system: string | undefined): Canary['messages'] {
+  const user = { role: 'user' as const, content }
+  return system === undefined ? [user] : [{ role: 'system', content: system }, user]
+}
+
+function mannersOf(random: () => number): Pick<Canary, 'temperature' | 'stream'> {
+  return { temperature: pick([undefined, undefined, 0, 0.1, 0.2, 0.3], random), stream: random() < 0.5 }
 }
 
 /** So many words at the start and at the end of an answer count: one that lists every possible result must not pass. */
 const WORDS_READ = 25
 
-/** Whether an answer contains the expected word. Digits may be grouped, and Markdown may surround it. */
-export function isCanaryAnswered({ expected }: Pick<Canary, 'expected'>, answer: string): boolean {
-  const plain = answer.replace(/(?<=\d)[,_\u00a0\u202f](?=\d{3})/g, '').toLowerCase()
-  const words = plain.split(/[^\p{L}\p{N}-]+/u).filter(Boolean)
-  return [...words.slice(0, WORDS_READ), ...words.slice(-WORDS_READ)].includes(expected.toLowerCase())
+/** Whether an answer has what is expected. Digits may be grouped, and Markdown may surround it. */
+export function isCanaryAnswered({ check }: Pick<Canary, 'check'>, answer: string): boolean {
+  if ('pattern' in check) return new RegExp(check.pattern, 'iu').test(answer)
+  const words = wordsOf(answer)
+  const read = ` ${[...words.slice(0, WORDS_READ), ...words.slice(Math.max(WORDS_READ, words.length - WORDS_READ))].join(' ')} `
+  return check.answers.some(expected => read.includes(` ${wordsOf(expected).join(' ')} `))
+}
+
+function wordsOf(text: string): string[] {
+  const plain = text.replace(/(?<=\d)[,_\u00a0\u202f](?=\d{3})/g, '').toLowerCase()
+  return plain.split(/[^\p{L}\p{N}-]+/u).filter(Boolean)
 }
 
 const questions: Readonly<Record<CanaryFamily, (random: () => number) => Question>> = {

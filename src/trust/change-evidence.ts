@@ -1,22 +1,23 @@
 /**
  * A sequential test of one signal of one hoster. The null hypothesis is that the hoster is honest, at every audit. The
- * alternative is that it cheats from some audit on: from the first, or after it has earned trust.
+ * alternatives are several cheats, each from some audit on: from the first, or after it has earned trust.
  *
- * Each audit gives an e-value: a number with an expectation of at most 1 if the hoster is honest, such as a likelihood
- * ratio. The test mixes the products of the e-values from every possible start on. The mixture is again an e-value
- * at every moment, so by Ville's inequality an honest hoster reaches 1/p with a probability of at most p over its
- * whole life, however often the test is read. A fixed test that is repeated has no such bound.
+ * Each audit gives an e-value for each alternative: a number with an expectation of at most 1 if the hoster is honest,
+ * such as a likelihood ratio. The test mixes, over alternatives and starts, the products of the e-values since the start. The
+ * mixture is again an e-value at every moment, so by Ville's inequality an honest hoster reaches 1/p with a
+ * probability of at most p over its whole life, however often the test is read. A fixed test that is repeated has no
+ * such bound.
  */
 export interface ChangeEvidence {
-  /** The sum over past starts of weight x product of the e-values since. */
-  readonly started: number
+  /** For each alternative, the sum over past starts of weight x product of its e-values since. */
+  readonly started: readonly number[]
   /** Audits so far. */
   readonly seen: number
   /** The smallest p-value reached so far. */
   readonly p: number
 }
 
-export const noEvidence: ChangeEvidence = { started: 0, seen: 0, p: 1 }
+export const noEvidence: ChangeEvidence = { started: [], seen: 0, p: 1 }
 
 /**
  * A product is not reduced below this fraction of the weight of its start: sums near zero would be lost in rounding. It
@@ -26,13 +27,29 @@ const SUM_MIN = 1e-300
 /** Products beyond this are proof enough, and must not become infinite. */
 const SUM_MAX = 1e300
 
-/** Adds the e-value of one audit. */
-export function addEvidence(evidence: ChangeEvidence, eValue: number): ChangeEvidence {
+/**
+ * Adds the e-values of one audit, one for each alternative.
+ *
+ * The products are mixed, not the e-values: a mean of e-values inside the product bets on all alternatives at each audit and
+ * loses against every single one. The mixture loses only ln(number of alternatives) once, against the best one.
+ */
+export function addEvidence(evidence: ChangeEvidence, eValues: readonly number[]): ChangeEvidence {
   const seen = evidence.seen + 1
   const start = startsAfter(seen - 1) - startsAfter(seen)
-  const started = Math.min(SUM_MAX, Math.max(SUM_MIN, (evidence.started + start) * eValue))
-  const total = started + startsAfter(seen)
+  const started = eValues.map((eValue, at) =>
+    Math.min(SUM_MAX, Math.max(SUM_MIN, (startedOf(evidence, at, eValues.length) + start) * eValue)),
+  )
+  const total = mean(started) + startsAfter(seen)
   return { started, seen, p: Math.min(evidence.p, 1 / Math.max(total, 1)) }
+}
+
+/** Evidence that was collected with other alternatives counts for each of the present ones. */
+function startedOf({ started }: ChangeEvidence, at: number, alternatives: number): number {
+  return started.length === alternatives ? started[at]! : started.length === 0 ? 0 : mean(started)
+}
+
+export function mean(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length
 }
 
 /**

@@ -1,10 +1,11 @@
-import { extremeEValue, rankPValue } from './e-values.ts'
+import type { AnswerDistance } from './answer-distance.ts'
+import { extremeEValues, rankPValue } from './e-values.ts'
 import { median } from './median.ts'
 
 /** The distances that audits of one kind have measured for one model, by hoster. The latest last. */
-export type Distances = ReadonlyMap<string, readonly number[]>
+export type Distances = ReadonlyMap<string, readonly AnswerDistance[]>
 
-/** One hoster's answer in a panel: the same prompt to several servers of a model. */
+/** One hoster's answers in a panel: the same prompts to several servers of a model. */
 export interface Panellist<Answer> {
   /** Null for a reference: a server that the operator trusts. */
   readonly hosterId: string | null
@@ -14,9 +15,9 @@ export interface Panellist<Answer> {
 export interface PanelResult {
   readonly hosterId: string
   /** To the reference; without one, the median distance to the other answers. */
-  readonly distance: number
-  readonly pValue: number
-  readonly eValue: number
+  readonly distance: AnswerDistance
+  /** One for each alternative of the test. */
+  readonly eValues: readonly number[]
   /** Null: too few earlier distances to judge it. */
   readonly hasPassed: boolean | null
 }
@@ -25,29 +26,39 @@ export interface PanelResult {
 const PANEL_MIN = 3
 
 /**
- * Judges the answers of a panel. A distance is extreme only among the distances that other hosters of the same model had
+ * Judges the answers of a panel, by the overall distance and by that of the worst prompt. A distance is extreme only among the distances that other hosters of the same model had
  * in earlier audits: honest servers differ by hardware, batching and quantization, and how much is learned, not assumed.
  *
  * @param distanceOf null if two answers cannot be compared
  */
 export function comparePanel<Answer>(
   panel: readonly Panellist<Answer>[],
-  distanceOf: (a: Answer, b: Answer) => number | null,
+  distanceOf: (a: Answer, b: Answer) => AnswerDistance | null,
   earlier: Distances,
 ): PanelResult[] {
   const reference = panel.find(({ hosterId }) => hosterId === null)
   if (reference === undefined && panel.length < PANEL_MIN) return []
+  const medians = new Map([...earlier].map(([id, distances]) => [id, medianOf(distances)]))
   const results: PanelResult[] = []
   for (const { hosterId, answer } of panel) {
     if (hosterId === null) continue
     const others = reference ? [reference] : panel.filter(other => other.hosterId !== hosterId)
     const distances = others.map(other => distanceOf(answer, other.answer)).filter(distance => distance !== null)
     if (distances.length === 0) continue
-    const distance = median(distances)
-    const honest = honestDistances(earlier, hosterId)
-    const pValue = rankPValue(distance / TOLERANCE, honest)
-    const hasPassed = honest.length < HONEST_MIN ? null : pValue > FAILED_P
-    results.push({ hosterId, distance, pValue, eValue: extremeEValue(pValue), hasPassed })
+    const distance = {
+      overall: median(distances.map(({ overall }) => overall)),
+      worst: median(distances.map(({ worst }) => worst)),
+    }
+    const honest = honestDistances(earlier, medians, hosterId)
+    const pValueOf = (part: keyof AnswerDistance) =>
+      rankPValue(
+        distance[part] / TOLERANCE - FLOOR,
+        honest.map(one => one[part]),
+      )
+    const [overall, worst] = [pValueOf('overall'), pValueOf('worst')]
+    // The two depend on each other, so their e-values are alternatives and are not multiplied.
+    const eValues = [...extremeEValues(overall, honest.length), ...extremeEValues(worst, honest.length)]
+    results.push({ hosterId, distance, eValues, hasPassed: honest.length < HONEST_MIN ? null : overall > FAILED_P })
   }
   return results
 }
@@ -64,6 +75,11 @@ const HONEST_MIN = 199
  * rest. So much farther it may be; a cheaper model that is closer than that is not found.
  */
 const TOLERANCE = 1.5
+/**
+ * Where all others run the same software on the same hardware, their distances are zero, and any difference of an honest hoster
+ * would be the largest. So much is always allowed.
+ */
+const FLOOR = 0.02
 
 /** A cheat has larger distances by a factor; honest servers differ from each other by less. */
 const HONEST_FACTOR = 2
@@ -72,9 +88,13 @@ const HONEST_FACTOR = 2
  * Returns the distances of the other hosters that seem honest: those with a median of at most twice the typical one. Without
  * this limit, two cheats would hide each other.
  */
-function honestDistances(earlier: Distances, hosterId: string): number[] {
+function honestDistances(earlier: Distances, medians: ReadonlyMap<string, number>, hosterId: string): AnswerDistance[] {
   const others = [...earlier].filter(([id, distances]) => id !== hosterId && distances.length > 0)
   if (others.length === 0) return []
-  const typical = median(others.map(([, distances]) => median(distances)))
-  return others.flatMap(([, distances]) => (median(distances) <= typical * HONEST_FACTOR + 1e-6 ? distances : []))
+  const limit = median(others.map(([id]) => medians.get(id)!)) * HONEST_FACTOR + 1e-6
+  return others.flatMap(([id, distances]) => (medians.get(id)! <= limit ? distances : []))
+}
+
+function medianOf(distances: readonly AnswerDistance[]): number {
+  return distances.length === 0 ? 0 : median(distances.map(({ overall }) => overall))
 }

@@ -1,4 +1,5 @@
-import { shiftEValue } from './e-values.ts'
+import { mean } from './change-evidence.ts'
+import { shiftEValues } from './e-values.ts'
 import type { LearnedRatio } from './learn-ratio.ts'
 
 /** Tokens of one request as the hoster reported and the gateway counted them. */
@@ -18,6 +19,8 @@ export const COUNTED_MIN = 48
 
 /** So many requests of one customer at most: its unusual prompts must not decide an audit. */
 const PER_CUSTOMER = 4
+/** From this many customers on, the one with the largest reports is left out: three that frame a hoster together are too few then. */
+const TRIMMED_FROM = 4
 
 /** Honest hosters differ from each other by at most this in ln(reported / expected). Smaller lies pass. */
 export const HONEST_SHIFT_MAX = 0.01
@@ -25,14 +28,15 @@ export const HONEST_SHIFT_MAX = 0.01
 /** Differences between batches that are not noise of single requests, such as the mix of languages. */
 const BATCH_SD = 0.003
 
-/** ln(reported / expected) of the cheats that the test looks for: 3%, 10%, 40%. */
-const alternatives = [0.03, 0.1, 0.35]
+/** ln(reported / expected) of the cheats that the test looks for: 2%, 4%, 10%, 40%, each of input or of output. */
+const alternatives = [0.02, 0.04, 0.1, 0.35]
 
 /** The p-value below which a batch fails: an honest hoster fails one audit in 1,000. */
 const FAILED_SDS = 3.1
 
 export interface MeterResult {
-  readonly eValue: number
+  /** One for each alternative of the test. */
+  readonly eValues: readonly number[]
   readonly hasPassed: boolean
   /** Of input and output the larger mean of ln(reported / expected). */
   readonly shift: number
@@ -44,32 +48,40 @@ export interface MeterResult {
  */
 export function auditMeter(batch: readonly ReportedUse[], learned: LearnedRatio): MeterResult {
   const input = side(
-    batch.flatMap(use => logRatio(use.reportedInput, use.countedInput, learned.input)),
+    batch.map(use => ({ ...use, value: logRatio(use.reportedInput, use.countedInput, learned.input) })),
     learned.inputSd,
     learned.inputError,
   )
   const output = side(
-    batch.flatMap(use => logRatio(use.reportedOutput, use.countedOutput, learned.output)),
+    batch.map(use => ({ ...use, value: logRatio(use.reportedOutput, use.countedOutput, learned.output) })),
     learned.outputSd,
     learned.outputError,
   )
   const sides = [input, output].filter(value => value !== undefined)
+  const eValuesOf = (one: MeterResult | undefined) => one?.eValues ?? alternatives.map(() => 1)
   return {
-    // The mean of e-values is an e-value even if they depend on each other.
-    eValue: sides.reduce((sum, { eValue }) => sum + eValue, 0) / Math.max(sides.length, 1) || 1,
+    // Input and output may depend on each other, so their e-values are not multiplied.
+    eValues: [...eValuesOf(input), ...eValuesOf(output)],
     hasPassed: sides.every(({ hasPassed }) => hasPassed),
     shift: Math.max(0, ...sides.map(({ shift }) => shift)),
   }
 }
 
-function side(values: readonly number[], sdOfOne: number, ratioError: number): MeterResult | undefined {
+/** ln(reported / expected) of one request; null if it has too few tokens to tell. */
+interface CustomerValue {
+  readonly customerId: string
+  readonly value: number | null
+}
+
+function side(reports: readonly CustomerValue[], sdOfOne: number, ratioError: number): MeterResult | undefined {
+  const values = withoutLargest(reports)
   if (values.length < METER_BATCH / 2) return undefined
   const shift = middleMean(values)
   // The mean of the middle half of n normal values has a standard deviation of about 1.1 x sd / sqrt(n).
   const sd = Math.hypot((1.1 * sdOfOne) / Math.sqrt(values.length), BATCH_SD)
   const meanMax = HONEST_SHIFT_MAX + ratioError
   return {
-    eValue: shiftEValue(shift, { meanMax, sd, alternatives: alternatives.map(lie => lie + ratioError) }),
+    eValues: shiftEValues(shift, { meanMax, sd, alternatives: alternatives.map(lie => lie + ratioError) }),
     hasPassed: shift <= meanMax + FAILED_SDS * sd,
     shift,
   }
@@ -81,8 +93,21 @@ function middleMean(values: readonly number[]): number {
   return middle.reduce((sum, value) => sum + value, 0) / middle.length
 }
 
-function logRatio(reported: number, counted: number, ratio: number): number[] {
-  return counted < COUNTED_MIN || reported <= 0 ? [] : [Math.log(reported / (counted * ratio))]
+/** Leaves out the customer with the largest mean. Honest means only become smaller by that, so the test keeps its false alarm rate. */
+function withoutLargest(reports: readonly CustomerValue[]): number[] {
+  const known = reports.flatMap(({ customerId, value }) => (value === null ? [] : [{ customerId, value }]))
+  const customers = [...Map.groupBy(known, ({ customerId }) => customerId).values()].map(of =>
+    of.map(({ value }) => value),
+  )
+  if (customers.length < TRIMMED_FROM) return customers.flat()
+  return customers
+    .toSorted((a, b) => mean(b) - mean(a))
+    .slice(1)
+    .flat()
+}
+
+function logRatio(reported: number, counted: number, ratio: number): number | null {
+  return counted < COUNTED_MIN || reported <= 0 ? null : Math.log(reported / (counted * ratio))
 }
 
 /** Groups reports into batches with at most four of one customer each. Leaves out those that fill no batch. */

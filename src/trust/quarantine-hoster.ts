@@ -13,7 +13,7 @@ export async function quarantineHoster(
   proof: readonly SignalKind[],
   signals: Signals,
 ): Promise<string> {
-  const reason = `Audits prove a cheat: ${proof.map(kind => `${signalTexts[kind]} (p = ${signals[kind]!.p.toPrecision(2)})`).join('; ')}.`
+  const reason = `Audits prove a cheat: ${proof.map(kind => `${signalTexts[kind]} (${pText(signals[kind]!.p)})`).join('; ')}.`
   await sql.query(
     `UPDATE hoster SET quarantined_at = now(), quarantine_reason = $2,
        payout_frozen_at = coalesce(payout_frozen_at, now()), payout_freeze_reason = coalesce(payout_freeze_reason, $2)
@@ -22,6 +22,13 @@ export async function quarantineHoster(
   )
   await changeHosterState(sql, { ...gatewayActor, hosterId, to: 'suspended', reason })
   return reason
+}
+
+/** Smaller values say no more to anybody. */
+const P_SHOWN_MIN = 1e-12
+
+function pText(p: number): string {
+  return p < P_SHOWN_MIN ? `p < ${P_SHOWN_MIN}` : `p = ${p.toPrecision(2)}`
 }
 
 const signalTexts: Readonly<Record<SignalKind, string>> = {

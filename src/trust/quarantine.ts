@@ -4,6 +4,15 @@ import type { ChangeEvidence } from './change-evidence.ts'
 export const signalKinds = ['meter', 'canary', 'fingerprint', 'agreement', 'sampling'] as const
 export type SignalKind = (typeof signalKinds)[number]
 
+/** What each signal compares, in a sentence for everybody. */
+export const signalMeanings: Readonly<Record<SignalKind, string>> = {
+  meter: 'The reported tokens of 32 requests against the tokens that the gateway counted, and the ratio of the model.',
+  canary: 'Prompts with known answers, which arrive like those of customers.',
+  fingerprint: 'The probabilities of the next tokens against those of other servers of the model.',
+  agreement: 'The answers at temperature 0 against those of other servers of the model.',
+  sampling: 'Several answers at temperature 1 against as many of a reference.',
+}
+
 export type Signals = Readonly<Partial<Record<SignalKind, ChangeEvidence>>>
 
 /** One signal alone is a proof below this p-value. */

@@ -104,8 +104,8 @@ async function auditReports(
   const batches = batchReports(waiting)
   let { evidence } = trust
   for (const batch of batches) {
-    const { eValue, hasPassed, shift } = auditMeter(batch, learned)
-    const result = { kind: 'meter', eValue, hasPassed, atMs } as const
+    const { eValues, hasPassed, shift } = auditMeter(batch, learned)
+    const result = { kind: 'meter', eValues, hasPassed, atMs } as const
     evidence = addAudit(evidence, result)
     await insertAudit(sql, { ...result, hosterId, modelId, statistic: shift, sample: batch.length })
   }

@@ -1,14 +1,14 @@
 import type { Sql } from '../db/pool.ts'
 import { ApiError } from '../domain/errors.ts'
 import { lastAppeals } from './appeals.ts'
-import { listAudits } from './evidence/audit-store.ts'
+import { type AuditCounts, countAudits, listAudits } from './evidence/audit-store.ts'
 import { type HosterFacts, readHosterFacts } from './evidence/hoster-facts.ts'
 import { readSpeeds } from './evidence/read-speeds.ts'
 import { readTrust } from './evidence/trust-store.ts'
-import { PAIR_P, PROOF_P, signalKinds } from './quarantine.ts'
+import { PAIR_P, PROOF_P, signalKinds, signalMeanings } from './quarantine.ts'
 import { computeScore } from './score-hosters.ts'
 import { isImplausiblyFast } from './speed-check.ts'
-import { TRUSTED_ABOVE, waysToRaise } from './trust-score.ts'
+import { componentTexts, TRUSTED_ABOVE, waysToRaise } from './trust-score.ts'
 
 /** So many of the last audits are shown to everybody, and to the hoster itself. */
 const PUBLIC_AUDITS = 10
@@ -65,6 +65,7 @@ async function shown(sql: Sql, facts: HosterFacts, audits: number, nowMs: number
     cap: score.cap,
     components: score.components.map(({ name, exponent, rate, sample, bound }) => ({
       name,
+      counts: componentTexts[name],
       exponent,
       rate,
       sample,
@@ -74,6 +75,7 @@ async function shown(sql: Sql, facts: HosterFacts, audits: number, nowMs: number
     would_raise: waysToRaise(score),
     requests: trust.requests,
     audits: trust.evidence.audits,
+    signals: signalsOf(await countAudits(sql, facts.hosterId)),
     last_audits: (await listAudits(sql, facts.hosterId, audits)).map(
       ({ kind, model_id, passed, statistic, sample, at }) => ({
         kind,
@@ -85,4 +87,11 @@ async function shown(sql: Sql, facts: HosterFacts, audits: number, nowMs: number
       }),
     ),
   }
+}
+
+function signalsOf(counts: readonly AuditCounts[]) {
+  return signalKinds.map(signal => {
+    const { passed = 0, failed = 0, undecided = 0 } = counts.find(({ kind }) => kind === signal) ?? {}
+    return { signal, compares: signalMeanings[signal], passed, failed, undecided }
+  })
 }

@@ -119,6 +119,15 @@ const gateTexts: Readonly<Record<Gate['name'], (has: number, needs: number) => s
   honestyBound: (has, needs) => `More audits passed: the bound is ${has.toFixed(3)} and must reach ${needs}.`,
 }
 
+/** What each component counts, in a sentence for everybody. */
+export const componentTexts: Readonly<Record<TrustComponent['name'], string>> = {
+  reliability:
+    'Requests of customers without a fault of the hoster, weighted by what was paid. `sample` is how many requests of equal weight would tell as much.',
+  honesty: 'Audits passed: token audits, canaries, and comparisons with other servers of the same models.',
+  conformance:
+    'Answers that could be read, reported their usage, kept to `max_tokens` and named the requested model, weighted like requests.',
+}
+
 const sampleTexts: Readonly<Record<TrustComponent['name'], string>> = {
   reliability: 'requests of several customers',
   honesty: 'audits',

@@ -255,7 +255,7 @@ export async function startScriptedStripe(): Promise<ScriptedStripe> {
         payment_method: {
           id: 'pm_1',
           type: 'card',
-          card: { brand: 'visa', last4: '4242', exp_month: 4, exp_year: 2029 },
+          card: { brand: 'visa', last4: '4242', exp_month: 4, exp_year: 2029, fingerprint: 'Xt5EWLLDS7FJjR1c' },
         },
       }),
       latest_charge: {

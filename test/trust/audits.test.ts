@@ -115,7 +115,7 @@ test('security 27: a hoster with another model is quarantined; the honest ones a
   }
   const quarantined = await hosterRow(ids.swapper)
   expect(quarantined).toMatchObject({ state: 'suspended', payout_frozen_at: expect.any(Date) })
-  expect(quarantined.quarantine_reason).toMatch(/^Audits prove a cheat: it (fails prompts|s answers)/)
+  expect(quarantined.quarantine_reason).toMatch(/^Audits prove a cheat: (it fails prompts|its answers)/)
   for (const hosterId of [ids.honest, ids.other])
     expect(await hosterRow(hosterId)).toMatchObject({ state: 'active', payout_frozen_at: null })
   const { rows } = await app.database.pool.query<{ kind: string; passed: boolean | null; count: number }>(

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { createRandom } from '../../sim/random.ts'
-import { canaryFamilies, isCanaryAnswered, makeCanary } from '../../src/trust/canary.ts'
+import { canaryFamilies, isCanaryAnswered, makeCanary, ownCanary } from '../../src/trust/canary.ts'
 import { auditCanaries, needsAnotherCanary } from '../../src/trust/canary-audit.ts'
 
 const random = createRandom(11).next
@@ -26,7 +26,7 @@ test.each([
   ['abc123', '', false],
   ['700', Array.from({ length: 1_000 }, (_, number) => number).join(' '), false],
 ])('%s in %s: %s', (expected, answer, isAnswered) => {
-  expect(isCanaryAnswered({ expected }, answer)).toBe(isAnswered)
+  expect(isCanaryAnswered({ check: { answers: [expected] } }, answer)).toBe(isAnswered)
 })
 
 const wellKnown = { asked: 400, failed: 4 }
@@ -38,12 +38,35 @@ test('one failed canary is followed by another; two of three fail the audit', ()
   expect(needsAnotherCanary([false, false])).toBe(false)
   expect(auditCanaries([false, true, true], wellKnown).hasPassed).toBe(true)
   expect(auditCanaries([false, false], wellKnown).hasPassed).toBe(false)
-  expect(auditCanaries([false, false], wellKnown).eValue).toBeGreaterThan(20)
+  expect(Math.max(...auditCanaries([false, false], wellKnown).eValues)).toBeGreaterThan(20)
 })
 
 test('failures of a model that nobody knows, or that all servers fail, are no evidence', () => {
-  expect(auditCanaries([false, false], { asked: 5, failed: 0 })).toEqual({ eValue: 1, hasPassed: null })
-  const { eValue, hasPassed } = auditCanaries([false, false], { asked: 400, failed: 300 })
+  expect(auditCanaries([false, false], { asked: 5, failed: 0 })).toEqual({ eValues: [1, 1, 1], hasPassed: null })
+  const { eValues, hasPassed } = auditCanaries([false, false], { asked: 400, failed: 300 })
   expect(hasPassed).toBeNull()
-  expect(eValue).toBeCloseTo(1)
+  for (const eValue of eValues) expect(eValue).toBeCloseTo(1)
+})
+
+test('a prompt of the operator is asked with its system prompt, in other words around it each time', () => {
+  const written = {
+    prompt: 'Who wrote the report?',
+    system: 'Be brief.',
+    answers: ['Marta Vogel', 'M. Vogel'],
+    maxTokens: 30,
+  }
+  const canaries = Array.from({ length: 60 }, () => ownCanary(written, random))
+  for (const { messages, maxTokens, family } of canaries) {
+    expect(messages).toEqual([
+      { role: 'system', content: 'Be brief.' },
+      { role: 'user', content: expect.stringContaining('Who wrote the report?') },
+    ])
+    expect({ maxTokens, family }).toEqual({ maxTokens: 30, family: 'own' })
+  }
+  expect(new Set(canaries.map(({ messages }) => messages[1]!.content)).size).toBeGreaterThan(10)
+  expect(isCanaryAnswered(canaries[0]!, 'It was marta **Vogel**, in spring.')).toBe(true)
+  expect(isCanaryAnswered(canaries[0]!, 'Marta wrote it, not Vogel.')).toBe(false)
+  const byPattern = ownCanary({ prompt: 'When?', pattern: 'in 16\\d\\d', maxTokens: 30 }, random)
+  expect(isCanaryAnswered(byPattern, 'It was signed in 1648.')).toBe(true)
+  expect(isCanaryAnswered(byPattern, 'It was signed in 1848.')).toBe(false)
 })

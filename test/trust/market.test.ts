@@ -8,29 +8,38 @@ import { measureRegret } from '../../sim/market/regret.ts'
 const attackOf = (name: string) => attacks.find(attack => attack.name === name)!
 
 test.each([
-  'reports 10% too much',
+  'reports 3% too much',
   'reports 50% too much',
-  'reports 10% too much once it is trusted',
-  'swaps the model',
   'swaps the model once it is trusted',
-  'three of six report 10% too much together; local server',
+  'swaps the model; neither reference nor logprobs',
+  'one operator with three of six hosters reports 10% too much; local server',
 ])('is found within 70 audits, and no honest hoster is: %s', name => {
-  for (const seed of [1, 2]) {
-    const outcomes = runMarket(seed, attackOf(name))
-    const attackers = outcomes.filter(({ isHonest }) => !isHonest)
-    const honest = outcomes.filter(({ isHonest }) => isHonest)
-    expect(attackers.map(({ score }) => score)).toEqual(attackers.map(() => 0))
-    for (const { auditsToQuarantine } of attackers) expect(auditsToQuarantine).toBeLessThanOrEqual(70)
-    for (const { auditsToQuarantine, score } of honest) {
-      expect(auditsToQuarantine).toBeNull()
-      expect(score).toBeGreaterThan(0.8)
-    }
+  const outcomes = runMarket(1, attackOf(name))
+  const attackers = outcomes.filter(({ isHonest }) => !isHonest)
+  const honest = outcomes.filter(({ isHonest }) => isHonest)
+  expect(attackers.map(({ score }) => score)).toEqual(attackers.map(() => 0))
+  for (const { auditsToQuarantine } of attackers) expect(auditsToQuarantine).toBeLessThanOrEqual(70)
+  for (const { auditsToQuarantine, score } of honest) {
+    expect(auditsToQuarantine).toBeNull()
+    expect(score).toBeGreaterThan(0.8)
   }
 })
 
-test('a customer with poison prompts does not take the trust of an honest hoster', () => {
-  const outcomes = runMarket(3, attackOf('a customer frames an honest hoster'))
-  for (const { score } of outcomes) expect(score).toBeGreaterThan(0.8)
+test('a hoster that comes back under another name is found again, and never trusted', () => {
+  const outcomes = runMarket(2, attackOf('whitewashing: reports 10% too much, registers again'))
+  const again = outcomes.filter(({ registration }) => registration > 0)
+  expect(again.length).toBeGreaterThan(1)
+  for (const { highestScore } of again) expect(highestScore).toBeLessThanOrEqual(0.7)
+  // The last one may still be active at the end.
+  expect(again.filter(({ auditsToQuarantine }) => auditsToQuarantine === null).length).toBeLessThanOrEqual(1)
+})
+
+test.each([
+  'framing: three customers send poison prompts, a fifth of the requests',
+  'framing: two competitors answer with other models so that the rest stand out; no reference',
+])('an honest hoster keeps its trust: %s', name => {
+  for (const { score } of runMarket(3, attackOf(name)).filter(({ isHonest }) => isHonest))
+    expect(score).toBeGreaterThan(0.8)
 })
 
 test('a hoster that recognises every audit is not found: docs/trust.md says so', () => {
@@ -39,7 +48,8 @@ test('a hoster that recognises every audit is not found: docs/trust.md says so',
 })
 
 test('the same seed gives the same market', () => {
-  expect(runMarket(5, attackOf('swaps the model'))).toEqual(runMarket(5, attackOf('swaps the model')))
+  const [one, two] = [runMarket(5, attackOf('reports 50% too much')), runMarket(5, attackOf('reports 50% too much'))]
+  expect(one).toEqual(two)
 })
 
 test('the choice of each tier stays within reach of an oracle that knows latencies and failures in advance', () => {

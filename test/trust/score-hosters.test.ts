@@ -92,9 +92,9 @@ test('faults lower reliability; cancelled, rejected and busy attempts and prompt
   expect(after.components[0]!.rate).toBeCloseTo(300 / 380, 1)
 })
 
-test('security 25: the traffic of a customer that shares a member or a network with the hoster counts for nothing', async () => {
+test('security 25: the traffic of a customer that shares a member, a network or a card with the hoster counts for nothing', async () => {
   const hoster = await createHoster(database)
-  const [own, neighbour, stranger] = await createCustomers(database, 3)
+  const [own, neighbour, payer, stranger] = await createCustomers(database, 4)
   const people = Array.from({ length: 3 }, () => randomUUID())
   for (const [at, personId] of people.entries()) {
     await database.pool.query('INSERT INTO person (person_id, email) VALUES ($1, $2)', [personId, `p${at}@example.com`])
@@ -113,7 +113,19 @@ test('security 25: the traffic of a customer that shares a member or a network w
       customerId,
       personId,
     ])
-  for (const customerId of [own!, neighbour!]) await insertUsage(database, { customerId, ...hoster, count: 200 })
+  // Another account, paid with the card of the first.
+  for (const [customerId, card] of [
+    [own, 'stripe:card-1'],
+    [payer, 'stripe:card-1'],
+    [stranger, 'stripe:card-2'],
+  ])
+    await database.pool.query(
+      `INSERT INTO payment_method (method_id, customer_id, driver, provider_ref, brand, last4, expires, identity)
+       VALUES (gen_random_uuid(), $1::uuid, 'stripe', $1::uuid::text, 'visa', '4242', '04/2029', $2)`,
+      [customerId, card],
+    )
+  for (const customerId of [own!, neighbour!, payer!])
+    await insertUsage(database, { customerId, ...hoster, count: 200 })
   await insertUsage(database, { customerId: stranger!, ...hoster, count: 7 })
   await score()
   expect(await trustOf(hoster.hosterId)).toMatchObject({ requests: 7n })

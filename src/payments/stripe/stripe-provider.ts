@@ -214,11 +214,13 @@ function methodOf({
   if (status !== 'succeeded' || setup_future_usage !== 'off_session' || method === null || accountRef === undefined)
     return null
   const { id: ref, type, card } = method
+  const fingerprint = (card ?? method.us_bank_account ?? method.sepa_debit)?.fingerprint ?? null
   return {
     accountRef,
     ref,
     brand: card?.brand ?? type,
     last4: card?.last4 ?? '',
+    identity: fingerprint === null ? null : `stripe:${fingerprint}`,
     expires: card == null ? '' : `${String(card.exp_month).padStart(2, '0')}/${card.exp_year}`,
   }
 }

@@ -36,6 +36,7 @@ export function createAudits(
     offers: () => catalog.current().offers,
     ask: createAskOffer(context, general, chat),
     references: config.trust.references,
+    ownCanaries: config.trust.canaries,
     meanPauseMs: config.trust.auditMinutes * 60_000,
   }
 }

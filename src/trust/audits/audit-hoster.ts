@@ -1,11 +1,13 @@
 import { type Pool, transaction } from '../../db/pool.ts'
 import { type Offer, serves } from '../../domain/offer.ts'
+import type { OwnCanary } from '../../domain/own-canary.ts'
 import type { Clock } from '../../runtime/clock.ts'
-import { distributionDistance, sameModelPValue, textDistance } from '../answer-distance.ts'
-import { isCanaryAnswered, makeCanary } from '../canary.ts'
+import { distributionDistance, divergenceRate, PERMUTATIONS, sameModelPValue } from '../answer-distance.ts'
+import { type Canary, isCanaryAnswered, makeCanary, ownCanary } from '../canary.ts'
 import { auditCanaries, needsAnotherCanary } from '../canary-audit.ts'
+import { type AuditPlan, chooseAudit } from '../choose-audit.ts'
 import { comparePanel, type Panellist } from '../compare-panel.ts'
-import { extremeEValue } from '../e-values.ts'
+import { extremeEValues } from '../e-values.ts'
 import {
   type AuditRow,
   canaryRecordOfOthers,
@@ -13,7 +15,7 @@ import {
   insertAudit,
   insertReferenceCanary,
 } from '../evidence/audit-store.ts'
-import { lockTrust, writeTrust } from '../evidence/trust-store.ts'
+import { lockTrust, readTrust, writeTrust } from '../evidence/trust-store.ts'
 import { addAudit } from '../hoster-evidence.ts'
 import type { AskedAnswer, AskOffer } from './ask-offer.ts'
 import { openingBody } from './openings.ts'
@@ -28,17 +30,16 @@ export interface AuditDeps {
   readonly ask: AskOffer
   /** Names of configured endpoints that serve as references, besides local servers. */
   readonly references: readonly string[]
+  /** Prompts of the operator. */
+  readonly ownCanaries: readonly OwnCanary[]
 }
 
 /** So many other hosters take part in a panel. */
-const PANEL_OTHERS = 3
+export const PANEL_OTHERS = 3
+/** A panel asks so many prompts: one answer says little, since answers of one model part ways too. */
+export const PANEL_PROMPTS = 4
 /** Answers of each side in a test of sampled answers. */
-const SAMPLES = 8
-/** The part of the audits that are canaries. Of the rest, a quarter are tests of sampled answers, if there is a reference. */
-const CANARY_PART = 0.6
-const SAMPLING_PART = 0.25
-/** The part of the panels that ask for log probabilities. They are rare in ordinary traffic. */
-const LOGPROBS_PART = 0.5
+export const SAMPLES = 8
 /** The part of the canaries that the reference gets too. */
 const REFERENCE_PART = 0.3
 
@@ -54,10 +55,11 @@ export async function auditEndpoint(deps: AuditDeps, endpointId: string): Promis
   const offer = own[Math.floor(random() * own.length)]
   if (offer === undefined) return
   const peers = peersOf(deps, offer)
-  if (random() < CANARY_PART || (peers.reference === undefined && peers.hosters.length < 2))
-    return auditByCanaries(deps, offer, peers.reference)
-  if (peers.reference !== undefined && random() < SAMPLING_PART) return auditBySamples(deps, offer, peers.reference)
-  return auditByPanel(deps, offer, peers)
+  const { reference, hosters } = peers
+  const { signals } = (await readTrust(deps.pool, offer.endpoint.hosterId!)).evidence
+  const plan = chooseAudit(signals, { hasReference: reference !== undefined, hosters: hosters.length }, random)
+  if (plan.kind === 'sampling') return auditBySamples(deps, offer, reference!)
+  return plan.kind === 'canary' ? auditByCanaries(deps, offer, reference) : auditByPanel(deps, offer, peers, plan)
 }
 
 interface Peers {
@@ -80,7 +82,7 @@ async function auditByCanaries(deps: AuditDeps, offer: Offer, reference: Offer |
   const { pool, clock, random } = deps
   const answered: boolean[] = []
   do {
-    const canary = makeCanary(random)
+    const canary = drawCanary(deps, offer.modelId)
     const answer = await deps.ask(offer, canaryBody(canary))
     if (answer === null) return
     answered.push(isCanaryAnswered(canary, answer.text))
@@ -91,17 +93,26 @@ async function auditByCanaries(deps: AuditDeps, offer: Offer, reference: Offer |
     }
   } while (needsAnotherCanary(answered))
   const hosterId = offer.endpoint.hosterId!
-  const { eValue, hasPassed } = auditCanaries(answered, await canaryRecordOfOthers(pool, offer.modelId, hosterId))
+  const { eValues, hasPassed } = auditCanaries(answered, await canaryRecordOfOthers(pool, offer.modelId, hosterId))
   await record(deps, [
     {
-      ...{ hosterId, modelId: offer.modelId, kind: 'canary', eValue, hasPassed, atMs: clock.epochMs() },
+      ...{ hosterId, modelId: offer.modelId, kind: 'canary', eValues, hasPassed, atMs: clock.epochMs() },
       statistic: answered.filter(isAnswered => !isAnswered).length,
       sample: answered.length,
     },
   ])
 }
 
-function canaryBody({ messages, maxTokens, temperature, stream }: ReturnType<typeof makeCanary>): object {
+/** Where the operator has prompts of its own for a model, half of the canaries are made of them. */
+function drawCanary({ ownCanaries, random }: AuditDeps, modelId: string): Canary {
+  const own = ownCanaries.filter(({ models }) => models === undefined || models.includes(modelId))
+  const drawn = own[Math.floor(random() * own.length)]
+  return drawn !== undefined && random() < OWN_PART ? ownCanary(drawn, random) : makeCanary(random)
+}
+
+const OWN_PART = 0.5
+
+function canaryBody({ messages, maxTokens, temperature, stream }: Canary): object {
   return {
     messages,
     max_tokens: maxTokens,
@@ -110,35 +121,67 @@ function canaryBody({ messages, maxTokens, temperature, stream }: ReturnType<typ
   }
 }
 
-/** The same prompt at temperature 0 to several servers of the model. */
-async function auditByPanel(deps: AuditDeps, offer: Offer, { reference, hosters }: Peers): Promise<void> {
-  const { pool, clock, random, ask } = deps
-  const hasLogprobs = random() < LOGPROBS_PART
-  const body = {
-    ...openingBody(random),
-    ...{ temperature: 0, max_tokens: 24 },
-    ...(hasLogprobs && { logprobs: true, top_logprobs: 5 }),
-  }
+/** The same prompts at temperature 0 to several servers of the model. A server that leaves one unanswered is not compared. */
+async function auditByPanel(
+  deps: AuditDeps,
+  offer: Offer,
+  { reference, hosters }: Peers,
+  { hasLogprobs }: AuditPlan,
+): Promise<void> {
+  const { pool, clock, random } = deps
+  const bodies = Array.from({ length: PANEL_PROMPTS }, () => panelBody(random, hasLogprobs))
   const asked = [offer, ...shuffled(hosters, random).slice(0, PANEL_OTHERS), ...(reference ? [reference] : [])]
-  const answers = await Promise.all(asked.map(server => ask(server, body)))
-  const panel: Panellist<AskedAnswer>[] = asked.flatMap((server, at) => {
+  const answers = await Promise.all(asked.map(server => askAll(deps, server, bodies)))
+  const panel: Panellist<readonly AskedAnswer[]>[] = asked.flatMap((server, at) => {
     const answer = answers[at] ?? null
     return answer === null ? [] : [{ hosterId: server.endpoint.hosterId, answer }]
   })
-  const isFingerprint = panel.every(({ answer }) => answer.topTokens.length > 0)
+  const isFingerprint = panel.every(({ answer }) => answer.every(({ topTokens }) => topTokens.length > 0))
   const kind = isFingerprint ? 'fingerprint' : 'agreement'
-  const distanceOf = isFingerprint
-    ? (a: AskedAnswer, b: AskedAnswer) => distributionDistance(a.topTokens, b.topTokens)
-    : (a: AskedAnswer, b: AskedAnswer) => textDistance(a.text, b.text)
+  const distanceOf = (a: readonly AskedAnswer[], b: readonly AskedAnswer[]) =>
+    isFingerprint
+      ? distributionDistance(
+          a.map(({ topTokens }) => topTokens),
+          b.map(({ topTokens }) => topTokens),
+        )
+      : divergenceRate(
+          a.map(({ text }) => text),
+          b.map(({ text }) => text),
+        )
   const results = comparePanel(panel, distanceOf, await earlierDistances(pool, offer.modelId, kind))
   await record(
     deps,
-    results.map(({ hosterId, distance, eValue, hasPassed }) => ({
-      ...{ hosterId, modelId: offer.modelId, kind, eValue, hasPassed, atMs: clock.epochMs() },
-      statistic: distance,
+    results.map(({ hosterId, distance, eValues, hasPassed }) => ({
+      ...{ hosterId, modelId: offer.modelId, kind, eValues, hasPassed, atMs: clock.epochMs() },
+      statistic: distance.overall,
+      worst: distance.worst,
       sample: panel.length - 1,
     })),
   )
+}
+
+function panelBody(random: () => number, hasLogprobs: boolean): object {
+  return {
+    ...openingBody(random),
+    ...{ temperature: 0, max_tokens: 24 + Math.floor(random() * 40) },
+    ...(random() < 0.5 && { stream: true }),
+    ...(hasLogprobs && { logprobs: true, top_logprobs: 5 }),
+  }
+}
+
+/** Asks one prompt after the other, each as another customer. Null if one is not answered. */
+async function askAll(
+  { ask }: AuditDeps,
+  server: Offer,
+  bodies: readonly object[],
+): Promise<readonly AskedAnswer[] | null> {
+  const answers: AskedAnswer[] = []
+  for (const body of bodies) {
+    const answer = await ask(server, body)
+    if (answer === null) return null
+    answers.push(answer)
+  }
+  return answers
 }
 
 /** Several answers to one prompt at temperature 1, from the hoster and from the reference. */
@@ -157,7 +200,7 @@ async function auditBySamples(deps: AuditDeps, offer: Offer, reference: Offer): 
     {
       ...{ hosterId: offer.endpoint.hosterId!, modelId: offer.modelId, kind: 'sampling', atMs: clock.epochMs() },
       ...{
-        eValue: extremeEValue(pValue),
+        eValues: extremeEValues(pValue, PERMUTATIONS),
         hasPassed: pValue > SAMPLING_FAILED_P,
         statistic: pValue,
         sample: 2 * SAMPLES,
@@ -167,7 +210,7 @@ async function auditBySamples(deps: AuditDeps, offer: Offer, reference: Offer): 
 }
 
 /** An honest hoster fails one test of sampled answers in 250. */
-const SAMPLING_FAILED_P = 1 / 250
+export const SAMPLING_FAILED_P = 1 / 250
 
 /** Adds the results to the evidence of their hosters, in one transaction. */
 function record({ pool }: AuditDeps, rows: readonly AuditRow[]): Promise<void> {

@@ -1,5 +1,6 @@
 import type { Sql } from '../../db/pool.ts'
 import type { CanaryRecord } from '../canary-audit.ts'
+import { mean } from '../change-evidence.ts'
 import type { Distances } from '../compare-panel.ts'
 import type { AuditResult } from '../hoster-evidence.ts'
 import type { SignalKind } from '../quarantine.ts'
@@ -9,15 +10,17 @@ export interface AuditRow extends AuditResult {
   readonly hosterId: string
   readonly modelId: string
   readonly statistic: number
+  /** Panels: the distance of the worst prompt. */
+  readonly worst?: number
   readonly sample: number
 }
 
 export async function insertAudit(sql: Sql, audit: AuditRow): Promise<void> {
-  const { hosterId, modelId, kind, hasPassed, eValue, statistic, sample, atMs } = audit
+  const { hosterId, modelId, kind, hasPassed, eValues, statistic, worst, sample, atMs } = audit
   await sql.query(
-    `INSERT INTO hoster_audit (hoster_id, model_id, kind, passed, e_value, statistic, sample, at)
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-    [hosterId, modelId, kind, hasPassed, eValue, statistic, sample, new Date(atMs)],
+    `INSERT INTO hoster_audit (hoster_id, model_id, kind, passed, e_value, statistic, worst, sample, at)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+    [hosterId, modelId, kind, hasPassed, mean(eValues), statistic, worst ?? null, sample, new Date(atMs)],
   )
 }
 
@@ -33,6 +36,26 @@ export async function insertReferenceCanary(
      VALUES (NULL, $1, 'canary', NULL, 1, $2, 1, $3)`,
     [modelId, hasFailed ? 1 : 0, new Date(atMs)],
   )
+}
+
+/** Results of the audits of one signal. */
+export interface AuditCounts {
+  readonly kind: SignalKind
+  readonly passed: number
+  readonly failed: number
+  /** Too little was known to judge them. */
+  readonly undecided: number
+}
+
+/** Counts the kept audits of a hoster by signal. */
+export async function countAudits(sql: Sql, hosterId: string): Promise<AuditCounts[]> {
+  const { rows } = await sql.query<AuditCounts>(
+    `SELECT kind, count(*) FILTER (WHERE passed)::int AS passed, count(*) FILTER (WHERE NOT passed)::int AS failed,
+       count(*) FILTER (WHERE passed IS NULL)::int AS undecided
+     FROM hoster_audit WHERE hoster_id = $1 GROUP BY kind`,
+    [hosterId],
+  )
+  return rows
 }
 
 /** Returns the last audits of a hoster, the newest first. */
@@ -51,8 +74,13 @@ export async function listAudits(sql: Sql, hosterId: string, limit: number) {
   return rows
 }
 
-/** Audits of a model by one hoster that are compared with those of another: the latest. */
-const COMPARED = 100
+/**
+ * Audits of a model by one hoster that are compared with those of another: the latest. With three others, a distance can be the most
+ * extreme of 1,000.
+ */
+export const COMPARED = 300
+/** Audits by canaries of all other hosters of a model that one is compared with. */
+const CANARIES_COMPARED = 500
 
 /** Returns how the other hosters of a model, and the references, answered their latest canaries. */
 export async function canaryRecordOfOthers(sql: Sql, modelId: string, hosterId: string): Promise<CanaryRecord> {
@@ -61,7 +89,7 @@ export async function canaryRecordOfOthers(sql: Sql, modelId: string, hosterId: 
        SELECT sample, statistic FROM hoster_audit a
        WHERE model_id = $1 AND kind = 'canary' AND hoster_id IS DISTINCT FROM $2
          AND NOT EXISTS (SELECT FROM hoster h WHERE h.hoster_id = a.hoster_id AND h.quarantined_at IS NOT NULL)
-       ORDER BY audit_id DESC LIMIT 5 * ${COMPARED}
+       ORDER BY audit_id DESC LIMIT ${CANARIES_COMPARED}
      ) AS latest`,
     [modelId, hosterId],
   )
@@ -70,15 +98,17 @@ export async function canaryRecordOfOthers(sql: Sql, modelId: string, hosterId: 
 
 /** Returns the latest distances that audits of one kind measured for a model, by hoster. */
 export async function earlierDistances(sql: Sql, modelId: string, kind: SignalKind): Promise<Distances> {
-  const { rows } = await sql.query<{ hoster_id: string; statistics: number[] }>(
-    `SELECT hoster_id, array_agg(statistic) AS statistics FROM (
-       SELECT hoster_id, statistic, row_number() OVER (PARTITION BY hoster_id ORDER BY audit_id DESC) AS place
+  const { rows } = await sql.query<{ hoster_id: string; overall: number[]; worst: number[] }>(
+    `SELECT hoster_id, array_agg(statistic ORDER BY place) AS overall, array_agg(worst ORDER BY place) AS worst FROM (
+       SELECT hoster_id, statistic, worst, row_number() OVER (PARTITION BY hoster_id ORDER BY audit_id DESC) AS place
        FROM hoster_audit
        WHERE model_id = $1 AND kind = $2 AND hoster_id NOT IN (SELECT hoster_id FROM hoster WHERE quarantined_at IS NOT NULL)
      ) AS latest WHERE place <= ${COMPARED} GROUP BY hoster_id`,
     [modelId, kind],
   )
-  return new Map(rows.map(({ hoster_id, statistics }) => [hoster_id, statistics]))
+  return new Map(
+    rows.map(row => [row.hoster_id, row.overall.map((overall, at) => ({ overall, worst: row.worst[at]! }))]),
+  )
 }
 
 /** Deletes audits that are older than 90 days. */

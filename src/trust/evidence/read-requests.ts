@@ -27,17 +27,25 @@ export async function readRequests(sql: Sql, span: Span): Promise<TalliedRequest
 
 /**
  * Pairs of hosters and customers that belong together: a person is a member of both, a member of one signed in from the network of a
- * member of the other, or the customer's balance receives the hoster's earnings.
+ * member of the other, or the customer's balance receives the hoster's earnings. Also customers that pay with the card or bank
+ * account of such a customer.
  */
 export const RELATED = `
-  SELECT hm.hoster_id, m.customer_id FROM hoster_member hm JOIN membership m USING (person_id)
+  WITH direct AS (
+    SELECT hm.hoster_id, m.customer_id FROM hoster_member hm JOIN membership m USING (person_id)
+    UNION
+    SELECT hm.hoster_id, m.customer_id FROM hoster_member hm
+      JOIN person_network of_hoster USING (person_id)
+      JOIN person_network of_customer ON of_customer.network = of_hoster.network
+      JOIN membership m ON m.person_id = of_customer.person_id
+    UNION
+    SELECT hoster_id, customer_id FROM hoster_account WHERE customer_id IS NOT NULL
+  )
+  SELECT hoster_id, customer_id FROM direct
   UNION
-  SELECT hm.hoster_id, m.customer_id FROM hoster_member hm
-    JOIN person_network of_hoster USING (person_id)
-    JOIN person_network of_customer ON of_customer.network = of_hoster.network
-    JOIN membership m ON m.person_id = of_customer.person_id
-  UNION
-  SELECT hoster_id, customer_id FROM hoster_account WHERE customer_id IS NOT NULL`
+  SELECT d.hoster_id, other.customer_id FROM direct d
+    JOIN payment_method own ON own.customer_id = d.customer_id
+    JOIN payment_method other ON other.identity = own.identity`
 
 const TALLY = `
 WITH span AS MATERIALIZED (

@@ -1,0 +1,59 @@
+import { readFileSync } from 'node:fs'
+import * as z from 'zod'
+import type { OwnCanary } from '../domain/own-canary.ts'
+import { keyPath } from '../runtime/key-path.ts'
+import { systemErrorText } from '../runtime/system-error-text.ts'
+import { type ConfigProblem, readYaml } from './read-yaml.ts'
+import { text, wholeNumber } from './values.ts'
+
+const canarySchema = z
+  .strictObject({
+    prompt: text(),
+    system: text().optional(),
+    answer: text().optional(),
+    any_of: z.array(text()).min(1, 'must have at least one answer').optional(),
+    pattern: text().refine(isPattern, 'must be a regular expression of JavaScript').optional(),
+    max_tokens: wholeNumber(1, 4_096).prefault('200'),
+    models: z.array(text()).min(1, 'must name at least one model').optional(),
+  })
+  .refine(
+    ({ answer, any_of, pattern }) => [answer, any_of, pattern].filter(check => check !== undefined).length === 1,
+    'needs one of answer, any_of, pattern',
+  )
+
+const fileSchema = z.strictObject({ canaries: z.array(canarySchema).min(1, 'must have at least one canary') })
+
+/**
+ * Reads the file of `trust.canaries_file`. Adds to `problems` and returns nothing when it cannot be used: an operator who relies on prompts
+ * of its own must learn that there are none. The messages repeat no prompt.
+ */
+export function readCanaries(path: string, problems: ConfigProblem[]): readonly OwnCanary[] {
+  const where = path
+  let written: string
+  try {
+    written = readFileSync(path, 'utf8')
+  } catch (error) {
+    problems.push({ where, line: null, key: null, message: `cannot be read: ${systemErrorText(error)}` })
+    return []
+  }
+  const file = readYaml(written, where, {})
+  problems.push(...file.problems)
+  if (file.problems.length > 0) return []
+  const { data, error } = fileSchema.safeParse(file.value ?? {})
+  for (const { path: key, code, message } of error?.issues ?? []) {
+    const text = code === 'invalid_type' ? 'is missing or of the wrong kind' : message
+    problems.push({ where, line: file.lineOf(key), key: keyPath(key) || null, message: text })
+  }
+  return (data?.canaries ?? []).map(({ prompt, system, answer, any_of: anyOf, pattern, max_tokens, models }) => ({
+    ...{ prompt, system, pattern, models, maxTokens: max_tokens },
+    answers: answer === undefined ? anyOf : [answer],
+  }))
+}
+
+function isPattern(source: string): boolean {
+  try {
+    return new RegExp(source, 'iu').source !== ''
+  } catch {
+    return false
+  }
+}
