@@ -145,7 +145,9 @@ class Agent implements RunningAgent {
         powerObstacle(this.#options),
       ])
       if (!(models instanceof Error)) this.#setModels(models)
-      this.#pause = this.#obstacle(models instanceof Error ? models.message : null, power)
+      // A server that is busy with requests may list its models late. If it is down, its requests end at once.
+      const isDown = models instanceof Error && this.#slots.running === 0
+      this.#pause = this.#obstacle(isDown ? models.message : null, power)
       this.#sendStatus()
     } finally {
       this.#isChecking = false

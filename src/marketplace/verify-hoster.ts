@@ -90,8 +90,11 @@ async function challengeProblem(deps: VerifyDeps, hoster: OwnHoster, nonce: stri
   if (hoster.transport === 'agent') return 'The agent has not connected yet. Start it with a key of this hoster.'
   try {
     const endpoint = await deps.endpointOf(hoster.hosterId)
-    const answers = [await deps.get(endpoint, '/switchyard-challenge'), await deps.get(endpoint, '/models')]
-    if (!answers.some(({ status, body }) => status === 200 && namesNonce(body, nonce)))
+    const isPublished = async (path: string) => {
+      const { status, body } = await deps.get(endpoint, path)
+      return status === 200 && namesNonce(body, nonce)
+    }
+    if (!(await isPublished('/switchyard-challenge')) && !(await isPublished('/models')))
       return 'The server does not publish the nonce, neither at the challenge address nor as the id of a model.'
   } catch (error) {
     return `The server does not answer: ${(error as Error).message}.`

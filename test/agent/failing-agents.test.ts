@@ -1,7 +1,8 @@
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { Clock } from '../../src/runtime/clock.ts'
 import { type FaultProxy, startFaultProxy } from '../harness/fault-proxy.ts'
-import { answer, stall } from '../harness/scripted-upstream.ts'
+import { answer, stall, startScriptedUpstream } from '../harness/scripted-upstream.ts'
+import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { useResource } from '../harness/use-resource.ts'
 import { useTestApp, useUpstream } from '../harness/use-test-app.ts'
 import {
@@ -171,6 +172,26 @@ describe('agents that fail', () => {
     expect((await app.chat(customer, body)).status).toBe(500)
     epochMs -= 2 * 3_600_000
     await idleConnections(app, 4)
+  })
+
+  it('a model server that is too busy to list its models keeps its requests, and pauses the agent when it has none', async () => {
+    const customer = await app.customer()
+    const busy = await startScriptedUpstream()
+    onTestFinished(() => busy.close())
+    const agent = agentAt(app.url, { upstream: busy })
+    await idleConnections(app, 4)
+    busy.respondWith(stall({ pieces: ['one'] }))
+    const running = await streamUntil(await app.chat(customer, { ...body, stream: true }), 'one')
+    busy.respondToProbesWith((_request, response) => {
+      response.destroy()
+    })
+    const before = busy.probes.length
+    await vi.waitFor(() => expect(busy.probes.length).toBeGreaterThan(before + 2), WAIT_OPTIONS)
+    expect((await app.chat(customer, body)).status).toBe(200)
+    expect(agent.events.filter(each => each.event === 'state' && each.state === 'paused')).toHaveLength(0)
+    await running.cancel()
+    const { reason } = await agent.saw('state', ({ state }) => state === 'paused')
+    expect(reason).toContain('does not answer')
   })
 
   it('a model server that is down pauses the agent, with the reason', async () => {

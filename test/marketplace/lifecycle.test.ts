@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import type { Verification } from '../../src/api/hoster-verification.ts'
 import { transaction } from '../../src/db/pool.ts'
@@ -134,6 +135,58 @@ test('the nonce may be the id of a model, and the model list may be the manifest
     },
   })
 })
+
+const listed = (change: object) =>
+  JSON.stringify({
+    data: [
+      {
+        id: 'm',
+        context_length: 4_096,
+        max_output_length: 1_024,
+        pricing: { prompt: '0.000001', completion: '0.000002' },
+        ...change,
+      },
+    ],
+  })
+test.each<[what: string, answer: (response: ServerResponse) => void]>([
+  ['a list without end', response => endless(response)],
+  ['a list of 2 MB', response => response.end(listed({ description: 'x'.repeat(2_000_000) }))],
+  ['200,000 levels', response => response.end(`${'['.repeat(200_000)}${']'.repeat(200_000)}`)],
+  [
+    'a list of 5,000 models',
+    response => response.end(`{"data":[${Array(5_000).fill(listed({}).slice(9, -2)).join()}]}`),
+  ],
+  ['a negative price', response => response.end(listed({ pricing: { prompt: '-1', completion: '1' } }))],
+  ['a price beyond numbers', response => response.end(listed({ pricing: { prompt: '1e400', completion: '1' } }))],
+  ['a NUL in a name', response => response.end(listed({ name: 'evil\0name' }))],
+  ['an id in another script', response => response.end(listed({ id: 'еvil' }))],
+  ['a prototype', response => response.end('{"data":[{"__proto__":{"id":"evil","pricing":{"prompt":"1"}}}]}')],
+  ['a web page', response => response.end('<script>evil()</script>')],
+])(
+  'a server that sends %s at its verification stays pending, and the reason repeats nothing of it',
+  async (_what, list) => {
+    const { browser, path } = await applied()
+    const { challenge } = await check(browser, path)
+    upstream.respondToProbesWith((request, response) =>
+      request.path.endsWith('/switchyard-challenge')
+        ? status(200, { challenge: challenge.nonce })(request, response)
+        : list(response.writeHead(200)),
+    )
+    const found = await check(browser, path)
+    expect(found).toMatchObject({ state: 'pending', challenge: { passed: true }, manifest: { passed: false } })
+    expect(found.manifest.problem).toMatch(/^[ -~]{10,300}$/)
+    expect(found.manifest.problem).not.toContain('evil')
+  },
+)
+
+/** Writes until the reader leaves. */
+function endless(response: ServerResponse): void {
+  const piece = `${' '.repeat(65_536)}`
+  const next = () => {
+    if (!response.destroyed) response.write(piece, () => setImmediate(next))
+  }
+  next()
+}
 
 test('security 32: a server that redirects the gateway is not followed', async () => {
   const inside = await startScriptedUpstream()
