@@ -10,8 +10,13 @@ import type { AgentOptions } from './run-agent.ts'
 export interface AgentFinding {
   readonly check: string
   readonly ok: boolean
+  /** The gateway or its operator comes next. */
+  readonly isWaiting?: boolean
   readonly detail: string
 }
+
+/** The states of a hoster before its first request. */
+const joiningStates: ReadonlySet<string> = new Set(['applied', 'pending', 'verified'])
 
 const ANSWER_TIMEOUT_MS = 60_000
 const GATEWAY_TIMEOUT_MS = 10_000
@@ -149,6 +154,8 @@ function describe(gateway: string, messages: readonly ToAgent[]): AgentFinding[]
   const tls = gateway.startsWith('https:') ? 'over TLS, the certificate is valid' : 'without TLS'
   const skewMs = Math.abs(Date.now() - welcome.time_ms)
   const models = messages.find(message => message.type === 'models')
+  // The hoster itself has nothing to repair.
+  const isJoining = joiningStates.has(welcome.hoster.state)
   return [
     { check: 'gateway', ok: true, detail: `${gateway} answers ${tls}; number of nodes: ${welcome.nodes.length}` },
     { check: 'key', ok: true, detail: `it belongs to ${welcome.hoster.name}, which is ${welcome.hoster.state}` },
@@ -164,7 +171,8 @@ function describe(gateway: string, messages: readonly ToAgent[]): AgentFinding[]
     })),
     ...(models?.not_served ?? []).map(({ id, reason }) => ({
       check: 'price',
-      ok: models!.served.length > 0,
+      ok: models!.served.length > 0 || isJoining,
+      isWaiting: isJoining,
       detail: `${id} gets no requests: ${reason}${reason === 'no price' ? '. Set one, or leave the model out with --models.' : '.'}`,
     })),
   ]

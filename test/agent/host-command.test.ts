@@ -46,6 +46,15 @@ describe('switchyard host', () => {
     await rm(file)
   })
 
+  it('--doctor passes while only the approval is missing, and says so', async () => {
+    const waiting = await addAgentHoster(app)
+    await app.database.pool.query("UPDATE hoster SET state = 'verified' WHERE hoster_id = $1", [waiting.hosterId])
+    const args = ['--gateway', app.url, '--upstream', upstream.baseUrl, '--doctor']
+    const { code, stdout } = await host(args, { SWITCHYARD_HOST_KEY: waiting.key })
+    expect(stdout).toMatch(/waits +price +test-model gets no requests: .*verified, and the operator approves it next/)
+    expect(code).toBe(0)
+  })
+
   it('--doctor says what is missing', async () => {
     const args = ['--gateway', app.url, '--upstream', 'http://127.0.0.1:1/v1', '--doctor']
     const unknown = `hk-sy-${'0'.repeat(38)}`

@@ -127,10 +127,13 @@ async function runDoctor(options: AgentOptions, output: Output): Promise<void> {
   const findings = await checkAgent(options, packageJson.version)
   const failed = findings.filter(({ ok }) => !ok).length
   output.result(
-    { ok: failed === 0, checks: findings.map(finding => ({ ...finding })) },
+    {
+      ok: failed === 0,
+      checks: findings.map(({ ok, isWaiting = false, check, detail }) => ({ ok, waiting: isWaiting, check, detail })),
+    },
     table(
       ['state', 'check', 'finding'],
-      findings.map(({ ok, check, detail }) => [ok ? 'ok' : 'FAILED', check, detail]),
+      findings.map(({ ok, isWaiting, check, detail }) => [isWaiting ? 'waits' : ok ? 'ok' : 'FAILED', check, detail]),
       '',
     ),
   )

@@ -184,7 +184,8 @@ export class AgentSession implements ConnectedAgent {
   }
 
   #reasonNotServed(hosterState: string): string {
-    return hosterState === 'active' ? 'no price' : `the hoster is ${hosterState}`
+    if (hosterState === 'active') return 'no price'
+    return `the hoster is ${hosterState}${nextSteps[hosterState] ?? ''}`
   }
 
   #onMessage(data: Buffer, isBinary: boolean): void {
@@ -235,4 +236,11 @@ function servedModel({ modelId, upstreamModel, price }: Offer) {
     input_usd: usdText(price.inputPicoPerToken * PICO_PER_MILLION_TO_NANOS),
     output_usd: usdText(price.outputPicoPerToken * PICO_PER_MILLION_TO_NANOS),
   }
+}
+
+/** What leads on from the states before the first request. */
+const nextSteps: Readonly<Record<string, string>> = {
+  applied: ', and its models need prices first',
+  pending: ', and the gateway verifies it now',
+  verified: ', and the operator approves it next',
 }

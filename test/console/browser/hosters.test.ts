@@ -6,7 +6,7 @@ import { addHosterMember } from '../../../src/marketplace/hoster-members.ts'
 import { addTraffic } from '../../../src/marketplace/traffic.ts'
 import { quarantineHoster } from '../../../src/trust/quarantine-hoster.ts'
 import { PASSWORD } from '../../harness/browser-client.ts'
-import { openPage, useChromium, type WatchedPage } from '../../harness/chromium.ts'
+import { axeFindings, openPage, useChromium, type WatchedPage } from '../../harness/chromium.ts'
 import { hosterKey, hosterRequest } from '../../harness/hosters.ts'
 import { status } from '../../harness/scripted-upstream.ts'
 import { openSignedIn } from '../../harness/signed-in-page.ts'
@@ -202,6 +202,11 @@ test('every term of a model is entered in the form, and the gateway refuses in i
   await model.getByRole('textbox', { name: /^Model/ }).fill('wide-model')
   await model.getByRole('textbox', { name: /^Input$/ }).fill('1')
   await model.getByRole('textbox', { name: /^Output$/ }).fill('2')
+  await model.getByText('More: cached input, features, quantization').click()
+  await page.setViewportSize({ width: 360, height: 800 })
+  expect(await axeFindings(page)).toEqual([])
+  expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBe(0)
+  await page.setViewportSize({ width: 1280, height: 900 })
   await model.getByRole('textbox', { name: /^Input read from a cache/ }).fill('1.5')
   await model.getByRole('textbox', { name: /^Input written to a cache/ }).fill('0.9')
   await model.getByRole('textbox', { name: /^Context/ }).fill('128,000')

@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { addHosterMember } from '../../../src/marketplace/hoster-members.ts'
 import { startTestApp, type TestApp } from '../../harness/app.ts'
 import { PASSWORD } from '../../harness/browser-client.ts'
+import { byKeyboard } from '../../harness/by-keyboard.ts'
 import { axeFindings, settled, useChromium, type WatchedPage } from '../../harness/chromium.ts'
 import { openSignedIn } from '../../harness/signed-in-page.ts'
 import { admissionOf, settle, settlementOf } from '../../ledger/ledger-world.ts'
@@ -225,6 +226,29 @@ test('a hoster names its account and spends earnings here', async () => {
   await expect.poll(() => table(page, 'Other movements').textContent()).toContain('−1.00')
   await page.goto(`/c/${customerId}/credits`)
   await expect.poll(() => table(page, 'Statement').textContent()).toContain('1.00')
+})
+
+test('a batch is prepared, approved, sent and booked with the keyboard alone', async () => {
+  const { name } = await hosterWith(4)
+  const page = await operatorPage()
+  await page.goto('/operator/payouts')
+  await page.getByRole('button', { name: 'Prepare bank transfers' }).waitFor()
+  await byKeyboard(page, /^Prepare bank transfers$/)
+  await page.getByRole('heading', { name: 'Batch of payouts' }).waitFor()
+  for (const [button, after] of [
+    [/^Approve$/, page.getByRole('button', { name: 'Make the file for the bank' })],
+    [/^Make the file for the bank$/, page.locator('pre').filter({ hasText: 'reference,holder' })],
+    [new RegExp(`^Failed to ${name}$`), page.getByRole('dialog').getByLabel('Reason')],
+  ] as const) {
+    await page.getByRole('button', { name: button }).waitFor()
+    await byKeyboard(page, button)
+    await after.waitFor()
+  }
+  // The dialog has the focus in its field, and Enter sends it.
+  await expect.poll(() => page.evaluate('document.activeElement.tagName')).toBe('INPUT')
+  await page.keyboard.type('The account is closed.')
+  await page.keyboard.press('Enter')
+  await table(page, 'Payouts of the batch').getByText('The account is closed.').waitFor()
 })
 
 test.each([1280, 360])('at %i px, the pages of payouts fit and have no findings of axe', async width => {

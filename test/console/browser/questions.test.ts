@@ -3,6 +3,7 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { issueKey } from '../../../src/auth/keys.ts'
 import { transaction } from '../../../src/db/pool.ts'
 import { grantCredit } from '../../../src/ledger/accounts/grant-credit.ts'
+import { byKeyboard } from '../../harness/by-keyboard.ts'
 import type { WatchedPage } from '../../harness/chromium.ts'
 import { settled, useChromium } from '../../harness/chromium.ts'
 import { openSignedIn } from '../../harness/signed-in-page.ts'
@@ -42,20 +43,6 @@ async function home(width: number, otherKey?: string) {
   await page.goto(`/c/${customerId}`)
   await page.getByText('Last requests').waitFor()
   return { page, email, customerId, key }
-}
-
-/** Presses Tab until an element with this name has the focus, then Enter. */
-async function byKeyboard(page: Page, name: RegExp): Promise<void> {
-  for (let pressed = 0; pressed < 60; pressed++) {
-    await page.keyboard.press('Tab')
-    const text = (await page.evaluate(
-      'document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent',
-    )) as string
-    if (!name.test(text.trim())) continue
-    await page.keyboard.press('Enter')
-    return
-  }
-  throw new Error(`${name} is not within reach of the Tab key`)
 }
 
 describe.each([

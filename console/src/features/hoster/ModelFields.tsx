@@ -1,4 +1,5 @@
 import { Checkbox, Select, TextInput } from '@mantine/core'
+import { useState } from 'react'
 import type { ManifestModel } from '#api/hoster-manifest.ts'
 import styles from './hoster.module.css'
 import type { ModelInput } from './model-input.ts'
@@ -52,6 +53,11 @@ export function ModelFields({
   })
   const usd = { description: 'USD per million tokens', inputMode: 'decimal' } as const
   const isChat = !otherTasks.some(task => input.features.includes(task))
+  // A model that has such terms shows them at once.
+  const [hasMore] = useState(
+    input.cacheRead + input.cacheWrite + input.quantization + input.name + input.concurrent !== '' ||
+      input.features.length > 0,
+  )
   const choices = Object.entries(featureNames).filter(
     ([feature]) => feature !== 'chat' || !isChat || input.features.includes('chat'),
   )
@@ -72,20 +78,6 @@ export function ModelFields({
       </div>
       <div className={styles.pair}>
         <TextInput
-          label="Input read from a cache"
-          {...usd}
-          placeholder="as input"
-          {...text('cacheRead', 'pricing.input_cache_read')}
-        />
-        <TextInput
-          label="Input written to a cache"
-          {...usd}
-          placeholder="as input"
-          {...text('cacheWrite', 'pricing.input_cache_write')}
-        />
-      </div>
-      <div className={styles.pair}>
-        <TextInput
           label="Context"
           description="Tokens in and out"
           inputMode="numeric"
@@ -100,50 +92,67 @@ export function ModelFields({
           {...text('maxOutput', 'max_output_length')}
         />
       </div>
-      <Checkbox.Group
-        label="What it can do"
-        description={
-          isChat
-            ? 'It answers chats. Add what else it supports.'
-            : 'Only what is named here. Add chat if it answers chats too.'
-        }
-        value={[...input.features]}
-        onChange={chosen => onChange({ ...input, features: chosen })}
-        error={problemOf('supported_features')}
-      >
-        <div className={styles.choices}>
-          {choices.map(([value, label]) => (
-            <Checkbox key={value} value={value} label={label} />
-          ))}
+      <TextInput
+        label="Id at your server"
+        description="Empty if it is the same."
+        placeholder={input.id}
+        {...text('upstream', 'upstream_model')}
+      />
+      <details open={hasMore || undefined}>
+        <summary>More: cached input, features, quantization</summary>
+        <div className={styles.more}>
+          <div className={styles.pair}>
+            <TextInput
+              label="Input read from a cache"
+              {...usd}
+              placeholder="as input"
+              {...text('cacheRead', 'pricing.input_cache_read')}
+            />
+            <TextInput
+              label="Input written to a cache"
+              {...usd}
+              placeholder="as input"
+              {...text('cacheWrite', 'pricing.input_cache_write')}
+            />
+          </div>
+          <Checkbox.Group
+            label="What it can do"
+            description={
+              isChat
+                ? 'It answers chats. Add what else it supports.'
+                : 'Only what is named here. Add chat if it answers chats too.'
+            }
+            value={[...input.features]}
+            onChange={chosen => onChange({ ...input, features: chosen })}
+            error={problemOf('supported_features')}
+          >
+            <div className={styles.choices}>
+              {choices.map(([value, label]) => (
+                <Checkbox key={value} value={value} label={label} />
+              ))}
+            </div>
+          </Checkbox.Group>
+          <div className={styles.pair}>
+            <Select
+              label="Quantization"
+              description="How the weights are stored"
+              placeholder="not stated"
+              clearable
+              data={Object.keys(quantizations)}
+              value={input.quantization === '' ? null : input.quantization}
+              error={problemOf('quantization')}
+              onChange={chosen => onChange({ ...input, quantization: chosen ?? '' })}
+            />
+            <TextInput label="Name" description="For people" placeholder={input.id} {...text('name', 'name')} />
+          </div>
+          <TextInput
+            label="Requests at once"
+            description="That your server takes for this model. Empty: the gateway finds out."
+            inputMode="numeric"
+            {...text('concurrent', 'max_concurrent')}
+          />
         </div>
-      </Checkbox.Group>
-      <div className={styles.pair}>
-        <Select
-          label="Quantization"
-          description="How the weights are stored"
-          placeholder="not stated"
-          clearable
-          data={Object.keys(quantizations)}
-          value={input.quantization === '' ? null : input.quantization}
-          error={problemOf('quantization')}
-          onChange={chosen => onChange({ ...input, quantization: chosen ?? '' })}
-        />
-        <TextInput label="Name" description="For people" placeholder={input.id} {...text('name', 'name')} />
-      </div>
-      <div className={styles.pair}>
-        <TextInput
-          label="Id at your server"
-          description="Empty if it is the same."
-          placeholder={input.id}
-          {...text('upstream', 'upstream_model')}
-        />
-        <TextInput
-          label="Requests at once"
-          description="Empty: the gateway finds out."
-          inputMode="numeric"
-          {...text('concurrent', 'max_concurrent')}
-        />
-      </div>
+      </details>
     </>
   )
 }
