@@ -63,10 +63,6 @@ export class GatewayLink {
     void this.#connect()
   }
 
-  get connectedNodes(): number {
-    return this.#links.size
-  }
-
   broadcast(message: FromAgent): void {
     for (const link of this.#links.values()) link.send(message)
   }

@@ -63,7 +63,7 @@ export function payoutAccount(): Command {
           ? `${found.name} has no payout account.`
           : `${found.name} is paid by ${driver} to ${[holder, destination].filter(Boolean).join(', ')}: ${state}.`,
         note,
-        url === null ? null : `The hoster goes on at: ${url}`,
+        url === null ? null : `The hoster continues at: ${url}`,
         customerId === null ? null : `Its earnings may become credit of customer ${customerId}.`,
       ]
       session.output.result(

@@ -57,7 +57,7 @@ const clawBackRefusals: Readonly<Record<string, string>> = {
 }
 
 function giveBack(): Command {
-  return createCommand('give-back', 'Give a claw-back back: the dispute was won, or there was no fraud', [
+  return createCommand('give-back', 'Reverse a claw-back: the dispute was won, or there was no fraud', [
     'payout give-back 00000000-0000-7000-8000-000000000001 --reason "the bank decided for us"',
   ])
     .argument('<claw-back>', 'id of the claw-back', textArgument)

@@ -14,13 +14,17 @@ import { payoutCount, resolveBatch, shownBatch } from './payout-batch.ts'
 import { payoutDriversOf } from './payout-drivers-of.ts'
 import { withDatabase } from './with-database.ts'
 
-/** `switchyard payout settle`: sends the payouts of a batch, or books what a bank made of them. */
+/** `switchyard payout settle`: sends the payouts of a batch, or books the results of its bank transfers. */
 export function settlePayouts(): Command {
-  return createCommand('settle', 'Pay an approved batch, or book what a bank made of it; repeats pay nothing twice', [
-    'payout settle 00000000-0000-7000-8000-000000000001 --file november.csv',
-    'payout settle 00000000-0000-7000-8000-000000000001 --paid PO-9F3A12BC77D1',
-    'payout settle 00000000-0000-7000-8000-000000000001 --failed PO-9F3A12BC77D1 --reason "account closed"',
-  ])
+  return createCommand(
+    'settle',
+    'Pay an approved batch, or book the results of its bank transfers; repeats pay nothing twice',
+    [
+      'payout settle 00000000-0000-7000-8000-000000000001 --file november.csv',
+      'payout settle 00000000-0000-7000-8000-000000000001 --paid PO-9F3A12BC77D1',
+      'payout settle 00000000-0000-7000-8000-000000000001 --failed PO-9F3A12BC77D1 --reason "account closed"',
+    ],
+  )
     .argument('<batch>', 'id of the batch', textArgument)
     .option('--file <file>', 'write the transfers for the bank to this new file; default: stdout')
     .addOption(

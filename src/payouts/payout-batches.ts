@@ -159,7 +159,7 @@ export async function clawBack(sql: Sql, actor: PayoutActor | null, order: ClawB
   return rows[0]!.verdict
 }
 
-/** Gives a claw-back back. Returns whether it was not given back before. */
+/** Reverses a claw-back. Returns false if that was done before. */
 export async function returnClawback(
   sql: Sql,
   actor: PayoutActor | null,

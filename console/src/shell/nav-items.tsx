@@ -19,7 +19,7 @@ export interface NavItem {
   readonly icon: ReactNode
   /** The parameters of the address are those of the current page. */
   readonly to: NonNullable<LinkProps['to']>
-  /** Only the address itself is this page, not those below it. */
+  /** The link is marked as current at this address only, not at addresses below it. */
   readonly isExact?: true
 }
 

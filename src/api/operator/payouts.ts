@@ -109,7 +109,7 @@ export const hosterMoney = z
           id: z.string(),
           reference: z.string().describe('Of the payment.'),
           email: z.string().nullable().describe('Of the customer. Null for a deleted one.'),
-          left_usd: z.number().describe('What the dispute took and no claw-back has.'),
+          left_usd: z.number().describe('What the dispute took, less the claw-backs for it.'),
           reason: z.string(),
           at: z.string(),
         }),
@@ -153,7 +153,7 @@ export function parseOutcome(body: Buffer): { failure: string | null } {
   })
 }
 
-/** Parses why an operator freezes or releases payouts, or gives a claw-back back. */
+/** Parses why an operator freezes or releases payouts, or reverses a claw-back. */
 export function parseDecision(body: Buffer): { reason: string } {
   return parseConsoleBody(body, decision, 'a decision')
 }

@@ -97,16 +97,10 @@ export function operatorPayoutEndpoints(
     action('hosters/:hoster_id/clawbacks', 'Take earnings back', clawedBack, parseClawback, (context, order) =>
       desk.clawBack(actorOf(deps, context), hosterOf(context), order),
     ),
-    action(
-      'clawbacks/:clawback_id/return',
-      'Give a claw-back back',
-      done,
-      parseDecision,
-      async (context, { reason }) => {
-        const clawbackId = idOf(context.request, 'clawback_id', 'not_found')
-        await desk.returnClawback(actorOf(deps, context), clawbackId, reason)
-        return { done: true }
-      },
-    ),
+    action('clawbacks/:clawback_id/return', 'Reverse a claw-back', done, parseDecision, async (context, { reason }) => {
+      const clawbackId = idOf(context.request, 'clawback_id', 'not_found')
+      await desk.returnClawback(actorOf(deps, context), clawbackId, reason)
+      return { done: true }
+    }),
   ]
 }
