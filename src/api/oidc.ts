@@ -40,8 +40,13 @@ const returnTo = z
   .max(PATH_MAX, { error: pathText })
   .regex(/^\/(?![/\\])[\x20-\x5b\x5d-\x7e]*$/, { error: pathText })
 const providerText = 'the id of a service'
+const inviteText = 'the secret of an invitation: the part of its link after #'
 const startRequest = z.strictObject(
-  { provider: z.string({ error: providerText }).max(64, { error: providerText }), return_to: returnTo.nullish() },
+  {
+    provider: z.string({ error: providerText }).max(64, { error: providerText }),
+    return_to: returnTo.nullish(),
+    invite: z.string({ error: inviteText }).max(64, { error: inviteText }).nullish(),
+  },
   object,
 )
 const queryText = 'the query that the service added to the address'
@@ -50,9 +55,9 @@ const factorRequest = z.strictObject({ code: code.nullish(), passkey: passkeyFie
 
 // All of these throw ApiError `invalid_json`, `missing_parameter` or `invalid_value`.
 
-export function parseOidcStart(body: Buffer): { provider: string; returnTo: string } {
-  const { provider, return_to } = parseConsoleBody(body, startRequest, 'a sign-in')
-  return { provider, returnTo: return_to ?? '/' }
+export function parseOidcStart(body: Buffer): { provider: string; returnTo: string; inviteToken: string | null } {
+  const { provider, return_to, invite } = parseConsoleBody(body, startRequest, 'a sign-in')
+  return { provider, returnTo: return_to ?? '/', inviteToken: invite ?? null }
 }
 
 export function parseOidcFinish(body: Buffer): string {

@@ -1,17 +1,18 @@
 import { type Pool, type Sql, transaction } from '../db/pool.ts'
 import { refuseOutage } from '../db/refuse-outage.ts'
 import { ApiError } from '../domain/errors.ts'
-import type { MemberRole } from '../domain/member-role.ts'
 import { networkOf } from '../runtime/client-address.ts'
 import type { Clock } from '../runtime/clock.ts'
+import { acceptInvitation, type JoinHoster } from './accept-invitation.ts'
 import { noteAction } from './audit-log.ts'
 import { hashNewPassword } from './common-password.ts'
 import type { CredentialCheck } from './credential-check.ts'
 import { removeFactors } from './factors.ts'
-import { readInviteLink, type ShownInvitation, useInviteLink, useWelcomeLink } from './links.ts'
+import { readInviteLink, type ShownInvitation, useWelcomeLink } from './links.ts'
 import { noteNetwork } from './networks.ts'
 import type { PasskeyProof } from './passkey-check.ts'
-import { addPerson, changeEmail, findSigningPerson, noteVerified, setMember, setPassword } from './persons.ts'
+import { addPerson, changeEmail, findSigningPerson, setPassword } from './persons.ts'
+import { hashSecretToken } from './secret-token.ts'
 import { type ClientTrace, endOtherSessions, type OpenedSession, openSession } from './sessions.ts'
 
 /** Lets people in with a link of an operator or an owner. All methods reject with ApiError `database_unavailable`, and with what they name. */
@@ -48,8 +49,7 @@ export function createLinkEntry({
   pool: Pool
   clock: Clock
   check: CredentialCheck
-  /** Makes a person a member of a hoster. */
-  joinHoster: (sql: Sql, member: { hosterId: string; personId: string; role: MemberRole }) => Promise<void>
+  joinHoster: JoinHoster
 }): LinkEntry {
   const nowMs = () => clock.epochMs()
   const inTransaction = <T>(work: (sql: Sql) => Promise<T>) => transaction(pool, work).catch(refuseOutage)
@@ -74,7 +74,7 @@ export function createLinkEntry({
     },
     showInvite: token =>
       inTransaction(async sql => {
-        const invitation = await readInviteLink(sql, token, nowMs())
+        const invitation = await readInviteLink(sql, hashSecretToken(token), nowMs())
         if (invitation === undefined) throw new ApiError('link_expired')
         const person = await findSigningPerson(sql, invitation.email)
         const hasPassword = (person?.passwordHash ?? null) !== null
@@ -85,37 +85,22 @@ export function createLinkEntry({
       const known = hasPassword ? await check({ email, password, code, passkey }, client) : undefined
       const passwordHash = known === undefined ? await hashNewPassword(password, email) : null
       return inTransaction(async sql => {
-        const invitation = await readInviteLink(sql, token, nowMs())
+        const tokenHash = hashSecretToken(token)
+        const invitation = await readInviteLink(sql, tokenHash, nowMs())
         if (invitation === undefined) throw new ApiError('link_expired')
-        await useInviteLink(sql, token)
         const person = known ?? (await addPerson(sql, { email, name }))
         // A member may invite any address. The link alone must not open the account of another person.
         if (person === undefined) throw new ApiError('link_expired', { message: ACCOUNT_WITHOUT_PASSWORD })
         if (passwordHash !== null) await setPassword(sql, person.personId, passwordHash)
-        const { target, role } = invitation
         const { personId } = person
-        if (invitation.isMailed) await noteVerified(sql, personId, nowMs())
-        if ('customerId' in target) await setMember(sql, { ...target, personId, role })
-        else await joinHoster(sql, { ...target, personId, role })
-        await noteNetwork(sql, personId, networkOf(client.address), nowMs())
-        const opened = await openSession(
+        await acceptInvitation(
           sql,
-          person,
-          client,
-          nowMs(),
-          known !== undefined && (known.hasTotp || known.hasPasskey),
+          { tokenHash, invitation, personId },
+          { joinHoster, address: client.address, nowMs: nowMs() },
         )
-        const { address } = client
-        await noteAction(sql, {
-          action: 'member.joined',
-          personId,
-          subject: email,
-          ...('customerId' in target
-            ? { customerId: target.customerId, detail: { role } }
-            : { detail: { role, hoster_id: target.hosterId } }),
-          address,
-        })
-        return opened
+        await noteNetwork(sql, personId, networkOf(client.address), nowMs())
+        const hasSecondFactor = known !== undefined && (known.hasTotp || known.hasPasskey)
+        return openSession(sql, person, client, nowMs(), hasSecondFactor)
       })
     },
   }

@@ -137,8 +137,8 @@ export interface ShownInvitation {
   readonly isMailed: boolean
 }
 
-/** Returns the invitation of a link, without using it up. Undefined as for `useWelcomeLink`. */
-export async function readInviteLink(sql: Sql, token: string, nowMs: number): Promise<ShownInvitation | undefined> {
+/** Returns the invitation of a link by the hash of its secret, without using it up. Undefined as for `useWelcomeLink`. */
+export async function readInviteLink(sql: Sql, tokenHash: Buffer, nowMs: number): Promise<ShownInvitation | undefined> {
   const { rows } = await sql.query<
     Omit<ShownInvitation, 'target'> & { customerId: string | null; hosterId: string | null }
   >(
@@ -148,7 +148,7 @@ export async function readInviteLink(sql: Sql, token: string, nowMs: number): Pr
        LEFT JOIN hoster h ON h.hoster_id = t.hoster_id AND h.state <> 'retired'
       WHERE token_hash = $1 AND purpose = 'invite' AND expires_at > $2 AND (c.customer_id IS NOT NULL OR h.hoster_id IS NOT NULL)
       FOR UPDATE OF t`,
-    [hashSecretToken(token), new Date(nowMs)],
+    [tokenHash, new Date(nowMs)],
   )
   const [found] = rows
   if (found === undefined) return undefined
@@ -156,8 +156,8 @@ export async function readInviteLink(sql: Sql, token: string, nowMs: number): Pr
   return { ...shown, target: customerId === null ? { hosterId: hosterId! } : { customerId } }
 }
 
-export async function useInviteLink(sql: Sql, token: string): Promise<void> {
-  await sql.query("DELETE FROM person_token WHERE token_hash = $1 AND purpose = 'invite'", [hashSecretToken(token)])
+export async function useInviteLink(sql: Sql, tokenHash: Buffer): Promise<void> {
+  await sql.query("DELETE FROM person_token WHERE token_hash = $1 AND purpose = 'invite'", [tokenHash])
 }
 
 /** Deletes links that nobody used in time. */

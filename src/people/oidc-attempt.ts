@@ -14,6 +14,8 @@ export interface OidcAttempt {
   readonly redirectUri: string
   /** The session that links or confirms; null to sign in. */
   readonly sessionId: string | null
+  /** SHA-256 of the secret of the invitation that the person accepts, in hexadecimal; null for none. */
+  readonly inviteHash: string | null
 }
 
 export interface OidcSecrets {

@@ -3,16 +3,26 @@ import { refuseOutage } from '../db/refuse-outage.ts'
 import { ApiError } from '../domain/errors.ts'
 import { networkOf } from '../runtime/client-address.ts'
 import type { Clock } from '../runtime/clock.ts'
+import { acceptInvitation, type JoinHoster } from './accept-invitation.ts'
 import { noteAction } from './audit-log.ts'
 import { type CredentialCheck, factorAsked } from './credential-check.ts'
 import { requireFactorInUse } from './factors.ts'
 import { type Identity, linkIdentity, usePersonOf } from './identities.ts'
+import { readInviteLink, type ShownInvitation } from './links.ts'
 import { noteNetwork } from './networks.ts'
 import { isSame, mintAttempt, type OidcAttempt, readAttempt, spendState } from './oidc-attempt.ts'
 import type { OidcClient, OidcProvider, ProvedIdentity } from './oidc-client.ts'
 import type { PasskeyProof } from './passkey-check.ts'
 import { makePendingSignIn, readPendingSignIn, usePendingSignIn } from './pending-sign-in.ts'
-import { findSigningPerson, findSigningPersonById, type Person, type SigningPerson } from './persons.ts'
+import {
+  addPerson,
+  findSigningPerson,
+  findSigningPersonById,
+  noteVerified,
+  type Person,
+  type SigningPerson,
+} from './persons.ts'
+import { hashSecretToken } from './secret-token.ts'
 import type { SecurityNotices } from './security-notices.ts'
 import { type ClientTrace, confirmSession, type OpenedSession, openSession, type SignedIn } from './sessions.ts'
 import { noteNamelessSuccess, takeNamelessAttempt } from './sign-in-throttle.ts'
@@ -28,14 +38,20 @@ export type OidcOutcome = { readonly returnTo: string } & (
 
 /** Signs people in with other services. All methods reject with ApiError `database_unavailable`, and with what they name. */
 export interface OidcSignIn {
-  /** Returns the page of the service, and the cookie of the attempt. Rejects with `not_found` or `sign_in_provider_unavailable`. */
+  /**
+   * Returns the page of the service, and the cookie of the attempt. Rejects with `not_found`, `link_expired` or
+   * `sign_in_provider_unavailable`.
+   */
   start(
-    order: Pick<OidcAttempt, 'provider' | 'purpose' | 'returnTo' | 'redirectUri'>,
+    order: Pick<OidcAttempt, 'provider' | 'purpose' | 'returnTo' | 'redirectUri'> & {
+      /** The secret of an invitation that the person accepts; null for none. */
+      readonly inviteToken: string | null
+    },
     signedIn: SignedIn | null,
   ): Promise<{ url: string; cookie: string; expiresAt: Date }>
   /**
    * Takes the answer of the service. Rejects with `sign_in_refused`, `sign_in_provider_unavailable`, `no_account_here`,
-   * `identity_in_use`, `second_factor_required` or `too_many_attempts`.
+   * `link_expired`, `identity_in_use`, `second_factor_required` or `too_many_attempts`.
    *
    * @param answer.query what the service added to the redirect URI
    */
@@ -58,6 +74,7 @@ interface OidcDeps {
   readonly signUp: Pick<SignUp, 'addOwner'>
   readonly check: CredentialCheck
   readonly notices: SecurityNotices
+  readonly joinHoster: JoinHoster
   /** 32 bytes. */
   readonly attemptKey: Buffer
 }
@@ -70,6 +87,7 @@ export function createOidcSignIn({
   signUp,
   check,
   notices,
+  joinHoster,
   attemptKey,
 }: OidcDeps): OidcSignIn {
   const nowMs = () => clock.epochMs()
@@ -93,6 +111,7 @@ export function createOidcSignIn({
   async function personOf(
     sql: Sql,
     identity: ProvedIdentity,
+    invitation: ShownInvitation | null,
     client: ClientTrace,
   ): Promise<{ person: SigningPerson; isNew: boolean }> {
     const known = await usePersonOf(sql, identity, nowMs())
@@ -105,25 +124,64 @@ export function createOidcSignIn({
     }
     const { email, isEmailVerified, name } = identity
     if (email === null || !isEmailVerified) throw refuse()
+    if (invitation !== null) requireInvited(invitation, email)
     const sameMail = await findSigningPerson(sql, email)
     if (sameMail !== undefined) {
       if (!sameMail.isVerified) throw refuse()
       return { person: sameMail, isNew: true }
     }
-    const added = await signUp.addOwner(sql, { email, name }, client)
+    const added =
+      invitation === null
+        ? await signUp.addOwner(sql, { email, name }, client)
+        : await addInvited(sql, { email: invitation.email, name })
     const person = added === undefined ? undefined : await findSigningPersonById(sql, added.personId)
     if (person === undefined) throw refuse()
     return { person, isNew: true }
   }
 
-  async function signIn(identity: ProvedIdentity, returnTo: string, client: ClientTrace): Promise<OidcOutcome> {
+  /** Makes the account of an invited person, whose address the service has verified. */
+  async function addInvited(sql: Sql, { email, name }: { email: string; name: string }): Promise<Person | undefined> {
+    const person = await addPerson(sql, { email, name })
+    if (person !== undefined) await noteVerified(sql, person.personId, nowMs())
+    return person
+  }
+
+  /** Rejects with `link_expired`. */
+  async function invitationOf(sql: Sql, inviteHash: string | null): Promise<ShownInvitation | null> {
+    if (inviteHash === null) return null
+    const invitation = await readInviteLink(sql, Buffer.from(inviteHash, 'hex'), nowMs())
+    if (invitation === undefined) throw new ApiError('link_expired')
+    return invitation
+  }
+
+  /** Rejects with `sign_in_refused` for another person than the invited one: a link that was passed on opens nothing. */
+  async function accept(
+    sql: Sql,
+    { email, personId }: Pick<Person, 'email' | 'personId'>,
+    { inviteHash, invitation }: { inviteHash: string | null; invitation: ShownInvitation | null },
+    { address }: ClientTrace,
+  ): Promise<void> {
+    if (inviteHash === null || invitation === null) return
+    requireInvited(invitation, email)
+    const tokenHash = Buffer.from(inviteHash, 'hex')
+    await acceptInvitation(sql, { tokenHash, invitation, personId }, { joinHoster, address, nowMs: nowMs() })
+  }
+
+  async function signIn(
+    identity: ProvedIdentity,
+    { returnTo, inviteHash }: Pick<OidcAttempt, 'returnTo' | 'inviteHash'>,
+    client: ClientTrace,
+  ): Promise<OidcOutcome> {
     const { provider } = identity
     return inTransaction(async sql => {
-      const { person, isNew } = await personOf(sql, identity, client)
+      const invitation = await invitationOf(sql, inviteHash)
+      const { person, isNew } = await personOf(sql, identity, invitation, client)
       if (person.hasTotp || person.hasPasskey) {
-        const pending = await makePendingSignIn(sql, person.personId, identityOnly(identity), nowMs())
+        const waiting = { ...identityOnly(identity), inviteHash }
+        const pending = await makePendingSignIn(sql, person.personId, waiting, nowMs())
         return { kind: 'factor', ...pending, param: factorAsked(person).param, returnTo }
       }
+      await accept(sql, person, { inviteHash, invitation }, client)
       if (isNew) await linkIdentity(sql, person, identity, { address: client.address, nowMs: nowMs() })
       const opened = await enter(sql, person, { provider, hasSecondFactor: false }, client)
       return { kind: 'entered', opened, returnTo }
@@ -146,8 +204,11 @@ export function createOidcSignIn({
       const provider = providers.find(({ id }) => id === order.provider)
       if (provider === undefined) throw new ApiError('not_found', { message: 'There is no such service here.' })
       if (order.purpose === 'link' && signedIn !== null) requireFactorInUse(signedIn)
+      const { inviteToken, ...attempt } = order
       const sessionId = signedIn?.sessionId ?? null
-      const { cookie, expiresAt, secrets } = mintAttempt(attemptKey, { ...order, sessionId }, nowMs())
+      const inviteHash = inviteToken === null ? null : hashSecretToken(inviteToken).toString('hex')
+      await inTransaction(sql => invitationOf(sql, inviteHash))
+      const { cookie, expiresAt, secrets } = mintAttempt(attemptKey, { ...attempt, sessionId, inviteHash }, nowMs())
       const isFresh = order.purpose === 'confirm'
       const url = await oidcClient.authorizationUrl(provider, { redirectUri: order.redirectUri, secrets, isFresh })
       return { url, cookie, expiresAt }
@@ -172,7 +233,7 @@ export function createOidcSignIn({
       return outcome
 
       async function finishAs(identity: ProvedIdentity): Promise<OidcOutcome> {
-        if (actor === null) return signIn(identity, returnTo, client)
+        if (actor === null) return signIn(identity, attempt, client)
         if (purpose === 'confirm') return confirm(identity, actor, returnTo)
         requireFactorInUse(actor)
         await inTransaction(sql =>
@@ -193,12 +254,19 @@ export function createOidcSignIn({
       await check({ email: person.email, password: null, code, passkey }, client, 'either')
       return inTransaction(async sql => {
         if (!(await usePendingSignIn(sql, token))) throw new ApiError('link_expired')
-        const { identity } = pending
+        const { inviteHash, ...identity } = pending.identity
+        await accept(sql, person, { inviteHash, invitation: await invitationOf(sql, inviteHash) }, client)
         await linkIdentity(sql, person, identity, { address: client.address, nowMs: nowMs() })
         return enter(sql, person, { provider: identity.provider, hasSecondFactor: true }, client)
       })
     },
   }
+}
+
+function requireInvited({ email: invited }: ShownInvitation, email: string): void {
+  if (email.toLowerCase() === invited.toLowerCase()) return
+  const message = `The invitation is for ${invited}. Open its link again, and choose the account of that address.`
+  throw new ApiError('sign_in_refused', { message })
 }
 
 function identityOnly({ issuer, subject, provider, email }: ProvedIdentity): Identity {

@@ -4,11 +4,14 @@ import { hashSecretToken, mintSecretToken } from './secret-token.ts'
 
 const VALID_MS = 600_000
 
+/** The identity that signs in, and the invitation that it accepts: as in `OidcAttempt`. */
+export type PendingIdentity = Identity & { readonly inviteHash: string | null }
+
 /** Keeps a sign-in that waits for the second factor. Returns the token for a cookie. */
 export async function makePendingSignIn(
   sql: Sql,
   personId: string,
-  identity: Identity,
+  identity: PendingIdentity,
   nowMs: number,
 ): Promise<{ token: string; expiresAt: Date }> {
   const { token, hash } = mintSecretToken()
@@ -25,8 +28,8 @@ export async function readPendingSignIn(
   sql: Sql,
   token: string,
   nowMs: number,
-): Promise<{ personId: string; identity: Identity } | undefined> {
-  const { rows } = await sql.query<{ personId: string; identity: Identity }>(
+): Promise<{ personId: string; identity: PendingIdentity } | undefined> {
+  const { rows } = await sql.query<{ personId: string; identity: PendingIdentity }>(
     `SELECT person_id AS "personId", detail AS identity FROM person_token
       WHERE token_hash = $1 AND purpose = 'second_factor' AND expires_at > $2`,
     [hashSecretToken(token), new Date(nowMs)],

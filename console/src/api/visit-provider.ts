@@ -5,9 +5,12 @@ import { request } from './request.ts'
 export async function visitProvider(
   path: 'oidc/start' | 'oidc/confirm/start' | 'identities/start',
   provider: string,
+  /** The secret of an invitation that the person accepts. */
+  invite?: string,
 ): Promise<void> {
   const { pathname } = location
-  const returnTo = pathname === '/sign-in' ? '/' : `${pathname}${location.search}`
-  const { url } = await request<OidcStarted>('POST', path, { body: { provider, return_to: returnTo } })
+  const returnTo = pathname === '/sign-in' || invite !== undefined ? '/' : `${pathname}${location.search}`
+  const body = { provider, return_to: returnTo, ...(invite !== undefined && { invite }) }
+  const { url } = await request<OidcStarted>('POST', path, { body })
   location.assign(url)
 }

@@ -8,7 +8,10 @@ import { visitProvider } from '../api/visit-provider.ts'
 import { FactorFields } from '../parts/FactorFields.tsx'
 import { FormProblem } from '../parts/FormProblem.tsx'
 
-/** Asks for the password, or the second factor of people who have one, before a change that matters, and lets the change go on. */
+/**
+ * Asks a person to confirm a change that matters: with the second factor, or with the password if there is none. The change then
+ * goes on.
+ */
 export function ConfirmIdentity() {
   const [isOpen, setOpen] = useState(false)
   const [password, setPassword] = useState('')

@@ -96,6 +96,7 @@ export function createConsole(
     signUp,
     check,
     notices,
+    joinHoster: addHosterMember,
     attemptKey: keyFor(masterKey, 'attempts to sign in with another service'),
   })
   const isHttps = publicBaseUrl?.startsWith('https:') ?? false

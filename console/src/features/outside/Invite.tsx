@@ -2,12 +2,14 @@ import { Button, PasswordInput, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
+import { consoleConfigQuery } from '../../api/queries.ts'
 import { needsCode, request } from '../../api/request.ts'
 import { FactorFields } from '../../parts/FactorFields.tsx'
 import { FormProblem } from '../../parts/FormProblem.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { OutsideCard } from './OutsideCard.tsx'
 import styles from './outside.module.css'
+import { ServiceButtons } from './ServiceButtons.tsx'
 import { useEntry } from './use-entry.ts'
 import { useLinkSecret } from './use-link-secret.ts'
 
@@ -40,6 +42,8 @@ export function Invite() {
 function JoinForm({ token, invitation }: { token: string; invitation: Invitation }) {
   const { email, customer_email, hoster, role, has_password: isKnown } = invitation
   const navigate = useNavigate()
+  const { data: config } = useQuery(consoleConfigQuery)
+  const hasServices = (config?.oidc_providers ?? []).length > 0
   const [name, setName] = useState('')
   const [password, setPassword] = useState('')
   const [code, setCode] = useState('')
@@ -93,6 +97,12 @@ function JoinForm({ token, invitation }: { token: string; invitation: Invitation
       <Button type="submit" loading={entry.isPending}>
         Join
       </Button>
+      {hasServices && (
+        <>
+          <div className={styles.or}>or</div>
+          <ServiceButtons action="Join" invite={token} />
+        </>
+      )}
     </form>
   )
 }

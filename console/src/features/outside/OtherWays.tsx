@@ -2,10 +2,10 @@ import { Button } from '@mantine/core'
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { askForPasskey } from '../../api/passkeys.ts'
 import { consoleConfigQuery } from '../../api/queries.ts'
-import { visitProvider } from '../../api/visit-provider.ts'
 import { FormProblem } from '../../parts/FormProblem.tsx'
 import { KeyIcon } from '../../parts/icons.tsx'
 import styles from './outside.module.css'
+import { ServiceButtons } from './ServiceButtons.tsx'
 import { useEntry } from './use-entry.ts'
 
 /** Signs in with a passkey, or at another service. Shows nothing where there is neither. */
@@ -15,7 +15,6 @@ export function OtherWays() {
   const passkey = useMutation({
     mutationFn: async () => entry.mutateAsync({ passkey: await askForPasskey('passkeys/sign-in/start') }),
   })
-  const visit = useMutation({ mutationFn: (provider: string) => visitProvider('oidc/start', provider) })
   const providers = config?.oidc_providers ?? []
   if (config === undefined || (!config.has_passkeys && providers.length === 0)) return null
   return (
@@ -32,17 +31,8 @@ export function OtherWays() {
             Sign in with a passkey
           </Button>
         )}
-        {providers.map(({ id, name }) => (
-          <Button
-            key={id}
-            variant="default"
-            loading={visit.isPending && visit.variables === id}
-            onClick={() => visit.mutate(id)}
-          >
-            Sign in with {name}
-          </Button>
-        ))}
-        <FormProblem error={passkey.error ?? visit.error} />
+        <FormProblem error={passkey.error} />
+        <ServiceButtons action="Sign in" />
       </div>
     </>
   )

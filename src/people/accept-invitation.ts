@@ -1,0 +1,30 @@
+import type { Sql } from '../db/pool.ts'
+import type { MemberRole } from '../domain/member-role.ts'
+import { noteAction } from './audit-log.ts'
+import { type ShownInvitation, useInviteLink } from './links.ts'
+import { noteVerified, setMember } from './persons.ts'
+
+/** Makes a person a member of a hoster. */
+export type JoinHoster = (sql: Sql, member: { hosterId: string; personId: string; role: MemberRole }) => Promise<void>
+
+/** Makes the person of an invitation a member of its customer or hoster, and uses up its link. */
+export async function acceptInvitation(
+  sql: Sql,
+  { tokenHash, invitation, personId }: { tokenHash: Buffer; invitation: ShownInvitation; personId: string },
+  { joinHoster, address, nowMs }: { joinHoster: JoinHoster; address: string; nowMs: number },
+): Promise<void> {
+  const { target, role, email, isMailed } = invitation
+  await useInviteLink(sql, tokenHash)
+  if (isMailed) await noteVerified(sql, personId, nowMs)
+  if ('customerId' in target) await setMember(sql, { ...target, personId, role })
+  else await joinHoster(sql, { ...target, personId, role })
+  await noteAction(sql, {
+    action: 'member.joined',
+    personId,
+    subject: email,
+    ...('customerId' in target
+      ? { customerId: target.customerId, detail: { role } }
+      : { detail: { role, hoster_id: target.hosterId } }),
+    address,
+  })
+}
