@@ -2,6 +2,8 @@ import { chmod, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { bumpControlVersion } from '../../src/db/control-version.ts'
+import { transaction } from '../../src/db/pool.ts'
 import { runCli } from '../cli/run-cli.ts'
 import { answer } from '../harness/scripted-upstream.ts'
 import { useResource } from '../harness/use-resource.ts'
@@ -48,7 +50,11 @@ describe('switchyard host', () => {
 
   it('--doctor passes while only the approval is missing, and says so', async () => {
     const waiting = await addAgentHoster(app)
-    await app.database.pool.query("UPDATE hoster SET state = 'verified' WHERE hoster_id = $1", [waiting.hosterId])
+    await transaction(app.database.pool, async sql => {
+      await sql.query("UPDATE hoster SET state = 'verified' WHERE hoster_id = $1", [waiting.hosterId])
+      await bumpControlVersion(sql, 'supply')
+    })
+    await app.app.noticeChanges()
     const args = ['--gateway', app.url, '--upstream', upstream.baseUrl, '--doctor']
     const { code, stdout } = await host(args, { SWITCHYARD_HOST_KEY: waiting.key })
     expect(stdout).toMatch(/waits +price +test-model gets no requests: .*verified, and the operator approves it next/)
