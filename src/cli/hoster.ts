@@ -224,6 +224,7 @@ function hosterJson(hoster: HosterListing): Json {
       price_per_million_usd: priceJson(model.price),
       context_tokens: model.contextTokens,
       max_output_tokens: model.maxOutputTokens,
+      max_concurrent: model.maxConcurrent ?? null,
       features: [...model.features],
     })),
   }

@@ -225,7 +225,7 @@ describe('hosters and models', () => {
       'hoster price acme llama --input 0 --output 0 --context-tokens 10 --max-output-tokens 11',
     )
     expect(inverse).toMatchObject({ code: 1, stderr: expect.stringContaining('11 tokens, is more than') })
-    const limits = '--context-tokens 8192 --max-output-tokens 4096 --features tools'
+    const limits = '--context-tokens 8192 --max-output-tokens 4096 --max-concurrent 4 --features tools'
     expect(await json(`hoster price acme llama --input 0.2 --output 0.6 ${limits}`)).toMatchObject({ version: 1 })
     const { hoster_id } = added
     expect(await json(`hoster price ${hoster_id} llama --input 0.1 --output 0.000001`)).toMatchObject({
@@ -240,6 +240,7 @@ describe('hosters and models', () => {
         id: 'llama',
         price_version: 2,
         price_per_million_usd: { input: '0.10', output: '0.000001' },
+        max_concurrent: 4,
         features: ['tools'],
       },
     ]
@@ -253,6 +254,8 @@ describe('hosters and models', () => {
       models,
     })
     expect((await switchyard('hoster list')).stdout).not.toContain('secret-key')
+    await json('hoster price acme llama --input 0.1 --output 0.000001 --max-concurrent 0')
+    expect((await json('hoster list'))[0].models).toMatchObject([{ price_version: 3, max_concurrent: null }])
 
     const offered = await json('model list')
     expect(offered.map(({ model, kind, demo }: Record<string, unknown>) => ({ model, kind, demo }))).toEqual(
