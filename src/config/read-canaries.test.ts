@@ -17,30 +17,27 @@ function load(text: string, name = 'canaries.yaml') {
 test('the prompts of the operator are read relative to the working directory', () => {
   const written = `
 canaries:
-  - prompt: Who wrote the report on the Elbe bridge?
+  - prompt: Name the author of the report on the Elbe bridge.
     answer: Marta Vogel
   - prompt: Name a prime between 24 and 36.
     system: Answer with a number.
     any_of: ["29", "31"]
     max_tokens: 20
     models: [qwen3-8b]
-  - { prompt: "Give the date of the treaty.", pattern: "1648|thirty years" }
 `
   expect(load(written)).toEqual([
-    { prompt: 'Who wrote the report on the Elbe bridge?', answers: ['Marta Vogel'], maxTokens: 200 },
+    { prompt: 'Name the author of the report on the Elbe bridge.', answers: ['Marta Vogel'], maxTokens: 200 },
     {
       ...{ prompt: 'Name a prime between 24 and 36.', system: 'Answer with a number.' },
       ...{ answers: ['29', '31'], maxTokens: 20, models: ['qwen3-8b'] },
     },
-    { prompt: 'Give the date of the treaty.', pattern: '1648|thirty years', maxTokens: 200 },
   ])
 })
 
 test.each([
   ['no prompt', '- answer: x', /yaml:2: canaries\[0\]\.prompt is missing/],
-  ['no answer', '- prompt: secret words', /yaml:2: canaries\[0\] needs one of answer, any_of, pattern/],
-  ['two checks', '- { prompt: p, answer: x, pattern: y }', /canaries\[0\] needs one of/],
-  ['a broken pattern', '- { prompt: p, pattern: "(" }', /canaries\[0\]\.pattern must be a regular expression/],
+  ['no answer', '- prompt: secret words', /yaml:2: canaries\[0\] needs answer or any_of/],
+  ['two checks', '- { prompt: p, answer: x, any_of: [y] }', /canaries\[0\] needs answer or any_of/],
   ['an unknown key', '- { prompt: p, answer: x, anwser: y }', /canaries\[0\].*anwser/],
   ['no canary', '[]', /canaries must have at least one canary/],
   ['no YAML', '- [', /is not valid YAML/],
@@ -57,9 +54,5 @@ test('a file that is missing stops the start', () => {
 test('the example of docs/trust.md can be used', () => {
   const page = readFileSync(new URL('../../docs/trust.md', import.meta.url), 'utf8')
   const example = /```yaml\n(canaries:.*?)```/s.exec(page)![1]!
-  expect(load(example).map(({ answers, pattern }) => answers ?? pattern)).toEqual([
-    ['Elbe'],
-    ['29', '31'],
-    '\\b1648\\b',
-  ])
+  expect(load(example).map(({ answers }) => answers)).toEqual([['Elbe'], ['29', '31'], ['1648']])
 })

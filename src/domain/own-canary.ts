@@ -3,9 +3,7 @@ export interface OwnCanary {
   readonly prompt: string
   readonly system?: string | undefined
   /** The answer has one of these as whole words, in any case. */
-  readonly answers?: readonly string[] | undefined
-  /** Or it matches this regular expression, in any case. */
-  readonly pattern?: string | undefined
+  readonly answers: readonly string[]
   readonly maxTokens: number
   /** Only for these models; undefined: for all. */
   readonly models?: readonly string[] | undefined

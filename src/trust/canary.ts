@@ -5,15 +5,13 @@ export interface Canary {
   /** `own`: the operator wrote it. */
   readonly family: CanaryFamily | 'own'
   readonly messages: readonly { readonly role: 'system' | 'user'; readonly content: string }[]
-  readonly check: CanaryCheck
+  /** The answer has one of these as whole words, in any case. */
+  readonly answers: readonly string[]
   /** Enough for the answer and a few words around it. */
   readonly maxTokens: number
   readonly temperature: number | undefined
   readonly stream: boolean
 }
-
-/** The answer has one of these as whole words, in any case; or it matches the regular expression. */
-export type CanaryCheck = { readonly answers: readonly string[] } | { readonly pattern: string }
 
 export const canaryFamilies = ['sum', 'lookup', 'order', 'calendar', 'count', 'code'] as const
 export type CanaryFamily = (typeof canaryFamilies)[number]
@@ -35,7 +33,7 @@ export function makeCanary(random: () => number, family: CanaryFamily = pick(can
   return {
     family,
     messages: messagesOf(withNotes(pick(askings, random)(text), random), system),
-    check: { answers: [expected] },
+    answers: [expected],
     maxTokens: pick([64, 100, 128, 200, 256, 400], random),
     ...mannersOf(random),
   }
@@ -46,11 +44,11 @@ export function makeCanary(random: () => number, family: CanaryFamily = pick(can
  *
  * @param random uniform in [0, 1)
  */
-export function ownCanary({ prompt, system, answers, pattern, maxTokens }: OwnCanary, random: () => number): Canary {
+export function ownCanary({ prompt, system, answers, maxTokens }: OwnCanary, random: () => number): Canary {
   return {
     family: 'own',
     messages: messagesOf(withNotes(prompt, random), system),
-    check: answers === undefined ? { pattern: pattern! } : { answers },
+    answers,
     maxTokens,
     ...mannersOf(random),
   }
@@ -76,11 +74,10 @@ function mannersOf(random: () => number): Pick<Canary, 'temperature' | 'stream'>
 const WORDS_READ = 25
 
 /** Whether an answer has what is expected. Digits may be grouped, and Markdown may surround it. */
-export function isCanaryAnswered({ check }: Pick<Canary, 'check'>, answer: string): boolean {
-  if ('pattern' in check) return new RegExp(check.pattern, 'iu').test(answer)
+export function isCanaryAnswered({ answers }: Pick<Canary, 'answers'>, answer: string): boolean {
   const words = wordsOf(answer)
   const read = ` ${[...words.slice(0, WORDS_READ), ...words.slice(Math.max(WORDS_READ, words.length - WORDS_READ))].join(' ')} `
-  return check.answers.some(expected => read.includes(` ${wordsOf(expected).join(' ')} `))
+  return answers.some(expected => read.includes(` ${wordsOf(expected).join(' ')} `))
 }
 
 function wordsOf(text: string): string[] {

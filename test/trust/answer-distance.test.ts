@@ -36,7 +36,7 @@ test('distributions are compared up to the first position with another likeliest
   expect(distributionDistance([[]], [[]])).toBeNull()
 })
 
-test('answers of two models are told apart by samples, and those of one are not', () => {
+test('answers of two models differ in a test of samples, and those of one do not', () => {
   const random = createRandom(3).next
   const texts = (words: string) =>
     Array.from({ length: 8 }, () =>

@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { beforeAll, expect, test, vi } from 'vitest'
 import { createRandom } from '../../sim/random.ts'
 import { testOffer } from '../harness/app.ts'
@@ -6,6 +9,7 @@ import { readError } from '../harness/event-stream.ts'
 import { hosterKey, hosterRequest } from '../harness/hosters.ts'
 import { answer, type Behaviour, usageOf } from '../harness/scripted-upstream.ts'
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'
+import { useResource } from '../harness/use-resource.ts'
 import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
 import { solveCanary } from './solve-canary.ts'
 
@@ -15,8 +19,18 @@ const local = useUpstream()
 const honest = useUpstream()
 const other = useUpstream()
 const swapper = useUpstream()
+/** A prompt of the operator, which no source names. */
+const OWN_PROMPT = 'Which lamp is lit on platform nine after dusk?'
+const directory = useResource(
+  () => {
+    const path = mkdtempSync(join(tmpdir(), 'switchyard-canaries-'))
+    writeFileSync(join(path, 'canaries.yaml'), `canaries: [{ prompt: "${OWN_PROMPT}", answer: amber }]`)
+    return { path }
+  },
+  ({ path }) => rmSync(path, { recursive: true }),
+)
 const app = useTestApp(() => ({
-  yaml: 'hosters: { allow_private_urls: true }\ntrust: { audits: true }',
+  yaml: `hosters: { allow_private_urls: true }\ntrust: { audits: true, canaries_file: ${join(directory.path, 'canaries.yaml')} }`,
   offers: [testOffer(local.baseUrl)],
   random: createRandom(5).next,
 }))
@@ -31,6 +45,7 @@ const goodModel: Behaviour = (request, response) => {
 }
 
 function answerTo(prompt: string): string {
+  if (prompt.includes(OWN_PROMPT)) return 'It is the amber one.'
   return isOpening(prompt) ? `A quiet morning, and ${prompt.slice(-30)}` : solveCanary(prompt)
 }
 
@@ -124,6 +139,13 @@ test('security 27: a hoster with another model is quarantined; the honest ones a
   )
   expect(rows.filter(({ passed }) => passed === false)).toEqual([])
   expect(rows.reduce((sum, { count }) => sum + count, 0)).toBeGreaterThan(10)
+})
+
+test("half of the canaries are the operator's own", async () => {
+  const isAsked = () => honest.requests.some(({ rawBody }) => rawBody.includes(OWN_PROMPT))
+  // Kinds and prompts are drawn, and one round has about seven canaries: it is rare that none of them is an own one.
+  for (let round = 0; round < 30 && !isAsked(); round++) await auditAll(2)
+  expect(isAsked()).toBe(true)
 })
 
 test('the page of a hoster explains its score and reveals no prompt', async () => {

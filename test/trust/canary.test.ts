@@ -26,7 +26,7 @@ test.each([
   ['abc123', '', false],
   ['700', Array.from({ length: 1_000 }, (_, number) => number).join(' '), false],
 ])('%s in %s: %s', (expected, answer, isAnswered) => {
-  expect(isCanaryAnswered({ check: { answers: [expected] } }, answer)).toBe(isAnswered)
+  expect(isCanaryAnswered({ answers: [expected] }, answer)).toBe(isAnswered)
 })
 
 const wellKnown = { asked: 400, failed: 4 }
@@ -50,7 +50,7 @@ test('failures of a model that nobody knows, or that all servers fail, are no ev
 
 test('a prompt of the operator is asked with its system prompt, in other words around it each time', () => {
   const written = {
-    prompt: 'Who wrote the report?',
+    prompt: 'Name the author of the report.',
     system: 'Be brief.',
     answers: ['Marta Vogel', 'M. Vogel'],
     maxTokens: 30,
@@ -59,14 +59,11 @@ test('a prompt of the operator is asked with its system prompt, in other words a
   for (const { messages, maxTokens, family } of canaries) {
     expect(messages).toEqual([
       { role: 'system', content: 'Be brief.' },
-      { role: 'user', content: expect.stringContaining('Who wrote the report?') },
+      { role: 'user', content: expect.stringContaining('Name the author of the report.') },
     ])
     expect({ maxTokens, family }).toEqual({ maxTokens: 30, family: 'own' })
   }
   expect(new Set(canaries.map(({ messages }) => messages[1]!.content)).size).toBeGreaterThan(10)
   expect(isCanaryAnswered(canaries[0]!, 'It was marta **Vogel**, in spring.')).toBe(true)
   expect(isCanaryAnswered(canaries[0]!, 'Marta wrote it, not Vogel.')).toBe(false)
-  const byPattern = ownCanary({ prompt: 'When?', pattern: 'in 16\\d\\d', maxTokens: 30 }, random)
-  expect(isCanaryAnswered(byPattern, 'It was signed in 1648.')).toBe(true)
-  expect(isCanaryAnswered(byPattern, 'It was signed in 1848.')).toBe(false)
 })
