@@ -57,7 +57,7 @@ test('a mail says that an authenticator app was added or removed, and that recov
   )
 })
 
-test('a mail says that a passkey was added or removed, without the name that somebody gave it', async () => {
+test('a mail says that a passkey was added or removed, without the name that the person gave it', async () => {
   const { browser, email, subjects } = await person()
   await addPasskey(browser)
   const { passkeys } = await answer(browser.get('factors'))
