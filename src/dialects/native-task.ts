@@ -38,7 +38,7 @@ export function nativeDroppedFields(job: ChatJob, offer: Offer): readonly string
   if (dialect === 'chat') return droppedFields(job, offer)
   const { source, forward } = job
   const conversation = conversationOf(job)
-  // Those of a request in another dialect include what chat cannot express, which this server may get.
+  // The own fields of a request in another dialect include what chat cannot express, which this server may get.
   const ownFields = source?.ownFields ?? []
   const atChat = new Set(source === undefined ? [] : [...ownFields, ...crossingLosses(conversation, 'chat').dropped])
   const unpriced =

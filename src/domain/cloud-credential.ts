@@ -8,7 +8,7 @@ export interface AwsKeys {
   readonly kind: 'aws_keys'
   readonly accessKeyId: string
   readonly secretAccessKey: string
-  /** Of temporary keys. */
+  /** Set for temporary keys only. */
   readonly sessionToken: string | null
   /** For example `us-east-1`. */
   readonly region: string

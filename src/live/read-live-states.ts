@@ -24,7 +24,7 @@ export interface WatchingSession {
 
 export interface LiveStates {
   readonly states: ReadonlyMap<string, StoredState>
-  /** By `${sessionId} ${customerId}`. Those that are missing have ended, or lost the right. */
+  /** By `${sessionId} ${customerId}`. A missing session has ended, or has lost the right. */
   readonly sessions: ReadonlyMap<string, WatchingSession>
 }
 

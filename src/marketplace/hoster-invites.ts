@@ -11,7 +11,7 @@ import { showHoster } from './show-hoster.ts'
 export interface SentInvite {
   readonly hosterId: string
   readonly invite: PendingInvite
-  /** Of the link, if it could not be mailed. */
+  /** The path of the link if it could not be mailed, otherwise null. */
   readonly path: string | null
 }
 

@@ -60,7 +60,7 @@ function shown(row: DayRow) {
   }
 }
 
-// Of both tables, since a day may have usage alone or a grant alone.
+// Reads both tables, since a day may have usage alone or a grant alone.
 const CHANGES = `
 SELECT day, cost_nanos AS charged, fee_nanos AS revenue, hoster_share_nanos AS share, 0 AS granted, 0 AS signup, 0 AS refunded, 0 AS written_off,
   0 AS paid, 0 AS reversed

@@ -4,7 +4,7 @@ import type { StripeSettings } from './stripe/stripe-client.ts'
 import { createStripeDriver } from './stripe/stripe-driver.ts'
 
 export interface DriverSettings {
-  /** Of manual payments; null: there are none. */
+  /** The instructions for manual payments; null if there are none. */
   readonly instructions: string | null
   /** Null: not set up. */
   readonly stripe: StripeSettings | null

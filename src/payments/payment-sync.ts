@@ -121,7 +121,7 @@ interface DuePayment {
   readonly reference: string
   readonly createdAt: Date
   readonly accountRef: string | null
-  /** Of an automatic top-up. */
+  /** The payment method of an automatic top-up; null for others. */
   readonly methodRef: string | null
 }
 

@@ -32,9 +32,9 @@ export async function clawbacksOfHoster(sql: Sql, hosterId: string): Promise<Cla
 /** A dispute of a payment that took more than claw-backs have charged to hosters. */
 export interface Dispute {
   readonly reversalId: string
-  /** Of the payment. */
+  /** The reference of the payment. */
   readonly reference: string
-  /** Of the customer. Null for a deleted one. */
+  /** The address of the customer; null for a deleted one. */
   readonly email: string | null
   readonly leftNanos: Nanos
   readonly reason: string

@@ -14,7 +14,7 @@ import { noteSuccess, takeAttempt } from './sign-in-throttle.ts'
 interface Credentials {
   readonly email: string
   readonly password: string | null
-  /** Of the authenticator app, or a recovery code. */
+  /** A code of the authenticator app, or a recovery code. */
   readonly code: string | null
   /** The use of a passkey, instead of a code. */
   readonly passkey: PasskeyProof | null

@@ -180,7 +180,7 @@ interface ChosenCount {
   readonly isGatewayCount: boolean
 }
 
-/** Of a task that generates no text. */
+/** The output of a task that generates no text. */
 const noOutput: ChosenCount = { tokens: 0, counted: null, isGatewayCount: false }
 
 /**

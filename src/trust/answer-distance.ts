@@ -7,7 +7,7 @@ export interface TopTokens {
 export interface AnswerDistance {
   /** Over all prompts: shows a server that always answers with another model. */
   readonly overall: number
-  /** Of the prompt with the largest distance: shows a server that sometimes does. */
+  /** The distance of the prompt that differs most. It shows a server that only sometimes answers with another model. */
   readonly worst: number
 }
 

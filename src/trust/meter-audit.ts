@@ -17,7 +17,7 @@ export const METER_BATCH = 32
 /** Fewer tokens are mostly chat template, and its size differs between servers. */
 export const COUNTED_MIN = 48
 
-/** So many requests of one customer at most: its unusual prompts must not decide an audit. */
+/** The most requests of one customer in an audit. Its unusual prompts must not decide the audit. */
 const PER_CUSTOMER = 4
 /** From this many customers on, the one with the largest reports is left out: three that frame a hoster together are too few then. */
 const TRIMMED_FROM = 4
@@ -38,7 +38,7 @@ export interface MeterResult {
   /** One for each alternative of the test. */
   readonly eValues: readonly number[]
   readonly hasPassed: boolean
-  /** Of input and output the larger mean of ln(reported / expected). */
+  /** The larger mean of ln(reported / expected), of input or output. */
   readonly shift: number
 }
 

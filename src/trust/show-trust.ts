@@ -10,7 +10,7 @@ import { computeScore } from './score-hosters.ts'
 import { isImplausiblyFast } from './speed-check.ts'
 import { componentTexts, TRUSTED_ABOVE, waysToRaise } from './trust-score.ts'
 
-/** So many of the last audits are shown to everybody, and to the hoster itself. */
+/** How many of the last audits are shown: to everybody, and to the hoster itself. */
 const PUBLIC_AUDITS = 10
 const OWN_AUDITS = 100
 

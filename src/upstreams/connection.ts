@@ -81,7 +81,7 @@ export class Connection implements ResponseHandler, IdleConnection {
   #isSending = false
   /** The response began while `#isSending`. */
   #isEarly = false
-  /** Of the current response. */
+  /** Counted for the current response. */
   #interimHeads = 0
   #pieces = 0
   #bodyBytes = 0

@@ -16,7 +16,7 @@ export interface OpenMessage {
   /** The part that is written, at the index after `content`; null before the first. */
   part: 'output_text' | 'refusal' | null
   text: string
-  /** Those of this part. */
+  /** The annotations of this part. */
   annotations: JsonObject[]
   /** The characters of text before this part; null until an annotation needs them. */
   textBefore: number | null

@@ -5,7 +5,7 @@ import { isJsonObject } from '../../runtime/json-object.ts'
 import { chatToConversation } from '../chat/chat-to-conversation.ts'
 import { isFor } from '../forwarded-body.ts'
 
-/** Those of chat requests. Most never need one; those that fail over need it again. */
+/** The conversations of chat requests. Most requests never need one; a request that fails over needs it again. */
 const conversations = new WeakMap<ChatJob, Conversation>()
 
 /** Translates a request for servers of other dialects, at the first call. */

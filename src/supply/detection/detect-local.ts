@@ -13,7 +13,7 @@ export interface Finding {
   readonly baseUrl: string
   /** The model ids that customers request. */
   readonly models: readonly string[]
-  /** Those of them that serve chat. */
+  /** The models that serve chat. */
   readonly chatModels: readonly string[]
   /** Explains the finding and says what to do. */
   readonly note: string

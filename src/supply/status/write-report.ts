@@ -39,7 +39,7 @@ export interface ReportedAgent {
   readonly endpointId: string
   readonly hosterId: string
   readonly keyId: string
-  /** Of its program. Empty before it announced its models. */
+  /** The version of its program. Empty before it announced its models. */
   readonly version: string
   readonly state: 'open' | 'paused' | 'draining'
   /** Why it takes no requests; null if it does, or gave no reason. */

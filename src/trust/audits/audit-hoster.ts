@@ -34,7 +34,7 @@ export interface AuditDeps {
   readonly ownCanaries: readonly OwnCanary[]
 }
 
-/** So many other hosters take part in a panel. */
+/** The number of other hosters in a panel. */
 export const PANEL_OTHERS = 3
 /** A panel asks so many prompts: one answer says little, since answers of one model part ways too. */
 export const PANEL_PROMPTS = 4
