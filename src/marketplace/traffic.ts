@@ -1,5 +1,5 @@
+import type { EarningsSpan } from '../api/earnings.ts'
 import type { HosterTraffic } from '../api/hoster-console.ts'
-import type { EarningsSpan } from '../api/payouts.ts'
 import type { Sql } from '../db/pool.ts'
 
 /**

@@ -1,7 +1,6 @@
 import { writeCursor } from '../api/cursor.ts'
+import type { Earnings, EarningsSpan } from '../api/earnings.ts'
 import {
-  type Earnings,
-  type EarningsSpan,
   type EnrolledAccountShown,
   type HosterPayouts,
   hiddenAccount,

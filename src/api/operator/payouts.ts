@@ -2,8 +2,9 @@ import { z } from 'zod'
 import { ApiError } from '../../domain/errors.ts'
 import type { Nanos } from '../../domain/money.ts'
 import { object, parseConsoleBody } from '../console-body.ts'
+import { earningsFunds } from '../earnings.ts'
 import { readAmount } from '../payments.ts'
-import { amount, driverName, earningsFunds, payoutFields, text, uuid } from '../payouts.ts'
+import { amount, driverName, payoutFields, text, uuid } from '../payouts.ts'
 
 // Payouts of all hosters: the addresses under /console/api/operator. Amounts are USD with at most 9 decimals.
 

@@ -1,10 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import { readCursor } from '../../api/cursor.ts'
+import { earnings, earningsCsv, earningsQuery, earningsSpan } from '../../api/earnings.ts'
 import {
-  earnings,
-  earningsCsv,
-  earningsQuery,
-  earningsSpan,
   enrolledAccount,
   hosterPayouts,
   movedEarnings,

@@ -1,4 +1,5 @@
 import type { FastifyRequest } from 'fastify'
+import { type EarningsSpan, earningsQuery, earningsSpan } from '../../api/earnings.ts'
 import {
   type HosterOffers,
   type HosterStatus,
@@ -7,7 +8,6 @@ import {
   hosterStatus,
   hosterTraffic,
 } from '../../api/hoster-console.ts'
-import { type EarningsSpan, earningsQuery, earningsSpan } from '../../api/payouts.ts'
 import { readQuery } from '../../api/reports.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { Endpoint } from '../endpoint.ts'

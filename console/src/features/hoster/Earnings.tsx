@@ -1,7 +1,7 @@
 import { Button } from '@mantine/core'
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import type { Earnings as EarningsShown } from '#api/payouts.ts'
+import type { Earnings as EarningsShown } from '#api/earnings.ts'
 import { earningsQuery, hosterPayoutsQuery, lastDays } from '../../api/hoster-queries.ts'
 import { countText } from '../../format/number-text.ts'
 import { utcDayText } from '../../format/time-text.ts'

@@ -1,6 +1,7 @@
 import { Button, Modal, TextInput } from '@mantine/core'
 import { useState } from 'react'
-import type { Earnings, MovedEarningsShown } from '#api/payouts.ts'
+import type { Earnings } from '#api/earnings.ts'
+import type { MovedEarningsShown } from '#api/payouts.ts'
 import { randomUuid } from '../../api/random-uuid.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { chargeText, exactUsd } from '../../format/usd-text.ts'
