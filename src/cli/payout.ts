@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander'
+import type { Config } from '../config/config.ts'
 import { usdText } from '../domain/money.ts'
 import {
   approvePayouts,
@@ -76,7 +77,7 @@ function prepare(): Command {
             each.name,
             usdText(each.payableNanos),
             usdText(each.amountNanos),
-            resultText(each, session.config.payouts.minNanos),
+            resultText(each, session.config.payouts),
           ]),
           'No hoster has earned anything.',
         ),
@@ -89,9 +90,11 @@ function prepare(): Command {
     })
 }
 
-function resultText({ verdict, payableNanos }: PreparedHoster, minNanos: bigint): string {
-  if (verdict === 'below_minimum' && payableNanos < 0n) return 'owes this: more was taken back than it had'
-  return verdict === 'below_minimum' ? `below the minimum of ${usdText(minNanos)}` : verdictTexts[verdict]
+function resultText({ verdict, payableNanos }: PreparedHoster, { minNanos, holdDays }: Config['payouts']): string {
+  if (verdict !== 'below_minimum') return verdictTexts[verdict]
+  if (payableNanos < 0n) return 'owes this: more was taken back than it had'
+  if (payableNanos === 0n) return `its earnings are in the hold period of ${holdDays} days`
+  return `below the minimum of ${usdText(minNanos)}`
 }
 
 const verdictTexts: Readonly<Record<Exclude<PrepareVerdict, 'below_minimum'>, string>> = {

@@ -63,6 +63,8 @@ test('a hoster is paid by bank: account, prepare, approve, settle, and the state
   expect(await json('settle', batch_id, '--paid', reference)).toEqual([{ reference, booked: false }])
   expect(await json('show', batch_id)).toMatchObject({ state: 'settled', data: [{ state: 'paid', paid_usd: '40.00' }] })
   expect(await json('list')).toMatchObject([{ batch_id, state: 'settled' }])
+  const { stdout } = await cli.run(['payout', 'prepare'])
+  expect(stdout).toContain('its earnings are in the hold period of 14 days')
   const statement = await json('statement', 'acme')
   expect(statement).toMatchObject({
     balance_usd: '0.80',
