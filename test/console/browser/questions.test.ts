@@ -141,7 +141,7 @@ test('a leaked key is found by pasting it', async () => {
   await page.keyboard.insertText(key)
   await page.keyboard.press('Enter')
   await page.getByRole('link', { name: 'All keys' }).waitFor()
-  expect(await page.getByRole('table', { name: 'Keys' }).getByRole('row').count()).toBe(2)
+  await expect.poll(() => page.getByRole('table', { name: 'Keys' }).getByRole('row').count()).toBe(2)
   // The key itself is in no address.
   expect(page.url()).not.toContain(key)
 })
