@@ -4,7 +4,7 @@ import type { LiveState } from '#api/live.ts'
 import type { Overview } from '#api/operator/overview.ts'
 import { readWhileVisible } from './event-stream.ts'
 import { overviewQuery } from './operator-queries.ts'
-import { sessionQuery } from './queries.ts'
+import { creditsQuery, sessionQuery } from './queries.ts'
 import { Rereads, type Timer } from './rereads.ts'
 
 /** How often at most an area is read again. */
@@ -56,6 +56,11 @@ export function useLive(customerId: string): void {
     const end = readWhileVisible<LiveState>(`customers/${customerId}/live`, {
       event: 'state',
       onEvent(now) {
+        // Something changed after the screen had read it and before the first state was made.
+        const shown = client.getQueryData(creditsQuery(customerId).queryKey)
+        if (state === null && shown !== undefined && shown.balance_usd !== now.balance_usd) {
+          void client.invalidateQueries({ predicate: ({ queryKey }) => queryKey[1] === customerId })
+        }
         const { byRequests, byPeople } = changesBetween(state, now)
         for (const area of byRequests) rereads.plan(area, sums.has(area) ? SUMS_MS : REREAD_MS)
         for (const area of byPeople) rereads.plan(area, REREAD_MS)

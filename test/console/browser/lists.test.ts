@@ -1,5 +1,7 @@
 import { afterEach, expect, test } from 'vitest'
 import { usageSeries } from '../../../console/src/features/usage/usage-series.ts'
+import { transaction } from '../../../src/db/pool.ts'
+import { grantCredit } from '../../../src/ledger/accounts/grant-credit.ts'
 import type { WatchedPage } from '../../harness/chromium.ts'
 import { useChromium } from '../../harness/chromium.ts'
 import { openSignedIn } from '../../harness/signed-in-page.ts'
@@ -148,4 +150,23 @@ test('a customer with many keys sees a hundred at first, and finds each by its n
   await page.getByRole('combobox', { name: 'Key' }).fill('bot 129')
   await page.getByRole('option', { name: 'bot 129' }).click()
   await expect.poll(() => new URL(page.url()).searchParams.has('key')).toBe(true)
+})
+
+test('what changes before the page listens appears too', async () => {
+  const { customerId } = await app.customer({ creditNanos: 0n })
+  const page = await signedIn(customerId)
+  const granted = Promise.withResolvers<void>()
+  await page.route('**/live', async route => {
+    await granted.promise
+    await route.continue()
+  })
+  await page.goto(`/c/${customerId}/credits`)
+  const balance = page.getByRole('banner')
+  await expect.poll(() => balance.textContent()).toContain('0.00 USD')
+  await transaction(app.database.pool, sql =>
+    grantCredit(sql, { customerId, amountNanos: 1_000_000_000n, reason: 'invoice 7', ref: customerId }),
+  )
+  granted.resolve()
+  await expect.poll(() => balance.textContent()).toContain('1.00 USD')
+  await page.getByRole('table', { name: 'Statement' }).getByText('invoice 7').waitFor()
 })
