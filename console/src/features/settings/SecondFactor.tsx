@@ -1,6 +1,6 @@
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
+import { lazy, Suspense, useState } from 'react'
 import type { RecoveryCodes, TotpStart } from '#api/factors.ts'
 import { factorsQuery } from '../../api/queries.ts'
 import { useWrite } from '../../api/use-write.ts'
@@ -10,9 +10,11 @@ import { CodeField } from '../../parts/CodeField.tsx'
 import { FormProblem } from '../../parts/FormProblem.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Panel } from '../../parts/Panel.tsx'
-import { QrCode } from './QrCode.tsx'
 import { StoredCodes } from './StoredCodes.tsx'
 import styles from './settings.module.css'
+
+/** Loads with the first secret: few people add an app. */
+const QrCode = lazy(async () => ({ default: (await import('./QrCode.tsx')).QrCode }))
 
 /** The authenticator app of the person, and its recovery codes. */
 export function SecondFactor() {
@@ -82,7 +84,9 @@ export function SecondFactor() {
                 }}
               >
                 <p>Scan this with your app. Then type the code that the app shows.</p>
-                <QrCode text={started.uri} label="The secret for a camera" />
+                <Suspense fallback={<svg width="200" height="200" aria-hidden="true" />}>
+                  <QrCode text={started.uri} label="The secret for a camera" />
+                </Suspense>
                 <p className={styles.hint}>Without a camera, type this secret into the app:</p>
                 <CodeBlock code={started.secret} what="the secret" />
                 <a href={started.uri}>Open in an app on this device</a>
