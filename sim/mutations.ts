@@ -584,7 +584,7 @@ export const mutations: readonly Mutation[] = [
     id: 'dispatch-never-gives-up',
     bug: 'every server of a model is tried',
     file: 'src/dispatch/attempt-log.ts',
-    find: "if (forModel.length >= this.#attemptsMax) return 'attempts_max'",
+    find: "if (forModel.length >= this.#rules.attemptsMax) return 'attempts_max'",
     replace: '',
   },
   {
