@@ -37,6 +37,11 @@ describe('hostile agents', () => {
     // Hosters of other tests have the same model and no agent.
     const chat = (more: object = {}, caller = customer) =>
       app.chat(caller, { ...body, allow_hosters: [hoster.hosterId], ...more })
+    // The catalogue lists the models of an agent a moment after it has connected, and later when many agents come and go.
+    await vi.waitFor(async () => {
+      const { refusal } = (await (await chat({ dry_run: true })).json()) as { refusal: { message: string } | null }
+      if (refusal !== null) throw new Error(refusal.message)
+    }, WAIT_OPTIONS)
     return { ...hoster, ...agent, chat }
   }
   const contentOf = async (response: Response) =>

@@ -47,7 +47,7 @@ test('a member over the limit sees why, an owner raises it, and the next request
   await owner.page.keyboard.press('Enter')
   await owner.page.getByText('The limit is changed.').waitFor()
   await owner.page.getByText('0.00 of 0.00000001 USD').waitFor()
-  await expect.poll(() => chat(key), { timeout: 5_000 }).toBe(402)
+  await expect.poll(() => chat(key)).toBe(402)
 
   // The member sees the limit on the first screen, and why a request is refused in the playground.
   await bob.page.goto(`/c/${customerId}`)
@@ -62,7 +62,7 @@ test('a member over the limit sees why, an owner raises it, and the next request
   await owner.page.getByRole('button', { name: `Change the limit of ${bob.email}` }).click()
   await dialog.getByLabel('Limit in USD').fill('5')
   await dialog.getByRole('button', { name: 'Save' }).click()
-  await expect.poll(() => chat(key), { timeout: 5_000 }).toBe(200)
+  await expect.poll(() => chat(key)).toBe(200)
   // What the member spends appears without a reload.
   await expect.poll(() => owner.page.getByText(/^0\.0000\d+ of 5\.00 USD$/).count(), { timeout: 30_000 }).toBe(1)
 

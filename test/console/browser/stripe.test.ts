@@ -47,9 +47,9 @@ test('a Stripe top-up is followed live: doubled, late and lost events, a chargeb
   const paid = stripe.pay(first)
   await expect.poll(() => topUps.textContent()).toContain('waits for your payment')
   await Promise.all([send(paid), send(paid)])
-  await expect.poll(() => topUps.textContent(), { timeout: 10_000 }).toMatch(/paid.*25\.00/)
-  await expect.poll(() => statement.textContent(), { timeout: 10_000 }).toMatch(/Payment.*\+25\.00/)
-  await expect.poll(() => balance.textContent(), { timeout: 10_000 }).toContain('25.00')
+  await expect.poll(() => topUps.textContent()).toMatch(/paid.*25\.00/)
+  await expect.poll(() => statement.textContent()).toMatch(/Payment.*\+25\.00/)
+  await expect.poll(() => balance.textContent()).toContain('25.00')
   // The first paid top-up moves the tier.
   expect((await (await operator.get(`operator/customers/${customerId}`)).json()) as object).toMatchObject({
     tier: 'standard',
@@ -58,18 +58,18 @@ test('a Stripe top-up is followed live: doubled, late and lost events, a chargeb
   // Charged back, then won; the events come in the wrong order.
   const withdrawn = stripe.dispute(first)
   await send(withdrawn)
-  await expect.poll(() => topUps.textContent(), { timeout: 10_000 }).toMatch(/25\.00, 25\.00 taken back/)
-  await expect.poll(() => balance.textContent(), { timeout: 10_000 }).toContain('0.00')
+  await expect.poll(() => topUps.textContent()).toMatch(/25\.00, 25\.00 taken back/)
+  await expect.poll(() => balance.textContent()).toContain('0.00')
   const reinstated = stripe.winDispute(first)
   await send(reinstated)
   await send(withdrawn)
-  await expect.poll(() => topUps.textContent(), { timeout: 10_000 }).not.toContain('taken back')
-  await expect.poll(() => balance.textContent(), { timeout: 10_000 }).toContain('25.00')
+  await expect.poll(() => topUps.textContent()).not.toContain('taken back')
+  await expect.poll(() => balance.textContent()).toContain('25.00')
 
   // Paid, and its event is lost: asking the provider finds it.
   stripe.pay(await start('10'))
   await operator.post('operator/payments/reconcile')
-  await expect.poll(() => balance.textContent(), { timeout: 10_000 }).toContain('35.00')
+  await expect.poll(() => balance.textContent()).toContain('35.00')
   await expect.poll(() => page.getByText('waits for your payment').count()).toBe(0)
   await context.close()
   expect(complaints.filter(text => !text.includes('https://checkout.stripe.test/'))).toEqual([])
