@@ -124,10 +124,17 @@ async function wholeScansOf({ text, values }: Sent): Promise<string[]> {
 }
 
 async function findScans(browser: BrowserClient, paths: readonly string[]): Promise<string[]> {
+  const scansOf = async (path: string) => {
+    const found: string[] = []
+    for (const statement of await statementsOf(browser, path)) found.push(...(await wholeScansOf(statement)))
+    return found
+  }
   const found: string[] = []
   for (const path of paths) {
-    const statements = await statementsOf(browser, path)
-    for (const statement of statements) found.push(...(await wholeScansOf(statement)))
+    const scans = await scansOf(path)
+    // A job may have read meanwhile. The statements of the screen come every time.
+    const again = scans.length === 0 ? [] : await scansOf(path)
+    found.push(...scans.filter(scan => again.includes(scan)))
   }
   return found
 }
