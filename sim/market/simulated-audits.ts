@@ -1,4 +1,4 @@
-import { distributionDistance, divergenceRate, PERMUTATIONS, sameModelPValue } from '../../src/trust/answer-distance.ts'
+import { answerDistance, PERMUTATIONS, sameModelPValue } from '../../src/trust/answer-distance.ts'
 import { PANEL_OTHERS, PANEL_PROMPTS, SAMPLES, SAMPLING_FAILED_P } from '../../src/trust/audits/audit-hoster.ts'
 import { makeCanary } from '../../src/trust/canary.ts'
 import { auditCanaries, needsAnotherCanary } from '../../src/trust/canary-audit.ts'
@@ -86,15 +86,7 @@ function auditByPanel(
   })
   if (attack.reference) panel.push({ hosterId: null, answer: answersOf(() => referenceModel(world)) })
   const distanceOf = (a: readonly SyntheticAnswer[], b: readonly SyntheticAnswer[]) =>
-    hasLogprobs
-      ? distributionDistance(
-          a.map(({ topTokens }) => topTokens),
-          b.map(({ topTokens }) => topTokens),
-        )
-      : divergenceRate(
-          a.map(({ text }) => text),
-          b.map(({ text }) => text),
-        )
+    answerDistance(a, b, hasLogprobs ? 'distributions' : 'texts')
   const earlier = new Map(world.hosters.flatMap(one => (one.isActive ? [[one.id, one.distances[kind]] as const] : [])))
   for (const { hosterId, distance, eValues, hasPassed } of comparePanel(panel, distanceOf, earlier)) {
     const hoster = asked.find(({ id }) => id === hosterId)!

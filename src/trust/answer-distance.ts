@@ -34,6 +34,23 @@ export function distributionDistance(
   })
 }
 
+/** The answer of a server to one prompt of a panel. */
+export interface ComparedAnswer {
+  readonly text: string
+  readonly topTokens: readonly TopTokens[]
+}
+
+/** Returns the distance of two servers by the distributions of the next token, or by the texts. Null without positions. */
+export function answerDistance(
+  a: readonly ComparedAnswer[],
+  b: readonly ComparedAnswer[],
+  by: 'distributions' | 'texts',
+): AnswerDistance | null {
+  const topTokens = (answers: readonly ComparedAnswer[]) => answers.map(answer => answer.topTokens)
+  const texts = (answers: readonly ComparedAnswer[]) => answers.map(({ text }) => text)
+  return by === 'distributions' ? distributionDistance(topTokens(a), topTokens(b)) : divergenceRate(texts(a), texts(b))
+}
+
 /** @param compare returns the sum of the distances in two answers to one prompt, and of how many positions */
 function distanceOver<Answer>(
   answers: readonly Answer[],

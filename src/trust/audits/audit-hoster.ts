@@ -2,7 +2,7 @@ import { type Pool, transaction } from '../../db/pool.ts'
 import { type Offer, serves } from '../../domain/offer.ts'
 import type { OwnCanary } from '../../domain/own-canary.ts'
 import type { Clock } from '../../runtime/clock.ts'
-import { distributionDistance, divergenceRate, PERMUTATIONS, sameModelPValue } from '../answer-distance.ts'
+import { answerDistance, PERMUTATIONS, sameModelPValue } from '../answer-distance.ts'
 import { type Canary, isCanaryAnswered, makeCanary, ownCanary } from '../canary.ts'
 import { auditCanaries, needsAnotherCanary } from '../canary-audit.ts'
 import { type AuditPlan, chooseAudit } from '../choose-audit.ts'
@@ -139,15 +139,7 @@ async function auditByPanel(
   const isFingerprint = panel.every(({ answer }) => answer.every(({ topTokens }) => topTokens.length > 0))
   const kind = isFingerprint ? 'fingerprint' : 'agreement'
   const distanceOf = (a: readonly AskedAnswer[], b: readonly AskedAnswer[]) =>
-    isFingerprint
-      ? distributionDistance(
-          a.map(({ topTokens }) => topTokens),
-          b.map(({ topTokens }) => topTokens),
-        )
-      : divergenceRate(
-          a.map(({ text }) => text),
-          b.map(({ text }) => text),
-        )
+    answerDistance(a, b, isFingerprint ? 'distributions' : 'texts')
   const results = comparePanel(panel, distanceOf, await earlierDistances(pool, offer.modelId, kind))
   await record(
     deps,

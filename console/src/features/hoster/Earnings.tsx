@@ -13,6 +13,7 @@ import { Loaded } from '../../parts/Loaded.tsx'
 import { Amount, Balance } from '../../parts/Money.tsx'
 import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
+import { payoutMarks } from '../../parts/payout-marks.ts'
 import { State } from '../../parts/State.tsx'
 import { Tile, Tiles } from '../../parts/Tile.tsx'
 import { When } from '../../parts/When.tsx'
@@ -164,16 +165,6 @@ function Movements({ earnings }: { earnings: EarningsShown }) {
     </Panel>
   )
 }
-
-const payoutMarks = {
-  prepared: 'warn',
-  approved: 'warn',
-  sending: 'warn',
-  paid: 'ok',
-  failed: 'danger',
-  returned: 'danger',
-  cancelled: 'off',
-} as const
 
 function Payouts({ hosterId }: { hosterId: string }) {
   const payouts = useInfiniteQuery(hosterPayoutsQuery(hosterId))
