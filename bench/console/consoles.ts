@@ -9,7 +9,7 @@ export interface Viewers {
   readonly operatorCookie: string
 }
 
-/** As in console/src/api/use-live.ts. */
+/** The intervals of console/src/api/use-live.ts. */
 const REREAD_MS = 2_000
 const SUMS_MS = 10_000
 

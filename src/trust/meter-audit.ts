@@ -19,7 +19,7 @@ export const COUNTED_MIN = 48
 
 /** The most requests of one customer in an audit. Its unusual prompts must not decide the audit. */
 const PER_CUSTOMER = 4
-/** From this many customers on, the one with the largest reports is left out: three that frame a hoster together are too few then. */
+/** With this many customers or more, the one with the largest reports is left out. Three customers then cannot frame a hoster together. */
 const TRIMMED_FROM = 4
 
 /** Honest hosters differ from each other by at most this in ln(reported / expected). Smaller lies pass. */

@@ -132,7 +132,7 @@ async function findScans(browser: BrowserClient, paths: readonly string[]): Prom
   const found: string[] = []
   for (const path of paths) {
     const scans = await scansOf(path)
-    // A job may have read meanwhile. The statements of the screen come every time.
+    // A background job may have sent a statement at the same time. The screen sends its own every time.
     const again = scans.length === 0 ? [] : await scansOf(path)
     found.push(...scans.filter(scan => again.includes(scan)))
   }

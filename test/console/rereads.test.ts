@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { Rereads } from '../../console/src/api/rereads.ts'
 
-/** A timer whose time passes by `pass`. */
+/** A timer whose time passes only when `pass` is called. */
 function manualTimer() {
   let nowMs = 0
   const waiting = new Set<{ readonly atMs: number; readonly run: () => void }>()

@@ -1,6 +1,6 @@
 /** A screen that the build prepares: the gateway's page for this address already names its files and shows its frame. */
 export interface ScreenPage {
-  /** As in router.tsx. */
+  /** The path of the route in router.tsx. */
   readonly path: string
   /** The modules that draw it, below `src/`. */
   readonly modules: readonly string[]

@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import { headerValues } from '../../runtime/header-values.ts'
 
 /**
- * Returns what turns the path of a page into a URL for the person who asks. That person reads the answer, so the Host that the browser
+ * Returns a function that turns the path of a page into a URL for the person who asks. That person reads the answer, so the Host that the browser
  * sent is right. Mails never use it.
  */
 export function pageUrl(publicBaseUrl: string | null): (request: FastifyRequest, path: string) => string {
