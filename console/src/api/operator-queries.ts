@@ -28,7 +28,7 @@ export const operatorModelsQuery = operator<OperatorModels>('supply', 'models')
 export const hostersQuery = operator<OperatorHosters>('supply', 'hosters')
 export const hosterReviewQuery = (id: string) => operator<HosterReview>('supply', `hosters/${id}`)
 
-export type OperatorHosterTrust = z.infer<typeof ownTrust>
+type OperatorHosterTrust = z.infer<typeof ownTrust>
 export const hosterTrustQuery = (id: string) => operator<OperatorHosterTrust>('supply', `hosters/${id}/trust`)
 
 export const hosterFundsQuery = operator<HosterFundsShown>('payouts', 'earnings')

@@ -4,6 +4,7 @@ import { useState } from 'react'
 import { type OwnTrust, trustQuery } from '../../api/hoster-queries.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { countText, shareText } from '../../format/number-text.ts'
+import { AppealTable } from '../../parts/AppealTable.tsx'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
 import { FormProblem } from '../../parts/FormProblem.tsx'
@@ -238,7 +239,7 @@ function Quarantine({ trust, hosterId }: { trust: OwnTrust; hosterId: string }) 
           {trust.quarantine_reason ?? 'A cheat was proven.'} It gets no requests, and its payouts are frozen. What it
           earned stays its own.
         </p>
-        {trust.appeals.length > 0 && <AppealTable appeals={trust.appeals} />}
+        {trust.appeals.length > 0 && <AppealTable appeals={trust.appeals} waits="waits" />}
         {mayManage && !waits && (
           <form
             className={styles.form}
@@ -272,22 +273,7 @@ function Quarantine({ trust, hosterId }: { trust: OwnTrust; hosterId: string }) 
 function Appeals({ trust }: { trust: OwnTrust }) {
   return (
     <Panel title="Appeals">
-      <AppealTable appeals={trust.appeals} />
+      <AppealTable appeals={trust.appeals} waits="waits" />
     </Panel>
-  )
-}
-
-function AppealTable({ appeals }: { appeals: OwnTrust['appeals'] }) {
-  return (
-    <DataTable
-      label="Appeals"
-      rows={appeals}
-      keyOf={({ at }) => at}
-      columns={[
-        { title: 'Time', cell: ({ at }) => <When at={at} /> },
-        { title: 'Appeal', place: 'name', cell: ({ text }) => text },
-        { title: 'Answer', cell: ({ answer }) => answer ?? <State state="warn">waits</State> },
-      ]}
-    />
   )
 }

@@ -2,14 +2,14 @@ import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { HosterReview } from '#api/operator/supply.ts'
-import { hosterTrustQuery, type OperatorHosterTrust } from '../../api/operator-queries.ts'
+import { hosterTrustQuery } from '../../api/operator-queries.ts'
 import { countText } from '../../format/number-text.ts'
+import { AppealTable } from '../../parts/AppealTable.tsx'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { Facts } from '../../parts/Facts.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
-import { When } from '../../parts/When.tsx'
 import styles from './operator.module.css'
 import { ReasonDialog } from './ReasonDialog.tsx'
 import { TrustDialog } from './TrustDialog.tsx'
@@ -81,7 +81,7 @@ export function HosterTrust({ hoster }: { hoster: Pick<HosterReview, 'id' | 'nam
                 { title: 'Bound', align: 'right', place: 'money', cell: ({ bound }) => bound.toFixed(3) },
               ]}
             />
-            {data.appeals.length > 0 && <Appeals appeals={data.appeals} />}
+            {data.appeals.length > 0 && <AppealTable appeals={data.appeals} waits="waits for you" />}
             {dialog === 'trust' && (
               <TrustDialog hoster={{ id: hosterId, name, trust_score: data.score }} onClose={close} />
             )}
@@ -110,21 +110,6 @@ export function HosterTrust({ hoster }: { hoster: Pick<HosterReview, 'id' | 'nam
         )}
       </Loaded>
     </Panel>
-  )
-}
-
-function Appeals({ appeals }: Pick<OperatorHosterTrust, 'appeals'>) {
-  return (
-    <DataTable
-      label="Appeals"
-      rows={appeals}
-      keyOf={({ at }) => at}
-      columns={[
-        { title: 'Time', cell: ({ at }) => <When at={at} /> },
-        { title: 'Appeal', place: 'name', cell: ({ text }) => text },
-        { title: 'Answer', cell: ({ answer }) => answer ?? <State state="warn">waits for you</State> },
-      ]}
-    />
   )
 }
 

@@ -1,0 +1,24 @@
+import type { OwnTrust } from '../api/hoster-queries.ts'
+import { DataTable } from './DataTable.tsx'
+import { State } from './State.tsx'
+import { When } from './When.tsx'
+
+/**
+ * The appeals of a hoster and their answers.
+ *
+ * @param props.waits how an appeal without an answer reads
+ */
+export function AppealTable({ appeals, waits }: { appeals: OwnTrust['appeals']; waits: string }) {
+  return (
+    <DataTable
+      label="Appeals"
+      rows={appeals}
+      keyOf={({ at }) => at}
+      columns={[
+        { title: 'Time', cell: ({ at }) => <When at={at} /> },
+        { title: 'Appeal', place: 'name', cell: ({ text }) => text },
+        { title: 'Answer', cell: ({ answer }) => answer ?? <State state="warn">{waits}</State> },
+      ]}
+    />
+  )
+}
