@@ -1,4 +1,4 @@
-import { POSTGRES_MAJOR } from '../db/embedded-cluster.ts'
+import { POSTGRES_MAJOR } from '../db/postgres-programs.ts'
 import { isJsonObject } from '../runtime/json-object.ts'
 import { DamagedArchive } from './archive.ts'
 

@@ -5,13 +5,18 @@ import type { Login } from './embedded-cluster.ts'
 import { giveToSameOwner } from './file-owner.ts'
 
 /** The address and logins of the embedded PostgreSQL, stored in `postgres.json`. */
-export type ConnectionFile = Login & {
+export type ConnectionFile = Omit<Login, DeskLogin> & {
+  /** Absent in files of earlier versions, which had no such role. */
+  readonly [key in DeskLogin]?: string
+} & {
   /** The cluster that the file was written for. A copy of a data directory still names the original. */
   readonly directory: string
   /** The directory of the socket. */
   readonly host: string
   readonly port: number
 }
+
+type DeskLogin = 'deskUser' | 'deskPassword'
 
 export const connectionFilePath = (dataDir: string) => join(dataDir, 'postgres.json')
 
@@ -31,14 +36,15 @@ export function readConnectionFile(dataDir: string): ConnectionFile | undefined 
   try {
     // Earlier versions did not write `directory`.
     const { directory = join(dataDir, 'postgres'), host, port, ...login } = JSON.parse(text)
-    const { user, password, gatewayUser, gatewayPassword, database } = login
+    const { user, password, gatewayUser, gatewayPassword, deskUser, deskPassword, database } = login
+    const desk = typeof deskUser === 'string' && typeof deskPassword === 'string' ? { deskUser, deskPassword } : {}
     if (
       [directory, host, user, password, gatewayUser, gatewayPassword, database].every(
         value => typeof value === 'string',
       ) &&
       typeof port === 'number'
     )
-      return { directory, host, port, user, password, gatewayUser, gatewayPassword, database }
+      return { directory, host, port, user, password, gatewayUser, gatewayPassword, ...desk, database }
   } catch {
     // Fall through: invalid JSON is reported like a missing field.
   }

@@ -51,6 +51,34 @@ export function faultOf(error: unknown): DatabaseFault {
   return faults[code] ?? faults[code.slice(0, 2)] ?? 'unavailable'
 }
 
+/**
+ * Whether the error says that PostgreSQL cannot be reached or is out of service, so that everything that uses it fails
+ * alike. False for errors of other connections, and of single rows and statements.
+ */
+export function isDatabaseAway(error: unknown): boolean {
+  if (!(error instanceof Error)) return false
+  const code = codeOf(error)
+  if (code === 'database_unavailable' || isDatabaseAway(error.cause)) return true
+  const isFromDatabase =
+    (code !== undefined && sqlState.test(code)) || brokenConnections.has(error) || isOfDriver(error)
+  return isFromDatabase && ['restarting', 'unavailable'].includes(faultOf(error))
+}
+
+/** Errors of sockets do not say what they were connected to. */
+const brokenConnections = new WeakSet<Error>()
+
+/** Notes an error of a connection to PostgreSQL for `isDatabaseAway`. */
+export function noteBrokenConnection(error: Error): void {
+  brokenConnections.add(error)
+}
+
+/** Errors of node-postgres and of our pools about connections. They have no code. */
+function isOfDriver({ message }: Error): boolean {
+  return /^(Connection terminated|Query read timeout|timeout exceeded when trying to connect|no answer within \d+ ms$)/.test(
+    message,
+  )
+}
+
 /** Returns the code of an error of Node or PostgreSQL. */
 export function codeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && error.code !== undefined ? String(error.code) : undefined

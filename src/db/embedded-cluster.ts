@@ -13,7 +13,7 @@ import {
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { chooseAccount } from './embedded-account.ts'
-import { initdb, locatePrograms, runSql, startPostmaster } from './postgres-programs.ts'
+import { embeddedBuild, initdb, type PostgresBuild, runSql, startPostmaster } from './postgres-programs.ts'
 import { chooseSocketDir, isSamePlace, removeSocketDir, socketFits } from './postgres-socket.ts'
 import { notedSocketDir, removeStalePid, runningPostmaster, signal } from './postmaster-pid.ts'
 
@@ -24,7 +24,7 @@ export interface Cluster {
   /** False until `create` has finished: a partly created cluster does not count. */
   exists(): boolean
   /**
-   * Creates the cluster, with one role that owns one database and one that only logs in. Neither is a superuser; the
+   * Creates the cluster, with one role that owns one database and two that only log in. None is a superuser; the
    * owner may create databases and make backups.
    */
   create(login: Login): Promise<void>
@@ -33,8 +33,10 @@ export interface Cluster {
    * PostgreSQL. They must be in a directory of the same file system.
    */
   adopt(files: string): void
-  /** Gives both roles new passwords and the rights of `create`; the cluster must be stopped. */
+  /** Gives all roles new passwords and the rights of `create`; the cluster must be stopped. */
   resetLogins(login: Login): Promise<void>
+  /** Adds the desk role to a cluster of an earlier version, which has none; the cluster must be stopped. */
+  addDesk(login: Login): Promise<void>
   /** Starts PostgreSQL in a separate session. Returns the directory of its socket once it takes connections. */
   start(settings: Readonly<Record<string, string>>): Promise<string>
   /**
@@ -51,12 +53,14 @@ export interface Cluster {
   stop(): Promise<void>
 }
 
-/** The owner of the database, and the role that the gateway serves requests with. */
+/** The owner of the database, and the two roles of a gateway: see `DatabaseHandle`. */
 export interface Login {
   readonly user: string
   readonly password: string
   readonly gatewayUser: string
   readonly gatewayPassword: string
+  readonly deskUser: string
+  readonly deskPassword: string
   readonly database: string
 }
 
@@ -68,6 +72,8 @@ export function newLogin(): Login {
     password: newPassword(),
     gatewayUser: 'switchyard_gateway',
     gatewayPassword: newPassword(),
+    deskUser: 'switchyard_desk',
+    deskPassword: newPassword(),
     database: 'switchyard',
   }
 }
@@ -76,13 +82,14 @@ export function newLogin(): Login {
 const DRAFT = 'postgres.new'
 
 /**
- * The cluster in `<dataDir>/postgres`, run with the PostgreSQL binaries that npm installed, logging to
- * `<dataDir>/postgres.log`. Throws when there are no binaries for this platform.
+ * The cluster in `<dataDir>/postgres`, logging to `<dataDir>/postgres.log`.
+ *
+ * @param build by default the PostgreSQL that npm installed; throws when there is none for this platform
  */
-export function embeddedCluster(dataDir: string): Cluster {
+export function embeddedCluster(dataDir: string, build: PostgresBuild = embeddedBuild()): Cluster {
   const directory = join(dataDir, 'postgres')
   const logPath = join(dataDir, 'postgres.log')
-  const programs = locatePrograms()
+  const { programs } = build
   const account = () => chooseAccount(directory, [programs])
 
   return {
@@ -96,17 +103,16 @@ export function embeddedCluster(dataDir: string): Cluster {
       // Each attempt has its own draft: when a start is killed, its initdb keeps running and writing.
       const draft = mkdtempSync(join(dataDir, `${DRAFT}-`))
       if (runAs.owner) chownSync(draft, runAs.owner.uid, runAs.owner.gid)
-      await initdb(runAs, programs, draft)
+      await initdb(runAs, build, draft)
       await runSql(runAs, programs, draft, createLogin(login))
-      const access = [login.user, login.gatewayUser].map(user => `local all ${user} scram-sha-256\n`)
-      writeFileSync(join(draft, 'pg_hba.conf'), access.join(''))
+      writeAccess(draft, login)
       renameSync(draft, directory)
       removeDrafts(dataDir)
     },
 
     adopt(files) {
       const runAs = account()
-      requireVersion(files)
+      requireVersion(files, build)
       if (runAs.owner) {
         const { uid, gid } = runAs.owner
         for (const name of ['', ...readdirSync(files, { recursive: true, encoding: 'utf8' })])
@@ -115,14 +121,21 @@ export function embeddedCluster(dataDir: string): Cluster {
       renameSync(files, directory)
     },
 
-    async resetLogins({ user, password, gatewayUser, gatewayPassword }) {
+    async resetLogins(login) {
+      const { user, password, gatewayUser, gatewayPassword } = login
       const statements = `ALTER ROLE ${user} REPLICATION PASSWORD '${password}';\nALTER ROLE ${gatewayUser} PASSWORD '${gatewayPassword}';\n`
-      await runSql(account(), programs, directory, statements)
+      await runSql(account(), programs, directory, statements + createDesk(login))
+      writeAccess(directory, login)
+    },
+
+    async addDesk(login) {
+      await runSql(account(), programs, directory, createDesk(login))
+      writeAccess(directory, login)
     },
 
     async start(settings) {
       const runAs = account()
-      requireVersion(directory)
+      requireVersion(directory, build)
       const socketDir = chooseSocketDir(runAs, directory)
       const options = { ...settings, listen_addresses: '', unix_socket_directories: socketDir }
       const args = Object.entries(options).flatMap(([name, value]) => ['-c', `${name}=${value}`])
@@ -171,9 +184,6 @@ export function embeddedCluster(dataDir: string): Cluster {
 
 const STOP_TIMEOUT_MS = 60_000
 
-/** The major version of the PostgreSQL that npm installs. */
-export const POSTGRES_MAJOR = '18'
-
 /** Removes the drafts of starts that were killed. */
 function removeDrafts(dataDir: string): void {
   for (const name of readdirSync(dataDir).filter(name => name.startsWith(DRAFT))) {
@@ -186,22 +196,40 @@ function removeDrafts(dataDir: string): void {
   }
 }
 
-const createLogin = ({ user, password, gatewayUser, gatewayPassword, database }: Login) =>
+/** Lets the roles log in over the socket, and no other role. The file stays that of the account that runs PostgreSQL. */
+function writeAccess(directory: string, { user, gatewayUser, deskUser }: Login): void {
+  const access = [user, gatewayUser, deskUser].map(role => `local all ${role} scram-sha-256\n`)
+  writeFileSync(join(directory, 'pg_hba.conf'), access.join(''))
+}
+
+/** A backup of an earlier version has no such role. */
+const createDesk = ({ user, deskUser, deskPassword }: Login) =>
   [
+    `DO $$ BEGIN CREATE ROLE ${deskUser} LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$;`,
+    `ALTER ROLE ${deskUser} PASSWORD '${deskPassword}';`,
+    `GRANT ${deskUser} TO ${user};`,
+    '',
+  ].join('\n')
+
+const createLogin = (login: Login) => {
+  const { user, password, gatewayUser, gatewayPassword, database } = login
+  return [
     // REPLICATION is the right to make backups, which contain nothing that the owner may not read anyway.
     `CREATE ROLE ${user} LOGIN CREATEDB REPLICATION PASSWORD '${password}';`,
     `CREATE ROLE ${gatewayUser} LOGIN PASSWORD '${gatewayPassword}';`,
     // Lets the owner do all that the gateway can, such as reading its queue of jobs.
     `GRANT ${gatewayUser} TO ${user};`,
+    createDesk(login),
     `CREATE DATABASE ${database} OWNER ${user};`,
     '',
   ].join('\n')
+}
 
-function requireVersion(directory: string): void {
+function requireVersion(directory: string, { major }: PostgresBuild): void {
   const version = readFileSync(join(directory, 'PG_VERSION'), 'utf8').trim()
-  if (version !== POSTGRES_MAJOR)
+  if (version !== major)
     throw new Error(
-      `${directory} was created by PostgreSQL ${version}, but this Switchyard comes with PostgreSQL ${POSTGRES_MAJOR}. Start the Switchyard version that created it, dump the database, and load the dump into a new data directory.`,
+      `${directory} was created by PostgreSQL ${version}, but this Switchyard comes with PostgreSQL ${major}. Start the Switchyard version that created it, dump the database, and load the dump into a new data directory.`,
     )
 }
 

@@ -2,14 +2,14 @@ import type { Sql } from './pool.ts'
 
 /**
  * Returns how many connections `nodes` on this machine may open at once. Besides its two pools, each node
- * uses two for heartbeats, three for jobs and two for the audit. Four more are reserved for the primary, CLI
+ * uses two for heartbeats, three for jobs, two for the audit and four for the desk. Four more are reserved for the primary, CLI
  * commands and an operator's own session.
  */
 export function connectionsNeeded(
   { moneyConnections, generalConnections }: { moneyConnections: number; generalConnections: number },
   nodes: number,
 ): number {
-  return nodes * (moneyConnections + generalConnections + 7) + 4
+  return nodes * (moneyConnections + generalConnections + 11) + 4
 }
 
 /**

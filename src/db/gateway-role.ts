@@ -1,18 +1,25 @@
 import pg from 'pg'
 import { MIGRATION_LOCK } from './migrate.ts'
-import type { Connection } from './open-database.ts'
+import type { DatabaseHandle } from './open-database.ts'
 import type { Sql } from './pool.ts'
 import { queryOnce } from './query-once.ts'
 import { sessionSettings } from './session-settings.ts'
 
 /**
- * Lets the role of `gateway` serve requests on the tables of `owner`: it may read all tables, but change the money only
- * through the functions of migrations/0006_gateway_role.sql. Call it after `migrate`. Does nothing when the role
- * owns the tables itself. Any number of processes may call it at once.
+ * Lets the roles of `connection` and `desk` work on the tables of `owner`: see migrations/0006_gateway_role.sql,
+ * 0031_desk_role.sql and 0037_closed_schema.sql. Call it after `migrate`. Does nothing when the role that serves requests owns
+ * the tables itself. Any number of processes may call it at once.
  */
-export async function grantGatewayRights(owner: Connection, gateway: Connection): Promise<void> {
-  if (owner === gateway) return
-  const { role } = await queryOnce<{ role: string }>(gateway, 'SELECT session_user AS role')
+export async function grantGatewayRights({
+  owner,
+  connection,
+  desk,
+}: Pick<DatabaseHandle, 'owner' | 'connection' | 'desk'>): Promise<void> {
+  if (owner === connection) return
+  const roleOf = async (login: DatabaseHandle['owner']) =>
+    (await queryOnce<{ role: string }>(login, 'SELECT session_user AS role')).role
+  const role = await roleOf(connection)
+  const deskRole = desk === connection ? role : await roleOf(desk)
   const client = new pg.Client({ ...sessionSettings, ...owner, application_name: 'switchyard migrate' })
   client.on('error', () => {})
   await client.connect()
@@ -20,7 +27,8 @@ export async function grantGatewayRights(owner: Connection, gateway: Connection)
     if ((await client.query<{ owner: string }>('SELECT session_user AS owner')).rows[0]!.owner === role) return
     // Two sessions that grant rights on the same table at once would fail.
     await client.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK])
-    await client.query('SELECT grant_gateway_rights($1)', [role])
+    await client.query('SELECT grant_gateway_rights($1, $2)', [role, deskRole])
+    await client.query('SELECT close_schema()')
   } finally {
     await client.end().catch(() => {})
   }
@@ -32,5 +40,23 @@ export async function mayRewriteLedger(sql: Sql): Promise<boolean> {
     `SELECT bool_or(has_table_privilege(name, 'INSERT, UPDATE, DELETE, TRUNCATE')) AS may
      FROM unnest(money_tables()) AS name`,
   )
+  return rows[0]!.may
+}
+
+/** True when the role of this connection may also do what only the desk does: there is no separate desk role. */
+export async function mayActAsDesk(sql: Sql): Promise<boolean> {
+  const { rows } = await sql.query<{ may: boolean }>(
+    `SELECT bool_or(has_function_privilege(oid, 'EXECUTE')) AS may FROM pg_proc
+      WHERE pronamespace = current_schema()::regnamespace AND proname = ANY (desk_functions())`,
+  )
+  return rows[0]!.may
+}
+
+/**
+ * True when the role of this connection may create functions next to those of the owner, and so replace what they call. Before
+ * PostgreSQL 15 that is the default in a schema `public` that the owner of the tables does not own.
+ */
+export async function mayReplaceFunctions(sql: Sql): Promise<boolean> {
+  const { rows } = await sql.query<{ may: boolean }>(`SELECT has_schema_privilege(current_schema(), 'CREATE') AS may`)
   return rows[0]!.may
 }

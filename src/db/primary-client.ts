@@ -1,5 +1,6 @@
 import type { EventEmitter } from 'node:events'
 import pg from 'pg'
+import { noteBrokenConnection } from './database-fault.ts'
 
 /**
  * A pooled connection that knows whether it leads to a standby. PostgreSQL reports this before the first
@@ -16,6 +17,7 @@ export class PrimaryClient extends pg.Client {
     super(config)
     // Not in pg's types: the connection emits an event for each message of PostgreSQL, named as in the protocol.
     const { connection } = this as unknown as { connection: EventEmitter }
+    connection.on('error', noteBrokenConnection)
     connection.on('parameterStatus', ({ parameterName, parameterValue }: Record<string, string>) => {
       if (parameterName === 'in_hot_standby') this.#isStandby = parameterValue === 'on'
     })

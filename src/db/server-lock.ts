@@ -1,5 +1,6 @@
 import pg from 'pg'
 import type { Connection } from './open-database.ts'
+import { sessionSettings } from './session-settings.ts'
 
 /** Proof that this process is the only server of its database. */
 export interface ServerLock {
@@ -17,7 +18,11 @@ export async function acquireServerLock(
   connection: Connection,
   onLost: (error: Error) => void = () => {},
 ): Promise<ServerLock> {
-  const client = new pg.Client({ ...connection, application_name: `switchyard server ${process.pid}`, keepAlive: true })
+  const client = new pg.Client({
+    ...sessionSettings,
+    ...connection,
+    application_name: `switchyard server ${process.pid}`,
+  })
   let held = false
   client.on('error', error => {
     if (held) onLost(error)

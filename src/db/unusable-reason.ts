@@ -2,10 +2,7 @@ import pg from 'pg'
 import { queryOnce } from './query-once.ts'
 import { sessionSettings } from './session-settings.ts'
 
-/**
- * Older versions lack `idle_session_timeout`. Migrations, chats, reports and the audit were tested on 14, 15,
- * 17 and 18.
- */
+/** Older versions lack `idle_session_timeout`. `npm run test:postgres` tests this one and all later ones. */
 const OLDEST_MAJOR = 14
 
 /**

@@ -10,6 +10,8 @@ export function addRouting(job: ChatJob, added: Routing, source: ConstraintSourc
   const { constraints: own, openPreferences: open } = job
   const more = added.constraints
   const isTaken = (name: Preference) => open.has(name) && !added.openPreferences.has(name)
+  const maxInput = smaller(own.maxInputPicoPerToken ?? null, more.maxInputPicoPerToken ?? null)
+  const maxOutput = smaller(own.maxOutputPicoPerToken ?? null, more.maxOutputPicoPerToken ?? null)
   const constraints: RoutingConstraints = {
     serviceTier: isTaken('tier') ? more.serviceTier : own.serviceTier,
     privacyMode: own.privacyMode || more.privacyMode,
@@ -20,6 +22,8 @@ export function addRouting(job: ChatJob, added: Routing, source: ConstraintSourc
     denyHosters: more.denyHosters.isSubsetOf(own.denyHosters)
       ? own.denyHosters
       : own.denyHosters.union(more.denyHosters),
+    ...(maxInput !== null && { maxInputPicoPerToken: maxInput }),
+    ...(maxOutput !== null && { maxOutputPicoPerToken: maxOutput }),
   }
   const maxCostNanos = smaller(job.maxCostNanos, added.maxCostNanos)
   const changed: Record<ConstraintName, boolean> = {
@@ -31,6 +35,8 @@ export function addRouting(job: ChatJob, added: Routing, source: ConstraintSourc
     allow_hosters: constraints.allowHosters !== own.allowHosters,
     deny_hosters: constraints.denyHosters !== own.denyHosters,
     max_cost_usd: maxCostNanos !== job.maxCostNanos,
+    max_input_usd_per_million: constraints.maxInputPicoPerToken !== own.maxInputPicoPerToken,
+    max_output_usd_per_million: constraints.maxOutputPicoPerToken !== own.maxOutputPicoPerToken,
   }
   const names = (Object.keys(changed) as ConstraintName[]).filter(name => changed[name])
   return {

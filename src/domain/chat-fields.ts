@@ -5,7 +5,7 @@
 export const gatewayFields: ReadonlySet<string> = new Set([
   ...['model', 'max_tokens', 'max_completion_tokens', 'stream', 'stream_options'],
   ...['tier', 'privacy_mode', 'trusted_only', 'max_latency_ms', 'fallback_models', 'allow_hosters', 'deny_hosters'],
-  ...['on_insufficient', 'max_cost_usd', 'dry_run'],
+  ...['on_insufficient', 'max_cost_usd', 'max_input_usd_per_million', 'max_output_usd_per_million', 'dry_run'],
 ])
 
 /** Fields that the configuration must not allow either, because they would break a promise of the gateway. */

@@ -37,7 +37,13 @@ export interface RoutingConstraints {
   /** Lower-case UUIDs; null when the list was not sent. An empty list allows no hoster. */
   readonly allowHosters: ReadonlySet<string> | null
   readonly denyHosters: ReadonlySet<string>
+  /** The highest prices of an offer. Absent: any. */
+  readonly maxInputPicoPerToken?: bigint
+  readonly maxOutputPicoPerToken?: bigint
 }
+
+/** The longest wait for credit that may be configured or asked for. */
+export const CREDIT_WAIT_MS_MAX = 60_000
 
 export const preferences = ['tier', 'fallback_models', 'on_insufficient'] as const
 /**
@@ -49,6 +55,7 @@ export type Preference = (typeof preferences)[number]
 export const constraintNames = [
   ...(['tier', 'privacy_mode', 'trusted_only', 'max_latency_ms'] as const),
   ...(['fallback_models', 'allow_hosters', 'deny_hosters', 'max_cost_usd'] as const),
+  ...(['max_input_usd_per_million', 'max_output_usd_per_million'] as const),
 ] as const
 /** A routing field that a receipt shows. */
 export type ConstraintName = (typeof constraintNames)[number]
@@ -112,6 +119,8 @@ export interface ChatJob {
   readonly sessionKey: string | null
   /** What the request is for, by the header x-switchyard-label. Undefined: the label of the key applies. */
   readonly label?: string
+  /** The longest wait for credit that running requests hold, by the header x-switchyard-wait-for-credit-ms. */
+  readonly creditWaitMsMax?: number
   /**
    * The OpenAI fields to forward, without model, max_tokens, max_completion_tokens, stream, stream_options
    * and the gateway's own.

@@ -18,6 +18,11 @@ export const errorTable = {
     'invalid_request_error',
     'The request exceeds the context window of the model. Shorten messages or lower max_tokens.',
   ),
+  feature_not_supported: row(
+    400,
+    'invalid_request_error',
+    'No server of this model supports a feature that the request uses. Send it without the feature, or choose another model.',
+  ),
   upstream_rejected: row(
     400,
     'invalid_request_error',
@@ -181,6 +186,21 @@ export const errorTable = {
     'invalid_request_error',
     'A customer needs an owner, and this is the last one. Make another member owner first.',
   ),
+  last_operator: row(
+    409,
+    'invalid_request_error',
+    'An installation needs an operator, and this is the last one. Make another person operator first.',
+  ),
+  has_role: row(
+    409,
+    'invalid_request_error',
+    'This person has a role on the installation. Take the role away first, or block the person by the command line on the host.',
+  ),
+  role_not_possible: row(
+    409,
+    'invalid_request_error',
+    'This person cannot get the role yet. The message says what is missing.',
+  ),
   hoster_state_refused: row(
     409,
     'invalid_request_error',
@@ -230,6 +250,11 @@ export const errorTable = {
     'Send the body as "Content-Type: application/json", in UTF-8 and not compressed.',
   ),
   rate_limit_exceeded: row(429, 'rate_limit_error', 'Too many requests this minute. Wait for the time in Retry-After.'),
+  too_many_concurrent_requests: row(
+    429,
+    'rate_limit_error',
+    'Your account already runs as many requests as this server allows it now; the other places are kept for others. Retry when some have finished.',
+  ),
   too_many_attempts: row(
     429,
     'rate_limit_error',
@@ -375,9 +400,14 @@ export class ApiError extends Error {
 export const MEMORY_USED_UP =
   'The gateway has no memory left for this request: too many large requests and answers are running. You were not charged. Retry later.'
 
-/** Builds the refusal of a request that gets no memory. */
-export function memoryUsedUp(): ApiError {
-  return new ApiError('overloaded', { message: MEMORY_USED_UP })
+/** Builds the refusal of a request that gets no memory. `isOverShare`: because its customer has used up its share. */
+export function memoryUsedUp({ isOverShare = false }: { readonly isOverShare?: boolean } = {}): ApiError {
+  if (!isOverShare) return new ApiError('overloaded', { message: MEMORY_USED_UP })
+  return new ApiError('too_many_concurrent_requests', {
+    message:
+      'The running requests of your account take as much memory as this server allows them, and the rest is kept for others. Retry when some have finished.',
+    retryAfterS: 1,
+  })
 }
 
 /** The message of `overloaded` when no connection to a server can be opened. */

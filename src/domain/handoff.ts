@@ -15,6 +15,8 @@ export interface Exclusion {
 export type ExclusionReason =
   | 'context_too_small'
   | 'feature_missing'
+  | 'max_input_usd_per_million'
+  | 'max_output_usd_per_million'
   | 'privacy_mode'
   | 'trusted_only'
   | 'max_latency_ms'
@@ -55,6 +57,8 @@ export interface Ticket {
   readonly clamp: { readonly asked: number | null; readonly by: ClampReason } | null
   /** The length of the prompt, if the admission measured it. */
   readonly promptLength?: TextLength | undefined
+  /** How long the admission waited for credit that other requests of the customer held, whole ms. Absent: not at all. */
+  readonly creditWaitedMs?: number
 }
 
 /** `model`: no offer generates as many tokens, or the answering one does not. */

@@ -27,8 +27,6 @@ export interface HealthView {
   state(offerId: string): OfferState
   /** Milliseconds until an ejected offer may be tried again; 0 when it is not ejected. */
   ejectedForMs(offerId: string): number
-  /** Whether the offer is ejected, or on trial, since a moment after `ms` (monotonic). */
-  wasEjectedAfter(offerId: string, ms: number): boolean
   /**
    * Predicts the milliseconds to the first content (`stream`) or to the whole answer. Null with fewer than
    * `LATENCY_SAMPLES_MIN` answers in ten minutes.

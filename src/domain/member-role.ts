@@ -2,6 +2,12 @@
 export const memberRoles = ['owner', 'developer', 'billing', 'viewer'] as const
 export type MemberRole = (typeof memberRoles)[number]
 
+/** What became of the keys that a member made. */
+export interface EndedKeys {
+  readonly revoked: number
+  readonly handedOver: number
+}
+
 /** The rights of a person on the whole installation: an operator has all, an auditor may read everything. */
 export const installationRoles = ['operator', 'auditor'] as const
 export type InstallationRole = (typeof installationRoles)[number]

@@ -24,7 +24,11 @@ const BPS = 10_000n
  */
 export function costNanos(price: TokenPrice, inputTokens: number, outputTokens: number, partPicos = 0n): Nanos {
   const tokenPicos = price.inputPicoPerToken * BigInt(inputTokens) + price.outputPicoPerToken * BigInt(outputTokens)
-  const picos = tokenPicos + partPicos
+  return nanosOfPicos(tokenPicos + partPicos)
+}
+
+/** Rounds up, as every charge. */
+export function nanosOfPicos(picos: bigint): Nanos {
   return (picos + PICOS_PER_NANO - 1n) / PICOS_PER_NANO
 }
 

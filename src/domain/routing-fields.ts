@@ -6,7 +6,6 @@ import {
   type RoutingConstraints,
   type ServiceTier,
 } from './chat-job.ts'
-import { type Nanos, parseUsd } from './money.ts'
 
 /**
  * The routing constraints as clients write them: fields of a body, headers, or the defaults of a key. Null means the
@@ -22,6 +21,8 @@ export interface RoutingFields {
   readonly allow_hosters?: readonly string[] | null | undefined
   readonly deny_hosters?: readonly string[] | null | undefined
   readonly max_cost_usd?: number | null | undefined
+  readonly max_input_usd_per_million?: number | null | undefined
+  readonly max_output_usd_per_million?: number | null | undefined
   readonly on_insufficient?: OnInsufficient | null | undefined
   readonly dry_run?: boolean | null | undefined
 }
@@ -41,7 +42,7 @@ export function routingOf(fields: RoutingFields, onInsufficient: OnInsufficient 
   return {
     constraints: constraintsOf(fields),
     onInsufficient: fields.on_insufficient ?? onInsufficient,
-    maxCostNanos: fields.max_cost_usd ? floorToNanos(fields.max_cost_usd) : null,
+    maxCostNanos: fields.max_cost_usd ? floorUsd(fields.max_cost_usd, 9) : null,
     dryRun: fields.dry_run ?? false,
     openPreferences: openPreferencesOf(fields),
   }
@@ -56,6 +57,9 @@ function constraintsOf(fields: RoutingFields): RoutingConstraints {
     fallbackModels: fields.fallback_models ?? noModels,
     allowHosters: fields.allow_hosters ? lowerCaseSet(fields.allow_hosters) : null,
     denyHosters: fields.deny_hosters ? lowerCaseSet(fields.deny_hosters) : noHosters,
+    // A millionth of a USD per million tokens is a picodollar per token.
+    ...(fields.max_input_usd_per_million && { maxInputPicoPerToken: floorUsd(fields.max_input_usd_per_million, 6) }),
+    ...(fields.max_output_usd_per_million && { maxOutputPicoPerToken: floorUsd(fields.max_output_usd_per_million, 6) }),
   }
 }
 
@@ -70,11 +74,14 @@ function openPreferencesOf(fields: RoutingFields): ReadonlySet<Preference> {
   return new Set(preferences.filter(name => (fields[name] ?? null) === null))
 }
 
-/** Rounds an amount with more than nine decimals down, so that a cap is never raised. */
-function floorToNanos(amountUsd: number): Nanos {
-  const nearest = amountUsd.toFixed(9)
-  const nanos = parseUsd(nearest)!
-  return Number(nearest) > amountUsd ? nanos - 1n : nanos
+/**
+ * Returns an amount in units of its last decimal: nano-USD for 9 decimals, micro-USD for 6. Rounds further decimals
+ * down, so that a cap is never raised.
+ */
+function floorUsd(amountUsd: number, decimals: 6 | 9): bigint {
+  const nearest = amountUsd.toFixed(decimals)
+  const units = BigInt(nearest.replace('.', ''))
+  return Number(nearest) > amountUsd ? units - 1n : units
 }
 
 function lowerCaseSet(values: readonly string[]): Set<string> {

@@ -18,6 +18,8 @@ export interface RoutingNote {
   readonly ranked: readonly NotedRank[]
   readonly excluded: readonly NotedExclusion[]
   readonly clamp?: NotedClamp
+  /** Absent: no offer answered, or its model had no other. */
+  readonly price?: NotedPrice
   /** Number of offers missing from the two lists because the lists are limited. */
   readonly leftOut?: number
   /** Fields of the body that the server did not get: at most as many as there are offers in a list. */
@@ -28,6 +30,8 @@ export interface RoutingNote {
   readonly cloudCompetes?: true
   /** Why `auto` chose its model. */
   readonly auto?: AutoNote
+  /** How long the request waited for credit that other requests of the customer held, ms. */
+  readonly creditWaitedMs?: number
 }
 
 /** How `auto` ordered the models. */
@@ -63,6 +67,15 @@ export interface AutoRank {
   readonly score: number
 }
 
+/** How the price of the offer that answered compares with the cheapest eligible offer of its model. */
+export interface NotedPrice {
+  /** How much of the cheapest offer's cost the first offer may cost, in percent: the limit of the tier. */
+  readonly limitPercent: number
+  /** Expected costs, picodollars as text. */
+  readonly cheapestPicos: string
+  readonly servedPicos: string
+}
+
 /** How the output tokens per choice were lowered from the requested number (`asked` null: from the default). */
 export interface NotedClamp {
   readonly asked: number | null
@@ -80,6 +93,8 @@ export interface NotedConstraints {
   readonly deny_hosters?: readonly string[]
   /** Nano-USD. */
   readonly max_cost_nanos?: string
+  readonly max_input_usd_per_million?: number
+  readonly max_output_usd_per_million?: number
 }
 
 export interface NotedRank {

@@ -4,6 +4,8 @@ export interface ByteAccount {
   take(bytes: number): boolean
   /** Gives back `bytes` that are free again. */
   give(bytes: number): void
+  /** Whether the last `take` failed because of the share of one customer, although the memory is there. */
+  readonly isOverShare?: boolean
 }
 
 /** For memory that has another limit. */

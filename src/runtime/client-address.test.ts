@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { clientAddressOf, networkOf, readAddressRange } from './client-address.ts'
+import { clientAddressOf, networkOf, readAddressRange, regionOf } from './client-address.ts'
 
 const proxies = ['10.0.0.0/8', '::1', '2001:db8::/32'].map(text => readAddressRange(text)!)
 
@@ -25,6 +25,15 @@ test.each([
   ['', ''],
 ])('the network of %s is %s', (address, expected) => {
   expect(networkOf(address)).toBe(expected)
+})
+
+test.each([
+  ['203.0.113.9', '203.0.0.0/16'],
+  ['::ffff:203.0.113.9', '203.0.0.0/16'],
+  ['2001:db8:1:2::3', '2001:db8::/32'],
+  ['unix', 'unix'],
+])('the region of %s is %s', (address, expected) => {
+  expect(regionOf(address)).toBe(expected)
 })
 
 test.each(['10.0.0.0/33', '10.0.0.0/-1', '10.0.0', 'example.com', '::/129', '10.0.0.0/8/8', ''])(

@@ -47,6 +47,18 @@ export function networkOf(address: string): string {
   return `${ipaddr.IPv6.networkAddressFromCIDR(`${parsed.toString()}/64`).toString()}/64`
 }
 
+/**
+ * Returns the region of an address: what one provider or data centre usually has in one piece. The first 16 bits of an IPv4 address, and 32 of
+ * an IPv6 address.
+ */
+export function regionOf(address: string): string {
+  if (!isAddress(address)) return address
+  const parsed = ipaddr.process(address)
+  return parsed instanceof ipaddr.IPv4
+    ? `${ipaddr.IPv4.networkAddressFromCIDR(`${parsed.toString()}/16`).toString()}/16`
+    : `${ipaddr.IPv6.networkAddressFromCIDR(`${parsed.toString()}/32`).toString()}/32`
+}
+
 /** ipaddr.js alone would also accept short and octal forms. */
 function isAddress(text: string): boolean {
   return ipaddr.IPv4.isValidFourPartDecimal(text) || ipaddr.IPv6.isValid(text)

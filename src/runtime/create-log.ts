@@ -1,5 +1,7 @@
 import { type DestinationStream, type Logger, pino } from 'pino'
+import { type Clock, systemClock } from './clock.ts'
 import { readableLogLine } from './readable-log-line.ts'
+import { createRepeatedErrors } from './repeated-errors.ts'
 
 export interface LogSettings {
   readonly level: string
@@ -10,9 +12,16 @@ export interface LogSettings {
 /**
  * Creates the log on stderr, while the CLI prints results on stdout. Never log bodies, headers or keys.
  *
+ * @param isOutage see createRepeatedErrors
  * @param destination receives JSON lines, whatever the format; only for tests
  */
-export function createLog({ level, format }: LogSettings, destination?: DestinationStream): Logger {
+export function createLog(
+  { level, format }: LogSettings,
+  isOutage: (error: Error) => boolean,
+  destination?: DestinationStream,
+  clock: Pick<Clock, 'monotonicMs'> = systemClock,
+): Logger {
+  const withoutRepeated = createRepeatedErrors(clock, isOutage)
   const isText = format === 'auto' ? process.stderr.isTTY === true : format === 'text'
   return pino(
     {
@@ -20,6 +29,19 @@ export function createLog({ level, format }: LogSettings, destination?: Destinat
       // Leave out pid and host: the service manager adds them.
       base: null,
       serializers: { err: errorFields },
+      // The fields of a library may have errors under any name, and JSON makes {} of an error.
+      formatters: { log: fields => readableErrors(fields, NESTED_MAX) as Record<string, unknown> },
+      hooks: {
+        logMethod(args, method) {
+          const [fields, message] = args as unknown as [unknown, unknown]
+          if (typeof fields !== 'object' || fields === null || typeof message !== 'string') {
+            method.apply(this, args)
+            return
+          }
+          const kept = withoutRepeated(fields as Record<string, unknown>, message)
+          if (kept !== undefined) method.apply(this, [kept, message])
+        },
+      },
     },
     destination ?? (isText ? readable(standardError(), level) : standardError()),
   )
@@ -68,5 +90,20 @@ function errorFields(error: unknown): object {
     ...(code !== undefined && { code }),
     stack,
     ...(cause !== undefined && { cause: errorFields(cause) }),
+    // A connection that fails at each address of a name has no other message.
+    ...(error instanceof AggregateError && { errors: error.errors.map(errorFields) }),
   }
+}
+
+/** How deep errors are looked for in the fields of a line. */
+const NESTED_MAX = 3
+
+/** Returns the value with `errorFields` in the place of each error in it. */
+function readableErrors(value: unknown, depth: number): unknown {
+  if (value instanceof Error) return errorFields(value)
+  if (depth === 0 || typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return value.map(each => readableErrors(each, depth - 1))
+  const prototype = Object.getPrototypeOf(value)
+  if (prototype !== Object.prototype && prototype !== null) return value
+  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, readableErrors(each, depth - 1)]))
 }

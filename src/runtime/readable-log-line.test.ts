@@ -8,14 +8,11 @@ function logged(level: string, write: (log: ReturnType<typeof createLog>) => voi
   let text = ''
   const options = { coloured, withStacks: level === 'debug' }
   write(
-    createLog(
-      { level, format: 'json' },
-      {
-        write: line => {
-          text += readableLogLine(line, options)
-        },
+    createLog({ level, format: 'json' }, () => false, {
+      write: line => {
+        text += readableLogLine(line, options)
       },
-    ),
+    }),
   )
   return text.replaceAll(/\d\d:\d\d:\d\d/g, 'hh:mm:ss')
 }

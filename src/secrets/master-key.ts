@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { createHmac, randomBytes } from 'node:crypto'
 import { chmodSync, linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { giveToSameOwner } from '../db/file-owner.ts'
@@ -14,6 +14,14 @@ const KEY_BYTES = 32
 export function loadMasterKey(place: MasterKeyPlace): Buffer {
   return findMasterKey(place) ?? create(pathIn(place.dataDir), place.dataDir)
 }
+
+/** Derives a key of its own for a purpose. */
+export function deriveKey(masterKey: Buffer, purpose: string): Buffer {
+  return createHmac('sha256', masterKey).update(purpose).digest()
+}
+
+/** The purpose of the key that signs credit: see ledger/credit-evidence.ts. */
+export const EVIDENCE = 'evidence of credit'
 
 export interface MasterKeyPlace {
   /** Null or empty when the key is in the data directory. */
