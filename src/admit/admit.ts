@@ -1,6 +1,6 @@
 import type { Caller } from '../domain/caller.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
-import type { Exclusion, Hold, Ticket } from '../domain/handoff.ts'
+import type { Exclusion, Ticket } from '../domain/handoff.ts'
 import type { CustomerBreakers, HealthView } from '../domain/health.ts'
 import type { Nanos } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
@@ -8,6 +8,7 @@ import type { MeasureText } from '../domain/text-length.ts'
 import type { Admission, AdmissionResult } from '../ledger/leases/admission.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { WindowView } from '../limits/window-view.ts'
+import type { CancelSignal } from '../runtime/cancel-signal.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { failpoint } from '../runtime/failpoint.ts'
 import { candidatesFor } from '../supply/catalog/candidates.ts'
@@ -26,15 +27,24 @@ export interface AdmitDeps {
   readonly measureText: MeasureText
   /** Output tokens per choice of a request without max_tokens. */
   readonly defaultMaxTokens: number
+  /** How long a request may wait for credit that running requests of its customer hold, ms. */
+  readonly creditWaitMs: number
 }
 
 /**
  * Decides whether a request may run. Finds its eligible offers, then counts the request against its windows
- * and holds its worst-case cost: in memory from a bulk lease, or in one round trip. Throws 403
- * `model_not_allowed`, 404 `model_not_found`, 400 `context_length_exceeded` or `max_cost_too_low`, 500
- * `no_eligible_offer`, 429, 402 or 503. The returned ticket holds money and must be settled.
+ * and holds its worst-case cost: in memory from a bulk lease, or in one round trip. Waits in line for credit that running
+ * requests of the customer hold, until `signal` is aborted. Throws 403
+ * `model_not_allowed`, 404 `model_not_found`, 400 `context_length_exceeded`, `feature_not_supported` or
+ * `max_cost_too_low`, 500 `no_eligible_offer`, 429, 402 or 503. The returned ticket holds money and must be settled.
  */
-export async function admit(deps: AdmitDeps, caller: Caller, asked: ChatJob, requestId: string): Promise<Ticket> {
+export async function admit(
+  deps: AdmitDeps,
+  caller: Caller,
+  asked: ChatJob,
+  requestId: string,
+  signal: CancelSignal,
+): Promise<Ticket> {
   const startedAtEpochMs = deps.clock.epochMs()
   const startedMonotonicMs = deps.clock.monotonicMs()
   const health = deps.health.of(caller.customerId)
@@ -57,14 +67,15 @@ export async function admit(deps: AdmitDeps, caller: Caller, asked: ChatJob, req
     ask = holdFor(supply.eligible, job, deps.defaultMaxTokens)
   }
   const { wantNanos, floorNanos, maxTokens, clampedBy } = ask
-  const admission = admissionOf(caller, job, requestId, { wantNanos, floorNanos })
+  const creditWait = { forMs: creditWaitMs(deps, job), signal }
+  const admission = { ...admissionOf(caller, job, requestId, { wantNanos, floorNanos }), creditWait }
   const result = await requestHold(deps, admission)
   failpoint('admission-answered')
   const affordable = (budgetNanos: Nanos) => {
     const offersFor = (maxTokens: number) => eligible(candidates, { ...job, maxTokens }, health).eligible
     return affordableTokens(supply.eligible, offersFor, job, budgetNanos)
   }
-  const hold = holdOf(deps, admission, job, affordable, result)!
+  const { hold, waitedMs } = holdOf(deps, admission, job, affordable, result)!
   // A hold that is smaller than requested limits the answer to the tokens that it pays for.
   const paidTokens = hold.nanos < wantNanos ? maxTokensFor(supply.eligible, job, hold.nanos) : maxTokens
   return {
@@ -78,7 +89,13 @@ export async function admit(deps: AdmitDeps, caller: Caller, asked: ChatJob, req
     maxTokens: paidTokens,
     clamp: clampOf(job, maxTokens, paidTokens, clampedBy),
     promptLength: job.promptLength,
+    creditWaitedMs: Math.round(waitedMs ?? 0),
   }
+}
+
+/** Returns how long a request may wait for credit: not longer than its answer may take. */
+function creditWaitMs(deps: AdmitDeps, { creditWaitMsMax, constraints }: ChatJob): number {
+  return Math.min(deps.creditWaitMs, creditWaitMsMax ?? Infinity, constraints.maxLatencyMs ?? Infinity)
 }
 
 /** Shorter prompts are held by their bytes: the output usually costs more. */
@@ -179,16 +196,16 @@ function requestHold({ ledger }: AdmitDeps, admission: Admission): Promise<Admis
   return ledger.admit(admission)
 }
 
-/** Returns the hold, or null when none was requested. Throws the refusal. */
+/** Returns the grant, or null when no hold was requested. Throws the refusal. */
 function holdOf(
   { windows, clock }: AdmitDeps,
   admission: Admission,
   job: ChatJob,
   affordable: (budgetNanos: Nanos) => number,
   result: AdmissionResult,
-): Hold | null {
+): Extract<AdmissionResult, { kind: 'granted' }> | null {
   windows.remember(admission.customerId, result.windows)
-  if (result.kind === 'granted') return result.hold
+  if (result.kind === 'granted') return result
   if (result.kind === 'counted') return null
   throw refusal(result, admission, job, affordable(budgetNanos(result)), clock.epochMs())
 }

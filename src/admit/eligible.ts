@@ -4,6 +4,7 @@ import type { Exclusion, ExclusionReason } from '../domain/handoff.ts'
 import type { HealthView } from '../domain/health.ts'
 import { heldNanos } from '../domain/held-cost.ts'
 import { type Offer, serves } from '../domain/offer.ts'
+import { stepOf } from '../domain/offer-price.ts'
 import { largestRoom } from '../domain/output-cap.ts'
 import { dialectAt } from '../domain/upstream-dialect.ts'
 
@@ -55,6 +56,8 @@ function firstObstacle(offer: Offer, job: ChatJob, view: HealthView): ExclusionR
   if (offer.speaks === undefined) {
     if (job.source?.isNativeOnly) return 'feature_missing'
   } else if (dialectAt(offer.speaks, job) === null) return 'feature_missing'
+  const above = priceAboveCap(offer, job)
+  if (above !== undefined) return above
   if (kind === 'cloud') return constraints.privacyMode ? 'privacy_mode' : undefined
   if (kind === 'local') return undefined
   if (constraints.trustedOnly && !((trustScore ?? 0) > TRUSTED_ABOVE)) return 'trusted_only'
@@ -69,6 +72,17 @@ function firstObstacle(offer: Offer, job: ChatJob, view: HealthView): ExclusionR
   if (hosterId !== null && constraints.denyHosters.has(hosterId)) return 'deny_hosters'
   if (constraints.allowHosters !== null && !(hosterId !== null && constraints.allowHosters.has(hosterId)))
     return 'allow_hosters'
+  return undefined
+}
+
+/** The prompt counts at its bound, since a longer one may have a higher price. */
+function priceAboveCap({ price }: Offer, job: ChatJob): ExclusionReason | undefined {
+  const { maxInputPicoPerToken: maxInput, maxOutputPicoPerToken: maxOutput } = job.constraints
+  if (maxInput === undefined && maxOutput === undefined) return undefined
+  const { inputPicoPerToken, outputPicoPerToken } =
+    price.terms === undefined ? price : stepOf(price.terms, job.inputTokensBound).price
+  if (maxInput !== undefined && inputPicoPerToken > maxInput) return 'max_input_usd_per_million'
+  if (maxOutput !== undefined && outputPicoPerToken > maxOutput) return 'max_output_usd_per_million'
   return undefined
 }
 

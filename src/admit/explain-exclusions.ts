@@ -10,9 +10,9 @@ import { type Offer, serves } from '../domain/offer.ts'
 /**
  * Builds the refusal of a request that no offer may serve: how many offers each constraint excluded, and what
  * to do. Names no server and no address. The code is `max_cost_too_low` when a higher `max_cost_usd` would
- * let it run, `context_length_exceeded` when the length of the prompt alone ruled out every offer,
- * `invalid_value` when no offer of the model serves the endpoint, and `no_eligible_offer` otherwise. The caller can fix
- * all but the last.
+ * let it run, `context_length_exceeded` when the length of the prompt alone ruled out every offer, `feature_not_supported`
+ * when no offer could answer the request whatever its constraints are, `invalid_value` when no offer of the model serves
+ * the endpoint, and `no_eligible_offer` otherwise. The caller can fix all but the last.
  *
  * @param candidates the offers that were considered
  */
@@ -41,9 +41,18 @@ export function explainExclusions(
       message: `max_cost_usd${sourceText('max_cost_usd', job)} is ${usdText(job.maxCostNanos!)}, but ${job.choices === 0 ? 'the input' : 'the prompt with one output token'} may cost ${usdText(leastNanos)} USD at the cheapest offer: ${why}. You were not charged. Raise max_cost_usd or shorten the ${input}.`,
     })
   }
-  if (excluded.some(({ reason }) => reason !== 'context_too_small')) {
+  // Both are checked before the constraints, so an offer with another reason has the features and the context.
+  const reasons = new Set(excluded.map(({ reason }) => reason))
+  if (!reasons.isSubsetOf(unservable)) {
     return new ApiError('no_eligible_offer', {
       message: `No server may serve this request: ${why}. You were not charged. Relax one of these constraints and send the request again.`,
+    })
+  }
+  if (reasons.has('feature_missing')) {
+    const missing = [...job.features].filter(feature => !candidates.some(({ features }) => features.has(feature)))
+    const which = missing.length === 0 ? '' : `; none has ${missing.join(' or ')}`
+    return new ApiError('feature_not_supported', {
+      message: `No server of this model can answer this request: ${why}${which}. You were not charged. Send it without the feature, or choose a model that has it: GET /v1/models lists the features of each.`,
     })
   }
   return new ApiError('context_length_exceeded', {
@@ -52,6 +61,8 @@ export function explainExclusions(
     message: `The request exceeds the context window: ${why}. You were not charged. Shorten the ${input}.`,
   })
 }
+
+const unservable: ReadonlySet<ExclusionReason> = new Set(['context_too_small', 'feature_missing'])
 
 function reasonsOf(excluded: readonly Exclusion[], job: ChatJob): string {
   const counts = Map.groupBy(excluded, exclusion => exclusion.reason)
@@ -93,6 +104,8 @@ const phrases: Record<ExclusionReason, readonly [one: string, many: string, why:
     'offers',
     "a feature the request uses (its endpoint, tools, images, audio, stop sequences, a JSON schema, dimensions, citations or a tool of Anthropic's models)",
   ],
+  max_input_usd_per_million: ['offer', 'offers', 'max_input_usd_per_million'],
+  max_output_usd_per_million: ['offer', 'offers', 'max_output_usd_per_million'],
   privacy_mode: ['cloud offer', 'cloud offers', 'privacy_mode'],
   trusted_only: ['hoster offer', 'hoster offers', 'trusted_only (trust_score above 0.8)'],
   max_latency_ms: [

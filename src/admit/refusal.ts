@@ -19,7 +19,7 @@ export function refusal(
   nowMs: number,
 ): ApiError {
   const { limits, keyLimit, memberLimit } = admission
-  const { windows, key, member } = refused
+  const { windows, key, member, waitedMs } = refused
   const needNanos = admission.ask?.floorNanos ?? 0n
   const need = usdText(needNanos)
   const fits = affordableTokens >= 1 ? ` You can afford ${fieldNames(job).limit} ${affordableTokens}.` : ''
@@ -60,8 +60,8 @@ export function refusal(
       return new ApiError('in_flight_budget', {
         param,
         facts,
-        message: `The balance is ${usdText(refused.postedNanos)} USD, but your running requests leave only ${usdText(budgetNanos(refused))} USD of it, of the daily spend cap or of the spend limit of the key or its member, and this request may cost up to ${need} USD.${fits} ${alternatives(['Retry when they have finished', change.what])}.`,
-        retryAfterS: 3,
+        message: `The balance is ${usdText(refused.postedNanos)} USD, but your running requests leave only ${usdText(budgetNanos(refused))} USD of it, of the daily spend cap or of the spend limit of the key or its member, and this request may cost up to ${need} USD.${fits}${waitedText(waitedMs)} ${alternatives([`Retry in ${IN_FLIGHT_RETRY_S} seconds or when they have finished`, change.what])}.`,
+        retryAfterS: IN_FLIGHT_RETRY_S,
       })
     case 'daily_spend_cap_reached': {
       const spentNanos = limits.dailySpendCapNanos - refused.capLeftNanos
@@ -100,6 +100,13 @@ export function refusal(
       })
     }
   }
+}
+
+/** Running requests usually end within seconds. */
+const IN_FLIGHT_RETRY_S = 3
+
+function waitedText(waitedMs: number | undefined): string {
+  return waitedMs === undefined ? '' : ` It waited ${(waitedMs / 1000).toFixed(1)} seconds for them.`
 }
 
 function resetText(resetAt: string | null): string {

@@ -2,12 +2,14 @@ import { type Pool, withQueryTimeout } from '../db/pool.ts'
 import { audit } from '../ledger/audit/audit.ts'
 import { progressInDatabase } from '../ledger/audit/audit-progress.ts'
 import { readLastAudit, recordAudit } from '../ledger/audit/last-audit.ts'
+import type { CreditEvidence } from '../ledger/credit-evidence.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Log } from '../runtime/log.ts'
 
 export interface AuditJobDeps {
   /** A pool for audits only, with two connections and no statement timeout: an audit reads the whole ledger. */
   readonly pool: Pool
+  readonly evidence: Pick<CreditEvidence, 'isValid'>
   readonly clock: Clock
   readonly log: Pick<Log, 'info' | 'error'>
 }
@@ -25,7 +27,7 @@ const RECORD_TIMEOUT_MS = 10_000
  * Audits the ledger and records the result for the metrics of all nodes. Violations go to the log, with their
  * ids. Does nothing during the pause after the last audit.
  */
-export async function auditLedger({ pool, clock, log }: AuditJobDeps, signal: AbortSignal): Promise<void> {
+export async function auditLedger({ pool, evidence, clock, log }: AuditJobDeps, signal: AbortSignal): Promise<void> {
   const record = withQueryTimeout(pool, RECORD_TIMEOUT_MS)
   const last = await readLastAudit(record)
   if (last !== undefined) {
@@ -34,7 +36,8 @@ export async function auditLedger({ pool, clock, log }: AuditJobDeps, signal: Ab
     if (pausedMs < last.elapsedMs * PAUSE_FACTOR) return
   }
   const startedMs = clock.monotonicMs()
-  const findings = await audit(pool, { signal, clock, progress: progressInDatabase(record) }).catch(error => {
+  const options = { signal, clock, progress: progressInDatabase(record), isEvidence: evidence.isValid }
+  const findings = await audit(pool, options).catch(error => {
     // This gateway is stopping. Another node, or the next start, continues within five minutes.
     if (signal.aborted) return undefined
     throw error

@@ -19,18 +19,23 @@ import { pruneReports } from '../supply/status/write-report.ts'
 import { type AuditDeps, auditEndpoint } from '../trust/audits/audit-hoster.ts'
 import { AUDIT_HOSTER, scheduleAudits } from '../trust/audits/schedule-audits.ts'
 import { scoreHosters } from '../trust/score-hosters.ts'
-import { auditLedger } from './audit-ledger.ts'
+import { type AuditJobDeps, auditLedger } from './audit-ledger.ts'
 import { freeAbandonedJobs } from './free-jobs.ts'
 
 export interface TaskDeps {
   readonly pool: Pool
+  /** See Database in start/compose. */
+  readonly deskPool: Pool
   /** See AuditJobDeps. */
   readonly auditPool: Pool
+  readonly evidence: AuditJobDeps['evidence']
   readonly clock: Clock
   readonly alerts: DeliverDeps
   readonly payments: Pick<PaymentSync, 'reconcile'>
   readonly autoTopUps: Pick<AutoTopUps, 'run'>
   readonly payouts: Pick<PayoutSync, 'reconcile'>
+  readonly applyPayoutChanges: () => Promise<void>
+  readonly closePromotionDays: () => Promise<void>
   readonly marketplace: MarketplaceJobs
   /** Null: audits are switched off. */
   readonly audits: (AuditDeps & { readonly meanPauseMs: number }) | null
@@ -58,6 +63,8 @@ export const timetable: CronItem[] = [
   { task: 'start_auto_top_ups', match: '* * * * *', options: { jobKey: 'start_auto_top_ups', maxAttempts: 1 } },
   { task: 'reconcile_payments', match: '* * * * *', options: { jobKey: 'reconcile_payments', maxAttempts: 1 } },
   { task: 'reconcile_payouts', match: '* * * * *', options: { jobKey: 'reconcile_payouts', maxAttempts: 1 } },
+  { task: 'apply_payout_changes', match: '* * * * *', options: { jobKey: 'apply_payout_changes', maxAttempts: 1 } },
+  { task: 'close_promotion_days', match: '13 * * * *', options: { jobKey: 'close_promotion_days', maxAttempts: 1 } },
   { task: 'apply_hoster_prices', match: '* * * * *', options: { jobKey: 'apply_hoster_prices', maxAttempts: 1 } },
   { task: 'sum_platform_days', match: '* * * * *', options: { jobKey: 'sum_platform_days', maxAttempts: 1 } },
   { task: 'plan_hoster_audits', match: '* * * * *', options: { jobKey: 'plan_hoster_audits', maxAttempts: 1 } },
@@ -67,10 +74,25 @@ export const timetable: CronItem[] = [
 
 /** Returns the tasks by name. `stopping` cancels a running audit. */
 export function createTasks(deps: TaskDeps, stopping: AbortSignal): TaskList {
-  const { pool, auditPool, clock, alerts, payments, autoTopUps, payouts, marketplace, audits, evidenceDelayMs, log } =
-    deps
+  const {
+    pool,
+    deskPool,
+    auditPool,
+    evidence,
+    clock,
+    alerts,
+    payments,
+    autoTopUps,
+    payouts,
+    applyPayoutChanges,
+    closePromotionDays,
+    marketplace,
+    audits,
+    evidenceDelayMs,
+    log,
+  } = deps
   return {
-    audit_ledger: () => auditLedger({ pool: auditPool, clock, log }, stopping),
+    audit_ledger: () => auditLedger({ pool: auditPool, evidence, clock, log }, stopping),
     add_usage_partitions: async () => {
       const added = await addUsagePartitions(pool, clock.epochMs())
       if (added.length > 0) log.info({ added }, 'created partitions for usage rows')
@@ -78,7 +100,7 @@ export function createTasks(deps: TaskDeps, stopping: AbortSignal): TaskList {
     delete_expired_claims: async () => {
       await deleteExpiredClaims(pool)
     },
-    delete_old_sessions: () => deleteOldTraces(pool, clock.epochMs()),
+    delete_old_sessions: () => deleteOldTraces(deskPool, clock.epochMs()),
     fold_hoster_days: async () => {
       await foldHosterDays(pool)
     },
@@ -97,6 +119,8 @@ export function createTasks(deps: TaskDeps, stopping: AbortSignal): TaskList {
     reconcile_payouts: async () => {
       await payouts.reconcile()
     },
+    apply_payout_changes: () => applyPayoutChanges(),
+    close_promotion_days: () => closePromotionDays(),
     apply_hoster_prices: () => marketplace.applyPrices(),
     [PROBE_MODELS]: payload => marketplace.probe((payload as { hoster_id: string }).hoster_id),
     [VERIFY_HOSTER]: payload => marketplace.verify((payload as { hoster_id: string }).hoster_id),

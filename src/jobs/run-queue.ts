@@ -1,43 +1,51 @@
-import { EventEmitter } from 'node:events'
-import { Logger, parseCronItems, run, type TaskList, type WorkerEvents } from 'graphile-worker'
+import { EventEmitter, once } from 'node:events'
+import { setTimeout as delay } from 'node:timers/promises'
+import { Logger, parseCronItems, run, type TaskList, type Worker, type WorkerEvents } from 'graphile-worker'
 import { DeliveryFailed } from '../alerts/alert-jobs.ts'
 import type { Pool } from '../db/pool.ts'
 import type { Log } from '../runtime/log.ts'
 import { timetable } from './create-tasks.ts'
 
-/** One run of the job queue. */
+/** One run of graphile-worker. It may get stuck, so `RestartingQueue` watches it. */
 export interface RunningQueue {
-  /** Resolves when the queue has stopped and its jobs have ended. */
-  readonly ended: Promise<void>
-  /** Lets running jobs finish. Resolves with `ended`; never rejects. */
+  /** The id under which graphile-worker locks the jobs of this run. */
+  readonly poolId: string
+  /** The first error of a search for a job, or why the run has stopped by itself. */
+  readonly fault: Error | undefined
+  /** Whether every worker runs a job, so that none searches. */
+  readonly isBusy: boolean
+  /** How many searches have found a job or none. */
+  readonly searches: number
+  /** How many searches have found none. */
+  readonly emptySearches: number
+  /** Takes no more jobs. Resolves when the running ones have ended and their ends are recorded; never rejects. */
   stop(): Promise<void>
 }
 
 export interface QueueOptions {
   readonly queuePool: Pool
   readonly taskList: TaskList
-  /** Receives the id under which graphile-worker locks the jobs of this run. */
-  readonly onPoolId: (poolId: string) => void
+  /** PostgreSQL announces new jobs. Polling finds jobs that wait for a retry, and jobs announced during an outage. */
+  readonly pollMs: number
   readonly log: Log
 }
 
+/** An audit may take long, and webhook receivers may be slow. */
+const WORKERS = 3
+
+/** Within three polls, 15 s, a job's end is recorded or lost: 5 s for a connection and 6 for the answer. */
+const POLLS_TO_RECORD = 3
+
 /** Starts graphile-worker. Rejects when PostgreSQL cannot be reached. */
-export async function runQueue({ queuePool, taskList, onPoolId, log }: QueueOptions): Promise<RunningQueue> {
+export async function runQueue({ queuePool, taskList, pollMs, log }: QueueOptions): Promise<RunningQueue> {
   const events: WorkerEvents = new EventEmitter()
-  const ended = Promise.withResolvers<void>()
-  events.on('pool:create', ({ workerPool }) => onPoolId(workerPool.id))
-  // The runner's promise would also wait for the timetable, which sleeps for up to a minute and a half after
-  // errors.
-  events.on('pool:release', () => ended.resolve())
+  const watch = watchRun(events, pollMs)
   const runner = await run({
     pgPool: queuePool.pg,
     events,
-    // An audit may take long, and webhook receivers may be slow.
-    concurrency: 3,
+    concurrency: WORKERS,
     noHandleSignals: true,
-    // PostgreSQL announces new jobs. Polling finds jobs that wait for a retry, and jobs announced while
-    // PostgreSQL was down.
-    pollInterval: 5_000,
+    pollInterval: pollMs,
     // 0 instead of the default -1 makes the queue handle errors of the statement that records the end of a job.
     // With -1, when PostgreSQL is down, that error is an unhandled rejection, which ends the process.
     preset: { worker: { completeJobBatchDelay: 0, failJobBatchDelay: 0 } },
@@ -45,12 +53,71 @@ export async function runQueue({ queuePool, taskList, onPoolId, log }: QueueOpti
     parsedCronItems: parseCronItems(timetable),
     logger: new Logger(() => (level, message, meta) => writeLog(log, level, message, meta)),
   })
-  return {
-    ended: ended.promise,
+  return Object.assign(watch, {
     stop() {
-      // Rejects when the queue has already stopped because of an error. The shutdown must continue.
-      runner.stop().catch(error => log.warn({ err: error }, 'the job queue had already stopped'))
-      return ended.promise
+      // Rejects when the queue has already stopped because of an error.
+      runner.stop().catch(error => log.debug({ err: error }, 'the job queue had already stopped'))
+      return watch.jobsEnded()
+    },
+  })
+}
+
+/** Follows a run by its events. */
+function watchRun(events: WorkerEvents, pollMs: number) {
+  const workers: Worker[] = []
+  let poolId = ''
+  let fault: Error | undefined
+  let searches = 0
+  let emptySearches = 0
+  let isReleased = false
+  const released = once(events, 'pool:release').then(() => {
+    isReleased = true
+  })
+  events.on('pool:create', ({ workerPool }) => {
+    poolId = workerPool.id
+  })
+  events.on('worker:create', ({ worker }) => workers.push(worker))
+  events.on('pool:gracefulShutdown', ({ message }) => {
+    fault ??= new Error(message)
+  })
+  events.on('worker:getJob:error', ({ error }) => {
+    fault ??= error as Error
+  })
+  events.on('worker:getJob:empty', () => {
+    searches++
+    emptySearches++
+  })
+  events.on('job:start', () => {
+    searches++
+  })
+  return {
+    get poolId() {
+      return poolId
+    },
+    get fault() {
+      return fault
+    },
+    get isBusy() {
+      return workers.every(worker => worker.getActiveJob() !== null)
+    },
+    get searches() {
+      return searches
+    },
+    get emptySearches() {
+      return emptySearches
+    },
+    /**
+     * The promise of the runner would also wait for the timetable, which sleeps for up to a minute and a half after
+     * errors. The event `pool:release` can be missing: docs/decisions/2026-11-28-job-queue-restarts.md.
+     */
+    async jobsEnded() {
+      const ended = new AbortController()
+      const { signal } = ended
+      for (let idlePolls = 0; !isReleased && idlePolls < POLLS_TO_RECORD; ) {
+        await Promise.race([released, delay(pollMs, undefined, { signal }).catch(() => {})])
+        idlePolls = workers.some(worker => worker.getActiveJob() !== null) ? 0 : idlePolls + 1
+      }
+      ended.abort()
     },
   }
 }

@@ -11,6 +11,10 @@ export interface Jobs {
 export interface JobsDeps extends TaskDeps {
   /** Created with `forQueue`: graphile-worker writes job ids as JSON, which has no bigint. */
   readonly queuePool: Pool
+  /** Called after each restart of the queue. */
+  readonly onQueueRestart: () => void
+  /** See `RestartingQueueDeps`. */
+  readonly pollMs?: number
 }
 
 /**
@@ -18,10 +22,11 @@ export interface JobsDeps extends TaskDeps {
  * each job to one of them. A job runs again if PostgreSQL could not record its end.
  */
 export async function startJobs(deps: JobsDeps): Promise<Jobs> {
-  const { pool, queuePool, log } = deps
+  const { pool, queuePool, onQueueRestart, pollMs, log } = deps
   await addFirstPartitions(deps)
   const stopping = new AbortController()
-  const queue = new RestartingQueue({ pool, queuePool, taskList: createTasks(deps, stopping.signal), log })
+  const taskList = createTasks(deps, stopping.signal)
+  const queue = new RestartingQueue({ pool, queuePool, taskList, onRestart: onQueueRestart, log, pollMs })
   await queue.start()
   return {
     async stop() {

@@ -17,6 +17,7 @@ import { createUseReports } from './leases/use-reports.ts'
 import type { LedgerStore, StoredWindows } from './ledger-store.ts'
 import { RecentSettlements } from './settlement/recent-settlements.ts'
 import type { RecoveredRecord } from './settlement/recovered-settlements.ts'
+import { createSettleAgain } from './settlement/settle-again.ts'
 import type { Settlement } from './settlement/settlement.ts'
 import { SettlementQueue } from './settlement/settlement-queue.ts'
 
@@ -30,6 +31,8 @@ export interface Ledger {
    * enough balance; otherwise by a strict lease in one round trip, which it shares with the admissions that
    * arrived during the previous one. Rejects with ApiError `database_unavailable` when PostgreSQL is needed
    * and does not answer within two seconds, and `overloaded` when too much is queued.
+   *
+   * With `creditWait`, a request that would fit once running requests of its customer have settled waits for them.
    */
   admit(admission: Admission): Promise<AdmissionResult>
   /**
@@ -80,7 +83,12 @@ export interface Ledger {
   drain(timeoutMs: number): Promise<number>
   /** Stops sending and gives up what is left. Call it after `drain`. */
   stop(): void
-  readonly pending: { readonly admissions: number; readonly settlements: number }
+  readonly pending: {
+    readonly admissions: number
+    readonly settlements: number
+    /** Requests that wait for credit that running requests of their customers hold. */
+    readonly waitingForCredit: number
+  }
 }
 
 export interface LedgerDeps {
@@ -115,7 +123,8 @@ const SETTLEMENTS_QUEUED_MAX = 100_000
 export function createLedger(deps: LedgerDeps): Ledger {
   const { scheduler, bulkLeases = true } = deps
   const parts = createParts(deps)
-  const { exhausted, book, returns, settlements, admissions, unconfirmedLeases, reconciliation, useReports } = parts
+  const { exhausted, book, returns, settlements, again, admissions, unconfirmedLeases, reconciliation, useReports } =
+    parts
 
   return {
     refusalOf: admission => exhausted.refuse(admission),
@@ -157,13 +166,14 @@ export function createLedger(deps: LedgerDeps): Ledger {
     },
     async drain(timeoutMs) {
       await within(scheduler, timeoutMs, flush(parts))
-      return settlements.size
+      return settlements.size + again.size
     },
     stop() {
       for (const part of [admissions, settlements, returns, unconfirmedLeases, useReports]) part.stop()
     },
     get pending() {
-      return { admissions: admissions.size, settlements: settlements.size }
+      const { size, waitingForCredit } = admissions
+      return { admissions: size, settlements: settlements.size + again.size, waitingForCredit }
     },
   }
 }
@@ -180,7 +190,8 @@ function createParts(deps: LedgerDeps) {
   // When the database cannot keep up with settlements, admit no more requests in memory.
   const mayAdmit = () => node.mayAdmit() && !settlements.isLagging()
   const exhausted = createExhaustedWindows(monotonicMs)
-  const unconfirmedLeases = new UnconfirmedLeases({ store, scheduler, log })
+  const onEnded = (customerId: string) => admissions.wake(customerId)
+  const unconfirmedLeases = new UnconfirmedLeases({ store, scheduler, onEnded, log })
   const book = new LeaseBook({
     monotonicMs,
     mayAdmit,
@@ -198,6 +209,7 @@ function createParts(deps: LedgerDeps) {
     journal,
     commitWaitMs,
   })
+  const again = createSettleAgain({ journal, scheduler, replay: records => settlements.replay(records), log })
   const admissions: AdmissionQueue = new AdmissionQueue({
     ...shared,
     node,
@@ -207,17 +219,18 @@ function createParts(deps: LedgerDeps) {
     exhausted,
   })
   const reconciliation = new LeaseReconciliation({
-    ...{ store, node, book, recent, log },
+    ...{ store, node, book, recent, monotonicMs, log },
     isInUse: leaseId => unconfirmedLeases.has(leaseId) || admissions.isAsked(leaseId),
-    settleRecentAgain: () => recent.settleAgain(records => settlements.replay(records)),
+    settleRecentAgain: () => recent.settleAgain(again.run),
   })
-  return { exhausted, unconfirmedLeases, book, returns, settlements, admissions, reconciliation, useReports }
+  return { exhausted, unconfirmedLeases, book, returns, settlements, again, admissions, reconciliation, useReports }
 }
 
-async function flush({ admissions, settlements, returns, unconfirmedLeases }: Parts): Promise<void> {
+async function flush({ admissions, settlements, reconciliation, returns, unconfirmedLeases }: Parts): Promise<void> {
   await Promise.all([admissions.flush(), settlements.flush()])
   // Late settlements were pushed while the others were committed.
   await settlements.flush()
+  await reconciliation.flush()
   returns.collect(true)
   await Promise.all([returns.flush(), unconfirmedLeases.sweep()])
 }

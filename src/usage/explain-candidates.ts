@@ -1,7 +1,7 @@
 import type { LowerRankReason } from '../api/activity.ts'
 import { AUTO_MODEL } from '../domain/chat-job.ts'
 import type { Attempt, AttemptOutcome, ExclusionReason } from '../domain/handoff.ts'
-import { usd } from '../domain/money.ts'
+import { nanosOfPicos, usd } from '../domain/money.ts'
 import { type ProviderKind, splitOfferId } from '../domain/offer.ts'
 import type { NotedRank, RoutingNote } from '../domain/routing-note.ts'
 
@@ -53,7 +53,7 @@ function ranked(
     ...(rank.costPicos === undefined
       ? noFigures
       : {
-          expected_cost_usd: usd((BigInt(rank.costPicos) + 999n) / 1000n),
+          expected_cost_usd: usd(nanosOfPicos(BigInt(rank.costPicos))),
           predicted_ms: rank.predictedMs ?? null,
           trust_score: rank.provider === 'hoster' ? (rank.trust ?? null) : null,
           in_flight: rank.inFlight ?? null,
@@ -76,12 +76,19 @@ function whyLower(note: RoutingNote, rank: NotedRank, first: NotedRank): LowerRa
   if (note.auto && modelIdOf(rank) !== modelIdOf(first)) return 'other_model'
   if (rank.isNewcomer && !first.isNewcomer) return 'newcomer'
   if (rank.isShort && !first.isShort) return 'shorter_output'
+  if (isMoreExpensive(note, rank, first)) return 'more_expensive'
   if (!note.cloudCompetes && rank.provider === 'cloud' && first.provider !== 'cloud') return 'cloud_comes_last'
   if (rank.isHeldBack && !first.isHeldBack) return 'held_back'
   if (note.isSticky) return 'prompt_cache_elsewhere'
   if (tier === 'fastest') return 'slower_or_busier'
   if (tier === 'balanced') return 'drawn_later'
-  return BigInt(rank.costPicos ?? 0) > BigInt(first.costPicos ?? 0) ? 'more_expensive' : 'slower'
+  return 'slower'
+}
+
+/** Whether the price alone keeps an offer behind: it is above what the tier allows beyond the first offer. */
+function isMoreExpensive({ price }: RoutingNote, rank: NotedRank, first: NotedRank): boolean {
+  const limitPercent = BigInt(price?.limitPercent ?? 100)
+  return BigInt(rank.costPicos ?? 0) * 100n > BigInt(first.costPicos ?? 0) * limitPercent
 }
 
 const modelIdOf = ({ offerId }: NotedRank) => splitOfferId(offerId).modelId

@@ -2,10 +2,10 @@ import type { RequestReceipt } from '../api/activity.ts'
 import { describeAuto } from '../api/auto-note.ts'
 import type { Sql } from '../db/pool.ts'
 import type { Attempt, Outcome } from '../domain/handoff.ts'
-import { type Nanos, usd, usdPerMillion } from '../domain/money.ts'
+import { type Nanos, nanosOfPicos, usd, usdPerMillion } from '../domain/money.ts'
 import { type ProviderKind, splitOfferId } from '../domain/offer.ts'
 import type { PricedPart } from '../domain/offer-price.ts'
-import type { RoutingNote } from '../domain/routing-note.ts'
+import type { NotedPrice, RoutingNote } from '../domain/routing-note.ts'
 import { readAttempts, type StoredAttempts } from '../domain/stored-attempts.ts'
 import { explainCandidates } from './explain-candidates.ts'
 
@@ -32,6 +32,7 @@ export async function readReceipt(sql: Sql, customerId: string, requestId: strin
     client_disconnected: row.outcome === 'client_gone',
     latency_ms: row.latency_ms,
     first_token_ms: row.first_token_ms,
+    credit_wait_ms: row.routing?.creditWaitedMs ?? 0,
     served_by:
       row.endpoint_id === null || row.provider === 'none'
         ? null
@@ -71,9 +72,12 @@ export async function readReceipt(sql: Sql, customerId: string, requestId: strin
       allow_hosters: constraints?.allow_hosters ? [...constraints.allow_hosters] : null,
       deny_hosters: [...(constraints?.deny_hosters ?? [])],
       max_cost_usd: constraints?.max_cost_nanos === undefined ? null : usd(BigInt(constraints.max_cost_nanos)),
+      max_input_usd_per_million: constraints?.max_input_usd_per_million ?? null,
+      max_output_usd_per_million: constraints?.max_output_usd_per_million ?? null,
       sources: { ...sources },
     },
     auto: row.routing?.auto === undefined ? null : describeAuto(row.routing.auto),
+    price_check: row.routing?.price === undefined ? null : checkPrice(row.routing.price),
     max_tokens_clamp: clamp === undefined ? null : { asked: clamp.asked, allowed: clamp.allowed, by: clamp.by },
     attempts: attempts.map(({ offerId, endpointId, provider, outcome, elapsedMs }) => ({
       model: splitOfferId(offerId).modelId,
@@ -93,6 +97,16 @@ export async function readReceipt(sql: Sql, customerId: string, requestId: strin
       ...why,
     })),
     candidates_left_out: row.routing?.leftOut ?? 0,
+  }
+}
+
+function checkPrice({ limitPercent, cheapestPicos, servedPicos }: NotedPrice): RequestReceipt['price_check'] {
+  const [cheapest, served] = [BigInt(cheapestPicos), BigInt(servedPicos)]
+  return {
+    limit_percent: limitPercent,
+    cheapest_usd: usd(nanosOfPicos(cheapest)),
+    served_usd: usd(nanosOfPicos(served)),
+    kept: served * 100n <= cheapest * BigInt(limitPercent),
   }
 }
 

@@ -13,6 +13,7 @@ export interface Transaction {
     | 'reversal_returned'
     | 'debt_payment'
     | 'earnings_moved'
+    | 'opening_balance'
     | 'usage'
   /** Negative for usage, reversals and payments of a debt. */
   readonly amountNanos: Nanos

@@ -17,8 +17,10 @@ export type SlicedBy = 'transactions' | 'customers' | 'requests' | 'hosters' | '
 
 export interface SlicedCheck {
   readonly by: SlicedBy
-  /** Selects the ids that violate the check in a slice. */
+  /** Selects the ids that violate the check in a slice. With `isEvidence`, selects ids, facts and evidence of all. */
   readonly sql: string
+  /** The key of the evidence is not in the database. */
+  readonly isEvidence?: true
 }
 
 /** The most tokens of a report that are billed for one that the gateway counts. */
@@ -156,7 +158,7 @@ export const auditChecks = {
     FROM (SELECT tx_id, sum(fee_nanos) AS fee FROM ${ofTransactions('usage_row')} WHERE fee_nanos > 0 AND ${isOpenTx} GROUP BY tx_id) u
     FULL JOIN (
       SELECT tx_id, amount_nanos FROM ${ofTransactions('ledger_entry', 'e')}
-      WHERE account_kind = 'platform_revenue' AND ${isOpenTx} AND NOT EXISTS (SELECT FROM ${ofTransactions('ledger_tx', 't')} WHERE t.tx_id = e.tx_id AND t.kind = 'refund')
+      WHERE account_kind = 'platform_revenue' AND ${isOpenTx} AND NOT EXISTS (SELECT FROM ${ofTransactions('ledger_tx', 't')} WHERE t.tx_id = e.tx_id AND t.kind <> 'settle')
     ) e USING (tx_id)
     WHERE coalesce(u.fee, 0) <> coalesce(e.amount_nanos, 0)`),
   // Blocks of transactions with archived charges. They may have charges that are not archived too.
@@ -224,6 +226,28 @@ export const auditChecks = {
     ) e ON (e.tx_id, e.kind, e.ref, e.account_kind, e.account_id, e.amount_nanos) = (p.tx_id, p.kind, p.ref, p.account_kind, p.account, p.amount)
     WHERE p.tx_id IS NULL OR e.tx_id IS NULL
     GROUP BY 1`),
+  credit_has_evidence: {
+    ...transactions(`
+      SELECT tx_id::text AS id, facts, mac FROM ${ofTransactions('given_credit')} LEFT JOIN ${ofTransactions('credit_evidence')} USING (tx_id)
+      WHERE tx_id > (SELECT tx_id FROM credit_evidence_start)`),
+    isEvidence: true,
+  },
+  vouchers_have_evidence: {
+    ...all(`
+      SELECT voucher_id::text AS id, ARRAY['made voucher', voucher_id::text, amount_nanos::text] AS facts, mac
+      FROM voucher WHERE mac IS NOT NULL OR made_at > (SELECT at FROM credit_evidence_start)`),
+    isEvidence: true,
+  },
+  credit_is_not_dated_back: all(`
+    SELECT 'credits' FROM credit_evidence_start s, LATERAL (
+      SELECT count(*) AS credits, coalesce(sum(amount_nanos), 0) AS nanos FROM given_credit WHERE tx_id <= s.tx_id) g
+    WHERE (g.credits, g.nanos) <> (s.credits, s.credit_nanos)
+    UNION ALL
+    SELECT 'vouchers' FROM credit_evidence_start s, LATERAL (
+      SELECT count(*) AS vouchers, coalesce(sum(amount_nanos), 0) AS nanos FROM voucher WHERE made_at <= s.at) v
+    WHERE (v.vouchers, v.nanos) <> (s.vouchers, s.voucher_nanos)
+    UNION ALL
+    SELECT 'the beginning of evidence' FROM credit_evidence_start HAVING count(*) <> 1`),
   reversals_within_payments: customers(`
     SELECT payment_id::text FROM ${ofCustomers('payment', 'p')} JOIN ${ofCustomers('payment_reversal', 'r')} USING (payment_id)
     GROUP BY payment_id, p.amount_nanos, p.tx_id
@@ -243,18 +267,22 @@ export const auditChecks = {
       WHERE e.account_kind = 'customer' AND e.amount_nanos < 0 AND t.kind <> 'settle'
     ) e ON e.tx_id = c.tx_id AND e.account_id = c.customer_id
     WHERE coalesce(c.amount_nanos, 0) <> -coalesce(e.amount_nanos, 0)`),
-  // What payments brought in, less what went back, the fees and what was paid out. Grants are outside: no table has their money.
+  // What payments brought in, less what went back, the fees and what was paid out. Grants and the books of another installation are
+  // outside: no table has their money.
   cash_equals_payments: all(`
     SELECT concat('entries ', e.amount, ', payments ', p.amount)
     FROM (
       SELECT coalesce(-sum(amount_nanos), 0) AS amount FROM ledger_entry JOIN ledger_tx USING (tx_id)
-      WHERE account_kind = 'cash' AND kind <> 'credit'
+      WHERE account_kind = 'cash' AND kind NOT IN ('credit', 'opening_balance')
     ) e, (
       SELECT (SELECT coalesce(sum(CASE WHEN tx_id IS NOT NULL THEN amount_nanos ELSE 0 END - fee_nanos), 0) FROM payment)
         - (SELECT coalesce(sum(taken_nanos - returned_nanos), 0) FROM payment_reversal)
         - (SELECT coalesce(sum(paid_nanos), 0) FROM payout) AS amount
     ) p
     WHERE e.amount <> p.amount`),
+  // Found by asking the providers, see compare-charges.ts: charges without a credit, credits without a charge, reversals that are not booked.
+  payments_equal_charges: all(`
+    SELECT concat_ws(' ', driver, ref, problem) FROM payment_difference WHERE ended_at IS NULL`),
   hoster_days_equal_entries: hosters(`
     SELECT concat_ws(' ', coalesce(l.hoster_id, e.hoster_id), e.kind)
     FROM (
@@ -335,6 +363,27 @@ export const auditChecks = {
     SELECT a.hoster_id::text FROM hoster_account a
     WHERE a.state IN ('pending', 'ready') AND NOT EXISTS (
       SELECT FROM payout_identity i WHERE i.identity = a.driver || ':' || a.destination AND i.hoster_id = a.hoster_id)`),
+  // Accounts of older versions have no change.
+  payout_accounts_equal_changes: all(`
+    SELECT c.hoster_id::text FROM payout_change c LEFT JOIN hoster_account a USING (hoster_id) WHERE c.outcome = 'applied' GROUP BY c.hoster_id, c.kind
+    HAVING NOT bool_or(CASE c.kind WHEN 'customer' THEN a.customer_id = c.customer_id
+      ELSE (a.driver, a.destination, a.holder, a.identities) IS NOT DISTINCT FROM (c.driver, c.destination, c.holder, c.identities) END IS TRUE)
+    UNION ALL
+    SELECT change_id::text FROM payout_change WHERE outcome = 'applied' AND ended_at < effective_at`),
+  promotion_within_earnings: all(`
+    SELECT concat_ws(' ', hoster_id, day)
+    FROM (SELECT hoster_id, day, sum(share_nanos) AS share FROM promotion_share GROUP BY 1, 2) s
+    FULL JOIN promotion_day d USING (hoster_id, day)
+    LEFT JOIN (SELECT hoster_id, day, sum(hoster_share_nanos) AS share FROM hoster_line GROUP BY 1, 2) l USING (hoster_id, day)
+    WHERE coalesce(s.share, 0) > coalesce(l.share, 0) OR d.share_nanos <> coalesce(s.share, 0)`),
+  promotion_excess_equals_entries: all(`
+    SELECT coalesce(d.ref, e.ref)
+    FROM (SELECT hoster_id || ':' || day AS ref, hoster_id, taken_nanos FROM promotion_day WHERE taken_nanos > 0) d
+    FULL JOIN (
+      SELECT regexp_replace(t.ref, ':[^:]*$', '') AS ref, e.account_id, -sum(e.amount_nanos) AS taken_nanos FROM ledger_tx t JOIN ledger_entry e USING (tx_id)
+      WHERE t.kind <> 'settle' AND t.kind = 'promotion_excess' AND e.account_kind = 'hoster_payable' GROUP BY 1, 2
+    ) e ON (e.ref, e.account_id, e.taken_nanos) = (d.ref, d.hoster_id, d.taken_nanos)
+    WHERE d.ref IS NULL OR e.ref IS NULL`),
   hours_equal_usage: customers(`
     SELECT customer_id || ' ' || to_char(hour AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24')
     FROM (
@@ -523,16 +572,35 @@ export const auditChecks = {
     WHERE b.day_requests < coalesce(d.slots, 0) OR b.minute_requests < coalesce(m.slots, 0)`),
   ledger_cannot_be_rewritten: all(`
     SELECT 'role ' || r.rolname || ' may change ' || m.name
-    FROM gateway_role g JOIN pg_roles r ON r.rolname = g.name CROSS JOIN unnest(money_tables()) AS m(name)
-    WHERE has_table_privilege(r.oid, m.name::regclass, 'INSERT, UPDATE, DELETE, TRUNCATE')
+    FROM gateway_role g JOIN pg_roles r ON r.rolname = g.name
+      CROSS JOIN unnest(money_tables() || CASE WHEN g.is_desk THEN '{}' ELSE desk_tables() END) AS m(name)
+    WHERE has_table_privilege(r.oid, m.name::regclass, 'DELETE, TRUNCATE') OR has_any_column_privilege(r.oid, m.name::regclass, 'INSERT, UPDATE')
+    UNION ALL
+    SELECT 'role ' || r.rolname || ' may read ' || c.relname || '.' || secret.name
+    FROM gateway_role g JOIN pg_roles r ON r.rolname = g.name JOIN pg_class c ON c.relnamespace = current_schema()::regnamespace
+      CROSS JOIN unnest(hidden_columns(c.relname, g.is_desk)) AS secret(name)
+    WHERE has_column_privilege(r.oid, c.oid, secret.name, 'SELECT')
+    UNION ALL
+    -- A function of the owner that is on no list, too.
+    SELECT 'role ' || r.rolname || ' may call ' || p.proname
+    FROM gateway_role g JOIN pg_roles r ON r.rolname = g.name JOIN pg_proc p ON p.pronamespace = current_schema()::regnamespace AND p.prosecdef
+    WHERE has_function_privilege(r.oid, p.oid, 'EXECUTE') AND p.proname <> ALL (money_functions() || CASE WHEN g.is_desk THEN desk_functions() ELSE '{}' END)
     UNION ALL
     -- Tables in a schema that comes first in the search path of the owner would take the place of the real ones.
     SELECT 'role ' || r.rolname || ' may create schemas'
     FROM gateway_role g JOIN pg_roles r ON r.rolname = g.name WHERE has_database_privilege(r.oid, current_database(), 'CREATE')
     UNION ALL
-    SELECT 'trigger append_only of ' || m.name FROM unnest(ARRAY['ledger_tx', 'ledger_entry', 'refund', 'usage_closing', 'credit_taken', 'hoster_movement']) AS m(name)
+    -- Functions that fit a call of the owner's functions better would run in the place of those that are meant.
+    SELECT 'role ' || r.rolname || ' may create in the schema ' || current_schema()
+    FROM gateway_role g JOIN pg_roles r ON r.rolname = g.name WHERE has_schema_privilege(r.oid, current_schema(), 'CREATE')
+    UNION ALL
+    SELECT 'trigger ' || m.trigger || ' of ' || m.name FROM (
+      SELECT 'append_only' AS trigger, unnest(ARRAY['ledger_tx', 'ledger_entry', 'refund', 'usage_closing', 'credit_taken', 'hoster_movement', 'credit_evidence']) AS name
+      UNION ALL
+      SELECT unnest(ARRAY['refuse_new_operator', 'refuse_operator_change', 'refuse_operator_delete']), 'person'
+    ) AS m
     WHERE NOT EXISTS (
-      SELECT FROM pg_trigger g WHERE g.tgrelid = m.name::regclass AND g.tgname = 'append_only' AND g.tgenabled IN ('O', 'A'))`),
+      SELECT FROM pg_trigger g WHERE g.tgrelid = m.name::regclass AND g.tgname = m.trigger AND g.tgenabled IN ('O', 'A'))`),
   // As the view audit_log_break. The entry before a slice gives its hash.
   audit_log_is_unbroken: logEntries(`
     SELECT entry_id::text FROM (

@@ -1,5 +1,6 @@
 import { type Pool, type Sql, transaction, withQueryTimeout } from '../../db/pool.ts'
 import { type Clock, systemClock } from '../../runtime/clock.ts'
+import type { CreditEvidence } from '../credit-evidence.ts'
 import { type AuditCheck, type AuditFinding, auditChecks, type SlicedCheck } from './audit-checks.ts'
 import type { AuditProgress, AuditProgressStore } from './audit-progress.ts'
 import { type AuditSlice, planAudit, type SliceSizes } from './audit-slices.ts'
@@ -11,6 +12,8 @@ export interface AuditOptions {
   /** Called before the first check when an earlier audit is continued. */
   readonly onContinue?: (earlier: AuditProgress) => void
   readonly sizes?: SliceSizes
+  /** Checks evidence of credit. Without it, those checks find nothing. */
+  readonly isEvidence?: CreditEvidence['isValid'] | undefined
   readonly clock?: Clock
   /** The shortest time between two savings of the progress. Default 2,000: short audits save nothing. */
   readonly saveEveryMs?: number
@@ -42,7 +45,7 @@ export async function audit(pool: Pool, options: AuditOptions = {}): Promise<Aud
   let hasSaved = earlier !== undefined
   while (state.done < state.slices.length) {
     signal?.throwIfAborted()
-    const found = await checkSlice(pool, state.slices[state.done]!, signal)
+    const found = await checkSlice(pool, state.slices[state.done]!, options.isEvidence, signal)
     state = {
       ...state,
       done: state.done + 1,
@@ -85,6 +88,7 @@ const CANCEL_TIMEOUT_MS = 2_000
 async function checkSlice(
   pool: Pool,
   slice: AuditSlice,
+  isEvidence: AuditOptions['isEvidence'],
   signal: AbortSignal | undefined,
 ): Promise<Map<AuditCheck, Omit<AuditFinding, 'name'>>> {
   const cut = new AbortController()
@@ -110,7 +114,10 @@ async function checkSlice(
       const check: SlicedCheck = auditChecks[name]
       if (check.by !== slice.by) continue
       signal?.throwIfAborted()
-      found.set(name, await runCheck(db, check, slice))
+      found.set(
+        name,
+        await (check.isEvidence ? checkEvidence(db, check, slice, isEvidence) : runCheck(db, check, slice)),
+      )
     }
     return found
   }
@@ -129,4 +136,19 @@ async function runCheck(db: Sql, { by, sql }: SlicedCheck, slice: AuditSlice): P
     by === 'all' ? [] : [slice.from, slice.to],
   )
   return { violations: rows[0]!.violations, examples: rows[0]!.examples ?? [] }
+}
+
+async function checkEvidence(
+  db: Sql,
+  { by, sql }: SlicedCheck,
+  slice: AuditSlice,
+  isEvidence: AuditOptions['isEvidence'],
+): Promise<Omit<AuditFinding, 'name'>> {
+  if (isEvidence === undefined) return { violations: 0, examples: [] }
+  const { rows } = await db.query<{ id: string; facts: (string | null)[]; mac: Buffer | null }>(
+    sql,
+    by === 'all' ? [] : [slice.from, slice.to],
+  )
+  const wrong = rows.filter(({ facts, mac }) => !isEvidence(facts, mac))
+  return { violations: wrong.length, examples: wrong.slice(0, EXAMPLES_MAX).map(({ id }) => id) }
 }

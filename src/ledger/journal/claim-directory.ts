@@ -15,6 +15,7 @@ import { type FileLock, tryFileLock, waitForFileLock } from '../../db/file-lock.
 import { fileIdentity } from './file-identity.ts'
 import { diskIsFull, isDiskFull, makeJournalDirectory, unusable } from './make-journal-directory.ts'
 import { isSegmentName } from './recover-segments.ts'
+import { createSizesFile, type SizesFile } from './sizes-file.ts'
 
 /** A directory that only this process writes to, until it releases the directory or ends in any way. */
 export interface ClaimedDirectory {
@@ -26,6 +27,7 @@ export interface ClaimedDirectory {
    * refuses them.
    */
   writeNodeIds(ids: readonly string[]): void
+  readonly sizes: SizesFile
   /** Makes sure that there is a reserve, if the disk has room for one. */
   keepReserve(): void
   /** Lets other processes claim the directory. Nothing may be written to it afterwards. */
@@ -103,6 +105,7 @@ function tryClaim(path: string): ClaimedDirectory | undefined {
     path,
     nodes: () => readNodes(path, fileIdentity(lockFile)),
     writeNodeIds: ids => writeNodeIds(path, ids, fileIdentity(lockFile)),
+    sizes: createSizesFile(path, fileIdentity(lockFile)),
     keepReserve: () => keepReserve(path),
     release() {
       lock.release()

@@ -5,7 +5,7 @@ import type { Scheduler } from '../../runtime/scheduler.ts'
 import type { ClaimedDirectory, RecordedNode } from './claim-directory.ts'
 import type { FileDisk } from './file-disk.ts'
 import { type Journal, openJournal } from './journal.ts'
-import type { Damage } from './recover-segments.ts'
+import type { ChangedSegment, Damage } from './recover-segments.ts'
 
 /** The journals that no running process uses. This node writes to one of them and replays all of them. */
 export interface Journals {
@@ -19,6 +19,8 @@ export interface Journals {
    * the other nodes notice it.
    */
   readonly doubtfulNodes: readonly string[]
+  /** Segments that this process found damaged, at its start and since. */
+  readonly damagedSegments: number
   /**
    * Notes a node id of this process for the next start on this directory. The first one is written by `settled`. A
    * failure to write a later one is logged.
@@ -61,14 +63,26 @@ export function createJournals(
   options: JournalsOptions,
 ): Journals {
   const { log } = options
+  let damagedSegments = 0
   const open = (directory: JournalDirectory) => {
-    const { path } = directory.claimed
-    const opened = openJournal({ ...options, disk: directory.disk })
+    const { path, sizes } = directory.claimed
+    const report = (facts: object) => {
+      damagedSegments++
+      log.error({ journal: path, ...facts }, `a journal is damaged: run ${ownCommand('journal inspect')}`)
+    }
+    const onDamaged = (changed: ChangedSegment) => report(lossOf(changed))
+    const opened = openJournal({ ...options, disk: directory.disk, sizes, onDamaged })
     const { tornBytes } = opened
     if (tornBytes > 0)
       log.warn({ journal: path, bytes: tornBytes }, 'the last record of a journal is incomplete and was cut off')
-    for (const damage of opened.damages)
-      log.error({ journal: path, ...factsOf(damage) }, `a journal is damaged: run ${ownCommand('journal inspect')}`)
+    for (const damage of opened.damages) report(factsOf(damage))
+    for (const changed of opened.changed)
+      if (changed.isCertain) onDamaged(changed)
+      else
+        log.warn(
+          { journal: path, ...lossOf(changed) },
+          'a journal lacks records that were written: the machine lost power, or this is a copy that was made while the original ran',
+        )
     return { ...directory, ...opened, nodes: directory.claimed.nodes() }
   }
   const own = open(ownDirectory)
@@ -93,6 +107,9 @@ export function createJournals(
     ),
     deadNodes: nodesOf(opened, true),
     doubtfulNodes: nodesOf(opened, false),
+    get damagedSegments() {
+      return damagedSegments
+    },
     addNode(nodeId) {
       ownNodes.push(nodeId)
       if (isSettled) writeNodes(own, ownNodes)
@@ -121,6 +138,16 @@ function nodesOf(opened: readonly { readonly nodes: readonly RecordedNode[] }[],
 function factsOf({ segment, places, keptAs }: Damage) {
   const bytes = places.reduce((sum, place) => sum + place.bytes, 0)
   return { segment, places: places.length, bytes, firstOffset: places[0]!.offset, keptAs }
+}
+
+function lossOf({ segment, expected, found }: ChangedSegment) {
+  return {
+    segment,
+    expectedBytes: expected.bytes,
+    foundBytes: found?.bytes ?? null,
+    expectedRecords: expected.records,
+    foundRecords: found?.records ?? 0,
+  }
 }
 
 async function close({ journal, disk, claimed }: Opened): Promise<void> {

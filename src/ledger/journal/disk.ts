@@ -6,6 +6,8 @@ export interface Disk {
   /** The names of all files, in any order. */
   list(): string[]
   read(name: string): Buffer
+  /** Like `read`, but does not block. Undefined when the file is gone or cannot be read. */
+  load(name: string): Promise<Buffer | undefined>
   /**
    * Appends bytes and creates the file if needed. Throws the error of the operating system; some of the bytes
    * may be stored then.

@@ -9,7 +9,7 @@ import {
   unlink,
   writeSync,
 } from 'node:fs'
-import { open } from 'node:fs/promises'
+import { open, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Disk } from './disk.ts'
@@ -52,6 +52,7 @@ export function createFileDisk(directory: string): FileDisk {
       return entries.filter(entry => entry.isFile()).map(entry => entry.name)
     },
     read: name => readFileSync(pathOf(name)),
+    load: name => readFile(pathOf(name)).catch(() => undefined),
     append(name, bytes) {
       const { fd } = fileOf(name)
       // Near a full disk, a quota or a size limit, a write may store only a part.

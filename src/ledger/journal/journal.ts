@@ -1,24 +1,19 @@
 import { failpoint } from '../../runtime/failpoint.ts'
 import type { Scheduler } from '../../runtime/scheduler.ts'
-import type { Disk } from './disk.ts'
 import { diskFailure, JournalUnavailable } from './journal-unavailable.ts'
 import { createRecordBatch, type RecordBatch } from './record.ts'
 import { type JournalEntry, type RecoveredSegments, recoverSegments, type Segment } from './recover-segments.ts'
-import { SegmentStore } from './segment-store.ts'
+import { type SegmentOptions, SegmentStore } from './segment-store.ts'
 
 export type { JournalEntry } from './recover-segments.ts'
 
-export interface JournalOptions {
-  /** Used by this journal alone: see claim-directory.ts. */
-  readonly disk: Disk
+export interface JournalOptions extends SegmentOptions {
   readonly scheduler: Pick<Scheduler, 'soon'>
   /**
    * Whether a write is reported only when its record survives a loss of power. It survives the death of the
    * process either way.
    */
   readonly fsync: boolean
-  /** A segment that would grow beyond this is followed by a new one. Default 4 MiB. */
-  readonly segmentBytes?: number
   /** Limit of all segments together. Beyond it writes are refused. Default 256 MiB. */
   readonly maxBytes?: number
 }
@@ -33,6 +28,13 @@ export interface Journal {
   write(payload: string | Uint8Array, onWritten: OnWritten): void
   /** The record need not be recovered any more. A second call, or one after `close`, does nothing. Never throws. */
   forget(entry: JournalEntry): void
+  /**
+   * Compares a segment on the disk with what was written to it, the next one with each call. Resolves with whether
+   * damaged segments have records that are not forgotten: they must be written again. Never rejects.
+   */
+  verify(): Promise<boolean>
+  /** Whether the record is in a segment that is not damaged, as far as `verify` knows. */
+  isIntact(entry: JournalEntry): boolean
   /** Bytes of all segments, including forgotten records in them. */
   readonly bytes: number
   /** Records that are written or recovered, and not forgotten. */
@@ -48,7 +50,7 @@ export interface Journal {
 
 export type OnWritten = (failure: JournalUnavailable | undefined, entry: JournalEntry | undefined) => void
 
-export interface OpenedJournal extends Pick<RecoveredSegments, 'recovered' | 'tornBytes' | 'damages'> {
+export interface OpenedJournal extends Pick<RecoveredSegments, 'recovered' | 'tornBytes' | 'damages' | 'changed'> {
   readonly journal: Journal
 }
 
@@ -62,9 +64,9 @@ export interface OpenedJournal extends Pick<RecoveredSegments, 'recovered' | 'to
  * when the disk cannot be read, or when a torn segment cannot be cut.
  */
 export function openJournal(options: JournalOptions): OpenedJournal {
-  const found = recover(options.disk)
-  const { recovered, tornBytes, damages } = found
-  return { journal: new BatchedJournal(options, found), recovered, tornBytes, damages }
+  const found = recover(options)
+  const { recovered, tornBytes, damages, changed } = found
+  return { journal: new BatchedJournal(options, found), recovered, tornBytes, damages, changed }
 }
 
 /** Records that went to the disk in one write. */
@@ -75,7 +77,7 @@ interface Group {
 }
 
 class BatchedJournal implements Journal {
-  readonly #disk: Disk
+  readonly #disk: JournalOptions['disk']
   readonly #scheduler: Pick<Scheduler, 'soon'>
   readonly #fsync: boolean
   readonly #maxBytes: number
@@ -89,16 +91,13 @@ class BatchedJournal implements Journal {
   #closed: Promise<void> | undefined
   #isReleased = false
 
-  constructor(
-    { disk, scheduler, fsync, segmentBytes = 4 << 20, maxBytes = 256 << 20 }: JournalOptions,
-    found: RecoveredSegments,
-  ) {
-    this.#disk = disk
-    this.#scheduler = scheduler
-    this.#fsync = fsync
-    this.#maxBytes = maxBytes
+  constructor(options: JournalOptions, found: RecoveredSegments) {
+    this.#disk = options.disk
+    this.#scheduler = options.scheduler
+    this.#fsync = options.fsync
+    this.#maxBytes = options.maxBytes ?? 256 << 20
     this.#entries = found.recovered.length
-    this.#segments = new SegmentStore(disk, segmentBytes, found)
+    this.#segments = new SegmentStore(options, found)
     this.#segments.removeFinished()
   }
 
@@ -128,6 +127,14 @@ class BatchedJournal implements Journal {
     entry.isLive = false
     this.#entries--
     this.#segments.forgetRecord(entry.segment)
+  }
+
+  verify(): Promise<boolean> {
+    return this.#segments.verify()
+  }
+
+  isIntact(entry: JournalEntry): boolean {
+    return !entry.segment.isDamaged
   }
 
   removals(): Promise<void> {
@@ -163,7 +170,7 @@ class BatchedJournal implements Journal {
     let segment: Segment
     failpoint('journal-before-write')
     try {
-      segment = this.#segments.append(this.#batch.take())
+      segment = this.#segments.append(this.#batch.take(), callbacks.length)
     } catch (error) {
       const failure = diskFailure('written', error)
       for (const onWritten of callbacks) onWritten(failure, undefined)
@@ -176,7 +183,10 @@ class BatchedJournal implements Journal {
     if (this.#fsync) {
       this.#unsynced.push(group)
       if (!this.#isSyncing) this.#synced = this.#syncGroups()
-    } else report(group)
+    } else {
+      this.#segments.markSafe(segment, segment.written)
+      report(group)
+    }
   }
 
   async #syncGroups(): Promise<void> {
@@ -186,7 +196,7 @@ class BatchedJournal implements Journal {
       this.#unsynced = []
       for (const segment of new Set(groups.map(group => group.segment))) {
         const ofSegment = groups.filter(group => group.segment === segment)
-        const { bytes } = segment
+        const { written } = segment
         try {
           await this.#disk.sync(segment.name)
           if (!segment.isNameSynced) await this.#disk.syncDirectory()
@@ -195,7 +205,7 @@ class BatchedJournal implements Journal {
           this.#abandonUnsynced(segment, ofSegment, error)
           continue
         }
-        segment.syncedBytes = bytes
+        this.#segments.markSafe(segment, written)
         ofSegment.forEach(report)
       }
     }
@@ -225,9 +235,9 @@ function report({ callbacks, entries }: Group): void {
   })
 }
 
-function recover(disk: Disk): RecoveredSegments {
+function recover({ disk, sizes }: JournalOptions): RecoveredSegments {
   try {
-    return recoverSegments(disk)
+    return recoverSegments(disk, sizes?.read())
   } catch (error) {
     throw diskFailure('opened', error)
   }

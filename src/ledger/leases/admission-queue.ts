@@ -94,6 +94,16 @@ export class AdmissionQueue {
     this.#cancelAhead = this.#deps.scheduler.after(AHEAD_MS, () => this.#pushAhead())
   }
 
+  /** A settlement of the customer was committed. */
+  wake(customerId: string): void {
+    this.#strict.lines.wake(customerId)
+  }
+
+  /** Requests that wait for credit that running requests of their customers hold. */
+  get waitingForCredit(): number {
+    return this.#strict.lines.size
+  }
+
   /** Whether this lease is requested and the request is not answered. */
   isAsked(leaseId: string): boolean {
     for (const entry of this.#unanswered()) {
@@ -104,7 +114,7 @@ export class AdmissionQueue {
 
   /** This node was declared dead. */
   fenced(): void {
-    for (const entry of this.#unanswered()) {
+    for (const entry of [...this.#unanswered(), ...this.#strict.lines]) {
       if (entry.kind === 'bulk') this.#giveUpGrant(entry)
       // The request may have been admitted under the old node id, and its lease reclaimed since. If it were admitted
       // again, it would be free.

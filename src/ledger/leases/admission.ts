@@ -1,6 +1,7 @@
 import type { AccountLimits, KeyLimit, MemberLimit } from '../../domain/caller.ts'
 import type { Hold } from '../../domain/handoff.ts'
 import type { WindowCounts } from '../../domain/windows.ts'
+import type { CancelSignal } from '../../runtime/cancel-signal.ts'
 
 /** A request that asks to run. */
 export interface Admission {
@@ -27,6 +28,11 @@ export interface Admission {
    * that it is counted once.
    */
   readonly countedUntilEpochMs?: number
+  /**
+   * How long the request may wait, in line, for credit that running requests of its customer hold, ms. Aborting the signal
+   * ends the wait. Undefined: not at all.
+   */
+  readonly creditWait?: { readonly forMs: number; readonly signal: CancelSignal } | undefined
 }
 
 export type RefusalCode =
@@ -54,6 +60,8 @@ export type AdmissionResult =
       /** Held by the strict lease with the id of the request, or by a bulk lease. Pass it to the settlement. */
       readonly hold: Hold
       readonly windows: WindowCounts
+      /** How long it waited for credit; undefined if it did not. */
+      readonly waitedMs?: number
     }
   | { readonly kind: 'counted'; readonly windows: WindowCounts }
   | {
@@ -71,6 +79,7 @@ export type AdmissionResult =
       /** Null for members without a spend limit. */
       readonly member: KeySpend | null
       readonly windows: WindowCounts
+      readonly waitedMs?: number
     }
 
 /** The spend limit of a key or of a member in its current window. */

@@ -12,6 +12,7 @@ export interface LeaseReconciliationDeps {
   readonly recent: Pick<RecentSettlements, 'latest' | 'found'>
   /** Whether a request of this node uses the strict lease, or a statement in flight may create the lease. */
   readonly isInUse: (leaseId: string) => boolean
+  readonly monotonicMs: () => number
   /** Settles again what was committed last. Resolves with the number of settlements. */
   readonly settleRecentAgain: () => Promise<number>
   readonly log: Pick<Log, 'warn' | 'error'> | undefined
@@ -42,6 +43,16 @@ export class LeaseReconciliation {
   onBeat(isReconnected: boolean): void {
     this.#heartbeats++
     if (isReconnected || this.#heartbeats % EVERY_HEARTBEATS === 0) this.#isDue = true
+    void this.#run()
+  }
+
+  /** Looks for lost settlements once more: this process may end before its next heartbeat. Resolves when they are made again. */
+  async flush(): Promise<void> {
+    await this.#running
+    await this.#run()
+  }
+
+  #run(): Promise<void> {
     this.#running ??= this.#check()
       .catch(error => {
         this.#isDue = true
@@ -50,12 +61,14 @@ export class LeaseReconciliation {
       .finally(() => {
         this.#running = undefined
       })
+    return this.#running
   }
 
   async #check(): Promise<void> {
-    const { store, recent, settleRecentAgain, log } = this.#deps
+    const { store, recent, monotonicMs, settleRecentAgain, log } = this.#deps
     const { latest } = recent
-    if (latest.length > 0 && (await store.areSettled(latest))) recent.found(latest)
+    const askedAtMs = monotonicMs()
+    if (latest.length > 0 && (await store.areSettled(latest))) recent.found(latest, askedAtMs)
     else if (latest.length > 0) {
       this.#isDue = true
       // First of all, because their leases may be open again, and their holds pay for them.

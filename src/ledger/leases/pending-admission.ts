@@ -5,7 +5,7 @@ import type { Admission, AdmissionResult } from './admission.ts'
 /** A request for a lease that is not answered yet. */
 export type PendingAdmission = PendingStrict | PendingGrant
 
-/** A request that waits for a strict lease. */
+/** A request for a strict lease. */
 export interface PendingStrict {
   readonly kind: 'strict'
   /** Replaced for a retry. */
@@ -14,10 +14,25 @@ export interface PendingStrict {
   readonly leastNanos: Nanos
   readonly resolve: (result: AdmissionResult) => void
   readonly reject: (error: unknown) => void
-  readonly sinceMs: number
+  /** When it was sent, or left the line in which it waited for credit. */
+  sinceMs: number
   isOverdue: boolean
   isAnswered: boolean
   readonly waitedFor: { settlements: boolean; ownLeases: boolean; otherNodes: boolean }
+  /** Its place in a line of requests that wait for credit. Undefined until it waits. */
+  place: PlaceInLine | undefined
+}
+
+export interface PlaceInLine {
+  readonly sinceMs: number
+  /** The limit that it waits for: see credit-lines.ts. */
+  lineId: string
+  /** Its verdict is awaited. */
+  isTried: boolean
+  /** Its time is over: the next verdict is final. */
+  isOver: boolean
+  /** Ends its timer. */
+  readonly free: () => void
 }
 
 /** This node's request for a bulk lease. */
@@ -32,3 +47,23 @@ export interface PendingGrant {
 }
 
 export type Refused = Extract<LeaseVerdict, { kind: 'refused' }>
+
+/**
+ * Returns the same admission, but for all of its `wantNanos` or nothing. Otherwise the answer would be shortened
+ * although money is about to come back.
+ */
+export function allOrNothing(admission: Admission): Admission {
+  return withFloor(admission, admission.ask?.wantNanos)
+}
+
+/** Returns the admission of an entry with the smallest hold that it accepts. */
+export function withLeast({ request, leastNanos }: PendingStrict): Admission {
+  return withFloor(request, leastNanos)
+}
+
+function withFloor(admission: Admission, floorNanos: Nanos | undefined): Admission {
+  const { ask } = admission
+  return ask === null || floorNanos === undefined || ask.floorNanos === floorNanos
+    ? admission
+    : { ...admission, ask: { ...ask, floorNanos } }
+}

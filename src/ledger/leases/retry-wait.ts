@@ -1,7 +1,7 @@
 import { SETTLE_LINGER_MS } from '../settlement/settlement-lanes.ts'
 import { isRefusedByWindow } from './admission.ts'
 import type { AdmissionDeps } from './admission-deps.ts'
-import type { PendingStrict, Refused } from './pending-admission.ts'
+import { type PendingStrict, type Refused, withLeast } from './pending-admission.ts'
 
 /**
  * Decides what a refused request waits for before its next try. Returns undefined when nothing is left to
@@ -53,7 +53,7 @@ export function createRetryWait(
       return canDoWithLess ? briefly(returned) : returned
     }
     if (canDoWithLess && !isForRequests) {
-      entry.request = { ...request, ask: { ...ask, floorNanos: entry.leastNanos } }
+      entry.request = withLeast(entry)
       return Promise.resolve()
     }
     // A request at a request limit does not wait for other nodes: a client over its limit would have

@@ -3,7 +3,8 @@ import { noAccount } from '../accounts/no-account.ts'
 import type { LeaseVerdict, StoredWindows } from '../ledger-store.ts'
 import { type Admission, type AdmissionResult, isRefusedByWindow, type RefusalCode } from './admission.ts'
 import type { AdmissionDeps, AdmissionSender } from './admission-deps.ts'
-import type { PendingStrict, Refused } from './pending-admission.ts'
+import { CreditLines } from './credit-lines.ts'
+import { allOrNothing, type PendingStrict, type Refused } from './pending-admission.ts'
 import { createRetryWait, type RetryWait } from './retry-wait.ts'
 
 type Granted = Extract<LeaseVerdict, { kind: 'granted' }>
@@ -16,7 +17,9 @@ export class StrictAdmissions {
   readonly #deps: AdmissionDeps
   readonly #sender: AdmissionSender
   readonly #retryWait: RetryWait
-  /** Refused requests that wait to be sent again. */
+  /** Refused requests that wait for credit that running requests of their customers hold. */
+  readonly lines: CreditLines
+  /** Refused requests that wait to be sent again for another reason. */
   readonly waiting: Set<PendingStrict> = new Set()
   #isStopped = false
 
@@ -24,11 +27,16 @@ export class StrictAdmissions {
     this.#deps = deps
     this.#sender = sender
     this.#retryWait = createRetryWait(deps)
+    this.lines = new CreditLines({
+      ...deps,
+      send: entry => sender.push(entry),
+      reject: (entry, error) => this.reject(entry, error),
+    })
   }
 
   admit(admission: Admission, sinceMs: number): Promise<AdmissionResult> {
     return new Promise((resolve, reject) => {
-      this.#sender.push({
+      const entry: PendingStrict = {
         kind: 'strict',
         request: this.#mayComeBack(admission.customerId) ? allOrNothing(admission) : admission,
         leastNanos: admission.ask?.floorNanos ?? 0n,
@@ -38,7 +46,9 @@ export class StrictAdmissions {
         isOverdue: false,
         isAnswered: false,
         waitedFor: { settlements: false, ownLeases: false, otherNodes: false },
-      })
+        place: undefined,
+      }
+      if (!this.lines.joinBehind(entry)) this.#sender.push(entry)
     })
   }
 
@@ -49,7 +59,8 @@ export class StrictAdmissions {
       if (verdict.kind === 'granted') unconfirmedLeases.abandon(requestId)
       return
     }
-    if (verdict.kind === 'refused' && !this.#isStopped) {
+    if (verdict.kind === 'refused' && !this.#isStopped && !entry.place?.isOver) {
+      if (this.lines.keep(entry, verdict)) return
       const returned = this.#retryWait(entry, verdict)
       if (returned !== undefined) {
         // Not abandoned here: the retry may be granted, and its lease would be released while the request runs.
@@ -60,6 +71,7 @@ export class StrictAdmissions {
     // An earlier try may have been granted and its answer lost.
     if (verdict.kind !== 'granted' && unconfirmedLeases.isTracked(requestId)) unconfirmedLeases.abandon(requestId)
     entry.isAnswered = true
+    this.lines.ended(entry, verdict)
     if (verdict.kind === 'granted') this.#grant(entry, verdict)
     else if (verdict.kind === 'refused') this.#refuse(entry, verdict, sentAtMs)
     else if (verdict.kind === 'counted')
@@ -71,6 +83,7 @@ export class StrictAdmissions {
     if (entry.isAnswered) return
     entry.isAnswered = true
     this.waiting.delete(entry)
+    this.lines.ended(entry)
     const { unconfirmedLeases } = this.#deps
     const { requestId } = entry.request
     if (unconfirmedLeases.isTracked(requestId) || this.#sender.isInFlight(entry)) unconfirmedLeases.abandon(requestId)
@@ -89,26 +102,42 @@ export class StrictAdmissions {
 
   stop(): void {
     this.#isStopped = true
+    this.lines.stop()
   }
 
-  #grant({ request, resolve }: PendingStrict, { heldNanos, windows: stored }: Granted): void {
+  #grant(entry: PendingStrict, { heldNanos, windows: stored }: Granted): void {
+    const { request, resolve } = entry
     const { unconfirmedLeases, book } = this.#deps
     unconfirmedLeases.use(request.requestId)
     const windows = book.requestsMade.note(request.customerId, stored)
-    resolve({ kind: 'granted', hold: { leaseId: request.requestId, nanos: heldNanos, isOpen: true }, windows })
+    resolve({
+      kind: 'granted',
+      hold: { leaseId: request.requestId, nanos: heldNanos, isOpen: true },
+      windows,
+      ...this.#waited(entry),
+    })
   }
 
-  #refuse({ request, resolve }: PendingStrict, verdict: Refused, sentAtMs: number): void {
+  #refuse(entry: PendingStrict, verdict: Refused, sentAtMs: number): void {
+    const { request, resolve } = entry
     const { code, postedNanos, freeNanos, capLeftNanos, key, member, isHeldElsewhere, databaseNowMs } = verdict
     const windows = usedUp(
       code,
       verdict.windows,
       this.#deps.book.requestsMade.note(request.customerId, verdict.windows),
     )
-    const refusal = { kind: 'refused', code, postedNanos, freeNanos, capLeftNanos, key, member, windows } as const
+    const refusal = {
+      ...({ kind: 'refused', code, postedNanos, freeNanos, capLeftNanos, key, member, windows } as const),
+      ...this.#waited(entry),
+    }
     // Slots that other nodes hold may come back before the window ends.
     if (!isHeldElsewhere) this.#deps.exhausted.remember(request, refusal, sentAtMs, databaseNowMs)
     resolve(refusal)
+  }
+
+  /** How long a request has waited for credit. */
+  #waited({ place }: PendingStrict): { readonly waitedMs?: number } {
+    return place === undefined ? {} : { waitedMs: this.#deps.scheduler.monotonicMs() - place.sinceMs }
   }
 
   /** Whether this node holds money of the customer that may come back soon. */
@@ -135,15 +164,4 @@ function usedUp(code: RefusalCode, { minuteCounted, dayCounted }: StoredWindows,
   if (code === 'rate_limit_exceeded') return { ...made, minuteUsed: minuteCounted }
   if (code === 'daily_limit_exceeded') return { ...made, dayUsed: dayCounted }
   return made
-}
-
-/**
- * Returns the same admission, but for all of its `wantNanos` or nothing. Otherwise the answer would be shortened
- * although money is about to come back.
- */
-function allOrNothing(admission: Admission): Admission {
-  const { ask } = admission
-  return ask === null || ask.floorNanos === ask.wantNanos
-    ? admission
-    : { ...admission, ask: { ...ask, floorNanos: ask.wantNanos } }
 }

@@ -5,6 +5,8 @@ import type { LedgerStore } from '../ledger-store.ts'
 export interface UnconfirmedLeasesDeps {
   readonly store: Pick<LedgerStore, 'release' | 'handBack'>
   readonly scheduler: Scheduler
+  /** Called when a strict lease of the customer has ended: what it held is free. */
+  readonly onEnded?: (customerId: string) => void
   readonly log: Pick<Log, 'warn'> | undefined
 }
 
@@ -54,9 +56,10 @@ export class UnconfirmedLeases {
   }
 
   /** Notes that a request with a strict lease, or with none, is settled. */
-  ended(requestId: string): void {
+  ended(requestId: string, customerId: string): void {
     this.#inUse.delete(requestId)
     if (this.isTracked(requestId)) this.abandon(requestId)
+    this.#deps.onEnded?.(customerId)
   }
 
   /** Whether this strict lease is in use, or a statement in flight may create this lease, strict or bulk. */

@@ -9,10 +9,10 @@ export function logSettleEffects(
   effects: ReadonlyMap<string, SettleEffect>,
   attempt: number,
 ): void {
-  for (const { requestId: request, written, forget } of batch) {
+  for (const { requestId: request, written, onEnded } of batch) {
     const effect = effects.get(request)
     if (effect === undefined || effect === 'locked') continue
-    const isReplay = forget !== undefined
+    const isReplay = onEnded !== undefined
     // On a second attempt, and in a replay, a duplicate means that an earlier attempt did commit.
     const isRepetition = effect === 'duplicate' && (attempt > 0 || written !== undefined || isReplay)
     // The bulk leases of a dead process are gone. The late settlement that follows reports what happened to the

@@ -5,9 +5,19 @@ import type { BulkLease } from '../leases/bulk-lease.ts'
 import type { Settlement } from './settlement.ts'
 import type { KeptText } from './text-arena.ts'
 
+/** The request that waits for its charge to be safe. */
+export interface SettlementCaller {
+  readonly resolve: () => void
+  readonly reject: (error: unknown) => void
+}
+
 /**
  * A settlement that is not committed yet. Kept small: thousands wait at a time, and everything it references
  * lives until the commit.
+ *
+ * It is awaited until its caller is answered: the record is in the journal, or committed, or void. Only an awaited
+ * settlement may be voided. All others are of answers that their clients have, so they are charged however long
+ * PostgreSQL takes: those in the journal, and those that are settled again, which no caller awaits.
  */
 export class PendingSettlement implements LinkedItem<PendingSettlement> {
   readonly requestId: string
@@ -20,17 +30,14 @@ export class PendingSettlement implements LinkedItem<PendingSettlement> {
   lease: BulkLease | undefined
   readonly #chargedNanos: Nanos
   readonly sinceMs: number
-  /** Whether the caller was answered. */
-  isAnswered = false
   /** Its record in this node's journal. */
   written: JournalEntry | undefined = undefined
-  /** Drops the record it was recovered from. */
-  forget: (() => void) | undefined = undefined
+  /** Called when a settlement that is made again is committed or given up. Undefined for a first settlement. */
+  readonly onEnded: (() => void) | undefined
   older: PendingSettlement | undefined = undefined
   newer: PendingSettlement | undefined = undefined
   isListed = false
-  #resolve: () => void
-  #reject: (error: unknown) => void
+  #caller: SettlementCaller | undefined
 
   constructor(
     { requestId, customerId, leaseId }: Settlement,
@@ -38,8 +45,8 @@ export class PendingSettlement implements LinkedItem<PendingSettlement> {
     lease: BulkLease | undefined,
     chargedNanos: Nanos,
     sinceMs: number,
-    resolve: () => void,
-    reject: (error: unknown) => void,
+    caller: SettlementCaller | undefined,
+    onEnded: (() => void) | undefined,
   ) {
     this.requestId = requestId
     this.customerId = customerId
@@ -48,8 +55,12 @@ export class PendingSettlement implements LinkedItem<PendingSettlement> {
     this.lease = lease
     this.#chargedNanos = chargedNanos
     this.sinceMs = sinceMs
-    this.#resolve = resolve
-    this.#reject = reject
+    this.#caller = caller
+    this.onEnded = onEnded
+  }
+
+  get isAwaited(): boolean {
+    return this.#caller !== undefined
   }
 
   /** Informs its bulk lease that the charge is committed, or never will be. */
@@ -60,14 +71,10 @@ export class PendingSettlement implements LinkedItem<PendingSettlement> {
 
   /** Resolves the caller, or rejects it when there is an error. Only the first call counts. */
   answer(error?: unknown): void {
-    if (this.isAnswered) return
-    this.isAnswered = true
-    if (error === undefined) this.#resolve()
-    else this.#reject(error)
+    const caller = this.#caller
     // The caller must not be kept in memory until the commit.
-    this.#resolve = noop
-    this.#reject = noop
+    this.#caller = undefined
+    if (error === undefined) caller?.resolve()
+    else caller?.reject(error)
   }
 }
-
-const noop = () => {}

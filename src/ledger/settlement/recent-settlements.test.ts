@@ -11,15 +11,9 @@ const batch = (...records: string[]) => Buffer.from(records.join(RECORD_SEPARATO
 function createRecent() {
   const effects = new Map<string, SettleEffect>()
   let nowMs = 0
-  const failure: { error: Error | null } = { error: null }
-  const settle = async () => {
-    if (failure.error !== null) throw failure.error
-    return effects
-  }
-  const recent = new RecentSettlements({ settle }, () => nowMs)
+  const recent = new RecentSettlements({ settle: async () => effects }, () => nowMs)
   return {
     effects,
-    failure,
     settle(atMs: number, ...numbers: number[]) {
       nowMs = atMs
       return recent.settle(1, batch(...numbers.map(recordOf)))
@@ -27,38 +21,63 @@ function createRecent() {
     async kept() {
       const texts: string[] = []
       await recent.settleAgain(async records => {
-        for (const { payload } of records) texts.push(String(payload))
+        texts.push(...records.map(String))
       })
       return texts
     },
     recent,
+    /** A look-up finds the latest requests. Its answer takes this long. */
+    find(answerMs = 0) {
+      const askedAtMs = nowMs
+      nowMs += answerMs
+      recent.found(recent.latest, askedAtMs)
+    },
     pass(ms: number) {
       nowMs += ms
     },
   }
 }
 
-test('keeps the records of the last ten seconds in their order, and forgets those of more than twenty', async () => {
-  const { settle, kept, recent } = createRecent()
-  await settle(0, 1, 2)
-  recent.found(recent.latest)
-  await settle(9_000, 3)
-  await settle(11_000, 4)
-  recent.found(recent.latest)
-  await settle(20_000, 5)
-  recent.found(recent.latest)
-  expect(await kept()).toEqual([1, 2, 3, 4, 5].map(recordOf))
-  await settle(22_000, 6)
-  expect(await kept()).toEqual([3, 4, 5, 6].map(recordOf))
+test.each([
+  { untilMs: 20_000, expected: [1, 2, 3, 4, 5] },
+  { untilMs: 22_000, expected: [3, 4, 5, 6] },
+])(
+  'keeps the records of the last ten seconds in their order, and forgets those of more than twenty: after $untilMs ms',
+  async ({ untilMs, expected }) => {
+    const { settle, kept, find } = createRecent()
+    for (const [atMs, ...numbers] of [
+      [0, 1, 2],
+      [9_000, 3],
+      [11_000, 4],
+      [20_000, 5],
+      [22_000, 6],
+    ] as const) {
+      if (atMs <= untilMs) await settle(atMs, ...numbers)
+      if (atMs !== 9_000) find()
+    }
+    expect(await kept()).toEqual(expected.map(recordOf))
+  },
+)
+
+test('a look-up proves nothing about the time after it was sent', async () => {
+  const { settle, kept, find, pass } = createRecent()
+  await settle(4_000, 1)
+  find()
+  await settle(5_000, 2)
+  pass(4_500)
+  find(6_000)
+  // A standby may have taken over since that lacks the transactions after 3,000.
+  await settle(15_600, 3)
+  expect(await kept()).toEqual([1, 2, 3].map(recordOf))
 })
 
 test('forgets nothing while PostgreSQL is away, although the records were there just before', async () => {
-  const { settle, kept, recent } = createRecent()
+  const { settle, kept, find } = createRecent()
   await settle(0, 1)
-  recent.found(recent.latest)
+  find()
   await settle(9_900, 2)
   await settle(11_000, 3)
-  recent.found(recent.latest)
+  find()
   // A standby took over that lacks these, and no heartbeat has looked yet.
   await settle(22_000, 4)
   expect(await kept()).toEqual([1, 2, 3, 4].map(recordOf))
@@ -72,7 +91,7 @@ test('forgets nothing while nothing is committed: PostgreSQL may be away for lon
 })
 
 test('forgets nothing while no look-up succeeds, for example while the node is paused or heartbeats fail', async () => {
-  const { settle, kept, recent, pass } = createRecent()
+  const { settle, kept, find, pass } = createRecent()
   await settle(0, 1)
   for (const [atMs, n] of [
     [30_000, 2],
@@ -80,11 +99,10 @@ test('forgets nothing while no look-up succeeds, for example while the node is p
     [90_000, 4],
   ] as const)
     await settle(atMs, n)
-  expect(await kept()).toEqual([1, 2, 3, 4].map(recordOf))
-  recent.found(recent.latest)
+  find()
   await settle(110_000, 5)
   pass(15_000)
-  recent.found(recent.latest)
+  find()
   await settle(130_000, 6)
   expect(await kept()).toEqual([5, 6].map(recordOf))
 })
@@ -99,25 +117,29 @@ test('forgets everything after an hour without a settlement, because usage rows 
   expect(await kept()).toEqual([])
 })
 
-// The first settlement of a request counts. If the second one were kept, it could become the first.
-test('does not keep settlements without an effect', async () => {
+test('does not keep settlements without a row', async () => {
   const { settle, kept, effects } = createRecent()
-  effects.set(idOf(2), 'duplicate').set(idOf(3), 'fenced').set(idOf(4), 'late').set(idOf(5), 'no_account')
+  effects.set(idOf(2), 'fenced').set(idOf(3), 'late').set(idOf(4), 'no_account').set(idOf(5), 'locked')
   await settle(0, 1, 2, 3, 4, 5)
-  expect(await kept()).toEqual([1, 4].map(recordOf))
+  expect(await kept()).toEqual([1, 3].map(recordOf))
 })
 
-test('keeps a duplicate if the first answer was lost: this node may have committed it', async () => {
-  const { settle, kept, effects, failure } = createRecent()
-  failure.error = new Error('connection lost')
-  await expect(settle(0, 1, 2)).rejects.toThrow('connection lost')
-  failure.error = null
-  effects.set(idOf(1), 'duplicate').set(idOf(3), 'duplicate')
-  await settle(1, 1, 3)
-  await settle(2, 1)
-  effects.clear()
-  await settle(3, 2)
-  expect(await kept()).toEqual([1, 2].map(recordOf))
+// The call that committed it has lost its answer, or an earlier process made that call.
+test('keeps a duplicate, and looks it up', async () => {
+  const { settle, kept, effects, recent } = createRecent()
+  effects.set(idOf(1), 'duplicate')
+  await settle(0, 1)
+  expect(recent.latest).toEqual([{ customerId, requestId: idOf(1) }])
+  expect(await kept()).toEqual([recordOf(1)])
+})
+
+test('records that are settled again leave, and are kept again when they are settled', async () => {
+  const { settle, kept } = createRecent()
+  await settle(0, 1, 2)
+  expect(await kept()).toHaveLength(2)
+  expect(await kept()).toEqual([])
+  await settle(1, 1)
+  expect(await kept()).toEqual([recordOf(1)])
 })
 
 test('names the last request of each batch that was not looked up yet, and of three before it', async () => {
@@ -131,7 +153,7 @@ test('names the last request of each batch that was not looked up yet, and of th
   const { latest } = recent
   expect(latest).toEqual(named(2, 3, 5, 6))
   await settle(4, 7)
-  recent.found(latest)
+  recent.found(latest, 4)
   expect(recent.latest).toEqual(named(3, 5, 6, 7))
   await settle(5, 8)
   expect(recent.latest).toEqual(named(3, 5, 6, 7, 8))

@@ -1,5 +1,4 @@
 import type { LedgerStore, SettleEffect } from '../ledger-store.ts'
-import type { RecoveredRecord } from './recovered-settlements.ts'
 
 type Settler = Pick<LedgerStore, 'settle'>
 
@@ -12,8 +11,6 @@ const PERIOD_BYTES_MAX = 16 << 20
  * without its row would be charged again.
  */
 const FORGOTTEN_MS = 3_600_000
-/** Settlements that are settled again at a time. */
-const AGAIN_BATCH = 512
 
 /**
  * How many of the batches before the last look-up are looked up again. Commits have an order: if the last one exists, so
@@ -22,9 +19,6 @@ const AGAIN_BATCH = 512
 const BATCHES_AGAIN = 3
 /** The most batches that are looked up, for a node without heartbeats that settles. */
 const BATCHES_MAX = 1_000
-
-/** As many as can wait to be settled. */
-const UNCLEAR_MAX = 100_000
 
 export interface SettledRequest {
   readonly customerId: string
@@ -39,7 +33,8 @@ interface Period {
 /**
  * Settles, and keeps the records of the last 10 to 20 s of committed settlements as bytes. PostgreSQL can lose them
  * after their commit: a standby that takes over lacks the last transactions of an asynchronous primary. Then
- * `settleAgain` restores the charges.
+ * `settleAgain` restores the charges. Records leave for that, and return when PostgreSQL has them again, so that they
+ * also outlive the next failover.
  */
 export class RecentSettlements implements Settler {
   readonly #store: Settler
@@ -51,60 +46,52 @@ export class RecentSettlements implements Settler {
   #foundAtMs = Number.NEGATIVE_INFINITY
   /** The last request of each batch that was not looked up yet, and of the last ones before it, oldest first. */
   #latest: SettledRequest[] = []
-  /** Requests of calls that failed. The charge may be committed all the same: then the next call finds a duplicate. */
-  readonly #unclear = new Set<string>()
 
   constructor(store: Settler, monotonicMs: () => number) {
     this.#store = store
     this.#monotonicMs = monotonicMs
   }
 
-  /**
-   * Settles the records and keeps those that were committed by this call, or by an earlier one that lost its answer.
-   */
+  /** Settles the records and keeps those that PostgreSQL has now. */
   async settle(nodeShard: number, settlements: Buffer, skipsLocked?: boolean): Promise<Map<string, SettleEffect>> {
-    const effects = await this.#store.settle(nodeShard, settlements, skipsLocked).catch((error: unknown) => {
-      if (this.#unclear.size < UNCLEAR_MAX)
-        for (const record of recordsOf(settlements)) this.#unclear.add(fieldsOf(record).requestId)
-      throw error
-    })
-    if (effects.size === 0 && this.#unclear.size === 0) this.#keep(settlements)
-    else for (const record of recordsOf(settlements)) this.#keepIfCommitted(record, effects)
+    const effects = await this.#store.settle(nodeShard, settlements, skipsLocked)
+    if (effects.size === 0) this.#keep(settlements)
+    else
+      for (const record of recordsOf(settlements))
+        if (!uncommitted.has(effects.get(fieldsOf(record).requestId))) this.#keep(record)
     return effects
   }
 
   /** Requests that have a usage row, unless PostgreSQL lost transactions. */
   get latest(): readonly SettledRequest[] {
-    if (this.#latest.length > 0 && this.#monotonicMs() - this.#keptAtMs > FORGOTTEN_MS) {
-      this.#latest = []
-      this.#current.used = 0
-      this.#previous.used = 0
-    }
+    if (this.#latest.length > 0 && this.#monotonicMs() - this.#keptAtMs > FORGOTTEN_MS) this.#forgetAll()
     return [...this.#latest]
   }
 
-  /** These requests, as returned by `latest`, have usage rows. */
-  found(requests: readonly SettledRequest[]): void {
-    this.#foundAtMs = this.#monotonicMs()
+  /**
+   * These requests, as returned by `latest`, had usage rows at some time after `askedAtMs`. The answer may be late, and
+   * PostgreSQL may have lost transactions since.
+   */
+  found(requests: readonly SettledRequest[], askedAtMs: number): void {
+    this.#foundAtMs = askedAtMs
     const from = this.#latest.indexOf(requests.at(-BATCHES_AGAIN) as SettledRequest)
     if (from > 0) this.#latest = this.#latest.slice(from)
   }
 
-  /** Passes the kept records to `replay`, in the order of their commits. Resolves with their number. */
-  async settleAgain(replay: (records: RecoveredRecord[]) => Promise<unknown>): Promise<number> {
+  /** Passes the kept records to `settle`, in the order of their commits. Resolves with their number. */
+  async settleAgain(settle: (records: readonly Buffer[]) => Promise<void>): Promise<number> {
     const records = [this.#previous, this.#current].flatMap(({ bytes, used }) =>
-      Array.from(recordsOf(bytes.subarray(0, used)), record => ({ payload: Buffer.from(record), forget() {} })),
+      Array.from(recordsOf(bytes.subarray(0, used)), record => Buffer.from(record)),
     )
-    this.#latest = []
-    for (let from = 0; from < records.length; from += AGAIN_BATCH) await replay(records.slice(from, from + AGAIN_BATCH))
+    this.#forgetAll()
+    await settle(records)
     return records.length
   }
 
-  #keepIfCommitted(record: Buffer, effects: ReadonlyMap<string, SettleEffect>): void {
-    const { requestId } = fieldsOf(record)
-    const effect = effects.get(requestId)
-    const isOwnDuplicate = this.#unclear.delete(requestId) && effect === 'duplicate'
-    if (isOwnDuplicate || !uncommitted.has(effect)) this.#keep(record)
+  #forgetAll(): void {
+    this.#latest = []
+    this.#current.used = 0
+    this.#previous.used = 0
   }
 
   /** Copies one or more records. */
@@ -135,14 +122,11 @@ export class RecentSettlements implements Settler {
   }
 }
 
-/** Settled before by another settlement, or not at all. */
-const uncommitted: ReadonlySet<SettleEffect | undefined> = new Set([
-  'duplicate',
-  'fenced',
-  'no_account',
-  'locked',
-  'archived',
-])
+/**
+ * Without a usage row, or with one in the archive. A duplicate has a row: an earlier call committed it and lost its
+ * answer, or an earlier process did that left the record in its journal. It is of the same answer.
+ */
+const uncommitted: ReadonlySet<SettleEffect | undefined> = new Set(['fenced', 'no_account', 'locked', 'archived'])
 
 /** RECORD_SEPARATOR of settlement-record.ts. */
 const separatorByte = 0x1e

@@ -12,11 +12,11 @@ import type { BulkLease } from '../leases/bulk-lease.ts'
 import type { LeaseBook } from '../leases/lease-book.ts'
 import type { UnconfirmedLeases } from '../leases/unconfirmed-leases.ts'
 import type { LedgerStore } from '../ledger-store.ts'
-import { createJournalRefusalLog } from './journal-refusal-log.ts'
 import { logSettleEffects } from './log-settle-effects.ts'
-import { PendingSettlement } from './pending-settlement.ts'
+import { PendingSettlement, type SettlementCaller } from './pending-settlement.ts'
 import { type RecoveredRecord, recoveredSettlements } from './recovered-settlements.ts'
 import { closeHold, type Settlement, voided } from './settlement.ts'
+import { createSettlementJournal, type SettlementJournal } from './settlement-journal.ts'
 import { SettlementLanes } from './settlement-lanes.ts'
 import { decodeSettlement, encodeSettlement, RECORD_SEPARATOR } from './settlement-record.ts'
 import { createTextArena, type JoinTexts } from './text-arena.ts'
@@ -35,6 +35,8 @@ export interface SettlementQueueDeps {
 
 const LAG_MAX_MS = 30_000
 const WATCH_MS = 250
+/** How often one segment of the journal, of 4 MiB at most, is read and compared, ms. */
+const VERIFY_MS = 1_000
 
 /** Commits the charges of this node. A caller waits until its charge is in the journal, or without one until the commit. */
 export class SettlementQueue {
@@ -44,7 +46,8 @@ export class SettlementQueue {
   readonly #arena = createTextArena()
   readonly #lanes: SettlementLanes
   readonly #watch: PeriodicCheck
-  readonly #logRefusal: (failure: unknown) => void
+  readonly #verification: PeriodicCheck
+  readonly #journal: SettlementJournal
 
   constructor(deps: SettlementQueueDeps) {
     this.#deps = deps
@@ -59,7 +62,8 @@ export class SettlementQueue {
       onRejected: (entry, error) => this.#reject(entry, error),
     })
     this.#watch = createPeriodicCheck(deps.scheduler, WATCH_MS, () => this.#voidOverdue())
-    this.#logRefusal = createJournalRefusalLog(deps.scheduler, deps.log)
+    this.#verification = createPeriodicCheck(deps.scheduler, VERIFY_MS, () => this.#verifyJournal())
+    this.#journal = createSettlementJournal({ ...deps, onRefused: () => void this.#lanes.flush() })
   }
 
   get size(): number {
@@ -85,30 +89,37 @@ export class SettlementQueue {
       const { costNanos, holdNanos, requestId, leaseId } = settlement
       if (leaseId !== hold.leaseId || holdNanos !== hold.nanos)
         throw new Error(`request ${requestId} does not hold ${holdNanos} of lease ${leaseId}`)
-      const { book, journal } = this.#deps
+      const { book } = this.#deps
       const chargedNanos = chargeWithinHold(costNanos, holdNanos)
       const record = encodeSettlement(settlement)
       // Closed after encoding: a settlement that cannot be encoded may be settled again as another.
       closeHold(hold)
       const lease = book.charge(hold, chargedNanos)
-      const entry = this.#enlist(settlement, record, lease, chargedNanos, resolve, reject)
-      if (journal !== null) this.#writeTo(journal, record, entry)
+      const entry = this.#enlist(settlement, record, lease, chargedNanos, { resolve, reject })
+      this.#journal.write(record, entry)
       this.#watch.start()
+      if (this.#deps.journal !== null) this.#verification.start()
     })
+  }
+
+  #verifyJournal(): boolean {
+    const { journal } = this.#deps
+    void journal?.verify().then(hasLost => {
+      if (hasLost) this.#journal.writeAgain(this.#pending, entry => this.#arena.textOf(entry.record))
+    })
+    return (journal?.entries ?? 0) > 0
   }
 
   /** See Ledger.replay. */
   async replay(recovered: readonly RecoveredRecord[]): Promise<number> {
     if (recovered.length > 0) failpoint('replay-begun')
-    // Decode all records before the first is queued: a record of another version keeps the gateway from starting.
-    const all = recoveredSettlements(recovered).map(
-      ({ settlement, record, forget }) =>
-        new Promise<void>((resolve, reject) => {
-          this.#enlist(settlement, record, undefined, 0n, resolve, reject).forget = forget
-        }),
-    )
-    // A record that PostgreSQL rejects was logged and must not keep the gateway from starting.
-    await Promise.all([Promise.allSettled(all), this.#lanes.flush()])
+    // Decode all records before the first is queued: only one of another version may keep the gateway from starting.
+    const ended = recoveredSettlements(recovered).map(({ settlement, record, forget }) => {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      this.#enlist(settlement, record, undefined, 0n, undefined, resolve)
+      return promise.then(forget)
+    })
+    await Promise.all([...ended, this.#lanes.flush()])
     return recovered.length
   }
 
@@ -120,6 +131,7 @@ export class SettlementQueue {
   stop(): void {
     this.#lanes.stop()
     this.#watch.stop()
+    this.#verification.stop()
   }
 
   /** Queues a settlement, which is kept only as bytes from here on: see text-arena.ts. */
@@ -128,29 +140,15 @@ export class SettlementQueue {
     record: string,
     lease: BulkLease | undefined,
     chargedNanos: Nanos,
-    resolve: () => void,
-    reject: (error: unknown) => void,
+    caller: SettlementCaller | undefined,
+    onEnded?: () => void,
   ): PendingSettlement {
     const kept = this.#arena.keep(record)
     const sinceMs = this.#deps.scheduler.monotonicMs()
-    const entry = new PendingSettlement(settlement, kept, lease, chargedNanos, sinceMs, resolve, reject)
+    const entry = new PendingSettlement(settlement, kept, lease, chargedNanos, sinceMs, caller, onEnded)
     this.#pending.add(entry)
     this.#lanes.push(entry)
     return entry
-  }
-
-  #writeTo(journal: Journal, record: string, entry: PendingSettlement): void {
-    journal.write(record, (failure, written) => {
-      if (written === undefined) {
-        this.#logRefusal(failure)
-        void this.#lanes.flush()
-        return
-      }
-      const superseded = entry.isListed ? entry.written : written
-      if (superseded !== undefined) journal.forget(superseded)
-      if (entry.isListed) entry.written = written
-      entry.answer()
-    })
   }
 
   async #send(batch: readonly PendingSettlement[], attempt: number, skipsLocked: boolean, join: JoinTexts) {
@@ -198,16 +196,15 @@ export class SettlementQueue {
   }
 
   #finish(entry: PendingSettlement, error: unknown): void {
-    const { journal, unconfirmedLeases } = this.#deps
-    const { requestId, leaseId } = entry
+    const { unconfirmedLeases } = this.#deps
     if (entry.isListed) this.#lanes.remove(entry)
     this.#pending.remove(entry)
     this.#arena.drop(entry.record)
     entry.leaveLease()
-    if (entry.written !== undefined) journal?.forget(entry.written)
-    entry.forget?.()
-    if (leaseId === requestId) unconfirmedLeases.ended(requestId)
+    this.#journal.forget(entry)
+    if (entry.leaseId === entry.requestId) unconfirmedLeases.ended(entry.requestId, entry.customerId)
     entry.answer(error)
+    entry.onEnded?.()
   }
 
   /** Voids the settlements that have waited too long. Returns whether a caller still waits. */
@@ -216,7 +213,7 @@ export class SettlementQueue {
     const overdueMs = scheduler.monotonicMs() - commitWaitMs
     let isAwaited = false
     for (const entry of this.#pending) {
-      if (entry.isAnswered) continue
+      if (!entry.isAwaited) continue
       isAwaited = true
       if (entry.sinceMs <= overdueMs) this.#void(entry)
     }
@@ -224,14 +221,13 @@ export class SettlementQueue {
   }
 
   /**
-   * Replaces an uncommitted settlement by a free one, because the caller is about to learn that the request is
-   * free. The first of the two to commit wins. The charge may be in the journal already, in a sync that has not
-   * returned. The free record is written after it, and a replay uses the last record of a request.
+   * Replaces an uncommitted settlement by a free one, because the caller is about to learn that the request is free. The
+   * first of the two to commit wins. The charge may be in the journal already, in a sync that has not returned: a replay
+   * uses the last record of a request. A client that has left learns nothing, so the charge for what it received stays.
    */
   #void(entry: PendingSettlement): void {
-    const { journal } = this.#deps
-    const record = this.#rewrite(entry, voided(this.#settlementOf(entry)))
-    if (journal !== null) this.#writeTo(journal, record, entry)
+    const settlement = this.#settlementOf(entry)
+    if (settlement.outcome !== 'client_gone') this.#journal.write(this.#rewrite(entry, voided(settlement)), entry)
     entry.answer(new ApiError('settlement_unavailable', { retryAfterS: 5 }))
   }
 
