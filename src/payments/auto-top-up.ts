@@ -5,9 +5,9 @@ import { ApiError } from '../domain/errors.ts'
 import { type Nanos, usdText } from '../domain/money.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Log } from '../runtime/log.ts'
-import type { PaymentDriver } from './payment-driver.ts'
+import { nanosPerMinor, type PaymentDriver } from './payment-driver.ts'
 import type { PaymentSync } from './payment-sync.ts'
-import { nanosPerMinor, type TopUpLimits } from './payments.ts'
+import type { TopUpLimits } from './payments.ts'
 import { paymentReference } from './random-code.ts'
 
 export interface SavedMethod {

@@ -2,6 +2,9 @@ import type { Nanos } from '../domain/money.ts'
 
 export type DriverName = 'manual' | 'stripe'
 
+/** What the smallest unit of a currency is worth. Top-ups are charged in USD: nobody chooses the currency. */
+export const nanosPerMinor: Readonly<Record<string, Nanos>> = { usd: 10_000_000n }
+
 /** A top-up as a driver needs it. */
 export interface PaymentOrder {
   /** Ours. A driver that talks to a provider uses it as idempotency key, and stores it there. */
@@ -18,6 +21,16 @@ export interface PaymentOrder {
   readonly savesMethod: boolean
   /** The customer as the provider names it; null before the first saved method. */
   readonly accountRef: string | null
+}
+
+/** A payment that an earlier attempt may have made at the provider. */
+export interface EarlierAttempt extends Pick<PaymentOrder, 'paymentId' | 'accountRef'> {
+  /** The attempts began then. */
+  readonly startedAt: Date
+  /** No attempt was made later; null: they go on. */
+  readonly endedAt: Date | null
+  /** Whether it charges a saved method. */
+  readonly isCharge: boolean
 }
 
 export interface StartedPayment {
@@ -53,6 +66,8 @@ export interface PaymentReport {
   readonly total_minor: number
   readonly currency: string | null
   readonly is_live: boolean
+  /** The charge of a paid payment as the provider lists it; null before. */
+  readonly charge_ref: string | null
   readonly failure: string | null
   readonly receipt_url: string | null
   readonly invoice_url: string | null
@@ -84,6 +99,23 @@ export interface ReportedReversal {
   readonly reason: string
 }
 
+/** A charge, or money that went back to the payer, as the provider lists it. */
+export interface ProviderMove {
+  readonly kind: 'charge' | 'refund' | 'dispute'
+  readonly ref: string
+  /** What charges and their reversals have in common; see `charge_ref` of PaymentReport. */
+  readonly chargeRef: string
+  /** Our id of the payment, as the provider stores it with charges; null: none. */
+  readonly paymentId: string | null
+  /** The customer as the provider names it; null for reversals. */
+  readonly accountRef: string | null
+  /** `failed`: has moved no money. `returned`: a charge of which everything went back to the payer. */
+  readonly state: 'pending' | 'done' | 'failed' | 'returned'
+  readonly amountMinor: number
+  readonly currency: string
+  readonly atMs: number
+}
+
 /** An event: a hint that `ref` has changed. */
 export interface EventRef {
   /** `payout`: a transfer to a hoster, or the hoster's account. */
@@ -93,28 +125,49 @@ export interface EventRef {
   readonly ref: string
 }
 
-/** A payment service. All methods but `readEvent` throw ProviderUnavailable when it does not answer. */
+/**
+ * A payment service. All methods but `readEvent` throw ProviderUnavailable when it does not answer. What creates something is repeated safely
+ * only for as long as the provider keeps idempotency keys, so ask `find` before any attempt but the first.
+ */
 export interface PaymentProvider {
-  /** Returns null for an event that concerns no payment, and throws InvalidSignature. */
+  /** Returns null for an event that concerns no payment. Throws InvalidSignature and InvalidEvent. */
   readEvent(rawBody: Buffer, signature: string): Promise<EventRef | null>
   /** Returns our id of the payment that an event names; null if it is not ours. */
   paymentIdOf(ref: string): Promise<string | null>
+  /** Throws PaymentMissing if the provider has no such payment. */
   look(providerRef: string): Promise<PaymentReport>
+  /** Returns what an earlier attempt has made, in any state; null: nothing. Rejects unless it is sure. */
+  find(attempt: EarlierAttempt): Promise<StartedPayment | null>
   /**
-   * Charges a saved method without the payer. Repeats with the same id charge once. Returns how the provider names the payment,
-   * whether it succeeded or not. Throws ChargeRefused when there is no such name.
+   * Charges a saved method without the payer. Returns how the provider names the payment, whether it succeeded or not. Throws ChargeRefused when
+   * there is no such name.
    */
   charge(order: PaymentOrder, methodRef: string): Promise<string>
-  /** Repeats with the same id pay once. Throws RefundRefused. */
+  /** Pays once for each id, however often and late it is repeated. Throws RefundRefused. */
   refund(providerRef: string, amountMinor: bigint, reversalId: string): Promise<void>
+  /** Lists what was made in a span, also of other programs. */
+  movesBetween(fromMs: number, untilMs: number): Promise<ProviderMove[]>
+  /** Returns a move as it is now; null: there is none. */
+  move(kind: ProviderMove['kind'], ref: string): Promise<ProviderMove | null>
+  /** Returns the name to `look` with of the payment that a charge belongs to. */
+  paymentOfCharge(chargeRef: string): Promise<string>
 }
 
 export class InvalidSignature extends Error {
   override name = 'InvalidSignature'
 }
 
+/** A signed body that is no event. */
+export class InvalidEvent extends Error {
+  override name = 'InvalidEvent'
+}
+
 export class ProviderUnavailable extends Error {
   override name = 'ProviderUnavailable'
+}
+
+export class PaymentMissing extends Error {
+  override name = 'PaymentMissing'
 }
 
 export class ChargeRefused extends Error {

@@ -1,16 +1,20 @@
 import { randomUUID } from 'node:crypto'
 import { type Pool, type Sql, transaction } from '../db/pool.ts'
+import type { CreditEvidence } from '../ledger/credit-evidence.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { failpoint } from '../runtime/failpoint.ts'
 import type { Log } from '../runtime/log.ts'
+import { compareCharges } from './compare-charges.ts'
 import { countAttempts, type Reconciliation } from './count-attempts.ts'
 import {
   ChargeRefused,
+  nanosPerMinor,
   type PaymentDriver,
   type PaymentProvider,
   type PaymentReport,
   RefundRefused,
   type ReportedMethod,
+  type StartedPayment,
 } from './payment-driver.ts'
 import { promoteAfterFirstCredit } from './promote.ts'
 
@@ -20,7 +24,10 @@ export interface PaymentSync {
   book(paymentId: string, event?: EventKey): Promise<Booked>
   /** Stores an event, asks for what it hints at, and books it. A repeated event changes nothing. */
   handleEvent(driver: PaymentDriver, event: { eventId: string; type: string; ref: string }): Promise<Booked>
-  /** Asks for all payments that are due, repeats refunds without an answer, and handles events that wait. */
+  /**
+   * Asks for all payments that are due, repeats refunds without an answer, handles events that wait, and compares the charges of the providers with
+   * the payments.
+   */
   reconcile(options?: { readonly isComplete?: boolean }): Promise<Reconciliation>
 }
 
@@ -38,22 +45,27 @@ export function createPaymentSync(deps: {
   readonly pool: Pool
   readonly clock: Clock
   readonly drivers: readonly PaymentDriver[]
+  readonly evidence: Pick<CreditEvidence, 'add'>
   readonly log: Pick<Log, 'warn'>
 }): PaymentSync {
-  const { pool, clock, drivers, log } = deps
+  const { pool, clock, drivers, evidence, log } = deps
   const sync: PaymentSync = {
     async book(paymentId, event) {
       for (let tries = 0; tries < TRIES; tries++) {
         const payment = await readDue(pool, paymentId)
         const driver = drivers.find(({ name }) => name === payment?.driver)
         if (payment === undefined || driver?.provider === undefined) return 'no_payment'
-        const providerRef = payment.providerRef ?? (await startAgain(pool, driver, payment))
+        const providerRef = payment.providerRef ?? (await startAgain(pool, driver, payment, clock.epochMs()))
         if (providerRef === null) return 'booked'
         const report = await driver.provider.look(providerRef)
         failpoint('payment-looked')
         const booked = await transaction(pool, async sql => {
           const result = await bookReport(sql, payment, report, clock.epochMs())
+          if (result === 'booked' && report.state === 'paid') await prove(sql, evidence, payment, providerRef, report)
           if (report.method !== null && result !== 'stale') await saveMethod(sql, payment, report.method)
+          if (report.charge_ref !== null && result !== 'stale' && result !== 'mismatch') {
+            await sql.query('SELECT note_payment_charge($1, $2)', [paymentId, report.charge_ref])
+          }
           if (event !== undefined && result !== 'stale') {
             await sql.query('SELECT finish_payment_event($1, $2)', [event.driver, event.eventId])
           }
@@ -103,6 +115,13 @@ export function createPaymentSync(deps: {
       for (const paymentId of await duePayments(pool, names, isComplete ? null : clock.epochMs())) {
         await attempt({ paymentId }, () => sync.book(paymentId))
       }
+      for (const { name, isLive, provider } of withProvider) {
+        const driver = { name, isLive, provider: provider! }
+        await attempt({ compared: name }, async () => {
+          await compareCharges({ pool, clock, log, book: sync.book, driver }, isComplete)
+          return 'unchanged'
+        })
+      }
       return counts
     },
   }
@@ -119,17 +138,23 @@ interface DuePayment {
   readonly amountMinor: bigint
   readonly currency: string
   readonly reference: string
+  readonly isLive: boolean
   readonly createdAt: Date
+  /** The payer has until then; null: the payment needs no payer. */
+  readonly expiresAt: Date | null
   readonly accountRef: string | null
   /** The payment method of an automatic top-up; null for others. */
   readonly methodRef: string | null
+  /** Whether automatic top-ups are on, with this method. */
+  readonly isAutoOn: boolean
 }
 
 async function readDue(sql: Sql, paymentId: string): Promise<DuePayment | undefined> {
   const { rows } = await sql.query<DuePayment>(
     `SELECT payment_id AS "paymentId", p.customer_id AS "customerId", p.driver, p.provider_ref AS "providerRef", version,
-       amount_nanos AS "amountNanos", amount_minor AS "amountMinor", currency, reference, p.created_at AS "createdAt",
-       a.provider_ref AS "accountRef", m.provider_ref AS "methodRef"
+       amount_nanos AS "amountNanos", amount_minor AS "amountMinor", currency, reference, is_live AS "isLive", p.created_at AS "createdAt",
+       p.expires_at AS "expiresAt", coalesce(m.account_ref, a.provider_ref) AS "accountRef", m.provider_ref AS "methodRef",
+       EXISTS (SELECT FROM auto_top_up t WHERE t.customer_id = p.customer_id AND t.method_id = p.method_id AND paused_at IS NULL) AS "isAutoOn"
      FROM payment p LEFT JOIN payment_method m USING (method_id)
        LEFT JOIN payment_account a ON a.customer_id = p.customer_id AND a.driver = p.driver
      WHERE payment_id::text = $1`,
@@ -139,24 +164,49 @@ async function readDue(sql: Sql, paymentId: string): Promise<DuePayment | undefi
 }
 
 /**
- * Starts a payment that the provider may not know yet: a charge of a saved method, or one without an answer. The provider returns the same
- * payment for the same id. Returns null when it refuses at once: then the payment has failed.
+ * Starts a payment that has no name at the provider yet: a charge of a saved method, or one without an answer. Adopts what an earlier attempt has
+ * made, in whatever state: idempotency keys are forgotten, often after a day. Returns null for a payment that has ended without a charge.
  */
-async function startAgain(sql: Sql, driver: PaymentDriver, payment: DuePayment): Promise<string | null> {
-  const order = { ...payment, savesMethod: false }
-  try {
-    const { providerRef, redirectUrl } =
-      payment.methodRef === null
-        ? await driver.start(order)
-        : { providerRef: await driver.provider!.charge(order, payment.methodRef), redirectUrl: null }
-    failpoint('payment-charged')
-    await sql.query('SELECT note_payment_started($1, $2, $3)', [payment.paymentId, providerRef, redirectUrl])
-    return providerRef
-  } catch (error) {
-    if (!(error instanceof ChargeRefused)) throw error
-    await sql.query("SELECT close_payment($1, 'failed', $2)", [payment.paymentId, error.message])
+async function startAgain(sql: Sql, driver: PaymentDriver, payment: DuePayment, nowMs: number): Promise<string | null> {
+  const { paymentId, methodRef } = payment
+  const find = () => findEarlier(driver, payment)
+  const close = async (state: 'failed' | 'expired' | 'cancelled', failure: string | null) => {
+    await sql.query('SELECT close_payment($1, $2, $3)', [paymentId, state, failure])
     return null
   }
+  if (payment.isLive !== driver.isLive) return close('cancelled', 'The payment provider was changed.')
+  let started = await find()
+  if (started === null) {
+    // No new attempt for what nobody wants any more.
+    if (payment.expiresAt !== null && payment.expiresAt.getTime() <= nowMs) return close('expired', null)
+    if (methodRef !== null && !payment.isAutoOn) return close('cancelled', 'Automatic top-ups were turned off.')
+    const order = { ...payment, savesMethod: false }
+    try {
+      started =
+        methodRef === null
+          ? await driver.start(order)
+          : { providerRef: await driver.provider!.charge(order, methodRef), redirectUrl: null }
+    } catch (error) {
+      if (!(error instanceof ChargeRefused)) throw error
+      // Another node may have charged in the meantime.
+      started = await find()
+      if (started === null) return close('failed', error.message)
+    }
+  }
+  failpoint('payment-charged')
+  await sql.query('SELECT note_payment_started($1, $2, $3)', [paymentId, started.providerRef, started.redirectUrl])
+  return started.providerRef
+}
+
+/** Returns what an earlier attempt has made at the provider of a driver. Call it before any attempt but the first. */
+export async function findEarlier(
+  driver: PaymentDriver,
+  payment: Pick<DuePayment, 'paymentId' | 'accountRef' | 'createdAt' | 'expiresAt' | 'methodRef'>,
+): Promise<StartedPayment | null> {
+  const { paymentId, accountRef, createdAt: startedAt, expiresAt: endedAt, methodRef } = payment
+  return (
+    (await driver.provider?.find({ paymentId, accountRef, startedAt, endedAt, isCharge: methodRef !== null })) ?? null
+  )
 }
 
 /** Keeps a method for automatic top-ups. Turns none on. */
@@ -167,9 +217,19 @@ async function saveMethod(sql: Sql, { customerId, driver }: DuePayment, method: 
     [customerId, driver, method.accountRef],
   )
   await sql.query(
-    `INSERT INTO payment_method (method_id, customer_id, driver, provider_ref, brand, last4, expires, identity)
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (customer_id, driver, provider_ref) DO NOTHING`,
-    [randomUUID(), customerId, driver, method.ref, method.brand, method.last4, method.expires, method.identity],
+    `INSERT INTO payment_method (method_id, customer_id, driver, provider_ref, brand, last4, expires, identity, account_ref)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (customer_id, driver, provider_ref) DO NOTHING`,
+    [
+      randomUUID(),
+      customerId,
+      driver,
+      method.ref,
+      method.brand,
+      method.last4,
+      method.expires,
+      method.identity,
+      method.accountRef,
+    ],
   )
 }
 
@@ -186,6 +246,19 @@ function bookReport(
     )
     return rows[0]!.result
   })
+}
+
+/** Proves the credit with what the provider reports. */
+function prove(
+  sql: Sql,
+  evidence: Pick<CreditEvidence, 'add'>,
+  { paymentId }: DuePayment,
+  providerRef: string,
+  { amount_minor: amountMinor, currency, is_live: isLive }: PaymentReport,
+): Promise<void> {
+  // A report without an amount or a currency is a mismatch, and gives nothing.
+  const amountNanos = BigInt(amountMinor!) * nanosPerMinor[currency!]!
+  return evidence.add(sql, 'payment', paymentId, { amountNanos, providerRef, amountMinor, currency, isLive })
 }
 
 const MINUTE_MS = 60_000
@@ -251,7 +324,7 @@ export async function payRefund(
     await provider.refund(providerRef, askedMinor, reversalId)
   } catch (error) {
     if (!(error instanceof RefundRefused)) throw error
-    await sql.query('SELECT return_reversal($1)', [reversalId])
+    await sql.query('SELECT refuse_refund($1)', [reversalId])
     return 'booked'
   }
   failpoint('payment-refunded')

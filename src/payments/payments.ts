@@ -3,22 +3,22 @@ import { type Pool, type Sql, transaction } from '../db/pool.ts'
 import { refuseOutage } from '../db/refuse-outage.ts'
 import { ApiError } from '../domain/errors.ts'
 import { type Nanos, usdText } from '../domain/money.ts'
+import type { CreditEvidence } from '../ledger/credit-evidence.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { failpoint } from '../runtime/failpoint.ts'
 import {
   type DriverName,
+  nanosPerMinor,
   type PaymentDriver,
-  type PaymentOrder,
   ProviderUnavailable,
   type StartedPayment,
 } from './payment-driver.ts'
+import { findEarlier } from './payment-sync.ts'
 import { promoteAfterFirstCredit } from './promote.ts'
 import { paymentReference } from './random-code.ts'
 import { findPayment, listPayments, type Payment } from './read-payments.ts'
 import { redeemVoucher } from './vouchers.ts'
 
-/** What the smallest unit of a currency is worth. Top-ups are charged in USD: nobody chooses the currency. */
-export const nanosPerMinor: Readonly<Record<string, Nanos>> = { usd: 10_000_000n }
 const CURRENCY = 'usd'
 
 export interface TopUpOrder {
@@ -53,8 +53,9 @@ export function createPayments(deps: {
   readonly clock: Clock
   readonly drivers: readonly PaymentDriver[]
   readonly limits: TopUpLimits
+  readonly evidence: CreditEvidence
 }): Payments {
-  const { pool, clock, drivers, limits } = deps
+  const { pool, clock, drivers, limits, evidence } = deps
 
   function driverOf(name: DriverName | null): PaymentDriver {
     const driver = name === null ? drivers[0] : drivers.find(each => each.name === name)
@@ -114,20 +115,28 @@ export function createPayments(deps: {
         })
       }
       const payment = await one(order.customerId, paymentId)
-      // A crash before the provider's answer was stored: the provider returns the same payment for the same id.
-      if (payment.state === 'open' && payment.providerRef === null) {
+      // An earlier attempt may have had no answer. After the time of the payer, only the job looks for what it made.
+      const isPayable = payment.expiresAt === null || payment.expiresAt.getTime() > nowMs
+      if (payment.state === 'open' && payment.providerRef === null && isPayable) {
         const { reference, amountNanos } = payment
         const { customerId, savesMethod } = order
         const accountRef = await readAccountRef(pool, customerId, driver.name).catch(refuseOutage)
-        const started = await startOrRefuse(driver, {
-          paymentId,
-          customerId,
-          amountNanos,
-          amountMinor,
-          currency: CURRENCY,
-          reference,
-          savesMethod,
-          accountRef,
+        const started = await orRefuse(async () => {
+          const earlier =
+            verdict === 'started' ? null : await findEarlier(driver, { ...payment, accountRef, methodRef: null })
+          return (
+            earlier ??
+            driver.start({
+              paymentId,
+              customerId,
+              amountNanos,
+              amountMinor,
+              currency: CURRENCY,
+              reference,
+              savesMethod,
+              accountRef,
+            })
+          )
         })
         failpoint('payment-started')
         if (started.providerRef !== null) {
@@ -155,6 +164,7 @@ export function createPayments(deps: {
         work => transaction(pool, work).catch(refuseOutage),
         { customerId, personId, code, address, nowMs: clock.epochMs() },
         promoteAfterFirstCredit,
+        evidence,
       )
       return one(customerId, paymentId)
     },
@@ -174,9 +184,9 @@ async function readAccountRef(sql: Sql, customerId: string, driver: DriverName):
   return rows[0]?.ref ?? null
 }
 
-async function startOrRefuse(driver: PaymentDriver, order: PaymentOrder): Promise<StartedPayment> {
+async function orRefuse(start: () => Promise<StartedPayment>): Promise<StartedPayment> {
   try {
-    return await driver.start(order)
+    return await start()
   } catch (error) {
     if (error instanceof ProviderUnavailable) throw new ApiError('payment_provider_unavailable', { internal: error })
     throw error

@@ -2,6 +2,7 @@ import { createHash, randomUUID } from 'node:crypto'
 import type { Sql } from '../db/pool.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Nanos } from '../domain/money.ts'
+import type { CreditEvidence } from '../ledger/credit-evidence.ts'
 import { noteRedeemed, takeRedemption } from '../people/sign-in-throttle.ts'
 import { networkOf } from '../runtime/client-address.ts'
 import type { promoteAfterFirstCredit } from './promote.ts'
@@ -44,6 +45,7 @@ export async function redeemVoucher(
   inTransaction: <T>(work: (sql: Sql) => Promise<T>) => Promise<T>,
   { customerId, personId, code: typed, address, nowMs }: Redemption,
   promote: typeof promoteAfterFirstCredit,
+  evidence: Pick<CreditEvidence, 'add'>,
 ): Promise<string> {
   const attempt = { personId, network: networkOf(address) }
   // Counted in a transaction of its own, so that parallel and failed tries count too.
@@ -60,6 +62,12 @@ export async function redeemVoucher(
         })
       : { verdict: 'unknown' as const, payment: null }
     if (payment === null) throw new ApiError('voucher_not_valid', { message: refusals[verdict], param: 'code' })
+    if (verdict === 'redeemed') {
+      const { rows } = await sql.query<{ id: string }>('SELECT voucher_id AS id FROM voucher WHERE payment_id = $1', [
+        payment,
+      ])
+      await evidence.add(sql, 'voucher', rows[0]!.id, { customerId })
+    }
     await noteRedeemed(sql, attempt)
     return payment
   })

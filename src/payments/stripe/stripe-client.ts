@@ -1,4 +1,5 @@
 import type { Stripe } from 'stripe'
+import { loadOnce } from '../../runtime/load-once.ts'
 import { ProviderUnavailable } from '../payment-driver.ts'
 
 export interface StripeSettings {
@@ -21,11 +22,10 @@ export type StripeClient = <T>(call: (stripe: Stripe) => Promise<T>) => Promise<
 
 /** Creates a client that loads the package with its first call: it takes 40 MB of memory. */
 export function createStripeClient({ secretKey, apiUrl }: StripeSettings): StripeClient {
-  let loading: Promise<Stripe> | undefined
+  const load = loadOnce(() => loadStripe(secretKey, apiUrl))
   return async call => {
-    loading ??= load(secretKey, apiUrl)
     try {
-      return await call(await loading)
+      return await call(await load())
     } catch (error) {
       if (isOutage(error)) throw new ProviderUnavailable('Stripe does not answer', { cause: error })
       throw error
@@ -33,7 +33,7 @@ export function createStripeClient({ secretKey, apiUrl }: StripeSettings): Strip
   }
 }
 
-async function load(secretKey: string, apiUrl: string | null): Promise<Stripe> {
+async function loadStripe(secretKey: string, apiUrl: string | null): Promise<Stripe> {
   const { Stripe } = await import('stripe')
   const url = apiUrl === null ? null : new URL(apiUrl)
   return new Stripe(secretKey, {
@@ -47,6 +47,23 @@ async function load(secretKey: string, apiUrl: string | null): Promise<Stripe> {
       protocol: url.protocol === 'https:' ? 'https' : 'http',
     }),
   })
+}
+
+/** Reads all pages of a list. */
+export async function listAll<T>(list: AsyncIterable<T>): Promise<T[]> {
+  const all: T[] = []
+  for await (const each of list) all.push(each)
+  return all
+}
+
+/** Returns null if Stripe has no such object. */
+export async function orNull<T>(found: Promise<T>): Promise<T | null> {
+  try {
+    return await found
+  } catch (error) {
+    if ((error as { statusCode?: number }).statusCode === 404) return null
+    throw error
+  }
 }
 
 const OUTAGES = ['StripeConnectionError', 'StripeAPIError', 'StripeRateLimitError', 'StripeIdempotencyError']

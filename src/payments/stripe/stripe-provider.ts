@@ -1,46 +1,48 @@
 import type { Stripe } from 'stripe'
 import {
   ChargeRefused,
-  type EventRef,
   InvalidSignature,
+  PaymentMissing,
   type PaymentProvider,
   type PaymentReport,
   RefundRefused,
   type ReportedMethod,
   type ReportedReversal,
 } from '../payment-driver.ts'
-import type { StripeClient } from './stripe-client.ts'
+import { findAttempt } from './find-attempt.ts'
+import { readStripeEvent } from './read-event.ts'
+import { listAll, orNull, type StripeClient } from './stripe-client.ts'
+import { hasWithdrawn, idOf, isFailedRefund, stripeMoves } from './stripe-moves.ts'
 
 /** Reads facts of Stripe: checkout sessions (`cs_`), and the payment intents, refunds and disputes behind them. */
 export function createStripeProvider(client: StripeClient, webhookSecret: string | null): PaymentProvider {
   return {
     async readEvent(rawBody, signature) {
       if (webhookSecret === null) throw new InvalidSignature('no webhook secret')
-      const event = await client(async stripe => {
-        try {
-          return await stripe.webhooks.constructEventAsync(rawBody, signature, webhookSecret)
-        } catch (error) {
-          throw new InvalidSignature((error as Error).message)
-        }
-      })
-      return refOf(event)
+      return readStripeEvent(client, webhookSecret, rawBody, signature)
     },
     async paymentIdOf(ref) {
-      const { metadata } = await client<{ metadata: Stripe.Metadata | null }>(stripe =>
-        ref.startsWith('cs_') ? stripe.checkout.sessions.retrieve(ref) : stripe.paymentIntents.retrieve(ref),
+      const found = await client<{ metadata: Stripe.Metadata | null } | null>(stripe =>
+        orNull<{ metadata: Stripe.Metadata | null }>(
+          ref.startsWith('cs_') ? stripe.checkout.sessions.retrieve(ref) : stripe.paymentIntents.retrieve(ref),
+        ),
       )
-      return metadata?.payment_id ?? null
+      return found?.metadata?.payment_id ?? null
     },
     async look(providerRef) {
       if (providerRef.startsWith('pi_')) return lookAtCharge(client, providerRef)
       const session = await client(stripe =>
-        stripe.checkout.sessions.retrieve(providerRef, {
-          expand: ['invoice', 'payment_intent.latest_charge.balance_transaction', 'payment_intent.payment_method'],
-        }),
+        orNull(
+          stripe.checkout.sessions.retrieve(providerRef, {
+            expand: ['invoice', 'payment_intent.latest_charge.balance_transaction', 'payment_intent.payment_method'],
+          }),
+        ),
       )
+      if (session === null) throw new PaymentMissing(providerRef)
       const intent = session.payment_intent as Stripe.PaymentIntent | null
       return reportOf(session, intent, intent === null ? [] : await reversalsOf(client, intent.id))
     },
+    find: attempt => findAttempt(client, attempt),
     async charge({ paymentId, amountMinor, currency, accountRef }, methodRef) {
       return client(async stripe => {
         try {
@@ -77,6 +79,12 @@ export function createStripeProvider(client: StripeClient, webhookSecret: string
       const intentId = providerRef.startsWith('pi_')
         ? providerRef
         : ((await client(stripe => stripe.checkout.sessions.retrieve(providerRef))).payment_intent as string)
+      const isMade = async () => {
+        const refunds = await client(stripe => listAll(stripe.refunds.list({ payment_intent: intentId, limit: 100 })))
+        return refunds.some(({ metadata }) => metadata?.reversal_id === reversalId)
+      }
+      // Stripe forgets idempotency keys after a day, so a refund is looked for before it is made.
+      if (await isMade()) return
       await client(async stripe => {
         try {
           await stripe.refunds.create(
@@ -89,26 +97,14 @@ export function createStripeProvider(client: StripeClient, webhookSecret: string
           )
         } catch (error) {
           const { type, message } = error as { type?: string; message: string }
-          if (type === 'StripeInvalidRequestError' || type === 'StripeCardError') throw new RefundRefused(message)
-          throw error
+          if (type !== 'StripeInvalidRequestError' && type !== 'StripeCardError') throw error
+          // Another node may have made it in the meantime, and then nothing was left for this try.
+          if (!(await isMade())) throw new RefundRefused(message)
         }
       })
     },
+    ...stripeMoves(client),
   }
-}
-
-function refOf({ id: eventId, type, data }: Stripe.Event): EventRef | null {
-  const object = data.object as { id?: string; object?: string; payment_intent?: unknown }
-  if (object.id !== undefined && (object.object === 'transfer' || object.object === 'account')) {
-    return { about: 'payout', eventId, type, ref: object.id }
-  }
-  const ref = object.object === 'checkout.session' ? object.id : idOf(object.payment_intent)
-  return ref === undefined ? null : { about: 'payment', eventId, type, ref }
-}
-
-function idOf(found: unknown): string | undefined {
-  if (typeof found === 'string') return found
-  return (found as { id?: string } | null | undefined)?.id
 }
 
 interface Taken extends ReportedReversal {
@@ -119,23 +115,22 @@ interface Taken extends ReportedReversal {
 async function reversalsOf(client: StripeClient, intentId: string): Promise<Taken[]> {
   const filter = { payment_intent: intentId, limit: 100 }
   const [refunds, disputes] = await Promise.all([
-    client(stripe => stripe.refunds.list(filter)),
-    client(stripe => stripe.disputes.list(filter)),
+    client(stripe => listAll(stripe.refunds.list(filter))),
+    client(stripe => listAll(stripe.disputes.list(filter))),
   ])
   return [
-    ...refunds.data.map(({ id, amount, status, metadata }) => ({
+    ...refunds.map(({ id, amount, status, metadata }) => ({
       ref: id,
       kind: 'refund' as const,
-      minor: status === 'failed' || status === 'canceled' ? 0 : amount,
+      minor: isFailedRefund(status) ? 0 : amount,
       reversal_id: metadata?.reversal_id ?? null,
       reason: 'refund',
       feeMinor: 0,
     })),
-    ...disputes.data.map(({ id, amount, balance_transactions: moves }) => ({
+    ...disputes.map(({ id, amount, balance_transactions: moves }) => ({
       ref: id,
       kind: 'dispute' as const,
-      // Funds are withdrawn by a negative amount and reinstated by a positive one. An inquiry has moved none.
-      minor: moves.reduce((sum, move) => sum + move.amount, 0) < 0 ? amount : 0,
+      minor: hasWithdrawn(moves) ? amount : 0,
       reversal_id: null,
       reason: 'chargeback',
       feeMinor: moves.reduce((sum, move) => sum + (move.currency === 'usd' ? move.fee : 0), 0),
@@ -156,6 +151,7 @@ function reportOf(
     total_minor: session.amount_total ?? 0,
     currency: session.currency,
     is_live: session.livemode,
+    charge_ref: session.payment_status === 'paid' ? (intent?.id ?? null) : null,
     invoice_url: invoice?.hosted_invoice_url ?? null,
     ...factsOf(intent, reversals),
   }
@@ -164,8 +160,9 @@ function reportOf(
 /** A charge of a saved method has no session. */
 async function lookAtCharge(client: StripeClient, intentId: string): Promise<PaymentReport> {
   const intent = await client(stripe =>
-    stripe.paymentIntents.retrieve(intentId, { expand: ['latest_charge.balance_transaction'] }),
+    orNull(stripe.paymentIntents.retrieve(intentId, { expand: ['latest_charge.balance_transaction'] })),
   )
+  if (intent === null) throw new PaymentMissing(intentId)
   const { status } = intent
   return {
     state:
@@ -181,6 +178,7 @@ async function lookAtCharge(client: StripeClient, intentId: string): Promise<Pay
     total_minor: intent.amount,
     currency: intent.currency,
     is_live: intent.livemode,
+    charge_ref: status === 'succeeded' ? intent.id : null,
     invoice_url: null,
     ...factsOf(intent, await reversalsOf(client, intentId)),
     method: null,
