@@ -1,5 +1,6 @@
 import { writeCursor } from '../api/cursor.ts'
-import type { Earnings, EarningsSpan } from '../api/earnings.ts'
+import type { DaySpan } from '../api/day-span.ts'
+import type { Earnings } from '../api/earnings.ts'
 import {
   type EnrolledAccountShown,
   type HosterPayouts,
@@ -13,23 +14,33 @@ import { ApiError } from '../domain/errors.ts'
 import { type Nanos, usd, usdText } from '../domain/money.ts'
 import { ProviderUnavailable } from '../payments/payment-driver.ts'
 import type { Clock } from '../runtime/clock.ts'
+import type { ChangeNotices } from './change-notices.ts'
 import { moveEarnings, readEarnings, readFunds, readMovements } from './earnings.ts'
-import { type EnrollActor, enrollHoster, readPayoutAccount, setHosterCustomer } from './payout-accounts.ts'
+import {
+  type EnrollActor,
+  enrollHoster,
+  listPayoutChanges,
+  readPayoutAccount,
+  setHosterCustomer,
+  stopPayoutChanges,
+} from './payout-accounts.ts'
 import type { PayoutRules } from './payout-batches.ts'
 import type { BankDetails, PayoutDriver, PayoutDriverName } from './payout-driver.ts'
+import { readPromotionDays } from './promotions.ts'
 import { payoutsOfHoster } from './read-payouts.ts'
-import { showFunds, showPayout } from './show-payout.ts'
+import { showFunds, showPayout, showPayoutChange } from './show-payout.ts'
 import { statementCsv } from './statement-csv.ts'
 
 /** What the programs and people of a hoster read of its earnings, and where they are paid. All methods reject with ApiError. */
 export interface EarningsDesk {
   readonly clock: Clock
-  earnings(hosterId: string, span: EarningsSpan): Promise<Earnings>
-  csv(hosterId: string, span: EarningsSpan): Promise<string>
+  earnings(hosterId: string, span: DaySpan): Promise<Earnings>
+  csv(hosterId: string, span: DaySpan): Promise<string>
   payouts(hosterId: string, page: { limit: number; after: string | null }): Promise<HosterPayouts>
   account(hosterId: string): Promise<PayoutAccountShown>
   enroll(hosterId: string, order: Enrollment, actor: EnrollActor): Promise<EnrolledAccountShown>
   setCustomer(hosterId: string, customerId: string, actor: EnrollActor): Promise<PayoutAccountShown>
+  stopChange(hosterId: string, changeId: string, actor: EnrollActor): Promise<PayoutAccountShown>
   move(hosterId: string, order: MoveOrder, actor: EnrollActor): Promise<MovedEarningsShown>
 }
 
@@ -49,11 +60,17 @@ export function createEarningsDesk(deps: {
   readonly clock: Clock
   readonly drivers: readonly PayoutDriver[]
   readonly rules: PayoutRules
+  readonly notices: ChangeNotices
 }): EarningsDesk {
-  const { pool, clock, drivers, rules } = deps
+  const { pool, clock, drivers, rules, notices } = deps
+
+  const wait = () => ({ nowMs: clock.epochMs(), accountWaitHours: rules.accountWaitHours })
 
   async function account(hosterId: string): Promise<PayoutAccountShown> {
-    const found = await readPayoutAccount(pool, hosterId).catch(refuseOutage)
+    const [found, changes] = await Promise.all([
+      readPayoutAccount(pool, hosterId),
+      listPayoutChanges(pool, hosterId),
+    ]).catch(refuseOutage)
     return {
       object: 'payout_account',
       driver: found.driver,
@@ -62,6 +79,7 @@ export function createEarningsDesk(deps: {
       holder: found.holder,
       note: found.note,
       customer_id: found.customerId,
+      changes: changes.map(showPayoutChange),
       drivers: drivers.map(({ name }) => name),
     }
   }
@@ -71,15 +89,16 @@ export function createEarningsDesk(deps: {
     account,
     async earnings(hosterId, span) {
       const days = { from: span.from, to: dayAfter(span.until) }
-      const [funds, lines, movements] = await Promise.all([
+      const [funds, lines, promotionDays, movements] = await Promise.all([
         readFunds(pool, hosterId, rules.holdDays, clock.epochMs()),
         readEarnings(pool, hosterId, days),
+        readPromotionDays(pool, hosterId, days),
         readMovements(pool, hosterId, days),
       ]).catch(refuseOutage)
       if (funds === undefined) throw new ApiError('hoster_not_found')
       return {
         object: 'earnings',
-        ...showFunds(funds),
+        ...showFunds(funds, rules),
         ...span,
         lines: lines.map(line => ({
           day: line.day,
@@ -92,6 +111,11 @@ export function createEarningsDesk(deps: {
           fee_usd: usd(line.feeNanos),
           refunded_usd: usd(line.refundedNanos),
           refunded_share_usd: usd(line.refundedShareNanos),
+        })),
+        promotion_days: promotionDays.map(({ day, shareNanos, paidNanos }) => ({
+          day,
+          share_usd: usd(shareNanos),
+          paid_usd: paidNanos === null ? null : usd(paidNanos),
         })),
         movements: movements.map(({ kind, amountNanos, at, reason }) => ({
           kind,
@@ -117,7 +141,8 @@ export function createEarningsDesk(deps: {
     async enroll(hosterId, { driver: name, details }, actor) {
       const driver = drivers.find(each => each.name === name)
       if (driver === undefined) throw invalid('driver', 'Hosters are not paid by Stripe here. Use csv.')
-      const { url } = await enrollHoster(pool, driver, hosterId, details, actor).catch(refuse)
+      const { url } = await enrollHoster(pool, driver, hosterId, details, actor, wait()).catch(refuse)
+      notices.sendSoon()
       return { ...(await account(hosterId)), url }
     },
     async setCustomer(hosterId, customerId, actor) {
@@ -127,7 +152,7 @@ export function createEarningsDesk(deps: {
           "SELECT FROM membership WHERE customer_id = $1 AND person_id = $2 AND role IN ('owner', 'billing')",
           [customerId, actor.personId],
         )
-        return rows.length > 0 && (await setHosterCustomer(sql, hosterId, customerId, actor))
+        return rows.length > 0 && (await setHosterCustomer(sql, hosterId, customerId, actor, wait()))
       }).catch(refuseOutage)
       if (!done) {
         throw invalid(
@@ -135,10 +160,21 @@ export function createEarningsDesk(deps: {
           'You are no owner of such a customer, nor in charge of its billing. Name one of yours.',
         )
       }
+      notices.sendSoon()
+      return account(hosterId)
+    },
+    async stopChange(hosterId, changeId, actor) {
+      const stopped = await stopPayoutChanges(pool, { hosterId, changeId }, actor, clock.epochMs()).catch(refuseOutage)
+      if (stopped === 0) throw new ApiError('not_found', { message: 'No such change waits. Reload the page.' })
       return account(hosterId)
     },
     async move(hosterId, order, actor) {
-      const { verdict, amount, customer } = await moveEarnings(pool, { ...order, hosterId }, actor).catch(refuseOutage)
+      const { verdict, amount, customer } = await moveEarnings(
+        pool,
+        { ...order, hosterId },
+        actor,
+        clock.epochMs(),
+      ).catch(refuseOutage)
       switch (verdict) {
         case 'moved':
         case 'duplicate':

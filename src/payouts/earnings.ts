@@ -12,7 +12,11 @@ export interface HosterFunds {
   readonly heldNanos: Nanos
   /** The rest. Below zero when more was taken back than it had. */
   readonly payableNanos: Nanos
-  /** When all of `heldNanos` is payable, a UTC day (YYYY-MM-DD); null if nothing is held. */
+  /** The part of the balance that promotion credit paid, and that is held longer or waits for a decision. It cannot be moved. */
+  readonly promotionalNanos: Nanos
+  /** The last day of it that is held longer; null if none is. */
+  readonly promotionalDay: string | null
+  /** When all of `heldNanos` is payable, a UTC day (YYYY-MM-DD); null if nothing is held. Without the longer hold of promotional earnings. */
   readonly heldUntil: string | null
   readonly frozenAt: Date | null
   readonly freezeReason: string | null
@@ -20,6 +24,7 @@ export interface HosterFunds {
 
 const FUNDS = `
 SELECT h.hoster_id AS "hosterId", h.name, f.balance AS "balanceNanos", f.held AS "heldNanos", f.payable AS "payableNanos",
+  f.promotional AS "promotionalNanos", to_char(f.promotional_day, 'YYYY-MM-DD') AS "promotionalDay",
   to_char(f.held_day + $2::integer + 1, 'YYYY-MM-DD') AS "heldUntil", h.payout_frozen_at AS "frozenAt", h.payout_freeze_reason AS "freezeReason"
 FROM hoster_funds($1, held_from($3, $2)) f JOIN hoster h ON h.hoster_id = f.hoster`
 
@@ -78,7 +83,14 @@ export async function readEarnings(sql: Sql, hosterId: string, { from, to }: Day
 
 /** What else changed the account of a hoster. */
 export interface Movement {
-  readonly kind: 'payout' | 'payout_returned' | 'earnings_moved' | 'clawback' | 'clawback_returned'
+  readonly kind:
+    | 'promotion_excess'
+    | 'payout'
+    | 'payout_returned'
+    | 'earnings_moved'
+    | 'clawback'
+    | 'clawback_returned'
+    | 'opening_balance'
   /** Above zero: to the hoster. */
   readonly amountNanos: Nanos
   readonly at: Date
@@ -107,7 +119,7 @@ export interface MovedEarnings {
 }
 
 /**
- * Gives earnings to the balance of the hoster's customer, held ones too: they are spent here.
+ * Gives earnings to the balance of the hoster's customer, held ones too: they are spent here. Promotional ones stay.
  *
  * @param moveId identifies the move, so that it is made once
  * @param amountNanos null: all
@@ -120,13 +132,15 @@ export async function moveEarnings(
     amountNanos,
   }: { readonly moveId: string; readonly hosterId: string; readonly amountNanos: Nanos | null },
   { personId, address }: EnrollActor,
+  nowMs: number,
 ): Promise<MovedEarnings> {
-  const { rows } = await sql.query<MovedEarnings>('SELECT * FROM move_earnings($1, $2, $3, $4, $5)', [
+  const { rows } = await sql.query<MovedEarnings>('SELECT * FROM move_earnings($1, $2, $3, $4, $5, $6)', [
     moveId,
     hosterId,
     amountNanos,
     personId,
     address,
+    new Date(nowMs),
   ])
   return rows[0]!
 }

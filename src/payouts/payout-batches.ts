@@ -29,17 +29,31 @@ export interface PreparedBatch {
   readonly hosters: readonly PreparedHoster[]
 }
 
+/** The operator's budget for what promotion credit pays to hosters. */
+export interface PromotionRules {
+  /** How old a request must be before such a share is paid out; at least `holdDays`. */
+  readonly holdDays: number
+  /** The most for one hoster and UTC day, and for all hosters. */
+  readonly hosterDayNanos: Nanos
+  readonly dayNanos: Nanos
+}
+
 /** The rules of payouts. */
 export interface PayoutRules {
   /** How old a request must be before its share is paid out. */
   readonly holdDays: number
   /** Less is not paid out. */
   readonly minNanos: Nanos
+  /** What promotion credit pays to hosters. */
+  readonly promotion: PromotionRules
+  /** How long a change of where money goes waits. */
+  readonly accountWaitHours: number
 }
 
 /** The operator who acts; null: the command line. */
 export interface PayoutActor {
-  readonly personId: string
+  /** Proves the session: see Actor in operator/operator-action.ts. */
+  readonly session: Buffer
   readonly address: string
 }
 
@@ -53,34 +67,39 @@ export async function preparePayouts(
   sql: Sql,
   actor: PayoutActor | null,
   driver: Pick<PayoutDriver, 'name' | 'isLive'>,
-  { holdDays, minNanos }: PayoutRules,
+  rules: PayoutRules,
   nowMs: number,
 ): Promise<PreparedBatch> {
   const batchId = randomUUID()
   const { rows } = await sql.query<PreparedHoster>(
     `SELECT p.hoster AS "hosterId", h.name, p.verdict, p.payout AS "payoutId", p.amount AS "amountNanos", p.payable AS "payableNanos"
-     FROM ${callOf('prepare_payouts', actor)}($1, $2, $3, $4, $5, held_from($6, $7), $8) p JOIN hoster h ON h.hoster_id = p.hoster
+     FROM ${callOf('prepare_payouts', actor)}($1, $2, $3, $4, $5, $6, ROW($7, $8, $9, $10)::payout_rules, $11) p JOIN hoster h ON h.hoster_id = p.hoster
      ORDER BY h.name`,
     [
-      actor?.personId ?? null,
+      actor?.session ?? null,
       batchId,
       driver.name,
       driver.isLive,
-      minNanos,
+      rules.minNanos,
       new Date(nowMs),
-      holdDays,
+      ...rulesRow(rules),
       actor?.address ?? null,
     ],
   )
   return { batchId: rows.some(({ verdict }) => verdict === 'prepared') ? batchId : null, hosters: rows }
 }
 
-export type ApproveVerdict = 'approved' | 'approved_before' | 'cancelled' | 'no_batch' | 'second_operator'
+/** The fields of `payout_rules`. */
+export function rulesRow({ holdDays, promotion }: PayoutRules): unknown[] {
+  return [holdDays, promotion.holdDays, promotion.hosterDayNanos, promotion.dayNanos]
+}
+
+export type ApproveVerdict = 'approved' | 'approved_before' | 'cancelled' | 'no_batch' | 'second_operator' | 'undecided'
 
 export async function approvePayouts(sql: Sql, actor: PayoutActor | null, batchId: string): Promise<ApproveVerdict> {
   const { rows } = await sql.query<{ verdict: ApproveVerdict }>(
     `SELECT ${callOf('approve_payouts', actor)}($1, $2, $3) AS verdict`,
-    [actor?.personId ?? null, batchId, actor?.address ?? null],
+    [actor?.session ?? null, batchId, actor?.address ?? null],
   )
   return rows[0]!.verdict
 }
@@ -89,9 +108,26 @@ export async function approvePayouts(sql: Sql, actor: PayoutActor | null, batchI
 export async function cancelPayouts(sql: Sql, actor: PayoutActor | null, batchId: string): Promise<number | null> {
   const { rows } = await sql.query<{ count: number | null }>(
     `SELECT ${callOf('cancel_payouts', actor)}($1, $2, $3) AS count`,
-    [actor?.personId ?? null, batchId, actor?.address ?? null],
+    [actor?.session ?? null, batchId, actor?.address ?? null],
   )
   return rows[0]!.count
+}
+
+/** Lets the promotional earnings of a review be paid, or gives them back to the promotion account. Returns whether it waited. */
+export async function decidePromotionReview(
+  sql: Sql,
+  actor: PayoutActor | null,
+  {
+    reviewId,
+    isReleased,
+    reason,
+  }: { readonly reviewId: string; readonly isReleased: boolean; readonly reason: string },
+): Promise<boolean> {
+  const { rows } = await sql.query<{ done: boolean }>(
+    `SELECT ${callOf('decide_promotion_review', actor)}($1, $2, $3, $4, $5) AS done`,
+    [actor?.session ?? null, reviewId, isReleased, reason, actor?.address ?? null],
+  )
+  return rows[0]!.done
 }
 
 export type BankVerdict = 'booked' | 'unchanged' | 'mismatch' | 'not_csv' | 'not_sent' | 'no_payout'
@@ -105,7 +141,7 @@ export async function settleBankPayout(
 ): Promise<BankVerdict> {
   const { rows } = await sql.query<{ verdict: BankVerdict }>(
     `SELECT ${callOf('settle_bank_payout', actor)}($1, $2, $3, $4, $5) AS verdict`,
-    [actor?.personId ?? null, payoutId, failure === null, failure, actor?.address ?? null],
+    [actor?.session ?? null, payoutId, failure === null, failure, actor?.address ?? null],
   )
   return rows[0]!.verdict
 }
@@ -125,7 +161,7 @@ export async function freezePayouts(
 ): Promise<boolean> {
   const { rows } = await sql.query<{ changed: boolean }>(
     `SELECT ${callOf('freeze_payouts', actor)}($1, $2, $3, $4, $5) AS changed`,
-    [actor?.personId ?? null, hosterId, isFrozen, reason, actor?.address ?? null],
+    [actor?.session ?? null, hosterId, isFrozen, reason, actor?.address ?? null],
   )
   return rows[0]!.changed
 }
@@ -147,7 +183,7 @@ export async function clawBack(sql: Sql, actor: PayoutActor | null, order: ClawB
   const { rows } = await sql.query<{ verdict: ClawBackVerdict }>(
     `SELECT ${callOf('claw_back', actor)}($1, $2, $3, $4, $5, $6, $7) AS verdict`,
     [
-      actor?.personId ?? null,
+      actor?.session ?? null,
       order.clawbackId,
       order.hosterId,
       order.amountNanos,
@@ -168,7 +204,7 @@ export async function returnClawback(
 ): Promise<boolean> {
   const { rows } = await sql.query<{ done: boolean }>(
     `SELECT ${callOf('return_clawback', actor)}($1, $2, $3, $4) AS done`,
-    [actor?.personId ?? null, clawbackId, reason, actor?.address ?? null],
+    [actor?.session ?? null, clawbackId, reason, actor?.address ?? null],
   )
   return rows[0]!.done
 }

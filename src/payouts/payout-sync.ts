@@ -4,6 +4,7 @@ import type { Clock } from '../runtime/clock.ts'
 import { failpoint } from '../runtime/failpoint.ts'
 import type { Log } from '../runtime/log.ts'
 import { refreshPayoutAccount } from './payout-accounts.ts'
+import type { PayoutRules } from './payout-batches.ts'
 import { type PayoutDriver, type PayoutOrder, PayoutRefused, type PayoutReport } from './payout-driver.ts'
 import { findPayout, type Payout, payoutsOfBatch } from './read-payouts.ts'
 
@@ -45,9 +46,10 @@ export function createPayoutSync(deps: {
   readonly pool: Pool
   readonly clock: Clock
   readonly drivers: readonly PayoutDriver[]
+  readonly rules: Pick<PayoutRules, 'accountWaitHours'>
   readonly log: Pick<Log, 'warn'>
 }): PayoutSync {
-  const { pool, clock, drivers, log } = deps
+  const { pool, clock, drivers, rules, log } = deps
 
   const driverOf = (name: string) => drivers.find(each => each.name === name)
 
@@ -110,8 +112,9 @@ export function createPayoutSync(deps: {
       if (!rows[0]!.waits) return 'unchanged'
       const key = { driver: driver.name, eventId }
       let result: PayoutBooked = 'no_payout'
-      if (ref.startsWith('acct_')) await refreshPayoutAccount(pool, driver, ref)
-      else {
+      if (ref.startsWith('acct_')) {
+        await refreshPayoutAccount(pool, driver, ref, { ...rules, nowMs: clock.epochMs() })
+      } else {
         const payoutId = await driver.provider!.payoutIdOf(ref)
         if (payoutId !== null) result = await sync.book(payoutId, key)
       }
@@ -168,13 +171,14 @@ async function bookReport(
   report: PayoutReport,
   nowMs: number,
 ): Promise<'booked' | 'unchanged' | 'mismatch' | 'no_payout' | 'stale'> {
-  if (report.state === 'paid' && providerRef === null) {
-    await sql.query('SELECT note_payout_sent($1, $2)', [payoutId, report.ref])
-  }
   const { rows } = await sql.query<{ result: 'booked' | 'unchanged' | 'mismatch' | 'no_payout' | 'stale' }>(
     'SELECT book_payout_report($1, $2, $3, $4, $5) AS result',
     [payoutId, driver, version, JSON.stringify(report), nextLookAt(report.state, createdAt.getTime(), nowMs)],
   )
+  // After the report, which locks the hoster before the payout: two nodes that lock them in different orders deadlock.
+  if (report.state === 'paid' && providerRef === null) {
+    await sql.query('SELECT note_payout_sent($1, $2)', [payoutId, report.ref])
+  }
   return rows[0]!.result
 }
 

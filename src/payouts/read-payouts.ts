@@ -17,6 +17,8 @@ export interface Payout {
   readonly holder: string | null
   readonly amountNanos: Nanos
   readonly paidNanos: Nanos
+  /** The part of the amount that promotion credit paid. */
+  readonly promotionNanos: Nanos
   readonly currency: string
   readonly reference: string
   readonly providerRef: string | null
@@ -30,7 +32,8 @@ export interface Payout {
 
 const COLUMNS = `
 p.payout_id AS "payoutId", p.batch_id AS "batchId", p.hoster_id AS "hosterId", h.name AS "hosterName", p.driver, p.state, p.destination, p.holder,
-p.amount_nanos AS "amountNanos", p.paid_nanos AS "paidNanos", p.currency, p.reference, p.provider_ref AS "providerRef", p.failure, p.mismatch,
+p.amount_nanos AS "amountNanos", p.paid_nanos AS "paidNanos",
+(SELECT coalesce(sum(d.share_nanos - d.taken_nanos), 0)::bigint FROM promotion_day d WHERE d.payout_id = p.payout_id) AS "promotionNanos", p.currency, p.reference, p.provider_ref AS "providerRef", p.failure, p.mismatch,
 p.version, p.created_at AS "createdAt", p.sent_at AS "sentAt", p.ended_at AS "endedAt"
 FROM payout p JOIN hoster h USING (hoster_id)`
 

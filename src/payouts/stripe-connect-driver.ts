@@ -1,5 +1,11 @@
 import type { Stripe } from 'stripe'
-import { createStripeClient, type StripeClient, type StripeSettings } from '../payments/stripe/stripe-client.ts'
+import {
+  createStripeClient,
+  listAll,
+  orNull,
+  type StripeClient,
+  type StripeSettings,
+} from '../payments/stripe/stripe-client.ts'
 import { type Enrolment, type PayoutDriver, PayoutRefused, type PayoutReport } from './payout-driver.ts'
 
 /**
@@ -63,15 +69,19 @@ export function createStripeConnectDriver(
     },
     provider: {
       async payoutIdOf(transferRef) {
-        const { metadata } = await client(stripe => stripe.transfers.retrieve(transferRef))
-        return metadata.payout_id ?? null
+        const transfer = await client(stripe => orNull(stripe.transfers.retrieve(transferRef)))
+        return transfer?.metadata.payout_id ?? null
       },
       account: destination => readAccount(client, destination),
     },
   }
 }
 
+/** Creates the account of a hoster, unless an earlier call without an answer did. Stripe forgets idempotency keys after a day. */
 async function createAccount(client: StripeClient, hosterId: string): Promise<string> {
+  const accounts = await client(stripe => listAll(stripe.accounts.list({ limit: 100 })))
+  const earlier = accounts.find(({ metadata }) => metadata?.hoster_id === hosterId)
+  if (earlier !== undefined) return earlier.id
   const account = await client(stripe =>
     stripe.accounts.create(
       { type: 'express', capabilities: { transfers: { requested: true } }, metadata: { hoster_id: hosterId } },
