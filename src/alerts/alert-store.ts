@@ -65,6 +65,13 @@ export async function disableRule(sql: Sql, ruleId: string): Promise<void> {
   await sql.query('UPDATE alert_rule SET disabled_at = now() WHERE rule_id = $1 AND disabled_at IS NULL', [ruleId])
 }
 
+/** Disables all rules of a customer. As `disableRule`. */
+export async function disableRulesOf(sql: Sql, customerId: string): Promise<void> {
+  await sql.query('UPDATE alert_rule SET disabled_at = now() WHERE customer_id = $1 AND disabled_at IS NULL', [
+    customerId,
+  ])
+}
+
 /**
  * Inserts a test alert of a rule and returns its id; undefined when the customer requested `perHour` test
  * alerts in the last hour.

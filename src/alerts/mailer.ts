@@ -1,4 +1,5 @@
 import type { Transporter } from 'nodemailer'
+import { loadOnce } from '../runtime/load-once.ts'
 import type { Sent } from './post-webhook.ts'
 
 /** Settings of the operator's mail server. */
@@ -43,12 +44,11 @@ export function createMailer(smtp: SmtpSettings, log: MailerLog): Mailer {
       },
     }
   }
-  let transport: Promise<Transporter> | undefined
+  const transport = loadOnce(() => openTransport(host, smtp))
   return {
     async send({ to, subject, text, id }) {
       try {
-        transport ??= openTransport(host, smtp)
-        await (await transport).sendMail({ from: smtp.from, to, subject, text, messageId: `<${id}@switchyard>` })
+        await (await transport()).sendMail({ from: smtp.from, to, subject, text, messageId: `<${id}@switchyard>` })
         return { outcome: 'delivered', status: null, error: null }
       } catch (error) {
         log.warn({ mailId: id, err: error }, 'a mail could not be sent')

@@ -31,6 +31,9 @@ test.each([
   { what: 'an empty header', headers: ['Authorization', ''] },
   { what: 'the key without a scheme', headers: ['Authorization', key] },
   { what: 'two tokens', headers: ['Authorization', `Bearer ${key}, Bearer ${other}`] },
+  { what: 'a no-break space after the key', headers: ['Authorization', `Bearer ${key}\xa0`] },
+  { what: 'a no-break space after an alias', headers: ['x-api-key', `${key}\xa0`] },
+  { what: 'a letter beyond ASCII in the key', headers: ['Authorization', `Bearer ${key}\xe9`] },
   { what: 'SQL', headers: ['Authorization', "Bearer ' OR 1=1--"] },
 ])('$what is refused with the same message', ({ headers }) => {
   const refusal = (() => {

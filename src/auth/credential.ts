@@ -21,7 +21,9 @@ function aliasValues(rawHeaders: readonly string[]): string[] {
 }
 
 function only(values: readonly string[]): string | undefined {
-  return values.length === 1 ? values[0]!.trim() : undefined
+  const [value] = values
+  // `trim` would also remove other spaces, such as U+00A0, which HTTP does not allow around a value.
+  return values.length === 1 && /^[\t\x20-\x7e]*$/.test(value!) ? value!.trim() : undefined
 }
 
 function bearerToken(value: string | undefined): string | undefined {

@@ -21,7 +21,7 @@ import {
 export interface KeyRing {
   /** Returns the keys that are not revoked, newest first. */
   list(customerId: string): Promise<KeyListing[]>
-  /** Rejects with `invalid_value` when the customer already has KEYS_MAX keys. */
+  /** Rejects with `invalid_value` when the customer already has KEYS_MAX keys, and when its maker has lost the right to make it. */
   issue(order: NewKey): Promise<IssuedKey & { readonly listing: KeyListing }>
   /** Like `issue`, with an order that depends on other keys: `orderOf` runs in the same transaction, one call at a time. */
   issueFor(
@@ -46,6 +46,7 @@ export function createKeyRing(pool: Pool): KeyRing {
       // Lock the customer, so that concurrent calls cannot exceed the limit.
       await sql.query('SELECT FROM customer WHERE customer_id = $1 FOR UPDATE', [customerId])
       const order = await orderOf(sql)
+      await requireMaker(sql, order)
       if ((await countKeysInUse(sql, customerId)) >= KEYS_MAX) {
         throw new ApiError('invalid_value', {
           message: `There are already ${KEYS_MAX} keys, the most a customer may have. Delete one first.`,
@@ -73,6 +74,27 @@ export function createKeyRing(pool: Pool): KeyRing {
           throw new ApiError('not_found', { message: noSuchKey(keyId) })
       }).catch(refuseOutage),
   }
+}
+
+/**
+ * Throws if the person has left the customer or the session has ended, or if the key that makes this one was revoked. Nodes remember
+ * keys for two seconds, and the request may have begun before.
+ */
+async function requireMaker(sql: Sql, { customerId, personId = null, makerKeyId = null }: NewKey): Promise<void> {
+  if (makerKeyId === null) return
+  const [text, code] =
+    personId === null
+      ? ([
+          'SELECT FROM api_key WHERE key_id = $1 AND customer_id = $2 AND revoked_at IS NULL',
+          'invalid_api_key',
+        ] as const)
+      : ([
+          `SELECT FROM person_session s JOIN membership m USING (person_id)
+            WHERE session_id = $1 AND m.customer_id = $2 AND person_id = $3 FOR KEY SHARE OF s`,
+          'not_signed_in',
+        ] as const)
+  const { rowCount } = await sql.query(text, [makerKeyId, customerId, ...(personId === null ? [] : [personId])])
+  if (rowCount === 0) throw new ApiError(code)
 }
 
 function noSuchKey(keyId: string): string {

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { bumpControlVersion } from '../db/control-version.ts'
 import type { Sql } from '../db/pool.ts'
 import type { KeyLimit, KeyScope, LimitReset } from '../domain/caller.ts'
+import type { EndedKeys } from '../domain/member-role.ts'
 import type { Nanos } from '../domain/money.ts'
 import type { KeyDefaults } from '../domain/routing-fields.ts'
 import { UUID } from '../runtime/uuid.ts'
@@ -49,8 +50,8 @@ export interface NewKey {
   /** The person who makes the key in the console. */
   readonly personId?: string | null
   /**
-   * The key that makes this key. The person who made that one counts as the maker, so that a key with the scope `manage` is no
-   * way around the spend limit of its member.
+   * The key that makes this key, or the session of `personId`. The person who made that key counts as the maker, so that a key with
+   * the scope `manage` is no way around the spend limit of its member.
    */
   readonly makerKeyId?: string | null
 }
@@ -134,6 +135,19 @@ export async function listKeyNames(sql: Sql, customerId: string): Promise<KeyNam
     `SELECT key_id AS "keyId", name, hint, is_playground AS "isPlayground" FROM api_key
       WHERE customer_id = $1 AND revoked_at IS NULL ORDER BY created_at DESC, key_id`,
     [customerId],
+  )
+  return rows
+}
+
+/** A key in the list of those that a member made. */
+export type MadeKey = Pick<KeyListing, 'keyId' | 'name' | 'hint' | 'scopes' | 'createdAt'>
+
+/** Returns the keys in use that a member made, newest first. Those of the playground end by themselves. */
+export async function listKeysOfMember(sql: Sql, customerId: string, personId: string): Promise<MadeKey[]> {
+  const { rows } = await sql.query<MadeKey>(
+    `SELECT key_id AS "keyId", name, hint, scopes, created_at AS "createdAt" FROM api_key
+      WHERE customer_id = $1 AND person_id = $2 AND revoked_at IS NULL AND NOT is_playground ORDER BY created_at DESC, key_id`,
+    [customerId, personId],
   )
   return rows
 }
@@ -238,6 +252,41 @@ export async function revokeAllKeys(sql: Sql, customerId: string): Promise<numbe
   const { rowCount } = await sql.query(
     'UPDATE api_key SET revoked_at = now() WHERE customer_id = $1 AND revoked_at IS NULL',
     [customerId],
+  )
+  await bumpControlVersion(sql, 'access')
+  return rowCount ?? 0
+}
+
+/**
+ * Ends the keys that a member made in the console, or with a key that the member made: revokes them, or gives them to another member,
+ * `heirId`. Those with the scope `manage` and those of the playground are always revoked, since their maker knows them. As
+ * `revokeAllKeys`. Lock the customer first, as `KeyRing` does.
+ */
+export async function endKeysOfMember(
+  sql: Sql,
+  { customerId, personId, heirId }: { customerId: string; personId: string; heirId: string | null },
+): Promise<EndedKeys> {
+  const { rows } = await sql.query<EndedKeys>(
+    `WITH ended AS (
+       UPDATE api_key SET revoked_at = now()
+        WHERE customer_id = $1 AND person_id = $2 AND revoked_at IS NULL
+          AND ($3::uuid IS NULL OR 'manage' = ANY (scopes) OR is_playground) RETURNING key_id),
+     given AS (
+       UPDATE api_key SET person_id = $3
+        WHERE customer_id = $1 AND person_id = $2 AND revoked_at IS NULL AND $3::uuid IS NOT NULL
+          AND 'manage' <> ALL (scopes) AND NOT is_playground RETURNING key_id)
+     SELECT (SELECT count(*)::int FROM ended) AS revoked, (SELECT count(*)::int FROM given) AS "handedOver"`,
+    [customerId, personId, heirId],
+  )
+  await bumpControlVersion(sql, 'access')
+  return rows[0]!
+}
+
+/** Revokes all keys that a person made in the console, or with a key that the person made. As `revokeAllKeys`. */
+export async function revokeKeysOfPerson(sql: Sql, personId: string): Promise<number> {
+  const { rowCount } = await sql.query(
+    'UPDATE api_key SET revoked_at = now() WHERE person_id = $1 AND revoked_at IS NULL',
+    [personId],
   )
   await bumpControlVersion(sql, 'access')
   return rowCount ?? 0

@@ -34,7 +34,7 @@ export interface KeyStatement<Row extends { readonly key_hash: string }> extends
   readonly row?: Row
 }
 
-/** Keys that are not revoked, of customers that are not disabled. The caller must check `expires_at`. */
+/** Keys that are not revoked, of customers that are not disabled and people who are not blocked. The caller must check `expires_at`. */
 export const keysOfCustomers: KeyStatement<KeyRow> = {
   name: 'auth_look_up_keys',
   text: `
@@ -43,8 +43,8 @@ export const keysOfCustomers: KeyStatement<KeyRow> = {
            m.spend_limit_nanos AS member_limit_nanos, m.limit_reset AS member_limit_reset, m.person_id AS member_id, p.email AS member_email
       FROM api_key k JOIN customer c USING (customer_id)
       LEFT JOIN member_limit m ON m.customer_id = k.customer_id AND m.person_id = k.person_id
-      LEFT JOIN person p ON p.person_id = m.person_id
-     WHERE key_hash = ANY ($1) AND revoked_at IS NULL AND c.disabled_at IS NULL`,
+      LEFT JOIN person p ON p.person_id = k.person_id
+     WHERE key_hash = ANY ($1) AND revoked_at IS NULL AND c.disabled_at IS NULL AND p.disabled_at IS NULL`,
 }
 
 const KEYS_MAX = 1_000

@@ -9,6 +9,7 @@ const LIFETIME_MS = 12 * 3_600_000
 export interface PlaygroundOrder {
   readonly customerId: string
   readonly personId: string
+  readonly sessionId: string
   /** What the person may spend in the playground on one UTC day. */
   readonly limitNanos: Nanos
   readonly nowMs: number
@@ -21,7 +22,7 @@ export interface PlaygroundOrder {
  */
 export function issuePlaygroundKey(
   keys: Pick<KeyRing, 'issueFor'>,
-  { customerId, personId, limitNanos, nowMs }: PlaygroundOrder,
+  { customerId, personId, sessionId, limitNanos, nowMs }: PlaygroundOrder,
 ): Promise<IssuedKey & { readonly listing: KeyListing }> {
   return keys.issueFor(customerId, async sql => {
     const { rows } = await sql.query<{ keyId: string }>(
@@ -39,6 +40,7 @@ export function issuePlaygroundKey(
     return {
       customerId,
       personId,
+      makerKeyId: sessionId,
       name: 'Playground',
       isPlayground: true,
       limit: { limitNanos: limitNanos - usedNanos, reset: 'daily' },

@@ -1,4 +1,5 @@
 import { isIP } from 'node:net'
+import { hostNameProblem } from '../runtime/host-name.ts'
 import { isPublicAddress } from './public-address.ts'
 
 export interface OutboundUrlRules {
@@ -23,6 +24,8 @@ export function parseOutboundUrl(text: string, { allowPrivate, allowQuery }: Out
   if (url.protocol !== 'https:' && !(allowPrivate && url.protocol === 'http:')) {
     return allowPrivate ? 'it must start with https:// or http://' : 'it must start with https://'
   }
+  const nameProblem = hostNameProblem(url.hostname, { allowUnderscores: allowPrivate })
+  if (nameProblem !== undefined) return nameProblem
   if (allowPrivate) return url
   if (url.port !== '' && url.port !== '8443') return 'its port must be 443 or 8443'
   return hostProblem(url.hostname) ?? url

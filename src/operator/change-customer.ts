@@ -7,7 +7,8 @@ import { ApiError } from '../domain/errors.ts'
 import type { MemberRole } from '../domain/member-role.ts'
 import { type Nanos, usdText } from '../domain/money.ts'
 import { noteAction } from '../people/audit-log.ts'
-import { makeInviteLink } from '../people/links.ts'
+import type { Invitations, MadeInvitation } from '../people/invitations.ts'
+import { checkInvitation } from '../people/members.ts'
 import { type Actor, act } from './operator-action.ts'
 
 /** Adds a customer like `switchyard customer add` and returns its id. Throws `invalid_value` for a taken address or an unknown tier. */
@@ -27,11 +28,8 @@ export function addCustomer(
       config,
       { email, accountTier: tier },
       async (customerId, creditNanos) => {
-        const { rows } = await sql.query<{ opened: boolean }>(
-          'SELECT open_account_by_operator($1, $2, $3, $4) AS opened',
-          [actor.personId, customerId, creditNanos, actor.address],
-        )
-        if (!rows[0]!.opened) throw new ApiError('role_not_allowed')
+        const values = [actor.session, customerId, creditNanos, actor.address]
+        await sql.query('SELECT open_account_by_operator($1, $2, $3, $4)', values)
       },
     )
     if (customer !== undefined) return customer.customerId
@@ -75,27 +73,26 @@ export function changeCustomer(
   })
 }
 
-/** Makes an invitation like `switchyard customer invite`. Returns its path. Throws `customer_not_found`. */
+/**
+ * Invites a person, as an owner of the customer does: with mail, only the person gets the link. Throws `customer_not_found`, or
+ * `invalid_value` for members.
+ */
 export function inviteMember(
-  pool: Pool,
+  invitations: Invitations,
   actor: Actor,
   invitation: { customerId: string; email: string; role: MemberRole },
-  nowMs: number,
-): Promise<string> {
-  return act(pool, async sql => {
-    const { customerId, email, role } = invitation
-    const customer = await findCustomer(sql, customerId)
-    if (customer === undefined || customer.deletedAt !== null) throw new ApiError('customer_not_found')
-    const path = await makeInviteLink(sql, invitation, nowMs)
-    await noteAction(sql, {
-      action: 'member.invited',
-      personId: actor.personId,
-      subject: email,
-      customerId,
-      detail: { role },
-      address: actor.address,
-    })
-    return path
+  { name, nowMs }: { readonly name: string; readonly nowMs: number },
+): Promise<MadeInvitation> {
+  const { customerId, email, role } = invitation
+  const { personId, address } = actor
+  return invitations.send({
+    target: { customerId },
+    email,
+    role,
+    madeBy: { personId, name },
+    check: sql => checkInvitation(sql, invitation, { mayAdd: true, nowMs }),
+    note: sql =>
+      noteAction(sql, { action: 'member.invited', personId, subject: email, customerId, detail: { role }, address }),
   })
 }
 

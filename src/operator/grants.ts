@@ -7,10 +7,11 @@ import { ApiError } from '../domain/errors.ts'
 import { usd } from '../domain/money.ts'
 import { hasPaidCredit } from '../ledger/accounts/has-paid-credit.ts'
 import { readBalance } from '../ledger/accounts/read-balance.ts'
+import type { CreditEvidence } from '../ledger/credit-evidence.ts'
 import { type Actor, act } from './operator-action.ts'
 
-type Verdict = 'granted' | 'waiting' | 'duplicate' | 'ref_taken' | 'no_account' | 'not_operator'
-type Decision = 'granted' | 'rejected' | 'own_request' | 'decided_before' | 'ref_taken' | 'no_grant' | 'not_operator'
+type Verdict = 'granted' | 'waiting' | 'duplicate' | 'ref_taken' | 'no_account'
+type Decision = 'granted' | 'rejected' | 'own_request' | 'decided_before' | 'ref_taken' | 'no_grant'
 
 /**
  * Grants credit like `switchyard credit grant`, or asks for a second operator: see request_grant in
@@ -18,6 +19,7 @@ type Decision = 'granted' | 'rejected' | 'own_request' | 'decided_before' | 'ref
  */
 export function grant(
   pool: Pool,
+  evidence: Pick<CreditEvidence, 'add'>,
   actor: Actor,
   customerId: string,
   { amountNanos, reason, ref: givenRef, isDryRun }: GrantOrder,
@@ -33,18 +35,14 @@ export function grant(
         throw new ApiError('customer_not_found')
       }
       const isFirst = !(await hasPaidCredit(sql, customerId))
-      const verdict = await ask<Verdict>(sql, 'SELECT request_grant($1, $2, $3, $4, $5, $6, $7) AS verdict', [
-        actor.personId,
-        grantId,
-        customerId,
-        amountNanos,
-        ref,
-        reason,
-        actor.address,
-      ])
-      if (verdict === 'not_operator') throw new ApiError('role_not_allowed')
+      const verdict = await ask<Verdict>(
+        sql,
+        'SELECT request_grant_by_operator($1, $2, $3, $4, $5, $6, $7) AS verdict',
+        [actor.session, grantId, customerId, amountNanos, ref, reason, actor.address],
+      )
       if (verdict === 'no_account') throw new ApiError('customer_not_found')
       if (verdict === 'ref_taken') throw refTaken(ref)
+      if (verdict === 'granted') await evidence.add(sql, 'credit', ref, { customerId, amountNanos })
       const isPromoted = verdict === 'granted' && isFirst && (await promote(sql, customerId))
       const after = await readBalance(sql, customerId)
       return {
@@ -66,6 +64,7 @@ export function grant(
 /** Approves or rejects a grant that waits. Throws `not_found`, `role_not_allowed` and `invalid_value`. */
 export function decideGrant(
   pool: Pool,
+  evidence: Pick<CreditEvidence, 'add'>,
   actor: Actor,
   grantId: string,
   isApproved: boolean,
@@ -78,14 +77,15 @@ export function decideGrant(
     const [waiting] = rows
     if (waiting === undefined) throw new ApiError('not_found', { message: 'There is no such grant. Reload the list.' })
     const isFirst = !(await hasPaidCredit(sql, waiting.customerId))
-    const decision = await ask<Decision>(sql, 'SELECT decide_grant($1, $2, $3, $4) AS verdict', [
-      actor.personId,
+    const decision = await ask<Decision>(sql, 'SELECT decide_grant_by_operator($1, $2, $3, $4) AS verdict', [
+      actor.session,
       grantId,
       isApproved,
       actor.address,
     ])
     switch (decision) {
       case 'granted':
+        await evidence.add(sql, 'credit', waiting.ref, { customerId: waiting.customerId })
         if (isFirst) await promote(sql, waiting.customerId)
         return { state: decision }
       case 'rejected':
@@ -94,8 +94,6 @@ export function decideGrant(
         throw new ApiError('role_not_allowed', {
           message: 'You asked for this grant yourself. Another operator must approve it; you can withdraw it.',
         })
-      case 'not_operator':
-        throw new ApiError('role_not_allowed')
       case 'ref_taken':
         throw refTaken(waiting.ref)
       default:

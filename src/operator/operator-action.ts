@@ -1,18 +1,27 @@
 import { transactionOrDryRun } from '../db/dry-run.ts'
 import type { Pool, Sql } from '../db/pool.ts'
 import { refuseOutage } from '../db/refuse-outage.ts'
+import { ApiError } from '../domain/errors.ts'
 
-/** The operator who acts, for the audit log. */
+/** The operator of an action. */
 export interface Actor {
   readonly personId: string
+  /** Proves the session to the functions that move money: the hash of its token, as `hashSecretToken` returns it. */
+  readonly session: Buffer
   /** The address of the client. */
   readonly address: string
 }
 
 /**
  * Runs `work` in a transaction, which a dry run rolls back. Rejects with `database_unavailable` when PostgreSQL cannot be
- * reached.
+ * reached, and `role_not_allowed` when the session has ended or its person is no operator any more.
  */
 export function act<T>(pool: Pool, work: (sql: Sql) => Promise<T>, isDryRun = false): Promise<T> {
-  return transactionOrDryRun(pool, isDryRun, work).catch(refuseOutage)
+  return transactionOrDryRun(pool, isDryRun, work).catch((error: unknown) => {
+    if ((error as { code?: unknown }).code === NO_SESSION) throw new ApiError('role_not_allowed')
+    return refuseOutage(error)
+  })
 }
+
+/** See operator_of_session in migrations/0032_operator_sessions.sql. */
+const NO_SESSION = 'SY004'

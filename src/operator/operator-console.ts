@@ -16,7 +16,9 @@ import type {
   OperatorModels,
   PriceVersions,
   parseHosterChange,
+  parseModelDecision,
   parsePriceChange,
+  UnapprovedModels,
 } from '../api/operator/supply.ts'
 import type { OperatorSystem } from '../api/operator/system.ts'
 import type { OperatorUsage, UsageSpan } from '../api/operator/usage.ts'
@@ -25,6 +27,9 @@ import type { Pool } from '../db/pool.ts'
 import type { MemberRole } from '../domain/member-role.ts'
 import type { Nanos } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
+import type { CreditEvidence } from '../ledger/credit-evidence.ts'
+import { decideModel } from '../marketplace/decide-model.ts'
+import type { Invitations, MadeInvitation } from '../people/invitations.ts'
 import type { SignedIn } from '../people/sessions.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { reportSql } from '../usage/report-sql.ts'
@@ -33,15 +38,23 @@ import { decideGrant, grant } from './grants.ts'
 import { listCustomers } from './list-customers.ts'
 import { listGrants } from './list-grants.ts'
 import { readMoney } from './money.ts'
-import type { Actor } from './operator-action.ts'
+import { type Actor, act } from './operator-action.ts'
 import { readOverview } from './overview.ts'
 import { checkLog, readLog } from './read-log.ts'
 import { refund } from './refund.ts'
 import { showCustomer, type Tiers } from './show-customer.ts'
 import { readStatus } from './status-report.ts'
-import { changeHoster, listModels, listPriceVersions, setPrice, showHosters, showHosterToReview } from './supply.ts'
+import {
+  changeHoster,
+  listModels,
+  listPriceVersions,
+  setPrice,
+  showHosters,
+  showHosterToReview,
+  showUnapprovedModels,
+} from './supply.ts'
 import { readSystem } from './system.ts'
-import { readOperatorUsage, writeOperatorUsage } from './usage.ts'
+import { operatorUsageCsv, readOperatorUsage } from './usage.ts'
 import { createVisits, type Visit } from './visits.ts'
 
 /**
@@ -55,8 +68,12 @@ export interface OperatorConsole {
   noteVisit(signedIn: SignedIn, visit: Visit, address: string): Promise<void>
   addCustomer(actor: Actor, order: { email: string; tier: string | undefined }): Promise<string>
   changeCustomer(actor: Actor, customerId: string, change: CustomerChange): Promise<void>
-  /** Returns the link. */
-  inviteMember(actor: Actor, invitation: { customerId: string; email: string; role: MemberRole }): Promise<string>
+  /** @param name of the operator, for the mail */
+  inviteMember(
+    actor: Actor,
+    invitation: { customerId: string; email: string; role: MemberRole },
+    name: string,
+  ): Promise<MadeInvitation>
   revokeKey(actor: Actor, customerId: string, keyId: string): Promise<void>
   grant(actor: Actor, customerId: string, order: GrantOrder): Promise<GrantResult>
   listGrants(state: 'waiting' | 'all', viewerId: string): Promise<GrantShown[]>
@@ -69,6 +86,8 @@ export interface OperatorConsole {
   system(): Promise<OperatorSystem>
   models(): Promise<OperatorModels>
   priceVersions(modelId: string | null): Promise<PriceVersions>
+  unapprovedModels(): Promise<UnapprovedModels>
+  decideModel(actor: Actor, decision: ReturnType<typeof parseModelDecision>): Promise<void>
   hosters(): Promise<OperatorHosters>
   /** Rejects with `hoster_not_found`. */
   hoster(hosterId: string): Promise<HosterReview>
@@ -78,40 +97,45 @@ export interface OperatorConsole {
   /** The state of models and servers, for the status page. */
   status(): Promise<StatusReport>
   /** Pieces of a CSV document, one for each day. */
-  exportUsage(span: UsageSpan): AsyncGenerator<string>
+  exportUsage(span: UsageSpan): Promise<AsyncGenerator<string>>
 }
 
 export function createOperatorConsole(deps: {
   readonly pool: Pool
+  /** For changes of customers and their money: see Database in start/compose. */
+  readonly deskPool: Pool
+  readonly evidence: CreditEvidence
   readonly clock: Clock
   readonly offers: () => readonly Offer[]
   readonly tiers: Tiers
   readonly signup: { readonly tier: string; readonly creditNanos: Nanos }
+  /** The budget of a day for what promotion credit pays to hosters. */
+  readonly promotionDayNanos: Nanos
   readonly version: string
   /** The settings to show, without secrets. */
   readonly settings: OperatorSystem['settings']
   /** Whether the status page names the servers. */
   readonly showsServerNames: boolean
-  /** The address of this gateway for browsers, without a slash at the end. */
-  readonly baseUrl: string
+  readonly invitations: Invitations
 }): OperatorConsole {
-  const { pool, clock, tiers, signup } = deps
+  const { pool, deskPool, evidence, clock, tiers, signup } = deps
   const reports = reportSql(pool)
   const visits = createVisits({ sql: reports, clock })
   const nowMs = () => clock.epochMs()
   return {
-    overview: () => readOverview(reports, deps.offers(), nowMs()),
+    overview: () => readOverview(reports, deps.offers(), deps.promotionDayNanos, nowMs()),
     listCustomers: (query, after) => listCustomers(reports, query, after, nowMs()),
     showCustomer: (customerId, viewerId) => showCustomer(reports, { customerId, viewerId, nowMs: nowMs() }, tiers),
     noteVisit: visits.note,
-    addCustomer: (actor, order) => addCustomer(pool, actor, order, { signup, tiers: tiers.names }),
-    changeCustomer: (actor, customerId, change) => changeCustomer(pool, actor, customerId, change, tiers.names),
-    inviteMember: async (actor, invitation) => deps.baseUrl + (await inviteMember(pool, actor, invitation, nowMs())),
-    revokeKey: (actor, customerId, keyId) => revokeCustomerKey(pool, actor, customerId, keyId),
-    grant: (actor, customerId, order) => grant(pool, actor, customerId, order),
+    addCustomer: (actor, order) => addCustomer(deskPool, actor, order, { signup, tiers: tiers.names }),
+    changeCustomer: (actor, customerId, change) => changeCustomer(deskPool, actor, customerId, change, tiers.names),
+    inviteMember: (actor, invitation, name) =>
+      inviteMember(deps.invitations, actor, invitation, { name, nowMs: nowMs() }),
+    revokeKey: (actor, customerId, keyId) => revokeCustomerKey(deskPool, actor, customerId, keyId),
+    grant: (actor, customerId, order) => grant(deskPool, evidence, actor, customerId, order),
     listGrants: (state, viewerId) => listGrants(reports, { state, viewerId }),
-    decideGrant: (actor, grantId, isApproved) => decideGrant(pool, actor, grantId, isApproved),
-    refund: (actor, customerId, order) => refund(pool, actor, customerId, order),
+    decideGrant: (actor, grantId, isApproved) => decideGrant(deskPool, evidence, actor, grantId, isApproved),
+    refund: (actor, customerId, order) => refund(deskPool, actor, customerId, order),
     status: () => readStatus(reports, deps.offers(), { showsNames: deps.showsServerNames, nowMs: nowMs() }),
     money: () => readMoney(reports, nowMs()),
     log: (query, before) => readLog(reports, query, before),
@@ -119,11 +143,14 @@ export function createOperatorConsole(deps: {
     system: () => readSystem(reports, { version: deps.version, settings: deps.settings, nowMs: nowMs() }),
     models: () => listModels(reports, deps.offers(), nowMs()),
     priceVersions: modelId => listPriceVersions(reports, modelId),
+    unapprovedModels: () => showUnapprovedModels(reports),
+    decideModel: (actor, { modelId, state, reason }) =>
+      act(pool, sql => decideModel(sql, { modelId, state, reason, personId: actor.personId }, actor.address)),
     hosters: () => showHosters(reports),
     hoster: hosterId => showHosterToReview(reports, hosterId),
     changeHoster: (actor, hosterId, change) => changeHoster(pool, actor, hosterId, change),
     setPrice: (actor, hosterId, change) => setPrice(pool, actor, hosterId, change),
     usage: span => readOperatorUsage(reports, span),
-    exportUsage: span => writeOperatorUsage(reports, span),
+    exportUsage: span => operatorUsageCsv(reports, span),
   }
 }

@@ -1,9 +1,14 @@
 import type { Alarm, Overview, ShownServer } from '../api/operator/overview.ts'
 import type { Sql } from '../db/pool.ts'
+import { type Nanos, usdText } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
 import { type LastAudit, readLastAudit } from '../ledger/audit/last-audit.ts'
+import { countDifferences } from '../payments/read-differences.ts'
+import { type PromotionState, readPromotionState } from '../payouts/promotions.ts'
 import { ownCommand } from '../runtime/own-command.ts'
+import { listUnapprovedIds } from '../supply/hosters/model-ids.ts'
 import { REPORT_AGE_MS_MAX } from '../supply/status/write-report.ts'
+import { type LateJob, lateJobWarning, readLateJob } from './late-job.ts'
 import { readPlatformMoney, readSummedAt } from './platform-days.ts'
 import { listServers } from './servers.ts'
 
@@ -12,17 +17,45 @@ const AUDIT_LATE_MS = 3_600_000
 const AUDIT_PAUSE_FACTOR = 20
 const SUMS_LATE_MS = 600_000
 
-/** Returns the state of the installation, with alarms, the worst first. */
-export async function readOverview(sql: Sql, offers: readonly Offer[], nowMs: number): Promise<Overview> {
-  const [money, summedAt, audit, nodes, servers, failedJobs, waitingGrants] = await Promise.all([
+/**
+ * Returns the state of the installation, with alarms, the worst first.
+ *
+ * @param promotionDayNanos the budget of a day for what promotion credit pays to hosters
+ */
+export async function readOverview(
+  sql: Sql,
+  offers: readonly Offer[],
+  promotionDayNanos: Nanos,
+  nowMs: number,
+): Promise<Overview> {
+  const [
+    money,
+    summedAt,
+    audit,
+    nodes,
+    servers,
+    failedJobs,
+    lateJob,
+    waitingGrants,
+    differences,
+    promotion,
+    unapproved,
+  ] = await Promise.all([
     readPlatformMoney(sql, nowMs),
     readSummedAt(sql),
     readLastAudit(sql),
     listNodes(sql, nowMs),
     listServers(sql, offers, nowMs),
     listFailedJobs(sql),
+    readLateJob(sql),
     countWaitingGrants(sql),
+    countDifferences(sql),
+    readPromotionState(sql, nowMs),
+    listUnapprovedIds(sql),
   ])
+  const waitingModels = unapproved
+    .filter(({ state, hosters }) => state === 'waiting' && hosters.some(({ isActive }) => isActive))
+    .map(({ modelId }) => modelId)
   return {
     as_of: new Date(nowMs).toISOString(),
     ...money,
@@ -36,7 +69,20 @@ export async function readOverview(sql: Sql, offers: readonly Offer[], nowMs: nu
             violations: audit.violations,
           },
     nodes,
-    alarms: alarmsOf({ audit, summedAt, servers, failedJobs, waitingGrants, nodes, nowMs }),
+    alarms: alarmsOf({
+      audit,
+      summedAt,
+      servers,
+      failedJobs,
+      lateJob,
+      waitingGrants,
+      waitingModels,
+      differences,
+      promotion,
+      promotionDayNanos,
+      nodes,
+      nowMs,
+    }),
     servers,
   }
 }
@@ -81,11 +127,28 @@ function alarmsOf(facts: {
   readonly summedAt: string | null
   readonly servers: readonly ShownServer[]
   readonly failedJobs: readonly string[]
+  readonly lateJob: LateJob | undefined
   readonly waitingGrants: number
+  readonly waitingModels: readonly string[]
+  readonly differences: number
+  readonly promotion: PromotionState
+  readonly promotionDayNanos: Nanos
   readonly nodes: Overview['nodes']
   readonly nowMs: number
 }): Alarm[] {
-  const { audit, summedAt, servers, failedJobs, waitingGrants, nowMs } = facts
+  const {
+    audit,
+    summedAt,
+    servers,
+    failedJobs,
+    lateJob,
+    waitingGrants,
+    waitingModels,
+    differences,
+    promotion,
+    promotionDayNanos,
+    nowMs,
+  } = facts
   const startedMs = Math.min(nowMs, ...facts.nodes.map(node => Date.parse(node.started_at)))
   const alarms: Alarm[] = []
   const add = (severity: Alarm['severity'], kind: Alarm['kind'], message: string, sinceMs: number | null = null) =>
@@ -94,6 +157,10 @@ function alarmsOf(facts: {
     const found = `The last audit found ${audit.violations} violations in the ledger.`
     add('danger', 'audit_violations', `${found} For details, run: ${ownCommand('ledger audit')}`, audit.atEpochMs)
   }
+  if (differences > 0) {
+    const found = `The payment provider and the books differ in ${differences} charges, refunds or credits.`
+    add('danger', 'payment_differences', `${found} For details, run: ${ownCommand('payments differences')}`)
+  }
   const auditedMs = audit?.atEpochMs ?? startedMs
   if (nowMs - auditedMs > Math.max(AUDIT_LATE_MS, (audit?.elapsedMs ?? 0) * AUDIT_PAUSE_FACTOR)) {
     add('warn', 'audit_missing', 'The ledger was not audited lately. Check the log of the nodes.', auditedMs)
@@ -101,6 +168,8 @@ function alarmsOf(facts: {
   if (servers.length === 0) {
     add('danger', 'no_servers', 'No server is configured, so no request can be served. Add an endpoint.')
   }
+  const late = lateJobWarning(lateJob)
+  if (late !== null) add('danger', 'jobs_late', late, lateJob!.sinceMs)
   for (const { name, model, state } of servers) {
     if (state === 'ejected')
       add('warn', 'server_ejected', `${name} gets no requests for ${model}: it failed or asked for a pause.`)
@@ -111,5 +180,23 @@ function alarmsOf(facts: {
     add('warn', 'sums_late', 'The sums over all customers are old: the job that writes them does not run.', summedMs)
   }
   if (waitingGrants > 0) add('warn', 'grants_waiting', `${waitingGrants} grants wait for a second operator.`)
+  const { waitingReviews, yesterdayNanos } = promotion
+  if (waitingReviews > 0) {
+    const waits = `Promotional earnings of ${waitingReviews} hosters come from related customers and wait for a decision.`
+    add(
+      'warn',
+      'promotion_reviews',
+      `${waits} See the batch under Money, Payouts, or run: ${ownCommand('payout review')}`,
+    )
+  }
+  if (yesterdayNanos > promotionDayNanos) {
+    const spent = `Yesterday, hosters earned ${usdText(yesterdayNanos)} USD from promotion credit.`
+    add('warn', 'promotion_over_budget', `${spent} The budget of a day is ${usdText(promotionDayNanos)} USD.`)
+  }
+  if (waitingModels.length > 0) {
+    const ids = waitingModels.slice(0, 3).join(', ')
+    const what = `Hosters offer ${waitingModels.length} model ids that wait for your approval: ${ids}.`
+    add('warn', 'models_waiting', `${what} See Models.`)
+  }
   return alarms.toSorted((a, b) => Number(a.severity === 'warn') - Number(b.severity === 'warn'))
 }

@@ -15,6 +15,7 @@ import type { Pool, Sql } from '../db/pool.ts'
 import { refuseOutage } from '../db/refuse-outage.ts'
 import { ApiError } from '../domain/errors.ts'
 import { usd } from '../domain/money.ts'
+import type { CreditEvidence } from '../ledger/credit-evidence.ts'
 import type { Reconciliation } from '../payments/count-attempts.ts'
 import { type PaymentDriver, type PaymentProvider, ProviderUnavailable } from '../payments/payment-driver.ts'
 import { type PaymentSync, payRefund } from '../payments/payment-sync.ts'
@@ -46,11 +47,14 @@ const DAY_MS = 86_400_000
 
 export function createPaymentDesk(deps: {
   readonly pool: Pool
+  /** For changes: see Database in start/compose. */
+  readonly deskPool: Pool
   readonly clock: Clock
   readonly drivers: readonly PaymentDriver[]
   readonly sync: PaymentSync
+  readonly evidence: CreditEvidence
 }): OperatorPaymentDesk {
-  const { pool, clock, drivers, sync } = deps
+  const { pool, deskPool, clock, drivers, sync, evidence } = deps
   const find = async (sql: Sql, paymentId: string): Promise<Payment> => {
     const payment = await findPayment(sql, paymentId)
     if (payment === undefined) throw new ApiError('payment_not_found')
@@ -68,20 +72,20 @@ export function createPaymentDesk(deps: {
     },
     one: async paymentId => showOperatorPayment(await find(pool, paymentId).catch(refuseOutage)),
     confirm: (actor, paymentId) =>
-      act(pool, async sql => {
+      act(deskPool, async sql => {
         const { customerId } = await find(sql, paymentId)
         const verdict = await promoteAfterFirstCredit(sql, customerId, () =>
-          ask<ConfirmVerdict>(sql, 'SELECT confirm_payment($1, $2, $3) AS verdict', [
-            actor.personId,
+          ask<ConfirmVerdict>(sql, 'SELECT confirm_payment_by_operator($1, $2, $3) AS verdict', [
+            actor.session,
             paymentId,
             actor.address,
           ]),
         )
-        if (verdict === 'not_operator') throw new ApiError('role_not_allowed')
         if (verdict === 'no_payment') throw new ApiError('payment_not_found')
         if (verdict === 'not_manual') {
           throw invalid('id', 'Only manual payments are confirmed by people. The provider reports this one.')
         }
+        if (verdict === 'paid') await evidence.add(sql, 'payment', paymentId, { customerId })
         return { result: verdict, payment: showOperatorPayment(await find(sql, paymentId)) }
       }),
     async reverse(actor, paymentId, { amountNanos, reason, isChargeback }) {
@@ -93,7 +97,7 @@ export function createPaymentDesk(deps: {
       const totalMinor = provider === undefined ? null : await totalOf(provider, known)
       const reversalId = randomUUID()
       let askedMinor: bigint | null = null
-      await act(pool, async sql => {
+      await act(deskPool, async sql => {
         const payment = await find(sql, paymentId)
         const reversed = payment.reversals.reduce(
           (sum, { taken, returned }) => sum + BigInt(taken) - BigInt(returned),
@@ -107,23 +111,22 @@ export function createPaymentDesk(deps: {
         const verdict = await ask<ReverseVerdict>(
           sql,
           'SELECT reverse_payment_by_operator($1, $2, $3, $4, $5, $6, $7, $8) AS verdict',
-          [actor.personId, reversalId, paymentId, amount, askedMinor, isChargeback, reason, actor.address],
+          [actor.session, reversalId, paymentId, amount, askedMinor, isChargeback, reason, actor.address],
         )
-        if (verdict === 'not_operator') throw new ApiError('role_not_allowed')
         if (verdict !== 'taken') throw reversalRefusals[verdict]
       })
       if (provider !== undefined && askedMinor !== null) {
         const refund = { reversalId, paymentId, driver: known.driver, providerRef: known.providerRef!, askedMinor }
         // The job repeats it if the provider does not answer.
-        await payRefund(pool, sync, provider, refund).catch(ignoreOutage)
+        await payRefund(deskPool, sync, provider, refund).catch(ignoreOutage)
       }
       return showOperatorPayment(await find(pool, paymentId))
     },
     reconcile: () => sync.reconcile({ isComplete: true }),
     returnReversal: (actor, reversalId) =>
-      act(pool, async sql => {
+      act(deskPool, async sql => {
         const { rows } = await sql.query<{ done: boolean }>('SELECT return_reversal_by_operator($1, $2, $3) AS done', [
-          actor.personId,
+          actor.session,
           reversalId,
           actor.address,
         ])
@@ -134,24 +137,24 @@ export function createPaymentDesk(deps: {
         })
       }),
     makeVouchers: (actor, { amountNanos, count, expiresInDays, note }) =>
-      act(pool, async sql => {
+      act(deskPool, async sql => {
         const expiresAt = new Date(clock.epochMs() + expiresInDays * DAY_MS)
         const made: MadeVouchers['data'] = []
         for (let n = 0; n < count; n++) {
           const voucherId = randomUUID()
           const { code, hash, hint } = drawVoucherCode()
-          const verdict = await ask<'made' | 'above_limit' | 'not_operator'>(
+          const verdict = await ask<'made' | 'above_limit'>(
             sql,
             'SELECT make_voucher_by_operator($1, $2, $3, $4, $5, $6, $7, $8) AS verdict',
-            [actor.personId, voucherId, hash, hint, amountNanos, note, expiresAt, actor.address],
+            [actor.session, voucherId, hash, hint, amountNanos, note, expiresAt, actor.address],
           )
-          if (verdict === 'not_operator') throw new ApiError('role_not_allowed')
           if (verdict === 'above_limit') {
             throw invalid(
               'amount_usd',
               'One operator can make vouchers of 100 USD in 24 hours where there is another one. Let the other one make some, or use the command line. Nothing was made.',
             )
           }
+          await evidence.addVoucher(sql, voucherId, amountNanos)
           made.push({ id: voucherId, code, amount_usd: usd(amountNanos), expires_at: expiresAt.toISOString() })
         }
         return { data: made }
@@ -177,9 +180,9 @@ export function createPaymentDesk(deps: {
       }
     },
     revokeVoucher: (actor, voucherId) =>
-      act(pool, async sql => {
+      act(deskPool, async sql => {
         const { rows } = await sql.query<{ done: boolean }>('SELECT revoke_voucher_by_operator($1, $2, $3) AS done', [
-          actor.personId,
+          actor.session,
           voucherId,
           actor.address,
         ])
@@ -203,16 +206,8 @@ function ignoreOutage(error: unknown): void {
   if (!(error instanceof ProviderUnavailable)) throw error
 }
 
-type ConfirmVerdict = 'paid' | 'paid_before' | 'waiting' | 'not_manual' | 'no_payment' | 'not_operator'
-type ReverseVerdict =
-  | 'taken'
-  | 'duplicate'
-  | 'not_paid'
-  | 'not_manual'
-  | 'above_payment'
-  | 'spent'
-  | 'no_payment'
-  | 'not_operator'
+type ConfirmVerdict = 'paid' | 'paid_before' | 'waiting' | 'not_manual' | 'no_payment'
+type ReverseVerdict = 'taken' | 'duplicate' | 'not_paid' | 'not_manual' | 'above_payment' | 'spent' | 'no_payment'
 
 const reversalRefusals = {
   duplicate: invalid('id', 'This reversal was made before.'),

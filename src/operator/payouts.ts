@@ -8,6 +8,8 @@ import type {
   PayoutBatches,
   PayoutBatchShown,
   PreparedBatchShown,
+  PromotionReviewsShown,
+  ReviewDecision,
   SettledBatchShown,
 } from '../api/operator/payouts.ts'
 import type { Pool, Sql } from '../db/pool.ts'
@@ -15,10 +17,12 @@ import { refuseOutage } from '../db/refuse-outage.ts'
 import { ApiError } from '../domain/errors.ts'
 import { usd } from '../domain/money.ts'
 import { listFunds, readFunds } from '../payouts/earnings.ts'
+import { listPayoutChanges } from '../payouts/payout-accounts.ts'
 import {
   approvePayouts,
   cancelPayouts,
   clawBack,
+  decidePromotionReview,
   type Freeze,
   freezePayouts,
   type PayoutRules,
@@ -28,9 +32,10 @@ import {
 } from '../payouts/payout-batches.ts'
 import type { PayoutDriver, PayoutDriverName } from '../payouts/payout-driver.ts'
 import type { PayoutSync } from '../payouts/payout-sync.ts'
+import { listPromotionReviews, type PromotionReview } from '../payouts/promotions.ts'
 import { type Clawback, clawbacksOfHoster, type Dispute, listDisputes } from '../payouts/read-clawbacks.ts'
 import { findBatch, listBatches, type Payout, type PayoutBatch, payoutsOfBatch } from '../payouts/read-payouts.ts'
-import { showFunds, showPayout } from '../payouts/show-payout.ts'
+import { showFunds, showPayout, showPayoutChange } from '../payouts/show-payout.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { type Actor, act } from './operator-action.ts'
 
@@ -44,6 +49,10 @@ export interface PayoutDesk {
   /** Sends what is approved and was not sent. A repeat sends nothing twice. */
   settle(batchId: string): Promise<SettledBatchShown>
   cancel(actor: Actor, batchId: string): Promise<PayoutBatchShown>
+  /** Promotional earnings that related customers paid: those that wait, and the newest decisions. */
+  reviews(): Promise<PromotionReviewsShown>
+  /** Releases or withholds them. */
+  decide(actor: Actor, reviewId: string, decision: ReviewDecision): Promise<PromotionReviewsShown>
   /** Books the result of a bank transfer. @param failure null: it arrived */
   book(actor: Actor, payoutId: string, failure: string | null): Promise<PayoutBatchShown>
   /** What one hoster has, and what can be taken from it. */
@@ -55,23 +64,31 @@ export interface PayoutDesk {
 
 export function createPayoutDesk(deps: {
   readonly pool: Pool
+  /** For changes: see Database in start/compose. */
+  readonly deskPool: Pool
   readonly clock: Clock
   readonly drivers: readonly PayoutDriver[]
   readonly sync: PayoutSync
   readonly rules: PayoutRules
 }): PayoutDesk {
-  const { pool, clock, drivers, sync, rules } = deps
+  const { pool, deskPool, clock, drivers, sync, rules } = deps
 
   async function one(sql: Sql, batchId: string): Promise<PayoutBatchShown> {
     const batch = await findBatch(sql, batchId)
     if (batch === undefined) throw noBatch()
-    return { ...showBatch(batch), data: (await payoutsOfBatch(sql, batchId)).map(showOperatorPayout) }
+    return {
+      ...showBatch(batch),
+      reviews: (await listPromotionReviews(sql, batchId)).map(showReview),
+      data: (await payoutsOfBatch(sql, batchId)).map(showOperatorPayout),
+    }
   }
+
+  const reviews = async (sql: Sql) => ({ data: (await listPromotionReviews(sql, null)).map(showReview) })
 
   return {
     async funds() {
       const hosters = await listFunds(pool, rules.holdDays, clock.epochMs()).catch(refuseOutage)
-      return { data: hosters.map(each => ({ hoster_id: each.hosterId, hoster: each.name, ...showFunds(each) })) }
+      return { data: hosters.map(each => ({ hoster_id: each.hosterId, hoster: each.name, ...showFunds(each, rules) })) }
     },
     async list(limit, after) {
       const rows = await listBatches(pool, { limit: limit + 1, after }).catch(refuseOutage)
@@ -85,7 +102,7 @@ export function createPayoutDesk(deps: {
     async prepare(actor, name) {
       const driver = drivers.find(each => each.name === name)
       if (driver === undefined) throw invalid('driver', 'Hosters are not paid by Stripe here. Use csv.')
-      return actAsOperator(pool, async sql => {
+      return act(deskPool, async sql => {
         const { batchId, hosters } = await preparePayouts(sql, actor, driver, rules, clock.epochMs())
         return {
           batch: batchId === null ? null : await one(sql, batchId),
@@ -100,9 +117,15 @@ export function createPayoutDesk(deps: {
       })
     },
     approve: (actor, batchId) =>
-      actAsOperator(pool, async sql => {
+      act(deskPool, async sql => {
         const result = await approvePayouts(sql, actor, batchId)
         if (result === 'no_batch') throw noBatch()
+        if (result === 'undecided') {
+          throw invalid(
+            'batch_id',
+            'Promotional earnings in this batch wait for a decision. Release or withhold them first.',
+          )
+        }
         if (result === 'cancelled') throw invalid('batch_id', 'This batch was cancelled.')
         return { result, batch: await one(sql, batchId) }
       }),
@@ -114,12 +137,18 @@ export function createPayoutDesk(deps: {
       return { ...settled, batch: await one(pool, batchId).catch(refuseOutage) }
     },
     cancel: (actor, batchId) =>
-      actAsOperator(pool, async sql => {
+      act(deskPool, async sql => {
         if ((await cancelPayouts(sql, actor, batchId)) === null) throw noBatch()
         return one(sql, batchId)
       }),
+    reviews: () => reviews(pool).catch(refuseOutage),
+    decide: (actor, reviewId, { isReleased, reason }) =>
+      act(deskPool, async sql => {
+        if (await decidePromotionReview(sql, actor, { reviewId, isReleased, reason })) return reviews(sql)
+        throw new ApiError('not_found', { message: 'There is no such review, or it was decided before.' })
+      }),
     book: (actor, payoutId, failure) =>
-      actAsOperator(pool, async sql => {
+      act(deskPool, async sql => {
         const verdict = await settleBankPayout(sql, actor, payoutId, failure)
         if (verdict === 'not_csv') throw invalid('payout_id', 'The provider of this payout reports it itself.')
         if (verdict === 'not_sent') throw invalid('payout_id', 'This payout was not sent.')
@@ -131,27 +160,29 @@ export function createPayoutDesk(deps: {
         return one(sql, rows[0].id)
       }),
     async money(hosterId) {
-      const [funds, clawbacks, disputes] = await Promise.all([
+      const [funds, changes, clawbacks, disputes] = await Promise.all([
         readFunds(pool, hosterId, rules.holdDays, clock.epochMs()),
+        listPayoutChanges(pool, hosterId),
         clawbacksOfHoster(pool, hosterId),
         listDisputes(pool),
       ]).catch(refuseOutage)
       if (funds === undefined) throw new ApiError('hoster_not_found')
       return {
         hoster_id: hosterId,
-        ...showFunds(funds),
+        ...showFunds(funds, rules),
+        payout_changes: changes.map(showPayoutChange),
         clawbacks: clawbacks.map(showClawback),
         disputes: disputes.map(showDispute),
       }
     },
     freeze: (actor, freeze) =>
-      actAsOperator(pool, async sql => {
+      act(deskPool, async sql => {
         const { rows } = await sql.query('SELECT FROM hoster WHERE hoster_id = $1', [freeze.hosterId])
         if (rows.length === 0) throw new ApiError('hoster_not_found')
         await freezePayouts(sql, actor, freeze)
       }),
     clawBack: (actor, hosterId, order) =>
-      actAsOperator(pool, async sql => {
+      act(deskPool, async sql => {
         const verdict = await clawBack(sql, actor, { ...order, hosterId })
         if (verdict === 'taken' || verdict === 'duplicate') {
           return { clawback_id: order.clawbackId, is_repeat: verdict === 'duplicate' }
@@ -166,23 +197,11 @@ export function createPayoutDesk(deps: {
         )
       }),
     returnClawback: (actor, clawbackId, reason) =>
-      actAsOperator(pool, async sql => {
+      act(deskPool, async sql => {
         if (await returnClawback(sql, actor, clawbackId, reason)) return
         throw new ApiError('not_found', { message: 'There is no such claw-back, or it was given back before.' })
       }),
   }
-}
-
-const NOT_OPERATOR = 'SY004'
-
-/** See require_operator in the migration of payouts. */
-function actAsOperator<T>(pool: Pool, work: (sql: Sql) => Promise<T>): Promise<T> {
-  return act(pool, sql =>
-    work(sql).catch((error: unknown) => {
-      if ((error as { code?: unknown }).code === NOT_OPERATOR) throw new ApiError('role_not_allowed')
-      throw error
-    }),
-  )
 }
 
 function showBatch(batch: PayoutBatch) {
@@ -210,6 +229,21 @@ function showOperatorPayout(payout: Payout) {
     hoster: payout.hosterName,
     provider_ref: payout.providerRef,
     mismatch: payout.mismatch,
+  }
+}
+
+function showReview(review: PromotionReview) {
+  return {
+    id: review.reviewId,
+    hoster_id: review.hosterId,
+    hoster: review.hosterName,
+    share_usd: usd(review.shareNanos),
+    evidence: [...review.evidence],
+    opened_at: review.openedAt.toISOString(),
+    state: review.state,
+    reason: review.reason,
+    decided_by: review.decidedBy,
+    decided_at: review.decidedAt?.toISOString() ?? null,
   }
 }
 

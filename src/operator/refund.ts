@@ -20,7 +20,7 @@ export function refund(
     pool,
     async sql => {
       const { rows } = await sql.query<RefundRow>('SELECT * FROM refund_by_operator($1, $2, $3, $4, $5, $6)', [
-        actor.personId,
+        actor.session,
         customerId,
         requestId,
         amountNanos,
@@ -48,14 +48,7 @@ export function refund(
 }
 
 interface RefundRow {
-  readonly verdict:
-    | 'refunded'
-    | 'duplicate'
-    | 'refunded_before'
-    | 'above_charge'
-    | 'free'
-    | 'no_request'
-    | 'not_operator'
+  readonly verdict: 'refunded' | 'duplicate' | 'refunded_before' | 'above_charge' | 'free' | 'no_request'
   readonly charged: Nanos
   readonly amount: Nanos
   readonly hoster_share: Nanos
@@ -66,7 +59,6 @@ function requireRefunded({ verdict, charged, amount }: RefundRow): void {
   const invalid = (message: string, param: string) => {
     throw new ApiError('invalid_value', { message: `${message} Nothing was changed.`, param })
   }
-  if (verdict === 'not_operator') throw new ApiError('role_not_allowed')
   if (verdict === 'no_request') {
     throw new ApiError('request_not_found', {
       message: 'This customer has no settled request with this id, or the request is archived. Grant credit instead.',

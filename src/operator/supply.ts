@@ -5,6 +5,7 @@ import type {
   PriceVersions,
   parseHosterChange,
   parsePriceChange,
+  UnapprovedModels,
 } from '../api/operator/supply.ts'
 import type { Pool, Sql } from '../db/pool.ts'
 import { ApiError } from '../domain/errors.ts'
@@ -25,6 +26,7 @@ import {
   listHosters,
   lockHoster,
 } from '../supply/hosters/hosters.ts'
+import { listUnapprovedIds } from '../supply/hosters/model-ids.ts'
 import { changeHosterPrice } from '../supply/hosters/set-hoster-price.ts'
 import { type Actor, act } from './operator-action.ts'
 import { listServers } from './servers.ts'
@@ -72,6 +74,17 @@ SELECT ${PRICE_COLUMNS}, h.hoster_id, h.name, p.valid_from, p.valid_until
 FROM hoster_price p JOIN hoster_endpoint USING (endpoint_id) JOIN hoster h USING (hoster_id)
 WHERE $1::text IS NULL OR p.model_id = $1
 ORDER BY p.valid_from DESC, h.name, p.model_id LIMIT 200`
+
+/** Returns the model ids that wait for a decision or are refused. */
+export async function showUnapprovedModels(sql: Sql): Promise<UnapprovedModels> {
+  const ids = await listUnapprovedIds(sql)
+  return {
+    data: ids.map(({ modelId, state, reason, decidedAt, hosters }) => ({
+      ...{ model: modelId, state, reason, decided_at: decidedAt?.toISOString() ?? null },
+      hosters: hosters.map(({ id, name, isActive }) => ({ id, name, is_active: isActive })),
+    })),
+  }
+}
 
 export async function showHosters(sql: Sql): Promise<OperatorHosters> {
   return { data: (await listHosters(sql)).map(shownHoster) }

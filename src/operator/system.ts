@@ -1,7 +1,8 @@
 import type { OperatorSystem } from '../api/operator/system.ts'
 import { durabilityWarnings } from '../db/durability.ts'
-import { mayRewriteLedger } from '../db/gateway-role.ts'
+import { mayReplaceFunctions, mayRewriteLedger } from '../db/gateway-role.ts'
 import type { Sql } from '../db/pool.ts'
+import { lateJobWarning, readLateJob } from './late-job.ts'
 import { listNodes } from './overview.ts'
 
 type Check = OperatorSystem['checks'][number]
@@ -13,7 +14,7 @@ export async function readSystem(
 ): Promise<OperatorSystem> {
   const [nodes, checks, jobs] = await Promise.all([
     listNodes(sql, nowMs),
-    Promise.all([checkDurability(sql), checkRole(sql), checkClock(sql, nowMs)]),
+    Promise.all([checkDurability(sql), checkRole(sql), checkClock(sql, nowMs), checkJobs(sql)]),
     listJobs(sql),
   ])
   return { version, nodes, checks, jobs, settings }
@@ -30,6 +31,13 @@ async function checkRole(sql: Sql): Promise<Check> {
   if (await mayRewriteLedger(sql)) {
     return { check, state: 'warning', detail: 'one role owns the tables and serves requests; two roles are safer' }
   }
+  if (await mayReplaceFunctions(sql)) {
+    return {
+      check,
+      state: 'warning',
+      detail: 'the role that serves requests may create functions next to those of the ledger',
+    }
+  }
   return { check, state: 'ok', detail: 'the role that serves requests cannot rewrite the ledger' }
 }
 
@@ -40,6 +48,12 @@ async function checkClock(sql: Sql, nowMs: number): Promise<Check> {
   const offMs = Math.abs(rows[0]!.now.getTime() - nowMs)
   const detail = `this node and PostgreSQL differ by ${(offMs / 1_000).toFixed(1)} s`
   return { check: 'clock', state: offMs > CLOCK_OFF_MS ? 'warning' : 'ok', detail }
+}
+
+async function checkJobs(sql: Sql): Promise<Check> {
+  const warning = lateJobWarning(await readLateJob(sql))
+  if (warning !== null) return { check: 'jobs', state: 'warning', detail: warning }
+  return { check: 'jobs', state: 'ok', detail: 'no job is late' }
 }
 
 async function listJobs(sql: Sql): Promise<OperatorSystem['jobs']> {

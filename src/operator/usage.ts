@@ -56,30 +56,43 @@ export async function readOperatorUsage(sql: Sql, span: UsageSpan): Promise<Oper
   }
 }
 
-/** Returns the usage by day and by `span.by` as CSV, a day at a time. */
-export async function* writeOperatorUsage(sql: Sql, span: UsageSpan): AsyncGenerator<string> {
-  yield csvRecord(operatorUsageColumns)
+/**
+ * Returns the usage by day and by `span.by` as CSV, a day at a time. The first day with usage is read before this
+ * returns, so an unavailable database causes an error instead of a broken document.
+ */
+export async function operatorUsageCsv(sql: Sql, span: UsageSpan): Promise<AsyncGenerator<string>> {
+  const days = readDays(sql, span)
+  const first = await days.next()
+  return (async function* () {
+    yield csvRecord(operatorUsageColumns)
+    if (!first.done) yield first.value
+    yield* days
+  })()
+}
+
+async function* readDays(sql: Sql, span: UsageSpan): AsyncGenerator<string> {
   const statement = groupsSql(tableOf(span), span)
   const lastMs = Date.parse(span.until)
   for (let dayMs = Date.parse(span.from); dayMs <= lastMs; dayMs += 86_400_000) {
     const day = new Date(dayMs).toISOString().slice(0, 10)
     const { rows } = await sql.query<GroupRow>(statement, [day, day, span.customer, span.model, span.provider, null])
-    const records = rows.map(row =>
-      csvRecord([
-        day,
-        row.id,
-        nameOf(row),
-        row.customerId ?? '',
-        String(row.requests),
-        row.failed?.toString() ?? '',
-        row.input?.toString() ?? '',
-        row.output?.toString() ?? '',
-        usdText(row.cost),
-        row.fee === null ? '' : usdText(row.fee),
-      ]),
-    )
-    if (records.length > 0) yield records.join('')
+    if (rows.length > 0) yield rows.map(row => csvRow(day, row)).join('')
   }
+}
+
+function csvRow(day: string, row: GroupRow): string {
+  return csvRecord([
+    day,
+    row.id,
+    nameOf(row),
+    row.customerId ?? '',
+    String(row.requests),
+    row.failed?.toString() ?? '',
+    row.input?.toString() ?? '',
+    row.output?.toString() ?? '',
+    usdText(row.cost),
+    row.fee === null ? '' : usdText(row.fee),
+  ])
 }
 
 interface Figures {

@@ -2,20 +2,31 @@ import type { Sql } from '../db/pool.ts'
 import type { MemberRole } from '../domain/member-role.ts'
 import { noteAction } from './audit-log.ts'
 import { type ShownInvitation, useInviteLink } from './links.ts'
-import { noteVerified, setMember } from './persons.ts'
+import { setMember } from './persons.ts'
+import type { ProveAddress } from './prove-address.ts'
 
 /** Makes a person a member of a hoster. */
 export type JoinHoster = (sql: Sql, member: { hosterId: string; personId: string; role: MemberRole }) => Promise<void>
 
-/** Makes the person of an invitation a member of its customer or hoster, and uses up its link. */
+interface AcceptDeps {
+  readonly joinHoster: JoinHoster
+  readonly proveAddress: ProveAddress
+  readonly address: string
+  readonly nowMs: number
+}
+
+/**
+ * Makes the person of an invitation a member of its customer or hoster, and uses up its link. A mailed one proves the address: store
+ * passwords, identities and sessions after it.
+ */
 export async function acceptInvitation(
   sql: Sql,
   { tokenHash, invitation, personId }: { tokenHash: Buffer; invitation: ShownInvitation; personId: string },
-  { joinHoster, address, nowMs }: { joinHoster: JoinHoster; address: string; nowMs: number },
+  { joinHoster, proveAddress, address, nowMs }: AcceptDeps,
 ): Promise<void> {
   const { target, role, email, isMailed } = invitation
   await useInviteLink(sql, tokenHash)
-  if (isMailed) await noteVerified(sql, personId, nowMs)
+  if (isMailed) await proveAddress(sql, personId, nowMs)
   if ('customerId' in target) await setMember(sql, { ...target, personId, role })
   else await joinHoster(sql, { ...target, personId, role })
   await noteAction(sql, {

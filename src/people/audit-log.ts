@@ -6,6 +6,9 @@ export type AuditAction =
   | 'person.signed_in'
   | 'person.signed_out'
   | 'person.password_changed'
+  | 'person.blocked'
+  | 'person.unblocked'
+  | 'role.changed'
   | 'session.ended'
   | 'operator.link_made'
   | 'member.invited'
@@ -46,6 +49,8 @@ export type AuditAction =
   | 'hoster.invite_revoked'
   | 'hoster.appealed'
   | 'hoster.appeal_answered'
+  | 'model.approved'
+  | 'model.refused'
 
 export interface AuditEntry {
   readonly action: AuditAction

@@ -1,16 +1,22 @@
 import { ApiError } from '../domain/errors.ts'
+import { loadOnce } from '../runtime/load-once.ts'
 import { hashPassword } from './password.ts'
 
+/** Hashes a password that a person sets. Rejects like `requireUncommon`. */
+export async function hashNewPassword(password: string, email: string, param = 'password'): Promise<string> {
+  await requireUncommon(password, email, param)
+  return hashPassword(password)
+}
+
 /**
- * Hashes a password that a person sets. Rejects with `invalid_value` if it is one of the first that an attacker tries.
+ * Rejects with `invalid_value` if a password is one of the first that an attacker tries.
  *
  * @param param the field at fault
  */
-export async function hashNewPassword(password: string, email: string, param = 'password'): Promise<string> {
+export async function requireUncommon(password: string, email: string, param = 'password'): Promise<void> {
   const reason = await weaknessOf(password, email)
-  if (reason !== null)
-    throw new ApiError('invalid_value', { message: `${reason} Choose another one, such as four words.`, param })
-  return hashPassword(password)
+  if (reason === null) return
+  throw new ApiError('invalid_value', { message: `${reason} Choose another one, such as four words.`, param })
 }
 
 /** Returns why attackers would guess a password soon, or null. */
@@ -99,14 +105,10 @@ interface Common {
   readonly words: ReadonlySet<string>
 }
 
-let common: Promise<Common> | undefined
-
 /** Loads the list on first use: 49,233 passwords that people really chose, the most common first. */
-function loadCommon(): Promise<Common> {
-  common ??= import('@zxcvbn-ts/language-common').then(({ dictionary }) => {
-    const ranked = dictionary['passwords-common'].map(String)
-    const words = ranked.slice(0, WORD_RANKS).map(password => withoutEdges(password.toLowerCase()))
-    return { passwords: new Set(ranked), words: new Set(words.filter(word => word.length >= WORD_LETTERS_MIN)) }
-  })
-  return common
-}
+const loadCommon = loadOnce(async (): Promise<Common> => {
+  const { dictionary } = await import('@zxcvbn-ts/language-common')
+  const ranked = dictionary['passwords-common'].map(String)
+  const words = ranked.slice(0, WORD_RANKS).map(password => withoutEdges(password.toLowerCase()))
+  return { passwords: new Set(ranked), words: new Set(words.filter(word => word.length >= WORD_LETTERS_MIN)) }
+})

@@ -50,7 +50,8 @@ export function createCredentialCheck({
   return async ({ email, password, code, passkey }, { address }, needed = 'all') => {
     const person = await findSigningPerson(lookups, email).catch(refuseOutage)
     const network = networkOf(address)
-    const isKnownNetwork = person !== undefined && (await knowsNetwork(lookups, person.personId, network))
+    // Also looks up the network of nobody, so that the time says nothing about the address.
+    const isKnownNetwork = await knowsNetwork(lookups, person?.personId ?? null, network).catch(refuseOutage)
     const attempt = { email, network, isKnownNetwork }
     const hasFactor = person !== undefined && (person.hasTotp || person.hasPasskey)
     const needsFactor = hasFactor && needed !== 'password'

@@ -4,9 +4,10 @@ import { type Pool, type Sql, transaction } from '../db/pool.ts'
 import { refuseOutage } from '../db/refuse-outage.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Clock } from '../runtime/clock.ts'
+import { ownCommand } from '../runtime/own-command.ts'
 import { noteAction } from './audit-log.ts'
 import type { SecurityNotices } from './security-notices.ts'
-import { type ClientTrace, endOtherSessions, type SignedIn } from './sessions.ts'
+import { type ClientTrace, lockSession, type OpenedSession, renewSession, type SignedIn } from './sessions.ts'
 
 export interface FactorState {
   readonly hasPassword: boolean
@@ -14,8 +15,14 @@ export interface FactorState {
   readonly recoveryCodesLeft: number
 }
 
+/** New recovery codes, and the session with another token. */
+export interface RenewedCodes {
+  readonly codes: string[]
+  readonly opened: OpenedSession
+}
+
 /**
- * The authenticator app of a person, and the recovery codes. All methods reject with ApiError `database_unavailable`, and with what
+ * The authenticator app of a person, and the recovery codes. A change ends the other sessions: see `renewSession`. All methods reject with ApiError `database_unavailable`, and with what
  * they name.
  */
 export interface Factors {
@@ -23,14 +30,13 @@ export interface Factors {
   /** Makes a secret for an authenticator app, which counts once `finishTotp` gets a code of it. Rejects with `second_factor_required`. */
   startTotp(signedIn: SignedIn): Promise<{ secret: string; uri: string }>
   /**
-   * Needs codes of this app from now on, ends the other sessions, and returns new recovery codes. Rejects with `wrong_code` or
-   * `second_factor_required`.
+   * Needs codes of this app from now on, and returns new recovery codes. Rejects with `wrong_code` or `second_factor_required`.
    */
-  finishTotp(signedIn: SignedIn, code: string, client: ClientTrace): Promise<string[]>
+  finishTotp(signedIn: SignedIn, code: string, client: ClientTrace): Promise<RenewedCodes>
   /** Rejects with `second_factor_required`. */
-  removeTotp(signedIn: SignedIn, client: ClientTrace): Promise<void>
+  removeTotp(signedIn: SignedIn, client: ClientTrace): Promise<OpenedSession>
   /** Replaces the recovery codes. Rejects with `second_factor_required`. */
-  renewRecoveryCodes(signedIn: SignedIn, client: ClientTrace): Promise<string[]>
+  renewRecoveryCodes(signedIn: SignedIn, client: ClientTrace): Promise<RenewedCodes>
   /** Uses up a code of the app or a recovery code. Returns whether it was right. */
   accepts(personId: string, code: string): Promise<boolean>
 }
@@ -75,18 +81,20 @@ export function createFactors({
       return rows[0]!
     },
     async startTotp(signedIn) {
-      requireFactorInUse(signedIn)
+      requireMayEnrol(signedIn)
       const { personId, email } = signedIn.person
       const { Secret } = await import('otpauth')
       const secret = new Secret({ size: 20 }).base32
-      await pool
-        .query('UPDATE person SET totp_pending = $2 WHERE person_id = $1', [personId, seal(secret, personId)])
-        .catch(refuseOutage)
+      await inTransaction(async sql => {
+        await lockSession(sql, signedIn)
+        await sql.query('UPDATE person SET totp_pending = $2 WHERE person_id = $1', [personId, seal(secret, personId)])
+      })
       return { secret, uri: (await totpOf(secret, email)).toString() }
     },
     async finishTotp(signedIn, code, { address }) {
       const made = await inTransaction(async sql => {
-        requireFactorInUse(signedIn)
+        await lockSession(sql, signedIn)
+        requireMayEnrol(signedIn)
         const { personId, email } = signedIn.person
         const { rows } = await sql.query<{ pending: Buffer | null }>(
           'SELECT totp_pending AS pending FROM person WHERE person_id = $1 FOR NO KEY UPDATE',
@@ -99,15 +107,17 @@ export function createFactors({
           'UPDATE person SET totp_secret = totp_pending, totp_pending = NULL, totp_last_step = $2 WHERE person_id = $1',
           [personId, step],
         )
-        const codes = await secureSession(sql, signedIn)
+        const codes = await makeRecoveryCodes(sql, personId)
+        const opened = await renewSession(sql, signedIn, clock.epochMs(), { hasSecondFactor: true })
         await noteAction(sql, { action: 'factor.added', personId, subject: email, detail: { factor: 'totp' }, address })
-        return codes
+        return { codes, opened }
       })
       notices.send(signedIn.person.email, 'app_added')
       return made
     },
     async removeTotp(signedIn, { address }) {
-      await inTransaction(async sql => {
+      const opened = await inTransaction(async sql => {
+        await lockSession(sql, signedIn)
         requireFactorInUse(signedIn)
         const { personId, email } = signedIn.person
         await sql.query('UPDATE person SET totp_secret = NULL, totp_pending = NULL WHERE person_id = $1', [personId])
@@ -119,17 +129,20 @@ export function createFactors({
           detail: { factor: 'totp' },
           address,
         })
+        return renewSession(sql, signedIn, clock.epochMs())
       })
       notices.send(signedIn.person.email, 'app_removed')
+      return opened
     },
     async renewRecoveryCodes(signedIn, { address }) {
       const made = await inTransaction(async sql => {
-        requireFactorInUse(signedIn)
+        await lockSession(sql, signedIn)
+        requireMayEnrol(signedIn)
         const { personId, email } = signedIn.person
         if (!signedIn.hasFactor) throw new ApiError('second_factor_required')
         const codes = await makeRecoveryCodes(sql, personId)
         await noteAction(sql, { action: 'recovery_codes.made', personId, subject: email, address })
-        return codes
+        return { codes, opened: await renewSession(sql, signedIn, clock.epochMs()) }
       })
       notices.send(signedIn.person.email, 'recovery_codes_made')
       return made
@@ -167,23 +180,28 @@ export function requireFactorInUse({ hasFactor, hasSecondFactor }: SignedIn): vo
 }
 
 /**
- * Notes that the person has just added a passkey in this session. The first factor ends the other sessions and comes with recovery
- * codes; otherwise returns null.
+ * Throws `second_factor_required` unless the person may add a factor in this session: as `requireFactorInUse`, and with a role on the
+ * installation only a link of the host adds the first one. Otherwise a password alone would be enough to operate.
  */
-export async function enterSecondFactor(sql: Sql, signedIn: SignedIn): Promise<string[] | null> {
+export function requireMayEnrol(signedIn: SignedIn): void {
+  requireFactorInUse(signedIn)
+  const { person, hasFactor, isFromHost } = signedIn
+  if (person.installationRole === null || hasFactor || isFromHost) return
+  throw new ApiError('second_factor_required', { message: firstFactorOfOperator() })
+}
+
+function firstFactorOfOperator(): string {
+  return `Operators and auditors add their first second factor after a link of the host. Run \`${ownCommand('operator link')}\` there, open its link, and add one.`
+}
+
+/** Returns new recovery codes if the passkey that the person has just added is the first factor; otherwise null. */
+export async function firstRecoveryCodes(sql: Sql, personId: string): Promise<string[] | null> {
   const { rows } = await sql.query<{ isFirst: boolean }>(
     `SELECT totp_secret IS NULL AND (SELECT count(*) FROM person_passkey k WHERE k.person_id = p.person_id) = 1 AS "isFirst"
        FROM person p WHERE person_id = $1`,
-    [signedIn.person.personId],
+    [personId],
   )
-  return rows[0]!.isFirst ? secureSession(sql, signedIn) : null
-}
-
-/** Ends the sessions without the factor that was just added, and returns new recovery codes. */
-async function secureSession(sql: Sql, { sessionId, person: { personId } }: SignedIn): Promise<string[]> {
-  await endOtherSessions(sql, personId, sessionId)
-  await sql.query('UPDATE person_session SET has_second_factor = true WHERE session_id = $1', [sessionId])
-  return makeRecoveryCodes(sql, personId)
+  return rows[0]!.isFirst ? makeRecoveryCodes(sql, personId) : null
 }
 
 /** Removes the authenticator app, the passkeys and the recovery codes of a person. */

@@ -1,11 +1,12 @@
 import { type Pool, type Sql, transaction } from '../db/pool.ts'
 import { refuseOutage } from '../db/refuse-outage.ts'
 import { ApiError } from '../domain/errors.ts'
+import type { Clock } from '../runtime/clock.ts'
 import { noteAction } from './audit-log.ts'
 import { requireFactorInUse } from './factors.ts'
 import { requireOtherWayIn } from './other-way-in.ts'
 import type { SecurityNotices } from './security-notices.ts'
-import type { ClientTrace, SignedIn } from './sessions.ts'
+import { type ClientTrace, lockSession, type OpenedSession, renewSession, type SignedIn } from './sessions.ts'
 
 /** A person as another service knows them. */
 export interface Identity {
@@ -26,15 +27,24 @@ export interface ListedIdentity {
 /** The services that a person can sign in with. */
 export interface Identities {
   list(personId: string): Promise<ListedIdentity[]>
-  /** Rejects with `second_factor_required`, `not_found` or `last_way_in`. */
-  unlink(signedIn: SignedIn, identityId: string, client: ClientTrace): Promise<void>
+  /** Ends the other sessions: see `renewSession`. Rejects with `second_factor_required`, `not_found` or `last_way_in`. */
+  unlink(signedIn: SignedIn, identityId: string, client: ClientTrace): Promise<OpenedSession>
 }
 
-export function createIdentities({ pool, notices }: { pool: Pool; notices: SecurityNotices }): Identities {
+export function createIdentities({
+  pool,
+  clock,
+  notices,
+}: {
+  pool: Pool
+  clock: Clock
+  notices: SecurityNotices
+}): Identities {
   return {
     list: personId => listIdentities(pool, personId).catch(refuseOutage),
     async unlink(signedIn, identityId, { address }) {
-      await transaction(pool, async sql => {
+      const opened = await transaction(pool, async sql => {
+        await lockSession(sql, signedIn)
         requireFactorInUse(signedIn)
         const { personId, email: subject } = signedIn.person
         await requireOtherWayIn(sql, personId, { identities: 1 })
@@ -46,8 +56,10 @@ export function createIdentities({ pool, notices }: { pool: Pool; notices: Secur
           throw new ApiError('not_found', { message: 'You have not linked this service. Reload the page.' })
         }
         await noteAction(sql, { action: 'identity.removed', personId, subject, detail: { ...rows[0] }, address })
+        return renewSession(sql, signedIn, clock.epochMs())
       }).catch(refuseOutage)
       notices.send(signedIn.person.email, 'service_unlinked')
+      return opened
     },
   }
 }
@@ -66,13 +78,16 @@ export async function usePersonOf(
   return rows[0]?.personId
 }
 
-/** Links an identity to a person. Rejects with `identity_in_use` if it belongs to another person. */
+/**
+ * Links an identity to a person. Returns whether it was not linked before. Rejects with `identity_in_use` if it belongs to another
+ * person.
+ */
 export async function linkIdentity(
   sql: Sql,
   person: { personId: string; email: string },
   { issuer, subject, provider, email }: Identity,
   { address, nowMs }: { address: string; nowMs: number },
-): Promise<void> {
+): Promise<boolean> {
   const { rowCount } = await sql.query(
     `INSERT INTO person_identity (issuer, subject, person_id, provider, email, created_at, last_used_at)
      VALUES ($1, $2, $3, $4, $5, $6, $6) ON CONFLICT (issuer, subject) DO NOTHING`,
@@ -81,7 +96,7 @@ export async function linkIdentity(
   if (rowCount === 0) {
     const owner = await usePersonOf(sql, { issuer, subject, provider, email }, nowMs)
     if (owner !== person.personId) throw new ApiError('identity_in_use')
-    return
+    return false
   }
   const detail = { provider, email }
   await noteAction(sql, {
@@ -91,6 +106,12 @@ export async function linkIdentity(
     detail,
     address,
   })
+  return true
+}
+
+/** Unlinks all services of a person. */
+export async function unlinkAll(sql: Sql, personId: string): Promise<void> {
+  await sql.query('DELETE FROM person_identity WHERE person_id = $1', [personId])
 }
 
 async function listIdentities(sql: Sql, personId: string): Promise<ListedIdentity[]> {

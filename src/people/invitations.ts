@@ -29,11 +29,22 @@ export interface NewInvitation {
   readonly note: (sql: Sql) => Promise<void>
 }
 
+export interface MadeInvitation {
+  readonly invite: PendingInvite
+  /** Whether the mail server took the link. */
+  readonly isMailed: boolean
+  /**
+   * The path of the link, if no mail server is configured. The link of a mail that failed is shown to nobody: the inviter could
+   * join as the invited person, and a mailed link proves the address.
+   */
+  readonly path: string | null
+}
+
 /** Invitations to customers and hosters. All methods reject with ApiError `database_unavailable`, and with what they name. */
 export interface Invitations {
   list(target: InviteTarget): Promise<PendingInvite[]>
-  /** Invites an address, and takes back earlier invitations of it. Returns the path of the link if it could not be mailed. */
-  send(invitation: NewInvitation): Promise<{ invite: PendingInvite; path: string | null }>
+  /** Invites an address, and takes back earlier invitations of it. */
+  send(invitation: NewInvitation): Promise<MadeInvitation>
   /** @param note writes the audit log. Rejects with `not_found`. */
   revoke(
     target: InviteTarget,
@@ -46,21 +57,19 @@ export function createInvitations({ pool, clock, mail }: { pool: Pool; clock: Cl
   return {
     list: target => listInvites(pool, target, clock.epochMs()).catch(refuseOutage),
     async send({ target, email, role, madeBy, check, note }) {
-      const isMailed = mail.canSend
       const { invite, path, name } = await transaction(pool, async sql => {
         const name = await check(sql)
-        const link = { ...target, email, role, madeBy: madeBy?.personId ?? null, isMailed }
+        const link = { ...target, email, role, madeBy: madeBy?.personId ?? null, isMailed: mail.canSend }
         const path = await makeInviteLink(sql, link, clock.epochMs())
         const invites = await listInvites(sql, target, clock.epochMs())
         const invite = invites.find(each => each.email.toLowerCase() === email.toLowerCase())!
         await note(sql)
         return { invite, path, name }
       }).catch(refuseOutage)
-      if (!isMailed) return { invite, path }
+      if (!mail.canSend) return { invite, isMailed: false, path }
       const by = madeBy?.name ?? 'The operator'
-      if (await mail.send(inviteMail({ to: email, by, name, role, url: mail.url(path) }))) return { invite, path: null }
-      await unmail(pool, invite.inviteId).catch(refuseOutage)
-      return { invite, path }
+      const isMailed = await mail.send(inviteMail({ to: email, by, name, role, url: mail.url(path) }))
+      return { invite, isMailed, path: null }
     },
     revoke: (target, inviteId, note) =>
       transaction(pool, async sql => {
@@ -77,6 +86,41 @@ export function createInvitations({ pool, clock, mail }: { pool: Pool; clock: Cl
   }
 }
 
+/**
+ * Throws `invalid_value` for a member, unless the invitation makes the member an owner: nobody becomes one without accepting it. The
+ * last owner cannot leave, and owners count their hosters.
+ *
+ * @param mayAdd false: only the operator makes accounts. Others are `sign_up_closed`.
+ */
+export function requireInvitable(
+  members: readonly { readonly email: string; readonly role: MemberRole }[],
+  { email, role }: { readonly email: string; readonly role: MemberRole },
+  mayAdd: boolean,
+): void {
+  const member = members.find(each => each.email.toLowerCase() === email.toLowerCase())
+  if (member === undefined) {
+    if (mayAdd) return
+    throw new ApiError('sign_up_closed')
+  }
+  if (role === 'owner' && member.role !== 'owner') return
+  throw new ApiError('invalid_value', {
+    message: `${email} is a member already. Change the role under People.`,
+    param: 'email',
+  })
+}
+
+/** Throws `invalid_value` for a change that makes a member an owner: only the member can accept that. */
+export function requireNoNewOwner(
+  before: { readonly email: string; readonly role: MemberRole },
+  role: MemberRole | null,
+): void {
+  if (role !== 'owner' || before.role === 'owner') return
+  throw new ApiError('invalid_value', {
+    message: `${before.email} becomes an owner by accepting an invitation. Invite the person as owner.`,
+    param: 'role',
+  })
+}
+
 async function listInvites(sql: Sql, target: InviteTarget, nowMs: number): Promise<PendingInvite[]> {
   const { rows } = await sql.query<PendingInvite>(
     `SELECT token_id AS "inviteId", t.email, t.role, t.created_at AS "createdAt", expires_at AS "expiresAt",
@@ -86,9 +130,4 @@ async function listInvites(sql: Sql, target: InviteTarget, nowMs: number): Promi
     [...targetIds(target), new Date(nowMs)],
   )
   return rows
-}
-
-/** The mail was not sent, so the link proves no address: the inviter passes it on. */
-async function unmail(sql: Sql, inviteId: string): Promise<void> {
-  await sql.query('UPDATE person_token SET is_mailed = false WHERE token_id = $1', [inviteId])
 }

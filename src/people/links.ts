@@ -51,6 +51,23 @@ export async function makeInviteLink(sql: Sql, invitation: Invitation, nowMs: nu
   return `/invite#${token}`
 }
 
+/**
+ * Takes back the invitations that a member made, so that nobody comes in by one after the member has left or lost the right to invite.
+ *
+ * @param member.email also takes back invitations of this address; null: only those that the member made
+ */
+export async function takeBackInvitations(
+  sql: Sql,
+  target: InviteTarget,
+  { personId, email }: { readonly personId: string; readonly email: string | null },
+): Promise<void> {
+  await sql.query(
+    `DELETE FROM person_token WHERE purpose = 'invite' AND (customer_id = $1 OR hoster_id = $2)
+        AND (made_by = $3 OR lower(email) = lower($4))`,
+    [...targetIds(target), personId, email],
+  )
+}
+
 /** The ids of the customer and the hoster; one is null. */
 export function targetIds(target: InviteTarget): [customerId: string | null, hosterId: string | null] {
   return 'customerId' in target ? [target.customerId, null] : [null, target.hosterId]
@@ -137,7 +154,10 @@ export interface ShownInvitation {
   readonly isMailed: boolean
 }
 
-/** Returns the invitation of a link by the hash of its secret, without using it up. Undefined as for `useWelcomeLink`. */
+/**
+ * Returns the invitation of a link by the hash of its secret, without using it up. Undefined as for `useWelcomeLink`, and when the
+ * inviter may not invite any more.
+ */
 export async function readInviteLink(sql: Sql, tokenHash: Buffer, nowMs: number): Promise<ShownInvitation | undefined> {
   const { rows } = await sql.query<
     Omit<ShownInvitation, 'target'> & { customerId: string | null; hosterId: string | null }
@@ -147,6 +167,10 @@ export async function readInviteLink(sql: Sql, tokenHash: Buffer, nowMs: number)
        FROM person_token t LEFT JOIN customer c ON c.customer_id = t.customer_id AND c.deleted_at IS NULL
        LEFT JOIN hoster h ON h.hoster_id = t.hoster_id AND h.state <> 'retired'
       WHERE token_hash = $1 AND purpose = 'invite' AND expires_at > $2 AND (c.customer_id IS NOT NULL OR h.hoster_id IS NOT NULL)
+        AND (made_by IS NULL OR EXISTS (SELECT FROM person p WHERE p.person_id = made_by AND p.disabled_at IS NULL AND (
+          p.installation_role = 'operator'
+          OR EXISTS (SELECT FROM membership m WHERE m.person_id = made_by AND m.customer_id = t.customer_id AND m.role = 'owner')
+          OR EXISTS (SELECT FROM hoster_member m WHERE m.person_id = made_by AND m.hoster_id = t.hoster_id AND m.role = 'owner'))))
       FOR UPDATE OF t`,
     [tokenHash, new Date(nowMs)],
   )
@@ -160,7 +184,11 @@ export async function useInviteLink(sql: Sql, tokenHash: Buffer): Promise<void> 
   await sql.query("DELETE FROM person_token WHERE token_hash = $1 AND purpose = 'invite'", [tokenHash])
 }
 
-/** Deletes links that nobody used in time. */
+/** Deletes links that nobody used in time. Skips locked ones, as `deleteOldThrottles` does. */
 export async function deleteOldLinks(sql: Sql, nowMs: number): Promise<void> {
-  await sql.query('DELETE FROM person_token WHERE expires_at <= $1', [new Date(nowMs)])
+  await sql.query(
+    `DELETE FROM person_token WHERE token_id IN (
+       SELECT token_id FROM person_token WHERE expires_at <= $1 FOR UPDATE SKIP LOCKED)`,
+    [new Date(nowMs)],
+  )
 }

@@ -79,6 +79,16 @@ export function newEmailMail(to: string, url: string): PersonMail {
   }
 }
 
+/** Sent to the owners of a hoster. @param to what follows "to", without names that a person chose */
+export function payoutChangeMail(mail: { to: string; target: string; effectiveAt: Date; url: string }): PersonMail {
+  const at = `${mail.effectiveAt.toISOString().slice(0, 16).replace('T', ' ')} UTC`
+  return {
+    to: mail.to,
+    subject: 'Your earnings will go somewhere else',
+    text: `From ${at} on, the earnings of your hoster will go to ${mail.target}. Until then, nothing changes.\n\nIf you did not expect this, sign in and stop the change:\n${mail.url}\n`,
+  }
+}
+
 /** Sent to the former address. */
 export function emailChangedMail(to: string, email: string): PersonMail {
   return {

@@ -2,11 +2,19 @@ import { type Pool, type Sql, transaction } from '../db/pool.ts'
 import { refuseOutage } from '../db/refuse-outage.ts'
 import type { KeyLimit } from '../domain/caller.ts'
 import { ApiError } from '../domain/errors.ts'
-import type { MemberRole } from '../domain/member-role.ts'
+import { type EndedKeys, hasRight, type MemberRole } from '../domain/member-role.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { noteAction } from './audit-log.ts'
-import type { Invitations, PendingInvite } from './invitations.ts'
+import {
+  type Invitations,
+  type MadeInvitation,
+  type PendingInvite,
+  requireInvitable,
+  requireNoNewOwner,
+} from './invitations.ts'
+import { takeBackInvitations } from './links.ts'
 import { BUDGET_COLUMNS, BUDGET_JOINS, limitText, type MemberBudget, setMemberLimit } from './member-limits.ts'
+import { HAS_FACTOR } from './persons.ts'
 import type { ClientTrace, SignedIn } from './sessions.ts'
 
 /** The spend limit is that of `MemberBudget`. */
@@ -26,6 +34,15 @@ export interface MemberChange {
   readonly limit?: KeyLimit | null | undefined
 }
 
+/** What happens to the keys of a person who leaves. */
+export type KeysOfLeaver = 'revoke' | 'hand_over'
+
+/** Revokes the keys of a member. Those that make no other keys go over to `heirId` if it is given. */
+export type EndKeysOfMember = (
+  sql: Sql,
+  member: { readonly customerId: string; readonly personId: string; readonly heirId: string | null },
+) => Promise<EndedKeys>
+
 /** The person who acts, for the audit log. */
 interface Actor {
   readonly signedIn: SignedIn
@@ -40,22 +57,23 @@ interface Actor {
 export interface Members {
   list(customerId: string): Promise<Member[]>
   /**
-   * Changes the role, the spend limit (null removes it), or both. Rejects with `not_found` or `last_owner`.
+   * Changes the role, the spend limit (null removes it), or both. Rejects with `not_found`, `last_owner`, or `invalid_value` for a
+   * new owner.
    *
    * @param changeOf returns what changes, from the member as it is
    */
   change(actor: Actor, personId: string, changeOf: (member: Member) => MemberChange): Promise<Member>
-  /** Rejects with `not_found` or `last_owner`. A person may remove their own membership. */
-  remove(actor: Actor, personId: string): Promise<void>
+  /**
+   * Removes a member, and ends the keys that the person made; by choice, they go over to the person who acts. Rejects with `not_found`
+   * or `last_owner`. A person may remove their own membership, and leaves no keys.
+   */
+  remove(actor: Actor, personId: string, keys: KeysOfLeaver): Promise<EndedKeys>
   invites(customerId: string): Promise<PendingInvite[]>
   /**
-   * Invites an address, and takes back earlier invitations of it. Returns the path of the link if it could not be mailed. Rejects with
-   * `invalid_value` for members, and `sign_up_closed`.
+   * Invites an address, and takes back earlier invitations of it. Rejects with `invalid_value` for members, unless they are to become
+   * owners, and with `sign_up_closed`.
    */
-  invite(
-    actor: Actor,
-    invitation: { email: string; role: MemberRole },
-  ): Promise<{ invite: PendingInvite; path: string | null }>
+  invite(actor: Actor, invitation: { email: string; role: MemberRole }): Promise<MadeInvitation>
   /** Rejects with `not_found`. */
   revokeInvite(actor: Actor, inviteId: string): Promise<void>
 }
@@ -64,11 +82,13 @@ export function createMembers({
   pool,
   clock,
   invitations,
+  endKeys,
   mayInvite,
 }: {
   pool: Pool
   clock: Clock
   invitations: Invitations
+  endKeys: EndKeysOfMember
   /** False: only the operator makes accounts. */
   mayInvite: boolean
 }): Members {
@@ -98,6 +118,7 @@ export function createMembers({
         const { member, isLastOwner } = await lockMember(sql, customerId, personId)
         const { role = member.role, limit } = changeOf(member)
         if (isLastOwner && role !== 'owner') throw new ApiError('last_owner')
+        requireNoNewOwner(member, role)
         if (limit !== undefined) await setMemberLimit(sql, customerId, personId, limit)
         if (role !== member.role) {
           await sql.query('UPDATE membership SET role = $3 WHERE customer_id = $1 AND person_id = $2', [
@@ -105,6 +126,9 @@ export function createMembers({
             personId,
             role,
           ])
+          // A key that makes keys would be a way around the role. The others stay the person's own.
+          if (!hasRight(role, 'keys')) await endKeys(sql, { customerId, personId, heirId: personId })
+          if (!hasRight(role, 'people')) await takeBackInvitations(sql, { customerId }, { personId, email: null })
         }
         const changed = (await listMembers(sql, customerId, clock.epochMs())).find(each => each.personId === personId)!
         if (limit !== undefined) {
@@ -117,7 +141,7 @@ export function createMembers({
         }
         return changed
       }),
-    remove: (actor, personId) =>
+    remove: (actor, personId, keys) =>
       inTransaction(async sql => {
         const { member, isLastOwner } = await lockMember(sql, actor.customerId, personId)
         if (isLastOwner) throw new ApiError('last_owner')
@@ -126,12 +150,17 @@ export function createMembers({
           actor.customerId,
           personId,
         ])
-        const action = personId === actor.signedIn.person.personId ? 'member.left' : 'member.removed'
-        await note(sql, actor, { action, subject: email, detail: { role } })
+        await takeBackInvitations(sql, { customerId: actor.customerId }, { personId, email })
+        const { personId: actorId } = actor.signedIn.person
+        const heirId = keys === 'revoke' || personId === actorId ? null : actorId
+        const ended = await endKeys(sql, { customerId: actor.customerId, personId, heirId })
+        const action = personId === actorId ? 'member.left' : 'member.removed'
+        const detail = { role, keys_revoked: ended.revoked, keys_handed_over: ended.handedOver }
+        await note(sql, actor, { action, subject: email, detail })
+        return ended
       }),
     invites: customerId => invitations.list({ customerId }),
     async invite(actor, { email, role }) {
-      if (!mayInvite) throw new ApiError('sign_up_closed')
       const { customerId, signedIn } = actor
       const { personId, name, email: own } = signedIn.person
       return await invitations.send({
@@ -139,19 +168,7 @@ export function createMembers({
         email,
         role,
         madeBy: { personId, name: name || own },
-        async check(sql) {
-          const members = await listMembers(sql, customerId, clock.epochMs())
-          if (members.some(member => member.email.toLowerCase() === email.toLowerCase())) {
-            throw new ApiError('invalid_value', {
-              message: `${email} is a member already. Change the role under People.`,
-              param: 'email',
-            })
-          }
-          const { rows } = await sql.query<{ email: string }>('SELECT email FROM customer WHERE customer_id = $1', [
-            customerId,
-          ])
-          return rows[0]!.email
-        },
+        check: sql => checkInvitation(sql, { customerId, email, role }, { mayAdd: mayInvite, nowMs: clock.epochMs() }),
         note: sql => note(sql, actor, { action: 'member.invited', subject: email, detail: { role } }),
       })
     },
@@ -160,6 +177,21 @@ export function createMembers({
         note(sql, actor, { action: 'invite.revoked', subject: email, detail: { role } }),
       ),
   }
+}
+
+/** Returns the e-mail address of the customer. Throws `customer_not_found`, or as `requireInvitable`. */
+export async function checkInvitation(
+  sql: Sql,
+  { customerId, ...invitation }: { customerId: string; email: string; role: MemberRole },
+  { mayAdd, nowMs }: { readonly mayAdd: boolean; readonly nowMs: number },
+): Promise<string> {
+  const { rows } = await sql.query<{ email: string }>(
+    'SELECT email FROM customer WHERE customer_id = $1 AND deleted_at IS NULL',
+    [customerId],
+  )
+  if (rows[0] === undefined) throw new ApiError('customer_not_found')
+  requireInvitable(await listMembers(sql, customerId, nowMs), invitation, mayAdd)
+  return rows[0].email
 }
 
 type Noted = Parameters<typeof noteAction>[1]
@@ -174,8 +206,7 @@ export async function listMembers(sql: Sql, customerId: string, nowMs: number): 
   const { rows } = await sql.query<Member>(
     `SELECT m.person_id AS "personId", p.email, p.name, m.role, m.created_at AS "joinedAt",
             (SELECT max(last_seen_at) FROM person_session s WHERE s.person_id = m.person_id) AS "lastSeenAt",
-            p.totp_secret IS NOT NULL OR EXISTS (SELECT FROM person_passkey k WHERE k.person_id = m.person_id)
-              AS "hasSecondFactor", ${BUDGET_COLUMNS}
+            ${HAS_FACTOR} AS "hasSecondFactor", ${BUDGET_COLUMNS}
        FROM membership m JOIN person p USING (person_id) ${BUDGET_JOINS}
       WHERE m.customer_id = $2 ORDER BY m.created_at, m.person_id`,
     [new Date(nowMs), customerId],

@@ -22,16 +22,24 @@ import {
   type Person,
   type SigningPerson,
 } from './persons.ts'
+import type { ProveAddress } from './prove-address.ts'
 import { hashSecretToken } from './secret-token.ts'
 import type { SecurityNotices } from './security-notices.ts'
-import { type ClientTrace, confirmSession, type OpenedSession, openSession, type SignedIn } from './sessions.ts'
+import {
+  type ClientTrace,
+  confirmSession,
+  lockSession,
+  type OpenedSession,
+  openSession,
+  renewSession,
+  type SignedIn,
+} from './sessions.ts'
 import { noteNamelessSuccess, takeNamelessAttempt } from './sign-in-throttle.ts'
 import type { SignUp } from './sign-up.ts'
 
 /** How a sign-in at another service ended. */
 export type OidcOutcome = { readonly returnTo: string } & (
-  | { readonly kind: 'entered' | 'confirmed'; readonly opened: OpenedSession }
-  | { readonly kind: 'linked' }
+  | { readonly kind: 'entered' | 'confirmed' | 'linked'; readonly opened: OpenedSession }
   /** The second factor is missing. `token` is for a cookie. */
   | { readonly kind: 'factor'; readonly token: string; readonly expiresAt: Date; readonly param: string }
 )
@@ -75,6 +83,7 @@ interface OidcDeps {
   readonly check: CredentialCheck
   readonly notices: SecurityNotices
   readonly joinHoster: JoinHoster
+  readonly proveAddress: ProveAddress
   /** 32 bytes. */
   readonly attemptKey: Buffer
 }
@@ -88,6 +97,7 @@ export function createOidcSignIn({
   check,
   notices,
   joinHoster,
+  proveAddress,
   attemptKey,
 }: OidcDeps): OidcSignIn {
   const nowMs = () => clock.epochMs()
@@ -102,7 +112,7 @@ export function createOidcSignIn({
     const { personId, email: subject } = person
     const { address } = client
     await noteNetwork(sql, personId, networkOf(address), nowMs())
-    const opened = await openSession(sql, person, client, nowMs(), hasSecondFactor)
+    const opened = await openSession(sql, person, client, nowMs(), { hasSecondFactor })
     await noteAction(sql, { action: 'person.signed_in', personId, subject, detail: { with: provider }, address })
     return opened
   }
@@ -113,14 +123,14 @@ export function createOidcSignIn({
     identity: ProvedIdentity,
     invitation: ShownInvitation | null,
     client: ClientTrace,
-  ): Promise<{ person: SigningPerson; isNew: boolean }> {
+  ): Promise<{ person: SigningPerson; isNew: boolean; wasHere: boolean }> {
     const known = await usePersonOf(sql, identity, nowMs())
     // The same text in all cases, so that the answer does not say which addresses have accounts.
     const refuse = () => new ApiError('no_account_here')
     if (known !== undefined) {
       const person = await findSigningPersonById(sql, known)
       if (person === undefined) throw refuse()
-      return { person, isNew: false }
+      return { person, isNew: false, wasHere: true }
     }
     const { email, isEmailVerified, name } = identity
     if (email === null || !isEmailVerified) throw refuse()
@@ -128,7 +138,7 @@ export function createOidcSignIn({
     const sameMail = await findSigningPerson(sql, email)
     if (sameMail !== undefined) {
       if (!sameMail.isVerified) throw refuse()
-      return { person: sameMail, isNew: true }
+      return { person: sameMail, isNew: true, wasHere: true }
     }
     const added =
       invitation === null
@@ -136,7 +146,7 @@ export function createOidcSignIn({
         : await addInvited(sql, { email: invitation.email, name })
     const person = added === undefined ? undefined : await findSigningPersonById(sql, added.personId)
     if (person === undefined) throw refuse()
-    return { person, isNew: true }
+    return { person, isNew: true, wasHere: false }
   }
 
   /** Makes the account of an invited person, whose address the service has verified. */
@@ -164,7 +174,11 @@ export function createOidcSignIn({
     if (inviteHash === null || invitation === null) return
     requireInvited(invitation, email)
     const tokenHash = Buffer.from(inviteHash, 'hex')
-    await acceptInvitation(sql, { tokenHash, invitation, personId }, { joinHoster, address, nowMs: nowMs() })
+    await acceptInvitation(
+      sql,
+      { tokenHash, invitation, personId },
+      { joinHoster, proveAddress, address, nowMs: nowMs() },
+    )
   }
 
   async function signIn(
@@ -173,19 +187,24 @@ export function createOidcSignIn({
     client: ClientTrace,
   ): Promise<OidcOutcome> {
     const { provider } = identity
-    return inTransaction(async sql => {
+    const { linkedTo, ...outcome } = await inTransaction<OidcOutcome & { linkedTo?: string }>(async sql => {
       const invitation = await invitationOf(sql, inviteHash)
-      const { person, isNew } = await personOf(sql, identity, invitation, client)
+      const { person, isNew, wasHere } = await personOf(sql, identity, invitation, client)
       if (person.hasTotp || person.hasPasskey) {
         const waiting = { ...identityOnly(identity), inviteHash }
         const pending = await makePendingSignIn(sql, person.personId, waiting, nowMs())
         return { kind: 'factor', ...pending, param: factorAsked(person).param, returnTo }
       }
       await accept(sql, person, { inviteHash, invitation }, client)
-      if (isNew) await linkIdentity(sql, person, identity, { address: client.address, nowMs: nowMs() })
+      // The invitation may have proved the address, which unlinks all services.
+      const isLinked =
+        (isNew || invitation !== null) &&
+        (await linkIdentity(sql, person, identity, { address: client.address, nowMs: nowMs() }))
       const opened = await enter(sql, person, { provider, hasSecondFactor: false }, client)
-      return { kind: 'entered', opened, returnTo }
+      return { kind: 'entered', opened, returnTo, ...(isLinked && wasHere && { linkedTo: person.email }) }
     })
+    if (linkedTo !== undefined) notices.send(linkedTo, 'service_linked')
+    return outcome
   }
 
   /** Confirms a change of a person without a password and without a second factor. */
@@ -236,11 +255,13 @@ export function createOidcSignIn({
         if (actor === null) return signIn(identity, attempt, client)
         if (purpose === 'confirm') return confirm(identity, actor, returnTo)
         requireFactorInUse(actor)
-        await inTransaction(sql =>
-          linkIdentity(sql, actor.person, identity, { address: client.address, nowMs: nowMs() }),
-        )
+        const opened = await inTransaction(async sql => {
+          await lockSession(sql, actor)
+          await linkIdentity(sql, actor.person, identity, { address: client.address, nowMs: nowMs() })
+          return renewSession(sql, actor, nowMs())
+        })
         notices.send(actor.person.email, 'service_linked')
-        return { kind: 'linked', returnTo }
+        return { kind: 'linked', opened, returnTo }
       }
     },
     async finishFactor({ token, code, passkey }, client) {
@@ -252,13 +273,16 @@ export function createOidcSignIn({
       // The service has replaced the password, not the second factor. Someone may have removed that in the meantime.
       if (!person.hasTotp && !person.hasPasskey) throw new ApiError('link_expired')
       await check({ email: person.email, password: null, code, passkey }, client, 'either')
-      return inTransaction(async sql => {
+      const { opened, isLinked } = await inTransaction(async sql => {
         if (!(await usePendingSignIn(sql, token))) throw new ApiError('link_expired')
         const { inviteHash, ...identity } = pending.identity
         await accept(sql, person, { inviteHash, invitation: await invitationOf(sql, inviteHash) }, client)
-        await linkIdentity(sql, person, identity, { address: client.address, nowMs: nowMs() })
-        return enter(sql, person, { provider: identity.provider, hasSecondFactor: true }, client)
+        const isLinked = await linkIdentity(sql, person, identity, { address: client.address, nowMs: nowMs() })
+        const opened = await enter(sql, person, { provider: identity.provider, hasSecondFactor: true }, client)
+        return { opened, isLinked }
       })
+      if (isLinked) notices.send(person.email, 'service_linked')
+      return opened
     },
   }
 }

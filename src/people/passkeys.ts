@@ -9,12 +9,12 @@ import { refuseOutage } from '../db/refuse-outage.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { noteAction } from './audit-log.ts'
-import { enterSecondFactor, forgetCodesWithoutFactor, requireFactorInUse } from './factors.ts'
+import { firstRecoveryCodes, forgetCodesWithoutFactor, requireFactorInUse, requireMayEnrol } from './factors.ts'
 import { requireOtherWayIn } from './other-way-in.ts'
 import { type ChallengeHolder, mintChallenge } from './passkey-challenge.ts'
 import { type PasskeySite, useChallenge, userHandleOf } from './passkey-check.ts'
 import type { SecurityNotices } from './security-notices.ts'
-import type { ClientTrace, SignedIn } from './sessions.ts'
+import { type ClientTrace, lockSession, type OpenedSession, renewSession, type SignedIn } from './sessions.ts'
 
 export interface Passkey {
   readonly passkeyId: string
@@ -24,7 +24,7 @@ export interface Passkey {
   readonly lastUsedAt: Date | null
 }
 
-/** The passkeys of people. All methods reject with ApiError `database_unavailable`, and with what they name. */
+/** The passkeys of people. A change ends the other sessions: see `renewSession`. All methods reject with ApiError `database_unavailable`, and with what they name. */
 export interface Passkeys {
   /** What a browser needs to let a person choose a passkey. Only the holder can use its challenge. */
   signInOptions(browser: string, site: PasskeySite): Promise<PublicKeyCredentialRequestOptionsJSON>
@@ -33,19 +33,18 @@ export interface Passkeys {
   /** What a browser needs to make a passkey. Rejects with `second_factor_required` or `too_many_passkeys`. */
   registerOptions(signedIn: SignedIn, site: PasskeySite): Promise<PublicKeyCredentialCreationOptionsJSON>
   /**
-   * Adds a passkey. The first factor of a person ends the other sessions and comes with recovery codes; otherwise returns null.
-   * Rejects with `wrong_passkey`, `second_factor_required` or `too_many_passkeys`.
+   * Adds a passkey. The first factor of a person comes with recovery codes; otherwise `codes` is null. Rejects with `wrong_passkey`, `second_factor_required` or `too_many_passkeys`.
    */
   register(
     signedIn: SignedIn,
     made: { response: RegistrationResponseJSON; name: string; site: PasskeySite },
     client: ClientTrace,
-  ): Promise<string[] | null>
+  ): Promise<{ codes: string[] | null; opened: OpenedSession }>
   list(personId: string): Promise<Passkey[]>
   /** Rejects with `second_factor_required` or `not_found`. */
   rename(signedIn: SignedIn, passkeyId: string, name: string): Promise<void>
   /** Rejects with `second_factor_required`, `not_found` or `last_way_in`. */
-  remove(signedIn: SignedIn, passkeyId: string, client: ClientTrace): Promise<void>
+  remove(signedIn: SignedIn, passkeyId: string, client: ClientTrace): Promise<OpenedSession>
 }
 
 const PASSKEYS_MAX = 20
@@ -86,7 +85,7 @@ export function createPasskeys({
       return requestOptions({ purpose: 'confirm', holder: sessionId }, site, allowed)
     },
     async registerOptions(signedIn, { rpId }) {
-      requireFactorInUse(signedIn)
+      requireMayEnrol(signedIn)
       const { personId, email, name } = signedIn.person
       const excludeCredentials = await credentialsOf(pool, personId).catch(refuseOutage)
       if (excludeCredentials.length >= PASSKEYS_MAX) throw new ApiError('too_many_passkeys')
@@ -107,7 +106,7 @@ export function createPasskeys({
       })
     },
     async register(signedIn, { response, name, site }, { address }) {
-      requireFactorInUse(signedIn)
+      requireMayEnrol(signedIn)
       const holder = { purpose: 'register', holder: signedIn.sessionId } as const
       const { clientDataJSON } = response.response
       const challenge = await useChallenge(pool, challengeKey, clientDataJSON, holder, clock.epochMs())
@@ -123,9 +122,9 @@ export function createPasskeys({
       if (registrationInfo === undefined) throw new ApiError('wrong_passkey')
       const { personId, email: subject } = signedIn.person
       const { credential } = registrationInfo
-      const codes = await inTransaction(async sql => {
+      const made = await inTransaction(async sql => {
         // Two passkeys that are added at the same time: only one of them is the first factor.
-        await sql.query('SELECT FROM person WHERE person_id = $1 FOR NO KEY UPDATE', [personId])
+        await lockSession(sql, signedIn)
         if ((await credentialsOf(sql, personId)).length >= PASSKEYS_MAX) throw new ApiError('too_many_passkeys')
         const { rowCount } = await sql.query(
           `INSERT INTO person_passkey (passkey_id, person_id, credential_id, public_key, sign_count, transports, name, created_at)
@@ -142,7 +141,9 @@ export function createPasskeys({
           ],
         )
         if (rowCount === 0) throw new ApiError('wrong_passkey')
-        const codes = await enterSecondFactor(sql, signedIn)
+        const codes = await firstRecoveryCodes(sql, personId)
+        // The authenticator asked for a finger, a face or a PIN.
+        const opened = await renewSession(sql, signedIn, clock.epochMs(), { hasSecondFactor: true })
         await noteAction(sql, {
           action: 'factor.added',
           personId,
@@ -150,10 +151,10 @@ export function createPasskeys({
           detail: { factor: 'passkey', name },
           address,
         })
-        return codes
+        return { codes, opened }
       })
       notices.send(subject, 'passkey_added')
-      return codes
+      return made
     },
     list: personId => listPasskeys(pool, personId).catch(refuseOutage),
     async rename(signedIn, passkeyId, name) {
@@ -168,7 +169,8 @@ export function createPasskeys({
       if (rowCount === 0) throw noPasskey()
     },
     async remove(signedIn, passkeyId, { address }) {
-      await inTransaction(async sql => {
+      const opened = await inTransaction(async sql => {
+        await lockSession(sql, signedIn)
         requireFactorInUse(signedIn)
         const { personId, email: subject } = signedIn.person
         await requireOtherWayIn(sql, personId, { passkeys: 1 })
@@ -180,8 +182,10 @@ export function createPasskeys({
         await forgetCodesWithoutFactor(sql, personId)
         const detail = { factor: 'passkey', name: rows[0].name }
         await noteAction(sql, { action: 'factor.removed', personId, subject, detail, address })
+        return renewSession(sql, signedIn, clock.epochMs())
       })
       notices.send(signedIn.person.email, 'passkey_removed')
+      return opened
     },
   }
 }

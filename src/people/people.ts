@@ -7,9 +7,10 @@ import { noteAction } from './audit-log.ts'
 import { hashNewPassword } from './common-password.ts'
 import type { CredentialCheck } from './credential-check.ts'
 import { requireFactorInUse } from './factors.ts'
-import { noteNetwork } from './networks.ts'
+import { noteDevice, noteNetwork } from './networks.ts'
 import type { PasskeyCheck, PasskeyProof } from './passkey-check.ts'
 import { findSigningPersonById, listMemberships, type Membership, setPassword } from './persons.ts'
+import { isSecretToken, mintSecretToken } from './secret-token.ts'
 import type { SecurityNotices } from './security-notices.ts'
 import {
   type ClientTrace,
@@ -19,6 +20,7 @@ import {
   findSession,
   type ListedSession,
   listSessions,
+  lockSession,
   type OpenedSession,
   openSession,
   type SignedIn,
@@ -43,6 +45,8 @@ export interface People {
     customerId: string | null,
   ): Promise<{ signedIn: SignedIn; customer: VisitedCustomer | undefined } | undefined>
   memberships(personId: string): Promise<Membership[]>
+  /** Notes that the person signed in from the browser with this token. Returns the token, or one for a browser without. */
+  noteDevice(personId: string, token: string | undefined): Promise<string>
   /** Signs in with a passkey alone. Rejects with `wrong_passkey` or `too_many_attempts`. */
   signInWithPasskey(proof: PasskeyProof, client: ClientTrace): Promise<OpenedSession>
   /**
@@ -92,7 +96,9 @@ export function createPeople({
     async signIn(credentials, client) {
       const person = await check(credentials, client)
       return inTransaction(async sql => {
-        const opened = await openSession(sql, person, client, nowMs(), person.hasTotp || person.hasPasskey)
+        const opened = await openSession(sql, person, client, nowMs(), {
+          hasSecondFactor: person.hasTotp || person.hasPasskey,
+        })
         await noteAction(sql, {
           action: 'person.signed_in',
           personId: person.personId,
@@ -112,7 +118,7 @@ export function createPeople({
         await noteNamelessSuccess(sql, network)
         await noteNetwork(sql, personId, network, nowMs())
         // The authenticator asked for a finger, a face or a PIN: that and the key are two factors.
-        const opened = await openSession(sql, person, client, nowMs(), true)
+        const opened = await openSession(sql, person, client, nowMs(), { hasSecondFactor: true })
         const { email: subject } = person
         const { address } = client
         await noteAction(sql, { action: 'person.signed_in', personId, subject, detail: { with: 'passkey' }, address })
@@ -128,7 +134,7 @@ export function createPeople({
     memberships: personId => listMemberships(lookups, personId).catch(refuseOutage),
     async changePassword(signedIn, { currentPassword, newPassword }, client) {
       requireFactorInUse(signedIn)
-      const { person, hasSecondFactor } = signedIn
+      const { person, hasSecondFactor, isFromHost } = signedIn
       const { personId, email: subject } = person
       if (currentPassword !== null) {
         await check({ email: subject, password: currentPassword, code: null, passkey: null }, client, 'password')
@@ -137,9 +143,10 @@ export function createPeople({
       }
       const passwordHash = await hashNewPassword(newPassword, subject, 'new_password')
       const renewed = await inTransaction(async sql => {
-        await setPassword(sql, personId, passwordHash)
+        await lockSession(sql, signedIn)
         const ended = await endOtherSessions(sql, personId, null)
-        const opened = await openSession(sql, person, client, nowMs(), hasSecondFactor)
+        await setPassword(sql, personId, passwordHash)
+        const opened = await openSession(sql, person, client, nowMs(), { hasSecondFactor, isFromHost })
         const { address } = client
         await noteAction(sql, { action: 'person.password_changed', personId, subject, detail: { ended }, address })
         return opened
@@ -150,6 +157,11 @@ export function createPeople({
     async confirm(signedIn, typed, client) {
       const { hasTotp, hasPasskey } = await check({ email: signedIn.person.email, ...typed }, client, 'either')
       return inTransaction(sql => confirmSession(sql, signedIn, { hasSecondFactor: hasTotp || hasPasskey }, nowMs()))
+    },
+    async noteDevice(personId, token) {
+      const kept = token !== undefined && isSecretToken(token) ? token : mintSecretToken().token
+      await noteDevice(pool, personId, kept, nowMs()).catch(refuseOutage)
+      return kept
     },
     sessions: ({ person }) => listSessions(lookups, person, nowMs()).catch(refuseOutage),
     endSession: ({ person: { personId } }, sessionId, { address }) =>

@@ -27,13 +27,24 @@ export async function findPerson(sql: Sql, email: string): Promise<Person | unde
   return rows[0]
 }
 
-/** Returns the operators, oldest first. */
+/** Returns the operators and auditors that are not blocked, oldest first. */
 export async function listOperators(sql: Sql): Promise<Person[]> {
   const { rows } = await sql.query<Person>(
-    `SELECT ${COLUMNS} FROM person WHERE installation_role = 'operator' AND disabled_at IS NULL ORDER BY created_at, person_id`,
+    `SELECT ${COLUMNS} FROM person WHERE installation_role IS NOT NULL AND disabled_at IS NULL ORDER BY created_at, person_id`,
   )
   return rows
 }
+
+export async function isBlocked(sql: Sql, personId: string): Promise<boolean> {
+  const { rowCount } = await sql.query('SELECT FROM person WHERE person_id = $1 AND disabled_at IS NOT NULL', [
+    personId,
+  ])
+  return rowCount === 1
+}
+
+/** SQL: whether the person `p` has an authenticator app or a passkey. */
+export const HAS_FACTOR =
+  '(p.totp_secret IS NOT NULL OR EXISTS (SELECT FROM person_passkey k WHERE k.person_id = p.person_id))'
 
 /** A person with what signing in needs. */
 export interface SigningPerson extends Person {
@@ -80,12 +91,21 @@ export async function addPerson(
   return rows[0]
 }
 
-/** Gives a person a password. End the person's sessions in the same transaction. */
-export async function setPassword(sql: Sql, personId: string, passwordHash: string): Promise<void> {
-  await sql.query('UPDATE person SET password_hash = $2 WHERE person_id = $1', [personId, passwordHash])
+/**
+ * Locks a person until the transaction ends. Take it before sessions, factors or identities of the person change, so that what ends
+ * them also ends those that are being made.
+ */
+export async function lockPerson(sql: Sql, personId: string): Promise<void> {
+  await sql.query('SELECT FROM person WHERE person_id = $1 FOR NO KEY UPDATE', [personId])
 }
 
-/** Notes that the person proved to own the address. */
+/** Gives a person a password, and takes back mailed links that could replace it. End the person's sessions in the same transaction. */
+export async function setPassword(sql: Sql, personId: string, passwordHash: string): Promise<void> {
+  await sql.query('UPDATE person SET password_hash = $2 WHERE person_id = $1', [personId, passwordHash])
+  await sql.query("DELETE FROM person_token WHERE person_id = $1 AND purpose = 'reset'", [personId])
+}
+
+/** Notes that a new person proved to own the address. `ProveAddress` is for persons who were here before. */
 export async function noteVerified(sql: Sql, personId: string, nowMs: number): Promise<void> {
   await sql.query('UPDATE person SET email_verified_at = coalesce(email_verified_at, $2) WHERE person_id = $1', [
     personId,

@@ -9,7 +9,7 @@ import { makeMailedLink, useMailedLink } from './links.ts'
 import { emailChangedMail, hasAccountMail, newEmailMail } from './mail-texts.ts'
 import type { PeopleMail } from './people-mail.ts'
 import { findSigningPerson } from './persons.ts'
-import type { ClientTrace, SignedIn } from './sessions.ts'
+import { type ClientTrace, lockSession, type OpenedSession, renewSession, type SignedIn } from './sessions.ts'
 import { takeMail } from './sign-in-throttle.ts'
 
 /** The name and the e-mail address of a person. All methods reject with ApiError `database_unavailable`, and with what they name. */
@@ -20,8 +20,11 @@ export interface Profile {
    * `second_factor_required` or `too_many_attempts`.
    */
   startEmail(signedIn: SignedIn, email: string, client: ClientTrace): Promise<void>
-  /** Changes the address, and sends a mail to the former one. Rejects with `link_expired`, also for the link of another person. */
-  finishEmail(signedIn: SignedIn, token: string, client: ClientTrace): Promise<void>
+  /**
+   * Changes the address, ends the other sessions, and sends a mail to the former address. Rejects with `link_expired`, also for the
+   * link of another person.
+   */
+  finishEmail(signedIn: SignedIn, token: string, client: ClientTrace): Promise<OpenedSession>
 }
 
 export function createProfile({
@@ -66,8 +69,10 @@ export function createProfile({
       await inTransaction(sql => takeMail(sql, { email, network: networkOf(address) }, nowMs()))
       afterwards(() => mailLink(signedIn.person.personId, email))
     },
-    async finishEmail({ person: { personId, email: before } }, token, { address }) {
-      const email = await inTransaction(async sql => {
+    async finishEmail(signedIn, token, { address }) {
+      const { personId, email: before } = signedIn.person
+      const { email, opened } = await inTransaction(async sql => {
+        await lockSession(sql, signedIn)
         const link = await useMailedLink(sql, 'email', token, nowMs())
         // The owner of a mistyped address must not get this account.
         if (link === undefined || link.personId !== personId) throw new ApiError('link_expired')
@@ -81,9 +86,11 @@ export function createProfile({
         await sql.query("DELETE FROM person_token WHERE purpose = 'reset' AND person_id = $1", [personId])
         const detail = { from: before, to: link.email }
         await noteAction(sql, { action: 'person.email_changed', personId, subject: link.email, detail, address })
-        return link.email
+        // A mailbox is a way in: it sets the password.
+        return { email: link.email, opened: await renewSession(sql, signedIn, nowMs()) }
       })
       afterwards(() => mail.send(emailChangedMail(before, email)))
+      return opened
     },
   }
 }

@@ -12,6 +12,10 @@ export function mintSecretToken(): SecretToken {
   return { token, hash: hashSecretToken(token) }
 }
 
+export function isSecretToken(text: string): boolean {
+  return /^[\w-]{43}$/.test(text)
+}
+
 /** SHA-256. 256 random bits need no salt and no slow hash. */
 export function hashSecretToken(token: string): Buffer {
   return createHash('sha256').update(token).digest()

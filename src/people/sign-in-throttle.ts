@@ -91,12 +91,30 @@ function namelessFrom(network: string): string {
   return `nameless from ${network}`
 }
 
-async function takeBack(sql: Sql, subjects: readonly string[]): Promise<void> {
-  await sql.query('DELETE FROM sign_in_throttle WHERE subject = ANY ($1) AND failures = 1', [subjects])
+/** @param forgotten all failures of this subject are forgotten */
+async function takeBack(sql: Sql, subjects: readonly string[], forgotten: string | null = null): Promise<void> {
+  await lockRows(sql, subjects)
+  await sql.query('DELETE FROM sign_in_throttle WHERE subject = ANY ($1) AND (failures = 1 OR subject = $2)', [
+    subjects,
+    forgotten,
+  ])
   await sql.query(
     'UPDATE sign_in_throttle SET failures = failures - 1, next_attempt_at = last_failure_at WHERE subject = ANY ($1)',
     [subjects],
   )
+}
+
+/**
+ * Locks the counts of these subjects in the order of their names. Every transaction that changes several does so first: UPDATE and DELETE lock in
+ * the order of the plan, and two transactions that lock in different orders deadlock.
+ */
+async function lockRows(sql: Sql, subjects: readonly string[]): Promise<Row[]> {
+  const { rows } = await sql.query<Row>(
+    `SELECT subject, failures, next_attempt_at AS "nextAttemptAt", last_failure_at AS "lastFailureAt"
+       FROM sign_in_throttle WHERE subject = ANY ($1) ORDER BY subject FOR UPDATE`,
+    [subjects],
+  )
+  return rows
 }
 
 function redemptionSubjects({ personId, network }: RedemptionAttempt): [string, string] {
@@ -105,11 +123,7 @@ function redemptionSubjects({ personId, network }: RedemptionAttempt): [string, 
 
 async function take(sql: Sql, slowdowns: ReadonlyMap<string, Slowdown>, nowMs: number): Promise<void> {
   const subjects = [...slowdowns.keys()].sort()
-  const { rows } = await sql.query<Row>(
-    `SELECT subject, failures, next_attempt_at AS "nextAttemptAt", last_failure_at AS "lastFailureAt"
-       FROM sign_in_throttle WHERE subject = ANY ($1) ORDER BY subject FOR UPDATE`,
-    [subjects],
-  )
+  const rows = await lockRows(sql, subjects)
   // A free failure has no wait. Its time may still be ahead of `nowMs`: parallel attempts take their times before their locks.
   const waiting = rows.filter(({ subject, failures }) => failures > slowdowns.get(subject)!.free)
   const nextMs = Math.max(0, ...waiting.map(({ nextAttemptAt }) => nextAttemptAt.getTime()))
@@ -137,21 +151,17 @@ async function take(sql: Sql, slowdowns: ReadonlyMap<string, Slowdown>, nowMs: n
 }
 
 /** Takes back what `takeAttempt` counted. Unless `isPartial`, also forgets the account's failures from this network. */
-export async function noteSuccess(sql: Sql, attempt: Attempt, isPartial = false): Promise<void> {
-  const subjects = [...slowdownsOf(attempt).keys()].sort()
-  await sql.query('DELETE FROM sign_in_throttle WHERE subject = ANY ($1) AND (failures = 1 OR subject = $2)', [
-    subjects,
-    isPartial ? null : accountAtNetwork(attempt),
-  ])
-  await sql.query(
-    'UPDATE sign_in_throttle SET failures = failures - 1, next_attempt_at = last_failure_at WHERE subject = ANY ($1)',
-    [subjects],
-  )
+export function noteSuccess(sql: Sql, attempt: Attempt, isPartial = false): Promise<void> {
+  return takeBack(sql, [...slowdownsOf(attempt).keys()], isPartial ? null : accountAtNetwork(attempt))
 }
 
-/** Deletes counts that are forgotten. */
+/** Deletes counts that are forgotten. Skips those that an attempt has locked: waiting for several of them could deadlock. */
 export async function deleteOldThrottles(sql: Sql, nowMs: number): Promise<void> {
-  await sql.query('DELETE FROM sign_in_throttle WHERE last_failure_at < $1', [new Date(nowMs - FORGOTTEN_AFTER_MS)])
+  await sql.query(
+    `DELETE FROM sign_in_throttle WHERE subject IN (
+       SELECT subject FROM sign_in_throttle WHERE last_failure_at < $1 FOR UPDATE SKIP LOCKED)`,
+    [new Date(nowMs - FORGOTTEN_AFTER_MS)],
+  )
 }
 
 interface Row {

@@ -10,7 +10,16 @@ import { makeMailedLink, readMailedLink, useMailedLink } from './links.ts'
 import { hasAccountMail, resetMail, securityMail, signUpMail } from './mail-texts.ts'
 import { noteNetwork } from './networks.ts'
 import type { PeopleMail } from './people-mail.ts'
-import { addPerson, findSigningPerson, noteVerified, type Person, setMember, setPassword } from './persons.ts'
+import {
+  addPerson,
+  findSigningPerson,
+  lockPerson,
+  noteVerified,
+  type Person,
+  setMember,
+  setPassword,
+} from './persons.ts'
+import type { ProveAddress } from './prove-address.ts'
 import { type ClientTrace, endOtherSessions, type OpenedSession, openSession } from './sessions.ts'
 import { takeMail } from './sign-in-throttle.ts'
 import { openSignupAccount, type SignupCreditCaps } from './signup-credit.ts'
@@ -39,7 +48,7 @@ export interface SignUp {
   addOwner(sql: Sql, person: { email: string; name: string }, client: ClientTrace): Promise<Person | undefined>
   /** Mails a link to set a new password. As `start`. Rejects with `mail_not_configured` or `too_many_attempts`. */
   forgot(email: string, client: ClientTrace): Promise<void>
-  /** Sets a new password and ends all sessions. Rejects with `link_expired`. */
+  /** Sets a new password, ends all sessions, and proves the address. Rejects with `link_expired`. */
   reset(reset: { token: string; password: string }, client: ClientTrace): Promise<void>
 }
 
@@ -58,10 +67,11 @@ interface SignUpDeps {
     email: string,
     open: (customerId: string, creditNanos: Nanos) => Promise<void>,
   ) => Promise<string | undefined>
+  readonly proveAddress: ProveAddress
   readonly log: { warn(facts: object, message: string): void }
 }
 
-export function createSignUp({ pool, clock, mail, mode, caps, openCustomer, log }: SignUpDeps): SignUp {
+export function createSignUp({ pool, clock, mail, mode, caps, openCustomer, proveAddress, log }: SignUpDeps): SignUp {
   const nowMs = () => clock.epochMs()
   const inTransaction = <T>(work: (sql: Sql) => Promise<T>) => transaction(pool, work).catch(refuseOutage)
   const count = (email: string, { address }: ClientTrace) =>
@@ -103,7 +113,7 @@ export function createSignUp({ pool, clock, mail, mode, caps, openCustomer, log 
     const { address } = client
     const network = networkOf(address)
     const customerId = await openCustomer(sql, email, (customerId, creditNanos) =>
-      openSignupAccount(sql, { customerId, email, network, creditNanos }, caps, nowMs()),
+      openSignupAccount(sql, { customerId, email, creditNanos, client }, caps, nowMs()),
     )
     if (customerId !== undefined) await setMember(sql, { customerId, personId, role: 'owner' })
     await noteNetwork(sql, personId, network, nowMs())
@@ -155,9 +165,10 @@ export function createSignUp({ pool, clock, mail, mode, caps, openCustomer, log 
         const used = await useMailedLink(sql, 'reset', token, nowMs())
         if (used === undefined) throw new ApiError('link_expired')
         const personId = used.personId!
-        await setPassword(sql, personId, passwordHash)
-        await noteVerified(sql, personId, nowMs())
+        await lockPerson(sql, personId)
         const ended = await endOtherSessions(sql, personId, null)
+        await proveAddress(sql, personId, nowMs())
+        await setPassword(sql, personId, passwordHash)
         await noteAction(sql, {
           action: 'person.password_reset',
           personId,

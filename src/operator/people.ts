@@ -1,0 +1,192 @@
+import { randomUUID } from 'node:crypto'
+import { writeCursor } from '../api/cursor.ts'
+import type { PeoplePage, PeopleQuery, RoleChanges } from '../api/operator/people.ts'
+import type { Pool, Sql } from '../db/pool.ts'
+import { refuseOutage } from '../db/refuse-outage.ts'
+import { ApiError, type ErrorCode } from '../domain/errors.ts'
+import type { InstallationRole } from '../domain/member-role.ts'
+import { blockPerson, unblockPerson } from '../people/blocks.ts'
+import { HAS_FACTOR } from '../people/persons.ts'
+import { ownCommand } from '../runtime/own-command.ts'
+import { type Actor, act } from './operator-action.ts'
+
+/** People of the whole installation, as operators see and change them. All methods reject with ApiError, as `OperatorConsole`. */
+export interface OperatorPeople {
+  list(query: PeopleQuery, after: string | null, viewerId: string): Promise<PeoplePage>
+  /** Rejects with `not_found`, `has_role` for operators and auditors, or `invalid_value` for oneself. */
+  block(actor: Actor, personId: string, reason: string): Promise<void>
+  /** Rejects with `not_found`. */
+  unblock(actor: Actor, personId: string): Promise<void>
+  /** Changes a role, or asks another operator to approve it. Rejects with `not_found`, `last_operator`, `role_not_possible` or `invalid_value`. */
+  setRole(actor: Actor, personId: string, role: InstallationRole | null): Promise<{ state: 'waiting' | 'done' }>
+  /** The changes that wait, the newest first. */
+  roleChanges(viewerId: string): Promise<RoleChanges>
+  /** Rejects as `setRole`, and with `role_not_allowed` for an own request. */
+  decideRole(actor: Actor, changeId: string, isApproved: boolean): Promise<{ state: 'done' | 'rejected' }>
+}
+
+/** @param desk the pool of the desk role, which reads the factors of people */
+export function createOperatorPeople(desk: Pool): OperatorPeople {
+  return {
+    list: (query, after, viewerId) => listPeople(desk, query, after, viewerId).catch(refuseOutage),
+    block: (actor, personId, reason) =>
+      act(desk, async sql => {
+        await blockPerson(sql, await findWithoutRole(sql, personId), { reason, actor: actorOf(actor) })
+      }),
+    unblock: (actor, personId) =>
+      act(desk, async sql => {
+        await unblockPerson(sql, await findWithoutRole(sql, personId), actorOf(actor))
+      }),
+    setRole: (actor, personId, role) =>
+      act(desk, async sql => {
+        const verdict = await ask(sql, 'SELECT request_role_by_operator($1, $2, $3, $4, $5) AS verdict', [
+          actor.session,
+          randomUUID(),
+          personId,
+          role,
+          actor.address,
+        ])
+        if (verdict === 'waiting' || verdict === 'done') return { state: verdict }
+        throw refusalOf(verdict)
+      }),
+    roleChanges: viewerId => listRoleChanges(desk, viewerId).catch(refuseOutage),
+    decideRole: (actor, changeId, isApproved) =>
+      act(desk, async sql => {
+        const values = [actor.session, changeId, isApproved, actor.address]
+        const verdict = await ask(sql, 'SELECT decide_role_by_operator($1, $2, $3, $4) AS verdict', values)
+        if (verdict === 'done' || verdict === 'rejected') return { state: verdict }
+        throw refusalOf(verdict)
+      }),
+  }
+}
+
+const refusals: Readonly<Record<string, readonly [ErrorCode, string?]>> = {
+  last_operator: ['last_operator'],
+  own_request: [
+    'role_not_allowed',
+    'You asked for this change yourself. Another operator must approve it; you can withdraw it.',
+  ],
+  unchanged: ['invalid_value', 'The person has this role already.'],
+  blocked: ['role_not_possible', 'The person is blocked. Unblock the person first.'],
+  not_verified: [
+    'role_not_possible',
+    `The person has not proved the e-mail address. A new password by mail proves it; or run \`${ownCommand('operator add')}\` on the host.`,
+  ],
+  no_factor: [
+    'role_not_possible',
+    `The person has no second factor. The person adds one under Security; or run \`${ownCommand('operator add')}\` on the host.`,
+  ],
+}
+
+function refusalOf(verdict: string): ApiError {
+  const [code, message = 'Nobody has this id, or the change was decided before. Reload the page.'] = refusals[
+    verdict
+  ] ?? ['not_found']
+  return new ApiError(code, code === 'last_operator' ? {} : { message })
+}
+
+/** Without the proof of the session, which is not for the audit log. */
+function actorOf({ personId, address }: Actor) {
+  return { personId, address }
+}
+
+/** Locks the person. Throws `not_found`, or `has_role` for operators and auditors. */
+async function findWithoutRole(sql: Sql, personId: string): Promise<{ personId: string; email: string }> {
+  const { rows } = await sql.query<{ email: string; role: InstallationRole | null }>(
+    'SELECT email, installation_role AS role FROM person WHERE person_id = $1 FOR NO KEY UPDATE',
+    [personId],
+  )
+  if (rows[0] === undefined) throw new ApiError('not_found', { message: 'Nobody here has this id. Reload the page.' })
+  const { email, role } = rows[0]
+  if (role !== null) throw new ApiError('has_role')
+  return { personId, email }
+}
+
+async function ask(sql: Sql, statement: string, values: unknown[]): Promise<string> {
+  const { rows } = await sql.query<{ verdict: string }>(statement, values)
+  return rows[0]!.verdict
+}
+
+interface PersonRow {
+  readonly id: string
+  readonly email: string
+  readonly name: string
+  readonly role: InstallationRole | null
+  readonly isBlocked: boolean
+  readonly isVerified: boolean
+  readonly hasFactor: boolean
+  readonly createdAt: Date
+  readonly lastSeenAt: Date | null
+  readonly customers: number
+  readonly hosters: number
+  readonly keys: number
+}
+
+async function listPeople(
+  sql: Sql,
+  { search, show, limit }: PeopleQuery,
+  after: string | null,
+  viewerId: string,
+): Promise<PeoplePage> {
+  const { rows } = await sql.query<PersonRow>(
+    `SELECT p.person_id AS id, p.email, p.name, p.installation_role AS role, p.disabled_at IS NOT NULL AS "isBlocked",
+            p.email_verified_at IS NOT NULL AS "isVerified", p.created_at AS "createdAt",
+            ${HAS_FACTOR} AS "hasFactor",
+            (SELECT max(last_seen_at) FROM person_session s WHERE s.person_id = p.person_id) AS "lastSeenAt",
+            (SELECT count(*)::int FROM membership m WHERE m.person_id = p.person_id) AS customers,
+            (SELECT count(*)::int FROM hoster_member m WHERE m.person_id = p.person_id) AS hosters,
+            (SELECT count(*)::int FROM api_key k WHERE k.person_id = p.person_id AND k.revoked_at IS NULL)
+              + (SELECT count(*)::int FROM hoster_key k WHERE k.person_id = p.person_id AND k.revoked_at IS NULL) AS keys
+       FROM person p
+      WHERE ($1::text IS NULL OR strpos(lower(p.email), lower($1)) > 0 OR strpos(lower(p.name), lower($1)) > 0)
+        AND ($2 <> 'blocked' OR p.disabled_at IS NOT NULL) AND ($2 <> 'roles' OR p.installation_role IS NOT NULL)
+        AND ($3::uuid IS NULL OR (p.created_at, p.person_id) < (SELECT a.created_at, a.person_id FROM person a WHERE a.person_id = $3))
+      ORDER BY p.created_at DESC, p.person_id DESC LIMIT $4`,
+    [search ?? null, show, after, limit + 1],
+  )
+  const page = rows.slice(0, limit)
+  return {
+    data: page.map(each => ({
+      id: each.id,
+      email: each.email,
+      name: each.name,
+      role: each.role,
+      is_you: each.id === viewerId,
+      is_blocked: each.isBlocked,
+      is_verified: each.isVerified,
+      has_second_factor: each.hasFactor,
+      created_at: each.createdAt.toISOString(),
+      last_seen_at: each.lastSeenAt?.toISOString() ?? null,
+      customers: each.customers,
+      hosters: each.hosters,
+      keys: each.keys,
+    })),
+    next_cursor: rows.length > limit ? writeCursor(page.at(-1)!.id) : null,
+  }
+}
+
+async function listRoleChanges(sql: Sql, viewerId: string): Promise<RoleChanges> {
+  const { rows } = await sql.query<{
+    id: string
+    email: string
+    role: InstallationRole | null
+    from: InstallationRole | null
+    requestedBy: string | null
+    requestedAt: Date
+    isOwn: boolean
+  }>(
+    `SELECT change_id AS id, p.email, c.role, p.installation_role AS "from", by.email AS "requestedBy", requested_at AS "requestedAt",
+            requested_by = $1 AS "isOwn"
+       FROM role_change c JOIN person p USING (person_id) LEFT JOIN person by ON by.person_id = c.requested_by
+      WHERE c.state = 'waiting' ORDER BY requested_at DESC LIMIT 100`,
+    [viewerId],
+  )
+  return {
+    data: rows.map(({ requestedBy, requestedAt, isOwn, ...shown }) => ({
+      ...shown,
+      requested_by: requestedBy,
+      requested_at: requestedAt.toISOString(),
+      is_own: isOwn,
+    })),
+  }
+}
