@@ -33,7 +33,7 @@ export interface CompleteDeps extends RunningTicketDeps {
  */
 export async function complete(deps: CompleteDeps, request: CompletionRequest, events: EventSink): Promise<Served> {
   const { caller, job, requestId, dialect, signal, memory } = request
-  const ticket = await admit(deps.admit, caller, job, requestId)
+  const ticket = await admit(deps.admit, caller, job, requestId, signal)
   const running = new RunningTicket(deps, request, ticket)
   let answer: Answer
   let context: RelayContext

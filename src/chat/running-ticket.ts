@@ -10,14 +10,14 @@ import { hasClientLeft } from '../domain/upstream-failure.ts'
 import { inputCostNanos } from '../relay/bill.ts'
 import { faultReceipt, unservedReceipt } from '../relay/unserved-receipt.ts'
 import type { Rank } from '../route/rank.ts'
-import type { RankedPlan } from '../route/route.ts'
+import type { RankedPlan, RouteView } from '../route/route.ts'
 import { routingNote } from '../route/routing-note.ts'
 import { type SettleDeps, settle } from '../settle/settle.ts'
 import { SHORT_TEXT_UNITS } from '../tokens/estimate-tokens.ts'
 import type { CompletionRequest } from './completion-request.ts'
 
 export interface RunningTicketDeps {
-  readonly route: { readonly cloudCompetes?: boolean }
+  readonly route: Pick<RouteView, 'cloudCompetes' | 'priceLimits'>
   readonly settle: SettleDeps
   readonly measureText: MeasureText
   /**
@@ -60,8 +60,8 @@ export class RunningTicket {
    * `settlement_unavailable` when that takes too long.
    */
   settle(receipt: Receipt): Promise<Nanos> {
-    const { cloudCompetes = false } = this.#deps.route
-    const view = { stickyOfferId: this.#stickyOfferId, cloudCompetes, auto: this.#auto }
+    const { cloudCompetes = false, priceLimits } = this.#deps.route
+    const view = { stickyOfferId: this.#stickyOfferId, cloudCompetes, auto: this.#auto, priceLimits }
     const { job } = this.#request
     const dropped = receipt.offer === null ? job.droppedFields : unsentFields(job, receipt.offer)
     const note = routingNote(this.#ticket, job, this.#ranks, receipt.offer, view, dropped)

@@ -3,13 +3,13 @@ import { tokensOf } from './count-prompt.ts'
 import { demoModel, requireDemoModel } from './demo-model.ts'
 import { mapInTurns } from './map-in-turns.ts'
 import { parseBody } from './parse-body.ts'
+import { listInputs, textInputs } from './text-inputs.ts'
 import { textVector, tokensVector, VECTOR_LENGTH } from './text-vector.ts'
 
-const tokenIds = z.array(z.int()).min(1)
 const dimensionsError = `must be an integer from 1 to ${VECTOR_LENGTH}`
 const embeddingsBody = z.looseObject({
   model: z.string(),
-  input: z.union([z.string(), z.array(z.string()), tokenIds, z.array(tokenIds)]),
+  input: textInputs,
   encoding_format: z.enum(['float', 'base64']).nullish(),
   dimensions: z
     .int({ error: dimensionsError })
@@ -22,7 +22,7 @@ const embeddingsBody = z.looseObject({
 export async function answerEmbeddings(body: unknown): Promise<string> {
   const { model, input, encoding_format, dimensions } = parseBody(embeddingsBody, body)
   requireDemoModel(model)
-  const inputs = inputsOf(input)
+  const inputs = listInputs(input)
   const texts = inputs.filter(each => typeof each === 'string')
   const ids = inputs.reduce((sum, each) => sum + (typeof each === 'string' ? 0 : each.length), 0)
   const tokens = tokensOf(texts) + ids
@@ -44,11 +44,6 @@ export async function answerEmbeddings(body: unknown): Promise<string> {
 /** What a vector costs besides its text, and what a token id costs, as UTF-16 units of text. */
 const UNITS_PER_VECTOR = 512
 const UNITS_PER_ID = 2
-
-function inputsOf(input: z.infer<typeof embeddingsBody>['input']): readonly (string | readonly number[])[] {
-  if (typeof input === 'string') return [input]
-  return typeof input[0] === 'number' ? [input as number[]] : (input as string[] | number[][])
-}
 
 function base64Of(vector: readonly number[]): string {
   const bytes = Buffer.alloc(vector.length * 4)

@@ -5,10 +5,10 @@ import { tokensOf } from './count-prompt.ts'
 import type { DemoLanguage } from './demo-language.ts'
 import { parseBody } from './parse-body.ts'
 import { planReply } from './plan-reply.ts'
+import { listInputs, textInputs } from './text-inputs.ts'
 
-const tokens = z.array(z.int())
 const completionBody = z.looseObject({
-  prompt: z.union([z.string(), z.array(z.string()), tokens, z.array(tokens)]),
+  prompt: textInputs,
   suffix: z.string().nullish(),
 })
 
@@ -23,7 +23,7 @@ export function planCompletion(
   seed: number,
 ): Pick<Answer, 'request' | 'promptTokens' | 'replies'> {
   const { prompt, suffix } = parseBody(completionBody, body)
-  const prompts = promptsOf(prompt)
+  const prompts = listInputs(prompt)
   const requests = prompts.map((text): ChatRequest => {
     const { logprobs: _, ...fields } = body as Record<string, unknown>
     const content = typeof text === 'string' ? `${text}${suffix ?? ''}` : text.join(' ')
@@ -38,9 +38,4 @@ export function planCompletion(
     promptTokens: tokensOf([...texts, ...texts.map(() => suffix ?? '')]) + ids,
     replies: requests.flatMap(each => planReply(language, each)).map((reply, index) => ({ ...reply, index })),
   }
-}
-
-function promptsOf(prompt: z.infer<typeof completionBody>['prompt']): readonly (string | readonly number[])[] {
-  if (typeof prompt === 'string') return [prompt]
-  return typeof prompt[0] === 'number' ? [prompt as number[]] : (prompt as string[] | number[][])
 }

@@ -9,6 +9,7 @@ export const routingBounds = {
   hosters: 256,
   maxLatencyMs: 2 ** 31 - 1,
   maxCostUsd: 1_000_000,
+  maxUsdPerMillion: 1_000_000,
 } as const
 
 // Each `error` text completes the sentence "`param` must be ...".
@@ -18,6 +19,11 @@ const maxCost = z
   .number({ error: maxCostText })
   .min(1e-9, { error: maxCostText })
   .max(routingBounds.maxCostUsd, { error: maxCostText })
+const maxPriceText = `an amount of USD per million tokens from 0.000001 to ${routingBounds.maxUsdPerMillion}`
+const maxPrice = z
+  .number({ error: maxPriceText })
+  .min(1e-6, { error: maxPriceText })
+  .max(routingBounds.maxUsdPerMillion, { error: maxPriceText })
 const hosterIds = list(
   z.string({ error: 'a hoster UUID' }).regex(UUID, { error: 'a hoster UUID' }),
   routingBounds.hosters,
@@ -61,6 +67,12 @@ export const routingSchemas = {
     .describe(
       'Maximum cost of the request in USD, rounded down to 9 decimals. 0.000000001 to 1,000,000. `max_tokens` is lowered to what this amount can pay for. Default: no limit.',
     ),
+  max_input_usd_per_million: maxPrice
+    .nullish()
+    .describe(
+      'Use no server with a higher input price, in USD per million tokens, rounded down to 6 decimals. 0.000001 to 1,000,000. Default: no limit.',
+    ),
+  max_output_usd_per_million: maxPrice.nullish().describe('The same for the output price. Default: no limit.'),
   on_insufficient: z
     .enum(insufficientChoices, { error: `one of ${insufficientChoices.join(', ')}` })
     .nullish()

@@ -14,7 +14,7 @@ export type NotTriedReason =
   | 'endpoint_unreachable'
   /** The allowed number of servers has failed for this model. */
   | 'attempts_max'
-  /** The retry budget of this model or of this server is used up. */
+  /** The server fails this model, and the retry budget of the model or of the server is used up. */
   | 'retry_budget'
   | 'no_time_left'
 
@@ -23,7 +23,7 @@ export interface AttemptRules {
   /** The maximum number of servers to try for one model. */
   readonly attemptsMax: number
   readonly retryBudget: RetryBudget
-  readonly health: Pick<HealthView, 'state' | 'wasEjectedAfter'>
+  readonly health: Pick<HealthView, 'state'>
 }
 
 /** The failed attempts of one request. Decides which offers may still be tried. */
@@ -32,10 +32,8 @@ export class AttemptLog {
   readonly failures: UpstreamFailure[] = []
   readonly #rules: AttemptRules
   readonly #tried: Offer[] = []
-  /** When the last attempt began, monotonic ms. */
-  #lastSentMs = 0
-  /** The models and servers with a used-up retry budget. */
-  readonly #withoutBudget = { modelIds: [] as string[], endpointIds: [] as string[] }
+  /** The offers that were skipped because a retry budget was used up. */
+  readonly #withoutBudget = new Set<Offer>()
   /** The largest context that was too small for the prompt. */
   #contextTooSmall = 0
 
@@ -43,46 +41,40 @@ export class AttemptLog {
     this.#rules = rules
   }
 
-  /** @param sentMs when the attempt began, monotonic ms */
-  add(offer: Offer, failure: UpstreamFailure, sentMs: number, elapsedMs: number): void {
+  add(offer: Offer, failure: UpstreamFailure, elapsedMs: number): void {
     this.#tried.push(offer)
-    this.#lastSentMs = sentMs
     this.failures.push(failure)
     this.attempts.push({ ...identify(offer), outcome: failure.outcome, elapsedMs: Math.round(elapsedMs) })
     if (isContextTooSmall(failure)) this.#contextTooSmall = Math.max(this.#contextTooSmall, offer.contextTokens)
-    else if (countsAgainstServer(failure)) this.#rules.retryBudget.noteFailure(offer.endpoint.endpointId)
+    else if (countsAgainstServer(failure)) this.#rules.retryBudget.noteFailure(offer)
   }
 
   /** Decides whether to try an offer now, and counts the attempt. */
   begin(offer: Offer): boolean {
-    const { modelId, endpoint } = offer
     const { retryBudget } = this.#rules
     if (this.obstacle(offer) !== null) return false
-    if (!this.#tried.some(tried => tried.modelId === modelId)) {
-      retryBudget.noteRequest(modelId, endpoint.endpointId)
+    if (!this.#tried.some(({ modelId }) => modelId === offer.modelId)) {
+      retryBudget.noteRequest(offer)
       return true
     }
     // A prompt that was too long for one server is no failure.
     if (isContextTooSmall(this.failures.at(-1)!)) return true
-    if (this.#isRescue(offer)) {
-      retryBudget.noteFreeRetry(modelId, endpoint.endpointId)
+    if (this.#isHealthy(offer)) {
+      retryBudget.noteFreeRetry(offer)
       return true
     }
-    const refusal = retryBudget.takeRetry(modelId, endpoint.endpointId)
-    if (refusal === 'model') this.#withoutBudget.modelIds.push(modelId)
-    if (refusal === 'server') this.#withoutBudget.endpointIds.push(endpoint.endpointId)
-    return refusal === null
+    if (retryBudget.takeRetry(offer)) return true
+    this.#withoutBudget.add(offer)
+    return false
   }
 
   /**
-   * Whether a retry needs no budget. When a server is ejected, the requests that it had been sent before fail together: a
-   * fifth of the usual traffic is soon used up. The ejected server gets no more of them, so each ejection causes at most
-   * as many retries as it had requests. Where all servers fail, nothing can be rescued.
+   * Whether a retry needs no budget. Retries multiply the load of servers that keep failing. An offer that fails little
+   * takes over what others fail, and as soon as it fails too, its retries need the budget.
    */
-  #isRescue({ offerId, endpoint }: Offer): boolean {
+  #isHealthy(offer: Offer): boolean {
     const { health, retryBudget } = this.#rules
-    if (retryBudget.isFailing(endpoint.endpointId)) return false
-    return health.state(offerId) === 'open' && health.wasEjectedAfter(this.#tried.at(-1)!.offerId, this.#lastSentMs)
+    return !retryBudget.isFailing(offer) && health.state(offer.offerId) === 'open'
   }
 
   /** Returns why an offer may not be tried; null if it may. */
@@ -97,16 +89,16 @@ export class AttemptLog {
     return offers.some((offer, at) => at > index && this.#obstacleAfter(tried, offer) === null)
   }
 
-  #obstacleAfter(tried: readonly Offer[], { modelId, endpoint, contextTokens }: Offer): NotTriedReason | null {
-    const forModel = tried.filter(offer => offer.modelId === modelId)
-    if (forModel.some(offer => offer.endpoint.endpointId === endpoint.endpointId)) return 'endpoint_failed'
+  #obstacleAfter(tried: readonly Offer[], offer: Offer): NotTriedReason | null {
+    const { modelId, endpoint, contextTokens } = offer
+    const forModel = tried.filter(other => other.modelId === modelId)
+    if (forModel.some(other => other.endpoint.endpointId === endpoint.endpointId)) return 'endpoint_failed'
     const isUnreachable = this.attempts.some(
       ({ endpointId, outcome }) => endpointId === endpoint.endpointId && outcome === 'connect_failed',
     )
     if (isUnreachable) return 'endpoint_unreachable'
     if (forModel.length >= this.#rules.attemptsMax) return 'attempts_max'
-    const { modelIds, endpointIds } = this.#withoutBudget
-    if (modelIds.includes(modelId) || endpointIds.includes(endpoint.endpointId)) return 'retry_budget'
+    if (this.#withoutBudget.has(offer)) return 'retry_budget'
     return contextTokens <= this.#contextTooSmall ? 'context_too_small' : null
   }
 }

@@ -24,6 +24,7 @@ import { attemptLimits } from './attempt-limits.ts'
 import { AttemptLog, identify, isContextTooSmall } from './attempt-log.ts'
 import { classifyResponse } from './classify-response.ts'
 import { openStream } from './open-stream.ts'
+import type { Pseudonymise } from './pseudonyms.ts'
 import type { RetryBudget } from './retry-budget.ts'
 import { abortedError, cancelledError, failedError, rejectedError } from './unserved-errors.ts'
 
@@ -34,12 +35,14 @@ export interface DispatchDeps {
   /** The maximum number of servers to try for one model, including the first. */
   readonly attemptsMax: number
   readonly retryBudget: RetryBudget
+  readonly pseudonymise: Pseudonymise
+  /** Called with the time for which writing the request for a server held the event loop. */
+  readonly noteWork: (customerId: string, workMs: number) => void
 }
 
-/** What one request has of this node. */
+/** What one request has of this node; `memory` pays for the answer. */
 export interface RequestResources {
   readonly signal: CancelSignal
-  /** Pays for the memory of the answer. */
   readonly memory: ByteAccount
 }
 
@@ -61,7 +64,7 @@ export async function dispatch(
   job: ChatJob,
   { signal, memory }: RequestResources,
 ): Promise<Answer> {
-  const { clock, attemptsMax, retryBudget } = deps
+  const { clock, attemptsMax, retryBudget, pseudonymise, noteWork } = deps
   const { customerId } = plan.ticket.caller
   const health = deps.health.of(customerId)
   const deadlineMs = clock.monotonicMs() + Math.max(0, ...plan.offers.map(offer => offer.endpoint.timeouts.totalMs))
@@ -69,21 +72,20 @@ export async function dispatch(
   const log = new AttemptLog({ attemptsMax, retryBudget, health })
   const { attempts, failures } = log
   for (const [index, offer] of plan.offers.entries()) {
-    if (signal.aborted) break
     const startedMs = clock.monotonicMs()
     const remainingMs = deadlineMs - startedMs
-    if (remainingMs < REMAINING_MS_MIN) break
+    if (signal.aborted || remainingMs < REMAINING_MS_MIN) break
     if (!log.begin(offer)) continue
     const { endpoint, modelId } = offer
-    const { stream } = job
     const task = offer.speaks === undefined ? upstreamTasks[job.task] : nativeTask(job, offer)
     const maxTokens = outputCap(offer, job, plan.ticket.maxTokens)
-    const body = task.requestBody(job, offer, maxTokens)
+    const body = task.requestBody(pseudonymise(job, endpoint, customerId), offer, maxTokens)
+    noteWork(customerId, clock.monotonicMs() - startedMs)
     const bounds = task.bounds(job, maxTokens)
     const hasNext = log.hasNext(plan.offers, index)
     // Only while another server can be tried: a slow answer is better than none. Local servers may load the model first.
     const p95Ms = hasNext && isHoster(offer) ? health.firstTokenP95Ms(offer.offerId, inputTokens) : null
-    const limits = attemptLimits(endpoint.timeouts, { stream, maxTokens }, remainingMs, hasNext, p95Ms)
+    const limits = attemptLimits(endpoint.timeouts, { stream: job.stream, maxTokens }, remainingMs, hasNext, p95Ms)
     const attempt: AttemptContext = {
       offer,
       health,
@@ -91,11 +93,11 @@ export async function dispatch(
         endpoint,
         customerId,
         upstreamModel: offer.upstreamModel,
-        path: typeof task.path === 'string' ? task.path : task.path(offer, stream),
+        path: typeof task.path === 'string' ? task.path : task.path(offer, job.stream),
         headers: task.headers,
         requestHeaders: task.requestHeaders?.(job),
         body,
-        stream,
+        stream: job.stream,
         limits,
         signal,
         memory,
@@ -117,10 +119,10 @@ export async function dispatch(
     failpoint('dispatch-before-send')
     try {
       if (task.readData !== null) return await tryData(deps, attempt, job, task.readData)
-      return await (stream ? tryStream(deps, attempt) : tryWhole(deps, attempt))
+      return await (job.stream ? tryStream(deps, attempt) : tryWhole(deps, attempt))
     } catch (failure) {
       if (!(failure instanceof UpstreamFailure)) throw failure
-      log.add(offer, failure, startedMs, clock.monotonicMs() - startedMs)
+      log.add(offer, failure, clock.monotonicMs() - startedMs)
       if (failure instanceof Cancelled) throw cancelledError(failure, signal, attempts)
       if (failure.outcome !== 'request_rejected') {
         health.recordFailure(offer.offerId, failure.outcome, failure.retryAfterS, startedMs)
@@ -244,6 +246,4 @@ function withAttempts<Part extends object>(
   return { ...answer, offer, envelope, firstTokenMs, attempts: [...attempts, last] }
 }
 
-function isHoster({ endpoint }: Offer): boolean {
-  return endpoint.kind === 'hoster'
-}
+const isHoster = ({ endpoint }: Offer) => endpoint.kind === 'hoster'

@@ -1,27 +1,32 @@
 import { expect, test } from 'vitest'
 import { createRetryBudget } from './retry-budget.ts'
 
+const offerOf = (modelId = 'm', endpointId = 's') => ({
+  offerId: `${endpointId}/${modelId}`,
+  modelId,
+  endpoint: { endpointId },
+})
+
 function world() {
   let nowMs = 5_000
   const budget = createRetryBudget({ clock: { epochMs: () => nowMs, monotonicMs: () => nowMs } })
+  const times = (count: number, note: () => void) => {
+    for (let n = 0; n < count; n++) note()
+  }
   return {
     wait: (ms: number) => {
       nowMs += ms
     },
-    requests(count: number, model = 'm', server = 's') {
-      for (let n = 0; n < count; n++) budget.noteRequest(model, server)
-    },
-    failures(count: number, server = 's') {
-      for (let n = 0; n < count; n++) budget.noteFailure(server)
-    },
-    freeRetries(count: number, model = 'm', server = 's') {
-      for (let n = 0; n < count; n++) budget.noteFreeRetry(model, server)
-    },
-    isFailing: (server = 's') => budget.isFailing(server),
+    requests: (count: number, model?: string, server?: string) =>
+      times(count, () => budget.noteRequest(offerOf(model, server))),
+    failures: (count: number, model?: string, server?: string) =>
+      times(count, () => budget.noteFailure(offerOf(model, server))),
+    freeRetries: (count: number, model?: string, server?: string) =>
+      times(count, () => budget.noteFreeRetry(offerOf(model, server))),
+    isFailing: (model?: string, server?: string) => budget.isFailing(offerOf(model, server)),
     /** How many of `count` retries the budget allows. */
-    retries: (count: number, model = 'm', server = 's') =>
-      Array.from({ length: count }, () => budget.takeRetry(model, server)).filter(used => used === null).length,
-    refusal: (model = 'm', server = 's') => budget.takeRetry(model, server),
+    retries: (count: number, model?: string, server?: string) =>
+      Array.from({ length: count }, () => budget.takeRetry(offerOf(model, server))).filter(Boolean).length,
   }
 }
 
@@ -51,37 +56,25 @@ test('three retries a second are always allowed', () => {
 
 test('each model has its own budget', () => {
   const { requests, retries } = world()
-  requests(1_000)
-  expect(retries(500)).toBe(200)
-  expect(retries(500, 'other')).toBe(30)
+  requests(1_000, 'm', 'one')
+  expect(retries(500, 'm', 'one')).toBe(200)
+  expect(retries(500, 'other', 'two')).toBe(30)
 })
 
-test('a server that fails has its own budget, whatever its models have left', () => {
-  const { wait, requests, failures, retries, refusal } = world()
+test('the models of a server that fail share its budget, whatever the models have left', () => {
+  const { wait, requests, retries } = world()
   requests(1_000, 'm', 'healthy')
   requests(200, 'm', 'failing')
-  failures(100, 'failing')
   expect(retries(100, 'm', 'failing')).toBe(40)
-  expect(refusal('m', 'failing')).toBe('server')
-  expect(refusal('other', 'failing')).toBe('server')
+  expect(retries(100, 'other', 'failing')).toBe(0)
   expect(retries(500, 'm', 'healthy')).toBe(200)
-  expect(refusal('m', 'healthy')).toBe('model')
   wait(10_000)
   // Three a second are always allowed here too.
   requests(1_000, 'm', 'healthy')
-  failures(5, 'failing')
   expect(retries(100, 'm', 'failing')).toBe(30)
 })
 
-test("a healthy server that is nobody's first choice replaces a failing one", () => {
-  const { requests, failures, retries } = world()
-  requests(1_000, 'm', 'first')
-  failures(100, 'first')
-  failures(3, 'second')
-  expect(retries(100, 'm', 'second')).toBe(100)
-})
-
-test('a server is failing when more than a tenth of all its attempts fail', () => {
+test('an offer is failing when more than a tenth of all its attempts fail, whatever the other models of its server do', () => {
   const { wait, requests, freeRetries, retries, failures, isFailing } = world()
   expect(isFailing()).toBe(false)
   requests(50)
@@ -90,7 +83,7 @@ test('a server is failing when more than a tenth of all its attempts fail', () =
   failures(10)
   expect(isFailing()).toBe(false)
   failures(1)
-  expect([isFailing(), isFailing('other')]).toEqual([true, false])
+  expect([isFailing(), isFailing('m', 'other'), isFailing('other')]).toEqual([true, false, false])
   wait(10_000)
   expect(isFailing()).toBe(false)
 })

@@ -1,31 +1,37 @@
+import type { Endpoint, Offer } from '../domain/offer.ts'
 import type { Clock } from '../runtime/clock.ts'
 
 /**
- * Limits the attempts after the first one of each request, for each model and for each server: when every server of a
- * model fails half of its requests, three attempts for each would nearly double their load.
+ * Limits the retries at servers that fail, for each model and for each server: when every server of a model fails half of its
+ * requests, three attempts for each would nearly double their load.
  */
 export interface RetryBudget {
   /** Counts the first attempt of a request at a model. */
-  noteRequest(modelId: string, endpointId: string): void
+  noteRequest(offer: BudgetedOffer): void
   /** Counts an attempt that failed because of its server. */
-  noteFailure(endpointId: string): void
-  /** Counts a retry that needs no budget. It leaves less for the others. */
-  noteFreeRetry(modelId: string, endpointId: string): void
-  /** Whether a server has failed more than a tenth of its attempts of the last ten seconds. */
-  isFailing(endpointId: string): boolean
-  /** Takes one retry from the budgets of the model and of the server; returns the one that is used up, else null. */
-  takeRetry(modelId: string, endpointId: string): 'model' | 'server' | null
+  noteFailure(offer: BudgetedOffer): void
+  /** Counts a retry at a healthy offer, which needs no budget. It leaves less for the others. */
+  noteFreeRetry(offer: BudgetedOffer): void
+  /**
+   * Whether more than a tenth of the attempts of the last ten seconds failed at this offer. Other models of the same server say
+   * nothing about it.
+   */
+  isFailing(offer: BudgetedOffer): boolean
+  /** Takes one retry from the budgets of the model and of the server. Returns false when one of them is used up. */
+  takeRetry(offer: BudgetedOffer): boolean
 }
+
+export type BudgetedOffer = Pick<Offer, 'offerId' | 'modelId'> & { readonly endpoint: Pick<Endpoint, 'endpointId'> }
 
 /**
  * Retries may be 20% of the requests of the last ten seconds, and always three a second, so that a quiet gateway may
  * retry every request (Finagle's budget has the same form). For a model, the requests are those for the model. For a
- * server, they are those that it got first, and the limit holds only while the server fails more than a tenth of its
- * attempts: a healthy server that is nobody's first choice must be able to replace one that is failing.
+ * server, they are those that it got first.
  */
 export function createRetryBudget({ clock }: { readonly clock: Clock }): RetryBudget {
   const models = new Map<string, Seconds>()
   const servers = new Map<string, Seconds>()
+  const offers = new Map<string, Seconds>()
   const secondsOf = (all: Map<string, Seconds>, id: string): Seconds => {
     const second = Math.floor(clock.monotonicMs() / 1000)
     let seconds = all.get(id)
@@ -38,25 +44,22 @@ export function createRetryBudget({ clock }: { readonly clock: Clock }): RetryBu
     seconds.moveTo(second)
     return seconds
   }
+  const budgetsOf = ({ modelId, endpoint }: BudgetedOffer) => [
+    secondsOf(models, modelId),
+    secondsOf(servers, endpoint.endpointId),
+  ]
+  const note = (offer: BudgetedOffer, what: Counted) => {
+    for (const seconds of [...budgetsOf(offer), secondsOf(offers, offer.offerId)]) seconds.add(what)
+  }
   return {
-    noteRequest(modelId, endpointId) {
-      secondsOf(models, modelId).add('requests')
-      secondsOf(servers, endpointId).add('requests')
-    },
-    noteFailure: endpointId => secondsOf(servers, endpointId).add('failures'),
-    noteFreeRetry(modelId, endpointId) {
-      secondsOf(models, modelId).add('freeRetries')
-      secondsOf(servers, endpointId).add('freeRetries')
-    },
-    isFailing: endpointId => secondsOf(servers, endpointId).isFailing,
-    takeRetry(modelId, endpointId) {
-      const model = secondsOf(models, modelId)
-      const server = secondsOf(servers, endpointId)
-      if (isUsedUp(model)) return 'model'
-      if (server.isFailing && isUsedUp(server)) return 'server'
-      model.add('retries')
-      server.add('retries')
-      return null
+    noteRequest: offer => note(offer, 'requests'),
+    noteFailure: ({ offerId }) => secondsOf(offers, offerId).add('failures'),
+    noteFreeRetry: offer => note(offer, 'freeRetries'),
+    isFailing: ({ offerId }) => secondsOf(offers, offerId).isFailing,
+    takeRetry(offer) {
+      if (budgetsOf(offer).some(isUsedUp)) return false
+      note(offer, 'retries')
+      return true
     },
   }
 }
@@ -64,7 +67,7 @@ export function createRetryBudget({ clock }: { readonly clock: Clock }): RetryBu
 const WINDOW_S = 10
 const RETRIED_PART = 0.2
 const RETRIES_MIN_PER_S = 3
-/** A server that fails a larger part of its attempts gets a limited number of retries. */
+/** An offer that fails a larger part of its attempts gets a limited number of retries. */
 const FAILED_PART = 0.1
 const BUDGETS_MAX = 10_000
 

@@ -4,6 +4,7 @@ import { ApiError } from '../domain/errors.ts'
 import { type HosterActor, type HosterState, mayChangeState, nextStates } from '../domain/hoster-state.ts'
 import { type AuditAction, noteAction } from '../people/audit-log.ts'
 import { ownCommand } from '../runtime/own-command.ts'
+import { approveOfferedIds } from '../supply/hosters/model-ids.ts'
 
 /** The program or the person that changes a state, for the audit log. */
 export interface StateActor {
@@ -34,13 +35,13 @@ export interface StateChange extends StateActor {
  */
 export async function changeHosterState(sql: Sql, change: StateChange): Promise<{ name: string; from: HosterState }> {
   const { hosterId, to, actor, personId, keyId, address, reason } = change
-  const { rows } = await sql.query<{ name: string; from: HosterState; isQuarantined: boolean }>(
-    'SELECT name, state AS "from", quarantined_at IS NOT NULL AS "isQuarantined" FROM hoster WHERE hoster_id = $1 FOR UPDATE',
+  const { rows } = await sql.query<{ name: string; from: HosterState; isQuarantined: boolean; isNew: boolean }>(
+    'SELECT name, state AS "from", quarantined_at IS NOT NULL AS "isQuarantined", active_since IS NULL AS "isNew" FROM hoster WHERE hoster_id = $1 FOR UPDATE',
     [hosterId],
   )
   const [hoster] = rows
   if (hoster === undefined) throw new ApiError('hoster_not_found')
-  const { name, from, isQuarantined } = hoster
+  const { name, from, isQuarantined, isNew } = hoster
   // The next scores would suspend it again.
   if (isQuarantined && from === 'suspended' && to !== 'retired')
     throw new ApiError('hoster_state_refused', {
@@ -52,6 +53,9 @@ export async function changeHosterState(sql: Sql, change: StateChange): Promise<
       WHERE hoster_id = $1`,
     [hosterId, to],
   )
+  // The operator has reviewed what it offers. Later ids are decided about one by one.
+  const approved =
+    to === 'active' && actor === 'operator' && isNew ? await approveOfferedIds(sql, hosterId, personId) : []
   await noteStateChange(sql, { ...change, from })
   await bumpControlVersion(sql, 'supply')
   // The keys of a retired hoster end.
@@ -60,7 +64,11 @@ export async function changeHosterState(sql: Sql, change: StateChange): Promise<
     action: 'hoster.state_changed',
     personId,
     subject: name,
-    detail: { hoster_id: hosterId, from, to, reason, by: actor, ...(keyId !== null && { key_id: keyId }) },
+    detail: {
+      ...{ hoster_id: hosterId, from, to, reason, by: actor },
+      ...(approved.length > 0 && { approved_models: approved }),
+      ...(keyId !== null && { key_id: keyId }),
+    },
     address,
   })
   return { name, from }

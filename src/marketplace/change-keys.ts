@@ -23,13 +23,25 @@ export async function issueKeyOf(
   if ((await listHosterKeys(sql, hosterId)).length >= KEYS_MAX)
     throw new ApiError('invalid_value', { message: `There are already ${KEYS_MAX} keys. Revoke one first.` })
   const isOperator = actor.actor === 'operator'
-  const issued = await issueHosterKey(sql, { ...order, hosterId, personId: isOperator ? null : actor.personId })
+  if (!isOperator) await requireMaker(sql, hosterId, actor)
+  const personId = isOperator ? null : actor.personId
+  const issued = await issueHosterKey(sql, { ...order, hosterId, personId, makerKeyId: actor.keyId })
   const { keyId, name, scopes } = issued
   await noteHosterAction(sql, actor, hosterId, {
     action: 'hoster.key_issued',
     detail: { key_id: keyId, key: name, scopes },
   })
   return issued
+}
+
+/** Throws if the person has left the hoster, or if the key that makes this one was revoked: nodes remember keys for two seconds. */
+async function requireMaker(sql: Sql, hosterId: string, { personId, keyId }: StateActor): Promise<void> {
+  const { rowCount } = await sql.query(
+    `SELECT FROM hoster_member WHERE hoster_id = $1 AND person_id = $2
+     UNION ALL SELECT FROM hoster_key WHERE hoster_id = $1 AND key_id = $3 AND revoked_at IS NULL`,
+    [hosterId, personId, keyId],
+  )
+  if (rowCount === 0) throw new ApiError(keyId === null ? 'hoster_not_found' : 'invalid_hoster_key')
 }
 
 /** Revokes a key, an id or a hint, with an entry in the audit log. Run it in a transaction. Throws `not_found`. */

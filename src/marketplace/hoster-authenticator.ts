@@ -30,13 +30,13 @@ interface HosterKeyRow {
   readonly expires_at: Date | null
 }
 
-/** Keys that are not revoked, of hosters that are not retired. */
+/** Keys that are not revoked, of hosters that are not retired and people who are not blocked. */
 const keysOfHosters: KeyStatement<HosterKeyRow> = {
   name: 'marketplace_look_up_keys',
   text: `
-    SELECT encode(key_hash, 'base64') AS key_hash, key_id, hoster_id, scopes, expires_at
-      FROM hoster_key JOIN hoster USING (hoster_id)
-     WHERE key_hash = ANY ($1) AND revoked_at IS NULL AND state <> 'retired'`,
+    SELECT encode(key_hash, 'base64') AS key_hash, key_id, hoster_id, k.scopes, expires_at
+      FROM hoster_key k JOIN hoster USING (hoster_id) LEFT JOIN person p ON p.person_id = k.person_id
+     WHERE key_hash = ANY ($1) AND revoked_at IS NULL AND state <> 'retired' AND p.disabled_at IS NULL`,
 }
 
 export function createHosterAuthenticator({

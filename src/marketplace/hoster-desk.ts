@@ -11,15 +11,15 @@ import { changeHosterState, noteHosterAction, type StateActor } from './change-h
 import { issueKeyOf, type NewKeyOrder, revokeKeyOf } from './change-keys.ts'
 import { type HosterKeyListing, type IssuedHosterKey, listHosterKeys } from './hoster-keys.ts'
 import {
+  changeHosterMember,
   type HosterMember,
+  type HosterMemberChange,
   type HosterMembership,
   listHosterMembers,
   listHosterMemberships,
-  setHosterMember,
 } from './hoster-members.ts'
 import { listWaiting } from './manifests.ts'
-import type { PriceRules } from './price-rules.ts'
-import { putManifest } from './put-manifest.ts'
+import { type ManifestRules, putManifest } from './put-manifest.ts'
 import { listStateChanges, type OwnHoster, type PastStateChange, showHoster } from './show-hoster.ts'
 import { showManifest } from './show-manifest.ts'
 import { showVerification } from './show-verification.ts'
@@ -52,14 +52,26 @@ export interface HosterDesk {
   /** Rejects with `not_found`. */
   revokeKey(actor: StateActor, hosterId: string, keyId: string): Promise<void>
   members(hosterId: string): Promise<HosterMember[]>
-  /** Rejects like `setHosterMember`. */
-  setMember(actor: StateActor, hosterId: string, change: { email: string; role: MemberRole | null }): Promise<void>
+  /** Changes or removes the member with this address. Rejects like `changeHosterMember`. */
+  changeMember(actor: StateActor, hosterId: string, change: MemberOrder): Promise<void>
+  /** Ends the membership of the person who acts. Rejects with `last_owner`. */
+  leave(actor: StateActor, hosterId: string): Promise<void>
+}
+
+export interface MemberOrder {
+  readonly email: string
+  /** Null removes the member. */
+  readonly role: MemberRole | null
+  /** What happens to the keys of a person who is removed: they end, or are those of the person who acts. */
+  readonly keys: 'revoke' | 'hand_over'
 }
 
 export interface HosterDeskDeps {
   readonly pool: Pool
+  /** For members and keys: see Database in start/compose. */
+  readonly deskPool: Pool
   readonly clock: Clock
-  readonly rules: PriceRules
+  readonly rules: ManifestRules
   readonly server: ServerRules
   /** The share of each charge that a new hoster earns. */
   readonly shareBps: number
@@ -67,13 +79,27 @@ export interface HosterDeskDeps {
 }
 
 export function createHosterDesk(deps: HosterDeskDeps): HosterDesk {
-  const { pool, clock, rules } = deps
+  const { pool, deskPool, clock, rules } = deps
   const inTransaction = <T>(work: (sql: Sql) => Promise<T>) => transaction(pool, work).catch(refuseOutage)
+  const atDesk = <T>(work: (sql: Sql) => Promise<T>) => transaction(deskPool, work).catch(refuseOutage)
   const manifestOf = async (sql: Sql, hosterId: string): Promise<StoredManifest> => {
     const found = await showManifest(sql, hosterId)
     if (found !== null) return found
     throw new ApiError('not_found', { message: 'There is no manifest yet. Send one with PUT /v1/hoster/manifest.' })
   }
+
+  const change = (
+    actor: StateActor,
+    hosterId: string,
+    isMember: (member: HosterMember) => boolean,
+    wanted: HosterMemberChange,
+  ) =>
+    atDesk(async sql => {
+      const { email, before, keys } = await changeHosterMember(sql, hosterId, isMember, wanted)
+      const ended = { keys_revoked: keys.revoked, keys_handed_over: keys.handedOver }
+      const detail = { email, from: before, to: wanted.role, ...ended }
+      await noteHosterAction(sql, actor, hosterId, { action: 'hoster.member_changed', detail })
+    })
 
   return {
     memberships: personId => listHosterMemberships(pool, personId).catch(refuseOutage),
@@ -82,9 +108,7 @@ export function createHosterDesk(deps: HosterDeskDeps): HosterDesk {
         throw new ApiError('sign_up_closed', {
           message: 'This server takes no applications of hosters. Ask its operator.',
         })
-      return await inTransaction(sql =>
-        applyAsHoster(sql, { ...application, actor, shareBps: deps.shareBps }, deps.server),
-      )
+      return await atDesk(sql => applyAsHoster(sql, { ...application, actor, shareBps: deps.shareBps }, deps.server))
     },
     async show(hosterId) {
       const [hoster, changes] = await Promise.all([showHoster(pool, hosterId), listStateChanges(pool, hosterId)]).catch(
@@ -131,17 +155,17 @@ export function createHosterDesk(deps: HosterDeskDeps): HosterDesk {
         return showVerification(sql, hosterId)
       }),
     keys: hosterId => listHosterKeys(pool, hosterId).catch(refuseOutage),
-    issueKey: (actor, hosterId, order) => inTransaction(sql => issueKeyOf(sql, hosterId, order, actor)),
+    issueKey: (actor, hosterId, order) => atDesk(sql => issueKeyOf(sql, hosterId, order, actor)),
     revokeKey: (actor, hosterId, keyId) =>
-      inTransaction(async sql => {
+      atDesk(async sql => {
         await revokeKeyOf(sql, hosterId, keyId, actor)
       }),
     members: hosterId => listHosterMembers(pool, hosterId).catch(refuseOutage),
-    setMember: (actor, hosterId, change) =>
-      inTransaction(async sql => {
-        const { email, before } = await setHosterMember(sql, hosterId, change)
-        const detail = { email, from: before, to: change.role }
-        await noteHosterAction(sql, actor, hosterId, { action: 'hoster.member_changed', detail })
-      }),
+    changeMember: (actor, hosterId, { email, role, keys }) => {
+      const heirId = keys === 'revoke' ? null : actor.personId
+      return change(actor, hosterId, each => each.email.toLowerCase() === email.toLowerCase(), { role, heirId })
+    },
+    leave: (actor, hosterId) =>
+      change(actor, hosterId, each => each.personId === actor.personId, { role: null, heirId: null }),
   }
 }

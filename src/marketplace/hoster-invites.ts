@@ -2,24 +2,27 @@ import { randomUUID } from 'node:crypto'
 import type { Sql } from '../db/pool.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { MemberRole } from '../domain/member-role.ts'
-import type { Invitations, NewInvitation, PendingInvite } from '../people/invitations.ts'
+import {
+  type Invitations,
+  type MadeInvitation,
+  type NewInvitation,
+  type PendingInvite,
+  requireInvitable,
+} from '../people/invitations.ts'
 import { applyAsHoster, type ServerRules } from './apply.ts'
 import { noteHosterAction, type StateActor } from './change-hoster-state.ts'
 import { listHosterMembers } from './hoster-members.ts'
 import { showHoster } from './show-hoster.ts'
 
-export interface SentInvite {
-  readonly hosterId: string
-  readonly invite: PendingInvite
-  /** The path of the link if it could not be mailed, otherwise null. */
-  readonly path: string | null
-}
+export type SentInvite = MadeInvitation & { readonly hosterId: string }
 
 /** The person or the command line that invites. */
 export interface Inviter {
   readonly actor: StateActor
   /** Null: the command line. */
   readonly madeBy: NewInvitation['madeBy']
+  /** False: only the operator makes accounts, so the inviter makes members owners and nothing else. */
+  readonly mayAdd: boolean
 }
 
 /** Invitations of members of hosters. All methods reject with ApiError `database_unavailable`, `hoster_not_found`, and what they name. */
@@ -61,12 +64,8 @@ export function createHosterInvites({
         const { name, state } = await showHoster(sql, hosterId)
         if (state === 'retired')
           throw new ApiError('hoster_state_refused', { message: 'This hoster has left for good.' })
-        const members = await listHosterMembers(sql, hosterId)
-        if (!members.some(member => member.email.toLowerCase() === email.toLowerCase())) return name
-        throw new ApiError('invalid_value', {
-          message: `${email} is a member already. Change the role under People.`,
-          param: 'email',
-        })
+        requireInvitable(await listHosterMembers(sql, hosterId), { email, role }, inviter.mayAdd)
+        return name
       }),
     inviteNew(inviter, { name, email }) {
       const hosterId = randomUUID()

@@ -3,6 +3,7 @@ import { hashApiKey, hintOf, mintApiKey } from '../auth/api-key.ts'
 import { bumpControlVersion } from '../db/control-version.ts'
 import type { Sql } from '../db/pool.ts'
 import type { HosterScope } from '../domain/hoster-access.ts'
+import type { EndedKeys } from '../domain/member-role.ts'
 import { UUID } from '../runtime/uuid.ts'
 
 /** What may be shown of a hoster's key after it was issued. */
@@ -22,6 +23,8 @@ export interface NewHosterKey {
   readonly expiresAt?: Date | null
   /** The person who makes the key in the console. */
   readonly personId?: string | null
+  /** The key that makes this key: its person counts as the maker. */
+  readonly makerKeyId?: string | null
 }
 
 export interface IssuedHosterKey extends HosterKeyListing {
@@ -36,7 +39,8 @@ export async function issueHosterKey(sql: Sql, newKey: NewHosterKey): Promise<Is
   const key = mintApiKey('hk-sy-')
   const { rows } = await sql.query<HosterKeyListing>(
     `INSERT INTO hoster_key (key_id, hoster_id, name, key_hash, hint, scopes, expires_at, person_id)
-     VALUES ($1, $2, $3, decode($4, 'base64'), $5, $6, $7, $8) RETURNING ${COLUMNS}`,
+     VALUES ($1, $2, $3, decode($4, 'base64'), $5, $6, $7,
+       coalesce($8, (SELECT person_id FROM hoster_key WHERE key_id = $9 AND hoster_id = $2))) RETURNING ${COLUMNS}`,
     [
       randomUUID(),
       newKey.hosterId,
@@ -46,6 +50,7 @@ export async function issueHosterKey(sql: Sql, newKey: NewHosterKey): Promise<Is
       newKey.scopes,
       newKey.expiresAt ?? null,
       newKey.personId ?? null,
+      newKey.makerKeyId ?? null,
     ],
   )
   await bumpControlVersion(sql, 'access')
@@ -73,4 +78,36 @@ export async function revokeHosterKey(sql: Sql, hosterId: string, key: string): 
   )
   if (rows[0] !== undefined) await bumpControlVersion(sql, 'access')
   return rows[0]
+}
+
+/**
+ * Ends the keys that a member made: revokes them, or gives those without the scope `manage` to another member, `heirId`. As
+ * `revokeHosterKey`.
+ */
+export async function endHosterKeysOfMember(
+  sql: Sql,
+  { hosterId, personId, heirId }: { hosterId: string; personId: string; heirId: string | null },
+): Promise<EndedKeys> {
+  const { rows } = await sql.query<EndedKeys>(
+    `WITH ended AS (
+       UPDATE hoster_key SET revoked_at = now() WHERE hoster_id = $1 AND person_id = $2 AND revoked_at IS NULL
+          AND ($3::uuid IS NULL OR 'manage' = ANY (scopes)) RETURNING key_id),
+     given AS (
+       UPDATE hoster_key SET person_id = $3 WHERE hoster_id = $1 AND person_id = $2 AND revoked_at IS NULL
+          AND $3::uuid IS NOT NULL AND 'manage' <> ALL (scopes) RETURNING key_id)
+     SELECT (SELECT count(*)::int FROM ended) AS revoked, (SELECT count(*)::int FROM given) AS "handedOver"`,
+    [hosterId, personId, heirId],
+  )
+  await bumpControlVersion(sql, 'access')
+  return rows[0]!
+}
+
+/** Revokes the keys that a person made at all hosters. As `revokeHosterKey`. Returns how many there were. */
+export async function revokeHosterKeysOfPerson(sql: Sql, personId: string): Promise<number> {
+  const { rowCount } = await sql.query(
+    'UPDATE hoster_key SET revoked_at = now() WHERE person_id = $1 AND revoked_at IS NULL',
+    [personId],
+  )
+  await bumpControlVersion(sql, 'access')
+  return rowCount ?? 0
 }

@@ -1,7 +1,11 @@
 import type { Sql } from '../db/pool.ts'
 import { ApiError } from '../domain/errors.ts'
+import { hasHosterRight } from '../domain/hoster-access.ts'
 import type { HosterState } from '../domain/hoster-state.ts'
-import type { MemberRole } from '../domain/member-role.ts'
+import type { EndedKeys, MemberRole } from '../domain/member-role.ts'
+import { requireNoNewOwner } from '../people/invitations.ts'
+import { takeBackInvitations } from '../people/links.ts'
+import { endHosterKeysOfMember } from './hoster-keys.ts'
 
 /** Returns the role of a person at a hoster: null for strangers, undefined when there is no such hoster. */
 export async function hosterRoleOf(
@@ -66,45 +70,58 @@ export async function addHosterMember(
   )
 }
 
+/** A change of a member: another role, or none (null). Keys of a person who leaves are revoked, or go over to `heirId`. */
+export interface HosterMemberChange {
+  readonly role: MemberRole | null
+  readonly heirId: string | null
+}
+
 /**
- * Gives the person with this e-mail address a role at the hoster, or none (null). Run it in a transaction. Returns the address as
- * stored, with the role before. Throws `not_found` when nobody here has the address or is a member to remove, and `last_owner`.
+ * Changes the role of a member, or removes the member with the keys that the person made. Run it in a transaction. Returns the address as
+ * stored, with the role before. Throws `not_found` for persons that are no members, with or without an account, `last_owner`, and
+ * `invalid_value` for a new owner.
  */
-export async function setHosterMember(
+export async function changeHosterMember(
   sql: Sql,
   hosterId: string,
-  { email, role }: { email: string; role: MemberRole | null },
-): Promise<{ email: string; before: MemberRole | null }> {
+  isMember: (member: HosterMember) => boolean,
+  { role, heirId }: HosterMemberChange,
+): Promise<{ email: string; before: MemberRole; keys: EndedKeys }> {
   // Two owners who remove each other at the same time wait here.
   await sql.query('SELECT FROM hoster WHERE hoster_id = $1 FOR UPDATE', [hosterId])
   const members = await listHosterMembers(sql, hosterId)
-  const member = members.find(each => each.email.toLowerCase() === email.toLowerCase())
-  const isLastOwner = member?.role === 'owner' && members.filter(each => each.role === 'owner').length === 1
+  const member = members.find(isMember)
+  if (member === undefined)
+    throw new ApiError('not_found', {
+      message: 'This person is no member of this hoster. Send an invitation instead.',
+      param: 'email',
+    })
+  const { personId, email, role: before } = member
+  const isLastOwner = before === 'owner' && members.filter(each => each.role === 'owner').length === 1
   if (isLastOwner && role !== 'owner') {
     throw new ApiError('last_owner', {
       message: 'A hoster needs an owner, and this is the last one. Make another member owner first.',
     })
   }
+  requireNoNewOwner(member, role)
   if (role === null) {
-    if (member === undefined) throw nobody(email)
-    await sql.query('DELETE FROM hoster_member WHERE hoster_id = $1 AND person_id = $2', [hosterId, member.personId])
-    return { email: member.email, before: member.role }
+    await takeBackInvitations(sql, { hosterId }, { personId, email })
+    await sql.query('DELETE FROM hoster_member WHERE hoster_id = $1 AND person_id = $2', [hosterId, personId])
+    return {
+      email,
+      before,
+      keys: await endHosterKeysOfMember(sql, { hosterId, personId, heirId: heirId === personId ? null : heirId }),
+    }
   }
-  const { rows } = await sql.query<{ email: string }>(
-    `WITH found AS (SELECT person_id, email FROM person WHERE lower(email) = lower($2) AND disabled_at IS NULL),
-          added AS (
-            INSERT INTO hoster_member (hoster_id, person_id, role) SELECT $1, person_id, $3 FROM found
-            ON CONFLICT (hoster_id, person_id) DO UPDATE SET role = EXCLUDED.role)
-     SELECT email FROM found`,
-    [hosterId, email, role],
-  )
-  if (rows[0] === undefined) throw nobody(email)
-  return { email: rows[0].email, before: member?.role ?? null }
-}
-
-function nobody(email: string): ApiError {
-  return new ApiError('not_found', {
-    message: `${email} cannot be found. The person has no account here. Send an invitation instead.`,
-    param: 'email',
-  })
+  await sql.query('UPDATE hoster_member SET role = $3 WHERE hoster_id = $1 AND person_id = $2', [
+    hosterId,
+    personId,
+    role,
+  ])
+  if (!hasHosterRight(role, 'people')) await takeBackInvitations(sql, { hosterId }, { personId, email: null })
+  // A key that makes keys would be a way around the role. The others stay the person's own.
+  const keys = hasHosterRight(role, 'keys')
+    ? { revoked: 0, handedOver: 0 }
+    : await endHosterKeysOfMember(sql, { hosterId, personId, heirId: personId })
+  return { email, before, keys }
 }

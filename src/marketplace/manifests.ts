@@ -1,8 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import type { Manifest } from '../api/hoster-manifest.ts'
 import type { Sql } from '../db/pool.ts'
-import { type HostedModel, hostedModel, PRICE_COLUMNS, type PriceRow } from '../supply/hosters/hosted-model.ts'
-import type { OfferedModel } from './price-rules.ts'
+import {
+  type HostedModel,
+  type HosterPrice,
+  hostedModel,
+  PRICE_COLUMNS,
+  type PriceRow,
+} from '../supply/hosters/hosted-model.ts'
+import type { OfferedModel, PastModel } from './price-rules.ts'
 
 /** `sent` by the hoster, or `read` from its server. */
 export type ManifestSource = 'sent' | 'read'
@@ -54,12 +60,15 @@ interface LowestPrices {
   readonly lowest_cache_write: bigint
 }
 
+/** SQL: the lowest prices of a group of rows of `hoster_price`. */
+const LOWEST_COLUMNS = `min(past.input_pico_per_token) AS lowest_input, min(past.output_pico_per_token) AS lowest_output,
+  min(coalesce(past.cache_read_pico_per_token, past.input_pico_per_token)) AS lowest_cache_read,
+  min(coalesce(past.cache_write_pico_per_token, past.input_pico_per_token)) AS lowest_cache_write`
+
 /** Returns the models that a server offers now, with their lowest prices since `sinceMs`. */
 export async function listOffered(sql: Sql, endpointId: string, sinceMs: number): Promise<OfferedModel[]> {
   const { rows } = await sql.query<PriceRow & LowestPrices>(
-    `SELECT ${PRICE_COLUMNS}, min(past.input_pico_per_token) AS lowest_input, min(past.output_pico_per_token) AS lowest_output,
-            min(coalesce(past.cache_read_pico_per_token, past.input_pico_per_token)) AS lowest_cache_read,
-            min(coalesce(past.cache_write_pico_per_token, past.input_pico_per_token)) AS lowest_cache_write
+    `SELECT ${PRICE_COLUMNS}, ${LOWEST_COLUMNS}
        FROM hoster_price p
        JOIN hoster_price past ON past.endpoint_id = p.endpoint_id AND past.model_id = p.model_id
         AND (past.valid_until IS NULL OR past.valid_until > $2)
@@ -67,15 +76,44 @@ export async function listOffered(sql: Sql, endpointId: string, sinceMs: number)
       GROUP BY p.endpoint_id, p.model_id, p.version`,
     [endpointId, new Date(sinceMs)],
   )
-  return rows.map(row => ({
-    model: hostedModel(row),
-    lowest: {
-      inputPicoPerToken: row.lowest_input,
-      outputPicoPerToken: row.lowest_output,
-      cacheReadPicoPerToken: row.lowest_cache_read,
-      cacheWritePicoPerToken: row.lowest_cache_write,
-    },
-  }))
+  return rows.map(row => ({ model: hostedModel(row), lowest: lowestOf(row) }))
+}
+
+/**
+ * Returns the models that a hoster has ever sold, with their last prices and their lowest ones since `sinceMs`. Those of a retired hoster
+ * with the same owner or domain are among them: joining again does not end the notice of a rise.
+ */
+export async function listPastModels(sql: Sql, hosterId: string, sinceMs: number): Promise<PastModel[]> {
+  const { rows } = await sql.query<PriceRow & LowestPrices>(
+    `WITH seller AS (
+       SELECT h.hoster_id FROM hoster self JOIN hoster h ON h.hoster_id = self.hoster_id OR h.state = 'retired' AND (
+                h.domain = self.domain
+                OR EXISTS (SELECT FROM hoster_member a JOIN hoster_member b USING (person_id)
+                            WHERE a.hoster_id = self.hoster_id AND b.hoster_id = h.hoster_id AND a.role = 'owner' AND b.role = 'owner'))
+        WHERE self.hoster_id = $1 AND h.active_since IS NOT NULL),
+     past AS (
+       SELECT p.*, row_number() OVER (PARTITION BY p.model_id ORDER BY p.valid_from DESC, p.version DESC) AS age
+         FROM seller JOIN hoster_endpoint USING (hoster_id) JOIN hoster_price p USING (endpoint_id)),
+     lowest AS (
+       SELECT model_id, ${LOWEST_COLUMNS}
+         FROM past WHERE age = 1 OR valid_until IS NULL OR valid_until > $2 GROUP BY model_id)
+     SELECT ${PRICE_COLUMNS}, lowest_input, lowest_output, lowest_cache_read, lowest_cache_write
+       FROM past p JOIN lowest USING (model_id) WHERE age = 1`,
+    [hosterId, new Date(sinceMs)],
+  )
+  return rows.map(row => {
+    const { modelId, upstreamModel, price } = hostedModel(row)
+    return { modelId, upstreamModel: upstreamModel ?? modelId, last: price, lowest: lowestOf(row) }
+  })
+}
+
+function lowestOf(row: LowestPrices): HosterPrice {
+  return {
+    inputPicoPerToken: row.lowest_input,
+    outputPicoPerToken: row.lowest_output,
+    cacheReadPicoPerToken: row.lowest_cache_read,
+    cacheWritePicoPerToken: row.lowest_cache_write,
+  }
 }
 
 /** `scheduled`: it waits for its notice. `probing`: it waits for its probes. */

@@ -1,5 +1,5 @@
 import type { HosterOffers, OfferCandidate } from '../api/hoster-console.ts'
-import { usd, usdPerMillion } from '../domain/money.ts'
+import { nanosOfPicos, usd, usdPerMillion } from '../domain/money.ts'
 import type { OfferPrice } from '../domain/offer-price.ts'
 import type { HosterPrice } from '../supply/hosters/hosted-model.ts'
 import type { PriceRules } from './price-rules.ts'
@@ -15,7 +15,9 @@ export interface RankingRules {
   /** The expected cost of a request, in picodollars. */
   costPicos(price: OfferPrice, use: TypicalRequest): bigint
   /** The probability of each offer to be tried first with the tier `balanced`. Null: nothing is known of its speed. */
-  shares(pool: readonly { costPicos: bigint; trust: number; predictedMs: null }[]): number[]
+  shares(
+    pool: readonly { costPicos: bigint; trust: number; predictedMs: null; inFlight: number; isLast: boolean }[],
+  ): number[]
 }
 
 /** Another server that competes for the requests of a model. */
@@ -25,6 +27,8 @@ export interface Competitor {
   readonly provider: 'local' | 'hoster' | 'cloud'
   readonly price: OfferPrice
   readonly trust: number
+  /** Tried after the others of comparable price: a cloud, unless clouds compete. */
+  readonly isLast: boolean
 }
 
 export interface OwnOffer {
@@ -54,13 +58,15 @@ export function priceCandidates(
     costPicos: ranking.costPicos(other.price, market),
     trust: other.trust,
     predictedMs: null,
+    inFlight: 0,
+    isLast: other.isLast,
   }))
   return STEPS.flatMap((percent): OfferCandidate[] => {
     const input = scaled(price.inputPicoPerToken, percent)
     const output = scaled(price.outputPicoPerToken, percent)
     if (input > rules.max.inputPicoPerToken || output > rules.max.outputPicoPerToken || input === 0n) return []
     const costPicos = ranking.costPicos({ inputPicoPerToken: input, outputPicoPerToken: output }, market)
-    const share = ranking.shares([{ costPicos, trust, predictedMs: null }, ...pool])[0]!
+    const share = ranking.shares([{ costPicos, trust, predictedMs: null, inFlight: 0, isLast: false }, ...pool])[0]!
     const cheaper = pool.filter(other => other.costPicos < costPicos).length
     const isTied = pool.some(other => other.costPicos === costPicos)
     const requests = Math.round(market.requests * share)
@@ -70,7 +76,7 @@ export function priceCandidates(
         percent,
         input_usd_per_million: usdPerMillion(input),
         output_usd_per_million: usdPerMillion(output),
-        request_usd: usd(nanosUp(costPicos)),
+        request_usd: usd(nanosOfPicos(costPicos)),
         price_rank: cheaper + 1,
         wins_cheapest: cheaper === 0 && !isTied,
         balanced_share: Math.round(share * 10_000) / 10_000,
@@ -97,7 +103,7 @@ export function shownCompetitors(
     .map(({ costPicos, name, ...other }, index, all) => ({
       ...other,
       name: name ?? platformName(all.slice(0, index).filter(each => each.name === null).length),
-      request_usd: usd(nanosUp(costPicos)),
+      request_usd: usd(nanosOfPicos(costPicos)),
     }))
 }
 
@@ -106,11 +112,6 @@ function platformName(before: number): string {
 }
 
 const PICOS_PER_NANO = 1_000n
-
-/** Like a bill, rounded up. */
-function nanosUp(picos: bigint): bigint {
-  return (picos + PICOS_PER_NANO - 1n) / PICOS_PER_NANO
-}
 
 /** Rounds to the nearest picodollar. */
 function scaled(picos: bigint, percent: number): bigint {

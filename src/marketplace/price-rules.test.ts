@@ -19,8 +19,11 @@ const model = (modelId: string, prices: HosterPrice, change: Partial<HostedModel
 })
 const offered = (current: Required<HostedModel>, lowest = current.price) => ({ model: current, lowest })
 const ids = (models: readonly HostedModel[]) => models.map(({ modelId }) => modelId)
-const plan = (before: Parameters<typeof planPrices>[0], wanted: readonly HostedModel[]) => {
-  const { now, later, withdrawn } = planPrices(before, wanted, { risePercent: 20 })
+const sold = ({ model, lowest }: ReturnType<typeof offered>) => {
+  return { modelId: model.modelId, upstreamModel: model.upstreamModel!, last: model.price, lowest }
+}
+const plan = (before: ReturnType<typeof offered>[], wanted: readonly HostedModel[], past = before.map(sold)) => {
+  const { now, later, withdrawn } = planPrices(before, wanted, past, { risePercent: 20 })
   return { now: ids(now), later: ids(later), withdrawn }
 }
 
@@ -51,6 +54,34 @@ test('small rises one after another count from the lowest price of the notice', 
 test('other terms of a price that rose before apply at once', () => {
   const now = offered(model('m', price(150, 200)), price(100, 200))
   expect(plan([now], [model('m', price(150, 200), { contextTokens: 2_000 })]).now).toEqual(['m'])
+})
+
+describe('a model that was sold at 100 in and 200 out and is not offered now', () => {
+  const past = [sold(offered(model('m', price(100, 200))))]
+
+  test('comes back at once at its last price or a little above, and with notice beyond', () => {
+    expect(plan([], [model('m', price(120, 240))], past).now).toEqual(['m'])
+    expect(plan([], [model('m', price(121, 240))], past).later).toEqual(['m'])
+  })
+
+  test('keeps a price that has had its notice', () => {
+    const risen = [{ ...past[0]!, last: price(400, 800) }]
+    expect(plan([], [model('m', price(400, 800))], risen).now).toEqual(['m'])
+  })
+
+  test('rises under another id too, but not as a second id besides it', () => {
+    const renamed = model('n', price(121, 200), { upstreamModel: 'm' })
+    expect(plan([], [renamed], past).later).toEqual(['n'])
+    expect(plan([], [model('m', price(100, 200)), renamed], past)).toEqual({
+      now: ['m', 'n'],
+      later: [],
+      withdrawn: [],
+    })
+  })
+})
+
+test('before the first sale every price applies at once', () => {
+  expect(plan([offered(model('m', price(1, 2)))], [model('m', price(100, 200))], []).now).toEqual(['m'])
 })
 
 test('new models are offered, and those that are left out are withdrawn', () => {

@@ -19,6 +19,16 @@ export interface OfferedModel {
   readonly lowest: HosterPrice
 }
 
+/** A model that a hoster has sold, whether it is still offered or not. */
+export interface PastModel {
+  readonly modelId: string
+  readonly upstreamModel: string
+  /** The last price that it had. */
+  readonly last: HosterPrice
+  /** The lowest of each price during the notice until now, or the last one if it was not offered since. */
+  readonly lowest: HosterPrice
+}
+
 /** What a manifest changes. */
 export interface PricePlan {
   /** Models that are new or different, to offer at once. */
@@ -29,10 +39,16 @@ export interface PricePlan {
   readonly withdrawn: readonly string[]
 }
 
-/** Compares the models of a manifest with what is offered. Pure. */
+/**
+ * Compares the models of a manifest with what is offered, and their prices with those that they had before. A model that was left out
+ * for a while, or has another id now, rises against its earlier prices. Pure.
+ *
+ * @param past empty for a hoster that has never sold anything
+ */
 export function planPrices(
   offered: readonly OfferedModel[],
   wanted: readonly HostedModel[],
+  past: readonly PastModel[],
   { risePercent }: Pick<PriceRules, 'risePercent'>,
 ): PricePlan {
   const before = new Map(offered.map(each => [each.model.modelId, each]))
@@ -40,13 +56,15 @@ export function planPrices(
     const found = before.get(model.modelId)
     return found === undefined || !isSameModel(found.model, model)
   })
-  const needsNotice = ({ modelId, price }: HostedModel) => {
-    const found = before.get(modelId)
-    return (
-      found !== undefined && !isSamePrice(found.model.price, price) && risesBeyond(found.lowest, price, risePercent)
+  const kept = new Set(wanted.map(({ modelId }) => modelId))
+  const needsNotice = ({ modelId, upstreamModel, price }: HostedModel) => {
+    const same = past.find(each => each.modelId === modelId)
+    if (same !== undefined && isSamePrice(same.last, price)) return false
+    const renamed = past.filter(each => each.upstreamModel === (upstreamModel ?? modelId) && !kept.has(each.modelId))
+    return (same === undefined ? renamed : [same, ...renamed]).some(each =>
+      risesBeyond(each.lowest, price, risePercent),
     )
   }
-  const kept = new Set(wanted.map(({ modelId }) => modelId))
   return {
     now: changed.filter(model => !needsNotice(model)),
     later: changed.filter(needsNotice),

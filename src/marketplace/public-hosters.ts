@@ -29,6 +29,7 @@ export async function publicHosters(sql: Sql, hosterId: string | null): Promise<
   )
   const { rows: prices } = await sql.query<PriceRow & { hoster_id: string }>(
     `SELECT e.hoster_id, ${PRICE_COLUMNS} FROM hoster_price p JOIN hoster_endpoint e USING (endpoint_id)
+       JOIN hoster_model m ON m.model_id = p.model_id AND m.state = 'approved'
       WHERE p.valid_until IS NULL AND e.hoster_id = ANY ($1) ORDER BY p.model_id`,
     [hosters.map(hoster => hoster.hosterId)],
   )

@@ -8,6 +8,7 @@ import { SupplyError } from '../domain/supply-error.ts'
 import { noteAction } from '../people/audit-log.ts'
 import { checkModel } from '../supply/hosters/check-hoster.ts'
 import type { HostedModel } from '../supply/hosters/hosted-model.ts'
+import { approveKnownIds } from '../supply/hosters/model-ids.ts'
 import { closePrice, replacePrice, setMaxConcurrent } from '../supply/hosters/set-hoster-price.ts'
 import type { StateActor } from './change-hoster-state.ts'
 import {
@@ -16,6 +17,7 @@ import {
   insertWaiting,
   lastPriceChange,
   listOffered,
+  listPastModels,
   listWaiting,
   type ManifestSource,
   setWaitingMaxConcurrent,
@@ -25,6 +27,11 @@ import { beyondBounds, isSameModel, needsProbes, type PriceRules, planPrices } f
 import { showHoster } from './show-hoster.ts'
 import { enqueueProbes } from './verification.ts'
 
+export interface ManifestRules extends PriceRules {
+  /** Whether a server of the operator or a cloud has this model id. */
+  readonly isOwnModel: (modelId: string) => boolean
+}
+
 export interface ManifestUpload {
   readonly hosterId: string
   readonly manifest: Manifest
@@ -32,19 +39,20 @@ export interface ManifestUpload {
   readonly actor: StateActor
 }
 
-/** Hosters that customers may have paid. Before that, prices change freely. */
+/** Customers use the models of such a hoster, or will without another verification, so new models are probed first. */
 const sellingStates: ReadonlySet<HosterState> = new Set(['active', 'paused', 'suspended'])
 
 /**
- * Stores a manifest and offers its models. Running requests keep their price. A price that rises too much waits for its notice, and
- * stays scheduled as before when the manifest is sent again. Once the hoster sells, a model that is new or does something else waits
- * for its probes, which start again when the manifest is sent again. Run it in a transaction. Throws `hoster_not_found`,
- * `invalid_value` for prices beyond the bounds, and `price_change_too_soon`.
+ * Stores a manifest and offers its models. Running requests keep their price. Once the hoster has sold, a price that rises too much waits
+ * for its notice, also that of a model that was left out for a while or has another id now. It stays scheduled as before when the
+ * manifest is sent again. Once the hoster sells, a model that is new or does something else waits for its probes, which start again when
+ * the manifest is sent again. An id that nobody has approved is priced and probed, and not sold until it is approved. Run it in a
+ * transaction. Throws `hoster_not_found`, `invalid_value` for prices beyond the bounds, and `price_change_too_soon`.
  */
 export async function putManifest(
   sql: Sql,
   { hosterId, manifest, source, actor }: ManifestUpload,
-  rules: PriceRules,
+  rules: ManifestRules,
   nowMs: number,
 ): Promise<void> {
   await sql.query('SELECT FROM hoster WHERE hoster_id = $1 FOR UPDATE', [hosterId])
@@ -52,10 +60,9 @@ export async function putManifest(
   if (state === 'retired') throw new ApiError('hoster_state_refused', { message: 'A retired hoster offers nothing.' })
   const wanted = manifest.models.map((model, index) => hostedModelOf(model, `models[${index}]`, rules))
   const isSelling = sellingStates.has(state)
-  const offered = await listOffered(sql, endpointId, nowMs - rules.riseNoticeMs)
-  const plan = isSelling
-    ? planPrices(offered, wanted, rules)
-    : planPrices(offered, wanted, { risePercent: Number.MAX_SAFE_INTEGER })
+  const sinceMs = nowMs - rules.riseNoticeMs
+  const offered = await listOffered(sql, endpointId, sinceMs)
+  const plan = planPrices(offered, wanted, await listPastModels(sql, hosterId, sinceMs), rules)
   const live = new Map(offered.map(({ model }) => [model.modelId, model]))
   const probing = isSelling ? plan.now.filter(model => needsProbes(live.get(model.modelId), model)) : []
   const now = plan.now.filter(model => !probing.includes(model))
@@ -69,6 +76,8 @@ export async function putManifest(
   const changesPrices = [now, plan.withdrawn, newlyScheduled, newlyProbing].some(({ length }) => length > 0)
   if (isSelling && changesPrices) await requirePause(sql, hosterId, rules, nowMs)
 
+  const ids = wanted.map(({ modelId }) => modelId)
+  await approveKnownIds(sql, ids, rules.isOwnModel)
   for (const { changeId, state, model } of waiting) {
     const isWanted = (state === 'probing' ? [...probing, ...plan.later] : plan.later).some(each =>
       isSameModel(model, each),

@@ -24,6 +24,13 @@ interface WaitingRow {
   readonly probedAt: Date | null
 }
 
+interface UnapprovedRow {
+  readonly model: string
+  readonly state: 'unapproved' | 'refused'
+  /** Why it is refused. */
+  readonly reason: string | null
+}
+
 /** Returns the offered models of a hoster with their health over all nodes, those that wait, and its connected agents. Throws `hoster_not_found`. */
 export async function showStatus(sql: Sql, hosterId: string, nowMs: number): Promise<HosterStatus> {
   const { endpointId } = await showHoster(sql, hosterId)
@@ -31,6 +38,7 @@ export async function showStatus(sql: Sql, hosterId: string, nowMs: number): Pro
   const { rows: models } = await sql.query<ModelRow>(MODELS, [endpointId, since, new Date(nowMs)])
   const { rows: agents } = await sql.query<ReportedAgent>(AGENTS, [hosterId, since])
   const { rows: waiting } = await sql.query<WaitingRow>(WAITING, [endpointId])
+  const { rows: unapproved } = await sql.query<UnapprovedRow>(UNAPPROVED, [endpointId])
   const probes = (await findVerification(sql, hosterId))?.report?.probes ?? []
   const byAgent = Map.groupBy(agents, ({ agentId }) => agentId)
   return {
@@ -43,7 +51,10 @@ export async function showStatus(sql: Sql, hosterId: string, nowMs: number): Pro
       answered_today: Number(answered),
       failed_today: Number(failed),
     })),
-    waiting: waiting.map(row => showWaiting(row, probes)),
+    waiting: [
+      ...unapproved.map(({ model, state, reason }) => ({ ...nothingYet, model, state, problem: reason })),
+      ...waiting.map(row => showWaiting(row, probes)),
+    ],
     agents: [...byAgent.values()].map(connections => {
       const { agentId, keyId, version, state, reason, slots, models: served } = connections[0]!
       return {
@@ -66,11 +77,18 @@ const WAITING = `
 SELECT model_id AS model, state, applies_at AS "appliesAt", probed_at AS "probedAt"
   FROM hoster_price_change WHERE endpoint_id = $1 AND state IN ('scheduled', 'probing') ORDER BY model_id`
 
+const UNAPPROVED = `
+SELECT model_id AS model, coalesce(m.state, 'unapproved') AS state, m.reason
+  FROM hoster_price LEFT JOIN hoster_model m USING (model_id)
+ WHERE endpoint_id = $1 AND valid_until IS NULL AND m.state IS DISTINCT FROM 'approved' ORDER BY model_id`
+
+const nothingYet = { applies_at: null, passed: 0, problem: null, probed_at: null, again_at: null }
+
 function showWaiting(
   { model, state, appliesAt, probedAt }: WaitingRow,
   probes: VerificationReport['probes'],
 ): HosterStatus['waiting'][number] {
-  const open = { model, applies_at: null, passed: 0, problem: null, probed_at: null, again_at: null }
+  const open = { ...nothingYet, model }
   if (state === 'scheduled') return { ...open, state, applies_at: appliesAt.toISOString() }
   if (probedAt === null) return { ...open, state: 'waiting' }
   const found = probes.find(each => each.model === model)
@@ -93,7 +111,7 @@ SELECT p.model_id AS model, coalesce(d.answered, 0)::bigint AS answered, coalesc
   ARRAY(SELECT r.state FROM reported r WHERE r."modelId" = p.model_id) AS states,
   (SELECT coalesce(sum(r."inFlight"), 0)::int FROM reported r WHERE r."modelId" = p.model_id) AS "inFlight",
   ARRAY(SELECT m::int FROM reported r, jsonb_array_elements_text(r."recentMs") AS m WHERE r."modelId" = p.model_id ORDER BY 1) AS "recentMs"
-FROM hoster_price p
+FROM hoster_price p JOIN hoster_model m ON m.model_id = p.model_id AND m.state = 'approved'
 LEFT JOIN server_day d ON d.endpoint_id = $1::text AND d.model_id = p.model_id AND d.day = ($3::timestamptz AT TIME ZONE 'UTC')::date
 WHERE p.endpoint_id = $1::uuid AND p.valid_until IS NULL ORDER BY p.model_id`
 

@@ -1,4 +1,4 @@
-import type { EarningsSpan } from '../api/earnings.ts'
+import type { DaySpan } from '../api/day-span.ts'
 import type { HosterTraffic } from '../api/hoster-console.ts'
 import type { Sql } from '../db/pool.ts'
 
@@ -66,7 +66,7 @@ interface TokensRow {
 }
 
 /** Returns the traffic of a hoster on UTC days. Reads sums, and no requests. */
-export async function showTraffic(sql: Sql, hosterId: string, { from, until }: EarningsSpan): Promise<HosterTraffic> {
+export async function showTraffic(sql: Sql, hosterId: string, { from, until }: DaySpan): Promise<HosterTraffic> {
   const { rows: attempts } = await sql.query<AttemptRow>(
     `SELECT to_char(day, 'YYYY-MM-DD') AS day, model_id AS model, outcome, attempts FROM hoster_attempt_day
       WHERE hoster_id = $1 AND day BETWEEN $2 AND $3 ORDER BY hoster_attempt_day.day, model_id, outcome`,

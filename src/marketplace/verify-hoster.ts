@@ -6,8 +6,8 @@ import type { Clock } from '../runtime/clock.ts'
 import { isJsonObject } from '../runtime/json-object.ts'
 import { changeHosterState, gatewayActor } from './change-hoster-state.ts'
 import { findManifest, listOffered, listWaiting } from './manifests.ts'
-import { beyondBounds, type PriceRules } from './price-rules.ts'
-import { putManifest } from './put-manifest.ts'
+import { beyondBounds } from './price-rules.ts'
+import { type ManifestRules, putManifest } from './put-manifest.ts'
 import { readManifest } from './read-manifest.ts'
 import { type PostToHoster, runProbes } from './run-probes.ts'
 import { type OwnHoster, showHoster } from './show-hoster.ts'
@@ -16,7 +16,7 @@ import { enqueueProbes, findVerification, notePassedChallenge, noteReport } from
 export interface VerifyDeps {
   readonly pool: Pool
   readonly clock: Clock
-  readonly rules: PriceRules
+  readonly rules: ManifestRules
   /** A verified hoster is active at once. */
   readonly approvesAutomatically: boolean
   /** The server of a hoster in any state. Rejects with SupplyError when its address or key cannot be used. */

@@ -19,8 +19,8 @@ export interface Rank {
   readonly inFlight: number
   readonly state: OfferState
   /**
-   * Ranked after the others of its kind: its server is full, answers none of its requests, or has just come back and
-   * this request is not in its share.
+   * Ranked after the others, except much more expensive clouds: its server is full, answers none of its requests, or has just come
+   * back and this request is not in its share.
    */
   readonly isHeldBack: boolean
   /** A hoster that has not proved itself; ranked after all other offers of its model. */
@@ -29,3 +29,19 @@ export interface Rank {
 
 /** `open`: a newcomer that may be explored. `capped`: one that has reached its limit of requests in flight or of money. */
 export type NewcomerStanding = 'none' | 'open' | 'capped'
+
+export const isCloud = ({ offer }: Rank) => offer.endpoint.kind === 'cloud'
+
+/** Splits ranks into those that match, and the others. Both keep their order. */
+export function partition(
+  ranks: readonly Rank[],
+  matches: (rank: Rank) => boolean,
+): [readonly Rank[], readonly Rank[]] {
+  const matching = ranks.filter(matches)
+  return matching.length === 0 ? [NO_RANKS, ranks] : [matching, ranks.filter(rank => !matches(rank))]
+}
+
+const NO_RANKS: readonly Rank[] = []
+
+/** Draws an index. @param random uniform in [0, 1) */
+export const draw = (count: number, random: () => number) => Math.min(count - 1, Math.floor(random() * count))

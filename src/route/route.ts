@@ -1,18 +1,23 @@
-import { AUTO_MODEL, type ChatJob, type ServiceTier } from '../domain/chat-job.ts'
+import { AUTO_MODEL, type ChatJob } from '../domain/chat-job.ts'
 import { expectedInputTokens } from '../domain/expected-input.ts'
 import type { Plan, Ticket } from '../domain/handoff.ts'
 import type { HealthView } from '../domain/health.ts'
 import { type OfferPrice, stepOf } from '../domain/offer-price.ts'
 import { outputCap } from '../domain/output-cap.ts'
+import { limitPercent, type PriceLimits, standardPriceLimits } from '../domain/price-limits.ts'
 import type { AutoNote } from '../domain/routing-note.ts'
-import type { NewcomerStanding, Rank } from './rank.ts'
+import { addHeldBack, limitPicos, lowestCost, priceBands, splitLopsided } from './price-order.ts'
+import { admitNewcomer, explore, stickTo } from './put-first.ts'
+import { isCloud, type NewcomerStanding, partition, type Rank } from './rank.ts'
 import { tierOrder } from './tier-order.ts'
 
 /** The inputs of routing besides the ticket. */
 export interface RouteView {
   readonly health: HealthView
-  /** Ranks cloud offers together with the others instead of after them. */
+  /** Ranks cloud offers together with the others of comparable price instead of after them. */
   readonly cloudCompetes?: boolean
+  /** How much more than the cheapest offer the first one may cost. Undefined: the standard limits. */
+  readonly priceLimits?: PriceLimits
   /** The offer that served this conversation recently; see affinity.ts. */
   readonly stickyOfferId?: string | null
   /** The model that served this conversation within the last day. */
@@ -47,9 +52,10 @@ export interface RankedPlan extends Plan {
 /**
  * Orders the eligible offers of a ticket. Pure: the same ticket, view and random numbers give the same plan.
  * Models keep the order of the ticket; `auto` stands for one pool of models, or for the models in the order of
- * `view.auto`. Within a model, local and hoster offers are ranked by the service tier, followed by cloud offers (or
- * together with them when `cloudCompetes`), followed by the offers that may cut the answer short, followed by newcomers.
- * Ejected offers, eligible only as a last resort, come at the very end, shortest ejection first.
+ * `view.auto`. Within a model, offers of comparable price come first, then more expensive ones: see `priceBands`. Among
+ * them, local and hoster offers are ranked by the service tier, followed by cloud offers (or together with them when
+ * `cloudCompetes`). Offers that may cut the answer short come after these, and then newcomers. Ejected offers, eligible
+ * only as a last resort, come at the very end, shortest ejection first.
  *
  * @param random uniform in [0, 1)
  */
@@ -60,21 +66,29 @@ export function route(ticket: Ticket, job: ChatJob, view: RouteView, random: () 
   const { serviceTier } = job.constraints
   const lastResort = all.filter(isEjected).toSorted(by(({ offer }) => view.health.ejectedForMs(offer.offerId)))
   const healthy = lastResort.length === 0 ? all : all.filter(rank => !isEjected(rank))
+  const { cloudCompetes = false, priceLimits = standardPriceLimits } = view
   const rankPool = (pool: readonly Rank[]) => {
-    const [held, ready] = partition(pool, isHeldBack)
-    const ranked = explore(serviceTier, tierOrder[serviceTier](ready, random), random)
-    const stuck = stickTo(view.stickyOfferId ?? null, serviceTier, ranked)
-    return held.length === 0 ? stuck : [...stuck, ...tierOrder[serviceTier](held, random)]
+    const ranked = explore(serviceTier, tierOrder[serviceTier](pool, random, cloudCompetes), random)
+    return stickTo(view.stickyOfferId ?? null, serviceTier, ranked)
   }
-  const rankKinds = (group: readonly Rank[]) =>
-    partition(group, isShort)
-      .toReversed()
-      .flatMap(part => (view.cloudCompetes ? [part] : partition(part, isCloud).toReversed()))
+  const splitKinds = (band: readonly Rank[]) =>
+    cloudCompetes || serviceTier === 'cheapest' ? [band] : partition(band, isCloud).toReversed()
+  const rankPrices = (part: readonly Rank[]) =>
+    priceBands(part, serviceTier, priceLimits)
+      .flatMap(band => splitLopsided(band, rank => fullCostPicos(rank, ticket, job), serviceTier, priceLimits))
+      .flatMap(splitKinds)
       .flatMap(rankPool)
+  const rankPart = (part: readonly Rank[]) => {
+    const [held, ready] = partition(part, isHeldBack)
+    if (held.length === 0) return rankPrices(ready)
+    return addHeldBack(rankPrices(ready), rankPrices(held), priceLimits.fastestPercent)
+  }
+  const rankParts = (group: readonly Rank[]) => partition(group, isShort).toReversed().flatMap(rankPart)
   const rankModel = (group: readonly Rank[]) => {
     const [newcomers, others] = partition(group, isNewcomer)
-    if (newcomers.length === 0 || others.length === 0) return rankKinds(group)
-    return admitNewcomer(serviceTier, rankKinds(others), rankKinds(newcomers), random)
+    if (newcomers.length === 0 || others.length === 0) return rankParts(group)
+    const limit = limitPicos(lowestCost(others), limitPercent(serviceTier, priceLimits))
+    return admitNewcomer(limit, rankParts(others), rankParts(newcomers), random)
   }
   const { groups, auto } = groupByModel(ticket, job, healthy, view, random)
   const ranks = groups.flatMap(rankModel).concat(lastResort)
@@ -135,6 +149,12 @@ export function expectedCostPicos(offer: OfferPrice, use: ExpectedUse): bigint {
   return step === undefined ? tokenPicos : tokenPicos + step.perRequestPicos
 }
 
+/** Returns the cost if the answer is as long as it may be, in picodollars. */
+function fullCostPicos({ offer, maxTokens }: Rank, { maxTokens: allowed }: Ticket, job: ChatJob): bigint {
+  const outputTokens = Math.min(maxTokens, allowed) * job.choices
+  return expectedCostPicos(offer.price, { inputTokens: expectedInputTokens(job), outputTokens })
+}
+
 /**
  * An offer that generates this many tokens is preferred like one that generates more, because answers are rarely
  * longer: a coding agent that asks for 32,000 must not leave a local server for a cloud.
@@ -169,76 +189,10 @@ function groupByModel(
   return { groups, auto: note }
 }
 
-/**
- * The share of requests that tries an offer first that no answer of the last minute has measured, so that `fastest` and
- * `max_latency_ms` can use new offers, and notice when a slow one has become fast.
- */
-const EXPLORED = 0.03
-
-function explore(tier: ServiceTier, ranked: readonly Rank[], random: () => number): readonly Rank[] {
-  if (tier === 'cheapest' || ranked.length < 2) return ranked
-  const unmeasured = ranked.filter(({ isMeasured }) => !isMeasured)
-  if (unmeasured.length === 0 || unmeasured.length === ranked.length || random() >= EXPLORED) return ranked
-  return putFirst(ranked, unmeasured[draw(unmeasured.length, random)]!)
-}
-
-/** The share of a model's requests that newcomers get together, as long as the model has other offers. */
-const NEWCOMER_SHARE = 0.01
-
-/** Puts newcomers last, except in their share of the requests. `cheapest` never pays more for one. */
-function admitNewcomer(
-  tier: ServiceTier,
-  ranked: readonly Rank[],
-  newcomers: readonly Rank[],
-  random: () => number,
-): readonly Rank[] {
-  const all = [...ranked, ...newcomers]
-  const open = newcomers.filter(({ newcomer, isHeldBack }) => newcomer === 'open' && !isHeldBack)
-  if (open.length === 0 || random() >= NEWCOMER_SHARE) return all
-  const tried = open[draw(open.length, random)]!
-  return tier === 'cheapest' && tried.costPicos > ranked[0]!.costPicos ? all : putFirst(all, tried)
-}
-
-/**
- * The offer with the warm prompt cache may be this many times as expensive or slow as the best, depending on the
- * service tier.
- */
-const STICKY_MARGIN = 1.5
-
-function stickTo(offerId: string | null, tier: ServiceTier, ranked: readonly Rank[]): readonly Rank[] {
-  const sticky = offerId === null ? undefined : ranked.find(({ offer }) => offer.offerId === offerId)
-  if (sticky?.state !== 'open' || sticky === ranked[0]) return ranked
-  return isCloseToBest(sticky, tier, ranked) ? putFirst(ranked, sticky) : ranked
-}
-
-function isCloseToBest(sticky: Rank, tier: ServiceTier, ranked: readonly Rank[]): boolean {
-  if (tier === 'cheapest') return sticky.costPicos === ranked[0]!.costPicos
-  const slowestAllowedMs = Math.min(...ranked.map(loadMsOrInfinite)) * STICKY_MARGIN
-  if (tier === 'fastest') return loadMsOrInfinite(sticky) <= slowestAllowedMs
-  const best = Math.min(...ranked.map(({ costPicos }) => Number(costPicos)))
-  return Number(sticky.costPicos) <= best * STICKY_MARGIN && loadMsOrInfinite(sticky) <= slowestAllowedMs
-}
-
-const loadMsOrInfinite = ({ predictedMs, inFlight }: Rank) => (predictedMs ?? Infinity) * (inFlight + 1)
-
-function putFirst(ranked: readonly Rank[], first: Rank): readonly Rank[] {
-  return [first, ...ranked.filter(rank => rank !== first)]
-}
-
 const isEjected = ({ state }: Rank) => state === 'ejected'
 const isShort = (rank: Rank) => rank.isShort
 const isHeldBack = (rank: Rank) => rank.isHeldBack
 const isNewcomer = ({ newcomer }: Rank) => newcomer !== 'none'
-const isCloud = ({ offer }: Rank) => offer.endpoint.kind === 'cloud'
-
-/** Splits ranks into those that match, and the others. Both keep their order. */
-function partition(ranks: readonly Rank[], matches: (rank: Rank) => boolean): [readonly Rank[], readonly Rank[]] {
-  const matching = ranks.filter(matches)
-  return matching.length === 0 ? [NO_RANKS, ranks] : [matching, ranks.filter(rank => !matches(rank))]
-}
-
-const NO_RANKS: readonly Rank[] = []
-const draw = (count: number, random: () => number) => Math.min(count - 1, Math.floor(random() * count))
 const compare = <T extends number | string>(a: T, b: T) => (a < b ? -1 : a > b ? 1 : 0)
 const by =
   <T>(key: (item: T) => number) =>

@@ -1,9 +1,20 @@
 import { AUTO_MODEL, type ChatJob } from '../domain/chat-job.ts'
 import type { Ticket } from '../domain/handoff.ts'
+import { usdPerMillion } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
 import { clampAt } from '../domain/output-cap.ts'
-import type { AutoNote, NotedConstraints, NotedRank, RoutingNote } from '../domain/routing-note.ts'
+import { limitPercent, type PriceLimits, standardPriceLimits } from '../domain/price-limits.ts'
+import type { AutoNote, NotedConstraints, NotedPrice, NotedRank, RoutingNote } from '../domain/routing-note.ts'
+import { lowestCost } from './price-order.ts'
 import type { Rank } from './rank.ts'
+
+/** What routing knew besides the ticket. */
+interface NotedView {
+  readonly stickyOfferId: string | null
+  readonly cloudCompetes: boolean
+  readonly auto?: AutoNote | null
+  readonly priceLimits?: PriceLimits | undefined
+}
 
 /**
  * Builds the explanation of the choice for the receipt. Null when there was no choice, so installations with
@@ -17,11 +28,13 @@ export function routingNote(
   job: ChatJob,
   ranks: readonly Rank[] | null,
   served: Offer | null,
-  view: { readonly stickyOfferId: string | null; readonly cloudCompetes: boolean; readonly auto?: AutoNote | null },
+  view: NotedView,
   droppedFields: readonly string[] = [],
 ): RoutingNote | null {
   const constraints = notedConstraints(job)
-  const isPlain = ticket.eligible.length === 1 && ticket.excluded.length === 0 && job.model !== AUTO_MODEL
+  const { creditWaitedMs } = ticket
+  const isPlain =
+    !creditWaitedMs && ticket.eligible.length === 1 && ticket.excluded.length === 0 && job.model !== AUTO_MODEL
   const clamp = clampAt(ticket, job, served)
   if (isPlain && constraints === NO_CONSTRAINTS && clamp === null && droppedFields.length === 0) return null
   const ranked: readonly NotedRank[] =
@@ -30,6 +43,7 @@ export function routingNote(
       .slice(0, OFFERS_NOTED)
       .map(({ offerId, endpoint }) => ({ offerId, provider: endpoint.kind }) satisfies NotedRank)
   const excluded = ticket.excluded.slice(0, OFFERS_NOTED)
+  const price = notedPrice(ranks, served, job, view.priceLimits ?? standardPriceLimits)
   const leftOut = ticket.eligible.length - ranked.length + (ticket.excluded.length - excluded.length)
   return {
     model: job.model,
@@ -38,11 +52,13 @@ export function routingNote(
     ranked,
     excluded,
     ...(clamp !== null && { clamp }),
+    ...(price !== null && { price }),
     ...(leftOut > 0 && { leftOut }),
     ...(droppedFields.length > 0 && { droppedFields: notedFields(droppedFields) }),
     ...(view.stickyOfferId !== null && view.stickyOfferId === ranked[0]?.offerId && { isSticky: true }),
     ...(view.cloudCompetes && { cloudCompetes: true }),
     ...(view.auto && { auto: view.auto }),
+    ...(creditWaitedMs && { creditWaitedMs }),
   }
 }
 
@@ -62,6 +78,7 @@ const FIELD_NAME_MAX = 64
 const NO_CONSTRAINTS: NotedConstraints = {}
 
 function notedConstraints({ constraints, maxCostNanos }: ChatJob): NotedConstraints {
+  const { maxInputPicoPerToken: maxInput, maxOutputPicoPerToken: maxOutput } = constraints
   const noted = {
     ...(constraints.serviceTier !== 'balanced' && { tier: constraints.serviceTier }),
     ...(constraints.privacyMode && { privacy_mode: true }),
@@ -71,8 +88,29 @@ function notedConstraints({ constraints, maxCostNanos }: ChatJob): NotedConstrai
     ...(constraints.allowHosters !== null && { allow_hosters: [...constraints.allowHosters] }),
     ...(constraints.denyHosters.size > 0 && { deny_hosters: [...constraints.denyHosters] }),
     ...(maxCostNanos !== null && { max_cost_nanos: maxCostNanos.toString() }),
+    ...(maxInput !== undefined && { max_input_usd_per_million: usdPerMillion(maxInput) }),
+    ...(maxOutput !== undefined && { max_output_usd_per_million: usdPerMillion(maxOutput) }),
   }
   return Object.keys(noted).length === 0 ? NO_CONSTRAINTS : noted
+}
+
+/** Compares the offer that answered with the eligible offers of its model. Null if there is nothing to compare. */
+function notedPrice(
+  ranks: readonly Rank[] | null,
+  served: Offer | null,
+  { constraints }: ChatJob,
+  limits: PriceLimits,
+): NotedPrice | null {
+  if (ranks === null || served === null) return null
+  const ofModel = ranks.filter(({ offer }) => offer.modelId === served.modelId)
+  const rank = ofModel.find(({ offer }) => offer === served)
+  if (rank === undefined || ofModel.length === 1) return null
+  const percent = limitPercent(constraints.serviceTier, limits)
+  return {
+    limitPercent: served.endpoint.kind === 'local' ? Math.max(percent, limits.localPercent) : percent,
+    cheapestPicos: lowestCost(ofModel).toString(),
+    servedPicos: rank.costPicos.toString(),
+  }
 }
 
 function notedRank({

@@ -1,49 +1,99 @@
 import type { ServiceTier } from '../domain/chat-job.ts'
-import type { Rank } from './rank.ts'
+import { limitPicos, lowestCost } from './price-order.ts'
+import { isCloud, type Rank } from './rank.ts'
 
-type Order = (pool: readonly Rank[], random: () => number) => readonly Rank[]
+type Order = (pool: readonly Rank[], random: () => number, cloudCompetes?: boolean) => readonly Rank[]
 
 /** How each service tier orders the offers of a pool. */
-export const tierOrder: Record<ServiceTier, Order> = { cheapest: byPrice, balanced: byWeight, fastest: byTwoChoices }
+export const tierOrder: Record<ServiceTier, Order> = { cheapest: byPrice, balanced: byCostAndLoad, fastest: byLoad }
 
-/** Orders strictly by expected cost, ties by predicted latency, unmeasured offers last. */
-function byPrice(pool: readonly Rank[]): readonly Rank[] {
+/**
+ * Orders strictly by expected cost. At equal cost clouds come last, unless they compete, then predicted latency decides;
+ * unmeasured offers come last.
+ */
+function byPrice(pool: readonly Rank[], _random: () => number, cloudCompetes = false): readonly Rank[] {
   return pool.toSorted((a, b) => {
     if (a.costPicos !== b.costPicos) return a.costPicos < b.costPicos ? -1 : 1
-    return compare(a.predictedMs ?? Infinity, b.predictedMs ?? Infinity) || compare(a.offer.offerId, b.offer.offerId)
+    const byKind = cloudCompetes ? 0 : compare(kindOrder(a), kindOrder(b))
+    return (
+      byKind ||
+      compare(a.predictedMs ?? Infinity, b.predictedMs ?? Infinity) ||
+      compare(a.offer.offerId, b.offer.offerId)
+    )
   })
 }
 
 /**
- * Draws offers without replacement, with weight 1/price x 1/latency x trust², by exponential keys (Efraimidis
- * and Spirakis, 2006): the first is chosen with probability weight / sum of weights, and so on down the list.
+ * How strongly a better offer is preferred: the powers of price x load and of load. The first power alone sent so many
+ * requests to worse offers that prices x latencies were 41% above the best choice in hindsight. Sorting would send the
+ * requests of every node to the same server until its latency shows it. See docs/decisions/2026-11-28-sharper-draws.md.
  */
-function byWeight(pool: readonly Rank[], random: () => number): readonly Rank[] {
+const COST_AND_LOAD_POWER = 6
+const LOAD_POWER = 12
+
+/** Draws by price x load, and by trust. */
+function byCostAndLoad(pool: readonly Rank[], random: () => number): readonly Rank[] {
   if (pool.length < 2) return pool
-  const weightOf = weigher(pool)
+  return drawAll(pool, costAndLoadWeight(pool), random)
+}
+
+/** Draws by load alone. */
+function byLoad(pool: readonly Rank[], random: () => number): readonly Rank[] {
+  if (pool.length < 2) return pool
+  const loadOf = loader(pool)
+  const lowest = Math.min(...pool.map(loadOf))
+  return drawAll(pool, rank => (lowest / loadOf(rank)) ** LOAD_POWER, random)
+}
+
+/**
+ * Draws offers without replacement by exponential keys (Efraimidis and Spirakis, 2006): the first is chosen with
+ * probability weight / sum of weights, and so on down the list.
+ */
+function drawAll(pool: readonly Rank[], weightOf: (rank: Rank) => number, random: () => number): readonly Rank[] {
   return pool
     .map(rank => ({ rank, key: -Math.log(1 - random()) / weightOf(rank) }))
     .toSorted(by(({ key }) => key))
     .map(({ rank }) => rank)
 }
 
-type Weighed = Pick<Rank, 'costPicos' | 'trust' | 'predictedMs'>
+type Weighed = Pick<Rank, 'costPicos' | 'trust' | 'predictedMs' | 'inFlight'>
 
-/** Returns the weight of an offer of the pool. */
-function weigher(pool: readonly Weighed[]): (offer: Weighed) => number {
+/** Returns the weight of an offer of the pool: 1 / (price x load), relative to the best one and sharpened, x trust². */
+function costAndLoadWeight(pool: readonly Weighed[]): (offer: Weighed) => number {
   const highestPicos = Math.max(...pool.map(({ costPicos }) => Number(costPicos)))
   // A free server would get every request, so a price counts as at least 1% of the highest.
   const countedPicosMin = Math.max(highestPicos / 100, 1)
-  const typicalMs = medianMs(pool)
-  return ({ trust, costPicos, predictedMs }) => {
-    const latencyMs = Math.max(predictedMs ?? typicalMs, 1)
-    return Math.max(trust, NEWCOMER_TRUST) ** 2 / (Math.max(Number(costPicos), countedPicosMin) * latencyMs)
-  }
+  const loadOf = loader(pool)
+  const measure = (offer: Weighed) => Math.max(Number(offer.costPicos), countedPicosMin) * loadOf(offer)
+  const lowest = Math.min(...pool.map(measure))
+  return offer => Math.max(offer.trust, NEWCOMER_TRUST) ** 2 * (lowest / measure(offer)) ** COST_AND_LOAD_POWER
 }
 
-/** Returns the probability of each offer to be tried first with the tier `balanced`, if all are measured, healthy and no newcomers. */
-export function balancedShares(pool: readonly Weighed[]): number[] {
-  const weights = pool.map(weigher(pool))
+/**
+ * Returns the load of an offer of the pool: its latency x (requests of this node in flight + 1). So a node does not wait for the
+ * latency to show that it has filled a server. Unmeasured offers count as having the median latency, so that they
+ * receive requests too.
+ */
+function loader(pool: readonly Weighed[]): (offer: Weighed) => number {
+  const known = pool.flatMap(({ predictedMs }) => (predictedMs === null ? [] : [predictedMs])).sort((a, b) => a - b)
+  const typicalMs = known[known.length >> 1] ?? 1
+  return ({ predictedMs, inFlight }) => Math.max(predictedMs ?? typicalMs, 1) * (inFlight + 1)
+}
+
+/**
+ * Returns the probability of each offer to be tried first with the tier `balanced`, if all are
+ * measured, healthy, idle and no newcomers.
+ *
+ * @param pool `isLast`: tried after the others of comparable price
+ * @param percent how much of the cheapest offer's cost the first one may cost
+ */
+export function balancedShares(pool: readonly (Weighed & { isLast: boolean })[], percent: number): number[] {
+  const limit = limitPicos(lowestCost(pool), percent)
+  const near = pool.filter(({ costPicos }) => costPicos <= limit)
+  const first = near.filter(({ isLast }) => !isLast)
+  const drawn = first.length === 0 ? near : first
+  const weightOf = costAndLoadWeight(drawn)
+  const weights = pool.map(offer => (drawn.includes(offer) ? weightOf(offer) : 0))
   const sum = weights.reduce((total, weight) => total + weight, 0)
   return weights.map(weight => weight / sum)
 }
@@ -54,33 +104,7 @@ export function balancedShares(pool: readonly Weighed[]): number[] {
  */
 const NEWCOMER_TRUST = 0.05
 
-/**
- * Power of two choices: draws two offers at random and puts the one with the lower predicted latency x (in
- * flight + 1) first, and so on. Sorting by latency alone would send the whole load of every node to the same
- * server.
- */
-function byTwoChoices(pool: readonly Rank[], random: () => number): readonly Rank[] {
-  const typicalMs = medianMs(pool)
-  const loadMsOrTypical = ({ predictedMs, inFlight }: Rank) => (predictedMs ?? typicalMs) * (inFlight + 1)
-  const left = [...pool]
-  const ordered: Rank[] = []
-  while (left.length > 1) {
-    const first = draw(left.length, random)
-    const other = draw(left.length - 1, random)
-    const second = other < first ? other : other + 1
-    const winner = loadMsOrTypical(left[second]!) < loadMsOrTypical(left[first]!) ? second : first
-    ordered.push(...left.splice(winner, 1))
-  }
-  return ordered.concat(left)
-}
-
-/** Returns the median latency. Unmeasured offers count as having it, so that they receive requests too. */
-function medianMs(pool: readonly Pick<Rank, 'predictedMs'>[]): number {
-  const known = pool.flatMap(({ predictedMs }) => (predictedMs === null ? [] : [predictedMs])).sort((a, b) => a - b)
-  return known[known.length >> 1] ?? 1
-}
-
-const draw = (count: number, random: () => number) => Math.min(count - 1, Math.floor(random() * count))
+const kindOrder = (rank: Rank) => (isCloud(rank) ? 1 : 0)
 const compare = <T extends number | string>(a: T, b: T) => (a < b ? -1 : a > b ? 1 : 0)
 const by =
   <T>(key: (item: T) => number) =>

@@ -11,6 +11,8 @@ export interface AuditPlan {
 export interface AuditPeers {
   readonly hasReference: boolean
   readonly hosters: number
+  /** The hoster sells a model of the operator, and was not compared with its server often enough. */
+  readonly needsComparison: boolean
 }
 
 /** How often each kind is drawn while no signal is suspicious. */
@@ -20,7 +22,8 @@ const PULL_MAX = 6
 
 /**
  * Draws the kind of the next audit of a hoster. A signal with a small p-value is drawn more often, so a cheat that shows in one kind of
- * audit only is found with fewer of them. The choice depends on earlier audits only, so it changes no false alarm rate.
+ * audit only is found with fewer of them. The choice depends on earlier audits only, so it changes no false alarm rate. Samples
+ * are drawn that often too until the hoster was compared with the server of the operator.
  *
  * @param random uniform in [0, 1)
  */
@@ -29,7 +32,9 @@ export function chooseAudit(signals: Signals, peers: AuditPeers, random: () => n
   const possible = (['canary', 'fingerprint', 'agreement', 'sampling'] as const).filter(
     kind => kind === 'canary' || (kind === 'sampling' ? peers.hasReference : canCompare),
   )
-  const pulls = possible.map(kind => weights[kind] * pull(signals, kind))
+  const pulls = possible.map(
+    kind => weights[kind] * (kind === 'sampling' && peers.needsComparison ? PULL_MAX : pull(signals, kind)),
+  )
   let left = random() * pulls.reduce((sum, weight) => sum + weight, 0)
   const drawn = possible.find((_, at) => {
     left -= pulls[at]!

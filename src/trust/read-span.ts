@@ -3,6 +3,7 @@ import type { Sql } from '../db/pool.ts'
 import { addTraffic } from '../marketplace/traffic.ts'
 import { insertAudit } from './evidence/audit-store.ts'
 import { lockSources, readRatio, type StoredSource, writeRatio, writeSource } from './evidence/meter-store.ts'
+import { addPayers } from './evidence/payers.ts'
 import { lockProgress, writeProgress } from './evidence/progress.ts'
 import { readReports, type SampledReport } from './evidence/read-reports.ts'
 import { readRequests, type Span } from './evidence/read-requests.ts'
@@ -18,7 +19,7 @@ const SPAN_MS_MAX = 5 * 60_000
 const FIRST_SPAN_MS = 3_600_000
 
 /**
- * Adds the usage rows of the next span of time to the evidence and to the traffic that hosters see, in the transaction that also advances the span: each row counts once,
+ * Adds the usage rows of the next span of time to the evidence, to the standing of offers and to the traffic that hosters see, in the transaction that also advances the span: each row counts once,
  * whatever crashes. Returns false when there is nothing left to read.
  *
  * @param delayMs A request counts by the time at which it began, and its row may come much later: after a long answer, or from the
@@ -30,6 +31,7 @@ export async function readSpan(sql: Sql, nowMs: number, delayMs: number): Promis
   if (fromMs >= untilMs) return false
   const span: Span = { fromMs, toMs: Math.min(fromMs + SPAN_MS_MAX, untilMs) }
   await addTraffic(sql, span)
+  await addPayers(sql, span)
   const [requests, reports] = [await readRequests(sql, span), await readReports(sql, span)]
   const hosterIds = new Set([...requests, ...reports].flatMap(({ hosterId }) => hosterId ?? []))
   const trusts = await lockTrust(sql, [...hosterIds].sort())

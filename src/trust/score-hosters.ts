@@ -5,6 +5,7 @@ import type { Log } from '../runtime/log.ts'
 import { sumCustomers } from './customer-evidence.ts'
 import { pruneAudits } from './evidence/audit-store.ts'
 import { type HosterFacts, readHosterFacts, writeScore } from './evidence/hoster-facts.ts'
+import { reviewPayers } from './evidence/payers.ts'
 import { lockTrust, readCustomerEvidence, type StoredTrust, writeTrust } from './evidence/trust-store.ts'
 import { provenBy } from './quarantine.ts'
 import { quarantineHoster } from './quarantine-hoster.ts'
@@ -30,6 +31,7 @@ export async function scoreHosters({ pool, clock, log, delayMs }: ScoreDeps): Pr
   for (let spans = 0; spans < SPANS_MAX; spans++) {
     if (!(await transaction(pool, sql => readSpan(sql, clock.epochMs(), delayMs)))) break
   }
+  await transaction(pool, sql => reviewPayers(sql, clock.epochMs()))
   for (const { hosterId } of await readHosterFacts(pool)) {
     const quarantined = await transaction(pool, sql => scoreHoster(sql, hosterId, clock.epochMs()))
     if (quarantined !== null) log.warn(quarantined, 'a hoster is quarantined: its audits prove a cheat')

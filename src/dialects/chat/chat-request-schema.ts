@@ -118,6 +118,8 @@ export const chatFieldsSchema = z.looseObject(
     tier: routingSchemas.tier,
     privacy_mode: routingSchemas.privacy_mode,
     max_cost_usd: routingSchemas.max_cost_usd,
+    max_input_usd_per_million: routingSchemas.max_input_usd_per_million,
+    max_output_usd_per_million: routingSchemas.max_output_usd_per_million,
     fallback_models: routingSchemas.fallback_models,
     stream_options: z
       .looseObject({ include_usage: boolean.nullish() }, { error: 'an object' })

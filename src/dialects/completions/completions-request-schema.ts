@@ -37,14 +37,14 @@ export const completionsFieldsSchema = z.looseObject(
 )
 
 const { model: modelField, ...otherFields } = completionsFieldsSchema.shape
-const tokenIds = z.array(z.int().nonnegative())
+const tokenIds = z.array(z.int().nonnegative()).min(1)
 
 /** The body of `POST /v1/completions` as the OpenAPI document shows it. */
 export const completionsRequestSchema = z
   .looseObject({
     model: modelField,
     prompt: z
-      .union([z.string(), z.array(z.string()), tokenIds, z.array(tokenIds)])
+      .union([z.string(), z.array(z.string()).min(1), tokenIds, z.array(tokenIds).min(1)])
       .describe(
         'What to continue: a text, up to 128 texts, the token ids of one text, or up to 128 lists of token ids.',
       ),

@@ -28,14 +28,14 @@ export const embeddingsFieldsSchema = z.looseObject(
 )
 
 const { model, ...otherFields } = embeddingsFieldsSchema.shape
-const tokenIds = z.array(z.int().nonnegative())
+const tokenIds = z.array(z.int().nonnegative()).min(1)
 
 /** The body of `POST /v1/embeddings` as the OpenAPI document shows it. */
 export const embeddingsRequestSchema = z
   .looseObject({
     model,
     input: z
-      .union([z.string().min(1), z.array(z.string().min(1)), tokenIds, z.array(tokenIds)])
+      .union([z.string().min(1), z.array(z.string().min(1)).min(1), tokenIds, z.array(tokenIds).min(1)])
       .describe(
         'What to embed: a text, up to 2,048 texts, the token ids of one text, or up to 2,048 lists of token ids. At most 300,000 tokens in all. None may be empty.',
       ),

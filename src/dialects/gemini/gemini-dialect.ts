@@ -53,7 +53,10 @@ const streamOperation: DialectOperation = {
   summary: 'Stream content',
   description: `${DESCRIPTION}\n\n**Streams.** With \`?alt=sse\`, the answer is a stream of server-sent events; otherwise it is a JSON array that arrives element by element. The last element has the \`usageMetadata\`, or an \`error\`. An answer that failed is free unless the message says otherwise.`,
   query: z.object({
-    alt: z.enum(['json', 'sse']).default('json').describe('`sse` for server-sent events, which all SDKs ask for.'),
+    alt: z
+      .string()
+      .default('json')
+      .describe('`sse` for server-sent events, which all SDKs ask for; any other value for one JSON array.'),
   }),
   answer: geminiStreamSchema,
   answerDescription:

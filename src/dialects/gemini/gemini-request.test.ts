@@ -8,7 +8,10 @@ const parse = (body: object) => parseGeminiRequest(Buffer.from(JSON.stringify(bo
 describe('a body of generateContent', () => {
   it('may use snake case, a single content and the routing fields', () => {
     const { conversation, facts } = parse({
-      contents: { parts: [{ text: 'Hi' }, { inline_data: { mime_type: 'application/pdf', data: 'AAAA' } }] },
+      contents: {
+        role: null,
+        parts: [{ text: 'Hi' }, { inline_data: { mime_type: 'application/pdf', data: 'AAAA' } }],
+      },
       system_instruction: { parts: [{ text: 'Be brief.' }] },
       generation_config: { max_output_tokens: 9, thinking_config: { thinking_budget: 5_000 }, speech_config: {} },
       safety_settings: [],

@@ -7,14 +7,22 @@ import { bounds } from './read-contents.ts'
 // The schemas of the OpenAPI document. The request is parsed part by part: see gemini-request.ts.
 
 const count = z.int().nonnegative()
-const content = z
+const systemInstruction = z
   .looseObject({
-    role: z.string().nullish().describe('`user` or `model`; default `user`.'),
+    role: z.string().nullish().describe('Has no effect.'),
     parts: z
       .array(z.looseObject({}))
       .describe(
         '`text`, `inlineData`, `fileData`, `functionCall` and `functionResponse`, with their `thoughtSignature`.',
       ),
+  })
+  .meta({ id: 'GeminiSystemInstruction' })
+const content = systemInstruction
+  .extend({
+    role: z
+      .enum(['user', 'model', 'function'])
+      .nullish()
+      .describe('Default `user`. `function` is an older word for `user`, for results of functions.'),
   })
   .meta({ id: 'GeminiContent' })
 
@@ -28,7 +36,7 @@ export const geminiPathParameters = z.object({
 export const geminiRequestSchema = z
   .looseObject({
     contents: z.array(content).min(1).max(bounds.contents).describe('The whole conversation, oldest first.'),
-    systemInstruction: content.nullish(),
+    systemInstruction: systemInstruction.nullish(),
     tools: z
       .array(z.looseObject({}))
       .max(bounds.functions)

@@ -43,7 +43,7 @@ class ContentReader {
   readContent(content: unknown, param: string): void {
     if (!isJsonObject(content)) throw invalidField(param, 'a content object', content)
     refuseManyKeys(content, param)
-    const { role = 'user' } = content
+    const role = content.role ?? 'user'
     if (role !== 'user' && role !== 'model' && role !== 'function') {
       throw invalidField(`${param}.role`, 'user or model', role)
     }

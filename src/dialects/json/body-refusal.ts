@@ -11,7 +11,9 @@ export function missingField(param: string, allowed?: string): ApiError {
   return new ApiError('missing_parameter', { message, param })
 }
 
+/** @param found undefined if the field is missing */
 export function invalidField(param: string, allowed: string, found: unknown): ApiError {
+  if (found === undefined) return missingField(param, allowed)
   return new ApiError('invalid_value', { message: `"${param}" must be ${allowed}; got ${formatValue(found)}.`, param })
 }
 
@@ -42,7 +44,7 @@ export function bodyRefusal(
   const param = keyPath(issue.path)
   let found = input
   for (const step of issue.path) found = (found as Record<PropertyKey, unknown> | undefined)?.[step]
-  return found === undefined ? missingField(param, issue.message) : invalidField(param, issue.message, found)
+  return invalidField(param, issue.message, found)
 }
 
 /** Formats a value that was sent, short enough for an error message. */

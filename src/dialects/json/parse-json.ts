@@ -4,10 +4,7 @@ import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 import { duplicateName } from './duplicate-name.ts'
 import { hasMoreNames } from './many-names.ts'
 
-/**
- * The maximum depth. JSON.parse accepts millions of levels, but code that recurses over the result would
- * overflow the stack.
- */
+/** The maximum depth. JSON.parse accepts millions of levels, but code that recurses over the result would overflow the stack. */
 export const DEPTH_MAX = 64
 
 /**
@@ -22,24 +19,30 @@ const LONG_BODY_BYTES = 65_536
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 /**
- * Parses a request body that must be one JSON object in UTF-8, at most 64 levels deep, with at most
- * `delimitersMax` brackets, colons and commas, and no name twice in an object. Removes `__proto__` keys at every level, so that copying from the
- * result cannot change a prototype. Throws ApiError `invalid_json`.
+ * Parses a request body: one JSON object in UTF-8, at most 64 levels deep, with at most `delimitersMax` brackets, colons and commas,
+ * and no name twice in an object. Throws ApiError `invalid_json`.
+ *
+ * @param onProto gets each object with a member `__proto__`. Copying it could change a prototype, so the default removes it
  */
-export function parseJsonObject(body: Buffer, delimitersMax = REQUEST_DELIMITERS_MAX): JsonObject {
+export function parseJsonObject(
+  body: Buffer,
+  delimitersMax = REQUEST_DELIMITERS_MAX,
+  onProto = removeProto,
+): JsonObject {
   const { colons } = refuseOversizedRequest(body, delimitersMax)
   const text = decode(body)
   const value = parse(text)
   // JSON.parse keeps the last of two members with one name. A proxy that keeps the first would check another request
   // than the one that runs. Each member has a colon in the text.
-  if (countMembers(value) !== colons) throw duplicateMember(text)
+  if (countMembers(value, onProto) !== colons) throw duplicateMember(text)
   if (!isJsonObject(value)) {
-    throw invalidJson(
-      `The body must be one JSON object; got ${Array.isArray(value) ? 'an array' : value === null ? 'null' : `a ${typeof value}`}.`,
-    )
+    const found = Array.isArray(value) ? 'an array' : value === null ? 'null' : `a ${typeof value}`
+    throw invalidJson(`The body must be one JSON object; got ${found}.`)
   }
   return value
 }
+
+const removeProto = (object: object): void => void Reflect.deleteProperty(object, '__proto__')
 
 function decode(body: Buffer): string {
   try {
@@ -62,22 +65,19 @@ function parse(text: string): unknown {
   }
 }
 
-/**
- * Counts the members of all objects inside a parsed JSON value. Removes `__proto__` members, so that copying from the
- * value cannot change a prototype. Recurses as deep as the value.
- */
-function countMembers(value: unknown): number {
+/** Counts the members of all objects inside a parsed value. Recurses as deep as the value. */
+function countMembers(value: unknown, onProto: typeof removeProto): number {
   if (typeof value !== 'object' || value === null) return 0
   let members = 0
   if (Array.isArray(value)) {
-    for (const item of value) if (typeof item === 'object') members += countMembers(item)
+    for (const item of value) if (typeof item === 'object') members += countMembers(item, onProto)
     return members
   }
   for (const key in value) {
     members++
     const child = (value as Record<string, unknown>)[key]
-    if (typeof child === 'object') members += countMembers(child)
-    if (key === '__proto__') Reflect.deleteProperty(value, key)
+    if (typeof child === 'object') members += countMembers(child, onProto)
+    if (key === '__proto__') onProto(value)
   }
   return members
 }

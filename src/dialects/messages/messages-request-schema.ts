@@ -135,12 +135,18 @@ export const messagesFieldsSchema = gatewayFields.extend({
   cache_control: cacheControl,
 })
 
+const documentedMessage = messageRoleSchema.extend({
+  content: z
+    .union([string, z.array(anyBlock)])
+    .describe('A text, or blocks: text, image, document, tool_use and others.'),
+})
+
 /** The body of `POST /v1/messages` as the OpenAPI document shows it. */
 export const messagesRequestSchema = messagesFieldsSchema
   .extend({
-    messages: z.array(z.looseObject({})).min(1).describe('The conversation so far, oldest message first.'),
+    messages: z.array(documentedMessage).min(1).describe('The conversation so far, oldest message first.'),
     system: z
-      .union([z.string(), z.array(z.looseObject({}))])
+      .union([z.string(), z.array(anyBlock)])
       .nullish()
       .describe('Instructions before the first message.'),
   })

@@ -47,6 +47,7 @@ const listBounds: ReadonlyArray<readonly [field: string, max: number]> = [
 const setFields = [
   ...['model', 'max_tokens', 'stream', 'tier', 'privacy_mode', 'trusted_only', 'max_latency_ms', 'fallback_models'],
   ...['allow_hosters', 'deny_hosters', 'on_insufficient', 'max_cost_usd', 'dry_run'],
+  ...['max_input_usd_per_million', 'max_output_usd_per_million'],
 ]
 
 /**

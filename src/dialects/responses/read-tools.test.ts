@@ -37,3 +37,23 @@ describe('allowed tools', () => {
     expect(reads).toBeLessThan(4 * 500)
   })
 })
+
+it.each([
+  [{}, 'missing_parameter', '"tool_choice.type" is required: it must be function, custom or allowed_tools.'],
+  [{ type: 5 }, 'invalid_value', '"tool_choice.type" must be function, custom or allowed_tools; got 5.'],
+  [
+    { type: 'function' },
+    'missing_parameter',
+    '"tool_choice.name" is required: it must be the name of a tool of this request.',
+  ],
+])('the choice %j is refused by naming what is wrong', (choice, code, message) => {
+  const list = listOf({ type: 'function', name: 'f' })
+  expect(() => readToolChoice(choice, list)).toThrow(expect.objectContaining({ code, message }))
+})
+
+it.each([
+  [{}, 'missing_parameter'],
+  [{ type: 5 }, 'invalid_value'],
+])('the tool %j is refused', (tool, code) => {
+  expect(() => listOf(tool)).toThrow(expect.objectContaining({ code, param: 'tools[0].type' }))
+})

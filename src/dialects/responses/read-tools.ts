@@ -36,7 +36,10 @@ export class ToolList {
 
   #addTool(tool: unknown, param: string, namespace: string | undefined): void {
     if (!isJsonObject(tool)) throw invalidField(param, 'an object', tool)
-    switch (tool.type) {
+    const { type } = tool
+    if (typeof type !== 'string')
+      throw invalidField(`${param}.type`, 'one of function, custom, namespace, tool_search', type)
+    switch (type) {
       case 'function':
         checkValue(toolSchemas.function, tool, param)
         this.#set({ ...functionTool(tool), ...(namespace !== undefined && { namespace }) })
@@ -54,10 +57,8 @@ export class ToolList {
         this.hasToolSearch = true
         this.#set({ ...functionTool(tool), name: TOOL_SEARCH })
         return
-      case undefined:
-        throw invalidField(`${param}.type`, 'one of function, custom, namespace, tool_search', undefined)
     }
-    this.hostedTypes.add(String(tool.type).slice(0, 64))
+    this.hostedTypes.add(type.slice(0, 64))
   }
 
   #addNamespace(tool: JsonObject, param: string): void {
@@ -88,11 +89,11 @@ export function readToolChoice(choice: unknown, list: ToolList): { choice: ToolC
     return { choice: { kind: 'must' }, tools }
   }
   if (!isJsonObject(choice)) throw invalidField('tool_choice', 'none, auto, required or an object', choice)
-  if (choice.type === 'allowed_tools') return allowedTools(choice, tools)
-  if (choice.type !== 'function' && choice.type !== 'custom' && choice.type !== TOOL_SEARCH) {
-    throw hostedTool(String(choice.type).slice(0, 64))
-  }
-  const name = choice.type === TOOL_SEARCH ? TOOL_SEARCH : choice.name
+  const { type } = choice
+  if (typeof type !== 'string') throw invalidField('tool_choice.type', 'function, custom or allowed_tools', type)
+  if (type === 'allowed_tools') return allowedTools(choice, tools)
+  if (type !== 'function' && type !== 'custom' && type !== TOOL_SEARCH) throw hostedTool(type.slice(0, 64))
+  const name = type === TOOL_SEARCH ? TOOL_SEARCH : choice.name
   const tool = tools.find(each => each.name === name && (choice.namespace ?? each.namespace) === each.namespace)
   if (tool === undefined) throw invalidField('tool_choice.name', 'the name of a tool of this request', name)
   const { namespace } = tool

@@ -166,20 +166,24 @@ export const responsesFieldsSchema = z.looseObject(
   { error: 'a JSON object' },
 )
 
+const typedObject = z.looseObject({ type: z.string() })
+/** Only a message may leave its type out. */
+const documentedItem = z.looseObject({}).meta({ anyOf: [{ required: ['type'] }, { required: ['role'] }] })
+
 /** The body of `POST /v1/responses` as the OpenAPI document shows it. */
 export const responsesRequestSchema = responsesFieldsSchema
   .extend({
     input: z
-      .union([z.string(), z.array(jsonObject).max(bounds.items)])
+      .union([z.string(), z.array(documentedItem).min(1).max(bounds.items)])
       .describe('A text, or the whole conversation as items, oldest first.'),
     tools: z
-      .array(jsonObject)
+      .array(typedObject)
       .max(bounds.tools)
       .nullish()
       .describe(
         'Tools that the client runs: `function`, `custom`, `namespace` and `tool_search`. Tools that a server would run are left out if `tool_choice` is `auto`.',
       ),
-    tool_choice: z.union([z.string(), jsonObject]).nullish(),
+    tool_choice: z.union([z.enum(['none', 'auto', 'required']), typedObject]).nullish(),
   })
   .meta({ id: 'ResponsesRequest', examples: [{ model: 'demo', input: 'Hello!' }] })
 

@@ -61,12 +61,6 @@ class CustomerHealth implements Health {
     return key === undefined ? forMs : Math.max(forMs, perCustomer.ejectedForMs(key))
   }
 
-  wasEjectedAfter(offerId: string, ms: number): boolean {
-    const { shared, perCustomer } = this.#state
-    const key = this.#faultyKey(offerId)
-    return shared.wasEjectedAfter(offerId, ms) || (key !== undefined && perCustomer.wasEjectedAfter(key, ms))
-  }
-
   predictMs(...args: Parameters<Health['predictMs']>): ReturnType<Health['predictMs']> {
     return this.#state.shared.predictMs(...args)
   }

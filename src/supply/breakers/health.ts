@@ -68,11 +68,6 @@ class OfferHealth implements OwnHealth {
     return Math.max(1, record.ejectedUntilMs - nowMs, record.pausedUntilMs - nowMs)
   }
 
-  wasEjectedAfter(offerId: string, ms: number): boolean {
-    const record = this.#records.get(offerId)
-    return record !== undefined && isOlderThanTrial(record, ms)
-  }
-
   predictMs(offerId: string, request: PredictedRequest): number | null {
     return this.#records.get(offerId)?.latency.predictMs(this.#nowMs(), request) ?? null
   }

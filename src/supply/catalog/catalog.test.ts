@@ -33,6 +33,7 @@ test('a model summarises its offers', () => {
       hoster: { lowest: offers[1]!.price, highest: offers[0]!.price },
       cloud: { lowest: offers[2]!.price, highest: offers[2]!.price },
     },
+    mostPerToken: { inputPicoPerToken: 7n, outputPicoPerToken: 9n },
     created: 1_700_000_000,
     ownedBy: 'switchyard',
     demo: false,

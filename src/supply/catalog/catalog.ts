@@ -1,5 +1,6 @@
 import type { Sql } from '../../db/pool.ts'
 import type { Feature } from '../../domain/chat-job.ts'
+import type { TokenPrice } from '../../domain/money.ts'
 import type { Offer, ProviderKind } from '../../domain/offer.ts'
 import type { OfferPrice } from '../../domain/offer-price.ts'
 import { nextChangeMs, offerPrice } from '../../domain/price-list.ts'
@@ -32,6 +33,8 @@ export interface ModelSummary {
   readonly providerKinds: readonly ProviderKind[]
   /** One range for each kind that offers the model. */
   readonly prices: Partial<Record<ProviderKind, PriceRange>>
+  /** The highest price of any input and of any output token at any offer, in picodollars per token. */
+  readonly mostPerToken: TokenPrice
   /** When the model was first offered, Unix time in seconds. */
   readonly created: number
   /** The name of the endpoint if only one offers the model, otherwise `switchyard`. */
@@ -79,11 +82,23 @@ function summarise(id: string, offers: readonly Offer[], created: number): Model
     features: new Set(offers.flatMap(offer => [...offer.features])),
     providerKinds: [...byKind.keys()],
     prices: Object.fromEntries([...byKind].map(([kind, group]) => [kind, priceRange(group)])),
+    mostPerToken: mostPerToken(offers),
     created,
     ownedBy: names.size === 1 ? offers[0]!.endpoint.name : 'switchyard',
     demo: offers.every(offer => offer.endpoint.demo),
   }
 }
+
+function mostPerToken(offers: readonly Offer[]): TokenPrice {
+  // Each step of a price holds at least what the steps below it do.
+  const held = offers.map(({ price }) => price.terms?.steps.at(-1)?.held ?? price)
+  return {
+    inputPicoPerToken: held.map(price => price.inputPicoPerToken).reduce(higher),
+    outputPicoPerToken: held.map(price => price.outputPicoPerToken).reduce(higher),
+  }
+}
+
+const higher = (a: bigint, b: bigint) => (a > b ? a : b)
 
 function priceRange(offers: readonly Offer[]): PriceRange {
   const ascending = offers

@@ -6,6 +6,7 @@ import { sealSecret } from '../../secrets/sealed-secret.ts'
 import { checkInteger, checkKey, checkModel, checkName, checkTrust } from './check-hoster.ts'
 import { type HostedModel, insertPrice } from './hosted-model.ts'
 import { checkHosterUrl } from './hoster-url.ts'
+import { approveOnce } from './model-ids.ts'
 
 export interface NewHoster {
   /** Unique among hosters. Commands accept it in place of the id. */
@@ -68,6 +69,11 @@ export async function insertHoster(
     [endpointId, hosterId, baseUrl, sealed],
   )
   for (const model of hoster.models) await insertPrice(sql, endpointId, 1, model)
+  await approveOnce(
+    sql,
+    hoster.models.map(({ modelId }) => modelId),
+    'The operator added it with a hoster.',
+  )
   await bumpControlVersion(sql, 'supply')
   return { hosterId, endpointId }
 }

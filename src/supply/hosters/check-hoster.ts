@@ -1,5 +1,5 @@
 import { features } from '../../domain/chat-job.ts'
-import { MODEL_ID } from '../../domain/model-id.ts'
+import { MODEL_ID, modelIdText, UPSTREAM_MODEL_ID, upstreamModelIdText } from '../../domain/model-id.ts'
 import { isReservedModel } from '../../domain/offer.ts'
 import { SupplyError } from '../../domain/supply-error.ts'
 import { UUID } from '../../runtime/uuid.ts'
@@ -14,10 +14,12 @@ import type { HostedModel } from './hosted-model.ts'
 const PICO_PER_TOKEN_MAX = 1_000_000_000n
 
 export function checkModel(model: HostedModel): void {
-  checkModelId('The model id', model.modelId)
+  if (!MODEL_ID.test(model.modelId))
+    throw new SupplyError('invalid_value', `The model id "${model.modelId}" is not ${modelIdText}.`)
   if (isReservedModel(model.modelId))
     throw new SupplyError('invalid_value', `The model id "${model.modelId}" is reserved. Choose another one.`)
-  if (model.upstreamModel !== undefined) checkModelId('The upstream model', model.upstreamModel)
+  if (model.upstreamModel !== undefined && !UPSTREAM_MODEL_ID.test(model.upstreamModel))
+    throw new SupplyError('invalid_value', `The upstream model "${model.upstreamModel}" is not ${upstreamModelIdText}.`)
   checkPrice('The input price', model.price.inputPicoPerToken)
   checkPrice('The output price', model.price.outputPicoPerToken)
   checkCachePrice('The cache read price', model.price.cacheReadPicoPerToken, model.price.inputPicoPerToken)
@@ -35,11 +37,6 @@ export function checkModel(model: HostedModel): void {
     checkInteger('The number of requests at once', model.maxConcurrent, 1, 100_000)
   const unknown = model.features.find(feature => !features.includes(feature))
   if (unknown) throw new SupplyError('invalid_value', `"${unknown}" is not a feature. Use ${features.join(', ')}.`)
-}
-
-function checkModelId(what: string, id: string): void {
-  if (!MODEL_ID.test(id))
-    throw new SupplyError('invalid_value', `${what} "${id}" must have 1 to 200 letters, digits or any of . : / @ + _ -`)
 }
 
 function checkPrice(what: string, picoPerToken: bigint): void {

@@ -22,8 +22,8 @@ export interface HosterOffersOptions {
 }
 
 /**
- * Reads the current prices of active hosters as offers. Reports and skips an endpoint if its key cannot be
- * decrypted or its URL is not allowed.
+ * Reads the current prices of active hosters as offers, without those of ids that nobody has approved. Reports and skips an endpoint if
+ * its key cannot be decrypted or its URL is not allowed.
  */
 export async function readHosterOffers(sql: Sql, options: HosterOffersOptions): Promise<HosterOffers> {
   const { rows } = await sql.query<HosterPriceRow>(SELECT_CURRENT_PRICES)
@@ -84,6 +84,7 @@ const SELECT_CURRENT_PRICES = `
   FROM hoster h
   JOIN hoster_endpoint e USING (hoster_id)
   JOIN hoster_price p ON p.endpoint_id = e.endpoint_id AND p.valid_until IS NULL
+  JOIN hoster_model m ON m.model_id = p.model_id AND m.state = 'approved'
   JOIN hoster_price first ON first.endpoint_id = p.endpoint_id AND first.model_id = p.model_id AND first.version = 1
   LEFT JOIN meter_ratio r ON r.model_id = p.model_id
   WHERE h.state = 'active'

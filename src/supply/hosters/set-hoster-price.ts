@@ -5,6 +5,7 @@ import { SupplyError } from '../../domain/supply-error.ts'
 import { checkModel } from './check-hoster.ts'
 import { type HostedModel, type HosterPrice, insertPrice, type PriceRow } from './hosted-model.ts'
 import { type HosterRef, lockHoster } from './hosters.ts'
+import { approveOnce } from './model-ids.ts'
 
 export interface PriceChange {
   readonly modelId: string
@@ -22,7 +23,7 @@ export interface PriceChange {
 }
 
 /**
- * Closes the current price of a model and opens the next version. Requests that were admitted earlier keep
+ * Closes the current price of a model and opens the next version, as an operator does: a new model id is approved by that. Requests that were admitted earlier keep
  * their price. Throws SupplyError `unknown_hoster`, `unknown_model` (new model without token limits) or
  * `invalid_value`.
  *
@@ -68,6 +69,7 @@ export async function changeHosterPrice(
   }
   checkModel(model)
   const version = await replacePrice(sql, endpointId, model)
+  await approveOnce(sql, [model.modelId], 'The operator set its price.')
   await bumpControlVersion(sql, 'supply')
   return { hosterId, name, version }
 }

@@ -18,8 +18,10 @@ export interface Newcomers {
 }
 
 export interface NewcomerLimits {
-  /** How many answers of the last 90 days an offer needs to prove itself. 0: none. */
+  /** How many answers an offer needs to prove itself. 0: none. */
   readonly successes: number
+  /** How many customers must have paid for them. */
+  readonly payers: number
   readonly inFlight: number
   readonly nanosPerDay: bigint
 }
@@ -29,6 +31,8 @@ const EVERY_MS = 15_000
 export function createNewcomers(deps: {
   readonly pool: Pool
   readonly limits: NewcomerLimits
+  /** Whether a server of the operator or a cloud sells the model of a hoster's offer, so that it must be compared with it first. */
+  readonly needsComparison: (offerId: string) => boolean
   /** The requests in flight at an offer. */
   readonly inFlight: (offerId: string) => number
   readonly scheduler: Scheduler
@@ -41,7 +45,8 @@ export function createNewcomers(deps: {
   let isStopped = false
 
   async function refresh() {
-    if (limits.successes > 0) records = await readHosterRecords(pool, scheduler.epochMs())
+    if (limits.successes > 0)
+      records = await readHosterRecords(pool, scheduler.epochMs(), { answers: limits.successes, payers: limits.payers })
   }
 
   function schedule() {
@@ -56,8 +61,10 @@ export function createNewcomers(deps: {
 
   return {
     standing(offerId) {
+      if (limits.successes === 0) return 'none'
       const record = records.get(offerId)
-      if ((record?.answered ?? 0) >= limits.successes) return 'none'
+      const hasAnswered = (record?.answered ?? 0) >= limits.successes
+      if (hasAnswered && (record?.isCompared || !deps.needsComparison(offerId))) return 'none'
       if (deps.inFlight(offerId) >= limits.inFlight) return 'capped'
       return (record?.todayNanos ?? 0n) >= limits.nanosPerDay ? 'capped' : 'open'
     },

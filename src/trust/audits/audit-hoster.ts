@@ -14,6 +14,7 @@ import {
   earlierDistances,
   insertAudit,
   insertReferenceCanary,
+  isCompared,
 } from '../evidence/audit-store.ts'
 import { lockTrust, readTrust, writeTrust } from '../evidence/trust-store.ts'
 import { addAudit } from '../hoster-evidence.ts'
@@ -28,8 +29,8 @@ export interface AuditDeps {
   /** The offers that are live now. */
   readonly offers: () => readonly Offer[]
   readonly ask: AskOffer
-  /** Names of configured endpoints that serve as references, besides local servers. */
-  readonly references: readonly string[]
+  /** Names of endpoints that serve as references, besides local servers. Null: all clouds. */
+  readonly references: readonly string[] | null
   /** Prompts of the operator. */
   readonly ownCanaries: readonly OwnCanary[]
 }
@@ -57,7 +58,10 @@ export async function auditEndpoint(deps: AuditDeps, endpointId: string): Promis
   const peers = peersOf(deps, offer)
   const { reference, hosters } = peers
   const { signals } = (await readTrust(deps.pool, offer.endpoint.hosterId!)).evidence
-  const plan = chooseAudit(signals, { hasReference: reference !== undefined, hosters: hosters.length }, random)
+  const needsComparison =
+    reference !== undefined && !(await isCompared(deps.pool, offer.endpoint.hosterId!, offer.modelId))
+  const available = { hasReference: reference !== undefined, hosters: hosters.length, needsComparison }
+  const plan = chooseAudit(signals, available, random)
   if (plan.kind === 'sampling') return auditBySamples(deps, offer, reference!)
   return plan.kind === 'canary' ? auditByCanaries(deps, offer, reference) : auditByPanel(deps, offer, peers, plan)
 }
@@ -71,11 +75,17 @@ interface Peers {
 function peersOf({ offers, references }: AuditDeps, { modelId, endpoint: { hosterId } }: Offer): Peers {
   const others = offers().filter(other => other.modelId === modelId && other.endpoint.hosterId !== hosterId)
   const isReference = ({ endpoint: { kind, endpointId, demo } }: Offer) =>
-    !demo && kind !== 'hoster' && (kind === 'local' || references.includes(endpointId))
+    !demo && kind !== 'hoster' && (kind === 'local' || (references?.includes(endpointId) ?? true))
   return {
-    reference: others.find(isReference),
+    reference: others.filter(isReference).toSorted(byCost)[0],
     hosters: others.filter(({ endpoint }) => endpoint.kind === 'hoster'),
   }
+}
+
+/** Own servers first, then the cheapest cloud: audits have a budget. */
+function byCost(a: Offer, b: Offer): number {
+  const isCloud = ({ endpoint }: Offer) => Number(endpoint.kind === 'cloud')
+  return isCloud(a) - isCloud(b) || Number(a.price.outputPicoPerToken - b.price.outputPicoPerToken)
 }
 
 async function auditByCanaries(deps: AuditDeps, offer: Offer, reference: Offer | undefined): Promise<void> {

@@ -11,14 +11,33 @@ const DAY_NANOS = 1_000_000_000n
  * Returns the customers of the platform that send audits, with credit for the day. Creates them at the first call. They have keys
  * that nobody knows, and no members.
  */
-export async function houseCallers(pool: Pool): Promise<Caller[]> {
+export async function houseCallers(pool: Pool, evidence: HouseEvidence): Promise<Caller[]> {
   const known = await readHouse(pool)
   const house = known.length >= HOUSE_CUSTOMERS ? known : await transaction(pool, createHouse)
-  for (const { customerId } of house) await pool.query('SELECT fill_house_account($1, $2)', [customerId, DAY_NANOS])
+  for (const { customerId } of house) await transaction(pool, sql => fill(sql, customerId, evidence))
   return house.map(({ customerId, keyId, email }) => {
     const limits = { requestsPerMinute: 600, requestsPerDay: 100_000, dailySpendCapNanos: 10n * DAY_NANOS }
     return { customerId, keyId, access: plainAccess, email, accountTier: 'standard', limits }
   })
+}
+
+/** See CreditEvidence in ledger/. */
+export interface HouseEvidence {
+  add(
+    sql: Sql,
+    kind: 'credit',
+    ref: string,
+    known: { readonly customerId: string; readonly amountNanos: bigint },
+  ): Promise<void>
+}
+
+async function fill(sql: Sql, customerId: string, evidence: HouseEvidence): Promise<void> {
+  const { rows } = await sql.query<{ given: bigint; ref: string }>(
+    `SELECT fill_house_account($1, $2) AS given, concat_ws(':', 'house', (now() AT TIME ZONE 'UTC')::date, $1::uuid) AS ref`,
+    [customerId, DAY_NANOS],
+  )
+  const { given, ref } = rows[0]!
+  if (given > 0n) await evidence.add(sql, 'credit', ref, { customerId, amountNanos: given })
 }
 
 interface House {

@@ -1,4 +1,5 @@
 import type { Sql } from '../../db/pool.ts'
+import { COMPARISONS } from '../../supply/newcomers/read-hoster-records.ts'
 import type { CanaryRecord } from '../canary-audit.ts'
 import { mean } from '../change-evidence.ts'
 import type { Distances } from '../compare-panel.ts'
@@ -15,6 +16,9 @@ export interface AuditRow extends AuditResult {
   readonly sample: number
 }
 
+/**
+ * Stores an audit. One that fails a comparison takes back as many as are needed, but not twice as many: an honest hoster fails one in 250.
+ */
 export async function insertAudit(sql: Sql, audit: AuditRow): Promise<void> {
   const { hosterId, modelId, kind, hasPassed, eValues, statistic, worst, sample, atMs } = audit
   await sql.query(
@@ -22,6 +26,13 @@ export async function insertAudit(sql: Sql, audit: AuditRow): Promise<void> {
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
     [hosterId, modelId, kind, hasPassed, mean(eValues), statistic, worst ?? null, sample, new Date(atMs)],
   )
+  // Samples are always compared with those of a reference.
+  if (kind === 'sampling')
+    await sql.query(
+      `INSERT INTO hoster_comparison AS c (hoster_id, model_id, passes) VALUES ($1, $2, greatest($3, 0))
+       ON CONFLICT (hoster_id, model_id) DO UPDATE SET passes = greatest(0, least($4, c.passes + $3))`,
+      [hosterId, modelId, hasPassed ? 1 : -COMPARISONS, 2 * COMPARISONS],
+    )
 }
 
 /** Records a canary that a reference answered or failed. */
@@ -109,6 +120,15 @@ export async function earlierDistances(sql: Sql, modelId: string, kind: SignalKi
   return new Map(
     rows.map(row => [row.hoster_id, row.overall.map((overall, at) => ({ overall, worst: row.worst[at]! }))]),
   )
+}
+
+/** Whether the hoster has passed enough comparisons of this model with a server of the operator. */
+export async function isCompared(sql: Sql, hosterId: string, modelId: string): Promise<boolean> {
+  const { rows } = await sql.query<{ passes: number }>(
+    'SELECT passes FROM hoster_comparison WHERE hoster_id = $1 AND model_id = $2',
+    [hosterId, modelId],
+  )
+  return (rows[0]?.passes ?? 0) >= COMPARISONS
 }
 
 /** Deletes audits that are older than 90 days. */

@@ -1,6 +1,6 @@
 import type { Sql } from '../../db/pool.ts'
 import type { ReportedUse } from '../meter-audit.ts'
-import { RELATED, type Span } from './read-requests.ts'
+import type { Span } from './read-requests.ts'
 
 /** A sampled report of one endpoint. */
 export interface SampledReport extends ReportedUse {
@@ -40,7 +40,7 @@ WITH report AS MATERIALIZED (
       AND reported_input_tokens > 0 AND reported_output_tokens > 0
       AND other_parts IS NULL
   ),
-  related AS MATERIALIZED (${RELATED}),
+  related AS MATERIALIZED (SELECT DISTINCT hoster_id, customer_id FROM related_customers()),
   ranked AS (
     SELECT *, row_number() OVER (PARTITION BY model_id, endpoint_id ORDER BY md5(request_id::text)) AS of_endpoint
     FROM report r

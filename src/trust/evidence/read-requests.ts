@@ -13,8 +13,8 @@ export interface TalliedRequests extends RequestTally {
 }
 
 /**
- * Tallies the requests that began in a span, by hoster and customer. Left out: requests of house customers and of customers that are
- * related to the hoster, and attempts of requests that failed at two servers, since their prompt is to blame.
+ * Tallies the requests that began in a span, by hoster and customer. Left out: requests of house customers, of customers that are
+ * related to the hoster and of those that have spent promotion credit only, and attempts of requests that failed at two servers, since their prompt is to blame.
  */
 export async function readRequests(sql: Sql, span: Span): Promise<TalliedRequests[]> {
   const { rows } = await sql.query<TalliedRequests>({ name: 'trust_read_requests', text: TALLY }, [
@@ -24,28 +24,6 @@ export async function readRequests(sql: Sql, span: Span): Promise<TalliedRequest
   ])
   return rows
 }
-
-/**
- * Pairs of hosters and customers that belong together: a person is a member of both, a member of one signed in from the network of a
- * member of the other, or the customer's balance receives the hoster's earnings. Also customers that pay with the card or bank
- * account of such a customer.
- */
-export const RELATED = `
-  WITH direct AS (
-    SELECT hm.hoster_id, m.customer_id FROM hoster_member hm JOIN membership m USING (person_id)
-    UNION
-    SELECT hm.hoster_id, m.customer_id FROM hoster_member hm
-      JOIN person_network of_hoster USING (person_id)
-      JOIN person_network of_customer ON of_customer.network = of_hoster.network
-      JOIN membership m ON m.person_id = of_customer.person_id
-    UNION
-    SELECT hoster_id, customer_id FROM hoster_account WHERE customer_id IS NOT NULL
-  )
-  SELECT hoster_id, customer_id FROM direct
-  UNION
-  SELECT d.hoster_id, other.customer_id FROM direct d
-    JOIN payment_method own ON own.customer_id = d.customer_id
-    JOIN payment_method other ON other.identity = own.identity`
 
 const TALLY = `
 WITH span AS MATERIALIZED (
@@ -77,9 +55,12 @@ WITH span AS MATERIALIZED (
   failed AS (
     SELECT hoster_id, customer_id, count(*)::int AS faults, count(*) FILTER (WHERE is_violation)::int AS violations FROM fault GROUP BY 1, 2
   ),
-  related AS MATERIALIZED (${RELATED})
+  related AS MATERIALIZED (SELECT DISTINCT hoster_id, customer_id FROM related_customers()),
+  payer AS MATERIALIZED (
+    SELECT customer_id FROM own_money_spent(ARRAY(SELECT DISTINCT customer_id FROM span)) WHERE spent_nanos > 0
+  )
 SELECT hoster_id AS "hosterId", customer_id AS "customerId", coalesce(g.good, 0) AS good, coalesce(g.weight, 0)::float8 AS weight,
   coalesce(g.squares, 0)::float8 AS squares, coalesce(f.faults, 0) AS faults, coalesce(g.violations, 0) + coalesce(f.violations, 0) AS violations
-FROM answered g FULL JOIN failed f USING (hoster_id, customer_id)
+FROM answered g FULL JOIN failed f USING (hoster_id, customer_id) JOIN payer USING (customer_id)
 WHERE NOT EXISTS (SELECT FROM related r WHERE r.hoster_id = coalesce(g.hoster_id, f.hoster_id) AND r.customer_id = coalesce(g.customer_id, f.customer_id))
 ORDER BY 1, 2`
