@@ -240,6 +240,9 @@ export const requestReceipt = z
     client_disconnected: z.boolean().describe('True if the client disconnected before the end.'),
     latency_ms: latencyMs,
     first_token_ms: firstTokenMs,
+    credit_wait_ms: count.describe(
+      'Milliseconds, part of `latency_ms`, that the request waited for credit that other requests of the customer held.',
+    ),
     served_by: z.object(serverFields).nullable().describe('The server that served the request; null if none did.'),
     price: z.object(priceFields).describe('The price at admission, for the tokens that `tokens.parts` does not name.'),
     tokens: z.object({
@@ -291,12 +294,29 @@ export const requestReceipt = z
         allow_hosters: z.array(z.string()).nullable(),
         deny_hosters: z.array(z.string()),
         max_cost_usd: usdNumber.nullable(),
+        max_input_usd_per_million: z.number().nullable(),
+        max_output_usd_per_million: z.number().nullable(),
         sources: z
           .partialRecord(z.enum(constraintNames), z.enum(constraintSources))
           .describe('Which of these a header or the API key set or made stricter. The body set the others.'),
       })
       .describe('The routing constraints of the request.'),
     auto: autoNoteSchema,
+    price_check: z
+      .object({
+        limit_percent: z
+          .int()
+          .describe('How much of the cheapest expected cost the first server may cost: the limit of the tier.'),
+        cheapest_usd: usdNumber.describe('Expected cost at the cheapest eligible server of the model, in USD.'),
+        served_usd: usdNumber.describe('Expected cost at the server that answered, in USD.'),
+        kept: z
+          .boolean()
+          .describe(
+            'False if the server that answered costs more than the limit. `candidates` says why each cheaper one did not answer.',
+          ),
+      })
+      .nullable()
+      .describe('Compares expected costs; null if no server answered or its model had no other eligible server.'),
     max_tokens_clamp: z
       .object({
         asked: z.int().nullable().describe('The `max_tokens` of the request; null if the default applied.'),
@@ -350,6 +370,7 @@ export const requestReceipt = z
         client_disconnected: false,
         latency_ms: 1162,
         first_token_ms: 1154,
+        credit_wait_ms: 0,
         served_by: { provider: 'local', endpoint: 'demo', hoster_id: null, hoster_name: null },
         price: { version: null, input_usd_per_million: 0.1, output_usd_per_million: 0.4 },
         tokens: {
@@ -384,9 +405,12 @@ export const requestReceipt = z
           allow_hosters: null,
           deny_hosters: [],
           max_cost_usd: null,
+          max_input_usd_per_million: null,
+          max_output_usd_per_million: null,
           sources: { privacy_mode: 'key' },
         },
         auto: null,
+        price_check: { limit_percent: 100, cheapest_usd: 0.000046, served_usd: 0.000046, kept: true },
         max_tokens_clamp: null,
         attempts: [
           {

@@ -1,6 +1,5 @@
 import { z } from 'zod'
-import { bodyRefusal, invalidField } from '../dialects/json/body-refusal.ts'
-import { parseJsonObject } from '../dialects/json/parse-json.ts'
+import { invalidField } from '../dialects/json/body-refusal.ts'
 import {
   type AlertHistory,
   type AlertRule,
@@ -9,7 +8,8 @@ import {
   type NewAlertRule,
 } from '../domain/alert-rule.ts'
 import { type Nanos, usd } from '../domain/money.ts'
-import { readUsdAmount } from './usd-amount.ts'
+import { parseStrictBody } from './strict-body.ts'
+import { readUsdAmount, usdAmount } from './usd-amount.ts'
 
 /** The maximum length of a webhook URL. Longer URLs are not in practical use. */
 const TARGET_CHARACTERS_MAX = 2_048
@@ -20,8 +20,7 @@ const targetText = `text of 1 to ${TARGET_CHARACTERS_MAX} characters`
 export const alertRequest = z
   .strictObject({
     kind: z.enum(alertKinds, { error: `one of ${alertKinds.join(', ')}` }).describe('The event that raises the alert.'),
-    threshold_usd: z
-      .union([z.number(), z.string()], { error: thresholdText })
+    threshold_usd: usdAmount(thresholdText)
       .nullish()
       .describe(
         'Required for `low_balance`, which is raised when the balance falls below this amount, and for `large_charge`, which is raised by a charge of at least this amount (0.10 or more). Not allowed for other kinds. USD with at most 9 decimals.',
@@ -147,10 +146,7 @@ export const alertDeliveries = z
  * `invalid_value`, with the `param` at fault.
  */
 export function parseAlertRequest(bytes: Buffer): NewAlertRule {
-  const body = parseJsonObject(bytes)
-  const parsed = alertRequest.safeParse(body)
-  if (!parsed.success) throw bodyRefusal(parsed.error, body, { what: 'an alert rule', schema: alertRequest })
-  const { kind, threshold_usd, channel, target } = parsed.data
+  const { kind, threshold_usd, channel, target } = parseStrictBody(bytes, alertRequest, 'an alert rule')
   return { kind, thresholdNanos: parseThreshold(threshold_usd ?? null), channel, target: target ?? null }
 }
 

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { type ListedModel, listModels } from './models.ts'
+import type { ListedModel } from './models.ts'
 
 const listedModel = z.object({
   type: z.literal('model'),
@@ -47,13 +47,14 @@ const ANTHROPIC_ID = /^(?:claude|anthropic)/
  * `claude/<id>`.
  */
 export function listAnthropicModels(listed: Iterable<ListedModel>): z.infer<typeof anthropicModelPage> {
-  const data = listModels(listed).data.flatMap(({ id, created, context_length, max_output_tokens }) => {
+  const sorted = [...listed].sort((a, b) => (a.id < b.id ? -1 : 1))
+  const data = sorted.flatMap(({ id, created, contextTokens, maxOutputTokens }) => {
     const common = {
       type: 'model' as const,
       display_name: id,
       created_at: new Date(created * 1000).toISOString(),
-      max_input_tokens: context_length,
-      max_tokens: max_output_tokens,
+      max_input_tokens: contextTokens,
+      max_tokens: maxOutputTokens,
     }
     return (ANTHROPIC_ID.test(id) ? [id] : [id, `claude/${id}`]).map(name => ({ ...common, id: name }))
   })

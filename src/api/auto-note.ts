@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { taskClasses } from '../domain/auto-table.ts'
-import { usd } from '../domain/money.ts'
+import { nanosOfPicos, usd } from '../domain/money.ts'
 import { type AutoNote, autoReasons } from '../domain/routing-note.ts'
 
 /** Why `auto` chose its model, in quotes and receipts. */
@@ -39,7 +39,7 @@ export function describeAuto({ taskClass, reason, qualityFloor, models }: AutoNo
     models: models.map(({ modelId, quality, costPicos, score }) => ({
       model: modelId,
       quality,
-      expected_cost_usd: usd((BigInt(costPicos) + 999n) / 1000n),
+      expected_cost_usd: usd(nanosOfPicos(BigInt(costPicos))),
       score,
     })),
   }

@@ -1,8 +1,9 @@
 import { z } from 'zod'
 import { ApiError } from '../domain/errors.ts'
 import type { Nanos } from '../domain/money.ts'
-import { object, parseConsoleBody } from './console-body.ts'
+import { object } from './console-body.ts'
 import { readAmount } from './payments.ts'
+import { parseStrictBody } from './strict-body.ts'
 
 // Saved payment methods and automatic top-ups of a customer. Amounts are USD with at most 9 decimals.
 
@@ -57,7 +58,7 @@ export function parseAutoTopUp(body: Buffer): {
   amountNanos: Nanos
   monthlyMaxNanos: Nanos
 } {
-  const { method_id, threshold_usd, amount_usd, monthly_max_usd, consent } = parseConsoleBody(
+  const { method_id, threshold_usd, amount_usd, monthly_max_usd, consent } = parseStrictBody(
     body,
     request,
     'an automatic top-up',

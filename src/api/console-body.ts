@@ -1,6 +1,4 @@
 import { z } from 'zod'
-import { bodyRefusal } from '../dialects/json/body-refusal.ts'
-import { parseJsonObject } from '../dialects/json/parse-json.ts'
 import { ApiError } from '../domain/errors.ts'
 import { isEmail } from '../runtime/email.ts'
 import { PLAIN_TEXT } from '../runtime/plain-text.ts'
@@ -28,14 +26,6 @@ const tokenText = 'the text after # in the link'
 export const token = z.string({ error: tokenText }).max(200, { error: tokenText })
 
 // All of these throw ApiError `invalid_json`, `missing_parameter` or `invalid_value`, with the `param` at fault.
-
-/** @param what for the message about unknown fields, such as "a sign-in" */
-export function parseConsoleBody<T extends z.ZodObject>(body: Buffer, schema: T, what: string): z.output<T> {
-  const input = parseJsonObject(body)
-  const result = schema.safeParse(input)
-  if (!result.success) throw bodyRefusal(result.error, input, { what, schema })
-  return result.data
-}
 
 /** Throws unless the password is long enough to be set. */
 export function requireGoodPassword(password: string, param = 'password'): void {

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import type { Nanos } from '../domain/money.ts'
 import { cursorParameter, readCursor, writeCursor } from './cursor.ts'
+import { utcDay } from './day-span.ts'
 import { queryInteger } from './query-integer.ts'
 
 /**
@@ -21,19 +22,16 @@ export function writeTransactionsCursor({ day, txId, balanceNanos }: Transaction
   return writeCursor(balanceNanos === undefined ? `${day}.${txId}` : `${day}.${txId}.${balanceNanos}`)
 }
 
-const day = z.iso
-  .date('must be a UTC date such as 2026-11-21')
-  .refine(date => date >= '1970-01-01', 'must be a date from 1970 on')
-  .optional()
-
 /** Query of `GET /v1/credits/transactions`. */
 export const transactionsQuery = z.object({
   limit: queryInteger({ max: 100, example: 50 })
     .default(50)
     .meta({ description: 'Maximum number of transactions per page, 1 to 100.', examples: [50] }),
   cursor: cursorParameter(cursorKey),
-  from: day.meta({ description: 'Only transactions of this UTC day and later ones.', examples: ['2026-11-01'] }),
-  to: day.meta({ description: 'Only transactions before this UTC day.', examples: ['2026-12-01'] }),
+  from: utcDay
+    .optional()
+    .meta({ description: 'Only transactions of this UTC day and later ones.', examples: ['2026-11-01'] }),
+  to: utcDay.optional().meta({ description: 'Only transactions before this UTC day.', examples: ['2026-12-01'] }),
 })
 export type TransactionsQuery = z.output<typeof transactionsQuery>
 
@@ -90,10 +88,11 @@ export const creditTransactions = z
               'reversal_returned',
               'debt_payment',
               'earnings_moved',
+              'opening_balance',
               'usage',
             ])
             .describe(
-              '`usage` is the charges of all requests that began on one UTC day, in total. `reversal` is a payment that was taken back, and `debt_payment` pays what it left owed. `earnings_moved` is what a hoster of this customer earned.',
+              '`usage` is the charges of all requests that began on one UTC day, in total. `reversal` is a payment that was taken back, and `debt_payment` pays what it left owed. `earnings_moved` is what a hoster of this customer earned. `opening_balance` was brought over from another installation.',
             ),
           amount_usd: z
             .number()

@@ -20,6 +20,7 @@ export function cursorParameter(pattern: RegExp) {
   const allowed = 'must be the next_cursor of an earlier answer, unchanged'
   return z
     .string(allowed)
+    .regex(/^[\w-]+$/, allowed)
     .refine(cursor => readCursor(cursor, pattern) !== undefined, allowed)
     .optional()
     .meta({ description: '`next_cursor` of the previous page. Default: the first page, with the newest entries.' })

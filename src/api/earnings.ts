@@ -1,5 +1,4 @@
 import { z } from 'zod'
-import { ApiError } from '../domain/errors.ts'
 
 // What hosters earned: the addresses under /v1/hoster and /console/api/hosters/{hoster_id}. Amounts are USD with at most 9 decimals.
 
@@ -8,6 +7,15 @@ export const earningsFunds = {
   held_usd: z.number().describe('The part from requests that are too young to be paid out.'),
   held_until: z.string().nullable().describe('The UTC day on which all of it is payable.'),
   payable_usd: z.number().describe('The rest.'),
+  promotion: z
+    .object({
+      share_usd: z.number().describe('The part of the balance that promotion credit paid. It cannot be moved.'),
+      held_until: z.string().nullable().describe('The UTC day on which the budget has decided on all of it.'),
+      day_budget_usd: z
+        .number()
+        .describe('The most that is paid of such earnings of one day. The rest goes back to the operator.'),
+    })
+    .describe('Promotion credit, such as signup credit, pays within a budget and is held longer.'),
   frozen_reason: z.string().nullable().describe('Why nothing is paid out; null if it is.'),
 }
 
@@ -25,7 +33,15 @@ const line = z.object({
 })
 
 const movement = z.object({
-  kind: z.enum(['payout', 'payout_returned', 'earnings_moved', 'clawback', 'clawback_returned']),
+  kind: z.enum([
+    'promotion_excess',
+    'payout',
+    'payout_returned',
+    'earnings_moved',
+    'clawback',
+    'clawback_returned',
+    'opening_balance',
+  ]),
   amount_usd: z.number().describe('Above zero: to the hoster.'),
   at: z.string(),
   reason: z.string(),
@@ -38,6 +54,15 @@ export const earnings = z
     from: z.string(),
     until: z.string(),
     lines: z.array(line).describe('One for each day and model, the oldest first.'),
+    promotion_days: z
+      .array(
+        z.object({
+          day: z.string(),
+          share_usd: z.number().describe('The part of the shares that promotion credit paid.'),
+          paid_usd: z.number().nullable().describe('What the budget paid of it. Null: it is held.'),
+        }),
+      )
+      .describe('Days with promotional earnings, the oldest first.'),
     movements: z.array(movement).describe('What else changed the balance on these days.'),
   })
   .meta({
@@ -48,6 +73,7 @@ export const earnings = z
       held_usd: 12,
       held_until: '2026-12-10',
       payable_usd: 41.226543,
+      promotion: { share_usd: 1.2, held_until: '2026-12-26', day_budget_usd: 1 },
       frozen_reason: null,
       from: '2026-11-25',
       until: '2026-11-25',
@@ -74,34 +100,3 @@ export const earningsCsv = z.string().meta({
   example:
     'day,model,requests,input_tokens,output_tokens,gross_usd,share_usd,fee_usd,refunded_usd,refunded_share_usd\r\n2026-11-25,llama-3.3-70b,1210,402000,190500,15.00,12.00,3.00,0.00,0.00\r\n',
 })
-
-const DAY_MS = 86_400_000
-const DAYS_MAX = 366
-const dayText = 'must be a UTC day such as 2026-11-24'
-const day = z
-  .string(dayText)
-  .regex(/^\d{4}-\d\d-\d\d$/, dayText)
-  .refine(text => !Number.isNaN(Date.parse(text)) && new Date(text).toISOString().startsWith(text), dayText)
-
-export const earningsQuery = z.object({
-  from: day.optional().describe('The first UTC day. Default: 29 days before `until`.'),
-  until: day.optional().describe('The last UTC day. Default: today.'),
-})
-
-/** A span of UTC days, both included. */
-export interface EarningsSpan {
-  readonly from: string
-  readonly until: string
-}
-
-/** Fills in the defaults. Throws ApiError `invalid_value` for a span that is empty or longer than 366 days. */
-export function earningsSpan(query: z.output<typeof earningsQuery>, nowMs: number): EarningsSpan {
-  const until = query.until ?? new Date(nowMs).toISOString().slice(0, 10)
-  const from = query.from ?? new Date(Date.parse(until) - 29 * DAY_MS).toISOString().slice(0, 10)
-  const days = (Date.parse(until) - Date.parse(from)) / DAY_MS + 1
-  if (days >= 1 && days <= DAYS_MAX) return { from, until }
-  throw new ApiError('invalid_value', {
-    message: `The span must have 1 to ${DAYS_MAX} days, and \`from\` must not be after \`until\`.`,
-    param: 'from',
-  })
-}

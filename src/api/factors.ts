@@ -1,7 +1,8 @@
 import { z } from 'zod'
-import { code, object, parseConsoleBody } from './console-body.ts'
+import { code, object } from './console-body.ts'
 import { identity } from './oidc.ts'
 import { passkey } from './passkeys.ts'
+import { parseStrictBody } from './strict-body.ts'
 
 export const factors = z
   .object({
@@ -37,5 +38,5 @@ const codeRequest = z.strictObject({ code }, object)
 
 /** Throws ApiError `invalid_json`, `missing_parameter` or `invalid_value`. */
 export function parseCode(body: Buffer): string {
-  return parseConsoleBody(body, codeRequest, 'a code').code
+  return parseStrictBody(body, codeRequest, 'a code').code
 }

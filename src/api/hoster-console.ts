@@ -31,13 +31,13 @@ export const hosterStatus = z
         z.object({
           model: z.string(),
           state: z
-            .enum(['scheduled', 'waiting', 'failed'])
+            .enum(['scheduled', 'waiting', 'failed', 'unapproved', 'refused'])
             .describe(
-              '`scheduled`: its price waits for the notice. `waiting`: it waits for its probes. `failed`: a probe failed.',
+              '`scheduled`: its price waits for the notice. `waiting`: it waits for its probes. `failed`: a probe failed. `unapproved`: its id waits for an operator. `refused`: the operator refused the id.',
             ),
           applies_at: z.string().nullable().describe('When the price applies. Only if `scheduled`.'),
           passed: z.int().describe('Probes that passed before one failed. Three are needed.'),
-          problem: z.string().nullable().describe('Why the last probe failed.'),
+          problem: z.string().nullable().describe('Why the last probe failed, or why the id is refused.'),
           probed_at: z.string().nullable(),
           again_at: z
             .string()

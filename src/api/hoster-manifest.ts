@@ -1,10 +1,10 @@
 import { z } from 'zod'
-import { bodyRefusal, invalidField } from '../dialects/json/body-refusal.ts'
-import { parseJsonObject } from '../dialects/json/parse-json.ts'
+import { invalidField } from '../dialects/json/body-refusal.ts'
 import { type Feature, features } from '../domain/chat-job.ts'
-import { MODEL_ID, modelIdText } from '../domain/model-id.ts'
+import { MODEL_ID, modelIdText, UPSTREAM_MODEL_ID, upstreamModelIdText } from '../domain/model-id.ts'
 import { parseUsdPerToken } from '../domain/money.ts'
 import { PLAIN_TEXT } from '../runtime/plain-text.ts'
+import { parseStrictBody } from './strict-body.ts'
 
 // The manifest of a hoster: its models and prices, in the form of OpenRouter's document for providers. Each `error` text completes
 // the sentence "`param` must be ...".
@@ -14,6 +14,9 @@ export const quantizations = ['int4', 'int8', 'fp4', 'fp6', 'fp8', 'fp16', 'bf16
 const MODELS_MAX = 200
 const object = { error: 'a JSON object' }
 const modelId = z.string({ error: modelIdText }).regex(MODEL_ID, { error: modelIdText })
+const upstreamModelId = z
+  .string({ error: upstreamModelIdText })
+  .regex(UPSTREAM_MODEL_ID, { error: upstreamModelIdText })
 const nameText = 'a text of 1 to 200 characters without control characters'
 const tokensText = 'a whole number of tokens above zero'
 const tokens = z.int({ error: tokensText }).min(1, { error: tokensText }).max(100_000_000, { error: tokensText })
@@ -49,7 +52,7 @@ const manifestModel = z.strictObject(
       .regex(PLAIN_TEXT, { error: nameText })
       .nullish()
       .describe('For people.'),
-    upstream_model: modelId.nullish().describe("The id of the model at the hoster's server. Null: the same."),
+    upstream_model: upstreamModelId.nullish().describe("The id of the model at the hoster's server. Null: the same."),
     context_length: tokens.describe('Input and output together, in tokens.'),
     max_output_length: tokens.describe('The longest output, in tokens.'),
     max_concurrent: z
@@ -166,11 +169,9 @@ export interface ManifestPrice {
 
 /** Parses a manifest. Throws ApiError `invalid_json`, `missing_parameter` or `invalid_value`. */
 export function parseManifest(body: Buffer): Manifest {
-  const input = parseJsonObject(body)
-  const result = manifest.safeParse(input)
-  if (!result.success) throw bodyRefusal(result.error, input, { what: 'a manifest', schema: manifest })
-  requireGoodPrices(result.data)
-  return result.data
+  const parsed = parseStrictBody(body, manifest, 'a manifest')
+  requireGoodPrices(parsed)
+  return parsed
 }
 
 /** Returns the prices of a model. Throws `invalid_value` for prices that are no decimal text, or zero. */

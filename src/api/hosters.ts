@@ -1,12 +1,11 @@
 import { z } from 'zod'
-import { bodyRefusal } from '../dialects/json/body-refusal.ts'
-import { parseJsonObject } from '../dialects/json/parse-json.ts'
 import { ApiError } from '../domain/errors.ts'
 import { hosterScopes } from '../domain/hoster-access.ts'
 import { hosterActors, hosterStates } from '../domain/hoster-state.ts'
 import { memberRoles } from '../domain/member-role.ts'
 import { PLAIN_TEXT } from '../runtime/plain-text.ts'
 import { email } from './console-body.ts'
+import { parseStrictBody } from './strict-body.ts'
 
 // What hosters read and send: the addresses under /v1/hoster and /console/api/hosters/{hoster_id}.
 
@@ -155,26 +154,34 @@ export const hosterKeyRequest = z
   )
   .meta({ id: 'HosterKeyRequest' })
 const roleText = `one of ${memberRoles.join(', ')}, or null to remove the person`
-const memberRequest = z.strictObject({ email, role: z.enum(memberRoles, { error: roleText }).nullable() }, object)
+const keysText = 'revoke or hand_over'
+const memberRequest = z.strictObject(
+  {
+    email,
+    role: z.enum(memberRoles, { error: roleText }).nullable(),
+    keys: z.enum(['revoke', 'hand_over'], { error: keysText }).optional(),
+  },
+  object,
+)
 
 // All of these throw ApiError `invalid_json`, `missing_parameter` or `invalid_value`.
 
 export function parseApplication(body: Buffer) {
-  const { name, ...fields } = parse(body, applicationRequest, 'an application')
+  const { name, ...fields } = parseStrictBody(body, applicationRequest, 'an application')
   return { name, server: serverOf(fields) }
 }
 
 export function parseServer(body: Buffer) {
-  return serverOf(parse(body, serverRequest, 'a server'))
+  return serverOf(parseStrictBody(body, serverRequest, 'a server'))
 }
 
 export function parseStateRequest(body: Buffer) {
-  const { state: to, reason } = parse(body, stateRequest, 'a change of the state')
+  const { state: to, reason } = parseStrictBody(body, stateRequest, 'a change of the state')
   return { to, reason: reason ?? 'The hoster asked for it.' }
 }
 
 export function parseHosterKeyRequest(body: Buffer, nowMs: number) {
-  const { name, scopes, expires_at: expires } = parse(body, hosterKeyRequest, 'a key')
+  const { name, scopes, expires_at: expires } = parseStrictBody(body, hosterKeyRequest, 'a key')
   const expiresAt = expires === undefined || expires === null ? null : new Date(expires)
   if (expiresAt !== null && expiresAt.getTime() <= nowMs)
     throw new ApiError('invalid_value', { message: `"expires_at" must be ${timeText}.`, param: 'expires_at' })
@@ -182,16 +189,10 @@ export function parseHosterKeyRequest(body: Buffer, nowMs: number) {
 }
 
 export function parseHosterMember(body: Buffer) {
-  return parse(body, memberRequest, 'a member')
+  const { keys = 'revoke', ...change } = parseStrictBody(body, memberRequest, 'a member')
+  return { ...change, keys }
 }
 
 function serverOf({ transport, base_url, api_key }: z.infer<typeof serverRequest>) {
   return { transport, baseUrl: base_url ?? null, apiKey: api_key ?? null }
-}
-
-function parse<T extends z.ZodObject>(body: Buffer, schema: T, what: string): z.output<T> {
-  const input = parseJsonObject(body)
-  const result = schema.safeParse(input)
-  if (!result.success) throw bodyRefusal(result.error, input, { what, schema })
-  return result.data
 }

@@ -35,6 +35,8 @@ export const keyDefaults = z
     allow_hosters: z.array(z.string()).optional(),
     deny_hosters: z.array(z.string()).optional(),
     max_cost_usd: schemas.max_cost_usd.unwrap().unwrap().optional(),
+    max_input_usd_per_million: schemas.max_input_usd_per_million.unwrap().unwrap().optional(),
+    max_output_usd_per_million: schemas.max_output_usd_per_million.unwrap().unwrap().optional(),
     on_insufficient: schemas.on_insufficient.unwrap().unwrap().optional(),
   })
   .describe(

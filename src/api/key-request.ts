@@ -1,7 +1,6 @@
 import { z } from 'zod'
 import { modelId } from '../dialects/field-schemas.ts'
-import { bodyRefusal, invalidField } from '../dialects/json/body-refusal.ts'
-import { parseJsonObject } from '../dialects/json/parse-json.ts'
+import { invalidField } from '../dialects/json/body-refusal.ts'
 import { type KeyLimit, type KeyScope, keyScopes, type LimitReset, limitResets } from '../domain/caller.ts'
 import { AUTO_MODEL } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
@@ -12,7 +11,8 @@ import { isPlain, PLAIN_TEXT } from '../runtime/plain-text.ts'
 import { changedDefaults, keyDefaultsRequest } from './key-defaults.ts'
 import type { ListedKey } from './keys.ts'
 import { label as labelText } from './label.ts'
-import { readUsdAmount } from './usd-amount.ts'
+import { parseStrictBody } from './strict-body.ts'
+import { readUsdAmount, usdAmount } from './usd-amount.ts'
 
 // Each `error` text completes the sentence "`param` must be ...".
 
@@ -31,9 +31,10 @@ const autoText = 'the id of a model, not `auto`: every key may use `auto`, which
 const keyName = z
   .string({ error: nameText })
   .trim()
+  .min(1, { error: nameText })
   .regex(PLAIN_TEXT, { error: nameText })
   .describe('What the key is for. 1 to 200 characters.')
-export const spendLimit = z.union([z.number(), z.string()], { error: limitText })
+export const spendLimit = usdAmount(limitText)
 export const limitReset = z.enum(limitResets, { error: `one of ${limitResets.join(', ')}` })
 const modelIds = z
   .array(
@@ -123,7 +124,7 @@ export const keyChangeRequest = z
     },
     { error: 'a JSON object' },
   )
-  .meta({ id: 'KeyChangeRequest', examples: [{ spend_limit_usd: 10, allowed_models: null }] })
+  .meta({ id: 'KeyChangeRequest', minProperties: 1, examples: [{ spend_limit_usd: 10, allowed_models: null }] })
 
 export interface RequestedKey {
   readonly name: string
@@ -140,10 +141,11 @@ export interface RequestedKey {
  * with the `param` at fault.
  */
 export function parseKeyRequest(body: Buffer, nowEpochMs: number): RequestedKey {
-  const input = parseJsonObject(body)
-  const result = keyRequest.safeParse(input)
-  if (!result.success) throw bodyRefusal(result.error, input, { what: 'a key', schema: keyRequest })
-  const { name, spend_limit_usd, limit_reset, allowed_models, expires_at, scopes, label, defaults } = result.data
+  const { name, spend_limit_usd, limit_reset, allowed_models, expires_at, scopes, label, defaults } = parseStrictBody(
+    body,
+    keyRequest,
+    'a key',
+  )
   const reset = limit_reset ?? 'none'
   if (reset !== 'none' && spend_limit_usd == null) throw resetWithoutLimit()
   return {
@@ -169,16 +171,14 @@ export interface RequestedKeyChange extends Partial<Omit<RequestedKey, 'limit'>>
 
 /** Parses the body of `PATCH /v1/keys/{id}`. Throws like `parseKeyRequest`. */
 export function parseKeyChange(body: Buffer, nowEpochMs: number): RequestedKeyChange {
-  const input = parseJsonObject(body)
-  const result = keyChangeRequest.safeParse(input)
-  if (!result.success) throw bodyRefusal(result.error, input, { what: 'a change of a key', schema: keyChangeRequest })
-  if (Object.keys(result.data).length === 0) {
+  const change = parseStrictBody(body, keyChangeRequest, 'a change of a key')
+  if (Object.keys(change).length === 0) {
     throw new ApiError('invalid_value', {
       message: `The body changes nothing. The fields are ${Object.keys(keyChangeRequest.shape).join(', ')}.`,
     })
   }
-  const { name, spend_limit_usd: limit, limit_reset, allowed_models: models } = result.data
-  const { expires_at: expiry, scopes, label, defaults } = result.data
+  const { name, spend_limit_usd: limit, limit_reset, allowed_models: models } = change
+  const { expires_at: expiry, scopes, label, defaults } = change
   return {
     ...(name !== undefined && { name }),
     ...(limit !== undefined && { limitNanos: limit === null ? null : parseLimit(limit) }),

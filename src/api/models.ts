@@ -1,8 +1,9 @@
 import { z } from 'zod'
-import { type Feature, features } from '../domain/chat-job.ts'
-import { usdPerMillion } from '../domain/money.ts'
+import { type Feature, features, serviceTiers } from '../domain/chat-job.ts'
+import { type TokenPrice, usdPerMillion } from '../domain/money.ts'
 import { type ProviderKind, providerKinds } from '../domain/offer.ts'
 import { type OfferPrice, stepOf } from '../domain/offer-price.ts'
+import { limitPercent, type PriceLimits } from '../domain/price-limits.ts'
 import { openRouterKeys, openRouterPricing, showOpenRouterKeys, showOpenRouterPricing } from './openrouter-model.ts'
 
 /** An available model, combined from all its offers. */
@@ -16,6 +17,8 @@ export interface ListedModel {
   /** At least one. Each has a price range in `prices`. */
   readonly providerKinds: readonly ProviderKind[]
   readonly prices: Partial<Record<ProviderKind, { readonly lowest: OfferPrice; readonly highest: OfferPrice }>>
+  /** The highest price of any input and of any output token at any offer. */
+  readonly mostPerToken: TokenPrice
   /** When it was first offered, in Unix seconds. */
   readonly created: number
   readonly ownedBy: string
@@ -30,6 +33,8 @@ const price = {
     'Price of input tokens that the server reads from its prompt cache, in USD per million.',
   ),
 }
+
+const percent = z.int().min(100)
 
 const example = {
   id: 'llama-3.3-70b',
@@ -48,6 +53,8 @@ const example = {
     input_cache_write: '0.0000001',
     request: '0',
     dearest: { input_usd_per_million: 0.59, output_usd_per_million: 0.79, cache_read_usd_per_million: 0.59 },
+    at_most: { input_usd_per_million: 0.59, output_usd_per_million: 0.79 },
+    first_server_percent: { cheapest: 100, balanced: 150, fastest: 300, local: 100 },
   },
   providers: ['hoster', 'cloud'],
   features: ['json_schema', 'tools'],
@@ -80,6 +87,19 @@ export const model = z
         dearest: z
           .object(price)
           .describe('The most expensive offer, by input plus output price. Equals the cheapest if all cost the same.'),
+        at_most: z
+          .object({ input_usd_per_million: usdPerMillionTokens, output_usd_per_million: usdPerMillionTokens })
+          .describe(
+            'The most that a token of a request can cost, with every offer and every kind of token of its prompt except media, when all cheaper servers have failed. `max_input_usd_per_million` and `max_output_usd_per_million` of a request set lower limits.',
+          ),
+        first_server_percent: z
+          .object({
+            ...Object.fromEntries(serviceTiers.map(tier => [tier, percent])),
+            local: percent.describe('For the servers of the operator, with every tier, unless the tier allows more.'),
+          })
+          .describe(
+            'How much the server that is tried first may cost by `tier`, in percent of the cheapest server that can take the request.',
+          ),
       })
       .describe(
         'The cheapest offer, by input plus output price. A request is billed at the price of the server that served it.',
@@ -103,12 +123,12 @@ export const modelList = z
 export type ModelList = z.infer<typeof modelList>
 
 /** Returns all models, sorted by id. */
-export function listModels(listed: Iterable<ListedModel>): ModelList {
-  const data = [...listed].map(showModel).sort((a, b) => (a.id < b.id ? -1 : 1))
+export function listModels(listed: Iterable<ListedModel>, limits: PriceLimits): ModelList {
+  const data = [...listed].map(each => showModel(each, limits)).sort((a, b) => (a.id < b.id ? -1 : 1))
   return { object: 'list', data }
 }
 
-export function showModel(listed: ListedModel): Model {
+export function showModel(listed: ListedModel, limits: PriceLimits): Model {
   const ranges = Object.values(listed.prices)
   const lowest = ranges.map(range => range.lowest).reduce((a, b) => (sum(b) < sum(a) ? b : a))
   const highest = ranges.map(range => range.highest).reduce((a, b) => (sum(b) > sum(a) ? b : a))
@@ -119,7 +139,19 @@ export function showModel(listed: ListedModel): Model {
     owned_by: listed.ownedBy,
     context_length: listed.contextTokens,
     max_output_tokens: listed.maxOutputTokens,
-    pricing: { ...showPrice(lowest), ...showOpenRouterPricing(lowest), dearest: showPrice(highest) },
+    pricing: {
+      ...showPrice(lowest),
+      ...showOpenRouterPricing(lowest),
+      dearest: showPrice(highest),
+      at_most: {
+        input_usd_per_million: usdPerMillion(listed.mostPerToken.inputPicoPerToken),
+        output_usd_per_million: usdPerMillion(listed.mostPerToken.outputPicoPerToken),
+      },
+      first_server_percent: {
+        ...Object.fromEntries(serviceTiers.map(tier => [tier, limitPercent(tier, limits)])),
+        local: limits.localPercent,
+      },
+    },
     providers: [...listed.providerKinds],
     features: [...listed.features].sort(),
     ...showOpenRouterKeys(listed),

@@ -1,7 +1,8 @@
 import type { AuthenticationResponseJSON } from '@simplewebauthn/server'
 import { z } from 'zod'
-import { code, object, parseConsoleBody } from './console-body.ts'
+import { code, object } from './console-body.ts'
 import { passkeyField } from './passkeys.ts'
+import { parseStrictBody } from './strict-body.ts'
 
 export const oidcStarted = z
   .object({ url: z.string().describe('The page of the service.') })
@@ -56,15 +57,15 @@ const factorRequest = z.strictObject({ code: code.nullish(), passkey: passkeyFie
 // All of these throw ApiError `invalid_json`, `missing_parameter` or `invalid_value`.
 
 export function parseOidcStart(body: Buffer): { provider: string; returnTo: string; inviteToken: string | null } {
-  const { provider, return_to, invite } = parseConsoleBody(body, startRequest, 'a sign-in')
+  const { provider, return_to, invite } = parseStrictBody(body, startRequest, 'a sign-in')
   return { provider, returnTo: return_to ?? '/', inviteToken: invite ?? null }
 }
 
 export function parseOidcFinish(body: Buffer): string {
-  return parseConsoleBody(body, finishRequest, 'an answer of a service').query.replace(/^\?/, '')
+  return parseStrictBody(body, finishRequest, 'an answer of a service').query.replace(/^\?/, '')
 }
 
 export function parseOidcFactor(body: Buffer): { code: string | null; passkey: AuthenticationResponseJSON | null } {
-  const { code, passkey } = parseConsoleBody(body, factorRequest, 'a second factor')
+  const { code, passkey } = parseStrictBody(body, factorRequest, 'a second factor')
   return { code: code ?? null, passkey: passkey ?? null }
 }

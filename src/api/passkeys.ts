@@ -1,6 +1,7 @@
 import type { AuthenticationResponseJSON, RegistrationResponseJSON } from '@simplewebauthn/server'
 import { z } from 'zod'
-import { name, object, parseConsoleBody } from './console-body.ts'
+import { name, object } from './console-body.ts'
+import { parseStrictBody } from './strict-body.ts'
 
 /** In characters. A credential with a large RSA key has about 1,500. */
 const PART_MAX = 8_192
@@ -77,16 +78,16 @@ const renameRequest = z.strictObject({ name: name.min(1, { error: 'a name' }) },
 // All of these throw ApiError `invalid_json`, `missing_parameter` or `invalid_value`.
 
 export function parsePasskey(body: Buffer): AuthenticationResponseJSON {
-  return parseConsoleBody(body, signInRequest, 'a sign-in with a passkey').passkey
+  return parseStrictBody(body, signInRequest, 'a sign-in with a passkey').passkey
 }
 
 export function parseNewPasskey(body: Buffer): { response: RegistrationResponseJSON; name: string } {
-  const { passkey, name } = parseConsoleBody(body, addRequest, 'a new passkey')
+  const { passkey, name } = parseStrictBody(body, addRequest, 'a new passkey')
   const { transports, ...others } = passkey.response
   const known = transports ?? undefined
   return { name, response: { ...passkey, response: { ...others, ...(known && { transports: known }) } } }
 }
 
 export function parsePasskeyName(body: Buffer): string {
-  return parseConsoleBody(body, renameRequest, 'a name of a passkey').name
+  return parseStrictBody(body, renameRequest, 'a name of a passkey').name
 }

@@ -1,9 +1,10 @@
 import { z } from 'zod'
 import { ApiError } from '../domain/errors.ts'
 import type { Nanos } from '../domain/money.ts'
-import { object, parseConsoleBody } from './console-body.ts'
+import { object } from './console-body.ts'
 import { cursorParameter } from './cursor.ts'
 import { queryInteger } from './query-integer.ts'
+import { parseStrictBody } from './strict-body.ts'
 import { readUsdAmount } from './usd-amount.ts'
 
 // Payments of a customer: the addresses under /console/api/customers/{customer_id}. Amounts are USD with at most 9 decimals.
@@ -92,16 +93,16 @@ export function parseTopUp(body: Buffer): {
   driver: 'manual' | 'stripe' | null
   savesMethod: boolean
 } {
-  const { amount_usd, driver = null, save_method = false } = parseConsoleBody(body, topUpRequest, 'a top-up')
+  const { amount_usd, driver = null, save_method = false } = parseStrictBody(body, topUpRequest, 'a top-up')
   return { amountNanos: readAmount(amount_usd), driver, savesMethod: save_method }
 }
 
 export function parseRedemption(body: Buffer): { code: string } {
-  return parseConsoleBody(body, redemption, 'a redemption')
+  return parseStrictBody(body, redemption, 'a redemption')
 }
 
 export function parseEmpty(body: Buffer): void {
-  parseConsoleBody(body, nothing, 'this request')
+  parseStrictBody(body, nothing, 'this request')
 }
 
 export function readAmount(value: number | string, param = 'amount_usd'): Nanos {

@@ -2,10 +2,12 @@ import { z } from 'zod'
 import { ApiError } from '../domain/errors.ts'
 import { PLAIN_TEXT } from '../runtime/plain-text.ts'
 import { UUID } from '../runtime/uuid.ts'
-import { object, parseConsoleBody } from './console-body.ts'
+import { object } from './console-body.ts'
 import { cursorParameter } from './cursor.ts'
 import { readAmount } from './payments.ts'
 import { queryInteger } from './query-integer.ts'
+import { parseStrictBody } from './strict-body.ts'
+import { usdAmount } from './usd-amount.ts'
 
 // How hosters are paid: the addresses under /v1/hoster and /console/api/hosters/{hoster_id}. Amounts are USD with at most 9
 // decimals.
@@ -18,6 +20,7 @@ export const payoutFields = {
     .describe('`failed`, `returned` and `cancelled` payouts are payable again.'),
   amount_usd: z.number(),
   paid_usd: z.number().describe('What has arrived and was not taken back.'),
+  promotion_usd: z.number().describe('The part of the amount that promotion credit paid.'),
   account: z.string().describe('The last characters of the account.'),
   reference: z.string().describe('On the bank statement.'),
   failure: z.string().nullable(),
@@ -42,6 +45,7 @@ export const hosterPayouts = z
           state: 'paid',
           amount_usd: 41.22,
           paid_usd: 41.22,
+          promotion_usd: 0.8,
           account: '…3000',
           reference: 'PO-2F0F6F1D9C11',
           failure: null,
@@ -62,6 +66,26 @@ export const payoutsQuery = z.object({
   cursor: cursorParameter(payoutsCursor),
 })
 
+export const payoutChanges = z
+  .array(
+    z.object({
+      id: z.string(),
+      kind: z
+        .enum(['account', 'customer'])
+        .describe('`account`: where the hoster is paid. `customer`: the customer that may get earnings as credit.'),
+      driver: z.enum(['csv', 'stripe']).nullable(),
+      state: z.enum(['pending', 'ready', 'refused']).nullable().describe('Only a `ready` account takes effect.'),
+      account: z.string().nullable().describe('The last characters.'),
+      holder: z.string().nullable(),
+      note: z.string().nullable().describe('What is missing.'),
+      customer_id: z.string().nullable(),
+      requested_by: z.string().nullable().describe('A member. Null: the operator, or the provider of the account.'),
+      requested_at: z.string(),
+      effective_at: z.string().describe('When it takes effect. Until then, nothing changes.'),
+    }),
+  )
+  .describe('Changes that wait. Owners can stop them.')
+
 export const payoutAccount = z
   .object({
     object: z.literal('payout_account'),
@@ -74,6 +98,7 @@ export const payoutAccount = z
     holder: z.string().nullable(),
     note: z.string().nullable().describe('What is missing.'),
     customer_id: z.string().nullable().describe('The customer that may get earnings as credit.'),
+    changes: payoutChanges,
     drivers: z.array(z.enum(['csv', 'stripe'])).describe('How hosters are paid here.'),
   })
   .meta({
@@ -86,6 +111,7 @@ export const payoutAccount = z
       holder: 'Acme GmbH',
       note: null,
       customer_id: null,
+      changes: [],
       drivers: ['csv', 'stripe'],
     },
   })
@@ -120,9 +146,7 @@ export const text = z
   .regex(PLAIN_TEXT, { error: plainText })
 const idText = 'a UUID'
 export const uuid = z.string({ error: idText }).regex(UUID, { error: idText })
-export const amount = z.union([z.number(), z.string()], {
-  error: 'an amount of USD above zero with at most 9 decimals',
-})
+export const amount = usdAmount('an amount of USD above zero with at most 9 decimals')
 export const driverName = z.enum(['csv', 'stripe'], { error: 'one of csv, stripe' })
 
 export const moveRequest = z.strictObject(
@@ -138,7 +162,7 @@ const link = z.strictObject({ customer_id: uuid }, object)
 // All of these throw ApiError `invalid_json`, `missing_parameter` or `invalid_value`, with the `param` at fault.
 
 export function parseMove(body: Buffer): { moveId: string; amountNanos: bigint | null } {
-  const { id, amount_usd } = parseConsoleBody(body, moveRequest, 'a move')
+  const { id, amount_usd } = parseStrictBody(body, moveRequest, 'a move')
   return { moveId: id.toLowerCase(), amountNanos: amount_usd === undefined ? null : readAmount(amount_usd) }
 }
 
@@ -146,7 +170,7 @@ export function parseEnrolment(body: Buffer): {
   driver: 'csv' | 'stripe'
   details: { holder: string; account: string } | null
 } {
-  const { driver, holder, account } = parseConsoleBody(body, enrolment, 'a payout account')
+  const { driver, holder, account } = parseStrictBody(body, enrolment, 'a payout account')
   if (driver === 'stripe') return { driver, details: null }
   for (const [param, value] of Object.entries({ holder, account })) {
     if (value === undefined) throw new ApiError('missing_parameter', { message: `"${param}" is required.`, param })
@@ -155,7 +179,7 @@ export function parseEnrolment(body: Buffer): {
 }
 
 export function parseLink(body: Buffer): { customerId: string } {
-  return { customerId: parseConsoleBody(body, link, 'a customer').customer_id.toLowerCase() }
+  return { customerId: parseStrictBody(body, link, 'a customer').customer_id.toLowerCase() }
 }
 
 /** Shows an account without most of its characters. */

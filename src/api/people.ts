@@ -1,10 +1,11 @@
 import { z } from 'zod'
-import { type LimitReset, limitResets } from '../domain/caller.ts'
+import { type KeyScope, keyScopes, type LimitReset, limitResets } from '../domain/caller.ts'
 import { ApiError } from '../domain/errors.ts'
 import { type MemberRole, memberRoles } from '../domain/member-role.ts'
 import { type Nanos, usd } from '../domain/money.ts'
-import { email, object, parseConsoleBody } from './console-body.ts'
+import { email, object } from './console-body.ts'
 import { limitReset, parseLimit, type RequestedLimit, spendLimit } from './key-request.ts'
+import { parseStrictBody } from './strict-body.ts'
 
 // The members of a customer, and invitations: the addresses under /console/api/customers/{customer_id}.
 
@@ -42,7 +43,32 @@ export const memberList = z.object({ object: z.literal('list'), data: z.array(me
 /** @public The console imports it. */
 export type MemberList = z.infer<typeof memberList>
 
-export const removedMember = z.object({ removed: z.literal(true) })
+export const removedMember = z
+  .object({
+    removed: z.literal(true),
+    keys_revoked: z.number().describe('Keys that the person had made, and that end within two seconds.'),
+    keys_handed_over: z.number().describe('Keys that go on working, as those of the person who removed the member.'),
+  })
+  .meta({ id: 'RemovedMember' })
+/** @public The console imports it. */
+export type RemovedMember = z.infer<typeof removedMember>
+
+export const madeKeys = z
+  .object({
+    object: z.literal('list'),
+    data: z.array(
+      z.object({
+        id: z.string(),
+        name: z.string(),
+        hint: z.string(),
+        scopes: z.array(z.enum(keyScopes)),
+        created_at: z.string(),
+      }),
+    ),
+  })
+  .meta({ id: 'MadeKeys' })
+/** @public The console imports it. */
+export type MadeKeys = z.infer<typeof madeKeys>
 
 export const invite = z
   .object({
@@ -62,8 +88,10 @@ export type InviteList = z.infer<typeof inviteList>
 
 export const madeInvite = invite
   .extend({
-    is_mailed: z.boolean(),
-    url: z.string().nullable().describe('The link, shown this once, if it could not be mailed. Null: it was mailed.'),
+    is_mailed: z
+      .boolean()
+      .describe('False with a null `url`: the mail server did not take the mail. Invite the person again.'),
+    url: z.string().nullable().describe('The link, shown this once, if this server has no mail; otherwise null.'),
   })
   .meta({ id: 'MadeInvite' })
 /** @public The console imports it. */
@@ -94,7 +122,7 @@ export function parseMemberChange(body: Buffer): RequestedMemberChange {
     role,
     spend_limit_usd: limit,
     limit_reset: reset,
-  } = parseConsoleBody(body, memberRequest, 'a change of a member')
+  } = parseStrictBody(body, memberRequest, 'a change of a member')
   if (role === undefined && limit === undefined && reset === undefined) {
     throw new ApiError('invalid_value', {
       message: `The body changes nothing. The fields are ${Object.keys(memberRequest.shape).join(', ')}.`,
@@ -107,8 +135,15 @@ export function parseMemberChange(body: Buffer): RequestedMemberChange {
   }
 }
 
+/** Parses the query of a removal: `keys` is `revoke`, the default, or `hand_over`. */
+export function parseKeysOfLeaver(query: unknown): 'revoke' | 'hand_over' {
+  const { keys = 'revoke' } = query as { keys?: unknown }
+  if (keys === 'revoke' || keys === 'hand_over') return keys
+  throw new ApiError('invalid_value', { message: '"keys" must be revoke or hand_over.', param: 'keys' })
+}
+
 export function parseInvite(body: Buffer): { email: string; role: MemberRole } {
-  return parseConsoleBody(body, inviteRequest, 'an invitation')
+  return parseStrictBody(body, inviteRequest, 'an invitation')
 }
 
 /** @param personId the person who looks */
@@ -142,6 +177,21 @@ export function showMember(
     spent_usd: shown.limitNanos === null ? null : usd(shown.spentNanos),
     limit_resets_at: shown.resetsAt?.toISOString() ?? null,
   }
+}
+
+export function showRemoved({ revoked, handedOver }: { readonly revoked: number; readonly handedOver: number }) {
+  return { removed: true, keys_revoked: revoked, keys_handed_over: handedOver }
+}
+
+export function showMadeKey(key: {
+  readonly keyId: string
+  readonly name: string
+  readonly hint: string
+  readonly scopes: readonly KeyScope[]
+  readonly createdAt: Date
+}): MadeKeys['data'][number] {
+  const { keyId: id, name, hint, scopes, createdAt } = key
+  return { id, name, hint, scopes: [...scopes], created_at: createdAt.toISOString() }
 }
 
 export function showInvite(shown: {

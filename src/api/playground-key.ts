@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { bodyRefusal, invalidField } from '../dialects/json/body-refusal.ts'
-import { parseJsonObject } from '../dialects/json/parse-json.ts'
+import { invalidField } from '../dialects/json/body-refusal.ts'
 import type { Nanos } from '../domain/money.ts'
+import { parseStrictBody } from './strict-body.ts'
 import { readUsdAmount } from './usd-amount.ts'
 
 const limitText = 'USD above zero and below a billion, with at most 9 decimals, as a number or as text'
@@ -19,10 +19,7 @@ export const playgroundKeyRequest = z.strictObject(
 
 /** Returns the limit of the body. Throws ApiError `invalid_json` or `invalid_value`, with the `param` at fault. */
 export function parsePlaygroundKey(bytes: Buffer): Nanos {
-  const body = parseJsonObject(bytes)
-  const parsed = playgroundKeyRequest.safeParse(body)
-  if (!parsed.success) throw bodyRefusal(parsed.error, body, { what: 'a playground key', schema: playgroundKeyRequest })
-  const { spend_limit_usd: amount } = parsed.data
+  const { spend_limit_usd: amount } = parseStrictBody(bytes, playgroundKeyRequest, 'a playground key')
   const nanos = readUsdAmount(amount)
   if (nanos === undefined) throw invalidField('spend_limit_usd', limitText, amount)
   return nanos

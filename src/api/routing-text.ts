@@ -10,7 +10,8 @@ interface TextForm {
 
 const word: TextForm = { read: text => text }
 const flag: TextForm = { read: text => (text === 'true' ? true : text === 'false' ? false : text) }
-const number: TextForm = { read: text => (/^\d{1,10}(\.\d{1,20})?$/.test(text) ? Number(text) : text) }
+// With an exponent too: JavaScript writes 0.0000001 as 1e-7.
+const number: TextForm = { read: text => (/^\d{1,10}(\.\d{1,20})?(e[+-]?\d{1,2})?$/i.test(text) ? Number(text) : text) }
 const listOf = (max: number, items: string): TextForm => ({
   read: text => text.split(',').map(item => item.trim()),
   allowed: `1 to ${max} ${items}, separated by commas`,
@@ -26,6 +27,8 @@ const forms: Record<keyof RoutingFields, TextForm> = {
   allow_hosters: hosters,
   deny_hosters: hosters,
   max_cost_usd: number,
+  max_input_usd_per_million: number,
+  max_output_usd_per_million: number,
   on_insufficient: word,
   dry_run: flag,
 }

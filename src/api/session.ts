@@ -1,18 +1,9 @@
 import type { AuthenticationResponseJSON } from '@simplewebauthn/server'
 import { z } from 'zod'
 import { type InstallationRole, installationRoles, type MemberRole, memberRoles } from '../domain/member-role.ts'
-import {
-  code,
-  email,
-  name,
-  newPassword,
-  object,
-  parseConsoleBody,
-  password,
-  token,
-  typedPassword,
-} from './console-body.ts'
+import { code, email, name, newPassword, object, password, token, typedPassword } from './console-body.ts'
 import { passkeyField } from './passkeys.ts'
+import { parseStrictBody } from './strict-body.ts'
 
 /** The person and the memberships: the answer of `GET /console/api/session`. */
 export const session = z
@@ -55,7 +46,12 @@ export const invitationShown = z
     customer_email: z.string().nullable().describe('Null: the invitation leads to a hoster.'),
     hoster: z.object({ id: z.string(), name: z.string() }).nullable(),
     role: z.enum(memberRoles),
-    has_password: z.boolean().describe('Whether the person types an existing password, or sets one.'),
+    has_password: z
+      .boolean()
+      .nullable()
+      .describe(
+        'Whether the person types an existing password, or sets one. Null: the link was not mailed, so another person may have it.',
+      ),
   })
   .meta({ id: 'InvitationShown' })
 
@@ -75,28 +71,28 @@ interface TypedFactor {
 }
 
 export function parseSignIn(body: Buffer): { email: string; password: string } & TypedFactor {
-  const { email, password, code, passkey } = parseConsoleBody(body, signInRequest, 'a sign-in')
+  const { email, password, code, passkey } = parseStrictBody(body, signInRequest, 'a sign-in')
   return { email, password: typedPassword(password, 'password'), code: code ?? null, passkey: passkey ?? null }
 }
 
 export function parseWelcome(body: Buffer): { token: string; email: string | null; password: string } {
-  const { token, email = null, password } = parseConsoleBody(body, welcomeRequest, 'a welcome')
+  const { token, email = null, password } = parseStrictBody(body, welcomeRequest, 'a welcome')
   return { token, email, password: newPassword(password, 'password') }
 }
 
 export function parseInviteToken(body: Buffer): string {
-  return parseConsoleBody(body, inviteTokenRequest, 'an invitation').token
+  return parseStrictBody(body, inviteTokenRequest, 'an invitation').token
 }
 
 export function parseJoin(body: Buffer): { token: string; name: string; password: string } & TypedFactor {
-  const { token, name, password, code, passkey } = parseConsoleBody(body, joinRequest, 'an answer to an invitation')
+  const { token, name, password, code, passkey } = parseStrictBody(body, joinRequest, 'an answer to an invitation')
   const factor = { code: code ?? null, passkey: passkey ?? null }
   return { token, name: name ?? '', password: typedPassword(password, 'password'), ...factor }
 }
 
 /** `currentPassword` is null when the body has none: the person has no password yet. */
 export function parsePasswordChange(body: Buffer): { currentPassword: string | null; newPassword: string } {
-  const { current_password, new_password } = parseConsoleBody(body, passwordRequest, 'a change of a password')
+  const { current_password, new_password } = parseStrictBody(body, passwordRequest, 'a change of a password')
   return {
     currentPassword: current_password === undefined ? null : typedPassword(current_password, 'current_password'),
     newPassword: newPassword(new_password, 'new_password'),
@@ -105,7 +101,7 @@ export function parsePasswordChange(body: Buffer): { currentPassword: string | n
 
 /** One of the three is needed. */
 export function parseConfirmation(body: Buffer): { password: string | null } & TypedFactor {
-  const { password, code, passkey } = parseConsoleBody(body, confirmRequest, 'a confirmation')
+  const { password, code, passkey } = parseStrictBody(body, confirmRequest, 'a confirmation')
   const factor = { code: code ?? null, passkey: passkey ?? null }
   const hasFactor = factor.code !== null || factor.passkey !== null
   if (hasFactor && password === undefined) return { password: null, ...factor }

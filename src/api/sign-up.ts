@@ -1,5 +1,6 @@
 import { z } from 'zod'
-import { email, name, newPassword, object, parseConsoleBody, password, token } from './console-body.ts'
+import { email, name, newPassword, object, password, token } from './console-body.ts'
+import { parseStrictBody } from './strict-body.ts'
 
 /** What the pages outside need to know: the answer of `GET /console/api/config`. */
 export const consoleConfig = z
@@ -26,19 +27,19 @@ const resetRequest = z.strictObject({ token, password }, object)
 // All of these throw ApiError `invalid_json`, `missing_parameter` or `invalid_value`.
 
 export function parseEmail(body: Buffer): string {
-  return parseConsoleBody(body, emailRequest, 'a request for a mail').email
+  return parseStrictBody(body, emailRequest, 'a request for a mail').email
 }
 
 export function parseToken(body: Buffer): string {
-  return parseConsoleBody(body, tokenRequest, 'a link').token
+  return parseStrictBody(body, tokenRequest, 'a link').token
 }
 
 export function parseVerify(body: Buffer): { token: string; name: string; password: string } {
-  const { token, name, password } = parseConsoleBody(body, verifyRequest, 'a sign-up')
+  const { token, name, password } = parseStrictBody(body, verifyRequest, 'a sign-up')
   return { token, name: name ?? '', password: newPassword(password, 'password') }
 }
 
 export function parseReset(body: Buffer): { token: string; password: string } {
-  const { token, password } = parseConsoleBody(body, resetRequest, 'a new password')
+  const { token, password } = parseStrictBody(body, resetRequest, 'a new password')
   return { token, password: newPassword(password, 'password') }
 }

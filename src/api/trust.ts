@@ -1,8 +1,7 @@
 import { z } from 'zod'
-import { bodyRefusal } from '../dialects/json/body-refusal.ts'
-import { parseJsonObject } from '../dialects/json/parse-json.ts'
 import { hosterStates } from '../domain/hoster-state.ts'
 import { isPlain } from '../runtime/plain-text.ts'
+import { parseStrictBody } from './strict-body.ts'
 
 const kinds = ['meter', 'canary', 'fingerprint', 'agreement', 'sampling'] as const
 
@@ -194,17 +193,10 @@ const decision = z.strictObject(
 
 /** Parses an appeal. Throws ApiError `invalid_json`, `missing_parameter` or `invalid_value`. */
 export function parseAppeal(body: Buffer): z.output<typeof appealBody> {
-  return parse(body, appealBody, 'an appeal')
+  return parseStrictBody(body, appealBody, 'an appeal')
 }
 
 /** Parses what the operator decides on a quarantine. Throws like `parseAppeal`. */
 export function parseQuarantineDecision(body: Buffer): z.output<typeof decision> {
-  return parse(body, decision, 'a decision on a quarantine')
-}
-
-function parse<T extends z.ZodObject>(body: Buffer, schema: T, what: string): z.output<T> {
-  const input = parseJsonObject(body)
-  const result = schema.safeParse(input)
-  if (!result.success) throw bodyRefusal(result.error, input, { what, schema })
-  return result.data
+  return parseStrictBody(body, decision, 'a decision on a quarantine')
 }

@@ -1,4 +1,21 @@
+import { z } from 'zod'
 import { type Nanos, parseUsd } from '../domain/money.ts'
+
+/**
+ * An amount that `readUsdAmount` reads, as the OpenAPI document shows it. That function also refuses a zero as text, and a tenth decimal.
+ *
+ * @param error completes the sentence "`param` must be ..."
+ */
+export function usdAmount(error: string) {
+  return z.union(
+    [z.number({ error }).positive({ error }).lt(1e9, { error }), z.string({ error }).regex(USD, { error })],
+    {
+      error,
+    },
+  )
+}
+
+const USD = /^\s*\d{1,9}(\.\d{1,9})?\s*$/
 
 /**
  * Reads an amount of USD from a JSON body, as a number or as decimal text. Returns undefined unless the amount

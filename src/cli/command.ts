@@ -10,7 +10,7 @@ export interface Session {
   readonly output: Output
 }
 
-interface CommonOptions {
+export interface CommonOptions {
   readonly json?: true
   readonly config?: string
 }

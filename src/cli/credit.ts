@@ -11,6 +11,7 @@ import { amountArgument, textArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession } from './command.ts'
 import { confirm } from './confirm.ts'
 import { Failure } from './failure.ts'
+import { requireEvidence } from './require-master-key.ts'
 import { resolveCustomer } from './resolve-customer.ts'
 import { withDatabase } from './with-database.ts'
 
@@ -44,7 +45,14 @@ function grant(): Command {
       const givenRef = options.ref as string | undefined
       const order = { amountNanos, ref: givenRef ?? `cli-${randomUUID()}`, reason: options.reason }
       const done = await withDatabase(session, pool =>
-        transactionOrDryRun(pool, dryRun, sql => grantTo(sql, emailOrId, order)),
+        transactionOrDryRun(pool, dryRun, async sql => {
+          const granted = await grantTo(sql, emailOrId, order)
+          if (granted.granted && !dryRun) {
+            const { customerId } = granted.customer
+            await (await requireEvidence(session, sql)).add(sql, 'credit', order.ref, { customerId, amountNanos })
+          }
+          return granted
+        }),
       )
       const { customer, granted, promoted, balanceNanos } = done
       output.result(

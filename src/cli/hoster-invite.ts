@@ -47,18 +47,24 @@ export function hosterInvite(): Command {
           },
           shareBps: config.platform.hosterShareBps,
         })
-        const inviter = { actor: commandLineActor, madeBy: null }
+        const inviter = { actor: commandLineActor, madeBy: null, mayAdd: true }
         if (isNew) return await invites.inviteNew(inviter, { name: hoster, email })
         const { hosterId } = await resolveHoster(pool, hoster)
         return await invites.invite(inviter, hosterId, { email, role })
       })
       const url = sent.path === null ? null : `${baseUrl}${sent.path}`
       output.result(
-        { hoster_id: sent.hosterId, is_new: isNew, email, role, is_mailed: url === null, url },
-        url ?? `An e-mail with the link is on its way to ${email}.`,
+        { hoster_id: sent.hosterId, is_new: isNew, email, role, is_mailed: sent.isMailed, url },
+        url ?? mailText(email, sent.isMailed),
       )
       output.note(
         `${url === null ? '' : 'Send the link to this person only. '}It works once, for 7 days: ${email} joins ${hoster} as ${role}${isNew ? ', and finishes the application' : ''}.`,
       )
     })
+}
+
+function mailText(email: string, isMailed: boolean): string {
+  return isMailed
+    ? `An e-mail with the link is on its way to ${email}.`
+    : `The mail server did not take the mail to ${email}. Invite the person again later, without --new.`
 }

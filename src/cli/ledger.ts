@@ -13,10 +13,12 @@ import { audit } from '../ledger/audit/audit.ts'
 import type { AuditFinding } from '../ledger/audit/audit-checks.ts'
 import { progressInFile } from '../ledger/audit/audit-progress.ts'
 import { ownCommand } from '../runtime/own-command.ts'
+import { readMark } from '../secrets/master-key-mark.ts'
 import { amountArgument, requestIdArgument, textArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession, type Session } from './command.ts'
 import { Failure } from './failure.ts'
 import { timeText } from './output.ts'
+import { findEvidence } from './require-master-key.ts'
 import { table } from './table.ts'
 import { withDatabase } from './with-database.ts'
 
@@ -59,11 +61,16 @@ function auditCommand(): Command {
     })
 }
 
-async function auditFromFile({ config, output }: Session, pool: Pool, isRestarted: boolean): Promise<AuditFinding[]> {
+async function auditFromFile(session: Session, pool: Pool, isRestarted: boolean): Promise<AuditFinding[]> {
+  const { config, output } = session
+  const evidence = await findEvidence(session, pool)
+  if (evidence === undefined && (await readMark(pool)) !== undefined)
+    output.note('The evidence of credit is not checked: this command has not the master key of the server.')
   const progress = progressInFile(pool, join(config.dataDir, 'audit.json'))
   if (isRestarted) await progress.save(null)
   return audit(pool, {
     progress,
+    isEvidence: evidence?.isValid,
     onContinue: ({ startedAtEpochMs, done, slices }) =>
       output.note(
         `Continuing the audit of ${timeText(new Date(startedAtEpochMs))} UTC, which was interrupted after ${done} of ${slices.length} slices. Use --restart to begin at the first slice.`,

@@ -1,6 +1,10 @@
 import type { Command } from 'commander'
+import { transaction } from '../db/pool.ts'
 import type { Offer } from '../domain/offer.ts'
+import { decideModel } from '../marketplace/decide-model.ts'
 import { readHosterOffers } from '../supply/hosters/hoster-offers.ts'
+import { listUnapprovedIds } from '../supply/hosters/model-ids.ts'
+import { textArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession, type Session } from './command.ts'
 import { priceText } from './output.ts'
 import { requireMasterKey } from './require-master-key.ts'
@@ -9,7 +13,12 @@ import { withDatabase } from './with-database.ts'
 import { withRunningPort } from './with-running-port.ts'
 
 export function modelCommands(): Command {
-  return createCommandGroup('model', 'List the available models', [list()])
+  return createCommandGroup('model', 'List the available models, and approve those of hosters', [
+    list(),
+    review(),
+    decide('approve'),
+    decide('refuse'),
+  ])
 }
 
 function list(): Command {
@@ -52,6 +61,47 @@ function list(): Command {
       ),
     )
   })
+}
+
+function review(): Command {
+  return createCommand('review', 'List the model ids that hosters name and may not sell', ['model review']).action(
+    async options => {
+      const session = createSession(options)
+      const ids = await withDatabase(session, listUnapprovedIds)
+      session.output.result(
+        ids.map(({ modelId, state, reason, hosters }) => ({
+          ...{ model: modelId, state, reason },
+          hosters: hosters.map(({ id, name }) => ({ hoster_id: id, name })),
+        })),
+        table(
+          ['model', 'state', 'hosters', 'reason'],
+          ids.map(({ modelId, state, reason, hosters }) => [
+            ...[modelId, state, hosters.map(({ name }) => name).join(', '), reason ?? ''],
+          ]),
+          'No model id waits for an approval.',
+        ),
+      )
+    },
+  )
+}
+
+const decisions = {
+  approve: { state: 'approved', summary: 'Let all hosters sell a model id', done: 'Hosters may sell' },
+  refuse: { state: 'refused', summary: 'Let no hoster sell a model id', done: 'No hoster may sell' },
+} as const
+
+function decide(name: keyof typeof decisions): Command {
+  const { state, summary, done } = decisions[name]
+  return createCommand(name, summary, [`model ${name} acme-7b --reason "Its weights are public"`])
+    .argument('<model>', 'the id that customers request')
+    .requiredOption('--reason <text>', 'for the audit log and the hosters; required', textArgument)
+    .action(async (modelId: string, { reason, ...options }) => {
+      const session = createSession(options)
+      await withDatabase(session, pool =>
+        transaction(pool, sql => decideModel(sql, { modelId, state, reason, personId: null }, null)),
+      )
+      session.output.result({ model: modelId, state }, `${done} ${modelId}.`)
+    })
 }
 
 /** Returns the configured, detected and demo offers, as startup would find them. */

@@ -1,17 +1,102 @@
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
 import { baseUrlOf } from '../config/base-url.ts'
 import { transaction } from '../db/pool.ts'
+import { type InstallationRole, installationRoles } from '../domain/member-role.ts'
 import { noteAction } from '../people/audit-log.ts'
 import { makeWelcomeLink } from '../people/links.ts'
-import { listOperators } from '../people/persons.ts'
+import { addPerson, findPerson, isBlocked, listOperators } from '../people/persons.ts'
+import { setRole } from '../people/roles.ts'
+import { ownCommand } from '../runtime/own-command.ts'
 import { emailArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession } from './command.ts'
 import { Failure } from './failure.ts'
+import { table } from './table.ts'
 import { withDatabase } from './with-database.ts'
 import { withRunningPort } from './with-running-port.ts'
 
 export function operatorCommands(): Command {
-  return createCommandGroup('operator', 'Let operators in', [link()])
+  return createCommandGroup('operator', 'Manage operators and auditors, and let them in', [
+    list(),
+    add(),
+    remove(),
+    link(),
+  ])
+}
+
+function list(): Command {
+  return createCommand('list', 'List operators and auditors', ['operator list', 'operator list --json']).action(
+    async options => {
+      const session = createSession(options)
+      const people = await withDatabase(session, listOperators)
+      session.output.result(
+        people.map(({ personId, email, name, installationRole: role }) => ({ person_id: personId, email, name, role })),
+        table(
+          ['e-mail', 'role', 'name'],
+          people.map(({ email, name, installationRole }) => [email, installationRole!, name]),
+          'There is no operator yet. Start the gateway once.',
+        ),
+      )
+    },
+  )
+}
+
+function add(): Command {
+  return createCommand('add', 'Make a person an operator or auditor, and print a link that sets a new password', [
+    'operator add ada@example.com',
+    'operator add bob@example.com --role auditor',
+  ])
+    .argument('<email>', 'e-mail of the person, with or without an account', emailArgument)
+    .addOption(
+      new Option('--role <role>', 'operator, or auditor with the right to read; default: operator').choices([
+        ...installationRoles,
+      ]),
+    )
+    .action(async (email: string, options) => {
+      const session = createSession(options)
+      const role: InstallationRole = options.role ?? 'operator'
+      const { person, path } = await withDatabase(session, pool =>
+        transaction(pool, async sql => {
+          const person = (await findPerson(sql, email)) ?? (await addPerson(sql, { email }))!
+          if (await isBlocked(sql, person.personId))
+            throw new Failure(`${email} is blocked. Run \`${ownCommand(`person unblock ${email}`)}\` first.`)
+          if (!(await setRole(sql, person, role))) throw lastOperator(email)
+          return { person, path: await makeWelcomeLink(sql, person.personId, Date.now()) }
+        }),
+      )
+      const url = `${baseUrlOf(withRunningPort(session.config))}${path}`
+      session.output.result({ person_id: person.personId, email: person.email, role, url }, url)
+      session.output.note(
+        `${person.email} is ${role} now. The link sets the password and removes all factors and services: give it to nobody else.`,
+      )
+    })
+}
+
+function remove(): Command {
+  return createCommand('remove', 'Take the role of an operator or auditor away; ends the sessions of the person', [
+    'operator remove bob@example.com',
+  ])
+    .argument('<email>', 'e-mail of the person', emailArgument)
+    .action(async (email: string, options) => {
+      const session = createSession(options)
+      const person = await withDatabase(session, pool =>
+        transaction(pool, async sql => {
+          const found = await findPerson(sql, email)
+          if (found === undefined || found.installationRole === null)
+            throw new Failure(`No operator or auditor has the e-mail ${email}.`)
+          if (!(await setRole(sql, found, null))) throw lastOperator(email)
+          return found
+        }),
+      )
+      session.output.result(
+        { person_id: person.personId, email: person.email, role: null },
+        `${person.email} has no role any more.`,
+      )
+    })
+}
+
+/** The refusal to take away the role of the only operator. */
+export function lastOperator(email: string): Failure {
+  return new Failure(`${email} is the last operator. Run \`${ownCommand('operator add')}\` for another person first.`)
 }
 
 function link(): Command {
@@ -19,7 +104,7 @@ function link(): Command {
     'operator link',
     'operator link ada@example.com --json',
   ])
-    .argument('[email]', 'e-mail of the operator; needed if there are several', emailArgument)
+    .argument('[email]', 'e-mail of the operator or auditor; needed if there are several', emailArgument)
     .action(async (email: string | undefined, options) => {
       const session = createSession(options)
       const { operator, path } = await withDatabase(session, pool =>
@@ -30,7 +115,7 @@ function link(): Command {
             throw new Failure(
               email === undefined
                 ? 'There is no operator yet. Start the gateway once.'
-                : `No operator has the e-mail ${email}.`,
+                : `No operator or auditor has the e-mail ${email}.`,
             )
           }
           if (others.length > 0) {

@@ -7,12 +7,14 @@ import { type Nanos, usdText } from '../domain/money.ts'
 import { createDrivers } from '../payments/create-drivers.ts'
 import { createPaymentSync } from '../payments/payment-sync.ts'
 import { promoteAfterFirstCredit } from '../payments/promote.ts'
+import { listDifferences } from '../payments/read-differences.ts'
 import { findPayment, listPayments, type Payment } from '../payments/read-payments.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { amountArgument, textArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession } from './command.ts'
 import { Failure } from './failure.ts'
 import { timeText } from './output.ts'
+import { requireEvidence } from './require-master-key.ts'
 import { table } from './table.ts'
 import { withDatabase } from './with-database.ts'
 
@@ -23,6 +25,8 @@ export function paymentCommands(): Command {
     takeBack(),
     giveBack(),
     reconcile(),
+    differences(),
+    accept(),
   ])
 }
 
@@ -61,13 +65,17 @@ function confirm(): Command {
       const session = createSession(options)
       const { payment, verdict } = await withDatabase(session, async pool => {
         const payment = await resolvePayment(pool, referenceOrId)
+        const { paymentId, customerId } = payment
         const verdict = await transaction(pool, sql =>
-          promoteAfterFirstCredit(sql, payment.customerId, async () => {
+          promoteAfterFirstCredit(sql, customerId, async () => {
             const { rows } = await sql.query<{ verdict: 'paid' | 'paid_before' | 'not_manual' }>(
               'SELECT book_manual_payment($1) AS verdict',
-              [payment.paymentId],
+              [paymentId],
             )
-            return rows[0]!.verdict
+            const { verdict } = rows[0]!
+            if (verdict === 'paid')
+              await (await requireEvidence(session, sql)).add(sql, 'payment', paymentId, { customerId })
+            return verdict
           }),
         )
         return { payment, verdict }
@@ -154,10 +162,11 @@ function reconcile(): Command {
   ]).action(async options => {
     const session = createSession(options)
     const { config, output } = session
-    const done = await withDatabase(session, pool =>
+    const done = await withDatabase(session, async pool =>
       createPaymentSync({
         pool,
         clock: systemClock,
+        evidence: await requireEvidence(session, pool),
         drivers: createDrivers(config.payments, () => baseUrlOf(config)),
         log: { warn: (details: object, text: string) => output.note(`${text}: ${JSON.stringify(details)}`) },
       }).reconcile({ isComplete: true }),
@@ -168,6 +177,59 @@ function reconcile(): Command {
     )
     if (done.failed > 0) throw new Failure('Some payments could not be reconciled. Run the command again.')
   })
+}
+
+function differences(): Command {
+  return createCommand('differences', 'List what payment providers and the books do not agree on', [
+    'payments differences',
+  ]).action(async options => {
+    const session = createSession(options)
+    const open = await withDatabase(session, listDifferences)
+    session.output.result(
+      open.map(each => ({
+        made_at: each.at.toISOString(),
+        driver: each.driver,
+        kind: each.kind,
+        problem: each.problem,
+        amount_minor: Number(each.amountMinor),
+        currency: each.currency,
+        name: each.ref,
+        payment_id: each.paymentId,
+      })),
+      table(
+        ['made', 'kind', 'problem', 'amount', 'name', 'payment'],
+        open.map(({ at, kind, problem, amountMinor, currency, ref, paymentId }) => [
+          timeText(at),
+          kind,
+          problem,
+          `${amountMinor} ${currency}`,
+          ref,
+          paymentId ?? '',
+        ]),
+        'Payment providers and the books agree. Amounts would be in the smallest unit of the currency.',
+      ),
+    )
+  })
+}
+
+function accept(): Command {
+  return createCommand('accept', 'End a difference that you have dealt with at the provider', [
+    'payments accept ch_3PqA0x --note "paid back by hand"',
+  ])
+    .argument('<name>', 'as `payments differences` shows it', textArgument)
+    .requiredOption('--note <text>', 'what was done; stored in the audit log; required', textArgument)
+    .action(async (ref: string, options) => {
+      const session = createSession(options)
+      const isEnded = await withDatabase(session, async pool => {
+        const { rows } = await pool.query<{ done: boolean }>('SELECT accept_payment_difference($1, $2) AS done', [
+          ref,
+          options.note,
+        ])
+        return rows[0]!.done
+      })
+      if (!isEnded) throw new Failure(`There is no open difference ${ref}. Nothing was changed.`)
+      session.output.result({ name: ref, accepted: true }, `Ended the difference ${ref}.`)
+    })
 }
 
 async function resolvePayment(pool: Pool, referenceOrId: string): Promise<Payment> {

@@ -3,7 +3,15 @@ import { type Command, Option } from 'commander'
 import { ApiError } from '../domain/errors.ts'
 import { type Nanos, usdText } from '../domain/money.ts'
 import { moveEarnings } from '../payouts/earnings.ts'
-import { enrollHoster, readPayoutAccount, setHosterCustomer } from '../payouts/payout-accounts.ts'
+import {
+  enrollHoster,
+  listPayoutChanges,
+  type PayoutChange,
+  readPayoutAccount,
+  setHosterCustomer,
+  stopPayoutChanges,
+} from '../payouts/payout-accounts.ts'
+import { showPayoutChange } from '../payouts/show-payout.ts'
 import { ownCommand } from '../runtime/own-command.ts'
 import { amountArgument, textArgument } from './arguments.ts'
 import { createCommand, createSession } from './command.ts'
@@ -22,6 +30,7 @@ export function payoutAccount(): Command {
     'payout account acme --holder "Acme GmbH" --account "DE89 3704 0044 0532 0130 00"',
     'payout account acme --stripe',
     'payout account acme --customer ada@example.com',
+    'payout account acme --stop',
   ])
     .argument('<hoster>', 'name or id', textArgument)
     .option('--holder <name>', 'holder of the bank account', textArgument)
@@ -33,17 +42,25 @@ export function payoutAccount(): Command {
       ]),
     )
     .option('--customer <customer>', 'e-mail or id of the customer that may get earnings as credit', textArgument)
+    .addOption(
+      new Option('--stop', 'stop the changes that wait').conflicts(['holder', 'account', 'stripe', 'customer']),
+    )
     .action(async (hoster: string, options) => {
       const session = createSession(options)
       if ((options.holder === undefined) !== (options.account === undefined)) {
         throw new UsageError('--holder and --account belong together.')
       }
-      const { found, shown, url } = await withDatabase(session, async pool => {
+      const { found, shown, changes, url } = await withDatabase(session, async pool => {
         const found = await resolveHoster(pool, hoster)
+        const nowMs = Date.now()
+        const wait = { nowMs, accountWaitHours: session.config.payouts.accountWaitHours }
+        if (options.stop === true) {
+          await stopPayoutChanges(pool, { hosterId: found.hosterId, changeId: null }, commandLine, nowMs)
+        }
         let url: string | null = null
         if (options.customer !== undefined) {
           const { customerId } = await resolveCustomer(pool, options.customer)
-          await setHosterCustomer(pool, found.hosterId, customerId, commandLine)
+          await setHosterCustomer(pool, found.hosterId, customerId, commandLine, wait)
         }
         if (options.stripe === true || options.account !== undefined) {
           const name = options.stripe === true ? 'stripe' : 'csv'
@@ -52,10 +69,15 @@ export function payoutAccount(): Command {
             throw new Failure('Stripe is not set up for payouts. Set payouts.stripe and payments.stripe.secret_key.')
           }
           const details = name === 'csv' ? { holder: options.holder, account: options.account } : null
-          const enrolled = await enrollHoster(pool, driver, found.hosterId, details, commandLine).catch(refuse)
+          const enrolled = await enrollHoster(pool, driver, found.hosterId, details, commandLine, wait).catch(refuse)
           url = enrolled.url
         }
-        return { found, shown: await readPayoutAccount(pool, found.hosterId), url }
+        return {
+          found,
+          shown: await readPayoutAccount(pool, found.hosterId),
+          changes: await listPayoutChanges(pool, found.hosterId),
+          url,
+        }
       })
       const { driver, state, destination, holder, note, customerId } = shown
       const text = [
@@ -65,6 +87,7 @@ export function payoutAccount(): Command {
         note,
         url === null ? null : `The hoster continues at: ${url}`,
         customerId === null ? null : `Its earnings may become credit of customer ${customerId}.`,
+        ...changes.map(changeText),
       ]
       session.output.result(
         {
@@ -77,10 +100,17 @@ export function payoutAccount(): Command {
           note,
           url,
           customer_id: customerId,
+          changes: changes.map(showPayoutChange),
         },
         text.filter(line => line !== null).join('\n'),
       )
     })
+}
+
+function changeText({ kind, customerId, destination, holder, state, note, effectiveAt }: PayoutChange): string {
+  const target = kind === 'customer' ? `customer ${customerId}` : [holder, destination].filter(Boolean).join(', ')
+  const doubt = state === null || state === 'ready' ? '' : `, which is ${state}: ${note ?? ''}`
+  return `From ${effectiveAt.toISOString()}: ${target}${doubt}. Stop it with: ${ownCommand('payout account <hoster> --stop')}`
 }
 
 /** `switchyard payout move`: earnings become credit of the customer of the hoster. */
@@ -97,7 +127,7 @@ export function moveEarningsCommand(): Command {
       const { found, moved } = await withDatabase(session, async pool => {
         const found = await resolveHoster(pool, hoster)
         const order = { moveId: randomUUID(), hosterId: found.hosterId, amountNanos }
-        return { found, moved: await moveEarnings(pool, order, commandLine) }
+        return { found, moved: await moveEarnings(pool, order, commandLine, Date.now()) }
       })
       if (moved.verdict === 'no_customer') {
         throw new Failure(

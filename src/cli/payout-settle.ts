@@ -66,6 +66,7 @@ export function settlePayouts(): Command {
           pool,
           clock: systemClock,
           drivers: payoutDriversOf(session.config),
+          rules: session.config.payouts,
           log: { warn: (details: object, text: string) => session.output.note(`${text}: ${errorText(details)}`) },
         }).settle(known.batchId)
         return { batch: (await findBatch(pool, known.batchId))!, settled }

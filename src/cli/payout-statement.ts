@@ -42,6 +42,7 @@ export function payoutStatement(): Command {
           held_usd: usdText(funds.heldNanos),
           held_until: funds.heldUntil,
           payable_usd: usdText(funds.payableNanos),
+          promotion_usd: usdText(funds.promotionalNanos),
           frozen_reason: funds.freezeReason,
           lines: lines.map(line => ({
             day: line.day,

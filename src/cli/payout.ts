@@ -4,17 +4,19 @@ import { usdText } from '../domain/money.ts'
 import {
   approvePayouts,
   cancelPayouts,
+  decidePromotionReview,
   type PreparedHoster,
   type PrepareVerdict,
   preparePayouts,
 } from '../payouts/payout-batches.ts'
 import { payoutDriverNames } from '../payouts/payout-driver.ts'
+import { listPromotionReviews } from '../payouts/promotions.ts'
 import { findBatch, listBatches, type Payout, payoutsOfBatch } from '../payouts/read-payouts.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { ownCommand } from '../runtime/own-command.ts'
 import { textArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession } from './command.ts'
-import { Failure } from './failure.ts'
+import { Failure, UsageError } from './failure.ts'
 import { timeText } from './output.ts'
 import { moveEarningsCommand, payoutAccount } from './payout-account.ts'
 import { payoutCount, resolveBatch, shownBatch } from './payout-batch.ts'
@@ -34,6 +36,7 @@ export function payoutCommands(): Command {
     cancel(),
     list(),
     show(),
+    review(),
     payoutAccount(),
     payoutStatement(),
     moveEarningsCommand(),
@@ -118,6 +121,11 @@ function approve(): Command {
         return { batch: (await findBatch(pool, batchId))!, verdict }
       })
       if (verdict === 'cancelled') throw new Failure('This batch was cancelled. Nothing was changed.')
+      if (verdict === 'undecided') {
+        throw new Failure(
+          `Promotional earnings in this batch wait for a decision: see ${ownCommand('payout review')}. Nothing was changed.`,
+        )
+      }
       if (verdict === 'second_operator') {
         throw new Failure(
           'One operator may prepare and approve at most 1,000 USD in 24 hours. Let another operator approve this batch in the console. Nothing was changed.',
@@ -204,6 +212,60 @@ function show(): Command {
     })
 }
 
+function review(): Command {
+  return createCommand('review', 'List promotional earnings of customers related to the hoster, or decide on them', [
+    'payout review',
+    'payout review 00000000-0000-4000-8000-000000000001 --release "members of a fair"',
+    'payout review 00000000-0000-4000-8000-000000000001 --withhold "own accounts"',
+  ])
+    .argument('[review]', 'id of the review to decide', textArgument)
+    .addOption(new Option('--release <reason>', 'let them be paid').argParser(textArgument))
+    .addOption(
+      new Option('--withhold <reason>', 'give them back to the promotion account')
+        .argParser(textArgument)
+        .conflicts('release'),
+    )
+    .action(async (id: string | undefined, options) => {
+      const session = createSession(options)
+      const reason = (options.release ?? options.withhold) as string | undefined
+      if ((id === undefined) !== (reason === undefined)) {
+        throw new UsageError('A decision needs the id of a review, and --release or --withhold.')
+      }
+      const reviews = await withDatabase(session, async pool => {
+        const known = await listPromotionReviews(pool, null)
+        if (id === undefined || reason === undefined) return known
+        const decision = { reviewId: id, isReleased: options.release !== undefined, reason }
+        if (!known.some(each => each.reviewId === id) || !(await decidePromotionReview(pool, null, decision))) {
+          throw new Failure('There is no such review, or it was decided before. Nothing was changed.')
+        }
+        return listPromotionReviews(pool, null)
+      })
+      session.output.result(
+        reviews.map(each => ({
+          review_id: each.reviewId,
+          hoster_id: each.hosterId,
+          name: each.hosterName,
+          state: each.state,
+          share_usd: usdText(each.shareNanos),
+          evidence: each.evidence,
+          reason: each.reason,
+        })),
+        table(
+          ['hoster', 'state', 'USD', 'evidence', 'reason', 'id'],
+          reviews.map(each => [
+            each.hosterName,
+            each.state,
+            usdText(each.shareNanos),
+            each.evidence.map(({ email, evidence }) => `${email ?? '-'}: ${evidence}`).join(', '),
+            each.reason ?? '-',
+            each.reviewId,
+          ]),
+          'No promotional earnings come from related customers.',
+        ),
+      )
+    })
+}
+
 function shownPayout(payout: Payout) {
   return {
     payout_id: payout.payoutId,
@@ -212,6 +274,7 @@ function shownPayout(payout: Payout) {
     state: payout.state,
     amount_usd: usdText(payout.amountNanos),
     paid_usd: usdText(payout.paidNanos),
+    promotion_usd: usdText(payout.promotionNanos),
     account: payout.destination,
     holder: payout.holder,
     reference: payout.reference,

@@ -8,8 +8,10 @@ import { completionCommand } from './completion/completion.ts'
 import { creditCommands } from './credit.ts'
 import { customerCommands } from './customer.ts'
 import { doctorCommand } from './doctor/doctor.ts'
+import { exportCommand } from './export.ts'
 import { hostCommand } from './host/host.ts'
 import { hosterCommands } from './hoster.ts'
+import { importCommand } from './import.ts'
 import { initCommand } from './init.ts'
 import { journalCommands } from './journal.ts'
 import { keyCommands } from './key.ts'
@@ -18,6 +20,7 @@ import { modelCommands } from './model.ts'
 import { operatorCommands } from './operator.ts'
 import { paymentCommands } from './payments.ts'
 import { payoutCommands } from './payout.ts'
+import { personCommands } from './person.ts'
 import { priceCommands } from './price.ts'
 import { restoreCommand } from './restore.ts'
 import { startCommand } from './start.ts'
@@ -40,6 +43,7 @@ export function createProgram(): Command {
     initCommand(),
     customerCommands(),
     operatorCommands(),
+    personCommands(),
     keyCommands(),
     creditCommands(),
     paymentCommands(),
@@ -55,6 +59,8 @@ export function createProgram(): Command {
     journalCommands(),
     backupCommand(),
     restoreCommand(),
+    exportCommand(),
+    importCommand(),
     doctorCommand(),
     completionCommand(),
   ]

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import type { Sql } from '../db/pool.ts'
-import { findMasterKey, loadMasterKey } from '../secrets/master-key.ts'
+import { type CreditEvidence, createCreditEvidence } from '../ledger/credit-evidence.ts'
+import { deriveKey, EVIDENCE, findMasterKey, loadMasterKey } from '../secrets/master-key.ts'
 import { markOf, noteMasterKey, readMark } from '../secrets/master-key-mark.ts'
 import type { Session } from './command.ts'
 import { Failure } from './failure.ts'
@@ -20,6 +21,21 @@ export async function requireMasterKey({ config }: Session, sql: Sql): Promise<B
   const key = findMasterKey(config)
   if (key && markOf(key) === mark) return key
   throw new Failure(masterKeyProblem(config, key !== undefined))
+}
+
+/** Returns what proves the credit that a command gives. Throws Failure like `requireMasterKey`. */
+export async function requireEvidence(session: Session, sql: Sql): Promise<CreditEvidence> {
+  return evidenceOf(await requireMasterKey(session, sql))
+}
+
+/** Returns what checks the evidence of credit; undefined when this command has not the key of the servers. */
+export async function findEvidence({ config }: Session, sql: Sql): Promise<CreditEvidence | undefined> {
+  const key = findMasterKey(config)
+  return key !== undefined && markOf(key) === (await readMark(sql)) ? evidenceOf(key) : undefined
+}
+
+function evidenceOf(masterKey: Buffer): CreditEvidence {
+  return createCreditEvidence(deriveKey(masterKey, EVIDENCE))
 }
 
 /**

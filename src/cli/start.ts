@@ -1,8 +1,9 @@
 import type { Command } from 'commander'
+import { loadConfig } from '../config/config.ts'
 import { portArgument, workersArgument } from './arguments.ts'
-import { createCommand, createSession } from './command.ts'
+import { type CommonOptions, createCommand } from './command.ts'
 
-interface StartOptions {
+interface StartOptions extends CommonOptions {
   readonly port?: number
   readonly workers?: number
 }
@@ -16,10 +17,10 @@ export function startCommand(): Command {
   ])
     .option('--port <n>', 'port to listen on; default: PORT, else server.port', portArgument)
     .option('--workers <n>', 'worker processes behind one port, 1 to 64; default: server.workers', workersArgument)
-    .action(async options => {
-      const { config: configured } = createSession(options)
-      const { port = configured.server.port, workers = configured.server.workers } = options as StartOptions
-      const config = { ...configured, server: { ...configured.server, port, workers } }
+    .action(async (options: StartOptions) => {
+      const configured = loadConfig({ file: options.config, port: options.port })
+      const { workers = configured.server.workers } = options
+      const config = { ...configured, server: { ...configured.server, workers } }
       // Imported on demand: the server takes long to load, and neither the other commands nor a primary need it.
       if (workers === 1) {
         const { main } = await import('../start/main.ts')

@@ -7,6 +7,7 @@ import { amountArgument, positiveCountArgument, textArgument } from './arguments
 import { createCommand, createCommandGroup, createSession } from './command.ts'
 import { Failure } from './failure.ts'
 import { timeText } from './output.ts'
+import { requireEvidence } from './require-master-key.ts'
 import { table } from './table.ts'
 import { withDatabase } from './with-database.ts'
 
@@ -35,6 +36,7 @@ function make(): Command {
       }))
       await withDatabase(session, pool =>
         transaction(pool, async sql => {
+          const evidence = await requireEvidence(session, sql)
           for (const { voucherId, hash, hint } of made) {
             await sql.query('SELECT make_voucher($1, $2, $3, $4, $5, NULL, $6)', [
               voucherId,
@@ -44,6 +46,7 @@ function make(): Command {
               options.note ?? '',
               expiresAt,
             ])
+            await evidence.addVoucher(sql, voucherId, amountNanos)
           }
         }),
       )

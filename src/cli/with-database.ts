@@ -24,6 +24,7 @@ export async function withDatabase<T>(
   if (!mayCreate && !hasDatabase(config)) throw noDatabase(config)
   const database = await openDatabase({
     databaseUrl: config.databaseUrl ?? undefined,
+    deskUrl: config.databaseDeskUrl ?? undefined,
     ownerUrl: config.databaseOwnerUrl ?? undefined,
     dataDir: config.dataDir,
     log: { info: output.note, warn: output.note },
@@ -41,7 +42,7 @@ export async function withDatabase<T>(
       const onWait = () => output.note('Waiting for another process that is migrating the database')
       const applied = await migrate(database.owner, migrationsDir, onWait)
       // Commands use the owner. Only new tables and functions need rights, so that a gateway can use them at once.
-      if (applied.length > 0) await grantGatewayRights(database.owner, database.connection)
+      if (applied.length > 0) await grantGatewayRights(database)
       for (const { name } of applied) output.note(`Applied migration ${name}`)
       return await work(pool)
     } finally {

@@ -40,6 +40,7 @@ test('an empty environment without a file is a valid configuration', () => {
     dataDir: '/nowhere/data',
     databaseUrl: null,
     databaseOwnerUrl: null,
+    databaseDeskUrl: null,
     server: { host: '127.0.0.1', port: 8080 },
     signup: { creditNanos: 5_000_000_000n, tier: 'free' },
     platform: { hosterShareBps: 8_000 },

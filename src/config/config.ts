@@ -6,6 +6,7 @@ import type { AccountLimits } from '../domain/caller.ts'
 import type { Nanos, TokenPrice } from '../domain/money.ts'
 import type { ProviderKind } from '../domain/offer.ts'
 import type { OwnCanary } from '../domain/own-canary.ts'
+import type { PriceLimits } from '../domain/price-limits.ts'
 import type { AddressRange } from '../runtime/client-address.ts'
 import type { ArmedFailpoint } from '../runtime/failpoint.ts'
 import { keyPath } from '../runtime/key-path.ts'
@@ -32,6 +33,8 @@ export interface Config {
   readonly databaseUrl: string | null
   /** The same database with the role that owns its tables; null: `databaseUrl` has it. */
   readonly databaseOwnerUrl: string | null
+  /** The same database with the role that signs people in and books payments; null: the role of `databaseUrl` does. */
+  readonly databaseDeskUrl: string | null
   /** 32 bytes as hex or base64; null: the key is in the data directory. */
   readonly masterKey: string | null
   /** E-mail of the operator's own customer, which the first start creates. */
@@ -49,6 +52,8 @@ export interface Config {
     readonly trustedProxies: readonly AddressRange[]
     /** Number of nodes that share the port, each a separate process. 1 means that this process is the only node. */
     readonly workers: number
+    /** How long requests are still served after SIGTERM, while `/readyz` answers 503. */
+    readonly drainDelaySeconds: number
     readonly drainSeconds: number
     readonly maxInFlight: number
     /** Null: derived from the descriptor limit. */
@@ -58,12 +63,15 @@ export interface Config {
     readonly memoryBudgetBytes: number | null
     readonly pingSeconds: number
   }
+  /** How long a request may wait for credit that running requests of its customer hold, ms. */
+  readonly limits: { readonly creditWaitMs: number }
   readonly accountTiers: Readonly<Record<string, AccountLimits>>
   readonly signup: { readonly creditNanos: Nanos; readonly tier: string }
   /** How people get accounts. `open` needs a mail server. */
   readonly accounts: {
     readonly signUp: FileSettings['accounts']['sign_up']
     readonly creditsPerNetworkPerDay: number
+    readonly creditsPerRegionPercent: number
     readonly creditsPerDay: number
     /** Other services that people sign in with. */
     readonly oidc: readonly {
@@ -101,6 +109,10 @@ export interface Config {
     readonly holdDays: number
     /** Less is not paid out. */
     readonly minNanos: Nanos
+    /** The budget for what promotion credit pays to hosters: see PromotionRules. */
+    readonly promotion: { readonly holdDays: number; readonly hosterDayNanos: Nanos; readonly dayNanos: Nanos }
+    /** How long a change of where money goes waits. */
+    readonly accountWaitHours: number
     /** Pays by Stripe Connect; null: by bank transfer only. */
     readonly stripe: Config['payments']['stripe']
   }
@@ -134,18 +146,24 @@ export interface Config {
     readonly auditMinutes: number
     /** How long after its start a request counts. */
     readonly evidenceDelayMinutes: number
-    /** Names of endpoints that serve the true model, besides local servers. */
-    readonly references: readonly string[]
+    /** Names of clouds that serve the true models; local servers always count. Null: all clouds. */
+    readonly references: readonly string[] | null
     /** Prompts of the operator; empty without `trust.canaries_file`. */
     readonly canaries: readonly OwnCanary[]
   }
   readonly routing: {
     readonly cloudCompetes: boolean
+    readonly priceLimits: PriceLimits
     readonly attemptsMax: number
     /** How `auto` chooses the model. */
     readonly auto: AutoSettings
     /** The limits of hosters' offers with fewer answers than `successes`. */
-    readonly newcomers: { readonly successes: number; readonly inFlight: number; readonly nanosPerDay: Nanos }
+    readonly newcomers: {
+      readonly successes: number
+      readonly payers: number
+      readonly inFlight: number
+      readonly nanosPerDay: Nanos
+    }
   }
   readonly hosters: {
     readonly allowPrivateUrls: boolean
@@ -197,6 +215,8 @@ export interface ConfigSource {
   readonly cwd: string
   /** Overrides SWITCHYARD_CONFIG. The file must exist. */
   readonly file?: string | undefined
+  /** Overrides PORT. */
+  readonly port?: number | undefined
 }
 
 /**
@@ -227,7 +247,8 @@ export function hostKeyOfEnvironment(env: NodeJS.ProcessEnv = process.env): stri
 export function loadConfig(source: Partial<ConfigSource> = {}): Config {
   const { env = process.env, cwd = process.cwd(), file } = source
   const problems: ConfigProblem[] = []
-  const environment = environmentOf(env, problems)
+  const variables = environmentOf(env, problems)
+  const environment = variables && { ...variables, PORT: source.port ?? variables.PORT }
   const path = file ?? environmentSchema.shape.SWITCHYARD_CONFIG.safeParse(env.SWITCHYARD_CONFIG || undefined).data
   if (path === undefined) throw new ConfigError(problems)
   const text = readFileText(resolve(cwd, path), file !== undefined || isSet(env, 'SWITCHYARD_CONFIG'), problems)
@@ -235,6 +256,8 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
   const auto = settings && autoSettings(settings.routing.auto, cwd, problems)
   const canariesFile = settings?.trust.canaries_file
   const canaries = canariesFile === undefined ? [] : readCanaries(resolve(cwd, canariesFile), problems)
+  if (environment !== undefined && settings !== undefined)
+    problems.push(...portProblems(environment, settings, normalize(path)))
   if (environment === undefined || settings === undefined || auto === undefined || problems.length > 0)
     throw new ConfigError(problems)
   return deeplyFrozen({
@@ -242,6 +265,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
     dataDir: resolve(cwd, environment.SWITCHYARD_DATA),
     databaseUrl: environment.DATABASE_URL ?? null,
     databaseOwnerUrl: environment.DATABASE_OWNER_URL ?? null,
+    databaseDeskUrl: environment.DATABASE_DESK_URL ?? null,
     masterKey: environment.SWITCHYARD_MASTER_KEY ?? null,
     initEmail: environment.SWITCHYARD_INIT_EMAIL,
     log: {
@@ -255,6 +279,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       allowedHosts: settings.server.allowed_hosts,
       trustedProxies: settings.server.trusted_proxies,
       workers: settings.server.workers,
+      drainDelaySeconds: settings.server.drain_delay_seconds,
       drainSeconds: settings.server.drain_seconds,
       maxInFlight: settings.server.max_in_flight,
       maxConnections: settings.server.max_connections ?? null,
@@ -262,6 +287,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       memoryBudgetBytes: settings.server.memory_budget_bytes ?? null,
       pingSeconds: settings.server.ping_seconds,
     },
+    limits: { creditWaitMs: settings.limits.wait_for_credit_ms },
     accountTiers: Object.fromEntries(
       Object.entries(settings.account_tiers).map(([name, tier]) => [
         name,
@@ -276,6 +302,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
     accounts: {
       signUp: settings.accounts.sign_up,
       creditsPerNetworkPerDay: settings.accounts.credits_per_network_per_day,
+      creditsPerRegionPercent: settings.accounts.credits_per_region_percent,
       creditsPerDay: settings.accounts.credits_per_day,
       oidc: settings.accounts.oidc.map(({ id, name, issuer, client_id, client_secret, scopes }) => ({
         id,
@@ -295,6 +322,12 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
     payouts: {
       holdDays: settings.payouts.hold_days,
       minNanos: settings.payouts.min_usd,
+      promotion: {
+        holdDays: settings.payouts.promotion_hold_days,
+        hosterDayNanos: settings.payouts.promotion_hoster_day_usd,
+        dayNanos: settings.payouts.promotion_day_usd,
+      },
+      accountWaitHours: settings.payouts.account_wait_hours,
       stripe: settings.payouts.stripe ? stripeOf(settings.payments.stripe) : null,
     },
     platform: { hosterShareBps: 10_000 - settings.platform.fee_percent },
@@ -319,15 +352,21 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       audits: settings.trust.audits,
       auditMinutes: settings.trust.audit_minutes,
       evidenceDelayMinutes: settings.trust.evidence_delay_minutes,
-      references: settings.trust.references,
+      references: settings.trust.references ?? null,
       canaries,
     },
     routing: {
       cloudCompetes: settings.routing.cloud_competes,
+      priceLimits: {
+        balancedPercent: settings.routing.balanced_price_percent,
+        fastestPercent: settings.routing.fastest_price_percent,
+        localPercent: settings.routing.local_price_percent,
+      },
       attemptsMax: settings.routing.attempts_max,
       auto,
       newcomers: {
         successes: settings.routing.newcomers.successes,
+        payers: settings.routing.newcomers.payers,
         inFlight: settings.routing.newcomers.in_flight,
         nanosPerDay: settings.routing.newcomers.usd_per_day,
       },
@@ -394,6 +433,18 @@ function autoSettings(settings: FileSettings['routing']['auto'], cwd: string, pr
     costWeight: settings.cost_weight_percent / 10_000,
     exploredPart: settings.explore_percent / 10_000,
   }
+}
+
+/** Metrics have a port of their own. 0 stands for any free one. */
+function portProblems(
+  environment: z.output<typeof environmentSchema>,
+  { server, metrics }: FileSettings,
+  where: string,
+): ConfigProblem[] {
+  const port = environment.PORT ?? server.port
+  if (!metrics.enabled || port === 0 || port !== (environment.METRICS_PORT ?? metrics.port)) return []
+  const message = `is ${port}, and so is server.port, PORT or --port; write another port, such as ${port === 9464 ? 9465 : 9464}`
+  return [{ where, line: null, key: 'metrics.port', message }]
 }
 
 function stripeOf({ secret_key, webhook_secret, tax, api_url }: FileSettings['payments']['stripe']) {

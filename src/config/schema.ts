@@ -1,10 +1,12 @@
 import * as z from 'zod'
-import { features } from '../domain/chat-job.ts'
+import { CREDIT_WAIT_MS_MAX, features } from '../domain/chat-job.ts'
 import { dialects } from '../domain/conversation.ts'
 import { standardTimeouts } from '../domain/endpoint-defaults.ts'
 import { keyHeaders, thinkingModes, toolCallIds } from '../domain/offer.ts'
+import { standardPriceLimits } from '../domain/price-limits.ts'
 import {
   addressRange,
+  baseUrl,
   bodyField,
   contactUri,
   email,
@@ -17,6 +19,7 @@ import {
   issuerUrl,
   oneOf,
   percentAsBps,
+  publicUrl,
   secret,
   text,
   usdAmount,
@@ -40,6 +43,7 @@ export const environmentSchema = z.object({
   METRICS_HOST: text().optional(),
   METRICS_PORT: wholeNumber(0, 65_535).optional(),
   DATABASE_URL: postgresUrl().optional(),
+  DATABASE_DESK_URL: postgresUrl().optional(),
   DATABASE_OWNER_URL: postgresUrl().optional(),
   SWITCHYARD_DATA: text().prefault('./data'),
   SWITCHYARD_CONFIG: text().prefault('./switchyard.yaml'),
@@ -115,7 +119,7 @@ const modelSchema = z.strictObject({
 const endpointSchema = z.strictObject({
   name: text('lower-case name: letters, digits, - _ and .', /^[a-z0-9][a-z0-9._-]{0,62}$/),
   kind: oneOf(['local', 'cloud']),
-  base_url: httpUrl(),
+  base_url: baseUrl(),
   // The key becomes a header value, and every request would fail if a header could not contain it.
   api_key: secret('ASCII text without blanks', /^[\x21-\x7e]+$/).optional(),
   google_service_account: googleServiceAccount().optional(),
@@ -156,10 +160,11 @@ export const fileSchema = z.strictObject({
     .strictObject({
       host: text().prefault('127.0.0.1'),
       port: wholeNumber(0, 65_535).prefault('8080'),
-      public_base_url: httpUrl().optional(),
+      public_base_url: publicUrl().optional(),
       allowed_hosts: z.array(hostName()).prefault([]),
       trusted_proxies: z.array(addressRange()).prefault([]),
       workers: wholeNumber(1, 64).prefault('1'),
+      drain_delay_seconds: wholeNumber(0, 3_600).prefault('5'),
       drain_seconds: wholeNumber(0, 86_400).prefault('300'),
       max_in_flight: wholeNumber(1, 1_000_000).prefault('2000'),
       max_connections: wholeNumber(1, 1_000_000).optional(),
@@ -187,6 +192,7 @@ export const fileSchema = z.strictObject({
     .strictObject({
       sign_up: oneOf(['closed', 'invite', 'open']).prefault('invite'),
       credits_per_network_per_day: wholeNumber(0, 1_000_000).prefault('3'),
+      credits_per_region_percent: wholeNumber(1, 100).prefault('10'),
       credits_per_day: wholeNumber(0, 1_000_000).prefault('100'),
       oidc: z
         .array(
@@ -221,11 +227,16 @@ export const fileSchema = z.strictObject({
     .strictObject({
       hold_days: wholeNumber(0, 365).prefault('14'),
       min_usd: usdAmount().prefault('25.00'),
+      promotion_hold_days: wholeNumber(1, 365).prefault('30'),
+      promotion_hoster_day_usd: usdAmount().prefault('1.00'),
+      promotion_day_usd: usdAmount().prefault('20.00'),
+      account_wait_hours: wholeNumber(0, 8760).prefault('72'),
       stripe: flag().prefault('false'),
     })
     .prefault({}),
   platform: z.strictObject({ fee_percent: percentAsBps().prefault('20') }).prefault({}),
   models: z.strictObject({ default_max_tokens: wholeNumber(1, 100_000_000).prefault('4096') }).prefault({}),
+  limits: z.strictObject({ wait_for_credit_ms: wholeNumber(0, CREDIT_WAIT_MS_MAX).prefault('5000') }).prefault({}),
   demo: z
     .strictObject({
       enabled: flag().prefault('true'),
@@ -252,6 +263,9 @@ export const fileSchema = z.strictObject({
   routing: z
     .strictObject({
       cloud_competes: flag().prefault('false'),
+      balanced_price_percent: wholeNumber(100, 100_000).prefault(String(standardPriceLimits.balancedPercent)),
+      fastest_price_percent: wholeNumber(100, 100_000).prefault(String(standardPriceLimits.fastestPercent)),
+      local_price_percent: wholeNumber(100, 100_000).prefault(String(standardPriceLimits.localPercent)),
       attempts_max: wholeNumber(1, 20).prefault('3'),
       auto: z
         .strictObject({
@@ -279,6 +293,7 @@ export const fileSchema = z.strictObject({
       newcomers: z
         .strictObject({
           successes: wholeNumber(0, 1_000_000).prefault('200'),
+          payers: wholeNumber(1, 1_000).prefault('3'),
           in_flight: wholeNumber(0, 1_000_000).prefault('5'),
           usd_per_day: usdAmount().prefault('20.00'),
         })
@@ -290,7 +305,7 @@ export const fileSchema = z.strictObject({
       audits: flag().prefault('true'),
       audit_minutes: wholeNumber(1, 1_440).prefault('10'),
       evidence_delay_minutes: wholeNumber(1, 1_440).prefault('15'),
-      references: z.array(text()).prefault([]),
+      references: z.array(text()).optional(),
       canaries_file: text().optional(),
     })
     .prefault({}),

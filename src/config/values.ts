@@ -6,6 +6,7 @@ import { parsePricePerMillion, parseUsd } from '../domain/money.ts'
 import { readAddressRange } from '../runtime/client-address.ts'
 import { isEmail } from '../runtime/email.ts'
 import { parseFailpoints } from '../runtime/failpoint.ts'
+import { hostNameProblem } from '../runtime/host-name.ts'
 import { WrittenNumber } from './read-yaml.ts'
 
 // The types of configuration values. Each has a description for error messages, which a test compares with
@@ -121,6 +122,7 @@ export function issuerUrl() {
   return value('https URL', written => {
     const url = typeof written === 'string' ? URL.parse(written) : null
     if (url === null || url.search !== '' || url.hash !== '' || url.username !== '') return undefined
+    if (/\s/.test(written as string) || hostNameProblem(url.hostname, { allowUnderscores: false })) return undefined
     const isLocal = url.protocol === 'http:' && /^(localhost|127\.0\.0\.1|\[::1\])$/.test(url.hostname)
     return url.protocol === 'https:' || isLocal ? (written as string) : undefined
   })
@@ -136,12 +138,54 @@ export function contactUri() {
 
 /** An http or https address without credentials, query and fragment; its trailing slashes are removed. */
 export function httpUrl() {
-  return value('http or https URL', written => {
-    if (typeof written !== 'string' || !URL.canParse(written)) return undefined
-    const url = new URL(written)
-    const plain = (url.protocol === 'http:' || url.protocol === 'https:') && url.username === '' && url.password === ''
-    return plain && url.search === '' && url.hash === '' ? url.href.replace(/(?<!\/)\/+$/, '') : undefined
+  return plainUrl(() => undefined)
+}
+
+/** The address of a model server, to which the gateway adds the path of each request. */
+export function baseUrl() {
+  return plainUrl(({ pathname, href }) => {
+    const operation = OPERATIONS.find(path => pathname.endsWith(path))
+    return operation && `ends in ${operation}, which the gateway adds itself; write ${href.slice(0, -operation.length)}`
   })
+}
+
+const OPERATIONS = ['/chat/completions', '/completions', '/responses', '/messages', '/embeddings', '/rerank', '/models']
+
+/** The address of the gateway itself. It serves at the root of its name, so only its own /v1 may follow. */
+export function publicUrl() {
+  return plainUrl(({ pathname, origin }) =>
+    /^(?:\/v1)?\/*$/.test(pathname)
+      ? undefined
+      : `has the path ${pathname}, and the gateway serves at the root of its name; write ${origin}`,
+  )
+}
+
+/** @param problemOf why an address cannot work, with what to write instead */
+function plainUrl(problemOf: (url: URL) => string | undefined) {
+  const type = 'http or https URL'
+  return z
+    .unknown()
+    .transform((written, context) => {
+      const refuse = (message: string) => {
+        context.issues.push({ code: 'custom', message, input: written })
+        return z.NEVER
+      }
+      const expected = `it must be ${withArticle(type)}`
+      if (written === undefined) return refuse(`is missing; write ${withArticle(type)}`)
+      const url = typeof written === 'string' ? URL.parse(written) : null
+      if (url === null || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '')
+        return refuse(`is ${shown(written)}; ${expected}`)
+      // The parser would drop or encode them.
+      if (/[\s\\]/.test(written as string)) return refuse(`contains spaces or backslashes; ${expected}`)
+      if (url.search !== '' || url.hash !== '')
+        return refuse(`has a query or a fragment, which would be sent with no request; ${expected} without them`)
+      url.pathname = url.pathname.replace(/(?<!\/)\/+$/, '')
+      const nameProblem = hostNameProblem(url.hostname, { allowUnderscores: true })
+      if (nameProblem !== undefined) return refuse(`cannot be reached: ${nameProblem}`)
+      const problem = problemOf(url)
+      return problem === undefined ? url.href.replace(/(?<!\/)\/+$/, '') : refuse(problem)
+    })
+    .meta({ type })
 }
 
 /** The key of a service account of Google Cloud: its JSON, or the path of its file, from the working directory. */

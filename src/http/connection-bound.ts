@@ -1,11 +1,25 @@
-import type { RequestListener } from 'node:http'
+import type { IncomingMessage, RequestListener } from 'node:http'
 import type { Socket } from 'node:net'
 import { type LinkedItem, LinkedSet } from '../runtime/linked-set.ts'
 
 const requestsRunning = Symbol('requests running')
+const latestRequest = Symbol('latest request')
+const afterAnswers = Symbol('after answers')
+const refusals = Symbol('refusals')
+const lastAnswer = Symbol('last answer')
 
-/** A connection, with the number of its requests that are being served; undefined before the first one. */
-type ServedSocket = Socket & { [requestsRunning]?: number }
+/** A connection, and what is known of its requests. */
+type ServedSocket = Socket & {
+  /** How many are being served; undefined before the first one. */
+  [requestsRunning]?: number
+  /** The latest one of node:http, until it is answered. */
+  [latestRequest]?: IncomingMessage | undefined
+  [afterAnswers]?: (() => void) | undefined
+  /** Answers so far that need no key. */
+  [refusals]?: number
+  /** Whether an answer says that it is the last one. */
+  [lastAnswer]?: true
+}
 
 /** Called at the start of each request. A symbol on the socket costs the fast path less than a map. */
 export function noteRequest(socket: ServedSocket): void {
@@ -15,16 +29,64 @@ export function noteRequest(socket: ServedSocket): void {
 /** Called when the request has been answered, or no longer can be. */
 export function noteAnswered(socket: ServedSocket): void {
   socket[requestsRunning] = (socket[requestsRunning] ?? 1) - 1
+  const waiting = socket[afterAnswers]
+  if (waiting === undefined || owesAnswer(socket)) return
+  socket[afterAnswers] = undefined
+  waiting()
 }
 
 /** Notes the requests of node:http. */
 export function noteRequests(listener: RequestListener): RequestListener {
   return (request, response) => {
-    const { socket } = request
+    const { socket }: { socket: ServedSocket } = request
     noteRequest(socket)
-    response.once('close', () => noteAnswered(socket))
+    socket[latestRequest] = request
+    response.once('close', () => {
+      if (socket[latestRequest] === request) socket[latestRequest] = undefined
+      noteAnswered(socket)
+    })
     listener(request, response)
   }
+}
+
+/** Whether the connection has a request that has arrived completely and has not been answered. */
+export function owesAnswer(socket: ServedSocket): boolean {
+  const isArriving = socket[latestRequest]?.complete === false
+  return (socket[requestsRunning] ?? 0) > (isArriving ? 1 : 0)
+}
+
+/** Calls the listener once all complete requests of the connection have been answered. */
+export function onceAnswered(socket: ServedSocket, listener: () => void): void {
+  socket[afterAnswers] = listener
+}
+
+/** A faulty request, a refused key, an unknown address or method, a body of a foreign type: a stranger gets these answers too. */
+const STATUSES_WITHOUT_KEY: ReadonlySet<number> = new Set([400, 401, 404, 405, 415])
+/** Enough for a client that tries its keys in turn, and for a proxy that shares a connection. */
+const REFUSALS_MAX = 5
+
+/**
+ * Whether an answer must be the last one of its connection: the fifth one that needs no key, so that a stranger pays for
+ * each few requests with a new connection. While the body still arrives, closing would send a reset and the client could
+ * lose the answer; then a later refusal closes.
+ */
+export function isLastAnswer(status: number, socket: ServedSocket, isRequestComplete: boolean): boolean {
+  if (!STATUSES_WITHOUT_KEY.has(status)) return false
+  const count = (socket[refusals] ?? 0) + 1
+  socket[refusals] = count
+  if (!isRequestComplete || count < REFUSALS_MAX) return false
+  socket[lastAnswer] = true
+  return true
+}
+
+/** Whether the whole request has arrived. For a request without a body, node:http sets `complete` only after its listener. */
+export function hasArrived({ complete, headers }: IncomingMessage): boolean {
+  return complete || (headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0)
+}
+
+/** Whether an answer has said that it is the last one. Requests behind it are not served (RFC 9112, 9.6). */
+export function hasLastAnswer(socket: ServedSocket): boolean {
+  return socket[lastAnswer] === true
 }
 
 const hasServed = (socket: ServedSocket) => socket[requestsRunning] !== undefined

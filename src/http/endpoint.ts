@@ -1,10 +1,11 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ZodType } from 'zod'
 import type { Caller, KeyScope } from '../domain/caller.ts'
-import type { ApiError, ErrorCode } from '../domain/errors.ts'
+import type { ErrorCode } from '../domain/errors.ts'
 import type { HosterCaller, HosterRight, HosterScope } from '../domain/hoster-access.ts'
 import type { CustomerRight } from '../domain/member-role.ts'
 import type { SignedIn } from '../people/sessions.ts'
+import type { ErrorFormat } from './error-format.ts'
 import type { GenerationRequest, GenerationResponse } from './generation-exchange.ts'
 
 /**
@@ -32,8 +33,11 @@ interface EndpointRow {
   readonly hosterScope?: HosterScope
   /** For people with a role on the installation: operators and auditors may read, operators write. Requires `access: 'session'`. */
   readonly installation?: 'read' | 'write'
-  /** The session must be confirmed: see `requireConfirmation`. Checked with `access: 'session'`. */
-  readonly needsConfirmation?: true
+  /**
+   * The session must be confirmed: see `requireConfirmation`. Checked with `access: 'session'`. `unless_dry_run`: the handler checks,
+   * because the body says whether it is a dry run.
+   */
+  readonly needsConfirmation?: boolean | 'unless_dry_run'
   /** Each request counts against `reports.requests_per_minute`. Requires `access: 'key'` or `hoster_key`. */
   readonly isReport?: true
   /** The answer shows charges. Those of the caller's ended requests on this node are committed first: see the guard. */
@@ -72,8 +76,8 @@ export interface EndpointDoc {
   readonly body?: ZodType
   /** Error codes besides those that follow from access, scope, query and body. */
   readonly errors?: readonly ErrorCode[]
-  /** The JSON of an error, if some differ from OpenAI's; with a schema, if all do. */
-  readonly error?: { readonly schema?: ZodType; readonly body: (error: ApiError) => string }
+  /** The JSON of an error, if it is not that of the address: see `errorFormatOf`. */
+  readonly error?: Pick<ErrorFormat, 'body' | 'schema'>
   readonly response: ContentDoc & {
     readonly description: string
     /** Other content types of the answer, which the request selects. */

@@ -1,4 +1,7 @@
+import type { ZodType } from 'zod'
 import { geminiErrorBody } from '../dialects/gemini/gemini-error-body.ts'
+import { geminiErrorSchema } from '../dialects/gemini/gemini-schema.ts'
+import { messageErrorSchema } from '../dialects/messages/message-schema.ts'
 import { messagesErrorBody } from '../dialects/messages/messages-error-body.ts'
 import { errorBody } from '../dialects/openai-error-body.ts'
 import type { ApiError } from '../domain/errors.ts'
@@ -7,19 +10,25 @@ import { isGoogleTarget } from './google-target.ts'
 /** How an address writes its errors, also before a request has been routed or read. */
 export interface ErrorFormat {
   readonly body: (error: ApiError, requestId: string) => string
+  /** The schema of the body. Undefined: OpenAI's, with the fields of `errorSchema`. */
+  readonly schema?: ZodType
   /** Another header with the request id, besides `x-request-id`. */
   readonly requestIdHeader?: string
 }
 
 /** What is known of the first line of a request. */
-interface RequestLine {
+export interface RequestLine {
   readonly method?: string | undefined
   readonly url?: string | undefined
 }
 
 const openai: ErrorFormat = { body: errorBody }
-const anthropic: ErrorFormat = { body: messagesErrorBody, requestIdHeader: 'request-id' }
-const google: ErrorFormat = { body: geminiErrorBody }
+const anthropic: ErrorFormat = {
+  body: messagesErrorBody,
+  schema: messageErrorSchema,
+  requestIdHeader: 'request-id',
+}
+const google: ErrorFormat = { body: geminiErrorBody, schema: geminiErrorSchema }
 
 /**
  * Returns the error format of an address.

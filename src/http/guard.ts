@@ -29,19 +29,21 @@ export function createGuard(deps: {
       if (endpoint.access === 'open') return async () => {}
       if (endpoint.access === 'hoster_key') {
         const scope = endpoint.hosterScope ?? 'manage'
-        return async request => {
+        return async (request, reply) => {
+          forbidStoring(reply)
           request.hoster = await deps.hosterAuthenticator.authenticate(request.raw.rawHeaders, scope)
           if (endpoint.isReport) deps.reportLimiter.take(request.hoster.hosterId)
         }
       }
       if (endpoint.access !== 'key') {
         return async (request, reply) => {
-          reply.header('cache-control', 'no-store')
+          forbidStoring(reply)
           await deps.consoleGuard.check(endpoint, request)
           if (endpoint.showsCharges) await deps.committed(request.caller!.customerId)
         }
       }
-      return async request => {
+      return async (request, reply) => {
+        forbidStoring(reply)
         request.caller = await deps.authenticator.authenticate(request.raw.rawHeaders)
         if (endpoint.scope === 'manage' && !request.caller.access.mayManage) throw new ApiError('insufficient_scope')
         if (endpoint.isReport) deps.reportLimiter.take(request.caller.customerId)
@@ -50,4 +52,9 @@ export function createGuard(deps: {
       }
     },
   }
+}
+
+/** Keeps what only the caller may see out of the caches of browsers and proxies. */
+function forbidStoring(reply: FastifyReply): void {
+  reply.header('cache-control', 'no-store')
 }

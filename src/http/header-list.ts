@@ -8,7 +8,19 @@ export type HeaderList = string[]
  */
 export type HeaderBuilder = (answerId?: string) => HeaderList | Promise<HeaderList>
 
+/** Adds that the connection closes after the response. */
+export function closeAfter(headers: HeaderList): void {
+  if (!headers.includes('connection')) headers.push('connection', 'close')
+}
+
+/** No browser may take an answer for something else than its content type says: texts of models and customers are in it. */
+export const NO_SNIFFING = { 'x-content-type-options': 'nosniff' } as const
+
 /** Returns the headers of a JSON body. */
 export function jsonHeaders(body: string): HeaderList {
-  return ['content-type', 'application/json; charset=utf-8', 'content-length', String(Buffer.byteLength(body))]
+  const contentLength = String(Buffer.byteLength(body))
+  return [
+    ...['content-type', 'application/json; charset=utf-8', 'content-length', contentLength],
+    ...['x-content-type-options', 'nosniff'],
+  ]
 }

@@ -13,9 +13,11 @@ export interface InFlight {
   open(customerId: string): Running
   /** Running requests. */
   readonly count: number
+  /** From now on answers ask their clients to open another connection. Requests are still served. */
+  announceClose(): void
+  readonly isClosing: boolean
   /** Refuses new requests with `server_shutdown` from now on. */
   close(): void
-  readonly isClosed: boolean
   /** Ends all running requests; streams get an error event. */
   abortAll(): void
   /**
@@ -54,6 +56,7 @@ class Requests implements InFlight {
   readonly #shares = new CustomerShares()
   readonly #max: number
   readonly #memory: ByteBudget
+  #isClosing = false
   #isClosed = false
   #onIdle: (() => void)[] = []
 
@@ -80,19 +83,23 @@ class Requests implements InFlight {
     const free = this.#max - this.#running.size
     if (free <= 0) return new ApiError('overloaded')
     if (share.running >= free * FREE_PLACES_MULTIPLE) {
-      return new ApiError('overloaded', {
+      return new ApiError('too_many_concurrent_requests', {
         message: `Your account already runs ${share.running} requests on this server, and the other places are kept for others. Retry when some have finished.`,
+        retryAfterS: 1,
       })
     }
     return this.#memory.hasRoomForNew ? null : memoryUsedUp()
   }
 
-  /** Takes memory for a request, if its customer may have it. */
-  take(bytes: number, share: CustomerShare, isRunning: boolean): boolean {
+  /** Takes memory for a request, if its customer may have it. Otherwise returns what is used up. */
+  take(bytes: number, share: CustomerShare, isRunning: boolean): 'taken' | 'share' | 'node' {
     const free = isRunning ? this.#memory.freeBytes : this.#memory.freeForNewBytes
-    if (share.bytes + bytes > (free - bytes) * FREE_BYTES_MULTIPLE || !this.#memory.take(bytes)) return false
+    if (share.bytes + bytes > (free - bytes) * FREE_BYTES_MULTIPLE) {
+      return share.bytes > 0 && bytes <= free ? 'share' : 'node'
+    }
+    if (!this.#memory.take(bytes)) return 'node'
     share.bytes += bytes
-    return true
+    return 'taken'
   }
 
   give(bytes: number, share: CustomerShare): void {
@@ -112,12 +119,17 @@ class Requests implements InFlight {
     return this.#running.size
   }
 
-  close(): void {
-    this.#isClosed = true
+  announceClose(): void {
+    this.#isClosing = true
   }
 
-  get isClosed(): boolean {
-    return this.#isClosed
+  get isClosing(): boolean {
+    return this.#isClosing
+  }
+
+  close(): void {
+    this.#isClosing = true
+    this.#isClosed = true
   }
 
   abortAll(): void {
@@ -145,6 +157,7 @@ class RunningRequest extends CancelSource implements Running, ByteAccount, Linke
   isListed = false
   readonly signal: CancelSignal = this
   readonly memory: ByteAccount = this
+  isOverShare = false
   readonly #requests: Requests
   readonly #share: CustomerShare
   #takenBytes = 0
@@ -162,7 +175,10 @@ class RunningRequest extends CancelSource implements Running, ByteAccount, Linke
   }
 
   take(bytes: number): boolean {
-    if (this.#hasLeft || !this.#requests.take(bytes, this.#share, this.isListed)) return false
+    if (this.#hasLeft) return false
+    const outcome = this.#requests.take(bytes, this.#share, this.isListed)
+    this.isOverShare = outcome === 'share'
+    if (outcome !== 'taken') return false
     this.#takenBytes += bytes
     return true
   }

@@ -7,7 +7,10 @@ test('rejected credentials are counted from zero, so that the first one is an in
     memoryUsedBytes: () => 4,
     agents: () => ({ connected: 0, idle: 0 }),
     settleQueueLength: () => 0,
+    waitingForCredit: () => 0,
+    damagedSegments: () => 0,
     lastAudit: async () => undefined,
+    lateJob: async () => undefined,
   })
   for (const provider of ['local', 'hoster', 'cloud'])
     expect(await metrics.registry.metrics()).toContain(
@@ -21,7 +24,10 @@ test('a histogram contains all observations when it is read', async () => {
     memoryUsedBytes: () => 4,
     agents: () => ({ connected: 0, idle: 0 }),
     settleQueueLength: () => 0,
+    waitingForCredit: () => 0,
+    damagedSegments: () => 0,
     lastAudit: async () => undefined,
+    lateJob: async () => undefined,
   })
   for (let n = 0; n < 600; n++) {
     metrics.request({ path: n % 3 === 0 ? '/a' : '/b', status: 200, elapsedMs: 20 })

@@ -15,6 +15,8 @@ export interface Metrics {
   attempt(provider: ProviderKind, outcome: AttemptOutcome): void
   /** Counts an answer for which the hoster reported more tokens than the gateway accepted. */
   overReport(): void
+  /** Counts a restart of the job queue. */
+  queueRestart(): void
   /** Counts a committed charge. */
   charge(provider: ProviderKind, facts: { costNanos: Nanos; inputTokens: number; outputTokens: number }): void
 }
@@ -28,10 +30,15 @@ export function createMetrics(gauges: {
   /** The used part of the memory budget for request bodies and answers. */
   memoryUsedBytes: () => number
   settleQueueLength: () => number
+  /** Requests that wait for credit that running requests of their customers hold. */
+  waitingForCredit: () => number
+  damagedSegments: () => number
   /** The agents of hosters with a control connection, and their idle data connections. */
   agents: () => { readonly connected: number; readonly idle: number }
   /** The last audit of the ledger by any node; undefined before the first. */
   lastAudit: () => Promise<{ readonly atEpochMs: number; readonly violations: number } | undefined>
+  /** The job of any node that has been due for the longest time; undefined without any. */
+  lateJob: () => Promise<{ readonly lateS: number } | undefined>
 }): Metrics {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
@@ -114,13 +121,42 @@ export function createMetrics(gauges: {
       this.set(gauges.settleQueueLength())
     },
   })
-  // All workers report on the same ledger, so their figures must not be summed: the highest is the worst and the
+  new Gauge({
+    name: 'switchyard_requests_waiting_for_credit',
+    help: 'Requests that wait for credit that running requests of their customers hold.',
+    registers,
+    collect() {
+      this.set(gauges.waitingForCredit())
+    },
+  })
+  new Gauge({
+    name: 'switchyard_journal_damaged_segments',
+    help: 'Segments of journals that were found damaged since the start.',
+    registers,
+    collect() {
+      this.set(gauges.damagedSegments())
+    },
+  })
+  // All workers report on the same database, so their figures must not be summed: the highest is the worst and the
   // latest.
-  const ledgerGauge = { registers, aggregator: 'max' } as const
+  const sharedGauge = { registers, aggregator: 'max' } as const
+  new Gauge({
+    name: 'switchyard_job_delay_seconds',
+    help: 'How long the oldest due job of all nodes has been waiting; 0 when none waits.',
+    ...sharedGauge,
+    async collect() {
+      this.set((await gauges.lateJob())?.lateS ?? 0)
+    },
+  })
+  const queueRestarts = new Counter({
+    name: 'switchyard_job_queue_restarts_total',
+    help: 'Restarts of the job queue of this node, because it got no jobs.',
+    registers,
+  })
   new Gauge({
     name: 'switchyard_ledger_audit_violations',
     help: 'Violations that the last audit of the ledger found.',
-    ...ledgerGauge,
+    ...sharedGauge,
     async collect() {
       this.set((await gauges.lastAudit())?.violations ?? 0)
     },
@@ -128,7 +164,7 @@ export function createMetrics(gauges: {
   new Gauge({
     name: 'switchyard_ledger_audit_last_success_timestamp_seconds',
     help: 'When an audit of the ledger last completed, with any result; 0 before the first.',
-    ...ledgerGauge,
+    ...sharedGauge,
     async collect() {
       this.set(((await gauges.lastAudit())?.atEpochMs ?? 0) / 1000)
     },
@@ -143,6 +179,7 @@ export function createMetrics(gauges: {
     firstToken: (provider, firstTokenMs) => firstTokens(firstTokenMs / 1000, provider),
     attempt: (provider, outcome) => attempts(1, provider, outcome),
     overReport: () => overReports.inc(),
+    queueRestart: () => queueRestarts.inc(),
     charge(provider, { costNanos, inputTokens, outputTokens }) {
       charges(Number(costNanos), provider)
       tokens(inputTokens, provider, 'input')

@@ -3,6 +3,7 @@ import { ApiError, memoryUsedUp } from '../domain/errors.ts'
 import type { ByteAccount } from '../runtime/byte-budget.ts'
 import { ByteQueue } from '../runtime/byte-queue.ts'
 import type { CancelSignal } from '../runtime/cancel-signal.ts'
+import { hasArrived, isLastAnswer } from './connection-bound.ts'
 import {
   drained,
   encodeChunk,
@@ -12,7 +13,7 @@ import {
   SWITCHYARD_PREFIX,
   type UnreadAnswer,
 } from './generation-exchange.ts'
-import type { HeaderList } from './header-list.ts'
+import { closeAfter, type HeaderList } from './header-list.ts'
 import { bodyTooLarge } from './receive-body.ts'
 
 /**
@@ -79,7 +80,7 @@ export class NodeRequest implements GenerationRequest {
               ? tooManyChunks()
               : body.add(piece)
                 ? null
-                : memoryUsedUp()
+                : memoryUsedUp(memory)
         if (refusal === null) return
         isRefused = true
         body.clear()
@@ -118,6 +119,8 @@ export class NodeResponse implements GenerationResponse {
   }
 
   send(status: number, headers: HeaderList, body: string): void {
+    const { req } = this.#response
+    if (isLastAnswer(status, req.socket, hasArrived(req))) closeAfter(headers)
     this.#response.writeHead(status, headers).end(body)
   }
 

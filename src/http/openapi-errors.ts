@@ -3,6 +3,7 @@ import { USAGE_LIMIT_REACHED } from '../dialects/responses/responses-error-body.
 import { ApiError, type ErrorCode, errorTable } from '../domain/errors.ts'
 import { providerKinds } from '../domain/offer.ts'
 import type { Endpoint } from './endpoint.ts'
+import { type ErrorFormat, errorFormatOf } from './error-format.ts'
 import { header, type Json, media } from './openapi-schema.ts'
 
 const errorCodes = Object.keys(errorTable) as ErrorCode[]
@@ -12,7 +13,8 @@ const errorCodes = Object.keys(errorTable) as ErrorCode[]
  * id move to `schemas`.
  */
 export function errorResponses(endpoint: Endpoint, schemas: Record<string, Json>): Json {
-  const { error } = endpoint.doc
+  const { method, doc, path } = endpoint
+  const error = doc.error ?? errorFormatOf({ method, url: doc.openapiPath ?? path }, false)
   const byStatus = Object.groupBy(endpointErrors(endpoint), code => errorTable[code].status)
   return Object.fromEntries(
     Object.entries(byStatus).map(([status, group = []]) => [
@@ -34,8 +36,8 @@ export function errorResponses(endpoint: Endpoint, schemas: Record<string, Json>
         },
         content: {
           'application/json': {
-            schema: error?.schema ? media(error.schema, schemas).schema : { $ref: '#/components/schemas/Error' },
-            examples: Object.fromEntries(group.map(code => [code, exampleOf(code, error?.body)])),
+            schema: error.schema ? media(error.schema, schemas).schema : { $ref: '#/components/schemas/Error' },
+            examples: Object.fromEntries(group.map(code => [code, exampleOf(code, error.body)])),
           },
         },
       },
@@ -43,10 +45,14 @@ export function errorResponses(endpoint: Endpoint, schemas: Record<string, Json>
   )
 }
 
+const EXAMPLE_ID = '00000000-0000-7000-8000-000000000001'
+
 /** An error that is OpenAI's is an example of the whole document. */
-function exampleOf(code: ErrorCode, body: (error: ApiError) => string = errorBody): Json {
+function exampleOf(code: ErrorCode, body: ErrorFormat['body']): Json {
   const error = new ApiError(code)
-  return body(error) === errorBody(error) ? { $ref: `#/components/examples/${code}` } : errorExample(code, body)
+  return body(error, EXAMPLE_ID) === errorBody(error)
+    ? { $ref: `#/components/examples/${code}` }
+    : errorExample(code, body)
 }
 
 /** Errors of every operation. `not_found` and `method_not_allowed` concern addresses without an operation. */
@@ -167,7 +173,7 @@ export function errorExamples(): Json {
   return Object.fromEntries(errorCodes.map(code => [code, errorExample(code)]))
 }
 
-function errorExample(code: ErrorCode, body: (error: ApiError) => string = errorBody): Json {
+function errorExample(code: ErrorCode, body: ErrorFormat['body'] = errorBody): Json {
   const { status, message } = errorTable[code]
-  return { summary: `${status} ${code}`, description: message, value: JSON.parse(body(new ApiError(code))) }
+  return { summary: `${status} ${code}`, description: message, value: JSON.parse(body(new ApiError(code), EXAMPLE_ID)) }
 }

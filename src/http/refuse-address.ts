@@ -2,36 +2,43 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ApiError } from '../domain/errors.ts'
 import type { Endpoint } from './endpoint.ts'
 
-/** Throws `method_not_allowed` when the address exists under another method, and `not_found` otherwise. */
-export function refuseAddress(
+/**
+ * Returns a function that throws `method_not_allowed` when the address exists under another method, and `not_found`
+ * otherwise. Strangers reach it without a key, so the paths are taken apart only once.
+ */
+export function addressRefusal(
   endpoints: readonly Endpoint[],
-  { method, url }: FastifyRequest,
-  reply: FastifyReply,
-): never {
-  const path = url.split('?', 1)[0]!
-  const segments = path.split('/')
-  const allowed = endpoints.filter(endpoint => matchesPath(endpoint, path, segments)).flatMap(acceptedMethods)
-  if (allowed.length === 0) {
-    throw new ApiError('not_found', {
-      message: `No endpoint serves ${method} ${printable(path)}. See /docs for the API.`,
+): (request: FastifyRequest, reply: FastifyReply) => never {
+  const patterns = endpoints.map(endpoint => ({
+    matches: pathMatcher(endpoint.path),
+    methods: acceptedMethods(endpoint),
+  }))
+  return ({ method, url }, reply) => {
+    const path = url.split('?', 1)[0]!
+    const segments = path.split('/')
+    const allowed = patterns.filter(({ matches }) => matches(path, segments)).flatMap(({ methods }) => methods)
+    if (allowed.length === 0) {
+      throw new ApiError('not_found', {
+        message: `No endpoint serves ${method} ${printable(path)}. See /docs for the API.`,
+      })
+    }
+    reply.header('allow', allowed.join(', '))
+    throw new ApiError('method_not_allowed', {
+      message: `${printable(path)} accepts ${allowed.join(', ')}, not ${method}.`,
     })
   }
-  reply.header('allow', allowed.join(', '))
-  throw new ApiError('method_not_allowed', {
-    message: `${printable(path)} accepts ${allowed.join(', ')}, not ${method}.`,
-  })
 }
 
-/** @param segments the path, split at its slashes. Splitting a long path for each endpoint takes milliseconds. */
-function matchesPath(endpoint: Endpoint, path: string, segments: readonly string[]): boolean {
-  const [start, end] = endpoint.path.split('{model}') as [string, string | undefined]
-  if (end !== undefined) return path.startsWith(start) && path.endsWith(end)
-  if (endpoint.path.endsWith('*')) return path.startsWith(endpoint.path.slice(0, -1))
-  const pattern = endpoint.path.split('/')
-  return (
-    pattern.length === segments.length &&
-    pattern.every((part, index) => part.startsWith(':') || part === segments[index])
-  )
+/** The segments are those of the path: splitting a long one for each pattern takes milliseconds. */
+type PathMatcher = (path: string, segments: readonly string[]) => boolean
+
+function pathMatcher(pattern: string): PathMatcher {
+  const [start, end] = pattern.split('{model}') as [string, string | undefined]
+  if (end !== undefined) return path => path.startsWith(start) && path.endsWith(end)
+  if (pattern.endsWith('*')) return path => path.startsWith(pattern.slice(0, -1))
+  const parts = pattern.split('/')
+  return (_, segments) =>
+    parts.length === segments.length && parts.every((part, index) => part.startsWith(':') || part === segments[index])
 }
 
 /** Fastify answers HEAD for every GET route. */

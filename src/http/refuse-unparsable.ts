@@ -2,14 +2,19 @@ import { randomUUIDv7 } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { ApiError } from '../domain/errors.ts'
-import { errorFormatOf } from './error-format.ts'
+import { onceAnswered, owesAnswer } from './connection-bound.ts'
+import { errorFormatOf, type RequestLine } from './error-format.ts'
+import { NO_SNIFFING } from './header-list.ts'
 
 /**
  * Answers a request that node:http cannot parse. Such a request has no response object: the answer is written
- * to the socket.
+ * to the socket, after the answers to the requests before it.
+ *
+ * @param headStart the beginning of the request, if node:http got it in parts
  */
-export function refuseUnparsable(error: Error & { code?: string; rawPacket?: unknown }, socket: Socket): void {
-  if (socket.writableEnded && error.code !== 'ECONNRESET') {
+export function refuseUnparsable(error: ParseError, socket: Socket, headStart: Buffer | null): void {
+  const isRefused = socket.writableEnded || refusedAt.has(socket)
+  if (isRefused && error.code !== 'ECONNRESET') {
     discardRest(socket)
     return
   }
@@ -17,25 +22,34 @@ export function refuseUnparsable(error: Error & { code?: string; rawPacket?: unk
     socket.destroy()
     return
   }
+  refusedAt.set(socket, socket.bytesRead)
+  const line = requestLineOf(headStart ?? error.rawPacket)
+  if (owesAnswer(socket)) onceAnswered(socket, () => writeRefusal(error, socket, line))
+  else writeRefusal(error, socket, line)
+}
+
+function writeRefusal(error: ParseError, socket: Socket, line: RequestLine): void {
+  if (!socket.writable) return
   const refusal = new ApiError(unparsableCode(error.code))
   const requestId = randomUUIDv7()
-  const format = errorFormatOf(requestLineOf(error.rawPacket), false)
+  const format = errorFormatOf(line, false)
   const body = format.body(refusal, requestId)
   const { status } = refusal.row
   const idHeaders = ['x-request-id', ...(format.requestIdHeader === undefined ? [] : [format.requestIdHeader])]
   socket.end(
-    `HTTP/1.1 ${status} Refused\r\ncontent-type: application/json\r\n` +
+    `HTTP/1.1 ${status} Refused\r\ncontent-type: application/json\r\nx-content-type-options: nosniff\r\n` +
       idHeaders.map(name => `${name}: ${requestId}\r\n`).join('') +
       `content-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
   )
-  refusedAt.set(socket, socket.bytesRead)
 }
+
+type ParseError = Error & { readonly code?: string; readonly rawPacket?: unknown }
 
 /** The longest beginning of a request that is searched for its target. */
 const TARGET_BYTES_MAX = 256
 
-/** Returns what the packet that could not be parsed has of the request line. */
-function requestLineOf(packet: unknown) {
+/** Returns what the bytes that could not be parsed have of the request line. */
+function requestLineOf(packet: unknown): RequestLine {
   const start = Buffer.isBuffer(packet) ? packet.toString('latin1', 0, TARGET_BYTES_MAX) : ''
   const [, method, url] = /^([A-Z]+) (\S+)/.exec(start) ?? []
   return { method, url }
@@ -75,6 +89,7 @@ export function refuseExpectation({ method, url, headers }: IncomingMessage, res
   const body = format.body(refusal, requestId)
   response.writeHead(refusal.row.status, {
     'content-type': 'application/json',
+    ...NO_SNIFFING,
     'content-length': Buffer.byteLength(body),
     'x-request-id': requestId,
     ...(format.requestIdHeader !== undefined && { [format.requestIdHeader]: requestId }),

@@ -5,7 +5,7 @@ import type { GenerationRequest } from './generation-exchange.ts'
 import { readRoutingHeaders } from './routing-headers.ts'
 
 /**
- * Adds what the headers and the key say to a parsed job, whatever dialect it came in: routing fields, the label and the session.
+ * Adds what the headers and the key say to a parsed job, whatever dialect it came in: routing fields, the label, the wait for credit and the session.
  * Returns the job itself when they say nothing, as for most requests. Throws `invalid_header`.
  */
 export function requestedJob(
@@ -16,9 +16,8 @@ export function requestedJob(
   const { switchyardHeaders } = request
   let job = parsed
   if (switchyardHeaders !== null) {
-    const { routing, label } = readRoutingHeaders(switchyardHeaders)
-    job = addRouting(job, routing, 'header')
-    if (label !== undefined) job = { ...job, label }
+    const { routing, ...own } = readRoutingHeaders(switchyardHeaders)
+    job = { ...addRouting(job, routing, 'header'), ...own }
   }
   if (defaults !== null) job = addRouting(job, defaults, 'key')
   const session = job.sessionKey ?? sessionOf(request)

@@ -1,32 +1,45 @@
-import type { ZodType } from 'zod'
+import { ZodArray, type ZodType, z } from 'zod'
 import { LABEL, label, labelMeaning } from '../api/label.ts'
 import { parseRoutingText, routingFieldNames } from '../api/routing-text.ts'
 import { routingSchemas } from '../dialects/routing-schemas.ts'
-import { preferences } from '../domain/chat-job.ts'
+import { type ChatJob, CREDIT_WAIT_MS_MAX, preferences } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import { type Routing, type RoutingFields, routingOf } from '../domain/routing-fields.ts'
 import { SWITCHYARD_PREFIX } from './generation-exchange.ts'
 
 /** Names what a request is for, for the spend by label. */
 export const LABEL_HEADER = `${SWITCHYARD_PREFIX}label`
+/** Limits how long the request waits for credit that other requests of the customer hold. */
+export const CREDIT_WAIT_HEADER = `${SWITCHYARD_PREFIX}wait-for-credit-ms`
 
 const headerOf = (field: string) => `${SWITCHYARD_PREFIX}${field.replaceAll('_', '-')}`
 const fieldOf = new Map(routingFieldNames.map(field => [headerOf(field), field] as const))
 
 /**
- * The gateway's own request headers, for the OpenAPI document: every routing field, and the label. Lists are separated by
+ * The gateway's own request headers, for the OpenAPI document: every routing field, the label and the wait for credit. Lists are separated by
  * commas, OpenAPI's default.
  */
 export const routingHeaders: Readonly<Record<string, ZodType>> = {
   ...Object.fromEntries(
-    [...fieldOf].map(([header, field]) => [
-      header,
-      (routingSchemas[field].unwrap().unwrap() as ZodType).optional().describe(descriptionOf(field)),
-    ]),
+    [...fieldOf].map(([header, field]) => [header, headerSchemaOf(field).optional().describe(descriptionOf(field))]),
   ),
   [LABEL_HEADER]: label
     .optional()
     .describe('What the request is for, such as a project. Spend is summed by label. Default: the label of the key.'),
+  [CREDIT_WAIT_HEADER]: z
+    .int()
+    .min(0)
+    .max(CREDIT_WAIT_MS_MAX)
+    .optional()
+    .describe(
+      'The longest time to wait for credit that running requests of the customer hold, in milliseconds; 0 does not wait. The server has a limit of its own.',
+    ),
+}
+
+/** An empty header is refused, so a list in a header has an item; in a body it may be empty. */
+function headerSchemaOf(field: keyof RoutingFields): ZodType {
+  const schema: ZodType = routingSchemas[field].unwrap().unwrap()
+  return schema instanceof ZodArray ? schema.min(1) : schema
 }
 
 function descriptionOf(field: keyof RoutingFields): string {
@@ -36,34 +49,44 @@ function descriptionOf(field: keyof RoutingFields): string {
 }
 
 /**
- * Reads the routing fields and the label from headers. Throws ApiError `invalid_header` for a malformed value, a header that was sent
+ * Reads the routing fields, the label and the wait for credit from headers. Throws ApiError `invalid_header` for a malformed value, a header that was sent
  * twice, and an unknown header: a misspelt constraint must not be ignored.
  *
  * @param headers names in any letter case and values in turn, all with the prefix of the gateway
  */
-export function readRoutingHeaders(headers: readonly string[]): { readonly routing: Routing; readonly label?: string } {
-  let labelText: string | undefined
+export function readRoutingHeaders(
+  headers: readonly string[],
+): { readonly routing: Routing } & Pick<ChatJob, 'label' | 'creditWaitMsMax'> {
+  const own: { label?: string; creditWaitMsMax?: number } = {}
   const fields: Partial<Record<keyof RoutingFields, RoutingFields[keyof RoutingFields]>> = {}
   for (let i = 0; i < headers.length; i += 2) {
     const header = headers[i]!.toLowerCase()
     const text = headers[i + 1]!.trim()
     if (header === LABEL_HEADER) {
-      if (labelText !== undefined) throw sentTwice(header)
-      labelText = text
-      if (!LABEL.test(text))
-        throw invalidHeader(header, `The header ${header} must be ${labelMeaning}; got ${quoted(text)}.`)
+      if (own.label !== undefined) throw sentTwice(header)
+      own.label = text
+      if (!LABEL.test(text)) throw malformed(header, labelMeaning, text)
+      continue
+    }
+    if (header === CREDIT_WAIT_HEADER) {
+      if (own.creditWaitMsMax !== undefined) throw sentTwice(header)
+      own.creditWaitMsMax = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN
+      if (!(own.creditWaitMsMax <= CREDIT_WAIT_MS_MAX))
+        throw malformed(header, `a whole number from 0 to ${CREDIT_WAIT_MS_MAX}`, text)
       continue
     }
     const field = fieldOf.get(header)
     if (field === undefined) throw unknownHeader(header)
     if (field in fields) throw sentTwice(header)
     const parsed = parseRoutingText(field, text)
-    if ('problem' in parsed) {
-      throw invalidHeader(header, `The header ${header} must be ${parsed.problem}; got ${quoted(text)}.`)
-    }
+    if ('problem' in parsed) throw malformed(header, parsed.problem, text)
     fields[field] = parsed.value
   }
-  return { routing: routingOf(fields as RoutingFields), ...(labelText !== undefined && { label: labelText }) }
+  return { routing: routingOf(fields as RoutingFields), ...own }
+}
+
+function malformed(header: string, allowed: string, text: string): ApiError {
+  return invalidHeader(header, `The header ${header} must be ${allowed}; got ${quoted(text)}.`)
 }
 
 function sentTwice(header: string): ApiError {

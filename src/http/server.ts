@@ -23,9 +23,11 @@ import {
   type OnResponse,
 } from './generation-routes.ts'
 import type { Guard } from './guard.ts'
+import { NO_SNIFFING } from './header-list.ts'
+import { InputTurns } from './input-turns.ts'
 import { createNodeServer, HEAD_BYTES_MAX, KEEP_ALIVE_MS } from './node-server.ts'
 import { PlainDoor } from './plain/plain-door.ts'
-import { refuseAddress } from './refuse-address.ts'
+import { addressRefusal } from './refuse-address.ts'
 import { refuseExpectation, refuseUnparsable } from './refuse-unparsable.ts'
 import { isFault, respondError, toApiError } from './respond-error.ts'
 import { stopListening } from './stop-listening.ts'
@@ -89,11 +91,14 @@ export function createServer(options: ServerOptions): FastifyInstance {
 const CLOSING_GRACE_CHECK_INTERVAL_MS = 50
 
 function createApp(options: ServerOptions, routes: readonly GenerationRoute[]): FastifyInstance {
+  const inputTurns = new InputTurns()
   const app = Fastify({
     serverFactory: listener =>
-      createNodeServer(
-        noteRequests(closeUnreadChunks(bypassFastify(routes, listener))),
-        options.agentDoor === undefined ? undefined : isAgentTarget,
+      inputTurns.attach(
+        createNodeServer(
+          inputTurns.noteRequests(noteRequests(closeUnreadChunks(bypassFastify(routes, listener)))),
+          options.agentDoor === undefined ? undefined : isAgentTarget,
+        ),
       ),
     loggerInstance: options.log,
     logController: new LogController({ disableRequestLogging: true }),
@@ -104,10 +109,10 @@ function createApp(options: ServerOptions, routes: readonly GenerationRoute[]): 
     return503OnClosing: false,
     // No address is longer. The router answers a request with a longer parameter before the guard runs.
     routerOptions: { maxParamLength: HEAD_BYTES_MAX },
-    clientErrorHandler: refuseUnparsable,
+    clientErrorHandler: (error, socket) => refuseUnparsable(error, socket, inputTurns.headStartOf(socket)),
     frameworkErrors: (error, request, reply) => {
       // Fastify reports these before routing, so no hook has set the header.
-      reply.header('x-request-id', request.id)
+      reply.header('x-request-id', request.id).headers(NO_SNIFFING)
       respondError(reply, toApiError(error))
     },
   })
@@ -127,14 +132,15 @@ function createApp(options: ServerOptions, routes: readonly GenerationRoute[]): 
 }
 
 function addHooks(app: FastifyInstance, { endpoints, allowedHosts, onResponse }: ServerOptions): void {
+  const refuseAddress = addressRefusal(endpoints)
   app.addHook('onRequest', (request, reply, done) => {
-    reply.header('x-request-id', request.id)
+    reply.header('x-request-id', request.id).headers(NO_SNIFFING)
     allowedHosts.require(request.raw)
     // Only browsers send an Origin, and only they need these headers.
     if (request.headers.origin !== undefined && /^\/v1(?:beta)?\//.test(request.url)) reply.headers(corsHeaders)
     // A not-found handler would run after Fastify's content-type check, which turned a QUERY request without a
     // type into an internal error.
-    if (request.is404) refuseAddress(endpoints, request, reply)
+    if (request.is404) refuseAddress(request, reply)
     done()
   })
   app.addHook('onResponse', (request, reply, done) => {

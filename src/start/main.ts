@@ -8,7 +8,7 @@ import { serve } from './serve.ts'
 import { startMetrics } from './start-metrics.ts'
 
 /**
- * Runs the gateway in this process until SIGTERM, SIGINT or SIGHUP, then drains. Resolves when everything that it
+ * Runs the gateway in this process until SIGTERM or SIGINT, then drains. Resolves when everything that it
  * started has stopped. Throws an Error with a message for the operator when it cannot start.
  */
 export function main(config: Config): Promise<void> {
@@ -23,9 +23,9 @@ async function run(config: Config, { log, stop }: RunContext): Promise<void> {
     await prepare({ config, log, connections, isStopping: () => stop.isRequested, onLost: stop.now }),
   )
   if (foundation === undefined) return
-  const { connection, owner, embedded, masterKey, offers, findings } = foundation
+  const { connection, desk, owner, embedded, masterKey, offers, findings } = foundation
 
-  const { app, port } = await serve({ config, connection, masterKey, offers, log, isOnlyNode: embedded })
+  const { app, port } = await serve({ config, connection, desk, masterKey, offers, log, isOnlyNode: embedded })
   stop.serving()
   foundation.watchOffers(app.setOffers)
   started.defer(await startMetrics(config, () => app.metrics.metrics(), log))
@@ -34,5 +34,7 @@ async function run(config: Config, { log, stop }: RunContext): Promise<void> {
   if (!stop.isRequested) await announce({ config, owner, masterKey, port, findings })
 
   await stop.requested
+  app.announceClose()
+  await stop.draining
   foundation.requireDatabase()
 }

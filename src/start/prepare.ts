@@ -21,6 +21,8 @@ import { listenProblem, tryToListen } from './listen-problem.ts'
  */
 export interface Foundation extends AsyncDisposable {
   readonly connection: Connection
+  /** The role that signs people in and books payments; the same as `connection` when one role does both jobs. */
+  readonly desk: Connection
   /** The role that owns the tables; the same as `connection` when one role does both jobs. */
   readonly owner: Connection
   /**
@@ -67,10 +69,11 @@ export async function prepare({
 }: PrepareOptions): Promise<Foundation | undefined> {
   // Disposed in the reverse order of the start, even when a later step fails.
   await using started = new AsyncDisposableStack()
-  const { databaseUrl, databaseOwnerUrl, dataDir } = config
+  const { databaseUrl, databaseDeskUrl, databaseOwnerUrl, dataDir } = config
   if (!hasDatabase(config)) await requireFreePort(config)
   const database = await openDatabase({
     databaseUrl: databaseUrl ?? undefined,
+    deskUrl: databaseDeskUrl ?? undefined,
     ownerUrl: databaseOwnerUrl ?? undefined,
     dataDir,
     log,
@@ -96,7 +99,7 @@ export async function prepare({
   await migrate(database.owner, migrationsDir, () =>
     log.info('waiting for another process that is migrating the database'),
   )
-  await grantGatewayRights(database.owner, database.connection)
+  await grantGatewayRights(database)
   const masterKey = loadMasterKey(config)
   const pool = createPool(database.connection, { max: 1, applicationName: 'switchyard start' })
   try {
@@ -113,6 +116,7 @@ export async function prepare({
   const running = started.move()
   return {
     connection: database.connection,
+    desk: database.desk,
     owner: database.owner,
     embedded: database.embedded,
     masterKey,

@@ -9,8 +9,8 @@ import type { WorkerTask } from './worker-task.ts'
 import { startWorkers } from './workers/start-workers.ts'
 
 /**
- * Runs `config.server.workers` nodes behind one port, each in its own process, until SIGTERM, SIGINT or
- * SIGHUP; then all of them drain. The primary runs the parts that a gateway has only once: embedded
+ * Runs `config.server.workers` nodes behind one port, each in its own process, until SIGTERM or
+ * SIGINT; then all of them drain. The primary runs the parts that a gateway has only once: embedded
  * PostgreSQL, demo upstream, detection, first run and welcome text. Throws an Error with a message for the
  * operator when it cannot start, or when its workers cannot be kept alive.
  */
@@ -35,13 +35,21 @@ async function run(config: Config, { log, stop }: RunContext): Promise<void> {
     }),
   )
   if (foundation === undefined) return
-  const { connection, owner, embedded, masterKey, findings } = foundation
+  const { connection, desk, owner, embedded, masterKey, findings } = foundation
   let { offers } = foundation
 
   const workers = startWorkers<WorkerTask>({
     count: config.server.workers,
     program: new URL('./worker.ts', import.meta.url),
-    task: ({ number, first }) => ({ number, config, connection, masterKey, offers, isOnlyNode: embedded && first }),
+    task: ({ number, first }) => ({
+      number,
+      config,
+      connection,
+      desk,
+      masterKey,
+      offers,
+      isOnlyNode: embedded && first,
+    }),
     drainMs: config.server.drainSeconds * 1000,
     log,
   })
@@ -59,6 +67,8 @@ async function run(config: Config, { log, stop }: RunContext): Promise<void> {
   if (!stop.isRequested) await announce({ config, owner, masterKey, port, findings })
 
   await Promise.race([stop.requested, workers.broken])
+  workers.announceClose()
+  await Promise.race([stop.draining, workers.broken])
   const failed = await workers.stop(stop.force)
   foundation.requireDatabase()
   if (failed > 0)

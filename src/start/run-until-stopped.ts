@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import type { Config } from '../config/config.ts'
+import { isDatabaseAway } from '../db/database-fault.ts'
 import { createLog } from '../runtime/create-log.ts'
 import { type ShutdownSignals, shutdownSignals } from './shutdown-signals.ts'
 
@@ -13,12 +14,23 @@ export interface RunContext {
  * when everything that it started has stopped.
  */
 export async function runUntilStopped(
-  config: Pick<Config, 'log'>,
+  config: Pick<Config, 'log' | 'server'>,
   run: (context: RunContext) => Promise<void>,
 ): Promise<void> {
-  const stop = shutdownSignals()
-  const log = createLog(config.log)
+  const { drainDelaySeconds } = config.server
+  const stop = shutdownSignals(drainDelaySeconds * 1000)
+  const log = createLog(config.log, isDatabaseAway)
+  // The signal by which other servers read their configuration again. A closed terminal sends it too.
+  process.on('SIGHUP', () =>
+    log.warn('SIGHUP is ignored: the configuration is read at the start only, so restart to change it'),
+  )
   stop.requested.then(() => {
+    if (!stop.isDelayed) return
+    log.info(
+      `/readyz is 503, and requests are served for ${drainDelaySeconds} s; a further signal begins the drain now`,
+    )
+  })
+  stop.draining.then(() => {
     const what = stop.isServing ? 'draining: running requests may finish' : 'stopping before the start is complete'
     log.info(`${what}; Ctrl-C or SIGTERM once more to stop now`)
   })

@@ -4,6 +4,7 @@ import type { Config } from '../config/config.ts'
 import { AUTO_MODEL, type Feature } from '../domain/chat-job.ts'
 import { usdText } from '../domain/money.ts'
 import { DEMO_MODEL, serves } from '../domain/offer.ts'
+import { isLocalHost } from '../http/console/is-local-request.ts'
 import { quoteForShell } from '../runtime/quote-for-shell.ts'
 import type { Finding } from '../supply/detection/detect-local.ts'
 import type { FirstRun } from './first-run.ts'
@@ -27,6 +28,7 @@ export function welcome({ config, port, created, findings, hosters }: WelcomeInp
     '',
     `${bold('Switchyard')} is ready: ${bold(`${baseUrl}/v1`)}   console: ${baseUrl}   API reference: ${baseUrl}/docs`,
     ...supplyLines(config, findings),
+    ...proxyLines(config),
     ...hosters.map(({ name, baseUrl, models }) => `  hoster ${name} (${baseUrl}): ${listModels(models)}`),
     ...(created ? firstSteps(baseUrl, created, exampleModel(config, findings)) : []),
     '',
@@ -65,6 +67,14 @@ function supplyLines(config: Config, findings: readonly Finding[]): string[] {
       ({ name, baseUrl, models, note }) => `  found ${name} (${baseUrl}): ${listModels(models)}\n    ${note}`,
     ),
   ]
+}
+
+/** A proxy makes every browser look like one on this machine, so the operator should know what that costs. */
+function proxyLines({ server: { publicBaseUrl, trustedProxies } }: Config): string[] {
+  const isNamed = publicBaseUrl !== null && !isLocalHost(new URL(publicBaseUrl).hostname)
+  return isNamed || trustedProxies.length > 0
+    ? ['  proxy: people come through a proxy or by another name, so operators need a second factor']
+    : []
 }
 
 function firstSteps(baseUrl: string, created: FirstRun, model: string): string[] {

@@ -10,6 +10,7 @@ export interface WorkerTask {
   readonly number: number
   readonly config: Config
   readonly connection: Connection
+  readonly desk: Connection
   readonly masterKey: Uint8Array
   readonly offers: readonly Offer[]
   /**

@@ -5,29 +5,32 @@ import type { WorkerTask } from './worker-task.ts'
 // Entry point of a worker process of `switchyard start --workers`: a node that gets its connections and its task
 // from src/start/primary.ts.
 
-// Ctrl-C reaches every process of the terminal. The primary gets it too and drains the workers, so a worker
-// ignores it.
-for (const signal of SHUTDOWN_SIGNALS) process.on(signal, () => {})
+// Ctrl-C and a hang-up reach every process of the terminal. The primary gets them too and decides for the workers, so
+// a worker ignores them.
+for (const signal of [...SHUTDOWN_SIGNALS, 'SIGHUP'] as const) process.on(signal, () => {})
 
 // Imported after the handlers are set, because loading is the slowest part of a start. Ctrl-C while loading would
 // otherwise end the worker, and the primary would report a failure.
+const { isDatabaseAway } = await import('../db/database-fault.ts')
 const { createLog } = await import('../runtime/create-log.ts')
 const { serve } = await import('./serve.ts')
 const { connectToPrimary } = await import('./workers/connect-to-primary.ts')
 
 const primary = connectToPrimary<WorkerTask>()
-const { number, config, connection, masterKey, offers, isOnlyNode } = await primary.task
+const { number, config, connection, desk, masterKey, offers, isOnlyNode } = await primary.task
 try {
   const { app, port } = await serve({
     config,
     connection,
+    desk,
     masterKey: Buffer.from(masterKey),
     offers,
-    log: createLog(config.log).child({ worker: number }),
+    log: createLog(config.log, isDatabaseAway).child({ worker: number }),
     isOnlyNode,
   })
   primary.onUpdate(task => app.setOffers(task.offers))
   primary.serving({ port, registry: app.metrics })
+  primary.announceClose.then(app.announceClose)
   await primary.drain
   await app.close({
     drainMs: config.server.drainSeconds * 1000,

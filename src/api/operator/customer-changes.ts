@@ -1,12 +1,11 @@
 import { z } from 'zod'
-import { bodyRefusal } from '../../dialects/json/body-refusal.ts'
-import { parseJsonObject } from '../../dialects/json/parse-json.ts'
 import { ApiError } from '../../domain/errors.ts'
 import { memberRoles } from '../../domain/member-role.ts'
 import { type Nanos, parseUsd } from '../../domain/money.ts'
 import { isEmail } from '../../runtime/email.ts'
 import { PLAIN_TEXT } from '../../runtime/plain-text.ts'
 import { readRequestId } from '../request-id.ts'
+import { parseStrictBody } from '../strict-body.ts'
 import { readUsdAmount } from '../usd-amount.ts'
 
 // Bodies of the operator's changes. Each `error` text completes the sentence "`param` must be ...".
@@ -72,7 +71,7 @@ const nothing = z.strictObject({}, object)
 // All of these throw ApiError `invalid_json`, `missing_parameter` or `invalid_value`, with the `param` at fault.
 
 export function parseNewCustomer(body: Buffer): { email: string; tier: string | undefined } {
-  const { email, tier } = parse(body, newCustomer, 'a customer')
+  const { email, tier } = parseStrictBody(body, newCustomer, 'a customer')
   return { email, tier }
 }
 
@@ -86,7 +85,7 @@ export interface CustomerChange {
 }
 
 export function parseCustomerChange(body: Buffer): CustomerChange {
-  const { tier, paused, limits = {} } = parse(body, customerChange, 'a change of a customer')
+  const { tier, paused, limits = {} } = parseStrictBody(body, customerChange, 'a change of a customer')
   const { requests_per_minute, requests_per_day, daily_spend_cap_usd: cap } = limits
   return {
     tier,
@@ -105,12 +104,12 @@ export interface GrantOrder {
 }
 
 export function parseGrant(body: Buffer): GrantOrder {
-  const { amount_usd, reason, ref = null, dry_run = false } = parse(body, grant, 'a grant')
+  const { amount_usd, reason, ref = null, dry_run = false } = parseStrictBody(body, grant, 'a grant')
   return { amountNanos: amountNanos(amount_usd), reason, ref, isDryRun: dry_run }
 }
 
 export function parseInvite(body: Buffer): { email: string; role: (typeof memberRoles)[number] } {
-  const { email, role = 'owner' } = parse(body, invite, 'an invitation')
+  const { email, role = 'owner' } = parseStrictBody(body, invite, 'an invitation')
   return { email, role }
 }
 
@@ -123,7 +122,7 @@ export interface RefundRequest {
 }
 
 export function parseRefund(body: Buffer): RefundRequest {
-  const { request_id, amount_usd, reason, dry_run = false } = parse(body, refund, 'a refund')
+  const { request_id, amount_usd, reason, dry_run = false } = parseStrictBody(body, refund, 'a refund')
   const requestId = readRequestId(request_id)
   if (requestId === undefined) throw new ApiError('request_not_found')
   const isWhole = amount_usd === undefined || amount_usd === null
@@ -132,7 +131,7 @@ export function parseRefund(body: Buffer): RefundRequest {
 
 /** Throws unless the body is an empty object. */
 export function parseNothing(body: Buffer): void {
-  parse(body, nothing, 'a decision')
+  parseStrictBody(body, nothing, 'a decision')
 }
 
 function amountNanos(value: number | string): Nanos {
@@ -148,11 +147,4 @@ function capNanos(value: number | string): Nanos {
     message: `"limits.daily_spend_cap_usd" must be ${capText}.`,
     param: 'limits.daily_spend_cap_usd',
   })
-}
-
-function parse<T extends z.ZodObject>(body: Buffer, schema: T, what: string): z.output<T> {
-  const input = parseJsonObject(body)
-  const result = schema.safeParse(input)
-  if (!result.success) throw bodyRefusal(result.error, input, { what, schema })
-  return result.data
 }

@@ -127,14 +127,6 @@ export const grantResult = z
   .meta({ id: 'OperatorGrantResult' })
 export type GrantResult = z.infer<typeof grantResult>
 
-export const inviteResult = z
-  .object({
-    email: z.string(),
-    role: z.enum(memberRoles),
-    url: z.string().describe('The link, which works once, for 7 days. It cannot be read again.'),
-  })
-  .meta({ id: 'OperatorInvite' })
-
 export const refundResult = z
   .object({
     request_id: z.string(),

@@ -26,11 +26,16 @@ export type ShownServer = z.infer<typeof shownServer>
 export const alarmKinds = [
   'audit_violations',
   'audit_missing',
+  'payment_differences',
   'server_ejected',
   'no_servers',
   'job_failed',
+  'jobs_late',
   'sums_late',
   'grants_waiting',
+  'models_waiting',
+  'promotion_reviews',
+  'promotion_over_budget',
 ] as const
 
 export const overview = z

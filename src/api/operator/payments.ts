@@ -1,10 +1,11 @@
 import { z } from 'zod'
 import type { Nanos } from '../../domain/money.ts'
 import { PLAIN_TEXT } from '../../runtime/plain-text.ts'
-import { object, parseConsoleBody } from '../console-body.ts'
+import { object } from '../console-body.ts'
 import { cursorParameter } from '../cursor.ts'
 import { paymentDrivers, paymentStates, paymentsCursor, readAmount, topUp } from '../payments.ts'
 import { queryInteger } from '../query-integer.ts'
+import { parseStrictBody } from '../strict-body.ts'
 
 // Payments of all customers and vouchers: the addresses under /console/api/operator. Amounts are USD with at most 9 decimals.
 
@@ -132,7 +133,7 @@ export interface ReversalRequest {
 }
 
 export function parseReversal(body: Buffer): ReversalRequest {
-  const { amount_usd, reason, is_chargeback = false } = parseConsoleBody(body, refund, 'a refund')
+  const { amount_usd, reason, is_chargeback = false } = parseStrictBody(body, refund, 'a refund')
   const isWhole = amount_usd === undefined || amount_usd === null
   return { amountNanos: isWhole ? null : readAmount(amount_usd), reason, isChargeback: is_chargeback }
 }
@@ -145,6 +146,6 @@ export interface VoucherOrder {
 }
 
 export function parseVoucherOrder(body: Buffer): VoucherOrder {
-  const { amount_usd, count = 1, expires_in_days = 365, note = '' } = parseConsoleBody(body, order, 'vouchers')
+  const { amount_usd, count = 1, expires_in_days = 365, note = '' } = parseStrictBody(body, order, 'vouchers')
   return { amountNanos: readAmount(amount_usd), count, expiresInDays: expires_in_days, note }
 }

@@ -1,10 +1,11 @@
 import { z } from 'zod'
 import { ApiError } from '../../domain/errors.ts'
 import type { Nanos } from '../../domain/money.ts'
-import { object, parseConsoleBody } from '../console-body.ts'
+import { object } from '../console-body.ts'
 import { earningsFunds } from '../earnings.ts'
 import { readAmount } from '../payments.ts'
-import { amount, driverName, payoutFields, text, uuid } from '../payouts.ts'
+import { amount, driverName, payoutChanges, payoutFields, text, uuid } from '../payouts.ts'
+import { parseStrictBody } from '../strict-body.ts'
 
 // Payouts of all hosters: the addresses under /console/api/operator. Amounts are USD with at most 9 decimals.
 
@@ -39,7 +40,42 @@ const operatorPayout = z.object({
   mismatch: z.string().nullable().describe('How the report of the provider differs. Such a report is not booked.'),
 })
 
-export const payoutBatch = z.object({ ...batchFields, data: z.array(operatorPayout) }).meta({ id: 'PayoutBatch' })
+const promotionReview = z.object({
+  id: z.string(),
+  hoster_id: z.string(),
+  hoster: z.string(),
+  share_usd: z.number().describe('What related customers paid with promotion credit, before the budget.'),
+  evidence: z.array(
+    z.object({
+      customer_id: z.string(),
+      email: z.string().nullable(),
+      evidence: z
+        .string()
+        .describe(
+          '`member`, `network`, `device`, `payment_method`, `earnings`, `circular` or `timing`: what relates them.',
+        ),
+      detail: z.string().nullable(),
+    }),
+  ),
+  opened_at: z.string(),
+  state: z.enum(['waiting', 'released', 'withheld']),
+  reason: z.string().nullable(),
+  decided_by: z.string().nullable().describe('Null with a decision: the command line.'),
+  decided_at: z.string().nullable(),
+})
+
+export const promotionReviews = z
+  .object({ data: z.array(promotionReview).describe('Those that wait first, at most 100.') })
+  .meta({ id: 'PromotionReviews' })
+export type PromotionReviewsShown = z.infer<typeof promotionReviews>
+
+export const payoutBatch = z
+  .object({
+    ...batchFields,
+    reviews: z.array(promotionReview).describe('Promotional earnings that keep the batch waiting.'),
+    data: z.array(operatorPayout),
+  })
+  .meta({ id: 'PayoutBatch' })
 export type PayoutBatchShown = z.infer<typeof payoutBatch>
 
 export const preparedBatch = z
@@ -89,6 +125,7 @@ export const hosterMoney = z
   .object({
     hoster_id: z.string(),
     ...earningsFunds,
+    payout_changes: payoutChanges,
     clawbacks: z
       .array(
         z.object({
@@ -140,12 +177,12 @@ const clawback = z.strictObject(
 // All of these throw ApiError `invalid_json`, `missing_parameter` or `invalid_value`, with the `param` at fault.
 
 export function parsePrepare(body: Buffer): { driver: 'csv' | 'stripe' } {
-  return { driver: parseConsoleBody(body, order, 'a batch').driver ?? 'csv' }
+  return { driver: parseStrictBody(body, order, 'a batch').driver ?? 'csv' }
 }
 
 /** @returns why the transfer failed; null if it arrived */
 export function parseOutcome(body: Buffer): { failure: string | null } {
-  const { is_paid, reason } = parseConsoleBody(body, outcome, 'what became of a transfer')
+  const { is_paid, reason } = parseStrictBody(body, outcome, 'what became of a transfer')
   if (is_paid) return { failure: null }
   if (reason !== undefined) return { failure: reason }
   throw new ApiError('missing_parameter', {
@@ -154,9 +191,22 @@ export function parseOutcome(body: Buffer): { failure: string | null } {
   })
 }
 
+const reviewDecision = z.strictObject({ is_released: boolean, reason: text }, object)
+
+/** What becomes of promotional earnings that related customers paid. */
+export interface ReviewDecision {
+  readonly isReleased: boolean
+  readonly reason: string
+}
+
+export function parseReviewDecision(body: Buffer): ReviewDecision {
+  const { is_released, reason } = parseStrictBody(body, reviewDecision, 'a decision')
+  return { isReleased: is_released, reason }
+}
+
 /** Parses why an operator freezes or releases payouts, or reverses a claw-back. */
 export function parseDecision(body: Buffer): { reason: string } {
-  return parseConsoleBody(body, decision, 'a decision')
+  return parseStrictBody(body, decision, 'a decision')
 }
 
 export interface ClawBackRequest {
@@ -169,6 +219,6 @@ export interface ClawBackRequest {
 }
 
 export function parseClawback(body: Buffer): ClawBackRequest {
-  const { id, amount_usd, dispute_id, reason } = parseConsoleBody(body, clawback, 'a claw-back')
+  const { id, amount_usd, dispute_id, reason } = parseStrictBody(body, clawback, 'a claw-back')
   return { clawbackId: id.toLowerCase(), amountNanos: readAmount(amount_usd), reversalId: dispute_id ?? null, reason }
 }

@@ -1,17 +1,16 @@
 import { z } from 'zod'
-import { bodyRefusal } from '../../dialects/json/body-refusal.ts'
-import { parseJsonObject } from '../../dialects/json/parse-json.ts'
 import { features } from '../../domain/chat-job.ts'
 import { ApiError } from '../../domain/errors.ts'
 import { hosterStates } from '../../domain/hoster-state.ts'
 import { memberRoles } from '../../domain/member-role.ts'
-import { MODEL_ID, modelIdText } from '../../domain/model-id.ts'
+import { MODEL_ID, modelIdText, UPSTREAM_MODEL_ID, upstreamModelIdText } from '../../domain/model-id.ts'
 import { parsePricePerMillion } from '../../domain/money.ts'
 import { email } from '../console-body.ts'
 import { manifest } from '../hoster-manifest.ts'
 import { verification } from '../hoster-verification.ts'
 import { ownHoster, reason } from '../hosters.ts'
 import { madeInvite } from '../people.ts'
+import { parseStrictBody } from '../strict-body.ts'
 import { shownServer } from './overview.ts'
 
 const usdPerMillion = z.number().nonnegative()
@@ -81,6 +80,23 @@ export const priceVersions = z
   .meta({ id: 'OperatorPriceVersions' })
 export type PriceVersions = z.infer<typeof priceVersions>
 
+export const unapprovedModels = z
+  .object({
+    data: z
+      .array(
+        z.object({
+          model: z.string(),
+          state: z.enum(['waiting', 'refused']),
+          reason: z.string().nullable().describe('Why it was refused.'),
+          decided_at: z.string().nullable(),
+          hosters: z.array(z.object({ id: z.string(), name: z.string(), is_active: z.boolean() })),
+        }),
+      )
+      .describe('Model ids that hosters name and may not sell. Those that wait come first.'),
+  })
+  .meta({ id: 'UnapprovedModels' })
+export type UnapprovedModels = z.infer<typeof unapprovedModels>
+
 export const operatorHosters = z
   .object({
     data: z.array(
@@ -137,7 +153,10 @@ const priceChange = z.strictObject(
     output_usd_per_million: price,
     cache_read_usd_per_million: price.nullish(),
     cache_write_usd_per_million: price.nullish(),
-    upstream_model: modelId.optional(),
+    upstream_model: z
+      .string({ error: upstreamModelIdText })
+      .regex(UPSTREAM_MODEL_ID, { error: upstreamModelIdText })
+      .optional(),
     context_tokens: count.optional(),
     max_output_tokens: count.optional(),
     features: z.array(z.enum(features, { error: featuresText }), { error: featuresText }).optional(),
@@ -162,17 +181,23 @@ const hosterChange = z.strictObject(
   object,
 )
 
+const decisionText = 'approve or refuse'
+const modelDecision = z.strictObject(
+  { model: modelId, decision: z.enum(['approve', 'refuse'], { error: decisionText }), reason },
+  object,
+)
+
 const nameText = 'a text of 1 to 200 characters'
 const newHoster = z.strictObject({ name: z.string({ error: nameText }).min(1, { error: nameText }), email }, object)
 
 /** Parses the name of a new hoster and the address of its owner. Throws like `parsePriceChange`. */
 export function parseNewHoster(body: Buffer): { name: string; email: string } {
-  return parse(body, newHoster, 'an invitation of a hoster')
+  return parseStrictBody(body, newHoster, 'an invitation of a hoster')
 }
 
 /** Parses a new price of a hoster's model. Throws ApiError `invalid_json`, `missing_parameter` or `invalid_value`. */
 export function parsePriceChange(body: Buffer) {
-  const order = parse(body, priceChange, 'a price')
+  const order = parseStrictBody(body, priceChange, 'a price')
   const pico = (field: keyof typeof order & `${string}_usd_per_million`) => {
     const value = order[field]
     if (value === undefined || value === null) return undefined
@@ -195,16 +220,15 @@ export function parsePriceChange(body: Buffer) {
   }
 }
 
-/** Parses a change of a hoster. Throws like `parsePriceChange`. */
-export function parseHosterChange(body: Buffer) {
-  const change = parse(body, hosterChange, 'a change of a hoster')
-  const { state, trust_score: trustScore, has_contract: hasContract, reason } = change
-  return { state, trustScore, hasContract, reason: reason ?? 'Changed in the console.' }
+/** Parses a decision about the id of hosters' models. Throws like `parsePriceChange`. */
+export function parseModelDecision(body: Buffer) {
+  const { model, decision, reason } = parseStrictBody(body, modelDecision, 'a decision about a model id')
+  return { modelId: model, state: decision === 'approve' ? 'approved' : 'refused', reason } as const
 }
 
-function parse<T extends z.ZodObject>(body: Buffer, schema: T, what: string): z.output<T> {
-  const input = parseJsonObject(body)
-  const result = schema.safeParse(input)
-  if (!result.success) throw bodyRefusal(result.error, input, { what, schema })
-  return result.data
+/** Parses a change of a hoster. Throws like `parsePriceChange`. */
+export function parseHosterChange(body: Buffer) {
+  const change = parseStrictBody(body, hosterChange, 'a change of a hoster')
+  const { state, trust_score: trustScore, has_contract: hasContract, reason } = change
+  return { state, trustScore, hasContract, reason: reason ?? 'Changed in the console.' }
 }

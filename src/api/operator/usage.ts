@@ -1,27 +1,20 @@
 import { z } from 'zod'
 import { ApiError } from '../../domain/errors.ts'
 import { UUID } from '../../runtime/uuid.ts'
+import { type DaySpan, daySpan, daySpanQuery } from '../day-span.ts'
 import { reportProviders } from '../reports.ts'
 
 /** What the rows of a report of usage over all customers stand for. */
 export const usageDimensions = ['provider', 'model', 'customer', 'member', 'key', 'label'] as const
 export type UsageDimension = (typeof usageDimensions)[number]
 
-const DAY_MS = 86_400_000
-const DAYS_MAX = 366
 /** More series than a chart or a table can show are summed as "other". */
 export const GROUPS_MAX = 100
 
-const dayText = 'must be a UTC day such as 2026-11-24'
-const day = z
-  .string(dayText)
-  .regex(/^\d{4}-\d\d-\d\d$/, dayText)
-  .refine(text => !Number.isNaN(Date.parse(text)) && new Date(text).toISOString().startsWith(text), dayText)
 const filterText = 'must be a text of at most 256 characters'
 
 export const operatorUsageQuery = z.object({
-  from: day.optional().describe('The first UTC day. Default: 29 days before `until`.'),
-  until: day.optional().describe('The last UTC day. Default: today.'),
+  ...daySpanQuery.shape,
   by: z.enum(usageDimensions, `must be one of ${usageDimensions.join(', ')}`).default('model'),
   customer: z
     .string(filterText)
@@ -31,10 +24,8 @@ export const operatorUsageQuery = z.object({
   provider: z.enum(reportProviders, `must be one of ${reportProviders.join(', ')}`).optional(),
 })
 
-/** A span of UTC days, both included, with what is counted. */
-export interface UsageSpan {
-  readonly from: string
-  readonly until: string
+/** A span of days, with what is counted. */
+export interface UsageSpan extends DaySpan {
   readonly by: UsageDimension
   readonly customer: string | null
   readonly model: string | null
@@ -43,15 +34,7 @@ export interface UsageSpan {
 
 /** Fills in the defaults. Throws ApiError `invalid_value` for a span that is empty or longer than 366 days, and for filters that the sums of keys, members and labels do not have. */
 export function usageSpan(query: z.output<typeof operatorUsageQuery>, nowMs: number): UsageSpan {
-  const until = query.until ?? new Date(nowMs).toISOString().slice(0, 10)
-  const from = query.from ?? new Date(Date.parse(until) - 29 * DAY_MS).toISOString().slice(0, 10)
-  const days = (Date.parse(until) - Date.parse(from)) / DAY_MS + 1
-  if (days < 1 || days > DAYS_MAX) {
-    throw new ApiError('invalid_value', {
-      message: `The span must have 1 to ${DAYS_MAX} days, and \`from\` must not be after \`until\`.`,
-      param: 'from',
-    })
-  }
+  const { from, until } = daySpan(query, nowMs)
   const { by, customer = null, model = null, provider = null } = query
   if ((by === 'key' || by === 'member' || by === 'label') && (model !== null || provider !== null)) {
     throw new ApiError('invalid_value', {

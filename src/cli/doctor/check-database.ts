@@ -1,11 +1,13 @@
 import { join } from 'node:path'
 import type { Config } from '../../config/config.ts'
 import { durabilityWarnings } from '../../db/durability.ts'
-import { mayRewriteLedger } from '../../db/gateway-role.ts'
+import { mayActAsDesk, mayReplaceFunctions, mayRewriteLedger } from '../../db/gateway-role.ts'
 import { pendingMigrations } from '../../db/migrate.ts'
 import { openDatabase } from '../../db/open-database.ts'
 import { createPool, type Pool } from '../../db/pool.ts'
 import { createPinnedLookup } from '../../egress/pinned-lookup.ts'
+import { listLiveNodes } from '../../ledger/leases/list-live-nodes.ts'
+import { lateJobWarning, readLateJob } from '../../operator/late-job.ts'
 import { ownCommand } from '../../runtime/own-command.ts'
 import { findMasterKey } from '../../secrets/master-key.ts'
 import { markOf, readMark } from '../../secrets/master-key-mark.ts'
@@ -33,6 +35,7 @@ export async function checkDatabase({ config, output }: Session, canCreate: bool
   try {
     const database = await openDatabase({
       databaseUrl: config.databaseUrl ?? undefined,
+      deskUrl: config.databaseDeskUrl ?? undefined,
       ownerUrl: config.databaseOwnerUrl ?? undefined,
       dataDir: config.dataDir,
       log: { info: output.note, warn: output.note },
@@ -72,6 +75,7 @@ async function checkOpenDatabase(config: Config, pool: Pool, gateway: Pool): Pro
   return [
     ...findings,
     await checkRoles(gateway),
+    await checkJobs(gateway),
     await runCheck('account tiers', () => checkAccountTiers(pool, config)),
     masterKey,
     ...(masterKey.ok ? await checkHosters(config, pool) : []),
@@ -102,12 +106,28 @@ async function checkDurability(pool: Pool): Promise<Finding> {
 async function checkRoles(gateway: Pool): Promise<Finding> {
   let isWarning = false
   const finding = await runCheck('roles', async () => {
-    isWarning = await mayRewriteLedger(gateway)
-    return isWarning
-      ? 'The role of DATABASE_URL can rewrite the ledger. Set DATABASE_URL to a role that owns nothing, and DATABASE_OWNER_URL to the owner of the tables: docs/operating.md.'
-      : 'the role that serves requests changes money only through the functions of the ledger'
+    isWarning = true
+    if (await mayRewriteLedger(gateway))
+      return 'The role of DATABASE_URL can rewrite the ledger. Set DATABASE_URL to a role that owns nothing, and DATABASE_OWNER_URL to the owner of the tables: docs/operating.md.'
+    if (await mayReplaceFunctions(gateway))
+      return 'The role of DATABASE_URL may create functions in the schema of the tables, so it could rewrite the ledger. Make the owner of the tables the owner of the schema too, and start again: docs/operating.md.'
+    if (await mayActAsDesk(gateway))
+      return 'The role of DATABASE_URL also signs people in and books payments, so an SQL injection could give credit. Set DATABASE_DESK_URL to a role of its own: docs/operating.md.'
+    isWarning = false
+    return 'the role that serves requests changes money only through the functions of the ledger, and books no payments'
   })
   return isWarning ? { ...finding, warning: true } : finding
+}
+
+async function checkJobs(gateway: Pool): Promise<Finding> {
+  let warning: string | null = null
+  const finding = await runCheck('jobs', async () => {
+    // Before the first node, the tables of the queue may not exist.
+    if ((await listLiveNodes(gateway)).length === 0) return 'no node runs'
+    warning = lateJobWarning(await readLateJob(gateway))
+    return warning ?? 'no job is late'
+  })
+  return warning === null ? finding : { ...finding, warning: true }
 }
 
 /**

@@ -7,7 +7,7 @@ import { table } from '../table.ts'
 import { checkContexts } from './check-contexts.ts'
 import { checkDatabase } from './check-database.ts'
 import { checkEndpoints } from './check-endpoints.ts'
-import { checkDataDirectory, checkPort } from './check-machine.ts'
+import { checkDataDirectory, checkJournals, checkPort, checkPublicUrl } from './check-machine.ts'
 import { type Finding, runCheck } from './finding.ts'
 
 export function doctorCommand(): Command {
@@ -49,7 +49,9 @@ async function runChecks(options: { json?: true; config?: string }): Promise<Fin
   const dataDirectory = await runCheck('data directory', async () => checkDataDirectory(config))
   const findings: Finding[] = [
     { check: 'configuration', ok: true, detail: config.configFile ?? 'no switchyard.yaml; the defaults apply' },
+    ...checkPublicUrl(config),
     dataDirectory,
+    ...(dataDirectory.ok ? checkJournals(config) : []),
   ]
   const [port, database, endpoints, contexts] = await Promise.all([
     runCheck('port', () => checkPort(config)),

@@ -116,7 +116,9 @@ async function serve(options: AgentOptions, output: Output): Promise<void> {
     else void agent.drain().then(stopped.resolve)
     isDraining = true
   }
-  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, onSignal)
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, onSignal)
+  // As the gateway does: a closed terminal does not end it.
+  process.on('SIGHUP', () => output.note('SIGHUP is ignored.'))
   const refusal = await Promise.race([stopped.promise, agent.refused])
   agent.stop()
   if (refusal !== undefined) throw new Failure(`The gateway refuses this agent. ${refusal}`)

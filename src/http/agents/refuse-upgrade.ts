@@ -2,6 +2,7 @@ import { randomUUIDv7 } from 'node:crypto'
 import type { Duplex } from 'node:stream'
 import { errorBody } from '../../dialects/openai-error-body.ts'
 import type { ApiError } from '../../domain/errors.ts'
+import { NO_SNIFFING } from '../header-list.ts'
 import { errorHeaders } from '../respond-error.ts'
 
 /** Answers a request for a WebSocket with an error. Such a request has no response object. */
@@ -14,6 +15,7 @@ export function refuseUpgrade(socket: Duplex, error: ApiError, headers: Readonly
   const body = errorBody(error)
   const all = {
     'content-type': 'application/json',
+    ...NO_SNIFFING,
     'content-length': String(Buffer.byteLength(body)),
     'x-request-id': requestId,
     ...errorHeaders(error),

@@ -1,3 +1,5 @@
+import type { FastifyReply } from 'fastify'
+import type { OpenedSession } from '../../people/sessions.ts'
 import { headerValues } from '../../runtime/header-values.ts'
 
 /**
@@ -30,6 +32,11 @@ export class ConsoleCookie {
   /** Returns the Set-Cookie that keeps a value until `expiresAt`. */
   write(value: string, expiresAt: Date): string {
     return `${this.#name}=${value}; Expires=${expiresAt.toUTCString()}; ${this.#attributes}`
+  }
+
+  /** Lets the browser keep the token of a session. */
+  keep(reply: FastifyReply, { token, expiresAt }: OpenedSession): void {
+    reply.header('set-cookie', this.write(token, expiresAt))
   }
 
   /** Returns the Set-Cookie that deletes the value. */

@@ -81,7 +81,7 @@ export function createConsoleGuard(deps: {
         if (hosterRole === null) await deps.noteVisit(signedIn, { action: 'hoster.viewed', subject: hosterId }, request)
         request.hoster = { hosterId, keyId: null, personId, scopes: [] }
       }
-      if (needsConfirmation) requireConfirmation(signedIn, deps.clock.epochMs())
+      if (needsConfirmation === true) requireConfirmation(signedIn, deps.clock.epochMs())
     },
   }
 }

@@ -33,7 +33,6 @@ export function consolePages(directory = builtConsole): Endpoint[] {
     pageEndpoint('/assets/*', ({ request, reply }) => {
       const { '*': name } = request.params as { '*': string }
       if (!assets.has(name)) throw new ApiError('not_found', { message: `There is no asset ${name}. Reload the page.` })
-      reply.header('x-content-type-options', 'nosniff')
       const hasHash = /-[\w-]{8}\.\w+$/.test(name)
       return reply.sendFile(name, join(directory, 'assets'), {
         immutable: hasHash,
@@ -62,7 +61,6 @@ export function sendConsole(
     'content-security-policy': securityPolicy(nonce),
     'cross-origin-opener-policy': 'same-origin',
     'referrer-policy': 'no-referrer',
-    'x-content-type-options': 'nosniff',
   })
   return page.replace(NONCE_PLACE, nonce)
 }

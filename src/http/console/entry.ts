@@ -3,8 +3,12 @@ import { type SignedInSession, showSession } from '../../api/session.ts'
 import { ApiError } from '../../domain/errors.ts'
 import type { People } from '../../people/people.ts'
 import type { ClientTrace, OpenedSession, SignedIn } from '../../people/sessions.ts'
+import type { Clock } from '../../runtime/clock.ts'
 import type { EndpointContext } from '../endpoint.ts'
 import type { ConsoleCookie } from './console-cookie.ts'
+
+/** Browsers keep no cookie for longer. */
+const DEVICE_MS = 400 * 86_400_000
 
 /** Sets the cookie of a new session, and answers like `GET /console/api/session`. */
 export type Entry = (
@@ -15,10 +19,13 @@ export type Entry = (
 export function createEntry(deps: {
   readonly people: People
   readonly cookie: ConsoleCookie
+  /** Stays in the browser when its session ends, so that accounts of one browser are known to belong together. */
+  readonly deviceCookie: ConsoleCookie
+  readonly clock: Clock
   readonly clientOf: (request: FastifyRequest) => ClientTrace
   readonly needsSecondFactor: (signedIn: SignedIn, request: FastifyRequest) => boolean
 }): Entry {
-  const { people, cookie, clientOf, needsSecondFactor } = deps
+  const { people, cookie, deviceCookie, clock, clientOf, needsSecondFactor } = deps
 
   /** Ends the session that the browser had before, so that no forgotten one stays open. */
   async function leave(request: FastifyRequest, sessionId: string) {
@@ -32,8 +39,10 @@ export function createEntry(deps: {
     const found = await people.find(opened.token, null)
     if (found === undefined) throw new ApiError('not_signed_in')
     await leave(request, opened.sessionId)
-    reply.header('set-cookie', cookie.write(opened.token, opened.expiresAt))
+    cookie.keep(reply, opened)
     const { signedIn } = found
+    const device = await people.noteDevice(signedIn.person.personId, deviceCookie.read(request.raw.rawHeaders))
+    reply.header('set-cookie', deviceCookie.write(device, new Date(clock.epochMs() + DEVICE_MS)))
     return showSession(
       signedIn,
       await people.memberships(signedIn.person.personId),

@@ -53,6 +53,8 @@ export function alertEndpoints(deps: { alerts: Alerts; bodyLimitBytes: number })
       access: 'key',
       scope: 'manage',
       isReport: true,
+      // A webhook or a mail tells its receiver what the customer spends.
+      needsConfirmation: true,
       doc: {
         operationId: 'createAlert',
         summary: 'Create an alert',
@@ -62,12 +64,11 @@ export function alertEndpoints(deps: { alerts: Alerts; bodyLimitBytes: number })
         body: alertRequest,
         response: json(createdAlert, 'The alert rule, with the secret that signs its webhooks.'),
       },
-      async handle({ caller, request, reply }) {
+      async handle({ caller, request }) {
         const { rule, secret } = await alerts.add(
           caller,
           parseAlertRequest(await receiveBody(new NodeRequest(request.raw), deps.bodyLimitBytes, uncounted)),
         )
-        reply.header('cache-control', 'no-store')
         return { ...showAlert(rule, 'whole'), secret }
       },
     },

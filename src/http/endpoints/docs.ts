@@ -3,6 +3,7 @@ import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import Fastify from 'fastify'
 import { z } from 'zod'
+import { loadOnce } from '../../runtime/load-once.ts'
 import type { Endpoint, EndpointContext, EndpointDoc } from '../endpoint.ts'
 
 /**
@@ -10,7 +11,8 @@ import type { Endpoint, EndpointContext, EndpointDoc } from '../endpoint.ts'
  * contacts no other server.
  */
 export function docs(): Endpoint[] {
-  let scalar: Promise<Buffer> | undefined
+  // The package holds the script as text, which adds 40 MB to the process.
+  const scalar = loadOnce(loadScalar)
   return [
     pagePart({
       path: '/docs',
@@ -21,7 +23,7 @@ export function docs(): Endpoint[] {
         response: { contentType: 'text/html', schema: pageSchema, description: 'The page.' },
       },
       handle({ reply }) {
-        reply.header('content-security-policy', CONTENT_SECURITY_POLICY).header('x-content-type-options', 'nosniff')
+        reply.header('content-security-policy', CONTENT_SECURITY_POLICY)
         return PAGE
       },
     }),
@@ -46,13 +48,9 @@ export function docs(): Endpoint[] {
         isHidden: true,
       },
       async handle({ reply }) {
-        // Loaded on first use: the package holds the script as text, which adds 40 MB to the process.
-        scalar ??= loadScalar().catch(error => {
-          scalar = undefined
-          throw error
-        })
+        const script = await scalar()
         reply.header('content-encoding', 'gzip').header('cache-control', 'public, max-age=3600')
-        return await scalar
+        return script
       },
     }),
   ]

@@ -1,10 +1,11 @@
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { factors as factorsSchema, parseCode, recoveryCodes, removedFactor, totpStart } from '../../api/factors.ts'
-import type { Factors } from '../../people/factors.ts'
+import type { Factors, RenewedCodes } from '../../people/factors.ts'
 import type { Identities } from '../../people/identities.ts'
 import type { Passkeys } from '../../people/passkeys.ts'
 import type { ClientTrace } from '../../people/sessions.ts'
 import { uncounted } from '../../runtime/byte-budget.ts'
+import type { ConsoleCookie } from '../console/console-cookie.ts'
 import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
 import type { Endpoint } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
@@ -15,16 +16,22 @@ export function factorEndpoints({
   factors,
   passkeys,
   identities,
+  cookie,
   clientOf,
   bodyLimitBytes,
 }: {
   readonly factors: Factors
   readonly passkeys: Passkeys
   readonly identities: Identities
+  readonly cookie: ConsoleCookie
   readonly clientOf: (request: FastifyRequest) => ClientTrace
   readonly bodyLimitBytes: number
 }): Endpoint[] {
   const confirmed = { access: 'session', needsConfirmation: true } as const
+  const renewed = (reply: FastifyReply, { codes, opened }: RenewedCodes) => {
+    cookie.keep(reply, opened)
+    return { recovery_codes: codes }
+  }
   return [
     consoleEndpoint('GET', 'factors', {
       access: 'session',
@@ -62,25 +69,24 @@ export function factorEndpoints({
     consoleEndpoint('POST', 'factors/totp', {
       ...confirmed,
       doc: consoleDoc('Add the authenticator app', recoveryCodes),
-      async handle({ signedIn, request }) {
+      async handle({ signedIn, request, reply }) {
         const code = parseCode(await receiveBody(new NodeRequest(request.raw), bodyLimitBytes, uncounted))
-        return { recovery_codes: await factors.finishTotp(signedIn, code, clientOf(request)) }
+        return renewed(reply, await factors.finishTotp(signedIn, code, clientOf(request)))
       },
     }),
     consoleEndpoint('DELETE', 'factors/totp', {
       ...confirmed,
       doc: consoleDoc('Remove the authenticator app', removedFactor),
-      async handle({ signedIn, request }) {
-        await factors.removeTotp(signedIn, clientOf(request))
+      async handle({ signedIn, request, reply }) {
+        cookie.keep(reply, await factors.removeTotp(signedIn, clientOf(request)))
         return { removed: true }
       },
     }),
     consoleEndpoint('POST', 'factors/recovery-codes', {
       ...confirmed,
       doc: consoleDoc('Replace the recovery codes', recoveryCodes),
-      handle: async ({ signedIn, request }) => ({
-        recovery_codes: await factors.renewRecoveryCodes(signedIn, clientOf(request)),
-      }),
+      handle: async ({ signedIn, request, reply }) =>
+        renewed(reply, await factors.renewRecoveryCodes(signedIn, clientOf(request))),
     }),
   ]
 }

@@ -2,8 +2,7 @@ import { z } from 'zod'
 import { geminiModel, geminiModelPage, listGeminiModels, showGeminiModel } from '../../api/gemini-models.ts'
 import type { ListedModel } from '../../api/models.ts'
 import { readQuery } from '../../api/reports.ts'
-import { geminiErrorBody } from '../../dialects/gemini/gemini-error-body.ts'
-import { geminiErrorSchema, geminiPathParameters } from '../../dialects/gemini/gemini-schema.ts'
+import { geminiPathParameters } from '../../dialects/gemini/gemini-schema.ts'
 import { modelNotAllowed, unknownModel } from '../../domain/errors.ts'
 import type { Endpoint } from '../endpoint.ts'
 import { isAllowed } from './models.ts'
@@ -11,12 +10,19 @@ import { isAllowed } from './models.ts'
 const PAGE_SIZE = 50
 const PAGE_SIZE_MAX = 1000
 
+const pageSizeText = 'must be a whole number from 1 on in plain digits, such as 50'
+
 const listQuery = z.object({
-  pageSize: z.coerce.number().int().min(1).default(PAGE_SIZE).describe('Models per page; more than 1000 are 1000.'),
+  pageSize: z
+    .preprocess(
+      // A larger number is lowered rather than refused, as at Google.
+      value => (typeof value === 'string' && /^[1-9]\d*$/.test(value) ? Math.min(Number(value), PAGE_SIZE_MAX) : value),
+      z.int(pageSizeText).min(1, pageSizeText),
+    )
+    .default(PAGE_SIZE)
+    .describe('Models per page; more than 1000 are 1000.'),
   pageToken: z.string().max(1000).optional().describe('The `nextPageToken` of the page before.'),
 })
-
-const error = { schema: geminiErrorSchema, body: geminiErrorBody }
 
 /** GET /v1beta/models and GET /v1beta/models/{model}: the models in the form of Google's API. */
 export function geminiModels(deps: { readonly models: () => ReadonlyMap<string, ListedModel> }): Endpoint[] {
@@ -31,13 +37,12 @@ export function geminiModels(deps: { readonly models: () => ReadonlyMap<string, 
         summary: 'List models for Gemini clients',
         description: 'Lists the models that the key may use, in the form of the Gemini API, ordered by id.',
         query: listQuery,
-        error,
         response: { contentType: 'application/json', schema: geminiModelPage, description: 'A page of models.' },
       },
       handle: ({ caller, request }) => {
         const { pageSize, pageToken } = readQuery(listQuery, request.query)
         const allowed = [...deps.models().values()].filter(({ id }) => isAllowed(caller, id))
-        return listGeminiModels(allowed, { pageSize: Math.min(pageSize, PAGE_SIZE_MAX), pageToken })
+        return listGeminiModels(allowed, { pageSize, pageToken })
       },
     },
     {
@@ -51,7 +56,6 @@ export function geminiModels(deps: { readonly models: () => ReadonlyMap<string, 
         openapiPath: '/v1beta/models/{model}',
         pathParameters: geminiPathParameters,
         errors: ['model_not_allowed', 'model_not_found'],
-        error,
         response: { contentType: 'application/json', schema: geminiModel, description: 'The model.' },
       },
       handle({ caller, request }) {

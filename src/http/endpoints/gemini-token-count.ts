@@ -1,8 +1,7 @@
 import { z } from 'zod'
-import { geminiErrorBody } from '../../dialects/gemini/gemini-error-body.ts'
 import { parseGeminiTarget } from '../../dialects/gemini/gemini-path.ts'
 import { parseGeminiCount } from '../../dialects/gemini/gemini-request.ts'
-import { geminiErrorSchema, geminiPathParameters, geminiRequestSchema } from '../../dialects/gemini/gemini-schema.ts'
+import { geminiPathParameters, geminiRequestSchema } from '../../dialects/gemini/gemini-schema.ts'
 import { ApiError } from '../../domain/errors.ts'
 import type { Endpoint } from '../endpoint.ts'
 import { countBody, type TokenCountsDeps } from './token-counts.ts'
@@ -31,9 +30,12 @@ export function geminiTokenCount(deps: TokenCountsDeps): Endpoint {
       body: geminiRequestSchema
         .partial({ contents: true })
         .extend({ generateContentRequest: geminiRequestSchema.optional() })
-        .meta({ id: 'CountGeminiTokensRequest', examples: [{ contents: exampleContents }] }),
+        .meta({
+          id: 'CountGeminiTokensRequest',
+          anyOf: [{ required: ['contents'] }, { required: ['generateContentRequest'] }],
+          examples: [{ contents: exampleContents }],
+        }),
       errors: ['model_not_allowed', 'model_not_found', 'not_found'],
-      error: { schema: geminiErrorSchema, body: geminiErrorBody },
       response: { contentType: 'application/json', schema: countSchema, description: 'The count.' },
     },
     async handle(context) {

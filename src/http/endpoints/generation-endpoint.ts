@@ -26,7 +26,7 @@ export function generationEndpoint(deps: GenerationDeps, dialect: ClientDialect)
       body,
       errors: generationErrors,
       ...(dialect.errorBody !== errorBody && {
-        error: { ...(error && { schema: error }), body: each => dialect.errorBody(each, EXAMPLE_ID) },
+        error: { ...(error && { schema: error }), body: dialect.errorBody },
       }),
       response: {
         contentType: 'application/json',
@@ -39,8 +39,6 @@ export function generationEndpoint(deps: GenerationDeps, dialect: ClientDialect)
       serveGeneration(deps, dialect.ofTarget?.(request.target) ?? dialect, request, response),
   }
 }
-
-const EXAMPLE_ID = '00000000-0000-7000-8000-000000000001'
 
 const requestHeaders = z.object({
   'Idempotency-Key': z
@@ -56,6 +54,7 @@ const requestHeaders = z.object({
 
 const generationErrors: readonly ErrorCode[] = [
   'context_length_exceeded',
+  'feature_not_supported',
   'max_cost_too_low',
   'upstream_rejected',
   'insufficient_credits',
@@ -68,6 +67,7 @@ const generationErrors: readonly ErrorCode[] = [
   'model_not_found',
   'rate_limit_exceeded',
   'daily_limit_exceeded',
+  'too_many_concurrent_requests',
   'idempotency_key_in_use',
   'already_completed',
   'idempotency_key_reused',

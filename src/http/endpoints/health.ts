@@ -25,10 +25,10 @@ export function healthz(): Endpoint {
 }
 
 /**
- * GET /readyz: 503 while the process drains or cannot reach the database, so that load balancers choose
- * another node.
+ * GET /readyz: 503 once the process is about to stop, and while it cannot reach the database, so that load balancers
+ * choose another node.
  */
-export function readyz(deps: { isDraining: () => boolean; pingDatabase: () => Promise<unknown> }): Endpoint {
+export function readyz(deps: { isClosing: () => boolean; pingDatabase: () => Promise<unknown> }): Endpoint {
   return {
     method: 'GET',
     path: '/readyz',
@@ -37,14 +37,13 @@ export function readyz(deps: { isDraining: () => boolean; pingDatabase: () => Pr
       operationId: 'getReadiness',
       summary: 'Check readiness',
       description:
-        'Answers 503 while the process drains or cannot reach its database, so that a load balancer sends requests to another node.',
+        'Answers 503 once the process is about to stop, and while it cannot reach its database, so that a load balancer sends requests to another node.',
       tag: 'Service',
       errors: ['server_shutdown', 'database_unavailable'],
       response: { contentType: 'application/json', schema: status, description: 'The process accepts requests.' },
     },
     async handle() {
-      if (deps.isDraining())
-        throw new ApiError('server_shutdown', { message: 'This node is draining and accepts no new requests.' })
+      if (deps.isClosing()) throw new ApiError('server_shutdown', { message: 'This node is about to stop.' })
       try {
         await deps.pingDatabase()
       } catch (internal) {

@@ -3,9 +3,12 @@ import { changedDefaults } from '../../api/key-defaults.ts'
 import { changedLimit, keyChangeRequest, keyRequest, parseKeyChange, parseKeyRequest } from '../../api/key-request.ts'
 import { deletedKey, issuedKey, key, keyList, showKey } from '../../api/keys.ts'
 import type { KeyRing } from '../../auth/key-ring.ts'
+import type { KeyScope } from '../../domain/caller.ts'
 import { type KeyUse, unused } from '../../domain/spend.ts'
+import type { SignedIn } from '../../people/sessions.ts'
 import { uncounted } from '../../runtime/byte-budget.ts'
 import type { Clock } from '../../runtime/clock.ts'
+import { requireConfirmation } from '../console/require-confirmation.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
 import { receiveBody } from '../receive-body.ts'
@@ -65,18 +68,18 @@ export function keyCreate({ keys, useByKey, clock, bodyLimitBytes }: KeysDeps & 
       body: keyRequest,
       response: { contentType: 'application/json', schema: issuedKey, description: 'The new key.' },
     },
-    async handle({ caller, signedIn, request, reply }) {
+    async handle({ caller, signedIn, request }) {
       const keyOptions = parseKeyRequest(
         await receiveBody(new NodeRequest(request.raw), bodyLimitBytes, uncounted),
         clock.epochMs(),
       )
+      if (signedIn !== null) requireManageConfirmed(signedIn, keyOptions.scopes, clock)
       const { key, listing } = await keys.issue({
         ...keyOptions,
         customerId: caller.customerId,
         personId: signedIn?.person.personId ?? null,
         makerKeyId: caller.keyId,
       })
-      reply.header('cache-control', 'no-store')
       return { ...showKey(listing, (await useByKey(caller.customerId)).get(listing.keyId) ?? unused), key }
     },
   }
@@ -103,9 +106,10 @@ export function keyEdit({ keys, useByKey, clock, bodyLimitBytes }: KeysDeps & Bo
       body: keyChangeRequest,
       response: { contentType: 'application/json', schema: key, description: 'The key after the change.' },
     },
-    async handle({ caller: { customerId }, request }) {
+    async handle({ caller: { customerId }, signedIn, request }) {
       const body = await receiveBody(new NodeRequest(request.raw), bodyLimitBytes, uncounted)
       const change = parseKeyChange(body, clock.epochMs())
+      if (signedIn !== null) requireManageConfirmed(signedIn, change.scopes, clock)
       const changed = await keys.change(customerId, keyIdOf(request), listed => ({
         ...change,
         limit: changedLimit(listed, change),
@@ -141,6 +145,11 @@ export function keyDelete({ keys }: Pick<KeysDeps, 'keys'>): Endpoint {
       return { id, object: 'key', deleted: true }
     },
   }
+}
+
+/** A key that makes keys outlives the session that made it, so it needs a confirmation. */
+function requireManageConfirmed(signedIn: SignedIn, scopes: readonly KeyScope[] | undefined, clock: Clock): void {
+  if (scopes?.includes('manage')) requireConfirmation(signedIn, clock.epochMs())
 }
 
 function keyIdOf(request: EndpointContext['request']): string {

@@ -3,11 +3,13 @@ import { anthropicModelPage, listAnthropicModels } from '../../api/anthropic-mod
 import { type ListedModel, listModels, model, modelList, showModel } from '../../api/models.ts'
 import type { Caller } from '../../domain/caller.ts'
 import { modelNotAllowed, unknownModel } from '../../domain/errors.ts'
+import type { PriceLimits } from '../../domain/price-limits.ts'
 import type { Endpoint } from '../endpoint.ts'
 
 interface ModelsDeps {
   /** The available models, by id. */
   readonly models: () => ReadonlyMap<string, ListedModel>
+  readonly priceLimits: PriceLimits
 }
 
 /** GET /v1/models */
@@ -33,7 +35,9 @@ export function modelsList(deps: ModelsDeps): Endpoint {
         .models()
         .values()
         .filter(({ id }) => isAllowed(caller, id))
-      return request.headers['anthropic-version'] === undefined ? listModels(allowed) : listAnthropicModels(allowed)
+      return request.headers['anthropic-version'] === undefined
+        ? listModels(allowed, deps.priceLimits)
+        : listAnthropicModels(allowed)
     },
   }
 }
@@ -64,7 +68,7 @@ export function modelShow(deps: ModelsDeps): Endpoint {
       const listed = deps.models().get(id)
       if (!listed) throw unknownModel(id)
       if (!isAllowed(caller, id)) throw modelNotAllowed(id)
-      return showModel(listed)
+      return showModel(listed, deps.priceLimits)
     },
   }
 }

@@ -82,9 +82,7 @@ export function oidcEndpoints(deps: OidcDeps): Endpoint[] {
         const outcome = await oidcSignIn.finish(answer, clientOf(request))
         reply.header('set-cookie', deps.oidcCookie.clear())
         if (outcome.kind === 'entered') await deps.entry(context, outcome.opened)
-        if (outcome.kind === 'confirmed') {
-          reply.header('set-cookie', deps.cookie.write(outcome.opened.token, outcome.opened.expiresAt))
-        }
+        if (outcome.kind === 'confirmed' || outcome.kind === 'linked') deps.cookie.keep(reply, outcome.opened)
         if (outcome.kind === 'factor') {
           reply.header('set-cookie', deps.factorCookie.write(outcome.token, outcome.expiresAt))
         }
@@ -120,11 +118,11 @@ export function oidcEndpoints(deps: OidcDeps): Endpoint[] {
       access: 'session',
       needsConfirmation: true,
       doc: consoleDoc('Unlink a service', unlinkedIdentity),
-      async handle({ request, signedIn }) {
+      async handle({ request, reply, signedIn }) {
         const { identity_id: id } = request.params as { identity_id: string }
         if (!UUID.test(id))
           throw new ApiError('not_found', { message: 'You have not linked this service. Reload the page.' })
-        await identities.unlink(signedIn, id, clientOf(request))
+        deps.cookie.keep(reply, await identities.unlink(signedIn, id, clientOf(request)))
         return { unlinked: true }
       },
     }),

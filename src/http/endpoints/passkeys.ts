@@ -28,6 +28,7 @@ interface PasskeyDeps {
   readonly people: People
   readonly passkeys: Passkeys
   readonly passkeyDoor: PasskeyDoor
+  readonly cookie: ConsoleCookie
   /** Keeps the secret of a browser while it signs in. */
   readonly passkeyCookie: ConsoleCookie
   readonly entry: Entry
@@ -78,9 +79,11 @@ export function passkeyEndpoints(deps: PasskeyDeps): Endpoint[] {
     consoleEndpoint('POST', 'factors/passkeys', {
       ...confirmed,
       doc: consoleDoc('Add a passkey', addedPasskey),
-      async handle({ request, signedIn }) {
+      async handle({ request, reply, signedIn }) {
         const made = { ...parseNewPasskey(await body(request)), site: passkeyDoor.site(request) }
-        return { recovery_codes: await passkeys.register(signedIn, made, clientOf(request)) }
+        const { codes, opened } = await passkeys.register(signedIn, made, clientOf(request))
+        deps.cookie.keep(reply, opened)
+        return { recovery_codes: codes }
       },
     }),
     consoleEndpoint('PATCH', 'factors/passkeys/:passkey_id', {
@@ -94,8 +97,8 @@ export function passkeyEndpoints(deps: PasskeyDeps): Endpoint[] {
     consoleEndpoint('DELETE', 'factors/passkeys/:passkey_id', {
       ...confirmed,
       doc: consoleDoc('Remove a passkey', removedFactor),
-      async handle({ request, signedIn }) {
-        await passkeys.remove(signedIn, idOf(request), clientOf(request))
+      async handle({ request, reply, signedIn }) {
+        deps.cookie.keep(reply, await passkeys.remove(signedIn, idOf(request), clientOf(request)))
         return { removed: true }
       },
     }),

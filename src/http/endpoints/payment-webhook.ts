@@ -1,6 +1,11 @@
 import { z } from 'zod'
 import { ApiError } from '../../domain/errors.ts'
-import { InvalidSignature, type PaymentDriver, ProviderUnavailable } from '../../payments/payment-driver.ts'
+import {
+  InvalidEvent,
+  InvalidSignature,
+  type PaymentDriver,
+  ProviderUnavailable,
+} from '../../payments/payment-driver.ts'
 import type { PaymentSync } from '../../payments/payment-sync.ts'
 import type { PayoutDriver } from '../../payouts/payout-driver.ts'
 import type { PayoutSync } from '../../payouts/payout-sync.ts'
@@ -48,6 +53,9 @@ export function paymentWebhook({
             param: 'Stripe-Signature',
             message: 'The signature of the event is wrong.',
           })
+        }
+        if (error instanceof InvalidEvent) {
+          throw new ApiError('invalid_json', { message: 'The body is not an event of the payment provider.' })
         }
         // The provider sends it again.
         if (error instanceof ProviderUnavailable)

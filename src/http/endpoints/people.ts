@@ -3,15 +3,20 @@ import { changedLimit } from '../../api/key-request.ts'
 import {
   inviteList,
   madeInvite,
+  madeKeys,
   member,
   memberList,
   parseInvite,
+  parseKeysOfLeaver,
   parseMemberChange,
   removedMember,
   revokedInvite,
   showInvite,
+  showMadeKey,
   showMember,
+  showRemoved,
 } from '../../api/people.ts'
+import type { MadeKey } from '../../auth/keys.ts'
 import { ApiError } from '../../domain/errors.ts'
 import type { Members } from '../../people/members.ts'
 import type { ClientTrace } from '../../people/sessions.ts'
@@ -24,6 +29,8 @@ import { receiveBody } from '../receive-body.ts'
 
 interface PeopleDeps {
   readonly members: Members
+  /** Returns the keys in use that a member made, newest first. */
+  readonly keysOf: (customerId: string, personId: string) => Promise<MadeKey[]>
   readonly clientOf: (request: FastifyRequest) => ClientTrace
   readonly bodyLimitBytes: number
   /** Turns the path of a link into a URL for the person who asks. */
@@ -33,7 +40,7 @@ interface PeopleDeps {
 const PATH = 'customers/:customer_id'
 
 /** The members of a customer and its invitations, for owners. */
-export function peopleEndpoints({ members, clientOf, bodyLimitBytes, urlFor }: PeopleDeps): Endpoint[] {
+export function peopleEndpoints({ members, keysOf, clientOf, bodyLimitBytes, urlFor }: PeopleDeps): Endpoint[] {
   const body = ({ raw }: FastifyRequest) => receiveBody(new NodeRequest(raw), bodyLimitBytes, uncounted)
   const actorOf = ({ signedIn, caller, request }: EndpointContext) => ({
     signedIn,
@@ -69,17 +76,24 @@ export function peopleEndpoints({ members, clientOf, bodyLimitBytes, urlFor }: P
       needsConfirmation: true,
       doc: consoleDoc('Remove a member', removedMember),
       async handle(context) {
-        await members.remove(actorOf(context), idOf(context, 'person_id'))
-        return { removed: true }
+        const keys = parseKeysOfLeaver(context.request.query)
+        return showRemoved(await members.remove(actorOf(context), idOf(context, 'person_id'), keys))
       },
+    }),
+    consoleEndpoint('GET', `${PATH}/people/:person_id/keys`, {
+      ...owner,
+      doc: consoleDoc('List the keys that a member made', madeKeys),
+      handle: async context => ({
+        object: 'list',
+        data: (await keysOf(context.caller.customerId, idOf(context, 'person_id'))).map(showMadeKey),
+      }),
     }),
     consoleEndpoint('POST', `${PATH}/leave`, {
       access: 'session',
       right: 'usage',
       doc: consoleDoc('End the own membership', removedMember),
       async handle(context) {
-        await members.remove(actorOf(context), context.signedIn.person.personId)
-        return { removed: true }
+        return showRemoved(await members.remove(actorOf(context), context.signedIn.person.personId, 'revoke'))
       },
     }),
     consoleEndpoint('GET', `${PATH}/invites`, {
@@ -95,9 +109,12 @@ export function peopleEndpoints({ members, clientOf, bodyLimitBytes, urlFor }: P
       needsConfirmation: true,
       doc: consoleDoc('Invite a person', madeInvite),
       async handle(context) {
-        const { invite, path } = await members.invite(actorOf(context), parseInvite(await body(context.request)))
+        const { invite, isMailed, path } = await members.invite(
+          actorOf(context),
+          parseInvite(await body(context.request)),
+        )
         const url = path === null ? null : urlFor(context.request, path)
-        return { ...showInvite(invite), is_mailed: path === null, url }
+        return { ...showInvite(invite), is_mailed: isMailed, url }
       },
     }),
     consoleEndpoint('DELETE', `${PATH}/invites/:invite_id`, {

@@ -34,8 +34,9 @@ export function playgroundKey(deps: {
     async handle({ caller: { customerId }, signedIn, request }) {
       const body = await receiveBody(new NodeRequest(request.raw), deps.bodyLimitBytes, uncounted)
       const limitNanos = parsePlaygroundKey(body)
-      const personId = signedIn.person.personId
-      const { key, listing } = await deps.issue({ customerId, personId, limitNanos, nowMs: deps.clock.epochMs() })
+      const { sessionId, person } = signedIn
+      const order = { customerId, personId: person.personId, sessionId, limitNanos, nowMs: deps.clock.epochMs() }
+      const { key, listing } = await deps.issue(order)
       return { ...showKey(listing, (await deps.useByKey(customerId)).get(listing.keyId) ?? unused), key }
     },
   }

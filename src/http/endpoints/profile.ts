@@ -5,6 +5,7 @@ import { mailed } from '../../api/sign-up.ts'
 import type { Profile } from '../../people/profile.ts'
 import type { ClientTrace } from '../../people/sessions.ts'
 import { uncounted } from '../../runtime/byte-budget.ts'
+import type { ConsoleCookie } from '../console/console-cookie.ts'
 import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
 import type { Endpoint } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
@@ -15,10 +16,12 @@ const changed = z.object({ changed: z.literal(true) })
 /** The name and the e-mail address of the person. */
 export function profileEndpoints({
   profile,
+  cookie,
   clientOf,
   bodyLimitBytes,
 }: {
   readonly profile: Profile
+  readonly cookie: ConsoleCookie
   readonly clientOf: (request: FastifyRequest) => ClientTrace
   readonly bodyLimitBytes: number
 }): Endpoint[] {
@@ -44,8 +47,9 @@ export function profileEndpoints({
     consoleEndpoint('POST', 'person/email/confirm', {
       access: 'session',
       doc: consoleDoc('Change the address', changed),
-      async handle({ request, signedIn }) {
-        await profile.finishEmail(signedIn, parseEmailToken(await body(request)), clientOf(request))
+      async handle({ request, reply, signedIn }) {
+        const opened = await profile.finishEmail(signedIn, parseEmailToken(await body(request)), clientOf(request))
+        cookie.keep(reply, opened)
         return { changed: true }
       },
     }),

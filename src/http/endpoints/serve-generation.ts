@@ -40,7 +40,7 @@ export interface GenerationDeps {
   readonly onRefused: (caller: Caller, code: ErrorCode) => void
   readonly allowedHosts: AllowedHosts
   readonly inFlight: InFlight
-  readonly bodyTurns: BodyTurns
+  readonly bodyTurns: Pick<BodyTurns, 'next'>
   readonly invalidRequests: InvalidRequests
   readonly bodyLimitBytes: number
   readonly log: Pick<Log, 'error' | 'debug'>
@@ -100,10 +100,10 @@ class GenerationCall {
       const refusal = running.start()
       if (refusal !== null) throw refusal
       // After `start`, so that a client that disconnects during the wait is noticed.
-      await bodyTurns.next(body.length)
+      await bodyTurns.next(body.length, caller.customerId)
       failpoint('chat-authenticated')
       const job = requestedJob(this.#dialect.parseRequest(body), this.#request, caller)
-      const key = job.dryRun ? undefined : readIdempotencyKey(this.#request)
+      const key = readIdempotencyKey(this.#request)
       const bodyHash = key === undefined ? null : this.#hashRequest(body)
       // A long prompt must not stay in memory while its answer streams.
       body = null
@@ -233,8 +233,8 @@ class GenerationCall {
       headers.push(...rateLimitHeaders(this.#caller!.limits, counts, clock.epochMs()))
       headers.push('openai-processing-ms', String(Math.round(elapsedMs)))
     }
-    // A gateway that is shutting down accepts no further request on this connection.
-    if (inFlight.isClosed) headers.push('connection', 'close')
+    // The next request on a kept connection would come to a gateway that is shutting down.
+    if (inFlight.isClosing) headers.push('connection', 'close')
     return headers
   }
 }

@@ -95,7 +95,7 @@ export function sessionEndpoints(deps: SessionDeps): Endpoint[] {
     }),
     enters('join', 'Accept an invitation', async ({ request }) => {
       const invite = parseJoin(await body(request))
-      if (!(await linkEntry.showInvite(invite.token)).hasPassword) requireGoodPassword(invite.password)
+      if ((await linkEntry.showInvite(invite.token)).hasPassword !== true) requireGoodPassword(invite.password)
       return linkEntry.join(withProof(request, invite), clientOf(request))
     }),
     consoleEndpoint('POST', 'sign-out', {
@@ -125,8 +125,7 @@ export function sessionEndpoints(deps: SessionDeps): Endpoint[] {
         const { passkey, ...others } = parseConfirmation(await body(request))
         const proof = passkey === null ? null : passkeyDoor.confirmProof(request, passkey, signedIn)
         const typed = { ...others, passkey: proof }
-        const { token, expiresAt } = await people.confirm(signedIn, typed, clientOf(request))
-        reply.header('set-cookie', deps.cookie.write(token, expiresAt))
+        deps.cookie.keep(reply, await people.confirm(signedIn, typed, clientOf(request)))
         return { confirmed: true }
       },
     }),

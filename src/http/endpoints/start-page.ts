@@ -58,7 +58,7 @@ export function startPage(deps: { readonly publicBaseUrl: string | null }): Endp
     handle({ request, reply }) {
       reply.header('vary', 'accept')
       if (!acceptsOnlyJson(request.headers.accept)) return sendConsole(request, reply)
-      reply.header('cache-control', 'no-cache').header('x-content-type-options', 'nosniff')
+      reply.header('cache-control', 'no-cache')
       return links(deps.publicBaseUrl ?? originOf(request.raw.rawHeaders))
     },
   }

@@ -19,7 +19,7 @@ export interface TokenCountsDeps {
   readonly hasModel: (id: string) => boolean
   /** Pays for the memory of the bodies. */
   readonly inFlight: Pick<InFlight, 'open'>
-  readonly bodyTurns: BodyTurns
+  readonly bodyTurns: Pick<BodyTurns, 'next'>
   readonly bodyLimitBytes: number
 }
 
@@ -85,7 +85,7 @@ export async function countBody(
   const running = deps.inFlight.open(caller.customerId)
   try {
     const body = await receiveBody(new NodeRequest(request.raw), deps.bodyLimitBytes, running.memory)
-    await deps.bodyTurns.next(body.length)
+    await deps.bodyTurns.next(body.length, caller.customerId)
     return await countFor(deps, caller, parse(body))
   } finally {
     running.leave()

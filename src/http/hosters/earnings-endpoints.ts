@@ -1,6 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import { readCursor } from '../../api/cursor.ts'
-import { earnings, earningsCsv, earningsQuery, earningsSpan } from '../../api/earnings.ts'
+import { daySpan, daySpanQuery } from '../../api/day-span.ts'
+import { earnings, earningsCsv } from '../../api/earnings.ts'
 import {
   enrolledAccount,
   hosterPayouts,
@@ -14,9 +15,11 @@ import {
   payoutsQuery,
 } from '../../api/payouts.ts'
 import { readQuery } from '../../api/reports.ts'
+import { ApiError } from '../../domain/errors.ts'
 import type { EarningsDesk } from '../../payouts/earnings-desk.ts'
 import type { EnrollActor } from '../../payouts/payout-accounts.ts'
 import { uncounted } from '../../runtime/byte-budget.ts'
+import { UUID } from '../../runtime/uuid.ts'
 import type { Endpoint, EndpointContext, EndpointDoc, ReplyingEndpoint } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
 import { receiveBody } from '../receive-body.ts'
@@ -36,7 +39,7 @@ export function earningsEndpoints({ desk, addressOf, bodyLimitBytes }: EarningsD
     personId: hoster.personId,
     address: addressOf(request),
   })
-  const spanOf = ({ query }: FastifyRequest) => earningsSpan(readQuery(earningsQuery, query), desk.clock.epochMs())
+  const spanOf = ({ query }: FastifyRequest) => daySpan(readQuery(daySpanQuery, query), desk.clock.epochMs())
   return [
     hosterEndpoint('GET', 'earnings', {
       scope: 'read',
@@ -46,7 +49,7 @@ export function earningsEndpoints({ desk, addressOf, bodyLimitBytes }: EarningsD
         summary: 'Show earnings',
         description:
           'Returns the balance of the hoster and a line for each UTC day and model, with everything else that changed the balance.',
-        query: earningsQuery,
+        query: daySpanQuery,
         response: { contentType: 'application/json', schema: earnings, description: 'The statement.' },
       },
       handle: ({ hoster: { hosterId }, request }) => desk.earnings(hosterId, spanOf(request)),
@@ -58,7 +61,7 @@ export function earningsEndpoints({ desk, addressOf, bodyLimitBytes }: EarningsD
         operationId: 'exportHosterEarnings',
         summary: 'Export earnings as CSV',
         description: 'Returns the lines of the statement for a spreadsheet, exact to the nano-USD.',
-        query: earningsQuery,
+        query: daySpanQuery,
         response: {
           contentType: 'text/csv',
           schema: earningsCsv,
@@ -76,6 +79,7 @@ export function earningsEndpoints({ desk, addressOf, bodyLimitBytes }: EarningsD
     hosterEndpoint('POST', 'earnings/move', {
       scope: 'manage',
       right: 'earnings',
+      needsConfirmation: true,
       doc: {
         operationId: 'moveHosterEarnings',
         summary: 'Move earnings to a balance',
@@ -123,22 +127,37 @@ export function earningsEndpoints({ desk, addressOf, bodyLimitBytes }: EarningsD
       const { customerId } = parseLink(await bodyOf(context.request))
       return desk.setCustomer(context.hoster.hosterId, customerId, actorOf(context))
     }),
+    // Stops a theft, so it needs no confirmation.
+    forPeople(
+      'payout-changes/:change_id/stop',
+      'Stop a change of where earnings go',
+      payoutAccount,
+      context => {
+        const { change_id } = context.request.params as { change_id: string }
+        if (!UUID.test(change_id)) throw new ApiError('not_found')
+        return desk.stopChange(context.hoster.hosterId, change_id.toLowerCase(), actorOf(context))
+      },
+      { hosterRight: 'people' },
+    ),
   ]
 }
 
-/** An endpoint for members of a hoster only, with a confirmed session. */
+/** An endpoint for members of a hoster only: with a confirmed session, unless `rights` say otherwise. */
 function forPeople(
   path: string,
   summary: string,
   schema: EndpointDoc['response']['schema'],
   handle: (context: EndpointContext) => unknown,
+  rights: Pick<ReplyingEndpoint, 'hosterRight' | 'needsConfirmation'> = {
+    hosterRight: 'earnings',
+    needsConfirmation: true,
+  },
 ): ReplyingEndpoint {
   return {
     method: 'POST',
     path: `/console/api/hosters/:hoster_id/${path}`,
     access: 'session',
-    hosterRight: 'earnings',
-    needsConfirmation: true,
+    ...rights,
     doc: {
       operationId: summary,
       summary,

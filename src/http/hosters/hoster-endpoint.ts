@@ -28,7 +28,7 @@ export function hosterEndpoint(
     hosterScope: scope,
     isReport: true,
     ...(right !== null && { hosterRight: right }),
-    ...(needsConfirmation && { needsConfirmation }),
+    ...(needsConfirmation !== undefined && { needsConfirmation }),
     doc: { ...doc, tag: 'Hosters' },
     handle,
   }

@@ -49,6 +49,7 @@ export function hosterEndpoints(door: HosterDoor): Endpoint[] {
     hosterEndpoint('POST', 'state', {
       scope: 'manage',
       right: 'manage',
+      needsConfirmation: true,
       doc: {
         operationId: 'changeHosterState',
         summary: 'Pause, resume or retire the hoster',
@@ -70,6 +71,7 @@ export function hosterEndpoints(door: HosterDoor): Endpoint[] {
     hosterEndpoint('PUT', 'server', {
       scope: 'manage',
       right: 'manage',
+      needsConfirmation: true,
       doc: {
         operationId: 'replaceHosterServer',
         summary: 'Replace the server',
@@ -99,6 +101,7 @@ export function hosterEndpoints(door: HosterDoor): Endpoint[] {
     hosterEndpoint('PUT', 'manifest', {
       scope: 'manage',
       right: 'manage',
+      needsConfirmation: true,
       doc: {
         operationId: 'replaceHosterManifest',
         summary: 'Replace the manifest',

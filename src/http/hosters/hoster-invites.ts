@@ -34,14 +34,13 @@ export function hosterInviteEndpoints(
       needsConfirmation: true,
       doc: consoleDoc('Invite a person to a hoster', madeInvite),
       async handle(context) {
-        if (!door.mayInvite) throw new ApiError('sign_up_closed')
         const { person } = context.signedIn
         const madeBy = { personId: person.personId, name: person.name || person.email }
-        const inviter = { actor: hosterActorOf(door, context), madeBy }
+        const inviter = { actor: hosterActorOf(door, context), madeBy, mayAdd: door.mayInvite }
         const invitation = parseInvite(await hosterBody(door, context))
-        const { invite, path } = await invites.invite(inviter, context.hoster.hosterId, invitation)
+        const { invite, isMailed, path } = await invites.invite(inviter, context.hoster.hosterId, invitation)
         const url = path === null ? null : urlFor(context.request, path)
-        return { ...showInvite(invite), is_mailed: path === null, url }
+        return { ...showInvite(invite), is_mailed: isMailed, url }
       },
     }),
     consoleEndpoint('DELETE', `${PATH}/:invite_id`, {

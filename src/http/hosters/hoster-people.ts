@@ -49,7 +49,6 @@ export function hosterKeyEndpoints(door: HosterDoor & { readonly clock: Clock })
       async handle(context) {
         const order = parseHosterKeyRequest(await hosterBody(door, context), clock.epochMs())
         const issued = await desk.issueKey(hosterActorOf(door, context), context.hoster.hosterId, order)
-        context.reply.header('cache-control', 'no-store')
         return { ...showKey(issued), key: issued.key }
       },
     }),
@@ -98,6 +97,7 @@ export function hosterPeopleEndpoints(door: HosterDoor): Endpoint[] {
     }),
     consoleEndpoint('POST', 'hosters', {
       access: 'session',
+      needsConfirmation: true,
       doc: consoleDoc('Apply as a hoster', hosterMemberships),
       async handle(context) {
         const { personId } = context.signedIn.person
@@ -117,11 +117,21 @@ export function hosterPeopleEndpoints(door: HosterDoor): Endpoint[] {
       access: 'session',
       hosterRight: 'people',
       needsConfirmation: true,
-      doc: consoleDoc('Add, change or remove a member of a hoster', hosterMembers),
+      doc: consoleDoc('Change or remove a member of a hoster', hosterMembers),
       async handle(context) {
         const { hosterId } = context.hoster
-        await desk.setMember(hosterActorOf(door, context), hosterId, parseHosterMember(await hosterBody(door, context)))
+        const change = parseHosterMember(await hosterBody(door, context))
+        await desk.changeMember(hosterActorOf(door, context), hosterId, change)
         return members(hosterId)
+      },
+    }),
+    consoleEndpoint('POST', `${HOSTER}/leave`, {
+      access: 'session',
+      hosterRight: 'read',
+      doc: consoleDoc('End the own membership of a hoster', hosterMemberships),
+      async handle(context) {
+        await desk.leave(hosterActorOf(door, context), context.hoster.hosterId)
+        return memberships(context)
       },
     }),
   ]

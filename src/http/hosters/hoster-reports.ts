@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import { type EarningsSpan, earningsQuery, earningsSpan } from '../../api/earnings.ts'
+import { type DaySpan, daySpan, daySpanQuery } from '../../api/day-span.ts'
 import {
   type HosterOffers,
   type HosterStatus,
@@ -17,7 +17,7 @@ interface HosterReportsDeps {
   readonly clock: Clock
   status(hosterId: string): Promise<HosterStatus>
   offers(hosterId: string): Promise<HosterOffers>
-  traffic(hosterId: string, span: EarningsSpan): Promise<HosterTraffic>
+  traffic(hosterId: string, span: DaySpan): Promise<HosterTraffic>
 }
 
 const json = { contentType: 'application/json' } as const
@@ -25,7 +25,7 @@ const rights = { scope: 'read', right: 'read' } as const
 
 /** What a hoster sees of its servers, its offers and its traffic. */
 export function hosterReports({ clock, status, offers, traffic }: HosterReportsDeps): Endpoint[] {
-  const spanOf = ({ query }: FastifyRequest) => earningsSpan(readQuery(earningsQuery, query), clock.epochMs())
+  const spanOf = ({ query }: FastifyRequest) => daySpan(readQuery(daySpanQuery, query), clock.epochMs())
   return [
     hosterEndpoint('GET', 'status', {
       ...rights,
@@ -55,7 +55,7 @@ export function hosterReports({ clock, status, offers, traffic }: HosterReportsD
         summary: 'Show traffic',
         description:
           "Returns attempts by outcome, and the hoster's count of tokens against the gateway's, for each UTC day and model.",
-        query: earningsQuery,
+        query: daySpanQuery,
         response: { ...json, schema: hosterTraffic, description: 'The traffic.' },
       },
       handle: ({ hoster: { hosterId }, request }) => traffic(hosterId, spanOf(request)),

@@ -1,7 +1,8 @@
 import type { Socket } from 'node:net'
 import { ByteQueue } from '../../runtime/byte-queue.ts'
 import type { LinkedItem } from '../../runtime/linked-set.ts'
-import { noteAnswered, noteRequest } from '../connection-bound.ts'
+import { isLastAnswer, noteAnswered, noteRequest } from '../connection-bound.ts'
+import { closeAfter, type HeaderList } from '../header-list.ts'
 import { parsePlainRequest, type RequestLines } from './plain-request.ts'
 import { PlainResponse, type ResponseOwner } from './plain-response.ts'
 
@@ -66,6 +67,10 @@ export class PlainConnection implements ResponseOwner, LinkedItem<PlainConnectio
 
   get keepAliveS(): number {
     return this.#context.keepAliveMs / 1000
+  }
+
+  onAnswering(status: number, headers: HeaderList): void {
+    if (isLastAnswer(status, this.socket, true)) closeAfter(headers)
   }
 
   onAnswered(keepsAlive: boolean): void {

@@ -71,7 +71,7 @@ export class PlainRequest implements GenerationRequest {
     // Frees the body: the request lives until its answer ends, which may be a long stream.
     this.#body = null
     if (body.length > limitBytes) return Promise.reject(bodyTooLarge(limitBytes))
-    return memory.take(body.length) ? Promise.resolve(body) : Promise.reject(memoryUsedUp())
+    return memory.take(body.length) ? Promise.resolve(body) : Promise.reject(memoryUsedUp(memory))
   }
 }
 

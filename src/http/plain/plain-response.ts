@@ -8,6 +8,8 @@ import type { HeaderList } from '../header-list.ts'
 export interface ResponseOwner {
   readonly socket: Socket
   readonly keepAliveS: number
+  /** Called before a whole answer is sent. May add headers. */
+  onAnswering(status: number, headers: HeaderList): void
   /** Called when the response has been handed to the socket. */
   onAnswered(keepsAlive: boolean): void
 }
@@ -30,6 +32,7 @@ export class PlainResponse implements GenerationResponse {
    * usually in one packet.
    */
   send(status: number, headers: HeaderList, body: string): void {
+    this.#owner.onAnswering(status, headers)
     const head = this.#head(status, headers)
     this.statusSent = status
     if (!this.isClosed) this.#writeLast(`${head}\r\n${body}`)

@@ -23,7 +23,7 @@ const HOUSE_EVERY_MS = 3_600_000
 /** Creates what audits of hosters need; null where the configuration switches them off. */
 export function createAudits(
   context: ComposeContext,
-  { general }: Database,
+  { general, desk }: Database,
   { catalog }: Supply,
   chat: CompleteDeps,
 ): (AuditDeps & { readonly meanPauseMs: number }) | null {
@@ -34,7 +34,7 @@ export function createAudits(
     clock,
     random,
     offers: () => catalog.current().offers,
-    ask: createAskOffer(context, general, chat),
+    ask: createAskOffer(context, desk, chat),
     references: config.trust.references,
     ownCanaries: config.trust.canaries,
     meanPauseMs: config.trust.auditMinutes * 60_000,
@@ -46,8 +46,8 @@ export function createAudits(
  * it sees of customers, and is paid as usual.
  */
 function createAskOffer(
-  { clock, random, log, started }: ComposeContext,
-  pool: Database['general'],
+  { clock, random, evidence, log, started }: ComposeContext,
+  desk: Database['desk'],
   chat: CompleteDeps,
 ): AskOffer {
   // Audits have a health of their own, so they neither move latencies, breakers and the public uptime, nor wait for them.
@@ -58,7 +58,7 @@ function createAskOffer(
   let houseUntilMs = -Infinity
   const callerOf = async () => {
     if (clock.monotonicMs() >= houseUntilMs) {
-      house = await houseCallers(pool)
+      house = await houseCallers(desk, evidence)
       houseUntilMs = clock.monotonicMs() + HOUSE_EVERY_MS
     }
     return house[Math.floor(random() * house.length)]!

@@ -25,7 +25,7 @@ export interface Callers {
 /** Polls for changes once a second. A change of hosters or prices refreshes the catalog of `supply`. */
 export function startCallers(
   { config, clock, log, started }: ComposeContext,
-  { lookups, general }: Database,
+  { lookups, general, desk }: Database,
   { catalog }: Supply,
 ): Callers {
   const changes = watchControlVersions(lookups, {
@@ -44,7 +44,7 @@ export function startCallers(
     onAccessChange: listener => changes.onChange('access', listener),
   })
   started.defer(() => authenticator.close())
-  const keys = createKeyRing(general)
+  const keys = createKeyRing(desk)
   const reports = reportSql(general)
   const useOfKeys = (customerId: string) => useByKey(reports, customerId, clock.epochMs())
   const bodyDeps = { clock, bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes) }

@@ -2,12 +2,16 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { Config } from '../../config/config.ts'
 import type { Connection } from '../../db/open-database.ts'
 import type { Offer } from '../../domain/offer.ts'
+import { type CreditEvidence, createCreditEvidence } from '../../ledger/credit-evidence.ts'
 import { type Clock, systemClock } from '../../runtime/clock.ts'
 import { type Scheduler, systemScheduler } from '../../runtime/scheduler.ts'
+import { deriveKey, EVIDENCE } from '../../secrets/master-key.ts'
 
 export interface ComposeInput {
   readonly config: Config
   readonly connection: Connection
+  /** Connects as the desk role: see `DatabaseHandle`. */
+  readonly desk: Connection
   readonly masterKey: Buffer
   /** Local and cloud offers: configured, detected and the demo. */
   readonly offers: readonly Offer[]
@@ -58,6 +62,7 @@ export interface ComposeContext extends ComposeInput {
   readonly random: () => number
   readonly scheduler: Scheduler
   readonly timeouts: Partial<NodeTimeouts>
+  readonly evidence: CreditEvidence
   /** Disposed in reverse order: the part that starts last stops first. */
   readonly started: Pick<AsyncDisposableStack, 'defer'>
 }
@@ -65,5 +70,6 @@ export interface ComposeContext extends ComposeInput {
 /** Fills in the defaults of `input`. */
 export function createComposeContext(input: ComposeInput, started: ComposeContext['started']): ComposeContext {
   const { clock = systemClock, random = Math.random, timeouts = {} } = input
-  return { ...input, clock, random, timeouts, scheduler: { ...systemScheduler, ...clock }, started }
+  const evidence = createCreditEvidence(deriveKey(input.masterKey, EVIDENCE))
+  return { ...input, clock, random, timeouts, evidence, scheduler: { ...systemScheduler, ...clock }, started }
 }

@@ -39,6 +39,8 @@ export interface App {
   readonly setOffers: (offers: readonly Offer[]) => void
   /** Reads changes to keys, customers, hosters and prices now, instead of within a second. */
   readonly noticeChanges: () => Promise<void>
+  /** From now on `/readyz` answers 503, so that load balancers choose another node. Requests are still served. */
+  readonly announceClose: () => void
   /**
    * Refuses new chats, lets running ones finish for `drainMs`, then ends them with an error chunk. After that
    * it commits pending settlements, returns the leases of the node and closes everything. `signal` cuts the
@@ -69,12 +71,22 @@ export async function compose(input: ComposeInput): Promise<App> {
   const tokens = createTokenCounter(context)
   const generation = startGeneration(context, { database, money, limits, supply, callers, alerts, service, tokens })
   const usage = createUsage(context, database, money, limits, supply)
-  const payouts = createPayoutParts(context, database, addressOf)
+  const payouts = createPayoutParts(context, database, peopleMail, addressOf)
   const payments = createPaymentParts(context, database, payouts, addressOf)
   const audits = createAudits(context, database, supply, generation.chat)
-  await startBackgroundWork(context, database, alerts, payments, payouts, marketplace, audits)
+  await startBackgroundWork(context, database, alerts, payments, payouts, marketplace, audits, service)
   const trust = createTrust(context, database, addressOf)
-  const operator = createOperator(context, database, supply, payments, payouts, trust, marketplace, addressOf)
+  const operator = createOperator(
+    context,
+    database,
+    supply,
+    payments,
+    payouts,
+    trust,
+    marketplace,
+    peopleMail,
+    addressOf,
+  )
   const consoleParts = createConsole(context, database, operator, peopleMail)
   const features = [
     generation,
@@ -104,6 +116,7 @@ export async function compose(input: ComposeInput): Promise<App> {
     },
     setOffers: supply.catalog.setConfigured,
     noticeChanges: () => callers.changes.poll(),
+    announceClose: () => inFlight.announceClose(),
     async close({ drainMs, signal, onDrained }) {
       inFlight.close()
       agentDoor.drain()

@@ -1,6 +1,7 @@
-import { createHmac } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { claimCustomer } from '../../accounts/claim-customer.ts'
+import { disableRulesOf } from '../../alerts/alert-store.ts'
+import { endKeysOfMember, listKeysOfMember, revokeKeysOfPerson } from '../../auth/keys.ts'
 import { limitsOfTier } from '../../config/config.ts'
 import { refuseOutage } from '../../db/refuse-outage.ts'
 import { ConsoleCookie } from '../../http/console/console-cookie.ts'
@@ -20,6 +21,7 @@ import { signUpEndpoints } from '../../http/endpoints/sign-up.ts'
 import { status } from '../../http/endpoints/status.ts'
 import { createReportLimiter } from '../../limits/report-limiter.ts'
 import { createLiveWatch, type LiveWatch } from '../../live/live-watch.ts'
+import { revokeHosterKeysOfPerson } from '../../marketplace/hoster-keys.ts'
 import { addHosterMember, hosterRoleOf } from '../../marketplace/hoster-members.ts'
 import { createCredentialCheck } from '../../people/credential-check.ts'
 import { createFactors } from '../../people/factors.ts'
@@ -32,9 +34,11 @@ import { createPasskeyCheck } from '../../people/passkey-check.ts'
 import { createPasskeys } from '../../people/passkeys.ts'
 import { createPeople } from '../../people/people.ts'
 import { createProfile } from '../../people/profile.ts'
+import { createProveAddress } from '../../people/prove-address.ts'
 import { createSecurityNotices } from '../../people/security-notices.ts'
 import type { SignedIn } from '../../people/sessions.ts'
 import { createSignUp } from '../../people/sign-up.ts'
+import { deriveKey } from '../../secrets/master-key.ts'
 import { openSecret, sealSecret } from '../../secrets/sealed-secret.ts'
 import { clientTrace } from './client-trace.ts'
 import type { ComposeContext } from './compose-context.ts'
@@ -57,39 +61,55 @@ const REQUESTS_PER_MINUTE = 600
 
 export function createConsole(
   { config, clock, scheduler, log, masterKey }: ComposeContext,
-  { general, lookups }: Database,
+  { desk, deskLookups, lookups }: Database,
   { console: operator }: Operator,
   { mail, invitations }: PeopleMailParts,
 ): Console {
   const { publicBaseUrl } = config.server
   const notices = createSecurityNotices({ mail, log })
   const factors = createFactors({
-    pool: general,
+    pool: desk,
     clock,
     notices,
     seal: (secret, ownerId) => sealSecret(masterKey, secret, { ownerId, purpose: 'totp' }),
     open: (sealed, ownerId) => openSecret(masterKey, sealed, { ownerId, purpose: 'totp' }),
   })
-  const challengeKey = keyFor(masterKey, 'challenges of passkeys')
-  const passkeyCheck = createPasskeyCheck({ pool: general, clock, challengeKey })
-  const passkeys = createPasskeys({ pool: general, clock, notices, challengeKey })
-  const check = createCredentialCheck({ pool: general, lookups, clock, factors, passkeyCheck })
-  const people = createPeople({ pool: general, lookups, clock, check, passkeyCheck, notices })
-  const linkEntry = createLinkEntry({ pool: general, clock, check, joinHoster: addHosterMember })
-  const { signUp: mode, creditsPerNetworkPerDay, creditsPerDay } = config.accounts
-  const members = createMembers({ pool: general, clock, invitations, mayInvite: mode !== 'closed' })
+  const challengeKey = deriveKey(masterKey, 'challenges of passkeys')
+  const passkeyCheck = createPasskeyCheck({ pool: desk, clock, challengeKey })
+  const passkeys = createPasskeys({ pool: desk, clock, notices, challengeKey })
+  const check = createCredentialCheck({ pool: desk, lookups: deskLookups, clock, factors, passkeyCheck })
+  const people = createPeople({ pool: desk, lookups: deskLookups, clock, check, passkeyCheck, notices })
+  const proveAddress = createProveAddress({
+    revokeKeys: async (sql, personId) =>
+      (await revokeKeysOfPerson(sql, personId)) + (await revokeHosterKeysOfPerson(sql, personId)),
+    endAlerts: disableRulesOf,
+  })
+  const linkEntry = createLinkEntry({ pool: desk, clock, check, joinHoster: addHosterMember, proveAddress })
+  const { signUp: mode, creditsPerNetworkPerDay, creditsPerRegionPercent, creditsPerDay } = config.accounts
+  const members = createMembers({
+    pool: desk,
+    clock,
+    invitations,
+    endKeys: endKeysOfMember,
+    mayInvite: mode !== 'closed',
+  })
   const signUp = createSignUp({
-    pool: general,
+    pool: desk,
     clock,
     mail,
     mode,
-    caps: { perNetwork: creditsPerNetworkPerDay, perDay: creditsPerDay },
+    caps: {
+      perNetwork: creditsPerNetworkPerDay,
+      perRegion: Math.ceil((creditsPerDay * creditsPerRegionPercent) / 100),
+      perDay: creditsPerDay,
+    },
     openCustomer: (sql, email, open) => claimCustomer(sql, config, email, open),
+    proveAddress,
     log,
   })
-  const identities = createIdentities({ pool: general, notices })
+  const identities = createIdentities({ pool: desk, clock, notices })
   const oidcSignIn = createOidcSignIn({
-    pool: general,
+    pool: desk,
     clock,
     providers: config.accounts.oidc,
     oidcClient: createOidcClient({ clock, log }),
@@ -97,23 +117,28 @@ export function createConsole(
     check,
     notices,
     joinHoster: addHosterMember,
-    attemptKey: keyFor(masterKey, 'attempts to sign in with another service'),
+    proveAddress,
+    attemptKey: deriveKey(masterKey, 'attempts to sign in with another service'),
   })
   const isHttps = publicBaseUrl?.startsWith('https:') ?? false
   const cookie = new ConsoleCookie('sy_session', isHttps)
   const passkeyCookie = new ConsoleCookie('sy_passkey', isHttps)
   // The service sends the browser back from another site. Only a page reads the cookie, but Lax does not depend on that.
   const oidcCookie = new ConsoleCookie('sy_oidc', isHttps, 'Lax')
+  const deviceCookie = new ConsoleCookie('sy_device', isHttps)
   const factorCookie = new ConsoleCookie('sy_factor', isHttps)
   const passkeyDoor = createPasskeyDoor({ cookie: passkeyCookie, publicBaseUrl })
   const door = {
-    needsSecondFactor: ({ person, hasSecondFactor }: SignedIn, request: FastifyRequest) =>
-      person.installationRole !== null && !hasSecondFactor && !isLocalRequest(request, publicBaseUrl),
+    needsSecondFactor: ({ person, hasSecondFactor, isFromHost }: SignedIn, request: FastifyRequest) =>
+      person.installationRole !== null && !hasSecondFactor && !(isFromHost && isLocalRequest(request, publicBaseUrl)),
     bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes),
-    clientOf: (request: FastifyRequest) => clientTrace(config, request),
+    clientOf: (request: FastifyRequest) => ({
+      ...clientTrace(config, request),
+      device: deviceCookie.read(request.raw.rawHeaders),
+    }),
     urlFor: pageUrl(publicBaseUrl),
   }
-  const entry = createEntry({ people, cookie, ...door })
+  const entry = createEntry({ people, cookie, deviceCookie, clock, ...door })
   const watch = createLiveWatch({ sql: lookups, scheduler, log })
   return {
     watch,
@@ -131,7 +156,11 @@ export function createConsole(
     endpoints: [
       live({ watch }),
       ...sessionEndpoints({ people, linkEntry, passkeyDoor, cookie, entry, clock, ...door }),
-      ...peopleEndpoints({ members, ...door }),
+      ...peopleEndpoints({
+        members,
+        keysOf: (customerId, personId) => listKeysOfMember(desk, customerId, personId).catch(refuseOutage),
+        ...door,
+      }),
       status({
         isPublic: config.status.isPublic,
         async isSignedIn({ raw }) {
@@ -141,9 +170,9 @@ export function createConsole(
         read: operator.status,
         clock,
       }),
-      ...factorEndpoints({ factors, passkeys, identities, ...door }),
-      ...profileEndpoints({ profile: createProfile({ pool: general, clock, mail, log }), ...door }),
-      ...passkeyEndpoints({ people, passkeys, passkeyDoor, passkeyCookie, entry, clock, ...door }),
+      ...factorEndpoints({ factors, passkeys, identities, cookie, ...door }),
+      ...profileEndpoints({ profile: createProfile({ pool: desk, clock, mail, log }), cookie, ...door }),
+      ...passkeyEndpoints({ people, passkeys, passkeyDoor, cookie, passkeyCookie, entry, clock, ...door }),
       ...oidcEndpoints({
         people,
         oidcSignIn,
@@ -169,9 +198,4 @@ export function createConsole(
       }),
     ],
   }
-}
-
-/** Derives a key of its own for a purpose. */
-function keyFor(masterKey: Buffer, purpose: string): Buffer {
-  return createHmac('sha256', masterKey).update(purpose).digest()
 }

@@ -5,10 +5,17 @@ import type { ComposeContext } from './compose-context.ts'
 export interface Database {
   /** Admissions and settlements. A separate pool, so that a slow report never delays an admission. */
   readonly money: Pool
-  /** Reports, keys, alerts, catalog. */
+  /** Reports, alerts, catalog. */
   readonly general: Pool
   /** `general` with a short timeout, for lookups that a client waits for. */
   readonly lookups: Sql
+  /**
+   * People, keys, payments and what operators order, as the desk role. The others cannot write that. Never call a function
+   * of the job queue here: the gateway role owns those, and could replace them.
+   */
+  readonly desk: Pool
+  /** `desk` with a short timeout, for lookups that a client waits for. */
+  readonly deskLookups: Sql
   /** The job queue: one connection listens for jobs, two take jobs and record their end. */
   readonly queue: Pool
   /**
@@ -24,20 +31,27 @@ export interface Database {
 const LOOKUP_TIMEOUT_MS = 2_000
 
 /** Creates the pools of this node. None connects before its first statement. */
-export function createDatabase({ config, connection, log, started }: ComposeContext): Database {
+export function createDatabase({ config, connection, desk, log, started }: ComposeContext): Database {
   const onIdleError = (error: Error) => log.warn({ err: error }, 'a database connection broke')
-  const pool = (applicationName: string, options: { max: number; statementTimeoutMs?: number; forQueue?: true }) => {
-    const created = createPool(connection, { applicationName, onIdleError, ...options })
+  const pool = (
+    applicationName: string,
+    options: { max: number; statementTimeoutMs?: number; forQueue?: true },
+    role = connection,
+  ) => {
+    const created = createPool(role, { applicationName, onIdleError, ...options })
     started.defer(() => created.end())
     return created
   }
   const { moneyConnections, generalConnections } = config.postgres
   const money = pool('switchyard money', { max: moneyConnections })
   const general = pool('switchyard', { max: generalConnections, statementTimeoutMs: 30_000 })
+  const deskPool = pool('switchyard desk', { max: 4 }, desk)
   return {
     money,
     general,
     lookups: withQueryTimeout(general, LOOKUP_TIMEOUT_MS),
+    desk: deskPool,
+    deskLookups: withQueryTimeout(deskPool, LOOKUP_TIMEOUT_MS),
     queue: pool('switchyard jobs', { max: 3, forQueue: true }),
     heartbeat: pool('switchyard heartbeat', { max: 2 }),
     audit: pool('switchyard audit', { max: 2, statementTimeoutMs: 0 }),

@@ -11,9 +11,10 @@ import { messagesDialectWith } from '../../dialects/messages/messages-dialect.ts
 import { rerankDialectWith } from '../../dialects/rerank/rerank-dialect.ts'
 import { rerankExtraFields } from '../../dialects/rerank/rerank-request.ts'
 import { responsesDialectWith } from '../../dialects/responses/responses-dialect.ts'
+import { createPseudonyms } from '../../dispatch/pseudonyms.ts'
 import { createRetryBudget } from '../../dispatch/retry-budget.ts'
 import { UpstreamFailure } from '../../domain/upstream-failure.ts'
-import { createBodyTurns } from '../../http/body-turns.ts'
+import { type BodyTurns, createBodyTurns } from '../../http/body-turns.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { geminiTokenCount } from '../../http/endpoints/gemini-token-count.ts'
 import { generationEndpoint } from '../../http/endpoints/generation-endpoint.ts'
@@ -23,6 +24,7 @@ import { createInvalidRequests } from '../../limits/invalid-requests.ts'
 import { createAffinity } from '../../route/affinity.ts'
 import { createModelChoice } from '../../route/auto/choose-models.ts'
 import type { ChooseModels } from '../../route/route.ts'
+import { deriveKey } from '../../secrets/master-key.ts'
 import { createExpensiveTiers } from '../../settle/expensive-tiers.ts'
 import { createOverReports } from '../../settle/over-reports.ts'
 import type { SettleDeps } from '../../settle/settle.ts'
@@ -56,8 +58,8 @@ export function startGeneration(
   parts: GenerationParts,
 ): { readonly endpoints: readonly Endpoint[]; readonly chat: CompleteDeps } {
   const { config, clock, log, offers } = context
-  const chat = createChat(context, parts)
   const bodyTurns = createBodyTurns(context.scheduler)
+  const chat = createChat(context, parts, bodyTurns)
   const deps: GenerationDeps = {
     complete: (request, events) => complete(chat, request, events),
     completeOnce: startIdempotency(context, { chat, database: parts.database, money: parts.money }),
@@ -105,8 +107,8 @@ export function startGeneration(
   }
 }
 
-function createChat(context: ComposeContext, parts: GenerationParts): CompleteDeps {
-  const { config, clock, random, log } = context
+function createChat(context: ComposeContext, parts: GenerationParts, { noteWork }: BodyTurns): CompleteDeps {
+  const { config, clock, random, log, masterKey } = context
   const { ledger } = parts.money
   const { catalog, breakers: health, upstream, newcomers } = parts.supply
   const { windows, earlyDisconnects } = parts.limits
@@ -120,10 +122,12 @@ function createChat(context: ComposeContext, parts: GenerationParts): CompleteDe
       clock,
       measureText,
       defaultMaxTokens: config.models.defaultMaxTokens,
+      creditWaitMs: config.limits.creditWaitMs,
     },
     measureText,
     route: {
       cloudCompetes: config.routing.cloudCompetes,
+      priceLimits: config.routing.priceLimits,
       newcomer: newcomers.standing,
       auto: createAutoChoice(context),
     },
@@ -135,6 +139,8 @@ function createChat(context: ComposeContext, parts: GenerationParts): CompleteDe
       clock,
       attemptsMax: config.routing.attemptsMax,
       retryBudget: createRetryBudget({ clock }),
+      pseudonymise: createPseudonyms(deriveKey(masterKey, 'pseudonyms for hosters')),
+      noteWork,
     },
     settle: { ledger, clock, onSettled: createSettlementListener(context, parts) },
     onFault: (requestId, fault) => {

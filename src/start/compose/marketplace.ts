@@ -47,8 +47,8 @@ const PROBING_CUSTOMER = 'verification'
 
 export function startMarketplace(
   { config, clock, masterKey, started }: ComposeContext,
-  { lookups, general: pool }: Database,
-  { catalog, upstream, publicLookup }: Supply,
+  { lookups, general: pool, desk: deskPool }: Database,
+  { catalog, isOwnModel, upstream, publicLookup }: Supply,
   { changes }: Callers,
   { invitations }: PeopleMailParts,
   addressOf: (request: FastifyRequest) => string,
@@ -59,9 +59,11 @@ export function startMarketplace(
     onAccessChange: listener => changes.onChange('access', listener),
   })
   started.defer(() => authenticator.close())
-  const { allowPrivateUrls, applications, approval, priceRules: rules } = config.hosters
+  const { allowPrivateUrls, applications, approval, priceRules } = config.hosters
+  const rules = { ...priceRules, isOwnModel }
   const desk = createHosterDesk({
     pool,
+    deskPool,
     clock,
     rules,
     server: { masterKey, allowPrivateUrls },
@@ -106,23 +108,25 @@ export function startMarketplace(
       return { status: exchange.head.status, text: exchange.text }
     },
   } satisfies Parameters<typeof verifyHoster>[0]
-  const { cloudCompetes } = config.routing
+  const { cloudCompetes, priceLimits } = config.routing
   const market: OfferMarket = {
     rules,
     cloudCompetes,
-    ranking: { costPicos: expectedCostPicos, shares: balancedShares },
+    ranking: {
+      costPicos: expectedCostPicos,
+      shares: pool => balancedShares(pool, priceLimits.balancedPercent),
+    },
     competitors: (modelId, hosterId) =>
       catalog
         .current()
-        .offers.filter(
-          ({ endpoint, ...offer }) =>
-            offer.modelId === modelId && endpoint.hosterId !== hosterId && (endpoint.kind !== 'cloud' || cloudCompetes),
-        )
+        .offersOf(modelId)
+        .filter(({ endpoint }) => endpoint.hosterId !== hosterId)
         .map(({ endpoint: { kind, name, trustScore }, price }) => ({
           name: kind === 'hoster' ? name : null,
           provider: kind,
           price,
           trust: kind === 'hoster' ? (trustScore ?? 0) : 1,
+          isLast: kind === 'cloud' && !cloudCompetes,
         })),
   }
   const door = {

@@ -18,6 +18,8 @@ export interface Money {
   /** The shard of usage_hour and usage_day that this node writes. */
   readonly nodeShard: number
   readonly ledger: Ledger
+  /** See Journals.damagedSegments. */
+  readonly damagedSegments: () => number
 }
 
 /**
@@ -49,7 +51,7 @@ export async function startMoney(context: ComposeContext, database: Database): P
   if (!context.isOnlyNode && journals.doubtfulNodes.length > 0)
     node.listen(watchForOriginal(journals.doubtfulNodes, log))
   await recover(context, { ledger, node, journals })
-  return { store, node, nodeShard, ledger }
+  return { store, node, nodeShard, ledger, damagedSegments: () => journals.damagedSegments }
 }
 
 type Parts = Pick<Money, 'ledger' | 'node'> & { readonly journals: Journals }

@@ -1,4 +1,3 @@
-import { baseUrlOf } from '../../config/base-url.ts'
 import { limitsOfTier } from '../../config/config.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import type { OperatorDoor } from '../../http/endpoints/operator/operator-endpoint.ts'
@@ -7,12 +6,14 @@ import { createOperatorConsole, type OperatorConsole } from '../../operator/oper
 import { createOverviewWatch } from '../../operator/overview-watch.ts'
 import { createPaymentDesk } from '../../operator/payments.ts'
 import { createPayoutDesk } from '../../operator/payouts.ts'
+import { createOperatorPeople } from '../../operator/people.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { Marketplace } from './marketplace.ts'
 import { pageUrl } from './page-url.ts'
 import type { PaymentParts } from './payments.ts'
 import type { PayoutParts } from './payouts.ts'
+import type { PeopleMailParts } from './people-mail.ts'
 import { shownSettings } from './shown-settings.ts'
 import { smallBodyLimit } from './small-body-limit.ts'
 import type { Supply } from './supply.ts'
@@ -25,25 +26,29 @@ export interface Operator {
 
 /** Creates the endpoints under /console/api/operator. */
 export function createOperator(
-  { config, clock, version, scheduler, timeouts, log, started }: ComposeContext,
-  { general }: Database,
+  { config, clock, evidence, version, scheduler, timeouts, log, started }: ComposeContext,
+  { general, desk: deskPool }: Database,
   { catalog }: Supply,
   { drivers, sync }: PaymentParts,
   payouts: PayoutParts,
   { desk: trust }: Trust,
   { invites: hosterInvites }: Marketplace,
+  { invitations }: PeopleMailParts,
   addressOf: OperatorDoor['addressOf'],
 ): Operator {
   const operator = createOperatorConsole({
     pool: general,
+    deskPool,
+    evidence,
     clock,
     offers: () => catalog.current().offers,
     tiers: { limitsOf: tier => limitsOfTier(config, tier), names: Object.keys(config.accountTiers) },
     signup: config.signup,
+    promotionDayNanos: config.payouts.promotion.dayNanos,
     version,
     settings: shownSettings(config),
     showsServerNames: config.status.showsNames,
-    baseUrl: baseUrlOf(config),
+    invitations,
   })
   const { overviewIntervalMs: everyMs } = timeouts
   const watch = createOverviewWatch({
@@ -54,13 +59,14 @@ export function createOperator(
     ...(everyMs !== undefined && { everyMs }),
   })
   started.defer(() => watch.stop())
-  const desk = createPaymentDesk({ pool: general, clock, drivers, sync })
-  const payoutDesk = createPayoutDesk({ pool: general, clock, ...payouts, rules: config.payouts })
+  const desk = createPaymentDesk({ pool: general, deskPool, clock, drivers, sync, evidence })
+  const payoutDesk = createPayoutDesk({ pool: general, deskPool, clock, ...payouts, rules: config.payouts })
   const door = {
     operator,
     desk,
     payoutDesk,
     trust,
+    people: createOperatorPeople(deskPool),
     hosterInvites,
     urlFor: pageUrl(config.server.publicBaseUrl),
     watch,

@@ -26,19 +26,19 @@ export interface PaymentParts {
 
 /** Creates the drivers that are configured, and the endpoints of top-ups and vouchers. */
 export function createPaymentParts(
-  { config, clock, log }: ComposeContext,
-  { general }: Database,
+  { config, clock, evidence, log }: ComposeContext,
+  { general, desk }: Database,
   payouts: PayoutParts,
   addressOf: (request: FastifyRequest) => string,
 ): PaymentParts {
   const { topUpMinNanos, topUpMaxNanos, stripe } = config.payments
   const drivers = createDrivers(config.payments, () => baseUrlOf(config))
-  const sync = createPaymentSync({ pool: general, clock, drivers, log })
+  const sync = createPaymentSync({ pool: desk, clock, drivers, evidence, log })
   const mailer = config.smtp.host === null ? null : createMailer(config.smtp, log).send
   const people = createPeopleMail({ send: mailer, baseUrl: () => baseUrlOf(config) })
   const limits = { minNanos: topUpMinNanos, maxNanos: topUpMaxNanos }
   const autoTopUps = createAutoTopUps({
-    pool: general,
+    pool: desk,
     clock,
     drivers,
     sync,
@@ -56,7 +56,7 @@ export function createPaymentParts(
     autoTopUps,
     endpoints: [
       ...paymentEndpoints({
-        payments: createPayments({ pool: general, clock, drivers, limits }),
+        payments: createPayments({ pool: desk, clock, drivers, limits, evidence }),
         debtNanos: customerId => readDebt(general, customerId),
         addressOf,
         bodyLimitBytes,

@@ -2,31 +2,50 @@ import type { FastifyRequest } from 'fastify'
 import { baseUrlOf } from '../../config/base-url.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { earningsEndpoints } from '../../http/hosters/earnings-endpoints.ts'
+import { createChangeNotices } from '../../payouts/change-notices.ts'
 import { createPayoutDrivers } from '../../payouts/create-payout-drivers.ts'
 import { createEarningsDesk } from '../../payouts/earnings-desk.ts'
+import { applyPayoutChanges } from '../../payouts/payout-accounts.ts'
 import type { PayoutDriver } from '../../payouts/payout-driver.ts'
 import { createPayoutSync, type PayoutSync } from '../../payouts/payout-sync.ts'
+import { closePromotionDays } from '../../payouts/promotions.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
+import type { PeopleMailParts } from './people-mail.ts'
 import { smallBodyLimit } from './small-body-limit.ts'
 
 export interface PayoutParts {
   readonly drivers: readonly PayoutDriver[]
   readonly sync: PayoutSync
+  /** Applies the changes of accounts that have waited, and mails owners that no mail has reached. */
+  readonly applyChanges: () => Promise<void>
+  /** Closes the days of promotional earnings that are past their hold. */
+  readonly closePromotionDays: () => Promise<void>
   readonly endpoints: readonly Endpoint[]
 }
 
 /** Creates the drivers that pay hosters, and the endpoints of what hosters earned. */
 export function createPayoutParts(
   { config, clock, log }: ComposeContext,
-  { general }: Database,
+  { desk }: Database,
+  { mail }: PeopleMailParts,
   addressOf: (request: FastifyRequest) => string,
 ): PayoutParts {
   const drivers = createPayoutDrivers(config.payouts.stripe, hosterId => `${baseUrlOf(config)}/h/${hosterId}/earnings`)
-  const desk = createEarningsDesk({ pool: general, clock, drivers, rules: config.payouts })
+  const notices = createChangeNotices({ pool: desk, clock, mail, log })
+  const earnings = createEarningsDesk({ pool: desk, clock, drivers, rules: config.payouts, notices })
   return {
     drivers,
-    sync: createPayoutSync({ pool: general, clock, drivers, log }),
-    endpoints: earningsEndpoints({ desk, addressOf, bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes) }),
+    sync: createPayoutSync({ pool: desk, clock, drivers, rules: config.payouts, log }),
+    async applyChanges() {
+      await applyPayoutChanges(desk, clock.epochMs())
+      await notices.send()
+    },
+    closePromotionDays: () => closePromotionDays(desk, config.payouts, clock.epochMs()),
+    endpoints: earningsEndpoints({
+      desk: earnings,
+      addressOf,
+      bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes),
+    }),
   }
 }

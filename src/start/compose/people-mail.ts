@@ -13,11 +13,11 @@ export interface PeopleMailParts {
 
 export function createPeopleMailParts(
   { config, clock, log }: Pick<ComposeContext, 'config' | 'clock' | 'log'>,
-  { general }: Pick<Database, 'general'>,
+  { desk }: Pick<Database, 'desk'>,
 ): PeopleMailParts {
   const mail = createPeopleMail({
     send: config.smtp.host === null ? null : createMailer(config.smtp, log).send,
     baseUrl: () => baseUrlOf(config),
   })
-  return { mail, invitations: createInvitations({ pool: general, clock, mail }) }
+  return { mail, invitations: createInvitations({ pool: desk, clock, mail }) }
 }

@@ -5,8 +5,9 @@ import { securityTxt } from '../../http/endpoints/security-txt.ts'
 import { createInFlight, type InFlight } from '../../http/in-flight.ts'
 import { createMetrics, type Metrics } from '../../http/metrics.ts'
 import { readLastAudit } from '../../ledger/audit/last-audit.ts'
-import { createLastAuditView } from '../../ledger/audit/last-audit-view.ts'
+import { readLateJob } from '../../operator/late-job.ts'
 import { ByteBudget } from '../../runtime/byte-budget.ts'
+import { createLastKnown } from '../../runtime/last-known.ts'
 import { memoryLimitBytes } from '../../runtime/memory-limit.ts'
 import { allowedHostsOf } from '../allowed-hosts-of.ts'
 import type { ComposeContext } from './compose-context.ts'
@@ -27,7 +28,7 @@ export interface Service {
 export function createService(
   { config, scheduler, clock }: ComposeContext,
   { general, lookups }: Database,
-  { ledger }: Money,
+  { ledger, damagedSegments }: Money,
   { agents }: Supply,
 ): Service {
   const { maxInFlight, memoryBudgetBytes, workers } = config.server
@@ -38,7 +39,10 @@ export function createService(
     memoryUsedBytes: () => memory.usedBytes,
     agents: () => agents.counts,
     settleQueueLength: () => ledger.pending.settlements,
-    lastAudit: createLastAuditView({ read: () => readLastAudit(general), scheduler }),
+    damagedSegments,
+    waitingForCredit: () => ledger.pending.waitingForCredit,
+    lastAudit: createLastKnown({ read: () => readLastAudit(general), scheduler }),
+    lateJob: createLastKnown({ read: () => readLateJob(general), scheduler }),
   })
   return {
     inFlight,
@@ -48,7 +52,7 @@ export function createService(
     endpoints: [
       healthz(),
       securityTxt({ contact: config.security.contact, publicBaseUrl: config.server.publicBaseUrl, clock }),
-      readyz({ isDraining: () => inFlight.isClosed, pingDatabase: () => lookups.query('SELECT 1') }),
+      readyz({ isClosing: () => inFlight.isClosing, pingDatabase: () => lookups.query('SELECT 1') }),
     ],
   }
 }

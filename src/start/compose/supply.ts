@@ -1,5 +1,6 @@
 import type { LookupFunction } from 'node:net'
 import type { CustomerBreakers } from '../../domain/health.ts'
+import { serves } from '../../domain/offer.ts'
 import { createPinnedLookup } from '../../egress/pinned-lookup.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { geminiModels } from '../../http/endpoints/gemini-models.ts'
@@ -28,6 +29,8 @@ export interface Supply {
   /** What the answers of each offer cost. */
   readonly charges: Charges
   readonly newcomers: Newcomers
+  /** Whether a server of the operator or a cloud has this model id: hosters that offer it are compared with it. */
+  readonly isOwnModel: (modelId: string) => boolean
   readonly upstream: UpstreamClient
   /** The connections of hosters' agents to this node. */
   readonly agents: AgentStock
@@ -81,10 +84,18 @@ export async function startSupply(context: ComposeContext, database: Database, {
   })
   started.defer(() => upstream.close())
   const { breakers, health } = createBreakers(context)
-  const { successes, inFlight, nanosPerDay } = config.routing.newcomers
+  const isOwnModel = (modelId: string) =>
+    catalog
+      .current()
+      .offersOf(modelId)
+      .some(({ endpoint }) => endpoint.kind !== 'hoster')
   const newcomers = createNewcomers({
     pool: database.general,
-    limits: { successes, inFlight, nanosPerDay },
+    limits: config.routing.newcomers,
+    needsComparison: offerId => {
+      const offer = catalog.current().offer(offerId)
+      return offer !== undefined && serves(offer, 'chat') && isOwnModel(offer.modelId)
+    },
     inFlight: health.shared.inFlight.bind(health.shared),
     scheduler: context.scheduler,
     log,
@@ -92,20 +103,19 @@ export async function startSupply(context: ComposeContext, database: Database, {
   await newcomers.refresh()
   newcomers.start()
   started.defer(() => newcomers.stop())
+  const models = () => catalog.current().models
+  const { priceLimits } = config.routing
   return {
     catalog,
     breakers,
     health,
     charges: createCharges(),
     newcomers,
+    isOwnModel,
     upstream,
     agents,
     publicLookup,
-    endpoints: [
-      modelsList({ models: () => catalog.current().models }),
-      modelShow({ models: () => catalog.current().models }),
-      ...geminiModels({ models: () => catalog.current().models }),
-    ],
+    endpoints: [modelsList({ models, priceLimits }), modelShow({ models, priceLimits }), ...geminiModels({ models })],
   }
 }
 

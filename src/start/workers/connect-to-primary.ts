@@ -10,6 +10,8 @@ export interface PrimaryConnection<Task> {
   readonly task: Promise<Task>
   /** Calls `listener` for each later version of the task; at once when one has arrived. */
   onUpdate(listener: (task: Task) => void): void
+  /** Resolves when the drain is near. */
+  readonly announceClose: Promise<void>
   /** Resolves when the worker must drain and end. */
   readonly drain: Promise<void>
   /** Aborted when the drain must end immediately. */
@@ -27,6 +29,7 @@ export interface PrimaryConnection<Task> {
 /** Call it once, in a process that `startWorkers` started. */
 export function connectToPrimary<Task>(): PrimaryConnection<Task> {
   const task = Promise.withResolvers<Task>()
+  const announceClose = Promise.withResolvers<void>()
   const drain = Promise.withResolvers<void>()
   const mayClose = Promise.withResolvers<void>()
   const force = new AbortController()
@@ -45,6 +48,9 @@ export function connectToPrimary<Task>(): PrimaryConnection<Task> {
       case 'update':
         update = message.task
         onUpdate(message.task)
+        break
+      case 'announceClose':
+        announceClose.resolve()
         break
       case 'drain':
         drain.resolve()
@@ -69,6 +75,7 @@ export function connectToPrimary<Task>(): PrimaryConnection<Task> {
       onUpdate = listener
       if (update !== undefined) listener(update)
     },
+    announceClose: announceClose.promise,
     drain: drain.promise,
     force: force.signal,
     serving(facts) {

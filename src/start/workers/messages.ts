@@ -8,6 +8,8 @@ export type ToWorker<Task> =
   | { readonly kind: 'task'; readonly task: Task }
   /** The task has changed since. */
   | { readonly kind: 'update'; readonly task: Task }
+  /** `/readyz` must answer 503. */
+  | { readonly kind: 'announceClose' }
   | { readonly kind: 'drain' }
   /** No request runs on any worker, so the port and its connections can be closed. */
   | { readonly kind: 'close' }

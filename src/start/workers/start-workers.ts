@@ -14,6 +14,8 @@ export interface Workers {
    * start.
    */
   readonly broken: Promise<never>
+  /** From now on `/readyz` of all workers answers 503. */
+  announceClose(): void
   /**
    * Drains all workers. Resolves when they have ended, with the number of workers that did not shut down
    * cleanly. `force` cuts the drain short. Safe to call twice.
@@ -45,6 +47,7 @@ export function startWorkers<Task>(options: WorkersOptions<Task>): Workers {
   return {
     port: group.port,
     broken: group.broken,
+    announceClose: () => group.announceClose(),
     stop: force => group.stop(force),
     updateTasks: () => group.updateTasks(),
     metricsText: () => group.metricsText(),

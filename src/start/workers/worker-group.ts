@@ -33,6 +33,7 @@ export class WorkerGroup<Task> {
   readonly #broken = Promise.withResolvers<never>()
   readonly #scheduledStarts = new Set<NodeJS.Timeout>()
   #hasEverServed = false
+  #isClosing = false
   #stopped: Promise<number> | undefined
 
   constructor(options: WorkersOptions<Task>) {
@@ -68,6 +69,11 @@ export class WorkerGroup<Task> {
     const { count } = this.#options
     await Promise.all(Array.from({ length: count - 1 }, (_, index) => this.#startWorker(index + 2)))
     this.#port.resolve(port)
+  }
+
+  announceClose(): void {
+    this.#isClosing = true
+    for (const worker of this.#running.values()) worker.send({ kind: 'announceClose' })
   }
 
   stop(force: AbortSignal): Promise<number> {
@@ -106,7 +112,8 @@ export class WorkerGroup<Task> {
     onReady: worker => {
       const { number } = worker
       worker.send({ kind: 'task', task: this.#options.task({ number, first: !this.#hasEverServed }) })
-      // A drain message that was sent before the worker listened is lost.
+      // Messages that were sent before the worker listened are lost.
+      if (this.#isClosing) worker.send({ kind: 'announceClose' })
       if (this.#stopped) worker.send({ kind: 'drain' })
     },
     onServing: ({ number, pid }) => {

@@ -1,3 +1,4 @@
+import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { readCursor } from '../../../api/cursor.ts'
 import {
@@ -11,9 +12,9 @@ import {
   customerPage,
   customersCursor,
   customersQuery,
-  inviteResult,
   refundResult,
 } from '../../../api/operator/customers.ts'
+import { madeInvite, showInvite } from '../../../api/people.ts'
 import { readQuery } from '../../../api/reports.ts'
 import type { OperatorConsole } from '../../../operator/operator-console.ts'
 import type { Clock } from '../../../runtime/clock.ts'
@@ -24,11 +25,12 @@ import { actorOf, bodyOf, idOf, type OperatorDoor, operatorEndpoint } from './op
 interface CustomerDeps extends OperatorDoor {
   readonly operator: OperatorConsole
   readonly clock: Clock
+  readonly urlFor: (request: FastifyRequest, path: string) => string
 }
 
 /** Customers as an operator sees and changes them. Each change is the function behind a command of the command line. */
 export function operatorCustomerEndpoints(deps: CustomerDeps): Endpoint[] {
-  const { operator, clock } = deps
+  const { operator, clock, urlFor } = deps
   const customerOf = (request: EndpointContext['request']) => idOf(request, 'customer_id', 'customer_not_found')
   const show = (context: EndpointContext, customerId: string) =>
     operator.showCustomer(customerId, context.signedIn.person.personId)
@@ -43,10 +45,15 @@ export function operatorCustomerEndpoints(deps: CustomerDeps): Endpoint[] {
         return operator.listCustomers(query, after)
       },
     ),
-    operatorEndpoint('POST', 'customers', { summary: 'Add a customer', schema: customerDetail }, async context => {
-      const order = parseNewCustomer(await bodyOf(deps, context.request))
-      return show(context, await operator.addCustomer(actorOf(deps, context), order))
-    }),
+    operatorEndpoint(
+      'POST',
+      'customers',
+      { summary: 'Add a customer', schema: customerDetail, needsConfirmation: true },
+      async context => {
+        const order = parseNewCustomer(await bodyOf(deps, context.request))
+        return show(context, await operator.addCustomer(actorOf(deps, context), order))
+      },
+    ),
     operatorEndpoint(
       'GET',
       'customers/:customer_id',
@@ -65,7 +72,7 @@ export function operatorCustomerEndpoints(deps: CustomerDeps): Endpoint[] {
     operatorEndpoint(
       'PATCH',
       'customers/:customer_id',
-      { summary: 'Change tier, limits or state of a customer', schema: customerDetail },
+      { summary: 'Change tier, limits or state of a customer', schema: customerDetail, needsConfirmation: true },
       async context => {
         const customerId = customerOf(context.request)
         const change = parseCustomerChange(await bodyOf(deps, context.request))
@@ -76,19 +83,27 @@ export function operatorCustomerEndpoints(deps: CustomerDeps): Endpoint[] {
     operatorEndpoint(
       'POST',
       'customers/:customer_id/invites',
-      { summary: 'Invite a person to a customer', schema: inviteResult },
+      { summary: 'Invite a person to a customer', schema: madeInvite, needsConfirmation: true },
       async context => {
-        requireConfirmation(context.signedIn, clock.epochMs())
         const { email, role } = parseInvite(await bodyOf(deps, context.request))
         const customerId = customerOf(context.request)
-        const url = await operator.inviteMember(actorOf(deps, context), { customerId, email, role })
-        return { email, role, url }
+        const { person } = context.signedIn
+        const { invite, isMailed, path } = await operator.inviteMember(
+          actorOf(deps, context),
+          { customerId, email, role },
+          person.name || person.email,
+        )
+        return { ...showInvite(invite), is_mailed: isMailed, url: path === null ? null : urlFor(context.request, path) }
       },
     ),
     operatorEndpoint(
       'DELETE',
       'customers/:customer_id/keys/:key_id',
-      { summary: 'Revoke a key of a customer', schema: z.object({ revoked: z.literal(true) }) },
+      {
+        summary: 'Revoke a key of a customer',
+        schema: z.object({ revoked: z.literal(true) }),
+        needsConfirmation: false,
+      },
       async context => {
         const keyId = idOf(context.request, 'key_id', 'not_found')
         await operator.revokeKey(actorOf(deps, context), customerOf(context.request), keyId)
@@ -98,7 +113,7 @@ export function operatorCustomerEndpoints(deps: CustomerDeps): Endpoint[] {
     operatorEndpoint(
       'POST',
       'customers/:customer_id/refunds',
-      { summary: 'Refund a request', schema: refundResult },
+      { summary: 'Refund a request', schema: refundResult, needsConfirmation: 'unless_dry_run' },
       async context => {
         const order = parseRefund(await bodyOf(deps, context.request))
         if (!order.isDryRun) requireConfirmation(context.signedIn, clock.epochMs())

@@ -17,9 +17,8 @@ export function operatorGrantEndpoints(
     operatorEndpoint(
       'POST',
       `grants/:grant_id/${verb}`,
-      { summary, schema: z.object({ state: z.enum(['granted', 'rejected']) }) },
+      { summary, schema: z.object({ state: z.enum(['granted', 'rejected']) }), needsConfirmation: true },
       async context => {
-        requireConfirmation(context.signedIn, clock.epochMs())
         parseNothing(await bodyOf(deps, context.request))
         const grantId = idOf(context.request, 'grant_id', 'not_found')
         return operator.decideGrant(actorOf(deps, context), grantId, verb === 'approve')
@@ -29,7 +28,7 @@ export function operatorGrantEndpoints(
     operatorEndpoint(
       'POST',
       'customers/:customer_id/grants',
-      { summary: 'Grant credit to a customer', schema: grantResult },
+      { summary: 'Grant credit to a customer', schema: grantResult, needsConfirmation: 'unless_dry_run' },
       async context => {
         const order = parseGrant(await bodyOf(deps, context.request))
         if (!order.isDryRun) requireConfirmation(context.signedIn, clock.epochMs())

@@ -3,8 +3,6 @@ import { parseInvite } from '../../../api/operator/customer-changes.ts'
 import { invitedHoster, parseNewHoster } from '../../../api/operator/supply.ts'
 import { showInvite } from '../../../api/people.ts'
 import type { HosterInvites, Inviter, SentInvite } from '../../../marketplace/hoster-invites.ts'
-import type { Clock } from '../../../runtime/clock.ts'
-import { requireConfirmation } from '../../console/require-confirmation.ts'
 import type { Endpoint, EndpointContext } from '../../endpoint.ts'
 import { actorOf, bodyOf, idOf, type OperatorDoor, operatorEndpoint } from './operator-endpoint.ts'
 
@@ -13,28 +11,27 @@ export function operatorHosterInviteEndpoints(
   deps: OperatorDoor & {
     readonly hosterInvites: HosterInvites
     readonly urlFor: (request: FastifyRequest, path: string) => string
-    readonly clock: Clock
   },
 ): Endpoint[] {
-  const { hosterInvites, clock, urlFor } = deps
+  const { hosterInvites, urlFor } = deps
   const invites = (
     path: string,
     summary: string,
     send: (inviter: Inviter, context: EndpointContext) => Promise<SentInvite>,
   ) =>
-    operatorEndpoint('POST', path, { summary, schema: invitedHoster }, async context => {
+    operatorEndpoint('POST', path, { summary, schema: invitedHoster, needsConfirmation: true }, async context => {
       const { signedIn, request } = context
-      requireConfirmation(signedIn, clock.epochMs())
       const { person } = signedIn
-      const { hosterId, invite, path } = await send(
+      const { hosterId, invite, isMailed, path } = await send(
         {
           actor: { actor: 'operator', keyId: null, ...actorOf(deps, context) },
           madeBy: { personId: person.personId, name: person.name || person.email },
+          mayAdd: true,
         },
         context,
       )
       const url = path === null ? null : urlFor(request, path)
-      return { hoster_id: hosterId, ...showInvite(invite), is_mailed: path === null, url }
+      return { hoster_id: hosterId, ...showInvite(invite), is_mailed: isMailed, url }
     })
 
   return [

@@ -15,18 +15,47 @@ export interface OperatorDoor {
   readonly addressOf: (request: FastifyRequest) => string
 }
 
-/** An endpoint under /console/api/operator: operators and auditors may read, operators write. */
+interface OperatorEndpointDoc {
+  readonly summary: string
+  readonly schema: z.ZodType
+  readonly query?: z.ZodType
+}
+
+type Handle = ReplyingEndpoint['handle']
+
+/**
+ * An endpoint under /console/api/operator: operators and auditors may read, operators write. A change says whether it needs a
+ * confirmation. Only those that stop something at once, such as revoking a leaked key, or that book what a provider reports, need none.
+ */
+export function operatorEndpoint(
+  method: 'GET',
+  path: string,
+  doc: OperatorEndpointDoc,
+  handle: Handle,
+): ReplyingEndpoint
+export function operatorEndpoint(
+  method: Exclude<ReplyingEndpoint['method'], 'GET'>,
+  path: string,
+  doc: OperatorEndpointDoc & Required<Pick<ReplyingEndpoint, 'needsConfirmation'>>,
+  handle: Handle,
+): ReplyingEndpoint
 export function operatorEndpoint(
   method: ReplyingEndpoint['method'],
   path: string,
-  { summary, schema, query }: { readonly summary: string; readonly schema: z.ZodType; readonly query?: z.ZodType },
-  handle: (context: EndpointContext) => unknown,
+  {
+    summary,
+    schema,
+    query,
+    needsConfirmation = false,
+  }: OperatorEndpointDoc & Pick<ReplyingEndpoint, 'needsConfirmation'>,
+  handle: Handle,
 ): ReplyingEndpoint {
   return {
     method,
     path: `/console/api/operator/${path}`,
     access: 'session',
     installation: method === 'GET' ? 'read' : 'write',
+    needsConfirmation,
     doc: {
       operationId: summary,
       summary,
@@ -45,7 +74,7 @@ export function bodyOf({ bodyLimitBytes }: OperatorDoor, { raw }: FastifyRequest
 }
 
 export function actorOf({ addressOf }: OperatorDoor, { signedIn, request }: EndpointContext): Actor {
-  return { personId: signedIn.person.personId, address: addressOf(request) }
+  return { personId: signedIn.person.personId, session: signedIn.tokenHash, address: addressOf(request) }
 }
 
 /** Returns an id of the path. Throws the error of the given code unless it is a UUID. */

@@ -4,6 +4,7 @@ import type { OperatorConsole } from '../../../operator/operator-console.ts'
 import type { OverviewWatch } from '../../../operator/overview-watch.ts'
 import type { OperatorPaymentDesk } from '../../../operator/payments.ts'
 import type { PayoutDesk } from '../../../operator/payouts.ts'
+import type { OperatorPeople } from '../../../operator/people.ts'
 import type { Clock } from '../../../runtime/clock.ts'
 import type { TrustDesk } from '../../../trust/trust-desk.ts'
 import type { Endpoint } from '../../endpoint.ts'
@@ -16,6 +17,7 @@ import type { OperatorDoor } from './operator-endpoint.ts'
 import { operatorOverview } from './overview.ts'
 import { operatorPaymentEndpoints } from './payments.ts'
 import { operatorPayoutEndpoints } from './payouts.ts'
+import { operatorPeopleEndpoints } from './people.ts'
 import { operatorSupplyEndpoints } from './supply.ts'
 import { operatorTrustEndpoints } from './trust.ts'
 import { operatorUsageEndpoints } from './usage.ts'
@@ -28,6 +30,7 @@ export function operatorEndpoints(
     readonly desk: OperatorPaymentDesk
     readonly payoutDesk: PayoutDesk
     readonly trust: TrustDesk
+    readonly people: OperatorPeople
     readonly hosterInvites: HosterInvites
     readonly urlFor: (request: FastifyRequest, path: string) => string
     readonly clock: Clock
@@ -37,6 +40,7 @@ export function operatorEndpoints(
     operatorOverview(deps),
     operatorLive(deps),
     ...operatorCustomerEndpoints(deps),
+    ...operatorPeopleEndpoints(deps),
     ...operatorGrantEndpoints(deps),
     ...operatorPaymentEndpoints(deps),
     ...operatorPayoutEndpoints(deps),

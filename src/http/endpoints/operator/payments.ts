@@ -16,16 +16,12 @@ import {
 import { paymentsCursor } from '../../../api/payments.ts'
 import { readQuery } from '../../../api/reports.ts'
 import type { OperatorPaymentDesk } from '../../../operator/payments.ts'
-import type { Clock } from '../../../runtime/clock.ts'
-import { requireConfirmation } from '../../console/require-confirmation.ts'
 import type { Endpoint } from '../../endpoint.ts'
 import { actorOf, bodyOf, idOf, type OperatorDoor, operatorEndpoint } from './operator-endpoint.ts'
 
 /** Payments of all customers, and vouchers. */
-export function operatorPaymentEndpoints(
-  deps: OperatorDoor & { readonly desk: OperatorPaymentDesk; readonly clock: Clock },
-): Endpoint[] {
-  const { desk, clock } = deps
+export function operatorPaymentEndpoints(deps: OperatorDoor & { readonly desk: OperatorPaymentDesk }): Endpoint[] {
+  const { desk } = deps
   return [
     operatorEndpoint(
       'GET',
@@ -45,9 +41,12 @@ export function operatorPaymentEndpoints(
     operatorEndpoint(
       'POST',
       'payments/:payment_id/confirm',
-      { summary: 'Confirm that the money of a manual payment arrived', schema: confirmedPayment },
+      {
+        summary: 'Confirm that the money of a manual payment arrived',
+        schema: confirmedPayment,
+        needsConfirmation: true,
+      },
       async context => {
-        requireConfirmation(context.signedIn, clock.epochMs())
         parseNothing(await bodyOf(deps, context.request))
         return desk.confirm(actorOf(deps, context), idOf(context.request, 'payment_id', 'payment_not_found'))
       },
@@ -55,9 +54,8 @@ export function operatorPaymentEndpoints(
     operatorEndpoint(
       'POST',
       'payments/:payment_id/refunds',
-      { summary: 'Take a payment back', schema: operatorPayment },
+      { summary: 'Take a payment back', schema: operatorPayment, needsConfirmation: true },
       async context => {
-        requireConfirmation(context.signedIn, clock.epochMs())
         const order = parseReversal(await bodyOf(deps, context.request))
         return desk.reverse(actorOf(deps, context), idOf(context.request, 'payment_id', 'payment_not_found'), order)
       },
@@ -68,9 +66,9 @@ export function operatorPaymentEndpoints(
       {
         summary: 'Give back what a reversal of a manual payment took',
         schema: z.object({ returned: z.literal(true) }),
+        needsConfirmation: true,
       },
       async context => {
-        requireConfirmation(context.signedIn, clock.epochMs())
         parseNothing(await bodyOf(deps, context.request))
         await desk.returnReversal(actorOf(deps, context), idOf(context.request, 'reversal_id', 'not_found'))
         return { returned: true }
@@ -82,6 +80,7 @@ export function operatorPaymentEndpoints(
       {
         summary: 'Ask the providers for all payments and book the differences',
         schema: reconciliation,
+        needsConfirmation: false,
       },
       async context => {
         parseNothing(await bodyOf(deps, context.request))
@@ -97,14 +96,18 @@ export function operatorPaymentEndpoints(
         return desk.listVouchers(limit, cursor === undefined ? null : readCursor(cursor, paymentsCursor)!)
       },
     ),
-    operatorEndpoint('POST', 'vouchers', { summary: 'Make vouchers', schema: madeVouchers }, async context => {
-      requireConfirmation(context.signedIn, clock.epochMs())
-      return desk.makeVouchers(actorOf(deps, context), parseVoucherOrder(await bodyOf(deps, context.request)))
-    }),
+    operatorEndpoint(
+      'POST',
+      'vouchers',
+      { summary: 'Make vouchers', schema: madeVouchers, needsConfirmation: true },
+      async context => {
+        return desk.makeVouchers(actorOf(deps, context), parseVoucherOrder(await bodyOf(deps, context.request)))
+      },
+    ),
     operatorEndpoint(
       'DELETE',
       'vouchers/:voucher_id',
-      { summary: 'Revoke a voucher', schema: z.object({ revoked: z.literal(true) }) },
+      { summary: 'Revoke a voucher', schema: z.object({ revoked: z.literal(true) }), needsConfirmation: true },
       async context => {
         await desk.revokeVoucher(actorOf(deps, context), idOf(context.request, 'voucher_id', 'not_found'))
         return { revoked: true }

@@ -10,24 +10,22 @@ import {
   parseDecision,
   parseOutcome,
   parsePrepare,
+  parseReviewDecision,
   payoutBatch,
   payoutBatches,
   preparedBatch,
+  promotionReviews,
   settledBatch,
 } from '../../../api/operator/payouts.ts'
 import { payoutsCursor, payoutsQuery } from '../../../api/payouts.ts'
 import { readQuery } from '../../../api/reports.ts'
 import type { PayoutDesk } from '../../../operator/payouts.ts'
-import type { Clock } from '../../../runtime/clock.ts'
-import { requireConfirmation } from '../../console/require-confirmation.ts'
 import type { Endpoint, EndpointContext } from '../../endpoint.ts'
 import { actorOf, bodyOf, idOf, type OperatorDoor, operatorEndpoint } from './operator-endpoint.ts'
 
 /** Payouts of all hosters. */
-export function operatorPayoutEndpoints(
-  deps: OperatorDoor & { readonly payoutDesk: PayoutDesk; readonly clock: Clock },
-): Endpoint[] {
-  const { payoutDesk: desk, clock } = deps
+export function operatorPayoutEndpoints(deps: OperatorDoor & { readonly payoutDesk: PayoutDesk }): Endpoint[] {
+  const { payoutDesk: desk } = deps
 
   /** Money moves: the session must be confirmed. */
   function action<T>(
@@ -37,8 +35,7 @@ export function operatorPayoutEndpoints(
     parse: (body: Buffer) => T,
     handle: (context: EndpointContext, order: T) => unknown,
   ): Endpoint {
-    return operatorEndpoint('POST', path, { summary, schema }, async context => {
-      requireConfirmation(context.signedIn, clock.epochMs())
+    return operatorEndpoint('POST', path, { summary, schema, needsConfirmation: true }, async context => {
       return handle(context, parse(await bodyOf(deps, context.request)))
     })
   }
@@ -77,6 +74,20 @@ export function operatorPayoutEndpoints(
     ),
     action('payouts/:batch_id/cancel', 'Cancel what was not sent', payoutBatch, parseNothing, context =>
       desk.cancel(actorOf(deps, context), batchOf(context)),
+    ),
+    operatorEndpoint(
+      'GET',
+      'promotion-reviews',
+      { summary: 'List promotional earnings of related customers', schema: promotionReviews },
+      () => desk.reviews(),
+    ),
+    action(
+      'promotion-reviews/:review_id',
+      'Release or withhold promotional earnings',
+      promotionReviews,
+      parseReviewDecision,
+      (context, decision) =>
+        desk.decide(actorOf(deps, context), idOf(context.request, 'review_id', 'not_found'), decision),
     ),
     action(
       'transfers/:payout_id',

@@ -4,22 +4,20 @@ import {
   operatorHosters,
   operatorModels,
   parseHosterChange,
+  parseModelDecision,
   parsePriceChange,
   pricesQuery,
   priceVersions,
+  unapprovedModels,
 } from '../../../api/operator/supply.ts'
 import { readQuery } from '../../../api/reports.ts'
 import type { OperatorConsole } from '../../../operator/operator-console.ts'
-import type { Clock } from '../../../runtime/clock.ts'
-import { requireConfirmation } from '../../console/require-confirmation.ts'
 import type { Endpoint } from '../../endpoint.ts'
 import { actorOf, bodyOf, idOf, type OperatorDoor, operatorEndpoint } from './operator-endpoint.ts'
 
 /** Models, prices and hosters. */
-export function operatorSupplyEndpoints(
-  deps: OperatorDoor & { readonly operator: OperatorConsole; readonly clock: Clock },
-): Endpoint[] {
-  const { operator, clock } = deps
+export function operatorSupplyEndpoints(deps: OperatorDoor & { readonly operator: OperatorConsole }): Endpoint[] {
+  const { operator } = deps
   return [
     operatorEndpoint('GET', 'models', { summary: 'List models with their offers', schema: operatorModels }, () =>
       operator.models(),
@@ -29,6 +27,25 @@ export function operatorSupplyEndpoints(
       'prices',
       { summary: "List versions of hosters' prices", schema: priceVersions, query: pricesQuery },
       ({ request }) => operator.priceVersions(readQuery(pricesQuery, request.query).model ?? null),
+    ),
+    operatorEndpoint(
+      'GET',
+      'model-ids',
+      { summary: "List the ids of hosters' models that are not approved", schema: unapprovedModels },
+      () => operator.unapprovedModels(),
+    ),
+    operatorEndpoint(
+      'POST',
+      'model-ids',
+      {
+        summary: 'Approve or refuse the id of a model that hosters offer',
+        schema: unapprovedModels,
+        needsConfirmation: true,
+      },
+      async context => {
+        await operator.decideModel(actorOf(deps, context), parseModelDecision(await bodyOf(deps, context.request)))
+        return operator.unapprovedModels()
+      },
     ),
     operatorEndpoint('GET', 'hosters', { summary: 'List hosters', schema: operatorHosters }, () => operator.hosters()),
     operatorEndpoint(
@@ -46,9 +63,12 @@ export function operatorSupplyEndpoints(
     operatorEndpoint(
       'PATCH',
       'hosters/:hoster_id',
-      { summary: 'Change the state of a hoster, with a reason, or its trust score', schema: operatorHosters },
+      {
+        summary: 'Change the state of a hoster, with a reason, or its trust score',
+        schema: operatorHosters,
+        needsConfirmation: true,
+      },
       async context => {
-        requireConfirmation(context.signedIn, clock.epochMs())
         const hosterId = idOf(context.request, 'hoster_id', 'not_found')
         const change = parseHosterChange(await bodyOf(deps, context.request))
         await operator.changeHoster(actorOf(deps, context), hosterId, change)
@@ -58,9 +78,8 @@ export function operatorSupplyEndpoints(
     operatorEndpoint(
       'POST',
       'hosters/:hoster_id/prices',
-      { summary: "Set the price of a hoster's model", schema: z.object({ version: z.int() }) },
+      { summary: "Set the price of a hoster's model", schema: z.object({ version: z.int() }), needsConfirmation: true },
       async context => {
-        requireConfirmation(context.signedIn, clock.epochMs())
         const hosterId = idOf(context.request, 'hoster_id', 'not_found')
         const change = parsePriceChange(await bodyOf(deps, context.request))
         return operator.setPrice(actorOf(deps, context), hosterId, change)

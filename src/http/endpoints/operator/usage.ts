@@ -28,12 +28,13 @@ export function operatorUsageEndpoints({
       'GET',
       'usage/export',
       { summary: 'Export usage over all customers as CSV', schema: z.string(), query: operatorUsageQuery },
-      context => {
+      async context => {
         const span = spanOf(context)
+        const csv = await operator.exportUsage(span)
         context.reply
           .type('text/csv; charset=utf-8')
           .header('content-disposition', `attachment; filename="usage-by-${span.by}-${span.from}-${span.until}.csv"`)
-        return Readable.from(operator.exportUsage(span))
+        return Readable.from(csv)
       },
     ),
   ]

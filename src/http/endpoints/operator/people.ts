@@ -1,0 +1,84 @@
+import { readCursor } from '../../../api/cursor.ts'
+import { parseNothing } from '../../../api/operator/customer-changes.ts'
+import {
+  blockResult,
+  parseBlock,
+  parseRole,
+  peopleCursor,
+  peoplePage,
+  peopleQuery,
+  roleChanges,
+  roleResult,
+} from '../../../api/operator/people.ts'
+import { readQuery } from '../../../api/reports.ts'
+import type { OperatorPeople } from '../../../operator/people.ts'
+import type { Endpoint } from '../../endpoint.ts'
+import { actorOf, bodyOf, idOf, type OperatorDoor, operatorEndpoint } from './operator-endpoint.ts'
+
+/** People: blocked or not, and their roles on the installation. A change of a role needs a second operator where there is one. */
+export function operatorPeopleEndpoints(deps: OperatorDoor & { readonly people: OperatorPeople }): Endpoint[] {
+  const { people } = deps
+  const decision = (verb: 'approve' | 'reject', summary: string) =>
+    operatorEndpoint(
+      'POST',
+      `role-changes/:change_id/${verb}`,
+      { summary, schema: roleResult, needsConfirmation: true },
+      async context => {
+        parseNothing(await bodyOf(deps, context.request))
+        return people.decideRole(
+          actorOf(deps, context),
+          idOf(context.request, 'change_id', 'not_found'),
+          verb === 'approve',
+        )
+      },
+    )
+  return [
+    operatorEndpoint(
+      'GET',
+      'people',
+      { summary: 'List people', schema: peoplePage, query: peopleQuery },
+      ({ request, signedIn }) => {
+        const query = readQuery(peopleQuery, request.query)
+        const after = query.cursor === undefined ? null : readCursor(query.cursor, peopleCursor)!
+        return people.list(query, after, signedIn.person.personId)
+      },
+    ),
+    operatorEndpoint(
+      'POST',
+      'people/:person_id/block',
+      { summary: 'Block a person', schema: blockResult, needsConfirmation: true },
+      async context => {
+        const { reason } = parseBlock(await bodyOf(deps, context.request))
+        await people.block(actorOf(deps, context), idOf(context.request, 'person_id', 'not_found'), reason)
+        return { is_blocked: true }
+      },
+    ),
+    operatorEndpoint(
+      'POST',
+      'people/:person_id/unblock',
+      { summary: 'Unblock a person', schema: blockResult, needsConfirmation: true },
+      async context => {
+        parseNothing(await bodyOf(deps, context.request))
+        await people.unblock(actorOf(deps, context), idOf(context.request, 'person_id', 'not_found'))
+        return { is_blocked: false }
+      },
+    ),
+    operatorEndpoint(
+      'POST',
+      'people/:person_id/role',
+      { summary: 'Change the role of a person on the installation', schema: roleResult, needsConfirmation: true },
+      async context => {
+        const { role } = parseRole(await bodyOf(deps, context.request))
+        return people.setRole(actorOf(deps, context), idOf(context.request, 'person_id', 'not_found'), role)
+      },
+    ),
+    operatorEndpoint(
+      'GET',
+      'role-changes',
+      { summary: 'List changes of roles that wait', schema: roleChanges },
+      ({ signedIn }) => people.roleChanges(signedIn.person.personId),
+    ),
+    decision('approve', 'Approve a change of a role by another operator'),
+    decision('reject', 'Reject or withdraw a change of a role'),
+  ]
+}
