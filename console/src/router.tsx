@@ -282,6 +282,11 @@ const operatorScreens = [
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
+    path: '/people',
+    component: lazyRouteComponent(() => import('./features/operator/People.tsx'), 'People'),
+  }),
+  createRoute({
+    getParentRoute: () => operatorRoute,
     path: '/grants',
     component: lazyRouteComponent(() => import('./features/operator/Grants.tsx'), 'Grants'),
   }),

@@ -6,7 +6,14 @@ import type { OperatorMoney } from '#api/operator/money.ts'
 import type { Overview } from '#api/operator/overview.ts'
 import type { OperatorPayments, VoucherList } from '#api/operator/payments.ts'
 import type { HosterFundsShown, HosterMoneyShown, PayoutBatches, PayoutBatchShown } from '#api/operator/payouts.ts'
-import type { HosterReview, OperatorHosters, OperatorModels, PriceVersions } from '#api/operator/supply.ts'
+import type { PeoplePage, RoleChanges } from '#api/operator/people.ts'
+import type {
+  HosterReview,
+  OperatorHosters,
+  OperatorModels,
+  PriceVersions,
+  UnapprovedModels,
+} from '#api/operator/supply.ts'
 import type { OperatorSystem } from '#api/operator/system.ts'
 import type { OperatorUsage, UsageDimension } from '#api/operator/usage.ts'
 import type { reportProviders } from '#api/reports.ts'
@@ -25,6 +32,7 @@ const operator = <T>(area: string, path: string) =>
 export const overviewQuery = operator<Overview>('overview', 'overview')
 
 export const operatorModelsQuery = operator<OperatorModels>('supply', 'models')
+export const unapprovedModelsQuery = operator<UnapprovedModels>('supply', 'model-ids')
 export const hostersQuery = operator<OperatorHosters>('supply', 'hosters')
 export const hosterReviewQuery = (id: string) => operator<HosterReview>('supply', `hosters/${id}`)
 
@@ -48,6 +56,18 @@ export const payoutBatchQuery = (id: string) => operator<PayoutBatchShown>('payo
 
 export const pricesQuery = (model: string | undefined) =>
   operator<PriceVersions>('supply', `prices${queryText({ model })}`)
+
+export const operatorPeopleQuery = (filter: { readonly search?: string; readonly show?: string }) =>
+  infiniteQueryOptions({
+    queryKey: ['operator-people', filter],
+    queryFn: ({ signal, pageParam: cursor }) =>
+      request<PeoplePage>('GET', `operator/people${queryText({ ...filter, cursor })}`, { signal }),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: page => page.next_cursor ?? undefined,
+    placeholderData: keepPreviousData,
+  })
+
+export const roleChangesQuery = operator<RoleChanges>('operator-people', 'role-changes')
 
 export const moneyQuery = operator<OperatorMoney>('money', 'money')
 

@@ -15,7 +15,7 @@ import type { FactorsShown } from '#api/factors.ts'
 import type { Key } from '#api/keys.ts'
 import type { ModelList } from '#api/models.ts'
 import type { PaymentOptions, TopUpList } from '#api/payments.ts'
-import type { InviteList, MemberList } from '#api/people.ts'
+import type { InviteList, MadeKeys, MemberList } from '#api/people.ts'
 import type { Interval, TokenUsageReport, UsageBreakdown } from '#api/reports.ts'
 import type { SessionList, SignedInSession } from '#api/session.ts'
 import type { ConsoleConfig } from '#api/sign-up.ts'
@@ -109,6 +109,8 @@ export const latencyQuery = (customerId: string) => customer<LatencyReport>('usa
 export const limitsQuery = (customerId: string) => customer<LimitsReport>('usage', customerId, 'limits')
 export const modelFactsQuery = (customerId: string) => customer<ModelFacts>('models', customerId, 'model-facts')
 export const peopleQuery = (customerId: string) => customer<MemberList>('people', customerId, 'people')
+export const memberKeysQuery = (customerId: string, personId: string) =>
+  customer<MadeKeys>('people', customerId, `people/${personId}/keys`)
 export const invitesQuery = (customerId: string) => customer<InviteList>('people', customerId, 'invites')
 
 export const sharesQuery = (

@@ -1,4 +1,4 @@
-import { QueryClient } from '@tanstack/react-query'
+import { type Query, QueryClient, type QueryFilters } from '@tanstack/react-query'
 import { Problem } from './request.ts'
 
 /** How often a query without an answer asks again. */
@@ -18,3 +18,12 @@ export const queryClient = new QueryClient({
     },
   },
 })
+
+/** Reads again what a change may have made old, and what is on its way for the first time: that may have been read before the change. */
+export async function readAgain(client: QueryClient, filters: QueryFilters = {}): Promise<void> {
+  const matches = filters.predicate ?? (() => true)
+  // invalidateQueries would wait for a first reading instead of reading again.
+  const isFirst = (query: Query) => query.state.data === undefined && matches(query)
+  await client.cancelQueries({ ...filters, fetchStatus: 'fetching', predicate: isFirst })
+  await client.invalidateQueries(filters)
+}

@@ -5,6 +5,7 @@ import type { Overview } from '#api/operator/overview.ts'
 import { readWhileVisible } from './event-stream.ts'
 import { overviewQuery } from './operator-queries.ts'
 import { creditsQuery, sessionQuery } from './queries.ts'
+import { readAgain } from './query-client.ts'
 import { Rereads, type Timer } from './rereads.ts'
 
 /** How often at most an area is read again. */
@@ -52,14 +53,19 @@ export function useLive(customerId: string): void {
   const client = useQueryClient()
   useEffect(() => {
     let state: LiveState | null = null
-    const rereads = new Rereads(area => void client.invalidateQueries({ queryKey: [area, customerId] }), browserTimer)
+    const rereads = new Rereads(area => void readAgain(client, { queryKey: [area, customerId] }), browserTimer)
     const end = readWhileVisible<LiveState>(`customers/${customerId}/live`, {
       event: 'state',
       onEvent(now) {
-        // Something changed after the screen had read it and before the first state was made.
-        const shown = client.getQueryData(creditsQuery(customerId).queryKey)
-        if (state === null && shown !== undefined && shown.balance_usd !== now.balance_usd) {
-          void client.invalidateQueries({ predicate: ({ queryKey }) => queryKey[1] === customerId })
+        // Something changed after the screen had read it and before the first state was made. If the credit was read after the change,
+        // what was read before the credit is old.
+        const shown = client.getQueryState(creditsQuery(customerId).queryKey)
+        if (state === null && shown?.data !== undefined) {
+          const isCurrent = shown.data.balance_usd === now.balance_usd
+          void readAgain(client, {
+            predicate: ({ queryKey, state: { dataUpdatedAt } }) =>
+              queryKey[1] === customerId && !(isCurrent && dataUpdatedAt >= shown.dataUpdatedAt),
+          })
         }
         const { byRequests, byPeople } = changesBetween(state, now)
         for (const area of byRequests) rereads.plan(area, sums.has(area) ? SUMS_MS : REREAD_MS)
@@ -68,7 +74,7 @@ export function useLive(customerId: string): void {
       },
       // The balance is on every screen: reading it again shows whether the gateway is away.
       onBroken: () => void client.invalidateQueries({ queryKey: ['credits', customerId] }),
-      onBack: () => void client.invalidateQueries(),
+      onBack: () => void readAgain(client),
       onSessionEnded: () => void client.invalidateQueries({ queryKey: sessionQuery.queryKey }),
     })
     return () => {
@@ -87,7 +93,7 @@ export function useLiveOverview(): void {
         event: 'overview',
         onEvent: overview => client.setQueryData(overviewQuery.queryKey, overview),
         onBroken: () => void client.invalidateQueries({ queryKey: overviewQuery.queryKey }),
-        onBack: () => void client.invalidateQueries(),
+        onBack: () => void readAgain(client),
         onSessionEnded: () => void client.invalidateQueries({ queryKey: sessionQuery.queryKey }),
       }),
     [client],

@@ -1,6 +1,7 @@
 import { notifications } from '@mantine/notifications'
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { confirmIdentity } from './confirmation.ts'
+import { readAgain } from './query-client.ts'
 import { Problem, request } from './request.ts'
 
 /**
@@ -34,7 +35,7 @@ export function useWrite<Input = void, Answer = unknown>(
       }
     },
     async onSuccess(answer, input) {
-      await Promise.all(options.areas.map(area => client.invalidateQueries({ queryKey: [area] })))
+      await Promise.all(options.areas.map(area => readAgain(client, { queryKey: [area] })))
       const { done } = options
       if (done !== undefined) notifications.show({ message: typeof done === 'string' ? done : done(answer, input) })
       options.onDone?.(answer, input)

@@ -45,7 +45,7 @@ export function Invitations({
       <Loaded query={invites} height={80}>
         {({ data }) =>
           data.length === 0 ? (
-            <EmptyState text="No invitation is open." />
+            <EmptyState text="No invitation is open. A member becomes an owner by accepting one." />
           ) : (
             <DataTable
               label="Invitations"

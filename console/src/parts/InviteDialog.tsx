@@ -49,10 +49,19 @@ export function InviteDialog({
   )
   if (made !== null) {
     return (
-      <Modal opened onClose={onClose} title="Invited" closeOnClickOutside={false}>
+      <Modal
+        opened
+        onClose={onClose}
+        title={made.is_mailed || made.url !== null ? 'Invited' : 'Not mailed yet'}
+        closeOnClickOutside={false}
+      >
         <div className={styles.dialog}>
           {made.url === null ? (
-            <p>An e-mail with the link is on its way to {made.email}.</p>
+            <p>
+              {made.is_mailed
+                ? `An e-mail with the link is on its way to ${made.email}.`
+                : `The mail server did not take the mail to ${made.email}. Check the address, and invite the person again in some minutes.`}
+            </p>
           ) : (
             <>
               <p>Send this link to {made.email}. It works once, for 7 days, and cannot be shown again.</p>

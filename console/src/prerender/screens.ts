@@ -68,5 +68,6 @@ export const screens: readonly ScreenPage[] = [
   operator('/usage', 'Usage', 'Usage.tsx'),
   operator('/log', 'Log', 'Log.tsx'),
   operator('/system', 'System', 'System.tsx'),
+  operator('/people', 'People', 'People.tsx'),
   operator('/grants', 'Grants', 'Grants.tsx'),
 ]

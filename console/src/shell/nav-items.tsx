@@ -52,6 +52,7 @@ export const operatorItems: readonly NavItem[] = [
   { name: 'Models', icon: <ModelsIcon />, to: '/operator/models' },
   { name: 'Hosters', icon: <ServerIcon />, to: '/operator/hosters' },
   { name: 'Grants', icon: <CheckIcon />, to: '/operator/grants' },
+  { name: 'People', icon: <PeopleIcon />, to: '/operator/people' },
   { name: 'Log', icon: <ActivityIcon />, to: '/operator/log' },
   { name: 'System', icon: <SettingsIcon />, to: '/operator/system' },
 ]

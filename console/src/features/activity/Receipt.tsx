@@ -71,6 +71,7 @@ function Body({ receipt }: { receipt: RequestReceipt }) {
           Key: receipt.key && `${receipt.key.name ?? ''} ${receipt.key.hint ?? ''}`,
           Label: receipt.label,
           'First token': receipt.first_token_ms === null ? null : durationText(receipt.first_token_ms),
+          'Waited for credit': receipt.credit_wait_ms === 0 ? null : durationText(receipt.credit_wait_ms),
           Took: durationText(receipt.latency_ms),
           'Tokens billed': `${countText(tokens.billed.input)} in, ${countText(tokens.billed.output)} out`,
           'Tokens the server reported': pair(tokens.reported),

@@ -60,6 +60,7 @@ const words = {
   reversal_returned: 'Payment returned',
   debt_payment: 'Debt paid',
   earnings_moved: 'Earnings',
+  opening_balance: 'Opening balance',
   usage: 'Used',
 } as const
 

@@ -55,7 +55,7 @@ export function Earnings() {
 }
 
 function Funds({ earnings }: { earnings: EarningsShown }) {
-  const { lines, held_until: heldUntil } = earnings
+  const { lines, held_until: heldUntil, promotion } = earnings
   const earned = sumUsd(lines.flatMap(line => [line.share_usd, -line.refunded_share_usd]))
   return (
     <>
@@ -72,6 +72,14 @@ function Funds({ earnings }: { earnings: EarningsShown }) {
         <Tile label="Held" figure={<Usd usd={earnings.held_usd} />}>
           {heldUntil !== null && <span className={styles.hint}>until {utcDayText(heldUntil)}</span>}
         </Tile>
+        {promotion.share_usd > 0 && (
+          <Tile label="From promotion credit" figure={<Usd usd={promotion.share_usd} />}>
+            <span className={styles.hint}>
+              at most {chargeText(promotion.day_budget_usd)} USD a day is paid
+              {promotion.held_until !== null && `, by ${utcDayText(promotion.held_until)}`}
+            </span>
+          </Tile>
+        )}
         <Tile label="Earned on these days" figure={<Usd usd={earned} />} />
       </Tiles>
     </>
@@ -146,6 +154,8 @@ const movementTexts = {
   earnings_moved: 'moved to the balance of your customer',
   clawback: 'taken back',
   clawback_returned: 'given back',
+  promotion_excess: 'promotion credit beyond the budget',
+  opening_balance: 'opening balance',
 } as const
 
 function Movements({ earnings }: { earnings: EarningsShown }) {

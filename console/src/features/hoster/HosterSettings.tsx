@@ -13,6 +13,7 @@ import { Invitations } from '../../parts/Invitations.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
+import { personColumn } from '../../parts/person-column.ts'
 import { When } from '../../parts/When.tsx'
 import { useHosterId, useHosterRights } from '../../shell/use-hoster.ts'
 import styles from './hoster.module.css'
@@ -146,18 +147,14 @@ function People({ hosterId }: { hosterId: string }) {
               rows={data}
               keyOf={({ id }) => id}
               columns={[
-                {
-                  title: 'Person',
-                  place: 'name',
-                  cell: ({ name, email }) => [name, email].filter(Boolean).join(', '),
-                },
+                personColumn,
                 {
                   title: 'Role',
                   cell: ({ email, role }) =>
                     mayPeople ? (
                       <Select
                         aria-label={`Role of ${email}`}
-                        data={roles}
+                        data={role === 'owner' ? roles : roles.filter(({ value }) => value !== 'owner')}
                         value={role}
                         onChange={value => value !== null && value !== role && change.mutate({ email, role: value })}
                       />
@@ -189,7 +186,10 @@ function People({ hosterId }: { hosterId: string }) {
         onConfirm={() => change.mutate({ email: removed!.email, role: null })}
         onClose={() => setRemoved(null)}
       >
-        <p>The person sees nothing of this hoster any more. Keys go on working: revoke them apart.</p>
+        <p>
+          The person sees nothing of this hoster any more. The keys that the person made end within two seconds: make
+          another one for an agent that uses one.
+        </p>
       </ConfirmDialog>
     </Panel>
   )

@@ -10,6 +10,7 @@ import { Facts } from '../../parts/Facts.tsx'
 import { FormProblem } from '../../parts/FormProblem.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Panel } from '../../parts/Panel.tsx'
+import { PayoutChanges } from '../../parts/PayoutChanges.tsx'
 import { State } from '../../parts/State.tsx'
 import { useHosterRights } from '../../shell/use-hoster.ts'
 import { useSession } from '../../shell/use-session.ts'
@@ -21,7 +22,7 @@ const marks = { ready: 'ok', pending: 'warn', refused: 'danger' } as const
 /** Where the hoster is paid, and the customer that gets earnings as credit. */
 export function PayoutAccount({ hosterId, payable }: { hosterId: string; payable: Earnings }) {
   const account = useQuery(payoutAccountQuery(hosterId))
-  const { mayEarnings } = useHosterRights()
+  const { mayEarnings, mayPeople } = useHosterRights()
   const { memberships } = useSession()
   const [dialog, setDialog] = useState<'account' | 'customer' | 'move' | null>(null)
   const close = () => setDialog(null)
@@ -32,15 +33,21 @@ export function PayoutAccount({ hosterId, payable }: { hosterId: string; payable
       aside={
         mayEarnings && (
           <div className={styles.buttons}>
-            <Button size="compact-sm" variant="default" onClick={() => setDialog('account')}>
+            <Button
+              size="compact-sm"
+              variant="default"
+              disabled={account.data === undefined}
+              onClick={() => setDialog('account')}
+            >
               {account.data?.driver == null ? 'Name an account' : 'Change the account'}
             </Button>
             <Button
               size="compact-sm"
               variant="default"
-              disabled={payable.balance_usd <= 0 || payable.frozen_reason !== null}
+              // Which dialog comes first depends on the account, so the button waits for it.
+              disabled={account.data === undefined || payable.balance_usd <= 0 || payable.frozen_reason !== null}
               title={payable.balance_usd <= 0 ? 'There is nothing to move.' : undefined}
-              onClick={() => setDialog(account.data?.customer_id == null ? 'customer' : 'move')}
+              onClick={() => setDialog(account.data?.customer_id === null ? 'customer' : 'move')}
             >
               Spend it here
             </Button>
@@ -65,10 +72,9 @@ export function PayoutAccount({ hosterId, payable }: { hosterId: string; payable
                 }}
               />
             )}
+            <PayoutChanges changes={data.changes} nameOf={nameOf} {...(mayPeople && { stopAt: hosterId })} />
             {dialog === 'account' && <AccountDialog hosterId={hosterId} account={data} onClose={close} />}
-            {dialog === 'customer' && (
-              <CustomerDialog hosterId={hosterId} onClose={close} onNamed={() => setDialog('move')} />
-            )}
+            {dialog === 'customer' && <CustomerDialog hosterId={hosterId} onClose={close} />}
             {dialog === 'move' && data.customer_id !== null && (
               <MoveDialog
                 hosterId={hosterId}
@@ -105,7 +111,7 @@ function AccountDialog({
     }),
     {
       areas: ['earnings', 'hoster'],
-      done: 'The payout account is named.',
+      done: 'The payout account waits until the change takes effect.',
       onDone: ({ url }) => {
         onClose()
         if (url !== null) location.assign(url)
@@ -165,20 +171,17 @@ function AccountDialog({
   )
 }
 
-function CustomerDialog({
-  hosterId,
-  onClose,
-  onNamed,
-}: {
-  hosterId: string
-  onClose: () => void
-  onNamed: () => void
-}) {
+function CustomerDialog({ hosterId, onClose }: { hosterId: string; onClose: () => void }) {
   const own = useSession().memberships.filter(({ role }) => role === 'owner' || role === 'billing')
   const [customerId, setCustomerId] = useState(own[0]?.customer_id ?? null)
   const save = useWrite(
     () => ({ method: 'POST', path: `hosters/${hosterId}/payout-customer`, body: { customer_id: customerId } }),
-    { areas: ['earnings'], onDone: onNamed, showsError: true },
+    {
+      areas: ['earnings'],
+      done: 'The customer waits until the change takes effect.',
+      onDone: onClose,
+      showsError: true,
+    },
   )
   return (
     <Modal opened onClose={onClose} title="Which customer gets it?">
@@ -194,14 +197,14 @@ function CustomerDialog({
         >
           <Select
             label="Customer"
-            description="Earnings become credit of this customer."
+            description="Earnings become credit of this customer. A change takes effect later, so that owners can stop it."
             data={own.map(({ customer_id: value, email: label }) => ({ value, label }))}
             value={customerId}
             onChange={setCustomerId}
           />
           <FormProblem error={save.error} />
           <Button type="submit" loading={save.isPending} disabled={customerId === null}>
-            Next
+            Save
           </Button>
         </form>
       )}

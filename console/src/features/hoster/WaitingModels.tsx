@@ -5,7 +5,7 @@ import { When } from '../../parts/When.tsx'
 
 type Waiting = HosterStatus['waiting'][number]
 
-/** New and changed models that are not offered yet: those that wait for their notice or their probes, and why probes failed. */
+/** New and changed models that are not offered yet: those that wait for their notice, their probes or the operator, and why. */
 export function WaitingModels({ waiting }: { waiting: readonly Waiting[] }) {
   return (
     <DataTable
@@ -21,9 +21,17 @@ export function WaitingModels({ waiting }: { waiting: readonly Waiting[] }) {
   )
 }
 
+const words = {
+  scheduled: { mark: 'warn', word: 'waits for the notice' },
+  waiting: { mark: 'warn', word: 'waits for its probes' },
+  failed: { mark: 'danger', word: 'failed its probes' },
+  unapproved: { mark: 'warn', word: 'waits for the operator' },
+  refused: { mark: 'danger', word: 'refused by the operator' },
+} as const
+
 function WaitingState({ waiting: { state } }: { waiting: Waiting }) {
-  if (state === 'failed') return <State state="danger">failed its probes</State>
-  return <State state="warn">{state === 'scheduled' ? 'waits for the notice' : 'waits for its probes'}</State>
+  const { mark, word } = words[state]
+  return <State state={mark}>{word}</State>
 }
 
 function Reason({ waiting: { state, applies_at, passed, problem, again_at } }: { waiting: Waiting }) {
@@ -34,6 +42,8 @@ function Reason({ waiting: { state, applies_at, passed, problem, again_at } }: {
       </>
     )
   }
+  if (state === 'unapproved') return 'Nobody here has offered this id before, so an operator looks at it.'
+  if (state === 'refused') return problem
   if (state === 'waiting') return 'Three small requests must be answered. This takes up to a minute and a half.'
   return (
     <>

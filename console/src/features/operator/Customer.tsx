@@ -12,18 +12,21 @@ import { CopyButton } from '../../parts/CopyButton.tsx'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
 import { Facts } from '../../parts/Facts.tsx'
+import { InviteDialog } from '../../parts/InviteDialog.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Balance, Charge } from '../../parts/Money.tsx'
 import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
+import { personColumn } from '../../parts/person-column.ts'
 import { State } from '../../parts/State.tsx'
 import { Tile, Tiles } from '../../parts/Tile.tsx'
 import { When } from '../../parts/When.tsx'
 import { GrantDialog } from './GrantDialog.tsx'
-import { InviteDialog } from './InviteDialog.tsx'
 import { LimitsDialog } from './LimitsDialog.tsx'
 import styles from './operator.module.css'
 import { useMayOperate } from './use-may-operate.ts'
+
+const roles = ['owner', 'developer', 'billing', 'viewer'].map(value => ({ value, label: value }))
 
 /** One customer as the operator sees it. */
 export function Customer() {
@@ -146,7 +149,7 @@ function Body({ customer }: { customer: CustomerDetail }) {
             ]}
             keyOf={({ email, isMember }) => `${email} ${isMember}`}
             columns={[
-              { title: 'Person', place: 'name', cell: ({ email, name }) => [name, email].filter(Boolean).join(', ') },
+              personColumn,
               { title: 'Role', cell: ({ role }) => role },
               {
                 title: 'State',
@@ -211,7 +214,15 @@ function Body({ customer }: { customer: CustomerDetail }) {
       </Panel>
       {dialog === 'grant' && <GrantDialog customer={customer} onClose={close} />}
       {dialog === 'limits' && <LimitsDialog customer={customer} onClose={close} />}
-      {dialog === 'invite' && <InviteDialog customerId={customer.id} onClose={close} />}
+      {dialog === 'invite' && (
+        <InviteDialog
+          path={`operator/customers/${customer.id}/invites`}
+          areas={['customers']}
+          roles={roles}
+          firstRole="owner"
+          onClose={close}
+        />
+      )}
       <ConfirmDialog
         isOpen={dialog === 'pause'}
         title={`Pause ${customer.email}?`}

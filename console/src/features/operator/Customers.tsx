@@ -1,5 +1,4 @@
-import { Button, Modal, Select, TextInput } from '@mantine/core'
-import { useDebouncedValue } from '@mantine/hooks'
+import { Button, Modal, TextInput } from '@mantine/core'
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -15,43 +14,35 @@ import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
 import styles from './operator.module.css'
+import { SearchFilters, useSearchText } from './SearchFilters.tsx'
 import { useMayOperate } from './use-may-operate.ts'
-
-const TYPING_MS = 250
 
 /** All customers, with balance and spend. */
 export function Customers() {
   const mayOperate = useMayOperate()
   const navigate = useNavigate()
-  const [text, setText] = useState('')
-  const [search] = useDebouncedValue(text.trim(), TYPING_MS)
+  const { text, setText, search } = useSearchText()
   const [state, setState] = useState('')
   const [isAdding, setAdding] = useState(false)
   const customers = useInfiniteQuery(customersQuery({ search, state }))
   const isFiltered = search !== '' || state !== ''
   return (
     <Page title="Customers" actions={mayOperate && <Button onClick={() => setAdding(true)}>Add a customer</Button>}>
-      <section className={styles.filters} aria-label="Filters">
-        <TextInput
-          label="Search"
-          description="E-mail address, name of a member, or id"
-          type="search"
-          value={text}
-          onChange={event => setText(event.currentTarget.value)}
-        />
-        <Select
-          label="State"
-          description="Of the customer"
-          data={[
+      <SearchFilters
+        search={{ text, setText, description: 'E-mail address, name of a member, or id' }}
+        choice={{
+          label: 'State',
+          description: 'Of the customer',
+          data: [
             { value: '', label: 'All' },
             { value: 'active', label: 'Active' },
             { value: 'paused', label: 'Paused' },
             { value: 'deleted', label: 'Deleted' },
-          ]}
-          value={state}
-          onChange={value => setState(value ?? '')}
-        />
-      </section>
+          ],
+          value: state,
+          onChange: value => setState(value ?? ''),
+        }}
+      />
       <Panel>
         <Loaded query={customers} height={400}>
           {({ pages }) => {

@@ -10,6 +10,7 @@ import { Facts } from '../../parts/Facts.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Balance } from '../../parts/Money.tsx'
 import { Panel } from '../../parts/Panel.tsx'
+import { PayoutChanges } from '../../parts/PayoutChanges.tsx'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
 import { ClawBackDialog } from './ClawBackDialog.tsx'
@@ -55,6 +56,7 @@ export function HosterMoney({ hosterId, name }: { hosterId: string; name: string
                     {data.held_until !== null && ` until ${utcDayText(data.held_until)}`}
                   </>
                 ),
+                Promotional: <Usd usd={data.promotion.share_usd} />,
                 Payable: <Usd usd={data.payable_usd} />,
                 Payouts:
                   data.frozen_reason === null ? (
@@ -66,6 +68,7 @@ export function HosterMoney({ hosterId, name }: { hosterId: string; name: string
                   ),
               }}
             />
+            <PayoutChanges changes={data.payout_changes} />
             {data.clawbacks.length > 0 && (
               <Clawbacks clawbacks={data.clawbacks} {...(mayOperate && { onReturn: setDialog })} />
             )}

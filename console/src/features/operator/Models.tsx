@@ -16,6 +16,7 @@ import styles from './operator.module.css'
 import { readSupplySearch } from './operator-search.ts'
 import { PriceText } from './PriceText.tsx'
 import { ServerState } from './ServerState.tsx'
+import { UnapprovedModels } from './UnapprovedModels.tsx'
 
 type SoldModel = OperatorModels['data'][number]
 
@@ -28,6 +29,7 @@ export function Models() {
       <Loaded query={models} height={480}>
         {({ data }) => <Sold models={data} only={model} />}
       </Loaded>
+      <UnapprovedModels />
       <PriceVersions model={model} />
     </Page>
   )

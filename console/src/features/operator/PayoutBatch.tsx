@@ -20,6 +20,7 @@ import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
 import { batchMarks } from './batch-marks.ts'
 import styles from './operator.module.css'
+import { PromotionReviews } from './PromotionReviews.tsx'
 import { useMayOperate } from './use-may-operate.ts'
 
 type Payout = PayoutBatchShown['data'][number]
@@ -115,6 +116,7 @@ function Body({ batch }: { batch: PayoutBatchShown }) {
           }}
         />
       </Panel>
+      <PromotionReviews reviews={batch.reviews} />
       {file !== null && (
         <Panel title="File for the bank">
           <CodeBlock code={file} what="the file for the bank" />
@@ -138,6 +140,12 @@ function Body({ batch }: { batch: PayoutBatchShown }) {
                   {mismatch !== null && <State state="danger">{mismatch}</State>}
                 </>
               ),
+            },
+            {
+              title: 'Promotion',
+              align: 'right',
+              isLabelled: true,
+              cell: ({ promotion_usd }) => chargeText(promotion_usd),
             },
             { title: 'USD', align: 'right', place: 'money', cell: ({ amount_usd }) => chargeText(amount_usd) },
             {

@@ -35,7 +35,7 @@ export function ReasonDialog({
 }) {
   const [reason, setReason] = useState('')
   const decide = useWrite(() => send(reason), {
-    areas: ['supply', 'payouts', 'overview', 'hoster', 'hosters', 'earnings', 'log'],
+    areas: ['supply', 'payouts', 'overview', 'hoster', 'hosters', 'earnings', 'log', 'operator-people'],
     done,
     onDone: onClose,
     showsError: true,

@@ -19,7 +19,8 @@ interface Invitation {
   readonly customer_email: string | null
   readonly hoster: { readonly id: string; readonly name: string } | null
   readonly role: string
-  readonly has_password: boolean
+  /** Null: the server does not say, because the link was not mailed. */
+  readonly has_password: boolean | null
 }
 
 /** Where an invitation leads: a new person sets a password, others type theirs. */
@@ -74,7 +75,7 @@ function JoinForm({ token, invitation }: { token: string; invitation: Invitation
         as {role}.
       </p>
       <TextInput label="E-mail address" value={email} readOnly autoComplete="username" />
-      {!isKnown && (
+      {isKnown !== true && (
         <TextInput
           label="Your name"
           autoComplete="name"
@@ -83,9 +84,7 @@ function JoinForm({ token, invitation }: { token: string; invitation: Invitation
         />
       )}
       <PasswordInput
-        label={isKnown ? 'Your password' : 'New password'}
-        description={isKnown ? undefined : 'At least 12 characters, such as four words.'}
-        autoComplete={isKnown ? 'current-password' : 'new-password'}
+        {...passwordField(isKnown)}
         required
         value={password}
         onChange={event => setPassword(event.currentTarget.value)}
@@ -105,4 +104,16 @@ function JoinForm({ token, invitation }: { token: string; invitation: Invitation
       )}
     </form>
   )
+}
+
+/** @param isKnown null: the person knows */
+function passwordField(isKnown: boolean | null) {
+  if (isKnown === true) return { label: 'Your password', autoComplete: 'current-password' }
+  const rule = 'At least 12 characters, such as four words.'
+  if (isKnown === false) return { label: 'New password', description: rule, autoComplete: 'new-password' }
+  return {
+    label: 'Password',
+    description: `If you have an account here, its password. Otherwise a new one: ${rule.toLowerCase()}`,
+    autoComplete: 'current-password',
+  }
 }

@@ -3,6 +3,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useSearch } from '@tanstack/react-router'
 import { useRef, useState } from 'react'
 import { modelsQuery } from '../../api/queries.ts'
+import { readAgain } from '../../api/query-client.ts'
 import { Problem } from '../../api/request.ts'
 import { CodeBlock, CodeTabs } from '../../parts/CodeBlock.tsx'
 import { chatCode } from '../../parts/chat-code.ts'
@@ -87,7 +88,7 @@ export function Playground() {
     } finally {
       setRunning(false)
       for (const area of ['credits', 'usage', 'activity', 'keys', 'key-spend'])
-        void client.invalidateQueries({ queryKey: [area] })
+        void readAgain(client, { queryKey: [area] })
     }
   }
 

@@ -1,8 +1,8 @@
 import { Button, Select } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import type { MemberShown } from '#api/people.ts'
-import { invitesQuery, peopleQuery } from '../../api/queries.ts'
+import type { MemberShown, RemovedMember } from '#api/people.ts'
+import { invitesQuery, memberKeysQuery, peopleQuery } from '../../api/queries.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { ConfirmDialog } from '../../parts/ConfirmDialog.tsx'
 import { DataTable } from '../../parts/DataTable.tsx'
@@ -10,6 +10,7 @@ import { EmptyState } from '../../parts/EmptyState.tsx'
 import { Invitations } from '../../parts/Invitations.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Panel } from '../../parts/Panel.tsx'
+import { personColumn } from '../../parts/person-column.ts'
 import { When } from '../../parts/When.tsx'
 import { useCustomerId, useRights } from '../../shell/use-session.ts'
 import { MemberLimit, MemberLimitDialog } from './MemberLimit.tsx'
@@ -19,6 +20,11 @@ const roles = [
   { value: 'developer', label: 'Developer: usage, keys, alerts' },
   { value: 'billing', label: 'Billing: usage, credits' },
   { value: 'viewer', label: 'Viewer: usage' },
+]
+
+const fates = [
+  { value: 'revoke', label: 'They end within two seconds' },
+  { value: 'hand_over', label: 'They go on, as yours' },
 ]
 
 /** The members of the customer, and invitations. */
@@ -54,14 +60,6 @@ function Members() {
     ({ id, role }) => ({ method: 'PATCH', path: `customers/${customerId}/people/${id}`, body: { role } }),
     { areas: ['people', 'session'], done: 'The role is changed.' },
   )
-  const remove = useWrite<MemberShown>(
-    ({ id }) => ({ method: 'DELETE', path: `customers/${customerId}/people/${id}` }),
-    {
-      areas: ['people'],
-      done: (_, { email }) => `${email} is no member any more.`,
-      onDone: () => setRemoved(null),
-    },
-  )
   return (
     <Panel title="Members">
       <Loaded query={people} height={120}>
@@ -71,18 +69,13 @@ function Members() {
             rows={data}
             keyOf={({ id }) => id}
             columns={[
-              {
-                title: 'Person',
-                place: 'name',
-                cell: ({ name, email, is_you }) =>
-                  `${[name, email].filter(Boolean).join(', ')}${is_you ? ' (you)' : ''}`,
-              },
+              personColumn,
               {
                 title: 'Role',
                 cell: ({ id, email, role }) => (
                   <Select
                     aria-label={`Role of ${email}`}
-                    data={roles}
+                    data={role === 'owner' ? roles : roles.filter(({ value }) => value !== 'owner')}
                     value={role}
                     onChange={value => value !== null && value !== role && change.mutate({ id, role: value })}
                   />
@@ -113,18 +106,60 @@ function Members() {
         )}
       </Loaded>
       {limited !== null && <MemberLimitDialog member={limited} onClose={() => setLimited(null)} />}
-      <ConfirmDialog
-        isOpen={removed !== null}
-        title={`Remove ${removed?.email}?`}
-        action="Remove"
-        isBusy={remove.isPending}
-        onConfirm={() => remove.mutate(removed!)}
-        onClose={() => setRemoved(null)}
-      >
-        <p>
-          The person sees nothing of this customer any more. Keys that the person made go on working: delete them apart.
-        </p>
-      </ConfirmDialog>
+      {removed !== null && <RemoveMember member={removed} onClose={() => setRemoved(null)} />}
     </Panel>
+  )
+}
+
+/** Removes a member, and asks what happens to the keys that the person made. */
+function RemoveMember({ member, onClose }: { member: MemberShown; onClose: () => void }) {
+  const customerId = useCustomerId()
+  const keys = useQuery(memberKeysQuery(customerId, member.id))
+  const [fate, setFate] = useState(fates[0]!.value)
+  const remove = useWrite<void, RemovedMember>(
+    () => ({ method: 'DELETE', path: `customers/${customerId}/people/${member.id}?keys=${fate}` }),
+    {
+      areas: ['people', 'keys'],
+      done: ({ keys_revoked: ended }) =>
+        `${member.email} is no member any more${ended === 0 ? '' : `, and ${ended} of the person’s keys end`}.`,
+      onDone: onClose,
+    },
+  )
+  return (
+    <ConfirmDialog
+      isOpen
+      title={`Remove ${member.email}?`}
+      action="Remove"
+      isBusy={remove.isPending}
+      onConfirm={() => remove.mutate()}
+      onClose={onClose}
+    >
+      <p>The person sees nothing of this customer any more.</p>
+      <Loaded query={keys} height={60}>
+        {({ data }) =>
+          data.length === 0 ? (
+            <p>The person has made no keys.</p>
+          ) : (
+            <>
+              <p>The person made these keys:</p>
+              <ul>
+                {data.map(({ id, name, hint }) => (
+                  <li key={id}>
+                    {name} <code>{hint}</code>
+                  </li>
+                ))}
+              </ul>
+              <Select
+                label="What happens to them"
+                description="The person still knows keys that go on. Those that may manage keys always end."
+                data={fates}
+                value={fate}
+                onChange={value => setFate(value ?? fate)}
+              />
+            </>
+          )
+        }
+      </Loaded>
+    </ConfirmDialog>
   )
 }

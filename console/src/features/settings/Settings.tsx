@@ -1,11 +1,14 @@
 import { SegmentedControl } from '@mantine/core'
 import { useNavigate, useParams } from '@tanstack/react-router'
+import { lazy, Suspense } from 'react'
 import { Page } from '../../parts/Page.tsx'
 import { useCustomerId } from '../../shell/use-session.ts'
 import { Account } from './Account.tsx'
 import { Alerts } from './Alerts.tsx'
 import { People } from './People.tsx'
-import { Security } from './Security.tsx'
+
+// Passkeys, second factors and services take the most code of the settings, and are opened rarely.
+const Security = lazy(async () => ({ default: (await import('./Security.tsx')).Security }))
 
 const tabs = {
   account: { label: 'Account', Tab: Account },
@@ -33,7 +36,9 @@ export function Settings() {
           }
         />
       </div>
-      <Tab />
+      <Suspense fallback={null}>
+        <Tab />
+      </Suspense>
     </Page>
   )
 }

@@ -1,0 +1,82 @@
+import { Button } from '@mantine/core'
+import { useState } from 'react'
+import type { PromotionReviewsShown } from '#api/operator/payouts.ts'
+import { chargeText } from '../../format/usd-text.ts'
+import { DataTable } from '../../parts/DataTable.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import styles from './operator.module.css'
+import { ReasonDialog } from './ReasonDialog.tsx'
+import { useMayOperate } from './use-may-operate.ts'
+
+type Review = PromotionReviewsShown['data'][number]
+
+/** Earnings that related customers paid with promotion credit. They keep a batch waiting. */
+export function PromotionReviews({ reviews }: { reviews: readonly Review[] }) {
+  const mayOperate = useMayOperate()
+  const [decision, setDecision] = useState<{ review: Review; isReleased: boolean } | null>(null)
+  if (reviews.length === 0) return null
+  return (
+    <Panel title="Promotional earnings of related customers">
+      <DataTable
+        label="Promotional earnings of related customers"
+        rows={reviews}
+        keyOf={({ id }) => id}
+        columns={[
+          { title: 'Hoster', place: 'name', cell: ({ hoster }) => hoster },
+          {
+            title: 'Evidence',
+            cell: ({ evidence }) => (
+              <ul>
+                {evidence.map(({ customer_id, email, evidence: kind, detail }) => (
+                  <li key={`${customer_id} ${kind} ${detail}`}>
+                    {email ?? customer_id}: {kind.replaceAll('_', ' ')}
+                    {detail !== null && ` (${detail})`}
+                  </li>
+                ))}
+              </ul>
+            ),
+          },
+          { title: 'USD', align: 'right', place: 'money', cell: ({ share_usd }) => chargeText(share_usd) },
+          {
+            title: '',
+            align: 'right',
+            cell: review =>
+              mayOperate && (
+                <div className={styles.buttons}>
+                  <Button size="compact-sm" onClick={() => setDecision({ review, isReleased: true })}>
+                    Release<span className="visually-hidden"> to {review.hoster}</span>
+                  </Button>
+                  <Button
+                    size="compact-sm"
+                    variant="default"
+                    onClick={() => setDecision({ review, isReleased: false })}
+                  >
+                    Withhold<span className="visually-hidden"> from {review.hoster}</span>
+                  </Button>
+                </div>
+              ),
+          },
+        ]}
+      />
+      {decision !== null && (
+        <ReasonDialog
+          title={`${decision.isReleased ? 'Release them to' : 'Withhold them from'} ${decision.review.hoster}?`}
+          action={decision.isReleased ? 'Release them' : 'Withhold them'}
+          isDanger={!decision.isReleased}
+          reader="The audit log keeps it."
+          send={reason => ({
+            method: 'POST',
+            path: `operator/promotion-reviews/${decision.review.id}`,
+            body: { is_released: decision.isReleased, reason },
+          })}
+          done={decision.isReleased ? 'They are paid within the budget.' : 'They went back to the promotion account.'}
+          onClose={() => setDecision(null)}
+        >
+          {decision.isReleased
+            ? 'They are paid within the budget of their days.'
+            : 'Payouts to the hoster that were not sent are cancelled. The next batch pays the rest.'}
+        </ReasonDialog>
+      )}
+    </Panel>
+  )
+}

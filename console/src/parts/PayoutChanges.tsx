@@ -1,0 +1,62 @@
+import { Button } from '@mantine/core'
+import type { PayoutAccountShown } from '#api/payouts.ts'
+import { useWrite } from '../api/use-write.ts'
+import { DataTable } from './DataTable.tsx'
+import { State } from './State.tsx'
+import { When } from './When.tsx'
+
+type Change = PayoutAccountShown['changes'][number]
+
+/** The pending changes of where a hoster's earnings go. @param stopAt the hoster, for people who may stop them */
+export function PayoutChanges({
+  changes,
+  nameOf = id => id,
+  stopAt,
+}: {
+  changes: readonly Change[]
+  nameOf?: (customerId: string) => string
+  stopAt?: string
+}) {
+  const stop = useWrite<Change>(
+    ({ id }) => ({ method: 'POST', path: `hosters/${stopAt}/payout-changes/${id}/stop`, body: {} }),
+    { areas: ['earnings'], done: 'The change is stopped.' },
+  )
+  if (changes.length === 0) return null
+  return (
+    <DataTable
+      label="Changes that wait"
+      rows={changes}
+      keyOf={({ id }) => id}
+      columns={[
+        { title: 'Takes effect', place: 'name', cell: ({ effective_at }) => <When at={effective_at} /> },
+        { title: 'Earnings go to', cell: change => target(change, nameOf) },
+        {
+          title: 'Asked for by',
+          isLabelled: true,
+          cell: ({ requested_by }) => requested_by ?? 'the operator or provider',
+        },
+        {
+          title: '',
+          align: 'right',
+          cell: change => (
+            <>
+              {change.state !== null && change.state !== 'ready' && (
+                <State state="warn">{`${change.state}: ${change.note ?? 'the provider checks it'}`}</State>
+              )}
+              {stopAt !== undefined && (
+                <Button size="compact-sm" color="red" loading={stop.isPending} onClick={() => stop.mutate(change)}>
+                  Stop it
+                </Button>
+              )}
+            </>
+          ),
+        },
+      ]}
+    />
+  )
+}
+
+function target({ kind, customer_id, holder, account }: Change, nameOf: (customerId: string) => string): string {
+  if (kind === 'customer') return `the balance of ${nameOf(customer_id!)}`
+  return [holder, account].filter(Boolean).join(', ')
+}
