@@ -54,9 +54,10 @@ await runBenchmark(
 )
 
 function progressOf({ behaviour, attacked, quiet, hasCrashed }: Row): string {
-  const { p99Ms, stallMs, coreShare, rssMaxMb, failed } = attacked
+  const { p99Ms, freshP99Ms, stallMs, coreShare, rssMaxMb, failed } = attacked
   const parts = [
     `${behaviour.party} ${behaviour.name}: p99 ${p99Ms.toFixed(1)} ms (${quiet.p99Ms.toFixed(1)})`,
+    `new ${freshP99Ms.toFixed(1)} ms`,
     `stall ${stallMs?.toFixed(0) ?? '-'} ms`,
     `cores ${coreShare?.toFixed(2) ?? '-'}`,
     `RSS ${rssMaxMb.toFixed(0)} MB`,

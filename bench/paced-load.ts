@@ -11,6 +11,8 @@ export type PacedJob = {
   headers: Record<string, string>
   body: string
   ratePerS: number
+  /** Additional requests per second, each on a connection of its own. Default 0. */
+  freshPerS?: number
   seconds: number
   /** The process whose CPU time is measured; null for none. */
   pid: number | null
@@ -20,6 +22,8 @@ export type PacedResult = LoadResult & {
   /** Requests not sent because too many were in flight: the rate was not held. */
   skipped: number
   meanMs: number
+  /** The p99 of requests on connections of their own, from the connect to the answer; 0 without any. */
+  freshP99Ms: number
 }
 
 /**
@@ -54,6 +58,25 @@ answerJobs<PacedJob, PacedResult>(async job => {
     })
   }
 
+  const freshMs: number[] = []
+  const sendFresh = () => {
+    const own = new Client(job.url)
+    const startMs = performance.now()
+    const isCounted = !isWarmingUp
+    outcome.sent++
+    own.send(request, {
+      onEnd(status) {
+        if (status === 200) outcome.ok++
+        else outcome.failed++
+        if (isCounted) freshMs.push(performance.now() - startMs)
+        own.close()
+        if (!sending && outcome.ok + outcome.failed === outcome.sent) answered.resolve()
+      },
+    })
+  }
+  const { freshPerS = 0 } = job
+  const sendingFresh = freshPerS > 0 ? setInterval(sendFresh, 1000 / freshPerS) : undefined
+
   // The same gaps in every round, so that rounds are comparable.
   const random = seededRandom(1)
   const gapMs = () => (-Math.log(1 - random()) / job.ratePerS) * 1000
@@ -72,6 +95,7 @@ answerJobs<PacedJob, PacedResult>(async job => {
   const startedMs = performance.now()
   await sendFor(job.seconds)
   sending = false
+  clearInterval(sendingFresh)
   const giveUp = setTimeout(answered.resolve, drainMsMax)
   if (outcome.ok + outcome.failed < outcome.sent) await answered.promise
   clearTimeout(giveUp)
@@ -89,6 +113,7 @@ answerJobs<PacedJob, PacedResult>(async job => {
     ok: outcome.ok,
     failed: outcome.sent - outcome.ok,
     skipped: outcome.skipped,
+    freshP99Ms: percentile(Float64Array.from(freshMs).sort(), 0.99),
     cpuShare: cpuMicros === null ? null : cpuMicros / 1000 / elapsedMs,
   }
 })

@@ -9,6 +9,7 @@ export type ReportKind =
   | 'storage'
   | 'workers'
   | 'hostile'
+  | 'burst'
   | 'answers'
   | 'dialects'
   | 'routing'
@@ -16,16 +17,18 @@ export type ReportKind =
   | 'chaos'
   | 'planted-bugs'
   | 'planted-sql-bugs'
+  | 'planted-code-bugs'
   | 'simulator'
   | 'market'
+  | 'postgres'
 
-/**
- * Writes `bench/results/<kind>.md` and replaces the previous report of that kind, which stays in the history of git. Returns the path
- * relative to the root of the repository.
- */
+/** The path of a report relative to the root of the repository. */
+export const reportPath = (kind: ReportKind): string => `bench/results/${kind}.md`
+
+/** Writes a report and replaces the previous one of that kind, which stays in the history of git. Returns its path. */
 export function writeReport(kind: ReportKind, text: string): string {
   const folder = new URL('results/', import.meta.url)
   mkdirSync(folder, { recursive: true })
   writeFileSync(new URL(`${kind}.md`, folder), text)
-  return `bench/results/${kind}.md`
+  return reportPath(kind)
 }

@@ -178,7 +178,6 @@ function watchBreaker(
       return state
     },
     ejectedForMs: offerId => health.ejectedForMs(offerId),
-    wasEjectedAfter: (offerId, ms) => health.wasEjectedAfter(offerId, ms),
     predictMs: (offerId, request) => health.predictMs(offerId, request),
     firstTokenP95Ms: (offerId, inputTokens) => health.firstTokenP95Ms(offerId, inputTokens),
     read(offerId, request, limits) {

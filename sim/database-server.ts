@@ -14,6 +14,8 @@ export interface DatabaseServer {
   slowMs: number
   /** The SQLSTATE of most statements that write, while the server is out of disk, memory or connections. */
   readonly exhausted: string | undefined
+  /** The server settles nothing, since the table of the charges is locked. */
+  readonly isSettlingNothing: boolean
   /** Customers with a balance row that a foreign session has locked. */
   readonly lockedCustomers: ReadonlySet<string>
   lockBalance(customerId: string, forMs: number): void
@@ -24,6 +26,10 @@ export interface DatabaseServer {
   hang(forMs: number): void
   /** Runs out of disk, memory or connections. */
   exhaust(code: string, forMs: number): void
+  /** Locks the table of the charges, for this long from now on. */
+  lockUsage(forMs: number): void
+  /** Ends what would go on while the server is up: slowness, exhaustion, and the lock of the charges. */
+  heal(): void
   /** Runs `work` at once, after the hang, or never. Calls `lost` when the server goes down before. */
   execute(work: () => void, lost: () => void): void
 }
@@ -51,6 +57,7 @@ export function createDatabaseServer(
   let state: DatabaseServer['state'] = 'up'
   let generation = 1
   let exhausted: string | undefined
+  let usageLockedUntilMs = 0
   const lockedCustomers = new Set<string>()
   let outageExcessMs = 0
   let outageSinceMs = 0
@@ -122,6 +129,18 @@ export function createDatabaseServer(
         world.note('database', 'has room again')
         exhausted = undefined
       })
+    },
+    get isSettlingNothing() {
+      return world.nowMs < usageLockedUntilMs
+    },
+    lockUsage(forMs) {
+      world.note('database', 'locks the table of the charges for', forMs)
+      usageLockedUntilMs = world.nowMs + forMs
+    },
+    heal() {
+      server.slowMs = 0
+      exhausted = undefined
+      usageLockedUntilMs = 0
     },
     execute(work, lost) {
       if (state === 'down') lost()

@@ -139,6 +139,15 @@ export function createSimDisk(
       read(file) {
         return read(existing(file))
       },
+      load(file) {
+        return new Promise(resolve => {
+          if (!process.enter('load')) return
+          process.deliver(0.1, () => {
+            const content = files.get(file)
+            resolve(content && read(content))
+          })
+        })
+      },
       append(file, bytes) {
         if (!process.enter('append')) throw diskError('EIO')
         const content = files.get(file) ?? {

@@ -74,11 +74,18 @@ export function createFaults({
       stepClock(server.clock, 'the database')
     })
   }
-  if (losesTransactions) faults.push(failOver, failOver)
+  if (losesTransactions) faults.push(failOver, failOver, failOverToSlow, failOverToSlow)
   return faults
 
   function failOver(): void {
     server.failOver(random.skewed(20, 8_000), random.skewed(200, 30_000))
+  }
+
+  /** The standby takes heartbeats and holds at once, and settles nothing for longer than an answer waits. */
+  function failOverToSlow(): void {
+    const downMs = random.skewed(200, 5_000)
+    server.failOver(random.between(2_000, 8_000), downMs)
+    server.lockUsage(downMs + random.between(11_000, 40_000))
   }
 
   function someDisk(): SimDisk {
@@ -114,6 +121,7 @@ export function createFaults({
     for (const volume of machine.volumes) {
       volume.disk.replace()
       volume.nodes = []
+      volume.sizes = undefined
       oracle.lost(volume)
     }
   }

@@ -3,6 +3,7 @@ import { createRetryBudget, type RetryBudget } from '../src/dispatch/retry-budge
 import { startNode } from '../src/jobs/start-node.ts'
 import { createJournals, type JournalDirectory } from '../src/ledger/journal/create-journals.ts'
 import type { Journal } from '../src/ledger/journal/journal.ts'
+import type { RecordedExtents } from '../src/ledger/journal/sizes-file.ts'
 import { createLedger, type Ledger } from '../src/ledger/ledger.ts'
 import { type BreakerOracle, createBreakerOracle } from './breaker-oracle.ts'
 import type { SimDisk } from './disk.ts'
@@ -18,6 +19,8 @@ export interface Volume {
   identity: string
   /** The nodes that wrote here and are not forgotten yet, with the identity of the volume at that time. */
   nodes: readonly { readonly nodeId: string; readonly identity: string }[]
+  /** The file `sizes`, with the identity of the volume at that time. */
+  sizes: { readonly extents: RecordedExtents['extents']; readonly identity: string } | undefined
   claimedBy: Process | undefined
 }
 
@@ -149,6 +152,13 @@ export async function startGateway(deps: GatewayDeps): Promise<Gateway> {
           if (!process.enter('node file')) return
           if (volume.disk.roomBytes < NODE_FILE_BYTES) throw new Error(`${volume.name} is full`)
           volume.nodes = nodeIds.map(nodeId => ({ nodeId, identity: volume.identity }))
+        },
+        sizes: {
+          read: () => volume.sizes && { ...volume.sizes, areExact: volume.sizes.identity === volume.identity },
+          write(extents) {
+            if (process.enter('sizes file')) volume.sizes = { extents: new Map(extents), identity: volume.identity }
+          },
+          close() {},
         },
         keepReserve() {},
         release() {

@@ -5,7 +5,6 @@ export function healthWith(health: Health, overrides: Partial<Health>): Health {
   return {
     state: offerId => health.state(offerId),
     ejectedForMs: offerId => health.ejectedForMs(offerId),
-    wasEjectedAfter: (offerId, ms) => health.wasEjectedAfter(offerId, ms),
     predictMs: (offerId, request) => health.predictMs(offerId, request),
     firstTokenP95Ms: (offerId, inputTokens) => health.firstTokenP95Ms(offerId, inputTokens),
     inFlight: offerId => health.inFlight(offerId),

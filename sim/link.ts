@@ -206,7 +206,7 @@ export function createLink(
           server.execute(execute, () => !isCopy && breakOff())
 
           function execute(): void {
-            const failure = sqlFailure()
+            const failure = sqlFailure(operation)
             if (failure !== undefined) {
               if (!isCopy) end(random.next(), 'rolled back', () => reject(sqlError(failure)))
               return
@@ -234,7 +234,8 @@ export function createLink(
   }
 
   /** The SQLSTATE with which PostgreSQL rolls a statement back; usually undefined. */
-  function sqlFailure(): string | undefined {
+  function sqlFailure(operation: Operation): string | undefined {
+    if (operation === 'settle' && server.isSettlingNothing) return '57014'
     // On a full disk, updates that fit into their page succeed.
     if (server.exhausted !== undefined && random.chance(0.7)) return server.exhausted
     // A lock timeout, or this statement was the victim of a deadlock.

@@ -85,7 +85,15 @@ export async function runMarketLoad(load: MarketLoad): Promise<MarketOutcome> {
       const health = breakers.of(customerId)
       const ticket = { ...ticketOf(customerId), ...eligible(load.offers, job, health) }
       const plan = route(ticket, job, { health, newcomer: load.newcomer }, random)
-      const deps = { upstream, health: breakers, clock, attemptsMax: 3, retryBudget }
+      const deps = {
+        upstream,
+        health: breakers,
+        clock,
+        attemptsMax: 3,
+        retryBudget,
+        pseudonymise: unchanged,
+        noteWork: noop,
+      }
       try {
         const answer = await dispatch(deps, plan, job, { signal: quiet, memory: uncounted })
         if (answer.kind === 'stream') await answer.chunks.read(() => {})
@@ -104,6 +112,8 @@ export async function runMarketLoad(load: MarketLoad): Promise<MarketOutcome> {
   return { requests, failed, attempts }
 }
 
+/** The simulated servers read no identifiers. */
+const unchanged = (job: ChatJob) => job
 const quiet: UpstreamRequest['signal'] = {
   aborted: false,
   reason: undefined,

@@ -24,6 +24,7 @@ const model = 'sim/model-database.ts'
 const ledger = 'src/ledger/ledger.ts'
 const admissions = 'src/ledger/leases/admission-queue.ts'
 const settlements = 'src/ledger/settlement/settlement-queue.ts'
+const settlementJournal = 'src/ledger/settlement/settlement-journal.ts'
 const unconfirmedLeases = 'src/ledger/leases/unconfirmed-leases.ts'
 const book = 'src/ledger/leases/lease-book.ts'
 const bulkLease = 'src/ledger/leases/bulk-lease.ts'
@@ -619,32 +620,32 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'ledger-forgets-before-commit',
     bug: 'the journal may drop a record that is not committed',
-    file: settlements,
+    file: settlementJournal,
     find: 'const superseded = entry.isListed ? entry.written : written',
     replace: 'const superseded = written',
   },
   {
     id: 'ledger-answers-before-journal',
     bug: 'the answer ends before its record is in the journal',
-    file: settlements,
-    find: 'journal.write(record, (failure',
-    replace: 'entry.answer()\n    journal.write(record, (failure',
+    file: settlementJournal,
+    find: 'journal?.write(record, (failure',
+    replace: 'entry.answer()\n      journal?.write(record, (failure',
   },
   {
     id: 'ledger-answers-without-journal',
     bug: 'a record that the journal refused counts as written',
-    file: settlements,
-    find: `        void this.#lanes.flush()
-        return`,
-    replace: `        entry.answer()
-        return`,
+    file: settlementJournal,
+    find: `          onRefused()
+          return`,
+    replace: `          entry.answer()
+          return`,
   },
   {
     id: 'ledger-charges-void-answers',
     bug: 'an answer that the caller was promised for free is charged',
     file: settlements,
-    find: 'const record = this.#rewrite(entry, voided(this.#settlementOf(entry)))',
-    replace: 'const record = encodeSettlement(voided(this.#settlementOf(entry)))',
+    find: 'this.#journal.write(this.#rewrite(entry, voided(settlement)), entry)',
+    replace: 'this.#journal.write(encodeSettlement(voided(settlement)), entry)',
   },
   {
     id: 'ledger-resends-when-fenced',
@@ -721,7 +722,7 @@ export const mutations: readonly Mutation[] = [
     id: 'ledger-hides-leftovers',
     bug: 'a node retires although its drain left settlements behind',
     file: ledger,
-    find: 'return settlements.size\n',
+    find: 'return settlements.size + again.size\n',
     replace: 'return 0\n',
   },
   {
@@ -884,8 +885,29 @@ export const mutations: readonly Mutation[] = [
     id: 'recent-never-settles-again',
     bug: 'charges that were lost in a failover are not made again',
     file: 'src/ledger/leases/lease-reconciliation.ts',
-    find: 'if (latest.length > 0 && (await store.areSettled(latest))) recent.found(latest)',
-    replace: 'if (latest.length > 0) recent.found(latest)',
+    find: 'if (latest.length > 0 && (await store.areSettled(latest))) recent.found(latest, askedAtMs)',
+    replace: 'if (latest.length > 0) recent.found(latest, askedAtMs)',
+  },
+  {
+    id: 'recent-forgets-duplicates',
+    bug: 'a charge is not made again after a failover if its first commit was not confirmed',
+    file: recentSettlements,
+    find: "new Set(['fenced', 'no_account', 'locked', 'archived'])",
+    replace: "new Set(['fenced', 'no_account', 'locked', 'archived', 'duplicate'])",
+  },
+  {
+    id: 'recent-found-when-answered',
+    bug: 'charges that are seconds old stay lost after a failover when the answer to the look-up before it was late',
+    file: recentSettlements,
+    find: 'this.#foundAtMs = askedAtMs',
+    replace: 'this.#foundAtMs = this.#monotonicMs()',
+  },
+  {
+    id: 'recent-voids-when-slow',
+    bug: 'charges that are made again after a failover become free when that takes longer than an answer waits',
+    file: settlements,
+    find: 'this.#enlist(settlement, record, undefined, 0n, undefined, resolve)',
+    replace: 'this.#enlist(settlement, record, undefined, 0n, { resolve() {}, reject() {} }, resolve)',
   },
   {
     id: 'watch-counts-outages',
@@ -955,7 +977,7 @@ export const mutations: readonly Mutation[] = [
     id: 'journal-writes-after-torn-record',
     bug: 'the remains of a failed write are not truncated, and the next record follows them',
     file: segments,
-    find: 'if (this.#disk.list().includes(segment.name)) this.#disk.truncate(segment.name, segment.bytes)',
+    find: 'if (this.#disk.list().includes(segment.name)) this.#disk.truncate(segment.name, segment.written.bytes)',
     replace: '',
   },
   {

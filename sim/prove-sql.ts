@@ -36,6 +36,8 @@ const STAGES = [
   ['test/ledger/oracle.test.ts'],
   ['test/ledger/{lock,node,reaper,accounts,refund,settle,day,key,member,labels,shares}*.test.ts'],
   ['test/ledger/{audit,broken,bulk,last,lost,outages,second,usage}*.test.ts'],
+  ['test/db/gateway-role.test.ts'],
+  ['test/payments/lost-answers.test.ts'],
   [
     'test/usage/*.test.ts',
     'test/billing/*.test.ts',

@@ -1,12 +1,14 @@
 // Runs the money code on simulated time, disks, networks and a simulated database: `npm run sim -- --seeds 1000 --from 1`.
 // With --prove it plants each bug of mutations.ts alone and searches for it. With --prove-sql it plants each bug of sql-mutations.ts in a real
-// PostgreSQL and runs the tests.
+// PostgreSQL and runs the tests; with --prove-code it plants those of code-mutations.ts and runs a test for each.
 import { parseArgs } from 'node:util'
 import { readMachine, reportHead } from '../bench/machine.ts'
 import { markdownPage, markdownTable } from '../bench/markdown.ts'
 import { type ReportKind, writeReport } from '../bench/write-report.ts'
+import { codeMutations } from './code-mutations.ts'
 import { type Mutation, mutations } from './mutations.ts'
 import { prove } from './prove.ts'
+import { checkWithoutBugs, proveCode } from './prove-code.ts'
 import { proveSql } from './prove-sql.ts'
 import { simulate } from './simulate.ts'
 import { sqlMutations } from './sql-mutations.ts'
@@ -23,9 +25,11 @@ const machine = readMachine(null)
 const startedMs = performance.now()
 const isGood = values['prove-sql']
   ? await proveAllSql()
-  : values.prove
-    ? await proveAllInSimulator()
-    : await simulateAll()
+  : values['prove-code']
+    ? await proveAllCode()
+    : values.prove
+      ? await proveAllInSimulator()
+      : await simulateAll()
 process.exitCode = isGood ? 0 : 1
 
 async function simulateAll(): Promise<boolean> {
@@ -114,7 +118,28 @@ async function proveAllSql(): Promise<boolean> {
   })
 }
 
-function chosenOf(bugs: readonly Mutation[]): readonly Mutation[] {
+async function proveAllCode(): Promise<boolean> {
+  const bugs = chosenOf(codeMutations)
+  const found = new Map<string, string>()
+  await checkWithoutBugs(new Set(bugs.map(({ test }) => test)))
+  for (const bug of bugs) {
+    const failed = await proveCode(bug)
+    if (failed === undefined) console.log(`${bug.id.padEnd(44)} SURVIVED`)
+    else foundBy(found, bug, `${bug.test}: ${shortened(failed)}`)
+  }
+  return reportProof({
+    bugs,
+    found,
+    limit: '',
+    kind: 'planted-code-bugs',
+    title: 'Planted bugs in code',
+    method:
+      'each bug is planted alone while its test loads the source: [docs/simulator.md](../../docs/simulator.md#bugs-in-code)',
+    finder: 'first test that fails',
+  })
+}
+
+function chosenOf<Bug extends Mutation>(bugs: readonly Bug[]): readonly Bug[] {
   return bugs.filter(({ id }) => values.only?.includes(id) ?? true)
 }
 
@@ -180,13 +205,17 @@ function readArguments() {
         trace: { type: 'boolean', default: false },
         prove: { type: 'boolean', default: false },
         'prove-sql': { type: 'boolean', default: false },
+        'prove-code': { type: 'boolean', default: false },
         only: { type: 'string', multiple: true },
         resume: { type: 'string' },
         jobs: { type: 'string', default: '1' },
       },
     })
-    const file = values['prove-sql'] ? 'sim/sql-mutations.ts' : 'sim/mutations.ts'
-    const bugs = values['prove-sql'] ? sqlMutations : mutations
+    const [bugs, file] = values['prove-sql']
+      ? [sqlMutations, 'sim/sql-mutations.ts']
+      : values['prove-code']
+        ? [codeMutations, 'sim/code-mutations.ts']
+        : [mutations, 'sim/mutations.ts']
     const unknown = values.only?.find(name => !bugs.some(({ id }) => id === name))
     if (unknown !== undefined) throw new Error(`--only ${unknown}: no such planted bug. The ids are in ${file}.`)
     return {

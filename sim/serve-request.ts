@@ -5,6 +5,7 @@ import type { EventSink, Served, ServedBy } from '../src/chat/completion-request
 import { chatDialect } from '../src/dialects/chat/chat-dialect.ts'
 import { dispatch } from '../src/dispatch/dispatch.ts'
 import type { Caller } from '../src/domain/caller.ts'
+import type { ChatJob } from '../src/domain/chat-job.ts'
 import type { Answer, Hold, Outcome, Ticket } from '../src/domain/handoff.ts'
 import type { Offer } from '../src/domain/offer.ts'
 import { Unserved } from '../src/domain/upstream-failure.ts'
@@ -113,7 +114,8 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
     } catch (error) {
       if (!process.isAlive) return record
       if (error instanceof TypeError) world.fail('errors_are_handled', String(error.stack))
-      if (record.state === 'settling') oracle.voided(record)
+      // A client that left gets no answer that could promise anything: its charge stays.
+      if (record.state === 'settling' && record.settlement?.outcome !== 'client_gone') oracle.voided(record)
       else if (record.state === 'asked') oracle.refused(record)
       note(record.state, String(error))
     } finally {
@@ -194,7 +196,15 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
         runsMs: request.runsMs,
         isRejected: pricing.share === 0,
       })
-      const dispatching = { upstream, health: breaker.health, clock: scheduler, attemptsMax: ATTEMPTS_MAX, retryBudget }
+      const dispatching = {
+        upstream,
+        health: breaker.health,
+        clock: scheduler,
+        attemptsMax: ATTEMPTS_MAX,
+        retryBudget,
+        pseudonymise: (job: ChatJob) => job,
+        noteWork: () => {},
+      }
       answer = await dispatch(dispatching, ranked, job, { signal: stop, memory: uncounted })
       assertAlive()
       breaker.checkAttempts(answer.attempts)

@@ -138,7 +138,7 @@ function createRun(world: World, plan: Plan) {
     const disk = createSimDisk(world, `disk ${index}`, plan.config.diskBytes)
     disk.faultRate = faults.diskFaultRate
     const name = `disk ${index}`
-    machine.volumes.push({ name, identity: name, disk, nodes: [], claimedBy: undefined })
+    machine.volumes.push({ name, identity: name, disk, nodes: [], sizes: undefined, claimedBy: undefined })
     return {
       plan: slotPlan,
       index,
@@ -280,7 +280,7 @@ function createRun(world: World, plan: Plan) {
       Object.assign(link, createLinkState())
       for (const { disk } of volumes) disk.repair()
     }
-    server.slowMs = 0
+    server.heal()
     for (const slot of slots) {
       slot.process?.killAfter(Number.POSITIVE_INFINITY)
       // Some stopped nodes never return, nor do their journals: other nodes must end their leases.

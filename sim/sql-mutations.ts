@@ -4,6 +4,10 @@ const money = 'migrations/0002_money.sql'
 const refunds = 'migrations/0004_refunds.sql'
 const payments = 'migrations/0017_payments.sql'
 const budgets = 'migrations/0020_budgets.sql'
+const roles = 'migrations/0031_desk_role.sql'
+const sessions = 'migrations/0032_operator_sessions.sql'
+const differences = 'migrations/0034_payment_differences.sql'
+const plans = 'migrations/0035_plans.sql'
 
 /** Bugs in the SQL functions that move money. `npm run sim -- --prove-sql` runs the tests on PostgreSQL against each. */
 export const sqlMutations: readonly Mutation[] = [
@@ -260,16 +264,16 @@ export const sqlMutations: readonly Mutation[] = [
   {
     id: 'sql-day-spend-lost',
     bug: 'the spend of a day is forgotten when the next one begins',
-    file: money,
+    file: plans,
     find: 'VALUES (v.customer, p_balance.day, p_balance.day_spent_nanos, p_balance.day_cap_nanos);',
     replace: 'VALUES (v.customer, p_balance.day, 0, p_balance.day_cap_nanos);',
   },
   {
     id: 'sql-day-forgets-leases',
     bug: 'a day that is reached again does not count its open leases',
-    file: money,
-    find: 'SELECT coalesce(sum(o.granted_nanos), 0), coalesce(sum(o.slots), 0) INTO v.day_leased, v.day_used',
-    replace: 'SELECT 0 * coalesce(sum(o.granted_nanos), 0), coalesce(sum(o.slots), 0) INTO v.day_leased, v.day_used',
+    file: plans,
+    find: 'SELECT o.granted, o.slots INTO v.day_leased, v.day_used',
+    replace: 'SELECT 0, o.slots INTO v.day_leased, v.day_used',
   },
   {
     id: 'sql-day-holds-not-saved',
@@ -618,16 +622,16 @@ export const sqlMutations: readonly Mutation[] = [
   {
     id: 'sql-late-charge-ignores-held-cap',
     bug: 'a late charge takes what running requests hold of the daily cap',
-    file: money,
+    file: plans,
     find: '- b.day_spent_nanos - b.day_leased_nanos\n',
     replace: '- b.day_spent_nanos\n',
   },
   {
     id: 'sql-late-charge-ignores-held-other-day',
     bug: 'a late charge of another day takes what open leases hold of the cap of that day',
-    file: money,
+    file: plans,
     find: `
-      - (SELECT coalesce(sum(o.granted_nanos), 0)::bigint FROM lease o WHERE o.customer_id = p_customer AND o.cap_day = p_day) END`,
+      - (SELECT o.granted FROM open_leases_of_day(p_customer, p_day) o) END`,
     replace: ' END',
   },
   {
@@ -991,6 +995,99 @@ export const sqlMutations: readonly Mutation[] = [
     bug: 'nodes keep the bulk leases of a customer in debt',
     file: payments,
     find: 'IF v_taken > v_free THEN',
+    replace: 'IF false THEN',
+  },
+  {
+    id: 'sql-charge-of-credit-forgotten',
+    bug: 'the books do not say which charge a credit is for, so a second charge of a payment looks like the first',
+    file: differences,
+    find: 'UPDATE payment SET charge_ref = p_charge_ref WHERE',
+    replace: 'UPDATE payment SET charge_ref = NULL WHERE',
+  },
+  {
+    id: 'sql-accepted-difference-opens-again',
+    bug: 'a difference that an operator has dealt with opens again with each comparison',
+    file: differences,
+    find: "WHERE d.outcome IN ('agreed', 'returned') OR",
+    replace: 'WHERE d.ended_at IS NOT NULL OR',
+  },
+  {
+    id: 'sql-difference-never-ends',
+    bug: 'a difference stays open after the charge went back to the payer',
+    file: differences,
+    find: 'WHERE driver = p_driver AND ref = p_ref AND ended_at IS NULL\n$$',
+    replace: 'WHERE false\n$$',
+  },
+  {
+    id: 'sql-late-charge-not-adopted',
+    bug: 'a payment that has failed gets no credit for a charge that the provider made late',
+    file: differences,
+    find: 'UPDATE payment SET provider_ref = p_provider_ref, version = version + 1',
+    replace: 'UPDATE payment SET version = version + 1',
+  },
+
+  // ---------------------------------------------------------------- roles and sessions
+  {
+    id: 'sql-gateway-acts-as-desk',
+    bug: 'the role that serves requests books payments',
+    file: roles,
+    find: 'IF v_is_desk OR r.proname = ANY (money_functions()) THEN',
+    replace: 'IF true THEN',
+  },
+  {
+    id: 'sql-gateway-writes-people',
+    bug: 'the role that serves requests writes sessions and keys',
+    file: roles,
+    find: 'OR (NOT p_is_desk AND p_table = ANY (desk_tables()))',
+    replace: '',
+  },
+  {
+    id: 'sql-gateway-reads-secrets',
+    bug: 'the roles of the gateway read the hashes of vouchers and sessions',
+    file: roles,
+    find: 'WHERE table_name = p_table AND NOT (p_is_desk',
+    replace: 'WHERE false AND NOT (p_is_desk',
+  },
+  {
+    id: 'sql-gateway-makes-operators',
+    bug: 'the roles of the gateway make operators',
+    file: roles,
+    find: 'IF EXISTS (SELECT FROM gateway_role WHERE name = session_user) THEN',
+    replace: 'IF false THEN',
+  },
+  {
+    id: 'sql-session-of-anybody',
+    bug: 'the session of any person counts as that of an operator',
+    file: sessions,
+    find: `AND p.installation_role = 'operator' AND p.disabled_at IS NULL`,
+    replace: 'AND p.disabled_at IS NULL',
+  },
+  {
+    id: 'sql-session-that-ended',
+    bug: 'a session that has ended moves money',
+    file: sessions,
+    find: `AND s.expires_at > now() AND s.last_seen_at > now() - interval '12 hours'`,
+    replace: '',
+  },
+  {
+    id: 'sql-session-not-confirmed',
+    bug: 'a session moves money without a confirmation',
+    file: sessions,
+    find: 'IF p_needs_confirmation AND NOT v.is_confirmed THEN',
+    replace: 'IF false THEN',
+  },
+  {
+    id: 'sql-no-session',
+    bug: 'no session is needed to move money for an operator',
+    file: sessions,
+    find: `    RAISE EXCEPTION 'no operator has this session' USING ERRCODE = 'SY004';`,
+    replace: `    RETURN (SELECT person_id FROM person WHERE installation_role = 'operator' LIMIT 1);`,
+  },
+  {
+    id: 'sql-signup-credit-of-any-size',
+    bug: 'the signup credit has no limit',
+    file: sessions,
+    find: 'IF p_credit > grant_alone_max_nanos() THEN',
     replace: 'IF false THEN',
   },
 ]

@@ -6,6 +6,8 @@ import type { Behaviour } from './behaviour.ts'
 export interface Bystander {
   readonly meanMs: number
   readonly p99Ms: number
+  /** The p99 of requests on new connections. */
+  readonly freshP99Ms: number
   /** Requests without an answer, and requests that were not sent because too many waited. */
   readonly failed: number
   /** The longest time for which the gateway's event loop was held; null if the gateway did not answer. */
@@ -36,6 +38,7 @@ export interface HostileRun {
 }
 
 const P99_MS_MAX = 100
+const FRESH_P99_MS_MAX = 250
 /** The machine that the heap limit of the run stands for. */
 const RSS_MB_MAX = 1_000
 const EVENTS_SHOWN = 5
@@ -58,6 +61,11 @@ export function hostileReport({ machine, rows, conditions, rssBeforeMb, rssAfter
         P99_MS_MAX,
       ),
       goal('behaviours with a p99 above 100 ms', rows.filter(row => row.attacked.p99Ms > P99_MS_MAX).length, 0),
+      goal(
+        'highest p99 on new connections, ms',
+        highest(row => row.attacked.freshP99Ms),
+        FRESH_P99_MS_MAX,
+      ),
       goal(
         'failed requests of the bystander',
         sum(row => row.attacked.failed),
@@ -97,6 +105,7 @@ function table(rows: readonly Row[]): string {
     'without',
     'p99 ms',
     'without',
+    'p99 new ms',
     'failed',
     'stall ms',
     'cores',
@@ -116,6 +125,7 @@ function cells({ behaviour, quiet, attacked, events, hasCrashed }: Row): string[
     ms(quiet.meanMs),
     attacked.p99Ms > P99_MS_MAX ? `**${ms(attacked.p99Ms)}**` : ms(attacked.p99Ms),
     ms(quiet.p99Ms),
+    attacked.freshP99Ms > FRESH_P99_MS_MAX ? `**${ms(attacked.freshP99Ms)}**` : ms(attacked.freshP99Ms),
     String(attacked.failed),
     attacked.stallMs === null ? '' : attacked.stallMs.toFixed(0),
     attacked.coreShare?.toFixed(2) ?? '',

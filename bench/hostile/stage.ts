@@ -45,6 +45,7 @@ interface Players {
 }
 
 const BYSTANDER_PER_S = 200
+const FRESH_PER_S = 20
 const RSS_SAMPLE_MS = 100
 /** The behaviour has so long to take effect before the bystander is measured. */
 const HEAD_START_MS = 200
@@ -89,7 +90,7 @@ export class HostileStage {
     this.#players = players
     this.#gateway = gateway
     this.conditions = [
-      `- bystander: ${BYSTANDER_PER_S} small requests a second for ${options.seconds} s during each behaviour; \`without\`: the last measurement without one`,
+      `- bystander: ${BYSTANDER_PER_S} small requests a second on kept connections and ${FRESH_PER_S} on new ones, for ${options.seconds} s during each behaviour; \`without\`: the last measurement without one`,
       `- memory: the gateway has a heap limit of ${HEAP_MB} MB, as on a machine with 1 GB; RSS is the highest of samples each ${RSS_SAMPLE_MS} ms`,
       ...(isMachineBusy
         ? ['- the machine was busy: the hostile parties competed with the bystander for its core']
@@ -110,6 +111,7 @@ export class HostileStage {
       headers: this.#bystander,
       body: wholeBody,
       ratePerS: BYSTANDER_PER_S,
+      freshPerS: FRESH_PER_S,
       seconds,
       pid: this.#gateway.pid,
     }
@@ -124,6 +126,7 @@ export class HostileStage {
     return {
       meanMs: result.meanMs,
       p99Ms: result.p99Ms,
+      freshP99Ms: result.freshP99Ms,
       failed: result.failed + result.skipped,
       stallMs,
       rssMaxMb,
@@ -216,7 +219,15 @@ export class HostileStage {
 }
 
 /** In place of a measurement that failed. */
-const unmeasured: Bystander = { meanMs: 0, p99Ms: 0, failed: 1, stallMs: null, rssMaxMb: 0, coreShare: null }
+const unmeasured: Bystander = {
+  meanMs: 0,
+  p99Ms: 0,
+  freshP99Ms: 0,
+  failed: 1,
+  stallMs: null,
+  rssMaxMb: 0,
+  coreShare: null,
+}
 
 /** The time between two samples counts as lag. */
 const LAG_SAMPLE_MS = 10

@@ -2,6 +2,7 @@ import type { ChatJob, ServiceTier } from '../../src/domain/chat-job.ts'
 import type { Ticket } from '../../src/domain/handoff.ts'
 import type { Health } from '../../src/domain/health.ts'
 import type { Offer } from '../../src/domain/offer.ts'
+import { limitPercent, standardPriceLimits } from '../../src/domain/price-limits.ts'
 import { route } from '../../src/route/route.ts'
 import type { Clock } from '../../src/runtime/clock.ts'
 import { createHealth } from '../../src/supply/breakers/health.ts'
@@ -15,8 +16,10 @@ export interface Regret {
   /** Mean price and latency of the served requests, relative to the lowest of the servers that are up. */
   readonly price: number
   readonly latency: number
-  /** Geometric mean of (the tier's measure of the choice / that of the oracle) - 1. */
+  /** Geometric mean of (the tier's measure of the choice / that of the best server that the promise about prices allows) - 1. */
   readonly regret: number
+  /** The same against the best of all servers. The promise forbids a fast one that costs too much. */
+  readonly regretOfAll: number
 }
 
 const OFFERS = 6
@@ -45,23 +48,25 @@ export function measureRegret(seed: number, tier: ServiceTier): Regret {
   const clock: Clock = { epochMs: () => nowMs, monotonicMs: () => nowMs }
   const health = createHealth({ clock, random: random.fork().next })
   const servers = Array.from({ length: OFFERS }, (_, at) => createServer(at, random))
-  let [failed, served, price, latency, logRegret] = [0, 0, 0, 0, 0]
+  let [failed, served, price, latency, logRegret, logOfAll] = [0, 0, 0, 0, 0, 0]
   for (let at = 0; at < REQUESTS; at++) {
     nowMs += STEP_MS
     for (const server of servers) change(server, random, nowMs)
     const draws = servers.map(({ latencyMs }) => latencyMs * Math.exp(0.3 * (random.next() - 0.5)))
     const up = servers.flatMap((server, index) => (nowMs < server.downUntilMs ? [] : [{ server, ms: draws[index]! }]))
     if (up.length === 0) continue
-    const oracle = up.reduce((best, one) => (measure(tier, one) < measure(tier, best) ? one : best))
+    const lowest = Math.min(...up.map(({ server }) => server.picos))
+    const allowed = up.filter(({ server }) => server.picos <= (lowest * limitPercent(tier, standardPriceLimits)) / 100)
     const chosen = serve(servers, draws, { tier, health, nowMs, random })
     if (chosen === undefined) {
       failed++
       continue
     }
     served++
-    price += chosen.server.picos / Math.min(...up.map(({ server }) => server.picos))
+    price += chosen.server.picos / lowest
     latency += chosen.ms / Math.min(...up.map(({ ms }) => ms))
-    logRegret += Math.log(measure(tier, chosen) / measure(tier, oracle))
+    logRegret += Math.log(measure(tier, chosen) / lowestMeasure(tier, allowed))
+    logOfAll += Math.log(measure(tier, chosen) / lowestMeasure(tier, up))
   }
   return {
     tier,
@@ -70,6 +75,7 @@ export function measureRegret(seed: number, tier: ServiceTier): Regret {
     price: price / served,
     latency: latency / served,
     regret: Math.exp(logRegret / served) - 1,
+    regretOfAll: Math.exp(logOfAll / served) - 1,
   }
 }
 
@@ -83,11 +89,11 @@ function measure(tier: ServiceTier, { server, ms }: Choice): number {
   return tier === 'fastest' ? ms : server.picos * ms
 }
 
-function serve(
-  servers: readonly Server[],
-  draws: readonly number[],
-  { tier, health, nowMs, random }: { tier: ServiceTier; health: Health; nowMs: number; random: Random },
-): Choice | undefined {
+/** Returns the offers in the order in which route() would try them. */
+export function orderedOffers(
+  eligible: readonly Offer[],
+  { tier, health, random }: { tier: ServiceTier; health: Health; random: Random },
+): readonly Offer[] {
   const job = {
     task: 'chat',
     stream: false,
@@ -97,10 +103,24 @@ function serve(
     features: new Set(),
     constraints: { serviceTier: tier },
   } as unknown as ChatJob
-  const eligible = servers.map(({ offer }) => offer)
   const ticket = { models: ['m'], eligible, maxTokens: OUTPUT_TOKENS } as unknown as Ticket
+  return route(ticket, job, { health }, random.next).offers
+}
+
+const lowestMeasure = (tier: ServiceTier, choices: readonly Choice[]) =>
+  Math.min(...choices.map(choice => measure(tier, choice)))
+
+function serve(
+  servers: readonly Server[],
+  draws: readonly number[],
+  { tier, health, nowMs, random }: { tier: ServiceTier; health: Health; nowMs: number; random: Random },
+): Choice | undefined {
+  const offers = orderedOffers(
+    servers.map(({ offer }) => offer),
+    { tier, health, random },
+  )
   let waitedMs = 0
-  for (const offer of route(ticket, job, { health }, random.next).offers.slice(0, ATTEMPTS_MAX)) {
+  for (const offer of offers.slice(0, ATTEMPTS_MAX)) {
     const index = servers.findIndex(server => server.offer === offer)
     const server = servers[index]!
     health.beginRequest(offer.offerId)
@@ -125,7 +145,7 @@ function createServer(at: number, random: Random): Server {
   return { offer: offerOf(at, picos), picos, latencyMs: random.skewed(600, 6_000), downUntilMs: 0 }
 }
 
-function offerOf(at: number, picos: number): Offer {
+export function offerOf(at: number, picos: number): Offer {
   return {
     offerId: `e${at}/m`,
     modelId: 'm',

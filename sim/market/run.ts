@@ -4,6 +4,7 @@ import { parseArgs } from 'node:util'
 import { readMachine, reportHead } from '../../bench/machine.ts'
 import { markdownPage, markdownTable } from '../../bench/markdown.ts'
 import { writeReport } from '../../bench/write-report.ts'
+import { measureHerd } from './herd.ts'
 import { type AttackResult, AUDITS_MAX, proveMarket, type Whitewashing } from './prove-market.ts'
 import { measureRegret, type Regret } from './regret.ts'
 
@@ -21,7 +22,9 @@ const machine = readMachine(null)
 const startedMs = performance.now()
 const results = await proveMarket(from, markets, result => console.log(line(result).join('  ')))
 const regrets = (['cheapest', 'balanced', 'fastest'] as const).map(tier => meanRegret(tier))
-for (const { tier, regret } of regrets) console.log(`${tier}: regret ${percent(regret)}`)
+const herds = (['balanced', 'fastest'] as const).map(tier => measureHerd(from, tier))
+for (const { tier, regret, regretOfAll } of regrets)
+  console.log(`${tier}: regret ${percent(regret)}, of all ${percent(regretOfAll)}`)
 
 const head = [
   'attack',
@@ -62,16 +65,22 @@ if (allMarkets >= REPORT_MARKETS_MIN) {
         whitewashing ? [whitewashingLine(attack.name, whitewashing)] : [],
       ),
     ),
-    'Regret of route() against an oracle that knows prices, latencies and failures in advance:',
+    'Regret of route() against an oracle that knows prices, latencies and failures in advance, among the servers that the promise about prices allows and among all:',
     markdownTable(
-      ['tier', 'failed', 'price, relative', 'latency, relative', 'regret'],
-      regrets.map(({ tier, failed, requests, price, latency, regret }) => [
+      ['tier', 'failed', 'price, relative', 'latency, relative', 'regret', 'regret of all'],
+      regrets.map(({ tier, failed, requests, price, latency, regret, regretOfAll }) => [
         tier,
         percent(failed / requests),
         price.toFixed(2),
         latency.toFixed(2),
         percent(regret),
+        percent(regretOfAll),
       ]),
+    ),
+    'Herds: ten nodes with servers of the same price, which become slower beyond eight requests at once, at 60% of what all can do. Compared with sending each request to the server that is the fastest at that moment:',
+    markdownTable(
+      ['tier', 'mean', 'p99'],
+      herds.map(({ tier, mean, p99 }) => [tier, mean.toFixed(2), p99.toFixed(2)]),
     ),
   ])
   console.log(`wrote ${writeReport('market', page)}`)
@@ -115,6 +124,7 @@ function meanRegret(tier: Regret['tier']): Regret {
     price: mean(({ price }) => price),
     latency: mean(({ latency }) => latency),
     regret: mean(({ regret }) => regret),
+    regretOfAll: mean(({ regretOfAll }) => regretOfAll),
   }
 }
 

@@ -22,7 +22,7 @@ export interface AuditedRequest {
 export function auditHoster(world: World, hoster: SimulatedHoster, atMs: number): AuditedRequest[] {
   const { random, attack } = world
   const others = world.hosters.filter(other => other !== hoster && other.isActive)
-  const peers = { hasReference: attack.reference, hosters: others.length }
+  const peers = { hasReference: attack.reference, hosters: others.length, needsComparison: false }
   const { kind, hasLogprobs } = chooseAudit(hoster.evidence.signals, peers, random.next)
   if (kind === 'canary') return auditByCanaries(world, hoster, others, atMs)
   if (kind === 'sampling') return auditBySamples(world, hoster, atMs)

@@ -9,6 +9,16 @@ const five = { ratePerS: 5 }
 const two = { ratePerS: 2 }
 const many = { ratePerS: 200 }
 
+/** A chat of 4,096 tool calls. */
+const history = (more: object = {}) => {
+  const call = (at: number) => ({ id: `call-${at}`, type: 'function', function: { name: 'f', arguments: '{"a":1}' } })
+  const calls = Array.from({ length: 1_024 }, (_, at) => ({
+    role: 'assistant',
+    tool_calls: [0, 1, 2, 3].map(index => call(at * 4 + index)),
+  }))
+  return chat('', { messages: [...calls, { role: 'user', content: 'Hi' }], ...more })
+}
+
 /** Customers with a valid key that send bodies which are expensive for the gateway. */
 export const bodyClients: readonly ClientBehaviour[] = [
   sends('thai', '140 kB of Thai', five, () => ({ body: chat(fill(thai, 47_000)) })),
@@ -18,7 +28,16 @@ export const bodyClients: readonly ClientBehaviour[] = [
   sends('dry-run-cjk', 'dry_run with 64k random CJK', five, () => ({
     body: chat(randomCjk(65_536), { dry_run: true }),
   })),
+  sends('histories', 'histories of 4,096 calls', { ratePerS: 10 }, () => ({ body: history() })),
+  sends('dry-run-histories', 'dry_run with histories of 4,096 calls', { ratePerS: 20 }, () => ({
+    body: history({ dry_run: true }),
+  })),
   sends('dry-run-flood', 'dry_run', many, () => ({ body: chat('Hi', { dry_run: true }) })),
+  // Below the length from which customers take turns.
+  sends('english-60-kb', '60 kB of English', many, () => ({ body: chat(fill(prose, 60_000)) })),
+  sends('duplicate-60-kb', 'a name twice in 60 kB', many, () => ({
+    body: JSON.stringify(chat(fill(prose, 60_000))).replace('{', '{"model":"a",'),
+  })),
   sends('cjk-1-mb', '1 MB of random CJK', two, () => ({ body: chat(randomCjk(350_000)) })),
   sends('english-4-mb', '4 MB of English', two, () => ({ body: chat(fill(prose, 4_000_000)) })),
   sends('emoji-4-mb', '4 MB of emoji', two, () => ({ body: chat(fill('👩‍👩‍👧‍👦', 1_500_000)) })),

@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { atRate, type ClientBehaviour, type Target } from '../behaviour.ts'
 import { flood } from '../flood.ts'
@@ -146,6 +147,9 @@ export const connectionClients: readonly ClientBehaviour[] = [
     target => chatHead(target, 'transfer-encoding: chunked\r\n'),
     socket => flood(socket, Buffer.from(`fff8\r\n${'x'.repeat(65_528)}\r\n`)),
   ),
+  halfBodies('half-bodies-200', 3_900_000),
+  // Below the length from which customers take turns.
+  halfBodies('half-bodies-60-kb', 60_000),
   keepsOpen(
     'open-streams',
     'streams of 20 tokens a second',
@@ -154,6 +158,55 @@ export const connectionClients: readonly ClientBehaviour[] = [
     'customer',
   ),
 ]
+
+/** Opens 200 bodies of this length at once. None of them gets its last byte. */
+function halfBodies(name: string, length: number): ClientBehaviour {
+  return {
+    name,
+    what: `200 bodies of ${length / 1_000} kB without their last byte, at once`,
+    party: 'customer',
+    async run(target) {
+      const bytes = Buffer.from(`${chatHead(target, `content-length: ${length + 1}\r\n`)}${' '.repeat(length)}`)
+      const sockets = new Set<Socket>()
+      for (let at = 0; at < 200; at++) openSocket(target, sockets).write(bytes)
+      await untilAborted(target.signal)
+      for (const socket of sockets) socket.destroy()
+    },
+  }
+}
+
+function untilAborted(signal: AbortSignal): Promise<void> {
+  return new Promise(resolve => signal.addEventListener('abort', () => resolve()))
+}
+
+/** Strangers that send 200 requests at once on each of 51 connections a second, and read the answers. */
+function pipeliners(): ClientBehaviour[] {
+  const options = { ratePerS: 51, party: 'stranger' as const }
+  const pipelines = (name: string, what: string, request: (host: string) => string) =>
+    opensAndWrites(
+      `pipelines-${name}`,
+      `200 requests at once ${what}`,
+      options,
+      ({ origin }) => request(new URL(origin).host).repeat(200),
+      () => {},
+    )
+  const keyless = (host: string) =>
+    `POST /v1/chat/completions HTTP/1.1\r\nhost: ${host}\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}`
+  const get = (path: string) => (host: string) => `GET ${path} HTTP/1.1\r\nhost: ${host}\r\n\r\n`
+  return [
+    pipelines('keyless', 'without a key', keyless),
+    pipelines('unknown', 'for an address that does not exist', get('/v1/none')),
+    pipelines('health', 'for /healthz', get('/healthz')),
+    pipelines('options', 'with OPTIONS', host => get('/v1/models')(host).replace('GET', 'OPTIONS')),
+    opensAndWrites(
+      'pipelines-tiny',
+      '3,000 requests at once of 22 bytes',
+      { ratePerS: 20, party: 'stranger' },
+      () => 'GET /a HTTP/1.1\r\nhost:\r\n\r\n'.repeat(3_000),
+      () => {},
+    ),
+  ]
+}
 
 /** Clients without a key. */
 export const connectionStrangers: readonly ClientBehaviour[] = [
@@ -175,6 +228,7 @@ export const connectionStrangers: readonly ClientBehaviour[] = [
   keepsOpen('noise', 'random bytes', 50, socket =>
     flood(socket, Buffer.from(Array.from({ length: 65_536 }, (_, at) => (at * 197) % 256))),
   ),
+  ...pipeliners(),
   opensAndWrites(
     'one-byte-chunks',
     'bodies in chunks of one byte without a key, as fast as possible',

@@ -1,0 +1,117 @@
+import type { Mutation } from './mutations.ts'
+
+/** A bug in code that the simulator does not run. */
+export interface CodeMutation extends Mutation {
+  /** The test file that must find it, relative to the root of the repository. */
+  readonly test: string
+}
+
+const sync = 'src/payments/payment-sync.ts'
+const comparison = 'src/payments/compare-charges.ts'
+const findAttempt = 'src/payments/stripe/find-attempt.ts'
+const stripeProvider = 'src/payments/stripe/stripe-provider.ts'
+const stripeEvents = 'src/payments/stripe/read-event.ts'
+const connect = 'src/payouts/stripe-connect-driver.ts'
+const lostAnswers = 'test/payments/lost-answers.test.ts'
+const payouts = 'test/payouts/stripe-connect.test.ts'
+
+/** Bugs in the code between the books and a provider. `npm run sim -- --prove-code` runs the test of each. */
+export const codeMutations: readonly CodeMutation[] = [
+  {
+    id: 'code-charge-not-looked-for',
+    bug: 'a charge without an answer is made again when the provider has forgotten its key',
+    file: sync,
+    find: 'let started = await find()',
+    replace: 'let started: Awaited<ReturnType<typeof find>> = null',
+    test: lostAnswers,
+  },
+  {
+    id: 'code-charge-made-when-not-found',
+    bug: 'a charge is made again while the provider does not answer what it has',
+    file: sync,
+    find: 'let started = await find()',
+    replace: 'let started = await find().catch(() => null)',
+    test: lostAnswers,
+  },
+  {
+    id: 'code-only-paid-charges-adopted',
+    bug: 'a charge that is not decided is made again',
+    file: findAttempt,
+    find: 'await client(stripe => listAll(stripe.paymentIntents.list(filter)))).filter(isItsOwn)',
+    replace:
+      "await client(stripe => listAll(stripe.paymentIntents.list(filter)))).filter(each => isItsOwn(each) && each.status === 'succeeded')",
+    test: lostAnswers,
+  },
+  {
+    id: 'code-charge-of-another-mode',
+    bug: 'a payment of the test mode is charged by a live account',
+    file: sync,
+    find: 'if (payment.isLive !== driver.isLive)',
+    replace: 'if (false as boolean)',
+    test: lostAnswers,
+  },
+  {
+    id: 'code-refund-not-looked-for',
+    bug: 'a refund without an answer is made again when the provider has forgotten its key',
+    file: stripeProvider,
+    find: 'if (await isMade()) return',
+    replace: '',
+    test: lostAnswers,
+  },
+  {
+    id: 'code-second-charge-not-listed',
+    bug: 'a second charge of a payment is not listed',
+    file: comparison,
+    find: "if (booked.isCredited) return { problem: 'second_charge', paymentId: payment.paymentId }",
+    replace: 'if (booked.isCredited) return null',
+    test: lostAnswers,
+  },
+  {
+    id: 'code-credit-without-charge-not-listed',
+    bug: 'credit that the provider has no charge for is not listed',
+    file: comparison,
+    find: 'if (providerRef !== null && (await isPaid(driver.provider, providerRef, paymentId))) {',
+    replace: 'if (true as boolean) {',
+    test: lostAnswers,
+  },
+  {
+    id: 'code-account-not-looked-for',
+    bug: 'a hoster gets a second account when the answer to the first one was lost',
+    file: connect,
+    find: 'if (earlier !== undefined) return earlier.id',
+    replace: '',
+    test: payouts,
+  },
+  {
+    id: 'code-event-from-the-future',
+    bug: 'a signed event that is dated ahead is accepted until long after its time',
+    file: stripeEvents,
+    find: '  requireNotFromFuture(signature)\n',
+    replace: '',
+    test: 'test/payments/stripe.test.ts',
+  },
+  {
+    id: 'code-event-that-is-no-object',
+    bug: 'a signed body that is no event is a failure of the gateway',
+    file: stripeEvents,
+    find: 'if (!isJsonObject(event) || ',
+    replace: 'if (',
+    test: 'test/payments/hostile-events.test.ts',
+  },
+  {
+    id: 'code-throttle-in-any-order',
+    bug: 'a redemption and one that takes its count back wait for each other',
+    file: 'src/people/sign-in-throttle.ts',
+    find: 'ANY ($1) ORDER BY subject FOR UPDATE`',
+    replace: 'ANY ($1) ORDER BY subject DESC FOR UPDATE`',
+    test: 'test/regression/issue-35-lock-order.test.ts',
+  },
+  {
+    id: 'code-jit-as-configured',
+    bug: 'PostgreSQL compiles the plans of settlements, each time for longer than they take',
+    file: 'src/db/session-settings.ts',
+    find: "    jit: 'off',\n",
+    replace: '',
+    test: 'test/db/pool.test.ts',
+  },
+]
