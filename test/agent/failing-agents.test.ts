@@ -60,6 +60,9 @@ describe('agents that fail', () => {
     const customer = await app.customer()
     const host = startHostProcess(hoster.key, ['--gateway', app.url, '--upstream', upstream.baseUrl])
     await idleConnections(app, 4)
+    // A closed terminal sends this (issue 35).
+    host.child.kill('SIGHUP')
+    await host.printed('SIGHUP is ignored')
     const released = Promise.withResolvers<void>()
     upstream.respondWith(async (_request, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' })

@@ -265,7 +265,7 @@ describe('offers that do not speak messages', () => {
     for (const body of [request, computer]) {
       const response = await post({ ...body, model })
       const { error } = (await response.json()) as { error: { code: string; message: string } }
-      expect([response.status, error.code]).toEqual([500, 'no_eligible_offer'])
+      expect([response.status, error.code]).toEqual([400, 'feature_not_supported'])
       expect(error.message).toContain("citations or a tool of Anthropic's models) excluded 1 offer.")
     }
     expect(await world.gateway.balanceNanos(customer)).toBe(5_000_000_000n)

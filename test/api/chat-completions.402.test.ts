@@ -117,7 +117,8 @@ test('in_flight_budget while a running stream holds the rest of the balance', as
   const running = await gateway.chat(customer, { ...hello, stream: true, max_tokens: 100 })
   expect(running.status).toBe(200)
 
-  const refused = await gateway.chat(customer, { ...hello, max_tokens: 100 })
+  const headers = { 'x-switchyard-wait-for-credit-ms': '0' }
+  const refused = await gateway.chat(customer, { ...hello, max_tokens: 100 }, { headers })
   expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
   const error = await readError(refused)
   expect(error).toMatchObject({

@@ -191,8 +191,11 @@ describe('no_eligible_offer', () => {
     expect(await refusal({ model: 'hosted-model', trusted_only: true, deny_hosters: [high] })).toMatch(
       /trusted_only \(trust_score above 0\.8\) excluded 1 hoster offer; deny_hosters excluded 1 hoster offer/,
     )
+    // No constraint is at fault when no server has a feature of the request.
     const tools = [{ type: 'function', function: { name: 'f', parameters: {} } }]
-    expect(await refusal({ model: 'hosted-model', tools })).toContain('tools')
+    const unsupported = await readError(await gateway.chat(customer, { ...hello, model: 'hosted-model', tools }))
+    expect(unsupported).toMatchObject({ status: 400, code: 'feature_not_supported' })
+    expect(unsupported.message).toContain('excluded 2 offers; none has tools')
     expect((await gateway.usage(customer)).length).toBe(0)
     expect(await gateway.balanceNanos(customer)).toBe(5_000_000_000n)
   })

@@ -433,23 +433,36 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
       database,
       offers: [testOffer(upstream.baseUrl)],
       clock: late,
-      timeouts: { commitWaitMs: 1 },
+      // Long enough to send the settlement, which would be voided before.
+      timeouts: { commitWaitMs: 1_000 },
     })
-    const holder = await database.pool.pg.connect()
+    const { pool } = database
+    // A lock would end the attempt after its limit, and the next one would send the free settlement.
+    await pool.query(`
+      CREATE TABLE gate (is_open boolean);
+      INSERT INTO gate VALUES (false);
+      CREATE FUNCTION wait_at_gate() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+      BEGIN
+        WHILE NOT (SELECT is_open FROM gate) LOOP PERFORM pg_sleep(0.01); END LOOP;
+        RETURN NULL;
+      END $$`)
+    const openGate = () => pool.query('UPDATE gate SET is_open = true')
     try {
       const key = randomUUID()
       const goOn = holdAnswers()
       const first = chat(three, key)
       await upstream.next()
-      // The settlement waits for this lock and commits after the caller has received the 504.
-      await holder.query('BEGIN; LOCK TABLE ledger_entry IN ACCESS EXCLUSIVE MODE')
+      // The settlement waits here and commits after the caller has received the 504.
+      await pool.query('CREATE TRIGGER gate BEFORE INSERT ON ledger_entry EXECUTE FUNCTION wait_at_gate()')
       goOn()
       expect(await readError(await first)).toMatchObject({ status: 504, code: 'settlement_unavailable' })
-      await holder.query('ROLLBACK')
+      await openGate()
       expect(await readError(await retried(one, key))).toMatchObject({ status: 409, code: 'already_completed' })
       expect((await charged(1))[0]).toBeGreaterThan(0n)
     } finally {
-      holder.release()
+      await openGate()
+      // The audit at the end of a gateway reports a function that roles should not have.
+      await pool.query('DROP FUNCTION wait_at_gate CASCADE; DROP TABLE gate')
       await three.close()
     }
   })

@@ -99,6 +99,9 @@ describe('dry_run', () => {
       expect([quoted.status, quoted.headers.get('idempotent-replayed')]).toEqual([200, null])
       expect(await quoted.json()).toMatchObject({ object: 'chat.completion.quote' })
     }
+    // A key that the request could not use is refused before it is sent.
+    const long = { headers: { 'idempotency-key': 'k'.repeat(256) } }
+    expect((await gateway.chat(customer, { model: 'plain', messages, dry_run: true }, long)).status).toBe(400)
     const run = await gateway.chat(customer, { model: 'plain', messages }, once)
     expect([run.status, run.headers.get('idempotent-replayed')]).toEqual([200, null])
   })

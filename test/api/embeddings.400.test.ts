@@ -62,9 +62,9 @@ test('dimensions are refused where no server declares them', async () => {
   const customer = await gateway.customer()
   const found = await refusal(customer, '/v1/embeddings', { model: 'vectors', input: 'a', dimensions: 2 })
   expect(found).toMatchObject({
-    status: 500,
-    code: 'no_eligible_offer',
-    message: expect.stringContaining('dimensions'),
+    status: 400,
+    code: 'feature_not_supported',
+    message: expect.stringContaining('none has dimensions'),
   })
 })
 

@@ -9,9 +9,10 @@ import { embeddings } from '../harness/scripted-embeddings.ts'
 import { answer, type Behaviour, status, usageOf } from '../harness/scripted-upstream.ts'
 import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
-// A local server that can do everything and never fails: then no request may get a 5xx.
+// A local server that can do everything, costs no more than the lowest price limit of a request, and never fails: then no request may get a 5xx.
 const upstream = useUpstream()
-const gateway = useTestApp(() => ({ offers: [testOffer(upstream.baseUrl, { features: new Set(features) })] }))
+const price = { inputPicoPerToken: 1n, outputPicoPerToken: 1n }
+const gateway = useTestApp(() => ({ offers: [testOffer(upstream.baseUrl, { features: new Set(features), price })] }))
 const customer = useCustomer(gateway, { tier: 'scale', creditNanos: 1_000_000_000_000_000n })
 
 interface Operation {
@@ -98,7 +99,7 @@ function headersOf({ parameters }: Operation): fc.Arbitrary<Record<string, strin
 
 const RUNS = 100
 
-test('every answer to a generated request is documented, and none is a 5xx', { timeout: 60_000 }, async () => {
+test('every answer to a generated request is documented, and none is a 5xx', async () => {
   const generation = Object.entries(openapi.paths).filter(
     ([, { post }]) => post !== undefined && 'x-switchyard-provider' in (post.responses[200]!.headers ?? {}),
   )

@@ -40,6 +40,8 @@ const llama = {
     request: '0',
     // No price of its own: cached tokens cost the input price.
     dearest: { input_usd_per_million: 1, output_usd_per_million: 2, cache_read_usd_per_million: 1 },
+    at_most: { input_usd_per_million: 1, output_usd_per_million: 2 },
+    first_server_percent: { cheapest: 100, balanced: 150, fastest: 300, local: 100 },
   },
   providers: ['local', 'hoster'],
   features: ['images', 'json_schema', 'tools'],

@@ -187,7 +187,7 @@ test.each<[string, object, string, string?]>([
   ['no documents', { documents: undefined }, 'documents', 'missing_parameter'],
   ['an empty list', { documents: [] }, 'documents'],
   ['an empty document', { documents: ['a', ''] }, 'documents[1]'],
-  ['a document without text', { documents: [{ title: 'a' }] }, 'documents[0].text'],
+  ['a document without text', { documents: [{ title: 'a' }] }, 'documents[0].text', 'missing_parameter'],
   ['too many documents', { documents: Array(1_001).fill('a') }, 'documents'],
   ['too much text', { query: 'a'.repeat(5_000), documents: Array(1_000).fill('a') }, 'documents'],
   ['top_n of 0', { top_n: 0 }, 'top_n'],

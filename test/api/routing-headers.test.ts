@@ -110,7 +110,8 @@ describe('of a header and the body, the stricter value holds', () => {
       { model: 'backup', max_cost_usd: 1, max_tokens: 4_000 },
     )
     expect(Number(lowered.headers.get('x-switchyard-max-tokens'))).toBeLessThan(500)
-    const error = await readError(await chat({ 'x-switchyard-max-cost-usd': '0.000000001' }, { model: 'backup' }))
+    // How JavaScript writes 0.000000001.
+    const error = await readError(await chat({ 'x-switchyard-max-cost-usd': String(1e-9) }, { model: 'backup' }))
     expect(error).toMatchObject({ status: 400, code: 'max_cost_too_low', param: 'max_cost_usd' })
     expect(error.message).toContain('max_cost_usd of a header is 0.000000001')
   })
@@ -146,6 +147,7 @@ describe('400', () => {
     ['x-switchyard-allow-hosters', '', 'must be 1 to 256 hoster UUIDs, separated by commas'],
     ['x-switchyard-deny-hosters', 'acme', 'must be 1 to 256 hoster UUIDs, separated by commas; got "acme".'],
     ['x-switchyard-max-cost-usd', '0', 'must be an amount of USD from 0.000000001 to 1000000'],
+    ['x-switchyard-max-cost-usd', '1e7', 'must be an amount of USD'],
     ['x-switchyard-max-cost-usd', '$5', 'must be an amount of USD'],
     ['x-switchyard-on-insufficient', 'pay', 'must be one of refuse, clamp'],
     ['x-switchyard-dry-run', 'maybe', 'must be true or false'],
@@ -189,7 +191,8 @@ test('an Idempotency-Key does not match a request with other routing headers', a
 
 test('the OpenAPI document and preflights name the headers at every generation endpoint', async () => {
   const names = ['tier', 'privacy-mode', 'trusted-only', 'max-latency-ms', 'fallback-models', 'allow-hosters']
-  names.push('deny-hosters', 'max-cost-usd', 'on-insufficient', 'dry-run', 'label')
+  names.push('deny-hosters', 'max-cost-usd', 'max-input-usd-per-million', 'max-output-usd-per-million')
+  names.push('on-insufficient', 'dry-run', 'label', 'wait-for-credit-ms')
   const headers = names.map(name => `x-switchyard-${name}`)
   const openapi = (await (await fetch(`${gateway.url}/openapi.json`)).json()) as {
     paths: Record<string, { post?: { responses: { 200: { headers: object } }; parameters?: { name: string }[] } }>

@@ -533,7 +533,7 @@ describe('what is billed', () => {
     }
   })
 
-  it('refused at admission (402, 404, 429, `no_eligible_offer`)', async () => {
+  it('refused at admission (402, 404, 429, `feature_not_supported`, `no_eligible_offer`)', async () => {
     const model = 'test-model'
     await gateway.hoster({ baseUrl: upstream.baseUrl })
     const rich = await gateway.customer()
@@ -544,10 +544,12 @@ describe('what is billed', () => {
     expect((await gateway.chat(withQueryTimeout, { model, messages })).status).toBe(200)
     const before = await gateway.balanceNanos(withQueryTimeout)
     const asked = upstream.requests.length
+    const audio = { type: 'input_audio', input_audio: { data: 'UklGRg==', format: 'wav' } }
     const refused = [
       await gateway.chat(poor, { model, messages }),
       await gateway.chat(rich, { model: 'no-such-model', messages }),
       await gateway.chat(withQueryTimeout, { model, messages }),
+      await gateway.chat(rich, { model, messages: [{ role: 'user', content: [audio] }] }),
       await gateway.chat(rich, { model, messages, max_latency_ms: 1 }),
     ]
     const errors = await Promise.all(refused.map(readError))
@@ -555,6 +557,7 @@ describe('what is billed', () => {
       [402, 'insufficient_credits'],
       [404, 'model_not_found'],
       [429, 'rate_limit_exceeded'],
+      [400, 'feature_not_supported'],
       [500, 'no_eligible_offer'],
     ])
     expect(upstream.requests.length).toBe(asked)

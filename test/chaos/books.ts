@@ -12,6 +12,9 @@ export interface Allowed {
   readonly writeoffs?: boolean
 }
 
+/** How many of the answers that are still missing are named. */
+const NAMED_MAX = 5
+
 export interface Books {
   /** Descriptions of problems; empty when all is well. */
   readonly problems: readonly string[]
@@ -65,7 +68,8 @@ async function unfinished(
   const missing = customers
     .flatMap(customer => customer.sent)
     .filter(sent => sent.ending === 'complete' && !done.has(sent.requestId!) && allowed.uncharged?.(sent) !== true)
-  return missing.length === 0 ? '' : `${missing.length} complete answers without a usage row`
+  if (missing.length === 0) return ''
+  return `${missing.length} complete answers without a usage row, such as ${missing.slice(0, NAMED_MAX).map(named).join(', ')}`
 }
 
 /** Compares each request as its client saw it with the books, and audits the ledger. */
@@ -97,6 +101,7 @@ interface UsageRow {
   readonly cost_nanos: bigint
   readonly writeoff_nanos: bigint
   readonly outcome: string
+  readonly usage_source: string
 }
 
 async function booksOf(
@@ -108,7 +113,8 @@ async function booksOf(
   const truncated: Sent[] = []
   const uncharged: Sent[] = []
   const { rows } = await pool.query<UsageRow>(
-    'SELECT request_id, model_id, input_tokens, output_tokens, cost_nanos, writeoff_nanos, outcome FROM usage_event WHERE customer_id = $1',
+    `SELECT request_id, model_id, input_tokens, output_tokens, cost_nanos, writeoff_nanos, outcome, usage_source
+       FROM usage_event WHERE customer_id = $1`,
     [customerId],
   )
   const balance = (
@@ -144,7 +150,9 @@ async function booksOf(
     for (const row of mine) {
       unexplained.delete(row)
       if (row.cost_nanos !== chargeOf(request) && !(request.ending === 'left' && isChargeOfPart(row, request))) {
-        problems.push(`${named(request)} was charged ${row.cost_nanos} instead of ${chargeOf(request)}`)
+        problems.push(
+          `${named(request)} (${request.ending}) was charged ${row.cost_nanos} as ${row.outcome} instead of ${chargeOf(request)}`,
+        )
       }
     }
     if (request.ending === 'left' && mine.length <= 1) continue
@@ -167,11 +175,15 @@ async function booksOf(
   return { problems, truncated, uncharged }
 }
 
-/** Whether a row charges no more than a client can have received before it left, at the price of its tokens. */
+/**
+ * Whether a row charges no more than a client can have received before it left, at the price of its tokens. An answer was served whole if the
+ * client left between its finish reason and its usage; the gateway counts its tokens then.
+ */
 function isChargeOfPart(row: UsageRow, { model, words }: Sent): boolean {
   const isInPart = row.input_tokens <= INPUT_TOKENS_MAX && row.output_tokens <= words * TOKENS_OF_A_WORD_MAX
   const cost = costNanos(models[model].price, row.input_tokens, row.output_tokens)
-  return row.outcome === 'client_gone' && isInPart && row.cost_nanos === cost
+  const isCounted = row.outcome === 'client_gone' || (row.outcome === 'served' && row.usage_source === 'gateway')
+  return isCounted && isInPart && row.cost_nanos === cost
 }
 
 /** More than the gateway counts in any text of `textOf`, which may have one byte a token. */

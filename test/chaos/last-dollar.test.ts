@@ -15,5 +15,4 @@ test.each(storms)(
     expect(problems).toEqual([])
     expect(await world.violations()).toEqual([])
   },
-  300_000,
 )

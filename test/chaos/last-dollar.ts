@@ -216,6 +216,7 @@ export function lastDollarRepeated(repetitions: number): Scenario {
           pool,
           connection: postgres.connection,
           gatewayConnection: postgres.connection,
+          deskConnection: postgres.connection,
           drop: async () => {},
         })
         try {

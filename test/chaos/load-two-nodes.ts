@@ -19,10 +19,10 @@ export interface TwoLoadedNodes {
 /** Starts gateways `a` and `b`, and six clients that send them up to `requestsMax` requests. */
 export async function loadTwoNodes(
   world: ChaosWorld,
-  { requestsMax, seed }: { requestsMax: number; seed: number },
+  { requestsMax, seed, secondNanos }: { requestsMax: number; seed: number; secondNanos?: bigint },
 ): Promise<TwoLoadedNodes> {
   const nodes = await Promise.all(['a', 'b'].map(name => world.running(name)))
-  const customers = await world.openTwoCustomers()
+  const customers = await world.openTwoCustomers(secondNanos)
   const enough = new AbortController()
   const load = runLoad({
     nodes: () => nodes,

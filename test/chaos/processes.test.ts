@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { breakConnections } from './break-connections.ts'
 import { killPostgres } from './break-postgres.ts'
 import { copyDirectory } from './copy-directory.ts'
@@ -24,7 +24,7 @@ const selection: readonly Scenario[] = [
 
 let world: ChaosWorld
 beforeAll(async () => {
-  world = await createWorld({ durable: false })
+  world = await createWorld({ durable: false, programs: inject('postgresPrograms') })
 })
 afterAll(() => world.close())
 

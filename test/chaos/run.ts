@@ -11,7 +11,9 @@ import { paths, plainChat } from './customer.ts'
 import { killAtRandom } from './kill-at-random.ts'
 import { lastDollarOverProcesses, lastDollarRepeated } from './last-dollar.ts'
 import { loseDisk } from './lose-disk.ts'
+import { loseTail } from './lose-tail.ts'
 import { pauseNode } from './pause-node.ts'
+import { pauseQueue } from './pause-queue.ts'
 import { restartRolling } from './restart-rolling.ts'
 import { retryFailpoints, retryOneKey } from './retry-one-key.ts'
 import type { Scenario, Verdict } from './scenario.ts'
@@ -42,7 +44,10 @@ const scenarios: readonly Scenario[] = [
   lastDollarOverProcesses(),
   killPostgres(),
   stopPostgres(20),
+  // Several, because each may take as long as a scenario at most.
+  ...[0, 1, 2, 3].map(more => loseTail({ times: 5, seed: seed + more })),
   lastDollarRepeated(200),
+  pauseQueue(50, seed + 3),
 ]
 
 const words = process.argv.slice(2)

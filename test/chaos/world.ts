@@ -10,7 +10,7 @@ import { removeOnExit } from './clean-up-on-exit.ts'
 import { type ChaosCustomer, type ModelName, maxTokensOf, models, openCustomer, USD } from './customer.ts'
 import { type GatewayProcess, startGateway } from './gateway-process.ts'
 import { type ModelServer, startModelServer } from './model-server.ts'
-import { type ChaosPostgres, createPostgres } from './postgres.ts'
+import { type ChaosPostgres, createPostgres, type PostgresOptions } from './postgres.ts'
 
 /** One PostgreSQL, one model server, and gateways that scenarios start and kill. */
 export interface ChaosWorld {
@@ -23,8 +23,8 @@ export interface ChaosWorld {
   /** The running gateways. */
   readonly nodes: readonly GatewayProcess[]
   openCustomer(creditNanos: bigint, limits?: Partial<AccountLimits>): Promise<ChaosCustomer>
-  /** Opens one customer with enough credit for every load, and one with 5 USD. */
-  openTwoCustomers(): Promise<ChaosCustomer[]>
+  /** Opens one customer with enough credit for every load, and one with 5 USD or this much. */
+  openTwoCustomers(secondNanos?: bigint): Promise<ChaosCustomer[]>
   /** Starts a gateway without waiting for it. Gateways of the same name use the same data directory and proxy. */
   launch(name: string, options?: LaunchOptions): Promise<GatewayProcess>
   /** Returns the running gateway of this name, or starts it and waits until it takes requests. */
@@ -45,12 +45,12 @@ export interface LaunchOptions {
   readonly settlement?: 'journal' | 'commit'
 }
 
-export async function createWorld({ durable }: { durable: boolean }): Promise<ChaosWorld> {
+export async function createWorld(options: PostgresOptions): Promise<ChaosWorld> {
   const directory = mkdtempSync(join(tmpdir(), 'switchyard-chaos-nodes-'))
   removeOnExit(directory, 'files')
   await using cleanUp = new AsyncDisposableStack()
   cleanUp.defer(() => rm(directory, { recursive: true, force: true }))
-  const postgres = await createPostgres({ durable })
+  const postgres = await createPostgres(options)
   cleanUp.defer(() => postgres.remove())
   const modelServer = await startModelServer()
   cleanUp.defer(() => modelServer.close())
@@ -85,7 +85,8 @@ export async function createWorld({ durable }: { durable: boolean }): Promise<Ch
       customers.push(customer)
       return customer
     },
-    openTwoCustomers: () => Promise.all([200n * USD, 5n * USD].map(credit => world.openCustomer(credit))),
+    openTwoCustomers: (secondNanos = 5n * USD) =>
+      Promise.all([200n * USD, secondNanos].map(credit => world.openCustomer(credit))),
     async launch(name, { failpoints, settlement = 'journal' } = {}) {
       let proxy = proxies.get(name)
       if (proxy === undefined) {
@@ -153,7 +154,7 @@ function configText(baseUrl: string, settlement: 'journal' | 'commit'): string {
         })),
       },
     ],
-    server: { drain_seconds: 30 },
+    server: { drain_seconds: 30, drain_delay_seconds: 0 },
     // The minimum, so that the journal rotates through many segments.
     journal: { max_bytes: 1_048_576 },
     postgres: { money_connections: 3, general_connections: 3 },

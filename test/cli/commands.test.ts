@@ -291,6 +291,21 @@ describe('hosters and models', () => {
   test('a hoster at a private address is refused', async () => {
     expect(await switchyard('hoster add evil http://169.254.169.254/v1')).toMatchObject({ code: 1, stdout: '' })
   })
+
+  test('a model id of hosters is refused, listed with the reason, and approved', async () => {
+    await json('hoster add ids https://models.acme.dev/v1')
+    await json('hoster price ids gpt-9 --input 1 --output 2 --context-tokens 8192 --max-output-tokens 1024')
+    // What the operator prices is approved.
+    expect(await json('model review')).toEqual([])
+    expect(await json('model refuse gpt-9 --reason "No such model"')).toEqual({ model: 'gpt-9', state: 'refused' })
+    expect(await json('model review')).toMatchObject([
+      { model: 'gpt-9', state: 'refused', reason: 'No such model', hosters: [{ name: 'ids' }] },
+    ])
+    expect((await switchyard('model approve gpt-9')).code).toBe(2)
+    const approved = await switchyard('model approve gpt-9 --reason "It exists"')
+    expect(approved).toMatchObject({ code: 0, stdout: 'Hosters may sell gpt-9.\n' })
+    expect(await json('model review')).toEqual([])
+  })
 })
 
 describe('alerts', () => {
@@ -503,6 +518,7 @@ describe('doctor', () => {
       durability: 'ok',
       clock: 'ok',
       roles: 'ok',
+      jobs: 'ok',
       'account tiers': 'ok',
       'master key': 'ok',
       'local gpu': 'ok',

@@ -59,6 +59,37 @@ test('vouchers are made with their codes on stdout, listed without them, and rev
   expect((await cli.run(['voucher', 'revoke', hint])).code).toBe(1)
 })
 
+test('differences are listed until an operator accepts them with a note, which the audit log keeps', async () => {
+  expect(await result('payments', 'differences')).toEqual([])
+  await world.pool.query(
+    "SELECT note_payment_difference('stripe', 'ch_1', 'charge', 'unknown_payment', NULL, 'pi_1', 700, 'usd', '2026-11-01')",
+  )
+  expect(await result('payments', 'differences')).toEqual([
+    {
+      made_at: '2026-11-01T00:00:00.000Z',
+      driver: 'stripe',
+      kind: 'charge',
+      problem: 'unknown_payment',
+      amount_minor: 700,
+      currency: 'usd',
+      name: 'ch_1',
+      payment_id: null,
+    },
+  ])
+  expect((await cli.run(['payments', 'differences'])).stdout).toContain('700 usd')
+  const withoutNote = await cli.run(['payments', 'accept', 'ch_1'])
+  expect(withoutNote.code).not.toBe(0)
+  expect(await result('payments', 'accept', 'ch_1', '--note', 'paid back')).toEqual({ name: 'ch_1', accepted: true })
+  expect(await result('payments', 'differences')).toEqual([])
+  const again = await cli.run(['payments', 'accept', 'ch_1', '--note', 'paid back'])
+  expect(again).toMatchObject({ code: 1, stdout: '' })
+  expect(again.stderr).toContain('There is no open difference ch_1.')
+  const { rows } = await world.pool.query(
+    "SELECT subject, detail FROM audit_entry WHERE action = 'payment.difference_accepted'",
+  )
+  expect(rows).toEqual([{ subject: 'ch_1', detail: { note: 'paid back' } }])
+})
+
 test('a reconciliation without a provider asks for nothing', async () => {
   expect(await result('payments', 'reconcile')).toEqual({ looked: 0, booked: 0, mismatched: 0, failed: 0 })
 })

@@ -1,6 +1,8 @@
 import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { grantCredit } from '../../src/ledger/accounts/grant-credit.ts'
+import { applyPayoutChanges } from '../../src/payouts/payout-accounts.ts'
 import { createPayoutWorld, DAY_MS, type PayoutWorld, USD } from '../payouts/payout-world.ts'
 import { type Cli, useCli } from './use-cli.ts'
 
@@ -18,7 +20,9 @@ beforeAll(async () => {
     "INSERT INTO hoster_endpoint (endpoint_id, hoster_id, base_url) VALUES (gen_random_uuid(), $1, 'https://acme.dev/v1')",
     [hosterId],
   )
-  const customerId = await world.addCustomer(100n * USD)
+  const customerId = await world.addCustomer(0n)
+  // Earnings from signup credit could not be moved.
+  await grantCredit(world.pool, { customerId, amountNanos: 100n * USD, ref: 'invoice 1', reason: 'paid' })
   for (let n = 0; n < 50; n++) await world.charge(customerId, hosterId, PAST_MS, USD + 1n, 'llama-3.3-70b')
   await world.charge(customerId, hosterId, Date.now(), USD, 'llama-3.3-70b')
 })
@@ -44,7 +48,12 @@ test('a hoster is paid by bank: account, prepare, approve, settle, and the state
   const wrong = await fails('account', 'acme', '--holder', 'Acme', '--account', 'DE00 1234 5678')
   expect(wrong).toMatchObject({ code: 1, stderr: expect.stringMatching(/check digits/) })
   const iban = 'DE89 3704 0044 0532 0130 00'
-  expect(await json('account', 'acme', '--holder', 'Acme GmbH', '--account', iban)).toMatchObject({ state: 'ready' })
+  const name = () => json('account', 'acme', '--holder', 'Acme GmbH', '--account', iban)
+  expect(await name()).toMatchObject({ state: null, changes: [{ kind: 'account', state: 'ready', account: '…3000' }] })
+  expect(await json('account', 'acme', '--stop')).toMatchObject({ changes: [] })
+  await name()
+  await applyPayoutChanges(world.pool, Date.now() + 4 * DAY_MS)
+  expect(await json('account', 'acme')).toMatchObject({ state: 'ready', changes: [] })
 
   const { batch_id, hosters } = await json('prepare')
   expect(hosters).toMatchObject([{ verdict: 'prepared', amount_usd: '40.00', payable_usd: '40.00' }])
@@ -79,7 +88,9 @@ test('a hoster is paid by bank: account, prepare, approve, settle, and the state
 test('earnings become credit of the customer of a hoster, and a frozen hoster keeps them', async () => {
   expect(await fails('move', 'acme')).toMatchObject({ code: 1, stderr: expect.stringMatching(/no customer/) })
   const customerId = await world.addCustomer(0n)
-  expect(await json('account', 'acme', '--customer', customerId)).toMatchObject({ customer_id: customerId })
+  expect(await json('account', 'acme', '--customer', customerId)).toMatchObject({ changes: [{ kind: 'customer' }] })
+  await applyPayoutChanges(world.pool, Date.now() + 4 * DAY_MS)
+  expect(await json('account', 'acme')).toMatchObject({ customer_id: customerId })
   expect(await json('freeze', 'acme', '--reason', 'checks its answers')).toMatchObject({ frozen: true, changed: true })
   expect(await fails('move', 'acme')).toMatchObject({ code: 1, stderr: expect.stringMatching(/frozen/) })
   expect(await json('release', 'acme', '--reason', 'its answers are right')).toMatchObject({ frozen: false })
@@ -113,4 +124,24 @@ test('a person is invited to a hoster, and to a new one only with --new', async 
   expect(made).toMatchObject({ is_new: true, role: 'owner' })
   const { rows } = await world.pool.query('SELECT name, state FROM hoster WHERE hoster_id = $1', [made.hoster_id])
   expect(rows).toEqual([{ name: 'garage', state: 'applied' }])
+})
+
+test('promotional earnings of related customers are listed, and decided once', async () => {
+  const hosterId = await world.addHoster()
+  const related = await world.addCustomer(USD)
+  await world.pool.query("INSERT INTO person (person_id, email) VALUES ($1, 'both@example.com')", [related])
+  await world.pool.query("INSERT INTO membership (customer_id, person_id, role) VALUES ($1, $1, 'owner')", [related])
+  await world.pool.query("INSERT INTO hoster_member (hoster_id, person_id, role) VALUES ($1, $2, 'owner')", [
+    hosterId,
+    related,
+  ])
+  await world.charge(related, hosterId, Date.now(), USD)
+  await world.prepare(Date.now() + 40 * DAY_MS, { minNanos: USD / 2n })
+  const [review] = await json('review')
+  expect(review).toMatchObject({ hoster_id: hosterId, state: 'waiting', share_usd: '0.80' })
+  expect(await fails('review', review.review_id)).toMatchObject({ code: 2 })
+  expect(await json('review', review.review_id, '--release', 'a fair')).toMatchObject([
+    { state: 'released', reason: 'a fair' },
+  ])
+  expect(await fails('review', review.review_id, '--withhold', 'x')).toMatchObject({ code: 1 })
 })

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { beforeAll, expect, test, vi } from 'vitest'
 import type { AuditLogPage, AuditLogState } from '../../src/api/operator/log.ts'
 import type { OperatorMoney } from '../../src/api/operator/money.ts'
+import type { Overview } from '../../src/api/operator/overview.ts'
 import type { OperatorHosters, OperatorModels, PriceVersions } from '../../src/api/operator/supply.ts'
 import type { OperatorSystem } from '../../src/api/operator/system.ts'
 import { transaction } from '../../src/db/pool.ts'
@@ -176,6 +177,32 @@ test('the log pages without gaps, filters, and shows a changed entry', async () 
   expect(await readError(await operator.get('operator/log?person=ada'))).toMatchObject({ param: 'person' })
 })
 
+test('a due job that no node takes is an alarm, a warning and a metric', async () => {
+  const { pool } = app.database
+  await pool.query(
+    "SELECT graphile_worker.add_job('taken_by_nobody', job_key := 'late', run_at := now() - interval '5 minutes')",
+  )
+  const { alarms } = await get<Overview>('overview')
+  expect(alarms).toContainEqual({
+    kind: 'jobs_late',
+    severity: 'danger',
+    message: expect.stringMatching(/^The job taken_by_nobody has been due for 3\d\d s, and no node has taken it/),
+    since: expect.any(String),
+  })
+  const { checks } = await get<OperatorSystem>('system')
+  expect(checks).toContainEqual({ check: 'jobs', state: 'warning', detail: expect.stringContaining('taken_by_nobody') })
+  const metrics = await app.app.metrics.metrics()
+  expect(Number(/^switchyard_job_delay_seconds (.*)$/m.exec(metrics)![1])).toBeGreaterThanOrEqual(300)
+  await pool.query("SELECT graphile_worker.remove_job('late')")
+  // A timetable that adds nothing leaves no job that is due.
+  await pool.query(
+    "UPDATE graphile_worker._private_known_crontabs SET known_since = now() - interval '1 hour', last_execution = NULL",
+  )
+  const { alarms: later } = await get<Overview>('overview')
+  expect(later.map(({ message }) => message).join()).toMatch(/No node has added scheduled jobs for 35\d\d s/)
+  await pool.query('UPDATE graphile_worker._private_known_crontabs SET last_execution = now()')
+})
+
 test('the system shows jobs, checks and settings, and no secret', async () => {
   const system = await vi.waitFor(async () => {
     const found = await get<OperatorSystem>('system')
@@ -184,6 +211,7 @@ test('the system shows jobs, checks and settings, and no secret', async () => {
   })
   expect(system.nodes).toMatchObject([{ state: 'alive' }])
   expect(system.checks.find(({ check }) => check === 'gateway role')).toMatchObject({ state: 'ok' })
+  expect(system.checks.find(({ check }) => check === 'jobs')).toMatchObject({ state: 'ok' })
   expect(system.settings).toContainEqual({ key: 'smtp.host', value: 'mail.example.com' })
   const everything = await Promise.all(
     ['system', 'models', 'hosters', 'overview', 'money'].map(async path => JSON.stringify(await get(path))),

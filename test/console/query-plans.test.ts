@@ -41,7 +41,7 @@ beforeAll(async () => {
   places = rows[0]!
   customer = (await signedInMember(app, places.customerId)).browser
   operator = (await signedInOperator(app)).browser
-}, 120_000)
+})
 
 // The generated sums have no requests, so an audit at the end would find them.
 afterAll(async () => {

@@ -119,10 +119,9 @@ test('operators need a second factor, except in a browser on this machine', asyn
   const { token } = await operatorToken(app, 'factor-op@example.com', nowMs)
   const here = browser()
   await here.post('welcome', { token, password: PASSWORD })
-  const cookie = here.cookie!
   const paths = ['operator/overview', `customers/${customer.customerId}/credits`]
   const away = (path: string, headers: Record<string, string>) =>
-    browser().send('GET', path, undefined, { cookie, ...headers })
+    browser().send('GET', path, undefined, { cookie: here.cookie!, ...headers })
   for (const path of paths) {
     expect((await here.get(path)).status).toBe(200)
     for (const headers of [{ 'x-forwarded-for': '127.0.0.1' }, { forwarded: 'for=127.0.0.1' }, { via: '1.1 proxy' }])

@@ -47,6 +47,35 @@ describe('sign in', () => {
     expect(await readError(after)).toMatchObject({ status: 401, code: 'not_signed_in' })
   })
 
+  test('accounts that one browser signs in to, one after the other, are related by it', async () => {
+    const [first, second, other] = [await app.customer(), await app.customer(), await app.customer()]
+    const client = browser()
+    for (const { customerId } of [first, second]) {
+      const { email } = await member(customerId)
+      const entered = await client.post('sign-in', { email, password: PASSWORD })
+      expect(entered.headers.getSetCookie()[1]).toMatch(
+        /^sy_device=[\w-]{43}; Expires=.* GMT; Path=\/; HttpOnly; SameSite=Strict$/,
+      )
+      expect((await client.post('sign-out')).status).toBe(200)
+    }
+    await member(other.customerId)
+    const { pool } = app.database
+    const hosterId = await app.hoster({ baseUrl: 'https://models.example.com/v1' })
+    await pool.query(
+      `INSERT INTO hoster_member (hoster_id, person_id, role) SELECT $1, person_id, 'owner' FROM membership WHERE customer_id = $2`,
+      [hosterId, first.customerId],
+    )
+    const { rows } = await pool.query(
+      `SELECT customer_id AS "customerId" FROM related_customers($1) WHERE evidence = 'device'`,
+      [hosterId],
+    )
+    expect(rows).toEqual([{ customerId: second.customerId }])
+    // A value that no gateway made is replaced, so that a browser cannot choose to share one.
+    const { email } = await member(other.customerId)
+    const entered = await browser().send('POST', 'sign-in', { email, password: PASSWORD }, { cookie: 'sy_device=x' })
+    expect(entered.headers.getSetCookie()[1]).toMatch(/^sy_device=[\w-]{43};/)
+  })
+
   test('an unknown address and a wrong password get the same answer', async () => {
     const { customerId } = await app.customer()
     const { email } = await member(customerId)
@@ -245,7 +274,7 @@ describe('links', () => {
     const [first, second] = [await app.customer(), await app.customer()]
     const { email } = await member(first.customerId)
     const token = await invite(second.customerId, email)
-    expect(await (await browser().post('invite', { token })).json()).toMatchObject({ email, has_password: true })
+    expect(await (await browser().post('invite', { token })).json()).toMatchObject({ email, has_password: null })
     expect((await browser().post('join', { token, password: 'a password of another person' })).status).toBe(401)
     const client = browser()
     expect((await client.post('join', { token, password: PASSWORD })).status).toBe(200)

@@ -36,8 +36,7 @@ const mailTo = (email: string, subject: string) =>
   }, 5_000)
 const tokenIn = (mail: string, path: string) => new RegExp(`${path}#([\\w-]{43})`).exec(mail)![1]!
 
-async function signUp(email: string, address?: string) {
-  const client = browser(address)
+async function signUp(email: string, address?: string, client = browser(address)) {
   expect(await (await client.post('sign-up', { email })).json()).toEqual({ mailed: true })
   const token = tokenIn(await mailTo(email, 'Finish your sign-up'), '/verify')
   const entered = await client.post('verify', { token, password: PASSWORD, name: 'Ada' })
@@ -77,6 +76,12 @@ test('one mailbox gets the signup credit once, and one network a few times a day
   expect(await (await signUp('third@example.com', '198.51.100.1')).balance()).toBe(0)
   nowMs += 86_400_001
   expect(await (await signUp('fourth@example.com', '198.51.100.1')).balance()).toBe(5)
+})
+
+test('a second sign-up in one browser gets no credit', async () => {
+  const first = await signUp('browser-one@example.com', '192.0.2.50')
+  expect(await first.balance()).toBe(5)
+  expect(await (await signUp('browser-two@example.com', undefined, first.client)).balance()).toBe(0)
 })
 
 test('an address names its mailbox', () => {

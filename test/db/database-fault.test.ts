@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { type DatabaseFault, faultOf } from '../../src/db/database-fault.ts'
+import { freePort } from '../../bench/free-port.ts'
+import { type DatabaseFault, faultOf, isDatabaseAway } from '../../src/db/database-fault.ts'
+import { createPool } from '../../src/db/pool.ts'
 import { refuseOutage } from '../../src/db/refuse-outage.ts'
 import { ApiError } from '../../src/domain/errors.ts'
 import { isTransient } from '../../src/ledger/is-transient.ts'
@@ -35,6 +37,33 @@ test('an error without a code is one of the driver, and a bug is not sent again'
   expect(faultOf(new Error('Query read timeout'))).toBe('unavailable')
   expect(isTransient(new NodeFenced('a'))).toBe(true)
   for (const bug of [new TypeError('x'), new RangeError('x'), 'text', undefined]) expect(faultOf(bug)).toBe('rejected')
+})
+
+test('PostgreSQL is away: by its code, or by a connection of ours that broke', async () => {
+  const refused = await createPool(
+    { host: '127.0.0.1', port: await freePort(), user: 'nobody', database: 'none' },
+    { max: 1, applicationName: 'test' },
+  )
+    .query('SELECT 1')
+    .catch((error: Error) => error)
+  expect(refused).toMatchObject({ code: 'ECONNREFUSED' })
+  const away = [
+    refused,
+    withCode('57P03'),
+    withCode('53300'),
+    new Error('Query read timeout'),
+    new ApiError('database_unavailable'),
+  ]
+  expect(away.map(isDatabaseAway)).toEqual(away.map(() => true))
+  expect(isDatabaseAway(new Error('the job failed', { cause: refused }))).toBe(true)
+  const others = [
+    withCode('ECONNREFUSED'),
+    withCode('23505'),
+    withCode('55P03'),
+    new Error('no such mailbox'),
+    new TypeError('x'),
+  ]
+  expect(others.map(isDatabaseAway)).toEqual(others.map(() => false))
 })
 
 describe('what the client of a failed statement gets', () => {

@@ -241,6 +241,24 @@ describe('after a crash', () => {
     expect((await backUp((await open()).owner)).toString('latin1')).toContain('backup_label')
   })
 
+  it('gets the desk role at its next start, if an earlier version created it', async () => {
+    await (await open()).close()
+    const programs = locatePrograms()
+    const cluster = join(dataDir, 'postgres')
+    await runSql(chooseAccount(cluster, [programs]), programs, cluster, 'DROP ROLE switchyard_desk;\n')
+    const access = join(cluster, 'pg_hba.conf')
+    await writeFile(access, (await readFile(access, 'utf8')).replace(/^local all switchyard_desk .*\n/m, ''))
+    const file = join(dataDir, 'postgres.json')
+    const { deskUser, deskPassword, ...old } = JSON.parse(await readFile(file, 'utf8'))
+    expect([deskUser, deskPassword]).toEqual(['switchyard_desk', expect.any(String)])
+    await writeFile(file, JSON.stringify(old))
+    for (let start = 0; start < 2; start++) {
+      const { desk, close } = await open()
+      expect(await query(desk, 'SELECT session_user AS role')).toEqual([{ role: 'switchyard_desk' }])
+      await close()
+    }
+  })
+
   it('says what to do when postgres.json is lost while PostgreSQL runs', async () => {
     await open()
     await rm(join(dataDir, 'postgres.json'))

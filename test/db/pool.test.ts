@@ -39,10 +39,11 @@ describe('values', () => {
     await strange.pool.query(`ALTER DATABASE ${database} SET default_transaction_isolation = 'serializable'`)
     await strange.pool.query(`ALTER DATABASE ${database} SET idle_session_timeout = '1s'`)
     await strange.pool.query(`ALTER DATABASE ${database} SET array_nulls = off`)
+    await strange.pool.query(`ALTER DATABASE ${database} SET jit = on`)
     await strange.pool.query(`ALTER DATABASE ${database} SET extra_float_digits = -3`)
     const pool = createPool(strange.connection, { max: 1, applicationName: 'strange' })
     const { rows } = await pool.query(
-      "SELECT '2026-03-04T00:00:00Z'::timestamptz AS instant, '2026-03-04'::date AS day, current_setting('transaction_isolation') AS isolation, current_setting('idle_session_timeout') AS idle, $1::bigint[] AS some, 1795410077105::float8 AS epoch_ms",
+      "SELECT '2026-03-04T00:00:00Z'::timestamptz AS instant, '2026-03-04'::date AS day, current_setting('transaction_isolation') AS isolation, current_setting('idle_session_timeout') AS idle, current_setting('jit') AS jit, $1::bigint[] AS some, 1795410077105::float8 AS epoch_ms",
       [[1n, null]],
     )
     expect(rows).toEqual([
@@ -51,6 +52,7 @@ describe('values', () => {
         day: '2026-03-04',
         isolation: 'read committed',
         idle: '0',
+        jit: 'off',
         some: [1n, null],
         epoch_ms: 1_795_410_077_105,
       },

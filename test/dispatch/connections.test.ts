@@ -465,8 +465,10 @@ describe.each([
   ['TLS', localhost],
 ])('a gateway that stalled for longer than the idle limit (%s)', (_name, identity) => {
   it('reads the waiting data before it enforces the limit', async () => {
+    // Until the first write has ended, the second would wait in this process for the end of the loop below.
+    const written = Promise.withResolvers<void>()
     const upstream = await startUpstream(({ socket }) => {
-      socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n1')
+      socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n1', () => written.resolve())
     }, identity)
     const exchange = await ask(upstream, {
       stream: true,
@@ -479,7 +481,7 @@ describe.each([
       text += piece
       first.resolve()
     })
-    await first.promise
+    await Promise.all([first.promise, written.promise])
     upstream.connections[0]!.socket.write('2')
     const overMs = performance.now() + 1_000
     while (performance.now() < overMs);

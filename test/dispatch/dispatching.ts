@@ -111,6 +111,8 @@ export interface Dispatching {
   readonly healthOf: CustomerBreakers['of']
   /** Reports to health in order: `success offerId` or `failure offerId outcome`. */
   readonly reports: readonly string[]
+  /** The times of writing requests, in order. */
+  readonly worked: readonly { customerId: string; workMs: number }[]
   send(offers: Offer | readonly Offer[], body?: object, signal?: AbortSignal, customerId?: string): Promise<Answer>
   sendJob(offer: Offer, job: ChatJob): Promise<Answer>
   close(): Promise<void>
@@ -136,11 +138,14 @@ export function startDispatching({
   attemptsMax = 3,
   publicLookup,
   tokenClock = systemClock,
+  budgetClock = systemClock,
 }: {
   attemptsMax?: number
   publicLookup?: LookupFunction
   /** Measures the lifetime of tokens. */
   tokenClock?: Clock
+  /** Measures the time of retry budgets. */
+  budgetClock?: Clock
 } = {}): Dispatching {
   const upstream = new UpstreamClient({
     version: '0.0.0-test',
@@ -151,6 +156,7 @@ export function startDispatching({
   const newHealth = () => createHealth({ clock: systemClock, random: () => 0.5 })
   const customers = createCustomerBreakers(newHealth(), newHealth())
   const reports: string[] = []
+  const worked: { customerId: string; workMs: number }[] = []
   const observed = {
     of(customerId: string): Health {
       const health = customers.of(customerId)
@@ -171,12 +177,15 @@ export function startDispatching({
     health: observed,
     clock: systemClock,
     attemptsMax,
-    retryBudget: createRetryBudget({ clock: systemClock }),
+    retryBudget: createRetryBudget({ clock: budgetClock }),
+    pseudonymise: (job: ChatJob) => job,
+    noteWork: (customerId: string, workMs: number) => void worked.push({ customerId, workMs }),
   }
   return {
     health: customers.of(ann),
     healthOf: customers.of,
     reports,
+    worked,
     send: (offers, body, signal = new AbortController().signal, customerId = ann) =>
       dispatch(deps, planOf([offers].flat(), customerId), jobOf(body), { signal, memory: uncounted }),
     sendJob: (offer, job) =>

@@ -23,7 +23,7 @@ import {
 } from '../harness/scripted-upstream.ts'
 import { GENEROUS_TIMEOUTS } from '../harness/timeouts.ts'
 import { useUpstream } from '../harness/use-test-app.ts'
-import { offerAt, quarantineEnd, readStream, startDispatching, useDispatching } from './dispatching.ts'
+import { ann, offerAt, quarantineEnd, readStream, startDispatching, useDispatching } from './dispatching.ts'
 
 const upstreams = Array.from({ length: 4 }, () => useUpstream('test'))
 const dispatching = useDispatching('test')
@@ -39,6 +39,14 @@ const unserved = (sending: Promise<unknown>): Promise<Unserved> =>
     () => Promise.reject(new Error('the request was answered')),
     failure => failure,
   )
+
+it('reports the time of each request that it writes for a server', async () => {
+  upstreams[0]!.always(boom)
+  upstreams[1]!.always(answer({ text: 'a' }))
+  await dispatching.send([at(0), at(1)])
+  const expected = { customerId: ann, workMs: expect.any(Number) }
+  expect(dispatching.worked).toEqual([expected, expected])
+})
 
 describe('failing over', () => {
   it('tries the offers in order until one answers, and records the attempts', async () => {

@@ -41,7 +41,7 @@ test('docs/console-api.md lists exactly the addresses of a customer that /v1 doe
 test('docs/console-api.md lists exactly the addresses of hosters that are for people only', () => {
   const prefix = '/console/api/hosters/:hoster_id/'
   const served = earningsEndpoints({} as never).flatMap(({ method, path }) =>
-    path.startsWith(prefix) ? [`${method} ${path.slice(prefix.length)}`] : [],
+    path.startsWith(prefix) ? [`${method} ${path.slice(prefix.length).replace(/:(\w+)/g, '{$1}')}`] : [],
   )
   const named = tableRows(readPage('docs/console-api.md'), "address of a hoster's people").map(([address]) => address)
   expect(named.sort()).toEqual(served.sort())

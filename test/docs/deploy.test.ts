@@ -5,6 +5,7 @@ import { parse } from 'yaml'
 import { loadConfig } from '../../src/config/config.ts'
 import { environmentSchema, fileSchema } from '../../src/config/schema.ts'
 import { type ErrorCode, errorTable } from '../../src/domain/errors.ts'
+import { readAddressRange } from '../../src/runtime/client-address.ts'
 import { readPage } from './page.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
@@ -13,7 +14,7 @@ const settings = [...readPage('docs/config.md').matchAll(/^\| `([a-z_]+[.[][^`]+
 /** The variables that the gateway reads, and one that Node reads. */
 const variables = [...Object.keys(environmentSchema.shape), 'NODE_COMPILE_CACHE']
 const defaults = loadConfig({ env: {}, cwd: '/' })
-const drainAndMoreS = defaults.server.drainSeconds + 30
+const drainAndMoreS = defaults.server.drainDelaySeconds + defaults.server.drainSeconds + 30
 const totalS =
   fileSchema.parse({
     endpoints: [
@@ -36,6 +37,8 @@ interface Service {
   volumes?: string[]
   depends_on?: string[] | Record<string, { condition: string }>
   stop_grace_period?: string
+  healthcheck?: { test: string[] }
+  networks?: Record<string, { ipv4_address: string }>
 }
 
 const compose = parse(readPage('deploy/compose.yaml'), { merge: true }) as Compose
@@ -82,10 +85,20 @@ describe('compose.yaml', () => {
       expect(compose.services[name]!.stop_grace_period, name).toBe(`${drainAndMoreS}s`)
   })
 
+  test('starts nginx when the gateways are ready, at the address that they trust', () => {
+    const { nginx } = compose.services
+    const conditions = Object.fromEntries(gateways.map(([name]) => [name, { condition: 'service_healthy' }]))
+    expect(nginx!.depends_on).toEqual(conditions)
+    for (const [, { healthcheck }] of gateways) expect(healthcheck!.test.join(' ')).toContain('/readyz')
+    const { server } = fileSchema.parse(parse(readPage('deploy/switchyard.yaml')))
+    const { trusted_proxies: trusted } = server
+    expect(trusted).toEqual([readAddressRange(nginx!.networks!.default!.ipv4_address)])
+  })
+
   test('builds the Dockerfile and mounts files that exist', () => {
     for (const [, { build }] of gateways) expect(build).toEqual({ context: '..', dockerfile: 'deploy/Dockerfile' })
     const files = Object.values(compose.services).flatMap(({ volumes = [] }) => volumes.filter(v => v.startsWith('./')))
-    expect(files.map(file => file.split(':')[0]!.slice(2))).toEqual(['nginx.conf'])
+    expect([...new Set(files.map(file => file.split(':')[0]!.slice(2)))]).toEqual(['switchyard.yaml', 'nginx.conf'])
   })
 })
 
@@ -98,6 +111,14 @@ describe('Dockerfile', () => {
     expect(copied.filter(path => !existsSync(`${root}${path}`) || !wanted.includes(`!${path}`))).toEqual([])
     // What the programs read when they run.
     expect(copied).toEqual(expect.arrayContaining(['package.json', 'bin', 'migrations', 'src']))
+  })
+
+  test('installs the library that the pinned Node needs, in each image that runs it', () => {
+    // The slim images of Debian do not have it.
+    for (const image of ['FROM node:', 'FROM debian:'])
+      expect(lines.slice(lines.findIndex(line => line.includes(image))).join('\n')).toMatch(
+        /^FROM .*\n(?:#.*\n)?RUN apt-get .* libatomic1/,
+      )
   })
 
   test('starts the gateway with bin/switchyard, with variables that are read', () => {
@@ -133,6 +154,16 @@ describe('nginx.conf', () => {
     ])
   })
 
+  test('forwards the address of the connection in every location, and looks names up again', () => {
+    const forwarded = directives.filter(([name, header]) => name === 'proxy_set_header' && header === 'X-Forwarded-For')
+    // A location with a proxy_set_header inherits none.
+    const blocks = text.split(/^ {4}location /m).filter(block => block.includes('proxy_set_header'))
+    expect(forwarded.map(([, , value]) => value)).toEqual(blocks.map(() => '$remote_addr'))
+    const servers = directives.filter(([name, address]) => name === 'server' && address)
+    expect(servers.filter(each => each.at(-1) !== 'resolve')).toEqual([])
+    expect(argumentsOf('resolver')).toContain('valid=')
+  })
+
   test('passes streams, long answers and large bodies, and repeats only refused requests', () => {
     expect(argumentsOf('proxy_buffering')).toBe('off')
     expect(Number.parseInt(argumentsOf('proxy_read_timeout')!, 10)).toBeGreaterThan(totalS)
@@ -149,10 +180,9 @@ describe('nginx.conf', () => {
     expect(Object.values(errorTable).filter(({ status }) => status === 502)).toEqual([])
     // The Host header of the client could be a name that the gateway does not know.
     expect(directives.filter(([name]) => name === 'proxy_set_header').map(([, header]) => header)).toEqual([
-      'Connection',
+      ...['Connection', 'X-Forwarded-For'],
       // WebSockets of agents.
-      'Upgrade',
-      'Connection',
+      ...['Upgrade', 'Connection', 'X-Forwarded-For'],
     ])
   })
 })

@@ -2,6 +2,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { lowerRankReasons } from '../../src/api/activity.ts'
 import { exportColumns } from '../../src/api/reports.ts'
 import { consolePaths } from '../../src/http/console/console-pages.ts'
+import { routesOf } from '../harness/routes-of.ts'
 import { useTestApp } from '../harness/use-test-app.ts'
 import { readPage, tableRows } from './page.ts'
 
@@ -11,14 +12,22 @@ const documented = tableRows(page, 'endpoint').map(([endpoint, access]) => {
   return { method, path, access, endpoint: endpoint! }
 })
 
+interface Example {
+  readonly $ref?: string
+  readonly value?: unknown
+}
 interface Operation {
   readonly security: object[]
+  readonly responses: Record<number, { content: { 'application/json': { examples: Record<string, Example> } } }>
   readonly parameters?: { name: string; in: string; schema: { default?: unknown } }[]
   readonly requestBody?: { content: { 'application/json': { schema: { $ref: string } } } }
 }
 interface OpenApi {
   readonly paths: Record<string, Record<string, Operation>>
-  readonly components: { schemas: Record<string, { properties: object; required: string[] }> }
+  readonly components: {
+    readonly schemas: Record<string, { properties: object; required: string[] }>
+    readonly examples: Record<string, Example>
+  }
 }
 
 /** Addresses of the console's page and files, which docs/console.md lists. */
@@ -140,21 +149,34 @@ describe('docs/api.md', () => {
   })
 })
 
+describe('/openapi.json', () => {
+  test('documents an error of each endpoint in the format in which it is sent', async () => {
+    const checked: string[] = []
+    for (const [path, operations] of Object.entries(openapi.paths)) {
+      for (const [method, { responses }] of Object.entries(operations)) {
+        const documented = responses[401]?.content['application/json'].examples
+        const answered = await fetch(app.url + path, { method: method.toUpperCase() })
+        const body = await answered.text()
+        if (documented === undefined || answered.status !== 401) continue
+        const [[code, example]] = Object.entries(documented) as [[string, Example]]
+        const { value } = example.$ref === undefined ? example : openapi.components.examples[code]!
+        expect({ path, error: shapeOf(JSON.parse(body)) }).toEqual({ path, error: shapeOf(value) })
+        checked.push(path)
+      }
+    }
+    expect(checked).toEqual(expect.arrayContaining(['/v1/messages/count_tokens', '/v1beta/models/{model}:countTokens']))
+  })
+})
+
+/** Replaces each value by its type, so that two errors with other texts are equal. */
+function shapeOf(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(shapeOf)
+  if (typeof value !== 'object' || value === null) return value === null ? null : typeof value
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, shapeOf(each)]))
+}
+
 /** Returns the text under `## \`GET /v1/usage\``, up to the next section. */
 function sectionOf(endpoint: string): string {
   const start = page.indexOf(`\n## \`${endpoint}\`\n`)
   return page.slice(start, page.indexOf('\n## ', start + 1))
-}
-
-/** Parses the tree of path prefixes that Fastify prints: `│   ├── sage (GET, HEAD)`. HEAD comes with every GET. */
-function routesOf(tree: string): string[] {
-  const prefixes: string[] = []
-  return tree.split('\n').flatMap(line => {
-    const [, indent, part, methods] = /^((?:│ {3}| {4})*)[├└]── (.*?)(?: \((.+)\))?$/.exec(line) ?? []
-    if (indent === undefined || part === undefined) return []
-    const depth = indent.length / 4
-    prefixes[depth] = (prefixes[depth - 1] ?? '') + part
-    const path = prefixes[depth]
-    return (methods?.split(', ') ?? []).filter(method => method !== 'HEAD').map(method => `${method} ${path}`)
-  })
 }

@@ -28,7 +28,10 @@ test('docs/operating.md lists every metric with its type and labels', async () =
     memoryUsedBytes: () => 4,
     agents: () => ({ connected: 0, idle: 0 }),
     settleQueueLength: () => 0,
+    waitingForCredit: () => 0,
+    damagedSegments: () => 0,
     lastAudit: async () => undefined,
+    lateJob: async () => undefined,
   })
   const metrics = await registry.getMetricsAsJSON()
   const labelsOf = (name: string) => (registry.getSingleMetric(name) as unknown as { labelNames: string[] }).labelNames

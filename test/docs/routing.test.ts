@@ -20,6 +20,8 @@ test('each constraint has a section, and the reverse', () => {
     allowHosters: 'allow_hosters',
     denyHosters: 'deny_hosters',
     fallbackModels: 'fallback_models',
+    maxInputPicoPerToken: 'max_input_usd_per_million',
+    maxOutputPicoPerToken: 'max_output_usd_per_million',
   } satisfies Record<keyof RoutingConstraints, string>
   const section = page.slice(page.indexOf('\n## The constraints'), page.indexOf('\n## Eligibility'))
   const documented = [...section.matchAll(/^### `(\w+)`$/gm)].map(([, field]) => field)
@@ -51,6 +53,8 @@ describe('the reasons of exclusion', () => {
           maxLatencyMs: 100,
           denyHosters: new Set([hosterId]),
           allowHosters: new Set(),
+          maxInputPicoPerToken: 1n,
+          maxOutputPicoPerToken: 1n,
         },
       }),
       failing: true,
@@ -201,6 +205,8 @@ const offerings: Record<ProviderKind, Parameters<typeof offerOf>[0]> = {
 const remedies: Record<Reason, (market: Market) => Market> = {
   context_too_small: withOffer({ contextTokens: 100_000 }),
   feature_missing: withOffer({ features: new Set(['images']) }),
+  max_input_usd_per_million: withConstraint({ maxInputPicoPerToken: 1_000_000_000n }),
+  max_output_usd_per_million: withConstraint({ maxOutputPicoPerToken: 1_000_000_000n }),
   privacy_mode: withConstraint({ privacyMode: false }),
   trusted_only: withConstraint({ trustedOnly: false }),
   max_latency_ms: withConstraint({ maxLatencyMs: null }),

@@ -9,6 +9,7 @@ import { addCustomer } from '../../src/accounts/customers.ts'
 import { issueKey, type NewKey } from '../../src/auth/keys.ts'
 import { type Config, loadConfig } from '../../src/config/config.ts'
 import { configuredOffers } from '../../src/config/configured-offers.ts'
+import { isDatabaseAway } from '../../src/db/database-fault.ts'
 import { transaction } from '../../src/db/pool.ts'
 import type { AccountLimits } from '../../src/domain/caller.ts'
 import { standardQuirks } from '../../src/domain/endpoint-defaults.ts'
@@ -140,9 +141,10 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
   const app = await compose({
     config,
     connection: proxy?.connection ?? database.gatewayConnection,
+    desk: proxy ? { ...database.deskConnection, ...proxy.address } : database.deskConnection,
     masterKey,
     offers: [...configuredOffers(config), ...(options.offers ?? [])],
-    log: options.onLog ? createLog(config.log, { write: options.onLog }) : pino({ level: 'silent' }),
+    log: options.onLog ? createLog(config.log, isDatabaseAway, { write: options.onLog }) : pino({ level: 'silent' }),
     version: 'test',
     isOnlyNode: false,
     random: options.random ?? (() => 0.5),

@@ -8,6 +8,8 @@ import type { Connection } from '../../src/db/open-database.ts'
 export interface FaultProxy {
   /** Connects to PostgreSQL through the proxy. */
   readonly connection: Connection
+  /** Where the proxy listens, for connections with another login. */
+  readonly address: { readonly host: string; readonly port: number }
   /** Forwards all bytes. This is the initial mode. */
   pass(): void
   /** Resets open and new connections. */
@@ -56,8 +58,10 @@ export async function startFaultProxy(target: Connection): Promise<FaultProxy> {
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as { port: number }
 
+  const address = { host: '127.0.0.1', port }
   return {
-    connection: { ...target, host: '127.0.0.1', port },
+    address,
+    connection: { ...target, ...address },
     pass: () => enter({ kind: 'pass' }),
     cut() {
       enter({ kind: 'cut' })

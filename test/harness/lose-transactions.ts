@@ -1,4 +1,4 @@
-import { runOnServer, type TestDatabase } from './database.ts'
+import { cloneDatabase, runOnServer, type TestDatabase } from './database.ts'
 
 /** The database as it was at one moment. */
 export interface EarlierDatabase {
@@ -13,7 +13,7 @@ export interface EarlierDatabase {
 export async function copyDatabase({ connection }: TestDatabase): Promise<EarlierDatabase> {
   const live = String(connection.database)
   const copy = `${live}_copy`
-  await withoutConnections(live, () => runOnServer(`CREATE DATABASE ${copy} TEMPLATE ${live} STRATEGY FILE_COPY`))
+  await withoutConnections(live, () => cloneDatabase(live, copy))
   return {
     failOver: () =>
       withoutConnections(live, async () => {

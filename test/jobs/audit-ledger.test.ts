@@ -1,10 +1,14 @@
+import { randomBytes } from 'node:crypto'
 import { expect, test, vi } from 'vitest'
 import { createPool } from '../../src/db/pool.ts'
 import { auditLedger } from '../../src/jobs/audit-ledger.ts'
 import { readLastAudit, recordAudit } from '../../src/ledger/audit/last-audit.ts'
+import { createCreditEvidence } from '../../src/ledger/credit-evidence.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { startTestApp, type TestApp } from '../harness/app.ts'
 import { createTestDatabase } from '../harness/database.ts'
+
+const evidence = createCreditEvidence(randomBytes(32))
 
 async function metricOf(gateway: TestApp, name: string): Promise<number> {
   const text = await gateway.metrics()
@@ -49,7 +53,7 @@ test('violations are in the log, with their ids', async () => {
   const clock = { epochMs: () => nowMs, monotonicMs: () => performance.now() }
   const run = () => {
     nowMs += 3_600_000
-    return auditLedger({ pool, clock, log }, new AbortController().signal)
+    return auditLedger({ pool, evidence, clock, log }, new AbortController().signal)
   }
   await run()
   expect(log.info).toHaveBeenCalledWith(expect.objectContaining({ checks: expect.any(Number) }), expect.any(String))
@@ -77,7 +81,7 @@ test('an audit is followed by a pause of nine times its duration', async () => {
   await recordAudit(pool, { atEpochMs: startMs, elapsedMs: 190_000, violations: 0 })
   for (const minutes of [5, 10, 28, 29]) {
     nowMs = startMs + minutes * 60_000
-    await auditLedger({ pool, clock, log }, new AbortController().signal)
+    await auditLedger({ pool, evidence, clock, log }, new AbortController().signal)
   }
   expect(log.info).toHaveBeenCalledTimes(1)
   expect(await readLastAudit(pool)).toMatchObject({ atEpochMs: startMs + 29 * 60_000 })
@@ -98,7 +102,7 @@ test('a shutdown cancels the running audit, which then records nothing', async (
   const holder = await database.pool.pg.connect()
   // The first checks wait for this lock, as they would for a large table.
   await holder.query('BEGIN; LOCK TABLE ledger_entry IN ACCESS EXCLUSIVE MODE')
-  const audited = auditLedger({ pool, clock: systemClock, log }, stopping.signal)
+  const audited = auditLedger({ pool, evidence, clock: systemClock, log }, stopping.signal)
   const waiting = `SELECT FROM pg_locks WHERE NOT granted AND relation = 'ledger_entry'::regclass
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
   await expect.poll(async () => (await database.pool.query(waiting)).rows.length).toBe(1)

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { beforeEach, vi } from 'vitest'
+import { beforeEach, type Mock, vi } from 'vitest'
 import { addCustomer } from '../../src/accounts/customers.ts'
 import { createAlertWatch } from '../../src/alerts/alert-watch.ts'
 import { addRule } from '../../src/alerts/alerts.ts'
@@ -8,6 +8,7 @@ import { type Pool, transaction } from '../../src/db/pool.ts'
 import { createPinnedLookup } from '../../src/egress/pinned-lookup.ts'
 import { type Jobs, startJobs } from '../../src/jobs/start-jobs.ts'
 import { openAccount } from '../../src/ledger/accounts/open-account.ts'
+import { createCreditEvidence } from '../../src/ledger/credit-evidence.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { systemScheduler } from '../../src/runtime/scheduler.ts'
 import { noSmtp } from '../alerts/alert-world.ts'
@@ -20,7 +21,8 @@ import { useTestDatabase } from '../harness/use-test-app.ts'
 export interface JobWorld {
   readonly database: TestDatabase
   readonly receiver: WebhookReceiver
-  readonly log: Record<'info' | 'warn' | 'error' | 'debug', ReturnType<typeof vi.fn>>
+  readonly log: Record<'info' | 'warn' | 'error' | 'debug', Mock<(facts: object, message: string) => void>>
+  readonly onQueueRestart: Mock<() => void>
   /** Starts the jobs of a node whose queue uses `queuePool`. The other pools default to that of the database. */
   startJobs(queuePool: Pool, pool?: Pool, auditPool?: Pool): Promise<Jobs>
   /** Creates a customer with a low balance and an alert for it, to be delivered to the receiver. */
@@ -34,17 +36,22 @@ export function useJobWorld(): JobWorld {
   const masterKey = randomBytes(32)
   const database = useTestDatabase('test')
   const receiver = useResource(startWebhookReceiver, server => server.close(), 'test')
-  const log = { info: vi.fn(), warn: vi.fn(), error: vi.fn(), debug: vi.fn() }
+  const logMock = () => vi.fn<(facts: object, message: string) => void>()
+  const onQueueRestart = vi.fn<() => void>()
+  const log = { info: logMock(), warn: logMock(), error: logMock(), debug: logMock() }
   beforeEach(() => {
-    for (const method of Object.values(log)) method.mockReset()
+    for (const method of [...Object.values(log), onQueueRestart]) method.mockReset()
   })
   return {
     database,
     receiver,
     log,
+    onQueueRestart,
     startJobs: (queuePool, pool = database.pool, auditPool = database.pool) =>
       startJobs({
         pool,
+        deskPool: database.pool,
+        evidence: createCreditEvidence(masterKey),
         auditPool,
         queuePool,
         clock: systemClock,
@@ -58,9 +65,13 @@ export function useJobWorld(): JobWorld {
         payments: { reconcile: async () => ({ looked: 0, booked: 0, mismatched: 0, failed: 0 }) },
         autoTopUps: { run: async () => 0 },
         payouts: { reconcile: async () => ({ looked: 0, booked: 0, mismatched: 0, failed: 0 }) },
+        applyPayoutChanges: async () => {},
+        closePromotionDays: async () => {},
         audits: null,
         marketplace: { verify: async () => {}, probe: async () => {}, applyPrices: async () => {} },
         evidenceDelayMs: 15 * 60_000,
+        onQueueRestart,
+        pollMs: 250,
         log,
       }),
     async raiseAlert() {

@@ -40,6 +40,7 @@ export function createMemoryDisk(files: Iterable<readonly [string, Buffer]> = []
     },
     list: () => [...contents.keys()],
     read: name => Buffer.from(contentOf(name)),
+    load: async name => contents.get(name),
     append(name, bytes) {
       checkWritable()
       appends++

@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { issueKey } from '../../src/auth/keys.ts'
 import { transaction } from '../../src/db/pool.ts'
@@ -6,6 +6,7 @@ import { refundRequest } from '../../src/ledger/accounts/refund-request.ts'
 import { audit } from '../../src/ledger/audit/audit.ts'
 import { type AuditCheck, auditChecks } from '../../src/ledger/audit/audit-checks.ts'
 import { planAudit } from '../../src/ledger/audit/audit-slices.ts'
+import { createCreditEvidence } from '../../src/ledger/credit-evidence.ts'
 import { admissionOf, createLedgerWorld, type LedgerWorld, settle, settlementOf } from './ledger-world.ts'
 import { addLimitedMember } from './limited-member.ts'
 
@@ -19,6 +20,9 @@ function plantedPayout(more: string): string {
     INSERT INTO payout (payout_id, batch_id, hoster_id, driver, is_live, destination, reference, amount_nanos, state, taken_nanos)
     SELECT hoster_id, hoster_id, hoster_id, 'csv', true, 'DE1', 'PO-1', 10000000, ${more} FROM h`
 }
+
+const evidence = createCreditEvidence(randomBytes(32))
+const { isValid: isEvidence } = evidence
 
 /** One violation for each check. Bypasses the functions, triggers and constraints, which would reject it. */
 const corruptions: Record<AuditCheck, string> = {
@@ -53,11 +57,16 @@ const corruptions: Record<AuditCheck, string> = {
   refunds_reverse_shares: 'UPDATE refund SET hoster_share_nanos = hoster_share_nanos + 1, fee_nanos = fee_nanos - 1',
   refunds_equal_entries: 'DELETE FROM refund',
   payments_equal_entries: 'UPDATE payment SET amount_nanos = amount_nanos + 1',
+  credit_has_evidence: `UPDATE credit_evidence SET mac = sha256('forged')`,
+  vouchers_have_evidence: `UPDATE voucher SET mac = NULL`,
+  credit_is_not_dated_back: `UPDATE voucher SET made_at = '2026-01-01'`,
   reversals_within_payments: 'UPDATE payment_reversal SET taken_nanos = 1000',
   debts_equal_entries: 'UPDATE balance SET debt_nanos = 1',
   debts_are_paid_first: 'UPDATE balance SET debt_nanos = 1',
   taken_credit_equals_entries: 'DELETE FROM credit_taken',
   cash_equals_payments: 'UPDATE payment SET fee_nanos = 1',
+  payments_equal_charges:
+    "SELECT note_payment_difference('stripe', 'ch_1', 'charge', 'second_charge', payment_id, 'pi_1', 5, 'usd', now()) FROM payment",
   hoster_days_equal_entries:
     'UPDATE hoster_day_change SET hoster_share_nanos = hoster_share_nanos + 1 WHERE requests > 0',
   hoster_days_equal_days: 'UPDATE hoster_day_change SET requests = 2 WHERE requests > 0',
@@ -69,6 +78,13 @@ const corruptions: Record<AuditCheck, string> = {
     INSERT INTO clawback (clawback_id, hoster_id, cause, amount_nanos, reason) SELECT hoster_id, hoster_id, 'fraud', 5, '' FROM h`,
   one_hoster_per_payout_account: `WITH h AS (${PLANTED_HOSTER})
     INSERT INTO hoster_account (hoster_id, driver, state, destination) SELECT hoster_id, 'csv', 'ready', 'DE1' FROM h`,
+  payout_accounts_equal_changes: `WITH h AS (${PLANTED_HOSTER})
+    INSERT INTO payout_change (change_id, hoster_id, kind, driver, state, destination, identities, requested_at, effective_at, outcome, ended_at)
+      SELECT hoster_id, hoster_id, 'account', 'csv', 'ready', 'DE1', '{}', now(), now(), 'applied', now() FROM h`,
+  promotion_within_earnings: `WITH h AS (${PLANTED_HOSTER})
+    INSERT INTO promotion_share (hoster_id, day, customer_id, share_nanos) SELECT hoster_id, '2026-01-01', hoster_id, 5 FROM h`,
+  promotion_excess_equals_entries: `WITH h AS (${PLANTED_HOSTER})
+    INSERT INTO promotion_day (hoster_id, day, share_nanos, budget_nanos, taken_nanos) SELECT hoster_id, '2026-01-01', 5, 0, 5 FROM h`,
   hours_equal_usage: 'UPDATE usage_hour SET latency_ms_sum = latency_ms_sum + 1',
   hours_equal_archived_days: `INSERT INTO usage_closing SELECT '2026-01-01', customer_id, started_at::date, NULL, 'm', 'local', NULL, NULL, NULL,
     NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 FROM usage_event`,
@@ -93,13 +109,16 @@ const corruptions: Record<AuditCheck, string> = {
   member_leased_equals_open_leases: 'UPDATE member_spend SET leased_nanos = leased_nanos - 1',
   member_spend_within_limit: 'UPDATE member_limit SET highest_limit_nanos = 400',
   windows_count_slots: 'UPDATE lease SET slots = 1000000',
-  ledger_cannot_be_rewritten: `ALTER TABLE ledger_tx ENABLE TRIGGER USER; ALTER TABLE refund ENABLE TRIGGER USER; ALTER TABLE credit_taken ENABLE TRIGGER USER`,
+  ledger_cannot_be_rewritten: `ALTER TABLE ledger_tx ENABLE TRIGGER USER; ALTER TABLE refund ENABLE TRIGGER USER; ALTER TABLE credit_taken ENABLE TRIGGER USER;
+    ALTER TABLE credit_evidence ENABLE TRIGGER USER`,
   audit_log_is_unbroken: `SELECT add_audit_entry(NULL, 'x', 'planted', NULL, '{}', NULL); UPDATE audit_entry SET subject = 'y'`,
 }
 
 test('a ledger in use has no violations', async () => {
   const world = await worldInUse()
-  expect(await audit(world.pool)).toEqual(Object.keys(auditChecks).map(name => ({ name, violations: 0, examples: [] })))
+  expect(await audit(world.pool, { isEvidence })).toEqual(
+    Object.keys(auditChecks).map(name => ({ name, violations: 0, examples: [] })),
+  )
   await world.drop()
 })
 
@@ -107,7 +126,7 @@ test.for(Object.keys(corruptions) as AuditCheck[])('%s finds what is planted for
   const world = await worldInUse()
   await world.pool.query(LIFT_PROTECTION)
   await world.pool.query(corruptions[name])
-  const finding = (await world.violations()).find(finding => finding.name === name)
+  const finding = (await audit(world.pool, { isEvidence })).find(finding => finding.name === name)
   expect(finding).toMatchObject({ violations: 1, examples: [expect.any(String)] })
   await world.drop()
 })
@@ -227,6 +246,10 @@ async function worldInUse(): Promise<LedgerWorld> {
     customerId,
   ])
   await world.pool.query('SELECT book_manual_payment($1)', [paymentId])
+  await evidence.add(world.pool, 'payment', paymentId)
+  const voucherId = randomUUID()
+  await world.pool.query("SELECT make_voucher($1, sha256('x'), 'x', 5, '', NULL, now())", [voucherId])
+  await evidence.addVoucher(world.pool, voucherId, 5n)
   await world.pool.query("SELECT reverse_payment(gen_random_uuid(), $1, 20, NULL, false, 'a test')", [paymentId])
   return world
 }
@@ -238,6 +261,7 @@ BEGIN
   ALTER TABLE ledger_tx DISABLE TRIGGER USER;
   ALTER TABLE ledger_entry DISABLE TRIGGER USER;
   ALTER TABLE refund DISABLE TRIGGER USER;
+  ALTER TABLE credit_evidence DISABLE TRIGGER USER;
   ALTER TABLE credit_taken DISABLE TRIGGER USER;
   ALTER TABLE balance DISABLE TRIGGER USER;
   FOR c IN SELECT conrelid::regclass AS relation, conname FROM pg_constraint

@@ -11,7 +11,7 @@ import { createLedger, type Ledger, type LedgerDeps } from '../../src/ledger/led
 import { createPostgresStore } from '../../src/ledger/postgres-store.ts'
 import type { Settlement } from '../../src/ledger/settlement/settlement.ts'
 import { systemScheduler } from '../../src/runtime/scheduler.ts'
-import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+import { createTestDatabase, PATIENT, type TestDatabase } from '../harness/database.ts'
 import { useResource } from '../harness/use-resource.ts'
 
 /** A database with everything a ledger test needs. */
@@ -69,7 +69,7 @@ export async function createLedgerWorld(given?: TestDatabase): Promise<LedgerWor
   const ledgers: Ledger[] = []
   const lives: NodeLife[] = []
   const addPool = (max: number) => {
-    const own = createPool(gatewayConnection, { max, applicationName: `ledger ${pools.length}` })
+    const own = createPool(gatewayConnection, { ...PATIENT, max, applicationName: `ledger ${pools.length}` })
     pools.push(own)
     return own
   }

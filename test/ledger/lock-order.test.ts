@@ -1,7 +1,7 @@
 // Every function that locks several balances or several bulk leases does so in the order of their ids. Settlements
 // lock bulk leases without the balance row, so that row cannot order them.
 import { randomUUIDv7 } from 'node:crypto'
-import { expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import { encodeSettlements } from '../../src/ledger/settlement/settlement-record.ts'
 import { storeOf } from '../harness/store-of.ts'
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'
@@ -10,6 +10,15 @@ import { admissionOf, settlementOf, unlimited, useLedgerWorld } from './ledger-w
 const USD = 1_000_000_000n
 
 const world = useLedgerWorld('test')
+
+// A settlement waits 250 ms for a lock. On a busy machine that ended before the session came that should meet it.
+beforeEach(async () => {
+  const { rows } = await world.pool.query<{ name: string }>(
+    `SELECT oid::regprocedure AS name FROM pg_proc
+      WHERE pronamespace = 'public'::regnamespace AND EXISTS (SELECT FROM unnest(proconfig) AS setting WHERE setting LIKE 'lock_timeout=%')`,
+  )
+  for (const { name } of rows) await world.pool.query(`ALTER FUNCTION ${name} SET lock_timeout = 0`)
+})
 
 /** Adds a node with two bulk leases of one customer. Their rows are in the table in this order. */
 async function addBusyNode(order: 'rising' | 'falling') {
@@ -27,23 +36,33 @@ async function addBusyNode(order: 'rising' | 'falling') {
   return { nodeId, customerId, leaseIds, settle: () => store.settle(1, settlements) }
 }
 
-/**
- * Starts the works one after the other while another session has locked the lease, so that both wait for it.
- * Returns their results.
- */
-async function meetAt(leaseId: string, works: (() => Promise<unknown>)[]) {
+/** Locks a row in another session until the work ends. */
+async function whileLocked<T>(rowsOf: 'balance' | 'lease', id: string, work: () => Promise<T>): Promise<T> {
   const other = await world.pool.pg.connect()
-  await other.query('BEGIN')
-  await other.query('SELECT FROM lease WHERE lease_id = $1 FOR UPDATE', [leaseId])
-  const underWay: Promise<unknown>[] = []
-  for (const work of works) {
-    underWay.push(work())
-    await expect.poll(world.blockedSessions, WAIT_OPTIONS).toBe(underWay.length)
+  try {
+    await other.query('BEGIN')
+    await other.query('SET LOCAL idle_in_transaction_session_timeout = 0')
+    await other.query(`SELECT FROM ${rowsOf} WHERE ${idOf[rowsOf]} = $1 FOR UPDATE`, [id])
+    return await work()
+  } finally {
+    await other.query('COMMIT')
+    other.release()
   }
-  const ended = Promise.allSettled(underWay)
-  await other.query('COMMIT')
-  other.release()
-  return (await ended).map(outcome => (outcome.status === 'rejected' ? String(outcome.reason) : 'done'))
+}
+
+const idOf = { balance: 'customer_id', lease: 'lease_id' }
+const blocked = (count: number) => expect.poll(world.blockedSessions, WAIT_OPTIONS).toBe(count)
+
+/** Starts the works one after the other while another session has locked the lease, so that all wait for it. Returns their results. */
+async function meetAt(leaseId: string, works: (() => Promise<unknown>)[]): Promise<string[]> {
+  const results: Promise<string>[] = []
+  await whileLocked('lease', leaseId, async () => {
+    for (const work of works) {
+      results.push(work().then(() => 'done', String))
+      await blocked(results.length)
+    }
+  })
+  return Promise.all(results)
 }
 
 /** Starts the work while another session has locked the row `ids[at]`. Returns the rows that are free while it waits. */
@@ -52,26 +71,22 @@ async function freeWhileWaiting(
   ids: readonly string[],
   at: number,
   work: () => Promise<unknown>,
-) {
-  const column = rowsOf === 'balance' ? 'customer_id' : 'lease_id'
-  const other = await world.pool.pg.connect()
-  await other.query('BEGIN')
-  await other.query('SET LOCAL idle_in_transaction_session_timeout = 0')
-  await other.query(`SELECT FROM ${rowsOf} WHERE ${column} = $1 FOR UPDATE`, [ids[at]])
-  const working = work()
-  await expect.poll(world.blockedSessions, WAIT_OPTIONS).toBe(1)
-  const { rows } = await world.pool.query<{ id: string }>(
-    `SELECT ${column} AS id FROM ${rowsOf} WHERE ${column} = ANY ($1) FOR UPDATE SKIP LOCKED`,
-    [ids],
-  )
-  await other.query('COMMIT')
-  other.release()
-  await working
-  return rows.map(({ id }) => id).toSorted()
+): Promise<string[]> {
+  let result: Promise<string> | undefined
+  const free = await whileLocked(rowsOf, ids[at]!, async () => {
+    result = work().then(() => 'done', String)
+    await blocked(1)
+    const { rows } = await world.pool.query<{ id: string }>(
+      `SELECT ${idOf[rowsOf]} AS id FROM ${rowsOf} WHERE ${idOf[rowsOf]} = ANY ($1) FOR UPDATE SKIP LOCKED`,
+      [ids],
+    )
+    return rows.map(({ id }) => id).toSorted()
+  })
+  expect(await result).toBe('done')
+  return free
 }
 
 test('an admission locks the balances of its customers in the order of their ids', async () => {
-  await world.pool.query("ALTER FUNCTION admit_batch SET lock_timeout = '0'")
   const { nodeId } = await world.addNode()
   const customers: string[] = []
   for (let n = 0; n < 20; n++) customers.push(await world.addCustomer(USD))
@@ -87,7 +102,6 @@ test('an admission locks the balances of its customers in the order of their ids
 test.each(['rising', 'falling'] as const)(
   'a settlement locks bulk leases in the order of their ids: ids are %s',
   async order => {
-    await world.pool.query("ALTER FUNCTION settle_batch SET lock_timeout = '0'")
     const { leaseIds, settle } = await addBusyNode(order)
     expect(await freeWhileWaiting('lease', leaseIds, 0, settle)).toEqual([leaseIds[1]])
     expect(await world.violations()).toEqual([])

@@ -1,9 +1,12 @@
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import type { Hold } from '../../src/domain/handoff.ts'
 import { readBalance } from '../../src/ledger/accounts/read-balance.ts'
+import { openJournal } from '../../src/ledger/journal/journal.ts'
 import type { Admission } from '../../src/ledger/leases/admission.ts'
+import { systemScheduler } from '../../src/runtime/scheduler.ts'
 import { copyDatabase } from '../harness/lose-transactions.ts'
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'
+import { createMemoryDisk } from '../journal/memory-disk.ts'
 import { admissionOf, settlementOf, type TestNode, useLedgerWorld } from './ledger-world.ts'
 
 // A failover to an asynchronous standby that lacks the last transactions: leases that had ended are open again, and
@@ -83,6 +86,114 @@ test('after a failover that loses transactions no hold is left over, and the los
   for (const running of [runsOn, beganInTail, onLostLease])
     await expect.poll(() => costOf(running), WAIT_OPTIONS).toBe(COST)
   expect(await readBalance(world.pool, strict)).toMatchObject({ postedNanos: USD / 2n - 3n * COST, leasedNanos: 0n })
+  expect(await world.violations()).toEqual([])
+})
+
+/** While the table has a row, PostgreSQL settles nothing: as if its disk were full. */
+const refuseSettlements = `
+  CREATE TABLE full_disk (is_full boolean);
+  CREATE FUNCTION refuse_when_full() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN
+    IF EXISTS (SELECT FROM full_disk) THEN RAISE EXCEPTION 'planned' USING ERRCODE = '53100'; END IF;
+    RETURN NULL;
+  END $$;
+  CREATE TRIGGER refuse_when_full BEFORE INSERT ON usage_event FOR EACH STATEMENT EXECUTE FUNCTION refuse_when_full();
+  GRANT SELECT ON full_disk TO PUBLIC`
+
+/**
+ * Loses the charges of three answers that their client has, and takes over with a PostgreSQL that settles nothing. The
+ * node voids what waits longer than an instant. Resolves when it has tried for longer than two rounds of voiding.
+ */
+async function loseDelivered() {
+  const disk = createMemoryDisk()
+  // Small segments, so that the journal really forgets what it need not keep.
+  const openOwn = () => openJournal({ disk, scheduler: systemScheduler, fsync: false, segmentBytes: 1 })
+  const log = { warn: vi.fn(), error: vi.fn() }
+  const node = await world.addLivingNode({ journal: openOwn().journal, commitWaitMs: 0, log })
+  const customerId = await world.addCustomer(USD)
+  await world.pool.query(refuseSettlements)
+  const delivered = [await admit(node, customerId), await admit(node, customerId), await admit(node, customerId)]
+  await world.pool.query('INSERT INTO full_disk VALUES (true)')
+  const standby = await copyDatabase(world)
+  await world.pool.query('TRUNCATE full_disk')
+  for (const running of delivered) await end(node, running)
+  for (const running of delivered) await expect.poll(() => costOf(running), WAIT_OPTIONS).toBe(COST)
+  await standby.failOver()
+  const later = await admit(node, customerId)
+  await expect.poll(() => node.ledger.pending.settlements, WAIT_OPTIONS).toBe(3)
+  // A settlement makes the node look for overdue ones.
+  await end(node, later)
+  log.warn.mockClear()
+  const failures = () => log.warn.mock.calls.filter(([, message]) => message.includes('settlements')).length
+  // The waits between these attempts take 1.2 s together.
+  await expect.poll(failures, WAIT_OPTIONS).toBeGreaterThanOrEqual(7)
+  return { node, customerId, answers: [...delivered, later], openOwn }
+}
+
+test('delivered answers are charged however long it takes to settle them again', async () => {
+  const { customerId, answers } = await loseDelivered()
+  await world.pool.query('TRUNCATE full_disk')
+  for (const running of answers) await expect.poll(() => costOf(running), WAIT_OPTIONS).toBe(COST)
+  expect((await readBalance(world.pool, customerId))!.postedNanos).toBe(USD - 4n * COST)
+  expect(await world.violations()).toEqual([])
+})
+
+test('a node that dies while it settles delivered answers again leaves them to the next one', async () => {
+  const { node, customerId, answers, openOwn } = await loseDelivered()
+  node.ledger.stop()
+  await world.pool.query('TRUNCATE full_disk')
+  const { journal, recovered } = openOwn()
+  const next = await world.addLivingNode({ journal })
+  await next.ledger.replay(recovered.map(({ payload, entry }) => ({ payload, forget: () => journal.forget(entry) })))
+  for (const running of answers) expect(await costOf(running)).toBe(COST)
+  expect((await readBalance(world.pool, customerId))!.postedNanos).toBe(USD - 4n * COST)
+  expect(await world.violations()).toEqual([])
+})
+
+test('a second failover loses charges that were made again: they are made once more', async () => {
+  const { customerId, answers } = await loseDelivered()
+  const standby = await copyDatabase(world)
+  await world.pool.query('TRUNCATE full_disk')
+  for (const running of answers) await expect.poll(() => costOf(running), WAIT_OPTIONS).toBe(COST)
+  await standby.failOver()
+  await world.pool.query('TRUNCATE full_disk')
+  for (const running of answers) await expect.poll(() => costOf(running), WAIT_OPTIONS).toBe(COST)
+  expect((await readBalance(world.pool, customerId))!.postedNanos).toBe(USD - 4n * COST)
+  expect(await world.violations()).toEqual([])
+})
+
+test('charges that a process replays, although they are committed, are lost by a failover: it makes them again', async () => {
+  const disk = createMemoryDisk()
+  const openOwn = () => openJournal({ disk, scheduler: systemScheduler, fsync: false })
+  const node = await world.addNode({ journal: openOwn().journal })
+  const customerId = await world.addCustomer(USD)
+  const delivered = await admit(node, customerId)
+  const standby = await copyDatabase(world)
+  await end(node, delivered)
+  await expect.poll(() => costOf(delivered), WAIT_OPTIONS).toBe(COST)
+  // The segment of the journal still has the record.
+  node.ledger.stop()
+  const { journal, recovered } = openOwn()
+  const next = await world.addLivingNode({ journal })
+  expect(
+    await next.ledger.replay(recovered.map(({ payload, entry }) => ({ payload, forget: () => journal.forget(entry) }))),
+  ).toBe(1)
+  await standby.failOver()
+  await expect.poll(() => costOf(delivered), WAIT_OPTIONS).toBe(COST)
+  expect(await world.violations()).toEqual([])
+})
+
+test('a node that stops before it notices a failover makes the lost charges again', async () => {
+  const node = await world.addNode()
+  const customerId = await world.addCustomer(USD)
+  const delivered = await admit(node, customerId)
+  const standby = await copyDatabase(world)
+  await end(node, delivered)
+  await standby.failOver()
+  expect(await costOf(delivered)).toBeUndefined()
+  expect(await node.ledger.drain(10_000)).toBe(0)
+  expect(await costOf(delivered)).toBe(COST)
+  expect((await readBalance(world.pool, customerId))!.leasedNanos).toBe(0n)
   expect(await world.violations()).toEqual([])
 })
 

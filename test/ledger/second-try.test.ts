@@ -7,6 +7,7 @@ import type { Admission } from '../../src/ledger/leases/admission.ts'
 import { createLedger, type Ledger, type LedgerDeps } from '../../src/ledger/ledger.ts'
 import type { LeaseRequest, LeaseVerdict, LedgerStore } from '../../src/ledger/ledger-store.ts'
 import { decodeSettlement, decodeSettlements } from '../../src/ledger/settlement/settlement-record.ts'
+import { CancelSource } from '../../src/runtime/cancel-signal.ts'
 import type { Scheduler } from '../../src/runtime/scheduler.ts'
 import { createMemoryDisk } from '../journal/memory-disk.ts'
 import { admissionOf, settle, settlementOf } from './ledger-world.ts'
@@ -249,6 +250,42 @@ test('when a stalled disk may keep a charge, a free record follows it for the ne
   expect(left.journal.entries).toBe(0)
 })
 
+test('a client that has left is charged for what it received, however long that takes to be safe', async () => {
+  const ledger = startLedger({ bulkLeases: false })
+  const admission = admissionOf(customerId, 800n)
+  const granted = ledger.admit(admission)
+  await pass(1_000)
+  await granted
+  const { settle: settleInStore } = store
+  store.settle = () => Promise.reject(away())
+  const settled = settle(ledger, settlementOf(admission, 800n, 10n, { outcome: 'client_gone' }))
+  settled.catch(() => {})
+  await pass(11_000)
+  await expect(settled).rejects.toMatchObject({ code: 'settlement_unavailable' })
+  const charged: bigint[] = []
+  store.settle = (shard, records) => {
+    for (const { costNanos } of decodeSettlements(records)) charged.push(costNanos)
+    return settleInStore(shard, records)
+  }
+  await pass(30_000)
+  expect(charged).toEqual([10n])
+})
+
+test('a running node writes charges again whose segment of the journal was emptied', async () => {
+  const disk = createMemoryDisk()
+  const { journal } = openJournal({ disk, scheduler, fsync: false })
+  const ledger = startLedger({ journal, bulkLeases: false })
+  store.settle = () => Promise.reject(away())
+  for (let n = 0; n < 3; n++) await serve(ledger, 1_000)
+  const [segment] = disk.files.keys()
+  disk.files.set(segment!, Buffer.alloc(0))
+  await pass(2_000)
+  const { recovered } = openJournal({ disk: createMemoryDisk(disk.files), scheduler, fsync: false })
+  expect(recovered).toHaveLength(3)
+  expect(journal.entries).toBe(3)
+  ledger.stop()
+})
+
 test('a disk that refuses records is logged once in ten seconds, with the number of refused records', async () => {
   const disk = createMemoryDisk()
   const { journal } = openJournal({ disk, scheduler, fsync: false })
@@ -290,4 +327,87 @@ test('bulk leases that are requested ahead of need share a call', async () => {
   expect(calls.length).toBe(2)
   await pass(100)
   expect(calls.slice(2)).toEqual([{ atMs: lowSinceMs + 100, bulk: 5, strict: 0 }])
+})
+
+function waiting(forMs: number, more: Partial<Admission> = {}): Admission {
+  return admissionOf(customerId, 500n, { creditWait: { forMs, signal: new CancelSource() }, ...more })
+}
+
+test('a line of 200 requests costs the database one try for each commit of the customer, and two a second', async () => {
+  const ledger = startLedger({ bulkLeases: false })
+  const running = Array.from({ length: 3 }, () => admissionOf(customerId, 800n))
+  const granted = Promise.all(running.map(admission => ledger.admit(admission)))
+  await pass(0)
+  await granted
+  refuse = () => ({ postedNanos: 10_000n })
+  const results: unknown[] = []
+  const admit = () => void ledger.admit(waiting(60_000)).then(result => results.push(result))
+  admit()
+  await pass(0)
+  for (let n = 0; n < 199; n++) admit()
+  const before = tries.length
+  await pass(300)
+  expect(tries.length).toBe(before)
+  const settled = Promise.all(running.map(admission => settle(ledger, settlementOf(admission, 800n, 10n))))
+  await pass(0)
+  await settled
+  expect(tries.length).toBe(before + 1)
+  await pass(1_000)
+  expect(tries.length).toBe(before + 3)
+  // When there is room, its verdict shows how many more fit.
+  refuse = () => undefined
+  await pass(500)
+  expect(results).toHaveLength(200)
+  expect(ledger.pending).toMatchObject({ admissions: 0, waitingForCredit: 0 })
+})
+
+test('a request that has waited its time is tried once more, with the smallest hold that it accepts', async () => {
+  const ledger = startLedger({ bulkLeases: false })
+  refuse = () => ({ postedNanos: 10_000n })
+  const whole = ledger.admit(waiting(5_000))
+  const ask = { wantNanos: 500n, floorNanos: 100n }
+  const flexible = ledger.admit(waiting(5_000, { ask }))
+  await pass(4_999)
+  // A smaller hold would do, but the answer is not cut off while there is a chance for all of it.
+  expect(tries.slice(2).every(({ admission }) => admission.ask!.floorNanos === 500n)).toBe(true)
+  refuse = ({ ask }) => (ask!.floorNanos > 100n ? { postedNanos: 10_000n } : undefined)
+  await pass(1)
+  expect(await whole).toMatchObject({ kind: 'refused', code: 'in_flight_budget', waitedMs: 5_000 })
+  expect(await flexible).toMatchObject({ kind: 'granted', waitedMs: 5_000 })
+})
+
+test('while requests wait for the balance, no later one is admitted from a bulk lease', async () => {
+  const ledger = startLedger()
+  await useBulkLease(ledger)
+  refuse = () => ({ postedNanos: 10n ** 12n })
+  grantsBulk = false
+  const large = ledger.admit(waiting(60_000, { ask: { wantNanos: 5_000_000n, floorNanos: 5_000_000n } }))
+  await pass(11_000)
+  grantsBulk = true
+  const bulkRequests: LeaseRequest[] = []
+  const { admit } = store
+  store.admit = (node, requests) => {
+    bulkRequests.push(...requests.filter(request => 'slots' in request))
+    return admit(node, requests)
+  }
+  const small = [ledger.admit(waiting(60_000)), ledger.admit(waiting(60_000))]
+  await pass(1_000)
+  expect(bulkRequests).toEqual([])
+  expect(ledger.pending.waitingForCredit).toBe(3)
+  refuse = () => undefined
+  await pass(500)
+  expect((await Promise.all([large, ...small])).map(({ kind }) => kind)).toEqual(['granted', 'granted', 'granted'])
+})
+
+test('a database that does not answer refuses what waits, but not before its time', async () => {
+  const ledger = startLedger({ bulkLeases: false })
+  refuse = () => ({ postedNanos: 10_000n })
+  const waits = ledger.admit(waiting(5_000))
+  waits.catch(() => {})
+  await pass(4_000)
+  expect(ledger.pending.waitingForCredit).toBe(1)
+  store.admit = () => Promise.reject(away())
+  await pass(4_000)
+  await expect(waits).rejects.toMatchObject({ code: 'database_unavailable' })
+  expect(ledger.pending).toMatchObject({ admissions: 0, waitingForCredit: 0 })
 })

@@ -38,7 +38,7 @@ test('an operator invites a hoster: the link makes its owner, who finishes the a
     customer_email: null,
     hoster: { id: invited.hoster_id, name: 'invited' },
     role: 'owner',
-    has_password: false,
+    has_password: null,
   })
   const owner = new BrowserClient(app.url)
   await read(owner.post('join', { token, password: PASSWORD }))

@@ -62,10 +62,10 @@ test('a cheaper price has a better place and a higher share, and a doubled one w
   const { market, candidates } = data[0]!
   expect(market).toMatchObject({ requests: 2, is_assumed: false, others: [{ provider: 'hoster', trust: 0.9 }] })
   const at = (percent: number) => candidates.find(each => each.percent === percent)!
-  expect(at(50)).toMatchObject({ price_rank: 1, wins_cheapest: true, balanced_share: 0.6667, needs_notice: false })
+  expect(at(50)).toMatchObject({ price_rank: 1, wins_cheapest: true, balanced_share: 1, needs_notice: false })
   expect(at(100)).toMatchObject({ price_rank: 1, wins_cheapest: false, balanced_share: 0.5, requests: 1 })
-  expect(at(120)).toMatchObject({ price_rank: 2, needs_notice: false })
-  expect(at(200)).toMatchObject({ price_rank: 2, balanced_share: 0.3333, needs_notice: true })
+  expect(at(120)).toMatchObject({ price_rank: 2, balanced_share: 0.2509, needs_notice: false })
+  expect(at(200)).toMatchObject({ price_rank: 2, balanced_share: 0, needs_notice: true })
 })
 
 test('hosters do not see the names of the servers of the operator', async () => {

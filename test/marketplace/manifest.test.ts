@@ -5,6 +5,7 @@ import type { Verification } from '../../src/api/hoster-verification.ts'
 import { applyDuePrices } from '../../src/marketplace/apply-prices.ts'
 import { listHostersToProbe } from '../../src/marketplace/manifests.ts'
 import { enqueueDueProbes } from '../../src/marketplace/probe-models.ts'
+import { approveOnce } from '../../src/supply/hosters/model-ids.ts'
 import { readError } from '../harness/event-stream.ts'
 import { hosterKey, hosterRequest } from '../harness/hosters.ts'
 import { answer, status } from '../harness/scripted-upstream.ts'
@@ -30,6 +31,7 @@ beforeEach(async () => {
   const price = { inputPicoPerToken: 1_000_000n, outputPicoPerToken: 2_000_000n }
   hosterId = await app.hoster({ baseUrl: upstream.baseUrl, models: [{ modelId: model, price, features: ['chat'] }] })
   key = (await hosterKey(app, hosterId, ['manage'])).key
+  await approveOnce(app.database.pool, [`${model}-new`], 'For these tests.')
 })
 
 const modelAt = (prompt: unknown, completion: unknown, more: object = {}) => ({

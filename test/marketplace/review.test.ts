@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { beforeAll, expect, test } from 'vitest'
 import type { HosterReview } from '../../src/api/operator/supply.ts'
 import type { HosterFacts } from '../../src/api/public-hosters.ts'
-import { type BrowserClient, signedInMember, signedInOperator } from '../harness/browser-client.ts'
+import { type BrowserClient, PASSWORD, signedInMember, signedInOperator, tokenOf } from '../harness/browser-client.ts'
 import { readError } from '../harness/event-stream.ts'
 import { hosterKey, hosterRequest, signedInHoster } from '../harness/hosters.ts'
 import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
@@ -99,23 +99,58 @@ test.each([
   expect(paused.status).toBe(role === 'owner' || role === 'developer' ? 200 : 403)
 })
 
-test('owners add, change and remove members, and an owner stays', async () => {
+test('owners change and remove members, nobody is added without an invitation, and an owner stays', async () => {
   const id = await app.hoster({ baseUrl: upstream.baseUrl })
   const { browser, email } = await signedInHoster(app, id)
-  const { email: other } = await signedInMember(app, customer.customerId)
+  const { browser: stranger, email: other } = await signedInMember(app, customer.customerId)
   const set = (address: string, role: string | null) => browser.post(`hosters/${id}/people`, { email: address, role })
-  const added = (await (await set(other.toUpperCase(), 'viewer')).json()) as { data: object[] }
-  expect(added.data).toMatchObject([
+  // A person with an account here is as unknown as one without.
+  const refusals = await Promise.all(
+    [set(other, 'owner'), set('nobody@example.com', 'owner')].map(async each => readError(await each)),
+  )
+  expect(refusals[0]).toMatchObject({ status: 404, code: 'not_found', param: 'email' })
+  expect({ ...refusals[1], requestId: '' }).toEqual({ ...refusals[0], requestId: '' })
+  expect(await (await stranger.get('hosters')).json()).toEqual({ data: [] })
+  const made = await browser.post(`hosters/${id}/invites`, { email: other, role: 'viewer' })
+  const token = tokenOf(((await made.json()) as { url: string }).url)
+  expect((await stranger.post('join', { token, password: PASSWORD })).status).toBe(200)
+  const changed = (await (await set(other.toUpperCase(), 'developer')).json()) as { data: object[] }
+  expect(changed.data).toMatchObject([
     { email, role: 'owner' },
-    { email: other, role: 'viewer' },
+    { email: other, role: 'developer' },
   ])
   expect(await readError(await set(email, null))).toMatchObject({ status: 409, code: 'last_owner' })
-  expect((await set(other, 'owner')).status).toBe(200)
+  await app.database.pool.query("UPDATE hoster_member SET role = 'owner' WHERE hoster_id = $1", [id])
   expect((await set(email, null)).status).toBe(200)
   expect((await browser.get(`hosters/${id}`)).status).toBe(404)
-  const { browser: last } = await signedInHoster(app, id)
-  const unknown = await last.post(`hosters/${id}/people`, { email: 'nobody@example.com', role: 'viewer' })
-  expect(await readError(unknown)).toMatchObject({ status: 404, param: 'email' })
+})
+
+test('a viewer leaves, and the keys of members who leave end with those that they made, unless they are handed over', async () => {
+  const id = await app.hoster({ baseUrl: upstream.baseUrl })
+  const { browser } = await signedInHoster(app, id)
+  const viewer = await signedInHoster(app, id, 'viewer')
+  expect(await (await viewer.browser.post(`hosters/${id}/leave`)).json()).toEqual({ data: [] })
+  expect((await viewer.browser.get(`hosters/${id}`)).status).toBe(404)
+  expect(await readError(await browser.post(`hosters/${id}/leave`))).toMatchObject({ code: 'last_owner' })
+
+  const issue = async (from: typeof browser, scopes: string[]) =>
+    ((await (await from.post(`hosters/${id}/keys`, { name: scopes[0], scopes })).json()) as { key: string }).key
+  const removal = async (keys?: string) => {
+    const member = await signedInHoster(app, id, 'developer')
+    const [manage, read] = [await issue(member.browser, ['manage']), await issue(member.browser, ['read'])]
+    const made = await hosterRequest(app, manage, 'hoster/keys', {
+      method: 'POST',
+      body: { name: 'made by a key', scopes: ['read'] },
+    })
+    expect(made.status).toBe(200)
+    const { key: second } = (await made.json()) as { key: string }
+    const body = { email: member.email, role: null, ...(keys !== undefined && { keys }) }
+    expect((await browser.post(`hosters/${id}/people`, body)).status).toBe(200)
+    await app.app.noticeChanges()
+    return Promise.all([manage, read, second].map(async key => (await hosterRequest(app, key, 'hoster')).status))
+  }
+  expect(await removal()).toEqual([401, 401, 401])
+  expect(await removal('hand_over')).toEqual([401, 200, 200])
 })
 
 test('keys of the console work at once and stop within a poll; the log has both', async () => {
@@ -141,7 +176,8 @@ test('keys of the console work at once and stop within a poll; the log has both'
 })
 
 test('customers read the public facts of hosters, and no address or key', async () => {
-  const id = await app.hoster({ baseUrl: upstream.baseUrl, trustScore: 0.85 })
+  // With the features of its manifest, so that nothing waits for probes.
+  const id = await app.hoster({ baseUrl: upstream.baseUrl, trustScore: 0.85, models: [{ features: ['chat'] }] })
   const { key } = await hosterKey(app, id, ['manage'])
   const model = {
     id: 'test-model',

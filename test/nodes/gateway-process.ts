@@ -21,7 +21,7 @@ export interface GatewayProcess {
   signal(name: NodeJS.Signals): void
   /** Resolves with the exit code, or with the signal that ended it. */
   readonly ended: Promise<number | NodeJS.Signals>
-  /** Sends SIGTERM each second until it has ended: a drain would wait for requests that a test left running. */
+  /** Sends SIGINT each second until it has ended: a drain would wait for requests that a test left running. */
   stop(): Promise<number | NodeJS.Signals>
 }
 
@@ -80,7 +80,7 @@ export async function startGatewayProcess(options: GatewayProcessOptions): Promi
     ended,
     async stop() {
       while (!isOver()) {
-        child.kill('SIGTERM')
+        child.kill('SIGINT')
         await Promise.race([ended, sleep(1_000, undefined, { ref: false })])
       }
       return ended

@@ -35,7 +35,7 @@ beforeAll(async () => {
     `
 demo: { enabled: false }
 detect: { enabled: false }
-server: { workers: 2 }
+server: { workers: 2, drain_delay_seconds: 0 }
 postgres: { money_connections: 2, general_connections: 2 }
 endpoints:
   - name: scripted
@@ -268,7 +268,7 @@ test('a model that a local server gets later is offered by every worker, also by
   await using server = await startLocalServer(() => models)
   const file = join(directory, 'detecting.yaml')
   const detect = `detect: { ports: [${server.port}], repeat_seconds: 1, cloud: false }`
-  await writeFile(file, `demo: { enabled: false }\n${detect}\nserver: { workers: 2 }\n`)
+  await writeFile(file, `demo: { enabled: false }\n${detect}\nserver: { workers: 2, drain_delay_seconds: 0 }\n`)
   const gateway = await startWorkers({ env: { SWITCHYARD_CONFIG: file } })
   // Each worker gets new connections in turn. Models are not counted by the request limits.
   const statuses = () =>

@@ -1,7 +1,8 @@
-import { randomUUID } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { AutoTopUpShown, PaymentMethods } from '../../src/api/auto-top-up.ts'
 import type { TopUp, TopUpList } from '../../src/api/payments.ts'
+import { createCreditEvidence } from '../../src/ledger/credit-evidence.ts'
 import { createAutoTopUps } from '../../src/payments/auto-top-up.ts'
 import { createDrivers } from '../../src/payments/create-drivers.ts'
 import { createPaymentSync } from '../../src/payments/payment-sync.ts'
@@ -51,7 +52,7 @@ function job() {
     () => 'http://gateway',
   )
   const log = { warn() {} }
-  const sync = createPaymentSync({ pool, clock, drivers, log })
+  const sync = createPaymentSync({ pool, clock, drivers, evidence: createCreditEvidence(randomBytes(32)), log })
   return createAutoTopUps({
     pool,
     clock,
@@ -198,7 +199,10 @@ async function bookAgain(paymentId: string): Promise<void> {
     },
     () => 'http://gateway',
   )
-  await createPaymentSync({ pool: app.database.pool, clock: systemClock, drivers, log: { warn() {} } }).book(paymentId)
+  await createPaymentSync({
+    ...{ pool: app.database.pool, clock: systemClock, drivers, log: { warn() {} } },
+    evidence: createCreditEvidence(randomBytes(32)),
+  }).book(paymentId)
 }
 
 test('a refused charge pauses it and mails a link, and it goes on only when a person turns it on again', async () => {

@@ -19,6 +19,9 @@ interface Session {
   metadata: Record<string, string>
   payment_intent: string | null
   savesMethod: boolean
+  /** In seconds, like all times of Stripe. */
+  created: number
+  paidAtS: number
 }
 
 interface Transfer {
@@ -31,6 +34,7 @@ interface Transfer {
   livemode: boolean
   transfer_group: string
   metadata: Record<string, string>
+  created: number
 }
 
 /** Enough of Stripe's API on loopback for the real package. Events are made by its methods and sent by the test. */
@@ -65,8 +69,28 @@ export interface ScriptedStripe {
   refuseTransfers(isRefused: boolean): void
   /** While set, all calls about transfers fail with 500. */
   isBroken: boolean
-  /** Forgets idempotency keys, as Stripe does after a day. */
-  forgetKeys(): void
+  /** While set, nothing is done and every answer is 500. */
+  isDown: boolean
+  /** While set, lists fail with 500. */
+  hasNoLists: boolean
+  /** What is created by these calls exists, and the answer is 500. */
+  losesAnswer: ((pathname: string) => boolean) | null
+  /** Lists show nothing that is younger, ms. */
+  listsAfterMs: number
+  /** How many objects a page of a list has, at most. */
+  pageSize: number
+  nowMs: () => number
+  /** Forgets idempotency keys, as Stripe does after a day. @param olderThanMs default: all */
+  forgetKeys(olderThanMs?: number): void
+  /** The payment intents of charges without a checkout, by id. */
+  readonly charges: ReadonlyMap<string, Json>
+  /** Charges outside of the gateway. Returns the payment intent. */
+  addCharge(more: { amount: number; payment_id?: string; customer?: string; status?: string }): string
+  /** What changes about a payment intent without a checkout. */
+  changeCharge(intentId: string, change: Json): void
+  /** Refunds a payment intent outside of the gateway. */
+  refundCharge(intentId: string, amount: number): void
+  refundsOf(intentId: string): readonly Json[]
   /** Runs before each transfer is answered. */
   onTransfer: (() => Promise<void> | void) | null
   /** Takes a part of a transfer back. */
@@ -79,7 +103,8 @@ export async function startScriptedStripe(): Promise<ScriptedStripe> {
   const sessions = new Map<string, Session>()
   const refunds = new Map<string, Json[]>()
   const disputes = new Map<string, Json[]>()
-  const answers = new Map<string, Json>()
+  const answers = new Map<string, { readonly made: Json; readonly atMs: number }>()
+  const nowS = () => Math.floor(stripe.nowMs() / 1_000)
   const writes: string[] = []
   const state = { looks: 0, refusesRefunds: false, declines: false, refusesTransfers: false }
   const accounts = new Map<string, Json>()
@@ -88,7 +113,6 @@ export async function startScriptedStripe(): Promise<ScriptedStripe> {
   const id = (prefix: string) => `${prefix}_${randomBytes(8).toString('hex')}`
   const eventOf = (type: string, object: object) =>
     JSON.stringify({ id: `evt_${++events}`, object: 'event', type, livemode: false, data: { object } })
-  const sessionOfIntent = (intent: string) => [...sessions.values()].find(each => each.payment_intent === intent)!
 
   const server = createServer(async (request, response) => {
     const send = (status: number, body: object) => {
@@ -99,42 +123,101 @@ export async function startScriptedStripe(): Promise<ScriptedStripe> {
     if (stripe.isBroken && pathname.startsWith('/v1/transfers')) {
       return send(500, { error: { type: 'api_error', message: 'broken' } })
     }
+    // The package would try again by itself.
+    const fail = () => {
+      response.writeHead(500, { 'content-type': 'application/json', 'stripe-should-retry': 'false' })
+      response.end(JSON.stringify({ error: { type: 'api_error', message: 'broken' } }))
+    }
+    if (stripe.isDown) return fail()
     const key = request.headers['idempotency-key'] as string | undefined
     if (request.method === 'POST') {
-      const earlier = key === undefined ? undefined : answers.get(key)
-      if (earlier !== undefined) return send(200, earlier)
+      const earlier = key === undefined ? undefined : answers.get(key)?.made
+      if (earlier !== undefined) return stripe.losesAnswer?.(pathname) ? fail() : send(200, earlier)
       writes.push(`${pathname} ${key}`)
       const made = createAt(pathname, form)
       if ('error' in made) return send(pathname === '/v1/payment_intents' ? 402 : 400, made)
-      if (key !== undefined) answers.set(key, made)
+      if (key !== undefined) answers.set(key, { made, atMs: stripe.nowMs() })
+      if (stripe.losesAnswer?.(pathname)) return fail()
       if (pathname === '/v1/transfers') await stripe.onTransfer?.()
       return send(200, made)
     }
-    if (pathname.startsWith('/v1/accounts/')) return send(200, accounts.get(pathname.split('/').at(-1)!)!)
-    if (pathname === '/v1/transfers') {
-      const group = searchParams.get('transfer_group')
-      const data = [...transfers.values()].filter(each => each.transfer_group === group)
-      return send(200, { object: 'list', data, has_more: false })
+    const found = (object: object | undefined) => {
+      if (object !== undefined) return send(200, object)
+      send(404, { error: { type: 'invalid_request_error', code: 'resource_missing', message: 'No such object.' } })
     }
-    if (pathname.startsWith('/v1/transfers/')) return send(200, transfers.get(pathname.split('/').at(-1)!)!)
+    const named = decodeURIComponent(pathname.split('/').at(-1)!)
+    /** A page of a list, the newest first. */
+    const list = (all: readonly Json[]) => {
+      if (stripe.hasNoLists) return fail()
+      const bound = (name: string, otherwise: number) => Number(searchParams.get(`created[${name}]`) ?? otherwise)
+      const shown = all
+        .filter(each => {
+          const created = each.created as number
+          const isWithin =
+            created >= bound('gte', 0) && created < bound('lt', Infinity) && created <= bound('lte', Infinity)
+          return isWithin && created * 1_000 <= stripe.nowMs() - stripe.listsAfterMs
+        })
+        .filter(each =>
+          ['payment_intent', 'customer', 'transfer_group'].every(
+            name => !searchParams.has(name) || each[name] === searchParams.get(name),
+          ),
+        )
+        .toSorted((a, b) => (b.created as number) - (a.created as number))
+      const start = shown.findIndex(each => each.id === searchParams.get('starting_after')) + 1
+      const data = shown.slice(start, start + Math.min(stripe.pageSize, Number(searchParams.get('limit') ?? 10)))
+      return send(200, { object: 'list', url: pathname, data, has_more: start + data.length < shown.length })
+    }
+    if (pathname === '/v1/charges') return list(allCharges())
+    if (pathname === '/v1/payment_intents')
+      return list([...charges.values(), ...[...sessions.values()].flatMap(paidIntents)])
+    if (pathname === '/v1/checkout/sessions') return list([...sessions.values()].map(each => ({ ...each })))
+    if (pathname === '/v1/refunds') return list([...refunds.values()].flat())
+    if (pathname === '/v1/disputes') return list([...disputes.values()].flat())
+    if (pathname === '/v1/accounts') return list([...accounts.values()])
+    if (pathname === '/v1/transfers') return list([...transfers.values()].map(each => ({ ...each })))
+    if (pathname.startsWith('/v1/charges/')) return found(allCharges().find(each => each.id === named))
+    if (pathname.startsWith('/v1/refunds/')) return found([...refunds.values()].flat().find(each => each.id === named))
+    if (pathname.startsWith('/v1/disputes/'))
+      return found([...disputes.values()].flat().find(each => each.id === named))
+    if (pathname.startsWith('/v1/accounts/')) return found(accounts.get(named))
+    if (pathname.startsWith('/v1/transfers/')) return found(transfers.get(named))
     if (pathname.startsWith('/v1/checkout/sessions/')) {
       if (pathname.endsWith(`/${stripe.brokenSessionId}`)) {
         return send(500, { error: { type: 'api_error', message: 'broken' } })
       }
       state.looks++
-      const found = sessions.get(pathname.split('/').at(-1)!)
-      const shown = found && (searchParams.has('expand[0]') ? expanded(found) : { ...found })
+      const session = sessions.get(named)
+      const shown = session && (searchParams.has('expand[0]') ? expanded(session) : { ...session })
       await stripe.onLook?.()
-      return shown === undefined ? send(404, { error: { type: 'invalid_request_error' } }) : send(200, shown)
+      return found(shown)
     }
     if (pathname.startsWith('/v1/payment_intents/')) {
-      const intentId = pathname.split('/').at(-1)!
-      return send(200, charges.get(intentId) ?? intentOf(sessionOfIntent(intentId)))
+      const session = [...sessions.values()].find(each => each.payment_intent === named)
+      return found(charges.get(named) ?? (session && intentOf(session)))
     }
-    const intent = searchParams.get('payment_intent')!
-    const list = pathname === '/v1/refunds' ? refunds : disputes
-    return send(200, { object: 'list', data: list.get(intent) ?? [], has_more: false })
+    return found(undefined)
   })
+
+  const paidIntents = (session: Session) => (session.payment_intent === null ? [] : [intentOf(session)])
+
+  /** The charges of all payment intents that were confirmed. */
+  function allCharges(): Json[] {
+    const intents = [...charges.values(), ...[...sessions.values()].flatMap(paidIntents)]
+    return intents.flatMap(intent => {
+      if (!['succeeded', 'processing'].includes(intent.status as string)) return []
+      const returned = (refunds.get(intent.id as string) ?? []).reduce((sum, { amount }) => sum + (amount as number), 0)
+      return [
+        {
+          ...intent,
+          id: `ch_${intent.id}`,
+          object: 'charge',
+          payment_intent: intent.id,
+          status: intent.status === 'processing' ? 'pending' : 'succeeded',
+          amount_refunded: returned,
+        },
+      ]
+    })
+  }
 
   function createAt(pathname: string, form: URLSearchParams): Json {
     if (pathname === '/v1/checkout/sessions') return createSession(form)
@@ -148,6 +231,7 @@ export async function startScriptedStripe(): Promise<ScriptedStripe> {
         requirements: { currently_due: ['external_account'] },
         external_accounts: { object: 'list', data: [] },
         metadata: { hoster_id: form.get('metadata[hoster_id]') },
+        created: nowS(),
       }
       accounts.set(account.id, account)
       return account
@@ -172,6 +256,7 @@ export async function startScriptedStripe(): Promise<ScriptedStripe> {
       livemode: false,
       transfer_group: form.get('transfer_group')!,
       metadata: { payout_id: form.get('metadata[payout_id]')! },
+      created: nowS(),
     }
     transfers.set(transfer.id, transfer)
     return { ...transfer }
@@ -192,6 +277,8 @@ export async function startScriptedStripe(): Promise<ScriptedStripe> {
       metadata: { payment_id: form.get('metadata[payment_id]')! },
       payment_intent: null,
       savesMethod: form.get('payment_intent_data[setup_future_usage]') === 'off_session',
+      created: nowS(),
+      paidAtS: 0,
     }
     sessions.set(session.id, session)
     return { ...session }
@@ -206,6 +293,8 @@ export async function startScriptedStripe(): Promise<ScriptedStripe> {
       status: state.declines ? 'requires_payment_method' : 'succeeded',
       amount: Number(form.get('amount')),
       currency: form.get('currency'),
+      customer: form.get('customer'),
+      created: nowS(),
       livemode: false,
       metadata: { payment_id: form.get('metadata[payment_id]') },
       last_payment_error: state.declines ? { message: 'Your card was declined.' } : null,
@@ -238,16 +327,28 @@ export async function startScriptedStripe(): Promise<ScriptedStripe> {
   }
 
   function addRefund(intent: string, amount: number, metadata: Json): Json {
-    const refund = { id: id('re'), object: 'refund', amount, status: 'succeeded', payment_intent: intent, metadata }
+    const refund = {
+      id: id('re'),
+      object: 'refund',
+      amount,
+      currency: 'usd',
+      status: 'succeeded',
+      payment_intent: intent,
+      metadata,
+      created: nowS(),
+    }
     refunds.set(intent, [...(refunds.get(intent) ?? []), refund])
     return refund
   }
 
-  function intentOf({ payment_intent, metadata, savesMethod }: Session): Json {
+  function intentOf({ payment_intent, metadata, savesMethod, amount_total, currency, paidAtS }: Session): Json {
     return {
       id: payment_intent,
       object: 'payment_intent',
       status: 'succeeded',
+      amount: amount_total,
+      currency,
+      created: paidAtS,
       metadata,
       ...(savesMethod && {
         setup_future_usage: 'off_session',
@@ -287,7 +388,8 @@ export async function startScriptedStripe(): Promise<ScriptedStripe> {
     onLook: null,
     pay(sessionId, more = {}) {
       const session = sessions.get(sessionId)!
-      Object.assign(session, { status: 'complete', payment_status: 'paid', payment_intent: id('pi'), url: null }, more)
+      const paid = { status: 'complete', payment_status: 'paid', payment_intent: id('pi'), url: null, paidAtS: nowS() }
+      Object.assign(session, paid, more)
       return eventOf('checkout.session.completed', session)
     },
     expire(sessionId) {
@@ -304,6 +406,8 @@ export async function startScriptedStripe(): Promise<ScriptedStripe> {
         object: 'dispute',
         amount,
         payment_intent: intent,
+        currency: 'usd',
+        created: nowS(),
         balance_transactions: [{ amount: -amount, fee: 1_500, currency: 'usd' }],
       }
       disputes.set(intent, [dispute])
@@ -335,7 +439,36 @@ export async function startScriptedStripe(): Promise<ScriptedStripe> {
       state.refusesTransfers = isRefused
     },
     isBroken: false,
-    forgetKeys: () => answers.clear(),
+    isDown: false,
+    hasNoLists: false,
+    losesAnswer: null,
+    listsAfterMs: 0,
+    pageSize: 100,
+    nowMs: Date.now,
+    forgetKeys(olderThanMs = Number.NEGATIVE_INFINITY) {
+      for (const [key, { atMs }] of answers) if (stripe.nowMs() - atMs > olderThanMs) answers.delete(key)
+    },
+    charges,
+    addCharge({ amount, payment_id, customer, status = 'succeeded' }) {
+      const intent = {
+        id: id('pi'),
+        object: 'payment_intent',
+        status,
+        amount,
+        currency: 'usd',
+        customer: customer ?? null,
+        created: nowS(),
+        livemode: false,
+        metadata: payment_id === undefined ? {} : { payment_id },
+        last_payment_error: null,
+        latest_charge: { id: 'ch_3', receipt_url: null, balance_transaction: { currency: 'usd', fee: 103 } },
+      }
+      charges.set(intent.id, intent)
+      return intent.id
+    },
+    changeCharge: (intentId, change) => void Object.assign(charges.get(intentId)!, change),
+    refundCharge: (intentId, amount) => void addRefund(intentId, amount, {}),
+    refundsOf: intentId => refunds.get(intentId) ?? [],
     onTransfer: null,
     reverseTransfer(transferId, amount) {
       transfers.get(transferId)!.amount_reversed += amount

@@ -23,6 +23,10 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   armFailpoints([])
+  // What the tests of wrong reports leave.
+  await app.database.pool.query(
+    "SELECT accept_payment_difference(ref, 'a test') FROM payment_difference WHERE ended_at IS NULL",
+  )
   // Closing audits the ledger.
   await app.close()
   await stripe.close()
@@ -136,7 +140,7 @@ test('lost events are found by asking', async () => {
   expect(await reconcile()).toMatchObject({ booked: 0 })
 })
 
-test('forged events are refused: of another secret, unsigned, altered, or signed more than five minutes ago', async () => {
+test('forged events are refused: of another secret, unsigned, altered, or signed more than five minutes ago or ahead', async () => {
   const someone = await payer()
   const event = stripe.pay(someone.sessionId)
   for (const forged of [
@@ -145,6 +149,8 @@ test('forged events are refused: of another secret, unsigned, altered, or signed
     { signed: event.replace(someone.sessionId, 'cs_test_other') },
     { ageSeconds: 301 },
     { ageSeconds: 86_400 },
+    { ageSeconds: -302 },
+    { ageSeconds: -1_000 },
   ]) {
     expect(await readError(await sendEvent(app.url, event, forged))).toMatchObject({
       status: 400,
@@ -164,6 +170,7 @@ test('forged events are refused: of another secret, unsigned, altered, or signed
   expect(await someone.balance()).toBe(0n)
   // Only the signature was wrong.
   expect((await sendEvent(app.url, event, { ageSeconds: 240 })).status).toBe(200)
+  expect((await sendEvent(app.url, event, { ageSeconds: -240 })).status).toBe(200)
   expect(await someone.balance()).toBe(25n * USD)
 })
 
@@ -207,6 +214,11 @@ test.each([
   await reconcile()
   expect(await someone.balance()).toBe(0n)
   expect((await someone.review()).mismatch).toMatch(mismatch)
+  const { rows } = await app.database.pool.query('SELECT problem FROM payment_difference WHERE payment_id = $1', [
+    someone.started.id,
+  ])
+  // A charge with an id of another form is of another program.
+  expect(rows).toEqual('metadata' in reported ? [] : [{ problem: 'not_booked' }])
   const review = await read<OperatorPayments>(await operator.get('operator/payments?review=true'))
   expect(review.data.map(({ id }) => id)).toContain(someone.started.id)
 })

@@ -2,13 +2,22 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { enrollHoster, readPayoutAccount } from '../../src/payouts/payout-accounts.ts'
+import { enrollHoster, listPayoutChanges } from '../../src/payouts/payout-accounts.ts'
 import { approvePayouts, preparePayouts } from '../../src/payouts/payout-batches.ts'
 import { payoutsOfHoster } from '../../src/payouts/read-payouts.ts'
 import { createStripeConnectDriver } from '../../src/payouts/stripe-connect-driver.ts'
 import { type FailpointName, failpoints } from '../../src/runtime/failpoint.ts'
 import { type ScriptedStripe, startScriptedStripe } from '../payments/scripted-stripe.ts'
-import { commandLine, createPayoutWorld, DAY_MS, type PayoutWorld, rules, START_MS, USD } from './payout-world.ts'
+import {
+  commandLine,
+  createPayoutWorld,
+  DAY_MS,
+  noWait,
+  type PayoutWorld,
+  rules,
+  START_MS,
+  USD,
+} from './payout-world.ts'
 
 let world: PayoutWorld
 let stripe: ScriptedStripe
@@ -28,7 +37,7 @@ const program = fileURLToPath(new URL('settle-process.ts', import.meta.url))
 
 /** Runs the process. Returns the signal that ended it; null if it ended by itself. */
 async function run(order: object): Promise<string | null> {
-  const SETTLE = JSON.stringify({ connection: world.gatewayConnection, stripeUrl: stripe.url, ...order })
+  const SETTLE = JSON.stringify({ connection: world.deskConnection, stripeUrl: stripe.url, ...order })
   const child = spawn(process.execPath, [program], { env: { ...process.env, SETTLE }, stdio: 'ignore' })
   const [, signal] = (await once(child, 'exit')) as [number | null, string | null]
   return signal
@@ -41,10 +50,10 @@ test('a process that is killed at each failpoint of payouts pays each hoster onc
   const driver = createStripeConnectDriver(settings, () => 'https://gateway.test')
   const hosterId = await world.addHoster({ hasAccount: false })
   const customerId = await world.addCustomer(100n * USD)
-  await enrollHoster(world.pool, driver, hosterId, null, commandLine)
-  const { destination } = await readPayoutAccount(world.pool, hosterId)
-  stripe.finishAccount(destination!, 'bank')
-  await enrollHoster(world.pool, driver, hosterId, null, commandLine)
+  await enrollHoster(world.pool, driver, hosterId, null, commandLine, noWait)
+  const [change] = await listPayoutChanges(world.pool, hosterId)
+  stripe.finishAccount(change!.destination!, 'bank')
+  await enrollHoster(world.pool, driver, hosterId, null, commandLine, noWait)
 
   for (const [n, name] of names.entries()) {
     for (let charge = 0; charge < 5; charge++) await world.charge(customerId, hosterId, START_MS, USD)

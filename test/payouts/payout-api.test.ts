@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Earnings } from '../../src/api/earnings.ts'
-import type { PayoutBatchShown, PreparedBatchShown } from '../../src/api/operator/payouts.ts'
+import type { PayoutBatchShown, PreparedBatchShown, PromotionReviewsShown } from '../../src/api/operator/payouts.ts'
 import type { HosterPayouts } from '../../src/api/payouts.ts'
+import { applyPayoutChanges } from '../../src/payouts/payout-accounts.ts'
 import { startTestApp, type TestApp } from '../harness/app.ts'
 import { type BrowserClient, signedInMember, signedInOperator } from '../harness/browser-client.ts'
 import { readError } from '../harness/event-stream.ts'
@@ -94,9 +95,10 @@ test('only a person with a confirmed session names a payout account, and a key c
     [{ ...account, more: 1 }, 'more'],
   ] as const)
     expect(await readError(await owner.post(path, body))).toMatchObject({ status: 400, param })
-  expect(await read(await owner.post(path, account))).toMatchObject({ state: 'ready', account: '…3000', url: null })
-  expect(await read(await hosterRequest(app, key, 'hoster/payout-account'))).toMatchObject({ account: '…3000' })
-  expect(await audited(hosterId)).toContain('hoster.payout_account')
+  const waiting = { account: null, changes: [{ kind: 'account', state: 'ready', account: '…3000' }] }
+  expect(await read(await owner.post(path, account))).toMatchObject({ ...waiting, url: null })
+  expect(await read(await hosterRequest(app, key, 'hoster/payout-account'))).toMatchObject(waiting)
+  expect(await audited(hosterId)).toContain('hoster.payout_change_requested')
   await world.pool.query("UPDATE person_session SET confirmed_at = now() - interval '1 hour' WHERE person_id = $1", [
     personId,
   ])
@@ -105,8 +107,7 @@ test('only a person with a confirmed session names a payout account, and a key c
   const another = await world.addHoster({ hasAccount: false })
   const { browser: thief } = await signedInHoster(app, another)
   expect(await read(await thief.post(`hosters/${another}/payout-account`, account))).toMatchObject({
-    state: 'refused',
-    note: 'Another hoster is paid to this account.',
+    changes: [{ state: 'refused', note: 'Another hoster is paid to this account.' }],
   })
 })
 
@@ -128,7 +129,11 @@ test('earnings are moved once to the balance of a customer of the same person', 
   const others = await app.customer()
   const link = (customer_id: string) => browser.post(`hosters/${hosterId}/payout-customer`, { customer_id })
   expect(await readError(await link(others.customerId))).toMatchObject({ status: 400, param: 'customer_id' })
-  expect(await read(await link(customer.customerId))).toMatchObject({ customer_id: customer.customerId })
+  expect(await read(await link(customer.customerId))).toMatchObject({
+    customer_id: null,
+    changes: [{ kind: 'customer', customer_id: customer.customerId }],
+  })
+  await applyPayoutChanges(world.pool, Date.now() + 4 * DAY_MS)
 
   const id = randomUUID()
   const answers = await Promise.all([1, 2, 3].map(() => move({ id, amount_usd: 0.5 })))
@@ -262,11 +267,40 @@ test('people without a role on the installation, and SQL of the gateway, move no
   for (const path of ['operator/payouts', `operator/hosters/${hosterId}/freeze`])
     expect(await readError(await browser.post(path, {}))).toMatchObject({ status: 403 })
   for (const statement of [
-    `SELECT * FROM prepare_payouts(NULL, gen_random_uuid(), 'csv', true, 1, 'infinity', NULL)`,
-    `SELECT * FROM prepare_payouts_by_operator('${randomUUID()}', gen_random_uuid(), 'csv', true, 1, 'infinity', NULL)`,
+    `SELECT * FROM prepare_payouts(NULL, gen_random_uuid(), 'csv', true, 1, now(), ROW(0, 1, 5, 5)::payout_rules, NULL)`,
+    `SELECT * FROM prepare_payouts_by_operator('\\x00', gen_random_uuid(), 'csv', true, 1, now(), ROW(0, 1, 5, 5)::payout_rules, NULL)`,
     `UPDATE hoster_account SET destination = 'X'`,
     `UPDATE payout SET state = 'approved'`,
     `INSERT INTO hoster_movement VALUES (gen_random_uuid(), 1, 1)`,
   ])
     await expect(world.node.pool.query(statement)).rejects.toThrow(/permission denied|no operator/)
+})
+
+test('a batch with promotional earnings of related customers waits for the decision of an operator, with a reason', async () => {
+  const { hosterId } = await hosterWith(5)
+  const related = await world.addCustomer(USD)
+  const { personId } = await signedInHoster(app, hosterId)
+  await world.pool.query("INSERT INTO membership (customer_id, person_id, role) VALUES ($1, $2, 'viewer')", [
+    related,
+    personId,
+  ])
+  await world.charge(related, hosterId, Date.now(), USD)
+  const { batchId } = await world.prepare(Date.now() + 40 * DAY_MS)
+  const path = `operator/payouts/${batchId}`
+  const batch = await read<PayoutBatchShown>(await operator.get(path))
+  expect(batch.data).toMatchObject([{ amount_usd: 4.8, promotion_usd: 0.8 }])
+  expect(batch.reviews).toMatchObject([{ hoster_id: hosterId, share_usd: 0.8, evidence: [{ evidence: 'member' }] }])
+  expect(await readError(await operator.post(`${path}/approve`))).toMatchObject({ status: 400, param: 'batch_id' })
+  const review = `operator/promotion-reviews/${batch.reviews[0]!.id}`
+  expect(await readError(await operator.post(review, { is_released: false }))).toMatchObject({ param: 'reason' })
+  const decided = await read<PromotionReviewsShown>(
+    await operator.post(review, { is_released: false, reason: 'own account' }),
+  )
+  expect(decided.data).toContainEqual(expect.objectContaining({ state: 'withheld', reason: 'own account' }))
+  expect((await second.post(review, { is_released: true, reason: 'x' })).status).toBe(404)
+  expect(await audited(hosterId)).toContain('payout.promotion_withheld')
+  const { key } = await hosterKey(app, hosterId)
+  const shown = await read<Earnings>(await hosterRequest(app, key, 'hoster/earnings'))
+  expect(shown).toMatchObject({ balance_usd: 4, promotion: { share_usd: 0, day_budget_usd: 1 } })
+  expect(shown.promotion_days).toMatchObject([{ share_usd: 0.8, paid_usd: 0 }])
 })

@@ -15,7 +15,14 @@ export const USD = 1_000_000_000n
 export const DAY_MS = 86_400_000
 /** The first day of the histories, at 10:30 UTC. */
 export const START_MS = Date.UTC(2026, 8, 1, 10, 30)
-export const rules: PayoutRules = { holdDays: 14, minNanos: USD }
+export const rules: PayoutRules = {
+  holdDays: 14,
+  minNanos: USD,
+  promotion: { holdDays: 30, hosterDayNanos: USD, dayNanos: 20n * USD },
+  accountWaitHours: 0,
+}
+/** Accounts take effect at once. */
+export const noWait = { nowMs: START_MS, accountWaitHours: 0 }
 export const csv = createCsvDriver()
 export const commandLine = { personId: null, address: null }
 
@@ -45,7 +52,7 @@ export async function createPayoutWorld(): Promise<PayoutWorld> {
       ])
       if (hasAccount) {
         const details = { holder: 'A Hoster', account: `ACC${hosterId.slice(-12)}` }
-        await enrollHoster(world.pool, csv, hosterId, details, commandLine)
+        await enrollHoster(world.pool, csv, hosterId, details, commandLine, noWait)
       }
       return hosterId
     },

@@ -12,7 +12,7 @@ const settings = { secretKey: 'sk_test_x', webhookSecret: null, isLive: false, h
 const driver = createStripeConnectDriver(settings, () => 'https://gateway.test')
 const pool = createPool(connection, { max: 2, applicationName: 'settle process' })
 const log = { warn: (details: object) => process.stderr.write(`${JSON.stringify(details)}\n`) }
-const sync = createPayoutSync({ pool, clock: systemClock, drivers: [driver], log })
+const sync = createPayoutSync({ pool, clock: systemClock, drivers: [driver], rules: { accountWaitHours: 0 }, log })
 if (event === undefined) await sync.settle(batchId)
 else await sync.handleEvent(driver, event)
 await sync.reconcile({ isComplete: true })

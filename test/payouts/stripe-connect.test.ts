@@ -1,7 +1,14 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createPool, type Pool } from '../../src/db/pool.ts'
 import { readFunds } from '../../src/payouts/earnings.ts'
-import { enrollHoster, readPayoutAccount } from '../../src/payouts/payout-accounts.ts'
+import {
+  applyPayoutChanges,
+  enrollHoster,
+  listPayoutChanges,
+  readPayoutAccount,
+  refreshPayoutAccount,
+  stopPayoutChanges,
+} from '../../src/payouts/payout-accounts.ts'
 import { approvePayouts, freezePayouts, preparePayouts } from '../../src/payouts/payout-batches.ts'
 import { createPayoutSync, type PayoutSync } from '../../src/payouts/payout-sync.ts'
 import { type Payout, payoutsOfHoster } from '../../src/payouts/read-payouts.ts'
@@ -9,14 +16,25 @@ import { createStripeConnectDriver } from '../../src/payouts/stripe-connect-driv
 import { armFailpoints, type FailpointName } from '../../src/runtime/failpoint.ts'
 import { systemScheduler } from '../../src/runtime/scheduler.ts'
 import { startTestApp } from '../harness/app.ts'
+import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { type ScriptedStripe, sendEvent, startScriptedStripe, WEBHOOK_SECRET } from '../payments/scripted-stripe.ts'
-import { commandLine, createPayoutWorld, csv, DAY_MS, type PayoutWorld, rules, START_MS, USD } from './payout-world.ts'
+import {
+  commandLine,
+  createPayoutWorld,
+  csv,
+  DAY_MS,
+  noWait,
+  type PayoutWorld,
+  rules,
+  START_MS,
+  USD,
+} from './payout-world.ts'
 
 // The real package of Stripe talks to a scripted one on loopback. Transfers are made once, whatever breaks.
 
 let world: PayoutWorld
 let stripe: ScriptedStripe
-/** Two nodes, each with its own connections and the rights of the gateway. */
+/** Two nodes, each with its own connections and the rights of the desk. */
 let nodes: readonly PayoutSync[]
 const pools: Pool[] = []
 const LATER_MS = START_MS + 60 * DAY_MS
@@ -26,10 +44,10 @@ beforeAll(async () => {
   stripe = await startScriptedStripe()
   world = await createPayoutWorld()
   nodes = [0, 1].map(n => {
-    const pool = createPool(world.gatewayConnection, { max: 3, applicationName: `payouts ${n}` })
+    const pool = createPool(world.deskConnection, { max: 3, applicationName: `payouts ${n}` })
     pools.push(pool)
     const clock = { ...systemScheduler, epochMs: () => LATER_MS }
-    return createPayoutSync({ pool, clock, drivers: [driver()], log })
+    return createPayoutSync({ pool, clock, drivers: [driver()], rules, log })
   })
 })
 afterAll(async () => {
@@ -50,8 +68,8 @@ async function owed({ approves = true } = {}) {
   // The hosters of earlier tests are not in this batch.
   await world.pool.query('UPDATE hoster SET payout_frozen_at = now()')
   const hosterId = await world.addHoster({ hasAccount: false })
-  const { url } = await enrollHoster(world.pool, driver(), hosterId, null, commandLine)
-  const account = (await readPayoutAccount(world.pool, hosterId)).destination!
+  const { url } = await enrollHoster(world.pool, driver(), hosterId, null, commandLine, noWait)
+  const account = (await listPayoutChanges(world.pool, hosterId))[0]!.destination!
   expect(url).toBe(`https://connect.stripe.test/${account}`)
   const event = JSON.parse(stripe.finishAccount(account, `bank-${hosterId}`)) as { id: string; type: string }
   await nodes[0]!.handleEvent(driver(), { eventId: event.id, type: event.type, ref: account })
@@ -92,6 +110,24 @@ test('two nodes that settle a batch at once make one transfer', async () => {
   expect(await hoster.payout()).toMatchObject(paid)
 })
 
+test('what is booked locks the hoster before the payout, also when the answer of the transfer was lost', async () => {
+  const hoster = await owed()
+  armFailpoints([{ name: 'payout-sent', hit: 1, action: 'throw' }])
+  expect(await nodes[0]!.settle(hoster.batchId)).toMatchObject({ failed: 1 })
+  armFailpoints([])
+  const other = await world.pool.pg.connect()
+  await other.query('BEGIN')
+  await other.query('SELECT FROM hoster WHERE hoster_id = $1 FOR NO KEY UPDATE', [hoster.hosterId])
+  const settling = nodes[1]!.settle(hoster.batchId)
+  await expect.poll(world.blockedSessions, WAIT_OPTIONS).toBe(1)
+  const free = await other.query('SELECT FROM payout WHERE batch_id = $1 FOR UPDATE SKIP LOCKED', [hoster.batchId])
+  await other.query('COMMIT')
+  other.release()
+  expect(await settling).toMatchObject({ booked: 1, failed: 0 })
+  expect(free.rowCount).toBe(1)
+  expect(await hoster.payout()).toMatchObject({ ...paid, providerRef: hoster.transfers()[0]!.id })
+})
+
 test.each([
   'payout-begun',
   'payout-sent',
@@ -118,6 +154,21 @@ test('a transfer with an answer that was lost is found a day later, when Stripe 
   await nodes[1]!.reconcile({ isComplete: true })
   expect(hoster.transfers()).toHaveLength(1)
   expect(await hoster.payout()).toMatchObject(paid)
+})
+
+test('an account with an answer that was lost is found a day later: a hoster has one', async () => {
+  const hosterId = await world.addHoster({ hasAccount: false })
+  const enroll = () => enrollHoster(world.pool, driver(), hosterId, null, commandLine, noWait)
+  stripe.losesAnswer = path => path === '/v1/accounts'
+  await expect(enroll()).rejects.toThrow()
+  stripe.losesAnswer = null
+  stripe.forgetKeys()
+  await enroll()
+  const own = [...stripe.accounts.values()].filter(
+    ({ metadata }) => (metadata as { hoster_id: string }).hoster_id === hosterId,
+  )
+  expect(own).toHaveLength(1)
+  expect((await listPayoutChanges(world.pool, hosterId))[0]!.destination).toBe(own[0]!.id)
 })
 
 test('a refused transfer is payable again, and is in the next batch', async () => {
@@ -211,7 +262,7 @@ test('a hoster that is frozen after the approval is not paid, and keeps its earn
 test('a hoster that names another account after the approval is not paid to the old one', async () => {
   const hoster = await owed()
   const bank = { holder: 'A Hoster', account: `NEW${hoster.hosterId.slice(-12)}` }
-  await enrollHoster(world.pool, csv, hoster.hosterId, bank, commandLine)
+  await enrollHoster(world.pool, csv, hoster.hosterId, bank, commandLine, noWait)
   await nodes[0]!.settle(hoster.batchId)
   expect(hoster.transfers()).toEqual([])
   expect(await hoster.payout()).toMatchObject({
@@ -230,16 +281,43 @@ test('a batch that is not approved is not paid', async () => {
 test('two hosters with one bank account: the second one is refused', async () => {
   const [first, second] = [await world.addHoster({ hasAccount: false }), await world.addHoster({ hasAccount: false })]
   for (const hosterId of [first!, second!]) {
-    await enrollHoster(world.pool, driver(), hosterId, null, commandLine)
-    const { destination } = await readPayoutAccount(world.pool, hosterId)
+    await enrollHoster(world.pool, driver(), hosterId, null, commandLine, noWait)
+    const destination = (await listPayoutChanges(world.pool, hosterId))[0]!.destination
     const event = eventOf(stripe.finishAccount(destination!, 'the same bank account'))
     await nodes[0]!.handleEvent(driver(), event)
   }
   expect(await readPayoutAccount(world.pool, first!)).toMatchObject({ state: 'ready' })
-  expect(await readPayoutAccount(world.pool, second!)).toMatchObject({
-    state: 'refused',
-    note: 'Another hoster is paid to this account.',
-  })
+  expect(await readPayoutAccount(world.pool, second!)).toMatchObject({ driver: null })
+  expect(await listPayoutChanges(world.pool, second!)).toMatchObject([
+    { state: 'refused', note: 'Another hoster is paid to this account.' },
+  ])
+})
+
+test('another bank account at the provider is not paid before it has waited, nor after it was stopped', async () => {
+  const hoster = await owed({ approves: false })
+  const wait = { nowMs: LATER_MS, accountWaitHours: 72 }
+  const bankIs = async (bank: string) => {
+    stripe.finishAccount(hoster.account, bank)
+    await refreshPayoutAccount(world.pool, driver(), hoster.account, wait)
+  }
+  await bankIs('bank of a thief')
+  expect(await readPayoutAccount(world.pool, hoster.hosterId)).toMatchObject({ state: 'pending' })
+  const [change] = await listPayoutChanges(world.pool, hoster.hosterId)
+  expect(change).toMatchObject({ state: 'ready', effectiveAt: new Date(LATER_MS + 3 * DAY_MS) })
+  expect(await approvePayouts(world.pool, null, hoster.batchId)).toBe('approved')
+  await nodes[0]!.settle(hoster.batchId)
+  expect(hoster.transfers()).toEqual([])
+
+  await stopPayoutChanges(world.pool, { hosterId: hoster.hosterId, changeId: null }, commandLine, LATER_MS)
+  await bankIs('bank of a thief')
+  expect(await listPayoutChanges(world.pool, hoster.hosterId)).toEqual([])
+  expect(await readPayoutAccount(world.pool, hoster.hosterId)).toMatchObject({ state: 'pending' })
+  await bankIs(`bank-${hoster.hosterId}`)
+  expect(await readPayoutAccount(world.pool, hoster.hosterId)).toMatchObject({ state: 'ready', note: null })
+  await bankIs('a new bank')
+  await applyPayoutChanges(world.pool, LATER_MS + 3 * DAY_MS)
+  await bankIs('a new bank')
+  expect(await readPayoutAccount(world.pool, hoster.hosterId)).toMatchObject({ state: 'ready', note: null })
 })
 
 test('signed events of transfers reach the books by the webhook, and forged ones do not', async () => {

@@ -46,4 +46,4 @@ test('a gateway serves even when its standard output is closed', async () => {
   child.kill('SIGTERM')
   const [code] = await ended
   expect({ code, last: messages.at(-1) }).toEqual({ code: 0, last: 'stopped' })
-}, 60_000)
+})

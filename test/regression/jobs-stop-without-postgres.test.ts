@@ -14,7 +14,7 @@ describe('the jobs stop', () => {
     queuePool = createPool(proxy.connection, {
       max: 3,
       applicationName: 'test queue',
-      statementTimeoutMs: 50,
+      statementTimeoutMs: 1_000,
       forQueue: true,
     })
   })

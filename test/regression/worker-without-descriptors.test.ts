@@ -61,4 +61,4 @@ test('a worker whose process cannot be started is tried again, and does not bloc
     'a worker is serving',
     'stopped 0',
   ])
-}, 70_000)
+})

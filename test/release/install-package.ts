@@ -29,7 +29,8 @@ export async function installPackage(
   await mkdir(directory)
   // Keeps npm from installing into a parent directory. `--prefix` would do so too, but npm then reads no configuration of the machine.
   await writeFile(join(directory, 'package.json'), '{"private":true}')
-  const options = ['--prefer-offline', '--no-audit', '--no-fund', '--loglevel=error']
+  // The gateway needs no install script of a package.
+  const options = ['--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund', '--loglevel=error']
   await run('npm', ['install', ...options, archive], { cwd: directory, env: userEnvironment() })
   const { name } = await readManifest()
   const modules = join(directory, 'node_modules')

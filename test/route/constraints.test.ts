@@ -116,7 +116,7 @@ test('the tokens that a smaller hold affords never cost more than that hold at a
   })
 })
 
-test('cheapest orders by price within models and kinds, with short outputs and last resorts at the end', () => {
+test('each tier keeps its promise about prices, with short outputs and last resorts at the end', () => {
   check(2_000, ({ job, health, cloudCompetes }, { candidates, plan, ranks, hold }) => {
     const shortOnes = new Set(ranks.filter(({ isShort }) => isShort).map(({ offer }) => offer))
     const isFailing = (offer: Offer) => health.state(offer.offerId) === 'ejected'
@@ -132,13 +132,13 @@ test('cheapest orders by price within models and kinds, with short outputs and l
       if (modelRank(before) < modelRank(after)) continue
       expect(shortOnes.has(before) && !shortOnes.has(after)).toBe(false)
       if (shortOnes.has(before) !== shortOnes.has(after)) continue
-      if (!cloudCompetes) {
-        expect(isCloud(before) && !isCloud(after)).toBe(false)
-        if (isCloud(before) !== isCloud(after)) continue
-      }
-      if (job.constraints.serviceTier !== 'cheapest') continue
       const use = expectedUse(job, hold!.maxTokens)
-      expect(expectedCostPicos(before.price, use) <= expectedCostPicos(after.price, use)).toBe(true)
+      const cost = (offer: Offer) => expectedCostPicos(offer.price, use)
+      const limit = { cheapest: 100n, balanced: 150n, fastest: 300n }[job.constraints.serviceTier]
+      expect(cost(before) * 100n <= cost(after) * limit).toBe(true)
+      if (!cloudCompetes && cost(before) === cost(after) && job.constraints.serviceTier === 'cheapest') {
+        expect(isCloud(before) && !isCloud(after)).toBe(false)
+      }
     }
   })
 })

@@ -200,6 +200,26 @@ test('a prompt that is too long for some servers and forbidden at the others nam
   })
 })
 
+test('a feature that no server has is named, and no constraint is blamed', () => {
+  const job = jobOf({ features: new Set(['audio', 'tools']), constraints: { privacyMode: true } })
+  const offers = [local, cloud].map(offer => ({ ...offer, features: new Set(['tools'] as const) }))
+  const { excluded } = eligible(offers, job, healthOf())
+  expect(explainExclusions(excluded, offers, job)).toMatchObject({
+    code: 'feature_not_supported',
+    message: expect.stringMatching(/excluded 2 offers; none has audio\. You were not charged/),
+  })
+})
+
+test('a feature that only a forbidden server has is a matter of the constraint', () => {
+  const job = jobOf({ features: new Set(['audio']), constraints: { privacyMode: true } })
+  const offers = [
+    { ...local, features: new Set(['tools'] as const) },
+    { ...cloud, features: new Set(['audio'] as const) },
+  ]
+  const { excluded } = eligible(offers, job, healthOf())
+  expect(explainExclusions(excluded, offers, job)).toMatchObject({ code: 'no_eligible_offer' })
+})
+
 test('the refusal by max_latency_ms says how many answers a prediction needs', () => {
   const job = jobOf({ constraints: { maxLatencyMs: 100 } })
   const { excluded } = eligible(four, job, healthOf())

@@ -2,15 +2,18 @@ import { randomUUID } from 'node:crypto'
 import { expect, test, vi } from 'vitest'
 import { transaction } from '../../src/db/pool.ts'
 import type { ServiceTier } from '../../src/domain/chat-job.ts'
+import { grantCredit } from '../../src/ledger/accounts/grant-credit.ts'
 import { type RouteView, route } from '../../src/route/route.ts'
 import type { Scheduler } from '../../src/runtime/scheduler.ts'
 import { createNewcomers } from '../../src/supply/newcomers/newcomers.ts'
 import { writeReport } from '../../src/supply/status/write-report.ts'
+import { scoreHosters } from '../../src/trust/score-hosters.ts'
+import type { TestCustomer } from '../harness/app.ts'
 import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
 import { healthOf, jobOf, offerOf, seededRandom } from '../supply/random-market.ts'
 
 const upstreams = [useUpstream(), useUpstream()]
-const NEWCOMERS = 'newcomers: { successes: 3, in_flight: 5, usd_per_day: 20.00 }'
+const NEWCOMERS = 'newcomers: { successes: 3, payers: 1, in_flight: 5, usd_per_day: 20.00 }'
 const app = useTestApp({ yaml: `hosters: { allow_private_urls: true }\nrouting: { ${NEWCOMERS} }` })
 const customer = useCustomer(app)
 
@@ -69,21 +72,32 @@ test('newcomers alone are ranked as usual', () => {
   expect(firsts([hoster('one', 1n), hoster('two', 2n)], 'cheapest', () => 'capped')).toEqual({ one: 5_000 })
 })
 
-test('a hoster proves itself with its answers, and the receipt says so until then', async () => {
+test('a hoster proves itself with answers that are paid for, and the receipt says so until then', async () => {
   const price = (perMillion: bigint) => [{ price: { inputPicoPerToken: perMillion, outputPicoPerToken: perMillion } }]
   const [proved, fresh] = upstreams
   const provedId = await app.hoster({ baseUrl: proved!.baseUrl, models: price(9_000_000n) })
-  const { rows } = await app.database.pool.query<{ endpoint_id: string }>('SELECT endpoint_id FROM hoster_endpoint')
+  const { pool } = app.database
+  const { rows } = await pool.query<{ endpoint_id: string }>('SELECT endpoint_id FROM hoster_endpoint')
   const records = useRecords(rows[0]!.endpoint_id)
-  await records.report({ answered: 2, costNanos: 0n })
   expect(await records.standing()).toBe('open')
-  await records.report({ answered: 0, costNanos: 20_000_000_000n })
+  await records.report({ answered: 3, costNanos: 20_000_000_000n })
   expect(await records.standing()).toBe('capped')
-  await records.report({ answered: 1, costNanos: 0n })
-  expect(await records.standing()).toBe('none')
+
+  // The customers of tests have promotion credit.
+  const ask = async (asking: TestCustomer) => {
+    for (let n = 0; n < 3; n++) await (await app.chat(asking, chat)).arrayBuffer()
+    await app.settled(asking, 3)
+    const clock = { epochMs: Date.now, monotonicMs: Date.now }
+    await scoreHosters({ pool, clock, log: { info() {}, warn() {} }, delayMs: 0 })
+    return records.standing()
+  }
+  const chat = { model: 'test-model', tier: 'cheapest', max_tokens: 5, messages: [{ role: 'user', content: 'Hello' }] }
+  expect(await ask(customer)).toBe('capped')
+  const payer = await app.customer({ creditNanos: 0n })
+  await grantCredit(pool, { customerId: payer.customerId, amountNanos: 1_000_000_000n, ref: 'paid', reason: 'paid' })
+  expect(await ask(payer)).toBe('none')
 
   await app.hoster({ baseUrl: fresh!.baseUrl, models: price(1_000_000n) })
-  const chat = { model: 'test-model', tier: 'cheapest', max_tokens: 5, messages: [{ role: 'user', content: 'Hello' }] }
   const alone = await app.chat(customer, chat)
   await alone.arrayBuffer()
   // This gateway has read the records when it started: both are new, and the cheaper one is first.
@@ -118,7 +132,8 @@ function useRecords(endpointId: string, inFlight = 0) {
     async standing() {
       const newcomers = createNewcomers({
         pool,
-        limits: { successes: 3, inFlight: 5, nanosPerDay: 20_000_000_000n },
+        limits: { successes: 3, payers: 1, inFlight: 5, nanosPerDay: 20_000_000_000n },
+        needsComparison: () => false,
         inFlight: () => inFlight,
         scheduler: { epochMs: () => nowMs } as Scheduler,
         log: { warn: vi.fn() },

@@ -105,7 +105,7 @@ test(`${HISTORIES} random histories have the same results in the model and in Po
     'account_in_debt',
   )
   expect(reached.filter(kind => !kinds.has(kind))).toEqual([])
-}, 180_000)
+})
 
 /** Returns the kinds of results that occurred. */
 async function runHistory(seed: number): Promise<string[]> {

@@ -22,7 +22,7 @@ test(`${SEEDS} simulated runs with crashes, pauses, partitions and lost messages
   }
   expect(failures).toEqual([])
   expect(requests).toBeGreaterThan(SEEDS)
-}, 240_000)
+}, 900_000)
 
 test('the same seed gives exactly the same run', async () => {
   for (const seed of [7, 77, 777]) {

@@ -277,7 +277,7 @@ describe('a mistake of the operator', () => {
       ],
       [
         () => addHoster(database.pool, { ...acme, name: 'b', models: [{ ...model, modelId: 'a b' }] }, secrets),
-        'must have 1 to 200',
+        '1 to 200 letters',
       ],
       [() => activateHoster(database.pool, 'nobody'), 'no hoster'],
       [() => suspendHoster(database.pool, '00000000-0000-4000-8000-000000000000'), 'no hoster'],

@@ -111,7 +111,6 @@ export function healthOf(
   return {
     state,
     ejectedForMs: id => known[id]?.ejectedForMs ?? (known[id]?.state === 'ejected' ? 1_000 : 0),
-    wasEjectedAfter: () => false,
     predictMs,
     firstTokenP95Ms: () => null,
     inFlight,

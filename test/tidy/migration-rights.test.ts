@@ -7,8 +7,11 @@ const migrations = readdirSync('migrations').filter(name => name > '0012')
 // another one added before it.
 test.each(migrations)('%s adds to the lists of rights and replaces none', name => {
   const text = readFileSync(`migrations/${name}`, 'utf8')
-  for (const list of ['money_tables', 'money_functions']) {
-    if (!text.includes(`FUNCTION ${list}()`)) continue
-    expect(text, `Begin the new list with "${list}() ||", as 0012_operator.sql does.`).toContain(`${list}() ||`)
+  for (const list of ['money_tables', 'money_functions', 'desk_functions', 'desk_tables']) {
+    // What takes from a list begins with it, too.
+    if (!text.includes(`REPLACE FUNCTION ${list}()`)) continue
+    expect(text, `Begin the new list with "${list}() ||", as 0012_operator.sql does.`).toMatch(
+      new RegExp(`${list}\\(\\) \\|\\||unnest\\(${list}\\(\\)\\)`),
+    )
   }
 })

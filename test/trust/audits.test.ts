@@ -59,6 +59,10 @@ beforeAll(async () => {
   ids.honest = await app.hoster({ baseUrl: honest.baseUrl, trustScore: 0 })
   ids.other = await app.hoster({ baseUrl: other.baseUrl, trustScore: 0 })
   ids.swapper = await app.hoster({ baseUrl: swapper.baseUrl, trustScore: 0 })
+  // They were compared with the local server often enough, so that all kinds of audits are drawn as usual.
+  await app.database.pool.query(
+    `INSERT INTO hoster_comparison (hoster_id, model_id, passes) SELECT hoster_id, 'test-model', 10 FROM hoster`,
+  )
 })
 
 async function run(task: string, payload: object = {}): Promise<void> {
@@ -149,9 +153,21 @@ test("half of the canaries are the operator's own", async () => {
 })
 
 test('the page of a hoster explains its score and reveals no prompt', async () => {
-  const response = await app.get(customer, `/v1/hosters/${ids.honest}/trust`)
-  expect(response.status).toBe(200)
-  const text = await response.text()
+  const show = async () => {
+    const response = await app.get(customer, `/v1/hosters/${ids.honest}/trust`)
+    expect(response.status).toBe(200)
+    return await response.text()
+  }
+  const hasPassed = (page: string) =>
+    (JSON.parse(page) as { last_audits: { passed: boolean | null }[] }).last_audits.some(
+      ({ passed }) => passed === true,
+    )
+  // Kinds are drawn, and only some of them can be passed: the last ones may all be comparisons.
+  let text = await show()
+  for (let round = 0; round < 30 && !hasPassed(text); round++) {
+    await auditAll(2)
+    text = await show()
+  }
   expect(JSON.parse(text)).toMatchObject({
     ...{
       object: 'hoster_trust',

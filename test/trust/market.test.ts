@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { attacks } from '../../sim/market/behaviour.ts'
+import { measureHerd } from '../../sim/market/herd.ts'
 import { runMarket } from '../../sim/market/market.ts'
 import { measureRegret } from '../../sim/market/regret.ts'
 
@@ -62,4 +63,17 @@ test('the choice of each tier stays within reach of an oracle that knows latenci
   expect(balanced!.regret).toBeLessThan(2)
   expect(fastest!.regret).toBeLessThan(2)
   for (const { failed, requests } of [cheapest!, balanced!, fastest!]) expect(failed / requests).toBeLessThan(0.01)
+})
+
+// The seeds make each of these the same in every run.
+
+test.each(['balanced', 'fastest'] as const)('%s: choices are close to the best in hindsight', tier => {
+  const regrets = [1, 2, 3, 4, 5].map(seed => measureRegret(seed, tier).regret)
+  expect(regrets.reduce((sum, regret) => sum + regret, 0) / regrets.length).toBeLessThan(0.25)
+})
+
+test.each(['balanced', 'fastest'] as const)('%s: ten nodes do not all choose the same server', tier => {
+  const { mean, p99 } = measureHerd(1, tier)
+  expect(mean).toBeLessThan(0.95)
+  expect(p99).toBeLessThan(1.25)
 })

@@ -92,22 +92,27 @@ test('faults lower reliability; cancelled, rejected and busy attempts and prompt
   expect(after.components[0]!.rate).toBeCloseTo(300 / 380, 1)
 })
 
-test('security 25: the traffic of a customer that shares a member, a network or a card with the hoster counts for nothing', async () => {
+test('security 25: the traffic of a customer that shares a member, a network, a browser or a card with the hoster counts for nothing', async () => {
   const hoster = await createHoster(database)
-  const [own, neighbour, payer, stranger] = await createCustomers(database, 4)
-  const people = Array.from({ length: 3 }, () => randomUUID())
+  const [own, neighbour, payer, stranger, flatmate] = await createCustomers(database, 5)
+  const people = Array.from({ length: 4 }, () => randomUUID())
   for (const [at, personId] of people.entries()) {
     await database.pool.query('INSERT INTO person (person_id, email) VALUES ($1, $2)', [personId, `p${at}@example.com`])
     await database.pool.query('INSERT INTO person_network (person_id, network, last_used_at) VALUES ($1, $2, now())', [
       personId,
-      at === 2 ? '198.51.100.0/24' : '203.0.113.0/24',
+      ['203.0.113.0', '203.0.113.0', '198.51.100.0', '198.51.100.1'][at],
     ])
+    await database.pool.query(
+      'INSERT INTO person_device (person_id, device_hash, last_used_at) VALUES ($1, $2, now())',
+      [personId, Buffer.alloc(32, at === 3 ? 0 : at)],
+    )
   }
   await addHosterMember(database.pool, { hosterId: hoster.hosterId, personId: people[0]!, role: 'owner' })
   for (const [customerId, personId] of [
     [own, people[0]],
     [neighbour, people[1]],
     [stranger, people[2]],
+    [flatmate, people[3]],
   ])
     await database.pool.query(`INSERT INTO membership (customer_id, person_id, role) VALUES ($1, $2, 'owner')`, [
       customerId,
@@ -124,11 +129,24 @@ test('security 25: the traffic of a customer that shares a member, a network or 
        VALUES (gen_random_uuid(), $1::uuid, 'stripe', $1::uuid::text, 'visa', '4242', '04/2029', $2)`,
       [customerId, card],
     )
-  for (const customerId of [own!, neighbour!, payer!])
+  for (const customerId of [own!, neighbour!, payer!, flatmate!])
     await insertUsage(database, { customerId, ...hoster, count: 200 })
   await insertUsage(database, { customerId: stranger!, ...hoster, count: 7 })
   await score()
   expect(await trustOf(hoster.hosterId)).toMatchObject({ requests: 7n })
+  const { rows } = await database.pool.query('SELECT * FROM related_customers($1)', [hoster.hosterId])
+  const evidence = (customerId: string, kind: string, detail: string | null) => ({
+    ...{ hoster_id: hoster.hosterId, customer_id: customerId, evidence: kind, detail },
+  })
+  expect(rows).toHaveLength(4)
+  expect(rows).toEqual(
+    expect.arrayContaining([
+      evidence(own!, 'member', 'p0@example.com'),
+      evidence(neighbour!, 'network', '203.0.113.0'),
+      evidence(flatmate!, 'device', null),
+      evidence(payer!, 'payment_method', 'visa 4242'),
+    ]),
+  )
 })
 
 test('security 26: a hoster that reports 6% too much is quarantined, its payouts are frozen, and the ratio is not its own', async () => {

@@ -17,6 +17,8 @@ export interface Rows {
   readonly costNanos?: number
   /** Default: the server answered at once. */
   readonly attempts?: readonly Attempt[]
+  /** Of a hoster. Default: 1. */
+  readonly priceVersion?: number
   /** Default: an hour before `NOW_MS`. */
   readonly startedMs?: number
 }
@@ -30,9 +32,9 @@ export async function insertUsage(database: TestDatabase, rows: Rows): Promise<v
   await database.pool.query(
     `INSERT INTO usage_event (customer_id, request_id, started_at, model_id, provider, endpoint_id, hoster_id, input_tokens, output_tokens,
        usage_source, input_pico_per_token, output_pico_per_token, hold_nanos, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms, success,
-       outcome, attempts, counted_input_tokens, reported_input_tokens, counted_output_tokens, reported_output_tokens)
+       outcome, attempts, price_version, counted_input_tokens, reported_input_tokens, counted_output_tokens, reported_output_tokens)
      SELECT $1, gen_random_uuid(), to_timestamp($2::float8 / 1000 + i), 'm', $3, $4, $5, 10, 10, 'upstream', 0, 0, $6, $6, 0, $6, 100,
-       $7 = 'served', $7, $8::json, 400 + i, ((400 + i) * $9::float8)::int, 300 + i, ((300 + i) * $9::float8)::int
+       $7 = 'served', $7, $8::json, $11, 400 + i, ((400 + i) * $9::float8)::int, 300 + i, ((300 + i) * $9::float8)::int
      FROM generate_series(1, $10::int) i`,
     [
       customerId,
@@ -45,6 +47,7 @@ export async function insertUsage(database: TestDatabase, rows: Rows): Promise<v
       JSON.stringify(rows.attempts ?? 100),
       ratio,
       count,
+      hosterId === null ? null : (rows.priceVersion ?? 1),
     ],
   )
 }
@@ -62,9 +65,16 @@ export async function createHoster(database: TestDatabase): Promise<{ hosterId: 
   return created
 }
 
+/** Customers that have paid 100 USD and spent all of it. */
 export async function createCustomers(database: TestDatabase, count: number): Promise<string[]> {
   const customers = Array.from({ length: count }, () =>
     addCustomer(database.pool, { email: `${randomUUID()}@example.com`, accountTier: 'standard' }),
   )
-  return (await Promise.all(customers)).map(customer => customer!.customerId)
+  const ids = (await Promise.all(customers)).map(customer => customer!.customerId)
+  await database.pool.query(
+    `SELECT open_account(id, 0), grant_credit(id, 100000000000, id::text, 'paid') FROM unnest($1::uuid[]) AS id`,
+    [ids],
+  )
+  await database.pool.query('UPDATE balance SET posted_nanos = 0 WHERE customer_id = ANY ($1)', [ids])
+  return ids
 }

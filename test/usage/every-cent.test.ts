@@ -257,7 +257,7 @@ test('answers, receipts, list, CSV, reports, credit, statement and ledger agree 
     'all_hosters_failed',
   ]
   for (const what of kinds) expect({ what, isThere: (seen.get(what) ?? 0) > 2 }).toEqual({ what, isThere: true })
-}, 60_000)
+})
 
 const ofUsage = (change: string) => [
   `UPDATE usage_event SET ${change} WHERE customer_id = $customer AND request_id = $request`,

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { ListedModel } from '../../src/api/models.ts'
 import { createPool } from '../../src/db/pool.ts'
 import type { Caller } from '../../src/domain/caller.ts'
+import { standardPriceLimits } from '../../src/domain/price-limits.ts'
 import { AllowedHosts } from '../../src/http/allowed-hosts.ts'
 import { docs } from '../../src/http/endpoints/docs.ts'
 import { healthz, readyz } from '../../src/http/endpoints/health.ts'
@@ -34,6 +35,7 @@ const models: ListedModel[] = [
       cloud: { lowest: priceOf(590_000n, 790_000n), highest: priceOf(590_000n, 790_000n) },
       hoster: { lowest: priceOf(100_000n, 300_000n), highest: priceOf(200_000n, 300_000n) },
     },
+    mostPerToken: priceOf(590_000n, 790_000n),
     created: 1_795_252_195,
     ownedBy: 'switchyard',
     demo: false,
@@ -45,6 +47,7 @@ const models: ListedModel[] = [
     features: new Set(),
     providerKinds: ['local'],
     prices: { local: { lowest: priceOf(10_000n, 20_000n), highest: priceOf(10_000n, 20_000n) } },
+    mostPerToken: priceOf(10_000n, 20_000n),
     created: 1_795_252_000,
     ownedBy: 'demo',
     demo: true,
@@ -102,7 +105,10 @@ beforeAll(async () => {
     memoryUsedBytes: () => 4,
     agents: () => ({ connected: 0, idle: 0 }),
     settleQueueLength: () => 5,
+    waitingForCredit: () => 0,
+    damagedSegments: () => 0,
     lastAudit: async () => undefined,
+    lateJob: async () => undefined,
   })
   metricsText = () => registry.metrics()
   metrics.attempt('hoster', 'connect_failed')
@@ -115,11 +121,11 @@ beforeAll(async () => {
       usageTokens({ reports }),
       usageBreakdown({ reports }),
       usageExport({ reports }),
-      modelsList({ models: offered }),
-      modelShow({ models: offered }),
+      modelsList({ models: offered, priceLimits: standardPriceLimits }),
+      modelShow({ models: offered, priceLimits: standardPriceLimits }),
       healthz(),
       readyz({
-        isDraining: () => isDraining,
+        isClosing: () => isDraining,
         pingDatabase: () => (isDatabaseUp ? database.pool : closedPool).query('SELECT 1'),
       }),
       ...docs(),
@@ -226,6 +232,8 @@ describe('models', () => {
         output_usd_per_million: 0.3,
         cache_read_usd_per_million: 0.1,
         dearest: { input_usd_per_million: 0.59, output_usd_per_million: 0.79, cache_read_usd_per_million: 0.59 },
+        at_most: { input_usd_per_million: 0.59, output_usd_per_million: 0.79 },
+        first_server_percent: { cheapest: 100, balanced: 150, fastest: 300, local: 100 },
       },
       providers: ['cloud', 'hoster'],
       features: ['json_schema', 'tools'],

@@ -5,7 +5,7 @@ import { transaction } from '../../../src/db/pool.ts'
 import { addHosterMember } from '../../../src/marketplace/hoster-members.ts'
 import { addTraffic } from '../../../src/marketplace/traffic.ts'
 import { quarantineHoster } from '../../../src/trust/quarantine-hoster.ts'
-import { PASSWORD } from '../../harness/browser-client.ts'
+import { makeOperator, PASSWORD } from '../../harness/browser-client.ts'
 import { axeFindings, openPage, useChromium, type WatchedPage } from '../../harness/chromium.ts'
 import { hosterKey, hosterRequest } from '../../harness/hosters.ts'
 import { status } from '../../harness/scripted-upstream.ts'
@@ -46,7 +46,7 @@ async function operatorPage(): Promise<Page> {
   const { customerId } = await app.customer()
   const watched = await openSignedIn(chromium.browser, app, customerId)
   open.push(watched)
-  await app.database.pool.query("UPDATE person SET installation_role = 'operator' WHERE email = $1", [watched.email])
+  await makeOperator(app, watched.email)
   return watched.page
 }
 
@@ -127,7 +127,7 @@ test('an operator invites a hoster, whose owner lands on the checklist and invit
   const { page } = watched
   await page.goto(link!)
   await see(page, `the hoster ${name}`)
-  await page.getByLabel('New password').fill(PASSWORD)
+  await page.getByRole('textbox', { name: 'Password' }).fill(PASSWORD)
   await click(page, 'Join')
   await page.getByRole('heading', { name: 'To the first request' }).waitFor()
   await page.getByRole('link', { name: 'Settings' }).first().click()

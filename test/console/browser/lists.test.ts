@@ -170,3 +170,35 @@ test('what changes before the page listens appears too', async () => {
   await expect.poll(() => balance.textContent()).toContain('1.00 USD')
   await page.getByRole('table', { name: 'Statement' }).getByText('invoice 7').waitFor()
 })
+
+test('what is read before a change and arrives after it is read again', async () => {
+  const { customerId } = await app.customer({ creditNanos: 0n })
+  const page = await signedIn(customerId)
+  const [wasRead, mayListen, mayArrive] = Array.from({ length: 3 }, () => Promise.withResolvers<void>())
+  await page.route(
+    '**/credits/transactions*',
+    async route => {
+      const response = await route.fetch()
+      wasRead!.resolve()
+      await mayArrive!.promise
+      // The page may no longer wait for this answer.
+      await route.fulfill({ response }).catch(() => {})
+    },
+    { times: 1 },
+  )
+  await page.route('**/live', async route => {
+    await mayListen!.promise
+    await route.continue()
+  })
+  await page.goto(`/c/${customerId}/credits`)
+  const balance = page.getByRole('banner')
+  await expect.poll(() => balance.textContent()).toContain('0.00 USD')
+  await wasRead!.promise
+  await transaction(app.database.pool, sql =>
+    grantCredit(sql, { customerId, amountNanos: 1_000_000_000n, reason: 'invoice 8', ref: customerId }),
+  )
+  mayListen!.resolve()
+  await expect.poll(() => balance.textContent()).toContain('1.00 USD')
+  mayArrive!.resolve()
+  await page.getByRole('table', { name: 'Statement' }).getByText('invoice 8').waitFor()
+})

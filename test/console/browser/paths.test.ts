@@ -4,7 +4,7 @@ import { transaction } from '../../../src/db/pool.ts'
 import { sumPlatformDays } from '../../../src/operator/platform-days.ts'
 import { makeInviteLink } from '../../../src/people/links.ts'
 import { setMember } from '../../../src/people/persons.ts'
-import { operatorToken, PASSWORD, signedInMember } from '../../harness/browser-client.ts'
+import { makeOperator, operatorToken, PASSWORD, signedInMember } from '../../harness/browser-client.ts'
 import { openPage, useChromium, type WatchedPage } from '../../harness/chromium.ts'
 import { useDemoApp } from '../../harness/use-demo-app.ts'
 
@@ -154,7 +154,7 @@ test('an invited person joins, and a viewer sees no keys', async () => {
   const page = await newPage()
   await page.goto(link)
   await page.getByLabel('Your name').fill('Grace')
-  await page.getByRole('textbox', { name: 'New password' }).fill(PASSWORD)
+  await page.getByRole('textbox', { name: 'Password' }).fill(PASSWORD)
   await page.getByRole('button', { name: 'Join' }).click()
   await page.getByRole('link', { name: 'Keys' }).click()
   await page.getByText('Only owners and developers see keys').waitFor()
@@ -174,7 +174,7 @@ test('an owner invites a person, changes the role and removes the person', async
 
   const guest = await newPage()
   await guest.goto(link)
-  await guest.getByRole('textbox', { name: 'New password' }).fill(PASSWORD)
+  await guest.getByRole('textbox', { name: 'Password' }).fill(PASSWORD)
   await guest.getByRole('button', { name: 'Join' }).click()
   await guest.getByRole('heading', { name: 'Home' }).waitFor()
 
@@ -267,7 +267,7 @@ test('the whole way by the keyboard: sign in, find a page, open a receipt', asyn
 test('an operator sees what a grant would do, and grants it', async () => {
   const { customerId } = await app.customer()
   const { page, email } = await signedInPage(customerId)
-  await app.database.pool.query("UPDATE person SET installation_role = 'operator' WHERE email = $1", [email])
+  await makeOperator(app, email)
   await page.goto(`/operator/customers/${customerId}?grant=true`)
   await page.getByLabel('USD').fill('25')
   await page.getByLabel('Reason').fill('invoice 7')
@@ -288,7 +288,7 @@ test('an operator sees what a grant would do, and grants it', async () => {
 test('a grant asks for the password when it was typed long ago', async () => {
   const { customerId } = await app.customer()
   const { page, email } = await signedInPage(customerId)
-  await app.database.pool.query("UPDATE person SET installation_role = 'operator' WHERE email = $1", [email])
+  await makeOperator(app, email)
   await app.database.pool.query("UPDATE person_session SET confirmed_at = confirmed_at - interval '1 hour'")
   await page.goto(`/operator/customers/${customerId}`)
   await page.getByRole('button', { name: 'Grant credit' }).click()
@@ -313,7 +313,7 @@ test('an operator sees a charge in the overview without a reload, and splits it 
   const customer = await app.customer()
   const { customerId, key } = customer
   const { page, email } = await signedInPage(customerId)
-  await app.database.pool.query("UPDATE person SET installation_role = 'operator' WHERE email = $1", [email])
+  await makeOperator(app, email)
   let overviews = 0
   page.on('request', request => {
     if (request.url().endsWith('/operator/overview')) overviews += 1

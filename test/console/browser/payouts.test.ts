@@ -1,8 +1,9 @@
 import type { Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { addHosterMember } from '../../../src/marketplace/hoster-members.ts'
+import { applyPayoutChanges } from '../../../src/payouts/payout-accounts.ts'
 import { startTestApp, type TestApp } from '../../harness/app.ts'
-import { PASSWORD } from '../../harness/browser-client.ts'
+import { makeOperator, PASSWORD } from '../../harness/browser-client.ts'
 import { byKeyboard } from '../../harness/by-keyboard.ts'
 import { axeFindings, settled, useChromium, type WatchedPage } from '../../harness/chromium.ts'
 import { openSignedIn } from '../../harness/signed-in-page.ts'
@@ -63,7 +64,7 @@ async function personPage(width = 1280) {
 
 async function operatorPage(width?: number): Promise<Page> {
   const { page, personId } = await personPage(width)
-  await world.pool.query("UPDATE person SET installation_role = 'operator' WHERE person_id = $1", [personId])
+  await makeOperator(app, personId)
   return page
 }
 
@@ -215,10 +216,17 @@ test('a hoster names its account and spends earnings here', async () => {
   await account.getByRole('alert').waitFor()
   await account.getByLabel('Account number').fill('DE89 3704 0044 0532 0130 00')
   await account.getByRole('button', { name: 'Save' }).click()
-  await page.getByText('…3000').waitFor()
+  const waiting = table(page, 'Changes that wait')
+  await waiting.getByText('Acme GmbH, …3000').waitFor()
+  await click(page, 'Stop it')
+  await expect.poll(() => waiting.count()).toBe(0)
 
   await click(page, 'Spend it here')
-  await page.getByRole('dialog', { name: 'Which customer gets it?' }).getByRole('button', { name: 'Next' }).click()
+  await page.getByRole('dialog', { name: 'Which customer gets it?' }).getByRole('button', { name: 'Save' }).click()
+  await waiting.getByText('the balance of').waitFor()
+  await applyPayoutChanges(world.pool, Date.now() + 4 * DAY_MS)
+  await page.reload()
+  await click(page, 'Spend it here')
   const move = page.getByRole('dialog', { name: 'Spend earnings here' })
   await move.getByLabel('Amount, USD').fill('1')
   await move.getByRole('button', { name: 'Next' }).click()

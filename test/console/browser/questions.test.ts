@@ -3,6 +3,7 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { issueKey } from '../../../src/auth/keys.ts'
 import { transaction } from '../../../src/db/pool.ts'
 import { grantCredit } from '../../../src/ledger/accounts/grant-credit.ts'
+import { makeOperator } from '../../harness/browser-client.ts'
 import { byKeyboard } from '../../harness/by-keyboard.ts'
 import type { WatchedPage } from '../../harness/chromium.ts'
 import { settled, useChromium } from '../../harness/chromium.ts'
@@ -84,7 +85,7 @@ describe.each([
     const { page, email, customerId } = await home(width)
     await step(page, /^Add credit$/)
     await page.getByText('The operator of this gateway adds credit.').waitFor()
-    await app.database.pool.query("UPDATE person SET installation_role = 'operator' WHERE email = $1", [email])
+    await makeOperator(app, email)
     await page.goto(`/c/${customerId}/credits`)
     await page.getByText('You are an operator of this gateway').waitFor()
     await step(page, /^Grant credit$/)

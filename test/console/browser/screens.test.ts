@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { addHosterMember } from '../../../src/marketplace/hoster-members.ts'
-import { signedInMember } from '../../harness/browser-client.ts'
+import { makeOperator, signedInMember } from '../../harness/browser-client.ts'
 import { axeFindings, openPage, settled, useChromium } from '../../harness/chromium.ts'
 import { useDemoApp } from '../../harness/use-demo-app.ts'
 import { useResource } from '../../harness/use-resource.ts'
@@ -22,6 +22,7 @@ const otherScreens = [
   '/operator/models',
   '/operator/hosters',
   '/operator/payouts',
+  '/operator/people',
   '/operator/grants',
   '/operator/log',
   '/operator/system',
@@ -69,7 +70,7 @@ const signedIn = useResource(
     await addHosterMember(database.pool, { hosterId, personId: rows[0]!.person_id, role: 'owner' })
     const applied = await client.post('hosters', { name: 'garage', transport: 'agent' })
     const { id: newHosterId } = (await applied.json()) as { id: string }
-    await app.database.pool.query("UPDATE person SET installation_role = 'operator' WHERE email = $1", [email])
+    await makeOperator(app, email)
     const [name, value] = client.cookie!.split('=') as [string, string]
     const url = new URL(app.url)
     const cookie = { name, value, domain: url.hostname, path: '/', httpOnly: true, sameSite: 'Strict' as const }
