@@ -29,7 +29,7 @@ const rooms = {
   live: 'people db domain runtime',
   auth: 'db domain runtime',
   people: 'db domain runtime',
-  payouts: 'payments api db domain runtime',
+  payouts: 'payments people api db domain runtime',
   payments: 'people accounts ledger api db domain runtime',
   accounts: 'ledger db domain runtime',
   backup: 'ledger db domain runtime',
@@ -57,7 +57,7 @@ const rooms = {
   credentials: 'egress domain runtime',
   secrets: 'db domain runtime',
   egress: 'runtime',
-  db: 'domain',
+  db: 'domain runtime',
   domain: '',
   runtime: '',
 }

@@ -1,12 +1,10 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { freePort } from '../bench/free-port.ts'
 import { type Agent, agents, type Gateway } from './agents.ts'
 import { MODEL, startScriptedModel, type Task, type Turn } from './scripted-model.ts'
+import { command, run, type StartedGateway, startGateway } from './start-gateway.ts'
 
 // npm run clients: lets real coding agents write and read a file through a Switchyard with a scripted model, each in a
 // throw-away home directory and with its default settings. Then each meets a wrong key, a used-up key limit and a
@@ -17,7 +15,6 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const AGENT_MS_MAX = 180_000
 /** Long enough for the retries of an agent that gives up. */
 const REFUSED_MS_MAX = 45_000
-const START_MS_MAX = 180_000
 
 interface Result {
   readonly agent: Agent
@@ -48,6 +45,14 @@ async function main(names: readonly string[]): Promise<void> {
   process.exitCode = results.some(({ faults }) => faults.length > 0) ? 1 : 0
 }
 
+/** The configuration of a gateway with the scripted model as its only server. */
+function configFor(upstream: string): string {
+  const price = '{ input: 0.1, output: 0.4 }'
+  const model = `{ id: ${MODEL}, price_per_million_usd: ${price} }`
+  const endpoint = `{ name: scripted, kind: local, base_url: ${upstream}, models: [${model}] }`
+  return `demo: { enabled: false }\nsettlement: commit\nendpoints: [${endpoint}]\n`
+}
+
 /** Installs the agents, unless they are installed already. opencode and Claude Code link their programs afterwards. */
 async function install(): Promise<void> {
   const { dependencies } = readJson<{ dependencies: Record<string, string> }>(join(here, 'package.json'))
@@ -74,7 +79,7 @@ async function check(agent: Agent): Promise<Result> {
   const content = `signal ${Math.random().toString(36).slice(2)}`
   const task: Task = { path: join(project, 'signal.txt'), content }
   await using model = await disposable(await startScriptedModel(task))
-  await using gateway = await startGateway(home, model.baseUrl)
+  await using gateway = await startGateway(home, configFor(model.baseUrl))
   const prompt = `Write "${content}" into the file ${task.path}, read it, and tell me what it says.`
   const creditNanos = await balanceNanos(gateway)
   const ended = await runAgent(agent, gateway, { home, project, prompt })
@@ -150,16 +155,21 @@ interface Refusal {
 }
 
 /** Makes keys that are refused: an unknown one, one at its spend limit, and one whose day is used up. */
-async function refusalsOf({ baseUrl, directory }: StartedGateway): Promise<Refusal[]> {
-  const command = async (...args: string[]): Promise<{ key: string }> => {
-    const { output } = await run(join(root, 'bin/switchyard'), [...args, '--json'], { cwd: directory })
-    return JSON.parse(/^\{.*\}$/m.exec(output)![0])
-  }
-  for (const name of ['poor', 'limited']) await command('customer', 'add', `${name}@example.com`)
-  const poor = await command('key', 'issue', 'poor@example.com', '--name', 'agent', '--limit-usd', '0.000000001')
-  const { key: apiKey } = await command('key', 'issue', 'limited@example.com', '--name', 'agent')
-  await command('customer', 'limits', 'limited@example.com', '--requests-per-day', '1')
-  const response = await fetch(`${baseUrl}/chat/completions`, {
+async function refusalsOf(gateway: StartedGateway): Promise<Refusal[]> {
+  for (const name of ['poor', 'limited']) await command(gateway, 'customer', 'add', `${name}@example.com`)
+  const poor = await command(
+    gateway,
+    'key',
+    'issue',
+    'poor@example.com',
+    '--name',
+    'agent',
+    '--limit-usd',
+    '0.000000001',
+  )
+  const { key: apiKey } = await command(gateway, 'key', 'issue', 'limited@example.com', '--name', 'agent')
+  await command(gateway, 'customer', 'limits', 'limited@example.com', '--requests-per-day', '1')
+  const response = await fetch(`${gateway.baseUrl}/chat/completions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
     body: JSON.stringify({ model: MODEL, messages: [{ role: 'user', content: 'Hello' }] }),
@@ -198,72 +208,6 @@ interface Receipt {
 async function receiptsOf(gateway: Gateway): Promise<Receipt[]> {
   const { data } = (await get(gateway, '/usage/requests')) as { data: { id: string }[] }
   return Promise.all(data.map(({ id }) => get(gateway, `/usage/requests/${id}`) as Promise<Receipt>))
-}
-
-interface StartedGateway extends Gateway {
-  /** Its working directory, for commands. */
-  readonly directory: string
-}
-
-/** Starts Switchyard as a newcomer does, in an empty directory, with the scripted model as its only server. */
-async function startGateway(home: string, upstream: string): Promise<StartedGateway & AsyncDisposable> {
-  const directory = join(home, 'switchyard')
-  mkdirSync(directory)
-  const price = '{ input: 0.1, output: 0.4 }'
-  const model = `{ id: ${MODEL}, price_per_million_usd: ${price} }`
-  const endpoint = `{ name: scripted, kind: local, base_url: ${upstream}, models: [${model}] }`
-  const file = `demo: { enabled: false }\ndetect: { enabled: false }\nsettlement: commit\nendpoints: [${endpoint}]\n`
-  writeFileSync(join(directory, 'switchyard.yaml'), file)
-  const port = await freePort()
-  const child = spawn(join(root, 'bin/switchyard'), ['start'], {
-    cwd: directory,
-    env: { PATH: process.env.PATH, HOME: home, PORT: String(port), LOG_LEVEL: 'warn', NO_COLOR: '1' },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  const ended = once(child, 'close')
-  let output = ''
-  for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', text => (output += text))
-  const stop = async () => {
-    child.kill('SIGTERM')
-    await ended
-  }
-  const deadline = Date.now() + START_MS_MAX
-  for (;;) {
-    const apiKey = /sk-sy-\w+/.exec(output)?.[0]
-    if (apiKey !== undefined && output.includes('is ready')) {
-      return { baseUrl: `http://127.0.0.1:${port}/v1`, apiKey, directory, [Symbol.asyncDispose]: stop }
-    }
-    if (child.exitCode !== null || Date.now() > deadline) {
-      await stop()
-      throw new Error(`Switchyard did not start:\n${output}`)
-    }
-    await new Promise(resolve => setTimeout(resolve, 50))
-  }
-}
-
-interface RunOptions {
-  readonly cwd: string
-  readonly env?: Record<string, string>
-  readonly timeoutMs?: number
-  readonly mayFail?: boolean
-}
-
-async function run(program: string, args: readonly string[], options: RunOptions) {
-  const { cwd, env = process.env, timeoutMs, mayFail = false } = options
-  const child = spawn(program, args, {
-    cwd,
-    env,
-    stdio: ['ignore', 'pipe', 'pipe'],
-    // A group of its own, so that the time limit ends its children too.
-    detached: true,
-  })
-  let output = ''
-  for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', text => (output += text))
-  const timer = timeoutMs === undefined ? undefined : setTimeout(() => process.kill(-child.pid!, 'SIGKILL'), timeoutMs)
-  const [code, signal] = (await once(child, 'close')) as [number | null, string | null]
-  clearTimeout(timer)
-  if (code !== 0 && !mayFail) throw new Error(`${program} ${args.join(' ')} ended with ${code ?? signal}:\n${output}`)
-  return { code: code ?? signal, output }
 }
 
 async function disposable<T extends { close(): Promise<void> }>(resource: T): Promise<T & AsyncDisposable> {

