@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { testOffer } from '../harness/app.ts'
 import { readError } from '../harness/event-stream.ts'
@@ -22,7 +23,12 @@ let hosterId: string
 
 beforeAll(async () => {
   for (const [name, upstream] of Object.entries({ local, cloud, hosted })) {
-    upstream.always(answer({ text: name, usage: usageOf(10, 5) }))
+    const reply = answer({ text: name, usage: usageOf(10, 5) })
+    // An answer of a quick machine takes less than the 1 ms that `max_latency_ms` allows at least.
+    upstream.always(async (...exchange) => {
+      await delay(10)
+      await reply(...exchange)
+    })
   }
   hosterId = await gateway.hoster({ baseUrl: hosted.baseUrl, trustScore: 0.7 })
 })
