@@ -3,7 +3,7 @@ import { hosterStates } from '../domain/hoster-state.ts'
 import { isPlain } from '../runtime/plain-text.ts'
 import { parseStrictBody } from './strict-body.ts'
 
-const kinds = ['meter', 'canary', 'fingerprint', 'agreement', 'sampling'] as const
+const kinds = ['meter', 'canary', 'fingerprint', 'agreement', 'sampling', 'shadow'] as const
 
 const shape = {
   object: z.literal('hoster_trust'),

@@ -21,6 +21,15 @@ export interface CompleteDeps extends RunningTicketDeps {
   /** Uniform in [0, 1). */
   readonly random: () => number
   readonly dispatch: DispatchDeps
+  /** Notified of each answer that was delivered whole and is settled. Must neither throw nor wait. */
+  readonly onServed?: (served: ServedRequest) => void
+}
+
+export interface ServedRequest {
+  readonly request: CompletionRequest
+  readonly offer: Offer
+  /** Returns all generated text: reasoning, content, and calls of tools. */
+  readonly text: () => string
 }
 
 /**
@@ -55,8 +64,9 @@ export async function complete(deps: CompleteDeps, request: CompletionRequest, e
     }
     if (answer.kind !== 'stream') {
       const relayed = answer.kind === 'data' ? relayData(context, answer) : relayWhole(context, answer)
-      const { receipt, body } = relayed instanceof Promise ? await relayed : relayed
+      const { receipt, text, body } = relayed instanceof Promise ? await relayed : relayed
       const costNanos = await running.settle(receipt)
+      if (receipt.outcome === 'served') deps.onServed?.({ request, offer, text })
       return { servedBy: servedBy(ticket, job, offer), whole: { body: body(costNanos), costNanos } }
     }
   } catch (failure) {
@@ -75,6 +85,9 @@ export async function complete(deps: CompleteDeps, request: CompletionRequest, e
       return relayed.unsettledEvents(fault)
     })
     if (last !== '') await events.write(last)
+    if (relayed.receipt.outcome === 'served') {
+      deps.onServed?.({ request, offer: answer.offer, text: relayed.text })
+    }
   } catch (fault) {
     running.reportFault(fault)
     await running.close()

@@ -20,7 +20,7 @@ export function relayData(context: RelayContext, answer: DataAnswer): RelayedAns
   const relayed = (measured?: MeasuredTexts): RelayedAnswer => {
     const receipt = bill(ticket, job, answer, measured === undefined ? delivered : { ...delivered, measured })
     const usage = (costNanos: bigint) => billedUsage(answer.usage ?? undefined, receipt, costNanos)
-    return { receipt, body: costNanos => dialect.answer.withUsage(answer.body, usage(costNanos)) }
+    return { receipt, text: () => '', body: costNanos => dialect.answer.withUsage(answer.body, usage(costNanos)) }
   }
   return measureLongTexts(context.measureText, ticket, job, answer, delivered)?.then(relayed) ?? relayed()
 }

@@ -21,6 +21,8 @@ export type WriteEvents = (events: string) => void | Promise<void>
  */
 export interface RelayedStream {
   readonly receipt: Receipt
+  /** Returns all generated text. */
+  readonly text: () => string
   /** The error that broke the stream; undefined when it did not break. */
   readonly failure: unknown
   /** The last events for the client when the receipt is settled. Empty for a client that is gone. */
@@ -76,6 +78,7 @@ export async function relayStream(
   const receipt = bill(ticket, job, answer, { ...delivered, measured })
   return {
     receipt,
+    text: () => text.toString(),
     failure,
     lastEvents(costNanos) {
       if (outcome === 'client_gone' && signal.aborted) return ''

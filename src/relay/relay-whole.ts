@@ -35,6 +35,8 @@ export interface RelayContext {
 
 export interface RelayedAnswer {
   readonly receipt: Receipt
+  /** Returns all generated text that was delivered. */
+  readonly text: () => string
   /** Returns the body for the client, once the charge is known. */
   body(costNanos: Nanos): string
 }
@@ -64,7 +66,11 @@ export function relayWhole(context: RelayContext, answer: WholeAnswer): RelayedA
   const text = dialect.answer.encode(completion, job)
   const relayed = (measured?: MeasuredTexts): RelayedAnswer => {
     const receipt = bill(ticket, job, answer, measured === undefined ? delivered : { ...delivered, measured })
-    return { receipt, body: costNanos => dialect.answer.withUsage(text, billedUsage(reported, receipt, costNanos)) }
+    return {
+      receipt,
+      text: () => delivered.text.toString(),
+      body: costNanos => dialect.answer.withUsage(text, billedUsage(reported, receipt, costNanos)),
+    }
   }
   return measureLongTexts(context.measureText, ticket, job, answer, delivered)?.then(relayed) ?? relayed()
 }

@@ -138,6 +138,11 @@ function gramsOf(text: string): Grams {
   return counts
 }
 
+/** Returns how much alike two texts are, 0..1: the cosine of their n-grams. */
+export function textSimilarity(a: string, b: string): number {
+  return similarity(gramsOf(a), gramsOf(b))
+}
+
 function similarity(a: Grams, b: Grams): number {
   if (a.size === 0 || b.size === 0) return a.size === b.size ? 1 : 0
   let product = 0

@@ -37,6 +37,7 @@ const signalTexts: Readonly<Record<SignalKind, string>> = {
   fingerprint: 'the probabilities of its tokens are not those of the model',
   agreement: 'its answers differ from those of honest servers of the model',
   sampling: 'its answers at random do not come from the model',
+  shadow: 'its answers differ from those of a reference where honest servers of the model agree with it',
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { ChangeEvidence } from './change-evidence.ts'
 
 /** The signals that may prove a cheat. Each is fed by audits of its own, so they are independent if a hoster is honest. */
-export const signalKinds = ['meter', 'canary', 'fingerprint', 'agreement', 'sampling'] as const
+export const signalKinds = ['meter', 'canary', 'fingerprint', 'agreement', 'sampling', 'shadow'] as const
 export type SignalKind = (typeof signalKinds)[number]
 
 /** What each signal compares, in a sentence for everybody. */
@@ -11,6 +11,7 @@ export const signalMeanings: Readonly<Record<SignalKind, string>> = {
   fingerprint: 'The probabilities of the next tokens against those of other servers of the model.',
   agreement: 'The answers at temperature 0 against those of other servers of the model.',
   sampling: 'Several answers at temperature 1 against as many of a reference.',
+  shadow: 'Answers to 16 requests, of customers that share them and of the gateway, against those of a reference.',
 }
 
 export type Signals = Readonly<Partial<Record<SignalKind, ChangeEvidence>>>
@@ -22,7 +23,7 @@ export const PAIR_P = 1e-3
 
 /**
  * Returns the signals that prove a cheat; empty without proof. One signal with p < 1e-6, or two with p < 1e-3 each. For an honest
- * hoster the probability of a quarantine over its whole life is at most 5 x 1e-6 + 10 x 1e-6 = 1.5e-5, as far as the
+ * hoster the probability of a quarantine over its whole life is at most 6 x 1e-6 + 15 x 1e-6 = 2.1e-5, as far as the
  * assumptions of the tests hold.
  */
 export function provenBy(signals: Signals): readonly SignalKind[] {

@@ -26,8 +26,8 @@ export async function insertAudit(sql: Sql, audit: AuditRow): Promise<void> {
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
     [hosterId, modelId, kind, hasPassed, mean(eValues), statistic, worst ?? null, sample, new Date(atMs)],
   )
-  // Samples are always compared with those of a reference.
-  if (kind === 'sampling')
+  // These are always compared with a reference.
+  if (kind === 'sampling' || kind === 'shadow')
     await sql.query(
       `INSERT INTO hoster_comparison AS c (hoster_id, model_id, passes) VALUES ($1, $2, greatest($3, 0))
        ON CONFLICT (hoster_id, model_id) DO UPDATE SET passes = greatest(0, least($4, c.passes + $3))`,
@@ -131,7 +131,9 @@ export async function isCompared(sql: Sql, hosterId: string, modelId: string): P
   return (rows[0]?.passes ?? 0) >= COMPARISONS
 }
 
-/** Deletes audits that are older than 90 days. */
+/** Deletes audits and comparisons that are older than 90 days. */
 export async function pruneAudits(sql: Sql, nowMs: number): Promise<void> {
-  await sql.query('DELETE FROM hoster_audit WHERE at < $1', [new Date(nowMs - 90 * 86_400_000)])
+  const before = new Date(nowMs - 90 * 86_400_000)
+  await sql.query('DELETE FROM hoster_audit WHERE at < $1', [before])
+  await sql.query('DELETE FROM compared_answer WHERE at < $1', [before])
 }

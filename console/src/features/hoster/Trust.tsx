@@ -123,6 +123,7 @@ const auditTexts = {
   fingerprint: 'fingerprint',
   agreement: 'agreement',
   sampling: 'sampling',
+  shadow: 'comparison',
 } as const
 
 function Audits({ trust }: { trust: OwnTrust }) {

@@ -1,0 +1,179 @@
+import { type TopTokens, textSimilarity } from './answer-distance.ts'
+import { rankPValue } from './e-values.ts'
+import { median } from './median.ts'
+
+export const comparisonKinds = ['gap', 'words', 'pair'] as const
+/**
+ * How an answer is compared with that of a reference to the same request.
+ *
+ * - `gap`, at temperature 0: how much less likely than the likeliest, by the reference's log probabilities, the token is with which the
+ *   answers part, in nats. Servers of one model part at near ties, another model also where the reference is certain.
+ * - `words`, at temperature 0 where the reference has no log probabilities: 1 / the word with which they part. 0: they do not part.
+ * - `pair`, at other temperatures: 1 if the answer is less like an answer of the reference than another one of the reference is; else 0.
+ */
+export type ComparisonKind = (typeof comparisonKinds)[number]
+
+export interface Comparison {
+  readonly kind: ComparisonKind
+  readonly value: number
+}
+
+/** What a reference answered. */
+export interface ReferenceAnswer {
+  readonly text: string
+  /** Empty if the server has no log probabilities. */
+  readonly topTokens: readonly TopTokens[]
+}
+
+/** How many answers of the reference an answer is compared with. */
+export function referenceAnswersFor(temperature: number | undefined): number {
+  return temperature === 0 ? 1 : 2
+}
+
+/**
+ * Compares the answer of a hoster with the answers of a reference to the same request. Null if they tell nothing.
+ *
+ * @param references as many as `referenceAnswersFor` says
+ */
+export function compareAnswer(
+  own: string,
+  references: readonly ReferenceAnswer[],
+  temperature: number | undefined,
+): Comparison | null {
+  const [first, second] = references
+  if (first === undefined || own === '' || first.text === '') return null
+  if (temperature === 0) {
+    return first.topTokens.length > 0
+      ? { kind: 'gap', value: gapAtParting(own, first.topTokens) }
+      : { kind: 'words', value: wordsToParting(own, first.text) }
+  }
+  if (second === undefined) return null
+  const [ownLikeness, otherLikeness] = [textSimilarity(own, first.text), textSimilarity(second.text, first.text)]
+  if (Math.abs(ownLikeness - otherLikeness) < 1e-9) return null
+  return { kind: 'pair', value: ownLikeness < otherLikeness ? 1 : 0 }
+}
+
+function gapAtParting(own: string, positions: readonly TopTokens[]): number {
+  let at = 0
+  for (const { tokens } of positions) {
+    const best = tokens.reduce((likeliest, each) => (each.logprob > likeliest.logprob ? each : likeliest))
+    // Where an answer ends, or a token has only a part of a character, nothing is known about the next token.
+    if (at >= own.length || best.token.includes('\ufffd')) return 0
+    if (own.startsWith(best.token, at)) {
+      at += best.token.length
+      continue
+    }
+    const chosen = tokens
+      .filter(({ token }) => token !== '' && own.startsWith(token, at))
+      .toSorted((a, b) => b.token.length - a.token.length)[0]
+    return best.logprob - (chosen?.logprob ?? Math.min(...tokens.map(({ logprob }) => logprob)) - UNLISTED_NATS)
+  }
+  return 0
+}
+
+/** How much less likely than the listed ones a token is taken to be that the reference does not list. */
+const UNLISTED_NATS = 1
+
+function wordsToParting(own: string, other: string): number {
+  const [a, b] = [own, other].map(text => text.trim().split(/\s+/)) as [string[], string[]]
+  const parted = a.findIndex((word, at) => at < b.length && word !== b[at])
+  return parted === -1 ? 0 : 1 / (parted + 1)
+}
+
+/** An audit judges this many comparisons. */
+export const COMPARED_BATCH = 16
+
+/** The values that other hosters of the model had, by kind and hoster. The latest last. */
+export type EarlierValues = Readonly<Record<'gap' | 'words', ReadonlyMap<string, readonly number[]>>>
+
+export interface ComparisonResult {
+  /** One for each alternative of the test. */
+  readonly eValues: readonly number[]
+  /** Null: too little is known to judge it. */
+  readonly hasPassed: boolean | null
+  /** The part of the answers that were less like the reference than those of other hosters are in one case of 100, or than half of its own. */
+  readonly statistic: number
+}
+
+/**
+ * Judges comparisons of one hoster. Values at temperature 0 are extreme only among those of the other hosters of the model: honest
+ * servers differ by hardware, batching and quantization, and how much is learned.
+ */
+export function auditComparisons(batch: readonly Comparison[], earlier: EarlierValues): ComparisonResult {
+  const honest = { gap: honestValues(earlier.gap), words: honestValues(earlier.words) }
+  let ranked = likelihoods(1).map(() => 1)
+  let paired = PAIR_LOSSES.map(() => 1)
+  let [judged, extreme, pairs, losses] = [0, 0, 0, 0]
+  for (const { kind, value } of batch) {
+    if (kind === 'pair') {
+      pairs++
+      losses += value
+      paired = paired.map((product, at) => product * lossEValue(value, PAIR_LOSSES[at]!))
+    } else if (honest[kind].length >= VALUES_MIN) {
+      judged++
+      const p = rankPValue(value / TOLERANCE - FLOORS[kind], honest[kind])
+      if (p <= EXTREME_P) extreme++
+      ranked = ranked.map((product, at) => product * likelihoods(p)[at]!)
+    }
+  }
+  const hasLost = losses - pairs * HONEST_LOSSES > LOST_SDS * Math.sqrt(pairs * HONEST_LOSSES * (1 - HONEST_LOSSES))
+  return {
+    // The two depend on each other no more than on the hoster, but one cheat need not show in both.
+    eValues: [...ranked, ...paired],
+    hasPassed: judged + pairs < COMPARED_BATCH / 2 ? null : extreme < EXTREME_MAX && !hasLost,
+    statistic: (extreme + losses) / Math.max(1, judged + pairs),
+  }
+}
+
+/**
+ * Ranks need hosters that could be exchanged, but an honest one with other hardware is always a little farther away than the rest. So
+ * much farther it may be.
+ */
+const TOLERANCE = 1.5
+/** Where all others run the same software on the same hardware, they hardly part. So much is always allowed: nats, and 1 / words. */
+const FLOORS = { gap: 0.1, words: 0.02 } as const
+/** With fewer values of others, a rank says little about the tail. */
+const VALUES_MIN = 99
+
+const EXTREME_P = 0.01
+/** An honest hoster has three such answers of 16 in one audit of 2,000. */
+const EXTREME_MAX = 3
+const LOST_SDS = 3.1
+
+/**
+ * The part of the pairs that an honest hoster loses at most. It is half if both servers draw in the same way; other defaults of
+ * temperature and penalties raise it.
+ */
+const HONEST_LOSSES = 0.6
+/** The part that a cheat may lose. */
+const PAIR_LOSSES: readonly number[] = [0.68, 0.78, 0.9]
+
+function lossEValue(value: number, losses: number): number {
+  return value === 1 ? losses / HONEST_LOSSES : (1 - losses) / (1 - HONEST_LOSSES)
+}
+
+/**
+ * Returns the e-values of one rank: for a share of answers by another model, and for how small its p-values are. With a rate r they
+ * have the density r e^(-r p) / (1 - e^-r), which has a mean of at most 1 for honest ones because it falls.
+ */
+function likelihoods(p: number): number[] {
+  return RATES.flatMap(rate => {
+    const density = (rate * Math.exp(-rate * p)) / (1 - Math.exp(-rate))
+    return SHARES.map(share => 1 - share + share * density)
+  })
+}
+
+const RATES = [6, 25, 100]
+const SHARES = [0.08, 0.3, 0.8]
+
+/** A cheat has larger values on average by a factor; honest servers differ from each other by less. */
+const HONEST_FACTOR = 2
+
+/** Returns the values of the hosters that seem honest. Without this limit, two cheats would hide each other. */
+function honestValues(of: ReadonlyMap<string, readonly number[]>): number[] {
+  const known = [...of.values()].filter(values => values.length > 0)
+  if (known.length === 0) return []
+  const means = known.map(values => values.reduce((sum, value) => sum + value, 0) / values.length)
+  const limit = median(means) * HONEST_FACTOR + 0.02
+  return known.flatMap((values, at) => (means[at]! <= limit ? values : []))
+}
