@@ -55,6 +55,7 @@ function callerOf(row: KeyRow, limits: AccountLimits): Caller {
     access: accessOf(row),
     email: row.email,
     accountTier: row.account_tier,
+    sharesRequests: row.shares_requests,
     limits: Object.freeze({
       requestsPerMinute: row.requests_per_minute ?? limits.requestsPerMinute,
       requestsPerDay: row.requests_per_day ?? limits.requestsPerDay,

@@ -22,6 +22,7 @@ export interface KeyRow {
   readonly customer_id: string
   readonly email: string
   readonly account_tier: string
+  readonly shares_requests: boolean
   /** Overrides of the account tier's limits. */
   readonly requests_per_minute: number | null
   readonly requests_per_day: number | null
@@ -39,7 +40,8 @@ export const keysOfCustomers: KeyStatement<KeyRow> = {
   name: 'auth_look_up_keys',
   text: `
     SELECT encode(key_hash, 'base64') AS key_hash, key_id, expires_at, k.spend_limit_nanos, k.limit_reset, allowed_models, scopes,
-           routing_defaults, label, k.customer_id, c.email, account_tier, requests_per_minute, requests_per_day, daily_spend_cap_nanos,
+           routing_defaults, label, k.customer_id, c.email, account_tier, shares_requests, requests_per_minute, requests_per_day,
+           daily_spend_cap_nanos,
            m.spend_limit_nanos AS member_limit_nanos, m.limit_reset AS member_limit_reset, m.person_id AS member_id, p.email AS member_email
       FROM api_key k JOIN customer c USING (customer_id)
       LEFT JOIN member_limit m ON m.customer_id = k.customer_id AND m.person_id = k.person_id

@@ -2,7 +2,7 @@ import { type AdmitDeps, admit } from '../admit/admit.ts'
 import { type DispatchDeps, dispatch } from '../dispatch/dispatch.ts'
 import { AUTO_MODEL, type ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
-import type { Answer, Ticket } from '../domain/handoff.ts'
+import type { Answer, Receipt, Ticket } from '../domain/handoff.ts'
 import type { Offer } from '../domain/offer.ts'
 import { clampAt } from '../domain/output-cap.ts'
 import { relayData } from '../relay/relay-data.ts'
@@ -21,16 +21,16 @@ export interface CompleteDeps extends RunningTicketDeps {
   /** Uniform in [0, 1). */
   readonly random: () => number
   readonly dispatch: DispatchDeps
-  /** Notified of each answer that was delivered whole and is settled. Must neither throw nor wait. */
-  readonly onServed?: (served: ServedRequest) => void
+  readonly onServed?: OnServed
 }
 
-export interface ServedRequest {
-  readonly request: CompletionRequest
-  readonly offer: Offer
-  /** Returns all generated text: reasoning, content, and calls of tools. */
-  readonly text: () => string
-}
+/**
+ * Notified of each answer that was delivered whole and is settled. Must neither throw nor wait. It takes no object of its own, because
+ * most requests need none.
+ *
+ * @param text returns all generated text: reasoning, content, and calls of tools
+ */
+export type OnServed = (request: CompletionRequest, ticket: Ticket, receipt: Receipt, text: () => string) => void
 
 /**
  * The conductor: every step of a generation request, in order. Steps pass on immutable values and do not know
@@ -66,7 +66,7 @@ export async function complete(deps: CompleteDeps, request: CompletionRequest, e
       const relayed = answer.kind === 'data' ? relayData(context, answer) : relayWhole(context, answer)
       const { receipt, text, body } = relayed instanceof Promise ? await relayed : relayed
       const costNanos = await running.settle(receipt)
-      if (receipt.outcome === 'served') deps.onServed?.({ request, offer, text })
+      if (receipt.outcome === 'served') deps.onServed?.(request, ticket, receipt, text)
       return { servedBy: servedBy(ticket, job, offer), whole: { body: body(costNanos), costNanos } }
     }
   } catch (failure) {
@@ -85,9 +85,7 @@ export async function complete(deps: CompleteDeps, request: CompletionRequest, e
       return relayed.unsettledEvents(fault)
     })
     if (last !== '') await events.write(last)
-    if (relayed.receipt.outcome === 'served') {
-      deps.onServed?.({ request, offer: answer.offer, text: relayed.text })
-    }
+    if (relayed.receipt.outcome === 'served') deps.onServed?.(request, ticket, relayed.receipt, relayed.text)
   } catch (fault) {
     running.reportFault(fault)
     await running.close()

@@ -68,5 +68,7 @@ export interface Caller {
   readonly access: KeyAccess
   readonly email: string
   readonly accountTier: string
+  /** The customer lets some of its requests be sent once more, to find hosters that cheat. */
+  readonly sharesRequests: boolean
   readonly limits: AccountLimits
 }

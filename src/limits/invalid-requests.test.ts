@@ -7,6 +7,7 @@ const callerOf = (keyId: string): Caller => ({
   keyId,
   email: 'ada@example.com',
   accountTier: 'free',
+  sharesRequests: false,
   access: plainAccess,
   limits: { requestsPerMinute: 3, requestsPerDay: 1_000, dailySpendCapNanos: 0n },
 })

@@ -7,6 +7,7 @@ const caller: Caller = {
   keyId: '00000000-0000-7000-8000-000000000002',
   email: 'ada@example.com',
   accountTier: 'free',
+  sharesRequests: false,
   access: plainAccess,
   limits: { requestsPerMinute: 20, requestsPerDay: 1_000, dailySpendCapNanos: 5_000_000_000n },
 }

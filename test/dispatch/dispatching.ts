@@ -90,6 +90,7 @@ export function planOf(offers: readonly Offer[], customerId = ann): Plan {
         keyId: '0198c0de-0000-7000-8000-000000000002',
         email: 'ann@example.com',
         accountTier: 'free',
+        sharesRequests: false,
         access: plainAccess,
         limits: { requestsPerMinute: 1, requestsPerDay: 1, dailySpendCapNanos: 1n },
       },

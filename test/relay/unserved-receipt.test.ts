@@ -16,6 +16,7 @@ const ticket: Ticket = {
     keyId: '00000000-0000-7000-8000-000000000003',
     email: 'ada@example.com',
     accountTier: 'free',
+    sharesRequests: false,
     access: plainAccess,
     limits: { requestsPerMinute: 20, requestsPerDay: 1_000, dailySpendCapNanos: 5_000_000_000n },
   },

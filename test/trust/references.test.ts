@@ -3,6 +3,8 @@ import { expect, test } from 'vitest'
 import { createRandom } from '../../sim/random.ts'
 import type { Offer } from '../../src/domain/offer.ts'
 import { auditEndpoint } from '../../src/trust/audits/audit-hoster.ts'
+import { createRecentManners } from '../../src/trust/audits/request-samples.ts'
+import { createSharedRequests } from '../../src/trust/audits/shared-requests.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 import { offerOf } from '../supply/random-market.ts'
 import { createHoster, NOW_MS } from './trust-world.ts'
@@ -11,6 +13,8 @@ const database = useTestDatabase()
 const perMillion = (usd: bigint) => ({ inputPicoPerToken: usd * 1_000_000n, outputPicoPerToken: usd * 1_000_000n })
 const cloud = (name: string, usd: bigint) => offerOf({ kind: 'cloud', name, price: perMillion(usd) })
 const clouds = [cloud('expensive', 15n), cloud('cheap', 2n)]
+
+const clock = { epochMs: () => NOW_MS, monotonicMs: () => NOW_MS }
 
 /** Audits a hoster, and returns the own servers that were asked too, with the comparisons that it has passed. */
 async function audit(
@@ -26,11 +30,14 @@ async function audit(
   const asked = new Set<string>()
   const deps = {
     pool: database.pool,
-    clock: { epochMs: () => NOW_MS, monotonicMs: () => NOW_MS },
+    clock,
     random: createRandom(3).next,
     offers: () => [hosted, ...own],
     references,
     ownCanaries: [],
+    shared: createSharedRequests(clock),
+    manners: createRecentManners(() => 0),
+    relatedCustomers: async () => new Set<string>(),
     async ask({ endpoint }: Offer) {
       if (endpoint.kind !== 'hoster') asked.add(endpoint.name)
       const text = swaps && endpoint.kind === 'hoster' ? `zz ${randomUUID()}` : 'The same words as everywhere.'

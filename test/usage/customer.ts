@@ -12,6 +12,7 @@ export async function createRichCustomer(pool: Pool): Promise<Caller> {
     keyId: randomUUID(),
     email: `${randomUUID()}@example.com`,
     accountTier: 'free',
+    sharesRequests: false,
     access: plainAccess,
     limits,
   }

@@ -151,6 +151,7 @@ function callerOf(
     access: { ...plainAccess, mayManage: true },
     email: customer.email,
     accountTier: customer.accountTier,
+    sharesRequests: false,
     limits: {
       requestsPerMinute: customer.requestsPerMinute ?? limits.requestsPerMinute,
       requestsPerDay: customer.requestsPerDay ?? limits.requestsPerDay,

@@ -13,6 +13,8 @@ import type { AskOffer } from '../../trust/audits/ask-offer.ts'
 import type { AuditDeps } from '../../trust/audits/audit-hoster.ts'
 import { houseCallers } from '../../trust/audits/house-customers.ts'
 import { readAnswer } from '../../trust/audits/read-answer.ts'
+import { createRelatedCustomers } from '../../trust/audits/related-customers.ts'
+import type { RequestSamples } from '../../trust/audits/request-samples.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { Supply } from './supply.ts'
@@ -26,6 +28,7 @@ export function createAudits(
   { general, desk }: Database,
   { catalog }: Supply,
   chat: CompleteDeps,
+  { shared, manners }: RequestSamples,
 ): (AuditDeps & { readonly meanPauseMs: number }) | null {
   const { config, clock, random } = context
   if (!config.trust.audits) return null
@@ -37,6 +40,9 @@ export function createAudits(
     ask: createAskOffer(context, desk, chat),
     references: config.trust.references,
     ownCanaries: config.trust.canaries,
+    shared,
+    manners,
+    relatedCustomers: createRelatedCustomers(general, clock),
     meanPauseMs: config.trust.auditMinutes * 60_000,
   }
 }
@@ -48,7 +54,7 @@ export function createAudits(
 function createAskOffer(
   { clock, random, evidence, log, started }: ComposeContext,
   desk: Database['desk'],
-  chat: CompleteDeps,
+  { onServed: _, ...chat }: CompleteDeps,
 ): AskOffer {
   // Audits have a health of their own, so they neither move latencies, breakers and the public uptime, nor wait for them.
   const health = createCustomerBreakers(createHealth({ clock, random }), createHealth({ clock, random }))

@@ -22,6 +22,7 @@ import { createOperator } from './operator.ts'
 import { createPaymentParts } from './payments.ts'
 import { createPayoutParts } from './payouts.ts'
 import { createPeopleMailParts } from './people-mail.ts'
+import { startRequestSamples } from './request-samples.ts'
 import { startServerReports } from './server-reports.ts'
 import { createService } from './service.ts'
 import { startSupply } from './supply.ts'
@@ -69,11 +70,13 @@ export async function compose(input: ComposeInput): Promise<App> {
   const alerts = createAlertParts(context, database, supply)
   const service = createService(context, database, money, supply)
   const tokens = createTokenCounter(context)
-  const generation = startGeneration(context, { database, money, limits, supply, callers, alerts, service, tokens })
+  const samples = startRequestSamples(context, database, callers)
+  const generationParts = { database, money, limits, supply, callers, alerts, service, tokens, samples }
+  const generation = startGeneration(context, generationParts)
   const usage = createUsage(context, database, money, limits, supply)
   const payouts = createPayoutParts(context, database, peopleMail, addressOf)
   const payments = createPaymentParts(context, database, payouts, addressOf)
-  const audits = createAudits(context, database, supply, generation.chat)
+  const audits = createAudits(context, database, supply, generation.chat, samples)
   await startBackgroundWork(context, database, alerts, payments, payouts, marketplace, audits, service)
   const trust = createTrust(context, database, addressOf)
   const operator = createOperator(

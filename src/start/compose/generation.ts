@@ -30,6 +30,7 @@ import { createOverReports } from '../../settle/over-reports.ts'
 import type { SettleDeps } from '../../settle/settle.ts'
 import { countPromptTokens } from '../../tokens/count-prompt-tokens.ts'
 import type { TokenCounter } from '../../tokens/token-counter.ts'
+import type { RequestSamples } from '../../trust/audits/request-samples.ts'
 import type { Alerts } from './alerts.ts'
 import type { Callers } from './callers.ts'
 import type { ComposeContext } from './compose-context.ts'
@@ -50,6 +51,7 @@ interface GenerationParts {
   readonly alerts: Alerts
   readonly service: Service
   readonly tokens: TokenCounter
+  readonly samples: RequestSamples
 }
 
 /** Creates the generation endpoints. They serve requests with and without an Idempotency-Key. */
@@ -149,6 +151,7 @@ function createChat(context: ComposeContext, parts: GenerationParts, { noteWork 
         log.debug({ requestId, upstreamMessages: [fault.upstreamMessage] }, 'upstream error messages')
       }
     },
+    ...(config.trust.audits && { onServed: parts.samples.onServed }),
     noteEarlyDisconnect: (customerId, inputNanos) => earlyDisconnects.noteDisconnect(customerId, inputNanos),
   }
 }

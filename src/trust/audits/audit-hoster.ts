@@ -20,6 +20,8 @@ import { lockTrust, readTrust, writeTrust } from '../evidence/trust-store.ts'
 import { addAudit } from '../hoster-evidence.ts'
 import type { AskedAnswer, AskOffer } from './ask-offer.ts'
 import { openingBody } from './openings.ts'
+import type { RelatedCustomers } from './related-customers.ts'
+import type { RecentManners, SharedRequests } from './shared-requests.ts'
 
 export interface AuditDeps {
   readonly pool: Pool
@@ -33,6 +35,9 @@ export interface AuditDeps {
   readonly references: readonly string[] | null
   /** Prompts of the operator. */
   readonly ownCanaries: readonly OwnCanary[]
+  readonly shared: SharedRequests
+  readonly manners: RecentManners
+  readonly relatedCustomers: RelatedCustomers
 }
 
 /** The number of other hosters in a panel. */

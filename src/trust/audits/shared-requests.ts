@@ -1,6 +1,7 @@
 import type { ChatJob } from '../../domain/chat-job.ts'
+import type { Clock } from '../../runtime/clock.ts'
 
-/** A request of a customer that shares its requests for audits. Kept in memory for minutes, never stored. */
+/** A request of a customer that shares its requests for audits. Kept in memory for up to an hour, never stored. */
 export interface SharedRequest {
   readonly customerId: string
   /** The body of /v1/chat/completions without `model`. */
@@ -20,19 +21,69 @@ export interface SharedRequests {
    * @param related the customers that are related to the hoster
    */
   take(modelId: string, hosterId: string, related: ReadonlySet<string>): SharedRequest | undefined
+  /** The customers whose requests are kept. */
+  customers(): readonly string[]
+  /** Drops the requests of all other customers. */
+  keepOnly(customers: ReadonlySet<string>): void
 }
 
 /** How requests of customers are asked, without their text. */
 export interface Manners {
   /** The fields of the body besides the messages and the tools, such as `temperature`, `max_tokens` and `stream`. */
-  readonly fields: Readonly<Record<string, unknown>>
-  /** Time since the request of a customer before it, ms. */
+  readonly fields: Readonly<Record<string, number | boolean>>
+  /** Time since the request before it, of any customer, ms. */
   readonly gapMs: number
 }
 
 /** The manners of the latest requests of this process. */
 export interface RecentManners {
-  note(fields: Readonly<Record<string, unknown>>, atMs: number): void
-  /** Draws those of one request; undefined before the first. */
+  note(job: ChatJob, atMs: number): void
+  /** Draws those of one request; undefined before the second. */
   draw(): Manners | undefined
+}
+
+/** About 3 MB of text at most. */
+const KEPT_MAX = 200
+const KEPT_OF_MODEL_MAX = 50
+/** The largest part that is of one customer: audits must not depend on the prompts of one. */
+const CUSTOMER_PART = 4
+const KEPT_MS = 3_600_000
+
+interface Kept extends SharedRequest {
+  readonly untilMs: number
+}
+
+export function createSharedRequests(clock: Clock): SharedRequests {
+  /** The oldest first. */
+  let kept: Kept[] = []
+
+  /** Drops the oldest ones that `isMeant` is true for, so that fewer than `max` remain. */
+  const makeRoom = (max: number, isMeant: (request: Kept) => boolean) => {
+    let excess = kept.filter(isMeant).length - max + 1
+    if (excess > 0) kept = kept.filter(request => !isMeant(request) || excess-- <= 0)
+  }
+  return {
+    add(request) {
+      const { customerId, modelId } = request
+      const isOfModel = (other: Kept) => other.modelId === modelId
+      const isOfCustomer = (other: Kept) => other.customerId === customerId
+      makeRoom(Math.floor(KEPT_OF_MODEL_MAX / CUSTOMER_PART), other => isOfModel(other) && isOfCustomer(other))
+      makeRoom(KEPT_MAX / CUSTOMER_PART, isOfCustomer)
+      makeRoom(KEPT_OF_MODEL_MAX, isOfModel)
+      makeRoom(KEPT_MAX, () => true)
+      kept.push({ ...request, untilMs: clock.monotonicMs() + KEPT_MS })
+    },
+    take(modelId, hosterId, related) {
+      const nowMs = clock.monotonicMs()
+      kept = kept.filter(({ untilMs }) => untilMs > nowMs)
+      const at = kept.findIndex(
+        request => request.modelId === modelId && request.hosterId !== hosterId && !related.has(request.customerId),
+      )
+      return at === -1 ? undefined : kept.splice(at, 1)[0]
+    },
+    customers: () => [...new Set(kept.map(({ customerId }) => customerId))],
+    keepOnly(customers) {
+      kept = kept.filter(({ customerId }) => customers.has(customerId))
+    },
+  }
 }

@@ -1,0 +1,81 @@
+import type { Caller } from '../../domain/caller.ts'
+import type { ChatJob } from '../../domain/chat-job.ts'
+import type { Receipt, Ticket } from '../../domain/handoff.ts'
+import type { Clock } from '../../runtime/clock.ts'
+import { sharedBody } from './shared-body.ts'
+import { createSharedRequests, type Manners, type RecentManners, type SharedRequests } from './shared-requests.ts'
+
+/** What audits learn from the requests of customers. */
+export interface RequestSamples {
+  readonly shared: SharedRequests
+  readonly manners: RecentManners
+  readonly onServed: ServedListener
+}
+
+/** See OnServed in chat/complete.ts. */
+export type ServedListener = (
+  request: { readonly caller: Caller; readonly job: ChatJob },
+  ticket: Ticket,
+  receipt: Receipt,
+  text: () => string,
+) => void
+
+/** The longest text of messages and tools that is kept. */
+const SHARED_PROMPT_BYTES_MAX = 16_384
+
+/** @param random uniform in [0, 1) */
+export function createRequestSamples(clock: Clock, random: () => number): RequestSamples {
+  const shared = createSharedRequests(clock)
+  const manners = createRecentManners(random)
+  return {
+    shared,
+    manners,
+    onServed({ caller, job }, _, { offer }) {
+      if (job.task !== 'chat') return
+      manners.note(job, clock.monotonicMs())
+      if (!caller.sharesRequests) return
+      const body = sharedBody(job, SHARED_PROMPT_BYTES_MAX)
+      if (body === null) return
+      const { modelId, endpoint } = offer!
+      const { customerId } = caller
+      shared.add({ customerId, body, modelId, hosterId: endpoint.hosterId, constraints: job.constraints })
+    },
+  }
+}
+
+const KEPT_MAX = 500
+/** More often, nothing is kept: a busy process would forget everything but its last second, and pay for it with every request. */
+const KEPT_EVERY_MS = 20
+
+/** The numbers of a request that say nothing about its text. */
+const fieldNames = ['temperature', 'top_p', 'presence_penalty', 'frequency_penalty'] as const
+
+/** @param random uniform in [0, 1) */
+export function createRecentManners(random: () => number): RecentManners {
+  const kept: Manners[] = []
+  let next = 0
+  let [lastMs, lastKeptMs] = [-Infinity, -Infinity]
+  return {
+    note(job, atMs) {
+      const gapMs = atMs - lastMs
+      lastMs = atMs
+      // The first one has no gap.
+      if (gapMs === Infinity || atMs < lastKeptMs + KEPT_EVERY_MS) return
+      lastKeptMs = atMs
+      kept[next] = { fields: fieldsOf(job), gapMs }
+      next = (next + 1) % KEPT_MAX
+    },
+    draw: () => kept[Math.floor(random() * kept.length)],
+  }
+}
+
+function fieldsOf({ forward, maxTokens, stream }: ChatJob): Manners['fields'] {
+  const fields: Record<string, number | boolean> = {}
+  for (const name of fieldNames) {
+    const value = forward[name]
+    if (typeof value === 'number') fields[name] = value
+  }
+  if (maxTokens !== null) fields.max_tokens = maxTokens
+  if (stream) fields.stream = true
+  return fields
+}

@@ -1,0 +1,32 @@
+import type { ChatJob } from '../../domain/chat-job.ts'
+
+/** Fields that another server must get too, or its answer differs. */
+const meaningfulFields: ReadonlySet<string> = new Set([
+  ...['messages', 'tools', 'tool_choice', 'parallel_tool_calls', 'response_format', 'stop', 'seed'],
+  ...['temperature', 'top_p', 'top_k', 'min_p', 'presence_penalty', 'frequency_penalty', 'repetition_penalty'],
+  ...['logit_bias', 'reasoning_effort', 'verbosity', 'chat_template_kwargs', 'enable_thinking'],
+])
+/** Fields that name the person, keep the answer somewhere, or do not change it. No other server gets them. */
+const leftOutFields: ReadonlySet<string> = new Set([
+  ...['user', 'safety_identifier', 'prompt_cache_key', 'metadata', 'store', 'n', 'logprobs', 'top_logprobs'],
+])
+
+/**
+ * Returns the body of /v1/chat/completions, without `model`, that asks a request once more. Null for requests that are never asked
+ * again: with `privacy_mode`, media or several choices, of another task, or with fields of unknown effect.
+ *
+ * @param promptBytesMax the largest text of messages and tools
+ */
+export function sharedBody(job: ChatJob, promptBytesMax: number): Record<string, unknown> | null {
+  const { task, constraints, choices, mediaTokensBound, promptTextBytes, source } = job
+  if (task !== 'chat' || constraints.privacyMode || choices !== 1) return null
+  if (mediaTokensBound > 0 || promptTextBytes > promptBytesMax || source?.isNativeOnly === true) return null
+  const body: Record<string, unknown> = {}
+  for (const [name, value] of Object.entries(job.forward)) {
+    if (meaningfulFields.has(name)) body[name] = value
+    else if (!leftOutFields.has(name)) return null
+  }
+  if (job.maxTokens !== null) body.max_tokens = job.maxTokens
+  if (job.stream) body.stream = true
+  return body
+}

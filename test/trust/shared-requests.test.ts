@@ -1,0 +1,113 @@
+import { expect, test } from 'vitest'
+import { chatDialect } from '../../src/dialects/chat/chat-dialect.ts'
+import { createRecentManners } from '../../src/trust/audits/request-samples.ts'
+import { sharedBody } from '../../src/trust/audits/shared-body.ts'
+import { createSharedRequests } from '../../src/trust/audits/shared-requests.ts'
+
+const messages = [{ role: 'user', content: 'Which river?' }]
+const jobOf = (body: object) => chatDialect.parseRequest(Buffer.from(JSON.stringify({ model: 'm', messages, ...body })))
+
+function world() {
+  let nowMs = 0
+  const shared = createSharedRequests({ epochMs: () => nowMs, monotonicMs: () => nowMs })
+  let count = 0
+  const add = (customerId: string, modelId = 'm', hosterId: string | null = 'other') =>
+    shared.add({ customerId, modelId, hosterId, body: { n: ++count }, constraints: jobOf({}).constraints })
+  const take = (modelId = 'm', hosterId = 'own', related: string[] = []) =>
+    shared.take(modelId, hosterId, new Set(related))?.body.n
+  const pass = (ms: number) => {
+    nowMs += ms
+  }
+  return { shared, add, take, pass }
+}
+
+test('a request is taken once, not by the hoster that answered it or that is related to its customer', () => {
+  const { add, take } = world()
+  add('a')
+  add('b', 'm', 'own')
+  add('c', 'm', null)
+  expect(take('other-model')).toBeUndefined()
+  expect(take('m', 'own', ['a'])).toBe(3)
+  expect(take('m', 'own', ['a'])).toBeUndefined()
+  expect([take(), take()]).toEqual([1, undefined])
+  expect(take('m', 'third')).toBe(2)
+})
+
+test('the newest requests of an hour are kept, at most a quarter of one customer', () => {
+  const { add, take, pass } = world()
+  for (let n = 0; n < 30; n++) add('a')
+  for (let n = 0; n < 100; n++) add(`customer ${n}`)
+  const taken: unknown[] = []
+  for (let next = take(); next !== undefined; next = take()) taken.push(next)
+  expect(taken).toEqual(Array.from({ length: 50 }, (_, at) => 81 + at))
+  for (let n = 0; n < 30; n++) add('a')
+  expect(take()).toBe(149)
+  add('b')
+  pass(3_599_999)
+  add('c')
+  expect(take('m', 'own', ['a'])).toBe(161)
+  pass(1)
+  expect(take()).toBe(162)
+  expect(take()).toBeUndefined()
+})
+
+test('of all models together, 200 are kept', () => {
+  const { add, shared, take } = world()
+  for (let n = 0; n < 300; n++) add(`customer ${n}`, `model ${n}`)
+  expect(shared.customers()).toHaveLength(200)
+  expect(take('model 99')).toBeUndefined()
+  expect(take('model 100')).toBe(101)
+})
+
+test('requests of customers that no longer share them are dropped', () => {
+  const { add, shared, take } = world()
+  add('a')
+  add('b')
+  shared.keepOnly(new Set(['b']))
+  expect([take(), take()]).toEqual([2, undefined])
+})
+
+test('a shared body has what changes the answer, and nothing that names the person', () => {
+  const settings = { temperature: 0, max_tokens: 9, stop: ['x'], top_k: 3 }
+  const job = jobOf({
+    ...settings,
+    user: 'ada',
+    store: true,
+    metadata: { a: 'b' },
+    prompt_cache_key: 'k',
+    stream: true,
+  })
+  expect(sharedBody(job, 1_000)).toEqual({ messages, ...settings, stream: true })
+})
+
+test.each([
+  ['privacy mode', { privacy_mode: true }],
+  ['several choices', { n: 2 }],
+  ['a long prompt', { messages: [{ role: 'user', content: 'x'.repeat(1_001) }] }],
+  [
+    'an image',
+    { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'https://e.com/i' } }] }] },
+  ],
+  ['a field of unknown effect', { documents: ['a'] }],
+])('a request with %s is not shared', (_, body) => {
+  expect(sharedBody(jobOf(body), 1_000)).toBeNull()
+})
+
+test('the manners of requests are drawn without their text, with the time since the request before', () => {
+  let draw = 0
+  const manners = createRecentManners(() => draw)
+  manners.note(jobOf({}), 1_000)
+  expect(manners.draw()).toBeUndefined()
+  manners.note(jobOf({ temperature: 0.5, max_tokens: 7, stop: 'secret', user: 'ada', stream: true }), 1_250)
+  manners.note(jobOf({ temperature: 1 }), 1_260)
+  manners.note(jobOf({ top_p: 0.1 }), 1_300)
+  expect(manners.draw()).toEqual({ fields: { temperature: 0.5, max_tokens: 7, stream: true }, gapMs: 250 })
+  draw = 0.9
+  expect(manners.draw()).toEqual({ fields: { top_p: 0.1 }, gapMs: 40 })
+})
+
+test('the manners of the latest 500 requests are kept', () => {
+  const manners = createRecentManners(() => 0)
+  for (let n = 0; n <= 501; n++) manners.note(jobOf({ max_tokens: n + 1 }), n * 1_000)
+  expect(manners.draw()!.fields).toEqual({ max_tokens: 502 })
+})
