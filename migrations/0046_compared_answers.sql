@@ -14,7 +14,7 @@ CREATE TABLE compared_answer (
   -- The customer whose request it was. NULL: a prompt of the gateway.
   customer_id   uuid REFERENCES customer,
   -- See src/trust/compare-answer.ts.
-  kind          text NOT NULL CHECK (kind IN ('gap', 'words', 'pair')),
+  kind          text NOT NULL CHECK (kind IN ('gap', 'words', 'odds', 'pair')),
   value         double precision NOT NULL,
   -- An audit has counted it.
   is_counted    boolean NOT NULL DEFAULT false,

@@ -9,6 +9,8 @@ export interface Behaviour {
   readonly swapShare: number
   /** Only long prompts are answered by the cheaper model. */
   readonly swapLongOnly: boolean
+  /** Only requests at another temperature than 0 are answered by the cheaper model. */
+  readonly swapSampledOnly: boolean
   /** Cheats only after it has exceeded 0.8. */
   readonly waitsForTrust: boolean
   /** The part of the gateway's own requests that it recognises, and serves honestly. */
@@ -31,6 +33,7 @@ export const honestBehaviour: Behaviour = {
   lieOutputOnly: false,
   swapShare: 0,
   swapLongOnly: false,
+  swapSampledOnly: false,
   waitsForTrust: false,
   recognises: 0,
   colludes: false,
@@ -46,7 +49,10 @@ export interface Attack {
   readonly attackers: number
   readonly behaviour: Behaviour
   readonly reference: boolean
+  /** The reference has log probabilities. */
   readonly logprobs: boolean
+  /** How many of the nine customers share their requests for comparisons. */
+  readonly sharing: number
   /** The part of the traffic of the first honest hoster that comes from customers that frame it, and how many there are. */
   readonly framing: number
   readonly framers: number
@@ -61,6 +67,7 @@ const attack = (name: string, behaviour: Partial<Behaviour>, market: Partial<Att
   attackers: 1,
   reference: true,
   logprobs: true,
+  sharing: 4,
   framing: 0,
   framers: 1,
   disconnects: 0,
@@ -88,12 +95,19 @@ export const attacks: readonly Attack[] = [
   ),
   mustBeFound('swaps 30% of the requests', { swapShare: 0.3 }),
   attack('swaps 30% of the requests; no logprobs', { swapShare: 0.3 }, { logprobs: false }),
+  attack('swaps all but requests at temperature 0', { swapShare: 1, swapSampledOnly: true }),
   attack('swaps 10% of the requests', { swapShare: 0.1 }),
   attack('swaps 10% of the requests; no logprobs', { swapShare: 0.1 }, { logprobs: false }),
   attack('swaps long requests only: one in ten audits', { swapShare: 1, swapLongOnly: true }),
   attack('swaps the model, recognises half of the audits', { swapShare: 1, recognises: 0.5 }),
   attack('swaps the model, recognises 90% of the audits', { swapShare: 1, recognises: 0.9 }),
-  attack('swaps the model, recognises every audit', { swapShare: 1, recognises: 1 }),
+  attack('swaps the model, recognises every request of the gateway', { swapShare: 1, recognises: 1 }),
+  attack('swaps 10% of the requests, recognises every request of the gateway', { swapShare: 0.1, recognises: 1 }),
+  attack(
+    'swaps the model, recognises every request of the gateway; no customer shares its requests',
+    { swapShare: 1, recognises: 1 },
+    { sharing: 0 },
+  ),
   attack('three of six collude and swap; reference', { swapShare: 1, colludes: true }, { attackers: 3 }),
   attack(
     'three of six collude and swap; no reference',

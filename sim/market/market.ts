@@ -45,11 +45,9 @@ export function runMarket(seed: number, attack: Attack): HosterOutcome[] {
     random,
     attack,
     hosters: [],
-    reference: { asked: 0, failed: 0 },
     ratio: { input: random.skewed(0.9, 1.3), output: random.skewed(0.9, 1.3) },
     noise: random.skewed(0.015, 0.06),
-    failure: random.skewed(0.002, 0.03),
-    cheapFailure: random.skewed(0.12, 0.7),
+    atZero: random.skewed(0.1, 0.6),
     runNoise: random.skewed(0.03, 0.3),
     cheapNoise: random.skewed(1.2, 3),
     learned: learnRatio([]),
@@ -64,8 +62,8 @@ export function runMarket(seed: number, attack: Attack): HosterOutcome[] {
     if (!world.learned.isLearned || step % LEARNED_EVERY === 0) world.learned = learn(world, local)
     if (attack.reference) for (let at = 0; at < 6; at++) keepReport(local, reportUse(world, 'local', undefined))
     for (const hoster of world.hosters.filter(({ isActive }) => isActive)) {
-      serveTraffic(world, hoster, nowMs)
-      const requests = auditHoster(world, hoster, nowMs)
+      const shared = serveTraffic(world, hoster, nowMs)
+      const requests = auditHoster(world, hoster, shared, nowMs)
       for (const [at, { hoster: asked, isRecognised }] of requests.entries()) {
         const use = reportUse(world, `house${at % 8}`, asked, isRecognised)
         keepReport(asked.reports, use)

@@ -1,119 +1,108 @@
-import { answerDistance, PERMUTATIONS, sameModelPValue } from '../../src/trust/answer-distance.ts'
-import { PANEL_OTHERS, PANEL_PROMPTS, SAMPLES, SAMPLING_FAILED_P } from '../../src/trust/audits/audit-hoster.ts'
-import { makeCanary } from '../../src/trust/canary.ts'
-import { auditCanaries, needsAnotherCanary } from '../../src/trust/canary-audit.ts'
-import { chooseAudit } from '../../src/trust/choose-audit.ts'
+import { answerDistance } from '../../src/trust/answer-distance.ts'
+import { PANEL_OTHERS, PANEL_PROMPTS } from '../../src/trust/audits/audit-hoster.ts'
+import { auditComparisons, COMPARED_BATCH, compareAnswer, referenceAnswersFor } from '../../src/trust/compare-answer.ts'
 import { comparePanel } from '../../src/trust/compare-panel.ts'
-import { extremeEValues } from '../../src/trust/e-values.ts'
 import type { Random } from '../random.ts'
 import type { SimulatedHoster } from './simulated-hoster.ts'
 import { type AnsweringModel, answerPrompt, type SyntheticAnswer } from './synthetic-model.ts'
 import type { World } from './world.ts'
 
-/** What the gateway asks a server in an audit. Returns the prompt's length for the tokens of the report. */
+/** What the gateway itself asked a hoster. Its report counts in token audits. */
 export interface AuditedRequest {
   readonly hoster: SimulatedHoster
   readonly isRecognised: boolean
 }
 
-/**
- * Sends one audit to a hoster, of the kind that src/trust chooses. Returns the requests that it sent, whose reports count in token audits.
- */
-export function auditHoster(world: World, hoster: SimulatedHoster, atMs: number): AuditedRequest[] {
-  const { random, attack } = world
-  const others = world.hosters.filter(other => other !== hoster && other.isActive)
-  const peers = { hasReference: attack.reference, hosters: others.length, needsComparison: false }
-  const { kind, hasLogprobs } = chooseAudit(hoster.evidence.signals, peers, random.next)
-  if (kind === 'canary') return auditByCanaries(world, hoster, others, atMs)
-  if (kind === 'sampling') return auditBySamples(world, hoster, atMs)
-  return auditByPanel(world, [hoster, ...pickSome(others, PANEL_OTHERS, random)], hasLogprobs && attack.logprobs, atMs)
-}
+/** The gateway's own requests in two hours, as many as an audit asked before single answers were compared. */
+const OWN_REQUESTS = 1
 
-function auditByCanaries(
-  { random, attack, reference, failure, cheapFailure }: World,
-  hoster: SimulatedHoster,
-  others: readonly SimulatedHoster[],
-  atMs: number,
-): AuditedRequest[] {
-  const known = attack.reference ? [reference, ...others.map(({ canaries }) => canaries)] : others.map(o => o.canaries)
-  const record = {
-    asked: known.reduce((sum, { asked }) => sum + asked, 0),
-    failed: known.reduce((sum, { failed }) => sum + failed, 0),
+/**
+ * Audits a hoster for two hours. With a reference, single answers are compared with it: to requests of the gateway, and to some of the
+ * requests of customers that share theirs. Without one, a panel compares hosters. Returns the requests of the gateway.
+ *
+ * @param shared requests of customers that share them, which the hoster answered in this time
+ */
+export function auditHoster(world: World, hoster: SimulatedHoster, shared: number, atMs: number): AuditedRequest[] {
+  const { random, attack } = world
+  if (!attack.reference) {
+    const others = world.hosters.filter(other => other !== hoster && other.isActive)
+    return auditByPanel(world, [hoster, ...pickSome(others, PANEL_OTHERS, random)], atMs)
   }
-  const answered: boolean[] = []
   const requests: AuditedRequest[] = []
-  do {
-    const isLong = makeCanary(random.next, 'sum').messages.at(-1)!.content.length > 1_500
+  for (let at = 0; at < OWN_REQUESTS; at++) {
     const isRecognised = random.chance(hoster.behaviour.recognises)
-    answered.push(!random.chance(isSwapped(hoster, isLong, isRecognised, random) ? cheapFailure : failure))
     requests.push({ hoster, isRecognised })
-    if (attack.reference && random.chance(0.3)) {
-      reference.asked++
-      if (random.chance(failure)) reference.failed++
-    }
-  } while (needsAnotherCanary(answered))
-  const failed = answered.filter(isAnswered => !isAnswered).length
-  hoster.canaries = { asked: hoster.canaries.asked + answered.length, failed: hoster.canaries.failed + failed }
-  hoster.noteAudit({ kind: 'canary', ...auditCanaries(answered, record), atMs })
+    compareOne(world, hoster, random.chance(world.atZero), isRecognised)
+  }
+  // What a customer asked is compared after the answer was given, so there is nothing to recognise.
+  for (let at = 0; at < shared; at++) {
+    const isAtZero = random.chance(world.atZero)
+    if (isAtZero || random.chance(SAMPLED_PART)) compareOne(world, hoster, isAtZero, false)
+  }
+  while (hoster.compared.length >= COMPARED_BATCH) {
+    const batch = hoster.compared.splice(0, COMPARED_BATCH)
+    const others = world.hosters.filter(other => other !== hoster && other.isActive)
+    const of = (kind: 'gap' | 'words') => new Map(others.map(other => [other.id, other.values[kind]]))
+    hoster.noteAudit({ kind: 'shadow', ...auditComparisons(batch, { gap: of('gap'), words: of('words') }), atMs })
+  }
   return requests
 }
 
-function auditByPanel(
-  world: World,
-  asked: readonly SimulatedHoster[],
-  hasLogprobs: boolean,
-  atMs: number,
-): AuditedRequest[] {
+/** Of the requests at other temperatures than 0, this part is compared. */
+const SAMPLED_PART = 0.5
+
+/** Compares the answer to one request with that of the reference. */
+function compareOne(world: World, hoster: SimulatedHoster, isAtZero: boolean, isRecognised: boolean): void {
   const { random, attack } = world
-  const kind = hasLogprobs ? 'fingerprint' : 'agreement'
+  const isSwappable = !isAtZero || !hoster.behaviour.swapSampledOnly
+  const isCheap = isSwappable && isSwapped(hoster, random.chance(0.1), isRecognised, random)
+  const request = { prompt: random.between(1, 2 ** 31), tokens: Math.round(random.skewed(20, 120)) }
+  const answer = (model: AnsweringModel, temperature: number, hasLogprobs: boolean) =>
+    inWords(answerPrompt(request.prompt, model, { temperature, tokens: request.tokens, hasLogprobs, random }))
+  const temperature = isAtZero ? 0 : undefined
+  const own = answer(modelOf(world, hoster, isCheap), isAtZero ? 0 : hoster.defaultTemperature, false)
+  const known = Array.from({ length: referenceAnswersFor(temperature, attack.logprobs) }, () =>
+    answer(referenceModel(world), isAtZero || attack.logprobs ? 0 : REFERENCE_TEMPERATURE, attack.logprobs),
+  )
+  const compared = compareAnswer(own.text, known, temperature)
+  if (compared !== null) hoster.noteCompared(compared)
+}
+
+/** What a server draws with if the request names no temperature. */
+const REFERENCE_TEMPERATURE = 0.8
+
+/** Each token but the first begins with the space that divides the words of the text. */
+function inWords({ text, topTokens }: SyntheticAnswer): SyntheticAnswer {
+  const spaced = topTokens.map(({ tokens }, at) => ({
+    tokens: at === 0 ? tokens : tokens.map(({ token, logprob }) => ({ token: ` ${token}`, logprob })),
+  }))
+  return { text, topTokens: spaced }
+}
+
+function auditByPanel(world: World, asked: readonly SimulatedHoster[], atMs: number): AuditedRequest[] {
+  const { random } = world
   const prompts = Array.from({ length: PANEL_PROMPTS }, () => ({
     number: random.between(1, 2 ** 31),
     isLong: random.chance(0.1),
     tokens: random.between(24, 63),
   }))
   const requests: AuditedRequest[] = []
-  const answersOf = (modelOf: (isLong: boolean) => AnsweringModel) =>
-    prompts.map(({ number, isLong, tokens }) =>
-      answerPrompt(number, modelOf(isLong), { temperature: 0, tokens, hasLogprobs, random }),
-    )
-  const panel = asked.map(hoster => {
-    const answer = answersOf(isLong => {
+  const panel = asked.map(hoster => ({
+    hosterId: hoster.id,
+    answer: prompts.map(({ number, isLong, tokens }) => {
       const isRecognised = random.chance(hoster.behaviour.recognises)
       requests.push({ hoster, isRecognised })
-      return modelOf(world, hoster, isSwapped(hoster, isLong, isRecognised, random))
-    })
-    return { hosterId: hoster.id as string | null, answer }
-  })
-  if (attack.reference) panel.push({ hosterId: null, answer: answersOf(() => referenceModel(world)) })
-  const distanceOf = (a: readonly SyntheticAnswer[], b: readonly SyntheticAnswer[]) =>
-    answerDistance(a, b, hasLogprobs ? 'distributions' : 'texts')
-  const earlier = new Map(world.hosters.flatMap(one => (one.isActive ? [[one.id, one.distances[kind]] as const] : [])))
+      const model = modelOf(world, hoster, isSwapped(hoster, isLong, isRecognised, random))
+      return answerPrompt(number, model, { temperature: 0, tokens, hasLogprobs: false, random })
+    }),
+  }))
+  const distanceOf = (a: readonly SyntheticAnswer[], b: readonly SyntheticAnswer[]) => answerDistance(a, b, 'texts')
+  const earlier = new Map(world.hosters.flatMap(one => (one.isActive ? [[one.id, one.distances] as const] : [])))
   for (const { hosterId, distance, eValues, hasPassed } of comparePanel(panel, distanceOf, earlier)) {
     const hoster = asked.find(({ id }) => id === hosterId)!
-    hoster.noteAudit({ kind, eValues, hasPassed, atMs })
-    hoster.noteDistance(kind, distance)
+    hoster.noteAudit({ kind: 'agreement', eValues, hasPassed, atMs })
+    hoster.noteDistance(distance)
   }
-  return requests
-}
-
-function auditBySamples(world: World, hoster: SimulatedHoster, atMs: number): AuditedRequest[] {
-  const { random } = world
-  const prompt = random.between(1, 2 ** 31)
-  const requests: AuditedRequest[] = []
-  const sample = (model: () => AnsweringModel) =>
-    Array.from(
-      { length: SAMPLES },
-      () => answerPrompt(prompt, model(), { temperature: 1, tokens: 16, hasLogprobs: false, random }).text,
-    )
-  const own = sample(() => {
-    const isRecognised = random.chance(hoster.behaviour.recognises)
-    requests.push({ hoster, isRecognised })
-    return modelOf(world, hoster, isSwapped(hoster, false, isRecognised, random))
-  })
-  const known = sample(() => referenceModel(world))
-  const pValue = sameModelPValue(own, known, random.next)
-  const eValues = extremeEValues(pValue, PERMUTATIONS)
-  hoster.noteAudit({ kind: 'sampling', eValues, hasPassed: pValue > SAMPLING_FAILED_P, atMs })
   return requests
 }
 

@@ -1,5 +1,5 @@
 import type { AnswerDistance } from '../../src/trust/answer-distance.ts'
-import type { CanaryRecord } from '../../src/trust/canary-audit.ts'
+import type { Comparison } from '../../src/trust/compare-answer.ts'
 import { type CustomerEvidence, sumCustomers } from '../../src/trust/customer-evidence.ts'
 import { COMPARED } from '../../src/trust/evidence/audit-store.ts'
 import { type AuditResult, addAudit, type HosterEvidence, noHosterEvidence } from '../../src/trust/hoster-evidence.ts'
@@ -23,8 +23,12 @@ export class SimulatedHoster {
   readonly honestShift: number
   readonly reports: { input: number[]; output: number[] } = { input: [], output: [] }
   readonly customers = new Map<string, CustomerEvidence>()
-  readonly distances: Record<'fingerprint' | 'agreement', AnswerDistance[]> = { fingerprint: [], agreement: [] }
-  canaries: CanaryRecord = { asked: 0, failed: 0 }
+  /** What it draws with if a request names no temperature. */
+  readonly defaultTemperature: number
+  readonly distances: AnswerDistance[] = []
+  /** Comparisons that wait for an audit, and the latest values, by which others are judged. */
+  readonly compared: Comparison[] = []
+  readonly values: Record<'gap' | 'words', number[]> = { gap: [], words: [] }
   waiting: ReportedUse[] = []
   evidence: HosterEvidence = noHosterEvidence
   requests = 0
@@ -51,6 +55,7 @@ export class SimulatedHoster {
     this.joinedMs = joinedMs
     this.faultRate = behaviour.faultRate ?? random.skewed(0.001, 0.012)
     this.noiseFactor = random.skewed(0.75, 1.35)
+    this.defaultTemperature = 0.7 + 0.3 * random.next()
     this.honestShift = (random.next() - 0.5) * 0.008
     this.isCheating = behaviour !== honestBehaviour && !behaviour.waitsForTrust
     if (this.isCheating) this.cheatsFromMs = joinedMs
@@ -68,9 +73,18 @@ export class SimulatedHoster {
     if (this.isCheating && shows) this.auditsSinceCheat++
   }
 
-  noteDistance(kind: 'fingerprint' | 'agreement', distance: AnswerDistance): void {
-    this.distances[kind].push(distance)
-    if (this.distances[kind].length > COMPARED) this.distances[kind].shift()
+  noteDistance(distance: AnswerDistance): void {
+    this.distances.push(distance)
+    if (this.distances.length > COMPARED) this.distances.shift()
+  }
+
+  noteCompared(compared: Comparison): void {
+    this.compared.push(compared)
+    const { kind } = compared
+    if (kind !== 'gap' && kind !== 'words') return
+    const values = this.values[kind]
+    values.push(compared.value)
+    if (values.length > COMPARED) values.shift()
   }
 
   /** Scores the hoster, starts a cheat that waited for trust, and quarantines on proof. */

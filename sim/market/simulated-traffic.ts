@@ -9,17 +9,21 @@ import type { World } from './world.ts'
 
 const CUSTOMERS = 9
 /** Requests of two hours at one hoster: a small market. */
-const REQUESTS = 24
+const REQUESTS = 96
 /** Newcomers get 1% of the requests of a model until they have given 200 answers: here, of the requests of six hosters. */
-const NEWCOMER_REQUESTS = 2
+const NEWCOMER_REQUESTS = 8
 const NEWCOMER_ANSWERS = 200
 
-/** The requests of two hours, a quarter of them of the largest customer. */
-export function serveTraffic(world: World, hoster: SimulatedHoster, nowMs: number): void {
+/**
+ * The requests of two hours, a quarter of them of the largest customer. Returns how many answers may be compared: to customers that
+ * share their requests.
+ */
+export function serveTraffic(world: World, hoster: SimulatedHoster, nowMs: number): number {
   const { random, attack, hosters } = world
   const isFramed = attack.framing > 0 && hoster === hosters[0]
   const isNewcomer = hoster.registration > 0 && hoster.requests < NEWCOMER_ANSWERS
   const tallies = new Map<string, RequestTally>()
+  let shared = 0
   for (let at = 0; at < (isNewcomer ? NEWCOMER_REQUESTS : REQUESTS); at++) {
     const isFramer = isFramed && random.chance(attack.framing)
     // A customer that leaves in the middle of an answer is no evidence at all: read-requests.ts does not count it.
@@ -27,15 +31,17 @@ export function serveTraffic(world: World, hoster: SimulatedHoster, nowMs: numbe
     const isOwn = random.chance(hoster.behaviour.ownTraffic)
     // Known customers of the hoster itself count for nothing.
     if (isOwn && hoster.behaviour.isOwnTrafficKnown) continue
+    const number = Math.floor(CUSTOMERS * random.next() ** 1.5)
     const customer = isFramer
       ? `framer${random.between(1, attack.framers)}`
       : isOwn
         ? `own${random.between(1, 4)}`
-        : `c${Math.floor(CUSTOMERS * random.next() ** 1.5)}`
+        : `c${number}`
     hoster.requests++
     const hasFailed = random.chance(isFramer ? 0.5 : isOwn ? 0 : hoster.faultRate)
     tally(tallies, customer, hasFailed, 1 + random.skewed(20, 5_000))
     if (hasFailed) continue
+    if (!isFramer && !isOwn && number >= CUSTOMERS - attack.sharing) shared++
     const use = reportUse(world, customer, hoster)
     // A poison prompt, such as one in a rare script, makes an honest server count twice as many tokens.
     const factor = isFramer ? 2 : 1
@@ -49,6 +55,7 @@ export function serveTraffic(world: World, hoster: SimulatedHoster, nowMs: numbe
     hoster.honestEarned += honestNanos
   }
   for (const [customer, tallied] of tallies) addTally(hoster, customer, tallied, nowMs)
+  return shared
 }
 
 function tally(tallies: Map<string, RequestTally>, customer: string, hasFailed: boolean, weight: number): void {

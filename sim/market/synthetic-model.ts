@@ -17,7 +17,7 @@ export interface SyntheticAnswer {
 }
 
 export interface AnswerOptions {
-  readonly temperature: 0 | 1
+  readonly temperature: number
   readonly tokens: number
   readonly hasLogprobs: boolean
 }
@@ -51,7 +51,7 @@ export function answerPrompt(
       logits[at] = logit + shift + runNoise * drawnNormal(random.next())
     }
     const sum = logits.reduce((total, value) => total + Math.exp(value), 0)
-    const chosen = temperature === 0 ? largest(logits) : draw(logits, sum, random.next())
+    const chosen = temperature === 0 ? largest(logits) : draw(logits, temperature, random.next())
     written.push(wordOf(prefix, chosen))
     if (hasLogprobs) {
       const tokens = Array.from(logits, (value, at) => ({ token: wordOf(prefix, at), logprob: value - Math.log(sum) }))
@@ -71,10 +71,10 @@ function largest(logits: Float64Array): number {
   return best
 }
 
-function draw(logits: Float64Array, sum: number, uniformValue: number): number {
-  let left = uniformValue * sum
+function draw(logits: Float64Array, temperature: number, uniformValue: number): number {
+  let left = uniformValue * logits.reduce((total, value) => total + Math.exp(value / temperature), 0)
   for (let at = 0; at < logits.length; at++) {
-    left -= Math.exp(logits[at]!)
+    left -= Math.exp(logits[at]! / temperature)
     if (left < 0) return at
   }
   return 0

@@ -8,14 +8,11 @@ export interface World {
   readonly random: Random
   readonly attack: Attack
   readonly hosters: SimulatedHoster[]
-  /** The canaries that a local server has answered until now. */
-  readonly reference: { asked: number; failed: number }
   /** Reported tokens of an honest server for one that the gateway counts, and the noise of ln of it. */
   readonly ratio: { readonly input: number; readonly output: number }
   readonly noise: number
-  /** How often honest servers and the cheap model fail a canary. */
-  readonly failure: number
-  readonly cheapFailure: number
+  /** The part of the requests that are at temperature 0. */
+  readonly atZero: number
   /** See `AnsweringModel`. */
   readonly runNoise: number
   readonly cheapNoise: number

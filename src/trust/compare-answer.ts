@@ -2,14 +2,16 @@ import { type TopTokens, textSimilarity } from './answer-distance.ts'
 import { rankPValue } from './e-values.ts'
 import { median } from './median.ts'
 
-export const comparisonKinds = ['gap', 'words', 'pair'] as const
+export const comparisonKinds = ['gap', 'words', 'odds', 'pair'] as const
 /**
  * How an answer is compared with that of a reference to the same request.
  *
  * - `gap`, at temperature 0: how much less likely than the likeliest, by the reference's log probabilities, the token is with which the
  *   answers part, in nats. Servers of one model part at near ties, another model also where the reference is certain.
  * - `words`, at temperature 0 where the reference has no log probabilities: 1 / the word with which they part. 0: they do not part.
- * - `pair`, at other temperatures: 1 if the answer is less like an answer of the reference than another one of the reference is; else 0.
+ * - `odds`, at other temperatures: ln of how much likelier the tokens up to the parting are under a model that is less certain than the
+ *   reference. Another model draws tokens that the reference finds unlikely more often than the reference does.
+ * - `pair`, where the reference has no log probabilities: 1 if the answer is less like an answer of the reference than another one of the reference is; else 0.
  */
 export type ComparisonKind = (typeof comparisonKinds)[number]
 
@@ -25,15 +27,19 @@ export interface ReferenceAnswer {
   readonly topTokens: readonly TopTokens[]
 }
 
-/** How many answers of the reference an answer is compared with. */
-export function referenceAnswersFor(temperature: number | undefined): number {
-  return temperature === 0 ? 1 : 2
+/**
+ * How many answers of the reference an answer is compared with. One at temperature 0 with log probabilities tells about answers at any
+ * temperature.
+ */
+export function referenceAnswersFor(temperature: number | undefined, hasLogprobs = false): number {
+  return temperature === 0 || hasLogprobs ? 1 : 2
 }
 
 /**
  * Compares the answer of a hoster with the answers of a reference to the same request. Null if they tell nothing.
  *
- * @param references as many as `referenceAnswersFor` says
+ * @param references as many as `referenceAnswersFor` says; one with log probabilities was given at temperature 0
+ * @param temperature of the hoster's answer; undefined: the server's default
  */
 export function compareAnswer(
   own: string,
@@ -47,32 +53,72 @@ export function compareAnswer(
       ? { kind: 'gap', value: gapAtParting(own, first.topTokens) }
       : { kind: 'words', value: wordsToParting(own, first.text) }
   }
+  if (first.topTokens.length > 0)
+    return { kind: 'odds', value: oddsUntilParting(own, first.topTokens, temperature ?? 1) }
   if (second === undefined) return null
   const [ownLikeness, otherLikeness] = [textSimilarity(own, first.text), textSimilarity(second.text, first.text)]
   if (Math.abs(ownLikeness - otherLikeness) < 1e-9) return null
   return { kind: 'pair', value: ownLikeness < otherLikeness ? 1 : 0 }
 }
 
-function gapAtParting(own: string, positions: readonly TopTokens[]): number {
+/** A position up to which an answer agrees with the likeliest tokens of a reference. */
+interface Position {
+  readonly tokens: TopTokens['tokens']
+  readonly best: TopTokens['tokens'][number]
+  /** What the answer has here. Undefined: a token that the reference does not list. */
+  readonly chosen: TopTokens['tokens'][number] | undefined
+}
+
+/** Returns the positions of an answer up to the one with which it parts from the likeliest tokens. */
+function positionsOf(own: string, answer: readonly TopTokens[]): Position[] {
+  const positions: Position[] = []
   let at = 0
-  for (const { tokens } of positions) {
+  for (const { tokens } of answer) {
     const best = tokens.reduce((likeliest, each) => (each.logprob > likeliest.logprob ? each : likeliest))
     // Where an answer ends, or a token has only a part of a character, nothing is known about the next token.
-    if (at >= own.length || best.token.includes('\ufffd')) return 0
-    if (own.startsWith(best.token, at)) {
-      at += best.token.length
-      continue
-    }
-    const chosen = tokens
+    if (at >= own.length || best.token.includes('\ufffd')) break
+    const isBest = own.startsWith(best.token, at)
+    const longest = tokens
       .filter(({ token }) => token !== '' && own.startsWith(token, at))
       .toSorted((a, b) => b.token.length - a.token.length)[0]
-    return best.logprob - (chosen?.logprob ?? Math.min(...tokens.map(({ logprob }) => logprob)) - UNLISTED_NATS)
+    positions.push({ tokens, best, chosen: isBest ? best : longest })
+    if (!isBest) break
+    at += best.token.length
   }
-  return 0
+  return positions
+}
+
+function gapAtParting(own: string, answer: readonly TopTokens[]): number {
+  const { tokens, best, chosen } = positionsOf(own, answer).at(-1) ?? {}
+  if (tokens === undefined || best === undefined || chosen === best) return 0
+  return best.logprob - (chosen?.logprob ?? Math.min(...tokens.map(({ logprob }) => logprob)) - UNLISTED_NATS)
 }
 
 /** How much less likely than the listed ones a token is taken to be that the reference does not list. */
 const UNLISTED_NATS = 1
+
+function oddsUntilParting(own: string, answer: readonly TopTokens[], temperature: number): number {
+  return positionsOf(own, answer).reduce((sum, { tokens, chosen }) => {
+    const probabilities = tokens.map(({ logprob }) => Math.exp(logprob))
+    // All tokens that are not listed are one more.
+    const all = [...probabilities, Math.max(UNLISTED_MIN, 1 - probabilities.reduce((total, each) => total + each, 0))]
+    const at = chosen === undefined ? tokens.length : tokens.indexOf(chosen)
+    const logOf = (flatness: number) => {
+      const powers = all.map(each => each ** (1 / flatness))
+      return Math.log(powers[at]! / powers.reduce((total, each) => total + each, 0))
+    }
+    return sum + logOf(CHEAT_FLATNESS * temperature) - logOf(HONEST_FLATNESS * temperature)
+  }, 0)
+}
+
+const UNLISTED_MIN = 1e-6
+/**
+ * An honest server draws tokens as at a temperature higher by this factor, at most: hardware and quantization add noise to its logits. A
+ * lower default of its temperature only makes it look more honest.
+ */
+const HONEST_FLATNESS = 1.1
+/** Another model draws about as at a temperature higher by this factor. */
+const CHEAT_FLATNESS = 2.5
 
 function wordsToParting(own: string, other: string): number {
   const [a, b] = [own, other].map(text => text.trim().split(/\s+/)) as [string[], string[]]
@@ -81,7 +127,7 @@ function wordsToParting(own: string, other: string): number {
 }
 
 /** An audit judges this many comparisons. */
-export const COMPARED_BATCH = 16
+export const COMPARED_BATCH = 32
 
 /** The values that other hosters of the model had, by kind and hoster. The latest last. */
 export type EarlierValues = Readonly<Record<'gap' | 'words', ReadonlyMap<string, readonly number[]>>>
@@ -103,9 +149,15 @@ export function auditComparisons(batch: readonly Comparison[], earlier: EarlierV
   const honest = { gap: honestValues(earlier.gap), words: honestValues(earlier.words) }
   let ranked = likelihoods(1).map(() => 1)
   let paired = PAIR_LOSSES.map(() => 1)
+  let drawn = SHARES.map(() => 1)
   let [judged, extreme, pairs, losses] = [0, 0, 0, 0]
   for (const { kind, value } of batch) {
-    if (kind === 'pair') {
+    if (kind === 'odds') {
+      judged++
+      if (value > Math.log(1 / EXTREME_P)) extreme++
+      const ratio = Math.exp(Math.min(value, ODDS_MAX))
+      drawn = drawn.map((product, at) => product * (1 - SHARES[at]! + SHARES[at]! * ratio))
+    } else if (kind === 'pair') {
       pairs++
       losses += value
       paired = paired.map((product, at) => product * lossEValue(value, PAIR_LOSSES[at]!))
@@ -118,8 +170,8 @@ export function auditComparisons(batch: readonly Comparison[], earlier: EarlierV
   }
   const hasLost = losses - pairs * HONEST_LOSSES > LOST_SDS * Math.sqrt(pairs * HONEST_LOSSES * (1 - HONEST_LOSSES))
   return {
-    // The two depend on each other no more than on the hoster, but one cheat need not show in both.
-    eValues: [...ranked, ...paired],
+    // One cheat need not show in all of them.
+    eValues: [...ranked, ...drawn, ...paired],
     hasPassed: judged + pairs < COMPARED_BATCH / 2 ? null : extreme < EXTREME_MAX && !hasLost,
     statistic: (extreme + losses) / Math.max(1, judged + pairs),
   }
@@ -132,11 +184,13 @@ export function auditComparisons(batch: readonly Comparison[], earlier: EarlierV
 const TOLERANCE = 1.5
 /** Where all others run the same software on the same hardware, they hardly part. So much is always allowed: nats, and 1 / words. */
 const FLOORS = { gap: 0.1, words: 0.02 } as const
+/** One answer alone proves nothing: its odds count at most e^4. */
+const ODDS_MAX = 4
 /** With fewer values of others, a rank says little about the tail. */
 const VALUES_MIN = 99
 
 const EXTREME_P = 0.01
-/** An honest hoster has three such answers of 16 in one audit of 2,000. */
+/** Without the tolerance, an honest hoster would have so many of 32 in one audit of 250. */
 const EXTREME_MAX = 3
 const LOST_SDS = 3.1
 

@@ -11,7 +11,7 @@ export const signalMeanings: Readonly<Record<SignalKind, string>> = {
   fingerprint: 'The probabilities of the next tokens against those of other servers of the model.',
   agreement: 'The answers at temperature 0 against those of other servers of the model.',
   sampling: 'Several answers at temperature 1 against as many of a reference.',
-  shadow: 'Answers to 16 requests, of customers that share them and of the gateway, against those of a reference.',
+  shadow: 'Answers to 32 requests, of customers that share them and of the gateway, against those of a reference.',
 }
 
 export type Signals = Readonly<Partial<Record<SignalKind, ChangeEvidence>>>

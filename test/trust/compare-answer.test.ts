@@ -33,7 +33,33 @@ test('without log probabilities, the word counts at which the answers part', () 
   expect(compareAnswer('one two', [plain], 0)).toEqual({ kind: 'words', value: 0 })
 })
 
-test('at other temperatures, the answer that is less like the first of the reference loses', () => {
+test('at other temperatures, tokens that the reference finds unlikely raise the odds of another model', () => {
+  const oddsOf = (own: string, temperature?: number) => compareAnswer(own, [reference], temperature)!
+  expect(oddsOf('The Elbe.').kind).toBe('odds')
+  expect(oddsOf('The Elbe.').value).toBeLessThan(0)
+  expect(oddsOf('It is').value).toBeGreaterThan(1)
+  expect(oddsOf('The Rhine').value).toBeGreaterThan(oddsOf('The El').value)
+  // What is unlikely at a low temperature is less so at a high one.
+  expect(oddsOf('It is', 1.5).value).toBeLessThan(oddsOf('It is', 0.5).value)
+})
+
+test('the odds of tokens that the reference draws itself have a mean below 1', () => {
+  const { tokens } = reference.topTokens[1]!
+  const rest = 1 - tokens.reduce((sum, { logprob }) => sum + Math.exp(logprob), 0)
+  const drawn = [
+    ...tokens.map(({ token, logprob }) => [`The${token}`, Math.exp(logprob)] as const),
+    ['The other', rest] as const,
+  ]
+  const first = compareAnswer('The', [reference], 1)!.value
+  const mean = drawn.reduce((sum, [own, p]) => {
+    // Without the first token and the one after the parting.
+    const two = { text: own, topTokens: reference.topTokens.slice(0, 2) }
+    return sum + p * Math.exp(compareAnswer(own, [two], 1)!.value - first)
+  }, 0)
+  expect(mean).toBeLessThanOrEqual(1)
+})
+
+test('without log probabilities at other temperatures, the answer that is less like the first of the reference loses', () => {
   const known = [
     { text: 'the cat sat on the mat', topTokens: [] },
     { text: 'the cat sat on a mat', topTokens: [] },

@@ -14,6 +14,8 @@ test.each([
   'swaps the model once it is trusted',
   'swaps the model; neither reference nor logprobs',
   'one operator with three of six hosters reports 10% too much; local server',
+  'swaps all but requests at temperature 0',
+  'swaps the model, recognises every request of the gateway',
 ])('is found within 70 audits, and no honest hoster is: %s', name => {
   const outcomes = runMarket(1, attackOf(name))
   const attackers = outcomes.filter(({ isHonest }) => !isHonest)
@@ -24,6 +26,15 @@ test.each([
     expect(auditsToQuarantine).toBeNull()
     expect(score).toBeGreaterThan(0.8)
   }
+})
+
+test('a hoster that swaps one request in ten is found in most markets', () => {
+  const found = [2, 3, 4, 5, 6].filter(seed =>
+    runMarket(seed, attackOf('swaps 10% of the requests')).some(
+      ({ isHonest, auditsToQuarantine: audits }) => !isHonest && audits !== null && audits <= 70,
+    ),
+  )
+  expect(found.length).toBeGreaterThanOrEqual(4)
 })
 
 test('a hoster that comes back under another name is found again, and never trusted', () => {
@@ -43,8 +54,9 @@ test.each([
     expect(score).toBeGreaterThan(0.8)
 })
 
-test('a hoster that recognises every audit is not found: docs/trust.md says so', () => {
-  const [attacker] = runMarket(4, attackOf('swaps the model, recognises every audit'))
+test('a hoster that recognises the gateway is not found if no customer shares its requests: docs/trust.md says so', () => {
+  const name = 'swaps the model, recognises every request of the gateway; no customer shares its requests'
+  const [attacker] = runMarket(4, attackOf(name))
   expect(attacker!.auditsToQuarantine).toBeNull()
 })
 

@@ -21,8 +21,8 @@ export interface ComparedAnswer extends Comparison {
   readonly atMs: number
 }
 
-/** The most requests of one customer in an audit: three customers cannot frame a hoster. */
-const PER_CUSTOMER = 4
+/** The most requests of one customer in an audit, a quarter. */
+const PER_CUSTOMER = 8
 /** Of so many waiting comparisons the oldest are looked at. */
 const WAITING_MAX = 200
 /** The latest values of each hoster that others are compared with. */
