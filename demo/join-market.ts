@@ -62,11 +62,12 @@ export async function joinMarket(market: Market, member: CastMember): Promise<Jo
     await delay(1_000)
   }
   await operator.send('PATCH', `operator/${path}`, { state: 'active', reason: 'Part of the demo.' })
-  return { show: () => viewOf(owner, path) }
+  return { show: () => viewOf(market, path) }
 }
 
-async function viewOf(owner: ConsoleClient, path: string): Promise<HosterView> {
-  const trust = await owner.get<Trust>(`${path}/trust`)
+/** The hoster itself sees its audits late, so the operator looks. */
+async function viewOf({ owner, operator }: Market, path: string): Promise<HosterView> {
+  const trust = await operator.get<Trust>(`operator/${path}/trust`)
   const { balance_usd: earnedUsd } = await owner.get<{ balance_usd: number }>(`${path}/earnings`)
   const { name, state, score, quarantine_reason: quarantineReason } = trust
   const audits = trust.signals.reduce((sum, { passed, failed, undecided }) => sum + passed + failed + undecided, 0)

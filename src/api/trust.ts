@@ -10,7 +10,7 @@ const shape = {
   hoster_id: z.string(),
   name: z.string(),
   state: z.enum(hosterStates),
-  score: z.number().describe('The score that routing uses, 0 to 1.'),
+  score: z.number().describe('The score, 0 to 1.'),
   is_trusted: z.boolean().describe('The score is above 0.8, so the hoster may serve `trusted_only` requests.'),
   is_set_by_operator: z.boolean().describe('The operator has set the score; `earned_score` does not count.'),
   earned_score: z.number(),
@@ -53,22 +53,32 @@ const shape = {
       }),
     )
     .describe('The audits of the last 90 days by signal. One failed audit proves nothing.'),
+}
+
+const audit = {
+  kind: z.enum(kinds),
+  model: z.string(),
+  passed: z.boolean().nullable().describe('Null: too little is known to judge it.'),
+  statistic: z
+    .number()
+    .describe(
+      'meter: mean of ln(reported / expected). canary: failed ones. sampling: p-value. Otherwise the distance.',
+    ),
+  sample: z.int(),
+}
+
+const utcDay = z.string().regex(/^\d{4}-\d\d-\d\d$/)
+
+/** A hoster that knew when it was audited could find the audits in its own log: see `shownDay`. */
+const late = {
+  as_of_day: utcDay
+    .nullable()
+    .describe(
+      'Score, components, gates, requests, audits and tests are those of the end of this UTC day, which ended at least 24 hours ago. Null: no such day has been recorded, so nothing is shown yet.',
+    ),
   last_audits: z
-    .array(
-      z.object({
-        kind: z.enum(kinds),
-        model: z.string(),
-        passed: z.boolean().nullable().describe('Null: too little is known to judge it.'),
-        statistic: z
-          .number()
-          .describe(
-            'meter: mean of ln(reported / expected). canary: failed ones. sampling: p-value. Otherwise the distance.',
-          ),
-        sample: z.int(),
-        at: z.string(),
-      }),
-    )
-    .describe('The newest first. The prompts are not stored.'),
+    .array(z.object({ ...audit, day: utcDay.describe('The UTC day of the audit.') }))
+    .describe('The newest day first, and in no order within a day. The prompts are not stored.'),
 }
 
 const example = {
@@ -90,7 +100,7 @@ const example = {
         'Requests of customers without a fault of the hoster, weighted by what was paid. `sample` is how many requests of equal weight would tell as much.',
       exponent: 0.5,
       rate: 0.99,
-      sample: 812.4,
+      sample: 812,
       bound: 0.981,
     },
     {
@@ -98,7 +108,7 @@ const example = {
       counts: 'Audits passed: token audits, canaries, and comparisons with other servers of the same models.',
       exponent: 0.35,
       rate: 1,
-      sample: 61.2,
+      sample: 61,
       bound: 0.941,
     },
     {
@@ -107,7 +117,7 @@ const example = {
         'Answers that could be read, reported their usage, kept to `max_tokens` and named the requested model, weighted like requests.',
       exponent: 0.15,
       rate: 1,
-      sample: 803.9,
+      sample: 804,
       bound: 0.995,
     },
   ],
@@ -129,52 +139,57 @@ const example = {
       undecided: 1,
     },
   ],
-  last_audits: [
-    { kind: 'canary', model: 'llama-3.3-70b', passed: true, statistic: 0, sample: 1, at: '2026-11-25T09:41:07.000Z' },
-  ],
+  as_of_day: '2026-11-25',
+  last_audits: [{ kind: 'canary', model: 'llama-3.3-70b', passed: true, statistic: 0, sample: 1, day: '2026-11-25' }],
 }
 
 /** The answer of `GET /v1/hosters/{id}/trust`. */
-export const hosterTrust = z.object(shape).meta({ id: 'HosterTrust', example })
+export const hosterTrust = z.object({ ...shape, ...late }).meta({ id: 'HosterTrust', example })
+
+const ownParts = {
+  tests: z
+    .array(
+      z.object({
+        signal: z.enum(kinds),
+        audits: z.int(),
+        p: z.number().describe('The smallest p-value that the sequential test has reached.'),
+        proof_alone_below: z.number(),
+        proof_with_another_below: z.number(),
+      }),
+    )
+    .describe('The tests that may prove a cheat.'),
+  quarantine_reason: z.string().nullable(),
+  appeals: z.array(
+    z.object({
+      text: z.string(),
+      at: z.string(),
+      answer: z.string().nullable().describe("The operator's answer. Null: it waits."),
+      answered_at: z.string().nullable(),
+    }),
+  ),
+  speeds: z
+    .array(
+      z.object({
+        model: z.string(),
+        tokens_per_second: z.int(),
+        is_implausible: z
+          .boolean()
+          .nullable()
+          .describe('Faster than any known hardware. A hint only. Null: the name of the model tells no size.'),
+      }),
+    )
+    .describe('The median speed of the answers of the last hour.'),
+}
 
 /** The answer of `GET /v1/hoster/trust`. */
-export const ownTrust = z
-  .object({
-    ...shape,
-    tests: z
-      .array(
-        z.object({
-          signal: z.enum(kinds),
-          audits: z.int(),
-          p: z.number().describe('The smallest p-value that the sequential test has reached.'),
-          proof_alone_below: z.number(),
-          proof_with_another_below: z.number(),
-        }),
-      )
-      .describe('The tests that may prove a cheat.'),
-    quarantine_reason: z.string().nullable(),
-    appeals: z.array(
-      z.object({
-        text: z.string(),
-        at: z.string(),
-        answer: z.string().nullable().describe("The operator's answer. Null: it waits."),
-        answered_at: z.string().nullable(),
-      }),
-    ),
-    speeds: z
-      .array(
-        z.object({
-          model: z.string(),
-          tokens_per_second: z.int(),
-          is_implausible: z
-            .boolean()
-            .nullable()
-            .describe('Faster than any known hardware. A hint only. Null: the name of the model tells no size.'),
-        }),
-      )
-      .describe('The median speed of the answers of the last hour.'),
-  })
-  .meta({ id: 'OwnHosterTrust' })
+export const ownTrust = z.object({ ...shape, ...late, ...ownParts }).meta({ id: 'OwnHosterTrust' })
+
+/** What the operator sees: all of it at once. */
+export const operatorTrust = z.object({
+  ...shape,
+  last_audits: z.array(z.object({ ...audit, at: z.string() })).describe('The newest first.'),
+  ...ownParts,
+})
 
 const textMessage = 'text of 1 to 4000 characters, without control characters other than line breaks'
 const text = z

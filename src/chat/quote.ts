@@ -76,7 +76,7 @@ export async function quote(
     worst_case_cost_usd: usd(wantNanos),
     hold_usd: usd(wantNanos),
     auto: auto && describeAuto(auto),
-    candidates: ranks.map(({ offer, maxTokens, predictedMs, trust, inFlight, state }, index) => ({
+    candidates: ranks.map(({ offer, maxTokens, predictedMs, inFlight, state }, index) => ({
       rank: index + 1,
       ...describeServer(offer),
       max_tokens: limitOf(maxTokens),
@@ -84,7 +84,7 @@ export async function quote(
       expected_cost_usd: expectedUsd(offer),
       worst_case_cost_usd: usd(heldNanos(offer, job, maxTokens * job.choices)),
       predicted_ms: predictedMs === null ? null : Math.round(predictedMs),
-      trust_score: offer.endpoint.kind === 'hoster' ? trust : null,
+      trust_score: offer.endpoint.kind === 'hoster' ? (offer.endpoint.shownTrust ?? 0) : null,
       in_flight: inFlight,
       state,
     })),

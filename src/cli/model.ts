@@ -118,6 +118,7 @@ async function hosterOffers(session: Session): Promise<readonly Offer[]> {
   const { offers } = await withDatabase(session, async pool =>
     readHosterOffers(pool, {
       masterKey: await requireMasterKey(session, pool),
+      nowMs: Date.now(),
       allowPrivateHosters: session.config.hosters.allowPrivateUrls,
       onProblem: session.output.note,
     }),

@@ -81,8 +81,10 @@ export interface Endpoint {
   readonly credential?: CloudCredential
   readonly dialect: UpstreamQuirks
   readonly timeouts: Timeouts
-  /** 0..1; set for hosters only. */
+  /** 0..1; set for hosters only. Changes with each audit, so only routing and the operator see it. */
   readonly trustScore: number | null
+  /** The trust score that hosters and customers see: that of an earlier day, rounded. Absent: 0. */
+  readonly shownTrust?: number
   /** The hoster's share of each charge in basis points; 0 unless kind is `hoster`. */
   readonly hosterShareBps: number
   /** True for the built-in demo model, which is labelled a demo and chosen by `auto` only as the last model. */

@@ -102,6 +102,7 @@ export interface NotedRank {
   readonly provider: ProviderKind
   readonly costPicos?: string
   readonly predictedMs?: number | null
+  /** Of a hoster: as customers see it, not the one that decided. */
   readonly trust?: number
   readonly inFlight?: number
   readonly state?: OfferState

@@ -19,6 +19,7 @@ import { pruneReports } from '../supply/status/write-report.ts'
 import { type AuditDeps, auditEndpoint } from '../trust/audits/audit-hoster.ts'
 import { AUDIT_HOSTER, scheduleAudits } from '../trust/audits/schedule-audits.ts'
 import { scoreHosters } from '../trust/score-hosters.ts'
+import { writeTrustDays } from '../trust/write-trust-days.ts'
 import { type AuditJobDeps, auditLedger } from './audit-ledger.ts'
 import { freeAbandonedJobs } from './free-jobs.ts'
 
@@ -69,6 +70,8 @@ export const timetable: CronItem[] = [
   { task: 'sum_platform_days', match: '* * * * *', options: { jobKey: 'sum_platform_days', maxAttempts: 1 } },
   { task: 'plan_hoster_audits', match: '* * * * *', options: { jobKey: 'plan_hoster_audits', maxAttempts: 1 } },
   { task: 'score_hosters', match: '* * * * *', options: { jobKey: 'score_hosters', maxAttempts: 1 } },
+  // The last run of a day stands.
+  { task: 'write_trust_days', match: '0,30,59 * * * *', options: { jobKey: 'write_trust_days', maxAttempts: 1 } },
   { task: 'sum_platform_month', match: '41 3 * * *' },
 ]
 
@@ -129,6 +132,8 @@ export function createTasks(deps: TaskDeps, stopping: AbortSignal): TaskList {
     sum_platform_month: () => transaction(auditPool, sql => sumPlatformDays(sql, clock.epochMs(), true)),
     // On a pool without a statement timeout: a busy minute has many rows.
     score_hosters: () => scoreHosters({ pool: auditPool, clock, log, delayMs: evidenceDelayMs }),
+    // Many hosters take longer than one statement may.
+    write_trust_days: () => writeTrustDays({ pool: auditPool, clock }),
     plan_hoster_audits: async () => {
       if (audits !== null) await scheduleAudits(pool, { nowMs: clock.epochMs(), ...audits })
     },

@@ -6,6 +6,7 @@ import { ApiError } from '../domain/errors.ts'
 import type { HosterState } from '../domain/hoster-state.ts'
 import type { MemberRole } from '../domain/member-role.ts'
 import type { Clock } from '../runtime/clock.ts'
+import { readShownScore } from '../supply/hosters/shown-score.ts'
 import { applyAsHoster, changeServer, type HosterServer, type ServerRules } from './apply.ts'
 import { changeHosterState, noteHosterAction, type StateActor } from './change-hoster-state.ts'
 import { issueKeyOf, type NewKeyOrder, revokeKeyOf } from './change-keys.ts'
@@ -34,7 +35,7 @@ export interface HosterDesk {
   memberships(personId: string): Promise<HosterMembership[]>
   /** Makes a hoster and returns its id. Rejects like `applyAsHoster`, and with `sign_up_closed`. */
   apply(actor: StateActor, application: { name: string; server: HosterServer; personId: string }): Promise<string>
-  show(hosterId: string): Promise<{ hoster: OwnHoster; changes: PastStateChange[] }>
+  show(hosterId: string): Promise<{ hoster: OwnHoster; trustScore: number; changes: PastStateChange[] }>
   /** Rejects like `changeHosterState`. */
   changeState(actor: StateActor, hosterId: string, change: { to: HosterState; reason: string }): Promise<void>
   /** Rejects like `changeServer`. */
@@ -111,10 +112,12 @@ export function createHosterDesk(deps: HosterDeskDeps): HosterDesk {
       return await atDesk(sql => applyAsHoster(sql, { ...application, actor, shareBps: deps.shareBps }, deps.server))
     },
     async show(hosterId) {
-      const [hoster, changes] = await Promise.all([showHoster(pool, hosterId), listStateChanges(pool, hosterId)]).catch(
-        refuseOutage,
-      )
-      return { hoster, changes }
+      const [hoster, trustScore, changes] = await Promise.all([
+        showHoster(pool, hosterId),
+        readShownScore(pool, hosterId, clock.epochMs()),
+        listStateChanges(pool, hosterId),
+      ]).catch(refuseOutage)
+      return { hoster, trustScore, changes }
     },
     changeState: (actor, hosterId, change) =>
       inTransaction(async sql => {

@@ -4,6 +4,7 @@ import type { Sql } from '../db/pool.ts'
 import type { HosterState } from '../domain/hoster-state.ts'
 import { usdPerTokenText } from '../domain/money.ts'
 import { hostedModel, PRICE_COLUMNS, type PriceRow } from '../supply/hosters/hosted-model.ts'
+import { SHOWN_SCORE, shownDay } from '../supply/hosters/shown-score.ts'
 
 interface FactsRow {
   readonly hosterId: string
@@ -18,14 +19,14 @@ interface FactsRow {
  * Returns what customers may know of hosters, oldest first: of all that were ever active and are not retired, or of the one with this
  * id. Contains no address and no key.
  */
-export async function publicHosters(sql: Sql, hosterId: string | null): Promise<HosterFacts[]> {
+export async function publicHosters(sql: Sql, hosterId: string | null, nowMs: number): Promise<HosterFacts[]> {
   const { rows: hosters } = await sql.query<FactsRow>(
-    `SELECT h.hoster_id AS "hosterId", name, state, trust_score AS "trustScore", active_since AS "activeSince", m.body AS manifest
+    `SELECT h.hoster_id AS "hosterId", name, state, ${SHOWN_SCORE} AS "trustScore", active_since AS "activeSince", m.body AS manifest
        FROM hoster h LEFT JOIN LATERAL (
          SELECT body FROM hoster_manifest m WHERE m.hoster_id = h.hoster_id ORDER BY version DESC LIMIT 1) m ON true
-      WHERE active_since IS NOT NULL AND state <> 'retired' AND ($1::uuid IS NULL OR h.hoster_id = $1)
+      WHERE active_since IS NOT NULL AND state <> 'retired' AND ($2::uuid IS NULL OR h.hoster_id = $2)
       ORDER BY active_since, h.hoster_id LIMIT 1000`,
-    [hosterId],
+    [shownDay(nowMs), hosterId],
   )
   const { rows: prices } = await sql.query<PriceRow & { hoster_id: string }>(
     `SELECT e.hoster_id, ${PRICE_COLUMNS} FROM hoster_price p JOIN hoster_endpoint e USING (endpoint_id)

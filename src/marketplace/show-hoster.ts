@@ -8,7 +8,6 @@ export interface OwnHoster {
   readonly hosterId: string
   readonly name: string
   readonly state: HosterState
-  readonly trustScore: number
   /** Its part of each charge, in basis points. */
   readonly shareBps: number
   readonly createdAt: Date
@@ -22,7 +21,7 @@ export interface OwnHoster {
 /** Reads a hoster. Throws `hoster_not_found`. */
 export async function showHoster(sql: Sql, hosterId: string): Promise<OwnHoster> {
   const { rows } = await sql.query<OwnHoster>(
-    `SELECT hoster_id AS "hosterId", name, state, trust_score AS "trustScore", share_bps AS "shareBps", h.created_at AS "createdAt",
+    `SELECT hoster_id AS "hosterId", name, state, share_bps AS "shareBps", h.created_at AS "createdAt",
             active_since AS "activeSince", endpoint_id AS "endpointId", transport, base_url AS "baseUrl",
             challenge_passed_at AS "challengePassedAt"
        FROM hoster h JOIN hoster_endpoint e USING (hoster_id)

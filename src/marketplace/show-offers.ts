@@ -2,6 +2,7 @@ import type { HosterOffers } from '../api/hoster-console.ts'
 import type { Sql } from '../db/pool.ts'
 import { usdPerMillion } from '../domain/money.ts'
 import { hostedModel, PRICE_COLUMNS, type PriceRow } from '../supply/hosters/hosted-model.ts'
+import { readShownScore } from '../supply/hosters/shown-score.ts'
 import { listOffered, listWaiting } from './manifests.ts'
 import {
   type Competitor,
@@ -39,7 +40,8 @@ export async function showOffers(
   nowMs: number,
 ): Promise<HosterOffers> {
   const { rules, ranking } = market
-  const { endpointId, trustScore, shareBps } = await showHoster(sql, hosterId)
+  const { endpointId, shareBps } = await showHoster(sql, hosterId)
+  const trust = await readShownScore(sql, hosterId, nowMs)
   const offered = await listOffered(sql, endpointId, nowMs - rules.riseNoticeMs)
   const scheduled = (await listWaiting(sql, endpointId)).filter(({ state }) => state === 'scheduled')
   const versions = Map.groupBy(await listVersions(sql, endpointId), row => row.model_id)
@@ -67,7 +69,7 @@ export async function showOffers(
         const typical = found ?? ASSUMED
         const requests = found?.requests ?? 0
         const others = market.competitors(modelId, hosterId)
-        const own = { price, lowest, trust: trustScore, shareBps }
+        const own = { price, lowest, trust, shareBps }
         return {
           model: modelId,
           upstream_model: model.upstreamModel ?? modelId,

@@ -113,23 +113,14 @@ function notedPrice(
   }
 }
 
-function notedRank({
-  offer,
-  costPicos,
-  predictedMs,
-  trust,
-  inFlight,
-  state,
-  isShort,
-  isHeldBack,
-  newcomer,
-}: Rank): NotedRank {
+function notedRank({ offer, costPicos, predictedMs, inFlight, state, isShort, isHeldBack, newcomer }: Rank): NotedRank {
   return {
     offerId: offer.offerId,
     provider: offer.endpoint.kind,
     costPicos: costPicos.toString(),
     predictedMs: predictedMs === null ? null : Math.round(predictedMs),
-    trust,
+    // A receipt must not tell when an audit moved the score that routing used.
+    trust: offer.endpoint.kind === 'hoster' ? (offer.endpoint.shownTrust ?? 0) : 1,
     inFlight,
     state,
     ...(isShort && { isShort }),

@@ -26,6 +26,7 @@ export async function announce({ config, owner, masterKey, port, findings }: Ann
     const created = await ensureFirstRun({ pool: setup, config })
     const { offers } = await readHosterOffers(setup, {
       masterKey,
+      nowMs: Date.now(),
       allowPrivateHosters: config.hosters.allowPrivateUrls,
       // The catalog has already logged the hosters that cannot be offered.
       onProblem: () => {},

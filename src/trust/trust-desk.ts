@@ -5,17 +5,19 @@ import type { StateActor } from '../marketplace/change-hoster-state.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { answerAppeal, appeal } from './appeals.ts'
 import { endQuarantine } from './quarantine-hoster.ts'
-import { showOwnTrust, showTrust } from './show-trust.ts'
+import { showLiveTrust, showOwnTrust, showTrust } from './show-trust.ts'
 
 /**
  * What hosters, customers and operators read and decide about trust. All methods reject with ApiError: `database_unavailable`,
  * `hoster_not_found`, and what they name.
  */
 export interface TrustDesk {
-  /** For everybody with a key. */
+  /** For everybody with a key: late and coarse. */
   show: (hosterId: string) => ReturnType<typeof showTrust>
-  /** For the hoster itself and the operator. */
+  /** For the hoster itself: late and coarse too. */
   showOwn: (hosterId: string) => ReturnType<typeof showOwnTrust>
+  /** For the operator: as it is now. */
+  showLive: (hosterId: string) => ReturnType<typeof showLiveTrust>
   /** Rejects with `hoster_state_refused` without a quarantine, or while an appeal waits. */
   appeal(caller: HosterCaller, text: string, address: string | null): Promise<void>
   /**
@@ -32,6 +34,7 @@ export function createTrustDesk({ pool, clock }: { readonly pool: Pool; readonly
   return {
     show: hosterId => showTrust(pool, hosterId, clock.epochMs()).catch(refuseOutage),
     showOwn: hosterId => showOwnTrust(pool, hosterId, clock.epochMs()).catch(refuseOutage),
+    showLive: hosterId => showLiveTrust(pool, hosterId, clock.epochMs()).catch(refuseOutage),
     appeal: (caller, text, address) => transaction(pool, sql => appeal(sql, caller, text, address)).catch(refuseOutage),
     decide: (hosterId, { decision, reason }, by) =>
       transaction(pool, async sql => {

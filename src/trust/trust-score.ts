@@ -6,6 +6,9 @@ export type Standing = (typeof standings)[number]
 
 const caps: Readonly<Record<Standing, number>> = { unverified: 0.7, verified: 0.9, contract: 1 }
 
+/** The highest score of a standing. */
+export const capOf = (standing: Standing) => caps[standing]
+
 /** `trusted_only` admits hosters with a score above this, strictly. */
 export const TRUSTED_ABOVE = 0.8
 
@@ -80,7 +83,7 @@ export function trustScore(facts: TrustFacts): TrustScore {
     gate('honestyBound', honestyBound),
   ]
   const product = components.reduce((value, { bound, exponent }) => value * bound ** exponent, 1)
-  const cap = caps[facts.standing]
+  const cap = capOf(facts.standing)
   const limit = gates.every(({ isPassed }) => isPassed) ? cap : Math.min(cap, TRUSTED_ABOVE)
   return {
     score: facts.isQuarantined ? 0 : Math.min(limit, product),
@@ -97,7 +100,7 @@ function gate(name: Gate['name'], has: number): Gate {
 }
 
 /** Returns what would raise the score, the most effective first. English sentences for the hoster. */
-export function waysToRaise({ components, gates, cap, standing, product }: TrustScore): string[] {
+export function waysToRaise({ components, gates, cap, standing, product }: Omit<TrustScore, 'score'>): string[] {
   const ways: string[] = []
   for (const { name, has, needs, isPassed } of gates) if (!isPassed) ways.push(gateTexts[name](has, needs))
   if (product > cap) ways.push(standing === 'unverified' ? VERIFY : CONTRACT)

@@ -152,8 +152,16 @@ test("half of the canaries are the operator's own", async () => {
   expect(isAsked()).toBe(true)
 })
 
+/** Shows everybody the audits of today, as if the day had ended long ago. */
+async function endDay(): Promise<void> {
+  await run('write_trust_days')
+  await app.database.pool.query('DELETE FROM hoster_trust_day WHERE day < (now() AT TIME ZONE $1)::date', ['UTC'])
+  await app.database.pool.query('UPDATE hoster_trust_day SET day = day - 2')
+}
+
 test('the page of a hoster explains its score and reveals no prompt', async () => {
   const show = async () => {
+    await endDay()
     const response = await app.get(customer, `/v1/hosters/${ids.honest}/trust`)
     expect(response.status).toBe(200)
     return await response.text()

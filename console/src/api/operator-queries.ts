@@ -17,7 +17,7 @@ import type {
 import type { OperatorSystem } from '#api/operator/system.ts'
 import type { OperatorUsage, UsageDimension } from '#api/operator/usage.ts'
 import type { reportProviders } from '#api/reports.ts'
-import type { ownTrust } from '#api/trust.ts'
+import type { operatorTrust } from '#api/trust.ts'
 import { queryText, request } from './request.ts'
 
 // What the operator's screens read.
@@ -36,7 +36,7 @@ export const unapprovedModelsQuery = operator<UnapprovedModels>('supply', 'model
 export const hostersQuery = operator<OperatorHosters>('supply', 'hosters')
 export const hosterReviewQuery = (id: string) => operator<HosterReview>('supply', `hosters/${id}`)
 
-type OperatorHosterTrust = z.infer<typeof ownTrust>
+type OperatorHosterTrust = z.infer<typeof operatorTrust>
 export const hosterTrustQuery = (id: string) => operator<OperatorHosterTrust>('supply', `hosters/${id}/trust`)
 
 export const hosterFundsQuery = operator<HosterFundsShown>('payouts', 'earnings')

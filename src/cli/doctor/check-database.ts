@@ -175,6 +175,7 @@ async function checkHosters(config: Config, pool: Pool): Promise<Finding[]> {
   const problems: Finding[] = []
   const { offers } = await readHosterOffers(pool, {
     masterKey,
+    nowMs: Date.now(),
     allowPrivateHosters: allowPrivateUrls,
     onProblem: detail => problems.push({ check: 'hoster', ok: false, detail }),
   })

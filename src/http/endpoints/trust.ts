@@ -24,7 +24,7 @@ export function trustEndpoints(deps: TrustDeps): Endpoint[] {
         operationId: 'getHosterTrust',
         summary: "Explain a hoster's trust score",
         description:
-          'Returns each component of the score with its sample and bound, the cap, the gates and the last audits.',
+          'Returns each component of the score with its sample and bound, the cap, the gates and the last audits, as they were at the end of a UTC day that ended at least 24 hours ago.',
         tag: 'Hosters',
         openapiPath: '/v1/hosters/{id}/trust',
         pathParameters: z.object({ id: z.string().meta({ description: 'Id of the hoster.' }) }),

@@ -143,13 +143,17 @@ export function hosterEndpoints(door: HosterDoor): Endpoint[] {
   ]
 }
 
-function showOwnHoster({ hoster, changes }: Awaited<ReturnType<HosterDesk['show']>>): z.infer<typeof ownHoster> {
+function showOwnHoster({
+  hoster,
+  trustScore,
+  changes,
+}: Awaited<ReturnType<HosterDesk['show']>>): z.infer<typeof ownHoster> {
   return {
     object: 'hoster',
     id: hoster.hosterId,
     name: hoster.name,
     state: hoster.state,
-    trust_score: hoster.trustScore,
+    trust_score: trustScore,
     share: hoster.shareBps / 10_000,
     created_at: hoster.createdAt.toISOString(),
     active_since: hoster.activeSince?.toISOString() ?? null,

@@ -121,11 +121,11 @@ export function startMarketplace(
         .current()
         .offersOf(modelId)
         .filter(({ endpoint }) => endpoint.hosterId !== hosterId)
-        .map(({ endpoint: { kind, name, trustScore }, price }) => ({
+        .map(({ endpoint: { kind, name, shownTrust = 0 }, price }) => ({
           name: kind === 'hoster' ? name : null,
           provider: kind,
           price,
-          trust: kind === 'hoster' ? (trustScore ?? 0) : 1,
+          trust: kind === 'hoster' ? shownTrust : 1,
           isLast: kind === 'cloud' && !cloudCompetes,
         })),
   }
@@ -160,7 +160,9 @@ export function startMarketplace(
         offers: hosterId => showOffers(pool, hosterId, market, clock.epochMs()).catch(refuseOutage),
         traffic: (hosterId, span) => showTraffic(pool, hosterId, span).catch(refuseOutage),
       }),
-      ...publicHosterEndpoints({ read: hosterId => publicHosters(pool, hosterId).catch(refuseOutage) }),
+      ...publicHosterEndpoints({
+        read: hosterId => publicHosters(pool, hosterId, clock.epochMs()).catch(refuseOutage),
+      }),
     ],
   }
 }

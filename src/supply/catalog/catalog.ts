@@ -186,7 +186,7 @@ export function createCatalogSource(options: CatalogSourceOptions): CatalogSourc
   let queued: Promise<void> | undefined
 
   const read = async () => {
-    hosters = await readHosterOffers(sql, { masterKey, allowPrivateHosters, onProblem })
+    hosters = await readHosterOffers(sql, { masterKey, allowPrivateHosters, onProblem, nowMs: clock.epochMs() })
     build()
   }
   /** When the prices of the catalog change with the time of the day; `Infinity` when none does. */

@@ -30,7 +30,7 @@ export function describeModels({ offers, models }: Catalog, health: HealthView):
     providers: [...Map.groupBy(byModel.get(id) ?? [], offer => offer.endpoint.kind)].map(([kind, group]) => ({
       kind,
       ...describe(group, health),
-      trust: kind === 'hoster' ? Math.max(...group.map(offer => offer.endpoint.trustScore ?? 0)) : null,
+      trust: kind === 'hoster' ? Math.max(...group.map(offer => offer.endpoint.shownTrust ?? 0)) : null,
       lowestPrice: prices[kind]!.lowest,
     })),
   }))

@@ -7,6 +7,7 @@ import { SupplyError } from '../../domain/supply-error.ts'
 import { openSecret } from '../../secrets/sealed-secret.ts'
 import { hostedModel, PRICE_COLUMNS, type PriceRow, priceListOf } from './hosted-model.ts'
 import { checkHosterUrl } from './hoster-url.ts'
+import { SHOWN_SCORE, shownDay } from './shown-score.ts'
 import type { HosterTransport } from './transport.ts'
 
 export interface HosterOffers {
@@ -25,8 +26,11 @@ export interface HosterOffersOptions {
  * Reads the current prices of active hosters as offers, without those of ids that nobody has approved. Reports and skips an endpoint if
  * its key cannot be decrypted or its URL is not allowed.
  */
-export async function readHosterOffers(sql: Sql, options: HosterOffersOptions): Promise<HosterOffers> {
-  const { rows } = await sql.query<HosterPriceRow>(SELECT_CURRENT_PRICES)
+export async function readHosterOffers(
+  sql: Sql,
+  { nowMs, ...options }: HosterOffersOptions & { readonly nowMs: number },
+): Promise<HosterOffers> {
+  const { rows } = await sql.query<HosterPriceRow>(SELECT_CURRENT_PRICES, [shownDay(nowMs)])
   const endpoints = new Map<string, Endpoint | undefined>()
   const offers: Offer[] = []
   const offeredSince = new Map<string, number>()
@@ -67,6 +71,7 @@ interface EndpointRow {
 }
 
 interface HosterPriceRow extends PriceRow, EndpointRow {
+  shown_trust: number
   offered_since: Date
   /** Null: not learned yet. */
   meter_ratio: MeterRatio | null
@@ -79,7 +84,7 @@ const SELECT_ENDPOINT = `
    WHERE h.hoster_id = $1 ORDER BY e.created_at, e.endpoint_id LIMIT 1`
 
 const SELECT_CURRENT_PRICES = `
-  SELECT ${ENDPOINT_COLUMNS},
+  SELECT ${ENDPOINT_COLUMNS}, ${SHOWN_SCORE} AS shown_trust,
          ${PRICE_COLUMNS}, first.valid_from AS offered_since, r.ratio AS meter_ratio
   FROM hoster h
   JOIN hoster_endpoint e USING (hoster_id)
@@ -92,7 +97,7 @@ const SELECT_CURRENT_PRICES = `
 
 function toEndpoint(row: HosterPriceRow, options: HosterOffersOptions): Endpoint | undefined {
   try {
-    return endpointOf(row, options)
+    return { ...endpointOf(row, options), shownTrust: row.shown_trust }
   } catch (error) {
     if (!(error instanceof SupplyError)) throw error
     options.onProblem(`Hoster "${row.name}" is not offered. ${error.message}`)

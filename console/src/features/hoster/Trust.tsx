@@ -5,6 +5,7 @@ import { type OwnTrust, trustQuery } from '../../api/hoster-queries.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { countText, shareText } from '../../format/number-text.ts'
 import { AppealTable } from '../../parts/AppealTable.tsx'
+import { AuditTable, auditTexts } from '../../parts/AuditTable.tsx'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
 import { FormProblem } from '../../parts/FormProblem.tsx'
@@ -12,7 +13,6 @@ import { Loaded } from '../../parts/Loaded.tsx'
 import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
-import { When } from '../../parts/When.tsx'
 import { useHosterId, useHosterRights } from '../../shell/use-hoster.ts'
 import styles from './hoster.module.css'
 import { componentNames, componentText, TrustMeters } from './TrustMeters.tsx'
@@ -44,6 +44,11 @@ function Body({ trust, hosterId }: { trust: OwnTrust; hosterId: string }) {
       >
         <div className={styles.wide}>
           <TrustMeters trust={trust} />
+          <p className={styles.hint}>
+            {trust.as_of_day === null
+              ? 'Score, parts and audits are shown from the second day on, as they were at the end of a day.'
+              : `Score, parts and audits as they were at the end of ${trust.as_of_day} (UTC). ${WHY_LATE}`}
+          </p>
           {trust.is_set_by_operator && (
             <p>
               The operator has set the score. The earned one is {trust.earned_score.toFixed(2)} and does not count now.
@@ -117,47 +122,23 @@ function gateNumber(value: number): string {
   return Number.isInteger(value) ? countText(value) : value.toFixed(2)
 }
 
-const auditTexts = {
-  meter: 'token report',
-  canary: 'known answer',
-  fingerprint: 'fingerprint',
-  agreement: 'agreement',
-  sampling: 'sampling',
-  shadow: 'comparison',
-} as const
-
 function Audits({ trust }: { trust: OwnTrust }) {
   return (
     <Panel title="Last audits" aside={<span className={styles.hint}>{countText(trust.audits)} in all</span>}>
-      {trust.last_audits.length === 0 ? (
-        <EmptyState text="No audit yet. They arrive by themselves once requests come, one in about ten minutes." />
-      ) : (
-        <DataTable
-          label="Last audits"
-          rows={trust.last_audits.map((audit, index) => ({ ...audit, index }))}
-          keyOf={({ index }) => String(index)}
-          columns={[
-            { title: 'Time', cell: ({ at }) => <When at={at} /> },
-            { title: 'Kind', place: 'name', cell: ({ kind }) => auditTexts[kind] },
-            { title: 'Model', cell: ({ model }) => model },
-            {
-              title: 'Result',
-              place: 'money',
-              cell: ({ passed }) =>
-                passed === null ? (
-                  <State state="off">not judged</State>
-                ) : (
-                  <State state={passed ? 'ok' : 'danger'}>{passed ? 'passed' : 'failed'}</State>
-                ),
-            },
-            { title: 'Figure', align: 'right', isLabelled: true, cell: ({ statistic }) => statistic.toFixed(3) },
-            { title: 'Sample', align: 'right', isLabelled: true, cell: ({ sample }) => countText(sample) },
-          ]}
+      {trust.as_of_day === null ? (
+        <EmptyState text={`Audits are shown from the second day on. ${WHY_LATE}`} />
+      ) : trust.last_audits.length === 0 ? (
+        <EmptyState
+          text={`No audit until the end of ${trust.as_of_day} (UTC). They arrive by themselves once requests come, one in about ten minutes.`}
         />
+      ) : (
+        <AuditTable audits={trust.last_audits} when={{ title: 'Day', cell: ({ day }) => day }} />
       )}
     </Panel>
   )
 }
+
+const WHY_LATE = 'A hoster that knew at once which requests were audits could answer them better than others.'
 
 function Tests({ trust }: { trust: OwnTrust }) {
   if (trust.tests.length === 0) return null

@@ -5,15 +5,19 @@ import type { HosterReview } from '#api/operator/supply.ts'
 import { hosterTrustQuery } from '../../api/operator-queries.ts'
 import { countText } from '../../format/number-text.ts'
 import { AppealTable } from '../../parts/AppealTable.tsx'
+import { AuditTable } from '../../parts/AuditTable.tsx'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { Facts } from '../../parts/Facts.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
+import { When } from '../../parts/When.tsx'
 import styles from './operator.module.css'
 import { ReasonDialog } from './ReasonDialog.tsx'
 import { TrustDialog } from './TrustDialog.tsx'
 import { useMayOperate } from './use-may-operate.ts'
+
+const AUDITS_SHOWN = 20
 
 /** The trust of a hoster: its parts, the score of the operator, the quarantine and its appeal. */
 export function HosterTrust({ hoster }: { hoster: Pick<HosterReview, 'id' | 'name' | 'has_contract'> }) {
@@ -81,6 +85,12 @@ export function HosterTrust({ hoster }: { hoster: Pick<HosterReview, 'id' | 'nam
                 { title: 'Bound', align: 'right', place: 'money', cell: ({ bound }) => bound.toFixed(3) },
               ]}
             />
+            {data.last_audits.length > 0 && (
+              <AuditTable
+                audits={data.last_audits.slice(0, AUDITS_SHOWN)}
+                when={{ title: 'Time', cell: ({ at }) => <When at={at} /> }}
+              />
+            )}
             {data.appeals.length > 0 && <AppealTable appeals={data.appeals} waits="waits for you" />}
             {dialog === 'trust' && (
               <TrustDialog hoster={{ id: hosterId, name, trust_score: data.score }} onClose={close} />

@@ -1,4 +1,4 @@
-import { ownTrust, parseQuarantineDecision } from '../../../api/trust.ts'
+import { operatorTrust, parseQuarantineDecision } from '../../../api/trust.ts'
 import type { TrustDesk } from '../../../trust/trust-desk.ts'
 import type { Endpoint } from '../../endpoint.ts'
 import { actorOf, bodyOf, idOf, type OperatorDoor, operatorEndpoint } from './operator-endpoint.ts'
@@ -10,19 +10,19 @@ export function operatorTrustEndpoints(deps: OperatorDoor & { readonly trust: Tr
     operatorEndpoint(
       'GET',
       'hosters/:hoster_id/trust',
-      { summary: "Explain a hoster's trust score", schema: ownTrust },
-      ({ request }) => trust.showOwn(idOf(request, 'hoster_id', 'not_found')),
+      { summary: "Explain a hoster's trust score", schema: operatorTrust },
+      ({ request }) => trust.showLive(idOf(request, 'hoster_id', 'not_found')),
     ),
     operatorEndpoint(
       'POST',
       'hosters/:hoster_id/quarantine',
-      { summary: 'End or keep a quarantine, and answer the appeal', schema: ownTrust, needsConfirmation: true },
+      { summary: 'End or keep a quarantine, and answer the appeal', schema: operatorTrust, needsConfirmation: true },
       async context => {
         const hosterId = idOf(context.request, 'hoster_id', 'not_found')
         const decision = parseQuarantineDecision(await bodyOf(deps, context.request))
         const actor = actorOf(deps, context)
         await trust.decide(hosterId, decision, { actor: 'operator', ...actor, keyId: null })
-        return trust.showOwn(hosterId)
+        return trust.showLive(hosterId)
       },
     ),
   ]
