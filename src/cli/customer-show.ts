@@ -5,6 +5,7 @@ import { limitsOfTier } from '../config/config.ts'
 import { usdText } from '../domain/money.ts'
 import { noSpend } from '../domain/spend.ts'
 import { readBalance } from '../ledger/accounts/read-balance.ts'
+import { readSharing } from '../people/request-sharing.ts'
 import { spendByCustomer, spendByKey } from '../usage/spend.ts'
 import { createCommand, createSession } from './command.ts'
 import { customerJson } from './customer-figures.ts'
@@ -24,19 +25,23 @@ export function showCustomerCommand(): Command {
     .argument('<customer>', 'e-mail or id; the id of a deleted customer too')
     .action(async (emailOrId: string, options) => {
       const session = createSession(options)
-      const { customer, own, balance, spend, keys, spendOfKeys } = await withDatabase(session, async pool => {
-        const customer = (await findCustomer(pool, emailOrId)) ?? noCustomer(emailOrId)
-        const { customerId } = customer
-        const nowMs = Date.now()
-        const [own, balance, spend, keys, spendOfKeys] = await Promise.all([
-          readOwnLimits(pool, customerId),
-          readBalance(pool, customerId),
-          spendByCustomer(pool, customerId, nowMs),
-          listKeys(pool, customerId),
-          spendByKey(pool, customerId, nowMs),
-        ])
-        return { customer, own, balance, spend: spend.get(customerId) ?? noSpend, keys, spendOfKeys }
-      })
+      const { customer, sharesRequests, own, balance, spend, keys, spendOfKeys } = await withDatabase(
+        session,
+        async pool => {
+          const customer = (await findCustomer(pool, emailOrId)) ?? noCustomer(emailOrId)
+          const { customerId } = customer
+          const nowMs = Date.now()
+          const [sharesRequests, own, balance, spend, keys, spendOfKeys] = await Promise.all([
+            readSharing(pool, customerId),
+            readOwnLimits(pool, customerId),
+            readBalance(pool, customerId),
+            spendByCustomer(pool, customerId, nowMs),
+            listKeys(pool, customerId),
+            spendByKey(pool, customerId, nowMs),
+          ])
+          return { customer, sharesRequests, own, balance, spend: spend.get(customerId) ?? noSpend, keys, spendOfKeys }
+        },
+      )
       const tier = limitsOfTier(session.config, customer.accountTier)
       const figures = customerJson(customer)
       const balanceUsd = usdText(balance?.postedNanos ?? 0n)
@@ -44,6 +49,7 @@ export function showCustomerCommand(): Command {
       session.output.result(
         {
           ...figures,
+          shares_requests: sharesRequests,
           balance_usd: balanceUsd,
           spend: spent,
           limits: limitsJson(own, tier),
@@ -51,8 +57,13 @@ export function showCustomerCommand(): Command {
         },
         [
           table(
-            ['id', 'e-mail', 'tier', 'balance USD', 'state'],
-            [[figures.customer_id, figures.email ?? DELETED, figures.account_tier, balanceUsd, figures.state]],
+            ['id', 'e-mail', 'tier', 'balance USD', 'state', 'shares requests'],
+            [
+              [
+                ...[figures.customer_id, figures.email ?? DELETED, figures.account_tier, balanceUsd, figures.state],
+                sharesRequests ? 'yes' : 'no',
+              ],
+            ],
             '',
           ),
           table(

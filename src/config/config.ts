@@ -144,6 +144,8 @@ export interface Config {
   readonly trust: {
     readonly audits: boolean
     readonly auditMinutes: number
+    /** The least time between two answers of an endpoint to customers that are compared. 0: none are. */
+    readonly shadowSeconds: number
     /** How long after its start a request counts. */
     readonly evidenceDelayMinutes: number
     /** Names of clouds that serve the true models; local servers always count. Null: all clouds. */
@@ -351,6 +353,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
     trust: {
       audits: settings.trust.audits,
       auditMinutes: settings.trust.audit_minutes,
+      shadowSeconds: settings.trust.shadow_seconds,
       evidenceDelayMinutes: settings.trust.evidence_delay_minutes,
       references: settings.trust.references ?? null,
       canaries,

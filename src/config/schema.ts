@@ -304,6 +304,7 @@ export const fileSchema = z.strictObject({
     .strictObject({
       audits: flag().prefault('true'),
       audit_minutes: wholeNumber(1, 1_440).prefault('10'),
+      shadow_seconds: wholeNumber(0, 86_400).prefault('20'),
       evidence_delay_minutes: wholeNumber(1, 1_440).prefault('15'),
       references: z.array(text()).optional(),
       canaries_file: text().optional(),

@@ -8,6 +8,7 @@ import { ApiError } from '../domain/errors.ts'
 import type { MemberRole } from '../domain/member-role.ts'
 import { usd } from '../domain/money.ts'
 import { noSpend, unused } from '../domain/spend.ts'
+import { readSharing } from '../people/request-sharing.ts'
 import { useByKey } from '../usage/key-use.ts'
 import { spendByCustomer } from '../usage/spend.ts'
 import { findListedCustomer } from './list-customers.ts'
@@ -27,7 +28,8 @@ export async function showCustomer(
 ): Promise<CustomerDetail> {
   const listed = await findListedCustomer(sql, customerId, nowMs)
   if (listed === undefined) throw new ApiError('customer_not_found')
-  const [own, spends, keys, useOfKeys, members, invitations, grants] = await Promise.all([
+  const [sharesRequests, own, spends, keys, useOfKeys, members, invitations, grants] = await Promise.all([
+    readSharing(sql, customerId),
     readOwnLimits(sql, customerId),
     spendByCustomer(sql, customerId, nowMs),
     listKeysInUse(sql, customerId),
@@ -48,6 +50,7 @@ export async function showCustomer(
         usd(tier.dailySpendCapNanos),
       ),
     },
+    shares_requests: sharesRequests,
     tiers: [...tiers.names],
     spend: {
       today_usd: usd(spend.todayNanos),

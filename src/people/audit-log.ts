@@ -30,6 +30,7 @@ export type AuditAction =
   | 'customer.viewed'
   | 'customer.created'
   | 'customer.changed'
+  | 'customer.sharing_changed'
   | 'key.revoked'
   | 'credit.requested'
   | 'credit.granted'

@@ -36,6 +36,7 @@ const unconfirmed: Readonly<Record<string, string>> = {
   'POST customers/:customer_id/top-ups': 'the payer confirms it at the provider',
   'POST customers/:customer_id/top-ups/:payment_id/cancel': 'ends something',
   'DELETE customers/:customer_id/auto-top-up': 'ends something',
+  'DELETE customers/:customer_id/request-sharing': 'ends something',
   'DELETE customers/:customer_id/payment-methods/:method_id': 'ends something',
   'POST customers/:customer_id/vouchers/redeem': 'takes the code of a voucher',
   'DELETE hosters/:hoster_id/keys/:key_id': 'ends something',

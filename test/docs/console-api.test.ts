@@ -5,6 +5,7 @@ import { live } from '../../src/http/endpoints/live.ts'
 import { operatorEndpoints } from '../../src/http/endpoints/operator/operator-endpoints.ts'
 import { paymentEndpoints } from '../../src/http/endpoints/payments.ts'
 import { playgroundKey } from '../../src/http/endpoints/playground-key.ts'
+import { requestSharingEndpoints } from '../../src/http/endpoints/request-sharing.ts'
 import { earningsEndpoints } from '../../src/http/hosters/earnings-endpoints.ts'
 import { hosterInviteEndpoints } from '../../src/http/hosters/hoster-invites.ts'
 import { hosterPeopleEndpoints } from '../../src/http/hosters/hoster-people.ts'
@@ -30,6 +31,7 @@ test('docs/console-api.md lists exactly the addresses of a customer that /v1 doe
     playgroundKey(unused),
     ...paymentEndpoints(unused),
     ...autoTopUpEndpoints(unused),
+    ...requestSharingEndpoints(unused),
   ].map(
     ({ method, path }) =>
       `${method} ${path.slice('/console/api/customers/:customer_id/'.length).replace(/:(\w+)/g, '{$1}')}`,

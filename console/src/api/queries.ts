@@ -17,6 +17,7 @@ import type { ModelList } from '#api/models.ts'
 import type { PaymentOptions, TopUpList } from '#api/payments.ts'
 import type { InviteList, MadeKeys, MemberList } from '#api/people.ts'
 import type { Interval, TokenUsageReport, UsageBreakdown } from '#api/reports.ts'
+import type { RequestSharingShown } from '#api/request-sharing.ts'
 import type { SessionList, SignedInSession } from '#api/session.ts'
 import type { ConsoleConfig } from '#api/sign-up.ts'
 import type { StatusReport } from '#api/status.ts'
@@ -111,6 +112,8 @@ export const modelFactsQuery = (customerId: string) => customer<ModelFacts>('mod
 export const peopleQuery = (customerId: string) => customer<MemberList>('people', customerId, 'people')
 export const memberKeysQuery = (customerId: string, personId: string) =>
   customer<MadeKeys>('people', customerId, `people/${personId}/keys`)
+export const requestSharingQuery = (customerId: string) =>
+  customer<RequestSharingShown>('sharing', customerId, 'request-sharing')
 export const invitesQuery = (customerId: string) => customer<InviteList>('people', customerId, 'invites')
 
 export const sharesQuery = (

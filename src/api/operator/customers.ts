@@ -62,6 +62,7 @@ export const customerDetail = z
   .object({
     ...listedCustomer.shape,
     limits: z.object({ requests_per_minute: limit, requests_per_day: limit, daily_spend_cap_usd: limit }),
+    shares_requests: z.boolean().describe('Some of its requests may be sent once more, to find hosters that cheat.'),
     tiers: z.array(z.string()).describe('The account tiers to choose from.'),
     spend: z.object({
       today_usd: z.number(),

@@ -16,6 +16,7 @@ import { oidcEndpoints } from '../../http/endpoints/oidc.ts'
 import { passkeyEndpoints } from '../../http/endpoints/passkeys.ts'
 import { peopleEndpoints } from '../../http/endpoints/people.ts'
 import { profileEndpoints } from '../../http/endpoints/profile.ts'
+import { requestSharingEndpoints } from '../../http/endpoints/request-sharing.ts'
 import { sessionEndpoints } from '../../http/endpoints/session.ts'
 import { signUpEndpoints } from '../../http/endpoints/sign-up.ts'
 import { status } from '../../http/endpoints/status.ts'
@@ -35,6 +36,7 @@ import { createPasskeys } from '../../people/passkeys.ts'
 import { createPeople } from '../../people/people.ts'
 import { createProfile } from '../../people/profile.ts'
 import { createProveAddress } from '../../people/prove-address.ts'
+import { createRequestSharing } from '../../people/request-sharing.ts'
 import { createSecurityNotices } from '../../people/security-notices.ts'
 import type { SignedIn } from '../../people/sessions.ts'
 import { createSignUp } from '../../people/sign-up.ts'
@@ -161,6 +163,7 @@ export function createConsole(
         keysOf: (customerId, personId) => listKeysOfMember(desk, customerId, personId).catch(refuseOutage),
         ...door,
       }),
+      ...requestSharingEndpoints({ sharing: createRequestSharing({ pool: desk, lookups }), ...door }),
       status({
         isPublic: config.status.isPublic,
         async isSignedIn({ raw }) {

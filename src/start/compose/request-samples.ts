@@ -1,4 +1,4 @@
-import { sharingCustomers } from '../../accounts/shares-requests.ts'
+import { sharingCustomers } from '../../people/request-sharing.ts'
 import { createRequestSamples, type RequestSamples } from '../../trust/audits/request-samples.ts'
 import type { Callers } from './callers.ts'
 import type { ComposeContext } from './compose-context.ts'

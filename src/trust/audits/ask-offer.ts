@@ -7,6 +7,8 @@ export interface AskedAnswer {
   readonly topTokens: readonly {
     readonly tokens: readonly { readonly token: string; readonly logprob: number }[]
   }[]
+  /** The answer has reasoning or calls of tools too. */
+  readonly hasOther?: true
 }
 
 /**

@@ -77,7 +77,10 @@ interface Peers {
 }
 
 /** Returns the other servers of the same model. */
-function peersOf({ offers, references }: AuditDeps, { modelId, endpoint: { hosterId } }: Offer): Peers {
+export function peersOf(
+  { offers, references }: Pick<AuditDeps, 'offers' | 'references'>,
+  { modelId, endpoint: { hosterId } }: Offer,
+): Peers {
   const others = offers().filter(other => other.modelId === modelId && other.endpoint.hosterId !== hosterId)
   const isReference = ({ endpoint: { kind, endpointId, demo } }: Offer) =>
     !demo && kind !== 'hoster' && (kind === 'local' || (references?.includes(endpointId) ?? true))

@@ -1,9 +1,17 @@
 import type { AskedAnswer } from './ask-offer.ts'
 
 interface Choice {
-  readonly message?: { readonly content?: unknown } | undefined
-  readonly delta?: { readonly content?: unknown } | undefined
+  readonly message?: Message | undefined
+  readonly delta?: Message | undefined
   readonly logprobs?: { readonly content?: readonly Position[] | null } | null | undefined
+}
+
+interface Message {
+  readonly content?: unknown
+  readonly reasoning_content?: unknown
+  readonly reasoning?: unknown
+  readonly tool_calls?: readonly unknown[] | null
+  readonly function_call?: unknown
 }
 
 interface Position {
@@ -16,10 +24,18 @@ interface Position {
 export function readAnswer(sent: string): AskedAnswer {
   const bodies = sent.startsWith('{') ? [sent] : eventsOf(sent)
   const choices = bodies.flatMap(body => (JSON.parse(body) as { choices?: readonly Choice[] }).choices?.[0] ?? [])
+  const messages = choices.flatMap(({ message, delta }) => message ?? delta ?? [])
   return {
-    text: choices.map(({ message, delta }) => textOf((message ?? delta)?.content)).join(''),
+    text: messages.map(({ content }) => textOf(content)).join(''),
     topTokens: choices.flatMap(({ logprobs }) => logprobs?.content ?? []).flatMap(topTokensOf),
+    ...(messages.some(hasOther) && { hasOther: true }),
   }
+}
+
+function hasOther({ reasoning_content, reasoning, tool_calls: calls, function_call: call }: Message): boolean {
+  return (
+    textOf(reasoning_content) !== '' || textOf(reasoning) !== '' || (calls?.length ?? 0) > 0 || (call ?? null) !== null
+  )
 }
 
 function eventsOf(stream: string): string[] {

@@ -10,6 +10,8 @@ export interface RequestSamples {
   readonly shared: SharedRequests
   readonly manners: RecentManners
   readonly onServed: ServedListener
+  /** Calls the listener for each answer to a customer that shares its requests. */
+  listen(listener: ServedListener): void
 }
 
 /** See OnServed in chat/complete.ts. */
@@ -27,16 +29,22 @@ const SHARED_PROMPT_BYTES_MAX = 16_384
 export function createRequestSamples(clock: Clock, random: () => number): RequestSamples {
   const shared = createSharedRequests(clock)
   const manners = createRecentManners(random)
+  let listener: ServedListener | null = null
   return {
     shared,
     manners,
-    onServed({ caller, job }, _, { offer }) {
+    listen(added) {
+      listener = added
+    },
+    onServed(request, ticket, receipt, text) {
+      const { caller, job } = request
       if (job.task !== 'chat') return
       manners.note(job, clock.monotonicMs())
       if (!caller.sharesRequests) return
+      listener?.(request, ticket, receipt, text)
       const body = sharedBody(job, SHARED_PROMPT_BYTES_MAX)
       if (body === null) return
-      const { modelId, endpoint } = offer!
+      const { modelId, endpoint } = receipt.offer!
       const { customerId } = caller
       shared.add({ customerId, body, modelId, hosterId: endpoint.hosterId, constraints: job.constraints })
     },

@@ -11,6 +11,11 @@ const leftOutFields: ReadonlySet<string> = new Set([
   ...['user', 'safety_identifier', 'prompt_cache_key', 'metadata', 'store', 'n', 'logprobs', 'top_logprobs'],
 ])
 
+/** Whether the answer depends on a field, for requests that are asked again. */
+export function isMeaningful(field: string): boolean {
+  return meaningfulFields.has(field)
+}
+
 /**
  * Returns the body of /v1/chat/completions, without `model`, that asks a request once more. Null for requests that are never asked
  * again: with `privacy_mode`, media or several choices, of another task, or with fields of unknown effect.

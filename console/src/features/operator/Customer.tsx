@@ -116,6 +116,7 @@ function Body({ customer }: { customer: CustomerDetail }) {
             'Requests per minute': limitText(customer.limits.requests_per_minute, customer.tier),
             'Requests per day': limitText(customer.limits.requests_per_day, customer.tier),
             'Daily spend cap': limitText(customer.limits.daily_spend_cap_usd, customer.tier, ' USD'),
+            'Shares requests for audits': customer.shares_requests ? 'yes' : 'no',
             Since: <When at={customer.created_at} form="date" />,
             Id: (
               <>

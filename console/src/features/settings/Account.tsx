@@ -2,6 +2,7 @@ import { CopyButton } from '../../parts/CopyButton.tsx'
 import { Facts } from '../../parts/Facts.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { useCustomerId, useSession } from '../../shell/use-session.ts'
+import { Sharing } from './Sharing.tsx'
 import { You } from './You.tsx'
 
 /** The person that is signed in, and the customer of the address. */
@@ -25,6 +26,7 @@ export function Account() {
           }}
         />
       </Panel>
+      <Sharing />
     </>
   )
 }

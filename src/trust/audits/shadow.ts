@@ -1,0 +1,191 @@
+import type { Pool } from '../../db/pool.ts'
+import type { ChatJob } from '../../domain/chat-job.ts'
+import { ApiError } from '../../domain/errors.ts'
+import type { Offer } from '../../domain/offer.ts'
+import { outputCap } from '../../domain/output-cap.ts'
+import type { Clock } from '../../runtime/clock.ts'
+import type { Log } from '../../runtime/log.ts'
+import { compareAnswer, referenceAnswersFor } from '../compare-answer.ts'
+import { recordCompared } from '../evidence/compared-store.ts'
+import type { AskedAnswer } from './ask-offer.ts'
+import type { RelatedCustomers } from './related-customers.ts'
+import type { ServedListener } from './request-samples.ts'
+import { sharedBody } from './shared-body.ts'
+
+export interface ShadowDeps {
+  readonly pool: Pool
+  readonly clock: Clock
+  /** Uniform in [0, 1). */
+  readonly random: () => number
+  /** The least time between two comparisons of one endpoint. */
+  readonly pauseMs: number
+  /** Returns the server that answers of the offer are compared with. */
+  readonly referenceOf: (offer: Offer) => Offer | undefined
+  /** Whether the reference gets every field of the request that the server of the offer got. */
+  readonly isAskedAlike: (job: ChatJob, offer: Offer, reference: Offer) => boolean
+  readonly relatedCustomers: RelatedCustomers
+  /** Sends a chat request to one offer, on the account of the house. Rejects with ApiError. */
+  readonly ask: (offer: Offer, body: object) => Promise<AskedAnswer>
+  readonly log: Pick<Log, 'debug'>
+}
+
+/** Compares answers that hosters gave to customers with answers of a reference, after they were delivered. */
+export interface Shadow {
+  /** Call it for requests of customers that share them. Returns at once. */
+  readonly onServed: ServedListener
+  /** Starts no more comparisons; resolves when the running ones have ended. */
+  stop(): Promise<void>
+}
+
+const PROMPT_BYTES_MAX = 32_768
+const ANSWER_BYTES_MAX = 65_536
+/** Comparisons at once in this process. */
+const RUNNING_MAX = 2
+/** Not each first request after a pause is compared: a hoster could answer those honestly. */
+const DRAWN_PART = 0.5
+/** Of requests with a temperature above 0, fewer are drawn: their answers tell less. */
+const DRAWN_PART_SAMPLED = 0.25
+/** How long nothing is compared after the accounts of the house had no credit left. */
+const NO_CREDIT_PAUSE_MS = 600_000
+/** How long a reference is not asked for log probabilities after an answer without them. */
+const NO_LOGPROBS_MS = 3_600_000
+
+/** A request that was chosen, with the answer of the hoster. */
+interface Chosen {
+  readonly customerId: string
+  readonly offer: Offer
+  readonly hosterId: string
+  readonly reference: Offer
+  /** Of the reference. */
+  readonly body: Record<string, unknown>
+  readonly temperature: number | undefined
+  readonly text: string
+}
+
+export function createShadow(deps: ShadowDeps): Shadow {
+  const { pool, clock, random, pauseMs, log } = deps
+  /** When the next answer of an endpoint may be compared. */
+  const nextMs = new Map<string, number>()
+  const noLogprobsUntilMs = new Map<string, number>()
+  const running = new Set<Promise<void>>()
+  let pausedUntilMs = -Infinity
+
+  const compare = async (chosen: Chosen) => {
+    const { customerId, offer, hosterId, temperature, text } = chosen
+    if ((await deps.relatedCustomers(hosterId)).has(customerId)) return
+    const answers = await referenceAnswers(chosen)
+    const comparison = answers.every(isPlain) ? compareAnswer(text, answers, temperature) : null
+    if (comparison === null) return
+    const { modelId } = offer
+    await recordCompared(pool, {
+      ...comparison,
+      ...{ source: 'shadow', hosterId, modelId, customerId, atMs: clock.epochMs() },
+    })
+  }
+
+  /** The likeliest answer with log probabilities is enough for any temperature. */
+  const referenceAnswers = async (chosen: Chosen): Promise<AskedAnswer[]> => {
+    const { reference, body, temperature } = chosen
+    const likeliest = await askLikeliest(chosen)
+    if (likeliest !== null && (temperature === 0 || likeliest.topTokens.length > 0)) return [likeliest]
+    const answers: AskedAnswer[] = []
+    while (answers.length < referenceAnswersFor(temperature)) {
+      const answer = await deps.ask(reference, body)
+      answers.push(answer)
+      if (!isPlain(answer)) break
+    }
+    return answers
+  }
+
+  /** Null: the log probabilities would say nothing about the choices, or the reference has none. */
+  const askLikeliest = async ({ reference, body }: Chosen): Promise<AskedAnswer | null> => {
+    const { offerId } = reference
+    if (!hasPlainChoice(body) || clock.monotonicMs() < (noLogprobsUntilMs.get(offerId) ?? -Infinity)) return null
+    const noteNone = () => noLogprobsUntilMs.set(offerId, clock.monotonicMs() + NO_LOGPROBS_MS)
+    try {
+      const answer = await deps.ask(reference, { ...body, temperature: 0, logprobs: true, top_logprobs: 5 })
+      if (answer.topTokens.length === 0 && answer.text !== '') noteNone()
+      return answer
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.code !== 'upstream_rejected') throw error
+      noteNone()
+      return null
+    }
+  }
+
+  const start = (chosen: Chosen) => {
+    const comparing = compare(chosen).catch((error: unknown) => {
+      if (error instanceof ApiError && error.row.status === 402)
+        pausedUntilMs = clock.monotonicMs() + NO_CREDIT_PAUSE_MS
+      // The error of a refused request can repeat a part of it, so only its code is logged.
+      const reason = error instanceof ApiError ? { code: error.code } : { err: error }
+      log.debug({ offerId: chosen.offer.offerId, ...reason }, 'an answer was not compared')
+    })
+    running.add(comparing)
+    void comparing.then(() => running.delete(comparing))
+  }
+
+  return {
+    onServed({ caller, job }, ticket, { offer, finishReason }, text) {
+      const nowMs = clock.monotonicMs()
+      if (offer === null || offer.endpoint.hosterId === null || running.size >= RUNNING_MAX) return
+      const { endpointId, hosterId } = offer.endpoint
+      if (nowMs < pausedUntilMs || nowMs < (nextMs.get(endpointId) ?? -Infinity)) return
+      const temperature = temperatureOf(job)
+      if (!isTelling(job, temperature) || !endedWithText(job, finishReason)) return
+      if (random() >= (temperature === 0 ? DRAWN_PART : DRAWN_PART_SAMPLED)) return
+      const body = sharedBody(job, PROMPT_BYTES_MAX)
+      if (body === null) return
+      nextMs.set(endpointId, nowMs + pauseMs)
+      const reference = deps.referenceOf(offer)
+      if (reference === undefined || !deps.isAskedAlike(job, offer, reference)) return
+      const answered = text()
+      if (answered === '' || Buffer.byteLength(answered) > ANSWER_BYTES_MAX) return
+      const { stream: _, seed: __, ...asked } = body
+      start({
+        ...{ customerId: caller.customerId, offer, hosterId, reference, temperature, text: answered },
+        body: { ...asked, max_tokens: outputCap(offer, job, ticket.maxTokens) },
+      })
+    },
+    async stop() {
+      pausedUntilMs = Infinity
+      await Promise.all(running)
+    },
+  }
+}
+
+function temperatureOf({ forward: { temperature } }: ChatJob): number | undefined {
+  return typeof temperature === 'number' ? temperature : undefined
+}
+
+/** Below these, hardware decides more than chance, and log probabilities say little about it. */
+const [TEMPERATURE_MIN, TOP_P_MIN, TOP_K_MIN] = [0.5, 0.5, 5]
+
+/**
+ * Whether answers to this request can be compared. An answer that is nearly certain, but not greedy, parts from those of honest servers
+ * more often than two answers of one server do.
+ */
+function isTelling({ forward }: ChatJob, temperature: number | undefined): boolean {
+  if (temperature === 0) return true
+  const { top_p: topP, top_k: topK } = forward
+  if (temperature !== undefined && temperature < TEMPERATURE_MIN) return false
+  if (typeof topP === 'number' && topP < TOP_P_MIN) return false
+  return typeof topK !== 'number' || topK <= 0 || topK >= TOP_K_MIN
+}
+
+/** Whether a hoster answered with text. A request without tools cannot be answered with calls, whatever its server says. */
+function endedWithText({ features }: ChatJob, finishReason: string | null): boolean {
+  if (finishReason === 'content_filter') return false
+  return !features.has('tools') || (finishReason !== 'tool_calls' && finishReason !== 'function_call')
+}
+
+/** Fields with which the likeliest token, by the log probabilities, is not always the one that is chosen. */
+const choiceFields = ['presence_penalty', 'frequency_penalty', 'repetition_penalty', 'logit_bias', 'response_format']
+
+function hasPlainChoice(body: Record<string, unknown>): boolean {
+  return choiceFields.every(name => body[name] === undefined || body[name] === 0)
+}
+
+function isPlain({ text, hasOther }: AskedAnswer): boolean {
+  return hasOther !== true && !text.trimStart().startsWith('<think')
+}
