@@ -346,7 +346,10 @@ export const requestReceipt = z
           predicted_ms: count
             .nullable()
             .describe('Predicted milliseconds to the first content of a stream, otherwise to the complete answer.'),
-          trust_score: z.number().nullable().describe('0 to 1; null for local servers and clouds.'),
+          trust_score: z
+            .number()
+            .nullable()
+            .describe('0 to 1, as of an earlier day: not the one that decided. Null for local servers and clouds.'),
           in_flight: count.nullable().describe('Requests that the server was running for this gateway process.'),
         }),
       )

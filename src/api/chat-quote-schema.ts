@@ -59,7 +59,10 @@ export const chatQuoteSchema = z
             .describe(
               'Predicted milliseconds to the first content of a stream, otherwise to the complete answer; null without enough measurements.',
             ),
-          trust_score: z.number().nullable().describe('0 to 1; null for local servers and clouds.'),
+          trust_score: z
+            .number()
+            .nullable()
+            .describe('0 to 1, as of an earlier day: not the one that decides. Null for local servers and clouds.'),
           in_flight: count.describe('Requests that the server is running for this gateway process.'),
           state: z.enum(['open', 'probing', 'ejected']),
         }),

@@ -137,7 +137,10 @@ export const modelFacts = z.object({
           healthy: count.describe('Servers that take requests now.'),
           in_flight: count.describe('Requests that run there, sent by the node that answers.'),
           first_token_ms: count.nullable(),
-          trust_score: z.number().nullable().describe('The best of the hosters, 0 to 1; null for other kinds.'),
+          trust_score: z
+            .number()
+            .nullable()
+            .describe('The best of the hosters, 0 to 1, as of an earlier day; null for other kinds.'),
           input_usd_per_million: usdNumber.describe('The lowest price.'),
           output_usd_per_million: usdNumber,
         }),

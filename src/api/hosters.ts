@@ -20,7 +20,7 @@ export const ownHoster = z
     id: z.string(),
     name: z.string(),
     state,
-    trust_score: z.number(),
+    trust_score: z.number().describe('From 0 to 1, as of an earlier day.'),
     share: z.number().describe('The part of each charge that the hoster earns, from 0 to 1.'),
     created_at: z.string(),
     active_since: z.string().nullable().describe('When it was first active.'),

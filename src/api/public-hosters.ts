@@ -15,7 +15,9 @@ export const hosterFacts = z
     since: z.string().describe('When it was first active.'),
     region: z.string().nullable().describe('The country of its servers, as the hoster says.'),
     data_policy: manifest.shape.data_policy.unwrap().unwrap().nullable().describe('As the hoster says. Null: unknown.'),
-    trust_score: z.number().describe('From 0 to 1. Above 0.8 it may serve `trusted_only` requests.'),
+    trust_score: z
+      .number()
+      .describe('From 0 to 1, as of an earlier day. Above 0.8 it may serve `trusted_only` requests.'),
     models: z.array(
       z.object({
         id: z.string(),

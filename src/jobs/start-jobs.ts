@@ -1,5 +1,6 @@
 import type { Pool } from '../db/pool.ts'
 import { addUsagePartitions } from '../ledger/settlement/add-usage-partitions.ts'
+import { writeFirstTrustDays } from '../trust/write-trust-days.ts'
 import { createTasks, type TaskDeps } from './create-tasks.ts'
 import { RestartingQueue } from './restarting-queue.ts'
 
@@ -22,8 +23,9 @@ export interface JobsDeps extends TaskDeps {
  * each job to one of them. A job runs again if PostgreSQL could not record its end.
  */
 export async function startJobs(deps: JobsDeps): Promise<Jobs> {
-  const { pool, queuePool, onQueueRestart, pollMs, log } = deps
+  const { pool, queuePool, auditPool, clock, onQueueRestart, pollMs, log } = deps
   await addFirstPartitions(deps)
+  await writeFirstTrustDays({ pool: auditPool, clock })
   const stopping = new AbortController()
   const taskList = createTasks(deps, stopping.signal)
   const queue = new RestartingQueue({ pool, queuePool, taskList, onRestart: onQueueRestart, log, pollMs })

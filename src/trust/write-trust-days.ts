@@ -34,3 +34,11 @@ export async function writeTrustDays({ pool, clock }: { readonly pool: Pool; rea
     if (isNewDay) await bumpControlVersion(sql, 'supply')
   })
 }
+
+/**
+ * Writes the first days of an installation at its start, so that what hosters and the public saw before an upgrade does not vanish until
+ * the first run of the job.
+ */
+export async function writeFirstTrustDays(deps: Parameters<typeof writeTrustDays>[0]): Promise<void> {
+  if (!(await hasTrustDays(deps.pool))) await writeTrustDays(deps)
+}

@@ -11,7 +11,7 @@ import { addAudit } from '../../src/trust/hoster-evidence.ts'
 import { quarantineHoster } from '../../src/trust/quarantine-hoster.ts'
 import { scoreHosters } from '../../src/trust/score-hosters.ts'
 import { createTrustDesk } from '../../src/trust/trust-desk.ts'
-import { writeTrustDays } from '../../src/trust/write-trust-days.ts'
+import { writeFirstTrustDays, writeTrustDays } from '../../src/trust/write-trust-days.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 import { createCustomers, createHoster, insertUsage, NOW_MS } from './trust-world.ts'
 
@@ -217,12 +217,15 @@ test('at the upgrade, what every hoster had seen already stays visible, and late
   await database.pool.query(`DELETE FROM installation WHERE name = 'trust_days_since'`)
   const { hosterId } = await createHoster(database)
   await audit(hosterId, NOW_MS - HOUR_MS)
-  await Promise.all([writeDays(NOW_MS), writeDays(NOW_MS)])
+  // Two nodes start.
+  const start = (nowMs: number) => writeFirstTrustDays({ pool: database.pool, clock: at(nowMs) })
+  await Promise.all([start(NOW_MS), start(NOW_MS)])
   const upgraded = await showAll(hosterId, NOW_MS)
   expect(upgraded.itself).toMatchObject({
     ...{ as_of_day: '2026-11-23', audits: 1, last_audits: [{ passed: true, day: '2026-11-25' }] },
   })
   await audit(hosterId, NOW_MS + HOUR_MS, false)
+  await start(NOW_MS + 90 * 60_000)
   await writeDays(NOW_MS + 2 * HOUR_MS)
   expect(await showAll(hosterId, MIDNIGHT_MS + DAY_MS - 1)).toEqual(upgraded)
   expect((await deskAt(MIDNIGHT_MS + DAY_MS).showOwn(hosterId)).audits).toBe(2)

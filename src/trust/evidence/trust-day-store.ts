@@ -19,14 +19,15 @@ export async function readTrustDay(sql: Sql, hosterId: string, nowMs: number): P
   return rows[0]
 }
 
-/** Writes the figures of a hoster on a day, or replaces them. Returns whether they are the first of that day. */
+/** Writes the figures of a hoster on a day, or replaces other ones. Returns whether they are the first of that day. */
 export async function writeTrustDay(sql: Sql, hosterId: string, { day, figures }: TrustDay): Promise<boolean> {
   const { rows } = await sql.query<{ isNew: boolean }>(
     `INSERT INTO hoster_trust_day (hoster_id, day, shown) VALUES ($1, $2, $3)
-     ON CONFLICT (hoster_id, day) DO UPDATE SET shown = excluded.shown RETURNING xmax = 0 AS "isNew"`,
+     ON CONFLICT (hoster_id, day) DO UPDATE SET shown = excluded.shown
+       WHERE hoster_trust_day.shown <> excluded.shown RETURNING xmax = 0 AS "isNew"`,
     [hosterId, day, JSON.stringify(figures)],
   )
-  return rows[0]!.isNew
+  return rows[0]?.isNew ?? false
 }
 
 const KEPT_DAYS = 90
