@@ -20,6 +20,8 @@ export interface HosterOutcome {
    * which it took part. Null: not quarantined.
    */
   readonly auditsToQuarantine: number | null
+  /** From the first cheat to the quarantine. Null: not quarantined. */
+  readonly quarantinedAfterMs: number | null
   readonly provenBy: readonly SignalKind[]
   /** Nano-USD an hour while it was active: earned, and what an honest server would have earned with the same requests. */
   readonly earnedPerHour: number
@@ -113,6 +115,7 @@ function outcomeOf(hoster: SimulatedHoster, endMs: number): HosterOutcome {
     score: hoster.scoreAt(endMs),
     highestScore: hoster.highestScore,
     auditsToQuarantine: hoster.auditsToQuarantine,
+    quarantinedAfterMs: hoster.quarantinedMs === null ? null : hoster.quarantinedMs - from,
     provenBy: hoster.proof,
     earnedPerHour: hoster.earned / hours,
     honestPerHour: hoster.honestEarned / hours,

@@ -4,6 +4,7 @@ import { parseArgs } from 'node:util'
 import { readMachine, reportHead } from '../../bench/machine.ts'
 import { markdownPage, markdownTable } from '../../bench/markdown.ts'
 import { writeReport } from '../../bench/write-report.ts'
+import { measureCheats, measureFrauds } from './economy.ts'
 import { measureHerd } from './herd.ts'
 import { type AttackResult, AUDITS_MAX, proveMarket, type Whitewashing } from './prove-market.ts'
 import { measureRegret, type Regret } from './regret.ts'
@@ -17,12 +18,16 @@ const from = Number(values.from)
 /** A run of fewer markets in all writes no report. */
 const REPORT_MARKETS_MIN = 1_000
 const REGRET_MARKETS = 100
+const CHEAT_MARKETS_MAX = 12
 
 const machine = readMachine(null)
 const startedMs = performance.now()
 const results = await proveMarket(from, markets, result => console.log(line(result).join('  ')))
+const frauds = [...measureFrauds(), ...measureCheats(Math.min(markets, CHEAT_MARKETS_MAX))]
 const regrets = (['cheapest', 'balanced', 'fastest'] as const).map(tier => meanRegret(tier))
 const herds = (['balanced', 'fastest'] as const).map(tier => measureHerd(from, tier))
+for (const { name, firstDay, laterDays } of frauds)
+  console.log(`${name}: ${firstDay.toFixed(3)} USD on the first day, then ${laterDays.toFixed(3)} a day`)
 for (const { tier, regret, regretOfAll } of regrets)
   console.log(`${tier}: regret ${percent(regret)}, of all ${percent(regretOfAll)}`)
 
@@ -64,6 +69,16 @@ if (allMarkets >= REPORT_MARKETS_MIN) {
       results.flatMap(({ attack, whitewashing }) =>
         whitewashing ? [whitewashingLine(attack.name, whitewashing)] : [],
       ),
+    ),
+    'What frauds bring a day, compared with an honest hoster on the same machine, at the default settings ([the assumptions](../../sim/market/economy.ts)). Negative: honest earnings are higher.',
+    markdownTable(
+      ['fraud', 'USD, first day', 'USD, each later day', 'why'],
+      frauds.map(({ name, firstDay, laterDays, because }) => [
+        name,
+        firstDay.toFixed(3),
+        laterDays.toFixed(3),
+        because,
+      ]),
     ),
     'Regret of route() against an oracle that knows prices, latencies and failures in advance, among the servers that the promise about prices allows and among all:',
     markdownTable(

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { attacks } from '../../sim/market/behaviour.ts'
+import { measureFrauds } from '../../sim/market/economy.ts'
 import { measureHerd } from '../../sim/market/herd.ts'
 import { runMarket } from '../../sim/market/market.ts'
 import { measureRegret } from '../../sim/market/regret.ts'
@@ -88,4 +89,10 @@ test.each(['balanced', 'fastest'] as const)('%s: ten nodes do not all choose the
   const { mean, p99 } = measureHerd(1, tier)
   expect(mean).toBeLessThan(0.95)
   expect(p99).toBeLessThan(1.25)
+})
+
+test('no fraud with prices, standing or credit earns more than an honest hoster after the first day', () => {
+  const later = measureFrauds().map(({ name, laterDays }) => ({ name, isWorthIt: laterDays >= 0 }))
+  expect(later.length).toBeGreaterThan(5)
+  expect(later.filter(({ isWorthIt }) => isWorthIt)).toEqual([])
 })
