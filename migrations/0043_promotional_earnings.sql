@@ -73,7 +73,8 @@ CREATE TABLE promotion_used_up (
 );
 
 -- The settings that payouts follow.
-CREATE TYPE payout_rules AS (hold_days integer, promotion_hold_days integer, promotion_hoster_day_nanos bigint, promotion_day_nanos bigint);
+CREATE TYPE payout_rules AS (hold_days integer, promotion_hold_days integer, promotion_hoster_day_nanos bigint, promotion_day_nanos bigint,
+  promotion_needs_payers boolean);
 
 -- ---------------------------------------------------------------- promotional earnings
 -- The promotion credit that these customers spent on each day (UTC). Promotion credit is spent first, from the day on which it was given. Credit is
@@ -230,8 +231,23 @@ BEGIN
           ELSE div(asked::numeric * p_rules.promotion_day_nanos, asked_by_all) END
       FROM (
         SELECT *, sum(asked) OVER () AS asked_by_all FROM (
-          SELECT hoster_id, sum(share_nanos)::bigint AS share, least(sum(share_nanos), p_rules.promotion_hoster_day_nanos)::bigint AS asked
-          FROM promotion_share WHERE day = v_day GROUP BY hoster_id
+          SELECT hoster_id, share, least(share, p_rules.promotion_hoster_day_nanos,
+              CASE WHEN p_rules.promotion_needs_payers THEN fees ELSE share END)::bigint AS asked
+          FROM (SELECT hoster_id, sum(share_nanos)::bigint AS share FROM promotion_share WHERE day = v_day GROUP BY hoster_id) of_day
+          -- What the platform earned with the requests of 30 days that promotion credit did not pay, less what it paid of theirs since.
+          CROSS JOIN LATERAL (
+            SELECT greatest(0, coalesce(div(l.fees * (l.shares - p.shares), nullif(l.shares, 0)), 0) - p.paid) AS fees
+            FROM (
+              SELECT coalesce(sum(fee_nanos - (refunded_nanos - refunded_share_nanos)), 0) AS fees,
+                coalesce(sum(hoster_share_nanos - refunded_share_nanos), 0) AS shares
+              FROM hoster_line WHERE hoster_id = of_day.hoster_id AND day BETWEEN v_day - 29 AND v_day
+            ) l, (
+              SELECT coalesce(sum(s.share_nanos), 0) AS shares,
+                (SELECT coalesce(sum(d.share_nanos - d.taken_nanos), 0) FROM promotion_day d
+                  WHERE d.hoster_id = of_day.hoster_id AND d.day BETWEEN v_day - 29 AND v_day - 1) AS paid
+              FROM promotion_share s WHERE s.hoster_id = of_day.hoster_id AND s.day BETWEEN v_day - 29 AND v_day
+            ) p
+          ) payers
         ) s
       ) a;
     FOR v_hoster IN SELECT hoster_id FROM promotion_day WHERE day = v_day ORDER BY hoster_id LOOP

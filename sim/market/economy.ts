@@ -118,7 +118,7 @@ function washes(): Fraud {
 
 /** Signup credit that is spent at the own hoster. */
 function cashes(): readonly Fraud[] {
-  const { hosterDayNanos, holdDays } = config.payouts.promotion
+  const { hosterDayNanos, holdDays, needsPayers } = config.payouts.promotion
   const creditUsd = Number(config.signup.creditNanos) * 1e-9
   const budgetUsd = Number(hosterDayNanos) * 1e-9
   const accountsADay = budgetUsd / hosterPart / creditUsd
@@ -132,8 +132,17 @@ function cashes(): readonly Fraud[] {
     },
     {
       name: 'cashes signup credit of accounts that nothing relates to it',
-      ...{ firstDay: -costUsd, laterDays: (paidDays * budgetUsd) / DAYS - costUsd },
-      because: `the budget of ${usd(budgetUsd)} a day for each hoster, after ${holdDays} days; that of all hosters bounds the rest`,
+      ...{ firstDay: -costUsd, laterDays: needsPayers ? -costUsd : (paidDays * budgetUsd) / DAYS - costUsd },
+      because: needsPayers
+        ? 'promotion pays at most the fees on other requests to the hoster, and it has none'
+        : `the budget of ${usd(budgetUsd)} a day for each hoster, after ${holdDays} days`,
+    },
+    {
+      name: 'cashes signup credit, and pays for requests of its own so that promotion pays',
+      firstDay: -costUsd - budgetUsd,
+      // Its own money comes back less the fee, which is what promotion then pays, after the hold.
+      laterDays: (paidDays * budgetUsd) / DAYS - budgetUsd - costUsd,
+      because: `each dollar of promotion takes a dollar of fees, and is paid after ${holdDays} days`,
     },
   ]
 }

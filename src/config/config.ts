@@ -110,7 +110,12 @@ export interface Config {
     /** Less is not paid out. */
     readonly minNanos: Nanos
     /** The budget for what promotion credit pays to hosters: see PromotionRules. */
-    readonly promotion: { readonly holdDays: number; readonly hosterDayNanos: Nanos; readonly dayNanos: Nanos }
+    readonly promotion: {
+      readonly holdDays: number
+      readonly hosterDayNanos: Nanos
+      readonly dayNanos: Nanos
+      readonly needsPayers: boolean
+    }
     /** How long a change of where money goes waits. */
     readonly accountWaitHours: number
     /** Pays by Stripe Connect; null: by bank transfer only. */
@@ -327,6 +332,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       promotion: {
         holdDays: settings.payouts.promotion_hold_days,
         hosterDayNanos: settings.payouts.promotion_hoster_day_usd,
+        needsPayers: settings.payouts.promotion_needs_payers,
         dayNanos: settings.payouts.promotion_day_usd,
       },
       accountWaitHours: settings.payouts.account_wait_hours,

@@ -230,6 +230,7 @@ export const fileSchema = z.strictObject({
       promotion_hold_days: wholeNumber(1, 365).prefault('30'),
       promotion_hoster_day_usd: usdAmount().prefault('1.00'),
       promotion_day_usd: usdAmount().prefault('20.00'),
+      promotion_needs_payers: flag().prefault('true'),
       account_wait_hours: wholeNumber(0, 8760).prefault('72'),
       stripe: flag().prefault('false'),
     })

@@ -36,6 +36,8 @@ export interface PromotionRules {
   /** The most for one hoster and UTC day, and for all hosters. */
   readonly hosterDayNanos: Nanos
   readonly dayNanos: Nanos
+  /** It pays a hoster at most what the fees on other requests to it brought in the 30 days up to the day. */
+  readonly needsPayers: boolean
 }
 
 /** The rules of payouts. */
@@ -73,7 +75,7 @@ export async function preparePayouts(
   const batchId = randomUUID()
   const { rows } = await sql.query<PreparedHoster>(
     `SELECT p.hoster AS "hosterId", h.name, p.verdict, p.payout AS "payoutId", p.amount AS "amountNanos", p.payable AS "payableNanos"
-     FROM ${callOf('prepare_payouts', actor)}($1, $2, $3, $4, $5, $6, ROW($7, $8, $9, $10)::payout_rules, $11) p JOIN hoster h ON h.hoster_id = p.hoster
+     FROM ${callOf('prepare_payouts', actor)}($1, $2, $3, $4, $5, $6, ROW($7, $8, $9, $10, $11)::payout_rules, $12) p JOIN hoster h ON h.hoster_id = p.hoster
      ORDER BY h.name`,
     [
       actor?.session ?? null,
@@ -91,7 +93,8 @@ export async function preparePayouts(
 
 /** The fields of `payout_rules`. */
 export function rulesRow({ holdDays, promotion }: PayoutRules): unknown[] {
-  return [holdDays, promotion.holdDays, promotion.hosterDayNanos, promotion.dayNanos]
+  const { hosterDayNanos, dayNanos, needsPayers } = promotion
+  return [holdDays, promotion.holdDays, hosterDayNanos, dayNanos, needsPayers]
 }
 
 export type ApproveVerdict = 'approved' | 'approved_before' | 'cancelled' | 'no_batch' | 'second_operator' | 'undecided'

@@ -67,7 +67,7 @@ export async function listPromotionReviews(sql: Sql, batchId: string | null): Pr
 
 /** Finds what promotion credit has paid, and closes the days past the hold. */
 export async function closePromotionDays(sql: Sql, rules: PayoutRules, nowMs: number): Promise<void> {
-  await sql.query('SELECT close_promotion_days($1, ROW($2, $3, $4, $5)::payout_rules)', [
+  await sql.query('SELECT close_promotion_days($1, ROW($2, $3, $4, $5, $6)::payout_rules)', [
     new Date(nowMs),
     ...rulesRow(rules),
   ])

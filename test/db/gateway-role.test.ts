@@ -90,7 +90,7 @@ const attacks: [what: string, statement: string][] = [
   ],
   ['let a change of payouts wait no longer', `SELECT apply_payout_changes('2100-01-01')`],
   ['move earnings to a balance', `SELECT move_earnings('${ID}', '${ID}', NULL, NULL, NULL, now())`],
-  ['close days with any budget', `SELECT close_promotion_days(now(), ROW(0, 1, 5, 5)::payout_rules)`],
+  ['close days with any budget', `SELECT close_promotion_days(now(), ROW(0, 1, 5, 5, false)::payout_rules)`],
   ['release promotional earnings', `SELECT decide_promotion_review_by_operator(${HASH}, '${ID}', true, 'r', NULL)`],
   ['send a payout', `SELECT begin_payout('${ID}', NULL)`],
   [

@@ -267,8 +267,8 @@ test('people without a role on the installation, and SQL of the gateway, move no
   for (const path of ['operator/payouts', `operator/hosters/${hosterId}/freeze`])
     expect(await readError(await browser.post(path, {}))).toMatchObject({ status: 403 })
   for (const statement of [
-    `SELECT * FROM prepare_payouts(NULL, gen_random_uuid(), 'csv', true, 1, now(), ROW(0, 1, 5, 5)::payout_rules, NULL)`,
-    `SELECT * FROM prepare_payouts_by_operator('\\x00', gen_random_uuid(), 'csv', true, 1, now(), ROW(0, 1, 5, 5)::payout_rules, NULL)`,
+    `SELECT * FROM prepare_payouts(NULL, gen_random_uuid(), 'csv', true, 1, now(), ROW(0, 1, 5, 5, false)::payout_rules, NULL)`,
+    `SELECT * FROM prepare_payouts_by_operator('\\x00', gen_random_uuid(), 'csv', true, 1, now(), ROW(0, 1, 5, 5, false)::payout_rules, NULL)`,
     `UPDATE hoster_account SET destination = 'X'`,
     `UPDATE payout SET state = 'approved'`,
     `INSERT INTO hoster_movement VALUES (gen_random_uuid(), 1, 1)`,

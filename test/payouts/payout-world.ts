@@ -18,7 +18,7 @@ export const START_MS = Date.UTC(2026, 8, 1, 10, 30)
 export const rules: PayoutRules = {
   holdDays: 14,
   minNanos: USD,
-  promotion: { holdDays: 30, hosterDayNanos: USD, dayNanos: 20n * USD },
+  promotion: { holdDays: 30, hosterDayNanos: USD, dayNanos: 20n * USD, needsPayers: false },
   accountWaitHours: 0,
 }
 /** Accounts take effect at once. */

@@ -110,6 +110,23 @@ test('the budget of a day is divided in proportion, and a closed day stays close
   expect(left).toEqual([285_714_285n, 357_142_857n, 357_142_857n])
 })
 
+test('promotion pays at most the fees that paying customers brought the platform in 30 days', async () => {
+  const hosterId = await onlyHoster()
+  const strict = { ...rules, promotion: { ...rules.promotion, needsPayers: true } }
+  const [free, payer] = [await world.addCustomer(4n * USD), await world.addCustomer(0n)]
+  await pay(payer, 10n * USD)
+  // Shares of 0.80 USD for each dollar, and fees of 0.20.
+  await spend(free, hosterId, 1)
+  await spend(payer, hosterId, 2, nowMs + DAY_MS)
+  await spend(free, hosterId, 3, nowMs + 2 * DAY_MS)
+  await closePromotionDays(world.pool, strict, pastLongHoldMs())
+  const days = await readPromotionDays(world.pool, hosterId, { from: null, to: null })
+  expect(days.map(({ shareNanos, paidNanos }) => [shareNanos, paidNanos])).toEqual([
+    [80n * CENT, 0n],
+    [240n * CENT, 40n * CENT],
+  ])
+})
+
 test('a refund before the day is closed takes promotional earnings back, and house customers do not count', async () => {
   const hosterId = await onlyHoster()
   const [customerId, house] = [await world.addCustomer(2n * USD), await world.addCustomer(USD)]

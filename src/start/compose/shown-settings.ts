@@ -34,6 +34,7 @@ export function shownSettings(config: Config): OperatorSystem['settings'] {
     'payouts.promotion_hold_days': config.payouts.promotion.holdDays,
     'payouts.promotion_hoster_day_usd': usdText(config.payouts.promotion.hosterDayNanos),
     'payouts.promotion_day_usd': usdText(config.payouts.promotion.dayNanos),
+    'payouts.promotion_needs_payers': config.payouts.promotion.needsPayers ? 'on' : 'off',
     'payouts.account_wait_hours': config.payouts.accountWaitHours,
     'payouts.min_usd': usdText(config.payouts.minNanos),
     'payouts.stripe': config.payouts.stripe === null ? 'off' : config.payouts.stripe.isLive ? 'live' : 'test mode',
