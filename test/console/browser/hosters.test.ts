@@ -4,7 +4,9 @@ import type { StoredManifest } from '../../../src/api/hoster-manifest.ts'
 import { transaction } from '../../../src/db/pool.ts'
 import { addHosterMember } from '../../../src/marketplace/hoster-members.ts'
 import { addTraffic } from '../../../src/marketplace/traffic.ts'
+import { insertAudit } from '../../../src/trust/evidence/audit-store.ts'
 import { quarantineHoster } from '../../../src/trust/quarantine-hoster.ts'
+import { writeTrustDays } from '../../../src/trust/write-trust-days.ts'
 import { makeOperator, PASSWORD } from '../../harness/browser-client.ts'
 import { axeFindings, openPage, useChromium, type WatchedPage } from '../../harness/chromium.ts'
 import { hosterKey, hosterRequest } from '../../harness/hosters.ts'
@@ -240,6 +242,36 @@ test('every term of a model is entered in the form, and the gateway refuses in i
   await page.getByRole('link', { name: 'Overview' }).click()
   const waiting = page.getByRole('table', { name: 'Models that wait' })
   await expect.poll(() => waiting.textContent()).toMatch(/wide-model.*(failed|waits for) its probes/)
+})
+
+test('a hoster sees its audits late and without a time, the operator at once', async () => {
+  const hosterId = await app.hoster({ baseUrl: upstream.baseUrl, models: [{ modelId: `late-${++names}` }] })
+  const page = await personPage(hosterId)
+  const result = { kind: 'canary', hasPassed: true, eValues: [1], statistic: 0, sample: 1 } as const
+  const clock = { epochMs: () => Date.now(), monotonicMs: () => performance.now() }
+  await insertAudit(app.database.pool, { ...result, hosterId, modelId: 'm', atMs: clock.epochMs() })
+  await writeTrustDays({ pool: app.database.pool, clock })
+  await page.goto(`/h/${hosterId}/trust`)
+  await see(page, 'Audits are shown from the second day on.')
+  expect(await axeFindings(page)).toEqual([])
+
+  const operator = await operatorPage()
+  await operator.goto(`/operator/hosters/${hosterId}`)
+  const seen = operator.getByRole('row').filter({ hasText: 'known answer' })
+  expect(await seen.locator('time').getAttribute('datetime')).toMatch(/T\d\d:\d\d/)
+  expect(await axeFindings(operator)).toEqual([])
+
+  // As if the day had ended long ago.
+  const { rows } = await app.database.pool.query<{ day: string }>(
+    `UPDATE hoster_trust_day SET day = day - 2 WHERE hoster_id = $1 RETURNING to_char(day, 'YYYY-MM-DD') AS day`,
+    [hosterId],
+  )
+  await page.reload()
+  await see(page, `as they were at the end of ${rows[0]!.day} (UTC)`)
+  const audits = page.getByRole('table', { name: 'Last audits' })
+  expect(await audits.getByRole('row').last().textContent()).toMatch(/^\d{4}-\d\d-\d\dknown/)
+  expect(await audits.locator('time').count()).toBe(0)
+  expect(await axeFindings(page)).toEqual([])
 })
 
 test('a quarantined hoster appeals, and the operator ends the quarantine, then suspends it', async () => {
