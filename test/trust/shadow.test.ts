@@ -9,18 +9,24 @@ import { useTestApp, useUpstream } from '../harness/use-test-app.ts'
 // Answers to customers are compared with those of the operator's own server, through the whole gateway.
 
 const reference = useUpstream()
+const cloud = useUpstream()
 const honest = useUpstream()
 const cheat = useUpstream()
 /** Longer than the pause between comparisons. */
 const PAUSE_MS = 30_000
 const MARKER = 'zanzibarquartz'
 
+const EXPENSIVE = { inputPicoPerToken: 9_000_000n, outputPicoPerToken: 9_000_000n }
+
 let passedMs = 0
 let logged = ''
 const app = useTestApp(() => ({
   yaml: 'hosters: { allow_private_urls: true }\ntrust: { audits: true, audit_minutes: 1440 }\nlog: { level: debug }',
-  // So expensive that customers never get it.
-  offers: [testOffer(reference.baseUrl, { price: { inputPicoPerToken: 9_000_000n, outputPicoPerToken: 9_000_000n } })],
+  // So expensive that customers never get them.
+  offers: [
+    testOffer(reference.baseUrl, { price: EXPENSIVE }),
+    testOffer(cloud.baseUrl, { modelId: 'of-a-cloud', price: EXPENSIVE, endpoint: { kind: 'cloud' } }),
+  ],
   clock: { epochMs: () => Date.now(), monotonicMs: () => performance.now() + passedMs },
   random: () => 0.1,
   onLog: line => {
@@ -32,6 +38,7 @@ const TRUE_TEXT = 'The Elbe flows there.'
 
 beforeAll(() => {
   reference.always(model(TRUE_TEXT))
+  cloud.always(model(TRUE_TEXT))
   honest.always(model(TRUE_TEXT))
   cheat.always(model('The Rhine flows there.'))
 })
@@ -168,6 +175,31 @@ test('nothing is sent without consent, with privacy_mode, with an image, or for 
   await expectCompared(hosterId, 1)
   const sent = reference.requests.slice(before).map(({ body }) => body.messages)
   expect(sent).toEqual([[{ role: 'user', content: 'The only one.' }]])
+})
+
+test('a cloud is asked too, but not for a request with a field that it does not get', async () => {
+  const hosterId = await app.hoster({ baseUrl: honest.baseUrl, models: [{ modelId: 'of-a-cloud' }] })
+  const customer = await sharingCustomer()
+  await ask(customer, { model: 'of-a-cloud', top_k: 40 })
+  await ask(customer, { model: 'of-a-cloud', messages: [{ role: 'user', content: 'Nothing else.' }] })
+  await expectCompared(hosterId, 1)
+  expect(cloud.requests.map(({ body }) => body.messages)).toEqual([[{ role: 'user', content: 'Nothing else.' }]])
+})
+
+test('a request in the dialect of Anthropic is compared as a request of chat', async () => {
+  const hosterId = await app.hoster({ baseUrl: honest.baseUrl })
+  passedMs += PAUSE_MS
+  const response = await fetch(`${app.url}/v1/messages`, {
+    method: 'POST',
+    headers: { 'x-api-key': (await sharingCustomer()).key, 'content-type': 'application/json' },
+    body: JSON.stringify({ ...BODY, system: 'Be short.', allow_hosters: [hosterId], metadata: { user_id: 'ada' } }),
+  })
+  expect(response.status, await response.text()).toBe(200)
+  await expectCompared(hosterId, 1)
+  expect(await compared(hosterId)).toMatchObject([{ kind: 'gap', value: 0 }])
+  const { body } = reference.requests.at(-1)!
+  expect(body.messages).toEqual([{ role: 'system', content: 'Be short.' }, ...MESSAGES])
+  expect(JSON.stringify(body)).not.toContain('ada')
 })
 
 test('a customer that takes its consent back is not compared any more', async () => {
