@@ -1,4 +1,4 @@
-import { beforeAll, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { COMPARED_BATCH } from '../../src/trust/compare-answer.ts'
 import { type TestCustomer, testOffer } from '../harness/app.ts'
 import { signedInMember } from '../harness/browser-client.ts'
@@ -289,4 +289,25 @@ test('no text of a request or an answer is stored or logged', async () => {
   }
   expect(logged).toContain('an answer was not compared')
   for (const word of [MARKER, 'Elbe', 'Rhine']) expect(logged).not.toContain(word)
+})
+
+describe.each(['audits: false', 'shadow_seconds: 0'])('with trust.%s', setting => {
+  const hosted = useUpstream()
+  const own = useUpstream()
+  const quiet = useTestApp(() => ({
+    yaml: `hosters: { allow_private_urls: true }\ntrust: { audit_minutes: 1440, ${setting} }`,
+    offers: [testOffer(own.baseUrl, { price: EXPENSIVE })],
+    random: () => 0.1,
+  }))
+
+  test('nothing is compared', async () => {
+    await quiet.hoster({ baseUrl: hosted.baseUrl })
+    const customer = await quiet.customer()
+    await quiet.database.pool.query('UPDATE customer SET shares_requests = true')
+    expect((await quiet.chat(customer, BODY)).status).toBe(200)
+    expect(hosted.requests).toHaveLength(1)
+    // A stop waits for comparisons.
+    await quiet.stop()
+    expect(own.requests).toEqual([])
+  })
 })

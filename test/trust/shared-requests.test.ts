@@ -1,9 +1,13 @@
 import { expect, test } from 'vitest'
 import { chatDialect } from '../../src/dialects/chat/chat-dialect.ts'
+import { startRequestSamples } from '../../src/start/compose/request-samples.ts'
 import { createRecentManners } from '../../src/trust/audits/request-samples.ts'
 import { sharedBody } from '../../src/trust/audits/shared-body.ts'
 import { createSharedRequests } from '../../src/trust/audits/shared-requests.ts'
+import { useTestDatabase } from '../harness/use-test-app.ts'
+import { createCustomers } from './trust-world.ts'
 
+const database = useTestDatabase()
 const messages = [{ role: 'user', content: 'Which river?' }]
 const jobOf = (body: object) => chatDialect.parseRequest(Buffer.from(JSON.stringify({ model: 'm', messages, ...body })))
 
@@ -65,6 +69,27 @@ test('requests of customers that no longer share them are dropped', () => {
   add('b')
   shared.keepOnly(new Set(['b']))
   expect([take(), take()]).toEqual([2, undefined])
+})
+
+test('when a customer takes its consent back, or is disabled, what is kept of its requests is dropped', async () => {
+  const [sharing, former, disabled] = await createCustomers(database, 3)
+  const { pool } = database
+  const changes: (() => void | Promise<void>)[] = []
+  const { shared } = startRequestSamples(
+    { clock: { epochMs: () => 0, monotonicMs: () => 0 }, random: () => 0 } as never,
+    { lookups: pool } as never,
+    { changes: { onChange: (_: string, listener: () => void) => changes.push(listener) } } as never,
+  )
+  for (const customerId of [sharing!, former!, disabled!])
+    shared.add({ customerId, modelId: 'm', hosterId: null, body: {}, constraints: jobOf({}).constraints })
+  const notice = () => Promise.all(changes.map(listener => listener()))
+  await pool.query('UPDATE customer SET shares_requests = true')
+  await notice()
+  expect(shared.customers()).toEqual([sharing, former, disabled])
+  await pool.query('UPDATE customer SET shares_requests = false WHERE customer_id = $1', [former])
+  await pool.query('UPDATE customer SET disabled_at = now() WHERE customer_id = $1', [disabled])
+  await notice()
+  expect(shared.customers()).toEqual([sharing])
 })
 
 test('a shared body has what changes the answer, and nothing that names the person', () => {
