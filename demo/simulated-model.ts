@@ -43,10 +43,14 @@ export function* generate(
   const written: number[] = [language.fullStop]
   for (let count = 0; count < request.maxTokens; count++) {
     const candidates = spreadOut(language.model.after(written), traits.spread)
-    const forced = opening[count]
-    const chosen =
-      (forced !== undefined && candidates.find(({ token }) => token === forced)) ||
-      sampleToken(candidates, { temperature: Math.max(request.temperature, 0.7), topP: 1 }, random)
+    const forced = candidates.find(({ token }) => token === opening[count])
+    if (forced !== undefined) {
+      // A model is certain of how it begins, so that servers with the same model begin alike.
+      written.push(forced.token)
+      yield plain(language.textOf(forced.token))
+      continue
+    }
+    const chosen = sampleToken(candidates, { temperature: request.temperature, topP: 1 }, random)
     written.push(chosen.token)
     yield {
       text: language.textOf(chosen.token),

@@ -1,5 +1,5 @@
 import { answerDistance } from '../../src/trust/answer-distance.ts'
-import { PANEL_OTHERS, PANEL_PROMPTS } from '../../src/trust/audits/audit-hoster.ts'
+import { PANEL_OTHERS, PANEL_PROMPTS } from '../../src/trust/audits/audit-by-panel.ts'
 import { auditComparisons, COMPARED_BATCH, compareAnswer, referenceAnswersFor } from '../../src/trust/compare-answer.ts'
 import { comparePanel } from '../../src/trust/compare-panel.ts'
 import type { Random } from '../random.ts'

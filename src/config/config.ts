@@ -13,6 +13,7 @@ import { keyPath } from '../runtime/key-path.ts'
 import { systemErrorText } from '../runtime/system-error-text.ts'
 import { readAutoTable } from './read-auto-table.ts'
 import { readCanaries } from './read-canaries.ts'
+import { readCorpus } from './read-corpus.ts'
 import { readSettings } from './read-settings.ts'
 import type { ConfigProblem } from './read-yaml.ts'
 import {
@@ -157,6 +158,8 @@ export interface Config {
     readonly references: readonly string[] | null
     /** Prompts of the operator; empty without `trust.canaries_file`. */
     readonly canaries: readonly OwnCanary[]
+    /** Texts that prompts are modelled on; empty without `trust.corpus_file`. */
+    readonly corpus: readonly string[]
   }
   readonly routing: {
     readonly cloudCompetes: boolean
@@ -263,6 +266,8 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
   const auto = settings && autoSettings(settings.routing.auto, cwd, problems)
   const canariesFile = settings?.trust.canaries_file
   const canaries = canariesFile === undefined ? [] : readCanaries(resolve(cwd, canariesFile), problems)
+  const corpusFile = settings?.trust.corpus_file
+  const corpus = corpusFile === undefined ? [] : readCorpus(resolve(cwd, corpusFile), problems)
   if (environment !== undefined && settings !== undefined)
     problems.push(...portProblems(environment, settings, normalize(path)))
   if (environment === undefined || settings === undefined || auto === undefined || problems.length > 0)
@@ -363,6 +368,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       evidenceDelayMinutes: settings.trust.evidence_delay_minutes,
       references: settings.trust.references ?? null,
       canaries,
+      corpus,
     },
     routing: {
       cloudCompetes: settings.routing.cloud_competes,

@@ -309,6 +309,7 @@ export const fileSchema = z.strictObject({
       evidence_delay_minutes: wholeNumber(1, 1_440).prefault('15'),
       references: z.array(text()).optional(),
       canaries_file: text().optional(),
+      corpus_file: text().optional(),
     })
     .prefault({}),
   hosters: z

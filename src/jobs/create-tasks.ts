@@ -16,8 +16,8 @@ import type { Clock } from '../runtime/clock.ts'
 import type { Log } from '../runtime/log.ts'
 import { snapshotLearned } from '../supply/learned/snapshot-learned.ts'
 import { pruneReports } from '../supply/status/write-report.ts'
-import { type AuditDeps, auditEndpoint } from '../trust/audits/audit-hoster.ts'
-import { AUDIT_HOSTER, scheduleAudits } from '../trust/audits/schedule-audits.ts'
+import type { BackgroundAudits } from '../trust/audits/background-audits.ts'
+import { AUDIT_HOSTER, type AuditSchedule, scheduleAudits } from '../trust/audits/schedule-audits.ts'
 import { scoreHosters } from '../trust/score-hosters.ts'
 import { writeTrustDays } from '../trust/write-trust-days.ts'
 import { type AuditJobDeps, auditLedger } from './audit-ledger.ts'
@@ -39,7 +39,7 @@ export interface TaskDeps {
   readonly closePromotionDays: () => Promise<void>
   readonly marketplace: MarketplaceJobs
   /** Null: audits are switched off. */
-  readonly audits: (AuditDeps & { readonly meanPauseMs: number }) | null
+  readonly audits: (Pick<BackgroundAudits, 'start'> & { readonly schedule: () => AuditSchedule }) | null
   /** How long after its start a request counts for trust. */
   readonly evidenceDelayMs: number
   readonly log: Log
@@ -135,10 +135,10 @@ export function createTasks(deps: TaskDeps, stopping: AbortSignal): TaskList {
     // Many hosters take longer than one statement may.
     write_trust_days: () => writeTrustDays({ pool: auditPool, clock }),
     plan_hoster_audits: async () => {
-      if (audits !== null) await scheduleAudits(pool, { nowMs: clock.epochMs(), ...audits })
+      if (audits !== null) await scheduleAudits(pool, audits.schedule())
     },
     [AUDIT_HOSTER]: async payload => {
-      if (audits !== null) await auditEndpoint(audits, (payload as { endpoint_id: string }).endpoint_id)
+      await audits?.start((payload as { endpoint_id: string }).endpoint_id)
     },
     ...alertTasks(alerts),
   }

@@ -33,3 +33,13 @@ describe('sliceText', () => {
     expect(second).toBe(` ${'b'.repeat(500)}`)
   })
 })
+
+test('words of any language are drawn', () => {
+  let state = 0
+  const words = tokenizer().drawWords(200, () => (state = (state + 0.618_033_988) % 1))
+  expect(words).toHaveLength(200)
+  for (const word of words) expect(word).toMatch(/^\p{L}{4,}$/u)
+  expect(new Set(words).size).toBeGreaterThan(150)
+  expect(words.some(word => /^[a-z]+$/.test(word))).toBe(true)
+  expect(words.some(word => /[^\p{ASCII}]/u.test(word))).toBe(true)
+})

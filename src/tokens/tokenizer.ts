@@ -31,6 +31,20 @@ export class Tokenizer {
     this.#vocabulary = vocabulary
   }
 
+  /**
+   * Draws words of any language: tokens that begin with a space and have at least four letters.
+   *
+   * @param random uniform in [0, 1)
+   */
+  drawWords(count: number, random: () => number): string[] {
+    const words: string[] = []
+    while (words.length < count) {
+      const text = this.#vocabulary.textOf(Math.floor(random() * this.#vocabulary.size))
+      if (/^ \p{L}{4,}$/u.test(text)) words.push(text.trim())
+    }
+    return words
+  }
+
   /** Counts the tokens of a text of at most SLICE_UNITS, piece by piece. Positions are UTF-16 units of `slice`. */
   count(slice: string, onPiece: OnPiece): void {
     this.#eachPiece(slice, (start, end, byteStart, byteEnd) => {

@@ -53,6 +53,16 @@ export class Vocabulary {
     }
   }
 
+  /** How many tokens there are. */
+  get size(): number {
+    return this.#starts.length - 1
+  }
+
+  /** Returns the text of a token; bytes that are no UTF-8 become U+FFFD. */
+  textOf(rank: number): string {
+    return new TextDecoder().decode(this.#bytes.subarray(this.#starts[rank]!, this.#starts[rank + 1]!))
+  }
+
   /** FNV-1a. */
   #slotOf(bytes: Uint8Array, start: number, end: number): number {
     let hash = 0x811c9dc5

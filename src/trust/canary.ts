@@ -9,8 +9,6 @@ export interface Canary {
   readonly answers: readonly string[]
   /** Enough for the answer and a few words around it. */
   readonly maxTokens: number
-  readonly temperature: number | undefined
-  readonly stream: boolean
 }
 
 export const canaryFamilies = ['sum', 'lookup', 'order', 'calendar', 'count', 'code'] as const
@@ -22,8 +20,8 @@ interface Question {
 }
 
 /**
- * Makes a canary. Numbers, names, wording, length, temperature and streaming are drawn for each, so that no
- * two look alike and none repeats. The mix follows ordinary traffic: mostly short, some long, about half streamed.
+ * Makes a canary. Numbers, names, wording and length are drawn for each, so that no two look alike and none repeats. But its templates
+ * are in this file, so a hoster can recognise it: for models that nothing else can audit.
  *
  * @param random uniform in [0, 1)
  */
@@ -35,23 +33,12 @@ export function makeCanary(random: () => number, family: CanaryFamily = pick(can
     messages: messagesOf(withNotes(pick(askings, random)(text), random), system),
     answers: [expected],
     maxTokens: pick([64, 100, 128, 200, 256, 400], random),
-    ...mannersOf(random),
   }
 }
 
-/**
- * Makes a canary of a prompt of the operator, with notes around it or not, so that two of them are not the same text.
- *
- * @param random uniform in [0, 1)
- */
-export function ownCanary({ prompt, system, answers, maxTokens }: OwnCanary, random: () => number): Canary {
-  return {
-    family: 'own',
-    messages: messagesOf(withNotes(prompt, random), system),
-    answers,
-    maxTokens,
-    ...mannersOf(random),
-  }
+/** Makes a canary of a prompt of the operator, as it was written. */
+export function ownCanary({ prompt, system, answers, maxTokens }: OwnCanary): Canary {
+  return { family: 'own', messages: messagesOf(prompt, system), answers, maxTokens }
 }
 
 function withNotes(ask: string, random: () => number): string {
@@ -64,10 +51,6 @@ function withNotes(ask: string, random: () => number): string {
 function messagesOf(content: string, system: string | undefined): Canary['messages'] {
   const user = { role: 'user' as const, content }
   return system === undefined ? [user] : [{ role: 'system', content: system }, user]
-}
-
-function mannersOf(random: () => number): Pick<Canary, 'temperature' | 'stream'> {
-  return { temperature: pick([undefined, undefined, 0, 0.1, 0.2, 0.3], random), stream: random() < 0.5 }
 }
 
 /** So many words at the start and at the end of an answer count: one that lists every possible result must not pass. */

@@ -1,48 +1,40 @@
 import type { SignalKind, Signals } from './quarantine.ts'
 
-/** What an audit does: `canary` asks prompts with known answers, the others compare answers with those of other servers. */
-export interface AuditPlan {
-  readonly kind: 'canary' | 'panel' | 'sampling'
-  /** Panels ask for log probabilities. They are rare in ordinary traffic. */
-  readonly hasLogprobs: boolean
-}
-
-/** The other servers of the model that can answer too. */
-export interface AuditPeers {
-  readonly hasReference: boolean
-  readonly hosters: number
-  /** The hoster sells a model of the operator, and was not compared with its server often enough. */
-  readonly needsComparison: boolean
-}
+/**
+ * What an audit does. `comparison`: compares an answer with that of a reference. `panel`: compares answers of several hosters. `canary`:
+ * asks a prompt with a known answer.
+ */
+export type AuditKind = 'comparison' | 'panel' | 'canary'
 
 /** How often each kind is drawn while no signal is suspicious. */
-const weights = { canary: 0.4, fingerprint: 0.25, agreement: 0.25, sampling: 0.1 } as const
+const weights: Readonly<Record<AuditKind, number>> = { comparison: 0.8, panel: 0.5, canary: 0.2 }
 /** How much more often the kind of a suspicious signal is drawn, at most. */
 const PULL_MAX = 6
 
+const signalsOf: Readonly<Record<AuditKind, readonly SignalKind[]>> = {
+  comparison: ['shadow'],
+  panel: ['fingerprint', 'agreement'],
+  canary: ['canary'],
+}
+
 /**
  * Draws the kind of the next audit of a hoster. A signal with a small p-value is drawn more often, so a cheat that shows in one kind of
- * audit only is found with fewer of them. The choice depends on earlier audits only, so it changes no false alarm rate. Samples
- * are drawn that often too until the hoster was compared with the server of the operator.
+ * audit only is found with fewer of them. The choice depends on earlier audits only, so it changes no false alarm rate.
  *
  * @param random uniform in [0, 1)
+ * @returns undefined if none is possible
  */
-export function chooseAudit(signals: Signals, peers: AuditPeers, random: () => number): AuditPlan {
-  const canCompare = peers.hasReference || peers.hosters >= 2
-  const possible = (['canary', 'fingerprint', 'agreement', 'sampling'] as const).filter(
-    kind => kind === 'canary' || (kind === 'sampling' ? peers.hasReference : canCompare),
-  )
-  const pulls = possible.map(
-    kind => weights[kind] * (kind === 'sampling' && peers.needsComparison ? PULL_MAX : pull(signals, kind)),
-  )
+export function chooseAudit(
+  signals: Signals,
+  possible: readonly AuditKind[],
+  random: () => number,
+): AuditKind | undefined {
+  const pulls = possible.map(kind => weights[kind] * Math.max(...signalsOf[kind].map(signal => pull(signals, signal))))
   let left = random() * pulls.reduce((sum, weight) => sum + weight, 0)
-  const drawn = possible.find((_, at) => {
+  return possible.find((_, at) => {
     left -= pulls[at]!
     return left < 0
   })
-  const kind = drawn ?? 'canary'
-  if (kind === 'canary' || kind === 'sampling') return { kind, hasLogprobs: false }
-  return { kind: 'panel', hasLogprobs: kind === 'fingerprint' }
 }
 
 function pull(signals: Signals, kind: SignalKind): number {

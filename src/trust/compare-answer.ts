@@ -100,14 +100,18 @@ const UNLISTED_NATS = 1
 function oddsUntilParting(own: string, answer: readonly TopTokens[], temperature: number): number {
   return positionsOf(own, answer).reduce((sum, { tokens, chosen }) => {
     const probabilities = tokens.map(({ logprob }) => Math.exp(logprob))
-    // All tokens that are not listed are one more.
-    const all = [...probabilities, Math.max(UNLISTED_MIN, 1 - probabilities.reduce((total, each) => total + each, 0))]
-    const at = chosen === undefined ? tokens.length : tokens.indexOf(chosen)
-    const logOf = (flatness: number) => {
-      const powers = all.map(each => each ** (1 / flatness))
-      return Math.log(powers[at]! / powers.reduce((total, each) => total + each, 0))
+    const rest = Math.max(UNLISTED_MIN, 1 - probabilities.reduce((total, each) => total + each, 0))
+    const least = Math.min(rest, ...probabilities)
+    const logOf = (flatness: number, isHonest: boolean) => {
+      const powers = probabilities.map(each => each ** (1 / flatness))
+      // Each token that is not listed is at most as likely as the least likely one that is. How many they are is not known, so in favour of the
+      // hoster they take nothing from the listed ones where a low temperature makes them unlikely.
+      const unlisted = rest * least ** (1 / flatness - 1)
+      const listed = powers.reduce((total, each) => total + each, 0)
+      if (chosen === undefined) return Math.log(unlisted / (listed + unlisted))
+      return Math.log(powers[tokens.indexOf(chosen)]! / (isHonest && flatness < 1 ? listed : listed + unlisted))
     }
-    return sum + logOf(CHEAT_FLATNESS * temperature) - logOf(HONEST_FLATNESS * temperature)
+    return sum + logOf(CHEAT_FLATNESS * temperature, false) - logOf(HONEST_FLATNESS * temperature, true)
   }, 0)
 }
 

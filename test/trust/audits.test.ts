@@ -11,7 +11,7 @@ import { answer, type Behaviour, usageOf } from '../harness/scripted-upstream.ts
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { useResource } from '../harness/use-resource.ts'
 import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
-import { solveCanary } from './solve-canary.ts'
+import { talker } from './audit-world.ts'
 
 // Audits through the whole gateway: the job queue starts them, and they reach hosters as requests of customers do.
 
@@ -33,25 +33,28 @@ const app = useTestApp(() => ({
   yaml: `hosters: { allow_private_urls: true }\ntrust: { audits: true, canaries_file: ${join(directory.path, 'canaries.yaml')} }`,
   offers: [testOffer(local.baseUrl)],
   random: createRandom(5).next,
+  timeouts: { auditPauseMsMax: 0 },
 }))
 const customer = useCustomer(app)
 
 const ids: { honest: string; other: string; swapper: string } = { honest: '', other: '', swapper: '' }
 
-/** Answers canaries like a good model, and other prompts always the same way. */
+const talk = talker()
+
+/** Writes what the gateway asks it to write, and answers other prompts always the same way. */
 const goodModel: Behaviour = (request, response) => {
   const prompt = String(request.body.messages!.at(-1)!.content)
   return answer({ text: answerTo(prompt), usage: usageOf(60, 5) })(request, response)
 }
 
 function answerTo(prompt: string): string {
-  if (prompt.includes(OWN_PROMPT)) return 'It is the amber one.'
-  return isOpening(prompt) ? `A quiet morning, and ${prompt.slice(-30)}` : solveCanary(prompt)
+  if (prompt.includes(OWN_PROMPT)) return `${REWRITTEN} ${talk()}`
+  if (/Answer with nothing but that text/.test(prompt)) return talk()
+  return prompt.startsWith(REWRITTEN) ? 'It is the amber one.' : `A quiet morning, and ${prompt.slice(-30)}`
 }
 
-function isOpening(prompt: string): boolean {
-  return /^(Write|Suggest|Describe|Give|Explain|\w+ keeps a diary)/.test(prompt) && !prompt.includes('\n')
-}
+/** How the reference puts the prompt of the operator. */
+const REWRITTEN = 'At night: the light on the ninth platform.'
 
 beforeAll(async () => {
   for (const upstream of [local, honest, other]) upstream.always(goodModel)
@@ -59,10 +62,17 @@ beforeAll(async () => {
   ids.honest = await app.hoster({ baseUrl: honest.baseUrl, trustScore: 0 })
   ids.other = await app.hoster({ baseUrl: other.baseUrl, trustScore: 0 })
   ids.swapper = await app.hoster({ baseUrl: swapper.baseUrl, trustScore: 0 })
-  // They were compared with the local server often enough, so that all kinds of audits are drawn as usual.
+  // So many comparisons of other hosters are needed to judge one.
   await app.database.pool.query(
-    `INSERT INTO hoster_comparison (hoster_id, model_id, passes) SELECT hoster_id, 'test-model', 10 FROM hoster`,
+    `INSERT INTO compared_answer (hoster_id, model_id, source, kind, value, is_counted, at)
+     SELECT unnest($1::uuid[]), 'test-model', 'prompt', 'words', 0, true, now() FROM generate_series(1, 60)`,
+    [[ids.honest, ids.other]],
   )
+  // From now on the requests of audits have these manners, with which answers tell most.
+  for (let n = 0; n < 3; n++) {
+    const messages = [{ role: 'user', content: `Hello ${n}.` }]
+    await app.chat(customer, { model: 'test-model', messages, temperature: 0, top_p: 0.9, allow_hosters: [] })
+  }
 })
 
 async function run(task: string, payload: object = {}): Promise<void> {
@@ -110,9 +120,9 @@ test('audits arrive as requests of several customers, are paid, and count for no
   // 1 USD for each of eight accounts.
   expect(promo[0]!.given).toBe(8_000_000_000n)
   const bodies = honest.requests.map(({ body }) => body)
-  expect(bodies.some(({ stream }) => stream === true)).toBe(true)
-  expect(bodies.some(({ stream }) => stream !== true)).toBe(true)
-  expect(new Set(honest.requests.map(({ rawBody }) => rawBody)).size).toBeGreaterThan(bodies.length / 2)
+  for (const body of bodies) expect(body).toMatchObject({ temperature: 0, top_p: 0.9 })
+  for (const body of bodies) expect(body).not.toHaveProperty('logprobs')
+  expect(new Set(honest.requests.map(({ rawBody }) => rawBody)).size).toBe(bodies.length)
   // Nothing in a request tells it from one of a customer.
   const asCustomer = await sentByCustomer()
   for (const { headers } of honest.requests) expect(Object.keys(headers).sort()).toEqual(asCustomer)
@@ -128,7 +138,7 @@ async function sentByCustomer(): Promise<string[]> {
 }
 
 test('security 27: a hoster with another model is quarantined; the honest ones are not, and an operator ends it', async () => {
-  for (let round = 0; round < 12 && (await hosterRow(ids.swapper)).state === 'active'; round++) {
+  for (let round = 0; round < 60 && (await hosterRow(ids.swapper)).state === 'active'; round++) {
     await auditAll(6)
     await run('score_hosters')
   }
@@ -142,14 +152,16 @@ test('security 27: a hoster with another model is quarantined; the honest ones a
     [ids.honest],
   )
   expect(rows.filter(({ passed }) => passed === false)).toEqual([])
-  expect(rows.reduce((sum, { count }) => sum + count, 0)).toBeGreaterThan(10)
+  expect(rows.some(({ passed }) => passed === true)).toBe(true)
 })
 
-test("half of the canaries are the operator's own", async () => {
-  const isAsked = () => honest.requests.some(({ rawBody }) => rawBody.includes(OWN_PROMPT))
-  // Kinds and prompts are drawn, and one round has about seven canaries: it is rare that none of them is an own one.
-  for (let round = 0; round < 30 && !isAsked(); round++) await auditAll(2)
-  expect(isAsked()).toBe(true)
+test("the operator's own prompts reach hosters in other words only", async () => {
+  const hasArrived = () => honest.requests.some(({ rawBody }) => rawBody.includes(REWRITTEN))
+  // Kinds and prompts are drawn, and one audit of five is a canary.
+  for (let round = 0; round < 30 && !hasArrived(); round++) await auditAll(2)
+  expect(hasArrived()).toBe(true)
+  for (const { rawBody } of [...honest.requests, ...other.requests, ...swapper.requests])
+    expect(rawBody).not.toContain(OWN_PROMPT)
 })
 
 /** Shows everybody the audits of today, as if the day had ended long ago. */

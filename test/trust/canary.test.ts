@@ -5,13 +5,11 @@ import { auditCanaries, needsAnotherCanary } from '../../src/trust/canary-audit.
 
 const random = createRandom(11).next
 
-test('no two canaries are alike, and lengths, temperatures and streaming vary', () => {
+test('no two canaries are alike, and lengths vary', () => {
   const canaries = Array.from({ length: 300 }, () => makeCanary(random))
   const prompts = canaries.map(({ messages }) => JSON.stringify(messages))
   expect(new Set(prompts).size).toBe(300)
   expect(new Set(canaries.map(({ family }) => family)).size).toBe(canaryFamilies.length)
-  expect(new Set(canaries.map(({ temperature }) => temperature)).size).toBeGreaterThan(3)
-  expect(canaries.filter(({ stream }) => stream).length).toBeGreaterThan(100)
   const lengths = prompts.map(({ length }) => length)
   expect(Math.min(...lengths)).toBeLessThan(250)
   expect(Math.max(...lengths)).toBeGreaterThan(4_000)
@@ -48,22 +46,18 @@ test('failures of a model that nobody knows, or that all servers fail, are no ev
   for (const eValue of eValues) expect(eValue).toBeCloseTo(1)
 })
 
-test('a prompt of the operator is asked with its system prompt, in other words around it each time', () => {
+test('a prompt of the operator is asked with its system prompt', () => {
   const written = {
     prompt: 'Name the author of the report.',
     system: 'Be brief.',
     answers: ['Marta Vogel', 'M. Vogel'],
     maxTokens: 30,
   }
-  const canaries = Array.from({ length: 60 }, () => ownCanary(written, random))
-  for (const { messages, maxTokens, family } of canaries) {
-    expect(messages).toEqual([
-      { role: 'system', content: 'Be brief.' },
-      { role: 'user', content: expect.stringContaining('Name the author of the report.') },
-    ])
-    expect({ maxTokens, family }).toEqual({ maxTokens: 30, family: 'own' })
-  }
-  expect(new Set(canaries.map(({ messages }) => messages[1]!.content)).size).toBeGreaterThan(10)
-  expect(isCanaryAnswered(canaries[0]!, 'It was marta **Vogel**, in spring.')).toBe(true)
-  expect(isCanaryAnswered(canaries[0]!, 'Marta wrote it, not Vogel.')).toBe(false)
+  const canary = ownCanary(written)
+  expect(canary.messages).toEqual([
+    { role: 'system', content: 'Be brief.' },
+    { role: 'user', content: 'Name the author of the report.' },
+  ])
+  expect(isCanaryAnswered(canary, 'It was marta **Vogel**, in spring.')).toBe(true)
+  expect(isCanaryAnswered(canary, 'Marta wrote it, not Vogel.')).toBe(false)
 })

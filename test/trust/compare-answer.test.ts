@@ -69,6 +69,16 @@ test('without log probabilities at other temperatures, the answer that is less l
   expect(compareAnswer('the cat sat on a mat', known, 1)).toBeNull()
 })
 
+test('at a low temperature, an answer with listed tokens is no evidence because many others are not listed', () => {
+  // Ten equally likely tokens, of which the server lists five.
+  const flat = position(...['a', 'b', 'c', 'd', 'e'].map((token): [string, number] => [token, Math.log(0.1)]))
+  const answer = { text: 'abc', topTokens: [flat, flat, flat] }
+  for (const temperature of [0.2, 0.5, 0.9]) {
+    expect(compareAnswer('bcd', [answer], temperature)!.value).toBeLessThanOrEqual(0)
+    expect(compareAnswer('xyz', [answer], temperature)!.value).toBeLessThan(0.5)
+  }
+})
+
 const random = createRandom(1)
 const valuesOf = (count: number, swaps: number) =>
   Array.from({ length: count }, () =>

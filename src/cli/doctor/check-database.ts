@@ -15,6 +15,7 @@ import { hasDatabase } from '../../start/has-database.ts'
 import { readHosterOffers } from '../../supply/hosters/hoster-offers.ts'
 import type { Session } from '../command.ts'
 import { masterKeyProblem } from '../require-master-key.ts'
+import { checkAudits } from './check-audits.ts'
 import { checkEndpoints } from './check-endpoints.ts'
 import { type Finding, runCheck } from './finding.ts'
 
@@ -179,5 +180,6 @@ async function checkHosters(config: Config, pool: Pool): Promise<Finding[]> {
     allowPrivateHosters: allowPrivateUrls,
     onProblem: detail => problems.push({ check: 'hoster', ok: false, detail }),
   })
-  return [...problems, ...(await checkEndpoints(offers, allowPrivateUrls ? undefined : createPinnedLookup()))]
+  const servers = await checkEndpoints(offers, allowPrivateUrls ? undefined : createPinnedLookup())
+  return [...problems, ...servers, ...checkAudits(config, offers)]
 }

@@ -3,17 +3,22 @@ import { type CompleteDeps, complete } from '../../chat/complete.ts'
 import type { EventSink } from '../../chat/completion-request.ts'
 import { unsentFields } from '../../chat/running-ticket.ts'
 import { chatDialect } from '../../dialects/chat/chat-dialect.ts'
+import type { Pseudonymise } from '../../dispatch/pseudonyms.ts'
 import type { Caller } from '../../domain/caller.ts'
 import type { ChatJob } from '../../domain/chat-job.ts'
 import { ApiError } from '../../domain/errors.ts'
 import type { Offer } from '../../domain/offer.ts'
+import type { TaskDeps } from '../../jobs/create-tasks.ts'
 import { uncounted } from '../../runtime/byte-budget.ts'
 import { CancelSource } from '../../runtime/cancel-signal.ts'
 import { createCustomerBreakers } from '../../supply/breakers/customer-breakers.ts'
 import { createHealth } from '../../supply/breakers/health.ts'
 import { buildCatalog } from '../../supply/catalog/catalog.ts'
-import type { AskedAnswer, AskOffer } from '../../trust/audits/ask-offer.ts'
-import { type AuditDeps, peersOf } from '../../trust/audits/audit-hoster.ts'
+import { tokenizer } from '../../tokens/tokenizer.ts'
+import type { AskedAnswer, BeginVisit } from '../../trust/audits/ask-offer.ts'
+import { createAuditor, isReference, peersOf } from '../../trust/audits/audit-hoster.ts'
+import { BackgroundAudits } from '../../trust/audits/background-audits.ts'
+import { drawGapMs } from '../../trust/audits/draw-manners.ts'
 import { houseCallers } from '../../trust/audits/house-customers.ts'
 import { readAnswer } from '../../trust/audits/read-answer.ts'
 import { createRelatedCustomers } from '../../trust/audits/related-customers.ts'
@@ -36,35 +41,50 @@ export function createAudits(
   { catalog }: Supply,
   chat: CompleteDeps,
   samples: RequestSamples,
-): (AuditDeps & { readonly meanPauseMs: number }) | null {
-  const { config, clock, random, log, started } = context
-  if (!config.trust.audits) return null
+): TaskDeps['audits'] {
+  const { config, clock, random, scheduler, timeouts, log, started } = context
+  const { trust } = config
+  if (!trust.audits) return null
   const stopping = new CancelSource()
-  const send = createSender(context, desk, chat, stopping)
-  const peers = { offers: () => catalog.current().offers, references: config.trust.references }
+  const house = createHouse(context, desk)
+  const send = createSender(context, chat, stopping)
+  const peers = { offers: () => catalog.current().offers, references: trust.references }
+  const mannersDeps = { manners: samples.manners, random }
   const relatedCustomers = createRelatedCustomers(general, clock)
   const shadow = createShadow({
     ...{ pool: general, clock, random, log, relatedCustomers, isAskedAlike },
-    pauseMs: config.trust.shadowSeconds * 1_000,
+    pauseMs: trust.shadowSeconds * 1_000,
     referenceOf: offer => peersOf(peers, offer).reference,
-    ask: (offer, body) => send(offer, body, callers => callers.slice(0, SHADOW_ACCOUNTS)),
+    async ask(offer, body) {
+      const callers = (await house()).slice(0, SHADOW_ACCOUNTS)
+      return send(callers[Math.floor(random() * callers.length)]!, offer, body, null)
+    },
   })
-  if (config.trust.shadowSeconds > 0) samples.listen(shadow.onServed)
+  if (trust.shadowSeconds > 0) samples.listen(shadow.onServed)
+  const auditor = createAuditor({
+    ...{ pool: general, clock, ...peers, ...mannersDeps, relatedCustomers },
+    beginVisit: createVisits(context, house, send),
+    ownCanaries: trust.canaries,
+    shared: samples.shared,
+    corpus: trust.corpus,
+    drawWords: count => tokenizer().drawWords(count, random),
+  })
+  const { auditPauseMsMax: pauseMsMax = Infinity } = timeouts
+  const background = new BackgroundAudits(auditor, { after: scheduler.after, pauseMsMax, log })
   started.defer(async () => {
     stopping.abort(new ApiError('server_shutdown'))
-    await shadow.stop()
+    await Promise.all([shadow.stop(), background.stop()])
   })
+  const referenceModels = () => {
+    const references = catalog.current().offers.filter(offer => isReference(offer, trust.references))
+    return [...new Set(references.map(({ modelId }) => modelId))]
+  }
   return {
-    pool: general,
-    clock,
-    random,
-    ...peers,
-    ask: createAskOffer(context, send),
-    ownCanaries: config.trust.canaries,
-    shared: samples.shared,
-    manners: samples.manners,
-    relatedCustomers,
-    meanPauseMs: config.trust.auditMinutes * 60_000,
+    start: endpointId => background.start(endpointId),
+    schedule: () => ({
+      ...{ nowMs: clock.epochMs(), meanPauseMs: trust.auditMinutes * 60_000, random },
+      ...{ drawGapMs: () => drawGapMs(mannersDeps), referenceModels: referenceModels() },
+    }),
   }
 }
 
@@ -74,50 +94,60 @@ function isAskedAlike(job: ChatJob, offer: Offer, reference: Offer): boolean {
   return unsentFields(job, reference).every(field => unsent.has(field) || !isMeaningful(field))
 }
 
-function createAskOffer({ log }: ComposeContext, send: Sender): AskOffer {
-  return async (offer, body) => {
-    try {
-      return await send(offer, body, callers => callers.slice(SHADOW_ACCOUNTS))
-    } catch (error) {
-      // A server that fails is not audited. A bug is not hidden: `complete` reports it.
-      if (!(error instanceof ApiError)) throw error
-      log.debug({ offerId: offer.offerId, code: error.code }, 'an audit got no answer')
-      return null
-    }
-  }
-}
-
-/** Sends a chat request to one offer. Rejects with ApiError. */
-type Sender = (
-  offer: Offer,
-  body: object,
-  payers: (house: readonly Caller[]) => readonly Caller[],
-) => Promise<AskedAnswer>
-
-/**
- * Sends requests of the gateway through the conductor of all requests, with a catalog that has one offer. So the hoster sees what
- * it sees of customers, and is paid as usual.
- */
-function createSender(
-  { clock, random, evidence }: ComposeContext,
-  desk: Database['desk'],
-  { onServed: _, ...chat }: CompleteDeps,
-  stopping: CancelSource,
-): Sender {
-  // Audits have a health of their own, so they neither move latencies, breakers and the public uptime, nor wait for them.
-  const health = createCustomerBreakers(createHealth({ clock, random }), createHealth({ clock, random }))
+function createHouse({ clock, evidence }: ComposeContext, desk: Database['desk']): () => Promise<readonly Caller[]> {
   let house: readonly Caller[] = []
   let houseUntilMs = -Infinity
-  const houseNow = async () => {
+  return async () => {
     if (clock.monotonicMs() >= houseUntilMs) {
       house = await houseCallers(desk, evidence)
       houseUntilMs = clock.monotonicMs() + HOUSE_EVERY_MS
     }
     return house
   }
-  return async (offer, body, payers) => {
-    const callers = payers(await houseNow())
-    const caller = callers[Math.floor(random() * callers.length)]!
+}
+
+function createVisits({ log }: ComposeContext, house: () => Promise<readonly Caller[]>, send: Sender): BeginVisit {
+  let visits = 0
+  const nextCaller = async () => {
+    const callers = (await house()).slice(SHADOW_ACCOUNTS)
+    // In turns: a connection is kept for a minute, and requests of two visits must not meet on it.
+    return callers[visits++ % callers.length]!
+  }
+  return pseudonymsOf => {
+    let caller: Promise<Caller> | undefined
+    return async (offer, body) => {
+      caller ??= nextCaller()
+      try {
+        return await send(await caller, offer, body, pseudonymsOf)
+      } catch (error) {
+        // A server that fails is not audited. A bug is not hidden: `complete` reports it.
+        if (!(error instanceof ApiError)) throw error
+        log.debug({ offerId: offer.offerId, code: error.code }, 'an audit got no answer')
+        return null
+      }
+    }
+  }
+}
+
+/**
+ * Sends a chat request to one offer. Rejects with ApiError.
+ *
+ * @param pseudonymsOf the customer whose pseudonyms a hoster sees; null: those of the caller
+ */
+type Sender = (caller: Caller, offer: Offer, body: object, pseudonymsOf: string | null) => Promise<AskedAnswer>
+
+/**
+ * Sends requests of the gateway through the conductor of all requests, with a catalog that has one offer. So the hoster sees what
+ * it sees of customers, and is paid as usual.
+ */
+function createSender(
+  { clock, random }: ComposeContext,
+  { onServed: _, ...chat }: CompleteDeps,
+  stopping: CancelSource,
+): Sender {
+  // Audits have a health of their own, so they neither move latencies, breakers and the public uptime, nor wait for them.
+  const health = createCustomerBreakers(createHealth({ clock, random }), createHealth({ clock, random }))
+  return async (caller, offer, body, pseudonymsOf) => {
     const job = chatDialect.parseRequest(Buffer.from(JSON.stringify({ model: offer.modelId, ...body })))
     const only = buildCatalog([offer], () => 0)
     let events = ''
@@ -135,8 +165,10 @@ function createSender(
       signal: stopping,
       memory: uncounted,
     }
+    const pseudonymise: Pseudonymise = (of, endpoint, customerId) =>
+      chat.dispatch.pseudonymise(of, endpoint, pseudonymsOf ?? customerId)
     const admit = { ...chat.admit, health, catalog: () => only }
-    const dispatch = { ...chat.dispatch, health }
+    const dispatch = { ...chat.dispatch, health, pseudonymise }
     const served = await complete({ ...chat, admit, dispatch }, request, sink)
     return readAnswer(served.whole?.body ?? events)
   }

@@ -54,6 +54,8 @@ export interface NodeTimeouts {
   readonly learnedIntervalMs: number
   /** How often the overview is read for open pages of operators, ms. */
   readonly overviewIntervalMs: number
+  /** The longest pause between two requests of an audit, ms. */
+  readonly auditPauseMsMax: number
 }
 
 /** Passed to every part of the node. A part registers its shutdown with `started`. */

@@ -18,3 +18,11 @@ export interface AskedAnswer {
  * @param body a body of /v1/chat/completions without `model`
  */
 export type AskOffer = (offer: Offer, body: object) => Promise<AskedAnswer | null>
+
+/**
+ * Begins a visit: requests that come from one house customer, so they share its connections like those of a real one. Each visit is
+ * another house customer's.
+ *
+ * @param pseudonymsOf the customer whose pseudonyms the hoster sees in identifiers such as `user`; null: those of the house customer
+ */
+export type BeginVisit = (pseudonymsOf: string | null) => AskOffer

@@ -1,4 +1,7 @@
-/** Openings of texts that a model continues. Names and numbers in them are drawn, so that no two prompts are alike. */
+/**
+ * Openings of texts that a model continues. Names and numbers in them are drawn, so that no two prompts are alike. A hoster that knows this
+ * file recognises them: they are sent only where there is neither a reference nor a request of a customer.
+ */
 const openings: readonly ((name: string, place: string, year: number) => string)[] = [
   (name, place, year) => `Write the first sentences of a short story about ${name} and a move to ${place} in ${year}.`,
   (name, place) => `Suggest a name and a slogan for a bakery that ${name} opens in ${place}.`,
@@ -17,8 +20,8 @@ const places = ['Bergen', 'Ghent', 'Graz', 'Lublin', 'Nantes', 'Oporto', 'Riga',
  *
  * @param random uniform in [0, 1)
  */
-export function openingBody(random: () => number): { messages: { role: 'user'; content: string }[] } {
+export function openingMessages(random: () => number): readonly { role: 'user'; content: string }[] {
   const pick = <Item>(items: readonly Item[]) => items[Math.floor(random() * items.length)]!
   const content = pick(openings)(pick(names), pick(places), 1850 + Math.floor(random() * 170))
-  return { messages: [{ role: 'user', content }] }
+  return [{ role: 'user', content }]
 }

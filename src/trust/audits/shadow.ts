@@ -165,7 +165,7 @@ const [TEMPERATURE_MIN, TOP_P_MIN, TOP_K_MIN] = [0.5, 0.5, 5]
  * Whether answers to this request can be compared. An answer that is nearly certain, but not greedy, parts from those of honest servers
  * more often than two answers of one server do.
  */
-function isTelling({ forward }: ChatJob, temperature: number | undefined): boolean {
+export function isTelling({ forward }: Pick<ChatJob, 'forward'>, temperature: number | undefined): boolean {
   if (temperature === 0) return true
   const { top_p: topP, top_k: topK } = forward
   if (temperature !== undefined && temperature < TEMPERATURE_MIN) return false
@@ -182,10 +182,11 @@ function endedWithText({ features }: ChatJob, finishReason: string | null): bool
 /** Fields with which the likeliest token, by the log probabilities, is not always the one that is chosen. */
 const choiceFields = ['presence_penalty', 'frequency_penalty', 'repetition_penalty', 'logit_bias', 'response_format']
 
-function hasPlainChoice(body: Record<string, unknown>): boolean {
+export function hasPlainChoice(body: Readonly<Record<string, unknown>>): boolean {
   return choiceFields.every(name => body[name] === undefined || body[name] === 0)
 }
 
-function isPlain({ text, hasOther }: AskedAnswer): boolean {
+/** Whether an answer has text only. */
+export function isPlain({ text, hasOther }: AskedAnswer): boolean {
   return hasOther !== true && !text.trimStart().startsWith('<think')
 }

@@ -122,13 +122,13 @@ export async function earlierDistances(sql: Sql, modelId: string, kind: SignalKi
   )
 }
 
-/** Whether the hoster has passed enough comparisons of this model with a server of the operator. */
-export async function isCompared(sql: Sql, hosterId: string, modelId: string): Promise<boolean> {
-  const { rows } = await sql.query<{ passes: number }>(
-    'SELECT passes FROM hoster_comparison WHERE hoster_id = $1 AND model_id = $2',
-    [hosterId, modelId],
+/** Returns the models of which the hoster has passed enough comparisons with a server of the operator. */
+export async function comparedModels(sql: Sql, hosterId: string): Promise<ReadonlySet<string>> {
+  const { rows } = await sql.query<{ modelId: string }>(
+    'SELECT model_id AS "modelId" FROM hoster_comparison WHERE hoster_id = $1 AND passes >= $2',
+    [hosterId, COMPARISONS],
   )
-  return (rows[0]?.passes ?? 0) >= COMPARISONS
+  return new Set(rows.map(({ modelId }) => modelId))
 }
 
 /** Deletes audits and comparisons that are older than 90 days. */

@@ -1,0 +1,30 @@
+import type { Pool } from '../../db/pool.ts'
+import type { Offer } from '../../domain/offer.ts'
+import type { OwnCanary } from '../../domain/own-canary.ts'
+import type { Clock } from '../../runtime/clock.ts'
+import type { BeginVisit } from './ask-offer.ts'
+import type { MannersDeps } from './draw-manners.ts'
+import type { GrowDeps } from './grow-prompt.ts'
+import type { RelatedCustomers } from './related-customers.ts'
+import type { SharedRequests } from './shared-requests.ts'
+
+export interface AuditDeps extends GrowDeps, MannersDeps {
+  readonly pool: Pool
+  readonly clock: Clock
+  /** The offers that are live now. */
+  readonly offers: () => readonly Offer[]
+  readonly beginVisit: BeginVisit
+  /** Names of endpoints that serve as references, besides local servers. Null: all clouds. */
+  readonly references: readonly string[] | null
+  /** Prompts of the operator. */
+  readonly ownCanaries: readonly OwnCanary[]
+  /** Requests of customers that share them. */
+  readonly shared: Pick<SharedRequests, 'take'>
+  readonly relatedCustomers: RelatedCustomers
+}
+
+/** What one audit can use besides. */
+export interface RunningAudit extends AuditDeps {
+  /** Waits between two requests, ms. Resolves early at a shutdown; then no offer answers any more. */
+  readonly pause: (ms: number) => Promise<void>
+}

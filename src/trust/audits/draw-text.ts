@@ -1,0 +1,89 @@
+import type { Offer } from '../../domain/offer.ts'
+import type { AskOffer } from './ask-offer.ts'
+import type { AuditDeps } from './audit-deps.ts'
+import { drawFields } from './draw-manners.ts'
+import { growReply } from './grow-prompt.ts'
+import type { PromptStock } from './prompt-stock.ts'
+import { type Message, maySend, replayTurns } from './replay.ts'
+import type { SharedRequest } from './shared-requests.ts'
+
+/** What an audit sends. */
+export interface AuditText {
+  readonly source: 'replay' | 'prompt'
+  /** The customer that sent the request; null: a prompt of the gateway. */
+  readonly customerId: string | null
+  /** The body without `messages`. */
+  readonly fields: Readonly<Record<string, unknown>>
+  /** Returns the messages that follow, or null at the end. `history` ends with an answer, or is empty. */
+  readonly next: (history: readonly Message[]) => Promise<readonly Message[] | null>
+}
+
+/** The part of the audits that repeat a customer's request, if there is one. */
+const REPLAY_PART = 0.8
+/** The part of the grown prompts, and of their answers, after which the person goes on. */
+const REPLY_PART = 0.3
+const REPLIES_MAX = 3
+
+/**
+ * Draws a request of a customer that shares them, or a prompt that the reference has written. Null: there is neither.
+ */
+export async function drawText(
+  deps: AuditDeps,
+  stock: PromptStock,
+  offer: Offer,
+  reference: Offer,
+  askReference: AskOffer,
+): Promise<AuditText | null> {
+  const { random } = deps
+  const replay = random() < REPLAY_PART ? await takeReplay(deps, [offer, reference], offer) : undefined
+  if (replay !== undefined) return replayText(replay)
+  const ask = async (content: string) => {
+    const body = { messages: [{ role: 'user', content }], temperature: 1, max_tokens: WRITTEN_TOKENS_MAX }
+    return (await askReference(reference, body))?.text ?? null
+  }
+  const grown = await stock.take(deps, ask)
+  if (grown === null) return null
+  const replies = Array.from({ length: REPLIES_MAX }, () => random()).findIndex(drawn => drawn >= REPLY_PART)
+  let left = replies === -1 ? REPLIES_MAX : replies
+  return {
+    ...{ source: 'prompt', customerId: null, fields: drawFields(deps) },
+    async next(history) {
+      if (history.length === 0) return grown
+      const reply = left-- > 0 ? await growReply(history, ask) : null
+      return reply === null ? null : [{ role: 'user', content: reply }]
+    },
+  }
+}
+
+const WRITTEN_TOKENS_MAX = 1_500
+
+/** Requests of customers that may not be sent are dropped, but not all of them in one audit. */
+const TAKEN_MAX = 4
+
+/**
+ * Takes a request of a customer that has nothing to do with the hosters of these offers, that the offer's hoster has not answered, and
+ * that all of them may see.
+ */
+export async function takeReplay(
+  { relatedCustomers, shared }: Pick<AuditDeps, 'relatedCustomers' | 'shared'>,
+  offers: readonly Offer[],
+  { modelId, endpoint }: Offer,
+): Promise<SharedRequest | undefined> {
+  const hosterIds = offers.flatMap(offer => offer.endpoint.hosterId ?? [])
+  const related = new Set((await Promise.all(hosterIds.map(relatedCustomers))).flatMap(customers => [...customers]))
+  for (let taken = 0; taken < TAKEN_MAX; taken++) {
+    const request = shared.take(modelId, endpoint.hosterId!, related)
+    if (request === undefined) return undefined
+    const isKnown = request.hosterId !== null && hosterIds.includes(request.hosterId)
+    if (!isKnown && replayTurns(request.body).length > 0 && offers.every(offer => maySend(offer, request)))
+      return request
+  }
+  return undefined
+}
+
+function replayText({ body, customerId }: SharedRequest): AuditText {
+  const { messages: _messages, ...fields } = body
+  const turns = replayTurns(body)
+  let next = 0
+  return { source: 'replay', customerId, fields, next: async () => turns[next++] ?? null }
+}
