@@ -5,6 +5,7 @@ import { useWrite } from '../../api/use-write.ts'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { useCustomerId, useRights } from '../../shell/use-session.ts'
+import styles from './settings.module.css'
 
 /** Whether the customer shares its requests for audits of hosters. */
 export function Sharing() {
@@ -23,27 +24,29 @@ export function Sharing() {
   )
   return (
     <Panel title="Finding hosters that cheat">
-      <p>
-        A hoster can answer the tests of this platform with the right model, and your requests with a cheaper one. If
-        you share requests, the gateway sends a few of them, with their text, a second time to another server of the
-        same model: one of this platform, the cloud that hosters are compared with, or another hoster. It compares the
-        answers. The platform pays for that.
-      </p>
-      <p>
-        The text is not stored, and the fields that name your users are left out. Requests with{' '}
-        <code>privacy_mode</code>, images, audio or files are never shared.
-      </p>
-      <Loaded query={sharing} height={24}>
-        {({ is_on: isOn }) => (
-          <Checkbox
-            label="Share some of our requests to find hosters that cheat"
-            description={mayPeople ? undefined : 'Only owners of this customer change this.'}
-            checked={isOn}
-            disabled={!mayPeople || change.isPending}
-            onChange={() => change.mutate(!isOn)}
-          />
-        )}
-      </Loaded>
+      <div className={styles.form}>
+        <p>
+          A hoster can answer the tests of this platform with the right model, and your requests with a cheaper one. If
+          you share requests, the gateway sends a few of them, with their text, a second time to another server of the
+          same model: one of this platform, the cloud that hosters are compared with, or another hoster. It compares the
+          answers. The platform pays for that.
+        </p>
+        <p>
+          The text is not stored, and the fields that name your users are left out. Requests with{' '}
+          <code>privacy_mode</code>, images, audio or files are never shared.
+        </p>
+        <Loaded query={sharing} height={24}>
+          {({ is_on: isOn }) => (
+            <Checkbox
+              label="Share some of our requests to find hosters that cheat"
+              description={mayPeople ? undefined : 'Only owners of this customer change this.'}
+              checked={isOn}
+              disabled={!mayPeople || change.isPending}
+              onChange={() => change.mutate(!isOn)}
+            />
+          )}
+        </Loaded>
+      </div>
     </Panel>
   )
 }
