@@ -11,8 +11,6 @@ import type { Offer } from '../../domain/offer.ts'
 import type { TaskDeps } from '../../jobs/create-tasks.ts'
 import { uncounted } from '../../runtime/byte-budget.ts'
 import { CancelSource } from '../../runtime/cancel-signal.ts'
-import { createCustomerBreakers } from '../../supply/breakers/customer-breakers.ts'
-import { createHealth } from '../../supply/breakers/health.ts'
 import { buildCatalog } from '../../supply/catalog/catalog.ts'
 import { tokenizer } from '../../tokens/tokenizer.ts'
 import type { AskedAnswer, BeginVisit } from '../../trust/audits/ask-offer.ts'
@@ -47,7 +45,7 @@ export function createAudits(
   if (!trust.audits) return null
   const stopping = new CancelSource()
   const house = createHouse(context, desk)
-  const send = createSender(context, chat, stopping)
+  const send = createSender(chat, stopping)
   const peers = { offers: () => catalog.current().offers, references: trust.references }
   const mannersDeps = { manners: samples.manners, random }
   const relatedCustomers = createRelatedCustomers(general, clock)
@@ -140,13 +138,7 @@ type Sender = (caller: Caller, offer: Offer, body: object, pseudonymsOf: string 
  * Sends requests of the gateway through the conductor of all requests, with a catalog that has one offer. So the hoster sees what
  * it sees of customers, and is paid as usual.
  */
-function createSender(
-  { clock, random }: ComposeContext,
-  { onServed: _, ...chat }: CompleteDeps,
-  stopping: CancelSource,
-): Sender {
-  // Audits have a health of their own, so they neither move latencies, breakers and the public uptime, nor wait for them.
-  const health = createCustomerBreakers(createHealth({ clock, random }), createHealth({ clock, random }))
+function createSender({ onServed: _, ...chat }: CompleteDeps, stopping: CancelSource): Sender {
   return async (caller, offer, body, pseudonymsOf) => {
     const job = chatDialect.parseRequest(Buffer.from(JSON.stringify({ model: offer.modelId, ...body })))
     const only = buildCatalog([offer], () => 0)
@@ -167,8 +159,9 @@ function createSender(
     }
     const pseudonymise: Pseudonymise = (of, endpoint, customerId) =>
       chat.dispatch.pseudonymise(of, endpoint, pseudonymsOf ?? customerId)
-    const admit = { ...chat.admit, health, catalog: () => only }
-    const dispatch = { ...chat.dispatch, health, pseudonymise }
+    // With the health of all requests: a hoster sees how many run, their latency and their counts, and one that moves none would be an audit.
+    const admit = { ...chat.admit, catalog: () => only }
+    const dispatch = { ...chat.dispatch, pseudonymise }
     const served = await complete({ ...chat, admit, dispatch }, request, sink)
     return readAnswer(served.whole?.body ?? events)
   }
