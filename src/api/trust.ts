@@ -127,7 +127,7 @@ const example = {
     { name: 'ageDays', has: 9, needs: 7, is_passed: true },
     { name: 'honestyBound', has: 0.941, needs: 0.9, is_passed: true },
   ],
-  would_raise: ['6 more audits. They arrive by themselves, one in about ten minutes.'],
+  would_raise: ['6 more audits. They arrive by themselves, the more often the more traffic the models have.'],
   requests: 1204,
   audits: 64,
   signals: [

@@ -7,14 +7,13 @@ export type Distances = ReadonlyMap<string, readonly AnswerDistance[]>
 
 /** One hoster's answers in a panel: the same prompts to several servers of a model. */
 export interface Panellist<Answer> {
-  /** Null for a reference: a server that the operator trusts. */
-  readonly hosterId: string | null
+  readonly hosterId: string
   readonly answer: Answer
 }
 
 export interface PanelResult {
   readonly hosterId: string
-  /** To the reference; without one, the median distance to the other answers. */
+  /** The median distance to the other answers. */
   readonly distance: AnswerDistance
   /** One for each alternative of the test. */
   readonly eValues: readonly number[]
@@ -22,7 +21,7 @@ export interface PanelResult {
   readonly hasPassed: boolean | null
 }
 
-/** Without a reference, so many answers are needed: of two that differ, no one knows which is wrong. */
+/** So many answers are needed: of two that differ, no one knows which is wrong. */
 const PANEL_MIN = 3
 
 /**
@@ -36,13 +35,11 @@ export function comparePanel<Answer>(
   distanceOf: (a: Answer, b: Answer) => AnswerDistance | null,
   earlier: Distances,
 ): PanelResult[] {
-  const reference = panel.find(({ hosterId }) => hosterId === null)
-  if (reference === undefined && panel.length < PANEL_MIN) return []
+  if (panel.length < PANEL_MIN) return []
   const medians = new Map([...earlier].map(([id, distances]) => [id, medianOf(distances)]))
   const results: PanelResult[] = []
   for (const { hosterId, answer } of panel) {
-    if (hosterId === null) continue
-    const others = reference ? [reference] : panel.filter(other => other.hosterId !== hosterId)
+    const others = panel.filter(other => other.hosterId !== hosterId)
     const distances = others.map(other => distanceOf(answer, other.answer)).filter(distance => distance !== null)
     if (distances.length === 0) continue
     const distance = {

@@ -117,7 +117,8 @@ const CONTRACT = 'A contract with the operator: the cap rises to 1.'
 
 const gateTexts: Readonly<Record<Gate['name'], (has: number, needs: number) => string>> = {
   requests: (has, needs) => `${needs - has} more requests of customers.`,
-  audits: (has, needs) => `${needs - has} more audits. They arrive by themselves, one in about ten minutes.`,
+  audits: (has, needs) =>
+    `${needs - has} more audits. They arrive by themselves, the more often the more traffic the models have.`,
   ageDays: (has, needs) => `${needs - has} more days on the market.`,
   honestyBound: (has, needs) => `More audits passed: the bound is ${has.toFixed(3)} and must reach ${needs}.`,
 }

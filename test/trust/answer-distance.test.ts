@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
-import { createRandom } from '../../sim/random.ts'
-import { distributionDistance, divergenceRate, sameModelPValue } from '../../src/trust/answer-distance.ts'
+import { distributionDistance, divergenceRate } from '../../src/trust/answer-distance.ts'
 
 test.each<[string, readonly string[], readonly string[], number | null]>([
   ['the same answers', ['a b c', 'd e'], ['a b c', 'd e'], 0],
@@ -34,15 +33,4 @@ test('distributions are compared up to the first position with another likeliest
     worst: expect.closeTo(0.2),
   })
   expect(distributionDistance([[]], [[]])).toBeNull()
-})
-
-test('answers of two models differ in a test of samples, and those of one do not', () => {
-  const random = createRandom(3).next
-  const texts = (words: string) =>
-    Array.from({ length: 8 }, () =>
-      Array.from({ length: 8 }, () => words.split(' ')[Math.floor(random() * 6)]).join(' '),
-    )
-  const night = 'lantern harbour whistle frost ember window'
-  expect(sameModelPValue(texts(night), texts('pencil market orange ledger bicycle soup'), random)).toBeLessThan(0.01)
-  expect(sameModelPValue(texts(night), texts(night), random)).toBeGreaterThan(0.01)
 })

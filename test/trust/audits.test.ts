@@ -7,7 +7,7 @@ import { testOffer } from '../harness/app.ts'
 import { signedInOperator } from '../harness/browser-client.ts'
 import { readError } from '../harness/event-stream.ts'
 import { hosterKey, hosterRequest } from '../harness/hosters.ts'
-import { answer, type Behaviour, usageOf } from '../harness/scripted-upstream.ts'
+import { answer, type Behaviour, status, usageOf } from '../harness/scripted-upstream.ts'
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { useResource } from '../harness/use-resource.ts'
 import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
@@ -170,6 +170,37 @@ async function endDay(): Promise<void> {
   await app.database.pool.query('DELETE FROM hoster_trust_day WHERE day < (now() AT TIME ZONE $1)::date', ['UTC'])
   await app.database.pool.query('UPDATE hoster_trust_day SET day = day - 2')
 }
+
+test('requests of a customer that shares them reach another hoster, with the pseudonyms of the customer there', async () => {
+  const sharing = await app.customer()
+  await app.database.pool.query('UPDATE customer SET shares_requests = true WHERE customer_id = $1', [
+    sharing.customerId,
+  ])
+  await app.app.noticeChanges()
+  const ask = async (content: string, wanted: object) => {
+    const messages = [{ role: 'user', content }]
+    await app.chat(sharing, { model: 'test-model', messages, user: 'anna', temperature: 0, ...wanted })
+  }
+  const texts = [1, 2, 3, 4, 5, 6, 7, 8].map(n => `What is the length of weir number ${n}?`)
+  for (const text of texts) await ask(text, {})
+  const arrivedWith = (text: string) => honest.requests.find(({ rawBody }) => rawBody.includes(text))
+  const elsewhere = texts.filter(text => arrivedWith(text) === undefined)
+  const repeated = () => elsewhere.map(arrivedWith).find(request => request !== undefined)
+  for (let round = 0; round < 30 && repeated() === undefined; round++) await auditAll(2)
+  const { user } = repeated()!.body
+  expect(user).toMatch(/^[\w-]{43}$/)
+  // While the local server fails, the hoster answers the customer itself.
+  local.always(status(500))
+  const direct = 'What is the width of the last weir?'
+  await expect
+    .poll(async () => {
+      await ask(direct, { allow_hosters: [ids.honest] })
+      return arrivedWith(direct)?.body.user
+    }, WAIT_OPTIONS)
+    .toBe(user)
+  local.always(goodModel)
+  expect(local.requests.filter(({ rawBody }) => rawBody.includes('"anna"'))).not.toEqual([])
+})
 
 test('the page of a hoster explains its score and reveals no prompt', async () => {
   const show = async () => {

@@ -88,7 +88,11 @@ test("a customer's conversation is repeated turn by turn, with the hoster's own 
   ]
   const world = await auditWorld(database, {
     shared: [
-      sharedRequest({ customerId: customerId!, body: { messages, temperature: 0, max_tokens: 90, stream: true } }),
+      sharedRequest({
+        customerId: customerId!,
+        body: { messages, temperature: 0, max_tokens: 90, stream: true },
+        identifiers: { user: 'anna' },
+      }),
     ],
     manners: [gap],
     seed: 8,
@@ -97,7 +101,7 @@ test("a customer's conversation is repeated turn by turn, with the hoster's own 
   await world.audit()
   expect(world.sent().map(lastOf)).toEqual(['question 1', 'question 2', 'question 3', 'question 4'])
   expect(world.sent()[2]!.body).toEqual({
-    ...{ temperature: 0, max_tokens: 90, stream: true },
+    ...{ temperature: 0, max_tokens: 90, stream: true, user: 'anna' },
     messages: [
       { role: 'system', content: 'Be brief.' },
       { role: 'user', content: 'question 1' },

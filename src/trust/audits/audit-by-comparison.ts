@@ -31,7 +31,7 @@ export async function auditByComparison(
     if (requests > 0) await deps.pause(drawGapMs(deps))
     const messages = [...history, ...more]
     const body = { ...text.fields, messages }
-    const own = await ask(offer, body)
+    const own = await ask(offer, { ...body, ...text.identifiers })
     if (own === null) return requests
     if (isPlain(own)) await compare(deps, { text, offer, reference, askReference }, body, own.text)
     if (own.text === '') return requests + 1

@@ -32,7 +32,7 @@ export async function auditByPanel(deps: RunningAudit, offer: Offer, hosters: re
   }
   const panel = asked.flatMap((server, at): Panellist<readonly AskedAnswer[]>[] => {
     const answer = answers[at]!.filter(each => each !== null)
-    return answer.length < PANEL_PROMPTS ? [] : [{ hosterId: server.endpoint.hosterId, answer }]
+    return answer.length < PANEL_PROMPTS ? [] : [{ hosterId: server.endpoint.hosterId!, answer }]
   })
   const isFingerprint = panel.every(({ answer }) => answer.every(({ topTokens }) => topTokens.length > 0))
   const kind = isFingerprint ? 'fingerprint' : 'agreement'
@@ -57,7 +57,10 @@ async function drawPrompt(
   fields: Readonly<Record<string, unknown>>,
 ): Promise<{ customerId: string | null; body: Readonly<Record<string, unknown>> }> {
   const replay = await takeReplay(deps, asked, asked[0]!)
-  if (replay !== undefined) return { customerId: replay.customerId, body: { ...replay.body, temperature: 0 } }
+  if (replay !== undefined) {
+    const { customerId, body, identifiers } = replay
+    return { customerId, body: { ...body, ...identifiers, temperature: 0 } }
+  }
   const messages = openingMessages(deps.random)
   return { customerId: null, body: { ...fields, messages, temperature: 0 } }
 }

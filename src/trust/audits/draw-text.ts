@@ -14,6 +14,8 @@ export interface AuditText {
   readonly customerId: string | null
   /** The body without `messages`. */
   readonly fields: Readonly<Record<string, unknown>>
+  /** See SharedRequest. */
+  readonly identifiers: Readonly<Record<string, unknown>>
   /** Returns the messages that follow, or null at the end. `history` ends with an answer, or is empty. */
   readonly next: (history: readonly Message[]) => Promise<readonly Message[] | null>
 }
@@ -46,7 +48,7 @@ export async function drawText(
   const replies = Array.from({ length: REPLIES_MAX }, () => random()).findIndex(drawn => drawn >= REPLY_PART)
   let left = replies === -1 ? REPLIES_MAX : replies
   return {
-    ...{ source: 'prompt', customerId: null, fields: drawFields(deps) },
+    ...{ source: 'prompt', customerId: null, fields: drawFields(deps), identifiers: {} },
     async next(history) {
       if (history.length === 0) return grown
       const reply = left-- > 0 ? await growReply(history, ask) : null
@@ -81,9 +83,9 @@ export async function takeReplay(
   return undefined
 }
 
-function replayText({ body, customerId }: SharedRequest): AuditText {
+function replayText({ body, identifiers = {}, customerId }: SharedRequest): AuditText {
   const { messages: _messages, ...fields } = body
   const turns = replayTurns(body)
   let next = 0
-  return { source: 'replay', customerId, fields, next: async () => turns[next++] ?? null }
+  return { source: 'replay', customerId, fields, identifiers, next: async () => turns[next++] ?? null }
 }

@@ -2,7 +2,7 @@ import type { Caller } from '../../domain/caller.ts'
 import type { ChatJob } from '../../domain/chat-job.ts'
 import type { Receipt, Ticket } from '../../domain/handoff.ts'
 import type { Clock } from '../../runtime/clock.ts'
-import { sharedBody } from './shared-body.ts'
+import { identifiersOf, sharedBody } from './shared-body.ts'
 import { createSharedRequests, type Manners, type RecentManners, type SharedRequests } from './shared-requests.ts'
 
 /** What audits learn from the requests of customers. */
@@ -46,7 +46,15 @@ export function createRequestSamples(clock: Clock, random: () => number): Reques
       if (body === null) return
       const { modelId, endpoint } = receipt.offer!
       const { customerId } = caller
-      shared.add({ customerId, body, modelId, hosterId: endpoint.hosterId, constraints: job.constraints })
+      const { constraints } = job
+      shared.add({
+        customerId,
+        body,
+        identifiers: identifiersOf(job),
+        modelId,
+        hosterId: endpoint.hosterId,
+        constraints,
+      })
     },
   }
 }

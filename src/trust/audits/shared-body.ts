@@ -6,9 +6,10 @@ const meaningfulFields: ReadonlySet<string> = new Set([
   ...['temperature', 'top_p', 'top_k', 'min_p', 'presence_penalty', 'frequency_penalty', 'repetition_penalty'],
   ...['logit_bias', 'reasoning_effort', 'verbosity', 'chat_template_kwargs', 'enable_thinking'],
 ])
+const identifierFields = ['user', 'safety_identifier', 'prompt_cache_key'] as const
 /** Fields that name the person, keep the answer somewhere, or do not change it. No other server gets them. */
 const leftOutFields: ReadonlySet<string> = new Set([
-  ...['user', 'safety_identifier', 'prompt_cache_key', 'metadata', 'store', 'n', 'logprobs', 'top_logprobs'],
+  ...[...identifierFields, 'metadata', 'store', 'n', 'logprobs', 'top_logprobs'],
 ])
 
 /** Whether the answer depends on a field, for requests that are asked again. */
@@ -34,4 +35,10 @@ export function sharedBody(job: ChatJob, promptBytesMax: number): Record<string,
   if (job.maxTokens !== null) body.max_tokens = job.maxTokens
   if (job.stream) body.stream = true
   return body
+}
+
+/** Returns the fields of a request that name the person or the conversation. */
+export function identifiersOf({ forward }: Pick<ChatJob, 'forward'>): Readonly<Record<string, unknown>> {
+  const found = identifierFields.filter(name => forward[name] !== undefined)
+  return Object.fromEntries(found.map(name => [name, forward[name]]))
 }

@@ -6,6 +6,8 @@ export interface SharedRequest {
   readonly customerId: string
   /** The body of /v1/chat/completions without `model`. */
   readonly body: Readonly<Record<string, unknown>>
+  /** The fields that name the person or the conversation. A hoster gets pseudonyms for them, and a reference gets none. */
+  readonly identifiers?: Readonly<Record<string, unknown>>
   readonly modelId: string
   /** The hoster that answered it; null for a server of the operator. */
   readonly hosterId: string | null

@@ -129,7 +129,7 @@ function Audits({ trust }: { trust: OwnTrust }) {
         <EmptyState text={`Audits are shown from the second day on. ${WHY_LATE}`} />
       ) : trust.last_audits.length === 0 ? (
         <EmptyState
-          text={`No audit until the end of ${trust.as_of_day} (UTC). They arrive by themselves once requests come, one in about ten minutes.`}
+          text={`No audit until the end of ${trust.as_of_day} (UTC). They arrive by themselves once requests come.`}
         />
       ) : (
         <AuditTable audits={trust.last_audits} when={{ title: 'Day', cell: ({ day }) => day }} />
