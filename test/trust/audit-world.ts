@@ -44,8 +44,6 @@ export async function auditWorld(
     readonly servers?: readonly Offer[]
     readonly answer: Answering
     readonly shared?: readonly SharedRequest[]
-    /** Instead of `shared`. */
-    readonly take?: () => SharedRequest | undefined
     readonly manners?: readonly Manners[]
     readonly ownCanaries?: readonly OwnCanary[]
     readonly corpus?: readonly string[]
@@ -74,7 +72,7 @@ export async function auditWorld(
     corpus,
     drawWords: count => Array.from({ length: count }, () => talk().split(' ')[0]!),
     manners: { draw: () => manners[Math.floor(random.next() * manners.length)] },
-    shared: given.take === undefined ? shared : { take: given.take },
+    shared,
     relatedCustomers: createRelatedCustomers(database.pool, clock),
     beginVisit(pseudonymsOf) {
       const visit = visits++
@@ -89,6 +87,7 @@ export async function auditWorld(
   const audit = createAuditor(deps)
   return {
     hosterId,
+    shared,
     requests,
     pauses,
     /** The requests that the hoster got. */

@@ -172,16 +172,17 @@ test.each([
   ['a latency limit', { maxLatencyMs: 500 }, false],
 ])('a request with %s is repeated: %#', async (_, given, isSent) => {
   const [customerId] = await createCustomers(database, 1)
-  const shared: ReturnType<typeof sharedRequest>[] = []
-  const world = await auditWorld(database, { shared: [], seed: 8, answer: () => null, take: () => shared.shift() })
+  const world = await auditWorld(database, { seed: 8, answer: () => null })
   const request = sharedRequest({ customerId: customerId! })
   const constraints = Object.entries(given).map(([name, value]) => [
     name,
     value === 'this' ? new Set([world.hosterId]) : value,
   ])
-  shared.push({ ...request, constraints: { ...request.constraints, ...Object.fromEntries(constraints) } })
+  world.shared.add({ ...request, constraints: { ...request.constraints, ...Object.fromEntries(constraints) } })
   await world.audit()
   expect(world.sent()).toHaveLength(isSent ? 1 : 0)
+  // What this hoster may not see stays for others.
+  expect(world.shared.customers()).toEqual(isSent ? [] : [customerId])
 })
 
 test('with privacy_mode, no cloud sees a request', async () => {

@@ -59,9 +59,6 @@ export async function drawText(
 
 const WRITTEN_TOKENS_MAX = 1_500
 
-/** Requests of customers that may not be sent are dropped, but not all of them in one audit. */
-const TAKEN_MAX = 4
-
 /**
  * Takes a request of a customer that has nothing to do with the hosters of these offers, that the offer's hoster has not answered, and
  * that all of them may see.
@@ -73,14 +70,10 @@ export async function takeReplay(
 ): Promise<SharedRequest | undefined> {
   const hosterIds = offers.flatMap(offer => offer.endpoint.hosterId ?? [])
   const related = new Set((await Promise.all(hosterIds.map(relatedCustomers))).flatMap(customers => [...customers]))
-  for (let taken = 0; taken < TAKEN_MAX; taken++) {
-    const request = shared.take(modelId, endpoint.hosterId!, related)
-    if (request === undefined) return undefined
+  return shared.take(modelId, endpoint.hosterId!, related, request => {
     const isKnown = request.hosterId !== null && hosterIds.includes(request.hosterId)
-    if (!isKnown && replayTurns(request.body).length > 0 && offers.every(offer => maySend(offer, request)))
-      return request
-  }
-  return undefined
+    return !isKnown && replayTurns(request.body).length > 0 && offers.every(offer => maySend(offer, request))
+  })
 }
 
 function replayText({ body, identifiers = {}, customerId }: SharedRequest): AuditText {

@@ -21,8 +21,14 @@ export interface SharedRequests {
    * Takes one that the hoster has not answered, of a customer that is not related to it; undefined if there is none. Each is taken once.
    *
    * @param related the customers that are related to the hoster
+   * @param mayTake returns false for requests that stay for others
    */
-  take(modelId: string, hosterId: string, related: ReadonlySet<string>): SharedRequest | undefined
+  take(
+    modelId: string,
+    hosterId: string,
+    related: ReadonlySet<string>,
+    mayTake?: (request: SharedRequest) => boolean,
+  ): SharedRequest | undefined
   /** The customers whose requests are kept. */
   customers(): readonly string[]
   /** Drops the requests of all other customers. */
@@ -75,11 +81,15 @@ export function createSharedRequests(clock: Clock): SharedRequests {
       makeRoom(KEPT_MAX, () => true)
       kept.push({ ...request, untilMs: clock.monotonicMs() + KEPT_MS })
     },
-    take(modelId, hosterId, related) {
+    take(modelId, hosterId, related, mayTake = () => true) {
       const nowMs = clock.monotonicMs()
       kept = kept.filter(({ untilMs }) => untilMs > nowMs)
       const at = kept.findIndex(
-        request => request.modelId === modelId && request.hosterId !== hosterId && !related.has(request.customerId),
+        request =>
+          request.modelId === modelId &&
+          request.hosterId !== hosterId &&
+          !related.has(request.customerId) &&
+          mayTake(request),
       )
       return at === -1 ? undefined : kept.splice(at, 1)[0]
     },
