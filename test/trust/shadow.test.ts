@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest'
+import { createRandom } from '../../sim/random.ts'
 import { COMPARED_BATCH } from '../../src/trust/compare-answer.ts'
 import { type TestCustomer, testOffer } from '../harness/app.ts'
 import { signedInMember } from '../harness/browser-client.ts'
@@ -18,6 +19,10 @@ const MARKER = 'zanzibarquartz'
 
 const EXPENSIVE = { inputPicoPerToken: 9_000_000n, outputPicoPerToken: 9_000_000n }
 
+/** Draws every answer, and the second of eight accounts. */
+const lowDraw = () => 0.24
+let draw = lowDraw
+
 let passedMs = 0
 let logged = ''
 const app = useTestApp(() => ({
@@ -28,7 +33,7 @@ const app = useTestApp(() => ({
     testOffer(cloud.baseUrl, { modelId: 'of-a-cloud', price: EXPENSIVE, endpoint: { kind: 'cloud' } }),
   ],
   clock: { epochMs: () => Date.now(), monotonicMs: () => performance.now() + passedMs },
-  random: () => 0.1,
+  random: () => draw(),
   onLog: line => {
     logged += line
   },
@@ -289,6 +294,31 @@ test('no text of a request or an answer is stored or logged', async () => {
   }
   expect(logged).toContain('an answer was not compared')
   for (const word of [MARKER, 'Elbe', 'Rhine']) expect(logged).not.toContain(word)
+})
+
+test('comparisons and other audits are paid from different accounts', async () => {
+  const { pool } = app.database
+  const hosterId = await app.hoster({ baseUrl: honest.baseUrl })
+  await ask(await sharingCustomer(), { allow_hosters: [hosterId] })
+  await expectCompared(hosterId, 1)
+  // An audit draws its prompt until it differs from the others.
+  draw = createRandom(5).next
+  await pool.query(
+    `SELECT graphile_worker.add_job('audit_hoster', json_build_object('endpoint_id', endpoint_id))
+       FROM hoster_endpoint, generate_series(1, 8) WHERE hoster_id = $1`,
+    [hosterId],
+  )
+  const payersAt = async (where: string) => {
+    const { rows } = await pool.query<{ account: number }>(
+      `SELECT DISTINCT account::int FROM usage_event
+         JOIN (SELECT customer_id, row_number() OVER (ORDER BY customer_id) AS account FROM house_customer) AS house USING (customer_id)
+        WHERE ${where} ORDER BY account`,
+    )
+    return rows.map(({ account }) => account)
+  }
+  await expect.poll(async () => (await payersAt(`hoster_id = '${hosterId}'`)).length, WAIT_OPTIONS).toBeGreaterThan(3)
+  expect((await payersAt(`hoster_id = '${hosterId}'`)).filter(account => account <= 3)).toEqual([])
+  expect(await payersAt('hoster_id IS NULL')).toContain(1)
 })
 
 describe.each(['audits: false', 'shadow_seconds: 0'])('with trust.%s', setting => {
