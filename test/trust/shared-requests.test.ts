@@ -55,6 +55,30 @@ test('the newest requests of an hour are kept, at most a quarter of one customer
   expect(take()).toBeUndefined()
 })
 
+test('of a conversation the latest request is kept, and no hoster that has seen it gets it', () => {
+  const { shared, pass } = world()
+  const turns = ['Hi', 'Hello.', 'How?', 'So.', 'Why?'].map((content, at) => ({
+    role: at % 2 === 0 ? 'user' : 'assistant',
+    content,
+  }))
+  const add = (length: number, hosterId: string) =>
+    shared.add({
+      ...{ customerId: 'a', modelId: 'm', hosterId, body: { messages: turns.slice(0, length) } },
+      constraints: jobOf({}).constraints,
+    })
+  const take = (hosterId: string) =>
+    (shared.take('m', hosterId, new Set())?.body.messages as unknown[] | undefined)?.length
+  add(1, 'first')
+  add(3, 'second')
+  expect([take('first'), take('second')]).toEqual([undefined, undefined])
+  expect([take('third'), take('fourth')]).toEqual([3, undefined])
+  add(5, 'second')
+  expect([take('third'), take('fourth')]).toEqual([undefined, 5])
+  expect([shared.hasShared('m'), shared.hasShared('other')]).toEqual([true, false])
+  pass(86_400_000)
+  expect(shared.hasShared('m')).toBe(false)
+})
+
 test('of all models together, 200 are kept', () => {
   const { add, shared, take } = world()
   for (let n = 0; n < 300; n++) add(`customer ${n}`, `model ${n}`)

@@ -43,14 +43,17 @@ function runsOfSource(): Set<string> {
   return new Set([...runs].filter(run => run.length >= 12))
 }
 
-test('nothing that a hoster gets in 200 audits is in the source', async () => {
+test.each([
+  ['of customers', 50, 40],
+  ['of references', 0, 100],
+])('nothing that a hoster gets in 200 audits is in the source: texts %s', async (_, shared, least) => {
   const runs = runsOfSource()
   expect(runs.size).toBeGreaterThan(500)
   const talk = talker()
   const random = createRandom(5)
   const customers = await createCustomers(database, 5)
   const world = await auditWorld(database, {
-    shared: Array.from({ length: 50 }, (_, at) =>
+    shared: Array.from({ length: shared }, (_, at) =>
       sharedRequest({ customerId: customers[at % 5]!, body: { messages: [{ role: 'user', content: talk() }] } }),
     ),
     ownCanaries: [{ prompt: 'Which lamp is lit on platform nine after dusk?', answers: ['amber'], maxTokens: 60 }],
@@ -64,7 +67,7 @@ test('nothing that a hoster gets in 200 audits is in the source', async () => {
   })
   await world.audit(200)
   const texts = world.sent().flatMap(({ body }) => body.messages.map(({ content }) => content))
-  expect(texts.length).toBeGreaterThan(150)
+  expect(texts.length).toBeGreaterThan(least)
   for (const text of texts) {
     expect(text).not.toMatch(/Here is|===|["“]|platform nine/)
     const words = text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []
@@ -73,7 +76,7 @@ test('nothing that a hoster gets in 200 audits is in the source', async () => {
   const values = world.sent().flatMap(({ body: { messages: _, ...fields } }) => Object.values(fields))
   expect(values.filter(value => typeof value === 'string')).toEqual([])
   const openings = world.sent().map(({ body }) => body.messages[0]!.content)
-  expect(new Set(openings).size).toBeGreaterThan(100)
+  expect(new Set(openings).size).toBeGreaterThanOrEqual(least)
 })
 
 test("a customer's conversation is repeated turn by turn, with the hoster's own answers and pauses like real ones", async () => {
@@ -129,8 +132,12 @@ test('a conversation is no more requests a day: later audits are left out for it
     { role: 'user', content: `question ${turn}` },
     { role: 'assistant', content: 'recorded' },
   ])
-  const body = { messages: messages.slice(0, -1) }
-  const shared = [1, 2].map(() => sharedRequest({ customerId: customerId!, body }))
+  const shared = [1, 2].map(at =>
+    sharedRequest({
+      customerId: customerId!,
+      body: { messages: [{ role: 'system', content: `Application ${at}` }, ...messages.slice(0, -1)] },
+    }),
+  )
   const world = await auditWorld(database, { shared, seed: 8, answer: () => 'a word' })
   await world.audit()
   expect(world.sent()).toHaveLength(3)

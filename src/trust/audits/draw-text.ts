@@ -20,14 +20,13 @@ export interface AuditText {
   readonly next: (history: readonly Message[]) => Promise<readonly Message[] | null>
 }
 
-/** The part of the audits that repeat a customer's request, if there is one. */
-const REPLAY_PART = 0.8
 /** The part of the grown prompts, and of their answers, after which the person goes on. */
 const REPLY_PART = 0.3
 const REPLIES_MAX = 3
 
 /**
- * Draws a request of a customer that shares them, or a prompt that the reference has written. Null: there is neither.
+ * Draws a request of a customer that shares them. Where none does, draws a prompt that the reference has written: it is never quite like
+ * what people write. Null: there is neither.
  */
 export async function drawText(
   deps: AuditDeps,
@@ -37,8 +36,10 @@ export async function drawText(
   askReference: AskOffer,
 ): Promise<AuditText | null> {
   const { random } = deps
-  const replay = random() < REPLAY_PART ? await takeReplay(deps, [offer, reference], offer) : undefined
-  if (replay !== undefined) return replayText(replay)
+  if (deps.shared.hasShared(offer.modelId)) {
+    const replay = await takeReplay(deps, [offer, reference], offer)
+    return replay === undefined ? null : replayText(replay)
+  }
   const ask = async (content: string) => {
     const body = { messages: [{ role: 'user', content }], temperature: 1, max_tokens: WRITTEN_TOKENS_MAX }
     return (await askReference(reference, body))?.text ?? null

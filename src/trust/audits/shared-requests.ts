@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import type { ChatJob } from '../../domain/chat-job.ts'
 import type { Clock } from '../../runtime/clock.ts'
 
@@ -18,7 +19,8 @@ export interface SharedRequest {
 export interface SharedRequests {
   add(request: SharedRequest): void
   /**
-   * Takes one that the hoster has not answered, of a customer that is not related to it; undefined if there is none. Each is taken once.
+   * Takes one of a conversation that the hoster has not seen, of a customer that is not related to it; undefined if there is none. Each is
+   * taken once.
    *
    * @param related the customers that are related to the hoster
    * @param mayTake returns false for requests that stay for others
@@ -29,6 +31,8 @@ export interface SharedRequests {
     related: ReadonlySet<string>,
     mayTake?: (request: SharedRequest) => boolean,
   ): SharedRequest | undefined
+  /** Whether a request of the model was added in the last 24 hours. */
+  hasShared(modelId: string): boolean
   /** The customers whose requests are kept. */
   customers(): readonly string[]
   /** Drops the requests of all other customers. */
@@ -57,13 +61,29 @@ const KEPT_OF_MODEL_MAX = 50
 const CUSTOMER_PART = 4
 const KEPT_MS = 3_600_000
 
+/** So many conversations are remembered with the hosters that have seen them. */
+const CONVERSATIONS_MAX = 2_000
+const SHARED_LATELY_MS = 86_400_000
+
 interface Kept extends SharedRequest {
+  readonly conversation: string
   readonly untilMs: number
 }
 
 export function createSharedRequests(clock: Clock): SharedRequests {
   /** The oldest first. */
   let kept: Kept[] = []
+  /** The hosters that have seen the beginning of a conversation: a hoster would recognise one that comes back. The oldest first. */
+  const seenBy = new Map<string, Set<string>>()
+  const lastMs = new Map<string, number>()
+
+  const noteSeen = (conversation: string, hosterId: string | null) => {
+    const hosterIds = seenBy.get(conversation) ?? new Set()
+    if (hosterId !== null) hosterIds.add(hosterId)
+    seenBy.delete(conversation)
+    seenBy.set(conversation, hosterIds)
+    if (seenBy.size > CONVERSATIONS_MAX) seenBy.delete(seenBy.keys().next().value!)
+  }
 
   /** Drops the oldest ones that `isMeant` is true for, so that fewer than `max` remain. */
   const makeRoom = (max: number, isMeant: (request: Kept) => boolean) => {
@@ -72,14 +92,19 @@ export function createSharedRequests(clock: Clock): SharedRequests {
   }
   return {
     add(request) {
-      const { customerId, modelId } = request
+      const { customerId, modelId, hosterId } = request
+      const conversation = conversationOf(request)
+      noteSeen(conversation, hosterId)
+      lastMs.set(modelId, clock.monotonicMs())
+      // A later request of a conversation contains the earlier ones.
+      kept = kept.filter(other => other.conversation !== conversation)
       const isOfModel = (other: Kept) => other.modelId === modelId
       const isOfCustomer = (other: Kept) => other.customerId === customerId
       makeRoom(Math.floor(KEPT_OF_MODEL_MAX / CUSTOMER_PART), other => isOfModel(other) && isOfCustomer(other))
       makeRoom(KEPT_MAX / CUSTOMER_PART, isOfCustomer)
       makeRoom(KEPT_OF_MODEL_MAX, isOfModel)
       makeRoom(KEPT_MAX, () => true)
-      kept.push({ ...request, untilMs: clock.monotonicMs() + KEPT_MS })
+      kept.push({ ...request, conversation, untilMs: clock.monotonicMs() + KEPT_MS })
     },
     take(modelId, hosterId, related, mayTake = () => true) {
       const nowMs = clock.monotonicMs()
@@ -87,15 +112,26 @@ export function createSharedRequests(clock: Clock): SharedRequests {
       const at = kept.findIndex(
         request =>
           request.modelId === modelId &&
-          request.hosterId !== hosterId &&
+          seenBy.get(request.conversation)?.has(hosterId) !== true &&
           !related.has(request.customerId) &&
           mayTake(request),
       )
-      return at === -1 ? undefined : kept.splice(at, 1)[0]
+      const taken = at === -1 ? undefined : kept.splice(at, 1)[0]
+      if (taken !== undefined) noteSeen(taken.conversation, hosterId)
+      return taken
     },
+    hasShared: modelId => (lastMs.get(modelId) ?? -Infinity) > clock.monotonicMs() - SHARED_LATELY_MS,
     customers: () => [...new Set(kept.map(({ customerId }) => customerId))],
     keepOnly(customers) {
       kept = kept.filter(({ customerId }) => customers.has(customerId))
     },
   }
+}
+
+/** Names a conversation by its customer and its messages up to the first of the user: later requests have the same beginning. */
+function conversationOf({ customerId, body }: SharedRequest): string {
+  const messages = Array.isArray(body.messages) ? (body.messages as readonly { readonly role?: unknown }[]) : [body]
+  const first = messages.findIndex(({ role }) => role === 'user')
+  const beginning = JSON.stringify([customerId, first === -1 ? messages : messages.slice(0, first + 1)])
+  return createHash('sha256').update(beginning).digest('base64')
 }
