@@ -7,6 +7,7 @@ import { writeReport } from '../../bench/write-report.ts'
 import { measureCheats, measureFrauds } from './economy.ts'
 import { measureHerd } from './herd.ts'
 import { type AttackResult, AUDITS_MAX, proveMarket, type Whitewashing } from './prove-market.ts'
+import { measureRecognition } from './recognise.ts'
 import { measureRegret, type Regret } from './regret.ts'
 
 const { values } = parseArgs({
@@ -19,6 +20,10 @@ const from = Number(values.from)
 const REPORT_MARKETS_MIN = 1_000
 const REGRET_MARKETS = 100
 const CHEAT_MARKETS_MAX = 12
+/** Logs of a month that a classifier judges. */
+const LOGS = 12
+/** The parts of the customers that share their requests. */
+const SHARING = [1 / 3, 1 / 10]
 
 const machine = readMachine(null)
 const startedMs = performance.now()
@@ -26,6 +31,14 @@ const results = await proveMarket(from, markets, result => console.log(line(resu
 const frauds = [...measureFrauds(), ...measureCheats(Math.min(markets, CHEAT_MARKETS_MAX))]
 const regrets = (['cheapest', 'balanced', 'fastest'] as const).map(tier => meanRegret(tier))
 const herds = (['balanced', 'fastest'] as const).map(tier => measureHerd(from, tier))
+const recognitions: { sharing: number; aucs: number[]; part: number }[] = []
+for (const sharing of SHARING) {
+  const logs = await Promise.all(Array.from({ length: LOGS }, (_, at) => measureRecognition(from + at, sharing)))
+  const part = logs.reduce((sum, { audits, requests }) => sum + audits / requests, 0) / LOGS
+  recognitions.push({ sharing, aucs: logs.map(({ auc }) => auc).sort((a, b) => a - b), part })
+}
+for (const { sharing, aucs } of recognitions)
+  console.log(`audits recognised where ${percent(sharing)} of the customers share: AUC ${mean(aucs).toFixed(2)}`)
 for (const { name, firstDay, laterDays } of frauds)
   console.log(`${name}: ${firstDay.toFixed(3)} USD on the first day, then ${laterDays.toFixed(3)} a day`)
 for (const { tier, regret, regretOfAll } of regrets)
@@ -69,6 +82,17 @@ if (allMarkets >= REPORT_MARKETS_MIN) {
       results.flatMap(({ attack, whitewashing }) =>
         whitewashing ? [whitewashingLine(attack.name, whitewashing)] : [],
       ),
+    ),
+    `How well a classifier that was trained on other gateways tells the gateway's own requests in the log of a month (${LOGS} logs) from those of customers. 0.5: by chance. Shadow comparisons are not in it: there is nothing to recognise.`,
+    markdownTable(
+      ['customers that share requests', 'audits, of all requests', 'AUC, mean', 'lowest', 'highest'],
+      recognitions.map(({ sharing, aucs, part }) => [
+        percent(sharing),
+        percent(part),
+        mean(aucs).toFixed(2),
+        aucs[0]!.toFixed(2),
+        aucs.at(-1)!.toFixed(2),
+      ]),
     ),
     'What frauds bring a day, compared with an honest hoster on the same machine, at the default settings ([the assumptions](../../sim/market/economy.ts)). Negative: honest earnings are higher.',
     markdownTable(
@@ -131,16 +155,20 @@ function whitewashingLine(name: string, again: Whitewashing): string[] {
 
 function meanRegret(tier: Regret['tier']): Regret {
   const all = Array.from({ length: REGRET_MARKETS }, (_, at) => measureRegret(from + at, tier))
-  const mean = (of: (regret: Regret) => number) => all.reduce((sum, one) => sum + of(one), 0) / all.length
+  const meanOf = (of: (regret: Regret) => number) => mean(all.map(of))
   return {
     tier,
-    requests: mean(({ requests }) => requests),
-    failed: mean(({ failed }) => failed),
-    price: mean(({ price }) => price),
-    latency: mean(({ latency }) => latency),
-    regret: mean(({ regret }) => regret),
-    regretOfAll: mean(({ regretOfAll }) => regretOfAll),
+    requests: meanOf(({ requests }) => requests),
+    failed: meanOf(({ failed }) => failed),
+    price: meanOf(({ price }) => price),
+    latency: meanOf(({ latency }) => latency),
+    regret: meanOf(({ regret }) => regret),
+    regretOfAll: meanOf(({ regretOfAll }) => regretOfAll),
   }
+}
+
+function mean(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length
 }
 
 function percent(part: number): string {

@@ -1,9 +1,12 @@
 import { expect, test } from 'vitest'
 import { attacks } from '../../sim/market/behaviour.ts'
+import { areaUnderCurve, featuresOf, trainClassifier } from '../../sim/market/classifier.ts'
 import { measureFrauds } from '../../sim/market/economy.ts'
 import { measureHerd } from '../../sim/market/herd.ts'
 import { runMarket } from '../../sim/market/market.ts'
+import { measureRecognition } from '../../sim/market/recognise.ts'
 import { measureRegret } from '../../sim/market/regret.ts'
+import { createRandom } from '../../sim/random.ts'
 
 // A few markets of the simulator: npm run sim:market runs more of each attack.
 
@@ -95,4 +98,25 @@ test('no fraud with prices, standing or credit earns more than an honest hoster 
   const later = measureFrauds().map(({ name, laterDays }) => ({ name, isWorthIt: laterDays >= 0 }))
   expect(later.length).toBeGreaterThan(5)
   expect(later.filter(({ isWorthIt }) => isWorthIt)).toEqual([])
+})
+
+test("a classifier hardly tells the gateway's own requests from those of customers", async () => {
+  const aucs = []
+  for (const seed of [1, 2, 3]) aucs.push((await measureRecognition(seed, 1 / 3)).auc)
+  // Three logs; npm run sim:market judges more. The texts are those of this project, so they change.
+  expect(aucs.reduce((sum, auc) => sum + auc, 0) / aucs.length).toBeLessThan(0.65)
+})
+
+test('a classifier recognises requests with a text of their own', () => {
+  const random = createRandom(1)
+  const log = Array.from({ length: 400 }, (_, at) => ({
+    atMs: at * 1_000,
+    messages: [{ role: 'user', content: at % 4 === 0 ? 'which code belongs to Alma' : `some text ${at % 7}` }],
+    fields: {},
+    isAudit: at % 4 === 0,
+  }))
+  const classify = trainClassifier(featuresOf(log), random)
+  const judged = featuresOf(log).map(({ features, isAudit }) => ({ score: classify(features), isAudit }))
+  expect(areaUnderCurve(judged)).toBeGreaterThan(0.99)
+  expect(areaUnderCurve(judged.map(one => ({ ...one, score: 0 })))).toBe(0.5)
 })
