@@ -54,7 +54,7 @@ export function compareAnswer(
       : { kind: 'words', value: wordsToParting(own, first.text) }
   }
   if (first.topTokens.length > 0)
-    return { kind: 'odds', value: oddsUntilParting(own, first.topTokens, temperature ?? 1) }
+    return { kind: 'odds', value: oddsUntilParting(own, first.topTokens, Math.max(temperature ?? 1, TEMPERATURE_MIN)) }
   if (second === undefined) return null
   const [ownLikeness, otherLikeness] = [textSimilarity(own, first.text), textSimilarity(second.text, first.text)]
   if (Math.abs(ownLikeness - otherLikeness) < 1e-9) return null
@@ -115,6 +115,11 @@ function oddsUntilParting(own: string, answer: readonly TopTokens[], temperature
   }, 0)
 }
 
+/**
+ * Below this temperature, the noise of hardware decides more than chance. An answer at a lower one is judged as if it were at this one, which
+ * only makes an honest server look more honest.
+ */
+const TEMPERATURE_MIN = 0.5
 const UNLISTED_MIN = 1e-6
 /**
  * An honest server draws tokens as at a temperature higher by this factor, at most: hardware and quantization add noise to its logits. A

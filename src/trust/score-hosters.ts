@@ -4,10 +4,11 @@ import type { Clock } from '../runtime/clock.ts'
 import type { Log } from '../runtime/log.ts'
 import { sumCustomers } from './customer-evidence.ts'
 import { pruneAudits } from './evidence/audit-store.ts'
+import { isBroadlySupported } from './evidence/compared-store.ts'
 import { type HosterFacts, readHosterFacts, writeScore } from './evidence/hoster-facts.ts'
 import { reviewPayers } from './evidence/payers.ts'
 import { lockTrust, readCustomerEvidence, type StoredTrust, writeTrust } from './evidence/trust-store.ts'
-import { provenBy } from './quarantine.ts'
+import { provenBy, type SignalKind, type Signals } from './quarantine.ts'
 import { quarantineHoster } from './quarantine-hoster.ts'
 import { readSpan } from './read-span.ts'
 import { type TrustScore, trustScore } from './trust-score.ts'
@@ -49,13 +50,21 @@ async function scoreHoster(
   const [facts] = await readHosterFacts(sql, hosterId)
   const score = await computeScore(sql, facts!, trust, nowMs)
   await writeTrust(sql, trust, nowMs, score)
-  const proof = provenBy(trust.evidence.signals)
+  const proof = await proofOf(sql, hosterId, trust.evidence.signals)
   const isNew = proof.length > 0 && (facts!.state === 'active' || facts!.state === 'paused')
   const used = isNew || facts!.quarantinedAt !== null ? 0 : (facts!.override ?? score.score)
   if (await writeScore(sql, hosterId, used)) await bumpControlVersion(sql, 'supply')
   if (!isNew) return null
   const reason = await quarantineHoster(sql, hosterId, proof, trust.evidence.signals)
   return { hoster: facts!.name, reason }
+}
+
+/** Returns the signals that prove a cheat. Comparisons do only if several customers support them. */
+async function proofOf(sql: Sql, hosterId: string, signals: Signals): Promise<readonly SignalKind[]> {
+  const proof = provenBy(signals)
+  if (!proof.includes('shadow') || (await isBroadlySupported(sql, hosterId))) return proof
+  const { shadow: _, ...others } = signals
+  return provenBy(others)
 }
 
 /** Computes the earned score, whatever the operator has set. */

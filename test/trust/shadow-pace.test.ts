@@ -101,9 +101,6 @@ test('the first answer after a pause is not always drawn, and answers at random 
 })
 
 test.each<[string, object, object]>([
-  ['nearly greedy sampling', { temperature: 0.2 }, {}],
-  ['a small nucleus', { temperature: 1, top_p: 0.1 }, {}],
-  ['the likeliest token only', { temperature: 1, top_k: 1 }, {}],
   ['a call of a tool', { tools: [{ type: 'function', function: { name: 'f' } }] }, { finishReason: 'tool_calls' }],
   ['a filtered answer', {}, { finishReason: 'content_filter' }],
   ['an empty answer', {}, { text: '' }],
@@ -114,6 +111,19 @@ test.each<[string, object, object]>([
   const { serve, stop } = await world()
   expect(await serve(fields, options)).toBe(0)
   await stop()
+})
+
+test.each([
+  ['nearly greedy sampling', { temperature: 0.2 }, 1],
+  ['a small nucleus', { temperature: 1, top_p: 0.1 }, 1],
+  ['the likeliest token only', { temperature: 1, top_k: 1 }, 1],
+  ['sampling by chance', { temperature: 1 }, 3],
+])('without log probabilities, two answers of the reference say nothing about %s', async (_, fields, asked) => {
+  const { serve, answer, stop } = await world()
+  answer(async () => ({ text: 'The Elbe.', topTokens: [] }))
+  await serve(fields)
+  await stop()
+  expect(await serve(fields)).toBe(asked)
 })
 
 test('a request without tools was not answered by calls, whatever the hoster says', async () => {

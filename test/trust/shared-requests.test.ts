@@ -116,6 +116,20 @@ test('when a customer takes its consent back, or is disabled, what is kept of it
   expect(shared.customers()).toEqual([sharing])
 })
 
+test('a request that was taken is not sent on when its customer takes its consent back', () => {
+  const { add, shared, take, pass } = world()
+  add('a')
+  expect([take(), shared.isShared('a'), shared.customers()]).toEqual([1, true, ['a']])
+  shared.keepOnly(new Set())
+  expect([shared.isShared('a'), shared.customers()]).toEqual([false, []])
+  add('b')
+  take()
+  pass(3_600_000)
+  add('c')
+  take()
+  expect(shared.customers()).toEqual(['c'])
+})
+
 test('a shared body has what changes the answer, and nothing that names the person', () => {
   const settings = { temperature: 0, max_tokens: 9, stop: ['x'], top_k: 3 }
   const job = jobOf({
@@ -138,6 +152,7 @@ test.each([
     { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'https://e.com/i' } }] }] },
   ],
   ['a field of unknown effect', { documents: ['a'] }],
+  ['a large schema', { response_format: { type: 'json_object', padding: 'x'.repeat(5_000) } }],
 ])('a request with %s is not shared', (_, body) => {
   expect(sharedBody(jobOf(body), 1_000)).toBeNull()
 })
@@ -147,16 +162,16 @@ test('the manners of requests are drawn without their text, with the time since 
   const manners = createRecentManners(() => draw)
   manners.note(jobOf({}), 1_000)
   expect(manners.draw()).toBeUndefined()
-  manners.note(jobOf({ temperature: 0.5, max_tokens: 7, stop: 'secret', user: 'ada', stream: true }), 1_250)
+  manners.note(jobOf({ temperature: 0.51, max_tokens: 7, stop: 'secret', user: 'ada', stream: true }), 1_250)
   manners.note(jobOf({ temperature: 1 }), 1_260)
   manners.note(jobOf({ top_p: 0.1 }), 1_300)
-  expect(manners.draw()).toEqual({ fields: { temperature: 0.5, max_tokens: 7, stream: true }, gapMs: 250 })
+  expect(manners.draw()).toEqual({ fields: { temperature: 0.5, max_tokens: 8, stream: true }, gapMs: 250 })
   draw = 0.9
   expect(manners.draw()).toEqual({ fields: { top_p: 0.1 }, gapMs: 40 })
 })
 
 test('the manners of the latest 500 requests are kept', () => {
   const manners = createRecentManners(() => 0)
-  for (let n = 0; n <= 501; n++) manners.note(jobOf({ max_tokens: n + 1 }), n * 1_000)
-  expect(manners.draw()!.fields).toEqual({ max_tokens: 502 })
+  for (let n = 0; n <= 501; n++) manners.note(jobOf({ temperature: n === 501 ? 0.5 : 1 }), n * 1_000)
+  expect(manners.draw()!.fields).toEqual({ temperature: 0.5 })
 })

@@ -1,14 +1,11 @@
 import type { Offer } from '../../domain/offer.ts'
 import { referenceAnswersFor } from '../compare-answer.ts'
 import type { AskedAnswer, AskOffer } from './ask-offer.ts'
-import { hasPlainChoice } from './shadow.ts'
-
-/** OpenAI and vLLM list at most so many tokens at each position. */
-const TOP_LOGPROBS = 20
+import { hasPlainChoice, isTelling, likeliestBody } from './shadow.ts'
 
 /**
  * Asks a reference what a hoster was asked, as often as `compareAnswer` needs: once at temperature 0 with log probabilities if it has them,
- * else in the same way. Null: it did not answer.
+ * else in the same way. Null: it did not answer, or its answers would tell nothing.
  */
 export async function askReferenceLike(
   ask: AskOffer,
@@ -17,10 +14,9 @@ export async function askReferenceLike(
 ): Promise<readonly AskedAnswer[] | null> {
   const { stream: _stream, logprobs: _logprobs, top_logprobs: _top, ...plain } = body
   const temperature = typeof body.temperature === 'number' ? body.temperature : undefined
-  const detailed = hasPlainChoice(body)
-    ? await ask(reference, { ...plain, temperature: 0, logprobs: true, top_logprobs: TOP_LOGPROBS })
-    : null
+  const detailed = hasPlainChoice(body) ? await ask(reference, likeliestBody(plain)) : null
   if (detailed !== null && (temperature === 0 || detailed.topTokens.length > 0)) return [detailed]
+  if (!isTelling({ forward: body }, temperature)) return null
   const answers: AskedAnswer[] = []
   while (answers.length < referenceAnswersFor(temperature)) {
     const answer = await ask(reference, plain)

@@ -8,7 +8,7 @@ import { drawGapMs } from './draw-manners.ts'
 import { type AuditText, drawText } from './draw-text.ts'
 import type { PromptStock } from './prompt-stock.ts'
 import type { Message } from './replay.ts'
-import { isPlain, isTelling } from './shadow.ts'
+import { isPlain } from './shadow.ts'
 
 /**
  * Sends a request to a hoster, or a conversation of up to four with its own answers in it, and asks a reference the same. Each answer is
@@ -29,6 +29,7 @@ export async function auditByComparison(
     const more = await text.next(history)
     if (more === null) return requests
     if (requests > 0) await deps.pause(drawGapMs(deps))
+    if (text.customerId !== null && !deps.shared.isShared(text.customerId)) return requests
     const messages = [...history, ...more]
     const body = { ...text.fields, messages }
     const own = await ask(offer, { ...body, ...text.identifiers })
@@ -54,7 +55,6 @@ async function compare(
 ): Promise<void> {
   const temperature = typeof body.temperature === 'number' ? body.temperature : undefined
   // Requests of which the answers tell nothing are sent too: a hoster that gets no others knows them by that.
-  if (!isTelling({ forward: body }, temperature)) return
   const answers = await askReferenceLike(askReference, reference, body)
   if (answers === null || !answers.every(isPlain)) return
   const comparison = compareAnswer(own, answers, temperature)

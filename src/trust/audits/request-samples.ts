@@ -24,6 +24,8 @@ export type ServedListener = (
 
 /** The longest text of messages and tools that is kept. */
 const SHARED_PROMPT_BYTES_MAX = 16_384
+/** Clients send names and ids, but nothing bounds these fields. */
+const IDENTIFIERS_LENGTH_MAX = 1_024
 
 /** @param random uniform in [0, 1) */
 export function createRequestSamples(clock: Clock, random: () => number): RequestSamples {
@@ -43,14 +45,15 @@ export function createRequestSamples(clock: Clock, random: () => number): Reques
       if (!caller.sharesRequests) return
       listener?.(request, ticket, receipt, text)
       const body = sharedBody(job, SHARED_PROMPT_BYTES_MAX)
-      if (body === null) return
+      const identifiers = identifiersOf(job)
+      if (body === null || JSON.stringify(identifiers).length > IDENTIFIERS_LENGTH_MAX) return
       const { modelId, endpoint } = receipt.offer!
       const { customerId } = caller
       const { constraints } = job
       shared.add({
         customerId,
         body,
-        identifiers: identifiersOf(job),
+        identifiers,
         modelId,
         hosterId: endpoint.hosterId,
         constraints,
@@ -85,13 +88,14 @@ export function createRecentManners(random: () => number): RecentManners {
   }
 }
 
+/** Round numbers only: a customer of a hoster could mark audits by an odd one. */
 function fieldsOf({ forward, maxTokens, stream }: ChatJob): Manners['fields'] {
   const fields: Record<string, number | boolean> = {}
   for (const name of fieldNames) {
     const value = forward[name]
-    if (typeof value === 'number') fields[name] = value
+    if (typeof value === 'number') fields[name] = Math.round(value * 10) / 10
   }
-  if (maxTokens !== null) fields.max_tokens = maxTokens
+  if (maxTokens !== null) fields.max_tokens = 2 ** Math.round(Math.log2(maxTokens))
   if (stream) fields.stream = true
   return fields
 }

@@ -88,6 +88,7 @@ export function createShadow(deps: ShadowDeps): Shadow {
     const { reference, body, temperature } = chosen
     const likeliest = await askLikeliest(chosen)
     if (likeliest !== null && (temperature === 0 || likeliest.topTokens.length > 0)) return [likeliest]
+    if (!isTelling({ forward: body }, temperature)) return []
     const answers: AskedAnswer[] = []
     while (answers.length < referenceAnswersFor(temperature)) {
       const answer = await deps.ask(reference, body)
@@ -103,7 +104,7 @@ export function createShadow(deps: ShadowDeps): Shadow {
     if (!hasPlainChoice(body) || clock.monotonicMs() < (noLogprobsUntilMs.get(offerId) ?? -Infinity)) return null
     const noteNone = () => noLogprobsUntilMs.set(offerId, clock.monotonicMs() + NO_LOGPROBS_MS)
     try {
-      const answer = await deps.ask(reference, { ...body, temperature: 0, logprobs: true, top_logprobs: 5 })
+      const answer = await deps.ask(reference, likeliestBody(body))
       if (answer.topTokens.length === 0 && answer.text !== '') noteNone()
       return answer
     } catch (error) {
@@ -132,7 +133,7 @@ export function createShadow(deps: ShadowDeps): Shadow {
       const { endpointId, hosterId } = offer.endpoint
       if (nowMs < pausedUntilMs || nowMs < (nextMs.get(endpointId) ?? -Infinity)) return
       const temperature = temperatureOf(job)
-      if (!isTelling(job, temperature) || !endedWithText(job, finishReason)) return
+      if (!endedWithText(job, finishReason)) return
       if (random() >= (temperature === 0 ? DRAWN_PART : DRAWN_PART_SAMPLED)) return
       const body = sharedBody(job, PROMPT_BYTES_MAX)
       if (body === null) return
@@ -158,11 +159,23 @@ function temperatureOf({ forward: { temperature } }: ChatJob): number | undefine
   return typeof temperature === 'number' ? temperature : undefined
 }
 
-/** Below these, hardware decides more than chance, and log probabilities say little about it. */
+/** Answers of one model have parted by then, and longer ones cost the house more. */
+const COMPARED_TOKENS = 256
+/** OpenAI and vLLM list at most so many tokens at each position. */
+const TOP_LOGPROBS = 20
+
+/** Asks a reference for the likeliest tokens. */
+export function likeliestBody(body: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const { max_tokens: limit } = body
+  const maxTokens = typeof limit === 'number' ? Math.min(limit, COMPARED_TOKENS) : COMPARED_TOKENS
+  return { ...body, temperature: 0, max_tokens: maxTokens, logprobs: true, top_logprobs: TOP_LOGPROBS }
+}
+
+/** Below these, hardware decides more than chance. */
 const [TEMPERATURE_MIN, TOP_P_MIN, TOP_K_MIN] = [0.5, 0.5, 5]
 
 /**
- * Whether answers to this request can be compared. An answer that is nearly certain, but not greedy, parts from those of honest servers
+ * Whether two answers of a reference without log probabilities say how far apart its answers are. An answer that is nearly certain, but not greedy, parts from those of honest servers
  * more often than two answers of one server do.
  */
 export function isTelling({ forward }: Pick<ChatJob, 'forward'>, temperature: number | undefined): boolean {

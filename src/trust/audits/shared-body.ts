@@ -34,7 +34,8 @@ export function sharedBody(job: ChatJob, promptBytesMax: number): Record<string,
   }
   if (job.maxTokens !== null) body.max_tokens = job.maxTokens
   if (job.stream) body.stream = true
-  return body
+  // The length of a prompt is that of its text only.
+  return JSON.stringify(body).length > 4 * promptBytesMax ? null : body
 }
 
 /** Returns the fields of a request that name the person or the conversation. */

@@ -33,7 +33,9 @@ export interface SharedRequests {
   ): SharedRequest | undefined
   /** Whether a request of the model was added in the last 24 hours. */
   hasShared(modelId: string): boolean
-  /** The customers whose requests are kept. */
+  /** Whether the customer still shares: false when it has taken its consent back since a request of it was taken. */
+  isShared(customerId: string): boolean
+  /** The customers whose requests are kept, or were taken within an hour. */
   customers(): readonly string[]
   /** Drops the requests of all other customers. */
   keepOnly(customers: ReadonlySet<string>): void
@@ -76,6 +78,8 @@ export function createSharedRequests(clock: Clock): SharedRequests {
   /** The hosters that have seen the beginning of a conversation: a hoster would recognise one that comes back. The oldest first. */
   const seenBy = new Map<string, Set<string>>()
   const lastMs = new Map<string, number>()
+  /** The customers whose requests were taken, until when they may be in use. */
+  const inUse = new Map<string, number>()
 
   const noteSeen = (conversation: string, hosterId: string | null) => {
     const hosterIds = seenBy.get(conversation) ?? new Set()
@@ -117,12 +121,18 @@ export function createSharedRequests(clock: Clock): SharedRequests {
           mayTake(request),
       )
       const taken = at === -1 ? undefined : kept.splice(at, 1)[0]
-      if (taken !== undefined) noteSeen(taken.conversation, hosterId)
+      if (taken !== undefined) {
+        noteSeen(taken.conversation, hosterId)
+        for (const [customerId, untilMs] of inUse) if (untilMs <= nowMs) inUse.delete(customerId)
+        inUse.set(taken.customerId, nowMs + KEPT_MS)
+      }
       return taken
     },
     hasShared: modelId => (lastMs.get(modelId) ?? -Infinity) > clock.monotonicMs() - SHARED_LATELY_MS,
-    customers: () => [...new Set(kept.map(({ customerId }) => customerId))],
+    isShared: customerId => inUse.has(customerId),
+    customers: () => [...new Set([...kept.map(({ customerId }) => customerId), ...inUse.keys()])],
     keepOnly(customers) {
+      for (const customerId of inUse.keys()) if (!customers.has(customerId)) inUse.delete(customerId)
       kept = kept.filter(({ customerId }) => customers.has(customerId))
     },
   }

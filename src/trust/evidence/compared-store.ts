@@ -23,23 +23,26 @@ export interface ComparedAnswer extends Comparison {
 
 /** The most requests of one customer in an audit, a quarter. */
 const PER_CUSTOMER = 8
-/** Of so many waiting comparisons the oldest are looked at. */
-const WAITING_MAX = 200
-/** The latest values of each hoster that others are compared with. */
+/** The latest values of each hoster that others are compared with, and how many of them may be of one customer. */
 const VALUES_KEPT = 300
+const VALUES_OF_CUSTOMER = 75
 
-/** Stores a comparison. When enough wait, they become an audit in the same transaction. */
+/** Stores a comparison, unless too many of its customer wait. When enough wait, they become an audit in the same transaction. */
 export function recordCompared(pool: Pool, compared: ComparedAnswer): Promise<void> {
   const { hosterId, modelId, source, customerId, kind, value, atMs } = compared
   return transaction(pool, async sql => {
     // Comparisons of one hoster are counted one after the other.
     const trust = (await lockTrust(sql, [hosterId])).get(hosterId)!
+    const waiting = await readWaiting(sql, hosterId, modelId)
+    const isFull = waiting.filter(other => other.customerId === customerId).length >= PER_CUSTOMER
+    // What is above the part of a customer is left out: if it waited, it would keep the others waiting.
+    if (customerId !== null && isFull) return
     await sql.query(
       `INSERT INTO compared_answer (hoster_id, model_id, source, customer_id, kind, value, at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
       [hosterId, modelId, source, customerId, kind, value, new Date(atMs)],
     )
-    const batch = batchOf(await readWaiting(sql, hosterId, modelId))
-    if (batch === null) return
+    const batch = await readWaiting(sql, hosterId, modelId)
+    if (batch.length < COMPARED_BATCH) return
     const result = auditComparisons(batch, await readEarlier(sql, modelId, hosterId))
     const audit = { ...result, kind: 'shadow', hosterId, modelId, sample: batch.length, atMs } as const
     await insertAudit(sql, audit)
@@ -58,22 +61,10 @@ interface Waiting extends Comparison {
 async function readWaiting(sql: Sql, hosterId: string, modelId: string): Promise<Waiting[]> {
   const { rows } = await sql.query<Waiting>(
     `SELECT answer_id AS "answerId", customer_id AS "customerId", kind, value FROM compared_answer
-      WHERE hoster_id = $1 AND model_id = $2 AND NOT is_counted ORDER BY answer_id LIMIT ${WAITING_MAX}`,
+      WHERE hoster_id = $1 AND model_id = $2 AND NOT is_counted ORDER BY answer_id LIMIT ${COMPARED_BATCH}`,
     [hosterId, modelId],
   )
   return rows
-}
-
-/** Chooses the oldest comparisons, at most four of each customer. Null: too few wait. */
-function batchOf(waiting: readonly Waiting[]): Waiting[] | null {
-  const taken = new Map<string, number>()
-  const batch = waiting.filter(({ customerId }) => {
-    if (customerId === null) return true
-    const count = (taken.get(customerId) ?? 0) + 1
-    taken.set(customerId, count)
-    return count <= PER_CUSTOMER
-  })
-  return batch.length < COMPARED_BATCH ? null : batch.slice(0, COMPARED_BATCH)
 }
 
 /** Reads the latest values of the other hosters of a model, of those that are not quarantined. */
@@ -84,13 +75,47 @@ async function readEarlier(sql: Sql, modelId: string, hosterId: string): Promise
               WHERE model_id = $1 AND hoster_id <> $2 AND quarantined_at IS NULL) o,
          (VALUES ('gap'), ('words')) k(kind),
          LATERAL (SELECT array_agg(value) AS values
-                    FROM (SELECT value FROM compared_answer c
-                           WHERE c.model_id = $1 AND c.kind = k.kind AND c.hoster_id = o.hoster_id
-                           ORDER BY answer_id DESC LIMIT ${VALUES_KEPT}) AS last) latest
+                    FROM (SELECT value, customer_id, row_number() OVER (PARTITION BY customer_id ORDER BY answer_id DESC) AS place
+                            FROM (SELECT * FROM compared_answer c
+                                   WHERE c.model_id = $1 AND c.kind = k.kind AND c.hoster_id = o.hoster_id
+                                   ORDER BY answer_id DESC LIMIT ${VALUES_KEPT}) AS last) AS placed
+                   -- Customers of one hoster must not decide how far apart the others may be.
+                   WHERE customer_id IS NULL OR (place <= ${VALUES_OF_CUSTOMER}
+                     AND customer_id NOT IN (SELECT r.customer_id FROM related_customers($2) r))) latest
       WHERE latest.values IS NOT NULL`,
     [modelId, hosterId],
   )
   const of = (kind: ComparisonKind) =>
     new Map(rows.filter(row => row.kind === kind).map(row => [row.hoster_id, row.values] as const))
   return { gap: of('gap'), words: of('words') }
+}
+
+/** Comparisons of a hoster that are looked at, the latest. */
+const SUPPORT_MAX = 5_000
+/** So many customers must show a cheat, each with these odds. The prompts of the gateway are one more, and are enough with the higher odds. */
+const SUPPORTERS_MIN = 3
+const SUPPORT_ODDS = 20
+const OWN_SUPPORT_ODDS = 1_000
+
+/**
+ * Whether the comparisons of several unrelated customers speak against a hoster, each for itself. One that knows a prompt which an honest
+ * server of the victim answers in another way could otherwise send it again and again until the victim seems to cheat.
+ */
+export async function isBroadlySupported(sql: Sql, hosterId: string): Promise<boolean> {
+  const { rows } = await sql.query<Comparison & { model_id: string; customer_id: string | null }>(
+    `SELECT model_id, customer_id, kind, value FROM compared_answer
+      WHERE hoster_id = $1 AND is_counted ORDER BY answer_id DESC LIMIT ${SUPPORT_MAX}`,
+    [hosterId],
+  )
+  const supporters = new Set<string | null>()
+  let isShownAlone = false
+  for (const [modelId, ofModel] of Map.groupBy(rows, row => row.model_id)) {
+    const earlier = await readEarlier(sql, modelId, hosterId)
+    for (const [customerId, compared] of Map.groupBy(ofModel, row => row.customer_id)) {
+      const odds = Math.max(...auditComparisons(compared, earlier).eValues)
+      if (odds >= SUPPORT_ODDS) supporters.add(customerId)
+      isShownAlone ||= customerId === null && odds >= OWN_SUPPORT_ODDS
+    }
+  }
+  return isShownAlone || supporters.size >= SUPPORTERS_MIN
 }
