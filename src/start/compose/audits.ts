@@ -88,8 +88,8 @@ export function createAudits(
 
 /** Whether both servers get the same of what the answer depends on. */
 function isAskedAlike(job: ChatJob, offer: Offer, reference: Offer): boolean {
-  const unsent = new Set(unsentFields(job, offer))
-  return unsentFields(job, reference).every(field => unsent.has(field) || !isMeaningful(field))
+  const unsent = (to: Offer) => unsentFields(job, to).filter(isMeaningful).sort().join()
+  return unsent(offer) === unsent(reference)
 }
 
 function createHouse({ clock, evidence }: ComposeContext, desk: Database['desk']): () => Promise<readonly Caller[]> {
