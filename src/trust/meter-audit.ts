@@ -19,8 +19,12 @@ export const COUNTED_MIN = 48
 
 /** The most requests of one customer in an audit. Its unusual prompts must not decide the audit. */
 const PER_CUSTOMER = 4
-/** With this many customers or more, the one with the largest reports is left out. Three customers then cannot frame a hoster together. */
+/**
+ * With this many customers or more, the one with the largest reports is left out, and with so many two of them. Three customers then cannot
+ * frame a hoster together: what is left of their reports is less than the quarter that the middle half leaves out.
+ */
 const TRIMMED_FROM = 4
+const TRIMMED_TWICE_FROM = 8
 
 /** Honest hosters differ from each other by at most this in ln(reported / expected). Smaller lies pass. */
 export const HONEST_SHIFT_MAX = 0.01
@@ -93,7 +97,7 @@ function middleMean(values: readonly number[]): number {
   return middle.reduce((sum, value) => sum + value, 0) / middle.length
 }
 
-/** Leaves out the customer with the largest mean. Honest means only become smaller by that, so the test keeps its false alarm rate. */
+/** Leaves out one or two customers with the largest means. Honest means only become smaller by that, so the test keeps its false alarm rate. */
 function withoutLargest(reports: readonly CustomerValue[]): number[] {
   const known = reports.flatMap(({ customerId, value }) => (value === null ? [] : [{ customerId, value }]))
   const customers = [...Map.groupBy(known, ({ customerId }) => customerId).values()].map(of =>
@@ -102,7 +106,7 @@ function withoutLargest(reports: readonly CustomerValue[]): number[] {
   if (customers.length < TRIMMED_FROM) return customers.flat()
   return customers
     .toSorted((a, b) => mean(b) - mean(a))
-    .slice(1)
+    .slice(customers.length >= TRIMMED_TWICE_FROM ? 2 : 1)
     .flat()
 }
 
