@@ -301,8 +301,6 @@ test('comparisons and other audits are paid from different accounts', async () =
   const hosterId = await app.hoster({ baseUrl: honest.baseUrl })
   await ask(await sharingCustomer(), { allow_hosters: [hosterId] })
   await expectCompared(hosterId, 1)
-  // While customers have shared requests within a day, audits send only those.
-  passedMs += 86_400_000
   // An audit draws its prompt until it differs from the others.
   draw = createRandom(5).next
   await pool.query(

@@ -74,9 +74,13 @@ test('of a conversation the latest request is kept, and no hoster that has seen 
   expect([take('third'), take('fourth')]).toEqual([3, undefined])
   add(5, 'second')
   expect([take('third'), take('fourth')]).toEqual([undefined, 5])
-  expect([shared.hasShared('m'), shared.hasShared('other')]).toEqual([true, false])
+  expect([shared.hasTaken('m', 'third'), shared.hasTaken('other', 'third'), shared.hasTaken('m', 'first')]).toEqual([
+    true,
+    false,
+    false,
+  ])
   pass(86_400_000)
-  expect(shared.hasShared('m')).toBe(false)
+  expect(shared.hasTaken('m', 'third')).toBe(false)
 })
 
 test('of all models together, 200 are kept', () => {

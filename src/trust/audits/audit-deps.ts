@@ -19,7 +19,7 @@ export interface AuditDeps extends GrowDeps, MannersDeps {
   /** Prompts of the operator. */
   readonly ownCanaries: readonly OwnCanary[]
   /** Requests of customers that share them. */
-  readonly shared: Pick<SharedRequests, 'take' | 'hasShared' | 'isShared'>
+  readonly shared: Pick<SharedRequests, 'take' | 'hasTaken' | 'isShared'>
   readonly relatedCustomers: RelatedCustomers
 }
 

@@ -25,8 +25,8 @@ const REPLY_PART = 0.3
 const REPLIES_MAX = 3
 
 /**
- * Draws a request of a customer that shares them. Where none does, draws a prompt that the reference has written: it is never quite like
- * what people write. Null: there is neither.
+ * Draws a request of a customer that shares them. Without any, draws a prompt that the reference has written, seldom where the hoster got
+ * such a request lately: it is never quite like what people write. Null: there is neither.
  */
 export async function drawText(
   deps: AuditDeps,
@@ -36,12 +36,10 @@ export async function drawText(
   askReference: AskOffer,
 ): Promise<AuditText | null> {
   const { random } = deps
-  if (deps.shared.hasShared(offer.modelId)) {
-    const replay = await takeReplay(deps, [offer, reference], offer)
-    if (replay !== undefined) return replayText(replay)
-    // One customer whose requests may not be sent must not end all audits.
-    if (random() >= WRITTEN_PART) return null
-  }
+  const replay = await takeReplay(deps, [offer, reference], offer)
+  if (replay !== undefined) return replayText(replay)
+  // A customer that shares one request a day must not end all audits.
+  if (deps.shared.hasTaken(offer.modelId, offer.endpoint.hosterId!) && random() >= WRITTEN_PART) return null
   const ask = async (content: string) => {
     const body = { messages: [{ role: 'user', content }], temperature: 1, max_tokens: WRITTEN_TOKENS_MAX }
     return (await askReference(reference, body))?.text ?? null
@@ -61,8 +59,8 @@ export async function drawText(
 }
 
 const WRITTEN_TOKENS_MAX = 1_500
-/** Where customers share requests, but none may be sent now, so many audits send a prompt of the reference. */
-const WRITTEN_PART = 0.25
+/** Where a hoster got a shared request lately, but none may be sent now, so many audits send a prompt of the reference. */
+const WRITTEN_PART = 0.1
 
 /**
  * Takes a request of a customer that has nothing to do with the hosters of these offers, that the offer's hoster has not answered, and

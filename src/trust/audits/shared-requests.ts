@@ -31,8 +31,8 @@ export interface SharedRequests {
     related: ReadonlySet<string>,
     mayTake?: (request: SharedRequest) => boolean,
   ): SharedRequest | undefined
-  /** Whether a request of the model was added in the last 24 hours. */
-  hasShared(modelId: string): boolean
+  /** Whether a request of the model was taken for the hoster in the last 24 hours. */
+  hasTaken(modelId: string, hosterId: string): boolean
   /** Whether the customer still shares: false when it has taken its consent back since a request of it was taken. */
   isShared(customerId: string): boolean
   /** The customers whose requests are kept, or were taken within an hour. */
@@ -65,7 +65,7 @@ const KEPT_MS = 3_600_000
 
 /** So many conversations are remembered with the hosters that have seen them. */
 const CONVERSATIONS_MAX = 2_000
-const SHARED_LATELY_MS = 86_400_000
+const TAKEN_LATELY_MS = 86_400_000
 
 interface Kept extends SharedRequest {
   readonly conversation: string
@@ -77,7 +77,8 @@ export function createSharedRequests(clock: Clock): SharedRequests {
   let kept: Kept[] = []
   /** The hosters that have seen the beginning of a conversation: a hoster would recognise one that comes back. The oldest first. */
   const seenBy = new Map<string, Set<string>>()
-  const lastMs = new Map<string, number>()
+  /** When a request was last taken, by hoster and model. */
+  const takenMs = new Map<string, number>()
   /** The customers whose requests were taken, until when they may be in use. */
   const inUse = new Map<string, number>()
 
@@ -99,7 +100,6 @@ export function createSharedRequests(clock: Clock): SharedRequests {
       const { customerId, modelId, hosterId } = request
       const conversation = conversationOf(request)
       noteSeen(conversation, hosterId)
-      lastMs.set(modelId, clock.monotonicMs())
       // A later request of a conversation contains the earlier ones.
       kept = kept.filter(other => other.conversation !== conversation)
       const isOfModel = (other: Kept) => other.modelId === modelId
@@ -123,12 +123,14 @@ export function createSharedRequests(clock: Clock): SharedRequests {
       const taken = at === -1 ? undefined : kept.splice(at, 1)[0]
       if (taken !== undefined) {
         noteSeen(taken.conversation, hosterId)
+        takenMs.set(`${hosterId} ${modelId}`, nowMs)
         for (const [customerId, untilMs] of inUse) if (untilMs <= nowMs) inUse.delete(customerId)
         inUse.set(taken.customerId, nowMs + KEPT_MS)
       }
       return taken
     },
-    hasShared: modelId => (lastMs.get(modelId) ?? -Infinity) > clock.monotonicMs() - SHARED_LATELY_MS,
+    hasTaken: (modelId, hosterId) =>
+      (takenMs.get(`${hosterId} ${modelId}`) ?? -Infinity) > clock.monotonicMs() - TAKEN_LATELY_MS,
     isShared: customerId => inUse.has(customerId),
     customers: () => [...new Set([...kept.map(({ customerId }) => customerId), ...inUse.keys()])],
     keepOnly(customers) {
