@@ -305,7 +305,7 @@ test('comparisons and other audits are paid from different accounts', async () =
   draw = createRandom(5).next
   await pool.query(
     `SELECT graphile_worker.add_job('audit_hoster', json_build_object('endpoint_id', endpoint_id))
-       FROM hoster_endpoint, generate_series(1, 8) WHERE hoster_id = $1`,
+       FROM hoster_endpoint, generate_series(1, 40) WHERE hoster_id = $1`,
     [hosterId],
   )
   const payersAt = async (where: string) => {
