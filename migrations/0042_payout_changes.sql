@@ -174,7 +174,8 @@ BEGIN
   END IF;
   IF v_waiting.change_id IS NULL THEN
     SELECT outcome = 'stopped' AND p_identities <@ identities INTO v_is_stopped FROM payout_change
-      WHERE hoster_id = v_hoster AND destination = p_destination ORDER BY requested_at DESC LIMIT 1;
+      -- Of two at the same time, the stopped one counts: nothing is sent in doubt.
+      WHERE hoster_id = v_hoster AND destination = p_destination ORDER BY requested_at DESC, outcome = 'stopped' DESC LIMIT 1;
   END IF;
   UPDATE hoster_account SET state = 'pending', updated_at = p_now, note = CASE
       WHEN v_is_stopped THEN 'The bank account was changed, and an owner stopped that. Enter the former one at the provider, or change the account.'
