@@ -138,7 +138,7 @@ function wordsToParting(own: string, other: string): number {
 /** An audit judges this many comparisons. */
 export const COMPARED_BATCH = 32
 
-/** The values that other hosters of the model had, by kind and hoster. The latest last. */
+/** The latest values that other hosters of the model had, by kind and hoster. */
 export type EarlierValues = Readonly<Record<'gap' | 'words', ReadonlyMap<string, readonly number[]>>>
 
 export interface ComparisonResult {
@@ -174,7 +174,8 @@ export function auditComparisons(batch: readonly Comparison[], earlier: EarlierV
       judged++
       const p = rankPValue(value / TOLERANCE - FLOORS[kind], honest[kind])
       if (p <= EXTREME_P) extreme++
-      ranked = ranked.map((product, at) => product * likelihoods(p)[at]!)
+      const eValues = likelihoods(p)
+      ranked = ranked.map((product, at) => product * eValues[at]!)
     }
   }
   const hasLost = losses - pairs * HONEST_LOSSES > LOST_SDS * Math.sqrt(pairs * HONEST_LOSSES * (1 - HONEST_LOSSES))

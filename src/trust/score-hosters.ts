@@ -50,8 +50,10 @@ async function scoreHoster(
   const [facts] = await readHosterFacts(sql, hosterId)
   const score = await computeScore(sql, facts!, trust, nowMs)
   await writeTrust(sql, trust, nowMs, score)
-  const proof = await proofOf(sql, hosterId, trust.evidence.signals)
-  const isNew = proof.length > 0 && (facts!.state === 'active' || facts!.state === 'paused')
+  // Nobody is quarantined twice, and comparisons take long to read.
+  const mayBeQuarantined = facts!.state === 'active' || facts!.state === 'paused'
+  const proof = mayBeQuarantined ? await proofOf(sql, hosterId, trust.evidence.signals) : []
+  const isNew = proof.length > 0
   const used = isNew || facts!.quarantinedAt !== null ? 0 : (facts!.override ?? score.score)
   if (await writeScore(sql, hosterId, used)) await bumpControlVersion(sql, 'supply')
   if (!isNew) return null

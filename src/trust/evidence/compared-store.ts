@@ -37,11 +37,12 @@ export function recordCompared(pool: Pool, compared: ComparedAnswer): Promise<vo
     const isFull = waiting.filter(other => other.customerId === customerId).length >= PER_CUSTOMER
     // What is above the part of a customer is left out: if it waited, it would keep the others waiting.
     if (customerId !== null && isFull) return
-    await sql.query(
-      `INSERT INTO compared_answer (hoster_id, model_id, source, customer_id, kind, value, at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+    const { rows } = await sql.query<{ answerId: bigint }>(
+      `INSERT INTO compared_answer (hoster_id, model_id, source, customer_id, kind, value, at) VALUES ($1, $2, $3, $4, $5, $6, $7)
+       RETURNING answer_id AS "answerId"`,
       [hosterId, modelId, source, customerId, kind, value, new Date(atMs)],
     )
-    const batch = await readWaiting(sql, hosterId, modelId)
+    const batch: readonly Waiting[] = [...waiting, { ...rows[0]!, customerId, kind, value }]
     if (batch.length < COMPARED_BATCH) return
     const result = auditComparisons(batch, await readEarlier(sql, modelId, hosterId))
     const audit = { ...result, kind: 'shadow', hosterId, modelId, sample: batch.length, atMs } as const
