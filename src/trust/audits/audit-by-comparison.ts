@@ -2,13 +2,12 @@ import type { Offer } from '../../domain/offer.ts'
 import { compareAnswer } from '../compare-answer.ts'
 import { recordCompared } from '../evidence/compared-store.ts'
 import type { AskOffer } from './ask-offer.ts'
-import { askReferenceLike } from './ask-reference.ts'
+import { askReferenceLike, isPlain } from './ask-reference.ts'
 import type { RunningAudit } from './audit-deps.ts'
 import { drawGapMs } from './draw-manners.ts'
 import { type AuditText, drawText } from './draw-text.ts'
 import type { PromptStock } from './prompt-stock.ts'
 import type { Message } from './replay.ts'
-import { isPlain } from './shadow.ts'
 
 /**
  * Sends a request to a hoster, or a conversation of up to four with its own answers in it, and asks a reference the same. Each answer is
@@ -55,8 +54,8 @@ async function compare(
 ): Promise<void> {
   const temperature = typeof body.temperature === 'number' ? body.temperature : undefined
   // Requests of which the answers tell nothing are sent too: a hoster that gets no others knows them by that.
-  const answers = await askReferenceLike(askReference, reference, body)
-  if (answers === null || !answers.every(isPlain)) return
+  const answers = await askReferenceLike(body, asked => askReference(reference, asked))
+  if (!answers.every(isPlain)) return
   const comparison = compareAnswer(own, answers, temperature)
   if (comparison === null) return
   const { source, customerId } = text

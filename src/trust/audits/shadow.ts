@@ -5,9 +5,10 @@ import type { Offer } from '../../domain/offer.ts'
 import { outputCap } from '../../domain/output-cap.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { Log } from '../../runtime/log.ts'
-import { compareAnswer, referenceAnswersFor } from '../compare-answer.ts'
+import { compareAnswer } from '../compare-answer.ts'
 import { recordCompared } from '../evidence/compared-store.ts'
 import type { AskedAnswer } from './ask-offer.ts'
+import { askReferenceLike, isPlain } from './ask-reference.ts'
 import type { RelatedCustomers } from './related-customers.ts'
 import type { ServedListener } from './request-samples.ts'
 import { sharedBody } from './shared-body.ts'
@@ -71,9 +72,13 @@ export function createShadow(deps: ShadowDeps): Shadow {
   let pausedUntilMs = -Infinity
 
   const compare = async (chosen: Chosen) => {
-    const { customerId, offer, hosterId, temperature, text } = chosen
+    const { customerId, offer, hosterId, reference, body, temperature, text } = chosen
     if ((await deps.relatedCustomers(hosterId)).has(customerId)) return
-    const answers = await referenceAnswers(chosen)
+    const answers = await askReferenceLike(
+      body,
+      asked => deps.ask(reference, asked),
+      asked => askLikeliest(reference, asked),
+    )
     const comparison = answers.every(isPlain) ? compareAnswer(text, answers, temperature) : null
     if (comparison === null) return
     const { modelId } = offer
@@ -83,28 +88,13 @@ export function createShadow(deps: ShadowDeps): Shadow {
     })
   }
 
-  /** The likeliest answer with log probabilities is enough for any temperature. */
-  const referenceAnswers = async (chosen: Chosen): Promise<AskedAnswer[]> => {
-    const { reference, body, temperature } = chosen
-    const likeliest = await askLikeliest(chosen)
-    if (likeliest !== null && (temperature === 0 || likeliest.topTokens.length > 0)) return [likeliest]
-    if (!isTelling({ forward: body }, temperature)) return []
-    const answers: AskedAnswer[] = []
-    while (answers.length < referenceAnswersFor(temperature)) {
-      const answer = await deps.ask(reference, body)
-      answers.push(answer)
-      if (!isPlain(answer)) break
-    }
-    return answers
-  }
-
-  /** Null: the log probabilities would say nothing about the choices, or the reference has none. */
-  const askLikeliest = async ({ reference, body }: Chosen): Promise<AskedAnswer | null> => {
+  /** Null: the reference has no log probabilities. */
+  const askLikeliest = async (reference: Offer, body: object): Promise<AskedAnswer | null> => {
     const { offerId } = reference
-    if (!hasPlainChoice(body) || clock.monotonicMs() < (noLogprobsUntilMs.get(offerId) ?? -Infinity)) return null
+    if (clock.monotonicMs() < (noLogprobsUntilMs.get(offerId) ?? -Infinity)) return null
     const noteNone = () => noLogprobsUntilMs.set(offerId, clock.monotonicMs() + NO_LOGPROBS_MS)
     try {
-      const answer = await deps.ask(reference, likeliestBody(body))
+      const answer = await deps.ask(reference, body)
       if (answer.topTokens.length === 0 && answer.text !== '') noteNone()
       return answer
     } catch (error) {
@@ -159,47 +149,8 @@ function temperatureOf({ forward: { temperature } }: ChatJob): number | undefine
   return typeof temperature === 'number' ? temperature : undefined
 }
 
-/** Answers of one model have parted by then, and longer ones cost the house more. */
-const COMPARED_TOKENS = 256
-/** OpenAI and vLLM list at most so many tokens at each position. */
-const TOP_LOGPROBS = 20
-
-/** Asks a reference for the likeliest tokens. */
-export function likeliestBody(body: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const { max_tokens: limit } = body
-  const maxTokens = typeof limit === 'number' ? Math.min(limit, COMPARED_TOKENS) : COMPARED_TOKENS
-  return { ...body, temperature: 0, max_tokens: maxTokens, logprobs: true, top_logprobs: TOP_LOGPROBS }
-}
-
-/** Below these, hardware decides more than chance. */
-const [TEMPERATURE_MIN, TOP_P_MIN, TOP_K_MIN] = [0.5, 0.5, 5]
-
-/**
- * Whether two answers of a reference without log probabilities say how far apart its answers are. An answer that is nearly certain, but not greedy, parts from those of honest servers
- * more often than two answers of one server do.
- */
-export function isTelling({ forward }: Pick<ChatJob, 'forward'>, temperature: number | undefined): boolean {
-  if (temperature === 0) return true
-  const { top_p: topP, top_k: topK } = forward
-  if (temperature !== undefined && temperature < TEMPERATURE_MIN) return false
-  if (typeof topP === 'number' && topP < TOP_P_MIN) return false
-  return typeof topK !== 'number' || topK <= 0 || topK >= TOP_K_MIN
-}
-
 /** Whether a hoster answered with text. A request without tools cannot be answered with calls, whatever its server says. */
 function endedWithText({ features }: ChatJob, finishReason: string | null): boolean {
   if (finishReason === 'content_filter') return false
   return !features.has('tools') || (finishReason !== 'tool_calls' && finishReason !== 'function_call')
-}
-
-/** Fields with which the likeliest token, by the log probabilities, is not always the one that is chosen. */
-const choiceFields = ['presence_penalty', 'frequency_penalty', 'repetition_penalty', 'logit_bias', 'response_format']
-
-export function hasPlainChoice(body: Readonly<Record<string, unknown>>): boolean {
-  return choiceFields.every(name => body[name] === undefined || body[name] === 0)
-}
-
-/** Whether an answer has text only. */
-export function isPlain({ text, hasOther }: AskedAnswer): boolean {
-  return hasOther !== true && !text.trimStart().startsWith('<think')
 }
