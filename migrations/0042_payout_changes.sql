@@ -26,7 +26,7 @@ CREATE TABLE payout_change (
   outcome       text CHECK (outcome IN ('applied', 'stopped', 'replaced')),
   ended_at      timestamptz,
   ended_by      uuid,
-  -- The owners to whom the mail was sent.
+  -- The owners that the mail was sent to.
   mailed_to     uuid[] NOT NULL DEFAULT '{}',
   CHECK ((kind = 'customer') = (customer_id IS NOT NULL)),
   CHECK ((kind = 'account') = (driver IS NOT NULL AND state IS NOT NULL AND destination IS NOT NULL)),

@@ -7,7 +7,7 @@ import { When } from './When.tsx'
 
 type Change = PayoutAccountShown['changes'][number]
 
-/** The pending changes to where a hoster's earnings go. @param stopAt the hoster, for those who may stop them */
+/** The pending changes to where a hoster's earnings go. @param stopAt the hoster, for people who may stop them */
 export function PayoutChanges({
   changes,
   nameOf = id => id,
