@@ -364,13 +364,15 @@ it('refuses an invalid value every time, also after a valid one', () => {
   expect(parse({ ...minimal, temperature: 1 }).forward.temperature).toBe(1)
 })
 
-it('ignores prototype keys', () => {
+it('drops prototype keys by name, and keeps those of messages and tools as members', () => {
   const keys = '"__proto__":{"stream":true,"polluted":1},"constructor":{"prototype":{"polluted":1}},"prototype":1'
-  const job = parse(
-    `{"model":"m",${keys},"messages":[{"role":"user","content":"x","__\\u0070roto__":{"polluted":1}}],"tools":[{"__proto__":{"polluted":1}}]}`,
-  )
+  const messages = '[{"role":"user","content":"x","__\\u0070roto__":{"polluted":1}}]'
+  const job = parse(`{"model":"m",${keys},"messages":${messages},"tools":[{"__proto__":{"polluted":1}}]}`)
   expect(job.stream).toBe(false)
-  expect(JSON.stringify(job.forward)).toBe('{"messages":[{"role":"user","content":"x"}],"tools":[{}]}')
+  expect(job.droppedFields).toEqual(['__proto__', 'constructor', 'prototype'])
+  expect(JSON.stringify(job.forward)).toBe(
+    '{"messages":[{"role":"user","content":"x","__proto__":{"polluted":1}}],"tools":[{"__proto__":{"polluted":1}}]}',
+  )
   expect(({} as { polluted?: number }).polluted).toBeUndefined()
 })
 

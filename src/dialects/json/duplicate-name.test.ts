@@ -54,7 +54,8 @@ it('JSON without duplicates is accepted, and with any member repeated it is refu
   )
 })
 
-it('removes __proto__ members at every level', () => {
-  const parsed = parse('{"a":[{"__proto__":{"x":1},"b":{"__proto__":2,"\\u005f_proto__x":3}}],"__proto__":[]}')
-  expect(JSON.stringify(parsed)).toBe('{"a":[{"b":{"__proto__x":3}}]}')
+it('keeps __proto__ members at every level, as members and not as prototypes', () => {
+  const parsed = parse('{"a":[{"__proto__":{"x":1},"b":{"\\u005f_proto__":2,"__proto__x":3}}],"__proto__":[]}')
+  expect(JSON.stringify(parsed)).toBe('{"a":[{"__proto__":{"x":1},"b":{"__proto__":2,"__proto__x":3}}],"__proto__":[]}')
+  expect(Object.getPrototypeOf(parsed)).toBe(Object.prototype)
 })

@@ -22,12 +22,15 @@ const utf8 = new TextDecoder('utf-8', { fatal: true })
  * Parses a request body: one JSON object in UTF-8, at most 64 levels deep, with at most `delimitersMax` brackets, colons and commas,
  * and no name twice in an object. Throws ApiError `invalid_json`.
  *
- * @param onProto gets each object with a member `__proto__`. Copying it could change a prototype, so the default removes it
+ * A member `__proto__` is kept, as an own member of its object, so that a dialect treats it as any other name that it does not
+ * know. Spreading and Object.fromEntries copy it as such; `copy[name] = value` would change a prototype: use it for known names only.
+ *
+ * @param onProto gets each object with a member `__proto__`
  */
 export function parseJsonObject(
   body: Buffer,
   delimitersMax = REQUEST_DELIMITERS_MAX,
-  onProto = removeProto,
+  onProto: ((object: object) => void) | null = null,
 ): JsonObject {
   const { colons } = refuseOversizedRequest(body, delimitersMax)
   const text = decode(body)
@@ -41,8 +44,6 @@ export function parseJsonObject(
   }
   return value
 }
-
-const removeProto = (object: object): void => void Reflect.deleteProperty(object, '__proto__')
 
 function decode(body: Buffer): string {
   try {
@@ -66,7 +67,7 @@ function parse(text: string): unknown {
 }
 
 /** Counts the members of all objects inside a parsed value. Recurses as deep as the value. */
-function countMembers(value: unknown, onProto: typeof removeProto): number {
+function countMembers(value: unknown, onProto: ((object: object) => void) | null): number {
   if (typeof value !== 'object' || value === null) return 0
   let members = 0
   if (Array.isArray(value)) {
@@ -77,7 +78,7 @@ function countMembers(value: unknown, onProto: typeof removeProto): number {
     members++
     const child = (value as Record<string, unknown>)[key]
     if (typeof child === 'object') members += countMembers(child, onProto)
-    if (key === '__proto__') onProto(value)
+    if (onProto !== null && key === '__proto__') onProto(value)
   }
   return members
 }
