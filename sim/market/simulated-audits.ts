@@ -32,12 +32,13 @@ export function auditHoster(world: World, hoster: SimulatedHoster, shared: numbe
   for (let at = 0; at < OWN_REQUESTS; at++) {
     const isRecognised = random.chance(hoster.behaviour.recognises)
     requests.push({ hoster, isRecognised })
-    compareOne(world, hoster, random.chance(world.atZero), isRecognised)
+    compareOne(world, hoster, { customerId: null, isAtZero: random.chance(world.atZero), isRecognised })
   }
   // What a customer asked is compared after the answer was given, so there is nothing to recognise.
   for (let at = 0; at < shared; at++) {
     const isAtZero = random.chance(world.atZero)
-    if (isAtZero || random.chance(SAMPLED_PART)) compareOne(world, hoster, isAtZero, false)
+    if (isAtZero || random.chance(SAMPLED_PART))
+      compareOne(world, hoster, { customerId: `${at % attack.sharing}`, isAtZero, isRecognised: false })
   }
   while (hoster.compared.length >= COMPARED_BATCH) {
     const batch = hoster.compared.splice(0, COMPARED_BATCH)
@@ -51,8 +52,19 @@ export function auditHoster(world: World, hoster: SimulatedHoster, shared: numbe
 /** Of the requests at other temperatures than 0, this part is compared. */
 const SAMPLED_PART = 0.5
 
+interface ComparedRequest {
+  /** Null: a request of the gateway. */
+  readonly customerId: string | null
+  readonly isAtZero: boolean
+  readonly isRecognised: boolean
+}
+
 /** Compares the answer to one request with that of the reference. */
-function compareOne(world: World, hoster: SimulatedHoster, isAtZero: boolean, isRecognised: boolean): void {
+function compareOne(
+  world: World,
+  hoster: SimulatedHoster,
+  { customerId, isAtZero, isRecognised }: ComparedRequest,
+): void {
   const { random, attack } = world
   const isSwappable = !isAtZero || !hoster.behaviour.swapSampledOnly
   const isCheap = isSwappable && isSwapped(hoster, random.chance(0.1), isRecognised, random)
@@ -65,7 +77,7 @@ function compareOne(world: World, hoster: SimulatedHoster, isAtZero: boolean, is
     answer(referenceModel(world), isAtZero || attack.logprobs ? 0 : REFERENCE_TEMPERATURE, attack.logprobs),
   )
   const compared = compareAnswer(own.text, known, temperature)
-  if (compared !== null) hoster.noteCompared(compared)
+  if (compared !== null) hoster.noteCompared({ ...compared, customerId })
 }
 
 /** What a server draws with if the request names no temperature. */

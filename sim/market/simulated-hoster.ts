@@ -1,5 +1,5 @@
 import type { AnswerDistance } from '../../src/trust/answer-distance.ts'
-import type { Comparison } from '../../src/trust/compare-answer.ts'
+import type { BatchedComparison } from '../../src/trust/compare-answer.ts'
 import { type CustomerEvidence, sumCustomers } from '../../src/trust/customer-evidence.ts'
 import { COMPARED } from '../../src/trust/evidence/audit-store.ts'
 import { type AuditResult, addAudit, type HosterEvidence, noHosterEvidence } from '../../src/trust/hoster-evidence.ts'
@@ -27,7 +27,7 @@ export class SimulatedHoster {
   readonly defaultTemperature: number
   readonly distances: AnswerDistance[] = []
   /** Comparisons that wait for an audit, and the latest values, by which others are judged. */
-  readonly compared: Comparison[] = []
+  readonly compared: BatchedComparison[] = []
   readonly values: Record<'gap' | 'words', number[]> = { gap: [], words: [] }
   waiting: ReportedUse[] = []
   evidence: HosterEvidence = noHosterEvidence
@@ -78,7 +78,7 @@ export class SimulatedHoster {
     if (this.distances.length > COMPARED) this.distances.shift()
   }
 
-  noteCompared(compared: Comparison): void {
+  noteCompared(compared: BatchedComparison): void {
     this.compared.push(compared)
     const { kind } = compared
     if (kind !== 'gap' && kind !== 'words') return

@@ -144,26 +144,33 @@ export type EarlierValues = Readonly<Record<'gap' | 'words', ReadonlyMap<string,
 export interface ComparisonResult {
   /** One for each alternative of the test. */
   readonly eValues: readonly number[]
-  /** Null: too little is known to judge it. */
+  /** Null: too little is known to judge it, or two customers alone say that it failed. */
   readonly hasPassed: boolean | null
   /** The part of the answers that were less like the reference than those of other hosters are in one case of 100, or than half of its own. */
   readonly statistic: number
+}
+
+/** A comparison of an audit, with the customer whose request it was. Null: a prompt of the gateway. */
+export interface BatchedComparison extends Comparison {
+  readonly customerId: string | null
 }
 
 /**
  * Judges comparisons of one hoster. Values at temperature 0 are extreme only among those of the other hosters of the model: honest
  * servers differ by hardware, batching and quantization, and how much is learned.
  */
-export function auditComparisons(batch: readonly Comparison[], earlier: EarlierValues): ComparisonResult {
+export function auditComparisons(batch: readonly BatchedComparison[], earlier: EarlierValues): ComparisonResult {
   const honest = { gap: honestValues(earlier.gap), words: honestValues(earlier.words) }
   let ranked = likelihoods(1).map(() => 1)
   let paired = PAIR_LOSSES.map(() => 1)
   let drawn = SHARES.map(() => 1)
-  let [judged, extreme, pairs, losses] = [0, 0, 0, 0]
-  for (const { kind, value } of batch) {
+  let [judged, pairs, losses] = [0, 0, 0]
+  /** The customer of each extreme value. */
+  const extreme: (string | null)[] = []
+  for (const { kind, value, customerId } of batch) {
     if (kind === 'odds') {
       judged++
-      if (value > Math.log(1 / EXTREME_P)) extreme++
+      if (value > Math.log(1 / EXTREME_P)) extreme.push(customerId)
       const ratio = Math.exp(Math.min(value, ODDS_MAX))
       drawn = drawn.map((product, at) => product * (1 - SHARES[at]! + SHARES[at]! * ratio))
     } else if (kind === 'pair') {
@@ -173,7 +180,7 @@ export function auditComparisons(batch: readonly Comparison[], earlier: EarlierV
     } else if (honest[kind].length >= VALUES_MIN) {
       judged++
       const p = rankPValue(value / TOLERANCE - FLOORS[kind], honest[kind])
-      if (p <= EXTREME_P) extreme++
+      if (p <= EXTREME_P) extreme.push(customerId)
       const eValues = likelihoods(p)
       ranked = ranked.map((product, at) => product * eValues[at]!)
     }
@@ -182,10 +189,25 @@ export function auditComparisons(batch: readonly Comparison[], earlier: EarlierV
   return {
     // One cheat need not show in all of them.
     eValues: [...ranked, ...drawn, ...paired],
-    hasPassed: judged + pairs < COMPARED_BATCH / 2 ? null : extreme < EXTREME_MAX && !hasLost,
-    statistic: (extreme + losses) / Math.max(1, judged + pairs),
+    hasPassed: judged + pairs < COMPARED_BATCH / 2 ? null : hasLost ? false : isHonest(extreme),
+    statistic: (extreme.length + losses) / Math.max(1, judged + pairs),
   }
 }
+
+/**
+ * Judges an audit by the customers of its extreme values. A customer that knows a prompt which an honest server answers in another way
+ * could make up a quarter of each audit, so the customer with the most is left out. A hoster fails if the prompts of the gateway alone
+ * show it, or comparisons of three customers, the gateway being one. Null: two customers show it, and may have agreed on it.
+ */
+function isHonest(extreme: readonly (string | null)[]): boolean | null {
+  const counts = new Map([...Map.groupBy(extreme, customerId => customerId)].map(([of, each]) => [of, each.length]))
+  if (extreme.length < EXTREME_MAX) return true
+  if ((counts.get(null) ?? 0) >= EXTREME_MAX || counts.size >= SHOWN_BY_MIN) return false
+  counts.delete(null)
+  return extreme.length - Math.max(0, ...counts.values()) < EXTREME_MAX ? true : null
+}
+
+const SHOWN_BY_MIN = 3
 
 /**
  * Ranks need hosters that could be exchanged, but an honest one with other hardware is always a little farther away than the rest. So

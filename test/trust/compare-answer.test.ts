@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { createRandom } from '../../sim/random.ts'
-import { auditComparisons, type Comparison, compareAnswer } from '../../src/trust/compare-answer.ts'
+import { auditComparisons, type BatchedComparison, compareAnswer } from '../../src/trust/compare-answer.ts'
 
 const position = (...tokens: [token: string, logprob: number][]) => ({
   tokens: tokens.map(([token, logprob]) => ({ token, logprob })),
@@ -84,7 +84,8 @@ const valuesOf = (count: number, swaps: number) =>
   Array.from({ length: count }, () =>
     random.chance(swaps) ? 0.5 + 4 * random.next() : random.chance(0.2) ? 0.3 * random.next() : 0,
   )
-const gaps = (values: readonly number[]): Comparison[] => values.map(value => ({ kind: 'gap', value }))
+const gaps = (values: readonly number[], customerId: string | null = null): BatchedComparison[] =>
+  values.map(value => ({ kind: 'gap', value, customerId }))
 const others = new Map(['a', 'b', 'c'].map(id => [id, valuesOf(300, 0)]))
 const earlier = { gap: others, words: new Map() }
 
@@ -93,6 +94,17 @@ test('an audit passes honest answers and fails those of another model', () => {
   const { hasPassed, eValues } = auditComparisons(gaps(valuesOf(16, 1)), earlier)
   expect(hasPassed).toBe(false)
   expect(Math.max(...eValues)).toBeGreaterThan(1e6)
+})
+
+test.each([
+  ['one customer', ['a'], true],
+  ['two customers, which may have agreed,', ['a', 'b'], null],
+  ['three customers', ['a', 'b', 'c'], false],
+  ['prompts of the gateway', [null], false],
+])('an audit of which only %s differ', (_, from, hasPassed) => {
+  const different = from.flatMap(customerId => gaps(valuesOf(8, 1), customerId))
+  const honest = gaps(Array<number>(32 - different.length).fill(0), from[0] === null ? 'other' : null)
+  expect(auditComparisons([...different, ...honest], earlier).hasPassed).toBe(hasPassed)
 })
 
 test('a cheat among the others does not hide another one', () => {
@@ -107,8 +119,8 @@ test('an audit is not judged while too few values of others are known', () => {
 })
 
 test('of answers at random, an honest hoster may lose six of ten pairs', () => {
-  const pairs = (losses: number): Comparison[] =>
-    Array.from({ length: 16 }, (_, at) => ({ kind: 'pair', value: at < losses ? 1 : 0 }))
+  const pairs = (losses: number): BatchedComparison[] =>
+    Array.from({ length: 16 }, (_, at) => ({ kind: 'pair', value: at < losses ? 1 : 0, customerId: null }))
   const honest = auditComparisons(pairs(9), earlier)
   expect(honest.hasPassed).toBe(true)
   expect(Math.max(...honest.eValues)).toBeLessThanOrEqual(1)

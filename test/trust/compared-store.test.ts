@@ -55,6 +55,22 @@ test('a customer has a quarter of an audit at most, and keeps no other waiting',
 })
 
 test.each([
+  ['one customer, which decides nothing', 1, 5],
+  ['two customers, which may have agreed', 2, 2],
+  ['three customers', 3, 0],
+])('whether comparisons are taken back from a hoster that answers differently to %s', async (_, count, passes) => {
+  const hosterId = await marketWithHistory()
+  const customers = await createCustomers(database, count)
+  await recordMany(hosterId, null, HONEST, 2 * COMPARED_BATCH)
+  for (let round = 0; round < 3; round++) {
+    for (const customerId of customers) await recordMany(hosterId, customerId, CHEAP, 8)
+    await recordMany(hosterId, null, HONEST, COMPARED_BATCH - 8 * count)
+  }
+  const { rows } = await database.pool.query('SELECT passes FROM hoster_comparison WHERE hoster_id = $1', [hosterId])
+  expect(rows).toEqual([{ passes }])
+})
+
+test.each([
   ['one customer', 1, false],
   ['two customers', 2, false],
   ['three customers', 3, true],

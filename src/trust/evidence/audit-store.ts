@@ -18,6 +18,7 @@ export interface AuditRow extends AuditResult {
 
 /**
  * Stores an audit. One that fails a comparison takes back as many as are needed, but not twice as many: an honest hoster fails one in 250.
+ * One that was not decided changes nothing.
  */
 export async function insertAudit(sql: Sql, audit: AuditRow): Promise<void> {
   const { hosterId, modelId, kind, hasPassed, eValues, statistic, worst, sample, atMs } = audit
@@ -27,7 +28,7 @@ export async function insertAudit(sql: Sql, audit: AuditRow): Promise<void> {
     [hosterId, modelId, kind, hasPassed, mean(eValues), statistic, worst ?? null, sample, new Date(atMs)],
   )
   // These are always compared with a reference.
-  if (kind === 'sampling' || kind === 'shadow')
+  if ((kind === 'sampling' || kind === 'shadow') && hasPassed !== null)
     await sql.query(
       `INSERT INTO hoster_comparison AS c (hoster_id, model_id, passes) VALUES ($1, $2, greatest($3, 0))
        ON CONFLICT (hoster_id, model_id) DO UPDATE SET passes = greatest(0, least($4, c.passes + $3))`,

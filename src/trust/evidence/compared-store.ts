@@ -1,6 +1,7 @@
 import { type Pool, type Sql, transaction } from '../../db/pool.ts'
 import {
   auditComparisons,
+  type BatchedComparison,
   COMPARED_BATCH,
   type Comparison,
   type ComparisonKind,
@@ -54,9 +55,8 @@ export function recordCompared(pool: Pool, compared: ComparedAnswer): Promise<vo
   })
 }
 
-interface Waiting extends Comparison {
+interface Waiting extends BatchedComparison {
   readonly answerId: bigint
-  readonly customerId: string | null
 }
 
 async function readWaiting(sql: Sql, hosterId: string, modelId: string): Promise<Waiting[]> {
@@ -103,8 +103,8 @@ const OWN_SUPPORT_ODDS = 1_000
  * server of the victim answers in another way could otherwise send it again and again until the victim seems to cheat.
  */
 export async function isBroadlySupported(sql: Sql, hosterId: string): Promise<boolean> {
-  const { rows } = await sql.query<Comparison & { model_id: string; customer_id: string | null }>(
-    `SELECT model_id, customer_id, kind, value FROM compared_answer
+  const { rows } = await sql.query<BatchedComparison & { model_id: string }>(
+    `SELECT model_id, customer_id AS "customerId", kind, value FROM compared_answer
       WHERE hoster_id = $1 AND is_counted ORDER BY answer_id DESC LIMIT ${SUPPORT_MAX}`,
     [hosterId],
   )
@@ -112,7 +112,7 @@ export async function isBroadlySupported(sql: Sql, hosterId: string): Promise<bo
   let isShownAlone = false
   for (const [modelId, ofModel] of Map.groupBy(rows, row => row.model_id)) {
     const earlier = await readEarlier(sql, modelId, hosterId)
-    for (const [customerId, compared] of Map.groupBy(ofModel, row => row.customer_id)) {
+    for (const [customerId, compared] of Map.groupBy(ofModel, row => row.customerId)) {
       const odds = Math.max(...auditComparisons(compared, earlier).eValues)
       if (odds >= SUPPORT_ODDS) supporters.add(customerId)
       isShownAlone ||= customerId === null && odds >= OWN_SUPPORT_ODDS
