@@ -84,7 +84,9 @@ export function createPayoutSync(deps: {
         }
         const order = orderOf(payout)
         let report = await driver.look(order)
-        if (report.state === 'absent' && payout.state === 'sending') report = await send(pool, driver, order)
+        if (report.state === 'absent' && payout.state === 'sending') {
+          report = (await readHold(pool, payoutId, nowMs)) ?? (await send(pool, driver, order))
+        }
         failpoint('payout-looked')
         const booked = await transaction(pool, async sql => {
           const result = await bookReport(sql, payout, report, nowMs)
@@ -97,6 +99,12 @@ export function createPayoutSync(deps: {
         failpoint('payout-booked')
         if (booked === 'stale') continue
         if (booked === 'mismatch') log.warn({ payoutId, report }, 'a payout differs from what its provider reports')
+        // An account that is closed, or lacks something, is left out of the next batch.
+        if (report.state === 'failed') {
+          await refreshPayoutAccount(pool, driver, payout.destination, { ...rules, nowMs }).catch(error =>
+            log.warn({ err: error, payoutId }, 'the account of a payout that failed could not be read'),
+          )
+        }
         return booked
       }
       throw new Error(`payout ${payoutId} was booked by others ${TRIES} times in a row`)
@@ -149,6 +157,29 @@ async function begin(sql: Sql, payoutId: string, nextLookAt: Date | null): Promi
   ])
   return rows[0]!.verdict
 }
+
+/**
+ * Returns what to book in place of a further try to send, if the hoster was frozen, or its account has changed, since the first
+ * one: begin_payout checks that only once, and a provider may be down for days. A try that was under way may still arrive, so the
+ * payout fails only after all tries from before the change are over. Null: send.
+ */
+async function readHold(sql: Sql, payoutId: string, nowMs: number): Promise<PayoutReport | null> {
+  const { rows } = await sql.query<{ frozenAt: Date | null; changedAt: Date | null; isSameAccount: boolean }>(
+    `SELECT h.payout_frozen_at AS "frozenAt", a.updated_at AS "changedAt",
+       coalesce((a.driver, a.destination, a.state) = (p.driver, p.destination, 'ready'), false) AS "isSameAccount"
+     FROM payout p JOIN hoster h USING (hoster_id) LEFT JOIN hoster_account a USING (hoster_id) WHERE p.payout_id = $1`,
+    [payoutId],
+  )
+  const { frozenAt, changedAt, isSameAccount } = rows[0]!
+  if (frozenAt === null && isSameAccount) return null
+  const since = frozenAt ?? changedAt
+  if (since !== null && nowMs - since.getTime() < TRY_MS) return { state: 'pending' }
+  const failure = frozenAt === null ? 'the payout account has changed since it was prepared' : 'the hoster is frozen'
+  return { state: 'failed', failure }
+}
+
+/** No try takes as long: a call of a provider ends after 10 s, and is repeated twice. */
+const TRY_MS = 10 * 60_000
 
 /** Sends a payout that the provider does not know, and reports what became of it. */
 async function send(sql: Sql, driver: PayoutDriver, order: PayoutOrder): Promise<PayoutReport> {

@@ -23,8 +23,9 @@ export function createStripeConnectDriver(
     name: 'stripe',
     isLive: settings.isLive,
     async enroll(hosterId, destination) {
-      const account = destination ?? (await createAccount(client, hosterId))
-      const enrolment = await readAccount(client, account)
+      const known = destination === null ? null : await readAccount(client, destination)
+      const account = known === null ? await createAccount(client, hosterId, destination) : known.destination
+      const enrolment = known ?? (await readAccount(client, account)) ?? goneAccount(account)
       if (enrolment.isReady) return enrolment
       const back = returnUrl(hosterId)
       const link = await client(stripe =>
@@ -50,7 +51,7 @@ export function createStripeConnectDriver(
             )
           } catch (error) {
             const { type, message } = error as { type?: string; message: string }
-            if (type === 'StripeInvalidRequestError') throw new PayoutRefused(message)
+            if (type === 'StripeInvalidRequestError' || isGone(error)) throw new PayoutRefused(message)
             throw error
           }
         })
@@ -72,48 +73,80 @@ export function createStripeConnectDriver(
         const transfer = await client(stripe => orNull(stripe.transfers.retrieve(transferRef)))
         return transfer?.metadata.payout_id ?? null
       },
-      account: destination => readAccount(client, destination),
+      account: async destination => (await readAccount(client, destination)) ?? goneAccount(destination),
     },
   }
 }
 
-/** Creates the account of a hoster, unless an earlier call without an answer did. Stripe forgets idempotency keys after a day. */
-async function createAccount(client: StripeClient, hosterId: string): Promise<string> {
+/**
+ * Creates the account of a hoster, unless an earlier call without an answer did. Stripe forgets idempotency keys after a day.
+ *
+ * @param gone the account before it, which is closed; null: none
+ */
+async function createAccount(client: StripeClient, hosterId: string, gone: string | null): Promise<string> {
   const accounts = await client(stripe => listAll(stripe.accounts.list({ limit: 100 })))
-  const earlier = accounts.find(({ metadata }) => metadata?.hoster_id === hosterId)
+  const earlier = accounts.find(({ id, metadata }) => metadata?.hoster_id === hosterId && id !== gone)
   if (earlier !== undefined) return earlier.id
   const account = await client(stripe =>
     stripe.accounts.create(
       { type: 'express', capabilities: { transfers: { requested: true } }, metadata: { hoster_id: hosterId } },
-      { idempotencyKey: `account-${hosterId}` },
+      { idempotencyKey: gone === null ? `account-${hosterId}` : `account-${hosterId}-after-${gone}` },
     ),
   )
   return account.id
 }
 
-async function readAccount(client: StripeClient, ref: string): Promise<Enrolment> {
-  const account = await client(stripe => stripe.accounts.retrieve(ref))
+/** Returns null for an account that is closed, or no longer connected to the platform. */
+async function readAccount(client: StripeClient, ref: string): Promise<Enrolment | null> {
+  const account = await client(async stripe => {
+    try {
+      return await stripe.accounts.retrieve(ref)
+    } catch (error) {
+      if (isGone(error)) return null
+      throw error
+    }
+  })
+  if (account === null) return null
   const missing = account.requirements?.currently_due ?? []
-  const isReady = account.capabilities?.transfers === 'active'
+  const banks = account.external_accounts
+  // The same for a bank account wherever it is used.
+  const fingerprints = (banks?.data ?? []).flatMap(({ fingerprint }) => fingerprint ?? [])
+  // A transfer to an account without a bank account waits at Stripe for the next one, of which nobody has heard. So it does
+  // if one of several is unknown here.
+  const areBanksKnown = fingerprints.length > 0 && fingerprints.length === banks?.data.length && banks.has_more !== true
+  const isReady = account.capabilities?.transfers === 'active' && areBanksKnown
   return {
     destination: account.id,
     holder: null,
-    // The same for a bank account wherever it is used.
-    identities: (account.external_accounts?.data ?? []).flatMap(({ fingerprint }) =>
-      typeof fingerprint === 'string' ? [`stripe-account:${fingerprint}`] : [],
-    ),
+    identities: fingerprints.map(fingerprint => `stripe-account:${fingerprint}`),
     isReady,
-    note: isReady
-      ? null
-      : missing.length === 0
-        ? 'Stripe checks the account.'
-        : `Stripe asks for ${missing.join(', ')}.`,
+    note: isReady ? null : noteOf(missing, banks?.data.length ?? 0),
     url: null,
   }
 }
 
+function noteOf(missing: readonly string[], banks: number): string {
+  if (missing.length > 0) return `Stripe asks for ${missing.join(', ')}.`
+  if (banks === 0) return 'The account at Stripe has no bank account.'
+  return banks > 1 ? 'Stripe checks the account. Give it one bank account only.' : 'Stripe checks the account.'
+}
+
+function goneAccount(destination: string): Enrolment {
+  const note = 'The account at Stripe is closed, or no longer connected to this gateway. Start again for another one.'
+  return { destination, holder: null, identities: [], isReady: false, note, url: null }
+}
+
+/** Stripe answers 403 for an account that was closed or disconnected, and 404 for one that never was. */
+function isGone(error: unknown): boolean {
+  const { statusCode, code } = error as { statusCode?: number; code?: string }
+  return code === 'account_invalid' || code === 'resource_missing' || statusCode === 404
+}
+
+/** Throws for a reversal that cannot be: it would move more than the transfer. */
 function reportOf(transfer: Stripe.Transfer): PayoutReport {
   const { id, amount, currency, destination, livemode, amount_reversed, metadata } = transfer
+  if (!Number.isSafeInteger(amount) || !Number.isSafeInteger(amount_reversed) || amount_reversed < 0)
+    throw new Error(`transfer ${id} has the amount ${amount}, of which ${amount_reversed} were reversed`)
   return {
     state: 'paid',
     ref: id,

@@ -65,6 +65,10 @@ export interface ScriptedStripe {
   readonly transfers: ReadonlyMap<string, Transfer>
   /** The hoster has answered all questions. Returns the event. */
   finishAccount(accountId: string, fingerprint: string): string
+  /** Changes an account. Returns the event. */
+  changeAccount(accountId: string, change: Json): string
+  /** The account exists no longer. Returns the event, which names it outside of its object. */
+  closeAccount(accountId: string): string
   /** Transfers fail from now on, as without money. */
   refuseTransfers(isRefused: boolean): void
   /** While set, all calls about transfers fail with 500. */
@@ -108,6 +112,7 @@ export async function startScriptedStripe(): Promise<ScriptedStripe> {
   const writes: string[] = []
   const state = { looks: 0, refusesRefunds: false, declines: false, refusesTransfers: false }
   const accounts = new Map<string, Json>()
+  const closed = new Set<string>()
   const transfers = new Map<string, Transfer>()
   let events = 0
   const id = (prefix: string) => `${prefix}_${randomBytes(8).toString('hex')}`
@@ -179,6 +184,10 @@ export async function startScriptedStripe(): Promise<ScriptedStripe> {
     if (pathname.startsWith('/v1/refunds/')) return found([...refunds.values()].flat().find(each => each.id === named))
     if (pathname.startsWith('/v1/disputes/'))
       return found([...disputes.values()].flat().find(each => each.id === named))
+    if (pathname.startsWith('/v1/accounts/') && closed.has(named)) {
+      const message = `The key does not have access to account '${named}' (or that account does not exist).`
+      return send(403, { error: { type: 'invalid_request_error', code: 'account_invalid', message } })
+    }
     if (pathname.startsWith('/v1/accounts/')) return found(accounts.get(named))
     if (pathname.startsWith('/v1/transfers/')) return found(transfers.get(named))
     if (pathname.startsWith('/v1/checkout/sessions/')) {
@@ -245,6 +254,14 @@ export async function startScriptedStripe(): Promise<ScriptedStripe> {
   function createTransfer(form: URLSearchParams): Json {
     if (state.refusesTransfers) {
       return { error: { type: 'invalid_request_error', code: 'balance_insufficient', message: 'Insufficient funds.' } }
+    }
+    const account = accounts.get(form.get('destination')!)
+    if (account === undefined) {
+      return { error: { type: 'invalid_request_error', code: 'resource_missing', message: 'No such destination.' } }
+    }
+    if ((account.capabilities as Json).transfers !== 'active') {
+      const message = 'The destination account needs the capability transfers.'
+      return { error: { type: 'invalid_request_error', code: 'insufficient_capabilities_for_transfer', message } }
     }
     const transfer: Transfer = {
       id: id('tr'),
@@ -434,6 +451,15 @@ export async function startScriptedStripe(): Promise<ScriptedStripe> {
         external_accounts: { object: 'list', data: [{ object: 'bank_account', fingerprint }] },
       })
       return eventOf('account.updated', account)
+    },
+    changeAccount: (accountId, change) => eventOf('account.updated', Object.assign(accounts.get(accountId)!, change)),
+    closeAccount(accountId) {
+      accounts.delete(accountId)
+      closed.add(accountId)
+      const event = JSON.parse(
+        eventOf('account.application.deauthorized', { id: 'ca_1', object: 'application' }),
+      ) as Json
+      return JSON.stringify({ ...event, account: accountId })
     },
     refuseTransfers(isRefused) {
       state.refusesTransfers = isRefused

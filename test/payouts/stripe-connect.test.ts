@@ -320,6 +320,160 @@ test('another bank account at the provider is not paid before it has waited, nor
   expect(await readPayoutAccount(world.pool, hoster.hosterId)).toMatchObject({ state: 'ready', note: null })
 })
 
+test('a payout that a provider did not get is not sent again after its hoster was frozen or its account was changed', async () => {
+  const frozen = await owed()
+  const changed = await owed()
+  await world.pool.query('UPDATE hoster SET payout_frozen_at = NULL WHERE hoster_id = $1', [frozen.hosterId])
+  stripe.isBroken = true
+  for (const { batchId } of [frozen, changed]) expect(await nodes[0]!.settle(batchId)).toMatchObject({ failed: 1 })
+  stripe.isBroken = false
+  await freezePayouts(world.pool, null, { hosterId: frozen.hosterId, isFrozen: true, reason: 'fraud' })
+  const bank = { holder: 'A Hoster', account: `NEW${changed.hosterId.slice(-12)}` }
+  await enrollHoster(world.pool, csv, changed.hosterId, bank, commandLine, { ...noWait, nowMs: LATER_MS })
+  // The first try may still be on its way.
+  await nodes[1]!.reconcile({ isComplete: true })
+  for (const { payout } of [frozen, changed]) expect(await payout()).toMatchObject({ state: 'sending' })
+  await world.pool.query('UPDATE hoster SET payout_frozen_at = $2 WHERE hoster_id = $1', [
+    frozen.hosterId,
+    new Date(LATER_MS - DAY_MS),
+  ])
+  await world.pool.query('UPDATE hoster_account SET updated_at = $2 WHERE hoster_id = $1', [
+    changed.hosterId,
+    new Date(LATER_MS - DAY_MS),
+  ])
+  await nodes[1]!.reconcile({ isComplete: true })
+  expect(await frozen.payout()).toMatchObject({ state: 'failed', failure: 'the hoster is frozen', paidNanos: 0n })
+  const failure = 'the payout account has changed since it was prepared'
+  expect(await changed.payout()).toMatchObject({ state: 'failed', failure, paidNanos: 0n })
+  for (const { transfers, funds } of [frozen, changed]) {
+    expect(transfers()).toEqual([])
+    expect(await funds()).toMatchObject({ payableNanos: 8n * USD })
+  }
+})
+
+test('a transfer that is retried after a timeout goes to the account of the batch, once, although the account has changed', async () => {
+  const hoster = await owed()
+  stripe.losesAnswer = path => path === '/v1/transfers'
+  expect(await nodes[0]!.settle(hoster.batchId)).toMatchObject({ failed: 1 })
+  stripe.losesAnswer = null
+  const bank = { holder: 'A Hoster', account: `NEW${hoster.hosterId.slice(-12)}` }
+  await enrollHoster(world.pool, csv, hoster.hosterId, bank, commandLine, noWait)
+  for (const node of [...nodes, ...nodes]) await node.reconcile({ isComplete: true })
+  expect(hoster.transfers()).toHaveLength(1)
+  expect(await hoster.payout()).toMatchObject(paid)
+  expect(await hoster.funds()).toMatchObject({ balanceNanos: 0n })
+})
+
+test('an account that is closed between batch and transfer gets nothing, is in no later batch, and makes room for another', async () => {
+  const hoster = await owed()
+  // Nobody reports it.
+  const event = eventOf(stripe.closeAccount(hoster.account))
+  await nodes[0]!.settle(hoster.batchId)
+  expect(hoster.transfers()).toEqual([])
+  expect(await hoster.payout()).toMatchObject({ state: 'failed', failure: 'No such destination.', paidNanos: 0n })
+  expect(await hoster.funds()).toMatchObject({ payableNanos: 8n * USD })
+  const closed = { state: 'pending', note: expect.stringContaining('is closed') }
+  expect(await readPayoutAccount(world.pool, hoster.hosterId)).toMatchObject(closed)
+  expect((await preparePayouts(world.pool, null, driver(), rules, LATER_MS)).batchId).toBeNull()
+  // An event about it ends, too: one that can never be handled would be tried for ever.
+  expect(await nodes[0]!.handleEvent(driver(), { ...event, ref: hoster.account })).toBe('no_payout')
+  await enrollHoster(world.pool, driver(), hoster.hosterId, null, commandLine, {
+    nowMs: LATER_MS,
+    accountWaitHours: 72,
+  })
+  const [change] = await listPayoutChanges(world.pool, hoster.hosterId)
+  expect(change!.destination).not.toBe(hoster.account)
+  expect(change!.effectiveAt).toEqual(new Date(LATER_MS + 3 * DAY_MS))
+})
+
+test('an account without its bank account, with a hidden one, or without its capability gets nothing', async () => {
+  const hoster = await owed({ approves: false })
+  const bank = (fingerprint: string | null) => ({ object: 'bank_account', fingerprint })
+  const known = bank(`bank-${hoster.hosterId}`)
+  const strange: readonly (readonly [what: string, change: object])[] = [
+    ['no bank account', { external_accounts: { object: 'list', data: [] } }],
+    ['one without a fingerprint', { external_accounts: { object: 'list', data: [known, bank(null)] } }],
+    ['more than fit', { external_accounts: { object: 'list', data: [known], has_more: true } }],
+    ['no list', { external_accounts: null }],
+    ['no capability', { capabilities: { transfers: 'inactive' } }],
+    ['no capabilities', { capabilities: null }],
+  ]
+  const whole = structuredClone(stripe.accounts.get(hoster.account)!)
+  for (const [what, change] of strange) {
+    await nodes[0]!.handleEvent(driver(), eventOf(stripe.changeAccount(hoster.account, { ...change })))
+    expect(await readPayoutAccount(world.pool, hoster.hosterId), what).toMatchObject({ state: 'pending' })
+    await nodes[0]!.handleEvent(driver(), eventOf(stripe.changeAccount(hoster.account, whole)))
+    expect(await readPayoutAccount(world.pool, hoster.hosterId), what).toMatchObject({ state: 'ready' })
+  }
+  // The event of the last change was lost.
+  stripe.changeAccount(hoster.account, { capabilities: { transfers: 'inactive' } })
+  await approvePayouts(world.pool, null, hoster.batchId)
+  await nodes[0]!.settle(hoster.batchId)
+  expect(hoster.transfers()).toEqual([])
+  expect(await hoster.payout()).toMatchObject({ state: 'failed' })
+  expect(await readPayoutAccount(world.pool, hoster.hosterId)).toMatchObject({ state: 'pending' })
+})
+
+test("an event about another hoster's account changes that account only, and only as Stripe reports it", async () => {
+  const [victim, thief] = [await owed({ approves: false }), await owed({ approves: false })]
+  const before = await readPayoutAccount(world.pool, victim.hosterId)
+  // What the event says is not believed: neither the object nor whose it is.
+  const forged = { id: victim.account, object: 'account', metadata: { hoster_id: thief.hosterId }, capabilities: {} }
+  const events = [
+    { eventId: 'evt_forged_1', type: 'account.updated', ref: forged.id },
+    { eventId: 'evt_forged_1', type: 'account.updated', ref: thief.account },
+    { eventId: 'evt_forged_2', type: 'account.updated', ref: 'acct_of_nobody' },
+  ]
+  for (const event of events) await nodes[0]!.handleEvent(driver(), event)
+  expect(await readPayoutAccount(world.pool, victim.hosterId)).toEqual(before)
+  // The thief enters the bank account of the victim, and the other way round.
+  stripe.finishAccount(thief.account, `bank-${victim.hosterId}`)
+  await nodes[0]!.handleEvent(driver(), { eventId: 'evt_forged_3', type: 'account.updated', ref: thief.account })
+  expect(await readPayoutAccount(world.pool, victim.hosterId)).toEqual(before)
+  expect(await readPayoutAccount(world.pool, thief.hosterId)).toMatchObject({ state: 'pending' })
+  expect(await listPayoutChanges(world.pool, thief.hosterId)).toMatchObject([{ state: 'refused' }])
+})
+
+test.each([
+  ['a negative reversal', { amount_reversed: -800 }],
+  ['a reversal of half a cent', { amount_reversed: 0.5 }],
+  ['no reversal', { amount_reversed: undefined }],
+  ['a negative amount', { amount: -800 }],
+  ['no amount', { amount: null }],
+  ['an amount of nothing', { amount: 0 }],
+  ['an amount beyond all numbers', { amount: 1e300 }],
+  ['the currency in capitals', { currency: 'USD' }],
+  ['the account of the platform', { destination: 'acct_platform' }],
+])('a transfer with %s moves nothing', async (_what, change) => {
+  const hoster = await owed()
+  armFailpoints([{ name: 'payout-sent', hit: 1, action: 'throw' }])
+  await nodes[0]!.settle(hoster.batchId)
+  armFailpoints([])
+  Object.assign(hoster.transfers()[0]!, change)
+  const found = await nodes[0]!.reconcile({ isComplete: true })
+  expect(found.mismatched + found.failed).toBe(1)
+  const payout = await hoster.payout()
+  expect(payout).toMatchObject({ state: 'sending', paidNanos: 0n })
+  expect(await hoster.funds()).toMatchObject({ balanceNanos: 0n, payableNanos: 0n })
+  await world.pool.query('UPDATE payout SET next_look_at = NULL WHERE payout_id = $1', [payout.payoutId])
+})
+
+test('nobody is paid nothing, less than nothing or a part of a cent', async () => {
+  for (const minNanos of [0n, 1n, -USD]) {
+    const hosterId = await world.addHoster({ hasAccount: false })
+    await world.pool.query('UPDATE hoster SET payout_frozen_at = now() WHERE hoster_id <> $1', [hosterId])
+    const account = { holder: 'A Hoster', account: `ZERO${hosterId.slice(-12)}` }
+    await enrollHoster(world.pool, csv, hosterId, account, commandLine, noWait)
+    const customerId = await world.addCustomer(USD)
+    for (const nanos of [0n, 9_999_999n]) {
+      if (nanos > 0n) await world.charge(customerId, hosterId, START_MS, nanos)
+      const { batchId, hosters } = await preparePayouts(world.pool, null, csv, { ...rules, minNanos }, LATER_MS)
+      expect(batchId).toBeNull()
+      expect(hosters.find(each => each.hosterId === hosterId)?.amountNanos ?? 0n).toBe(0n)
+    }
+  }
+})
+
 test('signed events of transfers reach the books by the webhook, and forged ones do not', async () => {
   const yaml = `payments:
   stripe:
@@ -340,6 +494,13 @@ payouts:
     const answers = await Promise.all([sendEvent(app.url, event), sendEvent(app.url, event)])
     expect(answers.map(({ status }) => status)).toEqual([200, 200])
     expect(await hoster.payout()).toMatchObject({ state: 'returned' })
+    // Accounts of hosters have events of their own: none of them is about a payment or a transfer of the platform.
+    const reversed = { ...JSON.parse(event), id: 'evt_of_an_account', account: hoster.account }
+    expect((await sendEvent(app.url, JSON.stringify(reversed))).status).toBe(200)
+    const { rows } = await world.pool.query('SELECT FROM payout_event WHERE event_id = $1', [reversed.id])
+    expect(rows).toEqual([])
+    expect((await sendEvent(app.url, stripe.closeAccount(hoster.account))).status).toBe(200)
+    expect(await readPayoutAccount(world.pool, hoster.hosterId)).toMatchObject({ state: 'pending' })
   } finally {
     await app.close()
   }

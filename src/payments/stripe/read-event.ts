@@ -6,8 +6,8 @@ import type { StripeClient } from './stripe-client.ts'
 const TOLERANCE_S = 300
 
 /**
- * Checks the signature of an event, and reads what it is about. Returns null for an event that names no payment, transfer or account. Throws
- * InvalidSignature, and InvalidEvent for a signed body that is no event.
+ * Checks the signature of an event, and reads what it is about. Returns null for an event that names no payment, transfer or account,
+ * and for payments and transfers of a connected account. Throws InvalidSignature, and InvalidEvent for a signed body that is no event.
  */
 export async function readStripeEvent(
   client: StripeClient,
@@ -39,6 +39,12 @@ function refOf(rawBody: Buffer): EventRef | null {
   if (!isJsonObject(event) || !isJsonObject(event.data) || !isJsonObject(event.data.object)) throw new InvalidEvent()
   const [eventId, type, { id, object, payment_intent: intent }] = [event.id, event.type, event.data.object]
   if (!isName(eventId) || !isName(type)) throw new InvalidEvent()
+  // Set for what has happened at an account of a hoster. Payments and transfers happen at the platform's own.
+  const { account } = event
+  if (isName(account)) {
+    if (type !== 'account.application.deauthorized' && (object !== 'account' || id !== account)) return null
+    return { about: 'payout', eventId, type, ref: account }
+  }
   const isItself = ['transfer', 'account', 'checkout.session', 'payment_intent'].includes(object as string)
   const ref = isItself ? id : isJsonObject(intent) ? intent.id : intent
   if (!isName(ref)) return null
