@@ -75,7 +75,19 @@ async function install(): Promise<void> {
 }
 
 async function passesOf(gateway: StartedGateway): Promise<Pass[]> {
-  await command(gateway, 'credit', 'grant', 'you@localhost', '10000', '--reason', 'a test', '--ref', 'openapi', '--yes')
+  await command(
+    gateway,
+    'credit',
+    'grant',
+    'you@localhost',
+    '10000',
+    '--paid',
+    '--reason',
+    'a test',
+    '--ref',
+    'openapi',
+    '--yes',
+  )
   const customer = await command(gateway, 'key', 'issue', 'you@localhost', '--name', 'openapi', '--scope', 'manage')
   await command(gateway, 'hoster', 'add', 'acme', 'https://models.example.com/v1', '--key', 'none')
   const scopes = 'serve,manage,read'

@@ -12,7 +12,11 @@ export function makeCustomers(gateway: DemoGateway, operator: ConsoleClient): Pr
     wanted.map(async ({ habit, number }) => {
       const email = `${habit.name}-${number}@simulated.example`
       const { id } = await operator.send<{ id: string }>('POST', 'operator/customers', { email, tier: 'scale' })
-      await operator.send('POST', `operator/customers/${id}/grants`, { amount_usd: 50, reason: 'Credit of the demo' })
+      await operator.send('POST', `operator/customers/${id}/grants`, {
+        amount_usd: 50,
+        reason: 'Credit of the demo',
+        is_promotion: false,
+      })
       const issued = await gateway.run('key', 'issue', email, '--name', habit.name)
       return { email, key: /sk-sy-\w+/.exec(issued)![0], habits: habit }
     }),

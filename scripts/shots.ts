@@ -71,7 +71,7 @@ async function listening(gateway: ChildProcess): Promise<string> {
 }
 
 function addKeysAndCredit(): void {
-  run('credit', 'grant', customer, '50', '--reason', 'invoice 1042', '--ref', 'invoice-1042', '--yes')
+  run('credit', 'grant', customer, '50', '--paid', '--reason', 'invoice 1042', '--ref', 'invoice-1042', '--yes')
   run('key', 'issue', customer, '--name', 'support bot')
   run('key', 'issue', customer, '--name', 'nightly tests')
 }

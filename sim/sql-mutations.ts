@@ -8,6 +8,7 @@ const roles = 'migrations/0031_desk_role.sql'
 const sessions = 'migrations/0032_operator_sessions.sql'
 const differences = 'migrations/0034_payment_differences.sql'
 const plans = 'migrations/0035_plans.sql'
+const freeCredit = 'migrations/0047_free_credit.sql'
 
 /** Bugs in the SQL functions that move money. `npm run sim -- --prove-sql` runs the tests on PostgreSQL against each. */
 export const sqlMutations: readonly Mutation[] = [
@@ -972,7 +973,7 @@ export const sqlMutations: readonly Mutation[] = [
   {
     id: 'sql-debt-forgotten',
     bug: 'what a chargeback cannot take is forgotten',
-    file: payments,
+    file: freeCredit,
     find: 'debt_nanos = debt_nanos + v_taken - v_free WHERE',
     replace: 'debt_nanos = debt_nanos WHERE',
   },
@@ -993,7 +994,7 @@ export const sqlMutations: readonly Mutation[] = [
   {
     id: 'sql-debt-keeps-bulk-leases',
     bug: 'nodes keep the bulk leases of a customer in debt',
-    file: payments,
+    file: freeCredit,
     find: 'IF v_taken > v_free THEN',
     replace: 'IF false THEN',
   },

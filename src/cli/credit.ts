@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
 import { type Customer, promoteAccountTier } from '../accounts/customers.ts'
 import { transactionOrDryRun } from '../db/dry-run.ts'
 import type { Sql } from '../db/pool.ts'
@@ -10,7 +10,7 @@ import { readBalance } from '../ledger/accounts/read-balance.ts'
 import { amountArgument, textArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession } from './command.ts'
 import { confirm } from './confirm.ts'
-import { Failure } from './failure.ts'
+import { Failure, UsageError } from './failure.ts'
 import { requireEvidence } from './require-master-key.ts'
 import { resolveCustomer } from './resolve-customer.ts'
 import { withDatabase } from './with-database.ts'
@@ -22,15 +22,22 @@ export function creditCommands(): Command {
 function grant(): Command {
   return createCommand(
     'grant',
-    'Add paid credit to a balance; the first grant moves a customer from free to standard',
+    'Add credit to a balance; the first paid grant moves a customer from free to standard',
     [
-      'credit grant ada@example.com 25 --reason "invoice 1042" --ref invoice-1042 --yes',
-      'credit grant ada@example.com 0.50 --reason "goodwill" --dry-run',
+      'credit grant ada@example.com 25 --paid --reason "invoice 1042" --ref invoice-1042 --yes',
+      'credit grant ada@example.com 0.50 --promotion --reason "goodwill" --dry-run',
     ],
   )
     .argument('<customer>', 'e-mail or id')
     .argument('<usd>', 'amount in USD, at most 9 decimals', amountArgument)
     .requiredOption('--reason <text>', 'why; stored in the ledger and shown to the customer; required', textArgument)
+    .option('--paid', 'the customer paid for it, for example by invoice; this or --promotion is required')
+    .addOption(
+      new Option(
+        '--promotion',
+        'nobody paid for it; what it pays to hosters comes from the budget of promotion',
+      ).conflicts('paid'),
+    )
     .option('--ref <ref>', 'payment or invoice number; a ref is granted only once', textArgument)
     .option('--yes', 'do not ask for confirmation')
     .option('--dry-run', 'show what would happen; change nothing')
@@ -38,12 +45,16 @@ function grant(): Command {
       const session = createSession(options)
       const { output } = session
       const dryRun = options.dryRun === true
+      const isPromotion = options.promotion === true
+      // No default: paid credit can be cashed at a hoster of one's own, and promotion credit of honest payers would cost their hosters.
+      if (!isPromotion && options.paid !== true)
+        throw new UsageError('Add --paid if the customer paid for the credit, or --promotion if nobody did.')
       if (!dryRun && options.yes !== true) {
         const question = `Grant ${usdText(amountNanos)} USD to ${emailOrId}?`
         await confirm(session, question, 'Add --yes to confirm, or --dry-run to see what would happen.')
       }
       const givenRef = options.ref as string | undefined
-      const order = { amountNanos, ref: givenRef ?? `cli-${randomUUID()}`, reason: options.reason }
+      const order = { amountNanos, ref: givenRef ?? `cli-${randomUUID()}`, reason: options.reason, isPromotion }
       const done = await withDatabase(session, pool =>
         transactionOrDryRun(pool, dryRun, async sql => {
           const granted = await grantTo(sql, emailOrId, order)
@@ -60,6 +71,7 @@ function grant(): Command {
           customer_id: customer.customerId,
           email: customer.email,
           amount_usd: usdText(amountNanos),
+          is_promotion: isPromotion,
           // Without --ref, the grant itself draws another one.
           ref: dryRun ? (givenRef ?? null) : order.ref,
           // A program that reads only `granted` must not mistake a dry run for a grant.
@@ -77,6 +89,7 @@ interface Order {
   readonly amountNanos: Nanos
   readonly ref: string
   readonly reason: string
+  readonly isPromotion: boolean
 }
 
 interface Granted {
@@ -96,11 +109,15 @@ async function grantTo(sql: Sql, emailOrId: string, order: Order): Promise<Grant
     throw new Failure(`${customer.email} has no account in the ledger. Nothing was changed.`)
   if (result.kind === 'ref_taken') {
     throw new Failure(
-      `The ref ${order.ref} was used for another customer or amount. Nothing was changed. Choose another --ref.`,
+      `The ref ${order.ref} was used for another customer or amount, or with another mark. Nothing was changed. Choose another --ref.`,
     )
   }
   const granted = result.kind === 'granted'
-  const promoted = granted && isFirst && (await promoteAccountTier(sql, { customerId, from: 'free', to: 'standard' }))
+  const promoted =
+    granted &&
+    isFirst &&
+    !order.isPromotion &&
+    (await promoteAccountTier(sql, { customerId, from: 'free', to: 'standard' }))
   const balance = await readBalance(sql, customerId)
   return { customer, granted, promoted, balanceNanos: balance!.postedNanos }
 }

@@ -20,15 +20,17 @@ const LISTED = 100
 
 function make(): Command {
   return createCommand('make', 'Make vouchers and print their codes, which cannot be read again', [
-    'voucher make 25',
     'voucher make 5 --count 20 --days 90 --note "workshop in May"',
+    'voucher make 25 --paid --note "sold to Acme"',
   ])
     .argument('<usd>', 'credit of each voucher in USD', amountArgument)
     .option('--count <n>', 'how many', positiveCountArgument, 1)
     .option('--days <n>', 'days until they expire', positiveCountArgument, 365)
     .option('--note <text>', 'what they are for; not shown to customers', textArgument)
+    .option('--paid', 'they are paid for; without it, their credit is promotion')
     .action(async (amountNanos: Nanos, options) => {
       const session = createSession(options)
+      const isPromotion = options.paid !== true
       const expiresAt = new Date(Date.now() + (options.days as number) * DAY_MS)
       const made = Array.from({ length: options.count as number }, () => ({
         voucherId: randomUUID(),
@@ -38,12 +40,13 @@ function make(): Command {
         transaction(pool, async sql => {
           const evidence = await requireEvidence(session, sql)
           for (const { voucherId, hash, hint } of made) {
-            await sql.query('SELECT make_voucher($1, $2, $3, $4, $5, NULL, $6)', [
+            await sql.query('SELECT make_voucher($1, $2, $3, $4, $5, $6, NULL, $7)', [
               voucherId,
               hash,
               hint,
               amountNanos,
               options.note ?? '',
+              isPromotion,
               expiresAt,
             ])
             await evidence.addVoucher(sql, voucherId, amountNanos)
@@ -55,11 +58,14 @@ function make(): Command {
           voucher_id: voucherId,
           code,
           amount_usd: usdText(amountNanos),
+          is_promotion: isPromotion,
           expires_at: expiresAt.toISOString(),
         })),
         made.map(({ code }) => code).join('\n'),
       )
-      session.output.note(`Each is worth ${usdText(amountNanos)} USD until ${timeText(expiresAt)} UTC.`)
+      session.output.note(
+        `Each is worth ${usdText(amountNanos)} USD${isPromotion ? ' of promotion credit' : ''} until ${timeText(expiresAt)} UTC.`,
+      )
     })
 }
 
@@ -73,17 +79,19 @@ function list(): Command {
         hint: each.hint,
         amount_usd: usdText(each.amountNanos),
         note: each.note,
+        is_promotion: each.isPromotion,
         state: each.state,
         email: each.email,
         made_at: each.madeAt.toISOString(),
         expires_at: each.expiresAt.toISOString(),
       })),
       table(
-        ['made', 'code ends in', 'USD', 'state', 'redeemed by', 'note', 'id'],
+        ['made', 'code ends in', 'USD', 'kind', 'state', 'redeemed by', 'note', 'id'],
         vouchers.map(each => [
           timeText(each.madeAt),
           each.hint,
           usdText(each.amountNanos),
+          each.isPromotion ? 'promotion' : 'paid',
           each.state,
           each.email ?? '',
           each.note,

@@ -15,14 +15,14 @@ type Decision = 'granted' | 'rejected' | 'own_request' | 'decided_before' | 'ref
 
 /**
  * Grants credit like `switchyard credit grant`, or asks for a second operator: see request_grant in
- * migrations/0012_operator.sql. Throws `customer_not_found`, and `invalid_value` for a ref that was used otherwise.
+ * migrations/0047_free_credit.sql. Throws `customer_not_found`, and `invalid_value` for a ref that was used otherwise.
  */
 export function grant(
   pool: Pool,
   evidence: Pick<CreditEvidence, 'add'>,
   actor: Actor,
   customerId: string,
-  { amountNanos, reason, ref: givenRef, isDryRun }: GrantOrder,
+  { amountNanos, reason, ref: givenRef, isPromotion, isDryRun }: GrantOrder,
 ): Promise<GrantResult> {
   const grantId = randomUUID()
   const ref = givenRef ?? `console-${grantId}`
@@ -37,13 +37,13 @@ export function grant(
       const isFirst = !(await hasPaidCredit(sql, customerId))
       const verdict = await ask<Verdict>(
         sql,
-        'SELECT request_grant_by_operator($1, $2, $3, $4, $5, $6, $7) AS verdict',
-        [actor.session, grantId, customerId, amountNanos, ref, reason, actor.address],
+        'SELECT request_grant_by_operator($1, $2, $3, $4, $5, $6, $7, $8) AS verdict',
+        [actor.session, grantId, customerId, amountNanos, ref, reason, isPromotion, actor.address],
       )
       if (verdict === 'no_account') throw new ApiError('customer_not_found')
       if (verdict === 'ref_taken') throw refTaken(ref)
       if (verdict === 'granted') await evidence.add(sql, 'credit', ref, { customerId, amountNanos })
-      const isPromoted = verdict === 'granted' && isFirst && (await promote(sql, customerId))
+      const isPromoted = verdict === 'granted' && isFirst && !isPromotion && (await promote(sql, customerId))
       const after = await readBalance(sql, customerId)
       return {
         state: verdict,
@@ -51,6 +51,7 @@ export function grant(
         grant_id: isDryRun || verdict === 'duplicate' ? null : grantId,
         ref: isDryRun ? givenRef : ref,
         amount_usd: usd(amountNanos),
+        is_promotion: isPromotion,
         balance_before_usd: usd(before.postedNanos),
         balance_after_usd: usd(after!.postedNanos),
         tier: customer.accountTier,
@@ -70,8 +71,8 @@ export function decideGrant(
   isApproved: boolean,
 ): Promise<{ state: 'granted' | 'rejected' }> {
   return act(pool, async sql => {
-    const { rows } = await sql.query<{ customerId: string; ref: string }>(
-      'SELECT customer_id AS "customerId", ref FROM grant_request WHERE grant_id = $1',
+    const { rows } = await sql.query<{ customerId: string; ref: string; isPromotion: boolean }>(
+      'SELECT customer_id AS "customerId", ref, is_promotion AS "isPromotion" FROM grant_request WHERE grant_id = $1',
       [grantId],
     )
     const [waiting] = rows
@@ -86,7 +87,7 @@ export function decideGrant(
     switch (decision) {
       case 'granted':
         await evidence.add(sql, 'credit', waiting.ref, { customerId: waiting.customerId })
-        if (isFirst) await promote(sql, waiting.customerId)
+        if (isFirst && !waiting.isPromotion) await promote(sql, waiting.customerId)
         return { state: decision }
       case 'rejected':
         return { state: decision }
@@ -113,7 +114,7 @@ async function ask<T extends string>(sql: Sql, statement: string, values: unknow
 
 function refTaken(ref: string): ApiError {
   return new ApiError('invalid_value', {
-    message: `The ref ${JSON.stringify(ref)} was used for another customer or amount, or was rejected. Choose another one. Nothing was changed.`,
+    message: `The ref ${JSON.stringify(ref)} was used for another customer or amount, with another mark, or was rejected. Choose another one. Nothing was changed.`,
     param: 'ref',
   })
 }

@@ -9,7 +9,7 @@ export async function listGrants(
   { state, customerId = null, viewerId }: { state: 'waiting' | 'all'; customerId?: string | null; viewerId: string },
 ): Promise<GrantShown[]> {
   const { rows } = await sql.query<GrantRow>(
-    `SELECT grant_id AS id, customer_id AS "customerId", customer.email, amount_nanos AS "amountNanos", reason, ref, state,
+    `SELECT grant_id AS id, customer_id AS "customerId", customer.email, amount_nanos AS "amountNanos", reason, ref, g.is_promotion AS "isPromotion", state,
             g.requested_by AS "requesterId", coalesce(asking.email, requested_by::text) AS "requestedBy", requested_at AS "requestedAt",
             coalesce(deciding.email, decided_by::text) AS "decidedBy", decided_at AS "decidedAt"
        FROM grant_request g JOIN customer USING (customer_id)
@@ -26,6 +26,7 @@ export async function listGrants(
     amount_usd: usd(row.amountNanos),
     reason: row.reason,
     ref: row.ref,
+    is_promotion: row.isPromotion,
     state: row.state,
     requested_by: row.requestedBy,
     requested_at: row.requestedAt.toISOString(),
@@ -42,6 +43,7 @@ interface GrantRow {
   readonly amountNanos: Nanos
   readonly reason: string
   readonly ref: string
+  readonly isPromotion: boolean
   readonly state: GrantShown['state']
   readonly requesterId: string
   readonly requestedBy: string

@@ -136,7 +136,7 @@ export function createPaymentDesk(deps: {
             'There is nothing to give back: the reversal is unknown, was returned before, or its provider reports it.',
         })
       }),
-    makeVouchers: (actor, { amountNanos, count, expiresInDays, note }) =>
+    makeVouchers: (actor, { amountNanos, count, expiresInDays, note, isPromotion }) =>
       act(deskPool, async sql => {
         const expiresAt = new Date(clock.epochMs() + expiresInDays * DAY_MS)
         const made: MadeVouchers['data'] = []
@@ -145,8 +145,8 @@ export function createPaymentDesk(deps: {
           const { code, hash, hint } = drawVoucherCode()
           const verdict = await ask<'made' | 'above_limit'>(
             sql,
-            'SELECT make_voucher_by_operator($1, $2, $3, $4, $5, $6, $7, $8) AS verdict',
-            [actor.session, voucherId, hash, hint, amountNanos, note, expiresAt, actor.address],
+            'SELECT make_voucher_by_operator($1, $2, $3, $4, $5, $6, $7, $8, $9) AS verdict',
+            [actor.session, voucherId, hash, hint, amountNanos, note, isPromotion, expiresAt, actor.address],
           )
           if (verdict === 'above_limit') {
             throw invalid(
@@ -168,6 +168,7 @@ export function createPaymentDesk(deps: {
           hint: each.hint,
           amount_usd: usd(each.amountNanos),
           note: each.note,
+          is_promotion: each.isPromotion,
           state: each.state,
           made_by: each.madeBy,
           made_at: each.madeAt.toISOString(),

@@ -4,7 +4,7 @@ import { hasPaidCredit } from '../ledger/accounts/has-paid-credit.ts'
 
 /**
  * Runs `give`, which may give a customer credit, and moves the customer from `free` to `standard` if that was its first credit
- * besides the signup credit. Run it in a transaction.
+ * that is not promotion. Run it in a transaction.
  */
 export async function promoteAfterFirstCredit<T>(sql: Sql, customerId: string, give: () => Promise<T>): Promise<T> {
   const hadCredit = await hasPaidCredit(sql, customerId)

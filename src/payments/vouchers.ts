@@ -87,6 +87,7 @@ export interface Voucher {
   readonly hint: string
   readonly amountNanos: Nanos
   readonly note: string
+  readonly isPromotion: boolean
   readonly state: 'unused' | 'redeemed' | 'revoked' | 'expired'
   readonly madeBy: string | null
   readonly madeAt: Date
@@ -102,7 +103,7 @@ export async function listVouchers(
   { limit, after }: { limit: number; after: string | null },
 ): Promise<Voucher[]> {
   const { rows } = await sql.query<Voucher>(
-    `SELECT v.voucher_id AS "voucherId", v.hint, v.amount_nanos AS "amountNanos", v.note,
+    `SELECT v.voucher_id AS "voucherId", v.hint, v.amount_nanos AS "amountNanos", v.note, v.is_promotion AS "isPromotion",
        CASE WHEN v.redeemed_at IS NOT NULL THEN 'redeemed' WHEN v.revoked_at IS NOT NULL THEN 'revoked'
          WHEN v.expires_at <= now() THEN 'expired' ELSE 'unused' END AS state,
        coalesce(by.email, v.made_by::text) AS "madeBy", v.made_at AS "madeAt", v.expires_at AS "expiresAt",

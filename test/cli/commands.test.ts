@@ -171,12 +171,15 @@ describe('customers, keys and credit', () => {
   })
 
   test('credit is granted once per ref, to the nano-USD, and the first grant moves free to standard', async () => {
-    const order = 'credit grant ada@example.com 12.000000001 --reason "invoice 7" --ref invoice-7'
+    const order = 'credit grant ada@example.com 12.000000001 --paid --reason "invoice 7" --ref invoice-7'
+    // Credit that nobody paid for does not.
+    const free = 'credit grant ada@example.com 1 --promotion --reason goodwill --ref free --yes --dry-run'
+    expect(await json(free)).toMatchObject({ would_grant: true, is_promotion: true, account_tier: 'free' })
     const preview = await json(`${order} --dry-run`)
     expect(preview).toMatchObject({ granted: false, would_grant: true, dry_run: true, ref: 'invoice-7' })
     expect((await switchyard(`${order} --dry-run`)).stdout).toMatch(/ would get 12\.000000001 USD .* Ref: invoice-7\n$/)
     // Without --ref, the grant draws one that the dry run cannot know.
-    const withoutRef = 'credit grant ada@example.com 1 --reason x --dry-run'
+    const withoutRef = 'credit grant ada@example.com 1 --paid --reason x --dry-run'
     expect(await json(withoutRef)).toMatchObject({ would_grant: true, ref: null })
     expect((await switchyard(withoutRef)).stdout).toContain('Ref: chosen by the grant')
     expect(preview).toMatchObject({ account_tier: 'standard', balance_usd: '17.000000001' })
@@ -184,12 +187,14 @@ describe('customers, keys and credit', () => {
     expect(await switchyard(order)).toMatchObject({ code: 2, stdout: '' })
     expect(await json(`${order} --yes`)).toMatchObject({ granted: true, balance_usd: '17.000000001' })
     expect(await json(`${order} --yes`)).toMatchObject({ granted: false, balance_usd: '17.000000001' })
-    const other = await switchyard('credit grant ada@example.com 13 --reason x --ref invoice-7 --yes')
+    const other = await switchyard('credit grant ada@example.com 13 --paid --reason x --ref invoice-7 --yes')
     expect(other).toMatchObject({ code: 1, stdout: '' })
     expect(await json('customer list')).toMatchObject([{ balance_usd: '17.000000001', account_tier: 'standard' }])
 
     await json('customer tier ada@example.com free')
-    expect(await json('credit grant ada@example.com 1 --reason more --yes')).toMatchObject({ account_tier: 'free' })
+    expect(await json('credit grant ada@example.com 1 --paid --reason more --yes')).toMatchObject({
+      account_tier: 'free',
+    })
     expect(await json('ledger audit')).toMatchObject({ ok: true })
   })
 
@@ -372,7 +377,8 @@ describe('usage errors exit with 2 and say what to do', () => {
     ['customer add nobody', /must be an e-mail address/],
     ['customer add a@example.com --tier gold', /Choose one of: free, standard, scale/],
     ['key issue a@example.com', /Required option '--name <name>'/],
-    ['credit grant a@example.com 1e3 --reason x', /must be USD above zero/],
+    ['credit grant a@example.com 1e3 --paid --reason x', /must be USD above zero/],
+    ['credit grant a@example.com 1 --reason x --yes', /^Add --paid if .*, or --promotion if nobody did\.$/m],
     ['hoster key acme', /--key-file, --key or --none/],
     ['alert add a@example.com daily_spend', /--webhook <url> or --email/],
     ['alert add a@example.com low_balance --email', /low_balance needs a threshold: add --threshold/],

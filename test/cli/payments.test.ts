@@ -40,7 +40,18 @@ test('a manual payment is listed, confirmed once, taken back and given back', as
 })
 
 test('vouchers are made with their codes on stdout, listed without them, and revoked', async () => {
-  const { code, stdout } = await cli.run(['voucher', 'make', '7.5', '--count', '2', '--days', '3', '--note', 'fair'])
+  const { code, stdout } = await cli.run([
+    'voucher',
+    'make',
+    '7.5',
+    '--count',
+    '2',
+    '--days',
+    '3',
+    '--note',
+    'fair',
+    '--paid',
+  ])
   expect(code).toBe(0)
   const codes = stdout.trim().split('\n')
   expect(codes).toHaveLength(2)

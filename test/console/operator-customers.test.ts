@@ -46,7 +46,7 @@ test('strangers, members and auditors get no further than their role', async () 
   const writes: [string, string, unknown][] = [
     ['POST', 'customers', { email: 'new@example.com' }],
     ['PATCH', `customers/${customerId}`, { tier: 'scale' }],
-    ['POST', `customers/${customerId}/grants`, { amount_usd: 1, reason: 'x' }],
+    ['POST', `customers/${customerId}/grants`, { amount_usd: 1, reason: 'x', is_promotion: false }],
     ['POST', `customers/${customerId}/invites`, { email: 'x@example.com' }],
     ['POST', `customers/${customerId}/refunds`, { request_id: randomUUID(), reason: 'x' }],
     ['DELETE', `customers/${customerId}/keys/${randomUUID()}`, undefined],
@@ -161,7 +161,7 @@ test('the list pages without gaps and finds by address, id, member and tier', as
 test('a dry run changes nothing; a grant happens once per ref and moves a free customer to standard', async () => {
   const { customerId } = await app.customer({ tier: 'free', creditNanos: 0n })
   const grants = `operator/customers/${customerId}/grants`
-  const order = { amount_usd: 25, reason: 'invoice 7', ref: `invoice-${randomUUID()}` }
+  const order = { amount_usd: 25, reason: 'invoice 7', ref: `invoice-${randomUUID()}`, is_promotion: false }
   const dry = await read<GrantResult>(await operator.post(grants, { ...order, dry_run: true }))
   expect(dry).toMatchObject({
     state: 'granted',
@@ -179,10 +179,17 @@ test('a dry run changes nothing; a grant happens once per ref and moves a free c
   expect(shown).toMatchObject({ balance_usd: 25, tier: 'standard' })
   expect((await actions(customerId))[0]).toMatchObject({
     action: 'credit.granted',
-    detail: { amount_usd: '25', reason: 'invoice 7', ref: order.ref },
+    detail: { amount_usd: '25', reason: 'invoice 7', ref: order.ref, is_promotion: false },
+  })
+  expect(await readError(await operator.post(grants, { ...order, is_promotion: true }))).toMatchObject({ param: 'ref' })
+  expect(await readError(await operator.post(grants, { amount_usd: 1, reason: 'x' }))).toMatchObject({
+    code: 'missing_parameter',
+    param: 'is_promotion',
   })
   for (const amount_usd of [0, -1, 'x', '1e3', 0.0000000001]) {
-    expect(await readError(await operator.post(grants, { amount_usd, reason: 'x' }))).toMatchObject({
+    expect(
+      await readError(await operator.post(grants, { amount_usd, reason: 'x', is_promotion: false })),
+    ).toMatchObject({
       param: 'amount_usd',
     })
   }
@@ -193,7 +200,7 @@ test('grants, invitations and refunds need a password typed in the last ten minu
   const { customerId } = await app.customer()
   const path = `operator/customers/${customerId}`
   await wrongTime(personId, '10 minutes 1 second')
-  const grant = { amount_usd: 1, reason: 'x' }
+  const grant = { amount_usd: 1, reason: 'x', is_promotion: false }
   expect((await browser.post(`${path}/grants`, { ...grant, dry_run: true })).status).toBe(200)
   for (const [end, body] of [
     ['grants', grant],
@@ -218,8 +225,9 @@ test('above 100 USD in a day a second operator approves, where there is one', as
   const { browser: approving } = await signedInOperator(app)
   const customer = await app.customer({ creditNanos: 0n })
   const grants = `operator/customers/${customer.customerId}/grants`
-  expect(await read(await asking.post(grants, { amount_usd: 60, reason: 'first' }))).toMatchObject({ state: 'granted' })
-  const second = await read<GrantResult>(await asking.post(grants, { amount_usd: 40.000000001, reason: 'second' }))
+  const order = (amount_usd: number, reason: string) => ({ amount_usd, reason, is_promotion: false })
+  expect(await read(await asking.post(grants, order(60, 'first')))).toMatchObject({ state: 'granted' })
+  const second = await read<GrantResult>(await asking.post(grants, order(40.000000001, 'second')))
   expect(second).toMatchObject({ state: 'waiting', balance_after_usd: 60 })
   const approve = `operator/grants/${second.grant_id}/approve`
   expect(await readError(await asking.post(approve))).toMatchObject({ status: 403, code: 'role_not_allowed' })
@@ -228,7 +236,7 @@ test('above 100 USD in a day a second operator approves, where there is one', as
   expect(await read(await approving.post(approve))).toEqual({ state: 'granted' })
   expect(await app.balanceNanos(customer)).toBe(100_000_000_001n)
   expect(await readError(await approving.post(approve))).toMatchObject({ status: 404 })
-  const third = await read<GrantResult>(await asking.post(grants, { amount_usd: 500, reason: 'third' }))
+  const third = await read<GrantResult>(await asking.post(grants, order(500, 'third')))
   expect(await read(await asking.post(`operator/grants/${third.grant_id}/reject`))).toEqual({ state: 'rejected' })
   expect(await app.balanceNanos(customer)).toBe(100_000_000_001n)
   expect((await actions(customer.customerId)).map(({ action }) => action)).toEqual([
@@ -240,12 +248,32 @@ test('above 100 USD in a day a second operator approves, where there is one', as
   ])
 })
 
+test('a grant that nobody paid for leaves the tier, also when a second operator approves it', async () => {
+  const { browser: asking } = await signedInOperator(app)
+  const { browser: approving } = await signedInOperator(app)
+  const { customerId } = await app.customer({ tier: 'free', creditNanos: 0n })
+  const grants = `operator/customers/${customerId}/grants`
+  const order = { amount_usd: 1, reason: 'goodwill', is_promotion: true }
+  expect(await read(await asking.post(grants, order))).toMatchObject({ state: 'granted', tier_after: 'free' })
+  const large = await read<GrantResult>(await asking.post(grants, { ...order, amount_usd: 500 }))
+  const waiting = await read<{ data: object[] }>(await approving.get('operator/grants'))
+  expect(waiting.data).toContainEqual(expect.objectContaining({ id: large.grant_id, is_promotion: true }))
+  await approving.post(`operator/grants/${large.grant_id}/approve`)
+  const { rows } = await app.database.pool.query(
+    `SELECT c.account_tier, (SELECT -sum(amount_nanos) FROM ledger_entry WHERE account_kind = 'platform_promo' AND tx_id IN (
+       SELECT tx_id FROM ledger_entry WHERE account_id = c.customer_id))::bigint AS promotion
+     FROM customer c WHERE c.customer_id = $1`,
+    [customerId],
+  )
+  expect(rows).toEqual([{ account_tier: 'free', promotion: 501_000_000_000n }])
+})
+
 test('concurrent grants cannot pass the limit of one operator together', async () => {
   const { browser } = await signedInOperator(app)
   const customer = await app.customer({ creditNanos: 0n })
   const states = await Promise.all(
     Array.from({ length: 5 }, async (_, n) => {
-      const order = { amount_usd: 60, reason: `part ${n}` }
+      const order = { amount_usd: 60, reason: `part ${n}`, is_promotion: false }
       return (await read<GrantResult>(await browser.post(`operator/customers/${customer.customerId}/grants`, order)))
         .state
     }),

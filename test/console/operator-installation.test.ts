@@ -131,7 +131,9 @@ test('a suspended hoster gets no requests until it is active again', async () =>
 test('money by day follows charges, grants and refunds', async () => {
   const customer = await app.customer({ creditNanos: 0n })
   const path = `operator/customers/${customer.customerId}`
-  expect((await operator.post(`${path}/grants`, { amount_usd: 3, reason: 'invoice' })).status).toBe(200)
+  expect(
+    (await operator.post(`${path}/grants`, { amount_usd: 3, reason: 'invoice', is_promotion: false })).status,
+  ).toBe(200)
   await (await app.chat(customer, chat)).arrayBuffer()
   const [row] = await app.settled(customer, 1)
   const refund = { request_id: row!.request_id, reason: 'cut off' }

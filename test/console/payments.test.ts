@@ -140,7 +140,7 @@ test('only owners and billing see and start payments, and nobody those of anothe
 test('a voucher gives its credit once, to the first customer, and its code is stored as a hash', async () => {
   const [one, other] = [await payer(), await payer()]
   const made = await read<MadeVouchers>(
-    await operator.post('operator/vouchers', { amount_usd: '7.5', count: 2, note: 'fair' }),
+    await operator.post('operator/vouchers', { amount_usd: '7.5', count: 2, note: 'fair', is_promotion: false }),
   )
   const [{ code, id }, unused] = made.data as [MadeVouchers['data'][number], MadeVouchers['data'][number]]
   expect(code).toMatch(/^([0-9A-HJKMNP-TV-Z]{5}-){4}[0-9A-HJKMNP-TV-Z]{5}$/)
@@ -162,11 +162,21 @@ test('a voucher gives its credit once, to the first customer, and its code is st
   expect(vouchers.data.find(each => (each as { id: string }).id === id)).toMatchObject({
     state: 'redeemed',
     customer_id: winner.customerId,
+    is_promotion: false,
     note: 'fair',
   })
   expect((await operator.send('DELETE', `operator/vouchers/${unused.id}`)).status).toBe(200)
   expect(await readError(await winner.redeem(unused.code))).toMatchObject({ code: 'voucher_not_valid' })
   expect((await operator.send('DELETE', `operator/vouchers/${id}`)).status).toBe(404)
+})
+
+test('the credit of a voucher is promotion unless it was sold, and leaves the tier', async () => {
+  const someone = await payer()
+  const made = await read<MadeVouchers>(await operator.post('operator/vouchers', { amount_usd: 5 }))
+  expect((await someone.redeem(made.data[0]!.code)).status).toBe(200)
+  expect(await tierOf(someone.customerId)).toBe('free')
+  const { data } = await read<{ data: object[] }>(await operator.get('operator/vouchers'))
+  expect(data[0]).toMatchObject({ id: made.data[0]!.id, is_promotion: true })
 })
 
 test('an expired voucher gives nothing', async () => {

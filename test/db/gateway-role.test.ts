@@ -98,8 +98,8 @@ const attacks: [what: string, statement: string][] = [
     `SELECT book_payout_report('${ID}', 'csv', 0, '{"state":"failed"}', NULL)`,
   ],
   ['approve a payout', `SELECT approve_payouts_by_operator(${HASH}, '${ID}', NULL)`],
-  ['make a voucher', `SELECT make_voucher_by_operator(${HASH}, '${ID}', ${HASH}, 'h', 5, 'n', now(), NULL)`],
-  ['grant credit', `SELECT request_grant_by_operator(${HASH}, '${ID}', '${ID}', 5, 'r', 'r', NULL)`],
+  ['make a voucher', `SELECT make_voucher_by_operator(${HASH}, '${ID}', ${HASH}, 'h', 5, 'n', false, now(), NULL)`],
+  ['grant credit', `SELECT request_grant_by_operator(${HASH}, '${ID}', '${ID}', 5, 'r', 'r', false, NULL)`],
   ['approve a grant', `SELECT decide_grant_by_operator(${HASH}, '${ID}', true, NULL)`],
   ['refund a request', `SELECT refund_by_operator(${HASH}, '${ID}', '${ID}', 5, 'r', NULL)`],
 ]
@@ -260,7 +260,7 @@ describe('the desk role', () => {
   const USD = 1_000_000_000n
   const grant = async (hash: Buffer, customerId: string, usd: bigint, grantId: string = randomUUID()) => {
     const { rows } = await desk.query<{ verdict: string }>(
-      `SELECT request_grant_by_operator($1, $2, $3, $4, $2::uuid::text, 'test', '127.0.0.1') AS verdict`,
+      `SELECT request_grant_by_operator($1, $2, $3, $4, $2::uuid::text, 'test', false, '127.0.0.1') AS verdict`,
       [hash, grantId, customerId, usd * USD],
     )
     return rows[0]!.verdict
@@ -318,7 +318,7 @@ describe('the desk role', () => {
     try {
       await sql.query('BEGIN')
       const { rows } = await sql.query(
-        `SELECT request_grant_by_operator($1, $2, $3, 5, 'tried', 'test', NULL) AS verdict`,
+        `SELECT request_grant_by_operator($1, $2, $3, 5, 'tried', 'test', false, NULL) AS verdict`,
         [hash, randomUUID(), customerId],
       )
       expect(rows[0].verdict).toBe('granted')
@@ -363,7 +363,7 @@ describe('the desk role', () => {
     ['grant without an operator', `SELECT grant_credit('${ID}', 5, 'r', 'r')`],
     [
       'use the functions behind those of operators',
-      `SELECT request_grant(person_id, '${ID}', '${ID}', 5, 'r', 'r', NULL) FROM person`,
+      `SELECT request_grant(person_id, '${ID}', '${ID}', 5, 'r', 'r', false, NULL) FROM person`,
     ],
     ['run what the gateway role can replace', `SELECT graphile_worker.add_job('x')`],
     ['make a trial one that can be committed', 'DELETE FROM trial'],

@@ -248,7 +248,7 @@ async function worldInUse(): Promise<LedgerWorld> {
   await world.pool.query('SELECT book_manual_payment($1)', [paymentId])
   await evidence.add(world.pool, 'payment', paymentId)
   const voucherId = randomUUID()
-  await world.pool.query("SELECT make_voucher($1, sha256('x'), 'x', 5, '', NULL, now())", [voucherId])
+  await world.pool.query("SELECT make_voucher($1, sha256('x'), 'x', 5, '', false, NULL, now())", [voucherId])
   await evidence.addVoucher(world.pool, voucherId, 5n)
   await world.pool.query("SELECT reverse_payment(gen_random_uuid(), $1, 20, NULL, false, 'a test')", [paymentId])
   return world

@@ -90,7 +90,14 @@ test('all that the gateway gives has evidence, and no other key makes the same',
     await operator.post('operator/vouchers', { amount_usd: 5, count: 2, note: 'test' }),
   )
   await read(await payer.post(`customers/${customerId}/vouchers/redeem`, { code: data[0]!.code }))
-  await read(await operator.post(`operator/customers/${customerId}/grants`, { amount_usd: 1, reason: 'x', ref: 'g1' }))
+  await read(
+    await operator.post(`operator/customers/${customerId}/grants`, {
+      amount_usd: 1,
+      reason: 'x',
+      ref: 'g1',
+      is_promotion: false,
+    }),
+  )
   await houseCallers(desk, evidence)
   expect(await findings()).toEqual({})
 
@@ -145,7 +152,7 @@ describe('an attacker with the desk role that forges', () => {
     removing(async () => {
       const voucherId = randomUUID()
       await desk.query(
-        `SELECT make_voucher_by_operator(token_hash, $1, sha256('x'), 'x', 5, '', now() + interval '1 day', NULL)
+        `SELECT make_voucher_by_operator(token_hash, $1, sha256('x'), 'x', 5, '', true, now() + interval '1 day', NULL)
            FROM person_session JOIN person USING (person_id) WHERE installation_role = 'operator'`,
         [voucherId],
       )

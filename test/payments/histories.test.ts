@@ -156,7 +156,7 @@ const steps: Record<string, Step> = {
   async redeem(oracle, pick, cents) {
     const code = Buffer.from(randomUUID())
     await world.pool.query(
-      "SELECT make_voucher($1, sha256($2), 'hint', $3, 'a test', NULL, now() + interval '1 day')",
+      "SELECT make_voucher($1, sha256($2), 'hint', $3, 'a test', false, NULL, now() + interval '1 day')",
       [randomUUID(), code, cents * CENT],
     )
     const redeem = async () =>

@@ -29,7 +29,7 @@ test('commands subtract the charges of an open bulk lease from the balance', asy
 
   const balances = (await json('customer', 'list')).map(({ balance_usd }: { balance_usd: string }) => balance_usd)
   expect(balances).toEqual(['15.00', '2.00'])
-  const grant = ['credit', 'grant', customerId, '3', '--reason', 'paid', '--yes']
+  const grant = ['credit', 'grant', customerId, '3', '--paid', '--reason', 'paid', '--yes']
   expect(await json(...grant)).toMatchObject({ balance_usd: '18.00' })
   expect(await world.violations()).toEqual([])
 })

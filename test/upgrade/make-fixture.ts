@@ -132,7 +132,7 @@ async function addCustomers(program: Program, keys: Record<string, string>): Pro
   }
   const { key_id: revoked } = await json(program, ['key', 'issue', 'rich@example.com', '--name', 'revoked'])
   await runProgram(program, ['key', 'revoke', revoked])
-  const grant = ['--reason', 'invoice 1042', '--ref', 'invoice-1042', '--yes']
+  const grant = ['--paid', '--reason', 'invoice 1042', '--ref', 'invoice-1042', '--yes']
   await runProgram(program, ['credit', 'grant', 'rich@example.com', '250.000000001', ...grant])
   await runProgram(program, [
     'customer',

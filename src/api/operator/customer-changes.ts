@@ -53,7 +53,7 @@ const customerChange = z.strictObject(
   object,
 )
 const grant = z.strictObject(
-  { amount_usd: amount, reason: text, ref: text.nullish(), dry_run: boolean.optional() },
+  { amount_usd: amount, reason: text, is_promotion: boolean, ref: text.nullish(), dry_run: boolean.optional() },
   object,
 )
 const invite = z.strictObject({ email, role: role.optional() }, object)
@@ -100,12 +100,14 @@ export interface GrantOrder {
   readonly amountNanos: Nanos
   readonly reason: string
   readonly ref: string | null
+  /** Nobody paid for it. */
+  readonly isPromotion: boolean
   readonly isDryRun: boolean
 }
 
 export function parseGrant(body: Buffer): GrantOrder {
-  const { amount_usd, reason, ref = null, dry_run = false } = parseStrictBody(body, grant, 'a grant')
-  return { amountNanos: amountNanos(amount_usd), reason, ref, isDryRun: dry_run }
+  const { amount_usd, reason, is_promotion, ref = null, dry_run = false } = parseStrictBody(body, grant, 'a grant')
+  return { amountNanos: amountNanos(amount_usd), reason, ref, isPromotion: is_promotion, isDryRun: dry_run }
 }
 
 export function parseInvite(body: Buffer): { email: string; role: (typeof memberRoles)[number] } {

@@ -94,6 +94,7 @@ export const grantShown = z
     amount_usd: z.number(),
     reason: z.string(),
     ref: z.string(),
+    is_promotion: z.boolean().describe('Nobody paid for it, so its part of earnings of hosters has a budget.'),
     state: z.enum(['waiting', 'granted', 'rejected']),
     requested_by: z
       .string()
@@ -120,10 +121,11 @@ export const grantResult = z
     grant_id: z.string().nullable().describe('Null for a dry run and a duplicate.'),
     ref: z.string().nullable().describe('Null for a dry run without a ref: the grant itself draws one.'),
     amount_usd: z.number(),
+    is_promotion: z.boolean(),
     balance_before_usd: z.number(),
     balance_after_usd: z.number(),
     tier: z.string(),
-    tier_after: z.string().describe('The first grant moves a customer from `free` to `standard`.'),
+    tier_after: z.string().describe('The first grant that was paid for moves a customer from `free` to `standard`.'),
   })
   .meta({ id: 'OperatorGrantResult' })
 export type GrantResult = z.infer<typeof grantResult>

@@ -11,11 +11,13 @@ export const operatorMoney = z
       .object({
         charged_usd: z.number(),
         revenue_usd: z.number(),
-        granted_usd: z.number(),
+        granted_usd: z
+          .number()
+          .describe('Grants, and vouchers that nobody paid for, less what was taken back of these.'),
         signup_credit_usd: z.number(),
         refunded_usd: z.number(),
         written_off_usd: z.number(),
-        paid_usd: z.number().describe('Payments and vouchers.'),
+        paid_usd: z.number().describe('Payments and sold vouchers.'),
         reversed_usd: z.number().describe('Payments that were taken back, less those that returned.'),
       })
       .describe('All days.'),

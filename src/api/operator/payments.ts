@@ -73,6 +73,7 @@ export const voucher = z
     hint: z.string().describe('The last five characters of the code.'),
     amount_usd: z.number(),
     note: z.string(),
+    is_promotion: z.boolean().describe('Nobody paid for it, so its part of earnings of hosters has a budget.'),
     state: z.enum(['unused', 'redeemed', 'revoked', 'expired']),
     made_by: z.string().nullable().describe('Null: the command line.'),
     made_at: z.string(),
@@ -121,6 +122,7 @@ const order = z.strictObject(
     count: z.int({ error: countText }).min(1, { error: countText }).max(100, { error: countText }).optional(),
     expires_in_days: z.int({ error: daysText }).min(1, { error: daysText }).max(3_650, { error: daysText }).optional(),
     note: text.optional(),
+    is_promotion: boolean.optional(),
   },
   object,
 )
@@ -143,9 +145,13 @@ export interface VoucherOrder {
   readonly count: number
   readonly expiresInDays: number
   readonly note: string
+  /** Nobody pays for it. */
+  readonly isPromotion: boolean
 }
 
 export function parseVoucherOrder(body: Buffer): VoucherOrder {
-  const { amount_usd, count = 1, expires_in_days = 365, note = '' } = parseStrictBody(body, order, 'vouchers')
-  return { amountNanos: readAmount(amount_usd), count, expiresInDays: expires_in_days, note }
+  const read = parseStrictBody(body, order, 'vouchers')
+  // Most codes are handed out for free, and a forgotten mark must not become cash.
+  const { amount_usd, count = 1, expires_in_days = 365, note = '', is_promotion = true } = read
+  return { amountNanos: readAmount(amount_usd), count, expiresInDays: expires_in_days, note, isPromotion: is_promotion }
 }

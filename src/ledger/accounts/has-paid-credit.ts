@@ -1,11 +1,12 @@
 import type { Sql } from '../../db/pool.ts'
 
-/** Whether a customer ever got credit other than the signup credit: granted, paid for or by a voucher. */
+/** Whether a customer ever got credit that is not promotion: a grant, a payment or a voucher. */
 export async function hasPaidCredit(sql: Sql, customerId: string): Promise<boolean> {
   const { rows } = await sql.query<{ found: boolean }>(
     `SELECT EXISTS (
-       SELECT FROM ledger_entry JOIN ledger_tx USING (tx_id)
-        WHERE account_kind = 'customer' AND account_id = $1 AND kind IN ('credit', 'payment', 'voucher')) AS found`,
+       SELECT FROM ledger_entry e JOIN ledger_tx t USING (tx_id)
+        WHERE e.account_kind = 'customer' AND e.amount_nanos > 0 AND e.account_id = $1 AND t.kind IN ('credit', 'payment', 'voucher')
+          AND EXISTS (SELECT FROM ledger_entry c WHERE c.tx_id = e.tx_id AND c.account_kind = 'cash')) AS found`,
     [customerId],
   )
   return rows[0]!.found

@@ -217,7 +217,8 @@ export const auditChecks = {
       SELECT p.tx_id, CASE p.driver WHEN 'voucher' THEN 'voucher' ELSE 'payment' END AS kind,
         CASE p.driver WHEN 'voucher' THEN v.voucher_id ELSE p.payment_id END::text AS ref, a.account_kind, a.account, a.amount
       FROM ${ofTransactions('payment', 'p')} LEFT JOIN voucher v USING (payment_id), LATERAL (VALUES
-        ('customer', p.customer_id, p.amount_nanos), ('cash', '00000000-0000-0000-0000-000000000000', -p.amount_nanos)
+        ('customer', p.customer_id, p.amount_nanos),
+        (CASE WHEN p.is_promotion THEN 'platform_promo' ELSE 'cash' END, '00000000-0000-0000-0000-000000000000', -p.amount_nanos)
       ) AS a(account_kind, account, amount)
     ) p
     FULL JOIN (
@@ -275,8 +276,8 @@ export const auditChecks = {
       SELECT coalesce(-sum(amount_nanos), 0) AS amount FROM ledger_entry JOIN ledger_tx USING (tx_id)
       WHERE account_kind = 'cash' AND kind NOT IN ('credit', 'opening_balance')
     ) e, (
-      SELECT (SELECT coalesce(sum(CASE WHEN tx_id IS NOT NULL THEN amount_nanos ELSE 0 END - fee_nanos), 0) FROM payment)
-        - (SELECT coalesce(sum(taken_nanos - returned_nanos), 0) FROM payment_reversal)
+      SELECT (SELECT coalesce(sum(CASE WHEN tx_id IS NOT NULL THEN amount_nanos ELSE 0 END - fee_nanos), 0) FROM payment WHERE NOT is_promotion)
+        - (SELECT coalesce(sum(taken_nanos - returned_nanos), 0) FROM payment_reversal JOIN payment USING (payment_id) WHERE NOT is_promotion)
         - (SELECT coalesce(sum(paid_nanos), 0) FROM payout) AS amount
     ) p
     WHERE e.amount <> p.amount`),

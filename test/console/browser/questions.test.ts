@@ -90,6 +90,8 @@ describe.each([
     await page.getByText('You are an operator of this gateway').waitFor()
     await step(page, /^Grant credit$/)
     await page.getByLabel('USD').fill('25')
+    await page.getByRole('combobox', { name: 'Kind' }).click()
+    await page.getByRole('option', { name: /^Paid/ }).click()
     await page.getByLabel('Reason').fill('invoice 7')
     await page.keyboard.press('Enter')
     await expect.poll(() => page.getByRole('dialog').textContent()).toContain('Balance afterwards')

@@ -1,4 +1,4 @@
-import { Button, Modal, TextInput } from '@mantine/core'
+import { Button, Modal, Select, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { CustomerDetail, GrantResult } from '#api/operator/customers.ts'
 import { useWrite } from '../../api/use-write.ts'
@@ -11,6 +11,7 @@ import styles from './operator.module.css'
 export function GrantDialog({ customer, onClose }: { customer: CustomerDetail; onClose: () => void }) {
   const [amount, setAmount] = useState('')
   const [reason, setReason] = useState('')
+  const [kind, setKind] = useState<'paid' | 'promotion' | null>(null)
   const [ref, setRef] = useState('')
   // Without a ref of the operator's, the dialog draws one, so that a repeated click cannot grant twice.
   const [drawn] = useState(
@@ -22,6 +23,8 @@ export function GrantDialog({ customer, onClose }: { customer: CustomerDetail; o
   const body = () => ({
     amount_usd: amount.trim().replace(',', '.'),
     reason,
+    // Without a choice, the gateway asks for one.
+    ...(kind !== null && { is_promotion: kind === 'promotion' }),
     ref: ref.trim() === '' ? drawn : ref.trim(),
   })
   const tryOut = useWrite<void, GrantResult>(() => ({ method: 'POST', path, body: { ...body(), dry_run: true } }), {
@@ -55,6 +58,18 @@ export function GrantDialog({ customer, onClose }: { customer: CustomerDetail; o
               onChange={event => setAmount(event.currentTarget.value)}
               data-autofocus
             />
+            <Select
+              label="Kind"
+              description="What promotion credit pays to hosters comes from a budget."
+              required
+              placeholder="Choose one"
+              value={kind}
+              onChange={value => setKind(value as typeof kind)}
+              data={[
+                { value: 'paid', label: 'Paid, for example by invoice' },
+                { value: 'promotion', label: 'Promotion: nobody pays for it' },
+              ]}
+            />
             <TextInput
               label="Reason"
               description="The customer sees it in the statement."
@@ -75,6 +90,7 @@ export function GrantDialog({ customer, onClose }: { customer: CustomerDetail; o
             <Facts
               facts={{
                 Grant: `${chargeText(preview.amount_usd)} USD`,
+                Kind: kind,
                 Reason: reason,
                 'Balance now': `${chargeText(preview.balance_before_usd)} USD`,
                 'Balance afterwards': `${chargeText(preview.balance_after_usd)} USD`,

@@ -65,6 +65,11 @@ export function Grants() {
                     ),
                   },
                   { title: 'Reason', cell: ({ reason, ref }) => `${reason} (${ref})` },
+                  {
+                    title: 'Kind',
+                    isLabelled: true,
+                    cell: ({ is_promotion }) => (is_promotion ? 'promotion' : 'paid'),
+                  },
                   { title: 'Asked by', isLabelled: true, cell: ({ requested_by }) => requested_by },
                   { title: 'Time', cell: ({ requested_at }) => <When at={requested_at} /> },
                   {

@@ -1,4 +1,4 @@
-import { Button, Modal, TextInput } from '@mantine/core'
+import { Button, Checkbox, Modal, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { MadeVouchers } from '#api/operator/payments.ts'
 import { useWrite } from '../../api/use-write.ts'
@@ -11,6 +11,7 @@ export function MakeVouchersDialog({ onClose }: { onClose: () => void }) {
   const [amount, setAmount] = useState('')
   const [count, setCount] = useState('1')
   const [note, setNote] = useState('')
+  const [isPaid, setIsPaid] = useState(false)
   const [codes, setCodes] = useState<readonly string[] | null>(null)
   const make = useWrite<void, MadeVouchers>(
     () => ({
@@ -19,6 +20,7 @@ export function MakeVouchersDialog({ onClose }: { onClose: () => void }) {
       body: {
         amount_usd: amount.trim().replace(',', '.'),
         count: Number(count),
+        is_promotion: !isPaid,
         ...(note.trim() !== '' && { note }),
       },
     }),
@@ -72,6 +74,12 @@ export function MakeVouchersDialog({ onClose }: { onClose: () => void }) {
           description="Only operators see it."
           value={note}
           onChange={event => setNote(event.currentTarget.value)}
+        />
+        <Checkbox
+          label="They are sold"
+          description="Without this, their credit is promotion: what it pays to hosters comes from the budget of promotion."
+          checked={isPaid}
+          onChange={event => setIsPaid(event.currentTarget.checked)}
         />
         <FormProblem error={make.error} />
         <div className={styles.buttons}>

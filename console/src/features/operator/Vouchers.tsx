@@ -69,6 +69,11 @@ export function Vouchers() {
                       </>
                     ),
                   },
+                  {
+                    title: 'Kind',
+                    isLabelled: true,
+                    cell: ({ is_promotion }) => (is_promotion ? 'promotion' : 'paid'),
+                  },
                   { title: 'Expires', isLabelled: true, cell: ({ expires_at }) => <When at={expires_at} /> },
                   { title: 'USD', align: 'right', place: 'money', cell: ({ amount_usd }) => roundUsd(amount_usd) },
                   {
