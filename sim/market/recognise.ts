@@ -6,6 +6,7 @@ import { drawText } from '../../src/trust/audits/draw-text.ts'
 import { PromptStock } from '../../src/trust/audits/prompt-stock.ts'
 import type { Message } from '../../src/trust/audits/replay.ts'
 import { createRecentManners } from '../../src/trust/audits/request-samples.ts'
+import { createConversationNames } from '../../src/trust/audits/seen-conversations.ts'
 import { createSharedRequests } from '../../src/trust/audits/shared-requests.ts'
 import { createRandom, type Random } from '../random.ts'
 import { areaUnderCurve, featuresOf, type SeenRequest, trainClassifier } from './classifier.ts'
@@ -106,6 +107,8 @@ function drawMessage({ template }: Manner, random: Random, texts: readonly strin
   return sentences.slice(from, from + random.between(1, 3)).join(' ')
 }
 
+const nameConversation = createConversationNames(Buffer.alloc(32))
+
 /** Writes the log of one hoster for a month. */
 async function logOf(random: Random, sharing: number, texts: readonly string[]): Promise<SeenRequest[]> {
   let nowMs = 0
@@ -114,9 +117,15 @@ async function logOf(random: Random, sharing: number, texts: readonly string[]):
   const customers = Array.from({ length: CUSTOMERS }, (_, at) => drawManner(at, random, sharing, texts))
   const log: SeenRequest[] = []
   const words = texts.join(' ').split(/\s+/)
+  const seen = new Set<string>()
   const deps = {
-    shared,
-    manners,
+    ...{ shared, manners },
+    seen: {
+      seenBy: async () => seen,
+      claim: async (conversation: string) => seen.add(conversation).size > 0,
+    },
+    shares: { isAffordable: () => true, whoCanPay: async () => () => true },
+    estimateNanos: () => 0n,
     random: random.fork().next,
     relatedCustomers: async () => new Set<string>(),
     corpus: texts,
@@ -149,11 +158,14 @@ async function logOf(random: Random, sharing: number, texts: readonly string[]):
         const job = jobOf(customer, messages)
         manners.note(job, sentMs)
         if (isHere) log.push({ atMs: sentMs, messages, fields: customer.fields, isAudit: false })
-        if (customer.shares)
-          shared.add({
-            ...{ customerId: customer.customerId, body: { ...customer.fields, messages }, modelId: MODEL },
-            ...{ hosterId: isHere ? 'h0' : 'other', constraints: job.constraints },
-          })
+        if (!customer.shares) return
+        const { customerId } = customer
+        const conversation = nameConversation(customerId, { forward: { messages } })!
+        if (isHere) seen.add(conversation)
+        shared.add({
+          ...{ conversation, customerId, body: { ...customer.fields, messages }, modelId: MODEL },
+          ...{ hosterId: isHere ? 'h0' : 'other', constraints: job.constraints },
+        })
       },
       atMs,
     )

@@ -38,6 +38,8 @@ export interface DispatchDeps {
   readonly pseudonymise: Pseudonymise
   /** Called with the time for which writing the request for a server held the event loop. */
   readonly noteWork: (customerId: string, workMs: number) => void
+  /** Called before a hoster is sent a request of a customer that shares its requests. */
+  readonly noteShared?: (customerId: string, job: ChatJob, hosterId: string) => void
 }
 
 /** What one request has of this node; `memory` pays for the answer. */
@@ -64,13 +66,13 @@ export async function dispatch(
   job: ChatJob,
   { signal, memory }: RequestResources,
 ): Promise<Answer> {
-  const { clock, attemptsMax, retryBudget, pseudonymise, noteWork } = deps
-  const { customerId } = plan.ticket.caller
+  const { clock, attemptsMax, retryBudget, pseudonymise, noteWork, noteShared } = deps
+  const { customerId, sharesRequests } = plan.ticket.caller
   const health = deps.health.of(customerId)
   const deadlineMs = clock.monotonicMs() + Math.max(0, ...plan.offers.map(offer => offer.endpoint.timeouts.totalMs))
   const inputTokens = expectedInputTokens(job)
   const log = new AttemptLog({ attemptsMax, retryBudget, health })
-  const { attempts, failures } = log
+  const { attempts } = log
   for (const [index, offer] of plan.offers.entries()) {
     const startedMs = clock.monotonicMs()
     const remainingMs = deadlineMs - startedMs
@@ -116,6 +118,7 @@ export async function dispatch(
       inputTokens,
       attempts,
     }
+    if (sharesRequests && endpoint.hosterId !== null) noteShared?.(customerId, job, endpoint.hosterId)
     failpoint('dispatch-before-send')
     try {
       if (task.readData !== null) return await tryData(deps, attempt, job, task.readData)
@@ -130,8 +133,7 @@ export async function dispatch(
     }
   }
   if (signal.aborted) throw abortedError(signal, attempts)
-  const last = failures.at(-1)
-  throw last?.outcome === 'request_rejected' ? rejectedError(last, attempts) : failedError(plan.offers, log)
+  throw failedError(plan.offers, log)
 }
 
 interface AttemptContext {
@@ -237,11 +239,8 @@ async function tryStream({ upstream, clock }: DispatchDeps, attempt: AttemptCont
   }
 }
 
-function withAttempts<Part extends object>(
-  { offer, envelope, attempts }: AttemptContext,
-  firstTokenMs: number,
-  answer: Part,
-) {
+function withAttempts<Part extends object>(attempt: AttemptContext, firstTokenMs: number, answer: Part) {
+  const { offer, envelope, attempts } = attempt
   const last: Attempt = { ...identify(offer), outcome: 'answered', elapsedMs: Math.round(firstTokenMs) }
   return { ...answer, offer, envelope, firstTokenMs, attempts: [...attempts, last] }
 }

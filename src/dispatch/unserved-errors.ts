@@ -34,9 +34,11 @@ export function rejectedError({ rejection }: UpstreamFailure, attempts: readonly
   return new Unserved(code, attempts, { message, param: rejection?.param ?? undefined })
 }
 
-/** Returns the error of a request for which no offer is left, or no time. */
+/** Returns the error of a request for which no offer is left, or no time: a rejection of the last one says more. */
 export function failedError(offers: readonly Offer[], log: AttemptLog): Unserved {
   const { attempts, failures } = log
+  const last = failures.at(-1)
+  if (last?.outcome === 'request_rejected') return rejectedError(last, attempts)
   if (attempts.length === 0) return new Unserved('upstream_unavailable', attempts)
   const tried = new Set(attempts.map(({ offerId }) => offerId))
   const notTried = offers

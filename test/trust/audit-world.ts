@@ -4,6 +4,7 @@ import type { OwnCanary } from '../../src/domain/own-canary.ts'
 import type { AuditDeps } from '../../src/trust/audits/audit-deps.ts'
 import { createAuditor } from '../../src/trust/audits/audit-hoster.ts'
 import { createRelatedCustomers } from '../../src/trust/audits/related-customers.ts'
+import { createConversationNames, createSeenConversations } from '../../src/trust/audits/seen-conversations.ts'
 import { createSharedRequests, type Manners, type SharedRequest } from '../../src/trust/audits/shared-requests.ts'
 import type { TestDatabase } from '../harness/database.ts'
 import { offerOf } from '../supply/random-market.ts'
@@ -22,11 +23,15 @@ export type Answering = (request: AskedRequest) => string | null
 
 const plain = { serviceTier: 'balanced', privacyMode: false, trustedOnly: false, maxLatencyMs: null } as const
 
+const nameConversation = createConversationNames(Buffer.alloc(32))
+
 /** A request of a customer that shares it, of the model `m`. */
 export function sharedRequest(given: Partial<SharedRequest> & Pick<SharedRequest, 'customerId'>): SharedRequest {
   const messages = [{ role: 'user', content: 'What does a tide table show?' }]
   const constraints = { ...plain, fallbackModels: [], allowHosters: null, denyHosters: new Set<string>() }
-  return { body: { messages }, modelId: 'm', hosterId: null, constraints, ...given }
+  const body = given.body ?? { messages }
+  const conversation = nameConversation(given.customerId, { forward: body })!
+  return { conversation, body, modelId: 'm', hosterId: null, constraints, ...given }
 }
 
 /** Says another text each time. */
@@ -49,6 +54,9 @@ export async function auditWorld(
     readonly corpus?: readonly string[]
     readonly references?: readonly string[] | null
     readonly seed?: number
+    /** What a request costs; above 10 it is not affordable. Default: nothing. */
+    readonly cost?: (body: AskedRequest['body']) => bigint
+    readonly canPay?: (customerId: string) => boolean
   },
 ) {
   const { hosterId, endpointId } = await createHoster(database)
@@ -62,6 +70,11 @@ export async function auditWorld(
   const shared = createSharedRequests(clock)
   for (const request of given.shared ?? []) shared.add(request)
   const talk = talker(7)
+  const seen = createSeenConversations({
+    pool: database.pool,
+    scheduler: { ...clock, after: () => () => {} },
+    log: { warn() {} },
+  })
   const deps: AuditDeps = {
     pool: database.pool,
     clock,
@@ -73,6 +86,9 @@ export async function auditWorld(
     drawWords: count => Array.from({ length: count }, () => talk().split(' ')[0]!),
     manners: { draw: () => manners[Math.floor(random.next() * manners.length)] },
     shared,
+    seen,
+    shares: { isAffordable: nanos => nanos <= 10n, whoCanPay: async () => given.canPay ?? (() => true) },
+    estimateNanos: (_, body) => given.cost?.(body as AskedRequest['body']) ?? 0n,
     relatedCustomers: createRelatedCustomers(database.pool, clock),
     beginVisit(pseudonymsOf) {
       const visit = visits++
@@ -88,6 +104,7 @@ export async function auditWorld(
   return {
     hosterId,
     shared,
+    seen,
     requests,
     pauses,
     /** The requests that the hoster got. */

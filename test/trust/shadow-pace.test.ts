@@ -6,6 +6,7 @@ import { ApiError } from '../../src/domain/errors.ts'
 import type { Receipt, Ticket } from '../../src/domain/handoff.ts'
 import type { AskedAnswer } from '../../src/trust/audits/ask-offer.ts'
 import { createShadow } from '../../src/trust/audits/shadow.ts'
+import { sharedBody } from '../../src/trust/audits/shared-body.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 import { offerOf } from '../supply/random-market.ts'
 import { createCustomers, createHoster } from './trust-world.ts'
@@ -19,25 +20,25 @@ interface World {
   /** An answer to a customer, when `ms` have passed. Returns how many requests the reference has had. */
   serve(
     fields?: object,
-    options?: { ms?: number; text?: string; finishReason?: string; endpoint?: 'other' },
+    options?: { ms?: number; text?: string; finishReason?: string; endpoint?: 'other'; customer?: 'other' },
   ): Promise<number>
   readonly asked: Record<string, unknown>[]
   /** Sets what the reference answers from now on. */
-  answer(with_: () => Promise<AskedAnswer>): void
+  answer(with_: () => Promise<AskedAnswer | null>): void
   draw: number
   readonly stop: () => Promise<void>
 }
 
 async function world({ isAskedAlike = true, hasReference = true } = {}): Promise<World> {
   const { hosterId, endpointId } = await createHoster(database)
-  const [customerId] = await createCustomers(database, 1)
+  const [customerId, otherId] = await createCustomers(database, 2)
   const hosted = offerOf({ kind: 'hoster', hosterId, name: endpointId })
   const other = offerOf({ kind: 'hoster', hosterId, name: randomUUID() })
-  const reference = offerOf({ name: 'mine' })
+  const [reference, otherReference] = [offerOf({ name: 'mine' }), offerOf({ name: 'cheaper' })]
   const asked: Record<string, unknown>[] = []
   let nowMs = 0
   // Tells nothing, so a comparison ends at once.
-  let answer = async (): Promise<AskedAnswer> => ({ text: '', topTokens: [] })
+  let answer = async (): Promise<AskedAnswer | null> => ({ text: '', topTokens: [] })
   const caller = {
     ...{ customerId: customerId!, keyId: randomUUID(), access: plainAccess, email: 'ada@example.com' },
     ...{ accountTier: 'standard', sharesRequests: true },
@@ -48,10 +49,11 @@ async function world({ isAskedAlike = true, hasReference = true } = {}): Promise
     clock: { epochMs: () => nowMs, monotonicMs: () => nowMs },
     random: () => made.draw,
     pauseMs: PAUSE_MS,
-    referenceOf: () => (hasReference ? reference : undefined),
+    referenceOf: ({ endpoint }) =>
+      hasReference ? (endpoint === other.endpoint ? otherReference : reference) : undefined,
     isAskedAlike: () => isAskedAlike,
     relatedCustomers: async () => new Set<string>(),
-    async ask(_, body) {
+    async ask(_customer, _reference, body) {
       asked.push(body as Record<string, unknown>)
       return answer()
     },
@@ -64,12 +66,18 @@ async function world({ isAskedAlike = true, hasReference = true } = {}): Promise
     answer(with_) {
       answer = with_
     },
-    async serve(fields = {}, { ms = PAUSE_MS, text = 'The Elbe.', finishReason = 'stop', endpoint } = {}) {
+    async serve(fields = {}, { ms = PAUSE_MS, text = 'The Elbe.', finishReason = 'stop', endpoint, customer } = {}) {
       nowMs += ms
       const body = { model: 'm', messages: [{ role: 'user', content: 'Which river?' }], temperature: 0, ...fields }
       const job = chatDialect.parseRequest(Buffer.from(JSON.stringify(body)))
       const receipt = { offer: endpoint === 'other' ? other : hosted, finishReason } as Receipt
-      shadow.onServed({ caller, job }, { maxTokens: 50 } as Ticket, receipt, () => text)
+      shadow.onServed(
+        { caller: customer === 'other' ? { ...caller, customerId: otherId! } : caller, job },
+        { maxTokens: 50 } as Ticket,
+        receipt,
+        () => text,
+        () => sharedBody(job, 32_768),
+      )
       // Neither the look-up of related customers nor the reference takes longer than this turn.
       await new Promise(resolve => setImmediate(resolve))
       return asked.length
@@ -150,12 +158,25 @@ test('a temperature of 0 asks for log probabilities, unless other fields change 
   await stop()
 })
 
-test('without credit of the house, nothing is compared for ten minutes', async () => {
+test('without credit of the house for a reference, it is not asked for ten minutes, and others are', async () => {
   const { serve, answer, stop } = await world()
   answer(() => Promise.reject(new ApiError('insufficient_credits')))
   expect(await serve()).toBe(1)
-  expect(await serve({}, { ms: 599_000 })).toBe(1)
-  expect(await serve({}, { ms: 1_000 })).toBe(2)
+  expect(await serve({}, { ms: 579_000 })).toBe(1)
+  expect(await serve({}, { endpoint: 'other' })).toBe(2)
+  expect(await serve({}, { ms: 1_000 })).toBe(3)
+  await stop()
+})
+
+test('an answer for which nobody pays takes the turn of no other customer, and that customer rests for ten minutes', async () => {
+  const { serve, answer, stop } = await world()
+  answer(async () => null)
+  expect(await serve()).toBe(1)
+  answer(async () => ({ text: '', topTokens: [] }))
+  expect(await serve({}, { ms: 0 })).toBe(1)
+  expect(await serve({}, { ms: 0, customer: 'other' })).toBe(2)
+  expect(await serve({}, { ms: 599_999 })).toBe(2)
+  expect(await serve({}, { ms: 1 })).toBe(3)
   await stop()
 })
 

@@ -130,6 +130,10 @@ test('an answer to a customer that shares its requests is compared, at the expen
     'SELECT endpoint_id, cost_nanos FROM usage_event WHERE customer_id IN (SELECT customer_id FROM house_customer)',
   )
   expect(house).toEqual([{ endpoint_id: `endpoint-${reference.port}`, cost_nanos: 585_000n }])
+  const { rows: shares } = await app.database.pool.query(
+    'SELECT purpose, customer_id, spent_nanos FROM shared_request_spend',
+  )
+  expect(shares).toEqual([{ purpose: 'shadow', customer_id: customer.customerId, spent_nanos: 585_000n }])
 })
 
 test('at other temperatures, the reference is asked for its likeliest answer too', async () => {
@@ -189,6 +193,23 @@ test('a cloud is asked too, but not for a request with a field that it does not 
   await ask(customer, { model: 'of-a-cloud', messages: [{ role: 'user', content: 'Nothing else.' }] })
   await expectCompared(hosterId, 1)
   expect(cloud.requests.map(({ body }) => body.messages)).toEqual([[{ role: 'user', content: 'Nothing else.' }]])
+})
+
+test('a customer that has used up its share of the day is not compared, and others are', async () => {
+  const hosterId = await app.hoster({ baseUrl: honest.baseUrl })
+  const [large, other] = [await sharingCustomer(), await sharingCustomer()]
+  await app.database.pool.query(
+    `INSERT INTO shared_request_spend (day, purpose, customer_id, spent_nanos) VALUES ((now() AT TIME ZONE 'UTC')::date, 'shadow', $1, 299999999)`,
+    [large.customerId],
+  )
+  await ask(large, { allow_hosters: [hosterId] })
+  await expect
+    .poll(async () => {
+      await ask(other, { allow_hosters: [hosterId] })
+      return (await compared(hosterId)).length
+    }, WAIT_OPTIONS)
+    .toBeGreaterThan(0)
+  expect(new Set((await compared(hosterId)).map(({ customer_id }) => customer_id))).toEqual(new Set([other.customerId]))
 })
 
 test('a request in the dialect of Anthropic is compared as a request of chat', async () => {

@@ -16,7 +16,10 @@ function world() {
   const shared = createSharedRequests({ epochMs: () => nowMs, monotonicMs: () => nowMs })
   let count = 0
   const add = (customerId: string, modelId = 'm', hosterId: string | null = 'other') =>
-    shared.add({ customerId, modelId, hosterId, body: { n: ++count }, constraints: jobOf({}).constraints })
+    shared.add({
+      ...{ customerId, modelId, hosterId, conversation: `conversation ${++count}` },
+      ...{ body: { n: count }, constraints: jobOf({}).constraints },
+    })
   const take = (modelId = 'm', hosterId = 'own', related: string[] = []) =>
     shared.take(modelId, hosterId, new Set(related))?.body.n
   const pass = (ms: number) => {
@@ -55,32 +58,23 @@ test('the newest requests of an hour are kept, at most a quarter of one customer
   expect(take()).toBeUndefined()
 })
 
-test('of a conversation the latest request is kept, and no hoster that has seen it gets it', () => {
+test('of a conversation the latest request is kept', () => {
   const { shared, pass } = world()
-  const turns = ['Hi', 'Hello.', 'How?', 'So.', 'Why?'].map((content, at) => ({
-    role: at % 2 === 0 ? 'user' : 'assistant',
-    content,
-  }))
-  const add = (length: number, hosterId: string) =>
+  const add = (n: number, conversation: string) =>
     shared.add({
-      ...{ customerId: 'a', modelId: 'm', hosterId, body: { messages: turns.slice(0, length) } },
-      constraints: jobOf({}).constraints,
+      ...{ customerId: 'a', conversation, modelId: 'm', hosterId: 'first' },
+      ...{ body: { n }, constraints: jobOf({}).constraints },
     })
-  const take = (hosterId: string) =>
-    (shared.take('m', hosterId, new Set())?.body.messages as unknown[] | undefined)?.length
-  add(1, 'first')
-  add(3, 'second')
-  expect([take('first'), take('second')]).toEqual([undefined, undefined])
-  expect([take('third'), take('fourth')]).toEqual([3, undefined])
-  add(5, 'second')
-  expect([take('third'), take('fourth')]).toEqual([undefined, 5])
-  expect([shared.hasTaken('m', 'third'), shared.hasTaken('other', 'third'), shared.hasTaken('m', 'first')]).toEqual([
-    true,
-    false,
-    false,
-  ])
+  const take = () => shared.take('m', 'third', new Set())?.body.n
+  add(1, 'x')
+  add(2, 'y')
+  add(3, 'x')
+  expect(shared.conversations('m')).toEqual(['y', 'x'])
+  expect([take(), take(), take()]).toEqual([2, 3, undefined])
+  const wasTaken = (modelId: string, hosterId: string) => shared.hasTaken(modelId, hosterId)
+  expect([wasTaken('m', 'third'), wasTaken('other', 'third'), wasTaken('m', 'first')]).toEqual([true, false, false])
   pass(86_400_000)
-  expect(shared.hasTaken('m', 'third')).toBe(false)
+  expect(wasTaken('m', 'third')).toBe(false)
 })
 
 test('of all models together, 200 are kept', () => {
@@ -104,12 +98,18 @@ test('when a customer takes its consent back, or is disabled, what is kept of it
   const { pool } = database
   const changes: (() => void | Promise<void>)[] = []
   const { shared } = startRequestSamples(
-    { clock: { epochMs: () => 0, monotonicMs: () => 0 }, random: () => 0 } as never,
+    {
+      ...{ clock: { epochMs: () => 0, monotonicMs: () => 0 }, random: () => 0 },
+      ...{ masterKey: Buffer.alloc(32), started: { defer() {} } },
+    } as never,
     { lookups: pool } as never,
     { changes: { onChange: (_: string, listener: () => void) => changes.push(listener) } } as never,
   )
   for (const customerId of [sharing!, former!, disabled!])
-    shared.add({ customerId, modelId: 'm', hosterId: null, body: {}, constraints: jobOf({}).constraints })
+    shared.add({
+      ...{ customerId, conversation: customerId, modelId: 'm', hosterId: null },
+      ...{ body: {}, constraints: jobOf({}).constraints },
+    })
   const notice = () => Promise.all(changes.map(listener => listener()))
   await pool.query('UPDATE customer SET shares_requests = true')
   await notice()
@@ -144,7 +144,7 @@ test('a shared body has what changes the answer, and nothing that names the pers
     prompt_cache_key: 'k',
     stream: true,
   })
-  expect(sharedBody(job, 1_000)).toEqual({ messages, ...settings, stream: true })
+  expect(sharedBody(job, 1_000)?.fields).toEqual({ messages, ...settings, stream: true })
 })
 
 test.each([

@@ -206,6 +206,28 @@ test('with privacy_mode, no cloud sees a request', async () => {
   expect(world.requests.filter(asked => !isWriting(asked))).toEqual([])
 })
 
+test('a conversation that another node has sent to the hoster is not repeated, nor a request that its customer cannot pay', async () => {
+  const [customerId, poor] = (await createCustomers(database, 2)) as [string, string]
+  const requestOf = (of: string, content: string) =>
+    sharedRequest({ customerId: of, body: { messages: [{ role: 'user', content }] } })
+  const [known, long, fresh] = ['known', 'long', 'fresh'].map(content => requestOf(customerId, content)) as [
+    ReturnType<typeof requestOf>,
+    ReturnType<typeof requestOf>,
+    ReturnType<typeof requestOf>,
+  ]
+  const world = await auditWorld(database, {
+    shared: [known, long, requestOf(poor, 'poor'), fresh],
+    answer: () => 'It turns twice a day.',
+    cost: ({ messages }) => (messages.at(-1)!.content === 'long' ? 11n : 1n),
+    canPay: of => of !== poor,
+  })
+  await world.seen.claim(known.conversation, [world.hosterId])
+  await world.audit(10)
+  const texts = world.sent().map(lastOf)
+  expect(texts).toContain('fresh')
+  for (const text of ['known', 'long', 'poor']) expect(texts).not.toContain(text)
+})
+
 test('requests of customers that are related to the hoster are not sent to it', async () => {
   const [customerId] = await createCustomers(database, 1)
   const world = await auditWorld(database, {
@@ -324,13 +346,14 @@ test('without a reference, hosters are compared by requests of customers, minute
   const shared = customers.map((customerId, at) =>
     sharedRequest({ customerId, body: { messages: [{ role: 'user', content: `question ${at}` }] } }),
   )
-  const world = await auditWorld(database, {
-    servers: await hosters(2),
-    shared,
-    manners: [gap],
-    answer: () => 'one two',
-  })
+  const servers = await hosters(2)
+  const world = await auditWorld(database, { servers, shared, manners: [gap], answer: () => 'one two' })
   await world.audit()
+  // Another hoster of the panel would recognise them, too.
+  for (const { endpoint } of servers) {
+    const conversations = shared.map(({ conversation }) => conversation)
+    expect(await world.seen.seenBy([endpoint.hosterId!], conversations)).toEqual(new Set(conversations))
+  }
   expect(world.sent().map(lastOf)).toEqual(['question 0', 'question 1', 'question 2', 'question 3'])
   expect(world.sent().map(({ pseudonymsOf }) => pseudonymsOf)).toEqual(customers)
   expect(world.sent().every(({ body }) => body.temperature === 0 && !('logprobs' in body))).toBe(true)

@@ -7,7 +7,11 @@ import type { Pseudonymise } from '../../dispatch/pseudonyms.ts'
 import type { Caller } from '../../domain/caller.ts'
 import type { ChatJob } from '../../domain/chat-job.ts'
 import { ApiError } from '../../domain/errors.ts'
+import { expectedInputTokens } from '../../domain/expected-input.ts'
+import type { Nanos } from '../../domain/money.ts'
 import type { Offer } from '../../domain/offer.ts'
+import { measuredCost } from '../../domain/offer-price.ts'
+import { outputCap } from '../../domain/output-cap.ts'
 import type { TaskDeps } from '../../jobs/create-tasks.ts'
 import { uncounted } from '../../runtime/byte-budget.ts'
 import { CancelSource } from '../../runtime/cancel-signal.ts'
@@ -16,15 +20,16 @@ import { tokenizer } from '../../tokens/tokenizer.ts'
 import type { AskedAnswer, BeginVisit } from '../../trust/audits/ask-offer.ts'
 import { createAuditor, isReference, peersOf } from '../../trust/audits/audit-hoster.ts'
 import { BackgroundAudits } from '../../trust/audits/background-audits.ts'
+import { type CustomerShares, createCustomerShares, type NoteCost } from '../../trust/audits/customer-shares.ts'
 import { drawGapMs } from '../../trust/audits/draw-manners.ts'
-import { houseCallers } from '../../trust/audits/house-customers.ts'
+import { DAY_NANOS, HOUSE_CUSTOMERS, houseCallers } from '../../trust/audits/house-customers.ts'
 import { readAnswer } from '../../trust/audits/read-answer.ts'
 import { createRelatedCustomers } from '../../trust/audits/related-customers.ts'
-import type { RequestSamples } from '../../trust/audits/request-samples.ts'
 import { createShadow } from '../../trust/audits/shadow.ts'
 import { isMeaningful } from '../../trust/audits/shared-body.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
+import type { StartedSamples } from './request-samples.ts'
 import type { Supply } from './supply.ts'
 
 /** How often the accounts that pay for audits are looked up and filled, ms. */
@@ -38,13 +43,25 @@ export function createAudits(
   { general, desk }: Database,
   { catalog }: Supply,
   chat: CompleteDeps,
-  samples: RequestSamples,
+  samples: StartedSamples,
 ): TaskDeps['audits'] {
   const { config, clock, random, scheduler, timeouts, log, started } = context
   const { trust } = config
   if (!trust.audits) return null
   const stopping = new CancelSource()
   const house = createHouse(context, desk)
+  const estimateNanos = createEstimate(chat.admit.defaultMaxTokens)
+  const paid = { pool: general, clock }
+  const shadowNanos = BigInt(SHADOW_ACCOUNTS) * DAY_NANOS
+  const shadowShares = createCustomerShares({
+    ...{ ...paid, purpose: 'shadow', dayNanos: shadowNanos, togetherNanos: shadowNanos },
+  })
+  const replayNanos = BigInt(HOUSE_CUSTOMERS - SHADOW_ACCOUNTS) * DAY_NANOS
+  const shares = createCustomerShares({
+    ...{ ...paid, purpose: 'replay', dayNanos: replayNanos },
+    // The rest is for prompts of the gateway.
+    togetherNanos: replayNanos / 2n,
+  })
   const send = createSender(chat, stopping)
   const peers = { offers: () => catalog.current().offers, references: trust.references }
   const mannersDeps = { manners: samples.manners, random }
@@ -53,15 +70,19 @@ export function createAudits(
     ...{ pool: general, clock, random, log, relatedCustomers, isAskedAlike },
     pauseMs: trust.shadowSeconds * 1_000,
     referenceOf: offer => peersOf(peers, offer).reference,
-    async ask(offer, body) {
-      const callers = (await house()).slice(0, SHADOW_ACCOUNTS)
-      return send(callers[Math.floor(random() * callers.length)]!, offer, body, null)
-    },
+    ask: (customerId, offer, body) =>
+      shadowShares.pay(customerId, estimateNanos(offer, body), async noteCost => {
+        const callers = (await house()).slice(0, SHADOW_ACCOUNTS)
+        const first = Math.floor(random() * callers.length)
+        const inTurn = [...callers.slice(first), ...callers.slice(0, first)]
+        return withCredit(inTurn, caller => send(caller, offer, body, { pseudonymsOf: null, noteCost }))
+      }),
   })
   if (trust.shadowSeconds > 0) samples.listen(shadow.onServed)
   const auditor = createAuditor({
     ...{ pool: general, clock, ...peers, ...mannersDeps, relatedCustomers },
-    beginVisit: createVisits(context, house, send),
+    ...{ estimateNanos, shares, seen: samples.seen },
+    beginVisit: createVisits(context, { house, send, shares, estimateNanos }),
     ownCanaries: trust.canaries,
     shared: samples.shared,
     corpus: trust.corpus,
@@ -104,19 +125,59 @@ function createHouse({ clock, evidence }: ComposeContext, desk: Database['desk']
   }
 }
 
-function createVisits({ log }: ComposeContext, house: () => Promise<readonly Caller[]>, send: Sender): BeginVisit {
+/** Sends on the first account that has the credit. One account that is used up must not end what the others can pay. */
+async function withCredit<Answer>(
+  callers: readonly Caller[],
+  send: (caller: Caller) => Promise<Answer>,
+): Promise<Answer> {
+  for (const [index, caller] of callers.entries()) {
+    try {
+      return await send(caller)
+    } catch (error) {
+      const isWithoutCredit = error instanceof ApiError && error.row.status === 402
+      if (!isWithoutCredit || index === callers.length - 1) throw error
+    }
+  }
+  throw new ApiError('insufficient_credits')
+}
+
+/** Estimates what a chat request costs at most, by the likely length of its prompt. */
+function createEstimate(defaultMaxTokens: number): (offer: Offer, body: object) => Nanos {
+  return (offer, body) => {
+    const job = chatJobOf(offer, body)
+    const outputTokens = outputCap(offer, job, job.maxTokens ?? defaultMaxTokens)
+    return measuredCost(offer.price, expectedInputTokens(job), outputTokens, null).nanos
+  }
+}
+
+function chatJobOf(offer: Offer, body: object): ChatJob {
+  return chatDialect.parseRequest(Buffer.from(JSON.stringify({ model: offer.modelId, ...body })))
+}
+
+interface VisitDeps {
+  readonly house: () => Promise<readonly Caller[]>
+  readonly send: Sender
+  readonly shares: CustomerShares
+  readonly estimateNanos: (offer: Offer, body: object) => Nanos
+}
+
+function createVisits({ log }: ComposeContext, { house, send, shares, estimateNanos }: VisitDeps): BeginVisit {
   let visits = 0
   const nextCaller = async () => {
     const callers = (await house()).slice(SHADOW_ACCOUNTS)
     // In turns: a connection is kept for a minute, and requests of two visits must not meet on it.
     return callers[visits++ % callers.length]!
   }
-  return pseudonymsOf => {
+  return sharedBy => {
     let caller: Promise<Caller> | undefined
     return async (offer, body) => {
       caller ??= nextCaller()
       try {
-        return await send(await caller, offer, body, pseudonymsOf)
+        const visitor = await caller
+        if (sharedBy === null) return await send(visitor, offer, body, { pseudonymsOf: null })
+        return await shares.pay(sharedBy, estimateNanos(offer, body), noteCost =>
+          send(visitor, offer, body, { pseudonymsOf: sharedBy, noteCost }),
+        )
       } catch (error) {
         // A server that fails is not audited. A bug is not hidden: `complete` reports it.
         if (!(error instanceof ApiError)) throw error
@@ -127,20 +188,22 @@ function createVisits({ log }: ComposeContext, house: () => Promise<readonly Cal
   }
 }
 
-/**
- * Sends a chat request to one offer. Rejects with ApiError.
- *
- * @param pseudonymsOf the customer whose pseudonyms a hoster sees; null: those of the caller
- */
-type Sender = (caller: Caller, offer: Offer, body: object, pseudonymsOf: string | null) => Promise<AskedAnswer>
+interface SendOptions {
+  /** The customer whose pseudonyms a hoster sees; null: those of the caller. */
+  readonly pseudonymsOf: string | null
+  readonly noteCost?: NoteCost
+}
+
+/** Sends a chat request to one offer. Rejects with ApiError. */
+type Sender = (caller: Caller, offer: Offer, body: object, options: SendOptions) => Promise<AskedAnswer>
 
 /**
  * Sends requests of the gateway through the conductor of all requests, with a catalog that has one offer. So the hoster sees what
  * it sees of customers, and is paid as usual.
  */
 function createSender({ onServed: _, ...chat }: CompleteDeps, stopping: CancelSource): Sender {
-  return async (caller, offer, body, pseudonymsOf) => {
-    const job = chatDialect.parseRequest(Buffer.from(JSON.stringify({ model: offer.modelId, ...body })))
+  return async (caller, offer, body, { pseudonymsOf, noteCost }) => {
+    const job = chatJobOf(offer, body)
     const only = buildCatalog([offer], () => 0)
     let events = ''
     const sink: EventSink = {
@@ -156,6 +219,12 @@ function createSender({ onServed: _, ...chat }: CompleteDeps, stopping: CancelSo
       dialect: chatDialect,
       signal: stopping,
       memory: uncounted,
+      ...(noteCost && {
+        watch: {
+          onSettled: ({ costNanos }: { costNanos: Nanos }) => noteCost(costNanos),
+          onOutcomeUnknown: () => noteCost(null),
+        },
+      }),
     }
     const pseudonymise: Pseudonymise = (of, endpoint, customerId) =>
       chat.dispatch.pseudonymise(of, endpoint, pseudonymsOf ?? customerId)

@@ -30,7 +30,6 @@ import { createOverReports } from '../../settle/over-reports.ts'
 import type { SettleDeps } from '../../settle/settle.ts'
 import { countPromptTokens } from '../../tokens/count-prompt-tokens.ts'
 import type { TokenCounter } from '../../tokens/token-counter.ts'
-import type { RequestSamples } from '../../trust/audits/request-samples.ts'
 import type { Alerts } from './alerts.ts'
 import type { Callers } from './callers.ts'
 import type { ComposeContext } from './compose-context.ts'
@@ -38,6 +37,7 @@ import type { Database } from './database.ts'
 import { startIdempotency } from './idempotency.ts'
 import type { Limits } from './limits.ts'
 import type { Money } from './money.ts'
+import type { StartedSamples } from './request-samples.ts'
 import type { Service } from './service.ts'
 import type { Supply } from './supply.ts'
 
@@ -51,7 +51,7 @@ interface GenerationParts {
   readonly alerts: Alerts
   readonly service: Service
   readonly tokens: TokenCounter
-  readonly samples: RequestSamples
+  readonly samples: StartedSamples
 }
 
 /** Creates the generation endpoints. They serve requests with and without an Idempotency-Key. */
@@ -143,6 +143,7 @@ function createChat(context: ComposeContext, parts: GenerationParts, { noteWork 
       retryBudget: createRetryBudget({ clock }),
       pseudonymise: createPseudonyms(deriveKey(masterKey, 'pseudonyms for hosters')),
       noteWork,
+      ...(config.trust.audits && { noteShared: parts.samples.onSent }),
     },
     settle: { ledger, clock, onSettled: createSettlementListener(context, parts) },
     onFault: (requestId, fault) => {

@@ -1,21 +1,44 @@
+import type { ChatJob } from '../../domain/chat-job.ts'
 import { sharingCustomers } from '../../people/request-sharing.ts'
+import { deriveKey } from '../../secrets/master-key.ts'
 import { createRequestSamples, type RequestSamples } from '../../trust/audits/request-samples.ts'
+import {
+  createConversationNames,
+  createSeenConversations,
+  type SeenConversations,
+} from '../../trust/audits/seen-conversations.ts'
 import type { Callers } from './callers.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 
+export interface StartedSamples extends RequestSamples {
+  readonly seen: SeenConversations
+  /** Notes that a hoster is sent a request of a customer that shares its requests. */
+  readonly onSent: (customerId: string, job: ChatJob, hosterId: string) => void
+}
+
 /** Creates what audits learn from the requests of customers. The conductor feeds it, and audits use the conductor. */
 export function startRequestSamples(
-  { clock, random }: ComposeContext,
-  { lookups }: Database,
+  { clock, random, scheduler, log, masterKey, started }: ComposeContext,
+  { lookups, general }: Database,
   { changes }: Callers,
-): RequestSamples {
-  const samples = createRequestSamples(clock, random)
+): StartedSamples {
+  const nameConversation = createConversationNames(deriveKey(masterKey, 'conversations that hosters have seen'))
+  const seen = createSeenConversations({ pool: general, scheduler, log })
+  started.defer(() => seen.stop())
+  const samples = createRequestSamples(clock, random, nameConversation)
   const { shared } = samples
   // A customer that no longer shares its requests, or is disabled, takes back those that are kept.
   changes.onChange('access', async () => {
     const customers = shared.customers()
     if (customers.length > 0) shared.keepOnly(await sharingCustomers(lookups, customers))
   })
-  return samples
+  return {
+    ...samples,
+    seen,
+    onSent(customerId, job, hosterId) {
+      const conversation = nameConversation(customerId, job)
+      if (conversation !== null) seen.note(conversation, hosterId)
+    },
+  }
 }

@@ -23,6 +23,7 @@ export type AskOffer = (offer: Offer, body: object) => Promise<AskedAnswer | nul
  * Begins a visit: requests that come from one house customer, so they share its connections like those of a real one. Each visit is
  * another house customer's.
  *
- * @param pseudonymsOf the customer whose pseudonyms the hoster sees in identifiers such as `user`; null: those of the house customer
+ * @param sharedBy the customer that shares what is asked. The hoster sees its pseudonyms in identifiers such as `user`, and its share of
+ * the credit pays. Null: the gateway asks something of its own
  */
-export type BeginVisit = (pseudonymsOf: string | null) => AskOffer
+export type BeginVisit = (sharedBy: string | null) => AskOffer

@@ -19,10 +19,11 @@ export async function auditByComparison(
   offer: Offer,
   reference: Offer,
 ): Promise<number> {
-  const askReference = deps.beginVisit(null)
-  const text = await drawText(deps, stock, offer, reference, askReference)
+  const askWriter = deps.beginVisit(null)
+  const text = await drawText(deps, stock, offer, reference, askWriter)
   if (text === null) return 0
   const ask = deps.beginVisit(text.customerId)
+  const askReference = text.customerId === null ? askWriter : deps.beginVisit(text.customerId)
   let history: readonly Message[] = []
   for (let requests = 0; ; requests++) {
     const more = await text.next(history)

@@ -1,11 +1,14 @@
 import type { Pool } from '../../db/pool.ts'
+import type { Nanos } from '../../domain/money.ts'
 import type { Offer } from '../../domain/offer.ts'
 import type { OwnCanary } from '../../domain/own-canary.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { BeginVisit } from './ask-offer.ts'
+import type { CustomerShares } from './customer-shares.ts'
 import type { MannersDeps } from './draw-manners.ts'
 import type { GrowDeps } from './grow-prompt.ts'
 import type { RelatedCustomers } from './related-customers.ts'
+import type { SeenConversations } from './seen-conversations.ts'
 import type { SharedRequests } from './shared-requests.ts'
 
 export interface AuditDeps extends GrowDeps, MannersDeps {
@@ -19,7 +22,12 @@ export interface AuditDeps extends GrowDeps, MannersDeps {
   /** Prompts of the operator. */
   readonly ownCanaries: readonly OwnCanary[]
   /** Requests of customers that share them. */
-  readonly shared: Pick<SharedRequests, 'take' | 'hasTaken' | 'isShared'>
+  readonly shared: Pick<SharedRequests, 'take' | 'hasTaken' | 'isShared' | 'conversations'>
+  readonly seen: Pick<SeenConversations, 'seenBy' | 'claim'>
+  /** What the house pays for them. */
+  readonly shares: Pick<CustomerShares, 'isAffordable' | 'whoCanPay'>
+  /** Estimates what a chat request costs at an offer at most. */
+  readonly estimateNanos: (offer: Offer, body: object) => Nanos
   readonly relatedCustomers: RelatedCustomers
 }
 

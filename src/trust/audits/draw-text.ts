@@ -63,20 +63,35 @@ const WRITTEN_TOKENS_MAX = 1_500
 const WRITTEN_PART = 0.1
 
 /**
- * Takes a request of a customer that has nothing to do with the hosters of these offers, that the offer's hoster has not answered, and
- * that all of them may see.
+ * Takes a request of a customer that has nothing to do with the hosters of these offers, that all of them may see, and of a conversation
+ * that none of them was sent before.
  */
 export async function takeReplay(
-  { relatedCustomers, shared }: Pick<AuditDeps, 'relatedCustomers' | 'shared'>,
+  deps: Pick<AuditDeps, 'relatedCustomers' | 'shared' | 'seen' | 'shares' | 'estimateNanos'>,
   offers: readonly Offer[],
   { modelId, endpoint }: Offer,
 ): Promise<SharedRequest | undefined> {
-  const hosterIds = offers.flatMap(offer => offer.endpoint.hosterId ?? [])
-  const related = new Set((await Promise.all(hosterIds.map(relatedCustomers))).flatMap(customers => [...customers]))
-  return shared.take(modelId, endpoint.hosterId!, related, request => {
-    const isKnown = request.hosterId !== null && hosterIds.includes(request.hosterId)
-    return !isKnown && replayTurns(request.body).length > 0 && offers.every(offer => maySend(offer, request))
-  })
+  const { shared, seen, shares } = deps
+  const conversations = shared.conversations(modelId)
+  if (conversations.length === 0) return undefined
+  const hosterIds = [...new Set(offers.flatMap(offer => offer.endpoint.hosterId ?? []))]
+  const [isSeen, canPay, ...relatedTo] = await Promise.all([
+    seen.seenBy(hosterIds, conversations),
+    shares.whoCanPay(),
+    ...hosterIds.map(deps.relatedCustomers),
+  ])
+  const related = new Set(relatedTo.flatMap(customers => [...customers]))
+  const mayTake = (request: SharedRequest) => {
+    const isKnown = isSeen.has(request.conversation) || hosterIds.includes(request.hosterId ?? '')
+    if (isKnown || !canPay(request.customerId) || replayTurns(request.body).length === 0) return false
+    const isAffordable = (offer: Offer) => shares.isAffordable(deps.estimateNanos(offer, request.body))
+    return offers.every(offer => maySend(offer, request) && isAffordable(offer))
+  }
+  // Another node may send one to the hoster between the look and the claim.
+  for (;;) {
+    const taken = shared.take(modelId, endpoint.hosterId!, related, mayTake)
+    if (taken === undefined || (await seen.claim(taken.conversation, hosterIds))) return taken
+  }
 }
 
 function replayText({ body, identifiers = {}, customerId }: SharedRequest): AuditText {

@@ -3,9 +3,9 @@ import { type Pool, type Sql, transaction } from '../../db/pool.ts'
 import { type Caller, plainAccess } from '../../domain/caller.ts'
 
 /** How many customers send the audits. A hoster would recognise a single one by its connections. */
-const HOUSE_CUSTOMERS = 8
+export const HOUSE_CUSTOMERS = 8
 /** What each account has at the start of a UTC day: 1 USD. */
-const DAY_NANOS = 1_000_000_000n
+export const DAY_NANOS = 1_000_000_000n
 
 /**
  * Returns the customers of the platform that send audits, with credit for the day. Creates them at the first call. They have keys

@@ -2,33 +2,45 @@ import type { Caller } from '../../domain/caller.ts'
 import type { ChatJob } from '../../domain/chat-job.ts'
 import type { Receipt, Ticket } from '../../domain/handoff.ts'
 import type { Clock } from '../../runtime/clock.ts'
-import { identifiersOf, sharedBody } from './shared-body.ts'
+import type { NameConversation } from './seen-conversations.ts'
+import { identifiersOf, jsonLengthMax, KEPT_PROMPT_BYTES_MAX, type SharedBody, sharedBody } from './shared-body.ts'
 import { createSharedRequests, type Manners, type RecentManners, type SharedRequests } from './shared-requests.ts'
 
 /** What audits learn from the requests of customers. */
 export interface RequestSamples {
   readonly shared: SharedRequests
   readonly manners: RecentManners
-  readonly onServed: ServedListener
+  /** See OnServed in chat/complete.ts. */
+  readonly onServed: (request: ServedRequest, ticket: Ticket, receipt: Receipt, text: () => string) => void
   /** Calls the listener for each answer to a customer that shares its requests. */
   listen(listener: ServedListener): void
 }
 
-/** See OnServed in chat/complete.ts. */
+interface ServedRequest {
+  readonly caller: Caller
+  readonly job: ChatJob
+}
+
+/** @param body returns what asks the request once more; null: it is never asked again */
 export type ServedListener = (
-  request: { readonly caller: Caller; readonly job: ChatJob },
+  request: ServedRequest,
   ticket: Ticket,
   receipt: Receipt,
   text: () => string,
+  body: () => SharedBody | null,
 ) => void
 
-/** The longest text of messages and tools that is kept. */
-const SHARED_PROMPT_BYTES_MAX = 16_384
+/** The longest text of messages and tools that is asked once more. */
+const PROMPT_BYTES_MAX = 32_768
 /** Clients send names and ids, but nothing bounds these fields. */
 const IDENTIFIERS_LENGTH_MAX = 1_024
 
 /** @param random uniform in [0, 1) */
-export function createRequestSamples(clock: Clock, random: () => number): RequestSamples {
+export function createRequestSamples(
+  clock: Clock,
+  random: () => number,
+  nameConversation: NameConversation,
+): RequestSamples {
   const shared = createSharedRequests(clock)
   const manners = createRecentManners(random)
   let listener: ServedListener | null = null
@@ -43,16 +55,26 @@ export function createRequestSamples(clock: Clock, random: () => number): Reques
       if (job.task !== 'chat') return
       manners.note(job, clock.monotonicMs())
       if (!caller.sharesRequests) return
-      listener?.(request, ticket, receipt, text)
-      const body = sharedBody(job, SHARED_PROMPT_BYTES_MAX)
+      let made: SharedBody | null | undefined
+      const body = () => {
+        if (made === undefined) made = sharedBody(job, PROMPT_BYTES_MAX)
+        return made
+      }
+      listener?.(request, ticket, receipt, text, body)
+      if (job.promptTextBytes > KEPT_PROMPT_BYTES_MAX) return
       const identifiers = identifiersOf(job)
-      if (body === null || JSON.stringify(identifiers).length > IDENTIFIERS_LENGTH_MAX) return
-      const { modelId, endpoint } = receipt.offer!
       const { customerId } = caller
+      const conversation = nameConversation(customerId, job)
+      const shareable = conversation === null ? null : body()
+      if (conversation === null || shareable === null) return
+      if (shareable.jsonLength > jsonLengthMax(KEPT_PROMPT_BYTES_MAX)) return
+      if (JSON.stringify(identifiers).length > IDENTIFIERS_LENGTH_MAX) return
+      const { modelId, endpoint } = receipt.offer!
       const { constraints } = job
       shared.add({
         customerId,
-        body,
+        conversation,
+        body: shareable.fields,
         identifiers,
         modelId,
         hosterId: endpoint.hosterId,

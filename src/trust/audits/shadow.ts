@@ -11,7 +11,6 @@ import type { AskedAnswer } from './ask-offer.ts'
 import { askReferenceLike, isPlain } from './ask-reference.ts'
 import type { RelatedCustomers } from './related-customers.ts'
 import type { ServedListener } from './request-samples.ts'
-import { sharedBody } from './shared-body.ts'
 
 export interface ShadowDeps {
   readonly pool: Pool
@@ -25,8 +24,11 @@ export interface ShadowDeps {
   /** Whether the reference gets every field of the request that the server of the offer got. */
   readonly isAskedAlike: (job: ChatJob, offer: Offer, reference: Offer) => boolean
   readonly relatedCustomers: RelatedCustomers
-  /** Sends a chat request to one offer, on the account of the house. Rejects with ApiError. */
-  readonly ask: (offer: Offer, body: object) => Promise<AskedAnswer>
+  /**
+   * Sends a chat request to one offer, on the account of the house. Null: the house pays no more for requests of the customer, or not so much.
+   * Rejects with ApiError.
+   */
+  readonly ask: (customerId: string, offer: Offer, body: object) => Promise<AskedAnswer | null>
   readonly log: Pick<Log, 'debug'>
 }
 
@@ -38,7 +40,6 @@ export interface Shadow {
   stop(): Promise<void>
 }
 
-const PROMPT_BYTES_MAX = 32_768
 const ANSWER_BYTES_MAX = 65_536
 /** Comparisons at once in this process. */
 const RUNNING_MAX = 2
@@ -46,8 +47,13 @@ const RUNNING_MAX = 2
 const DRAWN_PART = 0.5
 /** Of requests with a temperature above 0, fewer are drawn: their answers tell less. */
 const DRAWN_PART_SAMPLED = 0.25
-/** How long nothing is compared after the accounts of the house had no credit left. */
+/** How long a reference is not asked after the accounts of the house had too little credit for it. A cheaper one may still be asked. */
 const NO_CREDIT_PAUSE_MS = 600_000
+/**
+ * How long answers of a hoster to a customer are not compared after one of them did not count. Otherwise they could take the turns of the
+ * endpoint from others.
+ */
+const CUSTOMER_PAUSE_MS = 600_000
 /** How long a reference is not asked for log probabilities after an answer without them. */
 const NO_LOGPROBS_MS = 3_600_000
 
@@ -68,34 +74,54 @@ export function createShadow(deps: ShadowDeps): Shadow {
   /** When the next answer of an endpoint may be compared. */
   const nextMs = new Map<string, number>()
   const noLogprobsUntilMs = new Map<string, number>()
+  /** By the endpoint of the reference. */
+  const noCreditUntilMs = new Map<string, number>()
+  /** By hoster and customer. */
+  const restsUntilMs = new Map<string, number>()
   const running = new Set<Promise<void>>()
-  let pausedUntilMs = -Infinity
+  let isStopped = false
 
   const compare = async (chosen: Chosen) => {
     const { customerId, offer, hosterId, reference, body, temperature, text } = chosen
-    if ((await deps.relatedCustomers(hosterId)).has(customerId)) return
-    const answers = await askReferenceLike(
-      body,
-      asked => deps.ask(reference, asked),
-      asked => askLikeliest(reference, asked),
-    )
+    if ((await deps.relatedCustomers(hosterId)).has(customerId)) return rest(chosen)
+    let isPaid = true
+    const ask = async (asked: object) => {
+      const answer = isPaid ? await deps.ask(customerId, reference, asked) : null
+      if (answer === null) isPaid = false
+      return answer
+    }
+    const answers = await askReferenceLike(body, ask, asked => askLikeliest(reference, asked, ask))
+    if (!isPaid) return rest(chosen)
     const comparison = answers.every(isPlain) ? compareAnswer(text, answers, temperature) : null
     if (comparison === null) return
     const { modelId } = offer
-    await recordCompared(pool, {
+    const isRecorded = await recordCompared(pool, {
       ...comparison,
       ...{ source: 'shadow', hosterId, modelId, customerId, atMs: clock.epochMs() },
     })
+    if (!isRecorded) rest(chosen)
   }
 
-  /** Null: the reference has no log probabilities. */
-  const askLikeliest = async (reference: Offer, body: object): Promise<AskedAnswer | null> => {
+  /** Leaves the answers of the hoster to this customer to others for a while. */
+  const rest = ({ customerId, hosterId, offer }: Chosen) => {
+    const nowMs = clock.monotonicMs()
+    for (const [key, untilMs] of restsUntilMs) if (untilMs <= nowMs) restsUntilMs.delete(key)
+    restsUntilMs.set(`${hosterId} ${customerId}`, nowMs + CUSTOMER_PAUSE_MS)
+    nextMs.delete(offer.endpoint.endpointId)
+  }
+
+  /** Null: the reference has no log probabilities, or nobody pays. */
+  const askLikeliest = async (
+    reference: Offer,
+    body: object,
+    ask: (body: object) => Promise<AskedAnswer | null>,
+  ): Promise<AskedAnswer | null> => {
     const { offerId } = reference
     if (clock.monotonicMs() < (noLogprobsUntilMs.get(offerId) ?? -Infinity)) return null
     const noteNone = () => noLogprobsUntilMs.set(offerId, clock.monotonicMs() + NO_LOGPROBS_MS)
     try {
-      const answer = await deps.ask(reference, body)
-      if (answer.topTokens.length === 0 && answer.text !== '') noteNone()
+      const answer = await ask(body)
+      if (answer?.topTokens.length === 0 && answer.text !== '') noteNone()
       return answer
     } catch (error) {
       if (!(error instanceof ApiError) || error.code !== 'upstream_rejected') throw error
@@ -107,7 +133,7 @@ export function createShadow(deps: ShadowDeps): Shadow {
   const start = (chosen: Chosen) => {
     const comparing = compare(chosen).catch((error: unknown) => {
       if (error instanceof ApiError && error.row.status === 402)
-        pausedUntilMs = clock.monotonicMs() + NO_CREDIT_PAUSE_MS
+        noCreditUntilMs.set(chosen.reference.endpoint.endpointId, clock.monotonicMs() + NO_CREDIT_PAUSE_MS)
       // The error of a refused request can repeat a part of it, so only its code is logged.
       const reason = error instanceof ApiError ? { code: error.code } : { err: error }
       log.debug({ offerId: chosen.offer.offerId, ...reason }, 'an answer was not compared')
@@ -117,29 +143,31 @@ export function createShadow(deps: ShadowDeps): Shadow {
   }
 
   return {
-    onServed({ caller, job }, ticket, { offer, finishReason }, text) {
+    onServed({ caller: { customerId }, job }, ticket, { offer, finishReason }, text, shared) {
       const nowMs = clock.monotonicMs()
       if (offer === null || offer.endpoint.hosterId === null || running.size >= RUNNING_MAX) return
       const { endpointId, hosterId } = offer.endpoint
-      if (nowMs < pausedUntilMs || nowMs < (nextMs.get(endpointId) ?? -Infinity)) return
+      if (isStopped || nowMs < (nextMs.get(endpointId) ?? -Infinity)) return
+      if (nowMs < (restsUntilMs.get(`${hosterId} ${customerId}`) ?? -Infinity)) return
       const temperature = temperatureOf(job)
       if (!endedWithText(job, finishReason)) return
       if (random() >= (temperature === 0 ? DRAWN_PART : DRAWN_PART_SAMPLED)) return
-      const body = sharedBody(job, PROMPT_BYTES_MAX)
-      if (body === null) return
+      const body = shared()?.fields
+      if (body === undefined) return
       nextMs.set(endpointId, nowMs + pauseMs)
       const reference = deps.referenceOf(offer)
       if (reference === undefined || !deps.isAskedAlike(job, offer, reference)) return
+      if (nowMs < (noCreditUntilMs.get(reference.endpoint.endpointId) ?? -Infinity)) return
       const answered = text()
       if (answered === '' || Buffer.byteLength(answered) > ANSWER_BYTES_MAX) return
       const { stream: _, seed: __, ...asked } = body
       start({
-        ...{ customerId: caller.customerId, offer, hosterId, reference, temperature, text: answered },
+        ...{ customerId, offer, hosterId, reference, temperature, text: answered },
         body: { ...asked, max_tokens: outputCap(offer, job, ticket.maxTokens) },
       })
     },
     async stop() {
-      pausedUntilMs = Infinity
+      isStopped = true
       await Promise.all(running)
     },
   }

@@ -17,13 +17,24 @@ export function isMeaningful(field: string): boolean {
   return meaningfulFields.has(field)
 }
 
+/** The longest text of messages and tools of a request that is kept to be sent once more. */
+export const KEPT_PROMPT_BYTES_MAX = 16_384
+
+/** What asks a request once more. */
+export interface SharedBody {
+  /** A body of /v1/chat/completions without `model`. */
+  readonly fields: Readonly<Record<string, unknown>>
+  /** The length of `fields` as JSON. */
+  readonly jsonLength: number
+}
+
 /**
- * Returns the body of /v1/chat/completions, without `model`, that asks a request once more. Null for requests that are never asked
+ * Returns what asks a request once more. Null for requests that are never asked
  * again: with `privacy_mode`, media or several choices, of another task, or with fields of unknown effect.
  *
  * @param promptBytesMax the largest text of messages and tools
  */
-export function sharedBody(job: ChatJob, promptBytesMax: number): Record<string, unknown> | null {
+export function sharedBody(job: ChatJob, promptBytesMax: number): SharedBody | null {
   const { task, constraints, choices, mediaTokensBound, promptTextBytes, source } = job
   if (task !== 'chat' || constraints.privacyMode || choices !== 1) return null
   if (mediaTokensBound > 0 || promptTextBytes > promptBytesMax || source?.isNativeOnly === true) return null
@@ -34,8 +45,13 @@ export function sharedBody(job: ChatJob, promptBytesMax: number): Record<string,
   }
   if (job.maxTokens !== null) body.max_tokens = job.maxTokens
   if (job.stream) body.stream = true
-  // The length of a prompt is that of its text only.
-  return JSON.stringify(body).length > 4 * promptBytesMax ? null : body
+  const jsonLength = JSON.stringify(body).length
+  return jsonLength > jsonLengthMax(promptBytesMax) ? null : { fields: body, jsonLength }
+}
+
+/** The length of a prompt is that of its text only, so fields such as schemas have a limit too. */
+export function jsonLengthMax(promptBytesMax: number): number {
+  return 4 * promptBytesMax
 }
 
 /** Returns the fields of a request that name the person or the conversation. */

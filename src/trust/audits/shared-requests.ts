@@ -1,10 +1,11 @@
-import { createHash } from 'node:crypto'
 import type { ChatJob } from '../../domain/chat-job.ts'
 import type { Clock } from '../../runtime/clock.ts'
 
 /** A request of a customer that shares its requests for audits. Kept in memory for up to an hour, never stored. */
 export interface SharedRequest {
   readonly customerId: string
+  /** See NameConversation. */
+  readonly conversation: string
   /** The body of /v1/chat/completions without `model`. */
   readonly body: Readonly<Record<string, unknown>>
   /** The fields that name the person or the conversation. A hoster gets pseudonyms for them, and a reference gets none. */
@@ -18,9 +19,10 @@ export interface SharedRequest {
 /** The latest requests that customers share, of this process. */
 export interface SharedRequests {
   add(request: SharedRequest): void
+  /** The conversations of which a request of the model is kept. */
+  conversations(modelId: string): readonly string[]
   /**
-   * Takes one of a conversation that the hoster has not seen, of a customer that is not related to it; undefined if there is none. Each is
-   * taken once.
+   * Takes one that the hoster has not answered, of a customer that is not related to it; undefined if there is none. Each is taken once.
    *
    * @param related the customers that are related to the hoster
    * @param mayTake returns false for requests that stay for others
@@ -63,32 +65,19 @@ const KEPT_OF_MODEL_MAX = 50
 const CUSTOMER_PART = 4
 const KEPT_MS = 3_600_000
 
-/** So many conversations are remembered with the hosters that have seen them. */
-const CONVERSATIONS_MAX = 2_000
 const TAKEN_LATELY_MS = 86_400_000
 
 interface Kept extends SharedRequest {
-  readonly conversation: string
   readonly untilMs: number
 }
 
 export function createSharedRequests(clock: Clock): SharedRequests {
   /** The oldest first. */
   let kept: Kept[] = []
-  /** The hosters that have seen the beginning of a conversation: a hoster would recognise one that comes back. The oldest first. */
-  const seenBy = new Map<string, Set<string>>()
   /** When a request was last taken, by hoster and model. */
   const takenMs = new Map<string, number>()
   /** The customers whose requests were taken, until when they may be in use. */
   const inUse = new Map<string, number>()
-
-  const noteSeen = (conversation: string, hosterId: string | null) => {
-    const hosterIds = seenBy.get(conversation) ?? new Set()
-    if (hosterId !== null) hosterIds.add(hosterId)
-    seenBy.delete(conversation)
-    seenBy.set(conversation, hosterIds)
-    if (seenBy.size > CONVERSATIONS_MAX) seenBy.delete(seenBy.keys().next().value!)
-  }
 
   /** Drops the oldest ones that `isMeant` is true for, so that fewer than `max` remain. */
   const makeRoom = (max: number, isMeant: (request: Kept) => boolean) => {
@@ -97,9 +86,7 @@ export function createSharedRequests(clock: Clock): SharedRequests {
   }
   return {
     add(request) {
-      const { customerId, modelId, hosterId } = request
-      const conversation = conversationOf(request)
-      noteSeen(conversation, hosterId)
+      const { customerId, modelId, conversation } = request
       // A later request of a conversation contains the earlier ones.
       kept = kept.filter(other => other.conversation !== conversation)
       const isOfModel = (other: Kept) => other.modelId === modelId
@@ -108,21 +95,21 @@ export function createSharedRequests(clock: Clock): SharedRequests {
       makeRoom(KEPT_MAX / CUSTOMER_PART, isOfCustomer)
       makeRoom(KEPT_OF_MODEL_MAX, isOfModel)
       makeRoom(KEPT_MAX, () => true)
-      kept.push({ ...request, conversation, untilMs: clock.monotonicMs() + KEPT_MS })
+      kept.push({ ...request, untilMs: clock.monotonicMs() + KEPT_MS })
     },
+    conversations: modelId => kept.filter(other => other.modelId === modelId).map(({ conversation }) => conversation),
     take(modelId, hosterId, related, mayTake = () => true) {
       const nowMs = clock.monotonicMs()
       kept = kept.filter(({ untilMs }) => untilMs > nowMs)
       const at = kept.findIndex(
         request =>
           request.modelId === modelId &&
-          seenBy.get(request.conversation)?.has(hosterId) !== true &&
+          request.hosterId !== hosterId &&
           !related.has(request.customerId) &&
           mayTake(request),
       )
       const taken = at === -1 ? undefined : kept.splice(at, 1)[0]
       if (taken !== undefined) {
-        noteSeen(taken.conversation, hosterId)
         takenMs.set(`${hosterId} ${modelId}`, nowMs)
         for (const [customerId, untilMs] of inUse) if (untilMs <= nowMs) inUse.delete(customerId)
         inUse.set(taken.customerId, nowMs + KEPT_MS)
@@ -138,12 +125,4 @@ export function createSharedRequests(clock: Clock): SharedRequests {
       kept = kept.filter(({ customerId }) => customers.has(customerId))
     },
   }
-}
-
-/** Names a conversation by its customer and its messages up to the first of the user: later requests have the same beginning. */
-function conversationOf({ customerId, body }: SharedRequest): string {
-  const messages = Array.isArray(body.messages) ? (body.messages as readonly { readonly role?: unknown }[]) : [body]
-  const first = messages.findIndex(({ role }) => role === 'user')
-  const beginning = JSON.stringify([customerId, first === -1 ? messages : messages.slice(0, first + 1)])
-  return createHash('sha256').update(beginning).digest('base64')
 }

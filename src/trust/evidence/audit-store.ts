@@ -132,9 +132,21 @@ export async function comparedModels(sql: Sql, hosterId: string): Promise<Readon
   return new Set(rows.map(({ modelId }) => modelId))
 }
 
-/** Deletes audits and comparisons that are older than 90 days. */
+/** Conversations that hosters have seen are kept for a day, the latest ones. */
+const CONVERSATIONS_MAX = 500_000
+
+/** Deletes audits and comparisons that are older than 90 days, and what is kept of shared requests after a day. */
 export async function pruneAudits(sql: Sql, nowMs: number): Promise<void> {
   const before = new Date(nowMs - 90 * 86_400_000)
+  const yesterday = new Date(nowMs - 86_400_000)
+  await sql.query(
+    `DELETE FROM seen_conversation WHERE seen_at < $1
+        OR seen_at <= (SELECT seen_at FROM seen_conversation ORDER BY seen_at DESC OFFSET $2 LIMIT 1)`,
+    [yesterday, CONVERSATIONS_MAX],
+  )
+  await sql.query(`DELETE FROM shared_request_spend WHERE day < ($1::timestamptz AT TIME ZONE 'UTC')::date`, [
+    yesterday,
+  ])
   await sql.query('DELETE FROM hoster_audit WHERE at < $1', [before])
   await sql.query('DELETE FROM compared_answer WHERE at < $1', [before])
 }

@@ -28,8 +28,11 @@ const PER_CUSTOMER = 8
 const VALUES_KEPT = 300
 const VALUES_OF_CUSTOMER = 75
 
-/** Stores a comparison, unless too many of its customer wait. When enough wait, they become an audit in the same transaction. */
-export function recordCompared(pool: Pool, compared: ComparedAnswer): Promise<void> {
+/**
+ * Stores a comparison. When enough wait, they become an audit in the same transaction. False: it was not stored, because too many of its
+ * customer wait.
+ */
+export function recordCompared(pool: Pool, compared: ComparedAnswer): Promise<boolean> {
   const { hosterId, modelId, source, customerId, kind, value, atMs } = compared
   return transaction(pool, async sql => {
     // Comparisons of one hoster are counted one after the other.
@@ -37,14 +40,14 @@ export function recordCompared(pool: Pool, compared: ComparedAnswer): Promise<vo
     const waiting = await readWaiting(sql, hosterId, modelId)
     const isFull = waiting.filter(other => other.customerId === customerId).length >= PER_CUSTOMER
     // What is above the part of a customer is left out: if it waited, it would keep the others waiting.
-    if (customerId !== null && isFull) return
+    if (customerId !== null && isFull) return false
     const { rows } = await sql.query<{ answerId: bigint }>(
       `INSERT INTO compared_answer (hoster_id, model_id, source, customer_id, kind, value, at) VALUES ($1, $2, $3, $4, $5, $6, $7)
        RETURNING answer_id AS "answerId"`,
       [hosterId, modelId, source, customerId, kind, value, new Date(atMs)],
     )
     const batch: readonly Waiting[] = [...waiting, { ...rows[0]!, customerId, kind, value }]
-    if (batch.length < COMPARED_BATCH) return
+    if (batch.length < COMPARED_BATCH) return true
     const result = auditComparisons(batch, await readEarlier(sql, modelId, hosterId))
     const audit = { ...result, kind: 'shadow', hosterId, modelId, sample: batch.length, atMs } as const
     await insertAudit(sql, audit)
@@ -52,6 +55,7 @@ export function recordCompared(pool: Pool, compared: ComparedAnswer): Promise<vo
     await sql.query('UPDATE compared_answer SET is_counted = true WHERE answer_id = ANY ($1)', [
       batch.map(({ answerId }) => answerId),
     ])
+    return true
   })
 }
 
