@@ -16,7 +16,7 @@ export async function startGatewaySide() {
     directory: {
       authenticate: async () => ({ hosterId: 'hoster', keyId: 'key' }),
       keysInUse: async ids => new Set(ids),
-      hosterOf: async () => ({ name: 'bench', state: 'active', endpointIds: ['endpoint'] }),
+      hosterOf: async () => ({ name: 'bench', state: 'active', ownerIds: [], endpointIds: ['endpoint'] }),
       async onServing() {},
       offersAt: () => [],
       earningsOf: async () => ({ todayNanos: 0n, totalNanos: 0n }),
@@ -27,6 +27,7 @@ export async function startGatewaySide() {
     nodeId: () => 'node',
     addressOf: (request: IncomingMessage) => request.socket.remoteAddress ?? '',
     epochMs: Date.now,
+    connectionsMax: 16_384,
     log: { info() {}, warn() {}, error() {} },
   })
   const server = createNodeServer((_request, response) => response.end(), isAgentTarget)

@@ -18,8 +18,11 @@ import type { AgentStock } from '../../upstreams/agents/agent-stock.ts'
 import type { AllowedHosts } from '../allowed-hosts.ts'
 import { noteRequest } from '../connection-bound.ts'
 import { toApiError } from '../respond-error.ts'
+import { AgentBounds } from './agent-bounds.ts'
 import type { AgentCaller, AgentDirectory } from './agent-directory.ts'
 import { AgentSession, idleMaxOf, type SessionFacts } from './agent-session.ts'
+import { AnnouncementBudget } from './announcement-budget.ts'
+import { ConnectRate } from './connect-rate.ts'
 import { ConnectionCounts } from './connection-counts.ts'
 import { Liveness } from './liveness.ts'
 import { refuseUpgrade } from './refuse-upgrade.ts'
@@ -31,6 +34,8 @@ export interface AgentDoorDeps {
   readonly nodeId: () => string
   readonly addressOf: (request: IncomingMessage) => string
   readonly epochMs: () => number
+  /** Of this node, for clients and agents together. */
+  readonly connectionsMax: number
   readonly log: Pick<Log, 'info' | 'warn' | 'error'>
   /** Default: 15 s. */
   readonly pingMs?: number
@@ -40,13 +45,22 @@ export interface AgentDoorDeps {
 
 const PING_MS = 15_000
 const REPORT_MS = 10_000
-const CONNECTIONS_PER_KEY_MAX = 2_048
-const CONNECTIONS_PER_ADDRESS_MAX = 4_096
 /** Control connections, each with limits of its own. */
-const AGENTS_PER_KEY_MAX = 128
+const AGENTS_PER_HOSTER_MAX = 128
 
-/** Options of both kinds of connections. A frame is limited by `maxPayload`, and so is a message of several frames. */
-const common = { noServer: true, clientTracking: false, perMessageDeflate: false, autoPong: false } as const
+/**
+ * Options of both kinds of connections. A frame is limited by `maxPayload`, and so is a message of several frames. Each frame, and
+ * each piece in which a frame arrives, costs memory of its own until the message is complete: a message of 256 KiB in frames of one byte
+ * took 30 MB. Agents send a message in one frame, and a network cuts it into some hundred pieces at most.
+ */
+const common = {
+  noServer: true,
+  clientTracking: false,
+  perMessageDeflate: false,
+  autoPong: false,
+  maxFragments: 64,
+  maxBufferedChunks: 4_096,
+} as const
 
 /** Accepts the connections of hosters' agents. node:http passes it the requests of `isAgentTarget`, and no others. */
 export class AgentDoor {
@@ -56,9 +70,10 @@ export class AgentDoor {
   readonly #data = new WebSocketServer({ ...common, maxPayload: DATA_BYTES_MAX, skipUTF8Validation: true })
   readonly #sessions = new Map<string, AgentSession>()
   readonly #keyIds = new Map<WebSocket, string>()
-  readonly #perKey = new ConnectionCounts(CONNECTIONS_PER_KEY_MAX, 'connections with this key')
-  readonly #agentsPerKey = new ConnectionCounts(AGENTS_PER_KEY_MAX, 'control connections with this key')
-  readonly #perAddress = new ConnectionCounts(CONNECTIONS_PER_ADDRESS_MAX, 'connections from this address')
+  readonly #bounds: AgentBounds
+  readonly #agentsPerHoster = new ConnectionCounts(AGENTS_PER_HOSTER_MAX, 'control connections of this hoster')
+  readonly #connectRate = new ConnectRate()
+  readonly #announcements = new AnnouncementBudget()
   readonly #liveness: Liveness
   readonly #timer: NodeJS.Timeout
   #isDraining = false
@@ -66,6 +81,7 @@ export class AgentDoor {
   constructor(deps: AgentDoorDeps) {
     this.#deps = deps
     this.#pingMs = deps.pingMs ?? PING_MS
+    this.#bounds = new AgentBounds(deps.connectionsMax, hosterId => this.#closeIdle(hosterId))
     this.#liveness = new Liveness(this.#pingMs)
     this.#timer = setInterval(() => void this.#report(), deps.reportMs ?? REPORT_MS).unref()
     for (const server of [this.#controls, this.#data]) {
@@ -134,9 +150,8 @@ export class AgentDoor {
     const { directory, allowedHosts, addressOf } = this.#deps
     if (this.#isDraining) throw new ApiError('server_shutdown')
     allowedHosts.require(request)
-    onceClosed(socket, this.#perAddress.add(addressOf(request)))
+    onceClosed(socket, this.#bounds.addStranger(addressOf(request)))
     const caller = await directory.authenticate(request.rawHeaders)
-    onceClosed(socket, this.#perKey.add(caller.keyId))
     const url = new URL(request.url!, 'http://gateway')
     const agentId = headerValues(request.rawHeaders, AGENT_HEADER)[0] ?? ''
     if (!UUID.test(agentId)) {
@@ -155,6 +170,10 @@ export class AgentDoor {
     search: URLSearchParams,
   ): Promise<void> {
     const { directory, nodeId, epochMs } = this.#deps
+    if (this.#connectRate.isFloodAfter(caller.hosterId, performance.now())) {
+      const message = 'The agents of this hoster have connected too often of late. Keep the connections.'
+      throw new ApiError('rate_limit_exceeded', { message, retryAfterS: 5 })
+    }
     if (search.get('linked')?.split(',').includes(nodeId())) throw new ApiError('agent_connected')
     const endpoint = search.get('endpoint')
     const [hoster, nodes] = await Promise.all([directory.hosterOf(caller.hosterId), directory.liveNodes()])
@@ -165,13 +184,16 @@ export class AgentDoor {
     }
     const known = this.#sessions.get(agentId)
     if (known !== undefined && known.facts.keyId !== caller.keyId) throw new ApiError('not_found')
-    onceClosed(socket, this.#agentsPerKey.add(caller.keyId))
+    onceClosed(socket, this.#agentsPerHoster.add(caller.hosterId))
+    const facts = { ...caller, agentId, endpointId, ownerIds: hoster.ownerIds, sinceMs: epochMs() }
+    onceClosed(socket, this.#bounds.add({ ...facts, isActive: hoster.state === 'active' }))
     this.#controls.handleUpgrade(request, socket, head, websocket => {
       this.#watch(websocket, caller)
-      const facts = { ...caller, agentId, endpointId, sinceMs: epochMs() }
-      const session = new AgentSession(websocket, facts, hoster, nodes, directory.offersAt, () =>
-        this.#onServing(facts),
-      )
+      const session = new AgentSession(websocket, facts, hoster, nodes, {
+        offersAt: directory.offersAt,
+        onServing: () => this.#onServing(facts),
+        announcements: this.#announcements,
+      })
       // The agent lost the earlier connection and connected again before this node noticed.
       known?.close(closeCodes.goingAway, 'Another control connection of this agent replaces this one.')
       this.#open(session, websocket)
@@ -183,7 +205,7 @@ export class AgentDoor {
         endpoint: endpointId,
         time_ms: epochMs(),
         ping_seconds: this.#pingMs / 1000,
-        limits: { idle_connections: idleMaxOf(nodes), connections: CONNECTIONS_PER_KEY_MAX },
+        limits: { idle_connections: idleMaxOf(nodes), connections: this.#bounds.perKeyMax },
       })
     })
   }
@@ -218,10 +240,16 @@ export class AgentDoor {
     if (!session.hasRoom) {
       throw new ApiError('rate_limit_exceeded', { message: 'This node has enough idle connections.', retryAfterS: 1 })
     }
+    onceClosed(socket, this.#bounds.add({ ...session.facts, isActive: session.isHosterActive }))
     this.#data.handleUpgrade(request, socket, head, websocket => {
       this.#watch(websocket, caller)
       session.lines.add(websocket)
     })
+  }
+
+  /** Closes the idle connection of a hoster that has waited longest. Returns whether there was one. */
+  #closeIdle(hosterId: string): boolean {
+    return [...this.#sessions.values()].some(({ facts, lines }) => facts.hosterId === hosterId && lines.closeIdle())
   }
 
   #watch(websocket: WebSocket, { keyId }: AgentCaller): void {
@@ -232,6 +260,7 @@ export class AgentDoor {
   }
 
   async #report(): Promise<void> {
+    this.#connectRate.forgetRested(performance.now())
     const sessions = [...this.#sessions.values()]
     if (sessions.length === 0) return
     try {

@@ -13,12 +13,15 @@ import { endOfTurn } from '../../runtime/end-of-turn.ts'
 import { REPORTED_MODELS_MAX, type ReportedAgent } from '../../supply/status/write-report.ts'
 import { AgentLines, type ConnectedAgent } from '../../upstreams/agents/agent-stock.ts'
 import type { AgentCaller, HosterOfAgent } from './agent-directory.ts'
+import type { AnnouncementBudget } from './announcement-budget.ts'
 import { MessageRate } from './message-rate.ts'
 
 export interface SessionFacts extends AgentCaller {
   /** Random, from the agent. */
   readonly agentId: string
   readonly endpointId: string
+  /** The people who owned the hoster then. */
+  readonly ownerIds: readonly string[]
   /** When it connected, Unix ms. */
   readonly sinceMs: number
 }
@@ -29,16 +32,26 @@ export interface SessionFacts extends AgentCaller {
  */
 const IDLE_MAX = 256
 const IDLE_OF_NODE_MIN = 8
+/** For the checks of a hoster that is not active. */
+const IDLE_OF_NEW_HOSTER_MAX = 4
+/** An agent that reads this far behind is closed: what waits for it takes memory. The largest message has about 400 KiB. */
+const UNREAD_BYTES_MAX = 1024 * 1024
 const PICO_PER_MILLION_TO_NANOS = 1_000n
+
+export interface SessionDeps {
+  readonly offersAt: (endpointId: string) => readonly Offer[]
+  /** Called once, when the agent first takes requests. */
+  readonly onServing: () => void
+  readonly announcements: Pick<AnnouncementBudget, 'replace'>
+}
 
 /** The control connection of one agent to this node, and its data connections. */
 export class AgentSession implements ConnectedAgent {
   readonly lines = new AgentLines(this)
   readonly facts: SessionFacts
   readonly #socket: WebSocket
-  readonly #offersAt: (endpointId: string) => readonly Offer[]
-  /** Called once, when the agent first takes requests. */
-  readonly #onServing: () => void
+  readonly #deps: SessionDeps
+  #announcedBytes = 0
   #isServing = false
   #hosterState: string
   #announced: ReadonlyMap<string, AnnouncedModel> = new Map()
@@ -59,16 +72,16 @@ export class AgentSession implements ConnectedAgent {
     facts: SessionFacts,
     hoster: HosterOfAgent,
     nodes: readonly string[],
-    offersAt: (endpointId: string) => readonly Offer[],
-    onServing: () => void,
+    deps: SessionDeps,
   ) {
-    this.#onServing = onServing
+    this.#deps = deps
     this.#idleMax = idleMaxOf(nodes)
     this.#socket = socket
     this.facts = facts
     this.#hosterState = hoster.state
-    this.#offersAt = offersAt
-    socket.on('message', (data: Buffer, isBinary: boolean) => this.#onMessage(data, isBinary))
+    socket
+      .on('message', (data: Buffer, isBinary: boolean) => this.#onMessage(data, isBinary))
+      .once('close', () => void this.#holdAnnouncement(0))
   }
 
   get endpointId(): string {
@@ -110,6 +123,10 @@ export class AgentSession implements ConnectedAgent {
     return this.#state === 'open' && !this.#isDraining && this.#announced.has(upstreamModel)
   }
 
+  get isHosterActive(): boolean {
+    return this.#hosterState === 'active'
+  }
+
   /** Whether another idle connection is welcome. */
   get hasRoom(): boolean {
     return this.lines.idle < this.#stockWanted
@@ -126,7 +143,9 @@ export class AgentSession implements ConnectedAgent {
   }
 
   send(message: ToAgent): void {
-    if (this.#socket.readyState === this.#socket.OPEN) this.#socket.send(JSON.stringify(message))
+    if (this.#socket.readyState !== this.#socket.OPEN) return
+    if (this.#socket.bufferedAmount > UNREAD_BYTES_MAX) this.#socket.terminate()
+    else this.#socket.send(JSON.stringify(message))
   }
 
   /** Sends the nodes that are alive, and shares the idle connections among them. */
@@ -143,8 +162,9 @@ export class AgentSession implements ConnectedAgent {
   /** Reports which announced models get requests, if that has changed. */
   sendModels(hosterState = this.#hosterState): void {
     this.#hosterState = hosterState
+    this.onStockChange()
     if (this.#announced.size === 0) return
-    const offers = Map.groupBy(this.#offersAt(this.endpointId), offer => offer.upstreamModel)
+    const offers = Map.groupBy(this.#deps.offersAt(this.endpointId), offer => offer.upstreamModel)
     const ids = [...this.#announced.keys()]
     const message: ToAgent = {
       type: 'models',
@@ -173,7 +193,8 @@ export class AgentSession implements ConnectedAgent {
 
   get #stockWanted(): number {
     if (this.#isDraining || this.#state !== 'open') return 0
-    return Math.min(this.#idleMax, this.#slots) + this.lines.waiting
+    const idleMax = this.isHosterActive ? this.#idleMax : IDLE_OF_NEW_HOSTER_MAX
+    return Math.min(idleMax, this.#slots) + this.lines.waiting
   }
 
   #sendStock(): void {
@@ -181,6 +202,13 @@ export class AgentSession implements ConnectedAgent {
     if (idle === this.#stockSent) return
     this.#stockSent = idle
     this.send({ type: 'stock', idle })
+  }
+
+  /** Returns whether the node keeps an announcement of this length. */
+  #holdAnnouncement(bytes: number): boolean {
+    const isHeld = this.#deps.announcements.replace(this.facts.hosterId, this.#announcedBytes, bytes)
+    if (isHeld) this.#announcedBytes = bytes
+    return isHeld
   }
 
   #reasonNotServed(hosterState: string): string {
@@ -195,6 +223,10 @@ export class AgentSession implements ConnectedAgent {
       return
     }
     if (message.type === 'announce') {
+      if (!this.#holdAnnouncement(data.length)) {
+        this.close(closeCodes.protocol, 'The agents of this hoster announce too many models. Announce fewer.')
+        return
+      }
       this.#announced = new Map(message.models.map(model => [model.id, model]))
       this.#version = message.version
       this.#slots = message.slots
@@ -210,7 +242,7 @@ export class AgentSession implements ConnectedAgent {
     }
     if (!this.#isServing && this.#state === 'open' && this.#announced.size > 0) {
       this.#isServing = true
-      this.#onServing()
+      this.#deps.onServing()
     }
     this.onStockChange()
   }

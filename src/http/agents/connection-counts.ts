@@ -12,6 +12,15 @@ export class ConnectionCounts {
     this.#what = what
   }
 
+  count(name: string): number {
+    return this.#counts.get(name) ?? 0
+  }
+
+  /** Returns the names with their counts, the largest first. */
+  largest(): [name: string, count: number][] {
+    return [...this.#counts].sort(([, a], [, b]) => b - a)
+  }
+
   /** Throws `rate_limit_exceeded` at the limit. Returns a function that ends the connection. */
   add(name: string): () => void {
     const count = this.#counts.get(name) ?? 0

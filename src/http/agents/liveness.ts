@@ -1,7 +1,7 @@
 import type { WebSocket } from 'ws'
 import { endOfTurn } from '../../runtime/end-of-turn.ts'
 
-/** Pings that an agent may send within one interval of ours. It needs none. */
+/** Pings, and pongs, that an agent may send within one interval of ours. It needs no ping, and one pong. */
 const PINGS_MAX = 8
 
 /**
@@ -9,7 +9,7 @@ const PINGS_MAX = 8
  * looks open for minutes, and a request on it would wait for nothing.
  */
 export class Liveness {
-  readonly #watched = new Map<WebSocket, { isWaiting: boolean; pings: number }>()
+  readonly #watched = new Map<WebSocket, { isWaiting: boolean; pings: number; pongs: number }>()
   readonly #timer: NodeJS.Timeout
 
   constructor(intervalMs: number) {
@@ -18,13 +18,16 @@ export class Liveness {
   }
 
   watch(socket: WebSocket): void {
-    const entry = { isWaiting: false, pings: 0 }
+    const entry = { isWaiting: false, pings: 0, pongs: 0 }
     this.#watched.set(socket, entry)
     const isAlive = () => {
       entry.isWaiting = false
     }
     socket
-      .on('pong', isAlive)
+      .on('pong', () => {
+        if (++entry.pongs > PINGS_MAX) socket.terminate()
+        else isAlive()
+      })
       // A pong waits behind the messages before it.
       .on('message', isAlive)
       .on('ping', (data: Buffer) => {
@@ -47,6 +50,7 @@ export class Liveness {
       else if (socket.readyState === socket.OPEN) {
         entry.isWaiting = true
         entry.pings = 0
+        entry.pongs = 0
         socket.ping()
       }
     }

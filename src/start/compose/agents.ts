@@ -9,6 +9,7 @@ import { earnedToday } from '../../payouts/earned-today.ts'
 import type { Callers } from './callers.ts'
 import { clientAddress } from './client-trace.ts'
 import type { ComposeContext } from './compose-context.ts'
+import { connectionsMax } from './connections-max.ts'
 import type { Database } from './database.ts'
 import type { Marketplace } from './marketplace.ts'
 import type { Money } from './money.ts'
@@ -43,6 +44,7 @@ export function createAgentDoor(
     nodeId: () => node.nodeId,
     addressOf: (request: IncomingMessage) => clientAddress(config, request),
     epochMs: () => clock.epochMs(),
+    connectionsMax: connectionsMax(config),
     log,
     ...(timeouts.agentPingMs !== undefined && { pingMs: timeouts.agentPingMs }),
     ...(timeouts.agentReportMs !== undefined && { reportMs: timeouts.agentReportMs }),

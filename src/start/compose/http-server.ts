@@ -10,26 +10,16 @@ import { createGuard } from '../../http/guard.ts'
 import { forHosterMembers } from '../../http/hosters/hoster-endpoint.ts'
 import { createServer } from '../../http/server.ts'
 import { createReportLimiter } from '../../limits/report-limiter.ts'
-import { descriptorLimit } from '../../runtime/descriptor-limit.ts'
 import type { Callers } from './callers.ts'
 import type { ComposeContext } from './compose-context.ts'
+import { connectionsMax } from './connections-max.ts'
 import type { Console } from './console.ts'
 import type { Marketplace } from './marketplace.ts'
 import type { Money } from './money.ts'
 import type { Service } from './service.ts'
 
-/** Files, PostgreSQL and the process itself. */
-const OTHER_DESCRIPTORS = 256
-const CONNECTIONS_MAX = 16_384
-
 /** How long a report waits for charges. A report answers without them when PostgreSQL is slow. */
 const COMMIT_WAIT_MS = 1_000
-
-/** Half of the descriptors: a running request has a connection to its client and one to a server. */
-function connectionsMax(): number {
-  const half = Math.floor((descriptorLimit() - OTHER_DESCRIPTORS) / 2)
-  return Math.max(64, Math.min(half, CONNECTIONS_MAX))
-}
 
 /**
  * Creates the HTTP server for the endpoints of all features and the API documentation. The caller makes it
@@ -70,7 +60,7 @@ export function createHttpServer(
     }),
     allowedHosts,
     log,
-    connectionsMax: config.server.maxConnections ?? connectionsMax(),
+    connectionsMax: connectionsMax(config),
     slowReaderMs: timeouts.slowReaderMs ?? 30_000,
     closingGraceMs: timeouts.closingGraceMs ?? 1_000,
     onResponse: metrics.request,

@@ -93,6 +93,15 @@ export class AgentLines {
     }
   }
 
+  /** Closes the idle connection that was opened first. Returns whether there was one. */
+  closeIdle(): boolean {
+    const [socket] = this.#idle
+    if (socket === undefined) return false
+    this.#drop(socket)
+    socket.terminate()
+    return true
+  }
+
   /** Closes the idle connections. Requests that run keep theirs. */
   close(): void {
     for (const socket of [...this.#idle]) socket.terminate()
