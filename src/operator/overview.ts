@@ -183,11 +183,7 @@ function alarmsOf(facts: {
   const { waitingReviews, yesterdayNanos } = promotion
   if (waitingReviews > 0) {
     const waits = `Promotional earnings of ${waitingReviews} hosters come from related customers and wait for a decision.`
-    add(
-      'warn',
-      'promotion_reviews',
-      `${waits} See the batch under Money, Payouts, or run: ${ownCommand('payout review')}`,
-    )
+    add('warn', 'promotion_reviews', `${waits} Decide on the page Payouts.`)
   }
   if (yesterdayNanos > promotionDayNanos) {
     const spent = `Yesterday, hosters earned ${usdText(yesterdayNanos)} USD from promotion credit.`

@@ -34,7 +34,8 @@ export function createChangeNotices(deps: {
         `SELECT c.change_id AS "changeId", c.hoster_id AS "hosterId", c.driver, c.destination, c.effective_at AS "effectiveAt",
            p.person_id AS "personId", p.email AS "to"
          FROM payout_change c JOIN hoster_member m ON m.hoster_id = c.hoster_id AND m.role = 'owner' JOIN person p ON p.person_id = m.person_id
-         WHERE c.requested_at > $1 AND (c.outcome IS NULL OR c.outcome = 'applied') AND p.disabled_at IS NULL AND p.person_id <> ALL (c.mailed_to)`,
+         -- A refused account takes no effect, so there is nothing to stop.
+         WHERE c.requested_at > $1 AND c.state IS DISTINCT FROM 'refused' AND (c.outcome IS NULL OR c.outcome = 'applied') AND p.disabled_at IS NULL AND p.person_id <> ALL (c.mailed_to)`,
         [new Date(clock.epochMs() - MAILED_DAYS * 86_400_000)],
       )
       for (const { changeId, personId, ...notice } of rows) {

@@ -7,11 +7,14 @@ export interface SmtpSink {
   readonly port: number
   readonly mails: readonly { readonly from: string; readonly to: string; readonly source: string }[]
   refuse: boolean
+  /** The addresses that were refused. */
+  readonly refused: readonly string[]
   close(): Promise<void>
 }
 
 export async function startSmtpSink(): Promise<SmtpSink> {
   const mails: { from: string; to: string; source: string }[] = []
+  const refused: string[] = []
   const sockets = new Set<Socket>()
   const server = createServer(async socket => {
     sockets.add(socket)
@@ -37,6 +40,7 @@ export async function startSmtpSink(): Promise<SmtpSink> {
         say('250 ok')
       } else if (/^RCPT/i.test(line)) {
         to = address
+        if (sink.refuse) refused.push(to)
         say(sink.refuse ? '550 10.1.2.3 says no' : '250 ok')
       } else if (/^DATA/i.test(line)) {
         source = []
@@ -52,6 +56,7 @@ export async function startSmtpSink(): Promise<SmtpSink> {
     port: (server.address() as AddressInfo).port,
     mails,
     refuse: false,
+    refused,
     async close() {
       server.close()
       for (const socket of sockets) socket.destroy()

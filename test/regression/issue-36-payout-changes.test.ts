@@ -2,9 +2,12 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import type { PreparedBatchShown } from '../../src/api/operator/payouts.ts'
 import type { PayoutAccountShown } from '../../src/api/payouts.ts'
 import { changeHosterMember } from '../../src/marketplace/hoster-members.ts'
+import { createChangeNotices } from '../../src/payouts/change-notices.ts'
 import { moveEarnings } from '../../src/payouts/earnings.ts'
 import { applyPayoutChanges, listPayoutChanges, readPayoutAccount } from '../../src/payouts/payout-accounts.ts'
 import { payoutsOfHoster } from '../../src/payouts/read-payouts.ts'
+import { createPeopleMail } from '../../src/people/people-mail.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
 import { startSmtpSink } from '../alerts/smtp-sink.ts'
 import { startTestApp, type TestApp } from '../harness/app.ts'
 import { type BrowserClient, signedInOperator } from '../harness/browser-client.ts'
@@ -17,14 +20,18 @@ import { commandLine, createPayoutWorld, DAY_MS, type PayoutWorld, USD } from '.
 // it. Now such changes wait 72 hours, owners get a mail, and each of them can stop them.
 
 const HOUR_MS = 3_600_000
-const smtp = useResource(startSmtpSink, sink => sink.close())
+// In an object of its own, since the handle is a copy.
+const smtp = useResource(
+  async () => ({ sink: await startSmtpSink() }),
+  ({ sink }) => sink.close(),
+)
 let world: PayoutWorld
 let app: TestApp
 let operator: BrowserClient
 
 beforeAll(async () => {
   world = await createPayoutWorld()
-  const yaml = `payouts: { min_usd: 1 }\nsmtp:\n  host: 127.0.0.1\n  port: ${smtp.port}\n  security: none\n`
+  const yaml = `payouts: { min_usd: 1 }\nsmtp:\n  host: 127.0.0.1\n  port: ${smtp.sink.port}\n  security: none\n`
   app = await startTestApp({ offers: [], database: world, yaml })
   operator = (await signedInOperator(app)).browser
 })
@@ -42,7 +49,7 @@ const read = async <T>(response: Promise<Response>): Promise<T> => {
 }
 /** The people with a mail about this hoster. */
 const mailedFor = (hosterId: string) =>
-  smtp.mails
+  smtp.sink.mails
     .filter(({ source }) => source.replaceAll('=\n', '').includes(`/h/${hosterId}/earnings`))
     .map(({ to }) => to)
 
@@ -55,7 +62,8 @@ async function hosterWithBilling() {
   const owners = [await signedInHoster(app, hosterId), await signedInHoster(app, hosterId)] as const
   const billing = await signedInHoster(app, hosterId, 'billing')
   const { destination } = await readPayoutAccount(world.pool, hosterId)
-  const name = () => read<PayoutAccountShown>(billing.browser.post(`hosters/${hosterId}/payout-account`, thiefAccount))
+  const name = (account = thiefAccount.account) =>
+    read<PayoutAccountShown>(billing.browser.post(`hosters/${hosterId}/payout-account`, { ...thiefAccount, account }))
   const stop = (browser: BrowserClient, id: string) => browser.post(`hosters/${hosterId}/payout-changes/${id}/stop`)
   return { hosterId, owners, billing, destination, name, stop }
 }
@@ -140,14 +148,34 @@ test('another customer for earnings waits too, the first one included', async ()
 
 test('an owner whom a mail server does not reach is mailed later', async () => {
   const { hosterId, owners, name } = await hosterWithBilling()
-  smtp.refuse = true
-  await name()
-  await expect.poll(async () => mailedFor(hosterId)).toEqual([])
-  smtp.refuse = false
+  smtp.sink.refuse = true
+  await name('ACC0000001')
+  await expect.poll(() => owners.map(({ email }) => smtp.sink.refused.includes(email))).toEqual([true, true])
+  expect(mailedFor(hosterId)).toEqual([])
+  smtp.sink.refuse = false
   // Any later change of any hoster mails what is left, as the job does each minute.
   await (await hosterWithBilling()).name()
   await vi.waitFor(
     () => expect([...new Set(mailedFor(hosterId))].sort()).toEqual(owners.map(({ email }) => email).sort()),
     90_000,
   )
+})
+
+test('owners get no mail about an account that was refused at once', async () => {
+  const [other, refused] = [await hosterWithBilling(), await hosterWithBilling()]
+  await other.name('ACC0000002')
+  expect((await refused.name('ACC0000002')).changes).toMatchObject([{ state: 'refused' }])
+  await expect.poll(() => mailedFor(other.hosterId).length, { timeout: 90_000 }).toBeGreaterThanOrEqual(2)
+  // What the gateway has not mailed until now, this mails.
+  const late: string[] = []
+  const mail = createPeopleMail({
+    async send({ text }) {
+      late.push(text)
+      return { outcome: 'delivered' }
+    },
+    baseUrl: () => '',
+  })
+  await createChangeNotices({ pool: world.pool, clock: systemClock, mail, log: { warn() {} } }).send()
+  expect(late.filter(text => text.includes(refused.hosterId))).toEqual([])
+  expect(mailedFor(refused.hosterId)).toEqual([])
 })

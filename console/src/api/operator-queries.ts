@@ -5,7 +5,13 @@ import type { AuditLogPage, AuditLogState } from '#api/operator/log.ts'
 import type { OperatorMoney } from '#api/operator/money.ts'
 import type { Overview } from '#api/operator/overview.ts'
 import type { OperatorPayments, VoucherList } from '#api/operator/payments.ts'
-import type { HosterFundsShown, HosterMoneyShown, PayoutBatches, PayoutBatchShown } from '#api/operator/payouts.ts'
+import type {
+  HosterFundsShown,
+  HosterMoneyShown,
+  PayoutBatches,
+  PayoutBatchShown,
+  PromotionReviewsShown,
+} from '#api/operator/payouts.ts'
 import type { PeoplePage, RoleChanges } from '#api/operator/people.ts'
 import type {
   HosterReview,
@@ -51,6 +57,8 @@ export const payoutBatchesQuery = infiniteQueryOptions({
   initialPageParam: undefined as string | undefined,
   getNextPageParam: page => page.next_cursor ?? undefined,
 })
+
+export const promotionReviewsQuery = operator<PromotionReviewsShown>('payouts', 'promotion-reviews')
 
 export const payoutBatchQuery = (id: string) => operator<PayoutBatchShown>('payouts', `payouts/${id}`)
 

@@ -2,13 +2,14 @@ import type { Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { addHosterMember } from '../../../src/marketplace/hoster-members.ts'
 import { applyPayoutChanges } from '../../../src/payouts/payout-accounts.ts'
+import { closePromotionDays } from '../../../src/payouts/promotions.ts'
 import { startTestApp, type TestApp } from '../../harness/app.ts'
 import { makeOperator, PASSWORD } from '../../harness/browser-client.ts'
 import { byKeyboard } from '../../harness/by-keyboard.ts'
 import { axeFindings, settled, useChromium, type WatchedPage } from '../../harness/chromium.ts'
 import { openSignedIn } from '../../harness/signed-in-page.ts'
 import { admissionOf, settle, settlementOf } from '../../ledger/ledger-world.ts'
-import { createPayoutWorld, DAY_MS, type PayoutWorld, USD } from '../../payouts/payout-world.ts'
+import { createPayoutWorld, DAY_MS, type PayoutWorld, rules, USD } from '../../payouts/payout-world.ts'
 
 // How hosters are paid, in a real browser: by the operator, and as the hoster sees it.
 
@@ -180,6 +181,35 @@ test('earnings are taken back, after the password is asked for, and given back',
       { action: 'hoster.clawback_returned', reason: 'There was no fraud.' },
     ]),
   )
+})
+
+test('an alarm leads to the page Payouts, where an operator decides on promotional earnings of related customers', async () => {
+  const { hosterId, name } = await hosterWith(1)
+  const { personId } = await ownerPage(hosterId)
+  const related = await world.addCustomer(USD)
+  await world.pool.query("INSERT INTO membership (customer_id, person_id, role) VALUES ($1, $2, 'viewer')", [
+    related,
+    personId,
+  ])
+  await world.charge(related, hosterId, Date.now(), USD)
+  // In no batch: the hoster has less than the minimum.
+  await closePromotionDays(world.pool, rules, Date.now() + 40 * DAY_MS)
+  const page = await operatorPage()
+  await page.goto('/operator')
+  await page.getByText('wait for a decision. Decide on the page Payouts.').waitFor()
+  await page.goto('/operator/payouts')
+  const reviews = table(page, 'Promotional earnings of related customers')
+  await expect.poll(() => reviews.textContent()).toMatch(new RegExp(`${name}.*: member.*0\\.80`))
+  await click(page, `Withhold from ${name}`)
+  const dialog = page.getByRole('dialog', { name: `Withhold them from ${name}?` })
+  await dialog.getByLabel('Reason').fill('It is their own account.')
+  await dialog.getByRole('button', { name: 'Withhold them' }).click()
+  await page.getByText('They went back to the promotion account.').waitFor()
+  await expect.poll(() => reviews.count()).toBe(0)
+  expect(await audited(hosterId)).toContainEqual({
+    action: 'payout.promotion_withheld',
+    reason: 'It is their own account.',
+  })
 })
 
 test('an operator notes a contract and its end, each with a reason', async () => {

@@ -3,7 +3,7 @@ import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { PreparedBatchShown } from '#api/operator/payouts.ts'
-import { hosterFundsQuery, payoutBatchesQuery } from '../../api/operator-queries.ts'
+import { hosterFundsQuery, payoutBatchesQuery, promotionReviewsQuery } from '../../api/operator-queries.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { countText } from '../../format/number-text.ts'
 import { utcDayText } from '../../format/time-text.ts'
@@ -18,6 +18,7 @@ import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
 import { batchMarks } from './batch-marks.ts'
 import styles from './operator.module.css'
+import { PromotionReviews } from './PromotionReviews.tsx'
 import { useMayOperate } from './use-may-operate.ts'
 
 const resultTexts = {
@@ -81,9 +82,22 @@ export function Payouts() {
           />
         </Panel>
       )}
+      <Reviews />
       <Batches />
       <Funds />
     </Page>
+  )
+}
+
+/** A review waits before any batch has its hoster, for example while that has less than the minimum. */
+function Reviews() {
+  const reviews = useQuery(promotionReviewsQuery)
+  // Most installations have none, so there is no place to keep free.
+  if (reviews.isPending) return null
+  return (
+    <Loaded query={reviews} height={0}>
+      {({ data }) => <PromotionReviews reviews={data.filter(({ state }) => state === 'waiting')} />}
+    </Loaded>
   )
 }
 
