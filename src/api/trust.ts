@@ -188,6 +188,12 @@ export const ownTrust = z.object({ ...shape, ...late, ...ownParts }).meta({ id: 
 export const operatorTrust = z.object({
   ...shape,
   last_audits: z.array(z.object({ ...audit, at: z.string() })).describe('The newest first.'),
+  recognisable_models: z
+    .array(z.string())
+    .readonly()
+    .describe(
+      'Models that no server or cloud of the operator has and no prompt of the operator is for: the hoster may recognise their audits.',
+    ),
   ...ownParts,
 })
 

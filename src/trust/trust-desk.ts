@@ -17,7 +17,7 @@ export interface TrustDesk {
   /** For the hoster itself: late and coarse too. */
   showOwn: (hosterId: string) => ReturnType<typeof showOwnTrust>
   /** For the operator: as it is now. */
-  showLive: (hosterId: string) => ReturnType<typeof showLiveTrust>
+  showLive: (hosterId: string) => Promise<LiveTrust>
   /** Rejects with `hoster_state_refused` without a quarantine, or while an appeal waits. */
   appeal(caller: HosterCaller, text: string, address: string | null): Promise<void>
   /**
@@ -30,11 +30,26 @@ export interface TrustDesk {
   ): Promise<void>
 }
 
-export function createTrustDesk({ pool, clock }: { readonly pool: Pool; readonly clock: Clock }): TrustDesk {
+type LiveTrust = Awaited<ReturnType<typeof showLiveTrust>> & {
+  /** See recognisableModels. */
+  readonly recognisable_models: readonly string[]
+}
+
+export interface TrustDeskDeps {
+  readonly pool: Pool
+  readonly clock: Clock
+  /** Returns the models of a hoster of which it may recognise the audits. */
+  readonly recognisableModels: (hosterId: string) => readonly string[]
+}
+
+export function createTrustDesk({ pool, clock, recognisableModels }: TrustDeskDeps): TrustDesk {
   return {
     show: hosterId => showTrust(pool, hosterId, clock.epochMs()).catch(refuseOutage),
     showOwn: hosterId => showOwnTrust(pool, hosterId, clock.epochMs()).catch(refuseOutage),
-    showLive: hosterId => showLiveTrust(pool, hosterId, clock.epochMs()).catch(refuseOutage),
+    showLive: async hosterId => ({
+      ...(await showLiveTrust(pool, hosterId, clock.epochMs()).catch(refuseOutage)),
+      recognisable_models: recognisableModels(hosterId),
+    }),
     appeal: (caller, text, address) => transaction(pool, sql => appeal(sql, caller, text, address)).catch(refuseOutage),
     decide: (hosterId, { decision, reason }, by) =>
       transaction(pool, async sql => {

@@ -53,6 +53,8 @@ export async function auditWorld(
     readonly ownCanaries?: readonly OwnCanary[]
     readonly corpus?: readonly string[]
     readonly references?: readonly string[] | null
+    /** The name of a server that fails. */
+    readonly away?: string
     readonly seed?: number
     /** What a request costs; above 10 it is not affordable. Default: nothing. */
     readonly cost?: (body: AskedRequest['body']) => bigint
@@ -81,6 +83,7 @@ export async function auditWorld(
     random: random.next,
     offers: () => [hosted, ...servers],
     references,
+    isAway: ({ endpoint }) => given.away === endpoint.name,
     ownCanaries,
     corpus,
     drawWords: count => Array.from({ length: count }, () => talk().split(' ')[0]!),

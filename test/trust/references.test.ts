@@ -20,6 +20,15 @@ test.each([
 })
 
 test.each([
+  ['another one takes its place', [offerOf({ name: 'mine' }), ...clouds], 'cheap'],
+  ['audits wait for the only one', [offerOf({ name: 'mine' })], 'mine'],
+])('while a reference is away, %s', async (_, servers, name) => {
+  const world = await auditWorld(database, { servers, away: 'mine', answer: talker() })
+  await world.audit(6)
+  expect([...new Set(world.asked().map(({ server }) => server.endpoint.name))]).toEqual([name])
+})
+
+test.each([
   ['the same passes', 'The tide turns twice a day here.', 1, 20],
   ['something else does not', 'No.', 0, 0],
 ])('32 answers are an audit, and a hoster that answers %s', async (_, text, least, most) => {

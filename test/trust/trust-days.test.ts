@@ -29,7 +29,8 @@ beforeEach(() => writeDays(NOW_MS - 10 * DAY_MS))
 
 const at = (nowMs: number) => ({ epochMs: () => nowMs, monotonicMs: () => nowMs })
 const writeDays = (nowMs: number) => writeTrustDays({ pool: database.pool, clock: at(nowMs) })
-const deskAt = (nowMs: number) => createTrustDesk({ pool: database.pool, clock: at(nowMs) })
+const deskAt = (nowMs: number) =>
+  createTrustDesk({ pool: database.pool, clock: at(nowMs), recognisableModels: () => [] })
 const showAll = async (hosterId: string, nowMs: number) => ({
   everybody: await deskAt(nowMs).show(hosterId),
   itself: await deskAt(nowMs).showOwn(hosterId),

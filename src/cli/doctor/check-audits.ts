@@ -1,7 +1,7 @@
 import type { Config } from '../../config/config.ts'
 import { configuredOffers } from '../../config/configured-offers.ts'
 import type { Offer } from '../../domain/offer.ts'
-import { isReference } from '../../trust/audits/audit-hoster.ts'
+import { recognisableModels } from '../../trust/audits/recognisable-models.ts'
 import type { Finding } from './finding.ts'
 
 /**
@@ -11,17 +11,12 @@ import type { Finding } from './finding.ts'
 export function checkAudits(config: Config, hosterOffers: readonly Offer[]): Finding[] {
   const { trust } = config
   if (!trust.audits) return []
-  const references = configuredOffers(config).filter(offer => isReference(offer, trust.references))
-  const known = new Set(references.map(({ modelId }) => modelId))
-  const models = [...new Set(hosterOffers.map(({ modelId }) => modelId))].filter(
-    modelId =>
-      !known.has(modelId) && !trust.canaries.some(({ models: only }) => only === undefined || only.includes(modelId)),
-  )
+  const models = recognisableModels(hosterOffers, configuredOffers(config), trust)
   if (models.length === 0) return []
   return [
     {
       ...{ check: 'audits', ok: true, warning: true },
-      detail: `No configured server or cloud has the model ${models.sort().join(', ')}, so hosters may recognise its audits. Add a server or cloud with the model as a reference, ask customers to share requests, or set trust.canaries_file: docs/trust.md.`,
+      detail: `No configured server or cloud has the model ${models.join(', ')}, so hosters may recognise its audits. Add a server or cloud with the model as a reference, ask customers to share requests, or set trust.canaries_file: docs/trust.md.`,
     },
   ]
 }

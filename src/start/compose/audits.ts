@@ -41,7 +41,7 @@ const SHADOW_ACCOUNTS = 3
 export function createAudits(
   context: ComposeContext,
   { general, desk }: Database,
-  { catalog }: Supply,
+  { catalog, health }: Supply,
   chat: CompleteDeps,
   samples: StartedSamples,
 ): TaskDeps['audits'] {
@@ -63,7 +63,11 @@ export function createAudits(
     togetherNanos: replayNanos / 2n,
   })
   const send = createSender(chat, stopping)
-  const peers = { offers: () => catalog.current().offers, references: trust.references }
+  const peers = {
+    offers: () => catalog.current().offers,
+    references: trust.references,
+    isAway: ({ offerId }: Offer) => health.shared.state(offerId) === 'ejected',
+  }
   const mannersDeps = { manners: samples.manners, random }
   const relatedCustomers = createRelatedCustomers(general, clock)
   const shadow = createShadow({

@@ -78,7 +78,7 @@ export async function compose(input: ComposeInput): Promise<App> {
   const payments = createPaymentParts(context, database, payouts, addressOf)
   const audits = createAudits(context, database, supply, generation.chat, samples)
   await startBackgroundWork(context, database, alerts, payments, payouts, marketplace, audits, service)
-  const trust = createTrust(context, database, addressOf)
+  const trust = createTrust(context, database, supply, addressOf)
   const operator = createOperator(
     context,
     database,

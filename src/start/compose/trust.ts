@@ -1,10 +1,12 @@
 import type { Endpoint } from '../../http/endpoint.ts'
 import type { OperatorDoor } from '../../http/endpoints/operator/operator-endpoint.ts'
 import { trustEndpoints } from '../../http/endpoints/trust.ts'
+import { recognisableModels } from '../../trust/audits/recognisable-models.ts'
 import { createTrustDesk, type TrustDesk } from '../../trust/trust-desk.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 import { smallBodyLimit } from './small-body-limit.ts'
+import type { Supply } from './supply.ts'
 
 /** Why hosters are trusted, and what operators decide about that. */
 export interface Trust {
@@ -15,9 +17,15 @@ export interface Trust {
 export function createTrust(
   { config, clock }: ComposeContext,
   { general }: Database,
+  { catalog }: Pick<Supply, 'catalog'>,
   addressOf: OperatorDoor['addressOf'],
 ): Trust {
-  const desk = createTrustDesk({ pool: general, clock })
+  const modelsOf = (hosterId: string) => {
+    const { offers } = catalog.current()
+    const ofHoster = offers.filter(({ endpoint }) => endpoint.hosterId === hosterId)
+    return config.trust.audits ? recognisableModels(ofHoster, offers, config.trust) : []
+  }
+  const desk = createTrustDesk({ pool: general, clock, recognisableModels: modelsOf })
   const bodyLimitBytes = smallBodyLimit(config.server.bodyLimitBytes)
   return { desk, endpoints: trustEndpoints({ desk, addressOf, bodyLimitBytes }) }
 }

@@ -19,6 +19,8 @@ export interface AuditDeps extends GrowDeps, MannersDeps {
   readonly beginVisit: BeginVisit
   /** Names of endpoints that serve as references, besides local servers. Null: all clouds. */
   readonly references: readonly string[] | null
+  /** Whether the server of an offer fails, so that it gets no requests for now. */
+  readonly isAway: (offer: Offer) => boolean
   /** Prompts of the operator. */
   readonly ownCanaries: readonly OwnCanary[]
   /** Requests of customers that share them. */

@@ -91,15 +91,20 @@ async function drawOffer(deps: AuditDeps, endpointId: string): Promise<DrawnOffe
   return weighted[Math.floor(deps.random() * weighted.length)]!
 }
 
-/** Returns the other servers of the same model. */
+/**
+ * Returns the other servers of the same model. A reference that is away gives way to another one. While all are, audits wait: the hoster
+ * would recognise what is sent where there is none.
+ */
 export function peersOf(
-  { offers, references }: Pick<AuditDeps, 'offers' | 'references'>,
+  { offers, references, isAway }: Pick<AuditDeps, 'offers' | 'references' | 'isAway'>,
   offer: Offer,
 ): Omit<DrawnOffer, 'offer'> {
   const { modelId, endpoint } = offer
   const others = offers().filter(other => other.modelId === modelId && other.endpoint.hosterId !== endpoint.hosterId)
   return {
-    reference: others.filter(other => isReference(other, references)).toSorted(byCost)[0],
+    reference: others
+      .filter(other => isReference(other, references))
+      .toSorted((a, b) => Number(isAway(a)) - Number(isAway(b)) || byCost(a, b))[0],
     hosters: others.filter(other => other.endpoint.kind === 'hoster' && serves(other, 'chat')),
   }
 }

@@ -68,6 +68,7 @@ export function HosterTrust({ hoster }: { hoster: Pick<HosterReview, 'id' | 'nam
                 Quarantine: data.is_quarantined ? (data.quarantine_reason ?? 'yes') : null,
                 Requests: countText(data.requests),
                 Audits: countText(data.audits),
+                'May recognise audits of': data.recognisable_models.join(', ') || null,
               }}
             />
             <DataTable
