@@ -23,13 +23,19 @@ async function sharingCustomer(): Promise<TestCustomer> {
   return customer
 }
 
-async function ask(customer: TestCustomer, allowHosters: readonly string[], content: string): Promise<number> {
+async function ask(
+  customer: TestCustomer,
+  allowHosters: readonly string[],
+  content: string,
+  fields: object = {},
+): Promise<number> {
   const messages = [{ role: 'user', content }]
   const response = await app.chat(customer, {
     model: 'test-model',
     messages,
     allow_hosters: allowHosters,
     tier: 'cheapest',
+    ...fields,
   })
   await response.body?.cancel()
   return response.status
@@ -51,6 +57,7 @@ test('a hoster that failed has seen a request, whether another one answered it o
   const [sharing, other] = [await sharingCustomer(), await app.customer()]
   expect(await ask(other, [failingId], 'Is it mine?')).toBeGreaterThanOrEqual(500)
   expect(await ask(other, [answeringId], 'Is it mine?')).toBe(200)
+  expect(await ask(sharing, [answeringId], 'Is it private?', { privacy_mode: true })).toBe(200)
   expect(await ask(sharing, [failingId], 'Is it the first?')).toBeGreaterThanOrEqual(500)
   await expect.poll(() => seenBy([failingId, answeringId]), WAIT_OPTIONS).toEqual([1, 0])
   // The cheaper one is tried first.

@@ -37,6 +37,8 @@ export function startRequestSamples(
     ...samples,
     seen,
     onSent(customerId, job, hosterId) {
+      // Nothing of such a request is kept, so no audit repeats it.
+      if (job.constraints.privacyMode) return
       const conversation = nameConversation(customerId, job)
       if (conversation !== null) seen.note(conversation, hosterId)
     },
