@@ -128,6 +128,7 @@ async function logOf(random: Random, sharing: number, texts: readonly string[]):
     estimateNanos: () => 0n,
     random: random.fork().next,
     relatedCustomers: async () => new Set<string>(),
+    relatedHosters: { withRelated: async (hosterIds: readonly string[]) => hosterIds },
     corpus: texts,
     drawWords: (count: number) => Array.from({ length: count }, () => random.pick(words)),
   }

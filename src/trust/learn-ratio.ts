@@ -5,6 +5,8 @@ import { median, robustDeviation } from './median.ts'
 export interface MeterSource {
   /** Local servers belong to the operator, who gains nothing from their reports. */
   readonly isLocal: boolean
+  /** Endpoints of one hoster, and of related ones, have one vote together. Absent: this endpoint has its own. */
+  readonly voter?: string
   readonly input: readonly number[]
   readonly output: readonly number[]
 }
@@ -31,9 +33,9 @@ export const REPORTS_KEPT = 512
 const SD_MIN = 0.005
 
 /**
- * Learns the ratio of a model. Each endpoint has one vote, its median. Votes of local servers decide if there are any,
- * otherwise the median of the votes of at least three hosters: one hoster cannot move it, whatever it reports and
- * however much traffic it has.
+ * Learns the ratio of a model. Each endpoint has one vote, its median; those of one voter have the median of theirs. Votes of local
+ * servers decide if there are any, otherwise the median of the votes of at least three voters: one cannot move it, whatever it
+ * reports, however much traffic it has, and however many endpoints and names.
  */
 export function learnRatio(sources: readonly MeterSource[]): LearnedRatio {
   const input = learnSide(sources, 'input')
@@ -57,9 +59,12 @@ function learnSide(
 ): { ratio: number; sd: number; error: number } | undefined {
   const sources = all.filter(source => source[side].length >= REPORTS_MIN)
   const local = sources.filter(({ isLocal }) => isLocal)
-  if (local.length === 0 && sources.length < HOSTERS_MIN) return undefined
   const voters = local.length > 0 ? local : sources
-  const ratio = Math.exp(median(voters.map(source => median(source[side]))))
+  const votes = [...Map.groupBy(voters, source => source.voter ?? source)].map(([, ofVoter]) =>
+    median(ofVoter.map(source => median(source[side]))),
+  )
+  if (local.length === 0 && votes.length < HOSTERS_MIN) return undefined
+  const ratio = Math.exp(median(votes))
   const sd = Math.max(SD_MIN, median(sources.map(source => robustDeviation(source[side]))))
   // The median of n normal values has a standard error of 1.25 x sd / sqrt(n).
   const error = (1.25 * sd) / Math.sqrt(median(voters.map(source => source[side].length)))

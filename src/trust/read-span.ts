@@ -11,6 +11,7 @@ import { addCustomerEvidence, lockTrust, type StoredTrust, writeTrust } from './
 import { addAudit } from './hoster-evidence.ts'
 import { type LearnedRatio, learnRatio } from './learn-ratio.ts'
 import { auditMeter, batchReports, COUNTED_MIN } from './meter-audit.ts'
+import { createRelatedHosters } from './related-hosters.ts'
 import { tallyEvidence } from './request-tally.ts'
 
 /** What one transaction reads at most. The job runs each minute, so it is usually a minute. */
@@ -79,7 +80,13 @@ async function addReports(
       waiting: hosterId === null ? [] : [...before.waiting, ...ofEndpoint.map(useOf)],
     })
   }
-  const learned = learnRatio([...sources.values()])
+  const hosterIds = [...new Set([...sources.values()].flatMap(({ hosterId }) => hosterId ?? []))]
+  const groups = await createRelatedHosters(sql).groups(hosterIds)
+  const learned = learnRatio(
+    [...sources.values()].map(source =>
+      source.hosterId === null ? source : { ...source, voter: groups.get(source.hosterId)! },
+    ),
+  )
   if (hasChanged(await readRatio(sql, modelId), learned)) {
     await writeRatio(sql, modelId, learned, atMs)
     await bumpControlVersion(sql, 'supply')

@@ -6,6 +6,7 @@ import { createAuditor } from '../../src/trust/audits/audit-hoster.ts'
 import { createRelatedCustomers } from '../../src/trust/audits/related-customers.ts'
 import { createConversationNames, createSeenConversations } from '../../src/trust/audits/seen-conversations.ts'
 import { createSharedRequests, type Manners, type SharedRequest } from '../../src/trust/audits/shared-requests.ts'
+import { createRelatedHosters } from '../../src/trust/related-hosters.ts'
 import type { TestDatabase } from '../harness/database.ts'
 import { offerOf } from '../supply/random-market.ts'
 import { createHoster, NOW_MS } from './trust-world.ts'
@@ -93,6 +94,7 @@ export async function auditWorld(
     shares: { isAffordable: nanos => nanos <= 10n, whoCanPay: async () => given.canPay ?? (() => true) },
     estimateNanos: (_, body) => given.cost?.(body as AskedRequest['body']) ?? 0n,
     relatedCustomers: createRelatedCustomers(database.pool, clock),
+    relatedHosters: createRelatedHosters(database.pool),
     beginVisit(pseudonymsOf) {
       const visit = visits++
       return async (server, body) => {

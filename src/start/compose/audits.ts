@@ -27,6 +27,7 @@ import { readAnswer } from '../../trust/audits/read-answer.ts'
 import { createRelatedCustomers } from '../../trust/audits/related-customers.ts'
 import { createShadow } from '../../trust/audits/shadow.ts'
 import { isMeaningful } from '../../trust/audits/shared-body.ts'
+import { createRelatedHosters } from '../../trust/related-hosters.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { StartedSamples } from './request-samples.ts'
@@ -85,6 +86,7 @@ export function createAudits(
   if (trust.shadowSeconds > 0) samples.listen(shadow.onServed)
   const auditor = createAuditor({
     ...{ pool: general, clock, ...peers, ...mannersDeps, relatedCustomers },
+    relatedHosters: createRelatedHosters(general),
     ...{ estimateNanos, shares, seen: samples.seen },
     beginVisit: createVisits(context, { house, send, shares, estimateNanos }),
     ownCanaries: trust.canaries,

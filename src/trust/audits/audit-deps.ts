@@ -3,6 +3,7 @@ import type { Nanos } from '../../domain/money.ts'
 import type { Offer } from '../../domain/offer.ts'
 import type { OwnCanary } from '../../domain/own-canary.ts'
 import type { Clock } from '../../runtime/clock.ts'
+import type { RelatedHosters } from '../related-hosters.ts'
 import type { BeginVisit } from './ask-offer.ts'
 import type { CustomerShares } from './customer-shares.ts'
 import type { MannersDeps } from './draw-manners.ts'
@@ -31,6 +32,7 @@ export interface AuditDeps extends GrowDeps, MannersDeps {
   /** Estimates what a chat request costs at an offer at most. */
   readonly estimateNanos: (offer: Offer, body: object) => Nanos
   readonly relatedCustomers: RelatedCustomers
+  readonly relatedHosters: RelatedHosters
 }
 
 /** What one audit can use besides. */

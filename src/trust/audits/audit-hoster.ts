@@ -34,9 +34,10 @@ export function createAuditor(deps: AuditDeps): AuditEndpoint {
     const audit = { ...deps, pause }
     const drawn = await drawOffer(deps, endpointId)
     if (drawn === null) return
-    const { offer, reference, hosters } = drawn
+    const { offer, reference } = drawn
+    const hosters = reference === undefined ? await strangersOf(deps, drawn) : drawn.hosters
     const { signals } = (await readTrust(deps.pool, offer.endpoint.hosterId!)).evidence
-    const kind = chooseAudit(signals, possibleAudits(deps, drawn, begun), deps.random)
+    const kind = chooseAudit(signals, possibleAudits(deps, { ...drawn, hosters }, begun), deps.random)
     if (kind === 'canary') return auditByCanary(audit, begun, offer, reference)
     if (kind === 'panel') return auditByPanel(audit, offer, hosters)
     if (kind === undefined || reference === undefined) return
@@ -66,6 +67,17 @@ function possibleAudits(
   const waiting = begun.get(offer.offerId)
   if (waiting !== undefined) return waiting.nextMs <= deps.clock.epochMs() ? ['canary'] : comparisons
   return ownCanariesOf(deps, offer.modelId).length > 0 ? [...comparisons, 'canary'] : comparisons
+}
+
+/** Returns an offer of each other group of hosters, since related ones would answer for each other. */
+async function strangersOf({ relatedHosters, random }: AuditDeps, { offer, hosters }: DrawnOffer): Promise<Offer[]> {
+  const groups = await relatedHosters.groups([offer, ...hosters].map(({ endpoint }) => endpoint.hosterId!))
+  const groupOf = ({ endpoint }: Offer) => groups.get(endpoint.hosterId!)
+  const others = Map.groupBy(
+    hosters.filter(other => groupOf(other) !== groupOf(offer)),
+    groupOf,
+  )
+  return [...others.values()].map(ofGroup => ofGroup[Math.floor(random() * ofGroup.length)]!)
 }
 
 interface DrawnOffer {

@@ -64,17 +64,20 @@ const WRITTEN_PART = 0.1
 
 /**
  * Takes a request of a customer that has nothing to do with the hosters of these offers, that all of them may see, and of a conversation
- * that none of them was sent before.
+ * that neither they nor hosters that are related to them were sent before.
  */
 export async function takeReplay(
-  deps: Pick<AuditDeps, 'relatedCustomers' | 'shared' | 'seen' | 'shares' | 'estimateNanos'>,
+  deps: Pick<AuditDeps, 'relatedCustomers' | 'relatedHosters' | 'shared' | 'seen' | 'shares' | 'estimateNanos'>,
   offers: readonly Offer[],
   { modelId, endpoint }: Offer,
 ): Promise<SharedRequest | undefined> {
   const { shared, seen, shares } = deps
   const conversations = shared.conversations(modelId)
   if (conversations.length === 0) return undefined
-  const hosterIds = [...new Set(offers.flatMap(offer => offer.endpoint.hosterId ?? []))]
+  // Hosters of one person compare what they got.
+  const hosterIds = await deps.relatedHosters.withRelated([
+    ...new Set(offers.flatMap(offer => offer.endpoint.hosterId ?? [])),
+  ])
   const [isSeen, canPay, ...relatedTo] = await Promise.all([
     seen.seenBy(hosterIds, conversations),
     shares.whoCanPay(),
