@@ -217,3 +217,13 @@ function write(path: string, content: string): void {
   mkdirSync(dirname(join(directory, path)), { recursive: true })
   writeFileSync(join(directory, path), content)
 }
+
+test('programs that run after the set-up start with the node that it installed', () => {
+  // A shell looks up `node` once, and the set-up may install another one. `hash -r` makes it look again.
+  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+    scripts: Record<string, string>
+  }
+  const after = Object.values(scripts).filter(script => /setup\.mjs.*&&/.test(script))
+  expect(after.length).toBeGreaterThan(10)
+  for (const script of after) expect(script).toMatch(/ && hash -r && node |&& vitest /)
+})
