@@ -9,8 +9,9 @@ import { fileURLToPath } from 'node:url'
 const root = fileURLToPath(new URL('..', import.meta.url))
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<string, unknown>
 
-const COPIED_PATHS =
-  'bin console/dist migrations deploy docs switchyard.example.yaml README.md LICENSE CHANGELOG.md'.split(' ')
+const COPIED_PATHS = 'bin console/dist sql deploy docs switchyard.example.yaml README.md LICENSE CHANGELOG.md'.split(
+  ' ',
+)
 
 /** The fields of package.json that an installed package needs. */
 const MANIFEST_FIELDS =

@@ -21,7 +21,7 @@ import {
 import type { Settlement } from '../src/ledger/settlement/settlement.ts'
 
 /**
- * An in-memory model of migrations/ (without the alerts) and postgres-claim-store.ts. Each call is one atomic transaction; a
+ * An in-memory model of sql/functions/money (without the alerts) and postgres-claim-store.ts. Each call is one atomic transaction; a
  * call that throws changes nothing. test/sim/model.test.ts compares the model with PostgreSQL.
  */
 export interface ModelDatabase {

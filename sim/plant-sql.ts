@@ -6,14 +6,12 @@ export function plantSql(mutation: Mutation): string {
   const source = readFileSync(new URL(`../${mutation.file}`, import.meta.url), 'utf8')
   const planted = mutated(mutation, source)
   const at = source.indexOf(mutation.find)
-  const [begin, create] = CREATE.map(text => [planted.lastIndexOf(text, at), text] as const).reduce((a, b) =>
-    a[0] > b[0] ? a : b,
-  )
+  const begin = planted.lastIndexOf(CREATE, at)
   const end = planted.indexOf(END, at)
   if (begin === -1 || end === -1) throw new Error(`${mutation.id}: its \`find\` text is not in a function`)
-  return `CREATE OR REPLACE FUNCTION ${planted.slice(begin + create.length, end + END.length)}`
+  return planted.slice(begin, end + END.length)
 }
 
-const CREATE = ['CREATE FUNCTION ', 'CREATE OR REPLACE FUNCTION '] as const
+const CREATE = 'CREATE OR REPLACE FUNCTION '
 /** The end of a function body and of the statement. */
 const END = '$$;'

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-/** A label of a request or of a key. The CHECK of api_key in migrations/0020_budgets.sql has the same pattern. */
+/** A label of a request or of a key. The CHECK of api_key in sql/schema.sql has the same pattern. */
 export const LABEL = /^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,63}$/
 
 /** Completes the sentence "`label` must be ...". */

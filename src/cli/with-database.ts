@@ -1,6 +1,6 @@
 import type { Config } from '../config/config.ts'
 import { grantGatewayRights } from '../db/gateway-role.ts'
-import { migrate, migrationsDir, pendingMigrations } from '../db/migrate.ts'
+import { migrate, pendingMigrations, sqlDir } from '../db/migrate.ts'
 import { openDatabase } from '../db/open-database.ts'
 import { createPool, type Pool } from '../db/pool.ts'
 import { ownCommand } from '../runtime/own-command.ts'
@@ -40,10 +40,10 @@ export async function withDatabase<T>(
     try {
       await requireNoOlderServer(pool)
       const onWait = () => output.note('Waiting for another process that is migrating the database')
-      const applied = await migrate(database.owner, migrationsDir, onWait)
+      const applied = await migrate(database.owner, sqlDir, onWait)
       // Commands use the owner. Only new tables and functions need rights, so that a gateway can use them at once.
       if (applied.length > 0) await grantGatewayRights(database)
-      for (const { name } of applied) output.note(`Applied migration ${name}`)
+      for (const name of applied) output.note(`Applied ${name}`)
       return await work(pool)
     } finally {
       await pool.end()

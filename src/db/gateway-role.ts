@@ -6,8 +6,8 @@ import { queryOnce } from './query-once.ts'
 import { sessionSettings } from './session-settings.ts'
 
 /**
- * Lets the roles of `connection` and `desk` work on the tables of `owner`: see migrations/0006_gateway_role.sql,
- * 0031_desk_role.sql and 0037_closed_schema.sql. Call it after `migrate`. Does nothing when the role that serves requests owns
+ * Lets the roles of `connection` and `desk` work on the tables of `owner`: see
+ * sql/functions/rights. Call it after `migrate`. Does nothing when the role that serves requests owns
  * the tables itself. Any number of processes may call it at once.
  */
 export async function grantGatewayRights({

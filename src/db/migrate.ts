@@ -1,39 +1,43 @@
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { ownCommand } from '../runtime/own-command.ts'
 import type { Connection } from './open-database.ts'
 import { sessionSettings } from './session-settings.ts'
 
-/** The migrations that ship with this version. */
-export const migrationsDir = fileURLToPath(new URL('../../migrations', import.meta.url))
+/** The SQL that ships with this version: `migrations/` and `functions/`. */
+export const sqlDir = fileURLToPath(new URL('../../sql', import.meta.url))
 
-export interface Migration {
-  /** The number from the first four digits of the file name, from 1. */
-  readonly version: number
-  /** The file name, such as `0001_tables.sql`. */
-  readonly name: string
-}
+const THE_FUNCTIONS = 'the functions of this version'
+
+/** What `migrate` applied, or would apply: names such as `0001_tables.sql`, and `THE_FUNCTIONS`. */
+export type Applied = readonly string[]
 
 /**
- * Brings the database to the schema of this version: applies the files `NNNN_*.sql` of `directory` that are
- * not applied yet, in order, each in its own transaction. Any number of processes may call it at once: one
- * migrates, the others wait. Returns the migrations that this call applied.
+ * Brings the database to the schema of this version, in one transaction:
+ * 1. the tables: files `migrations/NNNN_*.sql` that are not applied yet, in order;
+ * 2. functions, views, triggers and rights: all files below `functions/`, whenever one of them or a table changed. They begin
+ *    with CREATE OR REPLACE. A migration drops what is gone or takes other parameters;
+ * 3. the parts of the applied migrations below the line `AFTER_FUNCTIONS`.
  *
- * Throws, without changing anything, when an applied file was edited or is gone, or when the database was
- * migrated by a newer version. Throws when a file fails; that file and all later ones are then not applied.
+ * Any number of processes may call it at once: one migrates, the others wait. While nodes use the tables, it waits for no lock
+ * longer than `LOCK_TIMEOUT_MS`, so that nobody waits behind it, and begins again.
  *
- * @param onWait called when another process is migrating; the wait has no time limit, since tables may have
+ * Throws, without changing anything, when a file fails, when an applied file was edited or is gone, or when a newer version
+ * migrated the database.
+ *
+ * @param onWait called when another process is migrating or holds a lock; the wait has no time limit, since tables may have
  *   millions of rows
  */
 export async function migrate(
   connection: Connection,
-  directory: string = migrationsDir,
+  directory: string = sqlDir,
   onWait: () => void = () => {},
-): Promise<Migration[]> {
-  const files = await readMigrations(directory)
+): Promise<Applied> {
+  const files = await readFiles(directory)
   const client = new pg.Client({ ...sessionSettings, ...connection, application_name: 'switchyard migrate' })
   client.on('error', () => {})
   await client.connect()
@@ -46,13 +50,10 @@ export async function migrate(
       onWait()
       await client.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK])
     }
-    await client.query(CREATE_TABLE)
-    const { rows: applied } = await client.query<Applied>(SELECT_APPLIED)
-    requireSameHistory(applied, files)
-    for (const file of files.filter((file, index) => isFormer(applied[index], file))) await replaceFormer(client, file)
-    const pending = files.slice(applied.length)
-    for (const file of pending) await apply(client, file)
-    return pending.map(({ version, name }) => ({ version, name }))
+    await client.query(CREATE_TABLES)
+    const pending = pendingOf(files, await readState(client))
+    if (pending.names.length > 0) await applyWhenUnlocked(client, files, pending, onWait)
+    return pending.names
   } catch (error) {
     throw explained(error)
   } finally {
@@ -61,26 +62,18 @@ export async function migrate(
   }
 }
 
-/**
- * Returns the names of the migrations that `migrate` would apply. Changes nothing; throws what `migrate`
- * would throw before its first change.
- */
-export async function pendingMigrations(sql: Reader, directory: string = migrationsDir): Promise<string[]> {
+/** Returns what `migrate` would apply. Changes nothing; throws what `migrate` would throw before its first change. */
+export async function pendingMigrations(sql: Reader, directory: string = sqlDir): Promise<Applied> {
   try {
     await requireRights(sql)
-    const files = await readMigrations(directory)
-    const { rows: tables } = await sql.query("SELECT to_regclass('migration') IS NOT NULL AS found")
-    const isNew = !(tables as { found: boolean }[])[0]!.found
-    const applied = isNew ? [] : ((await sql.query(SELECT_APPLIED)).rows as Applied[])
-    requireSameHistory(applied, files)
-    return files.slice(applied.length).map(({ name }) => name)
+    return pendingOf(await readFiles(directory), await readState(sql)).names
   } catch (error) {
     throw explained(error)
   }
 }
 
 interface Reader {
-  query(text: string): Promise<{ readonly rows: unknown[] }>
+  query(text: string, values?: unknown[]): Promise<{ readonly rows: unknown[] }>
 }
 
 /**
@@ -135,89 +128,197 @@ const INSUFFICIENT_PRIVILEGE = '42501'
 /** Any constant that no other lock of this database uses: "symg" in ASCII. */
 export const MIGRATION_LOCK = 0x7379_6d67
 
-const SELECT_APPLIED = 'SELECT version, name, checksum FROM migration ORDER BY version'
+/** Other sessions wait behind a lock that waits. */
+const LOCK_TIMEOUT_MS = 500
+const RETRY_AFTER_MS = 500
 
-const CREATE_TABLE = `
+/** What stands below this line of a migration runs when the functions of this version are in place. */
+const AFTER_FUNCTIONS = /^-- -+ with the functions of this version$/m
+
+/**
+ * Grows with each landed change below `sql/functions`, so that an older version does not put its functions in the place of
+ * newer ones: see test/upgrade/landed-sql.test.ts.
+ */
+export const FUNCTIONS_VERSION = 1
+
+const CREATE_TABLES = `
 CREATE TABLE IF NOT EXISTS migration (
   version int PRIMARY KEY,
   name text NOT NULL,
   checksum text NOT NULL,
   applied_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE TABLE IF NOT EXISTS migration_functions (
+  version int NOT NULL,
+  checksum text NOT NULL,
+  applied_at timestamptz NOT NULL
 )`
 
-type MigrationFile = Migration & { readonly text: string; readonly checksum: string }
-type Applied = Migration & { readonly checksum: string }
-
-async function readMigrations(directory: string): Promise<MigrationFile[]> {
-  const names = (await readdir(directory)).filter(name => name.endsWith('.sql')).sort()
-  return Promise.all(
-    names.map(async (name, index) => {
-      const version = Number(/^(\d{4})_[a-z0-9_-]+\.sql$/.exec(name)?.[1])
-      if (version !== index + 1)
-        throw new Error(
-          `${join(directory, name)}: migrations are numbered without gaps. Rename this file to ${String(index + 1).padStart(4, '0')}_<name>.sql.`,
-        )
-      // A checkout on Windows may have changed the line endings. That does not count as an edit.
-      const text = (await readFile(join(directory, name), 'utf8')).replaceAll('\r\n', '\n')
-      return { version, name, text, checksum: createHash('sha256').update(text).digest('hex') }
-    }),
-  )
+interface SqlFile {
+  /** Below the directory, such as `0001_tables.sql` or `functions/money/admit_batch.sql`. */
+  readonly name: string
+  readonly text: string
+  readonly checksum: string
 }
 
-function requireSameHistory(applied: readonly Applied[], files: readonly MigrationFile[]): void {
-  for (const [index, { version, name, checksum }] of applied.entries()) {
-    const file = files[index]
-    if (!file)
+interface Files {
+  /** The first has version 1. */
+  readonly migrations: readonly SqlFile[]
+  readonly functions: readonly SqlFile[]
+  /** Of all functions. */
+  readonly checksum: string
+  /** By migration: the SHA-256 of texts of before 2026-11-29, which had functions too. */
+  readonly former: ReadonlyMap<string, readonly string[]>
+}
+
+interface State {
+  readonly applied: readonly { version: number; name: string; checksum: string }[]
+  readonly functions: { version: number; checksum: string } | undefined
+}
+
+interface Pending {
+  readonly migrations: readonly SqlFile[]
+  /** Migrations that were applied with a former text: their checksum is replaced. */
+  readonly former: readonly SqlFile[]
+  readonly names: Applied
+}
+
+async function readFiles(directory: string): Promise<Files> {
+  const migrations = await readSql(join(directory, 'migrations'))
+  for (const [index, { name }] of migrations.entries())
+    if (Number(/^(\d{4})_[a-z0-9_-]+\.sql$/.exec(name)?.[1]) !== index + 1)
       throw new Error(
-        `The database is newer than this Switchyard: it has migration ${name}, and this version ends at ${files.at(-1)?.name ?? 'none'}. Start the version that applied it, or a later one.`,
+        `${join(directory, 'migrations', name)}: migrations are numbered without gaps. Rename this file to ${String(index + 1).padStart(4, '0')}_<name>.sql.`,
       )
-    if (file.version !== version || file.name !== name)
-      throw new Error(
-        `Migration ${name} was applied to this database, but this version has ${file.name} in its place. Restore the file; applied migrations are never renamed or removed.`,
-      )
-    if (file.checksum !== checksum && !isFormer(applied[index], file))
-      throw new Error(
-        `Migration ${name} was changed after it was applied to this database. If a version of before 2026-11-24 made this database, bring its books into a new one: ${ownCommand('export books.ndjson.gz')}, then, with SWITCHYARD_DATA or DATABASE_URL of the new one, ${ownCommand('import books.ndjson.gz')}. If you edited the file, restore it and make the change in a new migration.`,
-      )
+  const functions = await readSql(join(directory, 'functions'))
+  const former = new Map<string, string[]>()
+  const list = await readFile(join(directory, 'former-migrations.sha256'), 'utf8').catch(() => '')
+  for (const [, checksum, name] of list.matchAll(/^([0-9a-f]{64}) {2}(\S+)$/gm))
+    former.set(name!, [...(former.get(name!) ?? []), checksum!])
+  return {
+    migrations,
+    functions,
+    checksum: sha256(functions.map(({ name, checksum }) => `${checksum}  ${name}\n`).join('')),
+    former,
   }
 }
 
-/**
- * The SHA-256 of former texts of files, for databases that applied them before the text became final. The present text may
- * differ in its functions only.
- */
-const FORMER_CHECKSUMS: Readonly<Record<string, string>> = {
-  // 2026-11-23: the gateway role could create schemas.
-  '0006_gateway_role.sql': 'f36b03eddfff87161c7d0d8bc7ea2999abf304134f8aa07c5dda612dffac1082',
+/** All files below the directory, in the order of their names. None if it is missing. */
+async function readSql(directory: string): Promise<SqlFile[]> {
+  const names = (await readdir(directory, { recursive: true }).catch(() => [])).map(name => name.replaceAll('\\', '/'))
+  return Promise.all(
+    names
+      .filter(name => name.endsWith('.sql'))
+      .sort()
+      .map(async name => {
+        // A checkout on Windows may have changed the line endings. That does not count as an edit.
+        const text = (await readFile(join(directory, name), 'utf8')).replaceAll('\r\n', '\n')
+        return { name, text, checksum: sha256(text) }
+      }),
+  )
 }
 
-function isFormer(applied: Applied | undefined, file: MigrationFile): boolean {
-  return applied !== undefined && applied.checksum === FORMER_CHECKSUMS[file.name]
+const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
+
+async function readState(sql: Reader): Promise<State> {
+  const read = async (table: string, query: string) => {
+    const { rows } = await sql.query('SELECT to_regclass($1) IS NOT NULL AS found', [table])
+    return (rows as { found: boolean }[])[0]!.found ? (await sql.query(query)).rows : []
+  }
+  const applied = await read('migration', 'SELECT version, name, checksum FROM migration ORDER BY version')
+  const [functions] = await read('migration_functions', 'SELECT version, checksum FROM migration_functions')
+  return { applied, functions } as State
 }
 
-/** Gives a database that applied a former text of the file the functions of the present one. */
-async function replaceFormer(client: pg.Client, file: MigrationFile): Promise<void> {
-  const functions = file.text
-    .replaceAll(/^CREATE FUNCTION /gm, 'CREATE OR REPLACE FUNCTION ')
-    .replaceAll(/^CREATE TABLE /gm, 'CREATE TABLE IF NOT EXISTS ')
-  await run(client, file, functions, 'UPDATE migration SET name = $2, checksum = $3 WHERE version = $1')
+function pendingOf(files: Files, { applied, functions }: State): Pending {
+  const former = applied.flatMap((row, index) => {
+    const file = requireSame(row, files, index)
+    return row.checksum === file.checksum ? [] : [file]
+  })
+  if (functions !== undefined && functions.version > FUNCTIONS_VERSION)
+    throw new Error(
+      `The database is newer than this Switchyard: its functions have version ${functions.version}, and this version ends at ${FUNCTIONS_VERSION}. Start the version that applied them, or a later one.`,
+    )
+  const migrations = files.migrations.slice(applied.length)
+  const isCurrent = migrations.length + former.length === 0 && functions?.checksum === files.checksum
+  const renews = !isCurrent && files.functions.length > 0
+  return { migrations, former, names: [...migrations.map(({ name }) => name), ...(renews ? [THE_FUNCTIONS] : [])] }
 }
 
-async function apply(client: pg.Client, file: MigrationFile): Promise<void> {
-  await run(client, file, file.text, 'INSERT INTO migration (version, name, checksum) VALUES ($1, $2, $3)')
+function requireSame({ version, name, checksum }: State['applied'][number], files: Files, index: number): SqlFile {
+  const file = files.migrations[index]
+  if (!file)
+    throw new Error(
+      `The database is newer than this Switchyard: it has migration ${name}, and this version ends at ${files.migrations.at(-1)?.name ?? 'none'}. Start the version that applied it, or a later one.`,
+    )
+  if (version !== index + 1 || file.name !== name)
+    throw new Error(
+      `Migration ${name} was applied to this database, but this version has ${file.name} in its place. Restore the file; applied migrations are never renamed or removed.`,
+    )
+  if (file.checksum !== checksum && !files.former.get(name)?.includes(checksum))
+    throw new Error(
+      `Migration ${name} was changed after it was applied to this database. If a version of before 2026-11-24 made this database, bring its books into a new one: ${ownCommand('export books.ndjson.gz')}, then, with SWITCHYARD_DATA or DATABASE_URL of the new one, ${ownCommand('import books.ndjson.gz')}. If you edited the file, restore it and make the change in a new migration.`,
+    )
+  return file
 }
 
-async function run(client: pg.Client, file: MigrationFile, statements: string, record: string): Promise<void> {
+async function applyWhenUnlocked(client: pg.Client, files: Files, pending: Pending, onWait: () => void): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await apply(client, files, pending)
+    } catch (error) {
+      const { cause } = error as Error
+      if (!(cause instanceof pg.DatabaseError && LOCK_CODES.includes(cause.code!))) throw error
+      if (attempt === 1) onWait()
+      await delay(RETRY_AFTER_MS)
+    }
+  }
+}
+
+/** lock_not_available and deadlock_detected. */
+const LOCK_CODES: readonly string[] = ['55P03', '40P01']
+
+async function apply(client: pg.Client, files: Files, { migrations, former }: Pending): Promise<void> {
+  await client.query('BEGIN')
   try {
-    await client.query('BEGIN')
-    await client.query(statements)
-    await client.query(record, [file.version, file.name, file.checksum])
+    // Functions may be created before those that they call.
+    await client.query(`SET LOCAL check_function_bodies = off; SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS}`)
+    for (const file of migrations) {
+      await run(client, `Migration ${file.name}`, partsOf(file).tables)
+      const version = files.migrations.indexOf(file) + 1
+      const row = [version, file.name, file.checksum]
+      await client.query('INSERT INTO migration (version, name, checksum) VALUES ($1, $2, $3)', row)
+    }
+    for (const { name, checksum } of former)
+      await client.query('UPDATE migration SET checksum = $2 WHERE name = $1', [name, checksum])
+    if (files.functions.length > 0) await applyFunctions(client, files)
+    for (const file of migrations) await run(client, `Migration ${file.name}`, partsOf(file).after)
     await client.query('COMMIT')
   } catch (error) {
     await client.query('ROLLBACK').catch(() => {})
-    throw new Error(`Migration ${file.name} failed${where(error, file.text)}: ${(error as Error).message}`, {
-      cause: error,
-    })
+    throw error
+  }
+}
+
+/** Each with the lines above it left empty, so that the line of an error is that of the file. */
+function partsOf({ text }: SqlFile): { tables: string; after: string } {
+  const at = AFTER_FUNCTIONS.exec(text)?.index ?? text.length
+  return { tables: text.slice(0, at), after: text.slice(0, at).replaceAll(/[^\n]+/g, '') + text.slice(at) }
+}
+
+async function applyFunctions(client: pg.Client, { functions, checksum }: Files): Promise<void> {
+  for (const { name, text } of functions) await run(client, `sql/functions/${name}`, text)
+  await client.query('DELETE FROM migration_functions')
+  await client.query('INSERT INTO migration_functions VALUES ($1, $2, now())', [FUNCTIONS_VERSION, checksum])
+  // A function that is replaced runs with the rights of its caller until these are given again.
+  await client.query('SELECT renew_gateway_rights()')
+}
+
+async function run(client: pg.Client, what: string, statements: string): Promise<void> {
+  try {
+    await client.query(statements)
+  } catch (error) {
+    throw new Error(`${what} failed${where(error, statements)}: ${(error as Error).message}`, { cause: error })
   }
 }
 

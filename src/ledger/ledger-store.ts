@@ -5,7 +5,7 @@ import type { Admission, KeySpend, RefusalCode } from './leases/admission.ts'
 
 /**
  * The database as the money code sees it. In production it is PostgreSQL (postgres-store.ts and
- * migrations/0002_money.sql); the simulator has a store in memory behind a simulated network. Each call is one
+ * sql/functions/money); the simulator has a store in memory behind a simulated network. Each call is one
  * transaction. A call that rejects may or may not have been committed, unless its error excludes that. Every call
  * may be sent again.
  */
@@ -157,7 +157,7 @@ export type LeaseVerdict =
       readonly nodes: number
     }
 
-/** The outcome of a settlement that was not committed as requested. See settle_batch in migrations/0002_money.sql. */
+/** The outcome of a settlement that was not committed as requested. See settle_batch in sql/functions/money/settle_batch.sql. */
 export type SettleEffect =
   | 'duplicate'
   | 'clamped'

@@ -25,7 +25,7 @@ export interface PostgresStoreDeps {
   readonly windowClock?: () => number
 }
 
-/** The ledger in PostgreSQL. Each call that moves money is one function of migrations/0002_money.sql. */
+/** The ledger in PostgreSQL. Each call that moves money is one function of sql/functions/money. */
 export function createPostgresStore({ money, heartbeat, windowClock }: PostgresStoreDeps): LedgerStore {
   return {
     async registerNode(nodeId) {

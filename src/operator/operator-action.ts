@@ -23,5 +23,5 @@ export function act<T>(pool: Pool, work: (sql: Sql) => Promise<T>, isDryRun = fa
   })
 }
 
-/** See operator_of_session in migrations/0032_operator_sessions.sql. */
+/** See operator_of_session in sql/functions/operator/operators.sql. */
 const NO_SESSION = 'SY004'

@@ -55,7 +55,7 @@ export interface PaymentDriver {
   readonly provider?: PaymentProvider
 }
 
-/** What a provider reports about a payment, as of now. See book_payment_report in migrations/0017_payments.sql. */
+/** What a provider reports about a payment, as of now. See book_payment_report in sql/functions/payments/reports.sql. */
 export interface PaymentReport {
   readonly state: 'open' | 'processing' | 'paid' | 'failed' | 'expired' | 'cancelled'
   /** Our id, as the provider stores it. */

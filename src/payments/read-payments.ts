@@ -3,7 +3,7 @@ import type { Nanos } from '../domain/money.ts'
 
 export type PaymentState = 'open' | 'processing' | 'paid' | 'failed' | 'expired' | 'cancelled'
 
-/** A row of `payment`: see migrations/0017_payments.sql. */
+/** A row of `payment`: see sql/migrations/0017_payments.sql. */
 export interface Payment {
   readonly paymentId: string
   readonly customerId: string

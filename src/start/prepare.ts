@@ -3,7 +3,7 @@ import type { Config } from '../config/config.ts'
 import { durabilityWarnings } from '../db/durability.ts'
 import { warnOfFewConnections } from '../db/few-connections.ts'
 import { grantGatewayRights } from '../db/gateway-role.ts'
-import { migrate, migrationsDir } from '../db/migrate.ts'
+import { migrate, sqlDir } from '../db/migrate.ts'
 import { type Connection, openDatabase } from '../db/open-database.ts'
 import { createPool, type Sql } from '../db/pool.ts'
 import { acquireServerLock } from '../db/server-lock.ts'
@@ -96,9 +96,7 @@ export async function prepare({
   }
   // Migrate only with the lock: a running server may have an older version, and a second server that is refused
   // must not migrate its database.
-  await migrate(database.owner, migrationsDir, () =>
-    log.info('waiting for another process that is migrating the database'),
-  )
+  await migrate(database.owner, sqlDir, () => log.info('waiting for another process that is migrating the database'))
   await grantGatewayRights(database)
   const masterKey = loadMasterKey(config)
   const pool = createPool(database.connection, { max: 1, applicationName: 'switchyard start' })

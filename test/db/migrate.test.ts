@@ -1,8 +1,8 @@
-import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterEach, beforeEach, expect, it } from 'vitest'
-import { migrate, pendingMigrations } from '../../src/db/migrate.ts'
+import { dirname, join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { FUNCTIONS_VERSION, migrate, pendingMigrations } from '../../src/db/migrate.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 
 const db = useTestDatabase('test')
@@ -17,17 +17,18 @@ beforeEach(async () => {
 })
 afterEach(() => rm(directory, { recursive: true }))
 
-const write = (name: string, sql: string) => writeFile(join(directory, name), sql)
+const path = (name: string) => join(directory, name.includes('/') ? name : join('migrations', name))
+const write = async (name: string, sql: string) => {
+  await mkdir(dirname(path(name)), { recursive: true })
+  await writeFile(path(name), sql)
+}
 const run = () => migrate(db.connection, directory)
 
 it('applies the files in order, once, and returns which', async () => {
-  expect(await run()).toEqual([
-    { version: 1, name: '0001_fruit.sql' },
-    { version: 2, name: '0002_colour.sql' },
-  ])
+  expect(await run()).toEqual(['0001_fruit.sql', '0002_colour.sql'])
   expect(await run()).toEqual([])
   await write('0003_pear.sql', "INSERT INTO fruit VALUES ('pear', 'green');")
-  expect(await run()).toEqual([{ version: 3, name: '0003_pear.sql' }])
+  expect(await run()).toEqual(['0003_pear.sql'])
   expect((await db.pool.query('SELECT * FROM fruit ORDER BY name')).rows).toEqual([
     { name: 'apple', colour: null },
     { name: 'pear', colour: 'green' },
@@ -112,27 +113,107 @@ it('does not mistake Windows line ends for an edit', async () => {
 
 it('refuses another file in place of an applied one', async () => {
   await run()
-  await rename(join(directory, '0002_colour.sql'), join(directory, '0002_taste.sql'))
+  await rename(path('0002_colour.sql'), path('0002_taste.sql'))
   await expect(run()).rejects.toThrow(/0002_colour.sql was applied.*has 0002_taste.sql in its place/)
 })
 
 it('refuses a database that a newer version has migrated', async () => {
   await run()
-  await rm(join(directory, '0002_colour.sql'))
+  await rm(path('0002_colour.sql'))
   await expect(run()).rejects.toThrow(/newer than this Switchyard: it has migration 0002_colour.sql/)
 })
 
-it('rolls back a file that fails, keeps the ones before it, and names the line', async () => {
+it('rolls back all of an upgrade when a file fails, and names the line', async () => {
   await write('0002_colour.sql', 'CREATE TABLE half ();\nSELECT 1;\nSELECT nothing;\n')
   await expect(run()).rejects.toThrow('Migration 0002_colour.sql failed at line 3: column "nothing" does not exist')
   expect((await db.pool.query("SELECT to_regclass('half') AS half, to_regclass('fruit')::text AS fruit")).rows).toEqual(
-    [{ half: null, fruit: 'fruit' }],
+    [{ half: null, fruit: null }],
   )
   await write('0002_colour.sql', 'ALTER TABLE fruit ADD colour text;\n')
-  expect(await run()).toEqual([{ version: 2, name: '0002_colour.sql' }])
+  expect(await run()).toEqual(['0001_fruit.sql', '0002_colour.sql'])
 })
 
 it.each(['0004_gap.sql', '3_short.sql', '0002_twice.sql'])('refuses the file name %s', async name => {
   await write(name, 'SELECT 1;')
   await expect(run()).rejects.toThrow(/numbered without gaps/)
+})
+
+describe('functions', () => {
+  const answer = async () => (await db.pool.query('SELECT answer()')).rows[0]!.answer
+  const writeAnswer = (value: number) =>
+    write(
+      'functions/answer.sql',
+      `CREATE OR REPLACE FUNCTION answer() RETURNS int LANGUAGE sql AS $$ SELECT n + ${value} FROM base_of_answer() n $$;`,
+    )
+  beforeEach(async () => {
+    await writeAnswer(1)
+    // Called by `answer`, and created after it.
+    await write(
+      'functions/base.sql',
+      'CREATE OR REPLACE FUNCTION base_of_answer() RETURNS int LANGUAGE sql AS $$ SELECT 40 $$;',
+    )
+    await write(
+      'functions/rights.sql',
+      'CREATE OR REPLACE FUNCTION renew_gateway_rights() RETURNS void LANGUAGE sql AS $$ $$;',
+    )
+  })
+
+  it('come after the tables, and again when one of them changed', async () => {
+    expect(await run()).toEqual(['0001_fruit.sql', '0002_colour.sql', 'the functions of this version'])
+    expect(await answer()).toBe(41)
+    expect(await run()).toEqual([])
+    await writeAnswer(2)
+    expect(await pendingMigrations(db.pool, directory)).toEqual(['the functions of this version'])
+    expect(await run()).toEqual(['the functions of this version'])
+    expect(await answer()).toBe(42)
+  })
+
+  it('are there for the last part of a migration', async () => {
+    const heading = '-- ---------------- with the functions of this version'
+    await write(
+      '0003_answer.sql',
+      `CREATE TABLE answered (n int);\n${heading}\nINSERT INTO answered SELECT answer();\n`,
+    )
+    await run()
+    expect((await db.pool.query('SELECT n FROM answered')).rows).toEqual([{ n: 41 }])
+    await write('0004_wrong.sql', `SELECT 1;\n${heading}\nSELECT nothing;\n`)
+    await expect(run()).rejects.toThrow('Migration 0004_wrong.sql failed at line 3: column "nothing" does not exist')
+  })
+
+  it('of an upgrade that fails are not there', async () => {
+    await run()
+    await writeAnswer(2)
+    await write('functions/wrong.sql', '\nSELECT nothing;')
+    await expect(run()).rejects.toThrow('sql/functions/wrong.sql failed at line 2: column "nothing" does not exist')
+    expect(await answer()).toBe(41)
+  })
+
+  it('of a newer version stay', async () => {
+    await run()
+    await db.pool.query('UPDATE migration_functions SET version = version + 1')
+    await writeAnswer(2)
+    const refusal = `its functions have version ${FUNCTIONS_VERSION + 1}, and this version ends at ${FUNCTIONS_VERSION}`
+    await expect(run()).rejects.toThrow(refusal)
+    await expect(pendingMigrations(db.pool, directory)).rejects.toThrow(refusal)
+    expect(await answer()).toBe(41)
+  })
+})
+
+it('lets others go on while a table that it changes is in use', async () => {
+  await run()
+  await write('0003_taste.sql', 'ALTER TABLE fruit ADD taste text;')
+  const [reader, other] = [await db.pool.pg.connect(), await db.pool.pg.connect()]
+  const waiting = Promise.withResolvers<void>()
+  try {
+    await reader.query('BEGIN; SELECT FROM fruit')
+    const applied = migrate(db.connection, directory, waiting.resolve)
+    await waiting.promise
+    // A lock that waits would make this wait too, for as long as the transaction of the reader lasts.
+    expect((await other.query('SELECT name FROM fruit')).rows).toEqual([{ name: 'apple' }])
+    await reader.query('COMMIT')
+    expect(await applied).toEqual(['0003_taste.sql'])
+  } finally {
+    reader.release(true)
+    other.release()
+  }
 })

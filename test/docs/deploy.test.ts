@@ -110,7 +110,7 @@ describe('Dockerfile', () => {
     const wanted = readPage('deploy/Dockerfile.dockerignore').split('\n')
     expect(copied.filter(path => !existsSync(`${root}${path}`) || !wanted.includes(`!${path}`))).toEqual([])
     // What the programs read when they run.
-    expect(copied).toEqual(expect.arrayContaining(['package.json', 'bin', 'migrations', 'src']))
+    expect(copied).toEqual(expect.arrayContaining(['package.json', 'bin', 'sql', 'src']))
   })
 
   test('installs the library that the pinned Node needs, in each image that runs it', () => {

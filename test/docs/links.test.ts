@@ -8,7 +8,7 @@ const root = fileURLToPath(new URL('../../', import.meta.url))
 const pages = globSync('**/*.md', { cwd: root, exclude: name => /^(node_modules|data|\..+)$/.test(name) }).sort()
 
 /** Paths in running text, such as `src/relay/bill.ts`, must exist if they begin with one of these folders. */
-const NAMED_FILE = /`((?:src|test|docs|migrations|scripts|bench|bin)\/[\w./-]+)`/g
+const NAMED_FILE = /`((?:src|test|docs|sql|scripts|bench|bin)\/[\w./-]+)`/g
 /** Home, work and temporary directories of the author's machine. */
 const MACHINE_PATH = /(?<![\w.~/-])\/(?:home|Users|work|workspace|mnt|tmp)\/\w[^\s`)]*/g
 

@@ -15,7 +15,7 @@ import { admissionOf, settlementOf, unlimited, useLedgerWorld } from './ledger-w
 import { addLimitedMember } from './limited-member.ts'
 
 // The functions that move money, with every statement in them, as PostgreSQL plans them over tables of a realistic size. They run with
-// enable_seqscan off: see migrations/0035_plans.sql. A plan above the threshold was compiled for 400 ms each time it ran.
+// enable_seqscan off: see sql/functions/money/locks.sql. A plan above the threshold was compiled for 400 ms each time it ran.
 
 /** The default of jit_above_cost. */
 const COST_MAX = 100_000

@@ -44,7 +44,7 @@ test('the package holds plain JavaScript, and neither tests nor the simulator no
     'deploy',
     'dist',
     'docs',
-    'migrations',
+    'sql',
     'package.json',
     'switchyard.example.yaml',
   ])

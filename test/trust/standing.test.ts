@@ -1,10 +1,7 @@
 import { randomUUID } from 'node:crypto'
-import { cp, mkdtemp, readdir, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { expect, test, vi } from 'vitest'
 import { addCustomer } from '../../src/accounts/customers.ts'
-import { migrate, migrationsDir } from '../../src/db/migrate.ts'
+import { migrate } from '../../src/db/migrate.ts'
 import { addHosterMember } from '../../src/marketplace/hoster-members.ts'
 import type { Scheduler } from '../../src/runtime/scheduler.ts'
 import { setHosterPrice } from '../../src/supply/hosters/set-hoster-price.ts'
@@ -12,6 +9,7 @@ import { createNewcomers } from '../../src/supply/newcomers/newcomers.ts'
 import { insertAudit } from '../../src/trust/evidence/audit-store.ts'
 import { scoreHosters } from '../../src/trust/score-hosters.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
+import { useFormerSchema } from '../upgrade/former-migrations.ts'
 import { createCustomers, createHoster, insertUsage, NOW_MS } from './trust-world.ts'
 
 // An offer proves itself with 200 answers that three customers have paid for.
@@ -147,34 +145,22 @@ test('a model of the operator proves itself only after comparisons, and failed o
 })
 
 test('offers of an earlier version keep the answers of customers that pay', async () => {
-  const directory = await mkdtemp(join(tmpdir(), 'switchyard-standing-'))
-  try {
-    await query('DROP SCHEMA public CASCADE')
-    await query('CREATE SCHEMA public')
-    const files = await readdir(migrationsDir)
-    const before = files.filter(file => file < '0041')
-    await Promise.all(before.map(file => cp(join(migrationsDir, file), join(directory, file))))
-    await migrate(database.connection, directory)
-    const [proved, promoted] = [await createFormerHoster(), await createFormerHoster()]
-    const evidenceOf = (hosterId: string, customerId: string) =>
-      query(`INSERT INTO hoster_customer_evidence VALUES ($1, $2, 10, 0, 10, 10, 0, 10, now())`, [hosterId, customerId])
-    for (const customerId of await createCustomers(database, 3)) await evidenceOf(proved.hosterId, customerId)
-    for (const customerId of await createCustomersOnPromotion(3)) await evidenceOf(promoted.hosterId, customerId)
-    for (const { endpointId } of [proved, promoted])
-      await query(
-        `INSERT INTO server_day (day, endpoint_id, model_id, answered, failed) VALUES (now()::date, $1, 'm', 300, 0)`,
-        [endpointId],
-      )
-    await migrate(database.connection)
-    expect(await standing(proved)).toBe('none')
-    expect(await standing(promoted)).toBe('open')
-    // What they offer needs no approval.
-    expect((await query('SELECT model_id, state FROM hoster_model')).rows).toEqual([
-      { model_id: 'm', state: 'approved' },
-    ])
-  } finally {
-    await rm(directory, { recursive: true })
-  }
+  await useFormerSchema(database.pool, '0040')
+  const [proved, promoted] = [await createFormerHoster(), await createFormerHoster()]
+  const evidenceOf = (hosterId: string, customerId: string) =>
+    query(`INSERT INTO hoster_customer_evidence VALUES ($1, $2, 10, 0, 10, 10, 0, 10, now())`, [hosterId, customerId])
+  for (const customerId of await createCustomers(database, 3)) await evidenceOf(proved.hosterId, customerId)
+  for (const customerId of await createCustomersOnPromotion(3)) await evidenceOf(promoted.hosterId, customerId)
+  for (const { endpointId } of [proved, promoted])
+    await query(
+      `INSERT INTO server_day (day, endpoint_id, model_id, answered, failed) VALUES (now()::date, $1, 'm', 300, 0)`,
+      [endpointId],
+    )
+  await migrate(database.connection)
+  expect(await standing(proved)).toBe('none')
+  expect(await standing(promoted)).toBe('open')
+  // What they offer needs no approval.
+  expect((await query('SELECT model_id, state FROM hoster_model')).rows).toEqual([{ model_id: 'm', state: 'approved' }])
 })
 
 /** Customers that have spent 1 USD of promotion credit, and paid nothing. */

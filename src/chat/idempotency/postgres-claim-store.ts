@@ -15,7 +15,7 @@ const heartbeatsOf = (nodeId: string) =>
 const FINISHED_WITHIN = `interval '10 s'`
 
 /**
- * Implements ClaimStore with the table of migrations/0003_idempotency.sql. `longestAnswerMs`: the longest
+ * Implements ClaimStore with the table of sql/migrations/0003_idempotency.sql. `longestAnswerMs`: the longest
  * total time limit of any endpoint.
  */
 export function createPostgresClaimStore(sql: Sql, longestAnswerMs: number): ClaimStore {

@@ -12,7 +12,7 @@ export class ArchiveRefused extends Error {
 
 /**
  * Moves the usage rows of a month from the database to the file `usage-<month>.ndjson.gz` in `directory`, and leaves
- * sums in their place: see migrations/0008_usage_archive.sql. Killed at any point, it leaves the month live, frozen or
+ * sums in their place: see sql/functions/usage/months.sql. Killed at any point, it leaves the month live, frozen or
  * archived, and the ledger correct. The next call continues. Requires that no other process archives to this directory.
  * Throws ArchiveRefused.
  *
@@ -77,7 +77,7 @@ async function freeze(pool: Pool, name: string, monthAndBounds: readonly string[
   }
 }
 
-/** SQLSTATE of migrations/0008_usage_archive.sql. */
+/** SQLSTATE of sql/functions/usage/months.sql. */
 const REFUSED = 'SY003'
 const LOCK_NOT_AVAILABLE = '55P03'
 const UNDEFINED_TABLE = '42P01'

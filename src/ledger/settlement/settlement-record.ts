@@ -8,8 +8,7 @@ export const RECORD_SEPARATOR = '\x1e'
 
 /**
  * Encodes a settlement for the journal and for PostgreSQL: the text of a row of the type settlement_asked of
- * migrations/0002_money.sql 0009_token_prices.sql and 0020_budgets.sql. The version comes first, so that another version of Switchyard can recognise the
- * record.
+ * sql/schema.sql. The version comes first, so that another version of Switchyard can recognise the record.
  */
 export function encodeSettlement(settlement: Settlement): string {
   const { price, parts } = settlement

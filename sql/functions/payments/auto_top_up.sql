@@ -1,0 +1,35 @@
+CREATE OR REPLACE FUNCTION pause_auto_top_up(p_customer uuid, p_reason text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE auto_top_up SET paused_at = now(), pause_reason = p_reason WHERE customer_id = p_customer AND paused_at IS NULL;
+  RETURN FOUND;
+END $$;
+
+-- Starts an automatic top-up if one is due: the balance is below the threshold, none is open, and the ceiling of the UTC month has
+-- room for it. The rows are locked, so that the ceiling is exact. Returns whether it started. Its id is the idempotency key of the charge.
+CREATE OR REPLACE FUNCTION start_auto_top_up(p_payment uuid, p_customer uuid, p_is_live boolean, p_reference text,
+  p_next_look_at timestamptz, p_now timestamptz)
+RETURNS boolean
+LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
+DECLARE
+  b balance;
+  v auto_top_up;
+  m payment_method;
+BEGIN
+  SELECT * INTO b FROM balance WHERE customer_id = p_customer FOR NO KEY UPDATE;
+  SELECT * INTO v FROM auto_top_up WHERE customer_id = p_customer FOR UPDATE;
+  SELECT * INTO m FROM payment_method WHERE method_id = v.method_id AND removed_at IS NULL;
+  IF v.customer_id IS NULL OR v.paused_at IS NOT NULL OR m.method_id IS NULL OR b.debt_nanos > 0
+    OR EXISTS (SELECT FROM customer WHERE customer_id = p_customer AND disabled_at IS NOT NULL)
+    OR b.posted_nanos - (SELECT coalesce(sum(l.settled_nanos), 0) FROM lease l WHERE l.customer_id = p_customer AND l.slots IS NOT NULL) >= v.threshold_nanos
+    OR EXISTS (SELECT FROM payment p WHERE p.customer_id = p_customer AND p.purpose = 'auto_top_up' AND p.state IN ('open', 'processing'))
+    OR v.amount_nanos > v.monthly_max_nanos - (
+      SELECT coalesce(sum(p.amount_nanos), 0) FROM payment p
+      WHERE p.customer_id = p_customer AND p.purpose = 'auto_top_up' AND p.state = 'paid'
+        AND p.created_at >= date_trunc('month', p_now, 'UTC')) THEN
+    RETURN false;
+  END IF;
+  INSERT INTO payment (payment_id, customer_id, driver, purpose, amount_nanos, amount_minor, currency, is_live, reference, method_id, next_look_at, created_at)
+    VALUES (p_payment, p_customer, m.driver, 'auto_top_up', v.amount_nanos, v.amount_nanos / 10000000, 'usd', p_is_live, p_reference, v.method_id, p_next_look_at, p_now);
+  RETURN true;
+END $$;

@@ -1,0 +1,1 @@
+-- Functions only: sql/functions/money/nodes.sql.

@@ -1,0 +1,1 @@
+-- Functions only: sql/functions/market/sign_up.sql.

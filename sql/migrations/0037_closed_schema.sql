@@ -1,0 +1,1 @@
+-- Functions only: sql/functions/rights/grant_gateway_rights.sql.

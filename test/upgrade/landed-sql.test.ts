@@ -1,0 +1,83 @@
+import { createHash } from 'node:crypto'
+import { globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { grantGatewayRights } from '../../src/db/gateway-role.ts'
+import { FUNCTIONS_VERSION, migrate, pendingMigrations, sqlDir } from '../../src/db/migrate.ts'
+import { describeSchema } from '../harness/describe-schema.ts'
+import { useTestDatabase } from '../harness/use-test-app.ts'
+import { formerMigrations, useFormerSchema } from './former-migrations.ts'
+
+const database = useTestDatabase('test')
+const fresh = useTestDatabase('test')
+
+const upgrade = async () => {
+  const applied = await migrate(database.connection)
+  await grantGatewayRights({
+    owner: database.connection,
+    connection: database.gatewayConnection,
+    desk: database.deskConnection,
+  })
+  return applied
+}
+
+/** The text of 0006 of the evening of 2026-11-23: the gateway role could create schemas. */
+const FORMER_0006 = readFileSync(new URL('0006-of-2026-11-23.sql', import.meta.url), 'utf8')
+
+// The newest migrations of mains that landed.
+test.each([
+  ['the evening of 2026-11-23', '0008', { '0006_gateway_role.sql': FORMER_0006 }],
+  ['2026-11-24', '0010', {}],
+  ['2026-11-26', '0030', {}],
+  ['2026-11-27', '0037', {}],
+  ['2026-11-28', '0046', {}],
+])(
+  'a database of %s, until %s, upgrades to what a new one has, functions and rights too',
+  async (_, newest, replaced) => {
+    await useFormerSchema(database.pool, newest, replaced)
+    if (newest < '0031') await database.pool.query("SELECT grant_gateway_rights('switchyard_gateway')")
+    expect((await pendingMigrations(database.pool))[0]!.slice(0, 4) > newest).toBe(true)
+    await upgrade()
+    expect(await pendingMigrations(database.pool)).toEqual([])
+    expect(await describeSchema(database.pool)).toBe(await describeSchema(fresh.pool))
+    const checksums = 'SELECT version, name, checksum FROM migration ORDER BY version'
+    expect((await database.pool.query(checksums)).rows).toEqual((await fresh.pool.query(checksums)).rows)
+  },
+)
+
+test('the former texts are those that landed', () => {
+  const former = readFileSync(join(sqlDir, 'former-migrations.sha256'), 'utf8')
+  for (const [name, text] of Object.entries({ ...formerMigrations }))
+    expect(former).toContain(`${createHash('sha256').update(text).digest('hex')}  ${name}\n`)
+  expect(former).toContain(createHash('sha256').update(FORMER_0006).digest('hex'))
+})
+
+const landed = readFileSync(new URL('landed-sql.sha256', import.meta.url), 'utf8')
+  .trim()
+  .split('\n')
+
+test('a migration that landed still has its text, also in comments', () => {
+  const sums = landed.filter(line => line.endsWith('.sql'))
+  const now = sums.map(line => `${sha256(`migrations/${line.slice(66)}`)}  ${line.slice(66)}`)
+  expect(now).toEqual(sums)
+})
+
+test('functions that differ from those that landed have a newer version', () => {
+  const [checksum, version] = (landed.findLast(line => line.endsWith(' functions')) ?? 'none 0').split(' ')
+  const now = createHash('sha256')
+    .update(
+      globSync('functions/**/*.sql', { cwd: sqlDir })
+        .map(path => path.replaceAll('\\', '/'))
+        .sort()
+        .map(path => `${sha256(path)}  ${path}\n`)
+        .join(''),
+    )
+    .digest('hex')
+  if (now !== checksum)
+    expect(FUNCTIONS_VERSION, 'raise FUNCTIONS_VERSION of src/db/migrate.ts').toBeGreaterThan(Number(version))
+})
+
+const sha256 = (path: string) =>
+  createHash('sha256')
+    .update(readFileSync(join(sqlDir, path)))
+    .digest('hex')
