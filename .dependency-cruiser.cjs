@@ -1,4 +1,4 @@
-// Which room of src/ may import which. ARCHITECTURE.md describes the rooms; test/tidy plants violations of these rules.
+// Which wing and which room of src/ may import which. ARCHITECTURE.md describes them; test/tidy plants violations of these rules.
 const { Visitor } = require('@swc/core/Visitor.js')
 
 // swc parses `using` and `await using`, but its visitor, which dependency-cruiser walks with, ignores them.
@@ -9,78 +9,114 @@ Visitor.prototype.visitStatement = function (statement) {
   return statement
 }
 
+/** The wings from the top down, with their rooms. A wing imports those below it only. A wing without rooms is one. */
+const wings = {
+  cli: 'cli backup',
+  start: 'start config',
+  jobs: 'jobs',
+  http: 'http',
+  operator: 'operator',
+  request: 'chat admit route dispatch relay settle limits',
+  market: 'marketplace trust supply agent',
+  money: 'payouts payments accounts ledger usage alerts',
+  identity: 'people auth live',
+  wire: 'api dialects upstreams demo-model tokens credentials egress',
+  base: 'secrets db domain runtime',
+}
+
 /** Each room with the rooms it may import, from the top down. A room may always import itself. */
 const rooms = {
-  // Programs.
-  cli: 'start agent backup operator trust marketplace payouts payments usage alerts live auth people accounts ledger supply api config credentials secrets egress db domain runtime',
-  start:
-    'http jobs operator trust marketplace payouts payments chat usage alerts live auth people accounts limits admit route dispatch relay settle ledger supply upstreams demo config api tokens dialects secrets egress db domain runtime',
-  http: 'operator trust marketplace payouts payments chat usage alerts live auth people limits ledger supply upstreams api dialects domain runtime',
-  jobs: 'operator trust marketplace payouts payments chat alerts people limits ledger supply db domain runtime',
-
-  // Features.
-  operator:
-    'trust marketplace payouts payments usage alerts live auth people accounts ledger supply api db domain runtime',
-  trust: 'marketplace people supply db domain runtime',
-  marketplace: 'payouts auth people accounts ledger supply api secrets egress db domain runtime',
-  chat: 'admit route dispatch relay settle ledger supply api tokens dialects secrets db domain runtime',
-  usage: 'api db domain runtime',
-  alerts: 'secrets egress db domain runtime',
-  live: 'people db domain runtime',
-  auth: 'db domain runtime',
-  people: 'db domain runtime',
-  payouts: 'payments people api db domain runtime',
-  payments: 'people accounts ledger api db domain runtime',
-  accounts: 'ledger db domain runtime',
+  // cli
+  cli: 'backup start config operator marketplace trust supply agent payouts payments accounts ledger usage alerts people auth live api credentials egress secrets db domain runtime',
   backup: 'ledger db domain runtime',
-  demo: 'tokens domain runtime',
-  agent: 'supply api egress domain runtime',
-
-  // The stages of one request: strangers to each other.
-  admit: 'limits ledger supply domain runtime',
-  route: 'domain runtime',
-  dispatch: 'upstreams dialects domain runtime',
-  relay: 'tokens dialects domain runtime',
-  settle: 'ledger domain runtime',
-
-  // State.
-  limits: 'db domain runtime',
-  ledger: 'db domain runtime',
-  supply: 'credentials secrets egress db domain runtime',
-
-  // Formats and doors.
-  api: 'dialects domain runtime',
-  tokens: 'domain runtime',
-  dialects: 'egress domain runtime',
+  // start
+  start:
+    'config jobs http operator chat admit route dispatch relay settle limits marketplace trust supply payouts payments accounts ledger usage alerts people auth live api dialects upstreams demo-model tokens egress secrets db domain runtime',
   config: 'credentials domain runtime',
+  // jobs
+  jobs: 'operator chat limits marketplace trust supply payouts payments ledger alerts people db domain runtime',
+  // http
+  http: 'operator chat limits marketplace trust supply payouts payments ledger usage alerts people auth live api dialects upstreams domain runtime',
+  // operator
+  operator:
+    'marketplace trust supply payouts payments accounts ledger usage alerts people auth live api db domain runtime',
+  // request
+  chat: 'admit route dispatch relay settle supply ledger api dialects tokens secrets db domain runtime',
+  admit: 'limits supply ledger domain runtime',
+  route: 'domain runtime',
+  dispatch: 'dialects upstreams domain runtime',
+  relay: 'dialects tokens domain runtime',
+  settle: 'ledger domain runtime',
+  limits: 'db domain runtime',
+  // market
+  marketplace: 'supply payouts accounts ledger people auth api egress secrets db domain runtime',
+  trust: 'marketplace supply people db domain runtime',
+  supply: 'credentials egress secrets db domain runtime',
+  agent: 'supply api egress domain runtime',
+  // money
+  payouts: 'payments people api db domain runtime',
+  payments: 'accounts ledger people api db domain runtime',
+  accounts: 'ledger db domain runtime',
+  ledger: 'db domain runtime',
+  usage: 'api db domain runtime',
+  alerts: 'egress secrets db domain runtime',
+  // identity
+  people: 'db domain runtime',
+  auth: 'db domain runtime',
+  live: 'people db domain runtime',
+  // wire
+  api: 'dialects domain runtime',
+  dialects: 'egress domain runtime',
   upstreams: 'credentials domain runtime',
+  'demo-model': 'tokens domain runtime',
+  tokens: 'domain runtime',
   credentials: 'egress domain runtime',
-  secrets: 'db domain runtime',
   egress: 'runtime',
+  // base
+  secrets: 'db domain runtime',
   db: 'domain runtime',
   domain: '',
   runtime: '',
 }
 
-const entryPoints = '^src/(cli[.]js|start/worker[.]ts|tokens/token-thread[.]ts)$'
+/** The folder of each room, below src/. */
+const folders = Object.fromEntries(
+  Object.entries(wings).flatMap(([wing, names]) =>
+    names.split(' ').map(room => [room, room === wing ? wing : `${wing}/${room}`]),
+  ),
+)
+
+const wingOf = room => Object.keys(wings).findIndex(wing => wings[wing].split(' ').includes(room))
+for (const [room, allowed] of Object.entries(rooms))
+  for (const other of allowed.split(' ').filter(Boolean))
+    if (wingOf(other) < wingOf(room)) throw new Error(`${room} may not import ${other}, which is in a wing above it`)
+
+/** Matches the files of a room, without those of rooms in folders inside it. */
+const filesOf = room => {
+  const inside = Object.values(folders).filter(folder => folder.startsWith(`${folders[room]}/`))
+  return `^src/${folders[room]}/${inside.length === 0 ? '' : `(?!${inside.map(folder => `${folder.slice(folders[room].length + 1)}/`).join('|')})`}`
+}
+const filesOfAll = list => list.map(room => filesOf(room)).join('|')
+
+const entryPoints = '^src/(cli[.]js|start/worker[.]ts|wire/tokens/token-thread[.]ts)$'
 
 /** Allowed everywhere but in pure rooms: does nothing unless a crash test armed it. */
-const failpoint = '^src/runtime/failpoint[.]ts$'
+const failpoint = '^src/base/runtime/failpoint[.]ts$'
 
 /** Stands for node:http, which is loaded without an import. */
-const nodeHttp = '^src/runtime/node-http[.]ts$'
+const nodeHttp = '^src/base/runtime/node-http[.]ts$'
 
 const never = (name, from, to, comment) => ({ name, comment, severity: 'error', from, to })
 
 const roomRules = Object.entries(rooms).map(([room, allowed]) =>
   never(
     `${room}-imports-downward`,
-    { path: `^src/${room}/`, pathNot: '[.]test[.]ts$' },
+    { path: filesOf(room), pathNot: '[.]test[.]ts$' },
     {
       path: '^(src|test|bench|sim)/',
-      pathNot: `^src/(${[room, ...allowed.split(' ').filter(Boolean)].join('|')})/`,
+      pathNot: filesOfAll([room, ...allowed.split(' ').filter(Boolean)]),
     },
-    `src/${room} may import: ${allowed || 'nothing'}. Pass values through the caller, or move the shared word down.`,
+    `src/${folders[room]} may import: ${allowed || 'nothing'}. Pass values through the caller, or move the shared word down.`,
   ),
 )
 
@@ -98,14 +134,14 @@ module.exports = {
     ...roomRules,
     never(
       'rooms-are-listed',
-      { path: '^src/', pathNot: `^src/(${Object.keys(rooms).join('|')})/|${entryPoints}` },
+      { path: '^src/', pathNot: `${filesOfAll(Object.keys(rooms))}|${entryPoints}` },
       {},
-      'Add the room to the table above, with the rooms it may import.',
+      'Add the room to the tables above, with its wing and the rooms it may import.',
     ),
     never(
       'usage-reads-no-ledger-code',
-      { path: '^src/usage/' },
-      { path: '^src/ledger/' },
+      { path: '^src/money/usage/' },
+      { path: '^src/money/ledger/' },
       'Reports read tables; they never share code with what writes money.',
     ),
     never(
@@ -125,13 +161,16 @@ module.exports = {
     // Doors to the outside world.
     never(
       'pg-only-in-db',
-      { path: '^src/', pathNot: '^src/db/' },
+      { path: '^src/', pathNot: '^src/base/db/' },
       { path: 'node_modules/(@types/)?pg/' },
-      'Use Pool, Sql and transaction of src/db/pool.ts.',
+      'Use Pool, Sql and transaction of src/base/db/pool.ts.',
     ),
     never(
       'sockets-only-at-the-doors',
-      { path: '^src/', pathNot: '^src/(http|upstreams|egress|alerts|demo|agent|start|cli)/|[.]test[.]ts$' },
+      {
+        path: '^src/',
+        pathNot: `${filesOfAll(['http', 'upstreams', 'egress', 'alerts', 'demo-model', 'agent', 'start', 'cli'])}|[.]test[.]ts$`,
+      },
       {
         path: `${nodeHttp}|^(node:)?(http|http2|https|net|tls)$|node_modules/undici/`,
         dependencyTypesNot: ['type-only'],
@@ -140,13 +179,13 @@ module.exports = {
     ),
     never(
       'pure-rooms-do-no-io',
-      { path: '^src/(domain|route|dialects|api)/', pathNot: '[.]test[.]ts$' },
+      { path: filesOfAll(['domain', 'route', 'dialects', 'api']), pathNot: '[.]test[.]ts$' },
       { dependencyTypes: ['core'], pathNot: '^(node:)?(assert|buffer|crypto|module|string_decoder|url|util|zlib)$' },
       'Take the data as an argument.',
     ),
     never(
       'pure-rooms-have-no-failpoints',
-      { path: '^src/(domain|route|dialects|api)/', pathNot: '[.]test[.]ts$' },
+      { path: filesOfAll(['domain', 'route', 'dialects', 'api']), pathNot: '[.]test[.]ts$' },
       { path: failpoint },
       'Code that does no I/O leaves nothing half done.',
     ),

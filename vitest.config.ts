@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url'
 import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config'
 import { codeMutations } from './sim/code-mutations.ts'
 import { mutated } from './sim/mutations.ts'
-import { locatePrograms } from './src/db/postgres-programs.ts'
+import { locatePrograms } from './src/base/db/postgres-programs.ts'
 
 // `npm run sim -- --prove-sql`, `npm run sim -- --prove-code` and `npm run test:postgres` set the variables.
 const {

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Pool } from '../src/db/pool.ts'
-import { activateHoster } from '../src/marketplace/operate-hoster.ts'
-import { addHoster } from '../src/supply/hosters/add-hoster.ts'
-import type { HostedModel } from '../src/supply/hosters/hosted-model.ts'
+import type { Pool } from '../src/base/db/pool.ts'
+import { activateHoster } from '../src/market/marketplace/operate-hoster.ts'
+import { addHoster } from '../src/market/supply/hosters/add-hoster.ts'
+import type { HostedModel } from '../src/market/supply/hosters/hosted-model.ts'
 
 /** A hoster with one model. */
 export type BenchHoster = { modelId: string; baseUrl: string; model?: Partial<HostedModel> }

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { openDatabase } from '../src/db/open-database.ts'
-import { createPool, type Pool } from '../src/db/pool.ts'
+import { openDatabase } from '../src/base/db/open-database.ts'
+import { createPool, type Pool } from '../src/base/db/pool.ts'
 import { freePort } from './free-port.ts'
 import {
   type Cores,

@@ -1,10 +1,10 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { parseArgs } from 'node:util'
-import { migrate } from '../src/db/migrate.ts'
-import { openDatabase } from '../src/db/open-database.ts'
-import { createPool, type Pool, type Sql, transaction } from '../src/db/pool.ts'
-import { openAccount } from '../src/ledger/accounts/open-account.ts'
-import { addUsagePartitions } from '../src/ledger/settlement/add-usage-partitions.ts'
+import { migrate } from '../src/base/db/migrate.ts'
+import { openDatabase } from '../src/base/db/open-database.ts'
+import { createPool, type Pool, type Sql, transaction } from '../src/base/db/pool.ts'
+import { openAccount } from '../src/money/ledger/accounts/open-account.ts'
+import { addUsagePartitions } from '../src/money/ledger/settlement/add-usage-partitions.ts'
 import { printProgress } from './print-progress.ts'
 
 /** The customers of the generated usage, and its number of rows. */

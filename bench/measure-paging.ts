@@ -1,5 +1,5 @@
-import type { Pool } from '../src/db/pool.ts'
-import { refundRequest } from '../src/ledger/accounts/refund-request.ts'
+import type { Pool } from '../src/base/db/pool.ts'
+import { refundRequest } from '../src/money/ledger/accounts/refund-request.ts'
 import type { Gateway } from './gateway.ts'
 import { percentile } from './percentile.ts'
 import { wholeBody } from './request-bodies.ts'

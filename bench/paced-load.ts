@@ -1,4 +1,4 @@
-import { seededRandom } from '../src/demo/seeded-random.ts'
+import { seededRandom } from '../src/wire/demo-model/seeded-random.ts'
 import { Client, requestText } from './client.ts'
 import type { LoadResult } from './load.ts'
 import { percentile } from './percentile.ts'

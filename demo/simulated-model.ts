@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
-import type { DemoLanguage } from '../src/demo/demo-language.ts'
-import type { Candidate } from '../src/demo/ngram-model.ts'
-import { sampleToken } from '../src/demo/sample-token.ts'
-import { seededRandom } from '../src/demo/seeded-random.ts'
+import type { DemoLanguage } from '../src/wire/demo-model/demo-language.ts'
+import type { Candidate } from '../src/wire/demo-model/ngram-model.ts'
+import { sampleToken } from '../src/wire/demo-model/sample-token.ts'
+import { seededRandom } from '../src/wire/demo-model/seeded-random.ts'
 import { answerQuestion } from './read-question.ts'
 
 /** A model without weights. Two models differ in what they know and in how they write. */

@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { DemoLanguage } from '../src/demo/demo-language.ts'
-import { estimateTokens } from '../src/tokens/estimate-tokens.ts'
+import type { DemoLanguage } from '../src/wire/demo-model/demo-language.ts'
+import { estimateTokens } from '../src/wire/tokens/estimate-tokens.ts'
 import { generate, type ModelToken, type ModelTraits } from './simulated-model.ts'
 
 /** How a simulated server behaves. */

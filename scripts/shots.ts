@@ -9,8 +9,8 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import type { Page } from 'playwright-core'
 import { generateUsage } from '../bench/generate-usage.ts'
-import { openDatabase } from '../src/db/open-database.ts'
-import { createPool } from '../src/db/pool.ts'
+import { openDatabase } from '../src/base/db/open-database.ts'
+import { createPool } from '../src/base/db/pool.ts'
 import { launchChromium, settled } from '../test/harness/chromium.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))

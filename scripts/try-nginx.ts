@@ -11,7 +11,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { freePort } from '../bench/free-port.ts'
-import { createPool } from '../src/db/pool.ts'
+import { createPool } from '../src/base/db/pool.ts'
 import { killOnExit, removeOnExit } from '../test/chaos/clean-up-on-exit.ts'
 import { openCustomer, USD } from '../test/chaos/customer.ts'
 import { eventually } from '../test/chaos/eventually.ts'
@@ -25,7 +25,7 @@ const program = process.argv[2] ?? 'nginx'
 const MODEL = 'test-model'
 /** How many keys send requests: enough for each node to be the first choice of some. */
 const KEYS = 16
-/** What one address may get wrong: see src/people/sign-in-throttle.ts. */
+/** What one address may get wrong: see src/identity/people/sign-in-throttle.ts. */
 const WRONG_SIGN_INS = 50
 const CHECK_MS_MAX = 60_000
 const FIRST_WORD = 'first'

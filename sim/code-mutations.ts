@@ -6,12 +6,12 @@ export interface CodeMutation extends Mutation {
   readonly test: string
 }
 
-const sync = 'src/payments/payment-sync.ts'
-const comparison = 'src/payments/compare-charges.ts'
-const findAttempt = 'src/payments/stripe/find-attempt.ts'
-const stripeProvider = 'src/payments/stripe/stripe-provider.ts'
-const stripeEvents = 'src/payments/stripe/read-event.ts'
-const connect = 'src/payouts/stripe-connect-driver.ts'
+const sync = 'src/money/payments/payment-sync.ts'
+const comparison = 'src/money/payments/compare-charges.ts'
+const findAttempt = 'src/money/payments/stripe/find-attempt.ts'
+const stripeProvider = 'src/money/payments/stripe/stripe-provider.ts'
+const stripeEvents = 'src/money/payments/stripe/read-event.ts'
+const connect = 'src/money/payouts/stripe-connect-driver.ts'
 const lostAnswers = 'test/payments/lost-answers.test.ts'
 const payouts = 'test/payouts/stripe-connect.test.ts'
 
@@ -101,7 +101,7 @@ export const codeMutations: readonly CodeMutation[] = [
   {
     id: 'code-throttle-in-any-order',
     bug: 'a redemption and one that takes its count back wait for each other',
-    file: 'src/people/sign-in-throttle.ts',
+    file: 'src/identity/people/sign-in-throttle.ts',
     find: 'ANY ($1) ORDER BY subject FOR UPDATE`',
     replace: 'ANY ($1) ORDER BY subject DESC FOR UPDATE`',
     test: 'test/regression/issue-35-lock-order.test.ts',
@@ -109,7 +109,7 @@ export const codeMutations: readonly CodeMutation[] = [
   {
     id: 'code-jit-as-configured',
     bug: 'PostgreSQL compiles the plans of settlements, each time for longer than they take',
-    file: 'src/db/session-settings.ts',
+    file: 'src/base/db/session-settings.ts',
     find: "    jit: 'off',\n",
     replace: '',
     test: 'test/db/pool.test.ts',

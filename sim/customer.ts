@@ -1,5 +1,5 @@
-import type { Nanos } from '../src/domain/money.ts'
-import type { Admission } from '../src/ledger/leases/admission.ts'
+import type { Nanos } from '../src/base/domain/money.ts'
+import type { Admission } from '../src/money/ledger/leases/admission.ts'
 
 /** A customer with its limits and the credit it bought. */
 export interface Customer {

@@ -1,5 +1,5 @@
-import type { Disk } from '../src/ledger/journal/disk.ts'
-import { isSegmentName } from '../src/ledger/journal/recover-segments.ts'
+import type { Disk } from '../src/money/ledger/journal/disk.ts'
+import { isSegmentName } from '../src/money/ledger/journal/recover-segments.ts'
 import type { Process } from './process.ts'
 import type { World } from './world.ts'
 

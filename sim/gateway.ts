@@ -1,17 +1,17 @@
-import { type Claims, createClaims } from '../src/chat/idempotency/claims.ts'
-import { createRetryBudget, type RetryBudget } from '../src/dispatch/retry-budget.ts'
 import { startNode } from '../src/jobs/start-node.ts'
-import { createJournals, type JournalDirectory } from '../src/ledger/journal/create-journals.ts'
-import type { Journal } from '../src/ledger/journal/journal.ts'
-import type { RecordedExtents } from '../src/ledger/journal/sizes-file.ts'
-import { createLedger, type Ledger } from '../src/ledger/ledger.ts'
+import { createJournals, type JournalDirectory } from '../src/money/ledger/journal/create-journals.ts'
+import type { Journal } from '../src/money/ledger/journal/journal.ts'
+import type { RecordedExtents } from '../src/money/ledger/journal/sizes-file.ts'
+import { createLedger, type Ledger } from '../src/money/ledger/ledger.ts'
+import { type Claims, createClaims } from '../src/request/chat/idempotency/claims.ts'
+import { createRetryBudget, type RetryBudget } from '../src/request/dispatch/retry-budget.ts'
 import { type BreakerOracle, createBreakerOracle } from './breaker-oracle.ts'
 import type { SimDisk } from './disk.ts'
 import type { Link } from './link.ts'
 import type { Process } from './process.ts'
 import type { World } from './world.ts'
 
-/** A journal directory. Stands for the directories that src/ledger/journal/claim-directory.ts keeps in the file system. */
+/** A journal directory. Stands for the directories that src/money/ledger/journal/claim-directory.ts keeps in the file system. */
 export interface Volume {
   readonly name: string
   readonly disk: SimDisk
@@ -24,7 +24,7 @@ export interface Volume {
   claimedBy: Process | undefined
 }
 
-/** The settings that src/config/config.ts would read. */
+/** The settings that src/start/config/config.ts would read. */
 export interface GatewayConfig {
   readonly settlement: 'journal' | 'commit'
   readonly fsync: boolean

@@ -1,4 +1,4 @@
-import type { Health } from '../src/domain/health.ts'
+import type { Health } from '../src/base/domain/health.ts'
 
 /** Overrides some methods of a health. It lists all methods because spreading an instance of a class would lose them. */
 export function healthWith(health: Health, overrides: Partial<Health>): Health {

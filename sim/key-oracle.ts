@@ -1,5 +1,5 @@
-import type { Claim } from '../src/chat/idempotency/claim-store.ts'
-import type { Claimed } from '../src/chat/idempotency/claims.ts'
+import type { Claim } from '../src/request/chat/idempotency/claim-store.ts'
+import type { Claimed } from '../src/request/chat/idempotency/claims.ts'
 import type { DatabaseServer } from './database-server.ts'
 import { claimKey } from './model-database.ts'
 import type { RequestRecord } from './request-record.ts'

@@ -1,8 +1,8 @@
-import type { ClaimStore } from '../src/chat/idempotency/claim-store.ts'
-import type { RefundOrder } from '../src/ledger/accounts/refund-request.ts'
-import type { LeaseVerdict, LedgerStore } from '../src/ledger/ledger-store.ts'
-import type { Settlement } from '../src/ledger/settlement/settlement.ts'
-import { decodeSettlements } from '../src/ledger/settlement/settlement-record.ts'
+import type { RefundOrder } from '../src/money/ledger/accounts/refund-request.ts'
+import type { LeaseVerdict, LedgerStore } from '../src/money/ledger/ledger-store.ts'
+import type { Settlement } from '../src/money/ledger/settlement/settlement.ts'
+import { decodeSettlements } from '../src/money/ledger/settlement/settlement-record.ts'
+import type { ClaimStore } from '../src/request/chat/idempotency/claim-store.ts'
 import type { DatabaseServer } from './database-server.ts'
 import type { RefundVerdict } from './model-database.ts'
 import type { Process } from './process.ts'
@@ -58,7 +58,7 @@ export interface Link {
 /** Statements that take something, a lease or a key, so that a copy executed later would leave it behind. */
 const takingOperations: ReadonlySet<Operation> = new Set(['admit', 'takeClaim', 'takeOverClaim'])
 
-/** A client drops its connection after waiting this long for an answer; see src/db/pool.ts. The statement may still run. */
+/** A client drops its connection after waiting this long for an answer; see src/base/db/pool.ts. The statement may still run. */
 const QUERY_TIMEOUT_MS = 6_000
 
 /**

@@ -1,8 +1,7 @@
-import type { Claim, StoredClaim } from '../src/chat/idempotency/claim-store.ts'
-import type { LimitReset } from '../src/domain/caller.ts'
-import type { Nanos } from '../src/domain/money.ts'
-import type { RefundOrder } from '../src/ledger/accounts/refund-request.ts'
-import type { KeySpend, RefusalCode } from '../src/ledger/leases/admission.ts'
+import type { LimitReset } from '../src/base/domain/caller.ts'
+import type { Nanos } from '../src/base/domain/money.ts'
+import type { RefundOrder } from '../src/money/ledger/accounts/refund-request.ts'
+import type { KeySpend, RefusalCode } from '../src/money/ledger/leases/admission.ts'
 import {
   type BulkRequest,
   HEARTBEAT_MS,
@@ -17,8 +16,9 @@ import {
   type ReclaimOptions,
   type SettleEffect,
   type StoredWindows,
-} from '../src/ledger/ledger-store.ts'
-import type { Settlement } from '../src/ledger/settlement/settlement.ts'
+} from '../src/money/ledger/ledger-store.ts'
+import type { Settlement } from '../src/money/ledger/settlement/settlement.ts'
+import type { Claim, StoredClaim } from '../src/request/chat/idempotency/claim-store.ts'
 
 /**
  * An in-memory model of sql/functions/money (without the alerts) and postgres-claim-store.ts. Each call is one atomic transaction; a

@@ -21,27 +21,27 @@ export function mutated({ id, file, find, replace }: Mutation, source: string): 
 }
 
 const model = 'sim/model-database.ts'
-const ledger = 'src/ledger/ledger.ts'
-const admissions = 'src/ledger/leases/admission-queue.ts'
-const settlements = 'src/ledger/settlement/settlement-queue.ts'
-const settlementJournal = 'src/ledger/settlement/settlement-journal.ts'
-const unconfirmedLeases = 'src/ledger/leases/unconfirmed-leases.ts'
-const book = 'src/ledger/leases/lease-book.ts'
-const bulkLease = 'src/ledger/leases/bulk-lease.ts'
-const strictAdmissions = 'src/ledger/leases/strict-admissions.ts'
-const recentSettlements = 'src/ledger/settlement/recent-settlements.ts'
-const nodeWatch = 'src/ledger/leases/node-watch.ts'
-const journal = 'src/ledger/journal/journal.ts'
-const segments = 'src/ledger/journal/segment-store.ts'
-const faults = 'src/db/database-fault.ts'
-const money = 'src/domain/money.ts'
-const partPrices = 'src/domain/offer-price.ts'
-const priceList = 'src/domain/price-list.ts'
-const breaker = 'src/supply/breakers/health.ts'
-const offerRecord = 'src/supply/breakers/offer-record.ts'
-const dispatch = 'src/dispatch/dispatch.ts'
-const claims = 'src/chat/idempotency/claims.ts'
-const once = 'src/chat/complete-once.ts'
+const ledger = 'src/money/ledger/ledger.ts'
+const admissions = 'src/money/ledger/leases/admission-queue.ts'
+const settlements = 'src/money/ledger/settlement/settlement-queue.ts'
+const settlementJournal = 'src/money/ledger/settlement/settlement-journal.ts'
+const unconfirmedLeases = 'src/money/ledger/leases/unconfirmed-leases.ts'
+const book = 'src/money/ledger/leases/lease-book.ts'
+const bulkLease = 'src/money/ledger/leases/bulk-lease.ts'
+const strictAdmissions = 'src/money/ledger/leases/strict-admissions.ts'
+const recentSettlements = 'src/money/ledger/settlement/recent-settlements.ts'
+const nodeWatch = 'src/money/ledger/leases/node-watch.ts'
+const journal = 'src/money/ledger/journal/journal.ts'
+const segments = 'src/money/ledger/journal/segment-store.ts'
+const faults = 'src/base/db/database-fault.ts'
+const money = 'src/base/domain/money.ts'
+const partPrices = 'src/base/domain/offer-price.ts'
+const priceList = 'src/base/domain/price-list.ts'
+const breaker = 'src/market/supply/breakers/health.ts'
+const offerRecord = 'src/market/supply/breakers/offer-record.ts'
+const dispatch = 'src/request/dispatch/dispatch.ts'
+const claims = 'src/request/chat/idempotency/claims.ts'
+const once = 'src/request/chat/complete-once.ts'
 
 export const mutations: readonly Mutation[] = [
   // ---------------------------------------------------------------- admit_batch
@@ -493,7 +493,7 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'breaker-ejects-busy',
     bug: 'a busy server is ejected',
-    file: 'src/supply/breakers/failure-effect.ts',
+    file: 'src/market/supply/breakers/failure-effect.ts',
     find: "busy: 'busy',",
     replace: "busy: 'fault',",
   },
@@ -549,28 +549,28 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'breaker-one-customer-ejects-for-all',
     bug: 'the requests of a single customer eject a server for all customers',
-    file: 'src/supply/breakers/customer-breakers.ts',
+    file: 'src/market/supply/breakers/customer-breakers.ts',
     find: 'if (isKeptAway || faults >= FAULTS_OF_ONE_MAX) return false',
     replace: '',
   },
   {
     id: 'route-ignores-ejection',
     bug: 'ejected offers are ranked like any other',
-    file: 'src/route/route.ts',
+    file: 'src/request/route/route.ts',
     find: "const isEjected = ({ state }: Rank) => state === 'ejected'",
     replace: 'const isEjected = (_: Rank) => false',
   },
   {
     id: 'admit-keeps-ejected',
     bug: 'ejected offers stay eligible next to healthy ones',
-    file: 'src/admit/eligible.ts',
+    file: 'src/request/admit/eligible.ts',
     find: 'if (ejected.length === 0) return noOffers',
     replace: 'if (ejected.length >= 0) return noOffers',
   },
   {
     id: 'admit-drops-too-many',
     bug: 'more than half of the hosters of a model are left out',
-    file: 'src/admit/eligible.ts',
+    file: 'src/request/admit/eligible.ts',
     find: 'let hostersToDrop = Math.floor(all.filter(isHoster).length * EJECTED_PART_MAX)',
     replace: 'let hostersToDrop = all.length',
   },
@@ -584,7 +584,7 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'dispatch-never-gives-up',
     bug: 'every server of a model is tried',
-    file: 'src/dispatch/attempt-log.ts',
+    file: 'src/request/dispatch/attempt-log.ts',
     find: "if (forModel.length >= this.#rules.attemptsMax) return 'attempts_max'",
     replace: '',
   },
@@ -714,7 +714,7 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'ledger-skips-recovered-record',
     bug: 'the oldest record of a journal is not replayed',
-    file: 'src/ledger/settlement/recovered-settlements.ts',
+    file: 'src/money/ledger/settlement/recovered-settlements.ts',
     find: 'of recovered) {',
     replace: 'of recovered.slice(1)) {',
   },
@@ -728,21 +728,21 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'arena-reuses-live-memory',
     bug: 'memory is reused while other texts in it are still pending',
-    file: 'src/ledger/settlement/text-arena.ts',
+    file: 'src/money/ledger/settlement/text-arena.ts',
     find: 'if (slab.live > 0) return',
     replace: '',
   },
   {
     id: 'record-loses-lease',
     bug: 'a record does not name the lease that pays',
-    file: 'src/ledger/settlement/settlement-record.ts',
+    file: 'src/money/ledger/settlement/settlement-record.ts',
     find: 'settlement.leaseId,',
     replace: 'settlement.requestId,',
   },
   {
     id: 'batch-not-retried',
     bug: 'a batch is not sent again after its connection broke',
-    file: 'src/ledger/batch-queue.ts',
+    file: 'src/money/ledger/batch-queue.ts',
     find: 'batch = batch.filter(options.isWanted)\n',
     replace: 'return\n',
   },
@@ -770,7 +770,7 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'exhausted-forever',
     bug: 'a customer that used up a minute is refused forever',
-    file: 'src/ledger/leases/exhausted-windows.ts',
+    file: 'src/money/ledger/leases/exhausted-windows.ts',
     find: 'isExhausted && monotonicMs() < known.untilMs',
     replace: 'isExhausted',
   },
@@ -856,21 +856,21 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'node-reuses-id',
     bug: 'a node that was declared dead registers again under the same id',
-    file: 'src/ledger/leases/node-life.ts',
+    file: 'src/money/ledger/leases/node-life.ts',
     find: 'const newId = this.#deps.newId()',
     replace: 'const newId = this.nodeId || this.#deps.newId()',
   },
   {
     id: 'node-declared-dead-too-early',
     bug: 'a node is declared dead after 30 s of silence',
-    file: 'src/ledger/ledger-store.ts',
+    file: 'src/money/ledger/ledger-store.ts',
     find: 'DEAD_AFTER_MS = 65_000',
     replace: 'DEAD_AFTER_MS = 30_000',
   },
   {
     id: 'node-declared-dead-too-late',
     bug: 'the holds of a dead node end after 80 s',
-    file: 'src/ledger/ledger-store.ts',
+    file: 'src/money/ledger/ledger-store.ts',
     find: 'DEAD_AFTER_MS = 65_000',
     replace: 'DEAD_AFTER_MS = 80_000',
   },
@@ -884,7 +884,7 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'recent-never-settles-again',
     bug: 'charges that were lost in a failover are not made again',
-    file: 'src/ledger/leases/lease-reconciliation.ts',
+    file: 'src/money/ledger/leases/lease-reconciliation.ts',
     find: 'if (latest.length > 0 && (await store.areSettled(latest))) recent.found(latest, askedAtMs)',
     replace: 'if (latest.length > 0) recent.found(latest, askedAtMs)',
   },
@@ -933,14 +933,14 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'key-freed-too-early',
     bug: 'a key is taken from a node that was silent for five seconds',
-    file: 'src/ledger/ledger-store.ts',
+    file: 'src/money/ledger/ledger-store.ts',
     find: 'KEYS_FREE_AFTER_MS = 15_000',
     replace: 'KEYS_FREE_AFTER_MS = 5_000',
   },
   {
     id: 'node-fences-too-late',
     bug: 'a node without contact to the database trusts its leases for ten minutes',
-    file: 'src/ledger/ledger-store.ts',
+    file: 'src/money/ledger/ledger-store.ts',
     find: 'SELF_FENCE_MS = 12_000',
     replace: 'SELF_FENCE_MS = 600_000',
   },
@@ -948,7 +948,7 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'journal-copy-declares-original-dead',
     bug: 'a gateway on a copy of a data directory declares the nodes of the original dead',
-    file: 'src/ledger/journal/create-journals.ts',
+    file: 'src/money/ledger/journal/create-journals.ts',
     find: 'nodes.filter(node => node.isDead === areDead)',
     replace: 'nodes',
   },
@@ -990,28 +990,28 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'journal-recovers-last-segment-only',
     bug: 'only the last segment is recovered',
-    file: 'src/ledger/journal/recover-segments.ts',
+    file: 'src/money/ledger/journal/recover-segments.ts',
     find: 'for (const name of segmentNames) {',
     replace: 'for (const name of segmentNames.slice(-1)) {',
   },
   {
     id: 'journal-loses-rest-of-segment',
     bug: 'nothing after a damaged record is recovered',
-    file: 'src/ledger/journal/record.ts',
+    file: 'src/money/ledger/journal/record.ts',
     find: 'while (payload === undefined && ++offset + headerBytes < bytes.length)',
     replace: 'while (false as boolean)',
   },
   {
     id: 'journal-writes-id-before-replay',
     bug: 'a journal that has filled its disk keeps the node from starting',
-    file: 'src/ledger/journal/create-journals.ts',
+    file: 'src/money/ledger/journal/create-journals.ts',
     find: 'if (isSettled) writeNodes(own, ownNodes)',
     replace: 'own.claimed.writeNodeIds(ownNodes)',
   },
   {
     id: 'record-without-checksum',
     bug: 'a record is read without verifying its checksum',
-    file: 'src/ledger/journal/record.ts',
+    file: 'src/money/ledger/journal/record.ts',
     find: 'crc32(payload) === bytes.readUInt32LE(offset + 4) ? payload : undefined',
     replace: 'payload',
   },
@@ -1062,28 +1062,28 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'hold-for-cheapest',
     bug: 'the hold pays for the cheapest candidate instead of the most expensive',
-    file: 'src/admit/hold.ts',
+    file: 'src/request/admit/hold.ts',
     find: 'if (cost > most) most = cost',
     replace: 'if (most === 0n || cost < most) most = cost',
   },
   {
     id: 'hold-for-one-choice',
     bug: 'the hold pays for only one of several choices',
-    file: 'src/admit/hold.ts',
+    file: 'src/request/admit/hold.ts',
     find: 'outputCap(offer, job, maxTokens) * job.choices)',
     replace: 'outputCap(offer, job, maxTokens))',
   },
   {
     id: 'settlement-keeps-hold',
     bug: 'the hold of a request on a bulk lease is never returned',
-    file: 'src/settle/settle.ts',
+    file: 'src/request/settle/settle.ts',
     find: 'deps.ledger.settle(settlement, ticket.hold)',
     replace: 'deps.ledger.settle(settlement, { ...ticket.hold, isOpen: false })',
   },
   {
     id: 'settlement-above-hold',
     bug: 'the measured cost is charged even above the hold',
-    file: 'src/settle/settle.ts',
+    file: 'src/request/settle/settle.ts',
     find: 'chargeWithinHold(measuredNanos, ticket.hold.nanos)',
     replace: 'measuredNanos',
   },
@@ -1177,7 +1177,7 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'hold-at-first-step',
     bug: 'the hold of a long prompt is made at the prices of short ones',
-    file: 'src/domain/held-cost.ts',
+    file: 'src/base/domain/held-cost.ts',
     find: 'const step = stepOf(price.terms, inputTokens)\n  return costNanos(',
     replace: 'const step = price.terms.steps[0]!\n  return costNanos(',
   },
@@ -1205,7 +1205,7 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'hold-affords-at-first-step',
     bug: 'the affordable answer to a long prompt is computed at the prices of short ones',
-    file: 'src/domain/held-cost.ts',
+    file: 'src/base/domain/held-cost.ts',
     find: 'const step = stepOf(price.terms, inputTokens)\n  return affordableOutputTokens(',
     replace: 'const step = price.terms.steps[0]!\n  return affordableOutputTokens(',
   },

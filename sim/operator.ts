@@ -1,4 +1,4 @@
-import type { RefundOrder } from '../src/ledger/accounts/refund-request.ts'
+import type { RefundOrder } from '../src/money/ledger/accounts/refund-request.ts'
 import type { DatabaseServer } from './database-server.ts'
 import { createLink, createLinkState } from './link.ts'
 import type { Oracle } from './oracle.ts'

@@ -1,10 +1,8 @@
-import type { Claim } from '../src/chat/idempotency/claim-store.ts'
-import type { Claimed } from '../src/chat/idempotency/claims.ts'
-import type { KeyLimit } from '../src/domain/caller.ts'
-import type { Nanos } from '../src/domain/money.ts'
-import type { Offer } from '../src/domain/offer.ts'
-import type { RefundOrder } from '../src/ledger/accounts/refund-request.ts'
-import type { AdmissionResult } from '../src/ledger/leases/admission.ts'
+import type { KeyLimit } from '../src/base/domain/caller.ts'
+import type { Nanos } from '../src/base/domain/money.ts'
+import type { Offer } from '../src/base/domain/offer.ts'
+import type { RefundOrder } from '../src/money/ledger/accounts/refund-request.ts'
+import type { AdmissionResult } from '../src/money/ledger/leases/admission.ts'
 import type {
   Heartbeat,
   LeaseRequest,
@@ -12,8 +10,10 @@ import type {
   LeaseVerdict,
   ReclaimOptions,
   SettleEffect,
-} from '../src/ledger/ledger-store.ts'
-import type { Settlement } from '../src/ledger/settlement/settlement.ts'
+} from '../src/money/ledger/ledger-store.ts'
+import type { Settlement } from '../src/money/ledger/settlement/settlement.ts'
+import type { Claim } from '../src/request/chat/idempotency/claim-store.ts'
+import type { Claimed } from '../src/request/chat/idempotency/claims.ts'
 import type { Customer } from './customer.ts'
 import type { DatabaseServer } from './database-server.ts'
 import type { Volume } from './gateway.ts'

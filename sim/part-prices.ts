@@ -1,6 +1,6 @@
-import type { UsageParts } from '../src/domain/answer-event.ts'
-import { inputKinds, outputKinds, type PartKind } from '../src/domain/offer-price.ts'
-import type { ListedPrice, ListedWindow, PriceList } from '../src/domain/price-list.ts'
+import type { UsageParts } from '../src/base/domain/answer-event.ts'
+import { inputKinds, outputKinds, type PartKind } from '../src/base/domain/offer-price.ts'
+import type { ListedPrice, ListedWindow, PriceList } from '../src/base/domain/price-list.ts'
 import type { Random } from './random.ts'
 
 /** How the tokens of a request divide into parts, in thousandths. */

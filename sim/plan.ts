@@ -1,4 +1,4 @@
-import type { Admission } from '../src/ledger/leases/admission.ts'
+import type { Admission } from '../src/money/ledger/leases/admission.ts'
 import type { Customer } from './customer.ts'
 import type { GatewayConfig } from './gateway.ts'
 import { idOf } from './id-of.ts'

@@ -1,12 +1,12 @@
-import { type HoldRequest, holdFor, maxTokensFor } from '../src/admit/hold.ts'
-import { type ChatJob, serviceTiers } from '../src/domain/chat-job.ts'
-import type { Outcome, Receipt } from '../src/domain/handoff.ts'
-import { heldNanos } from '../src/domain/held-cost.ts'
-import { type Nanos, splitCost } from '../src/domain/money.ts'
-import type { Offer } from '../src/domain/offer.ts'
-import type { OfferPrice } from '../src/domain/offer-price.ts'
-import { offerPrice, type PriceList, pricesOf } from '../src/domain/price-list.ts'
-import type { Settlement } from '../src/ledger/settlement/settlement.ts'
+import { type ChatJob, serviceTiers } from '../src/base/domain/chat-job.ts'
+import type { Outcome, Receipt } from '../src/base/domain/handoff.ts'
+import { heldNanos } from '../src/base/domain/held-cost.ts'
+import { type Nanos, splitCost } from '../src/base/domain/money.ts'
+import type { Offer } from '../src/base/domain/offer.ts'
+import type { OfferPrice } from '../src/base/domain/offer-price.ts'
+import { offerPrice, type PriceList, pricesOf } from '../src/base/domain/price-list.ts'
+import type { Settlement } from '../src/money/ledger/settlement/settlement.ts'
+import { type HoldRequest, holdFor, maxTokensFor } from '../src/request/admit/hold.ts'
 import { idOf } from './id-of.ts'
 import { LONGEST_ANSWER_MS } from './model-database.ts'
 import {
@@ -173,7 +173,7 @@ export function pricedAt(pricing: Pricing, epochMs: number): Pricing {
   return { ...pricing, offers, hold: holdFor(offers, pricing.job, pricing.defaultMaxTokens) }
 }
 
-/** The offer at its price of this time, as src/supply/catalog/catalog.ts has it. */
+/** The offer at its price of this time, as src/market/supply/catalog/catalog.ts has it. */
 export function offerAt(offer: Offer, epochMs: number): Offer {
   const { timedPrices } = offer
   return timedPrices === undefined ? offer : { ...offer, price: offerPrice(timedPrices, SELLER, epochMs) }

@@ -1,4 +1,4 @@
-import type { Scheduler } from '../src/runtime/scheduler.ts'
+import type { Scheduler } from '../src/base/runtime/scheduler.ts'
 import type { World } from './world.ts'
 
 /** An operating system process: it runs, sleeps or is dead, and sees only the two clocks of its machine. */

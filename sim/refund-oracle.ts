@@ -1,5 +1,5 @@
-import type { Nanos } from '../src/domain/money.ts'
-import type { RefundOrder } from '../src/ledger/accounts/refund-request.ts'
+import type { Nanos } from '../src/base/domain/money.ts'
+import type { RefundOrder } from '../src/money/ledger/accounts/refund-request.ts'
 import type { DatabaseServer } from './database-server.ts'
 import type { RefundVerdict } from './model-database.ts'
 import type { World } from './world.ts'

@@ -1,19 +1,19 @@
 import { createHash } from 'node:crypto'
-import { eligible } from '../src/admit/eligible.ts'
-import { completeOnce } from '../src/chat/complete-once.ts'
-import type { EventSink, Served, ServedBy } from '../src/chat/completion-request.ts'
-import { chatDialect } from '../src/dialects/chat/chat-dialect.ts'
-import { dispatch } from '../src/dispatch/dispatch.ts'
-import type { Caller } from '../src/domain/caller.ts'
-import type { ChatJob } from '../src/domain/chat-job.ts'
-import type { Answer, Hold, Outcome, Ticket } from '../src/domain/handoff.ts'
-import type { Offer } from '../src/domain/offer.ts'
-import { Unserved } from '../src/domain/upstream-failure.ts'
-import type { Settlement } from '../src/ledger/settlement/settlement.ts'
-import { route } from '../src/route/route.ts'
-import { uncounted } from '../src/runtime/byte-budget.ts'
-import { CancelSource } from '../src/runtime/cancel-signal.ts'
-import { type SettlementWatch, settle } from '../src/settle/settle.ts'
+import type { Caller } from '../src/base/domain/caller.ts'
+import type { ChatJob } from '../src/base/domain/chat-job.ts'
+import type { Answer, Hold, Outcome, Ticket } from '../src/base/domain/handoff.ts'
+import type { Offer } from '../src/base/domain/offer.ts'
+import { Unserved } from '../src/base/domain/upstream-failure.ts'
+import { uncounted } from '../src/base/runtime/byte-budget.ts'
+import { CancelSource } from '../src/base/runtime/cancel-signal.ts'
+import type { Settlement } from '../src/money/ledger/settlement/settlement.ts'
+import { eligible } from '../src/request/admit/eligible.ts'
+import { completeOnce } from '../src/request/chat/complete-once.ts'
+import type { EventSink, Served, ServedBy } from '../src/request/chat/completion-request.ts'
+import { dispatch } from '../src/request/dispatch/dispatch.ts'
+import { route } from '../src/request/route/route.ts'
+import { type SettlementWatch, settle } from '../src/request/settle/settle.ts'
+import { chatDialect } from '../src/wire/dialects/chat/chat-dialect.ts'
 import { ATTEMPTS_MAX } from './breaker-oracle.ts'
 import type { Gateway } from './gateway.ts'
 import type { Oracle } from './oracle.ts'
@@ -124,7 +124,7 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
     return record
   }
 
-  /** The steps of src/chat/complete.ts. */
+  /** The steps of src/request/chat/complete.ts. */
   async function complete(
     gateway: Gateway,
     request: RequestPlan,

@@ -1,8 +1,8 @@
-import { Cancelled, UpstreamFailure } from '../src/domain/upstream-failure.ts'
-import { RatePool } from '../src/runtime/rate-pool.ts'
-import type { ResponseHead } from '../src/upstreams/response-head.ts'
-import type { UpstreamClient, UpstreamRequest } from '../src/upstreams/upstream-client.ts'
-import type { UpstreamExchange } from '../src/upstreams/upstream-exchange.ts'
+import { Cancelled, UpstreamFailure } from '../src/base/domain/upstream-failure.ts'
+import { RatePool } from '../src/base/runtime/rate-pool.ts'
+import type { ResponseHead } from '../src/wire/upstreams/response-head.ts'
+import type { UpstreamClient, UpstreamRequest } from '../src/wire/upstreams/upstream-client.ts'
+import type { UpstreamExchange } from '../src/wire/upstreams/upstream-exchange.ts'
 import type { Process } from './process.ts'
 import type { World } from './world.ts'
 

@@ -1,9 +1,9 @@
-import { dial } from '../../src/agent/dial.ts'
-import { RequestServer } from '../../src/agent/request-server.ts'
-import { runAgent } from '../../src/agent/run-agent.ts'
-import { Slots } from '../../src/agent/slots.ts'
-import { UpstreamServer } from '../../src/agent/upstream.ts'
-import { systemClock } from '../../src/runtime/clock.ts'
+import { systemClock } from '../../src/base/runtime/clock.ts'
+import { dial } from '../../src/market/agent/dial.ts'
+import { RequestServer } from '../../src/market/agent/request-server.ts'
+import { runAgent } from '../../src/market/agent/run-agent.ts'
+import { Slots } from '../../src/market/agent/slots.ts'
+import { UpstreamServer } from '../../src/market/agent/upstream.ts'
 import { Mux } from './mux.ts'
 
 // The agent of the benchmark: the real one, or one that receives all requests over one WebSocket.

@@ -1,13 +1,13 @@
 import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
-import { standardQuirks, standardTimeouts } from '../../src/domain/endpoint-defaults.ts'
-import type { Endpoint } from '../../src/domain/offer.ts'
+import { standardQuirks, standardTimeouts } from '../../src/base/domain/endpoint-defaults.ts'
+import type { Endpoint } from '../../src/base/domain/offer.ts'
 import { AgentDoor } from '../../src/http/agents/agent-door.ts'
 import { isAgentTarget } from '../../src/http/agents/is-agent-target.ts'
 import { createNodeServer } from '../../src/http/node-server.ts'
-import { AgentStock } from '../../src/upstreams/agents/agent-stock.ts'
-import { UpstreamClient } from '../../src/upstreams/upstream-client.ts'
+import { AgentStock } from '../../src/wire/upstreams/agents/agent-stock.ts'
+import { UpstreamClient } from '../../src/wire/upstreams/upstream-client.ts'
 
 /** The gateway's side of the transport alone: the door for agents and the client, without accounts and ledger. */
 export async function startGatewaySide() {

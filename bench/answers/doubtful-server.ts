@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
-import { seededRandom } from '../../src/demo/seeded-random.ts'
+import { seededRandom } from '../../src/wire/demo-model/seeded-random.ts'
 import { answerText } from './answer-text.ts'
 
 /** What the server does with one request. */

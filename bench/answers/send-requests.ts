@@ -1,4 +1,4 @@
-import { seededRandom } from '../../src/demo/seeded-random.ts'
+import { seededRandom } from '../../src/wire/demo-model/seeded-random.ts'
 import { customerCount, type Found, judgeAnswer } from './answer-text.ts'
 
 /** Requests of two customers to hosters that share one doubtful server. */

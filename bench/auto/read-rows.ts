@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { isJsonObject } from '../../src/runtime/json-object.ts'
+import { isJsonObject } from '../../src/base/runtime/json-object.ts'
 import { readPythonList } from './python-list.ts'
 
 /** One prompt with what each model achieved. */

@@ -1,4 +1,4 @@
-import { type AutoTable, autoFeatures, predictQuality, type QualityWeights } from '../../src/domain/auto-table.ts'
+import { type AutoTable, autoFeatures, predictQuality, type QualityWeights } from '../../src/base/domain/auto-table.ts'
 
 /** One request: its features, and the quality of each model's answer. */
 export interface Example {

@@ -1,7 +1,7 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
-import { type Pool, transaction } from '../../src/db/pool.ts'
-import { makeInviteLink, makeWelcomeLink } from '../../src/people/links.ts'
-import { addPerson } from '../../src/people/persons.ts'
+import { type Pool, transaction } from '../../src/base/db/pool.ts'
+import { makeInviteLink, makeWelcomeLink } from '../../src/identity/people/links.ts'
+import { addPerson } from '../../src/identity/people/persons.ts'
 import { bigCustomerEmail, generateUsage } from '../generate-usage.ts'
 import { printProgress } from '../print-progress.ts'
 

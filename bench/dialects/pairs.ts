@@ -1,4 +1,4 @@
-import type { Dialect } from '../../src/domain/conversation.ts'
+import type { Dialect } from '../../src/base/domain/conversation.ts'
 import type { ClientDialectName } from '../stream-load.ts'
 import { modelOf } from '../subjects/switchyard.ts'
 

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
-import type { Feature } from '../../src/domain/chat-job.ts'
-import type { Dialect } from '../../src/domain/conversation.ts'
+import type { Feature } from '../../src/base/domain/chat-job.ts'
+import type { Dialect } from '../../src/base/domain/conversation.ts'
 
 /** One way to harm customers of the gateway. A bystander is measured while it runs. */
 export type Behaviour = ServerBehaviour | ClientBehaviour

@@ -1,4 +1,4 @@
-import type { Dialect } from '../../src/domain/conversation.ts'
+import type { Dialect } from '../../src/base/domain/conversation.ts'
 import type { Finding } from '../finding.ts'
 import type { Cores, CpuPriority } from '../process.ts'
 import type { Tally } from '../tally.ts'

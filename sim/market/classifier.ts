@@ -1,4 +1,4 @@
-import type { Message } from '../../src/trust/audits/replay.ts'
+import type { Message } from '../../src/market/trust/audits/replay.ts'
 import type { Random } from '../random.ts'
 
 /** A request as a hoster sees it. */

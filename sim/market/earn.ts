@@ -1,10 +1,10 @@
-import type { ChatJob } from '../../src/domain/chat-job.ts'
-import type { Answer, Hold, Ticket } from '../../src/domain/handoff.ts'
-import type { MeterRatio } from '../../src/domain/meter-ratio.ts'
-import { costNanos, splitCost } from '../../src/domain/money.ts'
-import { bill } from '../../src/relay/bill.ts'
-import { settlementOf } from '../../src/settle/settle.ts'
-import type { ReportedUse } from '../../src/trust/meter-audit.ts'
+import type { ChatJob } from '../../src/base/domain/chat-job.ts'
+import type { Answer, Hold, Ticket } from '../../src/base/domain/handoff.ts'
+import type { MeterRatio } from '../../src/base/domain/meter-ratio.ts'
+import { costNanos, splitCost } from '../../src/base/domain/money.ts'
+import type { ReportedUse } from '../../src/market/trust/meter-audit.ts'
+import { bill } from '../../src/request/relay/bill.ts'
+import { settlementOf } from '../../src/request/settle/settle.ts'
 
 /** USD per million tokens: 0.20 and 0.60. The hoster gets 80%. */
 const PRICE = { inputPicoPerToken: 200_000n, outputPicoPerToken: 600_000n }

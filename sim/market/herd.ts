@@ -1,6 +1,6 @@
-import type { ServiceTier } from '../../src/domain/chat-job.ts'
-import type { Health } from '../../src/domain/health.ts'
-import { createHealth } from '../../src/supply/breakers/health.ts'
+import type { ServiceTier } from '../../src/base/domain/chat-job.ts'
+import type { Health } from '../../src/base/domain/health.ts'
+import { createHealth } from '../../src/market/supply/breakers/health.ts'
 import { createRandom } from '../random.ts'
 import { offerOf, orderedOffers } from './regret.ts'
 

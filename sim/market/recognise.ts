@@ -1,13 +1,13 @@
 import { readdirSync, readFileSync } from 'node:fs'
-import type { ChatJob } from '../../src/domain/chat-job.ts'
-import type { Offer } from '../../src/domain/offer.ts'
-import { drawGapMs } from '../../src/trust/audits/draw-manners.ts'
-import { drawText } from '../../src/trust/audits/draw-text.ts'
-import { PromptStock } from '../../src/trust/audits/prompt-stock.ts'
-import type { Message } from '../../src/trust/audits/replay.ts'
-import { createRecentManners } from '../../src/trust/audits/request-samples.ts'
-import { createConversationNames } from '../../src/trust/audits/seen-conversations.ts'
-import { createSharedRequests } from '../../src/trust/audits/shared-requests.ts'
+import type { ChatJob } from '../../src/base/domain/chat-job.ts'
+import type { Offer } from '../../src/base/domain/offer.ts'
+import { drawGapMs } from '../../src/market/trust/audits/draw-manners.ts'
+import { drawText } from '../../src/market/trust/audits/draw-text.ts'
+import { PromptStock } from '../../src/market/trust/audits/prompt-stock.ts'
+import type { Message } from '../../src/market/trust/audits/replay.ts'
+import { createRecentManners } from '../../src/market/trust/audits/request-samples.ts'
+import { createConversationNames } from '../../src/market/trust/audits/seen-conversations.ts'
+import { createSharedRequests } from '../../src/market/trust/audits/shared-requests.ts'
 import { createRandom, type Random } from '../random.ts'
 import { areaUnderCurve, featuresOf, type SeenRequest, trainClassifier } from './classifier.ts'
 
@@ -32,7 +32,7 @@ const MODEL = 'm'
 
 /**
  * Trains a classifier on the logs of gateways that the attacker runs itself, where it knows the audits, and lets it judge a month of
- * another gateway: with other customers, other texts and other manners. Replays, prompts and manners come from the code of src/trust.
+ * another gateway: with other customers, other texts and other manners. Replays, prompts and manners come from the code of src/market/trust.
  *
  * @param sharing the part of the customers that share their requests
  */
@@ -53,7 +53,14 @@ export async function measureRecognition(seed: number, sharing: number): Promise
 /** Paragraphs of texts that people wrote, in four sets without a common file: for three gateways of the attacker, and for the real one. */
 function readTexts(): readonly (readonly string[])[] {
   const root = new URL('../../', import.meta.url)
-  const folders = ['docs/', 'docs/decisions/', 'src/trust/', 'src/http/', 'src/ledger/leases/', 'src/people/']
+  const folders = [
+    'docs/',
+    'docs/decisions/',
+    'src/market/trust/',
+    'src/http/',
+    'src/money/ledger/leases/',
+    'src/identity/people/',
+  ]
   const files = folders.flatMap(folder =>
     readdirSync(new URL(folder, root))
       .filter(name => /\.(md|ts)$/.test(name))

@@ -1,7 +1,12 @@
-import { answerDistance } from '../../src/trust/answer-distance.ts'
-import { PANEL_OTHERS, PANEL_PROMPTS } from '../../src/trust/audits/audit-by-panel.ts'
-import { auditComparisons, COMPARED_BATCH, compareAnswer, referenceAnswersFor } from '../../src/trust/compare-answer.ts'
-import { comparePanel } from '../../src/trust/compare-panel.ts'
+import { answerDistance } from '../../src/market/trust/answer-distance.ts'
+import { PANEL_OTHERS, PANEL_PROMPTS } from '../../src/market/trust/audits/audit-by-panel.ts'
+import {
+  auditComparisons,
+  COMPARED_BATCH,
+  compareAnswer,
+  referenceAnswersFor,
+} from '../../src/market/trust/compare-answer.ts'
+import { comparePanel } from '../../src/market/trust/compare-panel.ts'
 import type { Random } from '../random.ts'
 import type { SimulatedHoster } from './simulated-hoster.ts'
 import { type AnsweringModel, answerPrompt, type SyntheticAnswer } from './synthetic-model.ts'

@@ -1,11 +1,16 @@
-import type { AnswerDistance } from '../../src/trust/answer-distance.ts'
-import type { BatchedComparison } from '../../src/trust/compare-answer.ts'
-import { type CustomerEvidence, sumCustomers } from '../../src/trust/customer-evidence.ts'
-import { COMPARED } from '../../src/trust/evidence/audit-store.ts'
-import { type AuditResult, addAudit, type HosterEvidence, noHosterEvidence } from '../../src/trust/hoster-evidence.ts'
-import type { ReportedUse } from '../../src/trust/meter-audit.ts'
-import { provenBy, type SignalKind } from '../../src/trust/quarantine.ts'
-import { trustScore } from '../../src/trust/trust-score.ts'
+import type { AnswerDistance } from '../../src/market/trust/answer-distance.ts'
+import type { BatchedComparison } from '../../src/market/trust/compare-answer.ts'
+import { type CustomerEvidence, sumCustomers } from '../../src/market/trust/customer-evidence.ts'
+import { COMPARED } from '../../src/market/trust/evidence/audit-store.ts'
+import {
+  type AuditResult,
+  addAudit,
+  type HosterEvidence,
+  noHosterEvidence,
+} from '../../src/market/trust/hoster-evidence.ts'
+import type { ReportedUse } from '../../src/market/trust/meter-audit.ts'
+import { provenBy, type SignalKind } from '../../src/market/trust/quarantine.ts'
+import { trustScore } from '../../src/market/trust/trust-score.ts'
 import type { Random } from '../random.ts'
 import { type Behaviour, honestBehaviour } from './behaviour.ts'
 

@@ -1,4 +1,4 @@
-import type { TopTokens } from '../../src/trust/answer-distance.ts'
+import type { TopTokens } from '../../src/market/trust/answer-distance.ts'
 import { createRandom, type Random } from '../random.ts'
 
 /** What answers a prompt at a simulated server. */

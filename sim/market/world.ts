@@ -1,4 +1,4 @@
-import type { LearnedRatio } from '../../src/trust/learn-ratio.ts'
+import type { LearnedRatio } from '../../src/market/trust/learn-ratio.ts'
 import type { Random } from '../random.ts'
 import type { Attack } from './behaviour.ts'
 import type { SimulatedHoster } from './simulated-hoster.ts'

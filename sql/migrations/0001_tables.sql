@@ -282,10 +282,10 @@ CREATE TABLE usage_event (
   usage_source  text NOT NULL CHECK (usage_source IN ('upstream', 'gateway', 'none')),
   outcome       text NOT NULL,
   finish_reason text,
-  -- As in src/domain/stored-attempts.ts: usually a number. json instead of jsonb: no query reads its parts, and
+  -- As in src/base/domain/stored-attempts.ts: usually a number. json instead of jsonb: no query reads its parts, and
   -- parsing it would cost a twentieth of a settlement.
   attempts      json NOT NULL DEFAULT '[]',
-  -- The candidates and why they were ranked or excluded, as in src/domain/routing-note.ts. NULL when there
+  -- The candidates and why they were ranked or excluded, as in src/base/domain/routing-note.ts. NULL when there
   -- was nothing to choose.
   routing       jsonb,
   PRIMARY KEY (customer_id, request_id),

@@ -27,7 +27,7 @@ CREATE TYPE granted_lease AS (item integer, granted bigint, slots integer, slot_
 
 -- A request to settle, as given to `settle_batch`. The records of the journal are rows of this type as text,
 -- and are sent unchanged. A change of the fields or their order needs the same change in
--- src/ledger/settlement/settlement-record.ts, with a new version.
+-- src/money/ledger/settlement/settlement-record.ts, with a new version.
 CREATE TYPE settlement_asked AS (
   version integer, request uuid, customer uuid, lease uuid, key uuid, started_ms bigint, model text, provider text, endpoint text, hoster uuid,
   input_tokens integer, output_tokens integer, reported_input_tokens integer, reported_output_tokens integer,

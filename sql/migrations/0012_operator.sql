@@ -68,7 +68,7 @@ CREATE TABLE node_report (
   node_id       uuid PRIMARY KEY,
   at            timestamptz NOT NULL DEFAULT now(),
   version       text NOT NULL,
-  -- As ReportedServer in src/supply/status/write-report.ts.
+  -- As ReportedServer in src/market/supply/status/write-report.ts.
   servers       jsonb NOT NULL
 );
 

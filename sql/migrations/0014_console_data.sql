@@ -1,5 +1,5 @@
 -- What open console pages watch: a number for each customer and topic that grows with every change of the topic.
--- src/live reads it each second for the customers that are watched.
+-- src/identity/live reads it each second for the customers that are watched.
 CREATE TABLE customer_change (
   customer_id   uuid NOT NULL,
   topic         text NOT NULL CHECK (topic IN ('keys', 'alerts', 'people', 'payments', 'budgets')),

@@ -1,7 +1,7 @@
 -- Hosters that join by themselves: their states, members, keys, and how their servers are reached.
 
 -- ---------------------------------------------------------------- states
--- src/domain/hoster-state.ts has the changes that are allowed, and the actors that may make them.
+-- src/base/domain/hoster-state.ts has the changes that are allowed, and the actors that may make them.
 ALTER TABLE hoster DROP CONSTRAINT hoster_state_check;
 ALTER TABLE hoster ADD CONSTRAINT hoster_state_check
   CHECK (state IN ('applied', 'pending', 'verified', 'active', 'paused', 'suspended', 'retired'));
@@ -75,12 +75,12 @@ CREATE TABLE hoster_verification (
   nonce         text NOT NULL,
   started_at    timestamptz NOT NULL,
   checked_at    timestamptz,
-  -- What the last check found, as VerificationReport in src/api/hoster-verification.ts. NULL: not checked yet.
+  -- What the last check found, as VerificationReport in src/wire/api/hoster-verification.ts. NULL: not checked yet.
   report        jsonb
 );
 
 -- ---------------------------------------------------------------- models and prices
--- What the hoster says of its models, as in src/api/hoster-manifest.ts. Each upload is a version, and none changes.
+-- What the hoster says of its models, as in src/wire/api/hoster-manifest.ts. Each upload is a version, and none changes.
 CREATE TABLE hoster_manifest (
   hoster_id     uuid NOT NULL REFERENCES hoster,
   version       integer NOT NULL CHECK (version > 0),

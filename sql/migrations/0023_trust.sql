@@ -15,17 +15,17 @@ UPDATE hoster SET trust_override = trust_score WHERE trust_score > 0;
 -- What audits have shown, and the last score.
 CREATE TABLE hoster_trust (
   hoster_id     uuid PRIMARY KEY REFERENCES hoster,
-  -- HosterEvidence of src/trust/hoster-evidence.ts.
+  -- HosterEvidence of src/market/trust/hoster-evidence.ts.
   evidence      jsonb NOT NULL,
   -- Requests ever counted, and the mean weight of an answered one.
   requests      bigint NOT NULL,
   typical_weight double precision NOT NULL,
-  -- TrustScore of src/trust/trust-score.ts. NULL before the first.
+  -- TrustScore of src/market/trust/trust-score.ts. NULL before the first.
   score         jsonb,
   updated_at    timestamptz NOT NULL
 );
 
--- What the requests of one customer have shown about one hoster: decayed sums of src/trust/decayed-counts.ts.
+-- What the requests of one customer have shown about one hoster: decayed sums of src/market/trust/decayed-counts.ts.
 CREATE TABLE hoster_customer_evidence (
   hoster_id     uuid NOT NULL,
   customer_id   uuid NOT NULL,
@@ -88,13 +88,13 @@ CREATE TABLE meter_source (
   hoster_id     uuid,
   input         real[] NOT NULL,
   output        real[] NOT NULL,
-  -- Reports that wait for a token audit: ReportedUse[] of src/trust/meter-audit.ts.
+  -- Reports that wait for a token audit: ReportedUse[] of src/market/trust/meter-audit.ts.
   waiting       jsonb NOT NULL,
   updated_at    timestamptz NOT NULL,
   PRIMARY KEY (model_id, endpoint_id)
 );
 
--- The ratio of a model that hosters offer: LearnedRatio of src/trust/learn-ratio.ts.
+-- The ratio of a model that hosters offer: LearnedRatio of src/market/trust/learn-ratio.ts.
 CREATE TABLE meter_ratio (
   model_id      text PRIMARY KEY,
   ratio         jsonb NOT NULL,

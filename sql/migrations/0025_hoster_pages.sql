@@ -1,6 +1,6 @@
 -- What hosters see of their agents and their traffic in the console.
 
--- The agents that are connected to the node, as ReportedAgent in src/supply/status/write-report.ts.
+-- The agents that are connected to the node, as ReportedAgent in src/market/supply/status/write-report.ts.
 ALTER TABLE node_report ADD COLUMN agents jsonb NOT NULL DEFAULT '[]';
 
 -- Attempts at the servers of a hoster by UTC day, model and outcome. The job that reads new usage rows for the trust score writes
@@ -9,7 +9,7 @@ CREATE TABLE hoster_attempt_day (
   hoster_id     uuid NOT NULL,
   day           date NOT NULL,
   model_id      text NOT NULL,
-  -- AttemptOutcome in src/domain/handoff.ts.
+  -- AttemptOutcome in src/base/domain/handoff.ts.
   outcome       text NOT NULL,
   attempts      bigint NOT NULL,
   PRIMARY KEY (hoster_id, day, model_id, outcome)

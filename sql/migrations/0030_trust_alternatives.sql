@@ -1,4 +1,4 @@
--- The sequential tests keep a sum for each alternative (src/trust/change-evidence.ts): a list of one replaces the number.
+-- The sequential tests keep a sum for each alternative (src/market/trust/change-evidence.ts): a list of one replaces the number.
 UPDATE hoster_trust SET evidence = jsonb_set(evidence, '{signals}', (
   SELECT coalesce(jsonb_object_agg(key, jsonb_set(value, '{started}', jsonb_build_array(value -> 'started'))), '{}')
     FROM jsonb_each(evidence -> 'signals')

@@ -1,5 +1,5 @@
 -- Evidence that a process of the gateway gave a credit: an HMAC with a key that is not in this database, over what the provider,
--- the operator or the voucher was good for. See src/ledger/credit-evidence.ts. The audit names credit without it, whichever role
+-- the operator or the voucher was good for. See src/money/ledger/credit-evidence.ts. The audit names credit without it, whichever role
 -- wrote the credit.
 
 CREATE TABLE credit_evidence (

@@ -17,7 +17,7 @@ SELECT DISTINCT p.model_id, 'approved', 'It was offered before ids needed an app
  WHERE p.valid_until IS NULL AND h.active_since IS NOT NULL AND h.state <> 'retired';
 
 -- How many comparisons with a server of the operator a hoster has passed with a model, less those that failed ones took back:
--- insertAudit of src/trust/evidence/audit-store.ts counts.
+-- insertAudit of src/market/trust/evidence/audit-store.ts counts.
 CREATE TABLE hoster_comparison (
   hoster_id     uuid NOT NULL REFERENCES hoster,
   model_id      text NOT NULL,

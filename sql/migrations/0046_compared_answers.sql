@@ -13,7 +13,7 @@ CREATE TABLE compared_answer (
   source        text NOT NULL CHECK (source IN ('shadow', 'replay', 'prompt')),
   -- The customer whose request it was. NULL: a prompt of the gateway.
   customer_id   uuid REFERENCES customer,
-  -- See src/trust/compare-answer.ts.
+  -- See src/market/trust/compare-answer.ts.
   kind          text NOT NULL CHECK (kind IN ('gap', 'words', 'odds', 'pair')),
   value         double precision NOT NULL,
   -- An audit has counted it.

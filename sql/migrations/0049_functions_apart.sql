@@ -44,7 +44,7 @@ CREATE TYPE admission_asked AS (
   want bigint, floor bigint, slots integer, counted_until_ms double precision, member uuid, member_limit bigint, member_reset text,
   granted bigint, granted_slots integer, granted_minute timestamptz);
 
--- What admit_batch returns for an item: src/ledger/postgres-store.ts reads it.
+-- What admit_batch returns for an item: src/money/ledger/postgres-store.ts reads it.
 CREATE TYPE admission_answer AS (
   item integer, verdict text, held bigint, slots integer, posted bigint, free bigint, cap_left bigint,
   key_spent bigint, key_left bigint, key_ends_ms double precision,

@@ -1,6 +1,6 @@
 import { Command } from 'commander'
-import { type Config, loadConfig } from '../config/config.ts'
-import { ownCommand } from '../runtime/own-command.ts'
+import { ownCommand } from '../base/runtime/own-command.ts'
+import { type Config, loadConfig } from '../start/config/config.ts'
 import { UsageError } from './failure.ts'
 import { createOutput, type Output } from './output.ts'
 

@@ -1,5 +1,5 @@
-import type { Customer } from '../accounts/customers.ts'
-import { emailOrNull } from '../accounts/email-or-null.ts'
+import type { Customer } from '../money/accounts/customers.ts'
+import { emailOrNull } from '../money/accounts/email-or-null.ts'
 
 /** A customer for programs, without its money. */
 export function customerJson({ customerId, email, accountTier, createdAt, disabledAt, deletedAt }: Customer) {

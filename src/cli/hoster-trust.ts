@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
-import { setContract, setTrustScore } from '../supply/hosters/hosters.ts'
-import { releaseHoster } from '../trust/release-hoster.ts'
+import { setContract, setTrustScore } from '../market/supply/hosters/hosters.ts'
+import { releaseHoster } from '../market/trust/release-hoster.ts'
 import { scoreArgument } from './arguments.ts'
 import { createCommand, createSession } from './command.ts'
 import { showHosterChange } from './hoster-change.ts'

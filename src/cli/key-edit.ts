@@ -1,11 +1,11 @@
 import type { Command } from 'commander'
-import { changedDefaults } from '../api/key-defaults.ts'
-import { changeKey } from '../auth/keys.ts'
-import { transaction } from '../db/pool.ts'
-import type { KeyLimit, KeyScope, LimitReset } from '../domain/caller.ts'
-import type { Nanos } from '../domain/money.ts'
-import type { KeyDefaults } from '../domain/routing-fields.ts'
-import { spendByKey } from '../usage/spend.ts'
+import { transaction } from '../base/db/pool.ts'
+import type { KeyLimit, KeyScope, LimitReset } from '../base/domain/caller.ts'
+import type { Nanos } from '../base/domain/money.ts'
+import type { KeyDefaults } from '../base/domain/routing-fields.ts'
+import { changeKey } from '../identity/auth/keys.ts'
+import { spendByKey } from '../money/usage/spend.ts'
+import { changedDefaults } from '../wire/api/key-defaults.ts'
 import {
   amountArgument,
   type Change,

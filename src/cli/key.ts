@@ -1,10 +1,10 @@
 import type { Command } from 'commander'
-import { changedDefaults } from '../api/key-defaults.ts'
-import { issueKey, listKeys, revokeKey } from '../auth/keys.ts'
-import { transaction } from '../db/pool.ts'
-import { usdText } from '../domain/money.ts'
-import { ownCommand } from '../runtime/own-command.ts'
-import { spendByKey } from '../usage/spend.ts'
+import { transaction } from '../base/db/pool.ts'
+import { usdText } from '../base/domain/money.ts'
+import { ownCommand } from '../base/runtime/own-command.ts'
+import { issueKey, listKeys, revokeKey } from '../identity/auth/keys.ts'
+import { spendByKey } from '../money/usage/spend.ts'
+import { changedDefaults } from '../wire/api/key-defaults.ts'
 import {
   amountArgument,
   defaultArgument,

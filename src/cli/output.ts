@@ -1,4 +1,4 @@
-import { usdText } from '../domain/money.ts'
+import { usdText } from '../base/domain/money.ts'
 
 /** The result of a command for programs: snake_case keys, money as decimal text, times as ISO 8601 in UTC. */
 export type Json = string | number | boolean | null | readonly Json[] | { readonly [key: string]: Json }

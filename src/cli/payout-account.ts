@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { type Command, Option } from 'commander'
-import { ApiError } from '../domain/errors.ts'
-import { type Nanos, usdText } from '../domain/money.ts'
-import { moveEarnings } from '../payouts/earnings.ts'
+import { ApiError } from '../base/domain/errors.ts'
+import { type Nanos, usdText } from '../base/domain/money.ts'
+import { ownCommand } from '../base/runtime/own-command.ts'
+import { moveEarnings } from '../money/payouts/earnings.ts'
 import {
   enrollHoster,
   listPayoutChanges,
@@ -10,9 +11,8 @@ import {
   readPayoutAccount,
   setHosterCustomer,
   stopPayoutChanges,
-} from '../payouts/payout-accounts.ts'
-import { showPayoutChange } from '../payouts/show-payout.ts'
-import { ownCommand } from '../runtime/own-command.ts'
+} from '../money/payouts/payout-accounts.ts'
+import { showPayoutChange } from '../money/payouts/show-payout.ts'
 import { amountArgument, textArgument } from './arguments.ts'
 import { createCommand, createSession } from './command.ts'
 import { Failure, UsageError } from './failure.ts'

@@ -1,8 +1,8 @@
-import type { Pool } from '../db/pool.ts'
-import { usdText } from '../domain/money.ts'
-import { findBatch, type PayoutBatch } from '../payouts/read-payouts.ts'
-import { ownCommand } from '../runtime/own-command.ts'
-import { quoteForShell } from '../runtime/quote-for-shell.ts'
+import type { Pool } from '../base/db/pool.ts'
+import { usdText } from '../base/domain/money.ts'
+import { ownCommand } from '../base/runtime/own-command.ts'
+import { quoteForShell } from '../base/runtime/quote-for-shell.ts'
+import { findBatch, type PayoutBatch } from '../money/payouts/read-payouts.ts'
 import { Failure } from './failure.ts'
 
 /** Finds a batch by its id. Throws Failure without one. */

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { freezePayouts } from '../payouts/payout-batches.ts'
+import { freezePayouts } from '../money/payouts/payout-batches.ts'
 import { textArgument } from './arguments.ts'
 import { createCommand, createSession, type Session } from './command.ts'
 import { resolveHoster } from './resolve-hoster.ts'

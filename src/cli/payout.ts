@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander'
-import type { Config } from '../config/config.ts'
-import { usdText } from '../domain/money.ts'
+import { usdText } from '../base/domain/money.ts'
+import { systemClock } from '../base/runtime/clock.ts'
+import { ownCommand } from '../base/runtime/own-command.ts'
 import {
   approvePayouts,
   cancelPayouts,
@@ -8,12 +9,11 @@ import {
   type PreparedHoster,
   type PrepareVerdict,
   preparePayouts,
-} from '../payouts/payout-batches.ts'
-import { payoutDriverNames } from '../payouts/payout-driver.ts'
-import { listPromotionReviews } from '../payouts/promotions.ts'
-import { findBatch, listBatches, type Payout, payoutsOfBatch } from '../payouts/read-payouts.ts'
-import { systemClock } from '../runtime/clock.ts'
-import { ownCommand } from '../runtime/own-command.ts'
+} from '../money/payouts/payout-batches.ts'
+import { payoutDriverNames } from '../money/payouts/payout-driver.ts'
+import { listPromotionReviews } from '../money/payouts/promotions.ts'
+import { findBatch, listBatches, type Payout, payoutsOfBatch } from '../money/payouts/read-payouts.ts'
+import type { Config } from '../start/config/config.ts'
 import { textArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession } from './command.ts'
 import { Failure, UsageError } from './failure.ts'

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
-import { ownCommand } from '../runtime/own-command.ts'
+import { ownCommand } from '../base/runtime/own-command.ts'
 import { alertCommands } from './alert.ts'
 import { backupCommand } from './backup.ts'
 import { addGroupOptions } from './command.ts'

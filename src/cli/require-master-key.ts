@@ -1,8 +1,8 @@
 import { join } from 'node:path'
-import type { Sql } from '../db/pool.ts'
-import { type CreditEvidence, createCreditEvidence } from '../ledger/credit-evidence.ts'
-import { deriveKey, EVIDENCE, findMasterKey, loadMasterKey } from '../secrets/master-key.ts'
-import { markOf, noteMasterKey, readMark } from '../secrets/master-key-mark.ts'
+import type { Sql } from '../base/db/pool.ts'
+import { deriveKey, EVIDENCE, findMasterKey, loadMasterKey } from '../base/secrets/master-key.ts'
+import { markOf, noteMasterKey, readMark } from '../base/secrets/master-key-mark.ts'
+import { type CreditEvidence, createCreditEvidence } from '../money/ledger/credit-evidence.ts'
 import type { Session } from './command.ts'
 import { Failure } from './failure.ts'
 

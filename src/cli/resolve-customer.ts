@@ -1,6 +1,6 @@
-import { type Customer, findCustomer } from '../accounts/customers.ts'
-import type { Sql } from '../db/pool.ts'
-import { ownCommand } from '../runtime/own-command.ts'
+import type { Sql } from '../base/db/pool.ts'
+import { ownCommand } from '../base/runtime/own-command.ts'
+import { type Customer, findCustomer } from '../money/accounts/customers.ts'
 import { Failure } from './failure.ts'
 
 /** Returns the customer with this e-mail address or id. Throws Failure, also for a deleted one. */

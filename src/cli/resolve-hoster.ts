@@ -1,5 +1,5 @@
-import type { Sql } from '../db/pool.ts'
-import { ownCommand } from '../runtime/own-command.ts'
+import type { Sql } from '../base/db/pool.ts'
+import { ownCommand } from '../base/runtime/own-command.ts'
 import { Failure } from './failure.ts'
 
 /** Returns the hoster with this name or id. Throws Failure. */

@@ -1,7 +1,7 @@
-import { hasValidChecksum, hintOf } from '../auth/api-key.ts'
-import { findKeys, type KeyListing } from '../auth/keys.ts'
-import type { Sql } from '../db/pool.ts'
-import { ownCommand } from '../runtime/own-command.ts'
+import type { Sql } from '../base/db/pool.ts'
+import { ownCommand } from '../base/runtime/own-command.ts'
+import { hasValidChecksum, hintOf } from '../identity/auth/api-key.ts'
+import { findKeys, type KeyListing } from '../identity/auth/keys.ts'
 import { Failure } from './failure.ts'
 
 /** Returns the key with this id or hint, or the listing of the key itself. Throws Failure. */

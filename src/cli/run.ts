@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Command, CommanderError } from 'commander'
-import { errorMessage } from '../runtime/error-message.ts'
+import { errorMessage } from '../base/runtime/error-message.ts'
 import { resultWritten } from './output.ts'
 import { createProgram } from './program.ts'
 

@@ -1,4 +1,4 @@
-import { AGENT_BASE_URL } from '../supply/hosters/transport.ts'
+import { AGENT_BASE_URL } from '../market/supply/hosters/transport.ts'
 
 /** Returns the address of a hoster's server, or `agent` for one that connects to the gateway. */
 export function serverText(baseUrl: string): string {

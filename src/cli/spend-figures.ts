@@ -1,5 +1,5 @@
-import { usdText } from '../domain/money.ts'
-import type { Spend } from '../domain/spend.ts'
+import { usdText } from '../base/domain/money.ts'
+import type { Spend } from '../base/domain/spend.ts'
 
 /** The spend of a customer or key for programs, as decimal text in USD. */
 export function spendJson(spend: Spend) {

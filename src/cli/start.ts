@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { loadConfig } from '../config/config.ts'
+import { loadConfig } from '../start/config/config.ts'
 import { portArgument, workersArgument } from './arguments.ts'
 import { type CommonOptions, createCommand } from './command.ts'
 

@@ -1,8 +1,8 @@
-import type { Config } from '../config/config.ts'
-import type { Sql } from '../db/pool.ts'
-import { DEMO_MODEL } from '../domain/offer.ts'
-import { ownCommand } from '../runtime/own-command.ts'
-import { listHosters } from '../supply/hosters/hosters.ts'
+import type { Sql } from '../base/db/pool.ts'
+import { DEMO_MODEL } from '../base/domain/offer.ts'
+import { ownCommand } from '../base/runtime/own-command.ts'
+import { listHosters } from '../market/supply/hosters/hosters.ts'
+import type { Config } from '../start/config/config.ts'
 import type { Session } from './command.ts'
 import { withRunningPort } from './with-running-port.ts'
 

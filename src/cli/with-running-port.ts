@@ -1,4 +1,4 @@
-import type { Config } from '../config/config.ts'
+import type { Config } from '../start/config/config.ts'
 import { findRunningServer } from '../start/running-server.ts'
 
 /**

@@ -1,6 +1,6 @@
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
-import { endOfTurn } from '../runtime/end-of-turn.ts'
+import { endOfTurn } from '../base/runtime/end-of-turn.ts'
 import { type BoundConnection, ConnectionBound } from './connection-bound.ts'
 import { flushedBytes } from './flushed-bytes.ts'
 

@@ -1,10 +1,10 @@
 import type { ZodType } from 'zod'
-import { geminiErrorBody } from '../dialects/gemini/gemini-error-body.ts'
-import { geminiErrorSchema } from '../dialects/gemini/gemini-schema.ts'
-import { messageErrorSchema } from '../dialects/messages/message-schema.ts'
-import { messagesErrorBody } from '../dialects/messages/messages-error-body.ts'
-import { errorBody } from '../dialects/openai-error-body.ts'
-import type { ApiError } from '../domain/errors.ts'
+import type { ApiError } from '../base/domain/errors.ts'
+import { geminiErrorBody } from '../wire/dialects/gemini/gemini-error-body.ts'
+import { geminiErrorSchema } from '../wire/dialects/gemini/gemini-schema.ts'
+import { messageErrorSchema } from '../wire/dialects/messages/message-schema.ts'
+import { messagesErrorBody } from '../wire/dialects/messages/messages-error-body.ts'
+import { errorBody } from '../wire/dialects/openai-error-body.ts'
 import { isGoogleTarget } from './google-target.ts'
 
 /** How an address writes its errors, also before a request has been routed or read. */

@@ -1,5 +1,5 @@
-import type { EventSink, ServedBy } from '../chat/completion-request.ts'
-import type { CancelSignal } from '../runtime/cancel-signal.ts'
+import type { CancelSignal } from '../base/runtime/cancel-signal.ts'
+import type { EventSink, ServedBy } from '../request/chat/completion-request.ts'
 import type { GenerationResponse } from './generation-exchange.ts'
 import type { HeaderBuilder, HeaderList } from './header-list.ts'
 

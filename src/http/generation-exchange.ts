@@ -1,6 +1,6 @@
 import type { Writable } from 'node:stream'
-import type { ByteAccount } from '../runtime/byte-budget.ts'
-import type { CancelSignal } from '../runtime/cancel-signal.ts'
+import type { ByteAccount } from '../base/runtime/byte-budget.ts'
+import type { CancelSignal } from '../base/runtime/cancel-signal.ts'
 import type { HeaderList } from './header-list.ts'
 
 /**

@@ -1,8 +1,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Authenticator } from '../auth/authenticator.ts'
-import { ApiError } from '../domain/errors.ts'
-import type { ReportLimiter } from '../limits/report-limiter.ts'
-import type { HosterAuthenticator } from '../marketplace/hoster-authenticator.ts'
+import { ApiError } from '../base/domain/errors.ts'
+import type { Authenticator } from '../identity/auth/authenticator.ts'
+import type { HosterAuthenticator } from '../market/marketplace/hoster-authenticator.ts'
+import type { ReportLimiter } from '../request/limits/report-limiter.ts'
 import type { ConsoleGuard } from './console/console-guard.ts'
 import type { Endpoint } from './endpoint.ts'
 

@@ -1,7 +1,7 @@
-import { ApiError, memoryUsedUp } from '../domain/errors.ts'
-import type { ByteAccount, ByteBudget } from '../runtime/byte-budget.ts'
-import { type CancelSignal, CancelSource } from '../runtime/cancel-signal.ts'
-import { type LinkedItem, LinkedSet } from '../runtime/linked-set.ts'
+import { ApiError, memoryUsedUp } from '../base/domain/errors.ts'
+import type { ByteAccount, ByteBudget } from '../base/runtime/byte-budget.ts'
+import { type CancelSignal, CancelSource } from '../base/runtime/cancel-signal.ts'
+import { type LinkedItem, LinkedSet } from '../base/runtime/linked-set.ts'
 import type { UnreadAnswer } from './generation-exchange.ts'
 
 /**

@@ -1,7 +1,7 @@
 import type { IncomingMessage, RequestListener, Server } from 'node:http'
 import type { Socket } from 'node:net'
-import { type LinkedItem, LinkedSet } from '../runtime/linked-set.ts'
-import { type Scheduler, systemScheduler } from '../runtime/scheduler.ts'
+import { type LinkedItem, LinkedSet } from '../base/runtime/linked-set.ts'
+import { type Scheduler, systemScheduler } from '../base/runtime/scheduler.ts'
 import { hasLastAnswer } from './connection-bound.ts'
 
 /** node:http runs every request in the bytes that it gets, so a slice has a limited number of bytes and of heads of requests. */

@@ -1,8 +1,8 @@
 import type { AddressInfo } from 'node:net'
 import { Registry } from 'prom-client'
-import { ApiError } from '../domain/errors.ts'
-import type { Log } from '../runtime/log.ts'
-import { http } from '../runtime/node-http.ts'
+import { ApiError } from '../base/domain/errors.ts'
+import type { Log } from '../base/runtime/log.ts'
+import { http } from '../base/runtime/node-http.ts'
 import type { AllowedHosts } from './allowed-hosts.ts'
 
 export interface MetricsServerOptions {

@@ -1,7 +1,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, type HistogramConfiguration, Registry } from 'prom-client'
-import type { AttemptOutcome } from '../domain/handoff.ts'
-import type { Nanos } from '../domain/money.ts'
-import { type ProviderKind, providerKinds } from '../domain/offer.ts'
+import type { AttemptOutcome } from '../base/domain/handoff.ts'
+import type { Nanos } from '../base/domain/money.ts'
+import { type ProviderKind, providerKinds } from '../base/domain/offer.ts'
 
 /**
  * The metrics of the gateway. No label holds a customer, key or model: their number is unbounded, and reports

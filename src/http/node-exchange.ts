@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { ApiError, memoryUsedUp } from '../domain/errors.ts'
-import type { ByteAccount } from '../runtime/byte-budget.ts'
-import { ByteQueue } from '../runtime/byte-queue.ts'
-import type { CancelSignal } from '../runtime/cancel-signal.ts'
+import { ApiError, memoryUsedUp } from '../base/domain/errors.ts'
+import type { ByteAccount } from '../base/runtime/byte-budget.ts'
+import { ByteQueue } from '../base/runtime/byte-queue.ts'
+import type { CancelSignal } from '../base/runtime/cancel-signal.ts'
 import { hasArrived, isLastAnswer } from './connection-bound.ts'
 import {
   drained,

@@ -1,5 +1,5 @@
 import type { IncomingMessage, RequestListener, Server } from 'node:http'
-import { http } from '../runtime/node-http.ts'
+import { http } from '../base/runtime/node-http.ts'
 
 /** The size limit of the request line and headers. */
 export const HEAD_BYTES_MAX = 16 * 1024

@@ -1,7 +1,7 @@
-import { errorBody } from '../dialects/openai-error-body.ts'
-import { USAGE_LIMIT_REACHED } from '../dialects/responses/responses-error-body.ts'
-import { ApiError, type ErrorCode, errorTable } from '../domain/errors.ts'
-import { providerKinds } from '../domain/offer.ts'
+import { ApiError, type ErrorCode, errorTable } from '../base/domain/errors.ts'
+import { providerKinds } from '../base/domain/offer.ts'
+import { errorBody } from '../wire/dialects/openai-error-body.ts'
+import { USAGE_LIMIT_REACHED } from '../wire/dialects/responses/responses-error-body.ts'
 import type { Endpoint } from './endpoint.ts'
 import { type ErrorFormat, errorFormatOf } from './error-format.ts'
 import { header, type Json, media } from './openapi-schema.ts'
@@ -91,7 +91,7 @@ const withRetryAfter = new Set<ErrorCode>([
 
 const usdField = (description: string) => ({ type: 'number', description: `With 402, in USD: ${description}.` })
 
-/** The fields that src/admit/refusal.ts adds to errors. */
+/** The fields that src/request/admit/refusal.ts adds to errors. */
 const moneyFields = {
   balance_usd: usdField('the credit balance, including the holds of running requests'),
   available_usd: usdField('the amount that a request may hold now'),
@@ -110,7 +110,7 @@ const moneyFields = {
   },
 }
 
-/** The fields that src/chat/complete-once.ts adds to errors. */
+/** The fields that src/request/chat/complete-once.ts adds to errors. */
 const completedFields = {
   request_id: {
     type: 'string',
@@ -126,7 +126,7 @@ const serverFields = {
   hoster_id: { type: ['string', 'null'], format: 'uuid' },
 }
 
-/** The fields that src/dispatch/unserved-errors.ts adds to errors. */
+/** The fields that src/request/dispatch/unserved-errors.ts adds to errors. */
 const attemptFields = {
   tried: {
     type: 'array',

@@ -1,5 +1,5 @@
-import { ApiError } from '../domain/errors.ts'
-import type { ByteAccount } from '../runtime/byte-budget.ts'
+import { ApiError } from '../base/domain/errors.ts'
+import type { ByteAccount } from '../base/runtime/byte-budget.ts'
 import type { GenerationRequest } from './generation-exchange.ts'
 
 type BodyRequest = Pick<GenerationRequest, 'header' | 'readBody'>

@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { ApiError } from '../domain/errors.ts'
+import { ApiError } from '../base/domain/errors.ts'
 import type { Endpoint } from './endpoint.ts'
 
 /**

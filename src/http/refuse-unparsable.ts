@@ -1,7 +1,7 @@
 import { randomUUIDv7 } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { ApiError } from '../domain/errors.ts'
+import { ApiError } from '../base/domain/errors.ts'
 import { onceAnswered, owesAnswer } from './connection-bound.ts'
 import { errorFormatOf, type RequestLine } from './error-format.ts'
 import { NO_SNIFFING } from './header-list.ts'

@@ -1,6 +1,6 @@
-import { addRouting } from '../domain/add-routing.ts'
-import type { Caller } from '../domain/caller.ts'
-import type { ChatJob } from '../domain/chat-job.ts'
+import { addRouting } from '../base/domain/add-routing.ts'
+import type { Caller } from '../base/domain/caller.ts'
+import type { ChatJob } from '../base/domain/chat-job.ts'
 import type { GenerationRequest } from './generation-exchange.ts'
 import { readRoutingHeaders } from './routing-headers.ts'
 

@@ -1,5 +1,5 @@
 import type { FastifyReply } from 'fastify'
-import { ApiError } from '../domain/errors.ts'
+import { ApiError } from '../base/domain/errors.ts'
 import { hasArrived, isLastAnswer } from './connection-bound.ts'
 import { errorFormatOf } from './error-format.ts'
 

@@ -1,10 +1,10 @@
 import { ZodArray, type ZodType, z } from 'zod'
-import { LABEL, label, labelMeaning } from '../api/label.ts'
-import { parseRoutingText, routingFieldNames } from '../api/routing-text.ts'
-import { routingSchemas } from '../dialects/routing-schemas.ts'
-import { type ChatJob, CREDIT_WAIT_MS_MAX, preferences } from '../domain/chat-job.ts'
-import { ApiError } from '../domain/errors.ts'
-import { type Routing, type RoutingFields, routingOf } from '../domain/routing-fields.ts'
+import { type ChatJob, CREDIT_WAIT_MS_MAX, preferences } from '../base/domain/chat-job.ts'
+import { ApiError } from '../base/domain/errors.ts'
+import { type Routing, type RoutingFields, routingOf } from '../base/domain/routing-fields.ts'
+import { LABEL, label, labelMeaning } from '../wire/api/label.ts'
+import { parseRoutingText, routingFieldNames } from '../wire/api/routing-text.ts'
+import { routingSchemas } from '../wire/dialects/routing-schemas.ts'
 import { SWITCHYARD_PREFIX } from './generation-exchange.ts'
 
 /** Names what a request is for, for the spend by label. */

@@ -1,10 +1,10 @@
-import { type Pool, withQueryTimeout } from '../db/pool.ts'
-import { audit } from '../ledger/audit/audit.ts'
-import { progressInDatabase } from '../ledger/audit/audit-progress.ts'
-import { readLastAudit, recordAudit } from '../ledger/audit/last-audit.ts'
-import type { CreditEvidence } from '../ledger/credit-evidence.ts'
-import type { Clock } from '../runtime/clock.ts'
-import type { Log } from '../runtime/log.ts'
+import { type Pool, withQueryTimeout } from '../base/db/pool.ts'
+import type { Clock } from '../base/runtime/clock.ts'
+import type { Log } from '../base/runtime/log.ts'
+import { audit } from '../money/ledger/audit/audit.ts'
+import { progressInDatabase } from '../money/ledger/audit/audit-progress.ts'
+import { readLastAudit, recordAudit } from '../money/ledger/audit/last-audit.ts'
+import type { CreditEvidence } from '../money/ledger/credit-evidence.ts'
 
 export interface AuditJobDeps {
   /** A pool for audits only, with two connections and no statement timeout: an audit reads the whole ledger. */

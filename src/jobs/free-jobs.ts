@@ -1,4 +1,4 @@
-import type { Sql } from '../db/pool.ts'
+import type { Sql } from '../base/db/pool.ts'
 
 /**
  * After this time a locked job belongs to a dead node: each job makes one delivery and a few short statements.

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { TaskList } from 'graphile-worker'
-import { type Pool, type Sql, withQueryTimeout } from '../db/pool.ts'
+import { type Pool, type Sql, withQueryTimeout } from '../base/db/pool.ts'
+import type { Log } from '../base/runtime/log.ts'
 import { readLateJob } from '../operator/late-job.ts'
-import type { Log } from '../runtime/log.ts'
 import { unlockJobs } from './free-jobs.ts'
 import { type RunningQueue, runQueue } from './run-queue.ts'
 

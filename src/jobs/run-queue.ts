@@ -1,9 +1,9 @@
 import { EventEmitter, once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Logger, parseCronItems, run, type TaskList, type Worker, type WorkerEvents } from 'graphile-worker'
-import { DeliveryFailed } from '../alerts/alert-jobs.ts'
-import type { Pool } from '../db/pool.ts'
-import type { Log } from '../runtime/log.ts'
+import type { Pool } from '../base/db/pool.ts'
+import type { Log } from '../base/runtime/log.ts'
+import { DeliveryFailed } from '../money/alerts/alert-jobs.ts'
 import { timetable } from './create-tasks.ts'
 
 /** One run of graphile-worker. It may get stuck, so `RestartingQueue` watches it. */

@@ -1,6 +1,6 @@
-import type { Pool } from '../db/pool.ts'
-import { addUsagePartitions } from '../ledger/settlement/add-usage-partitions.ts'
-import { writeFirstTrustDays } from '../trust/write-trust-days.ts'
+import type { Pool } from '../base/db/pool.ts'
+import { writeFirstTrustDays } from '../market/trust/write-trust-days.ts'
+import { addUsagePartitions } from '../money/ledger/settlement/add-usage-partitions.ts'
 import { createTasks, type TaskDeps } from './create-tasks.ts'
 import { RestartingQueue } from './restarting-queue.ts'
 

@@ -1,9 +1,9 @@
-import { type NodeLife, startNodeLife } from '../ledger/leases/node-life.ts'
-import { isErrorOfOneCustomer } from '../ledger/leases/reclaim-dead-leases.ts'
-import { DEAD_AFTER_MS, type Heartbeat, type LedgerStore, type ReclaimOptions } from '../ledger/ledger-store.ts'
-import { failpoint } from '../runtime/failpoint.ts'
-import type { Log } from '../runtime/log.ts'
-import type { Scheduler } from '../runtime/scheduler.ts'
+import { failpoint } from '../base/runtime/failpoint.ts'
+import type { Log } from '../base/runtime/log.ts'
+import type { Scheduler } from '../base/runtime/scheduler.ts'
+import { type NodeLife, startNodeLife } from '../money/ledger/leases/node-life.ts'
+import { isErrorOfOneCustomer } from '../money/ledger/leases/reclaim-dead-leases.ts'
+import { DEAD_AFTER_MS, type Heartbeat, type LedgerStore, type ReclaimOptions } from '../money/ledger/ledger-store.ts'
 
 export interface NodeDeps {
   readonly store: LedgerStore

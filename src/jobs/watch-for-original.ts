@@ -1,5 +1,5 @@
-import type { NodeListener } from '../ledger/leases/node-life.ts'
-import type { Log } from '../runtime/log.ts'
+import type { Log } from '../base/runtime/log.ts'
+import type { NodeListener } from '../money/ledger/leases/node-life.ts'
 
 /**
  * Logs once when one of these nodes sends heartbeats. They wrote to the data directory of this process, which

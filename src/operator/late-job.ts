@@ -1,4 +1,4 @@
-import type { Sql } from '../db/pool.ts'
+import type { Sql } from '../base/db/pool.ts'
 
 /** The job that has been due for the longest time and that no node has taken. */
 export interface LateJob {

@@ -1,8 +1,8 @@
-import { emailOrNull } from '../accounts/email-or-null.ts'
-import { writeCursor } from '../api/cursor.ts'
-import type { CustomerPage, CustomerState, CustomersQuery, ListedCustomer } from '../api/operator/customers.ts'
-import type { Sql } from '../db/pool.ts'
-import { type Nanos, usd } from '../domain/money.ts'
+import type { Sql } from '../base/db/pool.ts'
+import { type Nanos, usd } from '../base/domain/money.ts'
+import { emailOrNull } from '../money/accounts/email-or-null.ts'
+import { writeCursor } from '../wire/api/cursor.ts'
+import type { CustomerPage, CustomerState, CustomersQuery, ListedCustomer } from '../wire/api/operator/customers.ts'
 
 /**
  * Returns a page of customers, the newest first. New customers do not shift the pages.

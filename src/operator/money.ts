@@ -1,8 +1,8 @@
-import { ATTEMPTS_MAX } from '../alerts/enqueue-deliveries.ts'
-import type { OperatorMoney } from '../api/operator/money.ts'
-import type { Sql } from '../db/pool.ts'
-import { type Nanos, usd } from '../domain/money.ts'
-import { readLastAudit } from '../ledger/audit/last-audit.ts'
+import type { Sql } from '../base/db/pool.ts'
+import { type Nanos, usd } from '../base/domain/money.ts'
+import { ATTEMPTS_MAX } from '../money/alerts/enqueue-deliveries.ts'
+import { readLastAudit } from '../money/ledger/audit/last-audit.ts'
+import type { OperatorMoney } from '../wire/api/operator/money.ts'
 import { readPlatformMoney, readSummedAt } from './platform-days.ts'
 
 /** Returns where money came from and went, by day. Reads a row for each day and model, and no usage. */

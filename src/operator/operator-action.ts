@@ -1,7 +1,7 @@
-import { transactionOrDryRun } from '../db/dry-run.ts'
-import type { Pool, Sql } from '../db/pool.ts'
-import { refuseOutage } from '../db/refuse-outage.ts'
-import { ApiError } from '../domain/errors.ts'
+import { transactionOrDryRun } from '../base/db/dry-run.ts'
+import type { Pool, Sql } from '../base/db/pool.ts'
+import { refuseOutage } from '../base/db/refuse-outage.ts'
+import { ApiError } from '../base/domain/errors.ts'
 
 /** The operator of an action. */
 export interface Actor {

@@ -1,4 +1,14 @@
-import type { CustomerChange, GrantOrder, RefundRequest } from '../api/operator/customer-changes.ts'
+import type { Pool } from '../base/db/pool.ts'
+import type { MemberRole } from '../base/domain/member-role.ts'
+import type { Nanos } from '../base/domain/money.ts'
+import type { Offer } from '../base/domain/offer.ts'
+import type { Clock } from '../base/runtime/clock.ts'
+import type { Invitations, MadeInvitation } from '../identity/people/invitations.ts'
+import type { SignedIn } from '../identity/people/sessions.ts'
+import { decideModel } from '../market/marketplace/decide-model.ts'
+import type { CreditEvidence } from '../money/ledger/credit-evidence.ts'
+import { reportSql } from '../money/usage/report-sql.ts'
+import type { CustomerChange, GrantOrder, RefundRequest } from '../wire/api/operator/customer-changes.ts'
 import type {
   CustomerDetail,
   CustomerPage,
@@ -6,10 +16,10 @@ import type {
   GrantResult,
   GrantShown,
   RefundResult,
-} from '../api/operator/customers.ts'
-import type { AuditLogPage, AuditLogState, LogQuery } from '../api/operator/log.ts'
-import type { OperatorMoney } from '../api/operator/money.ts'
-import type { Overview } from '../api/operator/overview.ts'
+} from '../wire/api/operator/customers.ts'
+import type { AuditLogPage, AuditLogState, LogQuery } from '../wire/api/operator/log.ts'
+import type { OperatorMoney } from '../wire/api/operator/money.ts'
+import type { Overview } from '../wire/api/operator/overview.ts'
 import type {
   HosterReview,
   OperatorHosters,
@@ -19,20 +29,10 @@ import type {
   parseModelDecision,
   parsePriceChange,
   UnapprovedModels,
-} from '../api/operator/supply.ts'
-import type { OperatorSystem } from '../api/operator/system.ts'
-import type { OperatorUsage, UsageSpan } from '../api/operator/usage.ts'
-import type { StatusReport } from '../api/status.ts'
-import type { Pool } from '../db/pool.ts'
-import type { MemberRole } from '../domain/member-role.ts'
-import type { Nanos } from '../domain/money.ts'
-import type { Offer } from '../domain/offer.ts'
-import type { CreditEvidence } from '../ledger/credit-evidence.ts'
-import { decideModel } from '../marketplace/decide-model.ts'
-import type { Invitations, MadeInvitation } from '../people/invitations.ts'
-import type { SignedIn } from '../people/sessions.ts'
-import type { Clock } from '../runtime/clock.ts'
-import { reportSql } from '../usage/report-sql.ts'
+} from '../wire/api/operator/supply.ts'
+import type { OperatorSystem } from '../wire/api/operator/system.ts'
+import type { OperatorUsage, UsageSpan } from '../wire/api/operator/usage.ts'
+import type { StatusReport } from '../wire/api/status.ts'
 import { addCustomer, changeCustomer, inviteMember, revokeCustomerKey } from './change-customer.ts'
 import { decideGrant, grant } from './grants.ts'
 import { listCustomers } from './list-customers.ts'

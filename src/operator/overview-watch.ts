@@ -1,8 +1,8 @@
-import type { Overview } from '../api/operator/overview.ts'
-import type { Sql } from '../db/pool.ts'
-import { ApiError } from '../domain/errors.ts'
-import type { Log } from '../runtime/log.ts'
-import type { Scheduler } from '../runtime/scheduler.ts'
+import type { Sql } from '../base/db/pool.ts'
+import { ApiError } from '../base/domain/errors.ts'
+import type { Log } from '../base/runtime/log.ts'
+import type { Scheduler } from '../base/runtime/scheduler.ts'
+import type { Overview } from '../wire/api/operator/overview.ts'
 
 export interface OverviewListener {
   /** Called with the first overview, and whenever it has changed. */
@@ -90,7 +90,7 @@ export function createOverviewWatch(deps: {
   }
 }
 
-/** The idle time of people with a role on the installation, as in src/people/sessions.ts. */
+/** The idle time of people with a role on the installation, as in src/identity/people/sessions.ts. */
 const IDLE_MS = 43_200_000
 
 /** Returns which of these sessions still belong to an operator or auditor. */

@@ -1,6 +1,19 @@
 import { randomUUID } from 'node:crypto'
-import { emailOrNull } from '../accounts/email-or-null.ts'
-import { writeCursor } from '../api/cursor.ts'
+import type { Pool, Sql } from '../base/db/pool.ts'
+import { refuseOutage } from '../base/db/refuse-outage.ts'
+import { ApiError } from '../base/domain/errors.ts'
+import { usd } from '../base/domain/money.ts'
+import type { Clock } from '../base/runtime/clock.ts'
+import { emailOrNull } from '../money/accounts/email-or-null.ts'
+import type { CreditEvidence } from '../money/ledger/credit-evidence.ts'
+import type { Reconciliation } from '../money/payments/count-attempts.ts'
+import { type PaymentDriver, type PaymentProvider, ProviderUnavailable } from '../money/payments/payment-driver.ts'
+import { type PaymentSync, payRefund } from '../money/payments/payment-sync.ts'
+import { promoteAfterFirstCredit } from '../money/payments/promote.ts'
+import { findPayment, listPayments, type Payment } from '../money/payments/read-payments.ts'
+import { showOperatorPayment } from '../money/payments/show-payment.ts'
+import { drawVoucherCode, listVouchers } from '../money/payments/vouchers.ts'
+import { writeCursor } from '../wire/api/cursor.ts'
 import type {
   ConfirmedPayment,
   MadeVouchers,
@@ -10,20 +23,7 @@ import type {
   ReversalRequest,
   VoucherList,
   VoucherOrder,
-} from '../api/operator/payments.ts'
-import type { Pool, Sql } from '../db/pool.ts'
-import { refuseOutage } from '../db/refuse-outage.ts'
-import { ApiError } from '../domain/errors.ts'
-import { usd } from '../domain/money.ts'
-import type { CreditEvidence } from '../ledger/credit-evidence.ts'
-import type { Reconciliation } from '../payments/count-attempts.ts'
-import { type PaymentDriver, type PaymentProvider, ProviderUnavailable } from '../payments/payment-driver.ts'
-import { type PaymentSync, payRefund } from '../payments/payment-sync.ts'
-import { promoteAfterFirstCredit } from '../payments/promote.ts'
-import { findPayment, listPayments, type Payment } from '../payments/read-payments.ts'
-import { showOperatorPayment } from '../payments/show-payment.ts'
-import { drawVoucherCode, listVouchers } from '../payments/vouchers.ts'
-import type { Clock } from '../runtime/clock.ts'
+} from '../wire/api/operator/payments.ts'
 import { type Actor, act } from './operator-action.ts'
 
 /** Payments and vouchers, for operators. Every change is in the audit log. All methods reject with ApiError. */

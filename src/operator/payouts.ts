@@ -1,4 +1,29 @@
-import { writeCursor } from '../api/cursor.ts'
+import type { Pool, Sql } from '../base/db/pool.ts'
+import { refuseOutage } from '../base/db/refuse-outage.ts'
+import { ApiError } from '../base/domain/errors.ts'
+import { usd } from '../base/domain/money.ts'
+import type { Clock } from '../base/runtime/clock.ts'
+import { listFunds, readFunds } from '../money/payouts/earnings.ts'
+import { listPayoutChanges } from '../money/payouts/payout-accounts.ts'
+import {
+  approvePayouts,
+  cancelPayouts,
+  clawBack,
+  decidePromotionReview,
+  type Freeze,
+  freezePayouts,
+  type PayoutRules,
+  preparePayouts,
+  returnClawback,
+  settleBankPayout,
+} from '../money/payouts/payout-batches.ts'
+import type { PayoutDriver, PayoutDriverName } from '../money/payouts/payout-driver.ts'
+import type { PayoutSync } from '../money/payouts/payout-sync.ts'
+import { listPromotionReviews, type PromotionReview } from '../money/payouts/promotions.ts'
+import { type Clawback, clawbacksOfHoster, type Dispute, listDisputes } from '../money/payouts/read-clawbacks.ts'
+import { findBatch, listBatches, type Payout, type PayoutBatch, payoutsOfBatch } from '../money/payouts/read-payouts.ts'
+import { showFunds, showPayout, showPayoutChange } from '../money/payouts/show-payout.ts'
+import { writeCursor } from '../wire/api/cursor.ts'
 import type {
   ApprovedBatch,
   ClawBackRequest,
@@ -11,32 +36,7 @@ import type {
   PromotionReviewsShown,
   ReviewDecision,
   SettledBatchShown,
-} from '../api/operator/payouts.ts'
-import type { Pool, Sql } from '../db/pool.ts'
-import { refuseOutage } from '../db/refuse-outage.ts'
-import { ApiError } from '../domain/errors.ts'
-import { usd } from '../domain/money.ts'
-import { listFunds, readFunds } from '../payouts/earnings.ts'
-import { listPayoutChanges } from '../payouts/payout-accounts.ts'
-import {
-  approvePayouts,
-  cancelPayouts,
-  clawBack,
-  decidePromotionReview,
-  type Freeze,
-  freezePayouts,
-  type PayoutRules,
-  preparePayouts,
-  returnClawback,
-  settleBankPayout,
-} from '../payouts/payout-batches.ts'
-import type { PayoutDriver, PayoutDriverName } from '../payouts/payout-driver.ts'
-import type { PayoutSync } from '../payouts/payout-sync.ts'
-import { listPromotionReviews, type PromotionReview } from '../payouts/promotions.ts'
-import { type Clawback, clawbacksOfHoster, type Dispute, listDisputes } from '../payouts/read-clawbacks.ts'
-import { findBatch, listBatches, type Payout, type PayoutBatch, payoutsOfBatch } from '../payouts/read-payouts.ts'
-import { showFunds, showPayout, showPayoutChange } from '../payouts/show-payout.ts'
-import type { Clock } from '../runtime/clock.ts'
+} from '../wire/api/operator/payouts.ts'
 import { type Actor, act } from './operator-action.ts'
 
 /** Payouts of hosters, for operators. Every change is in the audit log. All methods reject with ApiError. */

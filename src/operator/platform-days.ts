@@ -1,5 +1,5 @@
-import type { Sql } from '../db/pool.ts'
-import { type Nanos, usd } from '../domain/money.ts'
+import type { Sql } from '../base/db/pool.ts'
+import { type Nanos, usd } from '../base/domain/money.ts'
 
 const DAY_MS = 86_400_000
 const NAME = 'platform_days_summed'

@@ -1,7 +1,7 @@
-import { emailOrNull } from '../accounts/email-or-null.ts'
-import { writeCursor } from '../api/cursor.ts'
-import type { AuditLogPage, AuditLogState, LogQuery } from '../api/operator/log.ts'
-import type { Sql } from '../db/pool.ts'
+import type { Sql } from '../base/db/pool.ts'
+import { emailOrNull } from '../money/accounts/email-or-null.ts'
+import { writeCursor } from '../wire/api/cursor.ts'
+import type { AuditLogPage, AuditLogState, LogQuery } from '../wire/api/operator/log.ts'
 
 /**
  * Returns a page of the audit log, the newest entry first.

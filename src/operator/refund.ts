@@ -1,9 +1,9 @@
-import type { RefundRequest } from '../api/operator/customer-changes.ts'
-import type { RefundResult } from '../api/operator/customers.ts'
-import type { Pool } from '../db/pool.ts'
-import { ApiError } from '../domain/errors.ts'
-import { type Nanos, usd } from '../domain/money.ts'
-import { readBalance } from '../ledger/accounts/read-balance.ts'
+import type { Pool } from '../base/db/pool.ts'
+import { ApiError } from '../base/domain/errors.ts'
+import { type Nanos, usd } from '../base/domain/money.ts'
+import { readBalance } from '../money/ledger/accounts/read-balance.ts'
+import type { RefundRequest } from '../wire/api/operator/customer-changes.ts'
+import type { RefundResult } from '../wire/api/operator/customers.ts'
 import { type Actor, act } from './operator-action.ts'
 
 /**

@@ -1,7 +1,7 @@
-import type { ShownServer } from '../api/operator/overview.ts'
-import type { Sql } from '../db/pool.ts'
-import type { Offer } from '../domain/offer.ts'
-import { REPORT_AGE_MS_MAX, type ReportedServer } from '../supply/status/write-report.ts'
+import type { Sql } from '../base/db/pool.ts'
+import type { Offer } from '../base/domain/offer.ts'
+import { REPORT_AGE_MS_MAX, type ReportedServer } from '../market/supply/status/write-report.ts'
+import type { ShownServer } from '../wire/api/operator/overview.ts'
 
 interface DayRow {
   readonly endpointId: string

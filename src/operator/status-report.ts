@@ -1,7 +1,7 @@
-import type { StatusReport } from '../api/status.ts'
-import type { Sql } from '../db/pool.ts'
-import type { Offer } from '../domain/offer.ts'
-import { REPORT_AGE_MS_MAX, STATUS_DAYS } from '../supply/status/write-report.ts'
+import type { Sql } from '../base/db/pool.ts'
+import type { Offer } from '../base/domain/offer.ts'
+import { REPORT_AGE_MS_MAX, STATUS_DAYS } from '../market/supply/status/write-report.ts'
+import type { StatusReport } from '../wire/api/status.ts'
 
 type State = StatusReport['state']
 type Incident = StatusReport['incidents'][number]

@@ -1,3 +1,24 @@
+import type { Pool, Sql } from '../base/db/pool.ts'
+import { ApiError } from '../base/domain/errors.ts'
+import { nextStates } from '../base/domain/hoster-state.ts'
+import type { Offer } from '../base/domain/offer.ts'
+import { SupplyError } from '../base/domain/supply-error.ts'
+import { noteAction } from '../identity/people/audit-log.ts'
+import { changeHosterState, type StateActor } from '../market/marketplace/change-hoster-state.ts'
+import { listHosterMembers } from '../market/marketplace/hoster-members.ts'
+import { findManifest } from '../market/marketplace/manifests.ts'
+import { listStateChanges, showHoster } from '../market/marketplace/show-hoster.ts'
+import { showVerification } from '../market/marketplace/show-verification.ts'
+import { type HostedModel, hostedModel, PRICE_COLUMNS, type PriceRow } from '../market/supply/hosters/hosted-model.ts'
+import {
+  changeContract,
+  changeTrustScore,
+  type HosterListing,
+  listHosters,
+  lockHoster,
+} from '../market/supply/hosters/hosters.ts'
+import { listUnapprovedIds } from '../market/supply/hosters/model-ids.ts'
+import { changeHosterPrice } from '../market/supply/hosters/set-hoster-price.ts'
 import type {
   HosterReview,
   OperatorHosters,
@@ -6,28 +27,7 @@ import type {
   parseHosterChange,
   parsePriceChange,
   UnapprovedModels,
-} from '../api/operator/supply.ts'
-import type { Pool, Sql } from '../db/pool.ts'
-import { ApiError } from '../domain/errors.ts'
-import { nextStates } from '../domain/hoster-state.ts'
-import type { Offer } from '../domain/offer.ts'
-import { SupplyError } from '../domain/supply-error.ts'
-import { changeHosterState, type StateActor } from '../marketplace/change-hoster-state.ts'
-import { listHosterMembers } from '../marketplace/hoster-members.ts'
-import { findManifest } from '../marketplace/manifests.ts'
-import { listStateChanges, showHoster } from '../marketplace/show-hoster.ts'
-import { showVerification } from '../marketplace/show-verification.ts'
-import { noteAction } from '../people/audit-log.ts'
-import { type HostedModel, hostedModel, PRICE_COLUMNS, type PriceRow } from '../supply/hosters/hosted-model.ts'
-import {
-  changeContract,
-  changeTrustScore,
-  type HosterListing,
-  listHosters,
-  lockHoster,
-} from '../supply/hosters/hosters.ts'
-import { listUnapprovedIds } from '../supply/hosters/model-ids.ts'
-import { changeHosterPrice } from '../supply/hosters/set-hoster-price.ts'
+} from '../wire/api/operator/supply.ts'
 import { type Actor, act } from './operator-action.ts'
 import { listServers } from './servers.ts'
 

@@ -1,7 +1,7 @@
-import type { OperatorSystem } from '../api/operator/system.ts'
-import { durabilityWarnings } from '../db/durability.ts'
-import { mayReplaceFunctions, mayRewriteLedger } from '../db/gateway-role.ts'
-import type { Sql } from '../db/pool.ts'
+import { durabilityWarnings } from '../base/db/durability.ts'
+import { mayReplaceFunctions, mayRewriteLedger } from '../base/db/gateway-role.ts'
+import type { Sql } from '../base/db/pool.ts'
+import type { OperatorSystem } from '../wire/api/operator/system.ts'
 import { lateJobWarning, readLateJob } from './late-job.ts'
 import { listNodes } from './overview.ts'
 

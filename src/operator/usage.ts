@@ -1,8 +1,8 @@
-import { emailOrNull } from '../accounts/email-or-null.ts'
-import { GROUPS_MAX, type OperatorUsage, operatorUsageColumns, type UsageSpan } from '../api/operator/usage.ts'
-import type { Sql } from '../db/pool.ts'
-import { type Nanos, usd, usdText } from '../domain/money.ts'
-import { csvRecord } from '../runtime/csv.ts'
+import type { Sql } from '../base/db/pool.ts'
+import { type Nanos, usd, usdText } from '../base/domain/money.ts'
+import { csvRecord } from '../base/runtime/csv.ts'
+import { emailOrNull } from '../money/accounts/email-or-null.ts'
+import { GROUPS_MAX, type OperatorUsage, operatorUsageColumns, type UsageSpan } from '../wire/api/operator/usage.ts'
 import { readSummedAt } from './platform-days.ts'
 
 /**

@@ -1,7 +1,7 @@
-import type { Sql } from '../db/pool.ts'
-import { noteAction } from '../people/audit-log.ts'
-import type { SignedIn } from '../people/sessions.ts'
-import type { Clock } from '../runtime/clock.ts'
+import type { Sql } from '../base/db/pool.ts'
+import type { Clock } from '../base/runtime/clock.ts'
+import { noteAction } from '../identity/people/audit-log.ts'
+import type { SignedIn } from '../identity/people/sessions.ts'
 
 /** A page asks for several things at once and again every few seconds. This is one look. */
 const SAME_VISIT_MS = 3_600_000

@@ -1,6 +1,6 @@
 import { hostname } from 'node:os'
-import type { Config } from '../config/config.ts'
 import { AllowedHosts } from '../http/allowed-hosts.ts'
+import type { Config } from './config/config.ts'
 
 /** Allows the configured names, the name of the public URL, and the name of this machine. */
 export function allowedHostsOf({ server }: Pick<Config, 'server'>): AllowedHosts {

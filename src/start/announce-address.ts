@@ -1,5 +1,5 @@
 import type { FastifyBaseLogger } from 'fastify'
-import type { Config } from '../config/config.ts'
+import type { Config } from './config/config.ts'
 import { writeRunningServer } from './running-server.ts'
 
 /**

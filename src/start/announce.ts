@@ -1,8 +1,8 @@
-import type { Config } from '../config/config.ts'
-import type { Connection } from '../db/open-database.ts'
-import { createPool } from '../db/pool.ts'
-import type { Finding } from '../supply/detection/detect-local.ts'
-import { readHosterOffers } from '../supply/hosters/hoster-offers.ts'
+import type { Connection } from '../base/db/open-database.ts'
+import { createPool } from '../base/db/pool.ts'
+import type { Finding } from '../market/supply/detection/detect-local.ts'
+import { readHosterOffers } from '../market/supply/hosters/hoster-offers.ts'
+import type { Config } from './config/config.ts'
 import { ensureFirstRun } from './first-run.ts'
 import { welcome } from './welcome.ts'
 

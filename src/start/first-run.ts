@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto'
-import { createCustomer } from '../accounts/create-customer.ts'
-import { findCustomer } from '../accounts/customers.ts'
-import { issueKey } from '../auth/keys.ts'
-import type { Config } from '../config/config.ts'
-import { type Pool, type Sql, transaction } from '../db/pool.ts'
-import type { Nanos } from '../domain/money.ts'
-import { openAccount } from '../ledger/accounts/open-account.ts'
-import { makeWelcomeLink } from '../people/links.ts'
-import { findPerson, setMember } from '../people/persons.ts'
+import { type Pool, type Sql, transaction } from '../base/db/pool.ts'
+import type { Nanos } from '../base/domain/money.ts'
+import { issueKey } from '../identity/auth/keys.ts'
+import { makeWelcomeLink } from '../identity/people/links.ts'
+import { findPerson, setMember } from '../identity/people/persons.ts'
+import { createCustomer } from '../money/accounts/create-customer.ts'
+import { findCustomer } from '../money/accounts/customers.ts'
+import { openAccount } from '../money/ledger/accounts/open-account.ts'
+import type { Config } from './config/config.ts'
 
 /** Created by the first start. `apiKey` is the only copy of the key: the database stores a hash. */
 export interface FirstRun {

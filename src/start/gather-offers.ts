@@ -1,14 +1,14 @@
 import { randomBytes } from 'node:crypto'
-import type { Config } from '../config/config.ts'
-import { configuredOffers } from '../config/configured-offers.ts'
-import type { Offer } from '../domain/offer.ts'
-import type { Log } from '../runtime/log.ts'
-import { systemScheduler } from '../runtime/scheduler.ts'
-import { askDeclaredContexts } from '../supply/detection/ask-declared-contexts.ts'
-import { declaredNames } from '../supply/detection/declared-names.ts'
-import { detectClouds } from '../supply/detection/detect-clouds.ts'
-import { detectLocal, type Finding, localServersAt } from '../supply/detection/detect-local.ts'
-import { LocalWatch } from '../supply/detection/local-watch.ts'
+import type { Offer } from '../base/domain/offer.ts'
+import type { Log } from '../base/runtime/log.ts'
+import { systemScheduler } from '../base/runtime/scheduler.ts'
+import { askDeclaredContexts } from '../market/supply/detection/ask-declared-contexts.ts'
+import { declaredNames } from '../market/supply/detection/declared-names.ts'
+import { detectClouds } from '../market/supply/detection/detect-clouds.ts'
+import { detectLocal, type Finding, localServersAt } from '../market/supply/detection/detect-local.ts'
+import { LocalWatch } from '../market/supply/detection/local-watch.ts'
+import type { Config } from './config/config.ts'
+import { configuredOffers } from './config/configured-offers.ts'
 
 /** The offers of local and cloud endpoints. Hosters come from the database. */
 export interface GatheredOffers {
@@ -80,8 +80,8 @@ async function startDemo({ demo: { tokensPerSecond, firstTokenMs, price } }: Con
   // A random key that only this process knows, so that clients cannot bypass the gateway through the demo's port.
   const apiKey = randomBytes(24).toString('base64url')
   // Loaded only when enabled, because the demo needs the tokenizer.
-  const { startDemoUpstream } = await import('../demo/start-demo-upstream.ts')
-  const { demoOffer } = await import('../demo/demo-offer.ts')
+  const { startDemoUpstream } = await import('../wire/demo-model/start-demo-upstream.ts')
+  const { demoOffer } = await import('../wire/demo-model/demo-offer.ts')
   const upstream = await startDemoUpstream({ tokensPerSecond, firstTokenMs, apiKey })
   return { offer: demoOffer({ baseUrl: upstream.baseUrl, apiKey, price }), close: upstream.close }
 }

@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Config } from '../config/config.ts'
+import type { Config } from './config/config.ts'
 
 /**
  * Returns false if the first start would create an embedded PostgreSQL. A database given as a URL is assumed

@@ -1,8 +1,8 @@
 import { createServer } from 'node:net'
-import { localUrlOf } from '../config/base-url.ts'
-import type { Config } from '../config/config.ts'
-import { listenErrorMessage } from '../config/listen-error-message.ts'
-import { isSwitchyardAt } from '../supply/detection/is-switchyard-at.ts'
+import { isSwitchyardAt } from '../market/supply/detection/is-switchyard-at.ts'
+import { localUrlOf } from './config/base-url.ts'
+import type { Config } from './config/config.ts'
+import { listenErrorMessage } from './config/listen-error-message.ts'
 
 type Address = Pick<Config['server'], 'host' | 'port'>
 

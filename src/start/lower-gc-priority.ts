@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs'
-import { lowerThreadPriority } from '../runtime/lower-thread-priority.ts'
+import { lowerThreadPriority } from '../base/runtime/lower-thread-priority.ts'
 
 /** Node's name for V8's helper threads. Once the code is compiled they mostly mark and sweep the heap. */
 const V8_THREAD = 'node-V8Worker'

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
-import type { Config } from '../config/config.ts'
-import { isDatabaseAway } from '../db/database-fault.ts'
-import { createLog } from '../runtime/create-log.ts'
+import { isDatabaseAway } from '../base/db/database-fault.ts'
+import { createLog } from '../base/runtime/create-log.ts'
+import type { Config } from './config/config.ts'
 import { type ShutdownSignals, shutdownSignals } from './shutdown-signals.ts'
 
 export interface RunContext {

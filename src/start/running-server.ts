@@ -1,6 +1,6 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { isJsonObject } from '../runtime/json-object.ts'
+import { isJsonObject } from '../base/runtime/json-object.ts'
 
 // A server writes its address into the data directory, because commands cannot know a port that was given to the server
 // on its command line or in its environment, or that the system chose.

@@ -1,9 +1,9 @@
 import type { AddressInfo } from 'node:net'
 import packageJson from '../../package.json' with { type: 'json' }
-import type { Config } from '../config/config.ts'
-import { armFailpoints } from '../runtime/failpoint.ts'
+import { armFailpoints } from '../base/runtime/failpoint.ts'
 import { type App, compose } from './compose/compose.ts'
 import type { ComposeInput } from './compose/compose-context.ts'
+import type { Config } from './config/config.ts'
 import { listenProblem } from './listen-problem.ts'
 import { lowerGcPriority } from './lower-gc-priority.ts'
 import { runFullGc } from './run-full-gc.ts'

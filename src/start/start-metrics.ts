@@ -1,7 +1,7 @@
-import type { Config } from '../config/config.ts'
+import type { Log } from '../base/runtime/log.ts'
 import { startMetricsServer } from '../http/metrics-server.ts'
-import type { Log } from '../runtime/log.ts'
 import { allowedHostsOf } from './allowed-hosts-of.ts'
+import type { Config } from './config/config.ts'
 
 /** Starts the metrics server unless the configuration disables it. Returns the function that stops it. */
 export async function startMetrics(

@@ -1,6 +1,6 @@
-import type { Config } from '../config/config.ts'
-import type { Connection } from '../db/open-database.ts'
-import type { Offer } from '../domain/offer.ts'
+import type { Connection } from '../base/db/open-database.ts'
+import type { Offer } from '../base/domain/offer.ts'
+import type { Config } from './config/config.ts'
 
 /**
  * Everything that a worker needs. A worker reads no file and no environment, so a worker that restarts a week

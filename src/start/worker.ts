@@ -1,4 +1,4 @@
-import { errorMessage } from '../runtime/error-message.ts'
+import { errorMessage } from '../base/runtime/error-message.ts'
 import { SHUTDOWN_SIGNALS } from './shutdown-signals.ts'
 import type { WorkerTask } from './worker-task.ts'
 
@@ -11,8 +11,8 @@ for (const signal of [...SHUTDOWN_SIGNALS, 'SIGHUP'] as const) process.on(signal
 
 // Imported after the handlers are set, because loading is the slowest part of a start. Ctrl-C while loading would
 // otherwise end the worker, and the primary would report a failure.
-const { isDatabaseAway } = await import('../db/database-fault.ts')
-const { createLog } = await import('../runtime/create-log.ts')
+const { isDatabaseAway } = await import('../base/db/database-fault.ts')
+const { createLog } = await import('../base/runtime/create-log.ts')
 const { serve } = await import('./serve.ts')
 const { connectToPrimary } = await import('./workers/connect-to-primary.ts')
 

@@ -2,8 +2,8 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { benchEndpoint, startGatewaySide } from '../../bench/agent/gateway-side.ts'
-import { runAgent } from '../../src/agent/run-agent.ts'
-import { systemClock } from '../../src/runtime/clock.ts'
+import { systemClock } from '../../src/base/runtime/clock.ts'
+import { runAgent } from '../../src/market/agent/run-agent.ts'
 import { GENEROUS_TIMEOUTS, WAIT_OPTIONS } from '../harness/timeouts.ts'
 
 const PIECE = Buffer.alloc(64 * 1024, 'x')

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import type { WebSocket } from 'ws'
-import { dial } from '../../src/agent/dial.ts'
-import { CONTROL_PATH, DATA_PATH } from '../../src/api/agent-protocol.ts'
+import { dial } from '../../src/market/agent/dial.ts'
+import { CONTROL_PATH, DATA_PATH } from '../../src/wire/api/agent-protocol.ts'
 import type { TestApp } from '../harness/app.ts'
 import { idleConnections } from './agent-world.ts'
 

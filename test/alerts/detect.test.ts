@@ -1,9 +1,9 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { issueKey } from '../../src/auth/keys.ts'
-import { transaction } from '../../src/db/pool.ts'
-import { grantCredit } from '../../src/ledger/accounts/grant-credit.ts'
-import { type Scheduler, systemScheduler } from '../../src/runtime/scheduler.ts'
+import { transaction } from '../../src/base/db/pool.ts'
+import { type Scheduler, systemScheduler } from '../../src/base/runtime/scheduler.ts'
+import { issueKey } from '../../src/identity/auth/keys.ts'
+import { grantCredit } from '../../src/money/ledger/accounts/grant-credit.ts'
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { type AlertWorld, createAlertWorld } from './alert-world.ts'
 

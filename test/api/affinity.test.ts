@@ -1,5 +1,5 @@
 import { beforeAll, expect, test } from 'vitest'
-import { LATENCY_SAMPLES_MIN } from '../../src/domain/health.ts'
+import { LATENCY_SAMPLES_MIN } from '../../src/base/domain/health.ts'
 import { type TestCustomer, testOffer } from '../harness/app.ts'
 import { answer, status } from '../harness/scripted-upstream.ts'
 import { useTestApp, useUpstream } from '../harness/use-test-app.ts'

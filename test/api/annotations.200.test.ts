@@ -1,6 +1,6 @@
 import OpenAI from 'openai'
 import { describe, expect, test } from 'vitest'
-import type { Dialect } from '../../src/domain/conversation.ts'
+import type { Dialect } from '../../src/base/domain/conversation.ts'
 import { startTestApp, testOffer } from '../harness/app.ts'
 import { startScriptedUpstream } from '../harness/scripted-upstream.ts'
 import { vendorAnswer } from '../harness/scripted-vendors.ts'

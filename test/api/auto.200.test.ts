@@ -2,7 +2,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { autoFeatures } from '../../src/domain/auto-table.ts'
+import { autoFeatures } from '../../src/base/domain/auto-table.ts'
 import { testOffer } from '../harness/app.ts'
 import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
 

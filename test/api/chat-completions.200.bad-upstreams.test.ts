@@ -1,6 +1,6 @@
 import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
-import { standardQuirks } from '../../src/domain/endpoint-defaults.ts'
+import { standardQuirks } from '../../src/base/domain/endpoint-defaults.ts'
 import { startTestApp, testOffer, type UsageRow } from '../harness/app.ts'
 import { type EventStream, parseEventStream } from '../harness/event-stream.ts'
 import {

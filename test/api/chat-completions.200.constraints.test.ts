@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest'
-import { suspendHoster } from '../../src/marketplace/operate-hoster.ts'
+import { suspendHoster } from '../../src/market/marketplace/operate-hoster.ts'
 import { startTestApp, testOffer } from '../harness/app.ts'
 import { readEventStream } from '../harness/event-stream.ts'
 import { answer, type ScriptedUpstream, startScriptedUpstream, status, usageOf } from '../harness/scripted-upstream.ts'

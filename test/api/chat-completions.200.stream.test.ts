@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { chatChunkSchema } from '../../src/dialects/chat/chat-completion-schema.ts'
+import { chatChunkSchema } from '../../src/wire/dialects/chat/chat-completion-schema.ts'
 import { testOffer } from '../harness/app.ts'
 import { readEventStream, readUntil } from '../harness/event-stream.ts'
 import { rawRequest } from '../harness/raw-request.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { TokenUsage } from '../../src/domain/completion.ts'
+import type { TokenUsage } from '../../src/base/domain/completion.ts'
 import { testOffer } from '../harness/app.ts'
 import { readEventStream } from '../harness/event-stream.ts'
 import { answer, completion, startScriptedUpstream, status, usageOf } from '../harness/scripted-upstream.ts'

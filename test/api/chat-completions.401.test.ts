@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { mintApiKey } from '../../src/auth/api-key.ts'
-import { issueKey, listKeys, revokeKey } from '../../src/auth/keys.ts'
+import { mintApiKey } from '../../src/identity/auth/api-key.ts'
+import { issueKey, listKeys, revokeKey } from '../../src/identity/auth/keys.ts'
 import { testOffer } from '../harness/app.ts'
 import { rawRequest } from '../harness/raw-request.ts'
 import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'

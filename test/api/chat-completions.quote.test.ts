@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest'
-import { type ChatQuote, chatQuoteSchema } from '../../src/api/chat-quote-schema.ts'
+import { type ChatQuote, chatQuoteSchema } from '../../src/wire/api/chat-quote-schema.ts'
 import { type TestCustomer, testOffer } from '../harness/app.ts'
 import { readError, readEventStream } from '../harness/event-stream.ts'
 import { answer, usageOf } from '../harness/scripted-upstream.ts'

@@ -1,6 +1,6 @@
 import Anthropic from '@anthropic-ai/sdk'
 import { expect, test } from 'vitest'
-import { costNanos } from '../../src/domain/money.ts'
+import { costNanos } from '../../src/base/domain/money.ts'
 import { startTestApp, testOffer } from '../harness/app.ts'
 import { bedrockAnswer } from '../harness/scripted-bedrock.ts'
 import { startScriptedUpstream, status } from '../harness/scripted-upstream.ts'

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest'
-import { completionChunkSchema, completionSchema } from '../../src/dialects/completions/completions-schema.ts'
-import { countTokens } from '../../src/tokens/count-tokens.ts'
+import { completionChunkSchema, completionSchema } from '../../src/wire/dialects/completions/completions-schema.ts'
+import { countTokens } from '../../src/wire/tokens/count-tokens.ts'
 import { type TestCustomer, testOffer } from '../harness/app.ts'
 import { textCompletion } from '../harness/scripted-completions.ts'
 import { sse, status, usageOf } from '../harness/scripted-upstream.ts'

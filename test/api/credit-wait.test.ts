@@ -1,6 +1,6 @@
 // Requests that wait for credit that other requests of their customer hold.
 import { expect, test, vi } from 'vitest'
-import type { RequestReceipt } from '../../src/api/activity.ts'
+import type { RequestReceipt } from '../../src/wire/api/activity.ts'
 import { type TestCustomer, testOffer } from '../harness/app.ts'
 import { readError, readEventStream } from '../harness/event-stream.ts'
 import { answer, sse, streamEvents, usageOf } from '../harness/scripted-upstream.ts'

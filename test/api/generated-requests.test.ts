@@ -1,7 +1,7 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import fc from 'fast-check'
 import { beforeAll, expect, test } from 'vitest'
-import { features } from '../../src/domain/chat-job.ts'
+import { features } from '../../src/base/domain/chat-job.ts'
 import { testOffer } from '../harness/app.ts'
 import { type JsonSchema, schemaArbitrary } from '../harness/schema-arbitrary.ts'
 import { textCompletion } from '../harness/scripted-completions.ts'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { Dialect } from '../../src/domain/conversation.ts'
+import type { Dialect } from '../../src/base/domain/conversation.ts'
 import { mutated } from '../dialects/mutated-json.ts'
 import { type TestApp, testOffer } from '../harness/app.ts'
 import { type ClientName, clientWires } from '../harness/client-wires.ts'

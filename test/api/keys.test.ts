@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { hasValidChecksum } from '../../src/auth/api-key.ts'
+import { hasValidChecksum } from '../../src/identity/auth/api-key.ts'
 import { startTestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { readError } from '../harness/event-stream.ts'
 import { answer, usageOf } from '../harness/scripted-upstream.ts'
@@ -204,7 +204,7 @@ describe('PATCH /v1/keys/{id}', () => {
     return changed
   }
   const audit = async () => {
-    const { audit } = await import('../../src/ledger/audit/audit.ts')
+    const { audit } = await import('../../src/money/ledger/audit/audit.ts')
     return (await audit(gateway.database.pool)).filter(({ violations }) => violations > 0)
   }
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { transaction } from '../../src/db/pool.ts'
+import { transaction } from '../../src/base/db/pool.ts'
 import { type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { answer, usageOf } from '../harness/scripted-upstream.ts'
 import { useTestApp, useUpstream } from '../harness/use-test-app.ts'

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest'
-import { rerankSchema } from '../../src/dialects/rerank/rerank-schema.ts'
-import { countTokens } from '../../src/tokens/count-tokens.ts'
+import { rerankSchema } from '../../src/wire/dialects/rerank/rerank-schema.ts'
+import { countTokens } from '../../src/wire/tokens/count-tokens.ts'
 import { startTestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { type Behaviour, status } from '../harness/scripted-upstream.ts'
 import { useTestApp, useUpstream } from '../harness/use-test-app.ts'

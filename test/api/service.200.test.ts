@@ -1,6 +1,6 @@
 import { Agent, request } from 'node:http'
 import { describe, expect, test } from 'vitest'
-import { mintApiKey } from '../../src/auth/api-key.ts'
+import { mintApiKey } from '../../src/identity/auth/api-key.ts'
 import { startTestApp, testOffer } from '../harness/app.ts'
 import { readError } from '../harness/event-stream.ts'
 import { rawRequest } from '../harness/raw-request.ts'

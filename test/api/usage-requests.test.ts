@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from 'vitest'
-import { type RequestPage, type RequestReceipt, requestPage, requestReceipt } from '../../src/api/activity.ts'
-import { refundRequest } from '../../src/ledger/accounts/refund-request.ts'
+import { refundRequest } from '../../src/money/ledger/accounts/refund-request.ts'
+import { type RequestPage, type RequestReceipt, requestPage, requestReceipt } from '../../src/wire/api/activity.ts'
 import { type TestCustomer, testOffer } from '../harness/app.ts'
 import { readError, readUntil } from '../harness/event-stream.ts'
 import { answer, stall, status, usageOf } from '../harness/scripted-upstream.ts'

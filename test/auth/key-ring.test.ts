@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { addCustomer } from '../../src/accounts/customers.ts'
-import { createKeyRing, type KeyRing } from '../../src/auth/key-ring.ts'
-import { createPool, type Pool } from '../../src/db/pool.ts'
+import { createPool, type Pool } from '../../src/base/db/pool.ts'
+import { createKeyRing, type KeyRing } from '../../src/identity/auth/key-ring.ts'
+import { addCustomer } from '../../src/money/accounts/customers.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 
 const database = useTestDatabase()

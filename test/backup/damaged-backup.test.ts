@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { expect, test } from 'vitest'
-import { fileEntry, writeArchive } from '../../src/backup/archive.ts'
-import { checkBackup, restoreBackup } from '../../src/backup/restore-backup.ts'
-import type { TarEntry } from '../../src/backup/tar.ts'
+import { fileEntry, writeArchive } from '../../src/cli/backup/archive.ts'
+import { checkBackup, restoreBackup } from '../../src/cli/backup/restore-backup.ts'
+import type { TarEntry } from '../../src/cli/backup/tar.ts'
 import { useResource } from '../harness/use-resource.ts'
 
 const directory = useResource(

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import type { Dialect } from '../../src/domain/conversation.ts'
-import { costNanos } from '../../src/domain/money.ts'
+import type { Dialect } from '../../src/base/domain/conversation.ts'
+import { costNanos } from '../../src/base/domain/money.ts'
 import { testOffer } from '../harness/app.ts'
 import { answer, status, usageOf } from '../harness/scripted-upstream.ts'
 import { useTestApp, useUpstream } from '../harness/use-test-app.ts'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
-import { inputKinds, outputKinds, type PartKind } from '../../src/domain/offer-price.ts'
-import type { ListedPrice, ListedWindow, PriceList } from '../../src/domain/price-list.ts'
+import { inputKinds, outputKinds, type PartKind } from '../../src/base/domain/offer-price.ts'
+import type { ListedPrice, ListedWindow, PriceList } from '../../src/base/domain/price-list.ts'
 
 export const sellers = ['local', 'hoster', 'cloud'] as const
 export type Seller = (typeof sellers)[number]

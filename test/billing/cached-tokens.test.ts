@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import type { TokenUsage } from '../../src/domain/completion.ts'
-import { offerPrice, type PriceList, plainPrices } from '../../src/domain/price-list.ts'
+import type { TokenUsage } from '../../src/base/domain/completion.ts'
+import { offerPrice, type PriceList, plainPrices } from '../../src/base/domain/price-list.ts'
 import { testOffer } from '../harness/app.ts'
 import { readEventStream } from '../harness/event-stream.ts'
 import { answer, usageOf } from '../harness/scripted-upstream.ts'

@@ -1,5 +1,5 @@
-import { costNanos } from '../../src/domain/money.ts'
-import { audit } from '../../src/ledger/audit/audit.ts'
+import { costNanos } from '../../src/base/domain/money.ts'
+import { audit } from '../../src/money/ledger/audit/audit.ts'
 import { type ChaosCustomer, chargeOf, models, type Sent, tokensOf } from './customer.ts'
 import { eventually } from './eventually.ts'
 import type { ChaosWorld } from './world.ts'

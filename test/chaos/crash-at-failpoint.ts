@@ -1,5 +1,5 @@
-import { seededRandom } from '../../src/demo/seeded-random.ts'
-import type { FailpointName } from '../../src/runtime/failpoint.ts'
+import type { FailpointName } from '../../src/base/runtime/failpoint.ts'
+import { seededRandom } from '../../src/wire/demo-model/seeded-random.ts'
 import {
   type ChaosCustomer,
   chargeOf,

@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { failpoints } from '../../src/runtime/failpoint.ts'
+import { failpoints } from '../../src/base/runtime/failpoint.ts'
 import { readPage, tableRows } from '../docs/page.ts'
 import { crashes } from './crash-at-failpoint.ts'
 

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { seededRandom } from '../../src/demo/seeded-random.ts'
+import { seededRandom } from '../../src/wire/demo-model/seeded-random.ts'
 import { USD } from './customer.ts'
 import type { GatewayProcess } from './gateway-process.ts'
 import { runLoad } from './load.ts'

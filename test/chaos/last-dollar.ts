@@ -1,5 +1,5 @@
-import { ApiError } from '../../src/domain/errors.ts'
-import { readBalance } from '../../src/ledger/accounts/read-balance.ts'
+import { ApiError } from '../../src/base/domain/errors.ts'
+import { readBalance } from '../../src/money/ledger/accounts/read-balance.ts'
 import {
   admissionOf,
   createLedgerWorld,

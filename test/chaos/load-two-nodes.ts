@@ -1,4 +1,4 @@
-import { seededRandom } from '../../src/demo/seeded-random.ts'
+import { seededRandom } from '../../src/wire/demo-model/seeded-random.ts'
 import type { ChaosCustomer, Sent } from './customer.ts'
 import { eventually } from './eventually.ts'
 import type { GatewayProcess } from './gateway-process.ts'

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { seededRandom } from '../../src/demo/seeded-random.ts'
-import type { FailpointName } from '../../src/runtime/failpoint.ts'
+import type { FailpointName } from '../../src/base/runtime/failpoint.ts'
+import { seededRandom } from '../../src/wire/demo-model/seeded-random.ts'
 import { eventually } from './eventually.ts'
 import { runLoad } from './load.ts'
 import type { Scenario } from './scenario.ts'

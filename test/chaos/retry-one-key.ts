@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { FailpointName } from '../../src/runtime/failpoint.ts'
+import type { FailpointName } from '../../src/base/runtime/failpoint.ts'
 import { clientWires } from '../harness/client-wires.ts'
 import { type ChaosCustomer, chargeOf, maxTokensOf, mayStream, type Path, tokensOf, USD } from './customer.ts'
 import { eventually } from './eventually.ts'

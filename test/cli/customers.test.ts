@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { audit } from '../../src/ledger/audit/audit.ts'
+import { audit } from '../../src/money/ledger/audit/audit.ts'
 import { testOffer } from '../harness/app.ts'
 import { readError } from '../harness/event-stream.ts'
 import { answer, usageOf } from '../harness/scripted-upstream.ts'

@@ -1,5 +1,5 @@
 import { beforeAll, expect, test } from 'vitest'
-import { refundRequest } from '../../src/ledger/accounts/refund-request.ts'
+import { refundRequest } from '../../src/money/ledger/accounts/refund-request.ts'
 import { admissionOf, HOSTER_ID, settle, settlementOf, useLedgerWorld } from '../ledger/ledger-world.ts'
 import { useCli } from './use-cli.ts'
 

@@ -1,8 +1,8 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { createRecordBatch } from '../../src/ledger/journal/record.ts'
-import { encodeSettlement } from '../../src/ledger/settlement/settlement-record.ts'
+import { createRecordBatch } from '../../src/money/ledger/journal/record.ts'
+import { encodeSettlement } from '../../src/money/ledger/settlement/settlement-record.ts'
 import { admissionOf, settle, settlementOf, useLedgerWorld, useNode } from '../ledger/ledger-world.ts'
 import { useCli } from './use-cli.ts'
 

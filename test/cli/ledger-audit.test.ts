@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { audit } from '../../src/ledger/audit/audit.ts'
-import { progressInFile } from '../../src/ledger/audit/audit-progress.ts'
+import { audit } from '../../src/money/ledger/audit/audit.ts'
+import { progressInFile } from '../../src/money/ledger/audit/audit-progress.ts'
 import { admissionOf, settle, settlementOf, useLedgerWorld, useNode } from '../ledger/ledger-world.ts'
 import { useCli } from './use-cli.ts'
 

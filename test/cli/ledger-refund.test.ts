@@ -1,6 +1,6 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { beforeAll, expect, test } from 'vitest'
-import { readBalance } from '../../src/ledger/accounts/read-balance.ts'
+import { readBalance } from '../../src/money/ledger/accounts/read-balance.ts'
 import { admissionOf, settle, settlementOf, useLedgerWorld, useNode } from '../ledger/ledger-world.ts'
 import { useCli } from './use-cli.ts'
 

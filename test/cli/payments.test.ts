@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { readBalance } from '../../src/ledger/accounts/read-balance.ts'
-import { normalisedCode } from '../../src/payments/random-code.ts'
+import { readBalance } from '../../src/money/ledger/accounts/read-balance.ts'
+import { normalisedCode } from '../../src/money/payments/random-code.ts'
 import { useLedgerWorld } from '../ledger/ledger-world.ts'
 import { useCli } from './use-cli.ts'
 

@@ -1,8 +1,8 @@
 import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { grantCredit } from '../../src/ledger/accounts/grant-credit.ts'
-import { applyPayoutChanges } from '../../src/payouts/payout-accounts.ts'
+import { grantCredit } from '../../src/money/ledger/accounts/grant-credit.ts'
+import { applyPayoutChanges } from '../../src/money/payouts/payout-accounts.ts'
 import { createPayoutWorld, DAY_MS, type PayoutWorld, USD } from '../payouts/payout-world.ts'
 import { type Cli, useCli } from './use-cli.ts'
 

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
-import type { Connection } from '../../src/db/open-database.ts'
+import type { Connection } from '../../src/base/db/open-database.ts'
 
 export interface CliRun {
   readonly code: number | null

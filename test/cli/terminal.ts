@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { quoteForShell } from '../../src/runtime/quote-for-shell.ts'
+import { quoteForShell } from '../../src/base/runtime/quote-for-shell.ts'
 import { watchChanges } from '../harness/changes.ts'
 
 /** Whether `script` of util-linux is installed, which runs a program on a terminal of its own. */

@@ -11,7 +11,7 @@ import {
   tool,
 } from 'ai'
 import { describe, expect, test } from 'vitest'
-import { type ChatQuote, chatQuoteSchema } from '../../src/api/chat-quote-schema.ts'
+import { type ChatQuote, chatQuoteSchema } from '../../src/wire/api/chat-quote-schema.ts'
 import type { TestCustomer } from '../harness/app.ts'
 import { answer, sse, stall, streamEvents, usageOf } from '../harness/scripted-upstream.ts'
 import {

@@ -1,6 +1,6 @@
 import { expect } from 'vitest'
-import { costNanos } from '../../src/domain/money.ts'
-import { countTokens } from '../../src/tokens/count-tokens.ts'
+import { costNanos } from '../../src/base/domain/money.ts'
+import { countTokens } from '../../src/wire/tokens/count-tokens.ts'
 import { startTestApp, type TestApp, type TestAppOptions, type TestCustomer, testOffer } from '../harness/app.ts'
 import { type ScriptedUpstream, startScriptedUpstream, status } from '../harness/scripted-upstream.ts'
 import { useResource } from '../harness/use-resource.ts'

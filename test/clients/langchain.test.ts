@@ -4,7 +4,7 @@ import { tool } from '@langchain/core/tools'
 import { ChatOpenAI, type ChatOpenAIFields } from '@langchain/openai'
 import { APIError, AuthenticationError, BadRequestError, InternalServerError, NotFoundError } from 'openai'
 import { describe, expect, test } from 'vitest'
-import { countTokens } from '../../src/tokens/count-tokens.ts'
+import { countTokens } from '../../src/wire/tokens/count-tokens.ts'
 import { answer, neverEnding, sse, stall, streamEvents, usageOf } from '../harness/scripted-upstream.ts'
 import {
   constraints,

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { grantCredit } from '../../src/money/ledger/accounts/grant-credit.ts'
 import {
   type KeyNames,
   keyNames,
@@ -10,9 +11,8 @@ import {
   modelFacts,
   type UsageShares,
   usageShares,
-} from '../../src/api/console-data.ts'
-import type { KeyReport } from '../../src/api/keys.ts'
-import { grantCredit } from '../../src/ledger/accounts/grant-credit.ts'
+} from '../../src/wire/api/console-data.ts'
+import type { KeyReport } from '../../src/wire/api/keys.ts'
 import { type TestCustomer, testOffer } from '../harness/app.ts'
 import { type BrowserClient, signedInMember } from '../harness/browser-client.ts'
 import { readError } from '../harness/event-stream.ts'

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { addPerson, noteVerified } from '../../src/people/persons.ts'
+import { addPerson, noteVerified } from '../../src/identity/people/persons.ts'
 import { startSmtpSink } from '../alerts/smtp-sink.ts'
 import { BrowserClient, PASSWORD, signedInMember } from '../harness/browser-client.ts'
 import { readError } from '../harness/event-stream.ts'

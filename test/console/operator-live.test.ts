@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Overview } from '../../src/api/operator/overview.ts'
+import type { Overview } from '../../src/wire/api/operator/overview.ts'
 import { type BrowserClient, signedInMember, signedInOperator } from '../harness/browser-client.ts'
 import { readError } from '../harness/event-stream.ts'
 import { useTestApp } from '../harness/use-test-app.ts'

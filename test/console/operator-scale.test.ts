@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
-import { customersQuery } from '../../src/api/operator/customers.ts'
-import { GROUPS_MAX, usageSpan } from '../../src/api/operator/usage.ts'
-import type { Sql } from '../../src/db/pool.ts'
+import type { Sql } from '../../src/base/db/pool.ts'
 import { listCustomers } from '../../src/operator/list-customers.ts'
 import { readPlatformMoney, sumPlatformDays } from '../../src/operator/platform-days.ts'
 import { readOperatorUsage } from '../../src/operator/usage.ts'
+import { customersQuery } from '../../src/wire/api/operator/customers.ts'
+import { GROUPS_MAX, usageSpan } from '../../src/wire/api/operator/usage.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 
 const database = useTestDatabase('file')

@@ -5,8 +5,8 @@ import type {
   MadeVouchers,
   OperatorPayment,
   OperatorPayments,
-} from '../../src/api/operator/payments.ts'
-import type { PaymentOptions, TopUp, TopUpList } from '../../src/api/payments.ts'
+} from '../../src/wire/api/operator/payments.ts'
+import type { PaymentOptions, TopUp, TopUpList } from '../../src/wire/api/payments.ts'
 import { testOffer } from '../harness/app.ts'
 import { type BrowserClient, signedInMember, signedInOperator } from '../harness/browser-client.ts'
 import { readError } from '../harness/event-stream.ts'

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import type { UsageShares } from '../../src/api/console-data.ts'
-import type { Key } from '../../src/api/keys.ts'
+import type { UsageShares } from '../../src/wire/api/console-data.ts'
+import type { Key } from '../../src/wire/api/keys.ts'
 import { testOffer } from '../harness/app.ts'
 import { type BrowserClient, signedInMember } from '../harness/browser-client.ts'
 import { readError } from '../harness/event-stream.ts'

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
-import type { MemberRole } from '../../src/domain/member-role.ts'
+import type { MemberRole } from '../../src/base/domain/member-role.ts'
 import { testOffer } from '../harness/app.ts'
 import { BrowserClient, operatorToken, PASSWORD, signedInMember } from '../harness/browser-client.ts'
 import { readError } from '../harness/event-stream.ts'

@@ -138,9 +138,9 @@ test('a new link of the operator removes the lost app', async () => {
   await client.post('welcome', { token, password: PASSWORD })
   await enrol(client)
   await app.database.pool.query("DELETE FROM person_token WHERE purpose = 'welcome'")
-  const { transaction } = await import('../../src/db/pool.ts')
-  const { makeWelcomeLink } = await import('../../src/people/links.ts')
-  const { findPerson } = await import('../../src/people/persons.ts')
+  const { transaction } = await import('../../src/base/db/pool.ts')
+  const { makeWelcomeLink } = await import('../../src/identity/people/links.ts')
+  const { findPerson } = await import('../../src/identity/people/persons.ts')
   const link = await transaction(app.database.pool, async sql =>
     makeWelcomeLink(sql, (await findPerson(sql, 'lost-op@example.com'))!.personId, nowMs),
   )

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { bumpControlVersion, watchControlVersions } from '../../src/db/control-version.ts'
-import type { Sql } from '../../src/db/pool.ts'
+import { bumpControlVersion, watchControlVersions } from '../../src/base/db/control-version.ts'
+import type { Sql } from '../../src/base/db/pool.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 
 const database = useTestDatabase()

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import { freePort } from '../../bench/free-port.ts'
-import { type DatabaseFault, faultOf, isDatabaseAway } from '../../src/db/database-fault.ts'
-import { createPool } from '../../src/db/pool.ts'
-import { refuseOutage } from '../../src/db/refuse-outage.ts'
-import { ApiError } from '../../src/domain/errors.ts'
-import { isTransient } from '../../src/ledger/is-transient.ts'
-import { NodeFenced } from '../../src/ledger/ledger-store.ts'
+import { type DatabaseFault, faultOf, isDatabaseAway } from '../../src/base/db/database-fault.ts'
+import { createPool } from '../../src/base/db/pool.ts'
+import { refuseOutage } from '../../src/base/db/refuse-outage.ts'
+import { ApiError } from '../../src/base/domain/errors.ts'
+import { isTransient } from '../../src/money/ledger/is-transient.ts'
+import { NodeFenced } from '../../src/money/ledger/ledger-store.ts'
 
 const withCode = (code: string) => Object.assign(new Error(code), { code })
 

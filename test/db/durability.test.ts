@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { durabilityWarnings } from '../../src/db/durability.ts'
-import { type Connection, openDatabase } from '../../src/db/open-database.ts'
-import { createPool } from '../../src/db/pool.ts'
+import { durabilityWarnings } from '../../src/base/db/durability.ts'
+import { type Connection, openDatabase } from '../../src/base/db/open-database.ts'
+import { createPool } from '../../src/base/db/pool.ts'
 import { databaseUrl } from '../cli/run-cli.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { connectionsNeeded, warnOfFewConnections } from '../../src/db/few-connections.ts'
-import { createPool } from '../../src/db/pool.ts'
+import { connectionsNeeded, warnOfFewConnections } from '../../src/base/db/few-connections.ts'
+import { createPool } from '../../src/base/db/pool.ts'
 import { createTestDatabase } from '../harness/database.ts'
 
 it('warns when the database allows fewer connections than a node may need', async () => {

@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { tryFileLock } from '../../src/db/file-lock.ts'
+import { tryFileLock } from '../../src/base/db/file-lock.ts'
 
 test('a lock file is created for its owner alone, since every reader could hold the lock', () => {
   const directory = mkdtempSync(join(tmpdir(), 'switchyard-lock-'))

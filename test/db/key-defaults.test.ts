@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { addCustomer } from '../../src/accounts/customers.ts'
-import { changeKey, findKeys, issueKey } from '../../src/auth/keys.ts'
-import { migrate } from '../../src/db/migrate.ts'
-import { transaction } from '../../src/db/pool.ts'
+import { migrate } from '../../src/base/db/migrate.ts'
+import { transaction } from '../../src/base/db/pool.ts'
+import { changeKey, findKeys, issueKey } from '../../src/identity/auth/keys.ts'
+import { addCustomer } from '../../src/money/accounts/customers.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 import { useFormerSchema } from '../upgrade/former-migrations.ts'
 

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { FUNCTIONS_VERSION, migrate, pendingMigrations } from '../../src/db/migrate.ts'
+import { FUNCTIONS_VERSION, migrate, pendingMigrations } from '../../src/base/db/migrate.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 
 const db = useTestDatabase('test')

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest'
-import { createPool, transaction, withQueryTimeout } from '../../src/db/pool.ts'
+import { createPool, transaction, withQueryTimeout } from '../../src/base/db/pool.ts'
 import { createTestDatabase } from '../harness/database.ts'
 import { startFaultProxy } from '../harness/fault-proxy.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { sqlDir } from '../../src/db/migrate.ts'
+import { sqlDir } from '../../src/base/db/migrate.ts'
 import { tablesAsSql } from '../harness/describe-schema.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 

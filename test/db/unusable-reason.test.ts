@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server } from 'node:net'
 import { describe, expect, it } from 'vitest'
-import { createPool } from '../../src/db/pool.ts'
-import { unusableReason } from '../../src/db/unusable-reason.ts'
+import { createPool } from '../../src/base/db/pool.ts'
+import { unusableReason } from '../../src/base/db/unusable-reason.ts'
 import { createTestDatabase } from '../harness/database.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { migrate } from '../../src/db/migrate.ts'
-import { listMemberships } from '../../src/people/persons.ts'
+import { migrate } from '../../src/base/db/migrate.ts'
+import { listMemberships } from '../../src/identity/people/persons.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 import { useFormerSchema } from '../upgrade/former-migrations.ts'
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
-import type { AnswerEvent, AnswerFinish, UsageParts } from '../../src/domain/answer-event.ts'
-import type { Seal } from '../../src/domain/conversation.ts'
+import type { AnswerEvent, AnswerFinish, UsageParts } from '../../src/base/domain/answer-event.ts'
+import type { Seal } from '../../src/base/domain/conversation.ts'
 
 /** What the answers of a dialect can contain. */
 export interface AnswerShape {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
-import type { AnswerEvent } from '../../src/domain/answer-event.ts'
-import type { Seal } from '../../src/domain/conversation.ts'
+import type { AnswerEvent } from '../../src/base/domain/answer-event.ts'
+import type { Seal } from '../../src/base/domain/conversation.ts'
 import { words } from './arbitrary-chat-conversation.ts'
 
 const data = fc.base64String({ minLength: 4, maxLength: 16 })

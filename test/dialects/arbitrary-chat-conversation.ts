@@ -1,5 +1,13 @@
 import fc from 'fast-check'
-import type { Conversation, Effort, MediaSource, Part, Tool, ToolChoice, Turn } from '../../src/domain/conversation.ts'
+import type {
+  Conversation,
+  Effort,
+  MediaSource,
+  Part,
+  Tool,
+  ToolChoice,
+  Turn,
+} from '../../src/base/domain/conversation.ts'
 
 /** What a dialect can express, so that a conversation crosses it without loss. */
 export interface Expressible {

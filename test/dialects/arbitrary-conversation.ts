@@ -8,7 +8,7 @@ import type {
   TextPart,
   Tool,
   Turn,
-} from '../../src/domain/conversation.ts'
+} from '../../src/base/domain/conversation.ts'
 
 /** What a dialect can express. */
 export interface Expressible {

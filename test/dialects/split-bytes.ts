@@ -1,4 +1,4 @@
-import { SseDecoder, type SseEvent } from '../../src/dialects/sse/sse-decoder.ts'
+import { SseDecoder, type SseEvent } from '../../src/wire/dialects/sse/sse-decoder.ts'
 
 const unlimited = { take: () => true, give: () => {} }
 

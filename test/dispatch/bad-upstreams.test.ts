@@ -1,6 +1,6 @@
 import { gzipSync } from 'node:zlib'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { UpstreamExchange } from '../../src/upstreams/upstream-exchange.ts'
+import { UpstreamExchange } from '../../src/wire/upstreams/upstream-exchange.ts'
 import {
   answer,
   type Behaviour,

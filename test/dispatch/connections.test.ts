@@ -6,10 +6,10 @@ import { getCACertificates, setDefaultCACertificates, type TLSSocket } from 'nod
 import { Worker } from 'node:worker_threads'
 import fc from 'fast-check'
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import type { Endpoint } from '../../src/domain/offer.ts'
-import { uncounted } from '../../src/runtime/byte-budget.ts'
-import { UpstreamClient } from '../../src/upstreams/upstream-client.ts'
-import type { UpstreamExchange } from '../../src/upstreams/upstream-exchange.ts'
+import type { Endpoint } from '../../src/base/domain/offer.ts'
+import { uncounted } from '../../src/base/runtime/byte-budget.ts'
+import { UpstreamClient } from '../../src/wire/upstreams/upstream-client.ts'
+import type { UpstreamExchange } from '../../src/wire/upstreams/upstream-exchange.ts'
 import { GENEROUS_TIMEOUTS } from '../harness/timeouts.ts'
 import { authority, elsewhere, localhost, untrusted } from './certificates.ts'
 import { ann, limitsOf, offerAt, quarantineEnd, TICK_MS } from './dispatching.ts'
@@ -584,7 +584,7 @@ describe('close()', () => {
     })
     const { endpoint } = offerAt(upstream.baseUrl)
     const script = `
-      import { UpstreamClient } from ${JSON.stringify(new URL('../../src/upstreams/upstream-client.ts', import.meta.url))}
+      import { UpstreamClient } from ${JSON.stringify(new URL('../../src/wire/upstreams/upstream-client.ts', import.meta.url))}
       const client = new UpstreamClient({ version: '0.0.0-test' })
       const limits = { connectMs: 3600e3, firstByteMs: 3600e3, idleMs: 3600e3, totalMs: 3600e3 }
       const ask = body => client.send({

@@ -3,8 +3,8 @@ import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { ApiError } from '../../src/domain/errors.ts'
-import type { Unserved } from '../../src/domain/upstream-failure.ts'
+import { ApiError } from '../../src/base/domain/errors.ts'
+import type { Unserved } from '../../src/base/domain/upstream-failure.ts'
 import {
   type AnswerOptions,
   answer,

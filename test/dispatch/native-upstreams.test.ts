@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
-import { nativeDroppedFields } from '../../src/dialects/native-task.ts'
-import type { ChatChunk, ChatCompletion } from '../../src/domain/completion.ts'
-import { keyHeaderAt } from '../../src/domain/endpoint-defaults.ts'
-import type { Answer } from '../../src/domain/handoff.ts'
-import type { Offer } from '../../src/domain/offer.ts'
-import { dialectAt } from '../../src/domain/upstream-dialect.ts'
-import { type Unserved, UpstreamFailure } from '../../src/domain/upstream-failure.ts'
+import type { ChatChunk, ChatCompletion } from '../../src/base/domain/completion.ts'
+import { keyHeaderAt } from '../../src/base/domain/endpoint-defaults.ts'
+import type { Answer } from '../../src/base/domain/handoff.ts'
+import type { Offer } from '../../src/base/domain/offer.ts'
+import { dialectAt } from '../../src/base/domain/upstream-dialect.ts'
+import { type Unserved, UpstreamFailure } from '../../src/base/domain/upstream-failure.ts'
+import { nativeDroppedFields } from '../../src/wire/dialects/native-task.ts'
 import { answer, sse, status } from '../harness/scripted-upstream.ts'
 import {
   type NativeDialect,

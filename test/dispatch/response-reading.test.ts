@@ -3,8 +3,8 @@ import { request as requestByNode } from 'node:http'
 import { type AddressInfo, createServer, type Server } from 'node:net'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { uncounted } from '../../src/runtime/byte-budget.ts'
-import { UpstreamClient } from '../../src/upstreams/upstream-client.ts'
+import { uncounted } from '../../src/base/runtime/byte-budget.ts'
+import { UpstreamClient } from '../../src/wire/upstreams/upstream-client.ts'
 import { ann, limitsOf, offerAt } from './dispatching.ts'
 
 /** A response that was accepted as complete. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { hasRight, memberRoles } from '../../src/domain/member-role.ts'
+import { hasRight, memberRoles } from '../../src/base/domain/member-role.ts'
 import { factorEndpoints } from '../../src/http/endpoints/factors.ts'
 import { oidcEndpoints } from '../../src/http/endpoints/oidc.ts'
 import { passkeyEndpoints } from '../../src/http/endpoints/passkeys.ts'

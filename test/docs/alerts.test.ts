@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { mintWebhookSecret, signWebhook } from '../../src/alerts/sign-webhook.ts'
-import { alertKinds } from '../../src/domain/alert-rule.ts'
+import { alertKinds } from '../../src/base/domain/alert-rule.ts'
+import { mintWebhookSecret, signWebhook } from '../../src/money/alerts/sign-webhook.ts'
 import { readPage, tableRows } from './page.ts'
 
 const page = readPage('docs/alerts.md')

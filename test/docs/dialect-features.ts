@@ -1,5 +1,5 @@
-import type { Dialect } from '../../src/domain/conversation.ts'
-import type { JsonObject } from '../../src/runtime/json-object.ts'
+import type { Dialect } from '../../src/base/domain/conversation.ts'
+import type { JsonObject } from '../../src/base/runtime/json-object.ts'
 import type { ScriptedDialect } from '../harness/scripted-vendors.ts'
 
 /** A part of a request that a server may not be able to get. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { dialects } from '../../src/domain/conversation.ts'
+import { dialects } from '../../src/base/domain/conversation.ts'
 import type { ScriptedDialect } from '../harness/scripted-vendors.ts'
 import { dialectFeatures } from './dialect-features.ts'
 import { featureOutcome } from './dialect-outcome.ts'

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { type ErrorRow, errorTable } from '../../src/domain/errors.ts'
+import { type ErrorRow, errorTable } from '../../src/base/domain/errors.ts'
 
 test('every 503 and 504 has a Retry-After', () => {
   for (const [code, row] of Object.entries<ErrorRow>(errorTable))

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { type HosterRight, hasHosterRight, hosterScopes } from '../../src/domain/hoster-access.ts'
-import { hosterStates } from '../../src/domain/hoster-state.ts'
-import { memberRoles } from '../../src/domain/member-role.ts'
+import { type HosterRight, hasHosterRight, hosterScopes } from '../../src/base/domain/hoster-access.ts'
+import { hosterStates } from '../../src/base/domain/hoster-state.ts'
+import { memberRoles } from '../../src/base/domain/member-role.ts'
 import { useTestApp } from '../harness/use-test-app.ts'
 import { readPage, tableRows } from './page.ts'
 

@@ -1,9 +1,9 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { chatDialect } from '../../src/dialects/chat/chat-dialect.ts'
-import { type ErrorCode, errorTable } from '../../src/domain/errors.ts'
+import { type ErrorCode, errorTable } from '../../src/base/domain/errors.ts'
 import { generationEndpoint } from '../../src/http/endpoints/generation-endpoint.ts'
+import { chatDialect } from '../../src/wire/dialects/chat/chat-dialect.ts'
 import { readPage, tableRows } from './page.ts'
 
 const src = fileURLToPath(new URL('../../src/', import.meta.url))
@@ -17,7 +17,9 @@ const exits = tableRows(page, 'step').map(([, status, code, file]) => ({
 test('every file that is named exists', () => {
   const named = [...page.matchAll(/(?<![\w/.])[a-z-]+(?:\/[a-z-]+)+\.ts/g)].map(([file]) => file)
   expect(named.length).toBeGreaterThan(40)
-  expect(named.filter(file => !existsSync(`${src}${file}`))).toEqual([])
+  // The drawing has no room for wings.
+  const wings = ['', 'request/', 'wire/', 'money/', 'identity/']
+  expect(named.filter(file => !wings.some(wing => existsSync(`${src}${wing}${file}`)))).toEqual([])
 })
 
 test.each(exits)('$status $code comes from $file', ({ status, code, file }) => {

@@ -2,12 +2,12 @@ import { existsSync, globSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
-import { hasValidChecksum } from '../../src/auth/api-key.ts'
+import { hasValidChecksum } from '../../src/identity/auth/api-key.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const pages = globSync('**/*.md', { cwd: root, exclude: name => /^(node_modules|data|\..+)$/.test(name) }).sort()
 
-/** Paths in running text, such as `src/relay/bill.ts`, must exist if they begin with one of these folders. */
+/** Paths in running text, such as `src/request/relay/bill.ts`, must exist if they begin with one of these folders. */
 const NAMED_FILE = /`((?:src|test|docs|sql|scripts|bench|bin)\/[\w./-]+)`/g
 /** Home, work and temporary directories of the author's machine. */
 const MACHINE_PATH = /(?<![\w.~/-])\/(?:home|Users|work|workspace|mnt|tmp)\/\w[^\s`)]*/g

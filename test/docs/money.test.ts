@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import type { Outcome } from '../../src/domain/handoff.ts'
-import { auditChecks } from '../../src/ledger/audit/audit-checks.ts'
+import type { Outcome } from '../../src/base/domain/handoff.ts'
+import { auditChecks } from '../../src/money/ledger/audit/audit-checks.ts'
 import { readPage, tableRows } from './page.ts'
 
 const page = readPage('docs/money.md')

@@ -1,8 +1,8 @@
 import { globSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { fileSchema } from '../../src/config/schema.ts'
 import { createMetrics } from '../../src/http/metrics.ts'
+import { fileSchema } from '../../src/start/config/schema.ts'
 import { readPage, tableRows } from './page.ts'
 
 const page = readPage('docs/operating.md')
@@ -16,7 +16,7 @@ test('the steps for adding a hoster mention every hoster setting', () => {
 test('log fields for requests and hosters have the documented names', () => {
   for (const field of ['requestId', 'hosterId']) {
     expect(`${page}${readPage('docs/money.md')}`).toContain(`\`${field}\``)
-    expect(readPage('src/settle/over-reports.ts')).toMatch(new RegExp(`\\{[^}]*\\b${field}\\b[^}]*\\},\\s*'`))
+    expect(readPage('src/request/settle/over-reports.ts')).toMatch(new RegExp(`\\{[^}]*\\b${field}\\b[^}]*\\},\\s*'`))
   }
   expect(readPage('src/http/server.ts')).toContain('log.error({ requestId: ')
   expect(page).not.toContain('`reqId`')

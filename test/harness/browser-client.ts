@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import { transaction } from '../../src/db/pool.ts'
-import type { MemberRole } from '../../src/domain/member-role.ts'
-import { makeInviteLink, makeWelcomeLink } from '../../src/people/links.ts'
-import { addPerson } from '../../src/people/persons.ts'
+import { transaction } from '../../src/base/db/pool.ts'
+import type { MemberRole } from '../../src/base/domain/member-role.ts'
+import { makeInviteLink, makeWelcomeLink } from '../../src/identity/people/links.ts'
+import { addPerson } from '../../src/identity/people/persons.ts'
 import type { TestApp } from './app.ts'
 
 /** What a page of the console sends: its cookie, and the headers that a browser adds. */

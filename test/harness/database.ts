@@ -1,7 +1,7 @@
 import { inject } from 'vitest'
-import { grantGatewayRights } from '../../src/db/gateway-role.ts'
-import type { Connection } from '../../src/db/open-database.ts'
-import { createPool, type Pool } from '../../src/db/pool.ts'
+import { grantGatewayRights } from '../../src/base/db/gateway-role.ts'
+import type { Connection } from '../../src/base/db/open-database.ts'
+import { createPool, type Pool } from '../../src/base/db/pool.ts'
 import { plantingStatement } from './planted-sql-bug.ts'
 
 export interface TestDatabase {

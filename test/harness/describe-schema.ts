@@ -1,4 +1,4 @@
-import type { Sql } from '../../src/db/pool.ts'
+import type { Sql } from '../../src/base/db/pool.ts'
 
 /** The tables, indexes and triggers of the database as SQL, by name: what `sql/schema.sql` has. Without partitions. */
 export async function tablesAsSql(sql: Sql): Promise<string> {

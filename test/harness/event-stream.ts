@@ -1,4 +1,4 @@
-import type { ChunkDelta, TokenUsage } from '../../src/domain/completion.ts'
+import type { ChunkDelta, TokenUsage } from '../../src/base/domain/completion.ts'
 
 export interface ReceivedChunk {
   readonly id: string

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Connection } from '../../src/db/open-database.ts'
+import type { Connection } from '../../src/base/db/open-database.ts'
 
 /** A TCP proxy in front of PostgreSQL that fails like networks and servers do. Each command is in effect until the next one. */
 export interface FaultProxy {

@@ -1,8 +1,8 @@
-import { transaction } from '../../src/db/pool.ts'
-import type { HosterScope } from '../../src/domain/hoster-access.ts'
-import type { MemberRole } from '../../src/domain/member-role.ts'
-import { type IssuedHosterKey, issueHosterKey } from '../../src/marketplace/hoster-keys.ts'
-import { addHosterMember } from '../../src/marketplace/hoster-members.ts'
+import { transaction } from '../../src/base/db/pool.ts'
+import type { HosterScope } from '../../src/base/domain/hoster-access.ts'
+import type { MemberRole } from '../../src/base/domain/member-role.ts'
+import { type IssuedHosterKey, issueHosterKey } from '../../src/market/marketplace/hoster-keys.ts'
+import { addHosterMember } from '../../src/market/marketplace/hoster-members.ts'
 import type { TestApp } from './app.ts'
 import { type BrowserClient, signedInMember } from './browser-client.ts'
 

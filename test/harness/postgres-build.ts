@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
-import { INITDB_OPTIONS, type PostgresBuild } from '../../src/db/postgres-programs.ts'
+import { INITDB_OPTIONS, type PostgresBuild } from '../../src/base/db/postgres-programs.ts'
 
 /** For the parallel tests, whose data may be lost. All other settings of a given PostgreSQL keep their defaults. */
 export const CHANGED_SETTINGS = { max_connections: '300', fsync: 'off' }

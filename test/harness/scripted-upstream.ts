@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { ChunkDelta, FinishReason, TokenUsage, ToolCallDelta } from '../../src/domain/completion.ts'
+import type { ChunkDelta, FinishReason, TokenUsage, ToolCallDelta } from '../../src/base/domain/completion.ts'
 
 /** An upstream with the OpenAI API on a real socket whose behaviour is set by the test. */
 export interface ScriptedUpstream {

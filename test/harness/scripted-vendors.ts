@@ -1,7 +1,7 @@
 import type Anthropic from '@anthropic-ai/sdk'
 import type { GenerateContentResponse } from '@google/genai'
 import type OpenAI from 'openai'
-import type { Dialect } from '../../src/domain/conversation.ts'
+import type { Dialect } from '../../src/base/domain/conversation.ts'
 import { type Behaviour, bytewise, rawResponse, status } from './scripted-upstream.ts'
 
 // Answers as the vendors of the other dialects send them. Their SDKs' types check the shapes.

@@ -1,5 +1,5 @@
 import { generateKeyPairSync } from 'node:crypto'
-import { type GoogleServiceAccount, parseServiceAccount } from '../../src/domain/cloud-credential.ts'
+import { type GoogleServiceAccount, parseServiceAccount } from '../../src/base/domain/cloud-credential.ts'
 
 /** One key for all tests of a process, since making one takes a while. */
 export const serviceKeys = generateKeyPairSync('rsa', {

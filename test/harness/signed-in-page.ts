@@ -1,5 +1,5 @@
 import type { Browser } from 'playwright-core'
-import type { MemberRole } from '../../src/domain/member-role.ts'
+import type { MemberRole } from '../../src/base/domain/member-role.ts'
 import type { TestApp } from './app.ts'
 import { signedInMember } from './browser-client.ts'
 import { openPage, type WatchedPage } from './chromium.ts'

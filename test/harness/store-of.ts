@@ -1,6 +1,6 @@
-import type { Sql } from '../../src/db/pool.ts'
-import type { LedgerStore } from '../../src/ledger/ledger-store.ts'
-import { createPostgresStore } from '../../src/ledger/postgres-store.ts'
+import type { Sql } from '../../src/base/db/pool.ts'
+import type { LedgerStore } from '../../src/money/ledger/ledger-store.ts'
+import { createPostgresStore } from '../../src/money/ledger/postgres-store.ts'
 
 /** Returns a ledger store on one pool. A gateway uses separate pools for money and heartbeats. */
 export function storeOf(pool: Sql): LedgerStore {

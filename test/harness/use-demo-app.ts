@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import { demoOffer } from '../../src/demo/demo-offer.ts'
-import { startDemoUpstream } from '../../src/demo/start-demo-upstream.ts'
+import { demoOffer } from '../../src/wire/demo-model/demo-offer.ts'
+import { startDemoUpstream } from '../../src/wire/demo-model/start-demo-upstream.ts'
 import type { TestApp } from './app.ts'
 import { useResource } from './use-resource.ts'
 import { useTestApp } from './use-test-app.ts'

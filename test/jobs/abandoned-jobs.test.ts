@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest'
-import { createPool, transaction } from '../../src/db/pool.ts'
+import { createPool, transaction } from '../../src/base/db/pool.ts'
 import { freeAbandonedJobs } from '../../src/jobs/free-jobs.ts'
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { useJobWorld } from './job-world.ts'

@@ -1,4 +1,4 @@
-import type { Journal, JournalEntry } from '../../src/ledger/journal/journal.ts'
+import type { Journal, JournalEntry } from '../../src/money/ledger/journal/journal.ts'
 
 /** `journal.write` as a promise. Rejects with the failure when the record is refused. */
 export function append(journal: Journal, payload: string | Uint8Array): Promise<JournalEntry> {

@@ -2,15 +2,15 @@ import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/pr
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { tryFileLock } from '../../src/db/file-lock.ts'
+import { tryFileLock } from '../../src/base/db/file-lock.ts'
+import { systemScheduler } from '../../src/base/runtime/scheduler.ts'
 import {
   type ClaimedDirectory,
   claimAbandonedDirectories,
   claimDirectory,
-} from '../../src/ledger/journal/claim-directory.ts'
-import { createFileDisk } from '../../src/ledger/journal/file-disk.ts'
-import { openJournal } from '../../src/ledger/journal/journal.ts'
-import { systemScheduler } from '../../src/runtime/scheduler.ts'
+} from '../../src/money/ledger/journal/claim-directory.ts'
+import { createFileDisk } from '../../src/money/ledger/journal/file-disk.ts'
+import { openJournal } from '../../src/money/ledger/journal/journal.ts'
 import { killJournalChildren, startJournalChild } from './journal-child.ts'
 
 let parent: string

@@ -49,9 +49,9 @@ export function killJournalChildren(): void {
 
 const moduleOf = (path: string) => JSON.stringify(new URL(`../../src/${path}`, import.meta.url).href)
 const imports = `
-import { claimDirectory } from ${moduleOf('ledger/journal/claim-directory.ts')}
-import { openJournal } from ${moduleOf('ledger/journal/journal.ts')}
-import { createFileDisk } from ${moduleOf('ledger/journal/file-disk.ts')}
+import { claimDirectory } from ${moduleOf('money/ledger/journal/claim-directory.ts')}
+import { openJournal } from ${moduleOf('money/ledger/journal/journal.ts')}
+import { createFileDisk } from ${moduleOf('money/ledger/journal/file-disk.ts')}
 import { append } from ${JSON.stringify(new URL('./append.ts', import.meta.url).href)}
-import { systemScheduler } from ${moduleOf('runtime/scheduler.ts')}
+import { systemScheduler } from ${moduleOf('base/runtime/scheduler.ts')}
 `

@@ -5,9 +5,9 @@ import {
   type JournalOptions,
   type OpenedJournal,
   openJournal,
-} from '../../src/ledger/journal/journal.ts'
-import { JournalUnavailable } from '../../src/ledger/journal/journal-unavailable.ts'
-import { headerBytes, scanRecords } from '../../src/ledger/journal/record.ts'
+} from '../../src/money/ledger/journal/journal.ts'
+import { JournalUnavailable } from '../../src/money/ledger/journal/journal-unavailable.ts'
+import { headerBytes, scanRecords } from '../../src/money/ledger/journal/record.ts'
 import { append } from './append.ts'
 import { createMemoryDisk, type MemoryDisk } from './memory-disk.ts'
 

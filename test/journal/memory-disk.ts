@@ -1,4 +1,4 @@
-import type { Disk } from '../../src/ledger/journal/disk.ts'
+import type { Disk } from '../../src/money/ledger/journal/disk.ts'
 
 /** A disk in memory that can be made to fail. `files` is what a process that starts now would find. */
 export interface MemoryDisk extends Disk {

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
-import { transaction } from '../../src/db/pool.ts'
-import { grantCredit } from '../../src/ledger/accounts/grant-credit.ts'
-import { openAccount } from '../../src/ledger/accounts/open-account.ts'
-import { readBalance } from '../../src/ledger/accounts/read-balance.ts'
-import { addUsagePartitions } from '../../src/ledger/settlement/add-usage-partitions.ts'
+import { transaction } from '../../src/base/db/pool.ts'
+import { grantCredit } from '../../src/money/ledger/accounts/grant-credit.ts'
+import { openAccount } from '../../src/money/ledger/accounts/open-account.ts'
+import { readBalance } from '../../src/money/ledger/accounts/read-balance.ts'
+import { addUsagePartitions } from '../../src/money/ledger/settlement/add-usage-partitions.ts'
 import { admissionOf, settle, settlementOf, useLedgerWorld } from './ledger-world.ts'
 
 const world = useLedgerWorld()

@@ -1,7 +1,7 @@
 import { randomUUIDv7 } from 'node:crypto'
-import { issueKey } from '../../src/auth/keys.ts'
-import { addUsagePartitions } from '../../src/ledger/settlement/add-usage-partitions.ts'
-import { lowestUuidAt } from '../../src/runtime/uuid.ts'
+import { lowestUuidAt } from '../../src/base/runtime/uuid.ts'
+import { issueKey } from '../../src/identity/auth/keys.ts'
+import { addUsagePartitions } from '../../src/money/ledger/settlement/add-usage-partitions.ts'
 import {
   admissionOf,
   createLedgerWorld,

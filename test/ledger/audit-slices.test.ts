@@ -6,17 +6,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import type { Pool, Sql } from '../../src/db/pool.ts'
-import { audit } from '../../src/ledger/audit/audit.ts'
-import { type AuditCheck, auditChecks, type SlicedCheck } from '../../src/ledger/audit/audit-checks.ts'
+import type { Pool, Sql } from '../../src/base/db/pool.ts'
+import { audit } from '../../src/money/ledger/audit/audit.ts'
+import { type AuditCheck, auditChecks, type SlicedCheck } from '../../src/money/ledger/audit/audit-checks.ts'
 import {
   type AuditProgress,
   type AuditProgressStore,
   progressInDatabase,
   progressInFile,
-} from '../../src/ledger/audit/audit-progress.ts'
-import { planAudit } from '../../src/ledger/audit/audit-slices.ts'
-import { addUsagePartitions } from '../../src/ledger/settlement/add-usage-partitions.ts'
+} from '../../src/money/ledger/audit/audit-progress.ts'
+import { planAudit } from '../../src/money/ledger/audit/audit-slices.ts'
+import { addUsagePartitions } from '../../src/money/ledger/settlement/add-usage-partitions.ts'
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { useResource } from '../harness/use-resource.ts'
 import { admissionOf, createLedgerWorld, type LedgerWorld, settle, settlementOf } from './ledger-world.ts'
@@ -216,9 +216,9 @@ test('after kill -9 an audit continues, and finds what was falsified before and 
 
 /** Runs an audit that saves its progress after each slice. */
 const AUDIT_IN_FILE = `
-const { createPool } = await import('./src/db/pool.ts')
-const { audit } = await import('./src/ledger/audit/audit.ts')
-const { progressInFile } = await import('./src/ledger/audit/audit-progress.ts')
+const { createPool } = await import('./src/base/db/pool.ts')
+const { audit } = await import('./src/money/ledger/audit/audit.ts')
+const { progressInFile } = await import('./src/money/ledger/audit/audit-progress.ts')
 const { connection, path, sizes } = JSON.parse(process.env.AUDIT)
 const pool = createPool(connection, { max: 2, applicationName: 'killed audit', statementTimeoutMs: 0, lockTimeoutMs: 0 })
 await audit(pool, { sizes, saveEveryMs: 0, progress: progressInFile(pool, path) })

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { issueKey } from '../../src/auth/keys.ts'
-import type { KeyLimit, LimitReset } from '../../src/domain/caller.ts'
-import type { Admission } from '../../src/ledger/leases/admission.ts'
-import { reclaimDeadLeases } from '../../src/ledger/leases/reclaim-dead-leases.ts'
+import type { KeyLimit, LimitReset } from '../../src/base/domain/caller.ts'
+import { issueKey } from '../../src/identity/auth/keys.ts'
+import type { Admission } from '../../src/money/ledger/leases/admission.ts'
+import { reclaimDeadLeases } from '../../src/money/ledger/leases/reclaim-dead-leases.ts'
 import { storeOf } from '../harness/store-of.ts'
 import { admissionOf, settle, settlementOf, useLedgerWorld, useNodes } from './ledger-world.ts'
 

@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { readBalance } from '../../src/ledger/accounts/read-balance.ts'
-import { openJournal } from '../../src/ledger/journal/journal.ts'
-import { createPostgresStore } from '../../src/ledger/postgres-store.ts'
-import { systemScheduler } from '../../src/runtime/scheduler.ts'
+import { systemScheduler } from '../../src/base/runtime/scheduler.ts'
+import { readBalance } from '../../src/money/ledger/accounts/read-balance.ts'
+import { openJournal } from '../../src/money/ledger/journal/journal.ts'
+import { createPostgresStore } from '../../src/money/ledger/postgres-store.ts'
 import { createMemoryDisk } from '../journal/memory-disk.ts'
 import {
   admissionOf,

@@ -1,7 +1,7 @@
 import { randomUUIDv7 } from 'node:crypto'
-import type { Pool } from '../../src/db/pool.ts'
-import type { KeyLimit, MemberLimit } from '../../src/domain/caller.ts'
-import { setMemberLimit } from '../../src/people/member-limits.ts'
+import type { Pool } from '../../src/base/db/pool.ts'
+import type { KeyLimit, MemberLimit } from '../../src/base/domain/caller.ts'
+import { setMemberLimit } from '../../src/identity/people/member-limits.ts'
 
 /** Adds a person with a spend limit to a customer. */
 export async function addLimitedMember(pool: Pool, customerId: string, limit: KeyLimit): Promise<MemberLimit> {

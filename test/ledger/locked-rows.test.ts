@@ -1,8 +1,8 @@
 // One row that another session has locked delays the requests of that customer only.
 import { randomUUIDv7 } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { readBalance } from '../../src/ledger/accounts/read-balance.ts'
-import { encodeSettlements } from '../../src/ledger/settlement/settlement-record.ts'
+import { readBalance } from '../../src/money/ledger/accounts/read-balance.ts'
+import { encodeSettlements } from '../../src/money/ledger/settlement/settlement-record.ts'
 import { storeOf } from '../harness/store-of.ts'
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { admissionOf, settle, settlementOf, unlimited, useLedgerWorld } from './ledger-world.ts'

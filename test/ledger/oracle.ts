@@ -1,6 +1,6 @@
-import type { KeyLimit } from '../../src/domain/caller.ts'
-import type { Admission, AdmissionResult, RefusalCode } from '../../src/ledger/leases/admission.ts'
-import type { Settlement } from '../../src/ledger/settlement/settlement.ts'
+import type { KeyLimit } from '../../src/base/domain/caller.ts'
+import type { Admission, AdmissionResult, RefusalCode } from '../../src/money/ledger/leases/admission.ts'
+import type { Settlement } from '../../src/money/ledger/settlement/settlement.ts'
 
 /**
  * What the ledger should do for one customer, implemented again in the simplest way: without SQL and batches,

@@ -1,10 +1,10 @@
 import { randomUUIDv7 } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { splitCost } from '../../src/domain/money.ts'
-import { payerOfRequest } from '../../src/ledger/accounts/payer-of-request.ts'
-import { readBalance } from '../../src/ledger/accounts/read-balance.ts'
-import { refundRequest } from '../../src/ledger/accounts/refund-request.ts'
+import { splitCost } from '../../src/base/domain/money.ts'
+import { payerOfRequest } from '../../src/money/ledger/accounts/payer-of-request.ts'
+import { readBalance } from '../../src/money/ledger/accounts/read-balance.ts'
+import { refundRequest } from '../../src/money/ledger/accounts/refund-request.ts'
 import { admissionOf, settle, settlementOf, useLedgerWorld, useNode } from './ledger-world.ts'
 
 const world = useLedgerWorld()

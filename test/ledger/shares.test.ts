@@ -1,7 +1,7 @@
 import { randomUUIDv7 } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { splitCost } from '../../src/domain/money.ts'
+import { splitCost } from '../../src/base/domain/money.ts'
 import { admissionOf, settle, settlementOf, useLedgerWorld, useNode } from './ledger-world.ts'
 
 const world = useLedgerWorld()

@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest'
-import { dial } from '../../src/agent/dial.ts'
-import { CONTROL_PATH } from '../../src/api/agent-protocol.ts'
+import { dial } from '../../src/market/agent/dial.ts'
+import { CONTROL_PATH } from '../../src/wire/api/agent-protocol.ts'
 import { startTestApp } from '../harness/app.ts'
 import { signedInMember } from '../harness/browser-client.ts'
 import { readError } from '../harness/event-stream.ts'

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import type { InvitedHoster } from '../../src/api/operator/supply.ts'
-import type { InviteList, MadeInvite } from '../../src/api/people.ts'
+import type { InvitedHoster } from '../../src/wire/api/operator/supply.ts'
+import type { InviteList, MadeInvite } from '../../src/wire/api/people.ts'
 import { BrowserClient, PASSWORD, signedInMember, signedInOperator, tokenOf } from '../harness/browser-client.ts'
 import { readError } from '../harness/event-stream.ts'
 import { signedInHoster } from '../harness/hosters.ts'

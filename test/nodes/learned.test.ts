@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { createServer } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { bumpControlVersion } from '../../src/db/control-version.ts'
+import { bumpControlVersion } from '../../src/base/db/control-version.ts'
 import { startTestApp, type TestApp, type TestCustomer } from '../harness/app.ts'
 import { status } from '../harness/scripted-upstream.ts'
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'

@@ -2,11 +2,12 @@ import { randomUUID } from 'node:crypto'
 import { inspect, isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { splitCost } from '../../src/domain/money.ts'
-import { openAccount } from '../../src/ledger/accounts/open-account.ts'
-import { refundRequest } from '../../src/ledger/accounts/refund-request.ts'
-import { foldHosterDays, listFunds, moveEarnings } from '../../src/payouts/earnings.ts'
-import { setHosterCustomer } from '../../src/payouts/payout-accounts.ts'
+import { splitCost } from '../../src/base/domain/money.ts'
+import { systemClock } from '../../src/base/runtime/clock.ts'
+import { openAccount } from '../../src/money/ledger/accounts/open-account.ts'
+import { refundRequest } from '../../src/money/ledger/accounts/refund-request.ts'
+import { foldHosterDays, listFunds, moveEarnings } from '../../src/money/payouts/earnings.ts'
+import { setHosterCustomer } from '../../src/money/payouts/payout-accounts.ts'
 import {
   approvePayouts,
   cancelPayouts,
@@ -14,9 +15,8 @@ import {
   freezePayouts,
   returnClawback,
   settleBankPayout,
-} from '../../src/payouts/payout-batches.ts'
-import { createPayoutSync } from '../../src/payouts/payout-sync.ts'
-import { systemClock } from '../../src/runtime/clock.ts'
+} from '../../src/money/payouts/payout-batches.ts'
+import { createPayoutSync } from '../../src/money/payouts/payout-sync.ts'
 import { HOSTER_SHARE_BPS } from '../ledger/ledger-world.ts'
 import {
   apply,

@@ -1,9 +1,13 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Earnings } from '../../src/api/earnings.ts'
-import type { PayoutBatchShown, PreparedBatchShown, PromotionReviewsShown } from '../../src/api/operator/payouts.ts'
-import type { HosterPayouts } from '../../src/api/payouts.ts'
-import { applyPayoutChanges } from '../../src/payouts/payout-accounts.ts'
+import { applyPayoutChanges } from '../../src/money/payouts/payout-accounts.ts'
+import type { Earnings } from '../../src/wire/api/earnings.ts'
+import type {
+  PayoutBatchShown,
+  PreparedBatchShown,
+  PromotionReviewsShown,
+} from '../../src/wire/api/operator/payouts.ts'
+import type { HosterPayouts } from '../../src/wire/api/payouts.ts'
 import { startTestApp, type TestApp } from '../harness/app.ts'
 import { type BrowserClient, signedInMember, signedInOperator } from '../harness/browser-client.ts'
 import { readError } from '../harness/event-stream.ts'

@@ -1,7 +1,7 @@
 import { randomUUIDv7 } from 'node:crypto'
-import { createCsvDriver } from '../../src/payouts/csv-driver.ts'
-import { enrollHoster } from '../../src/payouts/payout-accounts.ts'
-import { type PayoutRules, type PreparedBatch, preparePayouts } from '../../src/payouts/payout-batches.ts'
+import { createCsvDriver } from '../../src/money/payouts/csv-driver.ts'
+import { enrollHoster } from '../../src/money/payouts/payout-accounts.ts'
+import { type PayoutRules, type PreparedBatch, preparePayouts } from '../../src/money/payouts/payout-batches.ts'
 import {
   admissionOf,
   createLedgerWorld,

@@ -1,8 +1,8 @@
-import { createPool } from '../../src/db/pool.ts'
-import { createPayoutSync } from '../../src/payouts/payout-sync.ts'
-import { createStripeConnectDriver } from '../../src/payouts/stripe-connect-driver.ts'
-import { systemClock } from '../../src/runtime/clock.ts'
-import { armFailpoints, parseFailpoints } from '../../src/runtime/failpoint.ts'
+import { createPool } from '../../src/base/db/pool.ts'
+import { systemClock } from '../../src/base/runtime/clock.ts'
+import { armFailpoints, parseFailpoints } from '../../src/base/runtime/failpoint.ts'
+import { createPayoutSync } from '../../src/money/payouts/payout-sync.ts'
+import { createStripeConnectDriver } from '../../src/money/payouts/stripe-connect-driver.ts'
 
 // A process of its own that settles a batch, handles an event and asks for everything, and may be killed at a failpoint.
 

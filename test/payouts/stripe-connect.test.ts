@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { createPool, type Pool } from '../../src/db/pool.ts'
-import { readFunds } from '../../src/payouts/earnings.ts'
+import { createPool, type Pool } from '../../src/base/db/pool.ts'
+import { armFailpoints, type FailpointName } from '../../src/base/runtime/failpoint.ts'
+import { systemScheduler } from '../../src/base/runtime/scheduler.ts'
+import { readFunds } from '../../src/money/payouts/earnings.ts'
 import {
   applyPayoutChanges,
   enrollHoster,
@@ -8,13 +10,11 @@ import {
   readPayoutAccount,
   refreshPayoutAccount,
   stopPayoutChanges,
-} from '../../src/payouts/payout-accounts.ts'
-import { approvePayouts, freezePayouts, preparePayouts } from '../../src/payouts/payout-batches.ts'
-import { createPayoutSync, type PayoutSync } from '../../src/payouts/payout-sync.ts'
-import { type Payout, payoutsOfHoster } from '../../src/payouts/read-payouts.ts'
-import { createStripeConnectDriver } from '../../src/payouts/stripe-connect-driver.ts'
-import { armFailpoints, type FailpointName } from '../../src/runtime/failpoint.ts'
-import { systemScheduler } from '../../src/runtime/scheduler.ts'
+} from '../../src/money/payouts/payout-accounts.ts'
+import { approvePayouts, freezePayouts, preparePayouts } from '../../src/money/payouts/payout-batches.ts'
+import { createPayoutSync, type PayoutSync } from '../../src/money/payouts/payout-sync.ts'
+import { type Payout, payoutsOfHoster } from '../../src/money/payouts/read-payouts.ts'
+import { createStripeConnectDriver } from '../../src/money/payouts/stripe-connect-driver.ts'
 import { startTestApp } from '../harness/app.ts'
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { type ScriptedStripe, sendEvent, startScriptedStripe, WEBHOOK_SECRET } from '../payments/scripted-stripe.ts'

@@ -13,7 +13,7 @@ import { parseArgs } from 'node:util'
 import { type Machine, readMachine } from '../../bench/machine.ts'
 import { markdownPage, markdownTable } from '../../bench/markdown.ts'
 import { reportPath, writeReport } from '../../bench/write-report.ts'
-import { locatePrograms, POSTGRES_MAJOR } from '../../src/db/postgres-programs.ts'
+import { locatePrograms, POSTGRES_MAJOR } from '../../src/base/db/postgres-programs.ts'
 import { CHANGED_SETTINGS } from '../harness/postgres-build.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))

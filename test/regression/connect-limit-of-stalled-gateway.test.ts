@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { uncounted } from '../../src/runtime/byte-budget.ts'
-import { UpstreamClient } from '../../src/upstreams/upstream-client.ts'
+import { uncounted } from '../../src/base/runtime/byte-budget.ts'
+import { UpstreamClient } from '../../src/wire/upstreams/upstream-client.ts'
 import { ann, limitsOf, offerAt, quarantineEnd, TICK_MS } from '../dispatch/dispatching.ts'
 import { type RawUpstream, startRawUpstream } from '../dispatch/raw-upstream.ts'
 import { GENEROUS_TIMEOUTS } from '../harness/timeouts.ts'

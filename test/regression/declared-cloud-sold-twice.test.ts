@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { loadConfig } from '../../src/config/config.ts'
+import { loadConfig } from '../../src/start/config/config.ts'
 import { gatherOffers } from '../../src/start/gather-offers.ts'
 
 // Went wrong: detection offered an endpoint again, at its own prices, if the configuration declared it under another name (fixed in 8b629eb).

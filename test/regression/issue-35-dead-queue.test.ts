@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { createPool, type Pool, transaction } from '../../src/db/pool.ts'
+import { createPool, type Pool, transaction } from '../../src/base/db/pool.ts'
 import { RestartingQueue } from '../../src/jobs/restarting-queue.ts'
 import { type FaultProxy, startFaultProxy } from '../harness/fault-proxy.ts'
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'

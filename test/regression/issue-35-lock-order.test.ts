@@ -2,14 +2,14 @@
 // network deadlocked and got 503. Sign-ins had the same fault. See lockRows in sign-in-throttle.ts.
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { type Sql, transaction } from '../../src/db/pool.ts'
+import { type Sql, transaction } from '../../src/base/db/pool.ts'
 import {
   deleteOldThrottles,
   noteRedeemed,
   noteSuccess,
   takeAttempt,
   takeRedemption,
-} from '../../src/people/sign-in-throttle.ts'
+} from '../../src/identity/people/sign-in-throttle.ts'
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { useLedgerWorld } from '../ledger/ledger-world.ts'
 

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { checkPublicUrl } from '../../src/cli/doctor/check-machine.ts'
-import { loadConfig } from '../../src/config/config.ts'
-import { parseOutboundUrl } from '../../src/egress/outbound-url.ts'
+import { loadConfig } from '../../src/start/config/config.ts'
+import { parseOutboundUrl } from '../../src/wire/egress/outbound-url.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'switchyard-settings-'))
 afterAll(() => rmSync(directory, { recursive: true }))

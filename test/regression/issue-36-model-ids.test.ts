@@ -1,5 +1,5 @@
 import { beforeAll, expect, test } from 'vitest'
-import { setHosterPrice } from '../../src/supply/hosters/set-hoster-price.ts'
+import { setHosterPrice } from '../../src/market/supply/hosters/set-hoster-price.ts'
 import { readError } from '../harness/event-stream.ts'
 import { hosterKey, hosterRequest } from '../harness/hosters.ts'
 import { useTestApp, useUpstream } from '../harness/use-test-app.ts'

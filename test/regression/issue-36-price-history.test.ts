@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { applyDuePrices } from '../../src/marketplace/apply-prices.ts'
+import { applyDuePrices } from '../../src/market/marketplace/apply-prices.ts'
 import { hosterKey, hosterRequest } from '../harness/hosters.ts'
 import { status } from '../harness/scripted-upstream.ts'
 import { useTestApp, useUpstream } from '../harness/use-test-app.ts'

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
-import { addCustomer } from '../../src/accounts/customers.ts'
-import { transaction } from '../../src/db/pool.ts'
-import { noteDevice } from '../../src/people/networks.ts'
-import { addPerson } from '../../src/people/persons.ts'
-import { mintSecretToken } from '../../src/people/secret-token.ts'
-import { openSignupAccount } from '../../src/people/signup-credit.ts'
+import { transaction } from '../../src/base/db/pool.ts'
+import { noteDevice } from '../../src/identity/people/networks.ts'
+import { addPerson } from '../../src/identity/people/persons.ts'
+import { mintSecretToken } from '../../src/identity/people/secret-token.ts'
+import { openSignupAccount } from '../../src/identity/people/signup-credit.ts'
+import { addCustomer } from '../../src/money/accounts/customers.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 
 // One hundred sign-ups from addresses of one provider, three from each, used up the signup credit of a day for everybody.

@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest'
-import { createPool } from '../../src/db/pool.ts'
+import { createPool } from '../../src/base/db/pool.ts'
 import { startFaultProxy } from '../harness/fault-proxy.ts'
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { useJobWorld } from '../jobs/job-world.ts'

@@ -4,8 +4,8 @@ import { syncBuiltinESMExports } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { openJournals } from '../../src/ledger/journal/open-journals.ts'
-import { systemScheduler } from '../../src/runtime/scheduler.ts'
+import { systemScheduler } from '../../src/base/runtime/scheduler.ts'
+import { openJournals } from '../../src/money/ledger/journal/open-journals.ts'
 import { append } from '../journal/append.ts'
 
 /** A disk with this many bytes for the files below `root`. */

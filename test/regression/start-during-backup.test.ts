@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createPool, transaction } from '../../src/db/pool.ts'
+import { createPool, transaction } from '../../src/base/db/pool.ts'
 import { useJobWorld } from '../jobs/job-world.ts'
 
 const world = useJobWorld()

@@ -1,14 +1,14 @@
 // Streams that do not reach their end. The side that broke the stream off decides what is billed, which error
 // the client gets, and whether the server is blamed.
 import { afterEach, describe, expect, test, vi } from 'vitest'
-import { chatDialect } from '../../src/dialects/chat/chat-dialect.ts'
-import { ApiError } from '../../src/domain/errors.ts'
-import { relayStream, type WriteEvents } from '../../src/relay/relay-stream.ts'
-import { uncounted } from '../../src/runtime/byte-budget.ts'
-import { countTokens } from '../../src/tokens/count-tokens.ts'
-import { measureText } from '../../src/tokens/measure-text.ts'
-import { Connection } from '../../src/upstreams/connection.ts'
-import { UpstreamExchange } from '../../src/upstreams/upstream-exchange.ts'
+import { ApiError } from '../../src/base/domain/errors.ts'
+import { uncounted } from '../../src/base/runtime/byte-budget.ts'
+import { relayStream, type WriteEvents } from '../../src/request/relay/relay-stream.ts'
+import { chatDialect } from '../../src/wire/dialects/chat/chat-dialect.ts'
+import { countTokens } from '../../src/wire/tokens/count-tokens.ts'
+import { measureText } from '../../src/wire/tokens/measure-text.ts'
+import { Connection } from '../../src/wire/upstreams/connection.ts'
+import { UpstreamExchange } from '../../src/wire/upstreams/upstream-exchange.ts'
 import { jobOf, offerAt, planOf, useDispatching } from '../dispatch/dispatching.ts'
 import { parseEventStream } from '../harness/event-stream.ts'
 import {

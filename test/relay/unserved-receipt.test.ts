@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
-import { plainAccess } from '../../src/domain/caller.ts'
-import { ApiError } from '../../src/domain/errors.ts'
-import type { Attempt, Ticket } from '../../src/domain/handoff.ts'
-import { Unserved } from '../../src/domain/upstream-failure.ts'
-import { unservedReceipt } from '../../src/relay/unserved-receipt.ts'
+import { plainAccess } from '../../src/base/domain/caller.ts'
+import { ApiError } from '../../src/base/domain/errors.ts'
+import type { Attempt, Ticket } from '../../src/base/domain/handoff.ts'
+import { Unserved } from '../../src/base/domain/upstream-failure.ts'
+import { unservedReceipt } from '../../src/request/relay/unserved-receipt.ts'
 import { jobOf, offerOf } from '../supply/random-market.ts'
 
 const offer = offerOf({ name: 'a' })

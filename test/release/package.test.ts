@@ -49,7 +49,12 @@ test('the package holds plain JavaScript, and neither tests nor the simulator no
     'switchyard.example.yaml',
   ])
   expect(paths).toEqual(
-    expect.arrayContaining(['bin/switchyard', 'dist/cli.js', 'dist/demo/corpus.txt', 'console/dist/index.html']),
+    expect.arrayContaining([
+      'bin/switchyard',
+      'dist/cli.js',
+      'dist/wire/demo-model/corpus.txt',
+      'console/dist/index.html',
+    ]),
   )
   expect(paths.filter(path => /\.ts$|\.test\./.test(path))).toEqual([])
 })

@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { eligible } from '../../src/admit/eligible.ts'
-import { addRouting } from '../../src/domain/add-routing.ts'
-import { type ChatJob, insufficientChoices, serviceTiers } from '../../src/domain/chat-job.ts'
-import { type RoutingFields, routingOf } from '../../src/domain/routing-fields.ts'
+import { addRouting } from '../../src/base/domain/add-routing.ts'
+import { type ChatJob, insufficientChoices, serviceTiers } from '../../src/base/domain/chat-job.ts'
+import { type RoutingFields, routingOf } from '../../src/base/domain/routing-fields.ts'
+import { eligible } from '../../src/request/admit/eligible.ts'
 import { jobOf, randomMarket } from '../supply/random-market.ts'
 
 const hosterIds = ['a', 'b', 'c', 'd', 'E', 'F'].map(letter => `00000000-0000-4000-8000-00000000000${letter}`)

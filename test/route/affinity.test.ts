@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createAffinity } from '../../src/route/affinity.ts'
+import { createAffinity } from '../../src/request/route/affinity.ts'
 import { jobOf } from '../supply/random-market.ts'
 
 const conversation = (...contents: unknown[]) =>

@@ -1,10 +1,10 @@
 import { describe, expect, test, vi } from 'vitest'
-import type { AutoSettings, TaskClass } from '../../src/domain/auto-table.ts'
-import { autoFeatures } from '../../src/domain/auto-table.ts'
-import type { ServiceTier } from '../../src/domain/chat-job.ts'
-import type { Offer } from '../../src/domain/offer.ts'
-import { createModelChoice } from '../../src/route/auto/choose-models.ts'
-import { type RouteView, route } from '../../src/route/route.ts'
+import type { AutoSettings, TaskClass } from '../../src/base/domain/auto-table.ts'
+import { autoFeatures } from '../../src/base/domain/auto-table.ts'
+import type { ServiceTier } from '../../src/base/domain/chat-job.ts'
+import type { Offer } from '../../src/base/domain/offer.ts'
+import { createModelChoice } from '../../src/request/route/auto/choose-models.ts'
+import { type RouteView, route } from '../../src/request/route/route.ts'
 import { healthOf, jobOf, offerOf, seededRandom } from '../supply/random-market.ts'
 
 const offer = (modelId: string, perMillion: number, more: Parameters<typeof offerOf>[0] = {}) =>

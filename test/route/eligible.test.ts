@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { eligible } from '../../src/admit/eligible.ts'
-import { explainExclusions } from '../../src/admit/explain-exclusions.ts'
-import type { ExclusionReason } from '../../src/domain/handoff.ts'
-import type { Offer } from '../../src/domain/offer.ts'
+import type { ExclusionReason } from '../../src/base/domain/handoff.ts'
+import type { Offer } from '../../src/base/domain/offer.ts'
+import { eligible } from '../../src/request/admit/eligible.ts'
+import { explainExclusions } from '../../src/request/admit/explain-exclusions.ts'
 import { healthOf, jobOf, offerOf } from '../supply/random-market.ts'
 
 const hosterId = '00000000-0000-4000-8000-00000000000a'

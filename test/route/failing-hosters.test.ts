@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { type MarketLoad, runMarketLoad } from '../../sim/market-load.ts'
-import { type ServiceTier, serviceTiers } from '../../src/domain/chat-job.ts'
-import { standardTimeouts } from '../../src/domain/endpoint-defaults.ts'
+import { type ServiceTier, serviceTiers } from '../../src/base/domain/chat-job.ts'
+import { standardTimeouts } from '../../src/base/domain/endpoint-defaults.ts'
 import { jobOf, offerOf } from '../supply/random-market.ts'
 
 // Two nodes under load in virtual time, with three hosters of one model.

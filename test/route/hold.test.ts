@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { eligible } from '../../src/admit/eligible.ts'
-import { affordableTokens, holdFor, maxTokensFor } from '../../src/admit/hold.ts'
-import { outputCap } from '../../src/domain/output-cap.ts'
+import { outputCap } from '../../src/base/domain/output-cap.ts'
+import { eligible } from '../../src/request/admit/eligible.ts'
+import { affordableTokens, holdFor, maxTokensFor } from '../../src/request/admit/hold.ts'
 import { healthOf, jobOf, offerOf } from '../supply/random-market.ts'
 
 const cheap = offerOf({ name: 'cheap', price: { inputPicoPerToken: 1_000n, outputPicoPerToken: 2_000n } })

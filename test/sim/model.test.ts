@@ -8,13 +8,11 @@ import {
   type RefundVerdict,
 } from '../../sim/model-database.ts'
 import { createRandom, type Random } from '../../sim/random.ts'
-import type { Claim, ClaimStore } from '../../src/chat/idempotency/claim-store.ts'
-import { createPostgresClaimStore } from '../../src/chat/idempotency/postgres-claim-store.ts'
-import { splitCost } from '../../src/domain/money.ts'
-import { grantCredit } from '../../src/ledger/accounts/grant-credit.ts'
-import { openAccount } from '../../src/ledger/accounts/open-account.ts'
-import { refundRequest } from '../../src/ledger/accounts/refund-request.ts'
-import type { Admission } from '../../src/ledger/leases/admission.ts'
+import { splitCost } from '../../src/base/domain/money.ts'
+import { grantCredit } from '../../src/money/ledger/accounts/grant-credit.ts'
+import { openAccount } from '../../src/money/ledger/accounts/open-account.ts'
+import { refundRequest } from '../../src/money/ledger/accounts/refund-request.ts'
+import type { Admission } from '../../src/money/ledger/leases/admission.ts'
 import type {
   Heartbeat,
   LeaseRequest,
@@ -22,10 +20,12 @@ import type {
   LeaseUse,
   LedgerStore,
   StoredWindows,
-} from '../../src/ledger/ledger-store.ts'
-import { createPostgresStore } from '../../src/ledger/postgres-store.ts'
-import type { Settlement } from '../../src/ledger/settlement/settlement.ts'
-import { encodeSettlements } from '../../src/ledger/settlement/settlement-record.ts'
+} from '../../src/money/ledger/ledger-store.ts'
+import { createPostgresStore } from '../../src/money/ledger/postgres-store.ts'
+import type { Settlement } from '../../src/money/ledger/settlement/settlement.ts'
+import { encodeSettlements } from '../../src/money/ledger/settlement/settlement-record.ts'
+import type { Claim, ClaimStore } from '../../src/request/chat/idempotency/claim-store.ts'
+import { createPostgresClaimStore } from '../../src/request/chat/idempotency/postgres-claim-store.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 
 // The model database of the simulator behaves like PostgreSQL: random histories run in both, and after each

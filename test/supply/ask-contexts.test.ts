@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import { checkContexts } from '../../src/cli/doctor/check-contexts.ts'
-import { loadConfig } from '../../src/config/config.ts'
+import { detectLocal } from '../../src/market/supply/detection/detect-local.ts'
+import { loadConfig } from '../../src/start/config/config.ts'
 import { gatherOffers } from '../../src/start/gather-offers.ts'
-import { detectLocal } from '../../src/supply/detection/detect-local.ts'
 import { useResource } from '../harness/use-resource.ts'
 
 let server: Server

@@ -1,7 +1,7 @@
 import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
-import { detectLocal } from '../../src/supply/detection/detect-local.ts'
+import { detectLocal } from '../../src/market/supply/detection/detect-local.ts'
 
 const price = { inputPicoPerToken: 1n, outputPicoPerToken: 2n }
 const servers: Server[] = []

@@ -1,7 +1,7 @@
 import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
-import { getJson } from '../../src/egress/get-json.ts'
+import { getJson } from '../../src/wire/egress/get-json.ts'
 
 let server: Server
 afterEach(() => {

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import type { Pool } from '../../src/db/pool.ts'
-import type { Scheduler } from '../../src/runtime/scheduler.ts'
-import { createHealth } from '../../src/supply/breakers/health.ts'
-import { createLearnedExchange } from '../../src/supply/learned/learned-exchange.ts'
-import { snapshotLearned } from '../../src/supply/learned/snapshot-learned.ts'
+import type { Pool } from '../../src/base/db/pool.ts'
+import type { Scheduler } from '../../src/base/runtime/scheduler.ts'
+import { createHealth } from '../../src/market/supply/breakers/health.ts'
+import { createLearnedExchange } from '../../src/market/supply/learned/learned-exchange.ts'
+import { snapshotLearned } from '../../src/market/supply/learned/snapshot-learned.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 
 // Nodes that share what they learn through a real PostgreSQL. Their clocks stand still unless a test moves them.

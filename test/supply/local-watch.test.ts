@@ -1,9 +1,9 @@
 import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { Offer } from '../../src/domain/offer.ts'
-import { detectLocal } from '../../src/supply/detection/detect-local.ts'
-import { LocalWatch } from '../../src/supply/detection/local-watch.ts'
+import type { Offer } from '../../src/base/domain/offer.ts'
+import { detectLocal } from '../../src/market/supply/detection/detect-local.ts'
+import { LocalWatch } from '../../src/market/supply/detection/local-watch.ts'
 
 const price = { inputPicoPerToken: 1n, outputPicoPerToken: 2n }
 

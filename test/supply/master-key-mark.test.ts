@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { markOf, noteMasterKey, readMark } from '../../src/secrets/master-key-mark.ts'
+import { markOf, noteMasterKey, readMark } from '../../src/base/secrets/master-key-mark.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 
 const db = useTestDatabase()

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
-import { type ChatJob, type Feature, preferences } from '../../src/domain/chat-job.ts'
-import { localTimeouts, standardQuirks } from '../../src/domain/endpoint-defaults.ts'
-import type { HealthView, OfferState } from '../../src/domain/health.ts'
-import type { Offer, ProviderKind } from '../../src/domain/offer.ts'
+import { type ChatJob, type Feature, preferences } from '../../src/base/domain/chat-job.ts'
+import { localTimeouts, standardQuirks } from '../../src/base/domain/endpoint-defaults.ts'
+import type { HealthView, OfferState } from '../../src/base/domain/health.ts'
+import type { Offer, ProviderKind } from '../../src/base/domain/offer.ts'
 
 /** A random market: offers, a job and the health of each offer. */
 export interface RandomMarket {

@@ -10,34 +10,36 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 // plant some of each kind of import and see that the real rules find them.
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const planted: Record<string, string> = {
-  'src/domain/word.ts': "import type { Pool } from '../db/pool.ts'\nexport type Word = Pool\n",
-  'src/db/pool.ts': "import pg from 'pg'\nexport type Pool = pg.Pool\n",
-  'src/route/rank.ts': "import { readFileSync } from 'node:fs'\nexport const rank = () => readFileSync('x')\n",
-  'src/admit/admit.ts': "export { rank } from '../route/rank.ts'\n",
-  'src/ledger/sum.ts': "import pg from 'pg'\nexport const client = new pg.Client()\n",
+  'src/base/domain/word.ts': "import type { Pool } from '../db/pool.ts'\nexport type Word = Pool\n",
+  'src/base/db/pool.ts': "import pg from 'pg'\nexport type Pool = pg.Pool\n",
+  'src/request/route/rank.ts': "import { readFileSync } from 'node:fs'\nexport const rank = () => readFileSync('x')\n",
+  'src/request/admit/admit.ts': "export { rank } from '../route/rank.ts'\n",
+  'src/money/ledger/sum.ts': "import pg from 'pg'\nexport const client = new pg.Client()\n",
   'src/http/page.ts':
-    "export async function load() {\n  await using stack = new AsyncDisposableStack()\n  using pool = stack.use(await import('../db/pool.ts'))\n  return pool\n}\n",
+    "export async function load() {\n  await using stack = new AsyncDisposableStack()\n  using pool = stack.use(await import('../base/db/pool.ts'))\n  return pool\n}\n",
   'src/http/plain/plain-door.ts': 'export const door = 1\n',
   'src/http/server.ts': "import { door } from './plain/plain-door.ts'\nexport const server = door\n",
   'src/http/metrics.ts':
     "import { door } from './plain/plain-door.ts'\nimport { server } from './server.ts'\nexport const metrics = [door, server]\n",
-  'src/runtime/node-http.ts': "export const http = process.getBuiltinModule('node:http')\n",
-  'src/usage/ask.ts': "import { http } from '../runtime/node-http.ts'\nexport const ask = http.get\n",
-  'src/usage/dial.ts':
+  'src/base/runtime/node-http.ts': "export const http = process.getBuiltinModule('node:http')\n",
+  'src/money/usage/ask.ts': "import { http } from '../../base/runtime/node-http.ts'\nexport const ask = http.get\n",
+  'src/money/usage/dial.ts':
     "import { connect, type Socket } from 'node:net'\nimport { ask } from './ask.ts'\nexport const dial = (): [Socket, unknown] => [connect(1), ask]\n",
-  'src/usage/one.ts': "import { two } from './two.ts'\nexport const one = (): number => two()\n",
-  'src/usage/two.ts': "import { one } from './one.ts'\nexport const two = (): number => one()\n",
-  'src/settle/settle.ts': "import { gone } from './gone.ts'\nexport const settle = gone\n",
-  'src/relay/alone.ts': 'export const alone = 1\n',
+  'src/money/usage/one.ts': "import { two } from './two.ts'\nexport const one = (): number => two()\n",
+  'src/money/usage/two.ts': "import { one } from './one.ts'\nexport const two = (): number => one()\n",
+  'src/request/settle/settle.ts': "import { gone } from './gone.ts'\nexport const settle = gone\n",
+  'src/request/relay/alone.ts': 'export const alone = 1\n',
   'src/cli.js': "import './start/compose.ts'\n",
   'src/start/compose.ts':
-    "import '../config/config.ts'\nimport '../http/page.ts'\nimport '../http/metrics.ts'\nimport '../chat/complete.ts'\n",
-  'src/config/config.ts': 'export const config = {}\n',
-  'src/dialects/chat/chunk.ts':
-    "import { failpoint } from '../../runtime/failpoint.ts'\nexport const chunk = failpoint\n",
-  'src/runtime/failpoint.ts': 'export const failpoint = 1\n',
-  'src/chat/complete.ts': "import { config } from '../config/config.ts'\nexport const complete = config\n",
-  'src/supply/catalog.ts': "import { chunk } from '../dialects/chat/chunk.ts'\nexport const catalog = chunk\n",
+    "import './config/config.ts'\nimport '../http/page.ts'\nimport '../http/metrics.ts'\nimport '../request/chat/complete.ts'\n",
+  'src/start/config/config.ts': 'export const config = {}\n',
+  'src/wire/dialects/chat/chunk.ts':
+    "import { failpoint } from '../../../base/runtime/failpoint.ts'\nexport const chunk = failpoint\n",
+  'src/base/runtime/failpoint.ts': 'export const failpoint = 1\n',
+  'src/request/chat/complete.ts':
+    "import { config } from '../../start/config/config.ts'\nexport const complete = config\n",
+  'src/market/supply/catalog.ts':
+    "import { chunk } from '../../wire/dialects/chat/chunk.ts'\nexport const catalog = chunk\n",
   'src/attic/box.ts': "import './lid.ts'\n",
   'src/attic/lid.ts': 'export const lid = 1\n',
 }
@@ -60,20 +62,20 @@ it('finds a violation in every kind of import of a .ts file', async () => {
   const { summary } = JSON.parse(stdout) as { summary: { violations: { from: string; rule: { name: string } }[] } }
   const found = summary.violations.map(({ from, rule }) => `${from}: ${rule.name}`)
   expect([...new Set(found)].sort()).toEqual([
-    'src/admit/admit.ts: admit-imports-downward',
     'src/attic/box.ts: rooms-are-listed',
-    'src/chat/complete.ts: chat-imports-downward',
-    'src/dialects/chat/chunk.ts: pure-rooms-have-no-failpoints',
-    'src/domain/word.ts: domain-imports-downward',
+    'src/base/domain/word.ts: domain-imports-downward',
     'src/http/metrics.ts: plain-door-has-one-import',
     'src/http/page.ts: http-imports-downward',
-    'src/ledger/sum.ts: pg-only-in-db',
-    'src/relay/alone.ts: no-orphans',
-    'src/route/rank.ts: pure-rooms-do-no-io',
-    'src/settle/settle.ts: no-missing-files',
-    'src/supply/catalog.ts: supply-imports-downward',
-    'src/usage/ask.ts: sockets-only-at-the-doors',
-    'src/usage/dial.ts: sockets-only-at-the-doors',
-    'src/usage/one.ts: no-cycles',
+    'src/market/supply/catalog.ts: supply-imports-downward',
+    'src/money/ledger/sum.ts: pg-only-in-db',
+    'src/money/usage/ask.ts: sockets-only-at-the-doors',
+    'src/money/usage/dial.ts: sockets-only-at-the-doors',
+    'src/money/usage/one.ts: no-cycles',
+    'src/request/admit/admit.ts: admit-imports-downward',
+    'src/request/chat/complete.ts: chat-imports-downward',
+    'src/request/relay/alone.ts: no-orphans',
+    'src/request/route/rank.ts: pure-rooms-do-no-io',
+    'src/request/settle/settle.ts: no-missing-files',
+    'src/wire/dialects/chat/chunk.ts: pure-rooms-have-no-failpoints',
   ])
 })

@@ -17,8 +17,8 @@ const plainWords: Readonly<Record<string, string>> = {
 
 /** Places where such a word is right. */
 const allowed: readonly { file: RegExp; line: RegExp; reason: string }[] = [
-  { file: /^src\/demo\/corpus\.txt$/, line: /./, reason: 'the text that the demo model recites' },
-  { file: /^src\/api\/models\.ts$/, line: /dearest: /, reason: 'a field of GET /v1/models' },
+  { file: /^src\/wire\/demo-model\/corpus\.txt$/, line: /./, reason: 'the text that the demo model recites' },
+  { file: /^src\/wire\/api\/models\.ts$/, line: /dearest: /, reason: 'a field of GET /v1/models' },
   { file: /^docs\/api\.md$/, line: /`dearest`|"dearest": /, reason: 'a field of GET /v1/models' },
 ]
 

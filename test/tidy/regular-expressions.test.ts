@@ -14,7 +14,7 @@ const files = globSync('src/**/*.{ts,js}', { cwd: root }).filter(file => !file.e
 /** Files that may build a pattern inside of a function, with the reason that its time is limited. */
 const unchecked: Record<string, string> = {
   'src/http/console/page-list.ts': 'patterns of the addresses of the console: parts without a slash',
-  'src/tokens/tokenizer.ts': 'the pattern of a tokenizer, for texts of at most 512 characters',
+  'src/wire/tokens/tokenizer.ts': 'the pattern of a tokenizer, for texts of at most 512 characters',
 }
 
 interface PatternsOf {

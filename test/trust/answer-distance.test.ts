@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { distributionDistance, divergenceRate } from '../../src/trust/answer-distance.ts'
+import { distributionDistance, divergenceRate } from '../../src/market/trust/answer-distance.ts'
 
 test.each<[string, readonly string[], readonly string[], number | null]>([
   ['the same answers', ['a b c', 'd e'], ['a b c', 'd e'], 0],

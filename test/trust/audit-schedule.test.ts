@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { readDensities } from '../../src/trust/audits/read-densities.ts'
-import { scheduleAudits } from '../../src/trust/audits/schedule-audits.ts'
+import { readDensities } from '../../src/market/trust/audits/read-densities.ts'
+import { scheduleAudits } from '../../src/market/trust/audits/schedule-audits.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 import { createCustomers, createHoster, insertUsage, NOW_MS } from './trust-world.ts'
 

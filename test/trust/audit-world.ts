@@ -1,12 +1,16 @@
 import { createRandom } from '../../sim/random.ts'
-import type { Offer } from '../../src/domain/offer.ts'
-import type { OwnCanary } from '../../src/domain/own-canary.ts'
-import type { AuditDeps } from '../../src/trust/audits/audit-deps.ts'
-import { createAuditor } from '../../src/trust/audits/audit-hoster.ts'
-import { createRelatedCustomers } from '../../src/trust/audits/related-customers.ts'
-import { createConversationNames, createSeenConversations } from '../../src/trust/audits/seen-conversations.ts'
-import { createSharedRequests, type Manners, type SharedRequest } from '../../src/trust/audits/shared-requests.ts'
-import { createRelatedHosters } from '../../src/trust/related-hosters.ts'
+import type { Offer } from '../../src/base/domain/offer.ts'
+import type { OwnCanary } from '../../src/base/domain/own-canary.ts'
+import type { AuditDeps } from '../../src/market/trust/audits/audit-deps.ts'
+import { createAuditor } from '../../src/market/trust/audits/audit-hoster.ts'
+import { createRelatedCustomers } from '../../src/market/trust/audits/related-customers.ts'
+import { createConversationNames, createSeenConversations } from '../../src/market/trust/audits/seen-conversations.ts'
+import {
+  createSharedRequests,
+  type Manners,
+  type SharedRequest,
+} from '../../src/market/trust/audits/shared-requests.ts'
+import { createRelatedHosters } from '../../src/market/trust/related-hosters.ts'
 import type { TestDatabase } from '../harness/database.ts'
 import { offerOf } from '../supply/random-market.ts'
 import { createHoster, NOW_MS } from './trust-world.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { HosterStatus } from '../../src/api/hoster-console.ts'
+import type { HosterStatus } from '../../src/wire/api/hoster-console.ts'
 import { testOffer } from '../harness/app.ts'
 import { hosterKey, hosterRequest } from '../harness/hosters.ts'
 import { answer, usageOf } from '../harness/scripted-upstream.ts'

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { createRandom } from '../../sim/random.ts'
-import { canaryFamilies, isCanaryAnswered, makeCanary, ownCanary } from '../../src/trust/canary.ts'
-import { auditCanaries, needsAnotherCanary } from '../../src/trust/canary-audit.ts'
+import { canaryFamilies, isCanaryAnswered, makeCanary, ownCanary } from '../../src/market/trust/canary.ts'
+import { auditCanaries, needsAnotherCanary } from '../../src/market/trust/canary-audit.ts'
 
 const random = createRandom(11).next
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { createRandom } from '../../sim/random.ts'
-import { auditComparisons, type BatchedComparison, compareAnswer } from '../../src/trust/compare-answer.ts'
+import { auditComparisons, type BatchedComparison, compareAnswer } from '../../src/market/trust/compare-answer.ts'
 
 const position = (...tokens: [token: string, logprob: number][]) => ({
   tokens: tokens.map(([token, logprob]) => ({ token, logprob })),

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { COMPARED_BATCH } from '../../src/trust/compare-answer.ts'
-import { isBroadlySupported, recordCompared } from '../../src/trust/evidence/compared-store.ts'
+import { COMPARED_BATCH } from '../../src/market/trust/compare-answer.ts'
+import { isBroadlySupported, recordCompared } from '../../src/market/trust/evidence/compared-store.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 import { createCustomers, createHoster, NOW_MS } from './trust-world.ts'
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Attempt } from '../../src/domain/handoff.ts'
+import type { Attempt } from '../../src/base/domain/handoff.ts'
 import { answer, usageOf } from '../harness/scripted-upstream.ts'
 import { useTestApp, useUpstream } from '../harness/use-test-app.ts'
 

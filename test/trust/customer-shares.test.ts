@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createCustomerShares } from '../../src/trust/audits/customer-shares.ts'
+import { createCustomerShares } from '../../src/market/trust/audits/customer-shares.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 import { createCustomers, NOW_MS } from './trust-world.ts'
 

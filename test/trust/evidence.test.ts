@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
 import { createRandom } from '../../sim/random.ts'
 
-import { addEvidence, noEvidence } from '../../src/trust/change-evidence.ts'
-import { extremeEValues, failureEValues, rankPValue, shiftEValues } from '../../src/trust/e-values.ts'
-import { provenBy } from '../../src/trust/quarantine.ts'
+import { addEvidence, noEvidence } from '../../src/market/trust/change-evidence.ts'
+import { extremeEValues, failureEValues, rankPValue, shiftEValues } from '../../src/market/trust/e-values.ts'
+import { provenBy } from '../../src/market/trust/quarantine.ts'
 
 const random = createRandom(7)
 const normal = () => Math.sqrt(-2 * Math.log(1 - random.next())) * Math.cos(2 * Math.PI * random.next())

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
-import type { AttemptOutcome } from '../../src/domain/handoff.ts'
-import { addHosterMember } from '../../src/marketplace/hoster-members.ts'
-import { setTrustScore } from '../../src/supply/hosters/hosters.ts'
-import { scoreHosters } from '../../src/trust/score-hosters.ts'
+import type { AttemptOutcome } from '../../src/base/domain/handoff.ts'
+import { addHosterMember } from '../../src/market/marketplace/hoster-members.ts'
+import { setTrustScore } from '../../src/market/supply/hosters/hosters.ts'
+import { scoreHosters } from '../../src/market/trust/score-hosters.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 import { createCustomers, createHoster, insertUsage, NOW_MS } from './trust-world.ts'
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { createConversationNames, createSeenConversations } from '../../src/trust/audits/seen-conversations.ts'
-import { pruneAudits } from '../../src/trust/evidence/audit-store.ts'
+import { createConversationNames, createSeenConversations } from '../../src/market/trust/audits/seen-conversations.ts'
+import { pruneAudits } from '../../src/market/trust/evidence/audit-store.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 import { NOW_MS } from './trust-world.ts'
 

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { createRandom } from '../../sim/random.ts'
-import { COMPARED_BATCH } from '../../src/trust/compare-answer.ts'
+import { COMPARED_BATCH } from '../../src/market/trust/compare-answer.ts'
 import { type TestCustomer, testOffer } from '../harness/app.ts'
 import { signedInMember } from '../harness/browser-client.ts'
 import { answer, type Behaviour, completion, status, usageOf } from '../harness/scripted-upstream.ts'

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
-import { chatDialect } from '../../src/dialects/chat/chat-dialect.ts'
+import { createRecentManners } from '../../src/market/trust/audits/request-samples.ts'
+import { sharedBody } from '../../src/market/trust/audits/shared-body.ts'
+import { createSharedRequests } from '../../src/market/trust/audits/shared-requests.ts'
 import { startRequestSamples } from '../../src/start/compose/request-samples.ts'
-import { createRecentManners } from '../../src/trust/audits/request-samples.ts'
-import { sharedBody } from '../../src/trust/audits/shared-body.ts'
-import { createSharedRequests } from '../../src/trust/audits/shared-requests.ts'
+import { chatDialect } from '../../src/wire/dialects/chat/chat-dialect.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 import { createCustomers } from './trust-world.ts'
 

@@ -1,8 +1,8 @@
 import { randomBytes, randomUUID } from 'node:crypto'
-import { addCustomer } from '../../src/accounts/customers.ts'
-import type { Attempt, Outcome } from '../../src/domain/handoff.ts'
-import { activateHoster } from '../../src/marketplace/operate-hoster.ts'
-import { addHoster } from '../../src/supply/hosters/add-hoster.ts'
+import type { Attempt, Outcome } from '../../src/base/domain/handoff.ts'
+import { activateHoster } from '../../src/market/marketplace/operate-hoster.ts'
+import { addHoster } from '../../src/market/supply/hosters/add-hoster.ts'
+import { addCustomer } from '../../src/money/accounts/customers.ts'
 import type { TestDatabase } from '../harness/database.ts'
 
 /** Usage rows of one customer at one endpoint, one a second. */

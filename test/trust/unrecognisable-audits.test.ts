@@ -17,7 +17,7 @@ const isHoster = ({ server }: AskedRequest) => server.endpoint.kind === 'hoster'
 const isWriting = (request: AskedRequest) => request.body.max_tokens === 1_500
 const gap = { fields: {}, gapMs: 30_000 }
 
-/** Every four words in a row of the strings in src/trust, if they have 12 characters. */
+/** Every four words in a row of the strings in src/market/trust, if they have 12 characters. */
 function runsOfSource(): Set<string> {
   const runs = new Set<string>()
   const add = (text: string) => {
@@ -37,7 +37,7 @@ function runsOfSource(): Set<string> {
       return type
     }
   }
-  for (const file of globSync('src/trust/**/*.ts')) {
+  for (const file of globSync('src/market/trust/**/*.ts')) {
     new Strings().visitModule(parseSync(readFileSync(file, 'utf8'), { syntax: 'typescript', target: 'es2024' }))
   }
   return new Set([...runs].filter(run => run.length >= 12))

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { createPool } from '../../src/db/pool.ts'
+import { createPool } from '../../src/base/db/pool.ts'
 import { databaseUrl, runCli } from '../cli/run-cli.ts'
 import { cloneDatabase, runOnServer } from '../harness/database.ts'
 import { useResource } from '../harness/use-resource.ts'

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { gunzipSync } from 'node:zlib'
-import type { Sql } from '../../src/db/pool.ts'
+import type { Sql } from '../../src/base/db/pool.ts'
 
 /** By name: the migrations until 0046 as they were until 2026-11-28, when they had the functions too. */
 export const formerMigrations: Readonly<Record<string, string>> = JSON.parse(

@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto'
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { grantGatewayRights } from '../../src/db/gateway-role.ts'
-import { FUNCTIONS_VERSION, migrate, pendingMigrations, sqlDir } from '../../src/db/migrate.ts'
+import { grantGatewayRights } from '../../src/base/db/gateway-role.ts'
+import { FUNCTIONS_VERSION, migrate, pendingMigrations, sqlDir } from '../../src/base/db/migrate.ts'
 import { describeSchema } from '../harness/describe-schema.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 import { formerMigrations, useFormerSchema } from './former-migrations.ts'
@@ -74,7 +74,7 @@ test('functions that differ from those that landed have a newer version', () => 
     )
     .digest('hex')
   if (now !== checksum)
-    expect(FUNCTIONS_VERSION, 'raise FUNCTIONS_VERSION of src/db/migrate.ts').toBeGreaterThan(Number(version))
+    expect(FUNCTIONS_VERSION, 'raise FUNCTIONS_VERSION of src/base/db/migrate.ts').toBeGreaterThan(Number(version))
 })
 
 const sha256 = (path: string) =>

@@ -286,8 +286,8 @@ async function chat(url: string, key: string, body: object, headers: Record<stri
 
 /** Requests of January and February, as the earlier program would have settled them. */
 async function settleOldRequests(): Promise<void> {
-  const { encodeSettlement } = await import(join(clone, 'src/ledger/settlement/settlement-record.ts'))
-  const { addUsagePartitions } = await import(join(clone, 'src/ledger/settlement/add-usage-partitions.ts'))
+  const { encodeSettlement } = await import(join(clone, 'src/money/ledger/settlement/settlement-record.ts'))
+  const { addUsagePartitions } = await import(join(clone, 'src/money/ledger/settlement/add-usage-partitions.ts'))
   const sql = await connect()
   const { rows } = await sql.query(
     `SELECT customer_id, key_id FROM customer JOIN api_key USING (customer_id) WHERE email = 'rich@example.com' AND revoked_at IS NULL`,

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
-import type { Pool } from '../../src/db/pool.ts'
-import { type Caller, plainAccess } from '../../src/domain/caller.ts'
-import { openAccount } from '../../src/ledger/accounts/open-account.ts'
+import type { Pool } from '../../src/base/db/pool.ts'
+import { type Caller, plainAccess } from '../../src/base/domain/caller.ts'
+import { openAccount } from '../../src/money/ledger/accounts/open-account.ts'
 
 const limits = { requestsPerMinute: 20, requestsPerDay: 1000, dailySpendCapNanos: 5_000_000_000n }
 

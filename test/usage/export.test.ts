@@ -1,5 +1,5 @@
 import { beforeAll, expect, test } from 'vitest'
-import type { Sql } from '../../src/db/pool.ts'
+import type { Sql } from '../../src/base/db/pool.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 import { createRichCustomer } from './customer.ts'
 import { parseCsv } from './parse-csv.ts'

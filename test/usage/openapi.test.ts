@@ -2,10 +2,7 @@ import { validate } from '@scalar/openapi-parser'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { describe, expect, test } from 'vitest'
 import packageJson from '../../package.json' with { type: 'json' }
-import { chatDialect } from '../../src/dialects/chat/chat-dialect.ts'
-import { messagesDialectWith } from '../../src/dialects/messages/messages-dialect.ts'
-import { responsesDialectWith } from '../../src/dialects/responses/responses-dialect.ts'
-import { errorTable } from '../../src/domain/errors.ts'
+import { errorTable } from '../../src/base/domain/errors.ts'
 import { corsHeaders } from '../../src/http/cors.ts'
 import type { Endpoint } from '../../src/http/endpoint.ts'
 import { alertEndpoints } from '../../src/http/endpoints/alerts.ts'
@@ -27,6 +24,9 @@ import { usageRequests } from '../../src/http/endpoints/usage-requests.ts'
 import { usageSummary } from '../../src/http/endpoints/usage-summary.ts'
 import { usageTokens } from '../../src/http/endpoints/usage-tokens.ts'
 import { openapiDocument } from '../../src/http/openapi.ts'
+import { chatDialect } from '../../src/wire/dialects/chat/chat-dialect.ts'
+import { messagesDialectWith } from '../../src/wire/dialects/messages/messages-dialect.ts'
+import { responsesDialectWith } from '../../src/wire/dialects/responses/responses-dialect.ts'
 
 // Describing an endpoint calls none of its dependencies.
 const none = undefined as never

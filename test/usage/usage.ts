@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
-import type { Caller } from '../../src/domain/caller.ts'
-import { costNanos, splitCost } from '../../src/domain/money.ts'
-import type { Settlement } from '../../src/ledger/settlement/settlement.ts'
+import type { Caller } from '../../src/base/domain/caller.ts'
+import { costNanos, splitCost } from '../../src/base/domain/money.ts'
+import type { Settlement } from '../../src/money/ledger/settlement/settlement.ts'
 
 const HOSTERS = ['6c1bbd3c-8f56-4e4b-9c6f-0d6b8b6c2a01', '6c1bbd3c-8f56-4e4b-9c6f-0d6b8b6c2a02']
 

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { mintApiKey } from '../../../src/auth/api-key.ts'
+import { mintApiKey } from '../../../src/identity/auth/api-key.ts'
 import { atRate, type ClientBehaviour } from '../behaviour.ts'
 import { chat, sends } from './send.ts'
 

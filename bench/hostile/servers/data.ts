@@ -1,4 +1,4 @@
-import type { Feature } from '../../../src/domain/chat-job.ts'
+import type { Feature } from '../../../src/base/domain/chat-job.ts'
 import type { Request, ServerBehaviour } from '../behaviour.ts'
 import { saysWhole } from './answer.ts'
 

@@ -1,4 +1,4 @@
-import type { Dialect } from '../../../src/domain/conversation.ts'
+import type { Dialect } from '../../../src/base/domain/conversation.ts'
 import type { ServerBehaviour } from '../behaviour.ts'
 import { floods, saysStream, saysWhole } from './answer.ts'
 

@@ -17,7 +17,7 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- Returns the operator of a session, and raises SY004 unless it lives and its person is an operator. The limits are those of
--- src/people/sessions.ts and http/console/require-confirmation.ts. With `p_needs_confirmation`, a session that was not confirmed in
+-- src/identity/people/sessions.ts and http/console/require-confirmation.ts. With `p_needs_confirmation`, a session that was not confirmed in
 -- the last 10 minutes can only try what follows, as a dry run does: the transaction cannot commit.
 CREATE OR REPLACE FUNCTION operator_of_session(p_token_hash bytea, p_needs_confirmation boolean) RETURNS uuid
 LANGUAGE plpgsql AS $$

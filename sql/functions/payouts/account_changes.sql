@@ -1,4 +1,4 @@
--- Whether a person may still say where a locked hoster is paid: see rightsByRole in src/domain/hoster-access.ts.
+-- Whether a person may still say where a locked hoster is paid: see rightsByRole in src/base/domain/hoster-access.ts.
 CREATE OR REPLACE FUNCTION may_change_payouts(p_hoster uuid, p_person uuid) RETURNS boolean
 LANGUAGE sql STABLE AS $$
   SELECT p_person IS NULL OR EXISTS (

@@ -1,4 +1,4 @@
-import { ownCommand } from '../../runtime/own-command.ts'
+import { ownCommand } from '../../base/runtime/own-command.ts'
 import type { CompletedCommand, CompletedOption } from './command-tree.ts'
 
 /** Returns a script for fish 3 or newer. */

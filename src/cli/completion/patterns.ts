@@ -1,4 +1,4 @@
-import { quoteForShell } from '../../runtime/quote-for-shell.ts'
+import { quoteForShell } from '../../base/runtime/quote-for-shell.ts'
 import type { CompletedCommand } from './command-tree.ts'
 
 // The scripts of bash, zsh and fish all compare `<path> <word>` with quoted patterns of a case statement.

@@ -1,5 +1,5 @@
-import { ownCommand } from '../../runtime/own-command.ts'
-import { quoteForShell } from '../../runtime/quote-for-shell.ts'
+import { ownCommand } from '../../base/runtime/own-command.ts'
+import { quoteForShell } from '../../base/runtime/quote-for-shell.ts'
 import type { CompletedCommand } from './command-tree.ts'
 import { commandPatterns, fileCommandPatterns, optionPatterns } from './patterns.ts'
 

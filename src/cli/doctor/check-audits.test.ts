@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { offerOf } from '../../../test/supply/random-market.ts'
-import { loadConfig } from '../../config/config.ts'
+import { loadConfig } from '../../start/config/config.ts'
 import { checkAudits } from './check-audits.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'switchyard-audits-'))

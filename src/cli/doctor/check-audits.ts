@@ -1,7 +1,7 @@
-import type { Config } from '../../config/config.ts'
-import { configuredOffers } from '../../config/configured-offers.ts'
-import type { Offer } from '../../domain/offer.ts'
-import { recognisableModels } from '../../trust/audits/recognisable-models.ts'
+import type { Offer } from '../../base/domain/offer.ts'
+import { recognisableModels } from '../../market/trust/audits/recognisable-models.ts'
+import type { Config } from '../../start/config/config.ts'
+import { configuredOffers } from '../../start/config/configured-offers.ts'
 import type { Finding } from './finding.ts'
 
 /**

@@ -1,6 +1,6 @@
-import { configuredOffers } from '../../config/configured-offers.ts'
-import type { EndpointSettings } from '../../config/schema.ts'
-import { askDeclaredContexts } from '../../supply/detection/ask-declared-contexts.ts'
+import { askDeclaredContexts } from '../../market/supply/detection/ask-declared-contexts.ts'
+import { configuredOffers } from '../../start/config/configured-offers.ts'
+import type { EndpointSettings } from '../../start/config/schema.ts'
 import { CHECK_TIMEOUT_MS, type Finding } from './finding.ts'
 
 /**

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
-import { ConfigError } from '../../config/config.ts'
-import { configuredOffers } from '../../config/configured-offers.ts'
+import { ConfigError } from '../../start/config/config.ts'
+import { configuredOffers } from '../../start/config/configured-offers.ts'
 import { createCommand, createCommandOutput, createSession, type Session } from '../command.ts'
 import { Failure } from '../failure.ts'
 import { table } from '../table.ts'

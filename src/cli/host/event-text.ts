@@ -1,4 +1,4 @@
-import type { AgentEvent } from '../../agent/run-agent.ts'
+import type { AgentEvent } from '../../market/agent/run-agent.ts'
 import type { Json } from '../output.ts'
 
 /** An event as a line for people. */

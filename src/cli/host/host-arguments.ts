@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from 'commander'
-import { type Hours, readHours } from '../../agent/schedule.ts'
-import { SLOTS_MAX } from '../../api/agent-protocol.ts'
+import { type Hours, readHours } from '../../market/agent/schedule.ts'
+import { SLOTS_MAX } from '../../wire/api/agent-protocol.ts'
 
 /** Collects repeated `--hours 22:00-07:00`. */
 export function hoursArgument(text: string, before: readonly Hours[] = []): Hours[] {

@@ -1,8 +1,8 @@
 import { type Command, Option } from 'commander'
 import packageJson from '../../../package.json' with { type: 'json' }
-import type { AgentOptions } from '../../agent/run-agent.ts'
-import type { Hours } from '../../agent/schedule.ts'
-import { systemClock } from '../../runtime/clock.ts'
+import { systemClock } from '../../base/runtime/clock.ts'
+import type { AgentOptions } from '../../market/agent/run-agent.ts'
+import type { Hours } from '../../market/agent/schedule.ts'
 import { createCommand, createCommandOutput } from '../command.ts'
 import { Failure, UsageError } from '../failure.ts'
 import type { Output } from '../output.ts'
@@ -102,7 +102,7 @@ function agentOptionsOf(options: HostOptions): AgentOptions {
 }
 
 async function serve(options: AgentOptions, output: Output): Promise<void> {
-  const { runAgent } = await import('../../agent/run-agent.ts')
+  const { runAgent } = await import('../../market/agent/run-agent.ts')
   const agent = runAgent(options, {
     version: packageJson.version,
     clock: systemClock,
@@ -125,7 +125,7 @@ async function serve(options: AgentOptions, output: Output): Promise<void> {
 }
 
 async function runDoctor(options: AgentOptions, output: Output): Promise<void> {
-  const { checkAgent } = await import('../../agent/check-agent.ts')
+  const { checkAgent } = await import('../../market/agent/check-agent.ts')
   const findings = await checkAgent(options, packageJson.version)
   const failed = findings.filter(({ ok }) => !ok).length
   output.result(

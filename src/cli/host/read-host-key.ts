@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs'
-import { hostKeyOfEnvironment } from '../../config/config.ts'
-import { systemErrorText } from '../../runtime/system-error-text.ts'
+import { systemErrorText } from '../../base/runtime/system-error-text.ts'
+import { hostKeyOfEnvironment } from '../../start/config/config.ts'
 import { UsageError } from '../failure.ts'
 
 /** Group and others. */

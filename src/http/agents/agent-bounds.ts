@@ -1,5 +1,5 @@
-import { ApiError } from '../../domain/errors.ts'
-import { networkOf } from '../../runtime/client-address.ts'
+import { ApiError } from '../../base/domain/errors.ts'
+import { networkOf } from '../../base/runtime/client-address.ts'
 import { ConnectionCounts } from './connection-counts.ts'
 
 /** The key, hoster and owners of a connection. */

@@ -1,5 +1,5 @@
-import type { Nanos } from '../../domain/money.ts'
-import type { Offer } from '../../domain/offer.ts'
+import type { Nanos } from '../../base/domain/money.ts'
+import type { Offer } from '../../base/domain/offer.ts'
 
 export interface AgentCaller {
   readonly hosterId: string

@@ -1,6 +1,11 @@
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import { type WebSocket, WebSocketServer } from 'ws'
+import { ApiError } from '../../base/domain/errors.ts'
+import { headerValues } from '../../base/runtime/header-values.ts'
+import type { Log } from '../../base/runtime/log.ts'
+import { UUID } from '../../base/runtime/uuid.ts'
+import type { ReportedAgent } from '../../market/supply/status/write-report.ts'
 import {
   AGENT_HEADER,
   CONTROL_BYTES_MAX,
@@ -8,13 +13,8 @@ import {
   DATA_BYTES_MAX,
   DATA_PATH,
   NODE_HEADER,
-} from '../../api/agent-protocol.ts'
-import { ApiError } from '../../domain/errors.ts'
-import { headerValues } from '../../runtime/header-values.ts'
-import type { Log } from '../../runtime/log.ts'
-import { UUID } from '../../runtime/uuid.ts'
-import type { ReportedAgent } from '../../supply/status/write-report.ts'
-import type { AgentStock } from '../../upstreams/agents/agent-stock.ts'
+} from '../../wire/api/agent-protocol.ts'
+import type { AgentStock } from '../../wire/upstreams/agents/agent-stock.ts'
 import type { AllowedHosts } from '../allowed-hosts.ts'
 import { noteRequest } from '../connection-bound.ts'
 import { toApiError } from '../respond-error.ts'

@@ -1,4 +1,8 @@
 import type { WebSocket } from 'ws'
+import { usdText } from '../../base/domain/money.ts'
+import type { Offer } from '../../base/domain/offer.ts'
+import { endOfTurn } from '../../base/runtime/end-of-turn.ts'
+import { REPORTED_MODELS_MAX, type ReportedAgent } from '../../market/supply/status/write-report.ts'
 import {
   type AgentState,
   type AnnouncedModel,
@@ -6,12 +10,8 @@ import {
   type FromAgent,
   fromAgentSchema,
   type ToAgent,
-} from '../../api/agent-protocol.ts'
-import { usdText } from '../../domain/money.ts'
-import type { Offer } from '../../domain/offer.ts'
-import { endOfTurn } from '../../runtime/end-of-turn.ts'
-import { REPORTED_MODELS_MAX, type ReportedAgent } from '../../supply/status/write-report.ts'
-import { AgentLines, type ConnectedAgent } from '../../upstreams/agents/agent-stock.ts'
+} from '../../wire/api/agent-protocol.ts'
+import { AgentLines, type ConnectedAgent } from '../../wire/upstreams/agents/agent-stock.ts'
 import type { AgentCaller, HosterOfAgent } from './agent-directory.ts'
 import type { AnnouncementBudget } from './announcement-budget.ts'
 import { MessageRate } from './message-rate.ts'

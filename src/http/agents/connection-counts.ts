@@ -1,4 +1,4 @@
-import { ApiError } from '../../domain/errors.ts'
+import { ApiError } from '../../base/domain/errors.ts'
 
 /** Counts open connections by a name, such as an address or a key, and refuses those above a limit. */
 export class ConnectionCounts {

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { CONTROL_PATH, DATA_PATH } from '../../api/agent-protocol.ts'
+import { CONTROL_PATH, DATA_PATH } from '../../wire/api/agent-protocol.ts'
 
 /** Whether a request asks for a WebSocket of an agent. Called for requests with an Upgrade header only. */
 export function isAgentTarget({ method, url = '', headers }: IncomingMessage): boolean {

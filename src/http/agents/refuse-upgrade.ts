@@ -1,7 +1,7 @@
 import { randomUUIDv7 } from 'node:crypto'
 import type { Duplex } from 'node:stream'
-import { errorBody } from '../../dialects/openai-error-body.ts'
-import type { ApiError } from '../../domain/errors.ts'
+import type { ApiError } from '../../base/domain/errors.ts'
+import { errorBody } from '../../wire/dialects/openai-error-body.ts'
 import { NO_SNIFFING } from '../header-list.ts'
 import { errorHeaders } from '../respond-error.ts'
 

@@ -1,6 +1,6 @@
 import type { FastifyReply } from 'fastify'
-import type { OpenedSession } from '../../people/sessions.ts'
-import { headerValues } from '../../runtime/header-values.ts'
+import { headerValues } from '../../base/runtime/header-values.ts'
+import type { OpenedSession } from '../../identity/people/sessions.ts'
 
 /**
  * A cookie of the console. SameSite=Strict suffices for sessions: the page is the same for everybody, and only its own requests

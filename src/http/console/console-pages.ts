@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import fastifyStatic from '@fastify/static'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
-import { ApiError } from '../../domain/errors.ts'
+import { ApiError } from '../../base/domain/errors.ts'
 import type { Endpoint, ReplyingEndpoint } from '../endpoint.ts'
 import { PageList } from './page-list.ts'
 

@@ -1,4 +1,4 @@
-import type { CustomerRight } from '../../domain/member-role.ts'
+import type { CustomerRight } from '../../base/domain/member-role.ts'
 import type { Endpoint, ReplyingEndpoint } from '../endpoint.ts'
 import { isGeneration } from '../generation-routes.ts'
 

@@ -1,9 +1,9 @@
 import type { AuthenticationResponseJSON } from '@simplewebauthn/server'
 import type { FastifyRequest } from 'fastify'
 import ipaddr from 'ipaddr.js'
-import { ApiError } from '../../domain/errors.ts'
-import type { PasskeyProof, PasskeySite } from '../../people/passkey-check.ts'
-import type { SignedIn } from '../../people/sessions.ts'
+import { ApiError } from '../../base/domain/errors.ts'
+import type { PasskeyProof, PasskeySite } from '../../identity/people/passkey-check.ts'
+import type { SignedIn } from '../../identity/people/sessions.ts'
 import type { ConsoleCookie } from './console-cookie.ts'
 
 /** Where and how passkeys of a request are used. */

@@ -1,5 +1,5 @@
-import { ApiError } from '../../domain/errors.ts'
-import type { SignedIn } from '../../people/sessions.ts'
+import { ApiError } from '../../base/domain/errors.ts'
+import type { SignedIn } from '../../identity/people/sessions.ts'
 
 const VALID_MS = 600_000
 

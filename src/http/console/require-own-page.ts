@@ -1,5 +1,5 @@
-import { ApiError } from '../../domain/errors.ts'
-import { headerValues } from '../../runtime/header-values.ts'
+import { ApiError } from '../../base/domain/errors.ts'
+import { headerValues } from '../../base/runtime/header-values.ts'
 
 /**
  * Throws `cross_site_request` unless a page of this server sent the request. Browsers set Sec-Fetch-Site and Origin, and no

@@ -1,5 +1,6 @@
 import { z } from 'zod'
-import type { Alerts } from '../../alerts/alerts.ts'
+import { uncounted } from '../../base/runtime/byte-budget.ts'
+import type { Alerts } from '../../money/alerts/alerts.ts'
 import {
   alertDeliveries,
   alertList,
@@ -10,8 +11,7 @@ import {
   showAlert,
   showDeliveries,
   testedAlert,
-} from '../../api/alerts.ts'
-import { uncounted } from '../../runtime/byte-budget.ts'
+} from '../../wire/api/alerts.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
 import { receiveBody } from '../receive-body.ts'

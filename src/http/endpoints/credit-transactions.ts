@@ -1,6 +1,6 @@
-import { creditTransactions as schema, transactionsQuery } from '../../api/credits.ts'
-import { readQuery } from '../../api/reports.ts'
-import type { CreditReports } from '../../usage/credit-reports.ts'
+import type { CreditReports } from '../../money/usage/credit-reports.ts'
+import { creditTransactions as schema, transactionsQuery } from '../../wire/api/credits.ts'
+import { readQuery } from '../../wire/api/reports.ts'
 import type { Endpoint } from '../endpoint.ts'
 
 /** GET /v1/credits/transactions */

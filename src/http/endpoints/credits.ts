@@ -1,5 +1,5 @@
-import { credits as schema } from '../../api/credits.ts'
-import type { CreditReports } from '../../usage/credit-reports.ts'
+import type { CreditReports } from '../../money/usage/credit-reports.ts'
+import { credits as schema } from '../../wire/api/credits.ts'
 import type { Endpoint } from '../endpoint.ts'
 
 /** GET /v1/credits */

@@ -1,5 +1,9 @@
 import { Readable } from 'node:stream'
 import { z } from 'zod'
+import type { Caller } from '../../base/domain/caller.ts'
+import { usdPerMillion } from '../../base/domain/money.ts'
+import type { LiveModel, LiveProvider } from '../../market/supply/catalog/describe-models.ts'
+import type { CreditReports } from '../../money/usage/credit-reports.ts'
 import {
   type KeyNames,
   keyNames,
@@ -13,13 +17,9 @@ import {
   sharesQuery,
   type UsageShares,
   usageShares,
-} from '../../api/console-data.ts'
-import { statementQuery } from '../../api/credits.ts'
-import { readQuery } from '../../api/reports.ts'
-import type { Caller } from '../../domain/caller.ts'
-import { usdPerMillion } from '../../domain/money.ts'
-import type { LiveModel, LiveProvider } from '../../supply/catalog/describe-models.ts'
-import type { CreditReports } from '../../usage/credit-reports.ts'
+} from '../../wire/api/console-data.ts'
+import { statementQuery } from '../../wire/api/credits.ts'
+import { readQuery } from '../../wire/api/reports.ts'
 import type { Endpoint, ReplyingEndpoint } from '../endpoint.ts'
 
 export interface CustomerDataDeps {

@@ -3,7 +3,7 @@ import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import Fastify from 'fastify'
 import { z } from 'zod'
-import { loadOnce } from '../../runtime/load-once.ts'
+import { loadOnce } from '../../base/runtime/load-once.ts'
 import type { Endpoint, EndpointContext, EndpointDoc } from '../endpoint.ts'
 
 /**

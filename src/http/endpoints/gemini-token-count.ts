@@ -1,8 +1,8 @@
 import { z } from 'zod'
-import { parseGeminiTarget } from '../../dialects/gemini/gemini-path.ts'
-import { parseGeminiCount } from '../../dialects/gemini/gemini-request.ts'
-import { geminiPathParameters, geminiRequestSchema } from '../../dialects/gemini/gemini-schema.ts'
-import { ApiError } from '../../domain/errors.ts'
+import { ApiError } from '../../base/domain/errors.ts'
+import { parseGeminiTarget } from '../../wire/dialects/gemini/gemini-path.ts'
+import { parseGeminiCount } from '../../wire/dialects/gemini/gemini-request.ts'
+import { geminiPathParameters, geminiRequestSchema } from '../../wire/dialects/gemini/gemini-schema.ts'
 import type { Endpoint } from '../endpoint.ts'
 import { countBody, type TokenCountsDeps } from './token-counts.ts'
 

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { ApiError } from '../../domain/errors.ts'
+import { ApiError } from '../../base/domain/errors.ts'
 import type { Endpoint } from '../endpoint.ts'
 
 const status = z.object({ status: z.literal('ok') }).meta({ id: 'Health', examples: [{ status: 'ok' }] })

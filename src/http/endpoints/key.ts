@@ -1,5 +1,5 @@
-import { keyReport as schema } from '../../api/keys.ts'
-import type { Reports } from '../../usage/reports.ts'
+import type { Reports } from '../../money/usage/reports.ts'
+import { keyReport as schema } from '../../wire/api/keys.ts'
 import type { Endpoint } from '../endpoint.ts'
 
 /** GET /v1/key */

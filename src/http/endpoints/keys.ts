@@ -1,13 +1,19 @@
 import { z } from 'zod'
-import { changedDefaults } from '../../api/key-defaults.ts'
-import { changedLimit, keyChangeRequest, keyRequest, parseKeyChange, parseKeyRequest } from '../../api/key-request.ts'
-import { deletedKey, issuedKey, key, keyList, showKey } from '../../api/keys.ts'
-import type { KeyRing } from '../../auth/key-ring.ts'
-import type { KeyScope } from '../../domain/caller.ts'
-import { type KeyUse, unused } from '../../domain/spend.ts'
-import type { SignedIn } from '../../people/sessions.ts'
-import { uncounted } from '../../runtime/byte-budget.ts'
-import type { Clock } from '../../runtime/clock.ts'
+import type { KeyScope } from '../../base/domain/caller.ts'
+import { type KeyUse, unused } from '../../base/domain/spend.ts'
+import { uncounted } from '../../base/runtime/byte-budget.ts'
+import type { Clock } from '../../base/runtime/clock.ts'
+import type { KeyRing } from '../../identity/auth/key-ring.ts'
+import type { SignedIn } from '../../identity/people/sessions.ts'
+import { changedDefaults } from '../../wire/api/key-defaults.ts'
+import {
+  changedLimit,
+  keyChangeRequest,
+  keyRequest,
+  parseKeyChange,
+  parseKeyRequest,
+} from '../../wire/api/key-request.ts'
+import { deletedKey, issuedKey, key, keyList, showKey } from '../../wire/api/keys.ts'
 import { requireConfirmation } from '../console/require-confirmation.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'

@@ -1,8 +1,8 @@
 import { PassThrough } from 'node:stream'
-import { type LiveEnd, type LiveState, liveState, liveTopics } from '../../api/live.ts'
-import { usd } from '../../domain/money.ts'
-import type { LiveWatch } from '../../live/live-watch.ts'
-import type { StoredState } from '../../live/read-live-states.ts'
+import { usd } from '../../base/domain/money.ts'
+import type { LiveWatch } from '../../identity/live/live-watch.ts'
+import type { StoredState } from '../../identity/live/read-live-states.ts'
+import { type LiveEnd, type LiveState, liveState, liveTopics } from '../../wire/api/live.ts'
 import type { Endpoint } from '../endpoint.ts'
 
 /** Proxies cut quiet connections after 60 seconds and more. */

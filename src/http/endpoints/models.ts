@@ -1,9 +1,9 @@
 import { z } from 'zod'
-import { anthropicModelPage, listAnthropicModels } from '../../api/anthropic-models.ts'
-import { type ListedModel, listModels, model, modelList, showModel } from '../../api/models.ts'
-import type { Caller } from '../../domain/caller.ts'
-import { modelNotAllowed, unknownModel } from '../../domain/errors.ts'
-import type { PriceLimits } from '../../domain/price-limits.ts'
+import type { Caller } from '../../base/domain/caller.ts'
+import { modelNotAllowed, unknownModel } from '../../base/domain/errors.ts'
+import type { PriceLimits } from '../../base/domain/price-limits.ts'
+import { anthropicModelPage, listAnthropicModels } from '../../wire/api/anthropic-models.ts'
+import { type ListedModel, listModels, model, modelList, showModel } from '../../wire/api/models.ts'
 import type { Endpoint } from '../endpoint.ts'
 
 interface ModelsDeps {

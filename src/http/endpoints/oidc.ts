@@ -1,4 +1,12 @@
 import type { FastifyRequest } from 'fastify'
+import { ApiError } from '../../base/domain/errors.ts'
+import { uncounted } from '../../base/runtime/byte-budget.ts'
+import { UUID } from '../../base/runtime/uuid.ts'
+import type { Identities } from '../../identity/people/identities.ts'
+import type { OidcAttempt } from '../../identity/people/oidc-attempt.ts'
+import type { OidcSignIn } from '../../identity/people/oidc-sign-in.ts'
+import type { People } from '../../identity/people/people.ts'
+import type { ClientTrace, SignedIn } from '../../identity/people/sessions.ts'
 import {
   oidcFinished,
   oidcStarted,
@@ -6,16 +14,8 @@ import {
   parseOidcFinish,
   parseOidcStart,
   unlinkedIdentity,
-} from '../../api/oidc.ts'
-import { session } from '../../api/session.ts'
-import { ApiError } from '../../domain/errors.ts'
-import type { Identities } from '../../people/identities.ts'
-import type { OidcAttempt } from '../../people/oidc-attempt.ts'
-import type { OidcSignIn } from '../../people/oidc-sign-in.ts'
-import type { People } from '../../people/people.ts'
-import type { ClientTrace, SignedIn } from '../../people/sessions.ts'
-import { uncounted } from '../../runtime/byte-budget.ts'
-import { UUID } from '../../runtime/uuid.ts'
+} from '../../wire/api/oidc.ts'
+import { session } from '../../wire/api/session.ts'
 import type { ConsoleCookie } from '../console/console-cookie.ts'
 import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
 import type { Entry } from '../console/entry.ts'

@@ -1,5 +1,12 @@
 import type { FastifyRequest } from 'fastify'
-import { removedFactor } from '../../api/factors.ts'
+import { ApiError } from '../../base/domain/errors.ts'
+import { uncounted } from '../../base/runtime/byte-budget.ts'
+import type { Clock } from '../../base/runtime/clock.ts'
+import { UUID } from '../../base/runtime/uuid.ts'
+import { mintBrowserSecret, type Passkeys } from '../../identity/people/passkeys.ts'
+import type { People } from '../../identity/people/people.ts'
+import type { ClientTrace } from '../../identity/people/sessions.ts'
+import { removedFactor } from '../../wire/api/factors.ts'
 import {
   addedPasskey,
   changedPasskey,
@@ -7,15 +14,8 @@ import {
   parsePasskey,
   parsePasskeyName,
   passkeyOptions,
-} from '../../api/passkeys.ts'
-import { session } from '../../api/session.ts'
-import { ApiError } from '../../domain/errors.ts'
-import { mintBrowserSecret, type Passkeys } from '../../people/passkeys.ts'
-import type { People } from '../../people/people.ts'
-import type { ClientTrace } from '../../people/sessions.ts'
-import { uncounted } from '../../runtime/byte-budget.ts'
-import type { Clock } from '../../runtime/clock.ts'
-import { UUID } from '../../runtime/uuid.ts'
+} from '../../wire/api/passkeys.ts'
+import { session } from '../../wire/api/session.ts'
 import type { ConsoleCookie } from '../console/console-cookie.ts'
 import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
 import type { Entry } from '../console/entry.ts'

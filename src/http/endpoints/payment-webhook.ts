@@ -1,15 +1,15 @@
 import { z } from 'zod'
-import { ApiError } from '../../domain/errors.ts'
+import { ApiError } from '../../base/domain/errors.ts'
+import { uncounted } from '../../base/runtime/byte-budget.ts'
 import {
   InvalidEvent,
   InvalidSignature,
   type PaymentDriver,
   ProviderUnavailable,
-} from '../../payments/payment-driver.ts'
-import type { PaymentSync } from '../../payments/payment-sync.ts'
-import type { PayoutDriver } from '../../payouts/payout-driver.ts'
-import type { PayoutSync } from '../../payouts/payout-sync.ts'
-import { uncounted } from '../../runtime/byte-budget.ts'
+} from '../../money/payments/payment-driver.ts'
+import type { PaymentSync } from '../../money/payments/payment-sync.ts'
+import type { PayoutDriver } from '../../money/payouts/payout-driver.ts'
+import type { PayoutSync } from '../../money/payouts/payout-sync.ts'
 import type { ReplyingEndpoint } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
 import { receiveBody } from '../receive-body.ts'

@@ -1,5 +1,12 @@
 import type { FastifyRequest } from 'fastify'
-import { readCursor, writeCursor } from '../../api/cursor.ts'
+import { ApiError } from '../../base/domain/errors.ts'
+import { type Nanos, usd } from '../../base/domain/money.ts'
+import { uncounted } from '../../base/runtime/byte-budget.ts'
+import { UUID } from '../../base/runtime/uuid.ts'
+import type { Payments } from '../../money/payments/payments.ts'
+import type { Payment } from '../../money/payments/read-payments.ts'
+import { showTopUp } from '../../money/payments/show-payment.ts'
+import { readCursor, writeCursor } from '../../wire/api/cursor.ts'
 import {
   parseEmpty,
   parseRedemption,
@@ -9,15 +16,8 @@ import {
   topUp,
   topUpList,
   topUpsQuery,
-} from '../../api/payments.ts'
-import { readQuery } from '../../api/reports.ts'
-import { ApiError } from '../../domain/errors.ts'
-import { type Nanos, usd } from '../../domain/money.ts'
-import type { Payments } from '../../payments/payments.ts'
-import type { Payment } from '../../payments/read-payments.ts'
-import { showTopUp } from '../../payments/show-payment.ts'
-import { uncounted } from '../../runtime/byte-budget.ts'
-import { UUID } from '../../runtime/uuid.ts'
+} from '../../wire/api/payments.ts'
+import { readQuery } from '../../wire/api/reports.ts'
 import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
 import { readIdempotencyKey } from '../idempotency-key.ts'

@@ -1,5 +1,11 @@
 import type { FastifyRequest } from 'fastify'
-import { changedLimit } from '../../api/key-request.ts'
+import { ApiError } from '../../base/domain/errors.ts'
+import { uncounted } from '../../base/runtime/byte-budget.ts'
+import { UUID } from '../../base/runtime/uuid.ts'
+import type { MadeKey } from '../../identity/auth/keys.ts'
+import type { Members } from '../../identity/people/members.ts'
+import type { ClientTrace } from '../../identity/people/sessions.ts'
+import { changedLimit } from '../../wire/api/key-request.ts'
 import {
   inviteList,
   madeInvite,
@@ -15,13 +21,7 @@ import {
   showMadeKey,
   showMember,
   showRemoved,
-} from '../../api/people.ts'
-import type { MadeKey } from '../../auth/keys.ts'
-import { ApiError } from '../../domain/errors.ts'
-import type { Members } from '../../people/members.ts'
-import type { ClientTrace } from '../../people/sessions.ts'
-import { uncounted } from '../../runtime/byte-budget.ts'
-import { UUID } from '../../runtime/uuid.ts'
+} from '../../wire/api/people.ts'
 import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'

@@ -1,7 +1,14 @@
 import type { AuthenticationResponseJSON } from '@simplewebauthn/server'
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
-import { requireGoodPassword } from '../../api/console-body.ts'
+import { ApiError } from '../../base/domain/errors.ts'
+import { uncounted } from '../../base/runtime/byte-budget.ts'
+import type { Clock } from '../../base/runtime/clock.ts'
+import { UUID } from '../../base/runtime/uuid.ts'
+import type { LinkEntry } from '../../identity/people/link-entry.ts'
+import type { People } from '../../identity/people/people.ts'
+import type { ClientTrace, OpenedSession, SignedIn } from '../../identity/people/sessions.ts'
+import { requireGoodPassword } from '../../wire/api/console-body.ts'
 import {
   invitationShown,
   parseConfirmation,
@@ -13,14 +20,7 @@ import {
   sessionList,
   session as sessionSchema,
   showSession,
-} from '../../api/session.ts'
-import { ApiError } from '../../domain/errors.ts'
-import type { LinkEntry } from '../../people/link-entry.ts'
-import type { People } from '../../people/people.ts'
-import type { ClientTrace, OpenedSession, SignedIn } from '../../people/sessions.ts'
-import { uncounted } from '../../runtime/byte-budget.ts'
-import type { Clock } from '../../runtime/clock.ts'
-import { UUID } from '../../runtime/uuid.ts'
+} from '../../wire/api/session.ts'
 import type { ConsoleCookie } from '../console/console-cookie.ts'
 import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
 import type { Entry } from '../console/entry.ts'

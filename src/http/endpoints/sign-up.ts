@@ -1,5 +1,8 @@
 import type { FastifyRequest } from 'fastify'
-import { session } from '../../api/session.ts'
+import { uncounted } from '../../base/runtime/byte-budget.ts'
+import type { ClientTrace } from '../../identity/people/sessions.ts'
+import type { SignUp } from '../../identity/people/sign-up.ts'
+import { session } from '../../wire/api/session.ts'
 import {
   type ConsoleConfig,
   consoleConfig,
@@ -10,10 +13,7 @@ import {
   parseVerify,
   passwordSet,
   signUpShown,
-} from '../../api/sign-up.ts'
-import type { ClientTrace } from '../../people/sessions.ts'
-import type { SignUp } from '../../people/sign-up.ts'
-import { uncounted } from '../../runtime/byte-budget.ts'
+} from '../../wire/api/sign-up.ts'
 import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
 import type { Entry } from '../console/entry.ts'
 import type { Endpoint } from '../endpoint.ts'

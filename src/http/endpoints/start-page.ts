@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import packageJson from '../../../package.json' with { type: 'json' }
-import { headerValues } from '../../runtime/header-values.ts'
+import { headerValues } from '../../base/runtime/header-values.ts'
 import { sendConsole } from '../console/console-pages.ts'
 import type { Endpoint } from '../endpoint.ts'
 

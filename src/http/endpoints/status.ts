@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
-import { type StatusReport, statusReport } from '../../api/status.ts'
-import { ApiError } from '../../domain/errors.ts'
-import type { Clock } from '../../runtime/clock.ts'
+import { ApiError } from '../../base/domain/errors.ts'
+import type { Clock } from '../../base/runtime/clock.ts'
+import { type StatusReport, statusReport } from '../../wire/api/status.ts'
 import type { Endpoint } from '../endpoint.ts'
 
 /** Everybody may ask, so the database is asked once in this time. */

@@ -1,5 +1,5 @@
-import { daysQuery, readQuery, usageBreakdown as schema } from '../../api/reports.ts'
-import type { Reports } from '../../usage/reports.ts'
+import type { Reports } from '../../money/usage/reports.ts'
+import { daysQuery, readQuery, usageBreakdown as schema } from '../../wire/api/reports.ts'
 import type { Endpoint } from '../endpoint.ts'
 
 /** GET /v1/usage/breakdown */

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
-import { daysQuery, readQuery, usageExportCsv } from '../../api/reports.ts'
-import type { Reports } from '../../usage/reports.ts'
+import type { Reports } from '../../money/usage/reports.ts'
+import { daysQuery, readQuery, usageExportCsv } from '../../wire/api/reports.ts'
 import { corsHeaders } from '../cors.ts'
 import type { Endpoint } from '../endpoint.ts'
 

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { requestReceipt } from '../../api/activity.ts'
-import type { Activity } from '../../usage/activity.ts'
+import type { Activity } from '../../money/usage/activity.ts'
+import { requestReceipt } from '../../wire/api/activity.ts'
 import type { Endpoint } from '../endpoint.ts'
 
 const pathParameters = z.object({

@@ -1,6 +1,6 @@
-import { requestPage, requestsQuery } from '../../api/activity.ts'
-import { readQuery } from '../../api/reports.ts'
-import type { Activity } from '../../usage/activity.ts'
+import type { Activity } from '../../money/usage/activity.ts'
+import { requestPage, requestsQuery } from '../../wire/api/activity.ts'
+import { readQuery } from '../../wire/api/reports.ts'
 import type { Endpoint } from '../endpoint.ts'
 
 /** GET /v1/usage/requests */

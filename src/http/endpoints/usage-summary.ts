@@ -1,5 +1,5 @@
-import { usageSummary as schema } from '../../api/reports.ts'
-import type { Reports } from '../../usage/reports.ts'
+import type { Reports } from '../../money/usage/reports.ts'
+import { usageSummary as schema } from '../../wire/api/reports.ts'
 import type { Endpoint } from '../endpoint.ts'
 
 /** GET /v1/usage */

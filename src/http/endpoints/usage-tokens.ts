@@ -1,5 +1,5 @@
-import { readQuery, tokenUsage, tokenUsageQuery } from '../../api/reports.ts'
-import type { Reports } from '../../usage/reports.ts'
+import type { Reports } from '../../money/usage/reports.ts'
+import { readQuery, tokenUsage, tokenUsageQuery } from '../../wire/api/reports.ts'
 import type { Endpoint } from '../endpoint.ts'
 
 /** GET /v1/usage/tokens */

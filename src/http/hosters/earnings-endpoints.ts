@@ -1,7 +1,12 @@
 import type { FastifyRequest } from 'fastify'
-import { readCursor } from '../../api/cursor.ts'
-import { daySpan, daySpanQuery } from '../../api/day-span.ts'
-import { earnings, earningsCsv } from '../../api/earnings.ts'
+import { ApiError } from '../../base/domain/errors.ts'
+import { uncounted } from '../../base/runtime/byte-budget.ts'
+import { UUID } from '../../base/runtime/uuid.ts'
+import type { EarningsDesk } from '../../money/payouts/earnings-desk.ts'
+import type { EnrollActor } from '../../money/payouts/payout-accounts.ts'
+import { readCursor } from '../../wire/api/cursor.ts'
+import { daySpan, daySpanQuery } from '../../wire/api/day-span.ts'
+import { earnings, earningsCsv } from '../../wire/api/earnings.ts'
 import {
   enrolledAccount,
   hosterPayouts,
@@ -13,13 +18,8 @@ import {
   payoutAccount,
   payoutsCursor,
   payoutsQuery,
-} from '../../api/payouts.ts'
-import { readQuery } from '../../api/reports.ts'
-import { ApiError } from '../../domain/errors.ts'
-import type { EarningsDesk } from '../../payouts/earnings-desk.ts'
-import type { EnrollActor } from '../../payouts/payout-accounts.ts'
-import { uncounted } from '../../runtime/byte-budget.ts'
-import { UUID } from '../../runtime/uuid.ts'
+} from '../../wire/api/payouts.ts'
+import { readQuery } from '../../wire/api/reports.ts'
 import type { Endpoint, EndpointContext, EndpointDoc, ReplyingEndpoint } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
 import { receiveBody } from '../receive-body.ts'

@@ -1,4 +1,4 @@
-import type { HosterRight, HosterScope } from '../../domain/hoster-access.ts'
+import type { HosterRight, HosterScope } from '../../base/domain/hoster-access.ts'
 import type { Endpoint, EndpointDoc, ReplyingEndpoint } from '../endpoint.ts'
 import { isGeneration } from '../generation-routes.ts'
 

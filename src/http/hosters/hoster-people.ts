@@ -1,4 +1,7 @@
 import { z } from 'zod'
+import type { Clock } from '../../base/runtime/clock.ts'
+import { UUID } from '../../base/runtime/uuid.ts'
+import type { HosterKeyListing } from '../../market/marketplace/hoster-keys.ts'
 import {
   hosterKeyList,
   hosterKeyRequest,
@@ -9,10 +12,7 @@ import {
   parseHosterKeyRequest,
   parseHosterMember,
   revokedHosterKey,
-} from '../../api/hosters.ts'
-import type { HosterKeyListing } from '../../marketplace/hoster-keys.ts'
-import type { Clock } from '../../runtime/clock.ts'
-import { UUID } from '../../runtime/uuid.ts'
+} from '../../wire/api/hosters.ts'
 import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
 import { hosterEndpoint } from './hoster-endpoint.ts'

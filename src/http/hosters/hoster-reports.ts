@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify'
-import { type DaySpan, daySpan, daySpanQuery } from '../../api/day-span.ts'
+import type { Clock } from '../../base/runtime/clock.ts'
+import { type DaySpan, daySpan, daySpanQuery } from '../../wire/api/day-span.ts'
 import {
   type HosterOffers,
   type HosterStatus,
@@ -7,9 +8,8 @@ import {
   hosterOffers,
   hosterStatus,
   hosterTraffic,
-} from '../../api/hoster-console.ts'
-import { readQuery } from '../../api/reports.ts'
-import type { Clock } from '../../runtime/clock.ts'
+} from '../../wire/api/hoster-console.ts'
+import { readQuery } from '../../wire/api/reports.ts'
 import type { Endpoint } from '../endpoint.ts'
 import { hosterEndpoint } from './hoster-endpoint.ts'
 

@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { type HosterFacts, hosterFacts, hosterFactsList } from '../../api/public-hosters.ts'
-import { ApiError } from '../../domain/errors.ts'
-import { UUID } from '../../runtime/uuid.ts'
+import { ApiError } from '../../base/domain/errors.ts'
+import { UUID } from '../../base/runtime/uuid.ts'
+import { type HosterFacts, hosterFacts, hosterFactsList } from '../../wire/api/public-hosters.ts'
 import type { Endpoint } from '../endpoint.ts'
 
 /** What customers may know of hosters. @param read of one hoster, or of all */

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
-import { ByteQueue } from '../../runtime/byte-queue.ts'
-import type { LinkedItem } from '../../runtime/linked-set.ts'
+import { ByteQueue } from '../../base/runtime/byte-queue.ts'
+import type { LinkedItem } from '../../base/runtime/linked-set.ts'
 import { isLastAnswer, noteAnswered, noteRequest } from '../connection-bound.ts'
 import { closeAfter, type HeaderList } from '../header-list.ts'
 import { parsePlainRequest, type RequestLines } from './plain-request.ts'

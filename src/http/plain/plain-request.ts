@@ -1,5 +1,5 @@
-import { memoryUsedUp } from '../../domain/errors.ts'
-import type { ByteAccount } from '../../runtime/byte-budget.ts'
+import { memoryUsedUp } from '../../base/domain/errors.ts'
+import type { ByteAccount } from '../../base/runtime/byte-budget.ts'
 import {
   type GenerationHeader,
   type GenerationRequest,

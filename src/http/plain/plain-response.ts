@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
-import type { CancelSignal } from '../../runtime/cancel-signal.ts'
-import { http } from '../../runtime/node-http.ts'
+import type { CancelSignal } from '../../base/runtime/cancel-signal.ts'
+import { http } from '../../base/runtime/node-http.ts'
 import { drained, encodeChunk, type GenerationResponse, type UnreadAnswer } from '../generation-exchange.ts'
 import type { HeaderList } from '../header-list.ts'
 

@@ -1,9 +1,9 @@
 import type { IncomingMessage } from 'node:http'
 import type { FastifyRequest } from 'fastify'
-import type { Config } from '../../config/config.ts'
-import type { ClientTrace } from '../../people/sessions.ts'
-import { clientAddressOf } from '../../runtime/client-address.ts'
-import { headerValues } from '../../runtime/header-values.ts'
+import { clientAddressOf } from '../../base/runtime/client-address.ts'
+import { headerValues } from '../../base/runtime/header-values.ts'
+import type { ClientTrace } from '../../identity/people/sessions.ts'
+import type { Config } from '../config/config.ts'
 
 const USER_AGENT_CHARACTERS_MAX = 300
 

@@ -1,11 +1,11 @@
 import type { FastifyBaseLogger } from 'fastify'
-import type { Config } from '../../config/config.ts'
-import type { Connection } from '../../db/open-database.ts'
-import type { Offer } from '../../domain/offer.ts'
-import { type CreditEvidence, createCreditEvidence } from '../../ledger/credit-evidence.ts'
-import { type Clock, systemClock } from '../../runtime/clock.ts'
-import { type Scheduler, systemScheduler } from '../../runtime/scheduler.ts'
-import { deriveKey, EVIDENCE } from '../../secrets/master-key.ts'
+import type { Connection } from '../../base/db/open-database.ts'
+import type { Offer } from '../../base/domain/offer.ts'
+import { type Clock, systemClock } from '../../base/runtime/clock.ts'
+import { type Scheduler, systemScheduler } from '../../base/runtime/scheduler.ts'
+import { deriveKey, EVIDENCE } from '../../base/secrets/master-key.ts'
+import { type CreditEvidence, createCreditEvidence } from '../../money/ledger/credit-evidence.ts'
+import type { Config } from '../config/config.ts'
 
 export interface ComposeInput {
   readonly config: Config

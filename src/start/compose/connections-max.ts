@@ -1,5 +1,5 @@
-import type { Config } from '../../config/config.ts'
-import { descriptorLimit } from '../../runtime/descriptor-limit.ts'
+import { descriptorLimit } from '../../base/runtime/descriptor-limit.ts'
+import type { Config } from '../config/config.ts'
 
 /** Files, PostgreSQL and the process itself. */
 const OTHER_DESCRIPTORS = 256

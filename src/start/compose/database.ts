@@ -1,4 +1,4 @@
-import { createPool, type Pool, type Sql, withQueryTimeout } from '../../db/pool.ts'
+import { createPool, type Pool, type Sql, withQueryTimeout } from '../../base/db/pool.ts'
 import type { ComposeContext } from './compose-context.ts'
 
 /** The connection pools of one node, one for each kind of work. */

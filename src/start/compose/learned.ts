@@ -1,4 +1,4 @@
-import { createLearnedExchange } from '../../supply/learned/learned-exchange.ts'
+import { createLearnedExchange } from '../../market/supply/learned/learned-exchange.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { Money } from './money.ts'

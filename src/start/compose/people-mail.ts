@@ -1,7 +1,7 @@
-import { createMailer } from '../../alerts/mailer.ts'
-import { baseUrlOf } from '../../config/base-url.ts'
-import { createInvitations, type Invitations } from '../../people/invitations.ts'
-import { createPeopleMail, type PeopleMail } from '../../people/people-mail.ts'
+import { createInvitations, type Invitations } from '../../identity/people/invitations.ts'
+import { createPeopleMail, type PeopleMail } from '../../identity/people/people-mail.ts'
+import { createMailer } from '../../money/alerts/mailer.ts'
+import { baseUrlOf } from '../config/base-url.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 

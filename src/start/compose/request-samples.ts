@@ -1,12 +1,12 @@
-import type { ChatJob } from '../../domain/chat-job.ts'
-import { sharingCustomers } from '../../people/request-sharing.ts'
-import { deriveKey } from '../../secrets/master-key.ts'
-import { createRequestSamples, type RequestSamples } from '../../trust/audits/request-samples.ts'
+import type { ChatJob } from '../../base/domain/chat-job.ts'
+import { deriveKey } from '../../base/secrets/master-key.ts'
+import { sharingCustomers } from '../../identity/people/request-sharing.ts'
+import { createRequestSamples, type RequestSamples } from '../../market/trust/audits/request-samples.ts'
 import {
   createConversationNames,
   createSeenConversations,
   type SeenConversations,
-} from '../../trust/audits/seen-conversations.ts'
+} from '../../market/trust/audits/seen-conversations.ts'
 import type { Callers } from './callers.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'

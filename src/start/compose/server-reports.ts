@@ -1,5 +1,5 @@
 import type { AgentDoor } from '../../http/agents/agent-door.ts'
-import { createServerReporter } from '../../supply/status/server-reporter.ts'
+import { createServerReporter } from '../../market/supply/status/server-reporter.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { Money } from './money.ts'

@@ -1,6 +1,6 @@
-import type { OperatorSystem } from '../../api/operator/system.ts'
-import type { Config } from '../../config/config.ts'
-import { usdText } from '../../domain/money.ts'
+import { usdText } from '../../base/domain/money.ts'
+import type { OperatorSystem } from '../../wire/api/operator/system.ts'
+import type { Config } from '../config/config.ts'
 
 /**
  * Returns the settings that operators may see in a browser, by name. A new setting is shown only if it is added here, so that no

@@ -1,4 +1,4 @@
-import { TokenCounter } from '../../tokens/token-counter.ts'
+import { TokenCounter } from '../../wire/tokens/token-counter.ts'
 import type { ComposeContext } from './compose-context.ts'
 
 /** Creates the counter of long texts. Its thread starts with the first of them. */

@@ -1,4 +1,4 @@
-import type { Log } from '../../runtime/log.ts'
+import type { Log } from '../../base/runtime/log.ts'
 
 interface DrainingWorker {
   readonly number: number

@@ -1,4 +1,4 @@
-import type { Log } from '../../runtime/log.ts'
+import type { Log } from '../../base/runtime/log.ts'
 import { closePort } from './connection-handoff.ts'
 import { type CrashLimit, createCrashLimit } from './crash-limit.ts'
 import { drainWorkers } from './drain-workers.ts'

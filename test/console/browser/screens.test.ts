@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
-import { addHosterMember } from '../../../src/marketplace/hoster-members.ts'
+import { addHosterMember } from '../../../src/market/marketplace/hoster-members.ts'
 import { makeOperator, signedInMember } from '../../harness/browser-client.ts'
 import { axeFindings, openPage, settled, useChromium } from '../../harness/chromium.ts'
 import { useDemoApp } from '../../harness/use-demo-app.ts'

@@ -3,7 +3,7 @@ import { utcDayText } from '../../format/time-text.ts'
 
 type Line = HosterTraffic['data'][number]
 
-/** Outcomes of attempts that lower the trust score: `faultOutcomes` in src/trust/request-tally.ts. */
+/** Outcomes of attempts that lower the trust score: `faultOutcomes` in src/market/trust/request-tally.ts. */
 const faults: ReadonlySet<string> = new Set([
   'connect_failed',
   'server_error',

@@ -1,23 +1,23 @@
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
-import { readCursor } from '../../../api/cursor.ts'
+import type { Clock } from '../../../base/runtime/clock.ts'
+import type { OperatorConsole } from '../../../operator/operator-console.ts'
+import { readCursor } from '../../../wire/api/cursor.ts'
 import {
   parseCustomerChange,
   parseInvite,
   parseNewCustomer,
   parseRefund,
-} from '../../../api/operator/customer-changes.ts'
+} from '../../../wire/api/operator/customer-changes.ts'
 import {
   customerDetail,
   customerPage,
   customersCursor,
   customersQuery,
   refundResult,
-} from '../../../api/operator/customers.ts'
-import { madeInvite, showInvite } from '../../../api/people.ts'
-import { readQuery } from '../../../api/reports.ts'
-import type { OperatorConsole } from '../../../operator/operator-console.ts'
-import type { Clock } from '../../../runtime/clock.ts'
+} from '../../../wire/api/operator/customers.ts'
+import { madeInvite, showInvite } from '../../../wire/api/people.ts'
+import { readQuery } from '../../../wire/api/reports.ts'
 import { requireConfirmation } from '../../console/require-confirmation.ts'
 import type { Endpoint, EndpointContext } from '../../endpoint.ts'
 import { actorOf, bodyOf, idOf, type OperatorDoor, operatorEndpoint } from './operator-endpoint.ts'

@@ -1,8 +1,8 @@
 import type { FastifyRequest } from 'fastify'
-import { parseInvite } from '../../../api/operator/customer-changes.ts'
-import { invitedHoster, parseNewHoster } from '../../../api/operator/supply.ts'
-import { showInvite } from '../../../api/people.ts'
-import type { HosterInvites, Inviter, SentInvite } from '../../../marketplace/hoster-invites.ts'
+import type { HosterInvites, Inviter, SentInvite } from '../../../market/marketplace/hoster-invites.ts'
+import { parseInvite } from '../../../wire/api/operator/customer-changes.ts'
+import { invitedHoster, parseNewHoster } from '../../../wire/api/operator/supply.ts'
+import { showInvite } from '../../../wire/api/people.ts'
 import type { Endpoint, EndpointContext } from '../../endpoint.ts'
 import { actorOf, bodyOf, idOf, type OperatorDoor, operatorEndpoint } from './operator-endpoint.ts'
 

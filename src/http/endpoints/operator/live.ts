@@ -1,6 +1,6 @@
 import { PassThrough } from 'node:stream'
-import { overview } from '../../../api/operator/overview.ts'
 import type { OverviewWatch } from '../../../operator/overview-watch.ts'
+import { overview } from '../../../wire/api/operator/overview.ts'
 import type { Endpoint } from '../../endpoint.ts'
 import { operatorEndpoint } from './operator-endpoint.ts'
 

@@ -1,5 +1,5 @@
-import { overview } from '../../../api/operator/overview.ts'
 import type { OperatorConsole } from '../../../operator/operator-console.ts'
+import { overview } from '../../../wire/api/operator/overview.ts'
 import type { Endpoint } from '../../endpoint.ts'
 import { operatorEndpoint } from './operator-endpoint.ts'
 

@@ -1,6 +1,7 @@
 import { z } from 'zod'
-import { readCursor } from '../../../api/cursor.ts'
-import { parseNothing } from '../../../api/operator/customer-changes.ts'
+import type { OperatorPaymentDesk } from '../../../operator/payments.ts'
+import { readCursor } from '../../../wire/api/cursor.ts'
+import { parseNothing } from '../../../wire/api/operator/customer-changes.ts'
 import {
   confirmedPayment,
   madeVouchers,
@@ -12,10 +13,9 @@ import {
   reconciliation,
   voucherList,
   vouchersQuery,
-} from '../../../api/operator/payments.ts'
-import { paymentsCursor } from '../../../api/payments.ts'
-import { readQuery } from '../../../api/reports.ts'
-import type { OperatorPaymentDesk } from '../../../operator/payments.ts'
+} from '../../../wire/api/operator/payments.ts'
+import { paymentsCursor } from '../../../wire/api/payments.ts'
+import { readQuery } from '../../../wire/api/reports.ts'
 import type { Endpoint } from '../../endpoint.ts'
 import { actorOf, bodyOf, idOf, type OperatorDoor, operatorEndpoint } from './operator-endpoint.ts'
 

@@ -1,6 +1,7 @@
 import { z } from 'zod'
-import { readCursor } from '../../../api/cursor.ts'
-import { parseNothing } from '../../../api/operator/customer-changes.ts'
+import type { PayoutDesk } from '../../../operator/payouts.ts'
+import { readCursor } from '../../../wire/api/cursor.ts'
+import { parseNothing } from '../../../wire/api/operator/customer-changes.ts'
 import {
   approvedBatch,
   clawedBack,
@@ -16,10 +17,9 @@ import {
   preparedBatch,
   promotionReviews,
   settledBatch,
-} from '../../../api/operator/payouts.ts'
-import { payoutsCursor, payoutsQuery } from '../../../api/payouts.ts'
-import { readQuery } from '../../../api/reports.ts'
-import type { PayoutDesk } from '../../../operator/payouts.ts'
+} from '../../../wire/api/operator/payouts.ts'
+import { payoutsCursor, payoutsQuery } from '../../../wire/api/payouts.ts'
+import { readQuery } from '../../../wire/api/reports.ts'
 import type { Endpoint, EndpointContext } from '../../endpoint.ts'
 import { actorOf, bodyOf, idOf, type OperatorDoor, operatorEndpoint } from './operator-endpoint.ts'
 

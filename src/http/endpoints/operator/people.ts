@@ -1,5 +1,6 @@
-import { readCursor } from '../../../api/cursor.ts'
-import { parseNothing } from '../../../api/operator/customer-changes.ts'
+import type { OperatorPeople } from '../../../operator/people.ts'
+import { readCursor } from '../../../wire/api/cursor.ts'
+import { parseNothing } from '../../../wire/api/operator/customer-changes.ts'
 import {
   blockResult,
   parseBlock,
@@ -9,9 +10,8 @@ import {
   peopleQuery,
   roleChanges,
   roleResult,
-} from '../../../api/operator/people.ts'
-import { readQuery } from '../../../api/reports.ts'
-import type { OperatorPeople } from '../../../operator/people.ts'
+} from '../../../wire/api/operator/people.ts'
+import { readQuery } from '../../../wire/api/reports.ts'
 import type { Endpoint } from '../../endpoint.ts'
 import { actorOf, bodyOf, idOf, type OperatorDoor, operatorEndpoint } from './operator-endpoint.ts'
 

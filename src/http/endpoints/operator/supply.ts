@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import type { OperatorConsole } from '../../../operator/operator-console.ts'
 import {
   hosterReview,
   operatorHosters,
@@ -9,9 +10,8 @@ import {
   pricesQuery,
   priceVersions,
   unapprovedModels,
-} from '../../../api/operator/supply.ts'
-import { readQuery } from '../../../api/reports.ts'
-import type { OperatorConsole } from '../../../operator/operator-console.ts'
+} from '../../../wire/api/operator/supply.ts'
+import { readQuery } from '../../../wire/api/reports.ts'
 import type { Endpoint } from '../../endpoint.ts'
 import { actorOf, bodyOf, idOf, type OperatorDoor, operatorEndpoint } from './operator-endpoint.ts'
 

@@ -1,5 +1,5 @@
-import { operatorTrust, parseQuarantineDecision } from '../../../api/trust.ts'
-import type { TrustDesk } from '../../../trust/trust-desk.ts'
+import type { TrustDesk } from '../../../market/trust/trust-desk.ts'
+import { operatorTrust, parseQuarantineDecision } from '../../../wire/api/trust.ts'
 import type { Endpoint } from '../../endpoint.ts'
 import { actorOf, bodyOf, idOf, type OperatorDoor, operatorEndpoint } from './operator-endpoint.ts'
 

@@ -1,9 +1,9 @@
 import { Readable } from 'node:stream'
 import { z } from 'zod'
-import { operatorUsage, operatorUsageQuery, usageSpan } from '../../../api/operator/usage.ts'
-import { readQuery } from '../../../api/reports.ts'
+import type { Clock } from '../../../base/runtime/clock.ts'
 import type { OperatorConsole } from '../../../operator/operator-console.ts'
-import type { Clock } from '../../../runtime/clock.ts'
+import { operatorUsage, operatorUsageQuery, usageSpan } from '../../../wire/api/operator/usage.ts'
+import { readQuery } from '../../../wire/api/reports.ts'
 import type { Endpoint, EndpointContext } from '../../endpoint.ts'
 import { operatorEndpoint } from './operator-endpoint.ts'
 

@@ -1,9 +1,0 @@
-import type { ApiError } from '../domain/errors.ts'
-
-/**
- * Renders an ApiError as OpenAI's error object in JSON. Every SDK reads message, type, param and code and
- * keeps other fields.
- */
-export function errorBody({ message, row, param, code, facts }: ApiError): string {
-  return JSON.stringify({ error: { message, type: row.type, param, code, ...facts } })
-}

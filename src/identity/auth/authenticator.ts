@@ -1,0 +1,93 @@
+import type { Sql } from '../../base/db/pool.ts'
+import {
+  type AccountLimits,
+  type Caller,
+  type KeyAccess,
+  type MemberLimit,
+  plainAccess,
+} from '../../base/domain/caller.ts'
+import { routingOf } from '../../base/domain/routing-fields.ts'
+import type { Clock } from '../../base/runtime/clock.ts'
+import { hashApiKey, hasValidChecksum } from './api-key.ts'
+import { credentialOf } from './credential.ts'
+import { KeyCache } from './key-cache.ts'
+import { createKeyLookUp, type KeyRow, keysOfCustomers } from './look-up-keys.ts'
+
+export interface Authenticator {
+  /**
+   * Returns the caller of a request: at once when its key is cached. Throws or rejects with ApiError:
+   * `invalid_api_key`, or `database_unavailable` when an unknown key cannot be looked up.
+   *
+   * @param rawHeaders names and values in turn, as Node's `request.rawHeaders`
+   */
+  authenticate(rawHeaders: readonly string[]): Caller | Promise<Caller>
+  /** Stops listening for changes. */
+  close(): void
+}
+
+export interface AuthenticatorDeps {
+  readonly sql: Sql
+  readonly clock: Clock
+  readonly limitsOf: (accountTier: string) => AccountLimits
+  /** Calls back whenever keys or customers may have changed. Returns a function that unsubscribes. */
+  readonly onAccessChange: (listener: () => void) => () => void
+}
+
+/** Finds callers by their keys, mostly in memory. */
+export function createAuthenticator({ sql, clock, limitsOf, onAccessChange }: AuthenticatorDeps): Authenticator {
+  const lookUpKey = createKeyLookUp(sql, keysOfCustomers)
+  const cache = new KeyCache<Caller>({
+    clock,
+    onAccessChange,
+    refusal: 'invalid_api_key',
+    async lookUp(keyHash) {
+      const row = await lookUpKey(keyHash)
+      return row && { holder: callerOf(row, limitsOf(row.account_tier)), expiresAt: row.expires_at }
+    },
+  })
+  return {
+    authenticate(rawHeaders) {
+      const key = credentialOf(rawHeaders)
+      return cache.find(hashApiKey(key), () => hasValidChecksum(key))
+    },
+    close: () => cache.close(),
+  }
+}
+
+function callerOf(row: KeyRow, limits: AccountLimits): Caller {
+  return Object.freeze({
+    customerId: row.customer_id,
+    keyId: row.key_id,
+    access: accessOf(row),
+    email: row.email,
+    accountTier: row.account_tier,
+    sharesRequests: row.shares_requests,
+    limits: Object.freeze({
+      requestsPerMinute: row.requests_per_minute ?? limits.requestsPerMinute,
+      requestsPerDay: row.requests_per_day ?? limits.requestsPerDay,
+      dailySpendCapNanos: row.daily_spend_cap_nanos ?? limits.dailySpendCapNanos,
+    }),
+  })
+}
+
+function accessOf(row: KeyRow): KeyAccess {
+  const { spend_limit_nanos, limit_reset, allowed_models, scopes, routing_defaults, label } = row
+  const memberLimit = memberLimitOf(row)
+  const isPlain =
+    spend_limit_nanos === null && allowed_models === null && scopes.length === 0 && routing_defaults === null
+  if (isPlain && memberLimit === null && label === null) return plainAccess
+  return {
+    limit: spend_limit_nanos === null ? null : { limitNanos: spend_limit_nanos, reset: limit_reset },
+    memberLimit,
+    label,
+    allowedModels: allowed_models === null ? null : new Set(allowed_models),
+    mayManage: scopes.includes('manage'),
+    defaults: routing_defaults === null ? null : routingOf(routing_defaults),
+  }
+}
+
+function memberLimitOf(row: KeyRow): MemberLimit | null {
+  const { member_limit_nanos, member_limit_reset, member_id, member_email } = row
+  if (member_limit_nanos === null) return null
+  return { personId: member_id!, email: member_email!, limitNanos: member_limit_nanos, reset: member_limit_reset! }
+}

@@ -1,0 +1,103 @@
+import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
+import { refuseOutage } from '../../base/db/refuse-outage.ts'
+import { ApiError } from '../../base/domain/errors.ts'
+import {
+  changeKey,
+  countKeysInUse,
+  findKeyInUse,
+  type IssuedKey,
+  issueKey,
+  type KeyChange,
+  type KeyListing,
+  listKeysInUse,
+  type NewKey,
+  revokeKey,
+} from './keys.ts'
+
+/**
+ * Manages the keys of one customer at a time; keys of other customers are not found. Rejects with
+ * `database_unavailable` when PostgreSQL cannot be reached.
+ */
+export interface KeyRing {
+  /** Returns the keys that are not revoked, newest first. */
+  list(customerId: string): Promise<KeyListing[]>
+  /** Rejects with `invalid_value` when the customer already has KEYS_MAX keys, and when its maker has lost the right to make it. */
+  issue(order: NewKey): Promise<IssuedKey & { readonly listing: KeyListing }>
+  /** Like `issue`, with an order that depends on other keys: `orderOf` runs in the same transaction, one call at a time. */
+  issueFor(
+    customerId: string,
+    orderOf: (sql: Sql) => Promise<NewKey>,
+  ): Promise<IssuedKey & { readonly listing: KeyListing }>
+  /** Changes a key. Rejects with `not_found` when `list` does not contain it. */
+  change(customerId: string, keyId: string, changeOf: (key: KeyListing) => KeyChange): Promise<KeyListing>
+  /** Revokes a key on all nodes within two seconds. Rejects with `not_found` when `list` does not contain it. */
+  revoke(customerId: string, keyId: string): Promise<void>
+}
+
+/**
+ * The most keys a customer may have, so that the whole list can be read at once. Revoked keys do not count and are
+ * not read: there may be any number.
+ */
+export const KEYS_MAX = 1_000
+
+export function createKeyRing(pool: Pool): KeyRing {
+  const issueFor: KeyRing['issueFor'] = (customerId, orderOf) =>
+    transaction(pool, async sql => {
+      // Lock the customer, so that concurrent calls cannot exceed the limit.
+      await sql.query('SELECT FROM customer WHERE customer_id = $1 FOR UPDATE', [customerId])
+      const order = await orderOf(sql)
+      await requireMaker(sql, order)
+      if ((await countKeysInUse(sql, customerId)) >= KEYS_MAX) {
+        throw new ApiError('invalid_value', {
+          message: `There are already ${KEYS_MAX} keys, the most a customer may have. Delete one first.`,
+        })
+      }
+      const issued = await issueKey(sql, order)
+      return { ...issued, listing: (await findKeyInUse(sql, customerId, issued.keyId))! }
+    }).catch(refuseOutage)
+
+  return {
+    list: customerId => listKeysInUse(pool, customerId).catch(refuseOutage),
+    issue: order => issueFor(order.customerId, async () => order),
+    issueFor,
+    change: (customerId, keyId, changeOf) =>
+      transaction(pool, async sql => {
+        const key = await findKeyInUse(sql, customerId, keyId)
+        const changed = key && (await changeKey(sql, key.keyId, changeOf(key)))
+        if (changed === undefined) throw new ApiError('not_found', { message: noSuchKey(keyId) })
+        return changed
+      }).catch(refuseOutage),
+    revoke: (customerId, keyId) =>
+      transaction(pool, async sql => {
+        const key = await findKeyInUse(sql, customerId, keyId)
+        if (key === undefined || !(await revokeKey(sql, keyId)))
+          throw new ApiError('not_found', { message: noSuchKey(keyId) })
+      }).catch(refuseOutage),
+  }
+}
+
+/**
+ * Throws if the person has left the customer or the session has ended, or if the key that makes this one was revoked. Nodes remember
+ * keys for two seconds, and the request may have begun before.
+ */
+async function requireMaker(sql: Sql, { customerId, personId = null, makerKeyId = null }: NewKey): Promise<void> {
+  if (makerKeyId === null) return
+  const [text, code] =
+    personId === null
+      ? ([
+          'SELECT FROM api_key WHERE key_id = $1 AND customer_id = $2 AND revoked_at IS NULL',
+          'invalid_api_key',
+        ] as const)
+      : ([
+          `SELECT FROM person_session s JOIN membership m USING (person_id)
+            WHERE session_id = $1 AND m.customer_id = $2 AND person_id = $3 FOR KEY SHARE OF s`,
+          'not_signed_in',
+        ] as const)
+  const { rowCount } = await sql.query(text, [makerKeyId, customerId, ...(personId === null ? [] : [personId])])
+  if (rowCount === 0) throw new ApiError(code)
+}
+
+function noSuchKey(keyId: string): string {
+  const id = keyId.length > 40 ? `${keyId.slice(0, 40)}...` : keyId
+  return `There is no key ${JSON.stringify(id)}. GET /v1/keys lists the keys.`
+}

@@ -1,0 +1,307 @@
+import { randomUUID } from 'node:crypto'
+import { bumpControlVersion } from '../../base/db/control-version.ts'
+import type { Sql } from '../../base/db/pool.ts'
+import type { KeyLimit, KeyScope, LimitReset } from '../../base/domain/caller.ts'
+import type { EndedKeys } from '../../base/domain/member-role.ts'
+import type { Nanos } from '../../base/domain/money.ts'
+import type { KeyDefaults } from '../../base/domain/routing-fields.ts'
+import { UUID } from '../../base/runtime/uuid.ts'
+import { hashApiKey, hintOf, mintApiKey } from './api-key.ts'
+
+/** What may be shown of a key after it was issued. */
+export interface KeyListing {
+  readonly keyId: string
+  readonly customerId: string
+  readonly customerEmail: string
+  /** While set, the key is refused. */
+  readonly customerDisabledAt: Date | null
+  readonly name: string
+  readonly hint: string
+  /** Null means no limit. */
+  readonly limitNanos: Nanos | null
+  readonly limitReset: LimitReset
+  /** Null allows every model. */
+  readonly allowedModels: readonly string[] | null
+  readonly scopes: readonly KeyScope[]
+  /** The label of requests that name none; null for none. */
+  readonly label: string | null
+  /** Null means none. */
+  readonly defaults: KeyDefaults | null
+  readonly createdAt: Date
+  readonly expiresAt: Date | null
+  readonly revokedAt: Date | null
+  /** Made by the console for its playground. */
+  readonly isPlayground: boolean
+  /** E-mail address of the person who made the key in the console; null for other keys. */
+  readonly madeBy: string | null
+}
+
+/** A key to create. Omitted fields mean no limit. */
+export interface NewKey {
+  readonly customerId: string
+  readonly name: string
+  readonly limit?: KeyLimit | null
+  readonly allowedModels?: readonly string[] | null
+  readonly scopes?: readonly KeyScope[]
+  readonly defaults?: KeyDefaults | null
+  readonly expiresAt?: Date | null
+  readonly label?: string | null
+  readonly isPlayground?: boolean
+  /** The person who makes the key in the console. */
+  readonly personId?: string | null
+  /**
+   * The key that makes this key, or the session of `personId`. The person who made that key counts as the maker, so that a key with
+   * the scope `manage` is no way around the spend limit of its member.
+   */
+  readonly makerKeyId?: string | null
+}
+
+export interface IssuedKey {
+  readonly keyId: string
+  /** The key itself. It cannot be read again. */
+  readonly key: string
+  readonly hint: string
+}
+
+/**
+ * Creates a key for a customer. Run it in a transaction, so that the key and the change notice commit
+ * together.
+ */
+export async function issueKey(sql: Sql, newKey: NewKey): Promise<IssuedKey> {
+  const {
+    customerId,
+    name,
+    limit = null,
+    allowedModels = null,
+    scopes = [],
+    defaults = null,
+    expiresAt = null,
+  } = newKey
+  const key = mintApiKey()
+  const issued = { keyId: randomUUID(), key, hint: hintOf(key) }
+  await sql.query(
+    `INSERT INTO api_key (key_id, customer_id, name, key_hash, hint, spend_limit_nanos, highest_limit_nanos, limit_reset, allowed_models, scopes, expires_at, routing_defaults, is_playground, label, person_id)
+     VALUES ($1, $2, $3, decode($4, 'base64'), $5, $6, $6, $7, $8, $9, $10, $11, $12, $13,
+       coalesce($14, (SELECT person_id FROM api_key WHERE key_id = $15 AND customer_id = $2)))`,
+    [
+      issued.keyId,
+      customerId,
+      name,
+      hashApiKey(key),
+      issued.hint,
+      limit?.limitNanos ?? null,
+      limit?.reset ?? 'none',
+      allowedModels,
+      scopes,
+      expiresAt,
+      defaults === null ? null : JSON.stringify(defaults),
+      newKey.isPlayground ?? false,
+      newKey.label ?? null,
+      newKey.personId ?? null,
+      newKey.makerKeyId ?? null,
+    ],
+  )
+  await bumpControlVersion(sql, 'access')
+  return issued
+}
+
+/**
+ * Returns keys, newest first, of one customer or of all (`customerId` null). Includes revoked keys, of which
+ * there may be any number.
+ */
+export async function listKeys(sql: Sql, customerId: string | null = null): Promise<KeyListing[]> {
+  const { rows } = await sql.query<KeyListing>(
+    `${SELECT} WHERE $1::uuid IS NULL OR customer_id = $1 ORDER BY api_key.created_at DESC, key_id`,
+    [customerId],
+  )
+  return rows
+}
+
+/** Returns the keys of a customer that are not revoked, newest first. */
+export async function listKeysInUse(sql: Sql, customerId: string): Promise<KeyListing[]> {
+  const { rows } = await sql.query<KeyListing>(
+    `${SELECT} WHERE customer_id = $1 AND revoked_at IS NULL ORDER BY api_key.created_at DESC, key_id`,
+    [customerId],
+  )
+  return rows
+}
+
+/** A key in a list of names. */
+export type KeyName = Pick<KeyListing, 'keyId' | 'name' | 'hint' | 'isPlayground'>
+
+/** Returns the names of the keys of a customer that are not revoked, newest first, without reading what they spent. */
+export async function listKeyNames(sql: Sql, customerId: string): Promise<KeyName[]> {
+  const { rows } = await sql.query<KeyName>(
+    `SELECT key_id AS "keyId", name, hint, is_playground AS "isPlayground" FROM api_key
+      WHERE customer_id = $1 AND revoked_at IS NULL ORDER BY created_at DESC, key_id`,
+    [customerId],
+  )
+  return rows
+}
+
+/** A key in the list of those that a member made. */
+export type MadeKey = Pick<KeyListing, 'keyId' | 'name' | 'hint' | 'scopes' | 'createdAt'>
+
+/** Returns the keys in use that a member made, newest first. Those of the playground end by themselves. */
+export async function listKeysOfMember(sql: Sql, customerId: string, personId: string): Promise<MadeKey[]> {
+  const { rows } = await sql.query<MadeKey>(
+    `SELECT key_id AS "keyId", name, hint, scopes, created_at AS "createdAt" FROM api_key
+      WHERE customer_id = $1 AND person_id = $2 AND revoked_at IS NULL AND NOT is_playground ORDER BY created_at DESC, key_id`,
+    [customerId, personId],
+  )
+  return rows
+}
+
+/** Counts the keys that `listKeysInUse` would return. */
+export async function countKeysInUse(sql: Sql, customerId: string): Promise<bigint> {
+  const { rows } = await sql.query<{ count: bigint }>(
+    'SELECT count(*) FROM api_key WHERE customer_id = $1 AND revoked_at IS NULL',
+    [customerId],
+  )
+  return rows[0]!.count
+}
+
+/** Finds a key of a customer that is not revoked. `keyId` may be any text. */
+export async function findKeyInUse(sql: Sql, customerId: string, keyId: string): Promise<KeyListing | undefined> {
+  if (!UUID.test(keyId)) return undefined
+  const { rows } = await sql.query<KeyListing>(
+    `${SELECT} WHERE key_id = $1 AND customer_id = $2 AND revoked_at IS NULL`,
+    [keyId, customerId],
+  )
+  return rows[0]
+}
+
+/** Finds keys by id, by hint or by the key itself. Several keys may share a hint. */
+export async function findKeys(sql: Sql, text: string): Promise<KeyListing[]> {
+  const { rows } = await sql.query<KeyListing>(
+    `${SELECT} WHERE key_id::text = lower($1) OR hint = $1 OR key_hash = decode($2, 'base64') ORDER BY api_key.created_at, key_id`,
+    [text, hashApiKey(text)],
+  )
+  return rows
+}
+
+const SELECT = `
+  SELECT key_id AS "keyId", customer_id AS "customerId", customer.email AS "customerEmail", customer.disabled_at AS "customerDisabledAt", api_key.name, hint, spend_limit_nanos AS "limitNanos",
+         limit_reset AS "limitReset", allowed_models AS "allowedModels", scopes, api_key.label, routing_defaults AS defaults,
+         api_key.created_at AS "createdAt", expires_at AS "expiresAt", revoked_at AS "revokedAt",
+         is_playground AS "isPlayground", person.email AS "madeBy"
+    FROM api_key JOIN customer USING (customer_id) LEFT JOIN person USING (person_id)`
+
+/** Changes to a key. Omitted fields stay as they are. */
+export interface KeyChange {
+  readonly name?: string | undefined
+  /** Null removes the limit. */
+  readonly limit?: KeyLimit | null | undefined
+  readonly allowedModels?: readonly string[] | null | undefined
+  readonly scopes?: readonly KeyScope[] | undefined
+  /** Null removes it. */
+  readonly label?: string | null | undefined
+  /** Null removes them. */
+  readonly defaults?: KeyDefaults | null | undefined
+  readonly expiresAt?: Date | null | undefined
+}
+
+/**
+ * Changes a key that is not revoked; every node sees the change within two seconds. Run it in a transaction.
+ * Returns the key as it is now; undefined when it is revoked or does not exist.
+ */
+export async function changeKey(sql: Sql, keyId: string, change: KeyChange): Promise<KeyListing | undefined> {
+  const { rows } = await sql.query<KeyListing>(
+    `${SELECT} WHERE key_id = $1 AND revoked_at IS NULL FOR UPDATE OF api_key`,
+    [keyId],
+  )
+  const [key] = rows
+  if (!key) return undefined
+  const { limitNanos, limitReset } =
+    change.limit === undefined
+      ? key
+      : { limitNanos: change.limit?.limitNanos ?? null, limitReset: change.limit?.reset ?? ('none' as const) }
+  const changed = {
+    ...key,
+    name: change.name ?? key.name,
+    limitNanos,
+    limitReset,
+    allowedModels: change.allowedModels === undefined ? key.allowedModels : change.allowedModels,
+    scopes: change.scopes ?? key.scopes,
+    label: change.label === undefined ? key.label : change.label,
+    defaults: change.defaults === undefined ? key.defaults : change.defaults,
+    expiresAt: change.expiresAt === undefined ? key.expiresAt : change.expiresAt,
+  }
+  await sql.query(
+    `UPDATE api_key SET name = $2, spend_limit_nanos = $3, highest_limit_nanos = greatest(highest_limit_nanos, $3), limit_reset = $4,
+       allowed_models = $5, scopes = $6, expires_at = $7, routing_defaults = $8, label = $9
+     WHERE key_id = $1`,
+    [
+      keyId,
+      changed.name,
+      limitNanos,
+      limitReset,
+      changed.allowedModels,
+      changed.scopes,
+      changed.expiresAt,
+      changed.defaults === null ? null : JSON.stringify(changed.defaults),
+      changed.label,
+    ],
+  )
+  await bumpControlVersion(sql, 'access')
+  return changed
+}
+
+/** Revokes all keys of a customer for good. Run it in a transaction. Returns how many keys there were. */
+export async function revokeAllKeys(sql: Sql, customerId: string): Promise<number> {
+  const { rowCount } = await sql.query(
+    'UPDATE api_key SET revoked_at = now() WHERE customer_id = $1 AND revoked_at IS NULL',
+    [customerId],
+  )
+  await bumpControlVersion(sql, 'access')
+  return rowCount ?? 0
+}
+
+/**
+ * Ends the keys that a member made in the console, or with a key that the member made: revokes them, or gives them to another member,
+ * `heirId`. Those with the scope `manage` and those of the playground are always revoked, since their maker knows them. As
+ * `revokeAllKeys`. Lock the customer first, as `KeyRing` does.
+ */
+export async function endKeysOfMember(
+  sql: Sql,
+  { customerId, personId, heirId }: { customerId: string; personId: string; heirId: string | null },
+): Promise<EndedKeys> {
+  const { rows } = await sql.query<EndedKeys>(
+    `WITH ended AS (
+       UPDATE api_key SET revoked_at = now()
+        WHERE customer_id = $1 AND person_id = $2 AND revoked_at IS NULL
+          AND ($3::uuid IS NULL OR 'manage' = ANY (scopes) OR is_playground) RETURNING key_id),
+     given AS (
+       UPDATE api_key SET person_id = $3
+        WHERE customer_id = $1 AND person_id = $2 AND revoked_at IS NULL AND $3::uuid IS NOT NULL
+          AND 'manage' <> ALL (scopes) AND NOT is_playground RETURNING key_id)
+     SELECT (SELECT count(*)::int FROM ended) AS revoked, (SELECT count(*)::int FROM given) AS "handedOver"`,
+    [customerId, personId, heirId],
+  )
+  await bumpControlVersion(sql, 'access')
+  return rows[0]!
+}
+
+/** Revokes all keys that a person made in the console, or with a key that the person made. As `revokeAllKeys`. */
+export async function revokeKeysOfPerson(sql: Sql, personId: string): Promise<number> {
+  const { rowCount } = await sql.query(
+    'UPDATE api_key SET revoked_at = now() WHERE person_id = $1 AND revoked_at IS NULL',
+    [personId],
+  )
+  await bumpControlVersion(sql, 'access')
+  return rowCount ?? 0
+}
+
+/**
+ * Revokes a key for good; every node refuses it within two seconds. Run it in a transaction.
+ * Returns false when the key was already revoked or does not exist.
+ */
+export async function revokeKey(sql: Sql, keyId: string): Promise<boolean> {
+  const { rowCount } = await sql.query(
+    'UPDATE api_key SET revoked_at = now() WHERE key_id = $1 AND revoked_at IS NULL',
+    [keyId],
+  )
+  if (rowCount === 0) return false
+  await bumpControlVersion(sql, 'access')
+  return true
+}

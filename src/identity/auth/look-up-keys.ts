@@ -1,0 +1,100 @@
+import type { NamedStatement, Sql } from '../../base/db/pool.ts'
+import type { LimitReset } from '../../base/domain/caller.ts'
+import type { KeyDefaults } from '../../base/domain/routing-fields.ts'
+
+/** A row of a key joined with its customer. */
+export interface KeyRow {
+  /** SHA-256, base64. */
+  readonly key_hash: string
+  readonly key_id: string
+  readonly expires_at: Date | null
+  readonly spend_limit_nanos: bigint | null
+  readonly limit_reset: LimitReset
+  readonly allowed_models: readonly string[] | null
+  readonly scopes: readonly string[]
+  readonly routing_defaults: KeyDefaults | null
+  readonly label: string | null
+  /** The limit of the member that made the key; null without a limit. */
+  readonly member_limit_nanos: bigint | null
+  readonly member_limit_reset: LimitReset | null
+  readonly member_id: string | null
+  readonly member_email: string | null
+  readonly customer_id: string
+  readonly email: string
+  readonly account_tier: string
+  readonly shares_requests: boolean
+  /** Overrides of the account tier's limits. */
+  readonly requests_per_minute: number | null
+  readonly requests_per_day: number | null
+  readonly daily_spend_cap_nanos: bigint | null
+}
+
+/** A statement that reads the rows of the keys with the hashes in its first parameter. Each row has its `key_hash`, as base64. */
+export interface KeyStatement<Row extends { readonly key_hash: string }> extends NamedStatement {
+  /** Never set: ties the statement to its rows. */
+  readonly row?: Row
+}
+
+/** Keys that are not revoked, of customers that are not disabled and people who are not blocked. The caller must check `expires_at`. */
+export const keysOfCustomers: KeyStatement<KeyRow> = {
+  name: 'auth_look_up_keys',
+  text: `
+    SELECT encode(key_hash, 'base64') AS key_hash, key_id, expires_at, k.spend_limit_nanos, k.limit_reset, allowed_models, scopes,
+           routing_defaults, label, k.customer_id, c.email, account_tier, shares_requests, requests_per_minute, requests_per_day,
+           daily_spend_cap_nanos,
+           m.spend_limit_nanos AS member_limit_nanos, m.limit_reset AS member_limit_reset, m.person_id AS member_id, p.email AS member_email
+      FROM api_key k JOIN customer c USING (customer_id)
+      LEFT JOIN member_limit m ON m.customer_id = k.customer_id AND m.person_id = k.person_id
+      LEFT JOIN person p ON p.person_id = k.person_id
+     WHERE key_hash = ANY ($1) AND revoked_at IS NULL AND c.disabled_at IS NULL AND p.disabled_at IS NULL`,
+}
+
+const KEYS_MAX = 1_000
+/** Few, so that look-ups gather into batches; more than one, so that a stuck statement does not block the others. */
+const STATEMENTS_MAX = 2
+
+/**
+ * Looks keys up in batches: look-ups that arrive while statements run form the next statement. This matters after a
+ * change of keys, when all keys in use are looked up again at once. It also means that a guessed key with a valid
+ * checksum costs only a fraction of a statement.
+ */
+export function createKeyLookUp<Row extends { readonly key_hash: string }>(
+  sql: Sql,
+  statement: KeyStatement<Row>,
+): (keyHash: string) => Promise<Row | undefined> {
+  let waiting: Waiting<Row>[] = []
+  let runningStatements = 0
+
+  return keyHash =>
+    new Promise((resolve, reject) => {
+      waiting.push({ keyHash, resolve, reject })
+      // Wait for the other look-ups of this turn, so that they share the statement.
+      if (waiting.length === 1) setImmediate(send)
+    })
+
+  async function send(): Promise<void> {
+    if (waiting.length === 0 || runningStatements === STATEMENTS_MAX) return
+    const batch = waiting.slice(0, KEYS_MAX)
+    waiting = waiting.slice(KEYS_MAX)
+    runningStatements++
+    try {
+      const hashes = batch.map(({ keyHash }) => Buffer.from(keyHash, 'base64'))
+      const { name, text } = statement
+      const { rows } = await sql.query<Row>({ name, text }, [hashes])
+      const found = new Map(rows.map(row => [row.key_hash, row]))
+      for (const { keyHash, resolve } of batch) resolve(found.get(keyHash))
+    } catch (error) {
+      // Reject the waiting look-ups too: they have waited for the same database just as long.
+      for (const { reject } of [...batch, ...waiting]) reject(error)
+      waiting = []
+    }
+    runningStatements--
+    void send()
+  }
+}
+
+interface Waiting<Row> {
+  readonly keyHash: string
+  resolve(row: Row | undefined): void
+  reject(error: unknown): void
+}

@@ -1,0 +1,133 @@
+import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
+import { refuseOutage } from '../../base/db/refuse-outage.ts'
+import { ApiError } from '../../base/domain/errors.ts'
+import type { MemberRole } from '../../base/domain/member-role.ts'
+import type { Clock } from '../../base/runtime/clock.ts'
+import { type InviteTarget, makeInviteLink, targetIds } from './links.ts'
+import { inviteMail } from './mail-texts.ts'
+import type { PeopleMail } from './people-mail.ts'
+
+export interface PendingInvite {
+  readonly inviteId: string
+  readonly email: string
+  readonly role: MemberRole
+  readonly createdAt: Date
+  readonly expiresAt: Date
+  /** The e-mail address of the person who made it; null: the command line, or the person is gone. */
+  readonly madeBy: string | null
+}
+
+export interface NewInvitation {
+  readonly target: InviteTarget
+  readonly email: string
+  readonly role: MemberRole
+  /** The person who invites; null: the command line. */
+  readonly madeBy: { readonly personId: string; readonly name: string } | null
+  /** Checks the invitation, first in its transaction, and returns the name of the target. */
+  readonly check: (sql: Sql) => Promise<string>
+  /** Writes the audit log, last in the transaction. */
+  readonly note: (sql: Sql) => Promise<void>
+}
+
+export interface MadeInvitation {
+  readonly invite: PendingInvite
+  /** Whether the mail server took the link. */
+  readonly isMailed: boolean
+  /**
+   * The path of the link, if no mail server is configured. The link of a mail that failed is shown to nobody: the inviter could
+   * join as the invited person, and a mailed link proves the address.
+   */
+  readonly path: string | null
+}
+
+/** Invitations to customers and hosters. All methods reject with ApiError `database_unavailable`, and with what they name. */
+export interface Invitations {
+  list(target: InviteTarget): Promise<PendingInvite[]>
+  /** Invites an address, and takes back earlier invitations of it. */
+  send(invitation: NewInvitation): Promise<MadeInvitation>
+  /** @param note writes the audit log. Rejects with `not_found`. */
+  revoke(
+    target: InviteTarget,
+    inviteId: string,
+    note: (sql: Sql, revoked: { email: string; role: MemberRole }) => Promise<void>,
+  ): Promise<void>
+}
+
+export function createInvitations({ pool, clock, mail }: { pool: Pool; clock: Clock; mail: PeopleMail }): Invitations {
+  return {
+    list: target => listInvites(pool, target, clock.epochMs()).catch(refuseOutage),
+    async send({ target, email, role, madeBy, check, note }) {
+      const { invite, path, name } = await transaction(pool, async sql => {
+        const name = await check(sql)
+        const link = { ...target, email, role, madeBy: madeBy?.personId ?? null, isMailed: mail.canSend }
+        const path = await makeInviteLink(sql, link, clock.epochMs())
+        const invites = await listInvites(sql, target, clock.epochMs())
+        const invite = invites.find(each => each.email.toLowerCase() === email.toLowerCase())!
+        await note(sql)
+        return { invite, path, name }
+      }).catch(refuseOutage)
+      if (!mail.canSend) return { invite, isMailed: false, path }
+      const by = madeBy?.name ?? 'The operator'
+      const isMailed = await mail.send(inviteMail({ to: email, by, name, role, url: mail.url(path) }))
+      return { invite, isMailed, path: null }
+    },
+    revoke: (target, inviteId, note) =>
+      transaction(pool, async sql => {
+        const { rows } = await sql.query<{ email: string; role: MemberRole }>(
+          `DELETE FROM person_token WHERE token_id = $1 AND purpose = 'invite' AND (customer_id = $2 OR hoster_id = $3)
+           RETURNING email, role`,
+          [inviteId, ...targetIds(target)],
+        )
+        if (rows[0] === undefined) {
+          throw new ApiError('not_found', { message: 'This invitation was used, taken back or never made.' })
+        }
+        await note(sql, rows[0])
+      }).catch(refuseOutage),
+  }
+}
+
+/**
+ * Throws `invalid_value` for a member, unless the invitation makes the member an owner: nobody becomes one without accepting it. The
+ * last owner cannot leave, and owners count their hosters.
+ *
+ * @param mayAdd false: only the operator makes accounts. Others are `sign_up_closed`.
+ */
+export function requireInvitable(
+  members: readonly { readonly email: string; readonly role: MemberRole }[],
+  { email, role }: { readonly email: string; readonly role: MemberRole },
+  mayAdd: boolean,
+): void {
+  const member = members.find(each => each.email.toLowerCase() === email.toLowerCase())
+  if (member === undefined) {
+    if (mayAdd) return
+    throw new ApiError('sign_up_closed')
+  }
+  if (role === 'owner' && member.role !== 'owner') return
+  throw new ApiError('invalid_value', {
+    message: `${email} is a member already. Change the role under People.`,
+    param: 'email',
+  })
+}
+
+/** Throws `invalid_value` for a change that makes a member an owner: only the member can accept that. */
+export function requireNoNewOwner(
+  before: { readonly email: string; readonly role: MemberRole },
+  role: MemberRole | null,
+): void {
+  if (role !== 'owner' || before.role === 'owner') return
+  throw new ApiError('invalid_value', {
+    message: `${before.email} becomes an owner by accepting an invitation. Invite the person as owner.`,
+    param: 'role',
+  })
+}
+
+async function listInvites(sql: Sql, target: InviteTarget, nowMs: number): Promise<PendingInvite[]> {
+  const { rows } = await sql.query<PendingInvite>(
+    `SELECT token_id AS "inviteId", t.email, t.role, t.created_at AS "createdAt", expires_at AS "expiresAt",
+            p.email AS "madeBy"
+       FROM person_token t LEFT JOIN person p ON p.person_id = t.made_by
+      WHERE (customer_id = $1 OR hoster_id = $2) AND purpose = 'invite' AND expires_at > $3 ORDER BY t.created_at DESC, token_id`,
+    [...targetIds(target), new Date(nowMs)],
+  )
+  return rows
+}

@@ -1,0 +1,34 @@
+import type { Sql } from '../../base/db/pool.ts'
+import type { InstallationRole } from '../../base/domain/member-role.ts'
+import { noteAction } from './audit-log.ts'
+import type { Person } from './persons.ts'
+
+/**
+ * Changes the role of a person on the installation from the command line, which needs no second operator. Ends the sessions of the
+ * person. Run it in a transaction, as the owner. Returns false for the last operator, who stays.
+ */
+export async function setRole(
+  sql: Sql,
+  { personId, email, installationRole: from }: Person,
+  role: InstallationRole | null,
+): Promise<boolean> {
+  // Changes of roles queue here, so that two of them do not take the last operator.
+  await sql.query('LOCK TABLE role_change IN SHARE ROW EXCLUSIVE MODE')
+  const { rows } = await sql.query<{ isLast: boolean }>(
+    `SELECT installation_role = 'operator' AND disabled_at IS NULL AND count_operators() = 1 AS "isLast"
+       FROM person WHERE person_id = $1`,
+    [personId],
+  )
+  if (rows[0]!.isLast && role !== 'operator') return false
+  await sql.query("UPDATE role_change SET state = 'rejected' WHERE person_id = $1 AND state = 'waiting'", [personId])
+  await sql.query('UPDATE person SET installation_role = $2 WHERE person_id = $1', [personId, role])
+  await sql.query('DELETE FROM person_session WHERE person_id = $1', [personId])
+  await noteAction(sql, {
+    action: 'role.changed',
+    personId: null,
+    subject: email,
+    detail: { from, to: role },
+    address: null,
+  })
+  return true
+}

@@ -1,0 +1,91 @@
+import type { Feature } from '../../base/domain/chat-job.ts'
+import { isJsonObject, type JsonObject } from '../../base/runtime/json-object.ts'
+
+/** A small request that shows whether a model answers. */
+export interface Probe {
+  /** Appended to the base URL. */
+  readonly path: string
+  /** JSON text. */
+  readonly body: string
+  /** Returns what is wrong with the answer, or null. */
+  readonly problemOf: (status: number, text: string) => string | null
+}
+
+/** Returns the probe of a model by what it does. */
+export function probeOf(upstreamModel: string, features: readonly Feature[]): Probe {
+  const { path, fields, hasAnswer } = forms.find(({ feature }) => features.includes(feature)) ?? chat
+  return {
+    path,
+    body: JSON.stringify({ model: upstreamModel, ...fields }),
+    problemOf(status, text) {
+      if (status !== 200) return `the server answered with status ${status}`
+      const body = parsed(text)
+      if (!isJsonObject(body)) return 'the answer is not a JSON object'
+      return hasAnswer(body) ? null : 'the answer has no content'
+    },
+  }
+}
+
+interface ProbeForm {
+  readonly feature: Feature
+  readonly path: string
+  readonly fields: JsonObject
+  readonly hasAnswer: (body: JsonObject) => boolean
+}
+
+const TEXT = 'Reply with the word ready.'
+/** Enough for models that think before they answer. */
+const OUTPUT_TOKENS = 64
+
+const chat: ProbeForm = {
+  feature: 'chat',
+  path: '/chat/completions',
+  fields: { messages: [{ role: 'user', content: TEXT }], max_tokens: OUTPUT_TOKENS },
+  hasAnswer(body) {
+    const message = firstOf(body.choices)?.message
+    if (!isJsonObject(message)) return false
+    return [message.content, message.reasoning_content, message.reasoning].some(isText)
+  },
+}
+/** The first form that fits is used. */
+const forms: readonly ProbeForm[] = [
+  chat,
+  {
+    feature: 'completions',
+    path: '/completions',
+    fields: { prompt: TEXT, max_tokens: OUTPUT_TOKENS },
+    hasAnswer: body => isText(firstOf(body.choices)?.text),
+  },
+  {
+    feature: 'embeddings',
+    path: '/embeddings',
+    fields: { input: TEXT },
+    hasAnswer(body) {
+      const vector = firstOf(body.data)?.embedding
+      return (Array.isArray(vector) && vector.length > 0) || isText(vector)
+    },
+  },
+  {
+    feature: 'rerank',
+    path: '/rerank',
+    fields: { query: TEXT, documents: ['ready', 'steady'] },
+    hasAnswer: body => firstOf(body.results) !== undefined,
+  },
+]
+
+function firstOf(list: unknown): JsonObject | undefined {
+  const first: unknown = Array.isArray(list) ? list[0] : undefined
+  return isJsonObject(first) ? first : undefined
+}
+
+function isText(value: unknown): boolean {
+  return typeof value === 'string' && value !== ''
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

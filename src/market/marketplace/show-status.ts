@@ -1,0 +1,131 @@
+import type { Sql } from '../../base/db/pool.ts'
+import type { HosterStatus } from '../../wire/api/hoster-console.ts'
+import type { VerificationReport } from '../../wire/api/hoster-verification.ts'
+import { REPORT_AGE_MS_MAX, type ReportedAgent, type ReportedServer } from '../supply/status/write-report.ts'
+import type { WaitingState } from './manifests.ts'
+import { nextProbesAt } from './probe-models.ts'
+import { showHoster } from './show-hoster.ts'
+import { findVerification } from './verification.ts'
+
+interface ModelRow {
+  readonly model: string
+  readonly states: ReportedServer['state'][]
+  readonly inFlight: number
+  readonly recentMs: number[]
+  readonly answered: bigint
+  readonly failed: bigint
+}
+
+interface WaitingRow {
+  readonly model: string
+  readonly state: WaitingState
+  readonly appliesAt: Date
+  /** Null: not probed since it was sent. */
+  readonly probedAt: Date | null
+}
+
+interface UnapprovedRow {
+  readonly model: string
+  readonly state: 'unapproved' | 'refused'
+  /** Why it is refused. */
+  readonly reason: string | null
+}
+
+/** Returns the offered models of a hoster with their health over all nodes, those that wait, and its connected agents. Throws `hoster_not_found`. */
+export async function showStatus(sql: Sql, hosterId: string, nowMs: number): Promise<HosterStatus> {
+  const { endpointId } = await showHoster(sql, hosterId)
+  const since = new Date(nowMs - REPORT_AGE_MS_MAX)
+  const { rows: models } = await sql.query<ModelRow>(MODELS, [endpointId, since, new Date(nowMs)])
+  const { rows: agents } = await sql.query<ReportedAgent>(AGENTS, [hosterId, since])
+  const { rows: waiting } = await sql.query<WaitingRow>(WAITING, [endpointId])
+  const { rows: unapproved } = await sql.query<UnapprovedRow>(UNAPPROVED, [endpointId])
+  const probes = (await findVerification(sql, hosterId))?.report?.probes ?? []
+  const byAgent = Map.groupBy(agents, ({ agentId }) => agentId)
+  return {
+    object: 'hoster.status',
+    models: models.map(({ model, states, inFlight, recentMs, answered, failed }) => ({
+      model,
+      state: worstState(states),
+      in_flight: inFlight,
+      first_token_p50_ms: median(recentMs),
+      answered_today: Number(answered),
+      failed_today: Number(failed),
+    })),
+    waiting: [
+      ...unapproved.map(({ model, state, reason }) => ({ ...nothingYet, model, state, problem: reason })),
+      ...waiting.map(row => showWaiting(row, probes)),
+    ],
+    agents: [...byAgent.values()].map(connections => {
+      const { agentId, keyId, version, state, reason, slots, models: served } = connections[0]!
+      return {
+        id: agentId,
+        key_id: keyId,
+        version,
+        state,
+        reason,
+        slots,
+        free_slots: Math.min(...connections.map(({ freeSlots }) => freeSlots)),
+        models: [...served],
+        nodes: connections.length,
+        connected_at: new Date(Math.min(...connections.map(({ sinceMs }) => sinceMs))).toISOString(),
+      }
+    }),
+  }
+}
+
+const WAITING = `
+SELECT model_id AS model, state, applies_at AS "appliesAt", probed_at AS "probedAt"
+  FROM hoster_price_change WHERE endpoint_id = $1 AND state IN ('scheduled', 'probing') ORDER BY model_id`
+
+const UNAPPROVED = `
+SELECT model_id AS model, coalesce(m.state, 'unapproved') AS state, m.reason
+  FROM hoster_price LEFT JOIN hoster_model m USING (model_id)
+ WHERE endpoint_id = $1 AND valid_until IS NULL AND m.state IS DISTINCT FROM 'approved' ORDER BY model_id`
+
+const nothingYet = { applies_at: null, passed: 0, problem: null, probed_at: null, again_at: null }
+
+function showWaiting(
+  { model, state, appliesAt, probedAt }: WaitingRow,
+  probes: VerificationReport['probes'],
+): HosterStatus['waiting'][number] {
+  const open = { ...nothingYet, model }
+  if (state === 'scheduled') return { ...open, state, applies_at: appliesAt.toISOString() }
+  if (probedAt === null) return { ...open, state: 'waiting' }
+  const found = probes.find(each => each.model === model)
+  return {
+    ...open,
+    state: 'failed',
+    passed: found?.passed ?? 0,
+    problem: found?.problem ?? null,
+    probed_at: probedAt.toISOString(),
+    again_at: nextProbesAt({ appliesAt, probedAt })?.toISOString() ?? null,
+  }
+}
+
+const MODELS = `
+WITH reported AS (
+  SELECT s."modelId", s.state, s."inFlight", s."recentMs"
+    FROM node_report, jsonb_to_recordset(servers) AS s("endpointId" text, "modelId" text, state text, "inFlight" int, "recentMs" jsonb)
+   WHERE at > $2 AND s."endpointId" = $1::text)
+SELECT p.model_id AS model, coalesce(d.answered, 0)::bigint AS answered, coalesce(d.failed, 0)::bigint AS failed,
+  ARRAY(SELECT r.state FROM reported r WHERE r."modelId" = p.model_id) AS states,
+  (SELECT coalesce(sum(r."inFlight"), 0)::int FROM reported r WHERE r."modelId" = p.model_id) AS "inFlight",
+  ARRAY(SELECT m::int FROM reported r, jsonb_array_elements_text(r."recentMs") AS m WHERE r."modelId" = p.model_id ORDER BY 1) AS "recentMs"
+FROM hoster_price p JOIN hoster_model m ON m.model_id = p.model_id AND m.state = 'approved'
+LEFT JOIN server_day d ON d.endpoint_id = $1::text AND d.model_id = p.model_id AND d.day = ($3::timestamptz AT TIME ZONE 'UTC')::date
+WHERE p.endpoint_id = $1::uuid AND p.valid_until IS NULL ORDER BY p.model_id`
+
+const AGENTS = `
+SELECT a.* FROM node_report, jsonb_to_recordset(agents) AS a("agentId" text, "hosterId" text, "keyId" text, version text, state text,
+    reason text, slots int, "freeSlots" int, models jsonb, "sinceMs" float8)
+ WHERE at > $2 AND a."hosterId" = $1::text ORDER BY a."sinceMs", a."agentId"`
+
+function worstState(states: readonly ReportedServer['state'][]): HosterStatus['models'][number]['state'] {
+  if (states.includes('ejected')) return 'ejected'
+  if (states.includes('probing')) return 'probing'
+  return states.length === 0 ? 'unused' : 'open'
+}
+
+function median(sorted: readonly number[]): number | null {
+  return sorted[sorted.length >> 1] ?? null
+}

@@ -1,0 +1,213 @@
+import { type OfferState, OTHERS_AGE_MS_MAX } from '../../../base/domain/health.ts'
+import { type Concurrency, newConcurrency } from './concurrency.ts'
+import { createLatency, type Latency } from './latency.ts'
+import { createLatencySums } from './latency-sums.ts'
+
+/** The health of one offer on this node. All times are monotonic milliseconds. */
+export interface OfferRecord {
+  /** The offer was ejected and has not had enough successes since. */
+  onTrial: boolean
+  /** When the last ejection began. */
+  ejectedAtMs: number
+  openSinceMs: number
+  ejectedUntilMs: number
+  /** One request is trying the offer after its ejection. */
+  probing: boolean
+  successesToPass: number
+  /** Earlier ejections that are not forgiven yet: the k of 5 s x 2^k. */
+  ejections: number
+  failuresInRow: number
+  connectFailuresInRow: number
+  /** A busy server is not failing, so its pauses are kept apart from the breaker. */
+  pausedUntilMs: number
+  /** When the last pause began. */
+  pausedAtMs: number
+  pausesInRow: number
+  /** The pause was asked of another node. */
+  isPauseAdopted: boolean
+  inFlight: number
+  /** Of these, the requests that have got no content yet. */
+  waiting: number
+  /** When the server last answered, or when the first of the waiting requests began. */
+  lastAnswerMs: number
+  /** When the newest request that succeeded was sent. */
+  lastSuccessSentMs: number
+  /** When the last ejection ended with a trial. Slow start begins here. */
+  restoredAtMs: number
+  readonly concurrency: Concurrency
+  /** The ejection was taken from another node: this node has met no fault. */
+  isAdopted: boolean
+  /** What the other nodes report, and when this node read it. */
+  others: { readonly atMs: number; readonly inFlight: number; readonly successes: number; readonly failures: number }
+  /** Changed since the other nodes were last informed. */
+  isNews: boolean
+  touchedMs: number
+  /** The last minute in slices, newest last. */
+  buckets: { startMs: number; successes: number; failures: number }[]
+  readonly latency: Latency
+  /** Attempts that were answered and that failed, since the record was created. For reports only. */
+  answered: number
+  failed: number
+  /** The first-token times of the last answers, ms, as a ring. For reports only. */
+  readonly recentMs: number[]
+}
+
+/** How many first-token times a record keeps. A power of two: see `recordSuccess`. */
+export const RECENT_MAX = 32
+
+/** Faults in a row that eject an offer. */
+export const FAILURES_TO_EJECT = 5
+const CONNECT_FAILURES_TO_EJECT = 3
+/** Successes in a row that end the trial after an ejection. */
+export const SUCCESSES_TO_PASS = 3
+const EJECTED_MS = 5_000
+const EJECTED_MS_MAX = 300_000
+/** Each healthy period of this length cancels one earlier ejection. */
+const FORGIVEN_EVERY_MS = 10_000
+const RATE_WINDOW_MS = 60_000
+const BUCKET_MS = 10_000
+const RATE_REQUESTS_MIN = 20
+const RATE_FAILED = 0.5
+const PAUSE_MS = 1_000
+const PAUSE_MS_MAX = 300_000
+
+/** No other node has reported the offer. */
+export const NO_OTHERS: OfferRecord['others'] = { atMs: -Infinity, inFlight: 0, successes: 0, failures: 0 }
+
+/** Returns the record of an offer that was never tried: open and unmeasured. */
+export function newOfferRecord(nowMs: number): OfferRecord {
+  return {
+    onTrial: false,
+    ejectedAtMs: nowMs,
+    openSinceMs: nowMs,
+    ejectedUntilMs: 0,
+    probing: false,
+    successesToPass: SUCCESSES_TO_PASS,
+    ejections: 0,
+    failuresInRow: 0,
+    connectFailuresInRow: 0,
+    pausedUntilMs: 0,
+    pausedAtMs: -Infinity,
+    pausesInRow: 0,
+    isPauseAdopted: false,
+    inFlight: 0,
+    waiting: 0,
+    lastAnswerMs: nowMs,
+    lastSuccessSentMs: -Infinity,
+    restoredAtMs: -Infinity,
+    concurrency: newConcurrency(),
+    isAdopted: false,
+    others: NO_OTHERS,
+    isNews: false,
+    touchedMs: nowMs,
+    buckets: [],
+    latency: createLatency(createLatencySums()),
+    answered: 0,
+    failed: 0,
+    recentMs: [],
+  }
+}
+
+export function stateOf(record: OfferRecord, nowMs: number): OfferState {
+  if (record.pausedUntilMs > nowMs || record.ejectedUntilMs > nowMs) return 'ejected'
+  if (!record.onTrial) return 'open'
+  return record.probing ? 'ejected' : 'probing'
+}
+
+/**
+ * Whether an attempt was sent before the current ejection. Its result then says nothing about the server's state
+ * since. Without this rule, three older streams that ended well lifted an ejection of five minutes at once while
+ * new connections kept failing, and time-outs longer than the ejection ejected the offer again and again.
+ */
+export function isOlderThanTrial(record: OfferRecord, sentMs: number): boolean {
+  return record.onTrial && sentMs < record.ejectedAtMs
+}
+
+/** Whether the faults of the last minute are enough to eject the offer. */
+export function isFailing(record: OfferRecord, nowMs: number): boolean {
+  if (record.failuresInRow >= FAILURES_TO_EJECT || record.connectFailuresInRow >= CONNECT_FAILURES_TO_EJECT) return true
+  // A server that fails every other request never fails five times in a row. Only the rate shows it.
+  let { successes, failures } = resultsOf(record, nowMs)
+  const { others } = record
+  // Right after a trial, the counts of the other nodes may still be those of the ejection.
+  if (others.atMs > nowMs - OTHERS_AGE_MS_MAX && record.restoredAtMs < nowMs - RATE_WINDOW_MS - OTHERS_AGE_MS_MAX) {
+    successes += others.successes
+    failures += others.failures
+  }
+  return successes + failures >= RATE_REQUESTS_MIN && failures >= RATE_FAILED * (successes + failures)
+}
+
+/** Returns the counted results of the last minute. */
+export function resultsOf({ buckets }: OfferRecord, nowMs: number): { successes: number; failures: number } {
+  let successes = 0
+  let failures = 0
+  for (const bucket of buckets) {
+    if (bucket.startMs <= nowMs - RATE_WINDOW_MS) continue
+    successes += bucket.successes
+    failures += bucket.failures
+  }
+  return { successes, failures }
+}
+
+/** Ends the trial after an ejection. */
+export function restore(record: OfferRecord, nowMs: number): void {
+  record.onTrial = false
+  record.isAdopted = false
+  record.openSinceMs = nowMs
+  record.restoredAtMs = nowMs
+  record.ejectedUntilMs = 0
+  record.buckets.length = 0
+}
+
+/** Counts one result towards the failure rate. */
+export function countResult(record: OfferRecord, nowMs: number, success: boolean): void {
+  let bucket = record.buckets.at(-1)
+  if (!bucket || nowMs - bucket.startMs >= BUCKET_MS) {
+    bucket = { startMs: nowMs, successes: 0, failures: 0 }
+    record.buckets.push(bucket)
+    if (record.buckets.length > RATE_WINDOW_MS / BUCKET_MS) record.buckets.shift()
+  }
+  if (success) bucket.successes++
+  else bucket.failures++
+}
+
+/**
+ * Counts one more ejection and returns its length: 5 s x 2^k, at most 300 s, times 0.5 to 1.5, so that many
+ * nodes do not come back at the same moment.
+ */
+export function nextEjectionMs(record: OfferRecord, nowMs: number, random: () => number): number {
+  if (!record.onTrial) {
+    const forgiven = Math.floor((nowMs - record.openSinceMs) / FORGIVEN_EVERY_MS)
+    record.ejections = Math.max(0, record.ejections - forgiven)
+  }
+  const ejections = record.ejections++
+  return Math.min(EJECTED_MS * 2 ** ejections, EJECTED_MS_MAX) * (0.5 + random())
+}
+
+/**
+ * Pauses an offer after its server answered that it is busy: for the time the server asked for, or 1 s x 2^n with
+ * jitter; at most five minutes either way. A burst of refused requests counts as one refusal: counted one by
+ * one, ten requests doubled the pause to five minutes.
+ *
+ * @param sentMs when the refused attempt was sent
+ */
+export function pause(
+  record: OfferRecord,
+  { nowMs, sentMs, retryAfterS }: { nowMs: number; sentMs: number; retryAfterS: number | undefined },
+  random: () => number,
+): void {
+  const isNewRefusal = sentMs >= record.pausedAtMs
+  if (!isNewRefusal && !retryAfterS) return
+  record.pausedUntilMs = Math.max(record.pausedUntilMs, nowMs + pauseMs(record.pausesInRow, retryAfterS, random))
+  record.isPauseAdopted = false
+  if (!isNewRefusal) return
+  record.pausedAtMs = nowMs
+  record.pausesInRow++
+}
+
+function pauseMs(pausesInRow: number, retryAfterS: number | undefined, random: () => number): number {
+  // "Retry-After: 0" is ignored: otherwise a server that sends it and keeps refusing would always be tried first.
+  const asked = retryAfterS !== undefined && retryAfterS > 0
+  const wanted = asked ? retryAfterS * 1000 : PAUSE_MS * 2 ** pausesInRow * (0.5 + random())
+  return Math.min(wanted, PAUSE_MS_MAX)
+}

@@ -1,0 +1,11 @@
+import { getJson } from '../../../wire/egress/get-json.ts'
+
+/**
+ * Whether a Switchyard server answers at `baseUrl`; false for another server, or when nothing answers in
+ * time.
+ */
+export async function isSwitchyardAt(baseUrl: string, timeoutMs: number): Promise<boolean> {
+  const answer = await getJson(`${baseUrl}/openapi.json`, { timeoutMs }).catch(() => undefined)
+  const title = (answer?.body as { info?: { title?: unknown } } | undefined)?.info?.title
+  return typeof title === 'string' && title.startsWith('Switchyard')
+}

@@ -1,0 +1,110 @@
+import type { Pool } from '../../../base/db/pool.ts'
+import type { Log } from '../../../base/runtime/log.ts'
+import type { Scheduler } from '../../../base/runtime/scheduler.ts'
+import { combineLearned } from '../breakers/learned-offer.ts'
+import type { OwnHealth } from '../breakers/own-health.ts'
+import { LEARNED_AGE_MS_MAX, type LearnedRow, readLearned, readSnapshot, writeLearned } from './learned-rows.ts'
+
+/** Shares what this node learns of its servers with the other nodes, through PostgreSQL. No request waits for it. */
+export interface LearnedExchange {
+  /** Writes what is new here and takes in what is new elsewhere. Rejects when PostgreSQL is unavailable. */
+  exchange(): Promise<void>
+  /** Exchanges every few seconds until stopped. */
+  start(): void
+  /** Writes a last time. Never rejects. */
+  stop(): Promise<void>
+}
+
+const EVERY_MS = 5_000
+/** The rows that one exchange writes at most. The others follow with the next. */
+const ROWS_MAX = 1_000
+/** A row can be visible this much later than its time: it was written by a statement that had to wait. */
+const LATE_MS = 10_000
+
+export function createLearnedExchange(deps: {
+  readonly pool: Pool
+  readonly nodeId: () => string
+  readonly health: Pick<OwnHealth, 'takeNews' | 'returnNews' | 'adopt'>
+  readonly scheduler: Scheduler
+  readonly log: Pick<Log, 'warn'>
+  readonly everyMs?: number
+}): LearnedExchange {
+  const { pool, health, scheduler, log, everyMs = EVERY_MS } = deps
+  /** The reports of other nodes by offer and node, with the monotonic time at which each was written. */
+  const reports = new Map<string, Map<string, { row: LearnedRow; atMs: number }>>()
+  let readUntilMs: number | null = null
+  let running: Promise<unknown> = Promise.resolve()
+  let cancel = () => {}
+  let isStopped = false
+  let isFailing = false
+
+  async function write(): Promise<void> {
+    const news = health.takeNews(ROWS_MAX)
+    if (news.size === 0) return
+    try {
+      await writeLearned(pool, deps.nodeId(), news)
+    } catch (error) {
+      health.returnNews(news.keys())
+      throw error
+    }
+  }
+
+  function keep(row: LearnedRow): void {
+    const ofOffer = reports.get(row.offerId) ?? new Map()
+    reports.set(row.offerId, ofOffer.set(row.nodeId, { row, atMs: scheduler.monotonicMs() - row.ageMs }))
+  }
+
+  async function read(): Promise<void> {
+    const isFirst = readUntilMs === null
+    const { rows, nowMs } = await readLearned(pool, deps.nodeId(), isFirst ? null : readUntilMs! - LATE_MS)
+    rows.forEach(keep)
+    // The snapshot has what the rows had, so it stands in only where they are lost.
+    if (isFirst) for (const row of await readSnapshot(pool)) if (!reports.has(row.offerId)) keep(row)
+    readUntilMs = nowMs
+  }
+
+  function adoptAll(): void {
+    const nowMs = scheduler.monotonicMs()
+    for (const [offerId, ofOffer] of reports) {
+      for (const [nodeId, { atMs }] of ofOffer) if (atMs < nowMs - LEARNED_AGE_MS_MAX) ofOffer.delete(nodeId)
+      const known = [...ofOffer.values()].map(({ row, atMs }) => ({ offer: row.offer, ageMs: nowMs - atMs }))
+      if (known.length === 0) reports.delete(offerId)
+      health.adopt(offerId, known.length === 0 ? null : combineLearned(known))
+    }
+  }
+
+  async function exchange(): Promise<void> {
+    await write()
+    await read()
+    adoptAll()
+  }
+
+  function schedule(): void {
+    cancel = scheduler.after(everyMs, () => {
+      running = exchange()
+        .then(
+          () => {
+            isFailing = false
+          },
+          error => {
+            if (!isFailing) log.warn({ err: error }, 'what nodes learn of servers could not be shared; trying again')
+            isFailing = true
+          },
+        )
+        .finally(() => {
+          if (!isStopped) schedule()
+        })
+    })
+  }
+
+  return {
+    exchange,
+    start: schedule,
+    async stop() {
+      isStopped = true
+      cancel()
+      await running
+      await write().catch(() => {})
+    },
+  }
+}

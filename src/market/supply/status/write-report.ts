@@ -1,0 +1,144 @@
+import type { Sql } from '../../../base/db/pool.ts'
+import type { OfferState } from '../../../base/domain/health.ts'
+
+/** An offer as a node reports it: the elements of node_report.servers. */
+export interface ReportedServer {
+  readonly endpointId: string
+  readonly modelId: string
+  readonly state: OfferState
+  readonly inFlight: number
+  /** The first-token times of the last answers on this node, whole ms. */
+  readonly recentMs: readonly number[]
+}
+
+/** New attempts at an offer since the last report. */
+export interface CountedAttempts {
+  readonly endpointId: string
+  readonly modelId: string
+  readonly answered: number
+  readonly failed: number
+  /** What customers were charged for the answers. */
+  readonly costNanos: bigint
+}
+
+/** A change of the breaker of an offer. */
+export interface BreakerChange {
+  readonly endpointId: string
+  readonly modelId: string
+  readonly event: 'ejected' | 'restored' | 'credential_rejected'
+  readonly at: Date
+}
+
+/** The models of one agent that a report has at most. */
+export const REPORTED_MODELS_MAX = 50
+
+/** An agent of a hoster that is connected to a node: the elements of node_report.agents. */
+export interface ReportedAgent {
+  /** An agent with connections to several nodes has the same id on each. */
+  readonly agentId: string
+  readonly endpointId: string
+  readonly hosterId: string
+  readonly keyId: string
+  /** The version of its program. Empty before it announced its models. */
+  readonly version: string
+  readonly state: 'open' | 'paused' | 'draining'
+  /** Why it takes no requests; null if it does, or gave no reason. */
+  readonly reason: string | null
+  readonly slots: number
+  readonly freeSlots: number
+  /** The most places of one model. */
+  readonly slotsPerModel: number
+  /** The ids of the models at its server. */
+  readonly models: readonly string[]
+  /** Unix ms. */
+  readonly sinceMs: number
+}
+
+export interface NodeReport {
+  readonly nodeId: string
+  readonly version: string
+  readonly servers: readonly ReportedServer[]
+  readonly agents: readonly ReportedAgent[]
+  readonly attempts: readonly CountedAttempts[]
+  /** In the order in which they happened. */
+  readonly changes: readonly BreakerChange[]
+}
+
+/** Writes what a node has seen of its servers. Run it in a transaction. */
+export async function writeReport(
+  sql: Sql,
+  { nodeId, version, servers, agents, attempts, changes }: NodeReport,
+  now: Date,
+): Promise<void> {
+  // Nodes that report at once lock the rows in the same order.
+  const sorted = attempts.toSorted((a, b) => compare(a.endpointId, b.endpointId) || compare(a.modelId, b.modelId))
+  if (sorted.length > 0) {
+    await sql.query(
+      `INSERT INTO server_day AS d (day, endpoint_id, model_id, answered, failed, cost_nanos)
+       SELECT ($1::timestamptz AT TIME ZONE 'UTC')::date, * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[])
+       ON CONFLICT (day, endpoint_id, model_id) DO UPDATE SET
+         answered = d.answered + excluded.answered, failed = d.failed + excluded.failed, cost_nanos = d.cost_nanos + excluded.cost_nanos`,
+      [
+        now,
+        sorted.map(({ endpointId }) => endpointId),
+        sorted.map(({ modelId }) => modelId),
+        sorted.map(({ answered }) => answered),
+        sorted.map(({ failed }) => failed),
+        sorted.map(({ costNanos }) => costNanos),
+      ],
+    )
+  }
+  for (const change of changes) await writeChange(sql, nodeId, change)
+  await sql.query(
+    `INSERT INTO node_report (node_id, at, version, servers, agents) VALUES ($1, $2, $3, $4, $5)
+     ON CONFLICT (node_id) DO UPDATE SET at = excluded.at, servers = excluded.servers, agents = excluded.agents`,
+    [nodeId, now, version, JSON.stringify(servers), JSON.stringify(agents)],
+  )
+}
+
+async function writeChange(sql: Sql, nodeId: string, { endpointId, modelId, event, at }: BreakerChange): Promise<void> {
+  if (event === 'restored') {
+    await sql.query(
+      `UPDATE server_incident SET ended_at = greatest($4, began_at)
+        WHERE node_id = $1 AND endpoint_id = $2 AND model_id = $3 AND ended_at IS NULL`,
+      [nodeId, endpointId, modelId, at],
+    )
+    return
+  }
+  const { rowCount } = await sql.query(
+    `UPDATE server_incident SET ended_at = NULL WHERE incident_id = (
+       SELECT incident_id FROM server_incident
+        WHERE node_id = $1 AND endpoint_id = $2 AND model_id = $3 AND (ended_at IS NULL OR ended_at > $4::timestamptz - interval '5 minutes')
+        ORDER BY began_at DESC LIMIT 1)`,
+    [nodeId, endpointId, modelId, at],
+  )
+  if (rowCount !== 0) return
+  await sql.query(
+    'INSERT INTO server_incident (node_id, endpoint_id, model_id, kind, began_at) VALUES ($1, $2, $3, $5, $4)',
+    [nodeId, endpointId, modelId, at, event],
+  )
+}
+
+/** How many days the status page shows. */
+export const STATUS_DAYS = 90
+/** A node that has not reported for this long has stopped, ms. */
+export const REPORT_AGE_MS_MAX = 60_000
+
+/** Ends the incidents of nodes that have stopped, and deletes what the status page no longer shows. */
+export async function pruneReports(sql: Sql, nowMs: number): Promise<void> {
+  const silentSince = new Date(nowMs - REPORT_AGE_MS_MAX)
+  await sql.query(
+    `UPDATE server_incident i SET ended_at = greatest(i.began_at, coalesce(r.at, i.began_at))
+       FROM server_incident o LEFT JOIN node_report r USING (node_id)
+      WHERE o.incident_id = i.incident_id AND i.ended_at IS NULL AND (r.at IS NULL OR r.at < $1)`,
+    [silentSince],
+  )
+  await sql.query('DELETE FROM node_report WHERE at < $1', [silentSince])
+  const shownSince = new Date(nowMs - STATUS_DAYS * 86_400_000)
+  await sql.query("DELETE FROM server_day WHERE day < ($1::timestamptz AT TIME ZONE 'UTC')::date", [shownSince])
+  await sql.query('DELETE FROM server_incident WHERE ended_at < $1', [shownSince])
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0
+}

@@ -1,0 +1,73 @@
+import type { Offer } from '../../../base/domain/offer.ts'
+import { answerDistance } from '../answer-distance.ts'
+import { comparePanel, type Panellist } from '../compare-panel.ts'
+import { earlierDistances } from '../evidence/audit-store.ts'
+import type { AskedAnswer } from './ask-offer.ts'
+import type { RunningAudit } from './audit-deps.ts'
+import { drawFields, drawGapMs } from './draw-manners.ts'
+import { takeReplay } from './draw-text.ts'
+import { openingMessages } from './openings.ts'
+import { recordAudits } from './record-audits.ts'
+
+/** The number of other hosters in a panel. */
+export const PANEL_OTHERS = 3
+/** A panel asks so many prompts: one answer says little, since answers of one model part ways too. */
+export const PANEL_PROMPTS = 4
+
+/**
+ * Asks several hosters of a model the same, where there is no reference: four prompts at temperature 0, minutes apart. A hoster that
+ * leaves one unanswered is not compared. Log probabilities are asked for only where customers ask for them.
+ */
+export async function auditByPanel(deps: RunningAudit, offer: Offer, hosters: readonly Offer[]): Promise<void> {
+  const { pool, clock, random, beginVisit, pause } = deps
+  const asked = [offer, ...shuffled(hosters, random).slice(0, PANEL_OTHERS)]
+  const fields = drawFields(deps)
+  const answers = asked.map((): (AskedAnswer | null)[] => [])
+  for (let prompt = 0; prompt < PANEL_PROMPTS; prompt++) {
+    if (prompt > 0) await pause(drawGapMs(deps))
+    const { customerId, body } = await drawPrompt(deps, asked, fields)
+    const given = await Promise.all(asked.map(server => beginVisit(customerId)(server, body)))
+    if (given[0] === null) return
+    for (const [at, answer] of given.entries()) answers[at]!.push(answer!)
+  }
+  const panel = asked.flatMap((server, at): Panellist<readonly AskedAnswer[]>[] => {
+    const answer = answers[at]!.filter(each => each !== null)
+    return answer.length < PANEL_PROMPTS ? [] : [{ hosterId: server.endpoint.hosterId!, answer }]
+  })
+  const isFingerprint = panel.every(({ answer }) => answer.every(({ topTokens }) => topTokens.length > 0))
+  const kind = isFingerprint ? 'fingerprint' : 'agreement'
+  const distanceOf = (a: readonly AskedAnswer[], b: readonly AskedAnswer[]) =>
+    answerDistance(a, b, isFingerprint ? 'distributions' : 'texts')
+  const results = comparePanel(panel, distanceOf, await earlierDistances(pool, offer.modelId, kind))
+  await recordAudits(
+    pool,
+    results.map(({ hosterId, distance, eValues, hasPassed }) => ({
+      ...{ hosterId, modelId: offer.modelId, kind, eValues, hasPassed, atMs: clock.epochMs() },
+      statistic: distance.overall,
+      worst: distance.worst,
+      sample: panel.length - 1,
+    })),
+  )
+}
+
+/** A request of a customer, or a built-in text, which a hoster can recognise. Answers can be compared at temperature 0 only. */
+async function drawPrompt(
+  deps: RunningAudit,
+  asked: readonly Offer[],
+  fields: Readonly<Record<string, unknown>>,
+): Promise<{ customerId: string | null; body: Readonly<Record<string, unknown>> }> {
+  const replay = await takeReplay(deps, asked, asked[0]!)
+  if (replay !== undefined) {
+    const { customerId, body, identifiers } = replay
+    return { customerId, body: { ...body, ...identifiers, temperature: 0 } }
+  }
+  const messages = openingMessages(deps.random)
+  return { customerId: null, body: { ...fields, messages, temperature: 0 } }
+}
+
+function shuffled<Item>(items: readonly Item[], random: () => number): Item[] {
+  return items
+    .map(item => ({ item, key: random() }))
+    .toSorted((a, b) => a.key - b.key)
+    .map(({ item }) => item)
+}

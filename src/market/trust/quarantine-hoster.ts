@@ -1,0 +1,60 @@
+import type { Sql } from '../../base/db/pool.ts'
+import { changeHosterState, gatewayActor, type StateActor } from '../marketplace/change-hoster-state.ts'
+import { lockTrust, writeTrust } from './evidence/trust-store.ts'
+import type { SignalKind, Signals } from './quarantine.ts'
+
+/**
+ * Suspends a hoster on proof and freezes its payouts: it keeps what it earned, and gets it when the operator decides. Run it last in a
+ * transaction. Returns the reason.
+ */
+export async function quarantineHoster(
+  sql: Sql,
+  hosterId: string,
+  proof: readonly SignalKind[],
+  signals: Signals,
+): Promise<string> {
+  const reason = `Audits prove a cheat: ${proof.map(kind => `${signalTexts[kind]} (${pText(signals[kind]!.p)})`).join('; ')}.`
+  await sql.query(
+    `UPDATE hoster SET quarantined_at = now(), quarantine_reason = $2,
+       payout_frozen_at = coalesce(payout_frozen_at, now()), payout_freeze_reason = coalesce(payout_freeze_reason, $2)
+      WHERE hoster_id = $1`,
+    [hosterId, reason],
+  )
+  await changeHosterState(sql, { ...gatewayActor, hosterId, to: 'suspended', reason })
+  return reason
+}
+
+/** Smaller values say no more to anybody. */
+const P_SHOWN_MIN = 1e-12
+
+function pText(p: number): string {
+  return p < P_SHOWN_MIN ? `p < ${P_SHOWN_MIN}` : `p = ${p.toPrecision(2)}`
+}
+
+const signalTexts: Readonly<Record<SignalKind, string>> = {
+  meter: 'it reports more tokens than honest servers of the model do',
+  canary: 'it fails prompts that honest servers of the model answer',
+  fingerprint: 'the probabilities of its tokens are not those of the model',
+  agreement: 'its answers differ from those of honest servers of the model',
+  sampling: 'its answers at random do not come from the model',
+  shadow: 'its answers differ from those of a reference where honest servers of the model agree with it',
+}
+
+/**
+ * Ends a quarantine by a decision of the operator: the evidence of the tests starts again, the payouts are released, and the hoster is
+ * active. The audits stay in the score. Throws `hoster_not_found` or `hoster_state_refused`. Run it last in a transaction.
+ */
+export async function endQuarantine(
+  sql: Sql,
+  hosterId: string,
+  { by, reason, nowMs }: { readonly by: StateActor; readonly reason: string; readonly nowMs: number },
+): Promise<void> {
+  const trust = (await lockTrust(sql, [hosterId])).get(hosterId)!
+  await writeTrust(sql, { ...trust, evidence: { ...trust.evidence, signals: {} } }, nowMs)
+  await sql.query(
+    `UPDATE hoster SET quarantined_at = NULL, quarantine_reason = NULL, payout_frozen_at = NULL, payout_freeze_reason = NULL
+      WHERE hoster_id = $1 AND quarantined_at IS NOT NULL`,
+    [hosterId],
+  )
+  await changeHosterState(sql, { ...by, hosterId, to: 'active', reason })
+}

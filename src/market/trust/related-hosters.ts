@@ -1,0 +1,54 @@
+import type { Sql } from '../../base/db/pool.ts'
+
+/** Hosters that belong together as far as the gateway can see, with the evidence of related customers: docs/trust.md. */
+export interface RelatedHosters {
+  /** Returns for each of these hosters the name of its group. Hosters that nothing relates have a group of their own. */
+  groups(hosterIds: readonly string[]): Promise<ReadonlyMap<string, string>>
+  /** Returns these hosters, and all hosters that are related to one of them. */
+  withRelated(hosterIds: readonly string[]): Promise<readonly string[]>
+}
+
+/** What two hosters may share: people, their networks and browsers, and a customer that receives the earnings of both. */
+const SIGNS = `
+  SELECT hoster_id, 'person ' || person_id AS sign FROM hoster_member
+  UNION SELECT hoster_id, 'network ' || network FROM hoster_member JOIN person_network USING (person_id)
+  UNION SELECT hoster_id, 'device ' || encode(device_hash, 'hex') FROM hoster_member JOIN person_device USING (person_id)
+  UNION SELECT hoster_id, 'customer ' || customer_id FROM hoster_account WHERE customer_id IS NOT NULL`
+
+export function createRelatedHosters(sql: Sql): RelatedHosters {
+  return {
+    async groups(hosterIds) {
+      const { rows } = await sql.query<{ hosterId: string; sign: string }>(
+        `SELECT hoster_id AS "hosterId", sign FROM (${SIGNS}) s WHERE hoster_id = ANY ($1::uuid[]) ORDER BY 1, 2`,
+        [hosterIds],
+      )
+      return groupBySigns(hosterIds, rows)
+    },
+    async withRelated(hosterIds) {
+      const { rows } = await sql.query<{ hosterId: string }>(
+        `WITH signs AS MATERIALIZED (${SIGNS})
+         SELECT DISTINCT other.hoster_id AS "hosterId" FROM signs own JOIN signs other USING (sign) WHERE own.hoster_id = ANY ($1::uuid[])`,
+        [hosterIds],
+      )
+      return [...new Set([...hosterIds, ...rows.map(({ hosterId }) => hosterId)])]
+    },
+  }
+}
+
+/** Hosters that share a sign are in one group, and so are those that a third one connects. */
+export function groupBySigns(
+  hosterIds: readonly string[],
+  signs: readonly { readonly hosterId: string; readonly sign: string }[],
+): ReadonlyMap<string, string> {
+  const groups = new Map(hosterIds.map(hosterId => [hosterId, hosterId]))
+  const firstWith = new Map<string, string>()
+  for (const { hosterId, sign } of signs) {
+    const first = firstWith.get(sign)
+    if (first === undefined) firstWith.set(sign, hosterId)
+    else {
+      const [group, other] = [groups.get(first), groups.get(hosterId)!]
+      for (const [member, found] of groups) if (found === other) groups.set(member, group!)
+    }
+  }
+  return groups
+}

@@ -1,0 +1,160 @@
+import { randomUUID } from 'node:crypto'
+import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
+import { refuseOutage } from '../../base/db/refuse-outage.ts'
+import {
+  type AlertHistory,
+  type AlertRule,
+  kindsWithThreshold,
+  LARGE_CHARGE_NANOS_MIN,
+  type NewAlertRule,
+} from '../../base/domain/alert-rule.ts'
+import { ApiError } from '../../base/domain/errors.ts'
+import { usdText } from '../../base/domain/money.ts'
+import { sealSecret } from '../../base/secrets/sealed-secret.ts'
+import { parseOutboundUrl } from '../../wire/egress/outbound-url.ts'
+import {
+  disableRule,
+  findRule,
+  insertRule,
+  insertTestAlert,
+  listRules,
+  RULES_PER_CUSTOMER_MAX,
+  readHistory,
+} from './alert-store.ts'
+import { enqueueDeliveries } from './enqueue-deliveries.ts'
+import { mintWebhookSecret } from './sign-webhook.ts'
+
+/** The customer that owns alert rules, with its own e-mail address. */
+export interface AlertOwner {
+  readonly customerId: string
+  readonly email: string
+}
+
+/** Manages the alert rules of one customer at a time; rules of other customers are not found. Throws ApiError. */
+export interface Alerts {
+  list(owner: AlertOwner): Promise<AlertRule[]>
+  /** Adds a rule. The secret signs its webhooks and cannot be read again. */
+  add(owner: AlertOwner, rule: NewAlertRule): Promise<AddedRule>
+  remove(owner: AlertOwner, ruleId: string): Promise<AlertRule>
+  /** Queues a test alert and returns its id. */
+  test(owner: AlertOwner, ruleId: string): Promise<string>
+  /** Returns the last 50 alerts, newest first. */
+  history(owner: AlertOwner, ruleId: string): Promise<AlertHistory[]>
+}
+
+export interface AddedRule {
+  readonly rule: AlertRule
+  /** `whsec_...`; null for e-mail. */
+  readonly secret: string | null
+}
+
+const TESTS_PER_HOUR = 10
+const HISTORY_MAX = 50
+
+export function createAlerts(deps: { pool: Pool; masterKey: Buffer; allowPrivateUrls: boolean }): Alerts {
+  const sql: Sql = { query: (statement, values) => deps.pool.query<never>(statement, values).catch(refuse) }
+  /**
+   * Serialises the work of each customer, so that concurrent calls cannot exceed the limits of rules and
+   * tests.
+   */
+  const serialized = <T>({ customerId }: Pick<AlertOwner, 'customerId'>, work: (sql: Sql) => Promise<T>) =>
+    transaction(deps.pool, async sql => {
+      // "syal" in ASCII. The role that serves requests cannot lock the row of the customer.
+      await sql.query(`SELECT pg_advisory_xact_lock(x'7379616c'::int, hashtext($1))`, [customerId])
+      return work(sql)
+    }).catch(refuse)
+  return {
+    list: ({ customerId }) => listRules(sql, customerId),
+    async add(owner, rule) {
+      // Mail to another address would be unsolicited.
+      if (rule.channel === 'email' && rule.target !== null && rule.target.toLowerCase() !== owner.email.toLowerCase()) {
+        throw invalid('target', `Alerts are mailed to your own address only, ${owner.email}. Leave target out.`)
+      }
+      return serialized(owner, sql => addRule(sql, owner, rule, deps))
+    },
+    async remove({ customerId }, ruleId) {
+      const rule = await requireRule(sql, ruleId, customerId)
+      await disableRule(sql, rule.ruleId)
+      return rule
+    },
+    async test({ customerId }, ruleId) {
+      const rule = await requireRule(sql, ruleId, customerId)
+      const alertId = await serialized(rule, async sql => {
+        const alertId = await insertTestAlert(sql, rule, TESTS_PER_HOUR)
+        if (alertId !== undefined) await enqueueDeliveries(sql, [alertId])
+        return alertId
+      })
+      if (alertId !== undefined) return alertId
+      throw new ApiError('rate_limit_exceeded', {
+        message: `There were ${TESTS_PER_HOUR} test alerts within the last hour. Wait before you request another.`,
+        retryAfterS: 600,
+      })
+    },
+    async history({ customerId }, ruleId) {
+      const rule = await requireRule(sql, ruleId, customerId)
+      return readHistory(sql, rule.ruleId, HISTORY_MAX)
+    },
+  }
+}
+
+/** Adds a rule with any target. Throws ApiError `invalid_value` or `missing_parameter` with the reason. */
+export async function addRule(
+  sql: Sql,
+  { customerId, email }: AlertOwner,
+  { kind, thresholdNanos, channel, target }: NewAlertRule,
+  { masterKey, allowPrivateUrls }: { masterKey: Buffer; allowPrivateUrls: boolean },
+): Promise<AddedRule> {
+  const hasThreshold = kindsWithThreshold.includes(kind)
+  if (hasThreshold && thresholdNanos === null) {
+    throw new ApiError('missing_parameter', { param: 'threshold_usd', message: `${kind} needs threshold_usd. Add it.` })
+  }
+  if (!hasThreshold && thresholdNanos !== null)
+    throw invalid('threshold_usd', `${kind} has no threshold. Leave threshold_usd out.`)
+  if (kind === 'large_charge' && thresholdNanos! < LARGE_CHARGE_NANOS_MIN) {
+    throw invalid(
+      'threshold_usd',
+      `The threshold of large_charge must be at least ${usdText(LARGE_CHARGE_NANOS_MIN)} USD.`,
+    )
+  }
+  const ruleId = randomUUID()
+  const secret = channel === 'webhook' ? mintWebhookSecret() : null
+  const rule = await insertRule(sql, {
+    ruleId,
+    customerId,
+    kind,
+    thresholdNanos,
+    channel,
+    target: channel === 'webhook' ? webhookUrl(target, allowPrivateUrls) : (target ?? email),
+    secretSealed:
+      secret === null ? null : sealSecret(masterKey, secret, { ownerId: ruleId, purpose: 'webhook_secret' }),
+  })
+  if (!rule)
+    throw invalid(
+      'kind',
+      `There are already ${RULES_PER_CUSTOMER_MAX} alert rules, the most a customer may have. Remove one first.`,
+    )
+  return { rule, secret }
+}
+
+function webhookUrl(target: string | null, allowPrivate: boolean): string {
+  if (target === null) {
+    throw new ApiError('missing_parameter', { param: 'target', message: 'A webhook needs a target: its https URL.' })
+  }
+  const url = parseOutboundUrl(target, { allowPrivate, allowQuery: true })
+  if (typeof url === 'string') throw invalid('target', `This URL is refused: ${url}.`)
+  return url.href
+}
+
+async function requireRule(sql: Sql, ruleId: string, customerId: string): Promise<AlertRule> {
+  const rule = await findRule(sql, ruleId, customerId)
+  if (rule) return rule
+  throw new ApiError('not_found', { message: 'There is no such alert rule. GET /v1/alerts lists yours.' })
+}
+
+function invalid(param: string, message: string): ApiError {
+  return new ApiError('invalid_value', { param, message })
+}
+
+function refuse(thrown: unknown): never {
+  refuseOutage(thrown, 'The database does not answer. Retry later.')
+}

@@ -1,0 +1,14 @@
+import type { Sql } from '../../../base/db/pool.ts'
+
+/**
+ * Opens the money account of an existing customer and grants the signup credit. Each happens at most once,
+ * however often the function is called. `creditNanos` may be 0. Returns whether the credit was granted now.
+ * Works inside a transaction.
+ */
+export async function openAccount(db: Sql, customerId: string, creditNanos: bigint): Promise<boolean> {
+  const { rows } = await db.query<{ granted: boolean }>('SELECT open_account($1, $2) AS granted', [
+    customerId,
+    creditNanos,
+  ])
+  return rows[0]!.granted
+}

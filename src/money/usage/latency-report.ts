@@ -1,0 +1,72 @@
+import type { Sql } from '../../base/db/pool.ts'
+import type { LatencyReport } from '../../wire/api/console-data.ts'
+
+/** How many requests the report reads: enough for a 95th percentile, and a few milliseconds to read. */
+const ROWS_MAX = 1000
+
+/** Returns the latency and the failures of a customer's newest 1,000 requests, in total and by model. */
+export async function latencyOf(sql: Sql, customerId: string): Promise<LatencyReport> {
+  const { rows } = await sql.query<LatencyRow>(READ_LATENCY, [customerId])
+  const total = rows.find(row => row.isTotal)
+  const models = rows.filter(row => !row.isTotal)
+  return {
+    object: 'latency',
+    since: total?.since?.toISOString() ?? null,
+    ...figuresOf(total ?? NO_REQUESTS),
+    models: models.map(row => ({ model: row.model!, ...figuresOf(row) })),
+  }
+}
+
+interface Figures {
+  readonly requests: number
+  readonly failed: number
+  readonly firstP50: number | null
+  readonly firstP95: number | null
+  readonly totalP50: number | null
+  readonly totalP95: number | null
+}
+
+interface LatencyRow extends Figures {
+  readonly model: string | null
+  readonly isTotal: boolean
+  readonly since: Date | null
+}
+
+const NO_REQUESTS: Figures = {
+  requests: 0,
+  failed: 0,
+  firstP50: null,
+  firstP95: null,
+  totalP50: null,
+  totalP95: null,
+}
+
+function figuresOf(row: Figures): Omit<LatencyReport, 'object' | 'since' | 'models'> {
+  return {
+    requests: row.requests,
+    failed: row.failed,
+    failure_share: row.requests === 0 ? 0 : row.failed / row.requests,
+    first_token_ms: percentiles(row.firstP50, row.firstP95),
+    total_ms: percentiles(row.totalP50, row.totalP95),
+  }
+}
+
+function percentiles(p50: number | null, p95: number | null) {
+  return p50 === null || p95 === null ? null : { p50, p95 }
+}
+
+// A client that left and a request that another run replaced are no failures of the service.
+const READ_LATENCY = `
+WITH newest AS MATERIALIZED (
+  SELECT model_id, started_at, first_token_ms, latency_ms, success, outcome
+    FROM usage_event WHERE customer_id = $1 ORDER BY request_id DESC LIMIT ${ROWS_MAX}
+)
+SELECT model_id AS model, grouping(model_id) = 1 AS "isTotal", min(started_at) AS since, count(*)::integer AS requests,
+  count(*) FILTER (WHERE NOT success AND outcome NOT IN ('client_gone', 'superseded'))::integer AS failed,
+  percentile_disc(0.5) WITHIN GROUP (ORDER BY first_token_ms) FILTER (WHERE success) AS "firstP50",
+  percentile_disc(0.95) WITHIN GROUP (ORDER BY first_token_ms) FILTER (WHERE success) AS "firstP95",
+  percentile_disc(0.5) WITHIN GROUP (ORDER BY latency_ms) FILTER (WHERE success) AS "totalP50",
+  percentile_disc(0.95) WITHIN GROUP (ORDER BY latency_ms) FILTER (WHERE success) AS "totalP95"
+FROM newest
+GROUP BY GROUPING SETS ((model_id), ())
+ORDER BY count(*) DESC, model_id`

@@ -1,0 +1,106 @@
+import type { ChatJob } from '../../base/domain/chat-job.ts'
+import type { ChunkDelta, CompletionChoice, TokenUsage } from '../../base/domain/completion.ts'
+import type { Receipt, Ticket, WholeAnswer } from '../../base/domain/handoff.ts'
+import type { Nanos } from '../../base/domain/money.ts'
+import { outputCap } from '../../base/domain/output-cap.ts'
+import type { MeasureText } from '../../base/domain/text-length.ts'
+import { hasClientLeft } from '../../base/domain/upstream-failure.ts'
+import type { ByteAccount } from '../../base/runtime/byte-budget.ts'
+import type { CancelSignal } from '../../base/runtime/cancel-signal.ts'
+import type { ClientDialect } from '../../wire/dialects/client-dialect.ts'
+import { bill, billedUsage, type Delivered, type MeasuredTexts } from './bill.ts'
+import { TextCutter } from './cut-text.ts'
+import { generatedText, hasMedia } from './generated-text.ts'
+import { measureLongTexts } from './measure-long-texts.ts'
+import { limitPosition, textSize, uncountedSize } from './output-limit.ts'
+
+export interface RelayContext {
+  readonly ticket: Ticket
+  readonly job: ChatJob
+  readonly dialect: ClientDialect
+  /**
+   * Aborted when the client leaves, or when the drain time of the gateway is over. The reason is then the
+   * ApiError `server_shutdown`.
+   */
+  readonly signal: CancelSignal
+  /** Pays for the memory of the answer. */
+  readonly memory: ByteAccount
+  /**
+   * Records that the client left before its first token. Returns true when it must pay for its input this
+   * time.
+   */
+  readonly chargeEarlyDisconnect: () => boolean
+  readonly measureText: MeasureText
+}
+
+export interface RelayedAnswer {
+  readonly receipt: Receipt
+  /** Returns all generated text that was delivered. */
+  readonly text: () => string
+  /** Returns the body for the client, once the charge is known. */
+  body(costNanos: Nanos): string
+}
+
+/**
+ * Bills a whole answer and encodes it for the client, without usage. Cuts it at `max_tokens`. Throws before anything is charged if the
+ * answer cannot be encoded because it is nested too deeply.
+ */
+export function relayWhole(context: RelayContext, answer: WholeAnswer): RelayedAnswer | Promise<RelayedAnswer> {
+  const { ticket, job, dialect, signal } = context
+  const { usage: reported, ...uncut } = answer.completion
+  const maxTokens = outputCap(answer.offer, job, ticket.maxTokens)
+  const completion = { ...uncut, choices: uncut.choices.map(choice => withinLimit(choice, maxTokens, reported)) }
+  // A gateway that is shutting down still delivers an answer that is complete.
+  const isGone = hasClientLeft(signal)
+  const messages = completion.choices.map(({ message }) => message as ChunkDelta)
+  const delivered: Delivered = {
+    outcome: isGone ? 'client_gone' : 'served',
+    // A client that left before the whole answer was ready received nothing, no matter how much was generated.
+    text: isGone ? '' : generatedText(messages),
+    hasMedia: !isGone && messages.some(hasMedia),
+    isCut: completion.choices.some((choice, at) => choice !== uncut.choices[at]),
+    reported: reported ?? null,
+    finishReason: completion.choices[0]?.finish_reason ?? null,
+    chargeInputOnly: isGone && context.chargeEarlyDisconnect(),
+  }
+  const text = dialect.answer.encode(completion, job)
+  const relayed = (measured?: MeasuredTexts): RelayedAnswer => {
+    const receipt = bill(ticket, job, answer, measured === undefined ? delivered : { ...delivered, measured })
+    return {
+      receipt,
+      text: () => delivered.text.toString(),
+      body: costNanos => dialect.answer.withUsage(text, billedUsage(reported, receipt, costNanos)),
+    }
+  }
+  return measureLongTexts(context.measureText, ticket, job, answer, delivered)?.then(relayed) ?? relayed()
+}
+
+/**
+ * Cuts a choice of a whole answer that clearly exceeds `maxTokens`, because its server ignores the limit. It then
+ * ends with `length`, as a stream does. Log probabilities describe the uncut text and are left out.
+ */
+function withinLimit(choice: CompletionChoice, maxTokens: number, reported: TokenUsage | undefined): CompletionChoice {
+  const message = choice.message as ChunkDelta
+  const text = generatedText([message])
+  const mayExceed = textSize(text, maxTokens) > uncountedSize(maxTokens) || exceeds(reported, maxTokens)
+  const position = mayExceed ? limitPosition(text, maxTokens) : null
+  if (position === null) return choice
+  const { content, refusal } = message
+  const kept = new TextCutter(position).cut(message)
+  return {
+    index: choice.index,
+    message: {
+      role: 'assistant',
+      ...kept,
+      content: kept.content ?? (typeof content === 'string' ? '' : null),
+      refusal: kept.refusal ?? (typeof refusal === 'string' ? '' : null),
+    },
+    logprobs: null,
+    finish_reason: 'length',
+  }
+}
+
+/** The report is the sum of all choices, so it only says that a choice may be too long. */
+function exceeds(reported: TokenUsage | undefined, maxTokens: number): boolean {
+  return (reported?.completion_tokens ?? 0) > maxTokens
+}

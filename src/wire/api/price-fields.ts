@@ -1,0 +1,17 @@
+import { z } from 'zod'
+import { inputKinds, outputKinds } from '../../base/domain/offer-price.ts'
+
+const usdPerMillion = z.number().nonnegative()
+
+/** The price of a server in quotes and receipts. */
+export const priceFields = {
+  version: z.int().nullable().describe('Version of the price list of the hoster; null for prices of the operator.'),
+  input_usd_per_million: usdPerMillion.describe('USD per million input tokens.'),
+  output_usd_per_million: usdPerMillion.describe('USD per million output tokens.'),
+}
+
+/** The kind and the price of a part of a request in quotes and receipts. */
+export const partPriceFields = {
+  kind: z.enum([...inputKinds, ...outputKinds, 'request']),
+  usd_per_million: usdPerMillion,
+}

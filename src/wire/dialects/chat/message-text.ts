@@ -1,0 +1,28 @@
+import { isJsonObject } from '../../../base/runtime/json-object.ts'
+
+/**
+ * Returns the text of message content: a string, or the joined text parts of an array, which Mistral sends.
+ * Null if there is none.
+ */
+export function messageText(content: unknown): string | null {
+  if (typeof content === 'string') return content
+  if (!Array.isArray(content)) return null
+  const texts: string[] = []
+  for (const part of content) {
+    if (typeof part === 'string') texts.push(part)
+    else if (isJsonObject(part) && typeof part.text === 'string') texts.push(part.text)
+  }
+  return texts.length > 0 ? texts.join('') : null
+}
+
+/**
+ * Returns the joined thinking parts of an array content, which Mistral sends (LiteLLM issue 16272). Null if
+ * there are none.
+ */
+export function thinkingText(content: unknown): string | null {
+  if (!Array.isArray(content)) return null
+  const texts = content.map(part =>
+    isJsonObject(part) && part.type === 'thinking' ? messageText(part.thinking) : null,
+  )
+  return texts.some(text => text !== null) ? texts.join('') : null
+}

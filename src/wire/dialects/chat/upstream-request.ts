@@ -1,0 +1,106 @@
+import type { ChatJob } from '../../../base/domain/chat-job.ts'
+import type { Envelope } from '../../../base/domain/completion.ts'
+import type { ModelQuirks, Offer } from '../../../base/domain/offer.ts'
+import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
+import { isFor } from '../forwarded-body.ts'
+import { dropWrappedDetails } from './drop-wrapped-details.ts'
+import { withToolCallIds } from './tool-call-ids.ts'
+
+/** Appended to the base URL of an endpoint. */
+export const CHAT_COMPLETIONS_PATH = '/chat/completions'
+
+/** Returns the identity of an answer. It contains the request id, so that an answer leads to its usage row. */
+export function createEnvelope(request: { requestId: string; startedAtEpochMs: number }, model: string): Envelope {
+  // `join` makes one flat string. A template literal makes a rope, for which JSON.stringify takes its slow
+  // path for the whole answer.
+  const id = ['chatcmpl-', request.requestId].join('')
+  return { id, created: Math.floor(request.startedAtEpochMs / 1000), model }
+}
+
+/**
+ * Returns the JSON body for one upstream: the forwarded fields of the job, adapted to the dialect of the
+ * endpoint. `maxTokens` is the limit of the ticket, per choice. A stream always requests usage if the dialect
+ * allows it.
+ */
+export function upstreamRequestBody(job: ChatJob, offer: Offer, maxTokens: number): string {
+  const { dialect } = offer.endpoint
+  const body: JsonObject = { model: offer.upstreamModel, ...job.forward, [dialect.maxTokensField]: maxTokens }
+  // Sent even when false, because some servers stream by default (unsloth issue 5047, RAGFlow issue 15442,
+  // minimind pull request 851).
+  body.stream = job.stream
+  for (const field of job.extraFields) if (!isFor(field, offer)) delete body[field.name]
+  if (job.stream && dialect.streamOptions) body.stream_options = { include_usage: true }
+  if (dialect.developerToSystem) body.messages = developerAsSystem(body.messages)
+  if (job.source === undefined) body.messages = dropWrappedDetails(body.messages)
+  body.messages = withToolCallIds(body.messages, dialect.toolCallIds)
+  if (hasToolsWithoutReasoning(job, offer.quirks)) body.reasoning_effort = NO_REASONING
+  for (const field of fieldsRejectedByModel(job, offer.quirks)) delete body[field]
+  const messageFields: string[] = []
+  for (const field of dialect.dropFields) {
+    if (field.startsWith(MESSAGE_PREFIX)) messageFields.push(field.slice(MESSAGE_PREFIX.length))
+    else delete body[field]
+  }
+  if (messageFields.length > 0) body.messages = withoutFields(body.messages, messageFields)
+  return JSON.stringify(body)
+}
+
+/** Returns the fields of a request body, except the gateway's own, that the server of this offer does not get. */
+export function droppedFields(job: ChatJob, offer: Offer): readonly string[] {
+  const { dropFields } = offer.endpoint.dialect
+  const rejected = [...fieldsRejectedByModel(job, offer.quirks), ...replacedEffort(job, offer.quirks)]
+  if (job.extraFields.length + dropFields.length + rejected.length === 0) return job.droppedFields
+  return [
+    ...job.droppedFields,
+    ...job.extraFields.filter(field => !isFor(field, offer)).map(({ name }) => name),
+    ...new Set([...dropFields, ...rejected].filter(name => Object.hasOwn(job.forward, name))),
+  ]
+}
+
+const NO_REASONING = 'none'
+
+function hasToolsWithoutReasoning({ forward }: ChatJob, quirks: ModelQuirks | undefined): boolean {
+  return quirks?.exclusiveReasoning === true && (forward.tools !== undefined || forward.functions !== undefined)
+}
+
+/** Names `reasoning_effort` when the model gets another one than the client asked for. */
+function replacedEffort(job: ChatJob, quirks: ModelQuirks | undefined): readonly string[] {
+  const { reasoning_effort: effort = NO_REASONING } = job.forward
+  return hasToolsWithoutReasoning(job, quirks) && effort !== NO_REASONING ? ['reasoning_effort'] : noFields
+}
+
+/** The settings that OpenAI's reasoning models reject while they reason. */
+const samplingFields = ['temperature', 'top_p', 'presence_penalty', 'frequency_penalty', 'logprobs', 'top_logprobs']
+const noFields: readonly string[] = []
+
+function fieldsRejectedByModel(job: ChatJob, quirks: ModelQuirks | undefined): readonly string[] {
+  if (quirks === undefined) return noFields
+  if (!quirks.exclusiveReasoning) return quirks.dropFields
+  if (hasToolsWithoutReasoning(job, quirks) || job.forward.reasoning_effort === NO_REASONING) return quirks.dropFields
+  return [...quirks.dropFields, ...samplingFields]
+}
+
+/** Prefixes in `dropFields`: a field of each message, and within it a field of each tool call. */
+const MESSAGE_PREFIX = 'messages[].'
+const TOOL_CALL_PREFIX = 'tool_calls[].'
+
+function withoutFields(items: unknown, fields: readonly string[]): unknown {
+  if (!Array.isArray(items)) return items
+  const toolCallFields = fields.flatMap(field =>
+    field.startsWith(TOOL_CALL_PREFIX) ? [field.slice(TOOL_CALL_PREFIX.length)] : [],
+  )
+  return items.map(item => {
+    if (!isJsonObject(item)) return item
+    const remaining = { ...item }
+    for (const field of fields) delete remaining[field]
+    if (toolCallFields.length > 0 && 'tool_calls' in remaining)
+      remaining.tool_calls = withoutFields(remaining.tool_calls, toolCallFields)
+    return remaining
+  })
+}
+
+function developerAsSystem(messages: unknown): unknown {
+  if (!Array.isArray(messages)) return messages
+  return messages.map(message =>
+    isJsonObject(message) && message.role === 'developer' ? { ...message, role: 'system' } : message,
+  )
+}

@@ -1,0 +1,103 @@
+import type { Conversation, OutputFormat } from '../../../base/domain/conversation.ts'
+import type { ParsedRequest } from '../../../base/domain/request-facts.ts'
+import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
+import { checkValue, refuseManyKeys } from '../json/check-value.ts'
+import { mayHaveLoneSurrogates, replaceLoneSurrogates } from '../json/lone-surrogates.ts'
+import { parseJsonObject } from '../json/parse-json.ts'
+import { jobFacts } from '../translation/job-facts.ts'
+import { forwardedBody } from './forwarded-body.ts'
+import { readInput } from './read-input.ts'
+import { readToolChoice, ToolList } from './read-tools.ts'
+import { type ResponseSettings, responseSettings } from './response-settings.ts'
+import { type ResponsesFields, responsesFieldsSchema } from './responses-request-schema.ts'
+import { unreadBytes } from './unread-bytes.ts'
+
+/** A parsed body of `POST /v1/responses`. */
+export interface ResponsesRequest extends ParsedRequest {
+  readonly dialect: 'responses'
+  /** The settings that the answer repeats. */
+  readonly settings: ResponseSettings
+}
+
+/**
+ * Parses the body of `POST /v1/responses`. Checks the documented fields, ignores the others. Throws ApiError
+ * `invalid_json`, `missing_parameter` or `invalid_value`, with the `param` at fault where there is one.
+ */
+export function parseResponsesRequest(body: Buffer): ResponsesRequest {
+  const input = parseJsonObject(body)
+  if (mayHaveLoneSurrogates(body)) replaceLoneSurrogates(input)
+  const fields = checkFields(input)
+  const tools = new ToolList()
+  tools.add(input.tools, 'tools')
+  const read = readInput(input.input, tools)
+  const conversation = readConversation(input, fields, tools, read)
+  const { forward, droppedFields, ownFields } = forwardedBody(input)
+  const facts = jobFacts(conversation, fields, {
+    model: fields.model,
+    stream: fields.stream ?? false,
+    messageCount: read.itemCount,
+    droppedFields: [...droppedFields, ...[...tools.hostedTypes].map(type => `tools.${type}`)],
+  })
+  return {
+    dialect: 'responses',
+    facts: { ...facts, inputTokensBound: facts.inputTokensBound + unreadBytes(forward, conversation.tools) },
+    body: forward,
+    ownFields,
+    conversation: () => conversation,
+    settings: responseSettings(input, conversation, tools.hasToolSearch),
+  }
+}
+
+function checkFields(input: JsonObject): ResponsesFields {
+  refuseManyKeys(input, '')
+  const { shape } = responsesFieldsSchema
+  if (input.model === undefined) checkValue(shape.model, undefined, 'model')
+  for (const field in input) {
+    if (Object.hasOwn(shape, field)) checkValue(shape[field as keyof typeof shape], input[field], field)
+  }
+  return input as ResponsesFields
+}
+
+function readConversation(
+  input: JsonObject,
+  fields: ResponsesFields,
+  list: ToolList,
+  { system, turns }: ReturnType<typeof readInput>,
+): Conversation {
+  const { choice, tools } = readToolChoice(input.tool_choice, list)
+  const { instructions, reasoning, text } = fields
+  return {
+    system: instructions ? [{ kind: 'text', text: instructions }, ...system] : system,
+    turns,
+    tools,
+    toolChoice: choice,
+    parallelToolCalls: fields.parallel_tool_calls ?? null,
+    maxOutputTokens: fields.max_output_tokens ?? null,
+    sampling: {
+      temperature: fields.temperature ?? null,
+      topP: fields.top_p ?? null,
+      topK: null,
+      presencePenalty: null,
+      frequencyPenalty: null,
+      seed: null,
+      stop: [],
+    },
+    reasoning: { effort: reasoning?.effort ?? null, isShown: reasoning?.summary ? true : null },
+    outputFormat: outputFormat(text?.format),
+    verbosity: text?.verbosity ?? null,
+    cacheKey: fields.prompt_cache_key ?? null,
+    endUser: fields.safety_identifier ?? fields.user ?? null,
+  }
+}
+
+function outputFormat(format: unknown): OutputFormat | null {
+  if (!isJsonObject(format) || format.type === 'text') return null
+  if (format.type === 'json_object') return { kind: 'json' }
+  return {
+    kind: 'json_schema',
+    name: format.name as string,
+    schema: format.schema as JsonObject,
+    description: (format.description as string | null | undefined) ?? null,
+    strict: (format.strict as boolean | null | undefined) ?? null,
+  }
+}

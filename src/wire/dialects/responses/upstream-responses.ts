@@ -1,0 +1,82 @@
+import { answerBounds } from '../../../base/domain/answer-bounds.ts'
+import type { AnswerEvent } from '../../../base/domain/answer-event.ts'
+import type { ChatJob } from '../../../base/domain/chat-job.ts'
+import type { Endpoint, Offer } from '../../../base/domain/offer.ts'
+import type { JsonObject } from '../../../base/runtime/json-object.ts'
+import { eventReader } from '../event-normaliser.ts'
+import type { SseEvent } from '../sse/sse-decoder.ts'
+import { flatToolName } from '../tool-names.ts'
+import { conversationFor, rejectedFields } from '../translation/conversation-of.ts'
+import type { AnswerReader } from '../upstream-dialect.ts'
+import type { UpstreamTask } from '../upstream-task.ts'
+import { accountTag, ownSealedItems, ownSeals } from './own-seals.ts'
+import { responsesRequestBody } from './upstream-request.ts'
+import { readResponse } from './upstream-response.ts'
+import { ResponsesDecoder } from './upstream-stream.ts'
+
+/** Servers with OpenAI's Responses API. They store nothing. */
+export const upstreamResponses: UpstreamTask = {
+  path: '/responses',
+  requestBody: (job, offer, maxTokens) => JSON.stringify(requestBody(job, offer, maxTokens)),
+  bounds: answerBounds,
+  readData: null,
+  reader: (_job, { endpoint }) => readerOf(endpoint),
+}
+
+function requestBody(job: ChatJob, offer: Offer, maxTokens: number): JsonObject {
+  const { endpoint, upstreamModel, quirks } = offer
+  const { stream, source } = job
+  const conversation = conversationFor(job, offer)
+  const body: JsonObject =
+    source?.dialect === 'responses'
+      ? { ...ownSealedItems(source.body, endpoint), model: upstreamModel, max_output_tokens: maxTokens, stream }
+      : responsesRequestBody(ownSeals(conversation, endpoint), { model: upstreamModel, maxTokens, stream })
+  for (const field of rejectedFields(offer)) delete body[field]
+  // Models that reason refuse both settings.
+  if (quirks?.exclusiveReasoning && conversation.reasoning.effort !== 'none') {
+    delete body.temperature
+    delete body.top_p
+  }
+  return body
+}
+
+const readers = new WeakMap<Endpoint, AnswerReader>()
+
+function readerOf(endpoint: Endpoint): AnswerReader {
+  let reader = readers.get(endpoint)
+  if (reader === undefined) {
+    const account = accountTag(endpoint)
+    const tagged = (event: AnswerEvent) => forChat(event, account)
+    reader = eventReader({
+      decoder: (_envelope, delimitersMax) => new TaggedDecoder(account, delimitersMax),
+      whole: (text, _envelope, delimitersMax) => readResponse(text, delimitersMax).map(tagged),
+    })
+    readers.set(endpoint, reader)
+  }
+  return reader
+}
+
+class TaggedDecoder extends ResponsesDecoder {
+  readonly #account: string
+
+  constructor(account: string, delimitersMax: number) {
+    super(delimitersMax)
+    this.#account = account
+  }
+
+  get complete(): boolean {
+    return this.done
+  }
+
+  override push(event: SseEvent): AnswerEvent[] {
+    return super.push(event).map(each => forChat(each, this.#account))
+  }
+}
+
+/** Names the account in a seal, and gives calls flat names, since chat has no namespaces. The client's encoder knows its own. */
+function forChat(event: AnswerEvent, account: string): AnswerEvent {
+  if (event.kind === 'reasoning_seal') return { ...event, seal: { ...event.seal, account } }
+  if (event.kind !== 'tool_start' || event.namespace === undefined) return event
+  const { namespace: _, ...call } = event
+  return { ...call, name: flatToolName(event) }
+}

@@ -1,0 +1,23 @@
+import type { ByteAccount } from '../../base/runtime/byte-budget.ts'
+import type { CancelSignal } from '../../base/runtime/cancel-signal.ts'
+
+/** The time limits of one exchange, in ms. */
+export interface ExchangeLimits {
+  readonly connectMs: number
+  /** From sending the request to the first content of a stream, or to the first byte of another answer. */
+  readonly firstByteMs: number
+  /** The longest pause between two pieces of the answer, after that. */
+  readonly idleMs: number
+  readonly totalMs: number
+}
+
+/** The properties of a request that decide how its response is read. */
+export interface ExchangeRequest {
+  readonly stream: boolean
+  readonly limits: ExchangeLimits
+  /** The most bytes of a whole answer. */
+  readonly bytesMax: number
+  readonly signal: CancelSignal
+  /** Pays for the memory of the answer. */
+  readonly memory: ByteAccount
+}
