@@ -1,10 +1,11 @@
+-- Raises the version of a topic of a customer, by which live pages see what changed. Locks that row: writers wait for each other.
 CREATE OR REPLACE FUNCTION add_customer_change(p_customer uuid, p_topic text) RETURNS void
 LANGUAGE sql AS $$
   INSERT INTO customer_change AS c (customer_id, topic) VALUES (p_customer, p_topic)
     ON CONFLICT (customer_id, topic) DO UPDATE SET version = c.version + 1
 $$;
 
--- For tables with a column customer_id. The argument is the topic.
+-- Notes a change of a row with a column customer_id. The argument of the trigger is the topic.
 CREATE OR REPLACE FUNCTION note_customer_change() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -27,7 +28,7 @@ CREATE OR REPLACE TRIGGER note_limit AFTER UPDATE ON api_key FOR EACH ROW
   WHEN ((OLD.spend_limit_nanos, OLD.limit_reset) IS DISTINCT FROM (NEW.spend_limit_nanos, NEW.limit_reset))
   EXECUTE FUNCTION note_customer_change('budgets');
 
--- An alert has the customer of its rule. A rule that is deleted takes its alerts along.
+-- Notes a change of an alert, for the customer of its rule. A rule that is deleted takes its alerts along.
 CREATE OR REPLACE FUNCTION note_alert() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN

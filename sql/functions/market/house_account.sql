@@ -3,7 +3,7 @@ CREATE OR REPLACE FUNCTION house_credit_max_nanos() RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$ SELECT 20000000000::bigint $$;
 
 -- Opens the account of a house customer and fills it up to `p_up_to` from the promotion account, once a UTC day at most and
--- within the daily maximum of all. Returns the nanos that were given.
+-- within the daily maximum of all. Returns the nanos that were given. Locks all fills against each other, then the balance.
 CREATE OR REPLACE FUNCTION fill_house_account(p_customer uuid, p_up_to bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -15,7 +15,7 @@ BEGIN
   IF NOT EXISTS (SELECT FROM house_customer WHERE customer_id = p_customer) THEN
     RETURN 0;
   END IF;
-  -- Fills at the same time count one after the other.
+  -- Each fill sees what those before it gave.
   PERFORM pg_advisory_xact_lock(x'73796863'::int);  -- "syhc" in ASCII; any number that no other lock uses
   PERFORM open_account(p_customer, 0);
   PERFORM FROM balance WHERE customer_id = p_customer FOR NO KEY UPDATE;

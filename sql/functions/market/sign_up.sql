@@ -5,7 +5,8 @@ LANGUAGE sql STABLE AS $$
     AND EXISTS (SELECT FROM hoster_account WHERE hoster_id = p_hoster AND state = 'ready')
 $$;
 
--- The credit is a setting, which this database does not know. A signup credit above this needs the command line.
+-- Raises check_violation when a signup credit is above what one operator may grant alone. The credit is a setting, which this
+-- database does not know; a higher one needs the command line.
 CREATE OR REPLACE FUNCTION check_signup_credit(p_credit bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -15,6 +16,7 @@ BEGIN
 END $$;
 
 -- Opens the account of a customer that an operator adds, and writes the audit log. Returns false when the person is no operator.
+-- Locks the balance, then the audit log.
 CREATE OR REPLACE FUNCTION open_account_as(p_operator uuid, p_customer uuid, p_credit bigint, p_address text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -29,7 +31,8 @@ END $$;
 
 -- Opens the account of a customer that has none yet. Grants the signup credit unless the mailbox or the browser has had it, or too many
 -- of the network, of its region or of all networks got it in the 24 hours before p_at. Returns whether the credit was granted.
--- `p_device`: the browser as in person_device. NULL: one without the cookie, which no account has signed in from.
+-- `p_device`: the browser as in person_device. NULL: one without the cookie, which no account has signed in from. Locks all
+-- sign-ups against each other, then the balance. Raises check_violation: see check_signup_credit.
 CREATE OR REPLACE FUNCTION open_account_by_sign_up(p_customer uuid, p_mailbox bytea, p_network text, p_region text, p_device bytea, p_at timestamptz, p_credit bigint,
   p_per_network int, p_per_region int, p_per_day int) RETURNS boolean
 LANGUAGE plpgsql AS $$

@@ -1,5 +1,5 @@
 -- Opens the account of a customer with its one signup credit, paid by the platform's promotion account.
--- Returns whether the credit was granted now.
+-- Returns whether the credit was granted now. Locks the balance.
 CREATE OR REPLACE FUNCTION open_account(p_customer uuid, p_credit bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -22,9 +22,8 @@ BEGIN
   RETURN true;
 END $$;
 
--- Adds paid credit once per `p_ref`. `applied` is false when that ref was granted before. `mismatch` is true
--- when it was granted to another customer or with another amount. Returns no row when the customer has no
--- account.
+-- Adds paid credit once per `p_ref`. `applied` is false when that ref was granted before. `mismatch` is true when it was granted
+-- to another customer or with another amount. Returns no row when the customer has no account. Locks the balance.
 -- `p_is_promotion`: nobody paid for it. Another mark under the same ref is a mismatch, as another amount is.
 CREATE OR REPLACE FUNCTION grant_credit(p_customer uuid, p_amount bigint, p_ref text, p_reason text, p_is_promotion boolean DEFAULT false)
 RETURNS TABLE (applied boolean, mismatch boolean, posted bigint)
@@ -76,7 +75,8 @@ CREATE OR REPLACE TRIGGER pay_debt BEFORE UPDATE ON balance FOR EACH ROW
   WHEN (NEW.debt_nanos > 0 AND NEW.posted_nanos > NEW.leased_nanos) EXECUTE FUNCTION pay_debt();
 
 -- Books the balances of all accounts of other books as one transaction, once per `p_ref`, and opens the accounts of its customers.
--- Returns whether it was booked now. Locks no row: it adds the balances of customers who have none, and fails for others.
+-- Returns whether it was booked now. Locks no row: it adds the balances of customers who have none, and fails for others. Raises
+-- raise_exception when the amounts do not sum to zero, and unique_violation when a customer has a balance.
 CREATE OR REPLACE FUNCTION book_opening_balances(p_ref text, p_reason text, p_kinds text[], p_accounts uuid[], p_amounts bigint[]) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE

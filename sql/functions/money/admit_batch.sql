@@ -82,8 +82,8 @@ BEGIN
   RETURN EXISTS (SELECT FROM lease o WHERE o.customer_id = p_customer AND o.slots IS NOT NULL AND o.node_id <> p_node);
 END $$;
 
--- Asks the other nodes to hand back what they do not need of their bulk leases of these customers. Waits for leases
--- that are locked, or with `p_skip_locked` leaves them out.
+-- Asks the other nodes to hand back what they do not need of their bulk leases of these customers. Locks the leases in the order
+-- of lease_id and waits for them; with `p_skip_locked`, leaves out those that another session has locked.
 CREATE OR REPLACE FUNCTION recall_bulk_leases(p_customers uuid[], p_node uuid, p_skip_locked boolean) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -254,10 +254,11 @@ END $$;
 -- admitted by strict leases only, so its spend and its holds are known here to the nano-USD. Items without
 -- `key_limit` or `member` do no work for it.
 --
--- Locks the row of the node, then the balances, then the bulk leases that it recalls: see locks.sql. With `p_skip_locked`, the items
--- of customers with a balance that another session has locked get the verdict 'locked', and nothing is done for them. Otherwise the
--- call waits. Raises SY001 when the node is not alive: it was declared dead, and its leases are reclaimed. `p_now` replaces the clock
--- of the windows. NULL uses the time after the locks were obtained.
+-- Locks the row of the node, then the balances, then the bulk leases that it recalls, both in the order of their ids: see
+-- locks.sql. With `p_skip_locked`, the items of customers with a balance that another session has locked get the verdict
+-- 'locked', and nothing is done for them. Otherwise the call waits. Raises SY001 when the node is not alive: it was declared
+-- dead, and its leases are reclaimed. `p_now` replaces the clock of the windows. NULL uses the time after the locks were
+-- obtained.
 CREATE OR REPLACE FUNCTION admit_batch(
   p_node uuid, p_now timestamptz,
   p_leases uuid[], p_customers uuid[], p_keys uuid[], p_models text[],

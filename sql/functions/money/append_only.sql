@@ -1,3 +1,4 @@
+-- Keeps rows of the books from being changed or removed. Raises raise_exception.
 CREATE OR REPLACE FUNCTION refuse_rewrite() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   RAISE EXCEPTION '% is append only: add a new transaction that corrects the old one', TG_TABLE_NAME;

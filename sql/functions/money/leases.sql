@@ -3,7 +3,8 @@
 -- `slots_used` are free again. A second call with the same arguments changes nothing. Returns the leases that
 -- another session has locked, for which nothing was done. With `p_skip_locked` these are also the leases of
 -- customers with a locked balance. Otherwise the call waits for the balances. It never waits for leases, since a
--- settlement may hold them for long, and admissions wait for the balances.
+-- settlement may hold them for long, and admissions wait for the balances. Locks the balances in the order of customer_id, then
+-- the leases that are free.
 CREATE OR REPLACE FUNCTION hand_back_leases(p_leases uuid[], p_keeps bigint[], p_slots_used integer[], p_skip_locked boolean) RETURNS SETOF uuid
 LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '250ms' AS $$
 DECLARE
@@ -58,7 +59,7 @@ BEGIN
 END $$;
 
 -- Notes how much of bulk leases is used, for the reports of other nodes. Returns the leases that another session has
--- locked, for which nothing was done.
+-- locked, for which nothing was done. Locks the leases that are free.
 CREATE OR REPLACE FUNCTION note_lease_use(p_leases uuid[], p_slots_used integer[], p_owed bigint[]) RETURNS SETOF uuid
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
@@ -73,9 +74,9 @@ BEGIN
   RETURN QUERY SELECT o.lease_id FROM lease o WHERE o.lease_id = ANY (p_leases) AND o.slots IS NOT NULL AND o.lease_id <> ALL (v_free);
 END $$;
 
--- Ends leases of requests that never ran: releases their money and writes no usage row. Returns the leases that
--- existed. Does not wait: `is_locked` marks the leases of customers with a balance that another session has locked,
--- for which nothing was done.
+-- Ends leases of requests that never ran: releases their money and writes no usage row. Returns the leases that existed. Locks
+-- the balances that are free and does not wait for others: `is_locked` marks the leases of customers with a balance that another
+-- session has locked, for which nothing was done.
 CREATE OR REPLACE FUNCTION release_leases(p_leases uuid[]) RETURNS TABLE (lease uuid, is_locked boolean)
 LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '250ms' AS $$
 DECLARE

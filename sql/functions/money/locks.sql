@@ -20,6 +20,10 @@
 -- then costs 1e10 in PostgreSQL 14 to 17. With `jit`, which is on by default, that is far above the cost from which
 -- each run of the statement is compiled, for 400 ms. Switchyard's sessions switch `jit` off; these statements get a
 -- proper plan as well.
+--
+-- The comment of each function names, in this order, what it locks until its transaction ends, itself or by the functions that it calls,
+-- and the errors that it raises. "The audit log" is the lock of add_audit_entry. Rows that a function writes while these locks keep others
+-- from them are not named. A function with `SET lock_timeout` also raises lock_not_available (55P03) when it waits for a lock any longer.
 
 -- Locks the balances of these customers. Every function that locks several balances does so here: in the
 -- order of customer_id.
@@ -43,8 +47,8 @@ BEGIN
   RETURN v_customers;
 END $$;
 
--- Makes sure that the node cannot be declared dead before this transaction ends, so that no lease of a node
--- is granted after its death. Returns how many nodes are not declared dead. Raises SY001 when this one is.
+-- Locks the row of the node, so that it cannot be declared dead before this transaction ends, and no lease of a node is granted
+-- after its death. Returns how many nodes are not declared dead. Raises SY001 when this one is.
 CREATE OR REPLACE FUNCTION lock_live_node(p_node uuid) RETURNS integer
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -75,7 +79,7 @@ BEGIN
     WHERE CASE WHEN lease = request THEN customer = ANY (v_customers) ELSE lease = ANY (v_leases) END);
 END $$;
 
--- Locks the bulk leases that these requests are charged to. Returns the leases that exist.
+-- Locks the bulk leases that these requests are charged to, in the order of lease_id. Returns the leases that exist.
 CREATE OR REPLACE FUNCTION lock_bulk_leases(p_asked settlement_asked[]) RETURNS lease[]
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -8,10 +8,10 @@ BEGIN
   END IF;
 END $$;
 
--- Declares nodes dead. Where `p_heartbeats` has a number, only if the node has sent exactly that many heartbeats:
--- the caller has seen this number for so long that the node must be dead. Where it has NULL, the caller knows of
--- the death in another way. Waits for admissions of these nodes in flight, so that no lease is granted after the
--- death: see lock_live_node.
+-- Declares nodes dead. Where `p_heartbeats` has a number, only if the node has sent exactly that many heartbeats: the caller has
+-- seen this number for so long that the node must be dead. Where it has NULL, the caller knows of the death in another way. Locks
+-- the heartbeats, then the nodes, both in the order of node_id. The latter waits for admissions of these nodes in flight, so that
+-- no lease is granted after the death: see lock_live_node.
 CREATE OR REPLACE FUNCTION declare_nodes_dead(p_nodes uuid[], p_heartbeats integer[]) RETURNS void
 LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
 DECLARE

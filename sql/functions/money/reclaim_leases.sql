@@ -24,7 +24,8 @@ END $$;
 
 -- Ends the leases that one customer has with dead nodes: folds them, releases their money, and writes a free
 -- usage row `node_died` for each strict lease. Only the dead node knew the requests of its bulk leases, so
--- their slots stay counted. A node without a row counts as dead. Returns the number of leases.
+-- their slots stay counted. A node without a row counts as dead. Returns the number of leases. Locks the balance, then the leases
+-- in the order of lease_id.
 CREATE OR REPLACE FUNCTION reclaim_leases(p_customer uuid, p_node_shard smallint) RETURNS bigint
 LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
 DECLARE

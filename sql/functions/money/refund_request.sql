@@ -2,7 +2,7 @@
 -- gives back the proportion of its share, rounded down as in splitCost, and the platform gives the rest. So a
 -- full refund takes back exactly the share and the fee, and no refund takes more of either. The hoster's
 -- account may go below zero: then the hoster owes the platform. The day's spend does not change: the cap
--- limits what a customer can start in a day, and the refunded request was started.
+-- limits what a customer can start in a day, and the refunded request was started. Locks the balance.
 --
 -- Values of `verdict`:
 -- 'refunded'
@@ -68,7 +68,8 @@ BEGIN
   RETURN NEXT;
 END $$;
 
--- Like refund_request, for an operator in the console: writes the audit log. Another verdict: 'not_operator'.
+-- Like refund_request, for an operator in the console: writes the audit log. Another verdict: 'not_operator'. Locks the balance,
+-- then the audit log.
 CREATE OR REPLACE FUNCTION refund_as(p_operator uuid, p_customer uuid, p_request uuid, p_amount bigint, p_reason text, p_address text)
 RETURNS TABLE (verdict text, charged bigint, amount bigint, hoster_share bigint, fee bigint, reason text, at timestamptz)
 LANGUAGE plpgsql AS $$

@@ -2,7 +2,8 @@
 CREATE OR REPLACE FUNCTION charge_within_hold(p_cost bigint, p_hold bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$ SELECT least(p_cost, p_hold) $$;
 
--- Locks the balances of the requests with strict leases and ends those leases. Returns the leases that existed.
+-- Locks the balances of the requests with strict leases, in the order of customer_id, and ends those leases. Returns the leases
+-- that existed.
 CREATE OR REPLACE FUNCTION end_strict_leases(p_asked settlement_asked[]) RETURNS lease[]
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -69,6 +70,7 @@ BEGIN
     WHERE u.outcome = 'superseded' AND i.outcome <> 'superseded' AND i.request <> ALL (p_skipped));
 END $$;
 
+-- Adds the charges to bulk leases, which lock_bulk_leases has locked.
 CREATE OR REPLACE FUNCTION charge_bulk_leases(p_sums settled_sum[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -148,7 +150,7 @@ BEGIN
   RETURN FOUND;
 END $$;
 
--- As charge_key_late, for the limit of a member.
+-- Like charge_key_late, for the limit of a member.
 CREATE OR REPLACE FUNCTION charge_member_late(p_customer uuid, p_member uuid, p_window date, p_cost bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -176,7 +178,7 @@ BEGIN
   RETURN false;
 END $$;
 
--- Groups the settled requests once, so that each table below reads a few sums instead of all requests.
+-- Groups the settled requests once, so that each table with sums is written from a few rows instead of all requests.
 CREATE OR REPLACE FUNCTION sum_settled(p_settled settled_request[]) RETURNS settled_sum[]
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -285,7 +287,9 @@ END $$;
 -- 'fenced'       the bulk lease is gone or too small, or the request was superseded; nothing is charged. Sent again
 --                with its own id as lease, it is settled late or written off
 -- 'locked'       only with `p_skip_locked`: another session has locked the balance or the bulk lease; nothing was done
--- Without `p_skip_locked`, the call waits for locks.
+--
+-- Locks the balances of strict leases in the order of customer_id, then the bulk leases in the order of lease_id. With `p_skip_locked` it
+-- locks only those that are free; otherwise the call waits.
 CREATE OR REPLACE FUNCTION settle_batch(p_node_shard smallint, p_settlements text, p_skip_locked boolean)
 RETURNS TABLE (odd_request uuid, effect text)
 LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '250ms' AS $$

@@ -1,3 +1,4 @@
+-- The milliseconds since 1970 began.
 CREATE OR REPLACE FUNCTION epoch_ms(p_at timestamptz) RETURNS double precision
 LANGUAGE sql STABLE AS $$ SELECT (extract(epoch FROM p_at) * 1000)::double precision $$;
 
@@ -68,6 +69,7 @@ BEGIN
   RETURN v;
 END $$;
 
+-- Writes the windows of locked balances back, as open_windows and the admissions after it left them.
 CREATE OR REPLACE FUNCTION save_windows(p_windows account_windows[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -77,6 +79,7 @@ BEGIN
     WHERE b.customer_id = w.customer AND b.customer_id = ANY (ARRAY(SELECT customer FROM unnest(p_windows)));
 END $$;
 
+-- What a key with a limit has spent and holds in one window.
 CREATE OR REPLACE FUNCTION read_key_budget(p_customer uuid, p_key uuid, p_window date) RETURNS key_budget
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -85,6 +88,7 @@ BEGIN
     FROM key_spend k WHERE k.customer_id = p_customer AND k.key_id = p_key AND k.window_start = p_window);
 END $$;
 
+-- Adds what a batch granted to the holds of keys with a limit. The balances are locked.
 CREATE OR REPLACE FUNCTION save_key_budgets(p_budgets key_budget[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -102,6 +106,7 @@ BEGIN
     FROM member_spend m WHERE m.customer_id = p_customer AND m.person_id = p_member AND m.window_start = p_window);
 END $$;
 
+-- Adds what a batch granted to the holds of members with a limit. The balances are locked.
 CREATE OR REPLACE FUNCTION save_member_budgets(p_budgets key_budget[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -110,6 +115,8 @@ BEGIN
     ON CONFLICT (customer_id, person_id, window_start) DO UPDATE SET leased_nanos = m.leased_nanos + excluded.leased_nanos;
 END $$;
 
+-- Begins another day in the windows of a locked balance: keeps the sums of the former day in day_spend, and takes those of the
+-- new day from there when it was charged before.
 CREATE OR REPLACE FUNCTION open_day(p_windows account_windows, p_balance balance, p_day date) RETURNS account_windows
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -144,6 +151,8 @@ BEGIN
     FROM lease o WHERE o.customer_id = p_customer AND o.cap_day = p_day;
 END $$;
 
+-- What the cap of a day leaves for a late charge, beyond what was spent and what leases hold. NULL when the customer has no
+-- account.
 CREATE OR REPLACE FUNCTION late_cap_left(p_customer uuid, p_day date) RETURNS bigint
 LANGUAGE sql STABLE AS $$
   SELECT CASE WHEN b.day = p_day THEN coalesce(b.day_cap_nanos, 9223372036854775807) - b.day_spent_nanos - b.day_leased_nanos

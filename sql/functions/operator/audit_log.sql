@@ -5,7 +5,7 @@ LANGUAGE sql STABLE AS $$
     p.action, p.subject, p.customer_id, p.detail, p.address)::text, 'UTF8'))
 $$;
 
--- Appends an entry. Entries queue for the lock, so that each knows the one before it.
+-- Appends an entry. Locks the audit log: entries queue, so that each knows the one before it.
 CREATE OR REPLACE FUNCTION add_audit_entry(p_person_id uuid, p_action text, p_subject text, p_customer_id uuid, p_detail jsonb,
   p_address text) RETURNS bigint
 LANGUAGE plpgsql AS $$

@@ -2,13 +2,15 @@
 CREATE OR REPLACE FUNCTION grant_alone_max_nanos() RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$ SELECT 100000000000::bigint $$;
 
+-- What the audit log keeps of a grant.
 CREATE OR REPLACE FUNCTION grant_detail(p_amount bigint, p_ref text, p_reason text, p_is_promotion boolean) RETURNS jsonb
 LANGUAGE sql IMMUTABLE AS $$
   SELECT jsonb_build_object('amount_usd', trim_scale(p_amount / 1e9)::text, 'ref', p_ref, 'reason', p_reason, 'is_promotion', p_is_promotion)
 $$;
 
 -- Gives credit for an operator, or asks for a second one, and writes the audit log. The gateway role may call it, though it
--- may not call grant_credit: no credit is given here without an entry in the log that the gateway role cannot remove.
+-- may not call grant_credit: no credit is given here without an entry in the log that the gateway role cannot remove. Locks the balance,
+-- then the audit log.
 --
 -- Values of the result:
 -- 'granted'
@@ -62,10 +64,11 @@ BEGIN
   RETURN 'granted';
 END $$;
 
--- Approves or rejects a waiting grant and writes the audit log. The operator who asked may reject, and not approve.
+-- Approves or rejects a waiting grant and writes the audit log. The operator who asked may reject, and not approve. Locks the
+-- grant, then the balance, then the audit log: no function locks a grant while it holds a balance.
 --
 -- Values of the result: 'granted', 'rejected', and without a change 'own_request', 'decided_before', 'ref_taken' (the ref was
--- granted elsewhere meanwhile), 'no_grant' and 'not_operator'.
+-- granted elsewhere in the time between), 'no_grant' and 'not_operator'.
 CREATE OR REPLACE FUNCTION decide_grant(p_operator uuid, p_grant uuid, p_is_approved boolean, p_address text) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE

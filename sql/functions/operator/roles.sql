@@ -16,7 +16,8 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- Gives the role, and ends the sessions of the person: those of operators are shorter.
+-- Gives the role, and ends the sessions of the person: those of operators are shorter. Call it with the table role_change locked.
+-- Locks the person, then the audit log.
 CREATE OR REPLACE FUNCTION apply_role_change(p_change uuid, p_by uuid, p_address text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -32,7 +33,8 @@ BEGIN
     jsonb_build_object('from', v_person.installation_role, 'to', v.role, 'requested_by', v.requested_by), p_address);
 END $$;
 
--- Returns `waiting` for a second operator, `done` without one, or why the change is refused. A later request replaces one that waits.
+-- Returns `waiting` for a second operator, `done` without one, or why the change is refused. A later request replaces one that
+-- waits. Locks the table role_change, then the person, then the audit log.
 CREATE OR REPLACE FUNCTION request_role_as(p_operator uuid, p_change uuid, p_person uuid, p_role text, p_address text) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -52,7 +54,8 @@ BEGIN
   RETURN 'done';
 END $$;
 
--- Approves what another operator asked for, or rejects it. Returns `done`, `rejected`, `own_request`, or why the change is refused.
+-- Approves what another operator asked for, or rejects it. Returns `done`, `rejected`, `own_request`, or why the change is
+-- refused. Locks the table role_change, then the person, then the audit log.
 CREATE OR REPLACE FUNCTION decide_role_as(p_operator uuid, p_change uuid, p_is_approved boolean, p_address text) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -79,8 +82,10 @@ BEGIN
   RETURN 'done';
 END $$;
 
+-- Like request_role_as, with the same locks, for a confirmed session of an operator. Raises SY004 for another one.
 CREATE OR REPLACE FUNCTION request_role_by_operator(p_session bytea, p_change uuid, p_person uuid, p_role text, p_address text) RETURNS text
 LANGUAGE sql AS $$ SELECT request_role_as(operator_of_session(p_session, true), p_change, p_person, p_role, p_address) $$;
 
+-- Like decide_role_as, with the same locks, for a confirmed session of an operator. Raises SY004 for another one.
 CREATE OR REPLACE FUNCTION decide_role_by_operator(p_session bytea, p_change uuid, p_is_approved boolean, p_address text) RETURNS text
 LANGUAGE sql AS $$ SELECT decide_role_as(operator_of_session(p_session, true), p_change, p_is_approved, p_address) $$;

@@ -1,3 +1,4 @@
+-- Pauses the automatic top-ups of a customer. Returns whether they were on.
 CREATE OR REPLACE FUNCTION pause_auto_top_up(p_customer uuid, p_reason text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -5,8 +6,9 @@ BEGIN
   RETURN FOUND;
 END $$;
 
--- Starts an automatic top-up if one is due: the balance is below the threshold, none is open, and the ceiling of the UTC month has
--- room for it. The rows are locked, so that the ceiling is exact. Returns whether it started. Its id is the idempotency key of the charge.
+-- Starts an automatic top-up if one is due: the balance is below the threshold, none is open, and the ceiling of the UTC month
+-- has room for it. Returns whether it started. Its id is the idempotency key of the charge. Locks the balance, then the settings
+-- in auto_top_up, so that the ceiling is exact.
 CREATE OR REPLACE FUNCTION start_auto_top_up(p_payment uuid, p_customer uuid, p_is_live boolean, p_reference text,
   p_next_look_at timestamptz, p_now timestamptz)
 RETURNS boolean

@@ -18,8 +18,8 @@ LANGUAGE sql AS $$
     WHERE driver = p_driver AND ref = p_ref AND ended_at IS NULL
 $$;
 
--- Ends a difference that an operator has dealt with outside of the books. Returns whether it was open. For the owner of the tables: a gateway that
--- hides a difference hides a theft.
+-- Ends a difference that an operator has dealt with outside of the books. Returns whether it was open. For the owner of the
+-- tables: a gateway that hides a difference hides a theft. Locks the difference, then the audit log.
 CREATE OR REPLACE FUNCTION accept_payment_difference(p_ref text, p_note text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -33,6 +33,7 @@ BEGIN
     WHERE payment_id = p.payment_id;
 END $$;
 
+-- What the audit log keeps of a payment.
 CREATE OR REPLACE FUNCTION payment_detail(p payment) RETURNS jsonb
 LANGUAGE sql IMMUTABLE AS $$
   SELECT jsonb_build_object('amount_usd', trim_scale(p.amount_nanos / 1e9)::text, 'reference', p.reference)
@@ -40,6 +41,7 @@ $$;
 
 -- Starts a top-up, once for each idempotency key of a customer. Verdicts: 'started'; 'existing', with the earlier payment;
 -- 'key_reused': the key was used for another amount or driver; 'too_many': 20 are open; 'no_account'.
+-- Locks the balance: top-ups of one customer start one after the other.
 CREATE OR REPLACE FUNCTION start_payment(p_payment uuid, p_customer uuid, p_driver text, p_amount bigint, p_amount_minor bigint, p_currency text,
   p_is_live boolean, p_reference text, p_idempotency_key text, p_person uuid, p_expires_at timestamptz, p_next_look_at timestamptz)
 RETURNS TABLE (verdict text, payment uuid)
@@ -47,7 +49,6 @@ LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
 DECLARE
   v payment;
 BEGIN
-  -- Top-ups of one customer start one after the other.
   PERFORM FROM balance WHERE customer_id = p_customer FOR NO KEY UPDATE;
   IF NOT FOUND THEN
     RETURN QUERY SELECT 'no_account', NULL::uuid;
@@ -86,7 +87,7 @@ BEGIN
 END $$;
 
 -- Books that the money of a manual payment arrived. Verdicts: 'paid', 'paid_before', 'not_manual', 'no_payment'. For the owner of
--- the tables: the gateway role calls confirm_payment.
+-- the tables: the gateway role calls confirm_payment_by_operator. Locks the balance, then the payment.
 CREATE OR REPLACE FUNCTION book_manual_payment(p_payment uuid) RETURNS text
 LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
 DECLARE
@@ -104,7 +105,8 @@ BEGIN
 END $$;
 
 -- Like book_manual_payment, for an operator, with an entry in the audit log. As with request_grant, a second operator must confirm
--- as well when one operator gives one customer more than grant_alone_max_nanos in 24 hours. Other verdicts: 'waiting', 'not_operator'.
+-- as well when one operator gives one customer more than grant_alone_max_nanos in 24 hours. Other verdicts: 'waiting',
+-- 'not_operator'. Locks the balance, then the payment, then the audit log.
 CREATE OR REPLACE FUNCTION confirm_payment(p_operator uuid, p_payment uuid, p_address text) RETURNS text
 LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
 DECLARE

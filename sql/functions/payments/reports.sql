@@ -27,7 +27,8 @@ BEGIN
 END $$;
 
 -- Books the reversals of a report. Returns whether something changed. A reversal takes at most what the payment gave and
--- others have not taken.
+-- others have not taken. Call it with the payment locked. Locks each reversal, and then the bulk leases of a customer that it
+-- leaves with a debt.
 CREATE OR REPLACE FUNCTION book_reported_reversals(p payment, p_fact jsonb) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -82,6 +83,7 @@ END $$;
 --   reversals          [{ref, kind, minor, reversal_id, reason}]: what went back to the payer and did not return; `reversal_id` for refunds of ours
 -- Results: 'booked', 'unchanged', 'mismatch' (nothing is booked, operators see why), 'stale' (another report was booked since
 -- the provider was asked; ask again), 'no_payment'.
+-- Locks the balance, then the payment, then its reversals, then the bulk leases of a customer that a reversal leaves with a debt.
 CREATE OR REPLACE FUNCTION book_payment_report(p_payment uuid, p_driver text, p_version bigint, p_fact jsonb, p_next_look_at timestamptz)
 RETURNS text
 LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
@@ -131,7 +133,7 @@ BEGIN
   RETURN EXISTS (SELECT FROM payment_event WHERE driver = p_driver AND event_id = p_event AND handled_at IS NULL);
 END $$;
 
--- Call it in the transaction that books what the event hinted at.
+-- Notes that an event was handled. Call it in the transaction that books what the event hinted at.
 CREATE OR REPLACE FUNCTION finish_payment_event(p_driver text, p_event text) RETURNS void
 LANGUAGE sql AS $$
   UPDATE payment_event SET handled_at = now() WHERE driver = p_driver AND event_id = p_event AND handled_at IS NULL

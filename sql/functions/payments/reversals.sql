@@ -5,7 +5,8 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- Moves what a reversal has taken, less what it has returned, to `p_target`. Takes what is free from the locked balance and the
--- rest as debt. Returns how much more was taken; negative when something was given back.
+-- rest as debt. Returns how much more was taken; negative when something was given back. Locks the reversal, then, when a debt
+-- remains, the bulk leases of the customer, to recall them.
 CREATE OR REPLACE FUNCTION move_reversal(p_reversal uuid, p_target bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -49,7 +50,8 @@ END $$;
 -- Takes credit back for a refund of unspent credit, before the provider is asked to pay. With `p_is_dispute`, for a chargeback of
 -- a manual payment: it may leave a debt. For the owner of the tables: the gateway role calls reverse_payment_by_operator.
 -- Verdicts: 'taken'; 'duplicate': this id was used before; 'not_paid'; 'above_payment'; 'spent': less is free; 'not_manual': a
--- dispute of another payment is its provider's to report; 'no_payment'.
+-- dispute of another payment is its provider's to report; 'no_payment'. Locks the balance, then the payment, then, when a debt
+-- remains, the bulk leases of the customer.
 CREATE OR REPLACE FUNCTION reverse_payment(p_reversal uuid, p_payment uuid, p_amount bigint, p_asked_minor bigint, p_is_dispute boolean, p_reason text)
 RETURNS text
 LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
@@ -79,7 +81,8 @@ BEGIN
   RETURN 'taken';
 END $$;
 
--- The same with an entry in the audit log. Another verdict: 'not_operator'.
+-- Like reverse_payment, for an operator, with an entry in the audit log. Another verdict: 'not_operator'. Locks what
+-- reverse_payment locks, then the audit log.
 CREATE OR REPLACE FUNCTION reverse_payment_as(p_operator uuid, p_reversal uuid, p_payment uuid, p_amount bigint, p_asked_minor bigint,
   p_is_dispute boolean, p_reason text, p_address text)
 RETURNS text
@@ -100,7 +103,7 @@ BEGIN
 END $$;
 
 -- Gives back what a reversal took: the provider refused the refund, or a dispute of a manual payment was won. Returns whether
--- something was given back.
+-- something was given back. Locks the balance, then the payment, then the reversal.
 CREATE OR REPLACE FUNCTION return_reversal(p_reversal uuid) RETURNS boolean
 LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
 DECLARE
@@ -116,7 +119,8 @@ BEGIN
   RETURN v_is_returned;
 END $$;
 
--- The same for an operator, with an entry in the audit log, for manual payments and vouchers.
+-- Like return_reversal, for an operator, with an entry in the audit log, for manual payments and vouchers. Locks the balance,
+-- then the payment, then the reversal, then the audit log.
 CREATE OR REPLACE FUNCTION return_reversal_as(p_operator uuid, p_reversal uuid, p_address text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -131,7 +135,8 @@ BEGIN
   RETURN true;
 END $$;
 
--- The provider refused a refund that was asked for: gives its credit back. A refund that was paid stays paid.
+-- Gives the credit of a refund back that was asked for and that the provider refused. A refund that was paid stays paid. Returns
+-- whether something was given back. Locks the balance, then the payment, then the reversal.
 CREATE OR REPLACE FUNCTION refuse_refund(p_reversal uuid) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,3 +1,4 @@
+-- Stores a voucher. For the owner of the tables: the gateway role calls make_voucher_by_operator.
 CREATE OR REPLACE FUNCTION make_voucher(p_voucher uuid, p_code_hash bytea, p_hint text, p_amount bigint, p_note text, p_is_promotion boolean, p_person uuid,
   p_expires_at timestamptz)
 RETURNS void
@@ -6,8 +7,9 @@ LANGUAGE sql AS $$
     VALUES (p_voucher, p_code_hash, p_hint, p_amount, p_note, p_is_promotion, p_person, p_expires_at)
 $$;
 
--- For an operator, with an entry in the audit log. A voucher is worth money, so the limit of grants holds: where there is another
--- operator, one alone makes at most grant_alone_max_nanos in 24 hours. Verdicts: 'made', 'above_limit', 'not_operator'.
+-- Like make_voucher, for an operator, with an entry in the audit log. A voucher is worth money, so the limit of grants holds:
+-- where there is another operator, one alone makes at most grant_alone_max_nanos in 24 hours. Verdicts: 'made', 'above_limit',
+-- 'not_operator'. Locks the person of the operator, so that vouchers of one are made one after the other, then the audit log.
 CREATE OR REPLACE FUNCTION make_voucher_as(p_operator uuid, p_voucher uuid, p_code_hash bytea, p_hint text, p_amount bigint, p_note text, p_is_promotion boolean,
   p_expires_at timestamptz, p_address text)
 RETURNS text
@@ -16,7 +18,6 @@ BEGIN
   IF NOT is_operator(p_operator) THEN
     RETURN 'not_operator';
   END IF;
-  -- Vouchers of one operator are made one after the other.
   PERFORM FROM person WHERE person_id = p_operator FOR NO KEY UPDATE;
   IF has_other_operator(p_operator) AND p_amount > grant_alone_max_nanos() - (
       SELECT coalesce(sum(amount_nanos), 0) FROM voucher
@@ -29,7 +30,7 @@ BEGIN
   RETURN 'made';
 END $$;
 
--- Returns whether the voucher could still be redeemed until now.
+-- Revokes a voucher. Returns whether it could still be redeemed until now.
 CREATE OR REPLACE FUNCTION revoke_voucher(p_voucher uuid) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -37,6 +38,7 @@ BEGIN
   RETURN FOUND;
 END $$;
 
+-- Like revoke_voucher, for an operator, with an entry in the audit log. Locks the voucher, then the audit log.
 CREATE OR REPLACE FUNCTION revoke_voucher_as(p_operator uuid, p_voucher uuid, p_address text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -48,9 +50,8 @@ BEGIN
   RETURN true;
 END $$;
 
--- Redeems a voucher. Verdicts: 'redeemed'; 'duplicate': this customer redeemed it before; 'used', 'expired', 'revoked';
--- 'unknown'; 'no_account'.
--- The payment has the mark of the voucher.
+-- Redeems a voucher. The payment is promotion if the voucher is. Verdicts: 'redeemed'; 'duplicate': this customer redeemed it
+-- before; 'used', 'expired', 'revoked'; 'unknown'; 'no_account'. Locks the balance, then the voucher.
 CREATE OR REPLACE FUNCTION redeem_voucher(p_payment uuid, p_customer uuid, p_code_hash bytea, p_reference text, p_person uuid)
 RETURNS TABLE (verdict text, payment uuid)
 LANGUAGE plpgsql SET lock_timeout = '2s' AS $$

@@ -6,6 +6,7 @@ LANGUAGE sql STABLE AS $$
     WHERE m.hoster_id = p_hoster AND m.person_id = p_person AND m.role IN ('owner', 'billing') AND p.disabled_at IS NULL)
 $$;
 
+-- What the audit log keeps of a change.
 CREATE OR REPLACE FUNCTION payout_change_detail(p payout_change) RETURNS jsonb
 LANGUAGE sql IMMUTABLE AS $$
   SELECT jsonb_strip_nulls(jsonb_build_object('change', p.change_id, 'driver', p.driver, 'account', '…' || right(p.destination, 4), 'state', p.state,
@@ -13,10 +14,10 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- Claims bank accounts for a locked hoster. Returns the state of an account with them: 'refused' when another hoster has one.
+-- Locks the claims in the order of the identities, so that two calls never deadlock.
 CREATE OR REPLACE FUNCTION claim_payout_identities(p_hoster uuid, p_identities text[], p_is_ready boolean) RETURNS text
 LANGUAGE plpgsql AS $$
 BEGIN
-  -- In the order of the identities, so that two calls never deadlock.
   INSERT INTO payout_identity (identity, hoster_id) SELECT DISTINCT i, p_hoster FROM unnest(p_identities) i ORDER BY i ON CONFLICT DO NOTHING;
   IF EXISTS (SELECT FROM payout_identity WHERE identity = ANY (p_identities) AND hoster_id <> p_hoster) THEN
     RETURN 'refused';
@@ -24,7 +25,7 @@ BEGIN
   RETURN CASE WHEN p_is_ready THEN 'ready' ELSE 'pending' END;
 END $$;
 
--- Lets a change of a locked hoster wait, in the place of the one that waits.
+-- Lets a change of a locked hoster wait, in the place of the one that waits. Locks the audit log.
 CREATE OR REPLACE FUNCTION add_payout_change(p payout_change, p_address text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -38,7 +39,8 @@ END $$;
 
 -- Asks for another payout account of a hoster, which takes effect `p_wait_hours` later. The account that the hoster has, and the one that waits, keep
 -- their time: they only get the new state. `p_identities` are the bank accounts behind it, as far as known. Returns the state of the account;
--- NULL when there is no such hoster. `p_person` is NULL for the command line.
+-- NULL when there is no such hoster. `p_person` is NULL for the command line. Locks the hoster, then the claims of its bank
+-- accounts, then the audit log.
 CREATE OR REPLACE FUNCTION set_payout_account(p_change uuid, p_hoster uuid, p_driver text, p_destination text, p_holder text, p_identities text[],
   p_is_ready boolean, p_note text, p_person uuid, p_address text, p_now timestamptz, p_wait_hours integer)
 RETURNS text
@@ -69,8 +71,8 @@ BEGIN
   RETURN v_state;
 END $$;
 
--- Asks for another customer whose balance can be given earnings, as set_payout_account. Returns false when there is no such hoster, or no account of
--- such a customer.
+-- Asks for another customer that can receive the earnings, which waits as an account of set_payout_account does. Returns false
+-- when there is no such hoster, or no account of such a customer. Locks the hoster, then the audit log.
 CREATE OR REPLACE FUNCTION set_hoster_customer(p_change uuid, p_hoster uuid, p_customer uuid, p_person uuid, p_address text, p_now timestamptz, p_wait_hours integer)
 RETURNS boolean
 LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
@@ -89,7 +91,7 @@ BEGIN
 END $$;
 
 -- Notes what a provider reports of an account. Another bank account behind it redirects money too: nothing is sent to it until that has waited. Does
--- nothing for accounts of others.
+-- nothing for accounts of others. Locks the hoster, then the claims of its bank accounts, then the audit log.
 CREATE OR REPLACE FUNCTION note_payout_account(p_change uuid, p_driver text, p_destination text, p_identities text[], p_is_ready boolean, p_note text,
   p_now timestamptz, p_wait_hours integer)
 RETURNS void
@@ -144,7 +146,7 @@ BEGIN
   PERFORM add_payout_change(v_next, NULL);
 END $$;
 
--- Stops a change that waits, or with NULL all changes of the hoster. Returns how many.
+-- Stops a change that waits, or with NULL all changes of the hoster. Returns how many. Locks the hoster, then the audit log.
 CREATE OR REPLACE FUNCTION stop_payout_changes(p_hoster uuid, p_change uuid, p_person uuid, p_address text, p_now timestamptz) RETURNS integer
 LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
 DECLARE
@@ -161,7 +163,8 @@ BEGIN
   RETURN v_count;
 END $$;
 
--- Applies the changes of a locked hoster that are due. That of a person who has left, or was blocked, is stopped.
+-- Applies the changes of a locked hoster that are due. That of a person who has left, or was blocked, is stopped. Locks the audit
+-- log.
 CREATE OR REPLACE FUNCTION apply_payout_changes_of(p_hoster uuid, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -187,7 +190,7 @@ BEGIN
   END LOOP;
 END $$;
 
--- Applies all changes that are due.
+-- Applies all changes that are due. Locks the hosters in the order of hoster_id, then the audit log.
 CREATE OR REPLACE FUNCTION apply_payout_changes(p_now timestamptz) RETURNS void
 LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
 DECLARE

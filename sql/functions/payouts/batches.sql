@@ -51,18 +51,18 @@ BEGIN
   RETURN true;
 END $$;
 
--- Ends a batch when all of its payouts have ended.
+-- Ends a batch when all of its payouts have ended. Locks the batch: its payouts end one after the other, so that the last one
+-- sees the others.
 CREATE OR REPLACE FUNCTION end_payout_batch(p_batch uuid) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-  -- Payouts of one batch end one after the other here, so that the last one sees the others.
   PERFORM FROM payout_batch WHERE batch_id = p_batch FOR UPDATE;
   UPDATE payout_batch SET state = CASE
       WHEN EXISTS (SELECT FROM payout WHERE batch_id = p_batch AND state <> 'cancelled') THEN 'settled' ELSE 'cancelled' END
     WHERE batch_id = p_batch AND NOT EXISTS (SELECT FROM payout WHERE batch_id = p_batch AND state IN ('prepared', 'approved', 'sending'));
 END $$;
 
--- Gives a locked payout that was not sent back to its hoster.
+-- Gives a locked payout that was not sent back to its hoster. Locks the batch.
 CREATE OR REPLACE FUNCTION drop_payout(p payout, p_reason text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -74,7 +74,8 @@ END $$;
 -- Makes a batch of what these hosters are owed past the hold, after the changes of accounts that are due. A payout with promotional
 -- earnings of related customers waits for a review. Returns a row for each hoster with a balance other than zero. Verdicts: 'prepared';
 -- 'frozen'; 'below_minimum', also for debts; 'no_account'; 'account_not_ready'; 'other_driver'.
--- For the owner of the tables: the gateway role calls prepare_payouts_by_operator.
+-- For the owner of the tables: the gateway role calls prepare_payouts_by_operator. Locks all hosters in the order of hoster_id,
+-- then the audit log if a change of an account is due, then the search for promotional earnings, then the audit log.
 CREATE OR REPLACE FUNCTION prepare_payouts(p_operator uuid, p_batch uuid, p_driver text, p_is_live boolean, p_minimum bigint, p_now timestamptz,
   p_rules payout_rules, p_address text)
 RETURNS TABLE (hoster uuid, verdict text, payout uuid, amount bigint, payable bigint)
@@ -85,7 +86,7 @@ DECLARE
   v_total bigint := 0;
   v_count integer := 0;
 BEGIN
-  -- All at once, so that no hoster is locked out of order below.
+  -- All at once, so that the functions called here lock no hoster out of order.
   PERFORM lock_hosters(v_hosters);
   PERFORM apply_payout_changes(p_now);
   PERFORM close_promotion_days(p_now, p_rules);
@@ -128,7 +129,8 @@ BEGIN
 END $$;
 
 -- Approves a batch. Verdicts: 'approved'; 'approved_before'; 'cancelled'; 'no_batch'; 'undecided': a review of a hoster in the batch
--- waits; 'second_operator': the operator that prepared it cannot approve it alone. The command line counts as one operator.
+-- waits; 'second_operator': the operator that prepared it cannot approve it alone. The command line counts as one operator. Locks
+-- the hosters of the batch, then all approvals against each other, then the batch, then the audit log.
 CREATE OR REPLACE FUNCTION approve_payouts(p_operator uuid, p_batch uuid, p_address text) RETURNS text
 LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
 DECLARE
@@ -137,7 +139,7 @@ DECLARE
   v_recent numeric;
 BEGIN
   PERFORM lock_hosters(ARRAY(SELECT hoster_id FROM payout WHERE batch_id = p_batch));
-  -- Approvals count one after the other, so that two at once cannot pass the limit together.
+  -- Two at once cannot pass the limit together.
   PERFORM pg_advisory_xact_lock(x'73797061'::int);  -- "sypa" in ASCII; any number that no other lock uses
   SELECT * INTO v FROM payout_batch WHERE batch_id = p_batch FOR UPDATE;
   IF v.batch_id IS NULL THEN
@@ -164,7 +166,8 @@ BEGIN
   RETURN 'approved';
 END $$;
 
--- Cancels the payouts of a batch that were not sent. Returns how many; NULL when there is no such batch.
+-- Cancels the payouts of a batch that were not sent. Returns how many; NULL when there is no such batch. Locks the hosters of the
+-- batch, then its payouts in the order of payout_id, then the batch, then the audit log.
 CREATE OR REPLACE FUNCTION cancel_payouts(p_operator uuid, p_batch uuid, p_address text) RETURNS integer
 LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
 DECLARE

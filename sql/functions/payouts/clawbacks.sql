@@ -1,4 +1,4 @@
--- Freezes the payouts of a hoster, or pays it again. Returns whether something changed.
+-- Freezes the payouts of a hoster, or pays it again. Returns whether something changed. Locks the hoster, then the audit log.
 CREATE OR REPLACE FUNCTION freeze_payouts(p_operator uuid, p_hoster uuid, p_is_frozen boolean, p_reason text, p_address text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -15,6 +15,7 @@ END $$;
 -- Takes earnings back, for a disputed payment or for proven fraud. The hoster may owe them then. Verdicts: 'taken'; 'duplicate': this id was used
 -- before; 'above_dispute': the reversal took less, or other claw-backs have its money; 'above_earnings': the hoster never earned that much;
 -- 'no_dispute'; 'no_hoster'.
+-- Locks the hoster, then the dispute, then the audit log.
 CREATE OR REPLACE FUNCTION claw_back(p_operator uuid, p_clawback uuid, p_hoster uuid, p_amount bigint, p_reversal uuid, p_reason text, p_address text) RETURNS text
 LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
 DECLARE
@@ -27,7 +28,7 @@ BEGIN
     RETURN 'duplicate';
   END IF;
   IF p_reversal IS NOT NULL THEN
-    -- Claw-backs of other hosters for the same dispute wait here.
+    -- Claw-backs of other hosters for the same dispute come one after the other.
     SELECT * INTO v_dispute FROM payment_reversal WHERE reversal_id = p_reversal AND kind = 'dispute' FOR UPDATE;
     IF NOT FOUND THEN
       RETURN 'no_dispute';
@@ -48,7 +49,7 @@ BEGIN
   RETURN 'taken';
 END $$;
 
--- Gives a claw-back back. Returns whether it was not given back before.
+-- Gives a claw-back back. Returns whether it was not given back before. Locks the hoster, then the audit log.
 CREATE OR REPLACE FUNCTION return_clawback(p_operator uuid, p_clawback uuid, p_reason text, p_address text) RETURNS boolean
 LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
 DECLARE

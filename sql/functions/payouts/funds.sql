@@ -1,9 +1,10 @@
--- The functions of payouts follow the rules at the top of sql/functions/money/locks.sql, with one more: a function that moves money
--- of hosters locks their rows in `hoster`, in the order of hoster_id, after the balance rows and before the rows of batches and
--- payouts. Settlements and refunds do not lock hosters: a settlement only adds what is still held back, and a refund may leave a
--- hoster below zero.
+-- The functions of payouts follow the rules at the top of sql/functions/money/locks.sql, with one more: a function that moves
+-- money of hosters locks their rows in `hoster`, in the order of hoster_id, after the balance rows and before the rows of payouts
+-- and batches. Payouts come before their batches, and several batches in the order of batch_id; approve_payouts may lock its
+-- batch first, since it has all hosters of the batch. Settlements and refunds do not lock hosters: a settlement only adds what is
+-- still held back, and a refund may leave a hoster below zero.
 
--- Locks these hosters. Every function that moves money of hosters does so here, first.
+-- Locks these hosters, in the order of hoster_id. Every function that moves money of several hosters does so here, first.
 CREATE OR REPLACE FUNCTION lock_hosters(p_hosters uuid[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -28,6 +29,9 @@ BEGIN
   INSERT INTO hoster_movement (hoster_id, tx_id, amount_nanos) VALUES (p_hoster, v_tx, p_amount);
 END $$;
 
+-- What these hosters have, or all of them with NULL. `balance`: all earnings that were not paid out, moved or taken. `held`:
+-- those of days from `p_held_from` on, until `held_day`, and promotional ones of days that are not closed. `payable` is the rest.
+-- `promotional`: earnings from promotion credit that are not decided yet, of days until `promotional_day`.
 CREATE OR REPLACE FUNCTION hoster_funds(p_hosters uuid[], p_held_from date)
 RETURNS TABLE (hoster uuid, balance bigint, held bigint, payable bigint, held_day date, promotional bigint, promotional_day date)
 LANGUAGE sql STABLE AS $$
@@ -58,7 +62,8 @@ $$;
 
 -- Gives earnings to the balance of the hoster's customer, held ones too, once for each `p_move`; NULL moves all. Not those that
 -- promotion credit paid: they would come back as own money. Verdicts: 'moved'; 'duplicate'; 'move_reused': the id was used for another
--- hoster or amount; 'frozen'; 'not_enough'; 'no_customer'; 'no_hoster'.
+-- hoster or amount; 'frozen'; 'not_enough'; 'no_customer'; 'no_hoster'. Locks the balance, then the hoster, then the search for
+-- promotional earnings, then the audit log.
 CREATE OR REPLACE FUNCTION move_earnings(p_move uuid, p_hoster uuid, p_amount bigint, p_person uuid, p_address text, p_now timestamptz)
 RETURNS TABLE (verdict text, amount bigint, customer uuid)
 LANGUAGE plpgsql SET lock_timeout = '5s' AS $$

@@ -6,7 +6,8 @@ CREATE OR REPLACE VIEW hoster_line AS
   SELECT hoster_id, day, model_id, requests, successes, input_tokens, output_tokens, cost_nanos, hoster_share_nanos, fee_nanos,
     refunded_nanos, refunded_share_nanos FROM hoster_day_change;
 
--- Sums up the changes of at most `p_limit` rows. Returns how many there were. Does not wait for rows that another session folds.
+-- Sums up the changes of at most `p_limit` rows. Returns how many there were. Locks the rows that are free, and does not wait for
+-- those that another session folds.
 CREATE OR REPLACE FUNCTION fold_hoster_days(p_limit integer) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -32,6 +33,7 @@ BEGIN
   RETURN v_folded;
 END $$;
 
+-- Adds a refund to the sums of its hoster, on the day of the request.
 CREATE OR REPLACE FUNCTION note_hoster_refund() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -32,9 +32,9 @@ LANGUAGE sql STABLE AS $$
           AND NOT EXISTS (SELECT FROM promotion_given(ARRAY[u.customer_id]) g WHERE (g.at AT TIME ZONE 'UTC')::date > u.day)))
 $$;
 
--- Finds the promotional earnings of those of these days that are not closed. On the day on which the promotion credit of a customer ends, each
--- hoster has the same part of it. Calls queue for a lock.
--- What was found for an archived month stays: its usage rows are gone, and no charge or refund of it comes any more.
+-- Finds the promotional earnings of those of these days that are not closed. On the day on which the promotion credit of a
+-- customer ends, each hoster has the same part of it. What was found for an archived month stays: its usage rows are gone, and no
+-- charge or refund of it comes any more. Locks the search: calls run one after the other.
 CREATE OR REPLACE FUNCTION find_promotion_shares_of(p_from date, p_to date) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -58,7 +58,8 @@ BEGIN
     WHERE share > 0;
 END $$;
 
--- Finds the promotional earnings up to now. Settlements of the last days may be late.
+-- Finds the promotional earnings up to now. Settlements of the last days may be late. Locks the search, as
+-- find_promotion_shares_of.
 CREATE OR REPLACE FUNCTION find_promotion_shares(p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -87,7 +88,8 @@ BEGIN
 END $$;
 
 -- Closes the days past the hold of promotional earnings: they get their budget, and the promotion account takes the rest back. A hoster has at most
--- p_rules.promotion_hoster_day_nanos for a day, and all hosters p_rules.promotion_day_nanos, in proportion. Rounds down.
+-- p_rules.promotion_hoster_day_nanos for a day, and all hosters p_rules.promotion_day_nanos, in proportion. Rounds down. Locks
+-- all hosters in the order of hoster_id, then the search for promotional earnings.
 CREATE OR REPLACE FUNCTION close_promotion_days(p_now timestamptz, p_rules payout_rules) RETURNS void
 LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
 DECLARE
@@ -150,8 +152,8 @@ LANGUAGE sql STABLE AS $$
      AND EXISTS (SELECT FROM ledger_entry p WHERE p.tx_id = c.tx_id AND p.account_kind = 'platform_promo')
 $$;
 
--- By customer and UTC day: the promotion credit that was given, the charges, and the promotion credit that is left at the end. It is spent first, from
--- the day on which it was given.
+-- By customer and UTC day: the promotion credit that was given, the charges, and the promotion credit that is left at the end. It
+-- is spent first, from the day on which it was given.
 CREATE OR REPLACE FUNCTION promotion_days(p_customers uuid[]) RETURNS TABLE (customer_id uuid, day date, given numeric, spent numeric, remains numeric)
 LANGUAGE sql STABLE AS $$
   WITH flow AS (

@@ -22,8 +22,8 @@ LANGUAGE sql STABLE AS $$
   SELECT g.customer_id, 'timing', max(g.others) || ' others' FROM groups g GROUP BY g.customer_id HAVING max(g.others) >= 2
 $$;
 
--- Looks for relations in the promotional earnings of closed days that were not looked at. Those of related customers wait for an operator. Call it with the
--- hosters locked.
+-- Looks for relations in the promotional earnings of closed days that were not looked at. Those of related customers wait for an
+-- operator. Call it with the hosters locked.
 CREATE OR REPLACE FUNCTION open_promotion_reviews() RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -46,8 +46,10 @@ BEGIN
   END LOOP;
 END $$;
 
--- Decides a review. What is withheld goes back to the promotion account, and payouts to the hoster that were not sent are cancelled: the rest is in the
--- next batch. Returns whether the review waited. For the owner of the tables: the gateway role calls decide_promotion_review_by_operator.
+-- Decides a review. What is withheld goes back to the promotion account, and payouts to the hoster that were not sent are
+-- cancelled: the rest is in the next batch. Returns whether the review waited. For the owner of the tables: the gateway role
+-- calls decide_promotion_review_by_operator. Locks the hoster, then its payouts that were not sent, then their batches in the
+-- order of batch_id, then the audit log.
 CREATE OR REPLACE FUNCTION decide_promotion_review(p_operator uuid, p_review uuid, p_is_released boolean, p_reason text, p_address text) RETURNS boolean
 LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
 DECLARE
@@ -62,7 +64,9 @@ BEGIN
     RETURN false;
   END IF;
   IF v.state = 'withheld' THEN
-    FOR v_payout IN SELECT * FROM payout WHERE hoster_id = v.hoster_id AND state IN ('prepared', 'approved') ORDER BY payout_id FOR UPDATE LOOP
+    -- In the order of the batches that drop_payout locks, so that reviews of two hosters with payouts in the same batches never deadlock.
+    FOR v_payout IN SELECT * FROM payout WHERE hoster_id = v.hoster_id AND state IN ('prepared', 'approved')
+      ORDER BY batch_id, payout_id FOR UPDATE LOOP
       PERFORM drop_payout(v_payout, 'earnings from promotion credit were withheld');
     END LOOP;
   END IF;

@@ -1,5 +1,8 @@
--- Call it before a payout is sent; only then may it be. Verdicts: 'begun', also when it was begun before; 'cancelled': since it was prepared, its hoster was frozen,
--- owes something or named another account; 'not_approved'; 'ended'; 'no_payout'.
+-- Transfers: from the moment a payout is sent, what its provider, or an operator for a bank, reports of it.
+
+-- Begins the transfer of a payout. Call it before a payout is sent; only then may it be. Verdicts: 'begun', also when it was
+-- begun before; 'cancelled': since it was prepared, its hoster was frozen, owes something or named another account;
+-- 'not_approved'; 'ended'; 'no_payout'. Locks the hoster, then the payout, then, to cancel it, the batch.
 CREATE OR REPLACE FUNCTION begin_payout(p_payout uuid, p_next_look_at timestamptz) RETURNS text
 LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
 DECLARE
@@ -58,7 +61,7 @@ $$;
 --   reversed_minor what of a paid payout came back
 --   failure        shown to operators
 -- Results as in book_payment_report, with 'no_payout'. A payout that failed, or was cancelled, and then arrived is taken from
--- the hoster again, which may owe it then.
+-- the hoster again, which may owe it then. Locks the hoster, then the payout, then the batch.
 CREATE OR REPLACE FUNCTION book_payout_report(p_payout uuid, p_driver text, p_version bigint, p_fact jsonb, p_next_look_at timestamptz) RETURNS text
 LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
 DECLARE
@@ -97,7 +100,8 @@ BEGIN
   RETURN 'unchanged';
 END $$;
 
--- What an operator knows of a payout that a bank made. Verdicts: 'booked', 'unchanged', 'not_csv', 'not_sent', 'no_payout'.
+-- Books what an operator knows of a payout that a bank made. Verdicts: 'booked', 'unchanged', 'not_csv', 'not_sent', 'no_payout'.
+-- Locks the hoster, then the payout, then the batch, then the audit log.
 CREATE OR REPLACE FUNCTION settle_bank_payout(p_operator uuid, p_payout uuid, p_is_paid boolean, p_failure text, p_address text) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -122,6 +126,7 @@ BEGIN
   RETURN v_result;
 END $$;
 
+-- Notes an event. Returns whether it waits: false when it was handled before.
 CREATE OR REPLACE FUNCTION note_payout_event(p_driver text, p_event text, p_type text, p_provider_ref text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -129,7 +134,7 @@ BEGIN
   RETURN EXISTS (SELECT FROM payout_event WHERE driver = p_driver AND event_id = p_event AND handled_at IS NULL);
 END $$;
 
--- Call it in the transaction that books what the event hinted at.
+-- Notes that an event was handled. Call it in the transaction that books what the event hinted at.
 CREATE OR REPLACE FUNCTION finish_payout_event(p_driver text, p_event text) RETURNS void
 LANGUAGE sql AS $$
   UPDATE payout_event SET handled_at = now() WHERE driver = p_driver AND event_id = p_event AND handled_at IS NULL

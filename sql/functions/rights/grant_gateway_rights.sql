@@ -94,7 +94,7 @@ BEGIN
 END $$;
 
 -- Gives the roles that have rights those on new tables and functions. CREATE OR REPLACE makes a function run with the rights of its
--- caller: `migrate` calls this in the same transaction, so nodes that serve requests meanwhile miss nothing.
+-- caller: `migrate` calls this in the same transaction, so nodes that serve requests miss nothing.
 CREATE OR REPLACE FUNCTION renew_gateway_rights() RETURNS void
 LANGUAGE sql AS $$
   SELECT grant_table_rights(name, is_desk), grant_function_rights(name, is_desk) FROM gateway_role JOIN pg_roles ON rolname = name

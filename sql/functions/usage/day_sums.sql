@@ -1,10 +1,10 @@
--- Sums the days from `p_from` on. Days before it stay as they are. Vouchers that nobody paid for are granted, less what was taken back of them.
+-- Sums the days from `p_from` on. Days before it stay as they are. Vouchers that nobody paid for are granted, less what was taken
+-- back of them. Locks the sums against another call, which would insert the same days.
 CREATE OR REPLACE FUNCTION sum_platform_days(p_from date) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   v_from timestamptz := p_from::timestamp AT TIME ZONE 'UTC';
 BEGIN
-  -- Two sums at once would insert the same days.
   PERFORM pg_advisory_xact_lock(x'73797064'::int);  -- "sypd" in ASCII
   DELETE FROM platform_day WHERE day >= p_from;
   INSERT INTO platform_day
@@ -35,7 +35,7 @@ BEGIN
     GROUP BY day;
 END $$;
 
--- Writes only what changed: most customers make no request in a minute.
+-- Sums the days of each customer from `p_from` on. Writes only what changed: most customers make no request in a minute.
 CREATE OR REPLACE FUNCTION sum_customer_days(p_from date) RETURNS void
 LANGUAGE sql AS $$
   INSERT INTO platform_customer_day AS p (day, customer_id, requests, cost_nanos)

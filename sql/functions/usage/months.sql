@@ -1,14 +1,16 @@
 -- The rows of all months that are in the database.
 CREATE OR REPLACE VIEW usage_row AS SELECT * FROM usage_event UNION ALL SELECT * FROM usage_frozen;
 
+-- The name of the partition of usage_event for a month.
 CREATE OR REPLACE FUNCTION usage_partition_name(p_month date) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$ SELECT 'usage_event_' || to_char(p_month, 'YYYY_MM') $$;
 
+-- The name of the partition of usage_frozen for a month.
 CREATE OR REPLACE FUNCTION frozen_partition_name(p_month date) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$ SELECT 'usage_frozen_' || to_char(p_month, 'YYYY_MM') $$;
 
--- Adds the partition `p_name` for request ids in [p_from, p_to), which is a span of time. Moves rows that
--- arrived before their partition out of the default partition. Returns false when the partition exists.
+-- Adds the partition `p_name` for request ids in [p_from, p_to), which is a span of time. Moves rows that arrived before their
+-- partition out of the default partition. Returns false when the partition exists. Locks the default partition exclusively.
 CREATE OR REPLACE FUNCTION add_usage_partition(p_name text, p_from uuid, p_to uuid) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -43,8 +45,8 @@ END $$;
 CREATE OR REPLACE FUNCTION archivable_before() RETURNS date
 LANGUAGE sql STABLE AS $$ SELECT date_trunc('month', (now() - interval '30 days') AT TIME ZONE 'UTC')::date $$;
 
--- Locks tables exclusively, one after the other. Waits a short time only and then tries again, because every
--- statement that wants one of the tables waits behind this one. Raises 55P03 after ten minutes: a long transaction,
+-- Locks tables exclusively, in the order given. Waits a short time only and then tries again, because every statement that wants
+-- one of the tables waits behind this one. Raises lock_not_available or deadlock_detected after ten minutes: a long transaction,
 -- such as a dump, reads one of them.
 CREATE OR REPLACE FUNCTION lock_exclusively(p_tables text[]) RETURNS void
 LANGUAGE plpgsql SET lock_timeout = '100ms' AS $$
@@ -67,10 +69,11 @@ BEGIN
   END LOOP;
 END $$;
 
--- Moves the partition of a month with the ids [p_from, p_to) to usage_frozen and puts an empty one in its place.
--- Returns false when the month is frozen or archived already. From the commit on, settlements do not add late rows
--- of the month (see is_archived), and nobody changes its rows. Raises SY003 when requests of the month may still be
--- settled or refunded.
+-- Moves the partition of a month with the ids [p_from, p_to) to usage_frozen and puts an empty one in its place. Returns false
+-- when the month is frozen or archived already. From the commit on, settlements do not add late rows of the month (see
+-- is_archived), and nobody changes its rows. Locks exclusively the partition, then usage_event, then its default partition.
+-- Raises SY003 when requests of the month may still be settled or refunded, and lock_not_available or deadlock_detected: see
+-- lock_exclusively.
 CREATE OR REPLACE FUNCTION freeze_usage_rows(p_month date, p_from uuid, p_to uuid) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -100,9 +103,10 @@ BEGIN
   RETURN true;
 END $$;
 
--- Writes the sums of a frozen month, keeps its refunded rows in usage_event and drops the others. The rows were
--- written to the file with these totals. Raises SY003 when the totals differ from the rows. Does nothing when the month
--- is archived already.
+-- Writes the sums of a frozen month, keeps its refunded rows in usage_event and drops the others. The rows were written to the
+-- file with these totals. Does nothing when the month is archived already. Locks the archive of the month, then, exclusively,
+-- usage_frozen and its partition. Raises SY003 when the totals differ from the rows, and lock_not_available or deadlock_detected:
+-- see lock_exclusively.
 CREATE OR REPLACE FUNCTION finish_usage_archive(p_month date, p_requests bigint, p_cost bigint, p_file_name text, p_file_sha256 text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -161,7 +165,8 @@ LANGUAGE sql IMMUTABLE STRICT AS $$
 $$;
 
 -- Freezes a month as freeze_usage_rows does, after a last search for promotional earnings: it reads the rows of the month, and
--- settlements may be weeks late.
+-- settlements may be weeks late. Locks the search, then what freeze_usage_rows locks. Raises SY003, lock_not_available or
+-- deadlock_detected: see there.
 CREATE OR REPLACE FUNCTION freeze_usage_month(p_month date, p_from uuid, p_to uuid) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
