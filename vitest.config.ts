@@ -1,4 +1,6 @@
+import { globSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config'
 import { codeMutations } from './sim/code-mutations.ts'
@@ -11,7 +13,9 @@ const {
   SWITCHYARD_PLANTED_BUG: plantedBug,
   SWITCHYARD_TEST_POSTGRES: givenPrograms,
 } = process.env
-const all = plantedBugs === undefined ? ['test/**/*.test.ts', 'src/**/*.test.ts'] : ['test/sim/planted-sql-bugs.ts']
+const all = globSync('{test,src}/**/*.test.ts', { cwd: import.meta.dirname })
+/** Those that reach a database or a browser of test/harness by their imports, at any depth. */
+const withHarness = all.filter(file => reachesHarness(join(import.meta.dirname, file)))
 
 /** What runs again on PostgreSQL 15 with its default settings: how charges are settled, recovered and audited. `npm run test:postgres` runs more. */
 const onOldPostgres = [
@@ -25,14 +29,21 @@ export default defineConfig({
     projects:
       givenPrograms === undefined
         ? [
-            project('embedded', all),
+            project('unit', plantedBugs === undefined ? all.filter(file => !withHarness.includes(file)) : []),
+            project('embedded', plantedBugs === undefined ? withHarness : ['test/sim/planted-sql-bugs.ts']),
             project(
               'postgres 15',
               plantedBugs === undefined ? onOldPostgres : [],
               locatePrograms(createRequire(import.meta.url).resolve('postgres15')),
             ),
           ]
-        : [project('given postgres', all, givenPrograms)],
+        : [
+            project(
+              'given postgres',
+              plantedBugs === undefined ? all : ['test/sim/planted-sql-bugs.ts'],
+              givenPrograms,
+            ),
+          ],
     pool: 'forks',
     maxWorkers: 3,
     // One process per file would load everything again for each and take a fifth of the run. A test restores what it changes for its process.
@@ -46,6 +57,17 @@ export default defineConfig({
     retry: 0,
   },
 })
+
+function reachesHarness(file: string, seen = new Set<string>()): boolean {
+  if (seen.has(file)) return false
+  seen.add(file)
+  const source = readFileSync(file, 'utf8')
+  if (source.includes('inject(') || file.endsWith('/test/harness/chromium.ts')) return true
+  const imported = [...source.matchAll(/^(?:import .*|export .*|\}) from '(\.[^']+\.ts)'$/gm)].map(([, path]) =>
+    resolve(dirname(file), path!),
+  )
+  return imported.some(path => path.startsWith(join(import.meta.dirname, 'test')) && reachesHarness(path, seen))
+}
 
 /** Changes the source of one file while it is loaded. */
 function plant(id: string) {
@@ -66,7 +88,8 @@ function project(name: string, include: string[], postgresPrograms?: string): Te
     test: {
       name,
       include,
-      globalSetup: ['test/harness/global-setup.ts'],
+      // Files that use neither a database nor a browser wait for none.
+      globalSetup: name === 'unit' ? [] : ['test/harness/global-setup.ts'],
       setupFiles: ['test/harness/every-file.ts'],
       ...(postgresPrograms !== undefined && { provide: { postgresPrograms } }),
     },

@@ -1,4 +1,5 @@
-// `npm test` runs this script: every check, then every test. Arguments go to vitest: npm test -- test/api -t 'streams'.
+// `npm test` runs this script: every check, then every test. `npm run check` runs the checks only. With other arguments, which go to vitest,
+// only those tests run: npm test -- test/api -t 'streams'.
 import { type SpawnOptions, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
@@ -6,6 +7,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { delimiter, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { adviceOnWords } from './plain-words.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const programs = join(root, 'node_modules', '.bin')
@@ -26,8 +28,12 @@ process.on('SIGTERM', () => {
   for (const child of running) child.kill('SIGTERM')
 })
 
-const outcomes = await Promise.all(Object.entries(checks).map(([title, command]) => check(title, command)))
-const tests = await runTests(process.argv.slice(2))
+const args = process.argv.slice(2)
+const isCheck = args[0] === '--check'
+const chosen = isCheck || args.length === 0 ? Object.entries(checks) : []
+const outcomes = await Promise.all(chosen.map(([title, command]) => check(title, command)))
+if (chosen.length > 0) for (const line of adviceOnWords()) console.log(`report ${line}`)
+const tests = isCheck ? { passed: outcomes.filter(Boolean).length, failed: 0 } : await runTests(args)
 const failed = outcomes.filter(passed => !passed).length + tests.failed
 process.exitCode = failed === 0 ? 0 : 1
 console.log(`${tests.passed} passed, ${failed} failed`)

@@ -10,17 +10,21 @@ const EXIT_USAGE = 2
 /** Runs one command. Resolves with the exit code: 0 success, 1 failure, 2 wrong usage. */
 export async function run(argv: readonly string[]): Promise<number> {
   let writeError: Error | undefined
-  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  const noteError = (error: NodeJS.ErrnoException) => {
     // EPIPE is not a failure: the reader may stop early (`switchyard key list | head -1`), and a gateway keeps
     // serving after its reader has gone.
     if (error.code !== 'EPIPE') writeError = error
-  })
-  // Ignore errors of stderr: there is no other place to report them.
-  process.stderr.on('error', () => {})
+  }
+  // Errors of stderr are ignored: there is no other place to report them.
+  const ignoreError = () => {}
+  process.stdout.on('error', noteError)
+  process.stderr.on('error', ignoreError)
   const code = await runProgram(argv)
   await resultWritten()
   // A failed write emits its error in the next turn.
   await nextTurn()
+  process.stdout.off('error', noteError)
+  process.stderr.off('error', ignoreError)
   if (writeError === undefined) return code
   process.stderr.write(`Cannot write to standard output, so the result is lost: ${writeError.message}\n`)
   return code === 0 ? EXIT_FAILED : code

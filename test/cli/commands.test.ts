@@ -75,7 +75,7 @@ describe('customers, keys and credit', () => {
     })
     expect({ code, stderr }).toEqual({
       code: 1,
-      stderr: `A running Switchyard server of an older version uses this database, and this command would migrate it (${rows[0]!.name}). Restart the server with this version first.\n`,
+      stderr: `A running Switchyard server of an older version uses this database, and this command would migrate it (${rows[0]!.name}, the functions of this version). Restart the server with this version first.\n`,
     })
     await server.end()
     await older.drop()

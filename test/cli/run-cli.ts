@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
+import { vi } from 'vitest'
 import type { Connection } from '../../src/base/db/open-database.ts'
 
 export interface CliRun {
@@ -43,6 +44,48 @@ export async function runCli(
   const output = child.stdout === null ? '' : text(child.stdout)
   const [out, err, [code]] = await Promise.all([output, text(child.stderr!), once(child, 'close')])
   return { code, stdout: out, stderr: err }
+}
+
+let last: Promise<unknown> = Promise.resolve()
+
+/**
+ * Runs `switchyard` in this process, which takes a hundredth of a start: one command after the other, with its own directory and environment. No
+ * terminal is there. For commands that end by themselves, and read nothing from stdin.
+ */
+export function runInProcess(
+  args: readonly string[],
+  { env = {}, cwd }: { env?: Readonly<Record<string, string>>; cwd: string },
+): Promise<CliRun> {
+  const run = last.then(() => runAlone(args, env, cwd))
+  last = run.catch(() => {})
+  return run
+}
+
+async function runAlone(args: readonly string[], env: Readonly<Record<string, string>>, cwd: string): Promise<CliRun> {
+  const before = { env: process.env, cwd: process.cwd(), isTTY: process.stdin.isTTY }
+  const output = { stdout: '', stderr: '' }
+  const capture = (name: 'stdout' | 'stderr') =>
+    vi.spyOn(process[name], 'write').mockImplementation((chunk, ...rest) => {
+      output[name] += chunk
+      rest.forEach(each => {
+        if (typeof each === 'function') each()
+      })
+      return true
+    })
+  const spies = [capture('stdout'), capture('stderr')]
+  process.env = { PATH: process.env.PATH, ...env }
+  process.chdir(cwd)
+  process.stdin.isTTY = false
+  try {
+    const { run } = await import('../../src/cli/run.ts')
+    const code = await run([...sourceProgram, ...args])
+    return { code, ...output }
+  } finally {
+    for (const spy of spies) spy.mockRestore()
+    process.chdir(before.cwd)
+    process.env = before.env
+    process.stdin.isTTY = before.isTTY
+  }
 }
 
 /** Returns the connection as a DATABASE_URL. The host is the directory of PostgreSQL's socket. */

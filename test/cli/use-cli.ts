@@ -3,12 +3,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestDatabase } from '../harness/database.ts'
 import { useResource } from '../harness/use-resource.ts'
-import { type CliRun, databaseUrl, runCli } from './run-cli.ts'
+import { type CliRun, databaseUrl, runCli, runInProcess } from './run-cli.ts'
 
 export interface Cli {
   /** The working directory and SWITCHYARD_DATA of the commands. */
   readonly directory: string
-  /** Runs a command on the database. */
+  /** Runs a command on the database: in a process of its own with `input` or `stdout`, else in this one. */
   run(
     args: readonly string[],
     options?: { env?: Record<string, string>; input?: string; stdout?: number },
@@ -23,7 +23,10 @@ export function useCli(database: Pick<TestDatabase, 'connection'>): Cli {
       directory,
       run(args, { env, ...options } = {}) {
         const common = { DATABASE_URL: databaseUrl(database.connection), SWITCHYARD_DATA: directory }
-        return runCli(args, { ...options, cwd: directory, env: { ...common, ...env } })
+        const own = { cwd: directory, env: { ...common, ...env } }
+        return options.input === undefined && options.stdout === undefined
+          ? runInProcess(args, own)
+          : runCli(args, { ...options, ...own })
       },
     }
   }

@@ -4,7 +4,8 @@ import { fileURLToPath } from 'node:url'
 import { quoteForShell } from './quote-for-shell.ts'
 
 const root = fileURLToPath(new URL('../../..', import.meta.url)).replace(/\/$/, '')
-let program: string | undefined
+/** By directory and PATH: help texts ask for it a hundred times. */
+const programs = new Map<string, string>()
 
 /**
  * Returns a command line of Switchyard for a message, as it works in the directory and shell of the operator.
@@ -13,7 +14,10 @@ let program: string | undefined
  */
 export function ownCommand(words: string): string {
   // biome-ignore lint/style/noProcessEnv: messages need no setting, but the PATH of the operator.
-  program ??= programIn({ root, cwd: process.cwd(), path: process.env.PATH ?? '' })
+  const [cwd, path] = [process.cwd(), process.env.PATH ?? '']
+  const key = `${cwd}\n${path}`
+  const program = programs.get(key) ?? programIn({ root, cwd, path })
+  programs.set(key, program)
   return `${program} ${words}`
 }
 
