@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it, vi } from 'vitest'
 import { createPool, transaction, withQueryTimeout } from '../../src/base/db/pool.ts'
 import { createTestDatabase } from '../harness/database.ts'
 import { startFaultProxy } from '../harness/fault-proxy.ts'
@@ -181,7 +181,8 @@ it('closes a connection that graphile-worker releases in the middle of a stateme
 
 it('lets graphile-worker call release after a failed connect', async () => {
   const pool = createPool(db.connection, { max: 1, applicationName: 'queue', connectTimeoutMs: 500, forQueue: true })
-  const client = await pool.pg.connect()
+  // A busy machine may take longer than this limit to connect.
+  const client = await vi.waitFor(() => pool.pg.connect(), { timeout: 60_000 })
   const given = Promise.withResolvers<unknown[]>()
   pool.pg.connect((error, none, release) => {
     release()
