@@ -44,8 +44,8 @@ test('the package holds plain JavaScript, and neither tests nor the simulator no
     'deploy',
     'dist',
     'docs',
-    'sql',
     'package.json',
+    'sql',
     'switchyard.example.yaml',
   ])
   expect(paths).toEqual(
