@@ -128,8 +128,8 @@ SELECT count(add_audit_entry(person_id, 'person.signed_in', email, NULL, '{}', '
 FROM (SELECT * FROM person, generate_series(1, 100) LIMIT $1) AS entered`
 
 const GRANTS = `
-INSERT INTO grant_request (grant_id, customer_id, amount_nanos, ref, reason, state, requested_by, requested_at, decided_by, decided_at)
-SELECT gen_random_uuid(), customer_id, 1000000000, 'generated grant ' || customer_id, 'a pilot', 'granted', customer_id, created_at, customer_id, created_at
+INSERT INTO grant_request (grant_id, customer_id, amount_nanos, ref, reason, is_promotion, state, requested_by, requested_at, decided_by, decided_at)
+SELECT gen_random_uuid(), customer_id, 1000000000, 'generated grant ' || customer_id, 'a pilot', true, 'granted', customer_id, created_at, customer_id, created_at
 FROM customer`
 
 const ALERTS = `
