@@ -334,7 +334,7 @@ CREATE TABLE hoster_account (
   CONSTRAINT hoster_account_customer_id_fkey FOREIGN KEY (customer_id) REFERENCES customer(customer_id),
   CONSTRAINT hoster_account_hoster_id_fkey FOREIGN KEY (hoster_id) REFERENCES hoster(hoster_id),
   CONSTRAINT hoster_account_check CHECK ((((driver IS NULL) = (state IS NULL)) AND ((driver IS NULL) = (destination IS NULL)))),
-  CONSTRAINT hoster_account_driver_check CHECK ((driver = ANY (ARRAY['csv'::text, 'stripe'::text]))),
+  CONSTRAINT hoster_account_driver_check CHECK ((driver ~ '^[a-z][a-z0-9_]{0,31}$'::text)),
   CONSTRAINT hoster_account_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'ready'::text, 'refused'::text])))
 );
 
@@ -889,17 +889,18 @@ CREATE TABLE payment (
   fee_nanos bigint NOT NULL DEFAULT 0,
   charge_ref text,
   is_promotion boolean NOT NULL DEFAULT false,
+  has_provider boolean NOT NULL GENERATED ALWAYS AS ((driver <> ALL (ARRAY['manual'::text, 'voucher'::text]))) STORED,
   CONSTRAINT payment_pkey PRIMARY KEY (payment_id),
   CONSTRAINT payment_reference_key UNIQUE (reference),
   CONSTRAINT payment_tx_id_key UNIQUE (tx_id),
   CONSTRAINT payment_customer_id_fkey FOREIGN KEY (customer_id) REFERENCES customer(customer_id),
   CONSTRAINT payment_tx_id_fkey FOREIGN KEY (tx_id) REFERENCES ledger_tx(tx_id),
-  CONSTRAINT payment_amount_is_charged CHECK (((driver <> 'stripe'::text) OR ((currency = 'usd'::text) AND ((amount_nanos)::numeric = ((amount_minor)::numeric * (10000000)::numeric))))) NOT VALID,
+  CONSTRAINT payment_amount_is_charged CHECK (((NOT has_provider) OR ((currency = 'usd'::text) AND ((amount_nanos)::numeric = ((amount_minor)::numeric * (10000000)::numeric))))) NOT VALID,
   CONSTRAINT payment_amount_minor_check CHECK ((amount_minor > 0)),
   CONSTRAINT payment_amount_nanos_check CHECK ((amount_nanos > 0)),
   CONSTRAINT payment_check CHECK (((state = 'paid'::text) = (tx_id IS NOT NULL))),
   CONSTRAINT payment_check1 CHECK (((NOT is_promotion) OR (driver = 'voucher'::text))),
-  CONSTRAINT payment_driver_check CHECK ((driver = ANY (ARRAY['manual'::text, 'voucher'::text, 'stripe'::text]))),
+  CONSTRAINT payment_driver_check CHECK ((driver ~ '^[a-z][a-z0-9_]{0,31}$'::text)),
   CONSTRAINT payment_purpose_check CHECK ((purpose = ANY (ARRAY['top_up'::text, 'auto_top_up'::text]))),
   CONSTRAINT payment_state_check CHECK ((state = ANY (ARRAY['open'::text, 'processing'::text, 'paid'::text, 'failed'::text, 'expired'::text, 'cancelled'::text])))
 );
@@ -1046,7 +1047,7 @@ CREATE TABLE payout_batch (
   approved_by uuid,
   approved_at timestamp with time zone,
   CONSTRAINT payout_batch_pkey PRIMARY KEY (batch_id),
-  CONSTRAINT payout_batch_driver_check CHECK ((driver = ANY (ARRAY['csv'::text, 'stripe'::text]))),
+  CONSTRAINT payout_batch_driver_check CHECK ((driver ~ '^[a-z][a-z0-9_]{0,31}$'::text)),
   CONSTRAINT payout_batch_state_check CHECK ((state = ANY (ARRAY['prepared'::text, 'approved'::text, 'settled'::text, 'cancelled'::text])))
 );
 CREATE INDEX payout_batch_prepared ON payout_batch USING btree (prepared_at DESC, batch_id);
@@ -1075,7 +1076,7 @@ CREATE TABLE payout_change (
   CONSTRAINT payout_change_check CHECK (((kind = 'customer'::text) = (customer_id IS NOT NULL))),
   CONSTRAINT payout_change_check1 CHECK (((kind = 'account'::text) = ((driver IS NOT NULL) AND (state IS NOT NULL) AND (destination IS NOT NULL)))),
   CONSTRAINT payout_change_check2 CHECK (((outcome IS NULL) = (ended_at IS NULL))),
-  CONSTRAINT payout_change_driver_check CHECK ((driver = ANY (ARRAY['csv'::text, 'stripe'::text]))),
+  CONSTRAINT payout_change_driver_check CHECK ((driver ~ '^[a-z][a-z0-9_]{0,31}$'::text)),
   CONSTRAINT payout_change_kind_check CHECK ((kind = ANY (ARRAY['account'::text, 'customer'::text]))),
   CONSTRAINT payout_change_outcome_check CHECK ((outcome = ANY (ARRAY['applied'::text, 'stopped'::text, 'replaced'::text]))),
   CONSTRAINT payout_change_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'ready'::text, 'refused'::text])))

@@ -112,7 +112,7 @@ function takeBack(): Command {
       const reversalId = randomUUID()
       const { payment, amount, verdict } = await withDatabase(session, async pool => {
         const payment = await resolvePayment(pool, referenceOrId)
-        if (payment.driver === 'stripe') {
+        if (payment.hasProvider) {
           throw new Failure('Refund this payment in the console: its provider must pay. Nothing was changed.')
         }
         const amount = (options.amount as Nanos | undefined) ?? payment.amountNanos - reversedOf(payment)
@@ -146,7 +146,7 @@ function giveBack(): Command {
       const isReturned = await withDatabase(session, async pool => {
         const { rows } = await pool.query<{ done: boolean }>(
           `SELECT return_reversal(reversal_id) AS done FROM payment_reversal JOIN payment USING (payment_id)
-            WHERE reversal_id::text = lower($1) AND driver <> 'stripe'`,
+            WHERE reversal_id::text = lower($1) AND NOT has_provider`,
           [reversalId],
         )
         return rows[0]?.done === true

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { type Command, Option } from 'commander'
 import { ApiError } from '../base/domain/errors.ts'
 import { type Nanos, usdText } from '../base/domain/money.ts'
+import { payoutLabels, payoutProviderNames } from '../base/domain/money-drivers.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
 import { moveEarnings } from '../money/payouts/earnings.ts'
 import {
@@ -16,7 +17,7 @@ import { showPayoutChange } from '../money/payouts/show-payout.ts'
 import { amountArgument, textArgument } from './arguments.ts'
 import { createCommand, createSession } from './command.ts'
 import { Failure, UsageError } from './failure.ts'
-import { payoutDriversOf } from './payout-drivers-of.ts'
+import { payoutDriverOf } from './payout-drivers-of.ts'
 import { resolveCustomer } from './resolve-customer.ts'
 import { resolveHoster } from './resolve-hoster.ts'
 import { withDatabase } from './with-database.ts'
@@ -25,7 +26,7 @@ const commandLine = { personId: null, address: null }
 
 /** `switchyard payout account`: where a hoster is paid. */
 export function payoutAccount(): Command {
-  return createCommand('account', 'Show where a hoster is paid, or change it', [
+  const command = createCommand('account', 'Show where a hoster is paid, or change it', [
     'payout account acme',
     'payout account acme --holder "Acme GmbH" --account "DE89 3704 0044 0532 0130 00"',
     'payout account acme --stripe',
@@ -35,15 +36,19 @@ export function payoutAccount(): Command {
     .argument('<hoster>', 'name or id', textArgument)
     .option('--holder <name>', 'holder of the bank account', textArgument)
     .addOption(new Option('--account <number>', 'IBAN or another account number').argParser(textArgument))
-    .addOption(
-      new Option('--stripe', 'make an account at Stripe and print where the hoster goes on').conflicts([
-        'holder',
-        'account',
-      ]),
-    )
+  for (const name of payoutProviderNames) {
+    const text = `make an account at ${payoutLabels[name]} and print where the hoster goes on`
+    command.addOption(new Option(`--${name}`, text).conflicts(['holder', 'account']))
+  }
+  return command
     .option('--customer <customer>', 'e-mail or id of the customer that may get earnings as credit', textArgument)
     .addOption(
-      new Option('--stop', 'stop the changes that wait').conflicts(['holder', 'account', 'stripe', 'customer']),
+      new Option('--stop', 'stop the changes that wait').conflicts([
+        'holder',
+        'account',
+        ...payoutProviderNames,
+        'customer',
+      ]),
     )
     .action(async (hoster: string, options) => {
       const session = createSession(options)
@@ -62,12 +67,10 @@ export function payoutAccount(): Command {
           const { customerId } = await resolveCustomer(pool, options.customer)
           await setHosterCustomer(pool, found.hosterId, customerId, commandLine, wait)
         }
-        if (options.stripe === true || options.account !== undefined) {
-          const name = options.stripe === true ? 'stripe' : 'csv'
-          const driver = payoutDriversOf(session.config).find(each => each.name === name)
-          if (driver === undefined) {
-            throw new Failure('Stripe is not set up for payouts. Set payouts.stripe and payments.stripe.secret_key.')
-          }
+        const provider = payoutProviderNames.find(name => options[name] === true)
+        if (provider !== undefined || options.account !== undefined) {
+          const name = provider ?? 'csv'
+          const driver = payoutDriverOf(session.config, name)
           const details = name === 'csv' ? { holder: options.holder, account: options.account } : null
           const enrolled = await enrollHoster(pool, driver, found.hosterId, details, commandLine, wait).catch(refuse)
           url = enrolled.url

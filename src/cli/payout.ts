@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander'
 import { usdText } from '../base/domain/money.ts'
+import { payoutDriverNames } from '../base/domain/money-drivers.ts'
 import { systemClock } from '../base/runtime/clock.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
 import {
@@ -10,7 +11,6 @@ import {
   type PrepareVerdict,
   preparePayouts,
 } from '../money/payouts/payout-batches.ts'
-import { payoutDriverNames } from '../money/payouts/payout-driver.ts'
 import { listPromotionReviews } from '../money/payouts/promotions.ts'
 import { findBatch, listBatches, type Payout, payoutsOfBatch } from '../money/payouts/read-payouts.ts'
 import type { Config } from '../start/config/config.ts'
@@ -21,7 +21,7 @@ import { timeText } from './output.ts'
 import { moveEarningsCommand, payoutAccount } from './payout-account.ts'
 import { payoutCount, resolveBatch, shownBatch } from './payout-batch.ts'
 import { payoutClawBackCommands } from './payout-claw-back.ts'
-import { payoutDriversOf } from './payout-drivers-of.ts'
+import { payoutDriverOf } from './payout-drivers-of.ts'
 import { payoutFreezeCommands } from './payout-freeze.ts'
 import { settlePayouts } from './payout-settle.ts'
 import { payoutStatement } from './payout-statement.ts'
@@ -55,10 +55,7 @@ function prepare(): Command {
     .addOption(new Option('--driver <name>', 'how to pay').choices(payoutDriverNames).default('csv'))
     .action(async options => {
       const session = createSession(options)
-      const driver = payoutDriversOf(session.config).find(({ name }) => name === options.driver)
-      if (driver === undefined) {
-        throw new Failure('Stripe is not set up for payouts. Set payouts.stripe and payments.stripe.secret_key.')
-      }
+      const driver = payoutDriverOf(session.config, options.driver)
       const { batchId, hosters } = await withDatabase(session, pool =>
         preparePayouts(pool, null, driver, session.config.payouts, systemClock.epochMs()),
       )

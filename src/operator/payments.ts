@@ -91,8 +91,15 @@ export function createPaymentDesk(deps: {
     async reverse(actor, paymentId, { amountNanos, reason, isChargeback }) {
       const known = await find(pool, paymentId).catch(refuseOutage)
       const provider = drivers.find(({ name }) => name === known.driver)?.provider
-      if (known.driver === 'stripe' && provider === undefined) {
+      if (known.hasProvider && provider === undefined) {
         throw invalid('id', 'The provider of this payment is not set up any more, so it cannot refund it.')
+      }
+      const refunds = provider?.refunds ?? null
+      if (provider !== undefined && refunds === null) {
+        throw invalid(
+          'id',
+          'Refund this payment on the pages of its provider: it is booked when the provider reports it.',
+        )
       }
       const totalMinor = provider === undefined ? null : await totalOf(provider, known)
       const reversalId = randomUUID()
@@ -115,10 +122,10 @@ export function createPaymentDesk(deps: {
         )
         if (verdict !== 'taken') throw reversalRefusals[verdict]
       })
-      if (provider !== undefined && askedMinor !== null) {
+      if (refunds !== null && askedMinor !== null) {
         const refund = { reversalId, paymentId, driver: known.driver, providerRef: known.providerRef!, askedMinor }
         // The job repeats it if the provider does not answer.
-        await payRefund(deskPool, sync, provider, refund).catch(ignoreOutage)
+        await payRefund(deskPool, sync, refunds, refund).catch(ignoreOutage)
       }
       return showOperatorPayment(await find(pool, paymentId))
     },

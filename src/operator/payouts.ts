@@ -2,6 +2,7 @@ import type { Pool, Sql } from '../base/db/pool.ts'
 import { refuseOutage } from '../base/db/refuse-outage.ts'
 import { ApiError } from '../base/domain/errors.ts'
 import { usd } from '../base/domain/money.ts'
+import { type PayoutDriverName, payoutLabels } from '../base/domain/money-drivers.ts'
 import type { Clock } from '../base/runtime/clock.ts'
 import { listFunds, readFunds } from '../money/payouts/earnings.ts'
 import { listPayoutChanges } from '../money/payouts/payout-accounts.ts'
@@ -17,7 +18,7 @@ import {
   returnClawback,
   settleBankPayout,
 } from '../money/payouts/payout-batches.ts'
-import type { PayoutDriver, PayoutDriverName } from '../money/payouts/payout-driver.ts'
+import type { PayoutDriver } from '../money/payouts/payout-driver.ts'
 import type { PayoutSync } from '../money/payouts/payout-sync.ts'
 import { listPromotionReviews, type PromotionReview } from '../money/payouts/promotions.ts'
 import { type Clawback, clawbacksOfHoster, type Dispute, listDisputes } from '../money/payouts/read-clawbacks.ts'
@@ -101,7 +102,7 @@ export function createPayoutDesk(deps: {
     one: batchId => one(pool, batchId).catch(refuseOutage),
     async prepare(actor, name) {
       const driver = drivers.find(each => each.name === name)
-      if (driver === undefined) throw invalid('driver', 'Hosters are not paid by Stripe here. Use csv.')
+      if (driver === undefined) throw invalid('driver', `Hosters are not paid by ${payoutLabels[name]} here. Use csv.`)
       return act(deskPool, async sql => {
         const { batchId, hosters } = await preparePayouts(sql, actor, driver, rules, clock.epochMs())
         return {

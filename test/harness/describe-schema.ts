@@ -20,7 +20,8 @@ WITH tables AS (
 lines AS (
   SELECT attrelid AS oid, 1 AS place, attnum::int AS n, format('%I %s%s%s', attname, format_type(atttypid, atttypmod),
       CASE WHEN attnotnull THEN ' NOT NULL' ELSE '' END,
-      CASE WHEN attidentity = 'a' THEN ' GENERATED ALWAYS AS IDENTITY' ELSE coalesce(' DEFAULT ' || pg_get_expr(adbin, adrelid), '') END) AS line
+      CASE WHEN attidentity = 'a' THEN ' GENERATED ALWAYS AS IDENTITY'
+        WHEN attgenerated = 's' THEN format(' GENERATED ALWAYS AS (%s) STORED', pg_get_expr(adbin, adrelid)) ELSE coalesce(' DEFAULT ' || pg_get_expr(adbin, adrelid), '') END) AS line
     FROM pg_attribute LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
    WHERE attnum > 0 AND NOT attisdropped
   UNION ALL

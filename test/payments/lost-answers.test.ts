@@ -213,7 +213,7 @@ test('a refund without an answer is made once when the provider has forgotten it
     askedMinor: 1_000n,
   }
   stripe.losesAnswer = path => path === '/v1/refunds'
-  await expect(payRefund(nodes[0]!.pool, nodes[0]!.sync, nodes[0]!.provider, refund)).rejects.toThrow()
+  await expect(payRefund(nodes[0]!.pool, nodes[0]!.sync, nodes[0]!.provider.refunds!, refund)).rejects.toThrow()
   heal()
   stripe.forgetKeys()
   clockMs += 30 * HOUR_MS
@@ -502,7 +502,7 @@ const steps: Record<string, (someone: Someone, pick: number) => unknown> = {
     if (taken[0]!.verdict !== 'taken') return
     const { pool, sync, provider } = nodes[pick % 2]!
     const refund = { reversalId, paymentId: payment.id, driver: 'stripe', providerRef: payment.ref, askedMinor }
-    await payRefund(pool, sync, provider, refund).catch(() => {})
+    await payRefund(pool, sync, provider.refunds!, refund).catch(() => {})
   },
 }
 

@@ -64,7 +64,7 @@ BEGIN
     RETURN 'duplicate';
   ELSIF v.tx_id IS NULL THEN
     RETURN 'not_paid';
-  ELSIF p_is_dispute AND v.driver = 'stripe' THEN
+  ELSIF p_is_dispute AND v.has_provider THEN
     RETURN 'not_manual';
   ELSIF p_amount > v.amount_nanos - reversed_nanos(p_payment) THEN
     RETURN 'above_payment';
@@ -73,7 +73,7 @@ BEGIN
   END IF;
   INSERT INTO payment_reversal (reversal_id, payment_id, customer_id, kind, state, asked_minor, taken_nanos, reason)
     VALUES (p_reversal, p_payment, v.customer_id, CASE WHEN p_is_dispute THEN 'dispute' ELSE 'refund' END,
-      CASE WHEN v.driver = 'stripe' THEN 'asked' ELSE 'done' END, p_asked_minor, 0, p_reason);
+      CASE WHEN v.has_provider THEN 'asked' ELSE 'done' END, p_asked_minor, 0, p_reason);
   PERFORM move_reversal(p_reversal, p_amount);
   IF p_is_dispute THEN
     PERFORM pause_auto_top_up(v.customer_id, 'A payment was disputed.');
@@ -125,7 +125,7 @@ CREATE OR REPLACE FUNCTION return_reversal_as(p_operator uuid, p_reversal uuid, 
 LANGUAGE plpgsql AS $$
 BEGIN
   IF NOT is_operator(p_operator) OR NOT EXISTS (
-      SELECT FROM payment_reversal r JOIN payment USING (payment_id) WHERE r.reversal_id = p_reversal AND driver <> 'stripe')
+      SELECT FROM payment_reversal r JOIN payment USING (payment_id) WHERE r.reversal_id = p_reversal AND NOT has_provider)
     OR NOT return_reversal(p_reversal) THEN
     RETURN false;
   END IF;

@@ -6,6 +6,7 @@ import {
   InvalidSignature,
   type PaymentDriver,
   ProviderUnavailable,
+  type ProviderWebhook,
 } from '../../money/payments/payment-driver.ts'
 import type { PaymentSync } from '../../money/payments/payment-sync.ts'
 import type { PayoutDriver } from '../../money/payouts/payout-driver.ts'
@@ -14,19 +15,22 @@ import type { ReplyingEndpoint } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
 import { receiveBody } from '../receive-body.ts'
 
-/** POST /webhooks/stripe: events of the provider, signed. Exists only with a secret to check them with. Events about transfers and accounts go to payouts. */
+/** POST /webhooks/{name of the driver}: events of its provider, signed. Events about transfers and accounts go to payouts. */
 export function paymentWebhook({
   driver,
+  webhook,
   sync,
   payouts,
   bodyLimitBytes,
 }: {
   readonly driver: PaymentDriver
+  readonly webhook: ProviderWebhook
   readonly sync: PaymentSync
   /** Null: hosters are not paid by this provider. */
   readonly payouts: { readonly driver: PayoutDriver; readonly sync: PayoutSync } | null
   readonly bodyLimitBytes: number
 }): ReplyingEndpoint {
+  const { signatureHeader } = webhook
   const summary = 'Receive an event of the payment provider'
   const schema = z.object({ received: z.literal(true) })
   return {
@@ -44,13 +48,13 @@ export function paymentWebhook({
     async handle({ request }) {
       const body = await receiveBody(new NodeRequest(request.raw), bodyLimitBytes, uncounted)
       try {
-        const event = await driver.provider!.readEvent(body, String(request.headers[SIGNATURE] ?? ''))
+        const event = await webhook.readEvent(body, String(request.headers[signatureHeader.toLowerCase()] ?? ''))
         if (event?.about === 'payment') await sync.handleEvent(driver, event)
         if (event?.about === 'payout') await payouts?.sync.handleEvent(payouts.driver, event)
       } catch (error) {
         if (error instanceof InvalidSignature) {
           throw new ApiError('invalid_header', {
-            param: 'Stripe-Signature',
+            param: signatureHeader,
             message: 'The signature of the event is wrong.',
           })
         }
@@ -66,5 +70,3 @@ export function paymentWebhook({
     },
   }
 }
-
-const SIGNATURE = 'stripe-signature'

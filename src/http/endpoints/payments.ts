@@ -48,7 +48,7 @@ export function paymentEndpoints(deps: PaymentEndpointsDeps): Endpoint[] {
         min_usd: usd(payments.limits.minNanos),
         max_usd: usd(payments.limits.maxNanos),
         debt_usd: usd(await deps.debtNanos(caller.customerId)),
-        can_save_method: payments.drivers.some(({ name }) => name === 'stripe'),
+        can_save_method: payments.drivers.some(({ provider }) => provider?.savedMethods != null),
       }),
     }),
     consoleEndpoint('GET', `${PATH}/top-ups`, {

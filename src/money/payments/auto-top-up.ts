@@ -163,7 +163,7 @@ export function createAutoTopUps(deps: {
       let started = 0
       for (const { customerId, driver: name } of rows) {
         const driver = drivers.find(each => each.name === name)
-        if (driver?.provider === undefined) continue
+        if (driver?.provider?.savedMethods == null) continue
         try {
           if (await start(customerId, driver)) started++
         } catch (error) {

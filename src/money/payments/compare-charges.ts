@@ -2,7 +2,7 @@ import type { Pool, Sql } from '../../base/db/pool.ts'
 import type { Clock } from '../../base/runtime/clock.ts'
 import type { Log } from '../../base/runtime/log.ts'
 import { UUID } from '../../base/runtime/uuid.ts'
-import { PaymentMissing, type PaymentProvider, type ProviderMove } from './payment-driver.ts'
+import { PaymentMissing, type PaymentProvider, type ProviderMove, type ProviderMoves } from './payment-driver.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -23,7 +23,12 @@ interface CompareDeps {
   readonly log: Pick<Log, 'warn'>
   /** Asks for a payment and books it: see PaymentSync. */
   readonly book: (paymentId: string) => Promise<unknown>
-  readonly driver: { readonly name: string; readonly isLive: boolean; readonly provider: PaymentProvider }
+  readonly driver: {
+    readonly name: string
+    readonly isLive: boolean
+    readonly provider: PaymentProvider
+    readonly moves: ProviderMoves
+  }
 }
 
 /**
@@ -54,7 +59,7 @@ const SKEW_MS = HOUR_MS
 
 async function compareSpan(deps: CompareDeps, fromMs: number, untilMs: number): Promise<void> {
   const { pool, driver } = deps
-  const moves = await driver.provider.movesBetween(fromMs, untilMs + SKEW_MS)
+  const moves = await driver.moves.between(fromMs, untilMs + SKEW_MS)
   const explained = await explainedRefs(pool, driver.name, moves)
   // Charges first: a refund belongs to one.
   for (const kind of ['charge', 'refund', 'dispute']) {
@@ -121,7 +126,7 @@ async function explainCharge({ pool, book, driver }: CompareDeps, charge: Provid
     return { problem: 'unknown_payment', paymentId: null }
   }
   if (!payment.isCredited && (charge.state === 'done' || payment.providerRef === null)) {
-    const providerRef = await driver.provider.paymentOfCharge(chargeRef)
+    const providerRef = await driver.moves.paymentOf(chargeRef)
     await pool.query('SELECT adopt_charge($1, $2)', [payment.paymentId, providerRef])
   }
   await book(payment.paymentId)
@@ -236,7 +241,7 @@ async function recheckDifferences(deps: CompareDeps): Promise<void> {
       const credits = await pool.query<Credit>(`SELECT ${CREDIT} WHERE payment_id = $1`, [ref])
       await checkCredit(deps, credits.rows[0]!)
     } else {
-      const move = await driver.provider.move(kind, ref)
+      const move = await driver.moves.one(kind, ref)
       if (move !== null) await checkMove(deps, move)
     }
   }

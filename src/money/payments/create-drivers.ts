@@ -1,19 +1,39 @@
+import { type PaymentProviderName, paymentProviderNames } from '../../base/domain/money-drivers.ts'
 import { createManualDriver } from './manual-driver.ts'
 import type { PaymentDriver } from './payment-driver.ts'
 import type { StripeSettings } from './stripe/stripe-client.ts'
 import { createStripeDriver } from './stripe/stripe-driver.ts'
 
-export interface DriverSettings {
-  /** The instructions for manual payments; null if there are none. */
-  readonly instructions: string | null
-  /** Null: not set up. */
-  readonly stripe: StripeSettings | null
+/** The settings of each payment provider. */
+interface ProviderSettings {
+  readonly stripe: StripeSettings
 }
 
-/** Creates the drivers that are set up. The first one is the default. */
-export function createDrivers({ instructions, stripe }: DriverSettings, baseUrl: () => string): PaymentDriver[] {
+const creators: {
+  readonly [Name in PaymentProviderName]: (settings: ProviderSettings[Name], baseUrl: () => string) => PaymentDriver
+} = { stripe: createStripeDriver }
+
+/** The providers. Null: not set up. */
+type ProviderOptions = { readonly [Name in PaymentProviderName]?: ProviderSettings[Name] | null }
+
+export type DriverSettings = ProviderOptions & {
+  /** The instructions for manual payments; null if there are none. */
+  readonly instructions: string | null
+}
+
+/**
+ * Creates the drivers that are set up. The first one is the default.
+ *
+ * @param baseUrl the address of this gateway for browsers
+ */
+export function createDrivers(settings: DriverSettings, baseUrl: () => string): PaymentDriver[] {
+  const providers: ProviderOptions = settings
+  const create = <Name extends PaymentProviderName>(name: Name) => {
+    const own: ProviderSettings[Name] | null | undefined = providers[name]
+    return own == null ? [] : [creators[name](own, baseUrl)]
+  }
   return [
-    ...(stripe === null ? [] : [createStripeDriver(stripe, baseUrl)]),
-    ...(instructions === null ? [] : [createManualDriver(instructions)]),
+    ...paymentProviderNames.flatMap(create),
+    ...(settings.instructions === null ? [] : [createManualDriver(settings.instructions)]),
   ]
 }

@@ -1,6 +1,5 @@
 import type { Nanos } from '../../base/domain/money.ts'
-
-export type DriverName = 'manual' | 'stripe'
+import type { TopUpDriverName } from '../../base/domain/money-drivers.ts'
 
 /** What the smallest unit of a currency is worth. Top-ups are charged in USD: nobody chooses the currency. */
 export const nanosPerMinor: Readonly<Record<string, Nanos>> = { usd: 10_000_000n }
@@ -42,7 +41,7 @@ export interface StartedPayment {
 
 /** Moves money from payers. Credit is given elsewhere, and only for what `look` reports or an operator confirms. */
 export interface PaymentDriver {
-  readonly name: DriverName
+  readonly name: TopUpDriverName
   /** False in the provider's test mode. */
   readonly isLive: boolean
   /** How long the payer has, ms. */
@@ -126,31 +125,60 @@ export interface EventRef {
 }
 
 /**
- * A payment service. All methods but `readEvent` throw ProviderUnavailable when it does not answer. What creates something is repeated safely
- * only for as long as the provider keeps idempotency keys, so ask `find` before any attempt but the first.
+ * A payment service, and what it can do: a capability that it lacks is null. All methods but `readEvent` throw ProviderUnavailable when it does not
+ * answer. What creates something is repeated safely only for as long as the provider keeps idempotency keys, for one a day, for another never. So
+ * ask `find` before any attempt but the first.
  */
 export interface PaymentProvider {
-  /** Returns null for an event that concerns no payment. Throws InvalidSignature and InvalidEvent. */
-  readEvent(rawBody: Buffer, signature: string): Promise<EventRef | null>
+  /** Null: it sends no events, or no secret is set to check them with. The job asks for payments then. */
+  readonly webhook: ProviderWebhook | null
+  /** Null: each top-up needs its payer. */
+  readonly savedMethods: SavedMethods | null
+  /** Null: it refunds on its own pages only. What it reports is booked all the same. */
+  readonly refunds: ProviderRefunds | null
+  /** Null: it lists no charges, so nothing is compared. */
+  readonly moves: ProviderMoves | null
   /** Returns our id of the payment that an event names; null if it is not ours. */
   paymentIdOf(ref: string): Promise<string | null>
   /** Throws PaymentMissing if the provider has no such payment. */
   look(providerRef: string): Promise<PaymentReport>
   /** Returns what an earlier attempt has made, in any state; null: nothing. Rejects unless it is sure. */
   find(attempt: EarlierAttempt): Promise<StartedPayment | null>
+}
+
+/** Events of a provider, which it signs. */
+export interface ProviderWebhook {
+  /** The header with the signature, as the provider writes it. */
+  readonly signatureHeader: string
+  /**
+   * Checks an event, and reads what it is about. Returns null for one that concerns neither a payment nor a payout. Throws InvalidSignature and
+   * InvalidEvent.
+   */
+  readEvent(rawBody: Buffer, signature: string): Promise<EventRef | null>
+}
+
+/** Methods that payers let a provider keep for automatic top-ups. */
+export interface SavedMethods {
   /**
    * Charges a saved method without the payer. Returns how the provider names the payment, whether it succeeded or not. Throws ChargeRefused when
    * there is no such name.
    */
   charge(order: PaymentOrder, methodRef: string): Promise<string>
+}
+
+export interface ProviderRefunds {
   /** Pays once for each id, however often and late it is repeated. Throws RefundRefused. */
   refund(providerRef: string, amountMinor: bigint, reversalId: string): Promise<void>
+}
+
+/** What a provider has made, to compare with the books. */
+export interface ProviderMoves {
   /** Lists what was made in a span, also of other programs. */
-  movesBetween(fromMs: number, untilMs: number): Promise<ProviderMove[]>
+  between(fromMs: number, untilMs: number): Promise<ProviderMove[]>
   /** Returns a move as it is now; null: there is none. */
-  move(kind: ProviderMove['kind'], ref: string): Promise<ProviderMove | null>
+  one(kind: ProviderMove['kind'], ref: string): Promise<ProviderMove | null>
   /** Returns the name to `look` with of the payment that a charge belongs to. */
-  paymentOfCharge(chargeRef: string): Promise<string>
+  paymentOf(chargeRef: string): Promise<string>
 }
 
 export class InvalidSignature extends Error {

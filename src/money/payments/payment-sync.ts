@@ -10,8 +10,9 @@ import {
   ChargeRefused,
   nanosPerMinor,
   type PaymentDriver,
-  type PaymentProvider,
+  type PaymentOrder,
   type PaymentReport,
+  type ProviderRefunds,
   RefundRefused,
   type ReportedMethod,
   type StartedPayment,
@@ -107,16 +108,17 @@ export function createPaymentSync(deps: {
         await attempt({ eventId }, () => sync.handleEvent(found, { eventId, type, ref }))
       }
       for (const refund of await waitingRefunds(pool)) {
-        const provider = withProvider.find(({ name }) => name === refund.driver)?.provider
-        if (provider === undefined) continue
-        await attempt({ reversalId: refund.reversalId }, () => payRefund(pool, sync, provider, refund))
+        const refunds = withProvider.find(({ name }) => name === refund.driver)?.provider?.refunds
+        if (refunds == null) continue
+        await attempt({ reversalId: refund.reversalId }, () => payRefund(pool, sync, refunds, refund))
       }
       const names = withProvider.map(({ name }) => name)
       for (const paymentId of await duePayments(pool, names, isComplete ? null : clock.epochMs())) {
         await attempt({ paymentId }, () => sync.book(paymentId))
       }
       for (const { name, isLive, provider } of withProvider) {
-        const driver = { name, isLive, provider: provider! }
+        if (provider?.moves == null) continue
+        const driver = { name, isLive, provider, moves: provider.moves }
         await attempt({ compared: name }, async () => {
           await compareCharges({ pool, clock, log, book: sync.book, driver }, isComplete)
           return 'unchanged'
@@ -185,7 +187,7 @@ async function startAgain(sql: Sql, driver: PaymentDriver, payment: DuePayment, 
       started =
         methodRef === null
           ? await driver.start(order)
-          : { providerRef: await driver.provider!.charge(order, methodRef), redirectUrl: null }
+          : { providerRef: await chargeSaved(driver, order, methodRef), redirectUrl: null }
     } catch (error) {
       if (!(error instanceof ChargeRefused)) throw error
       // Another node may have charged in the meantime.
@@ -196,6 +198,11 @@ async function startAgain(sql: Sql, driver: PaymentDriver, payment: DuePayment, 
   failpoint('payment-charged')
   await sql.query('SELECT note_payment_started($1, $2, $3)', [paymentId, started.providerRef, started.redirectUrl])
   return started.providerRef
+}
+
+function chargeSaved({ provider }: PaymentDriver, order: PaymentOrder, methodRef: string): Promise<string> {
+  if (provider?.savedMethods == null) throw new ChargeRefused('The payment provider charges no saved methods any more.')
+  return provider.savedMethods.charge(order, methodRef)
 }
 
 /** Returns what an earlier attempt has made at the provider of a driver. Call it before any attempt but the first. */
@@ -317,11 +324,11 @@ async function waitingRefunds(sql: Sql): Promise<WaitingRefund[]> {
 export async function payRefund(
   sql: Sql,
   sync: Pick<PaymentSync, 'book'>,
-  provider: PaymentProvider,
+  refunds: ProviderRefunds,
   { reversalId, paymentId, providerRef, askedMinor }: WaitingRefund,
 ): Promise<Booked> {
   try {
-    await provider.refund(providerRef, askedMinor, reversalId)
+    await refunds.refund(providerRef, askedMinor, reversalId)
   } catch (error) {
     if (!(error instanceof RefundRefused)) throw error
     await sql.query('SELECT refuse_refund($1)', [reversalId])

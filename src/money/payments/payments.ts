@@ -3,16 +3,11 @@ import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { type Nanos, usdText } from '../../base/domain/money.ts'
+import type { TopUpDriverName } from '../../base/domain/money-drivers.ts'
 import type { Clock } from '../../base/runtime/clock.ts'
 import { failpoint } from '../../base/runtime/failpoint.ts'
 import type { CreditEvidence } from '../ledger/credit-evidence.ts'
-import {
-  type DriverName,
-  nanosPerMinor,
-  type PaymentDriver,
-  ProviderUnavailable,
-  type StartedPayment,
-} from './payment-driver.ts'
+import { nanosPerMinor, type PaymentDriver, ProviderUnavailable, type StartedPayment } from './payment-driver.ts'
 import { findEarlier } from './payment-sync.ts'
 import { promoteAfterFirstCredit } from './promote.ts'
 import { paymentReference } from './random-code.ts'
@@ -26,7 +21,7 @@ export interface TopUpOrder {
   readonly personId: string
   readonly amountNanos: Nanos
   /** Null: the only driver, or the first one. */
-  readonly driver: DriverName | null
+  readonly driver: TopUpDriverName | null
   readonly savesMethod: boolean
   readonly idempotencyKey: string
 }
@@ -57,7 +52,7 @@ export function createPayments(deps: {
 }): Payments {
   const { pool, clock, drivers, limits, evidence } = deps
 
-  function driverOf(name: DriverName | null): PaymentDriver {
+  function driverOf(name: TopUpDriverName | null): PaymentDriver {
     const driver = name === null ? drivers[0] : drivers.find(each => each.name === name)
     if (driver !== undefined) return driver
     const names = drivers.map(each => each.name).join(', ')
@@ -101,7 +96,7 @@ export function createPayments(deps: {
             order.idempotencyKey,
             order.personId,
             new Date(nowMs + driver.openMs),
-            driver.name === 'manual' ? null : new Date(nowMs + FIRST_LOOK_MS),
+            driver.provider === undefined ? null : new Date(nowMs + FIRST_LOOK_MS),
           ],
         )
         .catch(refuseOutage)
@@ -119,7 +114,8 @@ export function createPayments(deps: {
       const isPayable = payment.expiresAt === null || payment.expiresAt.getTime() > nowMs
       if (payment.state === 'open' && payment.providerRef === null && isPayable) {
         const { reference, amountNanos } = payment
-        const { customerId, savesMethod } = order
+        const { customerId } = order
+        const savesMethod = order.savesMethod && driver.provider?.savedMethods != null
         const accountRef = await readAccountRef(pool, customerId, driver.name).catch(refuseOutage)
         const started = await orRefuse(async () => {
           const earlier =
@@ -176,7 +172,7 @@ export function createPayments(deps: {
 }
 
 /** Returns the customer as the provider names it. */
-async function readAccountRef(sql: Sql, customerId: string, driver: DriverName): Promise<string | null> {
+async function readAccountRef(sql: Sql, customerId: string, driver: TopUpDriverName): Promise<string | null> {
   const { rows } = await sql.query<{ ref: string }>(
     'SELECT provider_ref AS ref FROM payment_account WHERE customer_id = $1 AND driver = $2',
     [customerId, driver],

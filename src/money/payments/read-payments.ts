@@ -1,5 +1,6 @@
 import type { Sql } from '../../base/db/pool.ts'
 import type { Nanos } from '../../base/domain/money.ts'
+import type { PaymentDriverName } from '../../base/domain/money-drivers.ts'
 
 export type PaymentState = 'open' | 'processing' | 'paid' | 'failed' | 'expired' | 'cancelled'
 
@@ -8,7 +9,9 @@ export interface Payment {
   readonly paymentId: string
   readonly customerId: string
   readonly email: string
-  readonly driver: 'manual' | 'voucher' | 'stripe'
+  readonly driver: PaymentDriverName
+  /** A provider reports this payment; people confirm and reverse the others. */
+  readonly hasProvider: boolean
   readonly purpose: 'top_up' | 'auto_top_up'
   readonly state: PaymentState
   readonly amountNanos: Nanos
@@ -40,8 +43,8 @@ export interface Reversal {
 }
 
 const COLUMNS = `
-p.payment_id AS "paymentId", p.customer_id AS "customerId", c.email, p.driver, p.purpose, p.state, p.amount_nanos AS "amountNanos",
-p.reference, p.provider_ref AS "providerRef", p.redirect_url AS "redirectUrl", p.receipt_url AS "receiptUrl", p.invoice_url AS "invoiceUrl",
+p.payment_id AS "paymentId", p.customer_id AS "customerId", c.email, p.driver, p.has_provider AS "hasProvider", p.purpose, p.state,
+p.amount_nanos AS "amountNanos", p.reference, p.provider_ref AS "providerRef", p.redirect_url AS "redirectUrl", p.receipt_url AS "receiptUrl", p.invoice_url AS "invoiceUrl",
 p.failure, p.mismatch, coalesce(by.email, p.confirmed_by::text) AS "confirmedBy", p.created_at AS "createdAt", p.expires_at AS "expiresAt",
 p.paid_at AS "paidAt", p.fee_nanos AS "feeNanos",
 (SELECT json_build_object('brand', m.brand, 'last4', m.last4) FROM payment_method m WHERE m.method_id = p.method_id) AS method,

@@ -1,4 +1,5 @@
 import type { Pool } from '../../base/db/pool.ts'
+import { type PayoutDriverName, payoutLabels } from '../../base/domain/money-drivers.ts'
 import type { Clock } from '../../base/runtime/clock.ts'
 import type { Log } from '../../base/runtime/log.ts'
 import { payoutChangeMail } from '../../identity/people/mail-texts.ts'
@@ -53,7 +54,7 @@ export function createChangeNotices(deps: {
 interface Notice {
   readonly changeId: string
   readonly hosterId: string
-  readonly driver: 'csv' | 'stripe' | null
+  readonly driver: PayoutDriverName | null
   readonly destination: string | null
   readonly effectiveAt: Date
   readonly personId: string
@@ -62,5 +63,5 @@ interface Notice {
 
 function targetOf({ driver, destination }: Pick<Notice, 'driver' | 'destination'>): string {
   if (driver === null) return 'the balance of another customer, when a member moves them'
-  return `${driver === 'csv' ? 'the bank account' : 'the account at Stripe'} ${hiddenAccount(destination!)}`
+  return `${driver === 'csv' ? 'the bank account' : `the account at ${payoutLabels[driver]}`} ${hiddenAccount(destination!)}`
 }

@@ -2,6 +2,7 @@ import { type Pool, transaction } from '../../base/db/pool.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { type Nanos, usd, usdText } from '../../base/domain/money.ts'
+import { type PayoutDriverName, payoutLabels } from '../../base/domain/money-drivers.ts'
 import type { Clock } from '../../base/runtime/clock.ts'
 import { writeCursor } from '../../wire/api/cursor.ts'
 import type { DaySpan } from '../../wire/api/day-span.ts'
@@ -25,7 +26,7 @@ import {
   stopPayoutChanges,
 } from './payout-accounts.ts'
 import type { PayoutRules } from './payout-batches.ts'
-import type { BankDetails, PayoutDriver, PayoutDriverName } from './payout-driver.ts'
+import type { BankDetails, PayoutDriver } from './payout-driver.ts'
 import { readPromotionDays } from './promotions.ts'
 import { payoutsOfHoster } from './read-payouts.ts'
 import { showFunds, showPayout, showPayoutChange } from './show-payout.ts'
@@ -140,7 +141,7 @@ export function createEarningsDesk(deps: {
     },
     async enroll(hosterId, { driver: name, details }, actor) {
       const driver = drivers.find(each => each.name === name)
-      if (driver === undefined) throw invalid('driver', 'Hosters are not paid by Stripe here. Use csv.')
+      if (driver === undefined) throw invalid('driver', `Hosters are not paid by ${payoutLabels[name]} here. Use csv.`)
       const { url } = await enrollHoster(pool, driver, hosterId, details, actor, wait()).catch(refuse)
       notices.sendSoon()
       return { ...(await account(hosterId)), url }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Pool, Sql } from '../../base/db/pool.ts'
-import type { BankDetails, PayoutDriver, PayoutDriverName } from './payout-driver.ts'
+import type { PayoutDriverName } from '../../base/domain/money-drivers.ts'
+import type { BankDetails, PayoutDriver } from './payout-driver.ts'
 
 export type PayoutAccountState = 'pending' | 'ready' | 'refused'
 

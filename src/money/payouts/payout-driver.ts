@@ -1,7 +1,5 @@
 import type { Nanos } from '../../base/domain/money.ts'
-
-export const payoutDriverNames = ['csv', 'stripe'] as const
-export type PayoutDriverName = (typeof payoutDriverNames)[number]
+import type { PayoutDriverName } from '../../base/domain/money-drivers.ts'
 
 /** A transfer to a hoster as a driver needs it. */
 export interface PayoutOrder {

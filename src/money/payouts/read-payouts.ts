@@ -1,6 +1,6 @@
 import type { Sql } from '../../base/db/pool.ts'
 import type { Nanos } from '../../base/domain/money.ts'
-import type { PayoutDriverName } from './payout-driver.ts'
+import type { PayoutDriverName } from '../../base/domain/money-drivers.ts'
 
 export const payoutStates = ['prepared', 'approved', 'sending', 'paid', 'failed', 'returned', 'cancelled'] as const
 export type PayoutState = (typeof payoutStates)[number]

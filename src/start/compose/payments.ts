@@ -7,7 +7,7 @@ import { createPeopleMail } from '../../identity/people/people-mail.ts'
 import { createMailer } from '../../money/alerts/mailer.ts'
 import { readDebt } from '../../money/ledger/accounts/read-debt.ts'
 import { type AutoTopUps, createAutoTopUps } from '../../money/payments/auto-top-up.ts'
-import { createDrivers } from '../../money/payments/create-drivers.ts'
+import { createDrivers, type DriverSettings } from '../../money/payments/create-drivers.ts'
 import type { PaymentDriver } from '../../money/payments/payment-driver.ts'
 import { createPaymentSync, type PaymentSync } from '../../money/payments/payment-sync.ts'
 import { createPayments } from '../../money/payments/payments.ts'
@@ -31,8 +31,8 @@ export function createPaymentParts(
   payouts: PayoutParts,
   addressOf: (request: FastifyRequest) => string,
 ): PaymentParts {
-  const { topUpMinNanos, topUpMaxNanos, stripe } = config.payments
-  const drivers = createDrivers(config.payments, () => baseUrlOf(config))
+  const { topUpMinNanos, topUpMaxNanos } = config.payments
+  const drivers = createDrivers(config.payments satisfies Required<DriverSettings>, () => baseUrlOf(config))
   const sync = createPaymentSync({ pool: desk, clock, drivers, evidence, log })
   const mailer = config.smtp.host === null ? null : createMailer(config.smtp, log).send
   const people = createPeopleMail({ send: mailer, baseUrl: () => baseUrlOf(config) })
@@ -48,8 +48,19 @@ export function createPaymentParts(
     log,
   })
   const bodyLimitBytes = smallBodyLimit(config.server.bodyLimitBytes)
-  const withEvents = stripe?.webhookSecret == null ? undefined : drivers.find(({ name }) => name === 'stripe')
-  const payoutDriver = payouts.drivers.find(({ name }) => name === 'stripe')
+  const webhooks = drivers.flatMap(driver => {
+    const webhook = driver.provider?.webhook
+    if (webhook == null) return []
+    // A provider that also pays hosters sends all its events to one address.
+    const payoutDriver = payouts.drivers.find(({ name }) => name === driver.name)
+    return paymentWebhook({
+      driver,
+      webhook,
+      sync,
+      payouts: payoutDriver === undefined ? null : { driver: payoutDriver, sync: payouts.sync },
+      bodyLimitBytes: config.server.bodyLimitBytes,
+    })
+  })
   return {
     drivers,
     sync,
@@ -62,16 +73,7 @@ export function createPaymentParts(
         bodyLimitBytes,
       }),
       ...autoTopUpEndpoints({ autoTopUps, bodyLimitBytes }),
-      ...(withEvents === undefined
-        ? []
-        : [
-            paymentWebhook({
-              driver: withEvents,
-              sync,
-              payouts: payoutDriver === undefined ? null : { driver: payoutDriver, sync: payouts.sync },
-              bodyLimitBytes: config.server.bodyLimitBytes,
-            }),
-          ]),
+      ...webhooks,
     ],
   }
 }

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { ApiError } from '../../base/domain/errors.ts'
 import type { Nanos } from '../../base/domain/money.ts'
+import { paymentDriverNames, type TopUpDriverName, topUpDriverNames } from '../../base/domain/money-drivers.ts'
 import { object } from './console-body.ts'
 import { cursorParameter } from './cursor.ts'
 import { queryInteger } from './query-integer.ts'
@@ -9,7 +10,6 @@ import { readUsdAmount } from './usd-amount.ts'
 
 // Payments of a customer: the addresses under /console/api/customers/{customer_id}. Amounts are USD with at most 9 decimals.
 
-export const paymentDrivers = ['manual', 'voucher', 'stripe'] as const
 export const paymentStates = ['open', 'processing', 'paid', 'failed', 'expired', 'cancelled'] as const
 
 const reversal = z.object({
@@ -26,7 +26,7 @@ const reversal = z.object({
 
 const topUpFields = {
   id: z.string(),
-  driver: z.enum(paymentDrivers),
+  driver: z.enum(paymentDriverNames),
   purpose: z.enum(['top_up', 'auto_top_up']),
   state: z
     .enum(paymentStates)
@@ -64,7 +64,7 @@ export const topUpsQuery = z.object({
 
 export const paymentOptions = z
   .object({
-    drivers: z.array(z.enum(paymentDrivers)).describe('How credit can be bought. `voucher` is always there.'),
+    drivers: z.array(z.enum(paymentDriverNames)).describe('How credit can be bought. `voucher` is always there.'),
     min_usd: z.number(),
     max_usd: z.number(),
     debt_usd: z.number().describe('Owed for payments that were taken back. New credit pays it first.'),
@@ -77,7 +77,7 @@ const amountText = 'an amount of USD above zero, as a number or as decimal text'
 const topUpRequest = z.strictObject(
   {
     amount_usd: z.union([z.number(), z.string()], { error: amountText }),
-    driver: z.enum(['manual', 'stripe'], { error: 'one of manual, stripe' }).optional(),
+    driver: z.enum(topUpDriverNames, { error: `one of ${topUpDriverNames.join(', ')}` }).optional(),
     save_method: z.boolean({ error: 'true or false' }).optional(),
   },
   object,
@@ -90,7 +90,7 @@ const nothing = z.strictObject({}, object)
 
 export function parseTopUp(body: Buffer): {
   amountNanos: Nanos
-  driver: 'manual' | 'stripe' | null
+  driver: TopUpDriverName | null
   savesMethod: boolean
 } {
   const { amount_usd, driver = null, save_method = false } = parseStrictBody(body, topUpRequest, 'a top-up')

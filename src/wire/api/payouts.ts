@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { ApiError } from '../../base/domain/errors.ts'
+import { type PayoutDriverName, payoutDriverNames } from '../../base/domain/money-drivers.ts'
 import { PLAIN_TEXT } from '../../base/runtime/plain-text.ts'
 import { UUID } from '../../base/runtime/uuid.ts'
 import { object } from './console-body.ts'
@@ -14,7 +15,7 @@ import { usdAmount } from './usd-amount.ts'
 
 export const payoutFields = {
   id: z.string(),
-  driver: z.enum(['csv', 'stripe']).describe('`csv`: a bank transfer.'),
+  driver: z.enum(payoutDriverNames).describe('`csv`: a bank transfer.'),
   state: z
     .enum(['prepared', 'approved', 'sending', 'paid', 'failed', 'returned', 'cancelled'])
     .describe('`failed`, `returned` and `cancelled` payouts are payable again.'),
@@ -73,7 +74,7 @@ export const payoutChanges = z
       kind: z
         .enum(['account', 'customer'])
         .describe('`account`: where the hoster is paid. `customer`: the customer that may get earnings as credit.'),
-      driver: z.enum(['csv', 'stripe']).nullable(),
+      driver: z.enum(payoutDriverNames).nullable(),
       state: z.enum(['pending', 'ready', 'refused']).nullable().describe('Only a `ready` account takes effect.'),
       account: z.string().nullable().describe('The last characters.'),
       holder: z.string().nullable(),
@@ -89,7 +90,7 @@ export const payoutChanges = z
 export const payoutAccount = z
   .object({
     object: z.literal('payout_account'),
-    driver: z.enum(['csv', 'stripe']).nullable().describe('Null: none is named yet.'),
+    driver: z.enum(payoutDriverNames).nullable().describe('Null: none is named yet.'),
     state: z
       .enum(['pending', 'ready', 'refused'])
       .nullable()
@@ -99,7 +100,7 @@ export const payoutAccount = z
     note: z.string().nullable().describe('What is missing.'),
     customer_id: z.string().nullable().describe('The customer that may get earnings as credit.'),
     changes: payoutChanges,
-    drivers: z.array(z.enum(['csv', 'stripe'])).describe('How hosters are paid here.'),
+    drivers: z.array(z.enum(payoutDriverNames)).describe('How hosters are paid here.'),
   })
   .meta({
     id: 'PayoutAccount',
@@ -112,7 +113,7 @@ export const payoutAccount = z
       note: null,
       customer_id: null,
       changes: [],
-      drivers: ['csv', 'stripe'],
+      drivers: [...payoutDriverNames],
     },
   })
 export type PayoutAccountShown = z.infer<typeof payoutAccount>
@@ -147,7 +148,7 @@ export const text = z
 const idText = 'a UUID'
 export const uuid = z.string({ error: idText }).regex(UUID, { error: idText })
 export const amount = usdAmount('an amount of USD above zero with at most 9 decimals')
-export const driverName = z.enum(['csv', 'stripe'], { error: 'one of csv, stripe' })
+export const driverName = z.enum(payoutDriverNames, { error: `one of ${payoutDriverNames.join(', ')}` })
 
 export const moveRequest = z.strictObject(
   {
@@ -167,11 +168,12 @@ export function parseMove(body: Buffer): { moveId: string; amountNanos: bigint |
 }
 
 export function parseEnrolment(body: Buffer): {
-  driver: 'csv' | 'stripe'
+  driver: PayoutDriverName
   details: { holder: string; account: string } | null
 } {
   const { driver, holder, account } = parseStrictBody(body, enrolment, 'a payout account')
-  if (driver === 'stripe') return { driver, details: null }
+  // A provider asks for the rest on its own pages.
+  if (driver !== 'csv') return { driver, details: null }
   for (const [param, value] of Object.entries({ holder, account })) {
     if (value === undefined) throw new ApiError('missing_parameter', { message: `"${param}" is required.`, param })
   }

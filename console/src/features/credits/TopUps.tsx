@@ -11,7 +11,11 @@ import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
 import styles from './credits.module.css'
 
-const driverWords = { manual: 'Bank transfer', voucher: 'Voucher', stripe: 'Stripe' } as const
+const driverWords: Readonly<Record<TopUp['driver'], string>> = {
+  manual: 'Bank transfer',
+  voucher: 'Voucher',
+  stripe: 'Stripe',
+}
 
 const states = {
   open: { state: 'warn', word: 'waits for your payment' },

@@ -4,6 +4,7 @@ import { Link } from '@tanstack/react-router'
 import type { Earnings as EarningsShown } from '#api/earnings.ts'
 import { earningsQuery, hosterPayoutsQuery, lastDays } from '../../api/hoster-queries.ts'
 import { countText } from '../../format/number-text.ts'
+import { payoutWord } from '../../format/payout-words.ts'
 import { utcDayText } from '../../format/time-text.ts'
 import { chargeText, signedUsd, sumUsd } from '../../format/usd-text.ts'
 import { CsvExport } from '../../parts/CsvExport.tsx'
@@ -194,7 +195,7 @@ function Payouts({ hosterId }: { hosterId: string }) {
                 columns={[
                   { title: 'Made', cell: ({ created_at }) => <When at={created_at} /> },
                   { title: 'Reference', place: 'name', cell: ({ reference }) => <code>{reference}</code> },
-                  { title: 'To', cell: ({ driver, account }) => `${driver === 'csv' ? 'bank' : 'Stripe'} ${account}` },
+                  { title: 'To', cell: ({ driver, account }) => `${payoutWord(driver, 'bank')} ${account}` },
                   {
                     title: 'State',
                     cell: ({ state, failure }) => (

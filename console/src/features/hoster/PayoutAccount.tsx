@@ -5,6 +5,7 @@ import type { Earnings } from '#api/earnings.ts'
 import type { EnrolledAccountShown, PayoutAccountShown } from '#api/payouts.ts'
 import { payoutAccountQuery } from '../../api/hoster-queries.ts'
 import { useWrite } from '../../api/use-write.ts'
+import { type PayoutDriver, payoutWord } from '../../format/payout-words.ts'
 import { EmptyState } from '../../parts/EmptyState.tsx'
 import { Facts } from '../../parts/Facts.tsx'
 import { FormProblem } from '../../parts/FormProblem.tsx'
@@ -63,7 +64,7 @@ export function PayoutAccount({ hosterId, payable }: { hosterId: string; payable
             ) : (
               <Facts
                 facts={{
-                  How: data.driver === 'csv' ? 'bank transfer' : 'Stripe',
+                  How: payoutWord(data.driver, 'bank transfer'),
                   Holder: data.holder,
                   Account: data.account === null ? null : <code>{data.account}</code>,
                   State: data.state === null ? null : <State state={marks[data.state]}>{data.state}</State>,
@@ -100,7 +101,7 @@ function AccountDialog({
   account: PayoutAccountShown
   onClose: () => void
 }) {
-  const [driver, setDriver] = useState<'csv' | 'stripe'>(account.driver ?? account.drivers[0] ?? 'csv')
+  const [driver, setDriver] = useState<PayoutDriver>(account.driver ?? account.drivers[0] ?? 'csv')
   const [holder, setHolder] = useState(account.holder ?? '')
   const [number, setNumber] = useState('')
   const save = useWrite<void, EnrolledAccountShown>(
@@ -131,7 +132,7 @@ function AccountDialog({
         {account.drivers.length > 1 && (
           <Select
             label="How"
-            data={account.drivers.map(value => ({ value, label: value === 'csv' ? 'Bank transfer' : 'Stripe' }))}
+            data={account.drivers.map(value => ({ value, label: payoutWord(value, 'Bank transfer') }))}
             value={driver}
             onChange={value => setDriver((value ?? 'csv') as typeof driver)}
           />
@@ -155,12 +156,12 @@ function AccountDialog({
             />
           </>
         ) : (
-          <p>Stripe asks for the details on its own page and sends you back.</p>
+          <p>{payoutWord(driver, '')} asks for the details on its own page and sends you back.</p>
         )}
         <FormProblem error={save.error} />
         <div className={styles.buttons}>
           <Button type="submit" loading={save.isPending}>
-            {driver === 'csv' ? 'Save' : 'Go on to Stripe'}
+            {driver === 'csv' ? 'Save' : `Go on to ${payoutWord(driver, '')}`}
           </Button>
           <Button variant="default" onClick={onClose}>
             Cancel

@@ -6,6 +6,7 @@ import type { ApprovedBatch, PayoutBatchShown, SettledBatchShown } from '#api/op
 import { payoutBatchQuery } from '../../api/operator-queries.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { plural } from '../../format/number-text.ts'
+import { payoutWord } from '../../format/payout-words.ts'
 import { chargeText } from '../../format/usd-text.ts'
 import { CodeBlock } from '../../parts/CodeBlock.tsx'
 import { ConfirmDialog } from '../../parts/ConfirmDialog.tsx'
@@ -98,7 +99,7 @@ function Body({ batch }: { batch: PayoutBatchShown }) {
         <Facts
           facts={{
             State: <State state={batchMarks[batch.state]}>{batch.state}</State>,
-            How: batch.driver === 'csv' ? 'bank transfers' : 'Stripe',
+            How: payoutWord(batch.driver, 'bank transfers'),
             Amount: `${chargeText(batch.amount_usd)} USD, ${chargeText(batch.paid_usd)} of it paid`,
             Prepared: (
               <>

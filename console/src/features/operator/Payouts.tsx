@@ -6,6 +6,7 @@ import type { PreparedBatchShown } from '#api/operator/payouts.ts'
 import { hosterFundsQuery, payoutBatchesQuery, promotionReviewsQuery } from '../../api/operator-queries.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { countText } from '../../format/number-text.ts'
+import { type PayoutDriver, payoutProviders, payoutWord } from '../../format/payout-words.ts'
 import { utcDayText } from '../../format/time-text.ts'
 import { chargeText } from '../../format/usd-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
@@ -35,7 +36,7 @@ export function Payouts() {
   const mayOperate = useMayOperate()
   const navigate = useNavigate()
   const [left, setLeft] = useState<PreparedBatchShown['hosters']>([])
-  const prepare = useWrite<'csv' | 'stripe', PreparedBatchShown>(
+  const prepare = useWrite<PayoutDriver, PreparedBatchShown>(
     driver => ({ method: 'POST', path: 'operator/payouts', body: { driver } }),
     {
       areas: ['payouts', 'money'],
@@ -56,9 +57,11 @@ export function Payouts() {
             <Button loading={prepare.isPending} onClick={() => prepare.mutate('csv')}>
               Prepare bank transfers
             </Button>
-            <Button variant="default" loading={prepare.isPending} onClick={() => prepare.mutate('stripe')}>
-              Prepare by Stripe
-            </Button>
+            {payoutProviders.map(name => (
+              <Button key={name} variant="default" loading={prepare.isPending} onClick={() => prepare.mutate(name)}>
+                Prepare by {payoutWord(name, '')}
+              </Button>
+            ))}
           </>
         )
       }
@@ -127,7 +130,7 @@ function Batches() {
                     ),
                   },
                   { title: 'By', isLabelled: true, cell: ({ prepared_by }) => prepared_by ?? 'the command line' },
-                  { title: 'How', cell: ({ driver }) => (driver === 'csv' ? 'bank' : 'Stripe') },
+                  { title: 'How', cell: ({ driver }) => payoutWord(driver, 'bank') },
                   {
                     title: 'State',
                     cell: ({ state, mismatches }) => (

@@ -1,11 +1,11 @@
 import type { Stripe } from 'stripe'
-import type { PaymentProvider, ProviderMove } from '../payment-driver.ts'
+import type { ProviderMove, ProviderMoves } from '../payment-driver.ts'
 import { listAll, orNull, type StripeClient } from './stripe-client.ts'
 
 /** Lists charges, refunds and disputes, of this gateway and of other programs with the same account. */
-export function stripeMoves(client: StripeClient): Pick<PaymentProvider, 'movesBetween' | 'move' | 'paymentOfCharge'> {
+export function stripeMoves(client: StripeClient): ProviderMoves {
   return {
-    async movesBetween(fromMs, untilMs) {
+    async between(fromMs, untilMs) {
       const created = { gte: Math.floor(fromMs / 1_000), lt: Math.ceil(untilMs / 1_000) }
       const filter = { created, limit: 100 }
       const charges = await client(stripe => listAll(stripe.charges.list(filter)))
@@ -13,7 +13,7 @@ export function stripeMoves(client: StripeClient): Pick<PaymentProvider, 'movesB
       const disputes = await client(stripe => listAll(stripe.disputes.list(filter)))
       return [...charges.map(chargeOf), ...refunds.map(refundOf), ...disputes.map(disputeOf)]
     },
-    async move(kind, ref) {
+    async one(kind, ref) {
       if (kind === 'charge') {
         const charge = await client(stripe => orNull(stripe.charges.retrieve(ref)))
         return charge && chargeOf(charge)
@@ -25,7 +25,7 @@ export function stripeMoves(client: StripeClient): Pick<PaymentProvider, 'movesB
       const dispute = await client(stripe => orNull(stripe.disputes.retrieve(ref)))
       return dispute && disputeOf(dispute)
     },
-    async paymentOfCharge(chargeRef) {
+    async paymentOf(chargeRef) {
       const { data } = await client(stripe => stripe.checkout.sessions.list({ payment_intent: chargeRef, limit: 1 }))
       return data[0]?.id ?? chargeRef
     },

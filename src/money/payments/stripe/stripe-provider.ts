@@ -1,8 +1,8 @@
 import type { Stripe } from 'stripe'
 import {
   ChargeRefused,
-  InvalidSignature,
   PaymentMissing,
+  type PaymentOrder,
   type PaymentProvider,
   type PaymentReport,
   RefundRefused,
@@ -17,10 +17,16 @@ import { hasWithdrawn, idOf, isFailedRefund, stripeMoves } from './stripe-moves.
 /** Reads facts of Stripe: checkout sessions (`cs_`), and the payment intents, refunds and disputes behind them. */
 export function createStripeProvider(client: StripeClient, webhookSecret: string | null): PaymentProvider {
   return {
-    async readEvent(rawBody, signature) {
-      if (webhookSecret === null) throw new InvalidSignature('no webhook secret')
-      return readStripeEvent(client, webhookSecret, rawBody, signature)
-    },
+    webhook:
+      webhookSecret === null
+        ? null
+        : {
+            signatureHeader: 'Stripe-Signature',
+            readEvent: (rawBody, signature) => readStripeEvent(client, webhookSecret, rawBody, signature),
+          },
+    savedMethods: { charge: (order, methodRef) => chargeMethod(client, order, methodRef) },
+    refunds: { refund: (providerRef, amountMinor, reversalId) => refund(client, providerRef, amountMinor, reversalId) },
+    moves: stripeMoves(client),
     async paymentIdOf(ref) {
       const found = await client<{ metadata: Stripe.Metadata | null } | null>(stripe =>
         orNull<{ metadata: Stripe.Metadata | null }>(
@@ -43,68 +49,78 @@ export function createStripeProvider(client: StripeClient, webhookSecret: string
       return reportOf(session, intent, intent === null ? [] : await reversalsOf(client, intent.id))
     },
     find: attempt => findAttempt(client, attempt),
-    async charge({ paymentId, amountMinor, currency, accountRef }, methodRef) {
-      return client(async stripe => {
-        try {
-          const intent = await stripe.paymentIntents.create(
-            {
-              amount: Number(amountMinor),
-              currency,
-              customer: accountRef!,
-              payment_method: methodRef,
-              off_session: true,
-              confirm: true,
-              metadata: { payment_id: paymentId },
-            },
-            { idempotencyKey: paymentId },
-          )
-          return intent.id
-        } catch (error) {
-          const {
-            type,
-            message,
-            payment_intent: intent,
-          } = error as {
-            type?: string
-            message: string
-            payment_intent?: { id: string }
-          }
-          if (intent !== undefined) return intent.id
-          if (type === 'StripeCardError' || type === 'StripeInvalidRequestError') throw new ChargeRefused(message)
-          throw error
-        }
-      })
-    },
-    async refund(providerRef, amountMinor, reversalId) {
-      const intentId = providerRef.startsWith('pi_')
-        ? providerRef
-        : ((await client(stripe => stripe.checkout.sessions.retrieve(providerRef))).payment_intent as string)
-      const isMade = async () => {
-        const refunds = await client(stripe => listAll(stripe.refunds.list({ payment_intent: intentId, limit: 100 })))
-        return refunds.some(({ metadata }) => metadata?.reversal_id === reversalId)
-      }
-      // Stripe forgets idempotency keys after a day, so a refund is looked for before it is made.
-      if (await isMade()) return
-      await client(async stripe => {
-        try {
-          await stripe.refunds.create(
-            {
-              payment_intent: intentId,
-              amount: Number(amountMinor),
-              metadata: { reversal_id: reversalId },
-            },
-            { idempotencyKey: reversalId },
-          )
-        } catch (error) {
-          const { type, message } = error as { type?: string; message: string }
-          if (type !== 'StripeInvalidRequestError' && type !== 'StripeCardError') throw error
-          // Another node may have made it in the meantime, and then nothing was left for this try.
-          if (!(await isMade())) throw new RefundRefused(message)
-        }
-      })
-    },
-    ...stripeMoves(client),
   }
+}
+
+async function chargeMethod(
+  client: StripeClient,
+  { paymentId, amountMinor, currency, accountRef }: PaymentOrder,
+  methodRef: string,
+): Promise<string> {
+  return client(async stripe => {
+    try {
+      const intent = await stripe.paymentIntents.create(
+        {
+          amount: Number(amountMinor),
+          currency,
+          customer: accountRef!,
+          payment_method: methodRef,
+          off_session: true,
+          confirm: true,
+          metadata: { payment_id: paymentId },
+        },
+        { idempotencyKey: paymentId },
+      )
+      return intent.id
+    } catch (error) {
+      const {
+        type,
+        message,
+        payment_intent: intent,
+      } = error as {
+        type?: string
+        message: string
+        payment_intent?: { id: string }
+      }
+      if (intent !== undefined) return intent.id
+      if (type === 'StripeCardError' || type === 'StripeInvalidRequestError') throw new ChargeRefused(message)
+      throw error
+    }
+  })
+}
+
+async function refund(
+  client: StripeClient,
+  providerRef: string,
+  amountMinor: bigint,
+  reversalId: string,
+): Promise<void> {
+  const intentId = providerRef.startsWith('pi_')
+    ? providerRef
+    : ((await client(stripe => stripe.checkout.sessions.retrieve(providerRef))).payment_intent as string)
+  const isMade = async () => {
+    const refunds = await client(stripe => listAll(stripe.refunds.list({ payment_intent: intentId, limit: 100 })))
+    return refunds.some(({ metadata }) => metadata?.reversal_id === reversalId)
+  }
+  // Stripe forgets idempotency keys after a day, so a refund is looked for before it is made.
+  if (await isMade()) return
+  await client(async stripe => {
+    try {
+      await stripe.refunds.create(
+        {
+          payment_intent: intentId,
+          amount: Number(amountMinor),
+          metadata: { reversal_id: reversalId },
+        },
+        { idempotencyKey: reversalId },
+      )
+    } catch (error) {
+      const { type, message } = error as { type?: string; message: string }
+      if (type !== 'StripeInvalidRequestError' && type !== 'StripeCardError') throw error
+      // Another node may have made it in the meantime, and then nothing was left for this try.
+      if (!(await isMade())) throw new RefundRefused(message)
+    }
+  })
 }
 
 interface Taken extends ReportedReversal {

@@ -1,9 +1,10 @@
 import { z } from 'zod'
 import type { Nanos } from '../../../base/domain/money.ts'
+import { paymentDriverNames } from '../../../base/domain/money-drivers.ts'
 import { PLAIN_TEXT } from '../../../base/runtime/plain-text.ts'
 import { object } from '../console-body.ts'
 import { cursorParameter } from '../cursor.ts'
-import { paymentDrivers, paymentStates, paymentsCursor, readAmount, topUp } from '../payments.ts'
+import { paymentStates, paymentsCursor, readAmount, topUp } from '../payments.ts'
 import { queryInteger } from '../query-integer.ts'
 import { parseStrictBody } from '../strict-body.ts'
 
@@ -36,7 +37,7 @@ export type OperatorPayments = z.infer<typeof operatorPayments>
 export const paymentsQuery = z.object({
   customer: z.uuid('must be the id of a customer').optional(),
   state: z.enum(paymentStates, `must be one of ${paymentStates.join(', ')}`).optional(),
-  driver: z.enum(paymentDrivers, `must be one of ${paymentDrivers.join(', ')}`).optional(),
+  driver: z.enum(paymentDriverNames, `must be one of ${paymentDriverNames.join(', ')}`).optional(),
   review: z
     .enum(['true'], 'must be true')
     .optional()

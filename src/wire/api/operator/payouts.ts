@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { ApiError } from '../../../base/domain/errors.ts'
 import type { Nanos } from '../../../base/domain/money.ts'
+import { type PayoutDriverName, payoutDriverNames } from '../../../base/domain/money-drivers.ts'
 import { object } from '../console-body.ts'
 import { earningsFunds } from '../earnings.ts'
 import { readAmount } from '../payments.ts'
@@ -11,7 +12,7 @@ import { parseStrictBody } from '../strict-body.ts'
 
 const batchFields = {
   id: z.string(),
-  driver: z.enum(['csv', 'stripe']),
+  driver: z.enum(payoutDriverNames),
   state: z
     .enum(['prepared', 'approved', 'settled', 'cancelled'])
     .describe('`settled`: each payout has ended, and one of them was sent.'),
@@ -176,7 +177,7 @@ const clawback = z.strictObject(
 
 // All of these throw ApiError `invalid_json`, `missing_parameter` or `invalid_value`, with the `param` at fault.
 
-export function parsePrepare(body: Buffer): { driver: 'csv' | 'stripe' } {
+export function parsePrepare(body: Buffer): { driver: PayoutDriverName } {
   return { driver: parseStrictBody(body, order, 'a batch').driver ?? 'csv' }
 }
 
