@@ -105,7 +105,12 @@ test('the defaults in the example file are the real defaults', () => {
     accounts: { ...plain.accounts, oidc: example.accounts.oidc },
     routing: { ...plain.routing, auto: { ...plain.routing.auto, quality: example.routing.auto.quality } },
     security: example.security,
-    payments: { ...plain.payments, instructions: example.payments.instructions, stripe: example.payments.stripe },
+    payments: {
+      ...plain.payments,
+      instructions: example.payments.instructions,
+      stripe: example.payments.stripe,
+      paddle: example.payments.paddle,
+    },
     server: {
       ...plain.server,
       publicBaseUrl: example.server.publicBaseUrl,

@@ -6,7 +6,7 @@ const root = new URL('../..', import.meta.url)
 
 /** Where a provider may be named: its own files, its registration, its settings, and words for people. */
 const OWN =
-  /\/payments\/stripe\/|\/payouts\/stripe-connect-driver|\/create-(payout-)?drivers\.ts|\/money-drivers\.ts|\/start\/config\/|\/compose\/(payouts|shown-settings)\.ts|\/cli\/payout(-account|-drivers-of)?\.ts|-words\.ts$|\/credits\/(AddCreditDialog|TopUps)\.tsx$/
+  /\/payments\/(stripe|paddle)\/|\/payouts\/stripe-connect-driver|\/create-(payout-)?drivers\.ts|\/money-drivers\.ts|\/start\/config\/|\/compose\/(payouts|shown-settings)\.ts|\/cli\/payout(-account|-drivers-of)?\.ts|-words\.ts$|\/credits\/(AddCreditDialog|TopUps)\.tsx$/
 
 test('the code asks what a provider can do, not what it is called', () => {
   const name = new RegExp([...paymentProviderNames, ...payoutProviderNames].join('|'), 'i')

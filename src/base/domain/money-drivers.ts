@@ -1,7 +1,7 @@
 // The names of those that move money. They stand here only: add one, then follow the type errors.
 
 /** Payment providers: services that take money from payers and report it. */
-export const paymentProviderNames = ['stripe'] as const
+export const paymentProviderNames = ['stripe', 'paddle'] as const
 export type PaymentProviderName = (typeof paymentProviderNames)[number]
 
 /** What a top-up can be started with. `manual`: a person confirms that the money arrived. */
@@ -21,7 +21,10 @@ export const payoutDriverNames = ['csv', ...payoutProviderNames] as const
 export type PayoutDriverName = (typeof payoutDriverNames)[number]
 
 /** How texts for people call a provider. */
-export const providerLabels: Readonly<Record<PaymentProviderName | PayoutProviderName, string>> = { stripe: 'Stripe' }
+export const providerLabels: Readonly<Record<PaymentProviderName | PayoutProviderName, string>> = {
+  stripe: 'Stripe',
+  paddle: 'Paddle',
+}
 
 /** How texts for people call a driver of payouts. */
 export const payoutLabels: Readonly<Record<PayoutDriverName, string>> = { csv: 'bank transfer', ...providerLabels }

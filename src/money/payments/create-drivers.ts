@@ -1,5 +1,7 @@
 import { type PaymentProviderName, paymentProviderNames } from '../../base/domain/money-drivers.ts'
 import { createManualDriver } from './manual-driver.ts'
+import type { PaddleSettings } from './paddle/paddle-client.ts'
+import { createPaddleDriver } from './paddle/paddle-driver.ts'
 import type { PaymentDriver } from './payment-driver.ts'
 import type { StripeSettings } from './stripe/stripe-client.ts'
 import { createStripeDriver } from './stripe/stripe-driver.ts'
@@ -7,11 +9,12 @@ import { createStripeDriver } from './stripe/stripe-driver.ts'
 /** The settings of each payment provider. */
 interface ProviderSettings {
   readonly stripe: StripeSettings
+  readonly paddle: PaddleSettings
 }
 
 const creators: {
   readonly [Name in PaymentProviderName]: (settings: ProviderSettings[Name], baseUrl: () => string) => PaymentDriver
-} = { stripe: createStripeDriver }
+} = { stripe: createStripeDriver, paddle: createPaddleDriver }
 
 /** The providers. Null: not set up. */
 type ProviderOptions = { readonly [Name in PaymentProviderName]?: ProviderSettings[Name] | null }

@@ -126,8 +126,8 @@ export interface EventRef {
 
 /**
  * A payment service, and what it can do: a capability that it lacks is null. All methods but `readEvent` throw ProviderUnavailable when it does not
- * answer. What creates something is repeated safely only for as long as the provider keeps idempotency keys, for one a day, for another never. So
- * ask `find` before any attempt but the first.
+ * answer. What creates something is repeated safely only for as long as the provider keeps idempotency keys, so ask `find` before any attempt but
+ * the first. Two nodes may ask at the same moment: a provider without such keys has no `savedMethods` and no `refunds`.
  */
 export interface PaymentProvider {
   /** Null: it sends no events, or no secret is set to check them with. The job asks for payments then. */

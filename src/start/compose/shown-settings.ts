@@ -30,6 +30,7 @@ export function shownSettings(config: Config): OperatorSystem['settings'] {
     'payments.max_usd': usdText(config.payments.topUpMaxNanos),
     'payments.manual': config.payments.instructions === null ? 'off' : 'on',
     'payments.stripe': config.payments.stripe === null ? 'off' : config.payments.stripe.isLive ? 'live' : 'test mode',
+    'payments.paddle': config.payments.paddle === null ? 'off' : config.payments.paddle.isLive ? 'live' : 'test mode',
     'payouts.hold_days': config.payouts.holdDays,
     'payouts.promotion_hold_days': config.payouts.promotion.holdDays,
     'payouts.promotion_hoster_day_usd': usdText(config.payouts.promotion.hosterDayNanos),

@@ -103,6 +103,15 @@ export interface Config {
       /** Null: Stripe's own address. */
       readonly apiUrl: string | null
     } | null
+    /** Null: not set up. */
+    readonly paddle: {
+      readonly apiKey: string
+      /** Null: no webhooks. */
+      readonly webhookSecret: string | null
+      readonly isLive: boolean
+      /** Null: Paddle's own address. */
+      readonly apiUrl: string | null
+    } | null
   }
   /** How hosters are paid. */
   readonly payouts: {
@@ -330,6 +339,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       topUpMaxNanos: settings.payments.max_usd,
       instructions: settings.payments.manual.instructions ?? null,
       stripe: stripeOf(settings.payments.stripe),
+      paddle: paddleOf(settings.payments.paddle),
     },
     payouts: {
       holdDays: settings.payouts.hold_days,
@@ -469,6 +479,16 @@ function stripeOf({ secret_key, webhook_secret, tax, api_url }: FileSettings['pa
     webhookSecret: webhook_secret ?? null,
     isLive: /^.k_live_/.test(secret_key),
     hasTax: tax,
+    apiUrl: api_url ?? null,
+  }
+}
+
+function paddleOf({ api_key, webhook_secret, api_url }: FileSettings['payments']['paddle']) {
+  if (api_key === undefined) return null
+  return {
+    apiKey: api_key,
+    webhookSecret: webhook_secret ?? null,
+    isLive: api_key.startsWith('pdl_live_'),
     apiUrl: api_url ?? null,
   }
 }

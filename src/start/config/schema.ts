@@ -221,6 +221,13 @@ export const fileSchema = z.strictObject({
           api_url: httpUrl().optional(),
         })
         .prefault({}),
+      paddle: z
+        .strictObject({
+          api_key: secret('API key of Paddle', /^pdl_(live|sdbx)_apikey_\w+$/).optional(),
+          webhook_secret: secret('secret of a notification destination of Paddle', /^pdl_ntfset_\S+$/).optional(),
+          api_url: httpUrl().optional(),
+        })
+        .prefault({}),
     })
     .prefault({}),
   payouts: z

@@ -11,6 +11,7 @@ type Driver = PaymentOptions['drivers'][number]
 const driverWords: Readonly<Record<Driver, string>> = {
   manual: 'Bank transfer or invoice',
   stripe: 'Card and other ways, at Stripe',
+  paddle: 'Card and other ways, at Paddle',
   voucher: 'Voucher',
 }
 const PRESETS_USD = [10, 25, 50, 100]

@@ -15,6 +15,7 @@ const driverWords: Readonly<Record<TopUp['driver'], string>> = {
   manual: 'Bank transfer',
   voucher: 'Voucher',
   stripe: 'Stripe',
+  paddle: 'Paddle',
 }
 
 const states = {
