@@ -2,6 +2,7 @@ import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import type { Caller } from '../../base/domain/caller.ts'
 import type { ErrorCode } from '../../base/domain/errors.ts'
 import type { Log } from '../../base/runtime/log.ts'
+import { createPeriodicWork } from '../../base/runtime/periodic-work.ts'
 import type { Scheduler } from '../../base/runtime/scheduler.ts'
 import { lowestUuidAt } from '../../base/runtime/uuid.ts'
 import {
@@ -47,9 +48,6 @@ export function createAlertWatch({ pool, scheduler, caps, log, everyMs = EVERY_M
    * the time of the last refusal (monotonic ms).
    */
   let refused = { customers: new Set<string>(), keys: new Map<string, number>() }
-  let running: Promise<unknown> | undefined
-  let cancel = () => {}
-  let stopped = false
 
   async function check() {
     const noted = refused
@@ -80,15 +78,13 @@ export function createAlertWatch({ pool, scheduler, caps, log, everyMs = EVERY_M
     }
   }
 
-  function schedule() {
-    cancel = scheduler.after(everyMs, () => {
-      running = check()
-        .catch(error => log.warn({ err: error }, 'could not check for alerts; trying again'))
-        .finally(() => {
-          if (!stopped) schedule()
-        })
-    })
-  }
+  const checking = createPeriodicWork({
+    work: check,
+    everyMs,
+    failure: 'could not check for alerts; trying again',
+    scheduler,
+    log,
+  })
 
   return {
     noteRefusal({ customerId, keyId }, code) {
@@ -96,12 +92,8 @@ export function createAlertWatch({ pool, scheduler, caps, log, everyMs = EVERY_M
       else if (code === 'key_spend_limit_reached') refused.keys.set(keyId, scheduler.monotonicMs())
     },
     check,
-    start: schedule,
-    async stop() {
-      stopped = true
-      cancel()
-      await running
-    },
+    start: checking.start,
+    stop: checking.stop,
   }
 }
 

@@ -1,5 +1,6 @@
 import type { Pool } from '../../../base/db/pool.ts'
 import type { Log } from '../../../base/runtime/log.ts'
+import { createPeriodicWork } from '../../../base/runtime/periodic-work.ts'
 import type { Scheduler } from '../../../base/runtime/scheduler.ts'
 import { type HosterRecord, readHosterRecords } from './read-hoster-records.ts'
 
@@ -40,24 +41,19 @@ export function createNewcomers(deps: {
 }): Newcomers {
   const { pool, limits, scheduler, log } = deps
   let records: ReadonlyMap<string, HosterRecord> = new Map()
-  let running: Promise<unknown> = Promise.resolve()
-  let cancel = () => {}
-  let isStopped = false
 
   async function refresh() {
     if (limits.successes > 0)
       records = await readHosterRecords(pool, scheduler.epochMs(), { answers: limits.successes, payers: limits.payers })
   }
 
-  function schedule() {
-    cancel = scheduler.after(EVERY_MS, () => {
-      running = refresh()
-        .catch(error => log.warn({ err: error }, 'the records of new hosters could not be read; trying again'))
-        .finally(() => {
-          if (!isStopped) schedule()
-        })
-    })
-  }
+  const refreshing = createPeriodicWork({
+    work: refresh,
+    everyMs: EVERY_MS,
+    failure: 'the records of new hosters could not be read; trying again',
+    scheduler,
+    log,
+  })
 
   return {
     standing(offerId) {
@@ -69,11 +65,7 @@ export function createNewcomers(deps: {
       return (record?.todayNanos ?? 0n) >= limits.nanosPerDay ? 'capped' : 'open'
     },
     refresh,
-    start: schedule,
-    async stop() {
-      isStopped = true
-      cancel()
-      await running
-    },
+    start: refreshing.start,
+    stop: refreshing.stop,
   }
 }

@@ -1,5 +1,6 @@
 import type { Sql } from '../../../base/db/pool.ts'
 import type { Log } from '../../../base/runtime/log.ts'
+import { createPeriodicWork } from '../../../base/runtime/periodic-work.ts'
 import type { Scheduler } from '../../../base/runtime/scheduler.ts'
 import { REPORTED_MODELS_MAX, type ReportedAgent } from './write-report.ts'
 
@@ -38,10 +39,6 @@ export function createAgentPresence(deps: {
   /** What other nodes have reported, by endpoint. */
   let elsewhere: ReadonlyMap<string, readonly PresentAgent[]> = new Map()
   let text = ''
-  let running: Promise<unknown> = Promise.resolve()
-  let cancel = () => {}
-  let isStopped = false
-  let isFailing = false
 
   async function refresh(): Promise<void> {
     const agents = await readPresent(sql, deps.nodeId(), scheduler.epochMs() - REPORT_AGE_MS)
@@ -52,23 +49,13 @@ export function createAgentPresence(deps: {
     onChange()
   }
 
-  function schedule() {
-    cancel = scheduler.after(everyMs, () => {
-      running = refresh()
-        .then(
-          () => {
-            isFailing = false
-          },
-          error => {
-            if (!isFailing) log.warn({ err: error }, 'the agents of other nodes could not be read; trying again')
-            isFailing = true
-          },
-        )
-        .finally(() => {
-          if (!isStopped) schedule()
-        })
-    })
-  }
+  const refreshing = createPeriodicWork({
+    work: refresh,
+    everyMs,
+    failure: 'the agents of other nodes could not be read; trying again',
+    scheduler,
+    log,
+  })
 
   return {
     slotsOf(endpointId, upstreamModel) {
@@ -79,12 +66,8 @@ export function createAgentPresence(deps: {
       return slots.values().reduce((sum, each) => sum + each, 0)
     },
     refresh,
-    start: schedule,
-    async stop() {
-      isStopped = true
-      cancel()
-      await running
-    },
+    start: refreshing.start,
+    stop: refreshing.stop,
   }
 }
 
