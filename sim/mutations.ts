@@ -493,7 +493,7 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'breaker-ejects-busy',
     bug: 'a busy server is ejected',
-    file: 'src/market/supply/breakers/failure-effect.ts',
+    file: 'src/market/supply/breakers/health.ts',
     find: "busy: 'busy',",
     replace: "busy: 'fault',",
   },

@@ -14,7 +14,7 @@ import { createCommand, createCommandGroup, createSession } from './command.ts'
 import { Failure, UsageError } from './failure.ts'
 import { type Json, timeText } from './output.ts'
 import { requireMasterKey } from './require-master-key.ts'
-import { resolveCustomer } from './resolve-customer.ts'
+import { resolveCustomer } from './resolve.ts'
 import { table } from './table.ts'
 import { withDatabase } from './with-database.ts'
 

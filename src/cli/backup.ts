@@ -6,7 +6,6 @@ import { openDatabase } from '../base/db/open-database.ts'
 import type { Config } from '../start/config/config.ts'
 import { hasDatabase } from '../start/has-database.ts'
 import { createBackup } from './backup/create-backup.ts'
-import { bytesText } from './bytes-text.ts'
 import { createCommand, createSession } from './command.ts'
 import { Failure } from './failure.ts'
 import { noDatabase } from './with-database.ts'
@@ -59,4 +58,11 @@ function pathOf(file: string | undefined, startedAt: Date): string {
   const path = isDirectory ? resolve(join(file, name)) : resolve(file)
   if (!existsSync(dirname(path))) throw new Failure(`The directory ${dirname(path)} does not exist. Create it first.`)
   return path
+}
+
+/** Formats a size as `12.3 MB`, in powers of 1000. */
+function bytesText(bytes: number): string {
+  const units = ['bytes', 'kB', 'MB', 'GB', 'TB']
+  const power = Math.min(units.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3))
+  return `${power === 0 ? bytes : (bytes / 1000 ** power).toFixed(1)} ${units[power]}`
 }

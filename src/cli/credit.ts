@@ -12,7 +12,7 @@ import { createCommand, createCommandGroup, createSession } from './command.ts'
 import { confirm } from './confirm.ts'
 import { Failure, UsageError } from './failure.ts'
 import { requireEvidence } from './require-master-key.ts'
-import { resolveCustomer } from './resolve-customer.ts'
+import { resolveCustomer } from './resolve.ts'
 import { withDatabase } from './with-database.ts'
 
 export function creditCommands(): Command {

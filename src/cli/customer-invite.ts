@@ -6,7 +6,7 @@ import { makeInviteLink } from '../identity/people/links.ts'
 import { baseUrlOf } from '../start/config/base-url.ts'
 import { emailArgument } from './arguments.ts'
 import { createCommand, createSession } from './command.ts'
-import { resolveCustomer } from './resolve-customer.ts'
+import { resolveCustomer } from './resolve.ts'
 import { withDatabase } from './with-database.ts'
 import { withRunningPort } from './with-running-port.ts'
 

@@ -7,7 +7,7 @@ import { limitsOfTier } from '../start/config/config.ts'
 import { type Change, changeArgument } from './arguments.ts'
 import { createCommand, createSession } from './command.ts'
 import type { Json } from './output.ts'
-import { resolveCustomer } from './resolve-customer.ts'
+import { resolveCustomer } from './resolve.ts'
 import { table } from './table.ts'
 import { withDatabase } from './with-database.ts'
 

@@ -11,7 +11,7 @@ import { amountArgument, type Change, changeArgument, emailArgument, limitResetA
 import { createCommand, createSession } from './command.ts'
 import { Failure, UsageError } from './failure.ts'
 import type { Json } from './output.ts'
-import { resolveCustomer } from './resolve-customer.ts'
+import { resolveCustomer } from './resolve.ts'
 import { table } from './table.ts'
 import { withDatabase } from './with-database.ts'
 

@@ -8,7 +8,7 @@ import { readBalance } from '../money/ledger/accounts/read-balance.ts'
 import { createCommand, createSession } from './command.ts'
 import { confirm } from './confirm.ts'
 import { Failure } from './failure.ts'
-import { resolveCustomer } from './resolve-customer.ts'
+import { resolveCustomer } from './resolve.ts'
 import { withDatabase } from './with-database.ts'
 
 export function disableCustomerCommand(): Command {

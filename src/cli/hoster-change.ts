@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { Option } from 'commander'
-import { systemErrorText } from '../base/runtime/system-error-text.ts'
+import { systemErrorText } from '../base/runtime/error-message.ts'
 import type { HosterRef } from '../market/supply/hosters/hosters.ts'
 import type { Session } from './command.ts'
 import { UsageError } from './failure.ts'

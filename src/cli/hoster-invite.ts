@@ -10,7 +10,7 @@ import { baseUrlOf } from '../start/config/base-url.ts'
 import { emailArgument } from './arguments.ts'
 import { createCommand, createSession } from './command.ts'
 import { requireMasterKey } from './require-master-key.ts'
-import { resolveHoster } from './resolve-hoster.ts'
+import { resolveHoster } from './resolve.ts'
 import { withDatabase } from './with-database.ts'
 import { withRunningPort } from './with-running-port.ts'
 

@@ -7,15 +7,13 @@ import { findPerson } from '../identity/people/persons.ts'
 import { applyAsHoster } from '../market/marketplace/apply.ts'
 import { commandLineActor } from '../market/marketplace/change-hoster-state.ts'
 import { activateHoster, operateHoster } from '../market/marketplace/operate-hoster.ts'
-import { listStateChanges } from '../market/marketplace/show-hoster.ts'
-import { showVerification } from '../market/marketplace/show-verification.ts'
-import { listHosters, lockHoster } from '../market/supply/hosters/hosters.ts'
+import { listStateChanges, showVerification } from '../market/marketplace/show-hoster.ts'
+import { AGENT_BASE_URL, listHosters, lockHoster } from '../market/supply/hosters/hosters.ts'
 import { emailArgument, textArgument } from './arguments.ts'
 import { createCommand, createSession } from './command.ts'
 import { Failure, UsageError } from './failure.ts'
 import { readUpstreamKey, showHosterChange, upstreamKeyOption } from './hoster-change.ts'
 import { requireMasterKey } from './require-master-key.ts'
-import { serverText } from './server-text.ts'
 import { table } from './table.ts'
 import { withDatabase } from './with-database.ts'
 
@@ -241,4 +239,9 @@ function change(name: string, summary: string, { to, text, reason, from }: Chang
     })
     showHosterChange(session, found, { state: to }, text)
   })
+}
+
+/** Returns the address of a hoster's server, or `agent` for one that connects to the gateway. */
+export function serverText(baseUrl: string): string {
+  return baseUrl === AGENT_BASE_URL ? 'agent' : baseUrl
 }

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { setContract, setTrustScore } from '../market/supply/hosters/hosters.ts'
-import { releaseHoster } from '../market/trust/release-hoster.ts'
+import { releaseHoster } from '../market/trust/quarantine-hoster.ts'
 import { scoreArgument } from './arguments.ts'
 import { createCommand, createSession } from './command.ts'
 import { showHosterChange } from './hoster-change.ts'

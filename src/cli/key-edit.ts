@@ -21,7 +21,7 @@ import {
 import { createCommand, createSession } from './command.ts'
 import { Failure, UsageError } from './failure.ts'
 import { keyJson, keyTable } from './key-figures.ts'
-import { resolveKey } from './resolve-key.ts'
+import { resolveKey } from './resolve.ts'
 import { unknownModelsNote } from './unknown-models.ts'
 import { withDatabase } from './with-database.ts'
 

@@ -2,10 +2,10 @@ import { usdText } from '../base/domain/money.ts'
 import type { KeyDefaults } from '../base/domain/routing-fields.ts'
 import { noSpend, type Spend } from '../base/domain/spend.ts'
 import type { KeyListing } from '../identity/auth/keys.ts'
-import { emailOrNull } from '../money/accounts/email-or-null.ts'
+import { emailOrNull } from '../money/accounts/customers.ts'
 import { keyDefaultNames } from '../wire/api/key-defaults.ts'
+import { spendJson } from './customer-figures.ts'
 import { DELETED, type Json, timeText } from './output.ts'
-import { spendJson } from './spend-figures.ts'
 import { table } from './table.ts'
 
 /** A key for programs. */

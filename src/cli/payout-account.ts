@@ -18,8 +18,7 @@ import { amountArgument, textArgument } from './arguments.ts'
 import { createCommand, createSession } from './command.ts'
 import { Failure, UsageError } from './failure.ts'
 import { payoutDriverOf } from './payout-drivers-of.ts'
-import { resolveCustomer } from './resolve-customer.ts'
-import { resolveHoster } from './resolve-hoster.ts'
+import { resolveCustomer, resolveHoster } from './resolve.ts'
 import { withDatabase } from './with-database.ts'
 
 const commandLine = { personId: null, address: null }

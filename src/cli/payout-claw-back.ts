@@ -7,7 +7,7 @@ import { clawBack, returnClawback } from '../money/payouts/payout-batches.ts'
 import { amountArgument, textArgument } from './arguments.ts'
 import { createCommand, createSession } from './command.ts'
 import { Failure, UsageError } from './failure.ts'
-import { resolveHoster } from './resolve-hoster.ts'
+import { resolveHoster } from './resolve.ts'
 import { withDatabase } from './with-database.ts'
 
 /** `switchyard payout claw-back` and `give-back`. */

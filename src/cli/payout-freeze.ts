@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { freezePayouts } from '../money/payouts/payout-batches.ts'
 import { textArgument } from './arguments.ts'
 import { createCommand, createSession, type Session } from './command.ts'
-import { resolveHoster } from './resolve-hoster.ts'
+import { resolveHoster } from './resolve.ts'
 import { withDatabase } from './with-database.ts'
 
 /** `switchyard payout freeze` and `release`. */

@@ -5,7 +5,7 @@ import { readEarnings, readFunds, readMovements } from '../money/payouts/earning
 import { statementCsv } from '../money/payouts/statement-csv.ts'
 import { dayArgument, textArgument } from './arguments.ts'
 import { createCommand, createSession } from './command.ts'
-import { resolveHoster } from './resolve-hoster.ts'
+import { resolveHoster } from './resolve.ts'
 import { table } from './table.ts'
 import { withDatabase } from './with-database.ts'
 

@@ -1,14 +1,13 @@
 import { randomUUIDv7 } from 'node:crypto'
-import type { Socket } from 'node:net'
-import { setTimeout as delay } from 'node:timers/promises'
+import type { RequestListener, Server } from 'node:http'
+import { Server as NetServer, type Socket } from 'node:net'
+import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import type { Caller } from '../base/domain/caller.ts'
 import type { HosterCaller } from '../base/domain/hoster-access.ts'
 import type { SignedIn } from '../identity/people/sessions.ts'
-import type { AgentDoor } from './agents/agent-door.ts'
-import { isAgentTarget } from './agents/is-agent-target.ts'
+import { type AgentDoor, isAgentTarget } from './agents/agent-door.ts'
 import type { AllowedHosts } from './allowed-hosts.ts'
-import { closeUnreadChunks } from './close-unread-chunks.ts'
 import { noteRequests } from './connection-bound.ts'
 import { ConnectionWatch } from './connection-watch.ts'
 import { allowFiles } from './console/console-pages.ts'
@@ -30,7 +29,6 @@ import { PlainDoor } from './plain/plain-door.ts'
 import { addressRefusal } from './refuse-address.ts'
 import { refuseExpectation, refuseUnparsable } from './refuse-unparsable.ts'
 import { isFault, respondError, toApiError } from './respond-error.ts'
-import { stopListening } from './stop-listening.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -176,4 +174,51 @@ function addRoute(app: FastifyInstance, endpoint: ReplyingEndpoint, guard: Guard
         requestId: request.id,
       }),
   })
+}
+
+/**
+ * Stops reading a request that was answered before its chunked body ended. node:http would read and discard the rest
+ * for up to 30 seconds, and small chunks cost far more CPU than other bytes. The client has the time of
+ * `ConnectionWatch` to close its side. The rest of a body with a Content-Length is read, because a proxy that still
+ * sends may count a reset as a failure of this node.
+ */
+function closeUnreadChunks(listener: RequestListener): RequestListener {
+  return (request, response) => {
+    if (request.headers['transfer-encoding'] !== undefined) {
+      response.once('finish', () => {
+        // node:http resumes the socket in this turn.
+        if (!request.complete) setImmediate(endUnread, request.socket)
+      })
+    }
+    listener(request, response)
+  }
+}
+
+function endUnread(socket: Socket): void {
+  socket.pause()
+  socket.end()
+}
+
+/** The longest wait for a turn without a new connection: under constant load there is none. */
+const ACCEPTING_MS_MAX = 1_000
+
+/**
+ * Closes the port and keeps all connections, including idle ones, which `http.Server.close` would close.
+ * Closing the port resets connections that wait in the kernel's accept queue, so they are accepted first: node
+ * accepts one per turn of the event loop, and a turn without one proves that the queue is empty.
+ */
+async function stopListening(server: Server): Promise<void> {
+  let hasAccepted = true
+  const onConnection = () => {
+    hasAccepted = true
+  }
+  server.on('connection', onConnection)
+  // The current turn may have polled the queue already.
+  await nextTurn()
+  for (const endMs = performance.now() + ACCEPTING_MS_MAX; hasAccepted && performance.now() < endMs; ) {
+    hasAccepted = false
+    await nextTurn()
+  }
+  server.off('connection', onConnection)
+  NetServer.prototype.close.call(server)
 }

@@ -6,8 +6,14 @@ import { findKeyInUse, revokeKey } from '../identity/auth/keys.ts'
 import { noteAction } from '../identity/people/audit-log.ts'
 import type { Invitations, MadeInvitation } from '../identity/people/invitations.ts'
 import { checkInvitation } from '../identity/people/members.ts'
-import { createCustomer } from '../money/accounts/create-customer.ts'
-import { findCustomer, readOwnLimits, setAccountTier, setDisabled, setOwnLimits } from '../money/accounts/customers.ts'
+import {
+  createCustomer,
+  findCustomer,
+  readOwnLimits,
+  setAccountTier,
+  setDisabled,
+  setOwnLimits,
+} from '../money/accounts/customers.ts'
 import type { CustomerChange } from '../wire/api/operator/customer-changes.ts'
 import { type Actor, act } from './operator-action.ts'
 

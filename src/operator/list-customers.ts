@@ -1,6 +1,6 @@
 import type { Sql } from '../base/db/pool.ts'
 import { type Nanos, usd } from '../base/domain/money.ts'
-import { emailOrNull } from '../money/accounts/email-or-null.ts'
+import { emailOrNull } from '../money/accounts/customers.ts'
 import { writeCursor } from '../wire/api/cursor.ts'
 import type { CustomerPage, CustomerState, CustomersQuery, ListedCustomer } from '../wire/api/operator/customers.ts'
 

@@ -1,6 +1,6 @@
 import type { Sql } from '../base/db/pool.ts'
 import { type Nanos, usd } from '../base/domain/money.ts'
-import { emailOrNull } from '../money/accounts/email-or-null.ts'
+import { emailOrNull } from '../money/accounts/customers.ts'
 import type { GrantShown } from '../wire/api/operator/customers.ts'
 
 /** Returns up to 100 grants of the console, the newest first: those that wait for a second operator, or all. */

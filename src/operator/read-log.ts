@@ -1,5 +1,5 @@
 import type { Sql } from '../base/db/pool.ts'
-import { emailOrNull } from '../money/accounts/email-or-null.ts'
+import { emailOrNull } from '../money/accounts/customers.ts'
 import { writeCursor } from '../wire/api/cursor.ts'
 import type { AuditLogPage, AuditLogState, LogQuery } from '../wire/api/operator/log.ts'
 

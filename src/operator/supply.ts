@@ -7,8 +7,7 @@ import { noteAction } from '../identity/people/audit-log.ts'
 import { changeHosterState, type StateActor } from '../market/marketplace/change-hoster-state.ts'
 import { listHosterMembers } from '../market/marketplace/hoster-members.ts'
 import { findManifest } from '../market/marketplace/manifests.ts'
-import { listStateChanges, showHoster } from '../market/marketplace/show-hoster.ts'
-import { showVerification } from '../market/marketplace/show-verification.ts'
+import { listStateChanges, showHoster, showVerification } from '../market/marketplace/show-hoster.ts'
 import { type HostedModel, hostedModel, PRICE_COLUMNS, type PriceRow } from '../market/supply/hosters/hosted-model.ts'
 import {
   changeContract,

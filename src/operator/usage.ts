@@ -1,7 +1,7 @@
 import type { Sql } from '../base/db/pool.ts'
 import { type Nanos, usd, usdText } from '../base/domain/money.ts'
 import { csvRecord } from '../base/runtime/csv.ts'
-import { emailOrNull } from '../money/accounts/email-or-null.ts'
+import { emailOrNull } from '../money/accounts/customers.ts'
 import { GROUPS_MAX, type OperatorUsage, operatorUsageColumns, type UsageSpan } from '../wire/api/operator/usage.ts'
 import { readSummedAt } from './platform-days.ts'
 

@@ -5,8 +5,7 @@ import { type App, compose } from './compose/compose.ts'
 import type { ComposeInput } from './compose/compose-context.ts'
 import type { Config } from './config/config.ts'
 import { listenProblem } from './listen-problem.ts'
-import { lowerGcPriority } from './lower-gc-priority.ts'
-import { runFullGc } from './run-full-gc.ts'
+import { lowerGcPriority, runFullGc } from './tune-gc.ts'
 
 /**
  * Builds the gateway of this process and listens on its port. Throws an Error with a message for the operator.

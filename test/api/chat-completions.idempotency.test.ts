@@ -2,8 +2,10 @@ import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import OpenAI from 'openai'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { standardTimeouts } from '../../src/base/domain/endpoint-defaults.ts'
-import { deleteExpiredClaims } from '../../src/request/chat/idempotency/delete-expired-claims.ts'
-import { createPostgresClaimStore } from '../../src/request/chat/idempotency/postgres-claim-store.ts'
+import {
+  createPostgresClaimStore,
+  deleteExpiredClaims,
+} from '../../src/request/chat/idempotency/postgres-claim-store.ts'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { readError, readUntil } from '../harness/event-stream.ts'
 import { rawRequest } from '../harness/raw-request.ts'

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { alertKinds } from '../../src/base/domain/alert-rule.ts'
-import { mintWebhookSecret, signWebhook } from '../../src/money/alerts/sign-webhook.ts'
+import { mintWebhookSecret, signWebhook } from '../../src/money/alerts/post-webhook.ts'
 import { readPage, tableRows } from './page.ts'
 
 const page = readPage('docs/alerts.md')

@@ -3,10 +3,10 @@ import { describe, expect, it } from 'vitest'
 import {
   type JournalEntry,
   type JournalOptions,
+  JournalUnavailable,
   type OpenedJournal,
   openJournal,
 } from '../../src/money/ledger/journal/journal.ts'
-import { JournalUnavailable } from '../../src/money/ledger/journal/journal-unavailable.ts'
 import { headerBytes, scanRecords } from '../../src/money/ledger/journal/record.ts'
 import { append } from './append.ts'
 import { createMemoryDisk, type MemoryDisk } from './memory-disk.ts'

@@ -7,8 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { askNameServers } from '../../src/wire/egress/ask-name-servers.ts'
-import { createPinnedLookup } from '../../src/wire/egress/pinned-lookup.ts'
+import { askNameServers, createPinnedLookup } from '../../src/wire/egress/pinned-lookup.ts'
 
 /** The records of a name server on a real socket. It does not answer for other names. */
 const records: Record<string, { A?: string; AAAA?: string } | 'unknown' | 'failing'> = {

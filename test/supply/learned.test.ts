@@ -3,8 +3,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { Pool } from '../../src/base/db/pool.ts'
 import type { Scheduler } from '../../src/base/runtime/scheduler.ts'
 import { createHealth } from '../../src/market/supply/breakers/health.ts'
-import { createLearnedExchange } from '../../src/market/supply/learned/learned-exchange.ts'
-import { snapshotLearned } from '../../src/market/supply/learned/snapshot-learned.ts'
+import { createLearnedExchange, snapshotLearned } from '../../src/market/supply/learned/learned-exchange.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 
 // Nodes that share what they learn through a real PostgreSQL. Their clocks stand still unless a test moves them.

@@ -185,3 +185,27 @@ export interface ExtraField {
   /** ProviderKinds. An endpoint of another kind gets the field only if its quirks name it. */
   readonly kinds: ReadonlySet<string>
 }
+
+/**
+ * Returns the likely tokens of a prompt, at 4 bytes a token. For comparing offers: the bound of the prompt counts bytes,
+ * so it would let input prices decide alone.
+ */
+export function expectedInputTokens({ inputTokensBound, mediaTokensBound }: ChatJob): number {
+  return Math.ceil((inputTokensBound - mediaTokensBound) / 4) + mediaTokensBound
+}
+
+/**
+ * What a request uses, so its offer must support it. `citations` and `native_tools` (tools that only Anthropic's models
+ * know, such as a computer) exist only in the dialect `messages`, and need a server that speaks it.
+ */
+export type RequestFeature = Feature | 'documents' | 'citations' | 'native_tools'
+
+/** What admission, routing, dispatch and settlement need to know of a request, whatever its dialect. */
+export interface RequestFacts extends Omit<ChatJob, 'features' | 'forward' | 'extraFields' | 'source'> {
+  readonly features: ReadonlySet<RequestFeature>
+}
+
+/** A parsed request of a dialect other than chat. */
+export interface ParsedRequest extends SourceRequest {
+  readonly facts: RequestFacts
+}

@@ -164,3 +164,9 @@ export function splitOfferId(offerId: string): { endpointId: string; modelId: st
   const slash = offerId.indexOf('/')
   return { endpointId: offerId.slice(0, slash), modelId: offerId.slice(slash + 1) }
 }
+
+/** Returns the header that carries our credential to an upstream; null for an endpoint without a key. */
+export function credentialHeader({ apiKey, dialect: { keyHeader } }: Endpoint): [name: string, value: string] | null {
+  if (apiKey === null) return null
+  return [keyHeader, keyHeader === 'authorization' ? `Bearer ${apiKey}` : apiKey]
+}

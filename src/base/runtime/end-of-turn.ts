@@ -22,3 +22,11 @@ function end(): void {
   waiting = []
   for (const callBack of all) callBack()
 }
+
+/**
+ * Calls back once this process has read everything that its sockets had received when this function was called.
+ * That takes up to two turns: the poll of the current turn may have begun before the last bytes arrived.
+ */
+export function afterNextPoll(callBack: () => void): void {
+  endOfTurn(() => endOfTurn(callBack))
+}

@@ -6,8 +6,7 @@ import { pipeline } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { pipeline as pipelineDone } from 'node:stream/promises'
 import { createZstdCompress, createZstdDecompress } from 'node:zlib'
-import { systemErrorText } from '../../base/runtime/system-error-text.ts'
-import { syncDirectory } from './sync-directory.ts'
+import { systemErrorText } from '../../base/runtime/error-message.ts'
 import { readTar, type TarEntry, writeTar } from './tar.ts'
 
 /** The last entry of an archive: the SHA-256 of every other file, one line each, as sha256sum prints them. */
@@ -145,4 +144,10 @@ function requireAbsent(path: string): void {
 /** Whether the error is one of the system about the file that is written. */
 function isFileError(error: unknown): boolean {
   return error instanceof Error && 'syscall' in error && ['write', 'fsync', 'rename'].includes(String(error.syscall))
+}
+
+/** Resolves when the names of the files in the directory survive a loss of power. */
+export async function syncDirectory(path: string): Promise<void> {
+  await using handle = await open(path, 'r')
+  await handle.sync()
 }

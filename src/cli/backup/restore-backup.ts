@@ -6,10 +6,9 @@ import { giveToOwnerOf, giveToSameOwner } from '../../base/db/file-owner.ts'
 import { makeClusterParent } from '../../base/db/make-directory.ts'
 import { restoreCluster } from '../../base/db/restore-cluster.ts'
 import { type DatabaseLog, lockStart } from '../../base/db/start-lock.ts'
-import { systemErrorText } from '../../base/runtime/system-error-text.ts'
-import { readArchive } from './archive.ts'
+import { systemErrorText } from '../../base/runtime/error-message.ts'
+import { readArchive, syncDirectory } from './archive.ts'
 import { type BackupDescription, DESCRIPTION, parseDescription } from './description.ts'
-import { syncDirectory } from './sync-directory.ts'
 import type { TarEntry } from './tar.ts'
 
 export interface RestoredBackup {

@@ -1,7 +1,6 @@
 import type { LookupFunction } from 'node:net'
 import type { GoogleServiceAccount } from '../../base/domain/cloud-credential.ts'
-import { credentialHeader } from '../../base/domain/credential-header.ts'
-import type { Endpoint, Offer } from '../../base/domain/offer.ts'
+import { credentialHeader, type Endpoint, type Offer } from '../../base/domain/offer.ts'
 import { systemClock } from '../../base/runtime/clock.ts'
 import { ownCommand } from '../../base/runtime/own-command.ts'
 import { quoteForShell } from '../../base/runtime/quote-for-shell.ts'

@@ -12,12 +12,13 @@ import {
   gatewayArgument,
   hoursArgument,
   isLoopback,
+  readHostKey,
+  readSecretFile,
   slotsArgument,
   tokensPerMinuteArgument,
   upstreamArgument,
   wattsArgument,
 } from './host-arguments.ts'
-import { readHostKey, readSecretFile } from './read-host-key.ts'
 
 interface HostOptions {
   readonly gateway: readonly string[]

@@ -1,7 +1,5 @@
 import { expect, it } from 'vitest'
-import { AgentBounds, type AgentConnection } from './agent-bounds.ts'
-import { AnnouncementBudget } from './announcement-budget.ts'
-import { ConnectRate } from './connect-rate.ts'
+import { AgentBounds, type AgentConnection, AnnouncementBudget, ConnectRate } from './agent-bounds.ts'
 
 /** Of a node with 800 connections, agents may have 400, and one hoster or owner 200. */
 const NODE_CONNECTIONS = 800

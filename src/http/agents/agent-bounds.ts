@@ -1,6 +1,5 @@
 import { ApiError } from '../../base/domain/errors.ts'
 import { networkOf } from '../../base/runtime/client-address.ts'
-import { ConnectionCounts } from './connection-counts.ts'
 
 /** The key, hoster and owners of a connection. */
 export interface AgentConnection {
@@ -98,4 +97,97 @@ export class AgentBounds {
       retryAfterS: 5,
     })
   }
+}
+
+/** Counts open connections by a name, such as an address or a key, and refuses those above a limit. */
+export class ConnectionCounts {
+  readonly #max: number
+  readonly #what: string
+  readonly #counts = new Map<string, number>()
+
+  /** @param what the counted connections, for the error: `connections from this address` */
+  constructor(max: number, what: string) {
+    this.#max = max
+    this.#what = what
+  }
+
+  count(name: string): number {
+    return this.#counts.get(name) ?? 0
+  }
+
+  /** Returns the names with their counts, the largest first. */
+  largest(): [name: string, count: number][] {
+    return [...this.#counts].sort(([, a], [, b]) => b - a)
+  }
+
+  /** Throws `rate_limit_exceeded` at the limit. Returns a function that ends the connection. */
+  add(name: string): () => void {
+    const count = this.#counts.get(name) ?? 0
+    if (count >= this.#max) {
+      throw new ApiError('rate_limit_exceeded', {
+        message: `Agents have ${this.#max} ${this.#what} open, the most that this node allows. Close some.`,
+        retryAfterS: 5,
+      })
+    }
+    this.#counts.set(name, count + 1)
+    return () => {
+      const left = this.#counts.get(name)! - 1
+      if (left === 0) this.#counts.delete(name)
+      else this.#counts.set(name, left)
+    }
+  }
+}
+
+/** Ten announcements of a thousand models. Most agents announce a few models, in less than one KiB. */
+const BYTES_PER_HOSTER_MAX = 4 * 1024 * 1024
+const BYTES_MAX = 64 * 1024 * 1024
+
+/** Bounds what a node keeps of all announcements: in memory, one takes about three times its length. */
+export class AnnouncementBudget {
+  readonly #perHoster = new Map<string, number>()
+  #bytes = 0
+
+  /** Replaces `before` bytes of a hoster by `after`. Returns false, and changes nothing, if that is too much. */
+  replace(hosterId: string, before: number, after: number): boolean {
+    const known = this.#perHoster.get(hosterId) ?? 0
+    const [ofHoster, ofAll] = [known - before + after, this.#bytes - before + after]
+    if (after > before && (ofHoster > BYTES_PER_HOSTER_MAX || ofAll > BYTES_MAX)) return false
+    if (ofHoster === 0) this.#perHoster.delete(hosterId)
+    else this.#perHoster.set(hosterId, ofHoster)
+    this.#bytes = ofAll
+    return true
+  }
+}
+
+/** All agents of a hoster come back at once when a node restarts. */
+const BURST_MAX = 256
+const PER_SECOND = 4
+
+/**
+ * Limits how often the agents of a hoster open control connections: each one asks the database three questions, and notes that the
+ * hoster serves. An agent opens one and keeps it.
+ */
+export class ConnectRate {
+  readonly #left = new Map<string, { free: number; sinceMs: number }>()
+
+  /** Counts an attempt at `nowMs`. Returns whether it is one too many. Refused ones do not count. */
+  isFloodAfter(hosterId: string, nowMs: number): boolean {
+    const entry = this.#left.get(hosterId) ?? { free: BURST_MAX, sinceMs: nowMs }
+    const free = refilled(entry, nowMs)
+    this.#left.set(hosterId, { free: free >= 1 ? free - 1 : free, sinceMs: nowMs })
+    return free < 1
+  }
+
+  /** Forgets the hosters that may open as many as ever. Call it now and then. */
+  forgetRested(nowMs: number): void {
+    for (const [hosterId, entry] of this.#left) if (refilled(entry, nowMs) === BURST_MAX) this.#left.delete(hosterId)
+  }
+
+  get size(): number {
+    return this.#left.size
+  }
+}
+
+function refilled({ free, sinceMs }: { readonly free: number; readonly sinceMs: number }, nowMs: number): number {
+  return Math.min(BURST_MAX, free + ((nowMs - sinceMs) * PER_SECOND) / 1_000)
 }

@@ -1,5 +1,7 @@
+import { randomUUIDv7 } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { type WebSocket, WebSocketServer } from 'ws'
 import { ApiError } from '../../base/domain/errors.ts'
 import { headerValues } from '../../base/runtime/header-values.ts'
@@ -9,23 +11,22 @@ import type { ReportedAgent } from '../../market/supply/status/write-report.ts'
 import {
   AGENT_HEADER,
   CONTROL_BYTES_MAX,
+  CONTROL_PATH,
   closeCodes,
   DATA_BYTES_MAX,
   DATA_PATH,
   NODE_HEADER,
 } from '../../wire/api/agent-protocol.ts'
+import { errorBody } from '../../wire/dialects/openai-error-body.ts'
 import type { AgentStock } from '../../wire/upstreams/agents/agent-stock.ts'
 import type { AllowedHosts } from '../allowed-hosts.ts'
 import { noteRequest } from '../connection-bound.ts'
-import { toApiError } from '../respond-error.ts'
-import { AgentBounds } from './agent-bounds.ts'
+import { NO_SNIFFING } from '../header-list.ts'
+import { errorHeaders, toApiError } from '../respond-error.ts'
+import { AgentBounds, AnnouncementBudget, ConnectionCounts, ConnectRate } from './agent-bounds.ts'
 import type { AgentCaller, AgentDirectory } from './agent-directory.ts'
 import { AgentSession, idleMaxOf, type SessionFacts } from './agent-session.ts'
-import { AnnouncementBudget } from './announcement-budget.ts'
-import { ConnectRate } from './connect-rate.ts'
-import { ConnectionCounts } from './connection-counts.ts'
 import { Liveness } from './liveness.ts'
-import { refuseUpgrade } from './refuse-upgrade.ts'
 
 export interface AgentDoorDeps {
   readonly directory: AgentDirectory
@@ -291,3 +292,32 @@ function onceClosed(socket: Socket, end: () => void): void {
 }
 
 function ignore(): void {}
+
+/** Answers a request for a WebSocket with an error. Such a request has no response object. */
+function refuseUpgrade(socket: Duplex, error: ApiError, headers: Readonly<Record<string, string>>): void {
+  if (!socket.writable) {
+    socket.destroy()
+    return
+  }
+  const requestId = randomUUIDv7()
+  const body = errorBody(error)
+  const all = {
+    'content-type': 'application/json',
+    ...NO_SNIFFING,
+    'content-length': String(Buffer.byteLength(body)),
+    'x-request-id': requestId,
+    ...errorHeaders(error),
+    ...headers,
+    connection: 'close',
+  }
+  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`)
+  socket.end(`HTTP/1.1 ${error.row.status} Refused\r\n${lines.join('')}\r\n${body}`)
+}
+
+/** Whether a request asks for a WebSocket of an agent. Called for requests with an Upgrade header only. */
+export function isAgentTarget({ method, url = '', headers }: IncomingMessage): boolean {
+  const [path] = url.split('?', 1)
+  return (
+    method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket' && (path === CONTROL_PATH || path === DATA_PATH)
+  )
+}

@@ -1,10 +1,10 @@
 import type { FastifyRequest } from 'fastify'
-import type { Caller } from '../../base/domain/caller.ts'
-import { plainAccess } from '../../base/domain/caller.ts'
+import { type Caller, plainAccess } from '../../base/domain/caller.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { type HosterRight, hasHosterRight, hosterRolesWith } from '../../base/domain/hoster-access.ts'
 import { type CustomerRight, hasRight, type MemberRole, rolesWith } from '../../base/domain/member-role.ts'
 import type { Clock } from '../../base/runtime/clock.ts'
+import { headerValues } from '../../base/runtime/header-values.ts'
 import { UUID } from '../../base/runtime/uuid.ts'
 import type { People } from '../../identity/people/people.ts'
 import type { SignedIn, VisitedCustomer } from '../../identity/people/sessions.ts'
@@ -13,7 +13,6 @@ import type { ReportLimiter } from '../../request/limits/report-limiter.ts'
 import type { Endpoint } from '../endpoint.ts'
 import type { ConsoleCookie } from './console-cookie.ts'
 import { requireConfirmation } from './require-confirmation.ts'
-import { requireOwnPage } from './require-own-page.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -158,4 +157,21 @@ function callerOf(
       dailySpendCapNanos: customer.dailySpendCapNanos ?? limits.dailySpendCapNanos,
     },
   }
+}
+
+/**
+ * Throws `cross_site_request` unless a page of this server sent the request. Browsers set Sec-Fetch-Site and Origin, and no
+ * page can change them. Old browsers and plain HTTP have no Sec-Fetch-Site; then the Origin must name this host.
+ */
+function requireOwnPage(rawHeaders: readonly string[]): void {
+  const [site, ...otherSites] = headerValues(rawHeaders, 'sec-fetch-site')
+  if (site === 'same-origin' && otherSites.length === 0) return
+  const [origin] = headerValues(rawHeaders, 'origin')
+  const [host] = headerValues(rawHeaders, 'host')
+  if (site === undefined && origin !== undefined && host !== undefined && hostOf(origin) === host.toLowerCase()) return
+  throw new ApiError('cross_site_request')
+}
+
+function hostOf(origin: string): string | undefined {
+  return URL.parse(origin)?.host
 }

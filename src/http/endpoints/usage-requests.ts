@@ -1,5 +1,6 @@
+import { z } from 'zod'
 import type { Activity } from '../../money/usage/activity.ts'
-import { requestPage, requestsQuery } from '../../wire/api/activity.ts'
+import { requestPage, requestReceipt, requestsQuery } from '../../wire/api/activity.ts'
 import { readQuery } from '../../wire/api/reports.ts'
 import type { Endpoint } from '../endpoint.ts'
 
@@ -20,5 +21,38 @@ export function usageRequests(deps: { activity: Activity }): Endpoint {
       response: { contentType: 'application/json', schema: requestPage, description: 'A page of requests.' },
     },
     handle: ({ caller, request }) => deps.activity.list(caller, readQuery(requestsQuery, request.query)),
+  }
+}
+
+const pathParameters = z.object({
+  id: z.string().meta({
+    description: 'The `x-request-id` of the request, or the `id` of its answer, which begins with `chatcmpl-`.',
+    examples: ['00000000-0000-7000-8000-000000000001'],
+  }),
+})
+
+/**
+ * GET /v1/usage/requests/{id}. The path is a wildcard so that any text counts as an unknown request, not as an
+ * unknown address.
+ */
+export function usageReceipt(deps: { activity: Activity }): Endpoint {
+  return {
+    method: 'GET',
+    path: '/v1/usage/requests/*',
+    access: 'key',
+    isReport: true,
+    showsCharges: true,
+    doc: {
+      operationId: 'getRequestReceipt',
+      summary: 'Get the receipt of a request',
+      description:
+        'Shows what the request cost and why, which server answered it, and which others were considered. The text of requests and answers is never stored.',
+      tag: 'Usage',
+      openapiPath: '/v1/usage/requests/{id}',
+      pathParameters,
+      errors: ['request_not_found'],
+      response: { contentType: 'application/json', schema: requestReceipt, description: 'The receipt.' },
+    },
+    handle: ({ caller, request }) => deps.activity.receipt(caller, (request.params as { '*': string })['*']),
   }
 }

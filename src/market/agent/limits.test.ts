@@ -1,8 +1,7 @@
 import { expect, it } from 'vitest'
-import { AnswerMeter } from './answer-meter.ts'
 import { BackOff } from './back-off.ts'
 import { Slots } from './slots.ts'
-import { TokenRate } from './token-rate.ts'
+import { AnswerMeter, TokenRate } from './token-rate.ts'
 
 it('places are limited altogether and for each model, and given back once', () => {
   let changes = 0

@@ -1,8 +1,8 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { createWebSocketStream, type WebSocket } from 'ws'
 import { http } from '../../base/runtime/node-http.ts'
-import { AnswerMeter } from './answer-meter.ts'
 import type { Slots } from './slots.ts'
+import { AnswerMeter } from './token-rate.ts'
 import type { UpstreamServer } from './upstream.ts'
 
 /** The addresses of requests that generate something, below the base URL. Everything else is refused. */

@@ -21,9 +21,14 @@ import {
 } from './hoster-members.ts'
 import { listWaiting } from './manifests.ts'
 import { type ManifestRules, putManifest } from './put-manifest.ts'
-import { listStateChanges, type OwnHoster, type PastStateChange, showHoster } from './show-hoster.ts'
-import { showManifest } from './show-manifest.ts'
-import { showVerification } from './show-verification.ts'
+import {
+  listStateChanges,
+  type OwnHoster,
+  type PastStateChange,
+  showHoster,
+  showManifest,
+  showVerification,
+} from './show-hoster.ts'
 import { enqueueProbes, enqueueVerification, startVerification } from './verification.ts'
 
 /**

@@ -5,7 +5,7 @@ import type { Clock } from '../../base/runtime/clock.ts'
 import type { VerificationReport } from '../../wire/api/hoster-verification.ts'
 import { replacePrice } from '../supply/hosters/set-hoster-price.ts'
 import { changeWaiting, listHostersToProbe, listWaiting, noteFailedProbes, type WaitingModel } from './manifests.ts'
-import { type PostToHoster, runProbes } from './run-probes.ts'
+import { type PostToHoster, runProbes } from './probe.ts'
 import { showHoster } from './show-hoster.ts'
 import { enqueueProbes, noteProbes } from './verification.ts'
 

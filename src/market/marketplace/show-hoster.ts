@@ -1,7 +1,12 @@
 import type { Sql } from '../../base/db/pool.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import type { HosterActor, HosterState } from '../../base/domain/hoster-state.ts'
-import type { HosterTransport } from '../supply/hosters/transport.ts'
+import { usdPerTokenText } from '../../base/domain/money.ts'
+import type { StoredManifest } from '../../wire/api/hoster-manifest.ts'
+import type { Verification } from '../../wire/api/hoster-verification.ts'
+import type { HosterTransport } from '../supply/hosters/hosters.ts'
+import { findManifest, listWaiting } from './manifests.ts'
+import { findVerification } from './verification.ts'
 
 /** A hoster as its own people and programs see it. */
 export interface OwnHoster {
@@ -50,4 +55,52 @@ export async function listStateChanges(sql: Sql, hosterId: string): Promise<Past
     [hosterId],
   )
   return rows
+}
+
+/** Returns the newest manifest of a hoster with the prices that wait; null when it has none. Throws `hoster_not_found`. */
+export async function showManifest(sql: Sql, hosterId: string): Promise<StoredManifest | null> {
+  const { endpointId } = await showHoster(sql, hosterId)
+  const found = await findManifest(sql, hosterId)
+  if (found === undefined) return null
+  const waiting = await listWaiting(sql, endpointId)
+  return {
+    object: 'hoster.manifest',
+    version: found.version,
+    source: found.source,
+    created_at: found.createdAt.toISOString(),
+    manifest: found.body,
+    scheduled: waiting
+      .filter(({ state }) => state === 'scheduled')
+      .map(({ model, appliesAt }) => ({
+        model: model.modelId,
+        applies_at: appliesAt.toISOString(),
+        prompt: usdPerTokenText(model.price.inputPicoPerToken),
+        completion: usdPerTokenText(model.price.outputPicoPerToken),
+      })),
+    probing: waiting.filter(({ state }) => state === 'probing').map(({ model }) => model.modelId),
+  }
+}
+
+/** Returns what the last check of a hoster found. Throws `hoster_not_found`. */
+export async function showVerification(sql: Sql, hosterId: string): Promise<Verification> {
+  // First the report: the state is then never older than the report that led to it.
+  const found = await findVerification(sql, hosterId)
+  const { state, transport, baseUrl, challengePassedAt } = await showHoster(sql, hosterId)
+  const isDirect = transport === 'direct'
+  const open = { passed: false, problem: null }
+  return {
+    object: 'hoster.verification',
+    state,
+    challenge: {
+      passed: challengePassedAt !== null,
+      transport,
+      nonce: (isDirect && found?.nonce) || null,
+      url: isDirect ? `${baseUrl}/switchyard-challenge` : null,
+      problem: found?.report?.challenge_problem ?? null,
+    },
+    manifest: found?.report?.manifest ?? open,
+    prices: found?.report?.prices ?? open,
+    probes: found?.report?.probes ?? [],
+    checked_at: found?.checkedAt?.toISOString() ?? null,
+  }
 }

@@ -12,8 +12,7 @@ import {
   type TypicalRequest,
 } from './offer-insight.ts'
 import type { PriceRules } from './price-rules.ts'
-import { showHoster } from './show-hoster.ts'
-import { showManifest } from './show-manifest.ts'
+import { showHoster, showManifest } from './show-hoster.ts'
 
 export interface OfferMarket {
   readonly rules: PriceRules

@@ -1,6 +1,6 @@
 import { type TopTokens, textSimilarity } from './answer-distance.ts'
 import { rankPValue } from './e-values.ts'
-import { median } from './median.ts'
+import { median } from './statistics.ts'
 
 export const comparisonKinds = ['gap', 'words', 'odds', 'pair'] as const
 /**

@@ -1,6 +1,6 @@
 import type { AnswerDistance } from './answer-distance.ts'
 import { extremeEValues, rankPValue } from './e-values.ts'
-import { median } from './median.ts'
+import { median } from './statistics.ts'
 
 /** The distances that audits of one kind have measured for one model, by hoster. The latest last. */
 export type Distances = ReadonlyMap<string, readonly AnswerDistance[]>

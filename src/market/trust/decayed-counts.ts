@@ -1,4 +1,4 @@
-import { wilsonLowerBound } from './wilson.ts'
+import { wilsonLowerBound } from './statistics.ts'
 
 /** Weighted counts of good and bad results. Old results count less: after seven days half. Immutable. */
 export interface DecayedCounts {

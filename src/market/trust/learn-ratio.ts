@@ -1,5 +1,5 @@
 import { evenRatio, type MeterRatio, RATIO_MAX, RATIO_MIN } from '../../base/domain/meter-ratio.ts'
-import { median, robustDeviation } from './median.ts'
+import { median, robustDeviation } from './statistics.ts'
 
 /** Recent reports of one endpoint for one model, each as ln(reported tokens / counted tokens). */
 export interface MeterSource {

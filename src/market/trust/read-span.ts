@@ -4,7 +4,6 @@ import { addTraffic } from '../marketplace/traffic.ts'
 import { insertAudit } from './evidence/audit-store.ts'
 import { lockSources, readRatio, type StoredSource, writeRatio, writeSource } from './evidence/meter-store.ts'
 import { addPayers } from './evidence/payers.ts'
-import { lockProgress, writeProgress } from './evidence/progress.ts'
 import { readReports, type SampledReport } from './evidence/read-reports.ts'
 import { readRequests, type Span } from './evidence/read-requests.ts'
 import { addCustomerEvidence, lockTrust, type StoredTrust, writeTrust } from './evidence/trust-store.ts'
@@ -138,4 +137,25 @@ function logRatios(reports: readonly SampledReport[], side: 'Input' | 'Output'):
 function hasChanged(before: LearnedRatio | undefined, after: LearnedRatio): boolean {
   if (before === undefined || before.isLearned !== after.isLearned) return true
   return Math.abs(Math.log(before.input / after.input)) + Math.abs(Math.log(before.output / after.output)) > 0.005
+}
+
+const NAME = 'trust_read_until'
+
+/**
+ * Returns until when usage rows were read, Unix ms, and locks it until the transaction ends: two jobs at once would count rows
+ * twice. The first call starts at `startMs`, so an installation with years of rows does not read them all.
+ */
+async function lockProgress(sql: Sql, startMs: number): Promise<number> {
+  await sql.query('INSERT INTO installation (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING', [
+    NAME,
+    new Date(startMs).toISOString(),
+  ])
+  const { rows } = await sql.query<{ value: string }>('SELECT value FROM installation WHERE name = $1 FOR UPDATE', [
+    NAME,
+  ])
+  return Date.parse(rows[0]!.value)
+}
+
+async function writeProgress(sql: Sql, readUntilMs: number): Promise<void> {
+  await sql.query('UPDATE installation SET value = $2 WHERE name = $1', [NAME, new Date(readUntilMs).toISOString()])
 }

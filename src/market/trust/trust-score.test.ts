@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { type DecayedCounts, HALF_LIFE_MS, lowerBound } from './decayed-counts.ts'
+import { wilsonLowerBound } from './statistics.ts'
 import { type TrustFacts, trustScore, waysToRaise } from './trust-score.ts'
-import { wilsonLowerBound } from './wilson.ts'
 
 const DAY_MS = 86_400_000
 

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { bumpControlVersion } from '../../base/db/control-version.ts'
 import type { Sql } from '../../base/db/pool.ts'
 import type { Nanos } from '../../base/domain/money.ts'
+import { openAccount } from '../ledger/accounts/open-account.ts'
 
 export interface Customer {
   readonly customerId: string
@@ -140,4 +141,51 @@ export async function deleteCustomer(sql: Sql, customerId: string): Promise<bool
   )
   await bumpControlVersion(sql, 'access')
   return true
+}
+
+/**
+ * Returns the e-mail of a stored customer; null for a deleted customer, whose address was replaced by `deleted-<id>`.
+ */
+export function emailOrNull(email: string): string | null {
+  return email.includes('@') ? email : null
+}
+
+/**
+ * Creates a customer with a money account and the signup credit. Run it in a transaction.
+ * Returns undefined when the e-mail is taken.
+ *
+ * @param open opens the account; the gateway may not open one without an operator
+ */
+export async function createCustomer(
+  sql: Sql,
+  { signup }: { readonly signup: { readonly tier: string; readonly creditNanos: Nanos } },
+  { email, accountTier = signup.tier }: { email: string; accountTier?: string | undefined },
+  open: (customerId: string, creditNanos: Nanos) => Promise<unknown> = (id, nanos) => openAccount(sql, id, nanos),
+): Promise<Customer | undefined> {
+  const customer = await addCustomer(sql, { email, accountTier })
+  if (customer) await open(customer.customerId, signup.creditNanos)
+  return customer
+}
+
+/**
+ * Returns the customer with this e-mail for a person who has proved to own it: one that the operator made and that has no
+ * member, or a new one. Returns undefined if the customer has members. Run it in a transaction.
+ *
+ * @param open opens the money account of a new customer
+ */
+export async function claimCustomer(
+  sql: Sql,
+  { signup }: { readonly signup: { readonly tier: string; readonly creditNanos: Nanos } },
+  email: string,
+  open: (customerId: string, creditNanos: Nanos) => Promise<void>,
+): Promise<string | undefined> {
+  const { rows } = await sql.query<{ customerId: string; hasMembers: boolean }>(
+    `SELECT customer_id AS "customerId",
+            EXISTS (SELECT FROM membership m WHERE m.customer_id = customer.customer_id) AS "hasMembers"
+       FROM customer WHERE lower(email) = lower($1) AND deleted_at IS NULL FOR NO KEY UPDATE`,
+    [email],
+  )
+  const [found] = rows
+  if (found !== undefined) return found.hasMembers ? undefined : found.customerId
+  return (await createCustomer(sql, { signup }, { email }, open))?.customerId
 }

@@ -22,7 +22,7 @@ import {
   readHistory,
 } from './alert-store.ts'
 import { enqueueDeliveries } from './enqueue-deliveries.ts'
-import { mintWebhookSecret } from './sign-webhook.ts'
+import { mintWebhookSecret } from './post-webhook.ts'
 
 /** The customer that owns alert rules, with its own e-mail address. */
 export interface AlertOwner {

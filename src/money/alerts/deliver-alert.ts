@@ -4,8 +4,7 @@ import { openSecret } from '../../base/secrets/sealed-secret.ts'
 import { alertMessage } from './alert-message.ts'
 import { type DueAlert, findDueAlert, recordAttempt } from './alert-store.ts'
 import type { Mailer } from './mailer.ts'
-import { type PostWebhookOptions, postWebhook, type Sent } from './post-webhook.ts'
-import { signWebhook } from './sign-webhook.ts'
+import { type PostWebhookOptions, postWebhook, type Sent, signWebhook } from './post-webhook.ts'
 
 export interface DeliverDeps {
   readonly sql: Sql

@@ -1,7 +1,7 @@
 import { usd } from '../../base/domain/money.ts'
 import type { OperatorPayment } from '../../wire/api/operator/payments.ts'
 import type { TopUp } from '../../wire/api/payments.ts'
-import { emailOrNull } from '../accounts/email-or-null.ts'
+import { emailOrNull } from '../accounts/customers.ts'
 import type { Payment } from './read-payments.ts'
 
 /** @param instructions what the payer must do */

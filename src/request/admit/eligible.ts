@@ -1,5 +1,4 @@
-import type { ChatJob, DataRequest, Feature } from '../../base/domain/chat-job.ts'
-import { expectedInputTokens } from '../../base/domain/expected-input.ts'
+import { type ChatJob, type DataRequest, expectedInputTokens, type Feature } from '../../base/domain/chat-job.ts'
 import type { Exclusion, ExclusionReason } from '../../base/domain/handoff.ts'
 import type { HealthView } from '../../base/domain/health.ts'
 import { heldNanos } from '../../base/domain/held-cost.ts'

@@ -1,6 +1,6 @@
 import type { ChatJob } from '../../base/domain/chat-job.ts'
 import type { ChunkDelta, CompletionChoice, TokenUsage } from '../../base/domain/completion.ts'
-import type { Receipt, Ticket, WholeAnswer } from '../../base/domain/handoff.ts'
+import type { DataAnswer, Receipt, Ticket, WholeAnswer } from '../../base/domain/handoff.ts'
 import type { Nanos } from '../../base/domain/money.ts'
 import { outputCap } from '../../base/domain/output-cap.ts'
 import type { MeasureText } from '../../base/domain/text-length.ts'
@@ -103,4 +103,25 @@ function withinLimit(choice: CompletionChoice, maxTokens: number, reported: Toke
 /** The report is the sum of all choices, so it only says that a choice may be too long. */
 function exceeds(reported: TokenUsage | undefined, maxTokens: number): boolean {
   return (reported?.completion_tokens ?? 0) > maxTokens
+}
+
+/** Bills an answer that was computed from the input: its input tokens. It is encoded already. */
+export function relayData(context: RelayContext, answer: DataAnswer): RelayedAnswer | Promise<RelayedAnswer> {
+  const { ticket, job, dialect, signal } = context
+  const isGone = hasClientLeft(signal)
+  const delivered: Delivered = {
+    outcome: isGone ? 'client_gone' : 'served',
+    text: '',
+    // A client that left before the answer was ready received nothing.
+    hasMedia: !isGone,
+    reported: answer.usage,
+    finishReason: null,
+    chargeInputOnly: isGone && context.chargeEarlyDisconnect(),
+  }
+  const relayed = (measured?: MeasuredTexts): RelayedAnswer => {
+    const receipt = bill(ticket, job, answer, measured === undefined ? delivered : { ...delivered, measured })
+    const usage = (costNanos: bigint) => billedUsage(answer.usage ?? undefined, receipt, costNanos)
+    return { receipt, text: () => '', body: costNanos => dialect.answer.withUsage(answer.body, usage(costNanos)) }
+  }
+  return measureLongTexts(context.measureText, ticket, job, answer, delivered)?.then(relayed) ?? relayed()
 }

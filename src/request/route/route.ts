@@ -1,5 +1,4 @@
-import { AUTO_MODEL, type ChatJob } from '../../base/domain/chat-job.ts'
-import { expectedInputTokens } from '../../base/domain/expected-input.ts'
+import { AUTO_MODEL, type ChatJob, expectedInputTokens } from '../../base/domain/chat-job.ts'
 import type { Plan, Ticket } from '../../base/domain/handoff.ts'
 import type { HealthView } from '../../base/domain/health.ts'
 import { type OfferPrice, stepOf } from '../../base/domain/offer-price.ts'

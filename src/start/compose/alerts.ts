@@ -5,9 +5,8 @@ import { createAlerts } from '../../money/alerts/alerts.ts'
 import type { DeliverDeps } from '../../money/alerts/deliver-alert.ts'
 import { createMailer } from '../../money/alerts/mailer.ts'
 import { limitsOfTier } from '../config/config.ts'
-import type { ComposeContext } from './compose-context.ts'
+import { type ComposeContext, smallBodyLimit } from './compose-context.ts'
 import type { Database } from './database.ts'
-import { smallBodyLimit } from './small-body-limit.ts'
 import type { Supply } from './supply.ts'
 
 export interface Alerts {

@@ -8,9 +8,8 @@ import { issuePlaygroundKey } from '../../identity/auth/playground-key.ts'
 import { useByKey } from '../../money/usage/key-use.ts'
 import { reportSql } from '../../money/usage/report-sql.ts'
 import { limitsOfTier } from '../config/config.ts'
-import type { ComposeContext } from './compose-context.ts'
+import { type ComposeContext, smallBodyLimit } from './compose-context.ts'
 import type { Database } from './database.ts'
-import { smallBodyLimit } from './small-body-limit.ts'
 import type { Supply } from './supply.ts'
 
 /** API keys, and the watch that notices changes to keys, customers, hosters and prices. */

@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Registry } from 'prom-client'
 import type { Offer } from '../../base/domain/offer.ts'
 import { failpoint } from '../../base/runtime/failpoint.ts'
+import { TokenCounter } from '../../wire/tokens/token-counter.ts'
 import { tokenizer } from '../../wire/tokens/tokenizer.ts'
 import { createAgentDoor } from './agents.ts'
 import { createAlertParts } from './alerts.ts'
@@ -9,12 +10,11 @@ import { createAudits } from './audits.ts'
 import { startBackgroundWork } from './background-work.ts'
 import { startCallers } from './callers.ts'
 import { clientTrace } from './client-trace.ts'
-import { type ComposeInput, createComposeContext } from './compose-context.ts'
+import { type ComposeContext, type ComposeInput, createComposeContext } from './compose-context.ts'
 import { createConsole } from './console.ts'
 import { createDatabase } from './database.ts'
 import { startGeneration } from './generation.ts'
 import { createHttpServer } from './http-server.ts'
-import { startLearned } from './learned.ts'
 import { createLimits } from './limits.ts'
 import { startMarketplace } from './marketplace.ts'
 import { startMoney } from './money.ts'
@@ -23,10 +23,9 @@ import { createPaymentParts } from './payments.ts'
 import { createPayoutParts } from './payouts.ts'
 import { createPeopleMailParts } from './people-mail.ts'
 import { startRequestSamples } from './request-samples.ts'
-import { startServerReports } from './server-reports.ts'
+import { startLearned, startServerReports } from './server-reports.ts'
 import { createService } from './service.ts'
 import { startSupply } from './supply.ts'
-import { createTokenCounter } from './tokens.ts'
 import { createTrust } from './trust.ts'
 import { createUsage } from './usage.ts'
 
@@ -131,4 +130,11 @@ export async function compose(input: ComposeInput): Promise<App> {
       await running.disposeAsync()
     },
   }
+}
+
+/** Creates the counter of long texts. Its thread starts with the first of them. */
+function createTokenCounter({ timeouts, started }: ComposeContext): TokenCounter {
+  const counter = new TokenCounter({ timeoutMs: timeouts.measureTextMs })
+  started.defer(() => counter.close())
+  return counter
 }

@@ -1,4 +1,4 @@
-import { descriptorLimit } from '../../base/runtime/descriptor-limit.ts'
+import { descriptorLimit } from '../../base/runtime/process-limits.ts'
 import type { Config } from '../config/config.ts'
 
 /** Files, PostgreSQL and the process itself. */

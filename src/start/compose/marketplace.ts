@@ -24,11 +24,10 @@ import { expectedCostPicos } from '../../request/route/route.ts'
 import { balancedShares } from '../../request/route/tier-order.ts'
 import { getJson } from '../../wire/egress/get-json.ts'
 import type { Callers } from './callers.ts'
-import type { ComposeContext } from './compose-context.ts'
+import { type ComposeContext, smallBodyLimit } from './compose-context.ts'
 import type { Database } from './database.ts'
 import { pageUrl } from './page-url.ts'
 import type { PeopleMailParts } from './people-mail.ts'
-import { smallBodyLimit } from './small-body-limit.ts'
 import type { Supply } from './supply.ts'
 
 /** Hosters that join by themselves: their keys, endpoints and jobs. */

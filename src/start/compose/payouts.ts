@@ -9,10 +9,9 @@ import type { PayoutDriver } from '../../money/payouts/payout-driver.ts'
 import { createPayoutSync, type PayoutSync } from '../../money/payouts/payout-sync.ts'
 import { closePromotionDays } from '../../money/payouts/promotions.ts'
 import { baseUrlOf } from '../config/base-url.ts'
-import type { ComposeContext } from './compose-context.ts'
+import { type ComposeContext, smallBodyLimit } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { PeopleMailParts } from './people-mail.ts'
-import { smallBodyLimit } from './small-body-limit.ts'
 
 export interface PayoutParts {
   readonly drivers: readonly PayoutDriver[]

@@ -1,4 +1,5 @@
 import type { AgentDoor } from '../../http/agents/agent-door.ts'
+import { createLearnedExchange } from '../../market/supply/learned/learned-exchange.ts'
 import { createServerReporter } from '../../market/supply/status/server-reporter.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
@@ -27,4 +28,24 @@ export function startServerReports(
   health.onChange(reporter.noteChange)
   reporter.start()
   started.defer(() => reporter.stop())
+}
+
+/** Takes in what other nodes and earlier ones have learned of the servers, then shares it every few seconds. */
+export async function startLearned(
+  { scheduler, timeouts, log, started }: ComposeContext,
+  { general }: Database,
+  { node }: Money,
+  { health }: Supply,
+): Promise<void> {
+  const learned = createLearnedExchange({
+    pool: general,
+    nodeId: () => node.nodeId,
+    health: health.shared,
+    scheduler,
+    log,
+    ...(timeouts.learnedIntervalMs !== undefined && { everyMs: timeouts.learnedIntervalMs }),
+  })
+  await learned.exchange()
+  learned.start()
+  started.defer(() => learned.stop())
 }

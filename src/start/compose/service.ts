@@ -1,6 +1,6 @@
 import { ByteBudget } from '../../base/runtime/byte-budget.ts'
 import { createLastKnown } from '../../base/runtime/last-known.ts'
-import { memoryLimitBytes } from '../../base/runtime/memory-limit.ts'
+import { memoryLimitBytes } from '../../base/runtime/process-limits.ts'
 import type { AllowedHosts } from '../../http/allowed-hosts.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { healthz, readyz } from '../../http/endpoints/health.ts'

@@ -3,9 +3,8 @@ import type { OperatorDoor } from '../../http/endpoints/operator/operator-endpoi
 import { trustEndpoints } from '../../http/endpoints/trust.ts'
 import { recognisableModels } from '../../market/trust/audits/recognisable-models.ts'
 import { createTrustDesk, type TrustDesk } from '../../market/trust/trust-desk.ts'
-import type { ComposeContext } from './compose-context.ts'
+import { type ComposeContext, smallBodyLimit } from './compose-context.ts'
 import type { Database } from './database.ts'
-import { smallBodyLimit } from './small-body-limit.ts'
 import type { Supply } from './supply.ts'
 
 /** Why hosters are trusted, and what operators decide about that. */

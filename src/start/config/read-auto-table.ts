@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import * as z from 'zod'
 import { type AutoTable, autoFeatures } from '../../base/domain/auto-table.ts'
+import { systemErrorText } from '../../base/runtime/error-message.ts'
 import { keyPath } from '../../base/runtime/key-path.ts'
-import { systemErrorText } from '../../base/runtime/system-error-text.ts'
 import type { ConfigProblem } from './read-yaml.ts'
 
 const tableSchema = z.strictObject({

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import * as z from 'zod'
 import type { OwnCanary } from '../../base/domain/own-canary.ts'
+import { systemErrorText } from '../../base/runtime/error-message.ts'
 import { keyPath } from '../../base/runtime/key-path.ts'
-import { systemErrorText } from '../../base/runtime/system-error-text.ts'
 import { type ConfigProblem, readYaml } from './read-yaml.ts'
 import { text, wholeNumber } from './values.ts'
 

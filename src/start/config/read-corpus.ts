@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { systemErrorText } from '../../base/runtime/system-error-text.ts'
+import { systemErrorText } from '../../base/runtime/error-message.ts'
 import type { ConfigProblem } from './read-yaml.ts'
 
 /** All texts are kept in memory. */

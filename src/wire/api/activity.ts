@@ -4,12 +4,12 @@ import { clampReasons } from '../../base/domain/handoff.ts'
 import { readInstant } from '../../base/runtime/instant.ts'
 import { UUID } from '../../base/runtime/uuid.ts'
 import { autoNoteSchema } from './auto-note.ts'
+import { serverFields } from './chat-quote-schema.ts'
 import { cursorParameter, readCursor } from './cursor.ts'
 import { LABEL, labelMeaning } from './label.ts'
 import { partPriceFields, priceFields } from './price-fields.ts'
 import { queryInteger } from './query-integer.ts'
 import { cachedTokens, reportProviders } from './reports.ts'
-import { serverFields } from './server-fields.ts'
 
 const INSTANT_ALLOWED =
   'must be a UTC date such as 2026-11-21, or a time with its offset such as 2026-11-21T09:30:00Z (from 1970 on)'

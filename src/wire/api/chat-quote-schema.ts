@@ -1,10 +1,18 @@
 import { z } from 'zod'
+import { providerKinds } from '../../base/domain/offer.ts'
 import { autoNoteSchema } from './auto-note.ts'
 import { partPriceFields, priceFields } from './price-fields.ts'
-import { serverFields } from './server-fields.ts'
 
 const usdNumber = z.number().nonnegative().describe('USD.')
 const count = z.int().nonnegative()
+
+/** The fields that identify a server in quotes and receipts. */
+export const serverFields = {
+  provider: z.enum(providerKinds).describe('Kind of provider that runs the server.'),
+  endpoint: z.string().describe('Name of the endpoint; for a hoster, the UUID of its endpoint.'),
+  hoster_id: z.string().nullable().describe('UUID of the hoster; null for other kinds of providers.'),
+  hoster_name: z.string().nullable().describe('Null for other kinds of providers.'),
+}
 
 const server = { model: z.string().describe('Id of the model.'), ...serverFields }
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { type GoogleServiceAccount, parseServiceAccount } from '../../base/domain/cloud-credential.ts'
-import { systemErrorText } from '../../base/runtime/system-error-text.ts'
+import { systemErrorText } from '../../base/runtime/error-message.ts'
 
 /**
  * Returns the key of a service account from its JSON, or from the path of its file. Throws Error with the problem as the

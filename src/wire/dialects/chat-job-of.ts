@@ -1,6 +1,5 @@
-import type { ChatJob, Feature } from '../../base/domain/chat-job.ts'
+import type { ChatJob, Feature, ParsedRequest, RequestFeature } from '../../base/domain/chat-job.ts'
 import type { Effort, Turn } from '../../base/domain/conversation.ts'
-import type { ParsedRequest, RequestFeature } from '../../base/domain/request-facts.ts'
 import { conversationToChat } from './chat/conversation-to-chat.ts'
 import { type ExtraFieldRules, forwardedFields } from './chat/forwarded-fields.ts'
 import { crossingLosses } from './translation/crossing-losses.ts'

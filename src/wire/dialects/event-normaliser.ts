@@ -9,7 +9,7 @@ import { tokenUsage } from './chat/usage-parts.ts'
 import { type EventField, EventPattern } from './event-pattern.ts'
 import type { JsonTally } from './json/parse-json.ts'
 import type { SseEvent } from './sse/sse-decoder.ts'
-import type { AnswerReader, StreamNormaliser } from './upstream-dialect.ts'
+import type { AnswerReader, StreamNormaliser } from './upstream-task.ts'
 
 /** Turns the events of one stream of another dialect than chat into neutral ones. */
 export interface AnswerDecoder extends JsonTally {

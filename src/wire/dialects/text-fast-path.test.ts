@@ -9,7 +9,7 @@ import { upstreamGemini } from './gemini/upstream-gemini.ts'
 import { messagesReader } from './messages/messages-normaliser.ts'
 import { upstreamResponses } from './responses/upstream-responses.ts'
 import { SseDecoder, type SseEvent } from './sse/sse-decoder.ts'
-import type { AnswerReader } from './upstream-dialect.ts'
+import type { AnswerReader } from './upstream-task.ts'
 
 const envelope = { id: 'chatcmpl-0198c0de-0000-7000-8000-00000000abcd', created: 1_750_000_000, model: 'demo' }
 const bounds = { wholeBytes: 1e6, eventBytes: 1e6, delimiters: 1e4, streamDelimiters: 1e6, otherBytes: 1e6 }

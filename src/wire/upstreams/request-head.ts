@@ -1,5 +1,4 @@
-import { credentialHeader } from '../../base/domain/credential-header.ts'
-import type { Endpoint } from '../../base/domain/offer.ts'
+import { credentialHeader, type Endpoint } from '../../base/domain/offer.ts'
 import { UpstreamFailure } from '../../base/domain/upstream-failure.ts'
 
 /** A line break in a key would start another header, and servers decode bytes beyond ASCII differently. */

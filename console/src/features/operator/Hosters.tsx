@@ -20,7 +20,7 @@ import { useMayOperate } from './use-may-operate.ts'
 
 export type Hoster = OperatorHosters['data'][number]
 
-/** The name in place of an address: see src/market/supply/hosters/transport.ts. */
+/** The name in place of an address: see src/market/supply/hosters/hosters.ts. */
 const AGENT_HOST = 'agent.invalid'
 
 /** The hosters: first those that wait for an approval. */

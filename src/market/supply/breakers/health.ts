@@ -8,7 +8,6 @@ import type {
 } from '../../../base/domain/health.ts'
 import type { Clock } from '../../../base/runtime/clock.ts'
 import { lower, raise } from './concurrency.ts'
-import { effectOf } from './failure-effect.ts'
 import { adopt, endAdoptedPause, type LearnedOffer, takeNews } from './learned-offer.ts'
 import {
   countResult,
@@ -241,3 +240,17 @@ const MEASURED_NOW_MS = 60_000
 const CREDENTIAL_EJECTED_MS = 300_000
 /** Prices and hosters come and go. When memory is full, the least recently used records are dropped. */
 const RECORDS_MAX = 10_000
+
+/** How a failed attempt counts for the health of its offer. */
+const effectOf: Record<Exclude<AttemptOutcome, 'answered'>, 'fault' | 'busy' | 'credential' | 'not_counted'> = {
+  connect_failed: 'fault',
+  server_error: 'fault',
+  first_token_timeout: 'fault',
+  malformed: 'fault',
+  empty: 'fault',
+  busy: 'busy',
+  credential_rejected: 'credential',
+  request_rejected: 'not_counted',
+  not_sent: 'not_counted',
+  cancelled: 'not_counted',
+}

@@ -31,14 +31,14 @@ export function takeNews(
   max: number,
   nowMs: number,
 ): ReadonlyMap<string, LearnedOffer> {
-  const news = new Map<string, LearnedOffer>()
+  const changed = new Map<string, LearnedOffer>()
   for (const [offerId, record] of records) {
     if (!record.isNews) continue
-    if (news.size === max) break
+    if (changed.size === max) break
     record.isNews = false
-    news.set(offerId, learnedOf(record, nowMs))
+    changed.set(offerId, learnedOf(record, nowMs))
   }
-  return news
+  return changed
 }
 
 /** Returns what this node itself has learned of an offer. What it took from others is not passed on. */

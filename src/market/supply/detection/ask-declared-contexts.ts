@@ -1,5 +1,4 @@
-import { credentialHeader } from '../../../base/domain/credential-header.ts'
-import type { Offer } from '../../../base/domain/offer.ts'
+import { credentialHeader, type Offer } from '../../../base/domain/offer.ts'
 import { isJsonObject } from '../../../base/runtime/json-object.ts'
 import { getJson } from '../../../wire/egress/get-json.ts'
 import { askContexts, type ListedModel } from './ask-contexts.ts'

@@ -3,9 +3,8 @@ import { bumpControlVersion } from '../../../base/db/control-version.ts'
 import { type Pool, type Sql, transaction } from '../../../base/db/pool.ts'
 import { SupplyError } from '../../../base/domain/supply-error.ts'
 import { sealSecret } from '../../../base/secrets/sealed-secret.ts'
-import { checkInteger, checkKey, checkModel, checkName, checkTrust } from './check-hoster.ts'
+import { checkHosterUrl, checkInteger, checkKey, checkModel, checkName, checkTrust } from './check-hoster.ts'
 import { type HostedModel, insertPrice } from './hosted-model.ts'
-import { checkHosterUrl } from './hoster-url.ts'
 import { approveOnce } from './model-ids.ts'
 
 export interface NewHoster {

@@ -3,6 +3,7 @@ import { MODEL_ID, modelIdText, UPSTREAM_MODEL_ID, upstreamModelIdText } from '.
 import { isReservedModel } from '../../../base/domain/offer.ts'
 import { SupplyError } from '../../../base/domain/supply-error.ts'
 import { UUID } from '../../../base/runtime/uuid.ts'
+import { parseOutboundUrl } from '../../../wire/egress/outbound-url.ts'
 import type { HostedModel } from './hosted-model.ts'
 
 // Checks of operator input. Each throws SupplyError `invalid_value`.
@@ -81,4 +82,19 @@ export function checkKey(key: string | undefined): string | undefined {
   if (key !== undefined && !/^[\x21-\x7e]{1,4096}$/.test(key))
     throw new SupplyError('invalid_value', 'The upstream key must be printable ASCII without spaces.')
   return key
+}
+
+/**
+ * Checks the URL of a hoster and returns it without a trailing slash. Requests and a credential are sent
+ * there, so it must be https on the public internet; with `allowPrivate` the operator permits private
+ * addresses and http. Throws SupplyError `invalid_url`.
+ */
+export function checkHosterUrl(text: string, { allowPrivate }: { allowPrivate: boolean }): string {
+  const url = parseOutboundUrl(text, { allowPrivate, allowQuery: false })
+  if (typeof url !== 'string') return url.href.replace(/(?<!\/)\/+$/, '')
+  const isPrivate = typeof parseOutboundUrl(text, { allowPrivate: true, allowQuery: false }) !== 'string'
+  const advice = isPrivate
+    ? ' To use your own server on a private network, set hosters.allow_private_urls: true in switchyard.yaml and restart the gateway.'
+    : ''
+  throw new SupplyError('invalid_url', `This hoster URL is refused: ${url}.${advice}`)
 }

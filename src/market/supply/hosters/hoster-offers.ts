@@ -5,10 +5,10 @@ import type { Endpoint, Offer } from '../../../base/domain/offer.ts'
 import { offerPrice } from '../../../base/domain/price-list.ts'
 import { SupplyError } from '../../../base/domain/supply-error.ts'
 import { openSecret } from '../../../base/secrets/sealed-secret.ts'
+import { checkHosterUrl } from './check-hoster.ts'
 import { hostedModel, PRICE_COLUMNS, type PriceRow, priceListOf } from './hosted-model.ts'
-import { checkHosterUrl } from './hoster-url.ts'
+import type { HosterTransport } from './hosters.ts'
 import { SHOWN_SCORE, shownDay } from './shown-score.ts'
-import type { HosterTransport } from './transport.ts'
 
 export interface HosterOffers {
   readonly offers: readonly Offer[]

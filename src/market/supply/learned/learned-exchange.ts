@@ -1,9 +1,19 @@
-import type { Pool } from '../../../base/db/pool.ts'
+import type { Pool, Sql } from '../../../base/db/pool.ts'
 import type { Log } from '../../../base/runtime/log.ts'
+import { createPeriodicWork } from '../../../base/runtime/periodic-work.ts'
 import type { Scheduler } from '../../../base/runtime/scheduler.ts'
 import { combineLearned } from '../breakers/learned-offer.ts'
 import type { OwnHealth } from '../breakers/own-health.ts'
-import { LEARNED_AGE_MS_MAX, type LearnedRow, readLearned, readSnapshot, writeLearned } from './learned-rows.ts'
+import {
+  deleteOldLearned,
+  hasNewsForSnapshot,
+  LEARNED_AGE_MS_MAX,
+  type LearnedRow,
+  readLearned,
+  readSnapshot,
+  writeLearned,
+  writeSnapshot,
+} from './learned-rows.ts'
 
 /** Shares what this node learns of its servers with the other nodes, through PostgreSQL. No request waits for it. */
 export interface LearnedExchange {
@@ -33,18 +43,14 @@ export function createLearnedExchange(deps: {
   /** The reports of other nodes by offer and node, with the monotonic time at which each was written. */
   const reports = new Map<string, Map<string, { row: LearnedRow; atMs: number }>>()
   let readUntilMs: number | null = null
-  let running: Promise<unknown> = Promise.resolve()
-  let cancel = () => {}
-  let isStopped = false
-  let isFailing = false
 
   async function write(): Promise<void> {
-    const news = health.takeNews(ROWS_MAX)
-    if (news.size === 0) return
+    const changed = health.takeNews(ROWS_MAX)
+    if (changed.size === 0) return
     try {
-      await writeLearned(pool, deps.nodeId(), news)
+      await writeLearned(pool, deps.nodeId(), changed)
     } catch (error) {
-      health.returnNews(news.keys())
+      health.returnNews(changed.keys())
       throw error
     }
   }
@@ -79,32 +85,38 @@ export function createLearnedExchange(deps: {
     adoptAll()
   }
 
-  function schedule(): void {
-    cancel = scheduler.after(everyMs, () => {
-      running = exchange()
-        .then(
-          () => {
-            isFailing = false
-          },
-          error => {
-            if (!isFailing) log.warn({ err: error }, 'what nodes learn of servers could not be shared; trying again')
-            isFailing = true
-          },
-        )
-        .finally(() => {
-          if (!isStopped) schedule()
-        })
-    })
-  }
+  const exchanging = createPeriodicWork({
+    work: exchange,
+    everyMs,
+    failure: 'what nodes learn of servers could not be shared; trying again',
+    scheduler,
+    log,
+  })
 
   return {
     exchange,
-    start: schedule,
+    start: exchanging.start,
     async stop() {
-      isStopped = true
-      cancel()
-      await running
+      await exchanging.stop()
       await write().catch(() => {})
     },
   }
+}
+
+/** No node has this id, so the rows of all nodes are read. */
+const NO_NODE = '00000000-0000-0000-0000-000000000000'
+
+/** Writes what all nodes have learned to the snapshot, if any has learned something, and removes old rows. */
+export async function snapshotLearned(sql: Sql): Promise<void> {
+  await deleteOldLearned(sql)
+  if (!(await hasNewsForSnapshot(sql))) return
+  const { rows } = await readLearned(sql, NO_NODE, null)
+  const offers = new Map(
+    [...Map.groupBy(rows, ({ offerId }) => offerId)].map(([offerId, reports]) => {
+      const ageMs = Math.min(...reports.map(report => report.ageMs))
+      const offer = combineLearned(reports.map(report => ({ offer: report.offer, ageMs: report.ageMs - ageMs })))
+      return [offerId, { offer, ageMs }]
+    }),
+  )
+  if (offers.size > 0) await writeSnapshot(sql, offers)
 }

@@ -1,6 +1,6 @@
 import type { Offer } from '../../../base/domain/offer.ts'
 import { type OfferPrice, stepOf } from '../../../base/domain/offer-price.ts'
-import { pricesByTime } from './prices-by-time.ts'
+import { type ListedWindow, offerPrice, type PriceList, windowsAt } from '../../../base/domain/price-list.ts'
 import type { PublishedModel, PublishedPrices } from './published-prices.ts'
 
 /** A price of an offer that is not the published one. Picodollars per token. */
@@ -62,4 +62,56 @@ function pricesAt(price: OfferPrice, inputTokens: number): Record<keyof typeof n
     inputAudio: step?.parts.input_audio ?? input,
     outputAudio: step?.parts.output_audio ?? output,
   }
+}
+
+/** A price of an offer and the times at which it applies. */
+interface TimedPrice {
+  /** The windows in force, such as `Mon-Fri 01:00-04:00`, in UTC. Null: no window. */
+  readonly window: string | null
+  readonly price: OfferPrice
+}
+
+/** Returns every price that an offer has in the course of a week, each once. */
+function pricesByTime({ price, timedPrices, endpoint }: Offer): TimedPrice[] {
+  if (timedPrices === undefined) return [{ window: null, price }]
+  const found = new Map<string, TimedPrice>()
+  for (const atMs of changesOfWeek(timedPrices)) {
+    const window = windowsAt(timedPrices, atMs).map(windowText).join(' and ')
+    if (found.has(window)) continue
+    found.set(window, { window: window || null, price: offerPrice(timedPrices, endpoint.kind, atMs) })
+  }
+  return [...found.values()]
+}
+
+const DAY_MS = 86_400_000
+const MINUTE_MS = 60_000
+/** A Sunday, the first of the days of a window. */
+const SUNDAY_MS = Date.UTC(2026, 10, 22)
+const DAY_NAMES = ['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat']
+
+/** Every time of a week at which a window may begin or end. */
+function changesOfWeek({ windows }: PriceList): number[] {
+  const minutes = new Set([0, ...windows.flatMap(({ fromMinute, untilMinute }) => [fromMinute, untilMinute % 1_440])])
+  return DAY_NAMES.flatMap((_, day) => [...minutes].map(minute => SUNDAY_MS + day * DAY_MS + minute * MINUTE_MS))
+}
+
+function windowText({ days, fromMinute, untilMinute }: ListedWindow): string {
+  return `${daysText(days)} ${timeText(fromMinute)}-${timeText(untilMinute)}`
+}
+
+/** Days in a row are a range, in a week that starts on Monday. */
+function daysText(days: readonly number[]): string {
+  const ranges: [first: number, last: number][] = []
+  for (const day of [...new Set(days)].map(each => (each + 6) % 7).toSorted((a, b) => a - b)) {
+    const range = ranges.at(-1)
+    if (range?.[1] === day - 1) range[1] = day
+    else ranges.push([day, day])
+  }
+  const name = (day: number) => DAY_NAMES[(day + 1) % 7]!
+  return ranges.map(([first, last]) => (first === last ? name(first) : `${name(first)}-${name(last)}`)).join(', ')
+}
+
+function timeText(minute: number): string {
+  const two = (part: number) => String(part).padStart(2, '0')
+  return `${two(Math.floor(minute / 60))}:${two(minute % 60)}`
 }

@@ -1,6 +1,7 @@
 import { type Pool, transaction } from '../../../base/db/pool.ts'
 import { splitOfferId } from '../../../base/domain/offer.ts'
 import type { Log } from '../../../base/runtime/log.ts'
+import { createPeriodicWork } from '../../../base/runtime/periodic-work.ts'
 import type { Scheduler } from '../../../base/runtime/scheduler.ts'
 import type { HealthEvent, OfferReport } from '../breakers/offer-report.ts'
 import { type BreakerChange, type CountedAttempts, type ReportedAgent, writeReport } from './write-report.ts'
@@ -37,10 +38,6 @@ export function createServerReporter(deps: {
   let changes: BreakerChange[] = []
   /** What the reports so far have counted, by offer. */
   const counted = new Map<string, Counted>()
-  let running: Promise<unknown> = Promise.resolve()
-  let cancel = () => {}
-  let isStopped = false
-  let isFailing = false
 
   async function report() {
     const offers = deps.offers().map(offer => ({ ...offer, costNanos: deps.chargedNanos(offer.offerId) }))
@@ -70,23 +67,13 @@ export function createServerReporter(deps: {
     for (const { offerId, answered, failed, costNanos } of offers) counted.set(offerId, { answered, failed, costNanos })
   }
 
-  function schedule() {
-    cancel = scheduler.after(everyMs, () => {
-      running = report()
-        .then(
-          () => {
-            isFailing = false
-          },
-          error => {
-            if (!isFailing) log.warn({ err: error }, 'the state of the servers could not be recorded; trying again')
-            isFailing = true
-          },
-        )
-        .finally(() => {
-          if (!isStopped) schedule()
-        })
-    })
-  }
+  const reporting = createPeriodicWork({
+    work: report,
+    everyMs,
+    failure: 'the state of the servers could not be recorded; trying again',
+    scheduler,
+    log,
+  })
 
   return {
     noteChange({ event, offerId }) {
@@ -96,11 +83,9 @@ export function createServerReporter(deps: {
       ]
     },
     report,
-    start: schedule,
+    start: reporting.start,
     async stop() {
-      isStopped = true
-      cancel()
-      await running
+      await reporting.stop()
       await report().catch(() => {})
     },
   }
@@ -124,4 +109,18 @@ function newAttempts(
     costNanos: costNanos - before.costNanos,
   }
   return attempts.answered + attempts.failed === 0 && attempts.costNanos === 0n ? [] : [attempts]
+}
+
+/** The sums that customers were charged for the answers of each offer since this node started. */
+export interface Charges {
+  add(offerId: string, costNanos: bigint): void
+  of(offerId: string): bigint
+}
+
+export function createCharges(): Charges {
+  const sums = new Map<string, bigint>()
+  return {
+    add: (offerId, costNanos) => sums.set(offerId, (sums.get(offerId) ?? 0n) + costNanos),
+    of: offerId => sums.get(offerId) ?? 0n,
+  }
 }

@@ -12,3 +12,8 @@ export async function openAccount(db: Sql, customerId: string, creditNanos: bigi
   ])
   return rows[0]!.granted
 }
+
+/** An error that only a bug can cause: every customer with a key has an account. */
+export function noAccount(customerId: string): Error {
+  return new Error(`customer ${customerId} has no account: openAccount was never called`)
+}

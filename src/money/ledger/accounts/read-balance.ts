@@ -1,4 +1,5 @@
 import type { Sql } from '../../../base/db/pool.ts'
+import type { Nanos } from '../../../base/domain/money.ts'
 
 /** The state of an account, in nano-USD. */
 export interface Balance {
@@ -32,3 +33,21 @@ FROM balance b, (SELECT (now() AT TIME ZONE 'UTC')::date AS today) AS t,
     FROM lease l WHERE l.customer_id = b.customer_id AND l.slots IS NOT NULL
   ) AS s
 WHERE b.customer_id = $1`
+
+/** Returns the balance of every customer by customer id. Holds of running requests are not subtracted. */
+export async function listBalances(sql: Sql): Promise<ReadonlyMap<string, Nanos>> {
+  const { rows } = await sql.query<{ customer_id: string; posted_nanos: bigint }>(
+    // Charges of bulk leases since their last fold are spent: see readBalance.
+    `SELECT customer_id, posted_nanos - coalesce(settled, 0) AS posted_nanos
+     FROM balance LEFT JOIN (SELECT customer_id, sum(settled_nanos)::bigint AS settled FROM lease GROUP BY customer_id) AS l USING (customer_id)`,
+  )
+  return new Map(rows.map(row => [row.customer_id, row.posted_nanos]))
+}
+
+/** Returns what a customer owes for payments that were taken back after they were spent. */
+export async function readDebt(sql: Sql, customerId: string): Promise<Nanos> {
+  const { rows } = await sql.query<{ debt: Nanos }>('SELECT debt_nanos AS debt FROM balance WHERE customer_id = $1', [
+    customerId,
+  ])
+  return rows[0]?.debt ?? 0n
+}

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Pool } from '../../../base/db/pool.ts'
-import { systemErrorText } from '../../../base/runtime/system-error-text.ts'
+import { systemErrorText } from '../../../base/runtime/error-message.ts'
 import { lowestUuidAt } from '../../../base/runtime/uuid.ts'
 import { type ArchiveFile, writeArchiveFile } from './write-archive-file.ts'
 

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import {
   accessSync,
@@ -12,7 +13,6 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type FileLock, tryFileLock, waitForFileLock } from '../../../base/db/file-lock.ts'
-import { fileIdentity } from './file-identity.ts'
 import { diskIsFull, isDiskFull, makeJournalDirectory, unusable } from './make-journal-directory.ts'
 import { isSegmentName } from './recover-segments.ts'
 import { createSizesFile, type SizesFile } from './sizes-file.ts'
@@ -194,5 +194,30 @@ function keepReserve(path: string): void {
   } catch {
     // A part of a reserve would look like a reserve to an operator. The next start tries again.
     rmSync(file, { force: true })
+  }
+}
+
+/**
+ * Identifies a file while the machine runs. The copy of a file has another identity, also in a clone of its file system
+ * or of the machine. The same identity means the same file of the same kernel, so a lock on it excludes every other
+ * process. Undefined when the system does not say which boot this is.
+ */
+export function fileIdentity(path: string): string | undefined {
+  bootId ??= readBootId()
+  if (bootId === '') return undefined
+  const { dev, ino } = statSync(path, { bigint: true })
+  return `${bootId}:${dev}:${ino}`
+}
+
+/** Empty when it is unknown. */
+let bootId: string | undefined
+
+function readBootId(): string {
+  try {
+    if (process.platform === 'darwin')
+      return execFileSync('/usr/sbin/sysctl', ['-n', 'kern.bootsessionuuid'], { encoding: 'utf8' }).trim()
+    return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
+  } catch {
+    return ''
   }
 }

@@ -1,6 +1,5 @@
 import { failpoint } from '../../../base/runtime/failpoint.ts'
 import type { Scheduler } from '../../../base/runtime/scheduler.ts'
-import { diskFailure, JournalUnavailable } from './journal-unavailable.ts'
 import { createRecordBatch, type RecordBatch } from './record.ts'
 import { type JournalEntry, type RecoveredSegments, recoverSegments, type Segment } from './recover-segments.ts'
 import { type SegmentOptions, SegmentStore } from './segment-store.ts'
@@ -241,4 +240,26 @@ function recover({ disk, sizes }: JournalOptions): RecoveredSegments {
   } catch (error) {
     throw diskFailure('opened', error)
   }
+}
+
+/**
+ * The record was not journaled: the limit is reached, the disk refused, or the journal is closed. Later
+ * writes may succeed again. What the disk may have kept of the record is cut off at once. The refused record can be
+ * recovered only if the process dies before it is cut off, or if the disk refuses the cut too.
+ */
+export class JournalUnavailable extends Error {
+  readonly reason: 'full' | 'disk' | 'closed'
+
+  constructor(reason: JournalUnavailable['reason'], message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.name = 'JournalUnavailable'
+    this.reason = reason
+  }
+}
+
+/** Explains an error of the disk. `what` is a participle: the journal could not be opened, written or synced. */
+function diskFailure(what: string, error: unknown): JournalUnavailable {
+  const detail = error instanceof Error ? error.message : String(error)
+  const message = `The journal could not be ${what} (${detail}). Check the free space and the rights of its directory.`
+  return new JournalUnavailable('disk', message, { cause: error })
 }

@@ -1,5 +1,5 @@
 import type { WindowCounts } from '../../../base/domain/windows.ts'
-import { noAccount } from '../accounts/no-account.ts'
+import { noAccount } from '../accounts/open-account.ts'
 import type { LeaseVerdict, StoredWindows } from '../ledger-store.ts'
 import { type Admission, type AdmissionResult, isRefusedByWindow, type RefusalCode } from './admission.ts'
 import type { AdmissionDeps, AdmissionSender } from './admission-deps.ts'

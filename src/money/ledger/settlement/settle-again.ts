@@ -1,8 +1,8 @@
 import type { Log } from '../../../base/runtime/log.ts'
 import type { Scheduler } from '../../../base/runtime/scheduler.ts'
 import type { Journal, JournalEntry } from '../journal/journal.ts'
-import { createJournalRefusalLog } from './journal-refusal-log.ts'
 import type { RecoveredRecord } from './recovered-settlements.ts'
+import { createJournalRefusalLog } from './settlement-log.ts'
 
 export interface SettleAgainDeps {
   readonly journal: Journal | null

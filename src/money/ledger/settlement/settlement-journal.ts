@@ -1,8 +1,8 @@
 import type { Log } from '../../../base/runtime/log.ts'
 import type { Scheduler } from '../../../base/runtime/scheduler.ts'
 import type { Journal } from '../journal/journal.ts'
-import { createJournalRefusalLog } from './journal-refusal-log.ts'
 import type { PendingSettlement } from './pending-settlement.ts'
+import { createJournalRefusalLog } from './settlement-log.ts'
 
 export interface SettlementJournalDeps {
   readonly journal: Journal | null

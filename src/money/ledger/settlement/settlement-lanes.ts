@@ -1,7 +1,6 @@
 import type { Log } from '../../../base/runtime/log.ts'
 import type { Scheduler } from '../../../base/runtime/scheduler.ts'
-import { BatchQueue, type BatchQueueOptions, lingerFor } from '../batch-queue.ts'
-import { logLocked } from '../log-locked.ts'
+import { BatchQueue, type BatchQueueOptions, lingerFor, logLocked } from '../batch-queue.ts'
 import type { PendingSettlement } from './pending-settlement.ts'
 import { createTextJoiner, type JoinTexts } from './text-arena.ts'
 

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { autoFeatures } from '../../../base/domain/auto-table.ts'
-import { type FeatureSource, readFeatures } from './read-features.ts'
-import { sampleText } from './sample-text.ts'
+import { type FeatureSource, readFeatures, sampleText } from './read-features.ts'
 
 const jobOf = (content: unknown, more: Partial<FeatureSource> = {}): FeatureSource => ({
   forward: { messages: [{ role: 'user', content }] },

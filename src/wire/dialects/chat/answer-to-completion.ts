@@ -10,7 +10,7 @@ import { chatAnnotation } from './annotations.ts'
 import { finishFields } from './answer-finish.ts'
 import { callSealField } from './call-seal.ts'
 import { reasoningDetail } from './reasoning-details.ts'
-import { toolsetField } from './toolset-field.ts'
+import { toolsetField } from './tool-calls.ts'
 import { tokenUsage } from './usage-parts.ts'
 
 /** Returns the completion that a chat server would send for the events of a whole answer. */

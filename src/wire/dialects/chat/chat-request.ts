@@ -6,7 +6,6 @@ import { mayHaveLoneSurrogates, replaceLoneSurrogates } from '../json/lone-surro
 import { parseJsonObject } from '../json/parse-json.ts'
 import type { ChatMessage } from './chat-request-schema.ts'
 import { type ChatFields, checkChatFields, checkMessages } from './check-chat-request.ts'
-import { dropCacheControl } from './drop-cache-control.ts'
 import { type ExtraFieldRules, extraFieldRules, forwardedFields } from './forwarded-fields.ts'
 import { measurePrompt, promptText } from './prompt-size.ts'
 
@@ -90,4 +89,30 @@ function requiredFeatures(messages: readonly ChatMessage[], input: JsonObject): 
 
 function isNonEmptyList(value: unknown): boolean {
   return Array.isArray(value) && value.length > 0
+}
+
+/**
+ * Removes `cache_control` from messages, their parts and tools, in place. Returns whether there was any. Clouds charge
+ * up to twice the input price for what they cache (Anthropic, also through OpenRouter), and most servers of chat refuse
+ * the field.
+ * Parameters of a tool keep their names.
+ */
+function dropCacheControl(messages: readonly JsonObject[], tools: unknown): boolean {
+  let isDropped = false
+  const drop = (value: unknown) => {
+    if (!isJsonObject(value) || value.cache_control === undefined) return
+    delete value.cache_control
+    isDropped = true
+  }
+  for (const message of messages) {
+    drop(message)
+    if (Array.isArray(message.content)) message.content.forEach(drop)
+  }
+  if (Array.isArray(tools)) {
+    for (const tool of tools) {
+      drop(tool)
+      if (isJsonObject(tool)) drop(tool.function)
+    }
+  }
+  return isDropped
 }

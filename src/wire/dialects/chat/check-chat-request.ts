@@ -1,8 +1,7 @@
 import type { z } from 'zod'
-import { ApiError } from '../../../base/domain/errors.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
-import { keyPath } from '../../../base/runtime/key-path.ts'
 import { invalidField, missingField } from '../json/body-refusal.ts'
+import { checkValue, refuseLongList, refuseManyKeys } from '../json/check-value.ts'
 import { routingBounds } from '../routing-schemas.ts'
 import { bounds, type ChatMessage, chatFieldsSchema, messageSchema } from './chat-request-schema.ts'
 
@@ -21,9 +20,6 @@ const listBounds: ReadonlyArray<readonly [field: string, max: number]> = [
   ['deny_hosters', routingBounds.hosters],
 ]
 
-/** OpenAI defines about 40 fields. A body with 300,000 would block the event loop for a second. */
-const KEYS_MAX = 256
-
 /** Messages with these roles need only a text as their content. */
 const plainRoles = new Set<unknown>(['system', 'developer', 'user', 'assistant'])
 
@@ -35,7 +31,7 @@ const fieldChecks = new Map(
 export function checkChatFields(input: JsonObject): ChatFields {
   refuseManyKeys(input, '')
   for (const [field, max] of listBounds) refuseLongList(input[field], max, field)
-  if (input.model === undefined) check(chatFieldsSchema.shape.model, undefined, 'model')
+  if (input.model === undefined) checkValue(chatFieldsSchema.shape.model, undefined, 'model')
   for (const field in input) fieldChecks.get(field)?.(input[field])
   return input as ChatFields
 }
@@ -45,7 +41,7 @@ function fieldCheck(field: string, schema: z.ZodType): (value: unknown) => void 
   let lastAccepted: unknown
   return value => {
     if (value === lastAccepted) return
-    check(schema, value, field)
+    checkValue(schema, value, field)
     // Lists and objects are never the same value twice.
     if (typeof value !== 'object') lastAccepted = value
   }
@@ -67,7 +63,7 @@ export function checkMessages(value: unknown): ChatMessage[] {
       refuseManyKeys(message, `messages[${i}]`)
       refuseLongList(message.content, bounds.partsPerMessage, `messages[${i}].content`)
     }
-    check(messageSchema, message, `messages[${i}]`)
+    checkValue(messageSchema, message, `messages[${i}]`)
     dropNulls(message as JsonObject)
   }
   return value as ChatMessage[]
@@ -91,52 +87,4 @@ function isPlainMessage(message: unknown): boolean {
   if (!isJsonObject(message) || typeof message.content !== 'string' || !plainRoles.has(message.role)) return false
   for (const key in message) if (key !== 'role' && key !== 'content') return false
   return true
-}
-
-function refuseManyKeys(value: JsonObject, param: string): void {
-  let keys = 0
-  for (const key in value) {
-    if (++keys > KEYS_MAX) {
-      throw new ApiError('invalid_value', {
-        message: `${param === '' ? 'The body' : `"${param}"`} has more than ${KEYS_MAX} fields, such as "${key.slice(0, 40)}". Send only fields of the API.`,
-        param: param === '' ? undefined : param,
-      })
-    }
-  }
-}
-
-function refuseLongList(value: unknown, max: number, param: string): void {
-  if (Array.isArray(value) && value.length > max) {
-    throw new ApiError('invalid_value', {
-      message: `"${param}" must have at most ${max} items; it has ${value.length}.`,
-      param,
-    })
-  }
-}
-
-/** Throws ApiError for the first issue that `schema` finds in `value`. */
-function check(schema: z.ZodType, value: unknown, at: string): void {
-  const result = schema.safeParse(value)
-  if (result.success) return
-  const { path, message } = firstIssue(result.error.issues)
-  let found = value
-  for (const step of path) found = (found as JsonObject | undefined)?.[step as string]
-  const param = keyPath(path, at)
-  throw found === undefined ? missingField(param, message) : invalidField(param, message, found)
-}
-
-/**
- * Returns the first issue. For a union it prefers an issue inside one of the branches, which is more specific.
- */
-function firstIssue(
-  issues: readonly z.core.$ZodIssue[],
-  at: readonly PropertyKey[] = [],
-): { path: PropertyKey[]; message: string } {
-  const issue = issues[0]!
-  const path = [...at, ...issue.path]
-  if (issue.code === 'invalid_union') {
-    const deeper = issue.errors.find(branch => (branch[0]?.path.length ?? 0) > 0)
-    if (deeper) return firstIssue(deeper, path)
-  }
-  return { path, message: issue.message }
 }

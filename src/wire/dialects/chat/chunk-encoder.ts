@@ -14,7 +14,7 @@ import { finishFields } from './answer-finish.ts'
 import { callSealField } from './call-seal.ts'
 import { usageChunk } from './chat-stream.ts'
 import { reasoningDetail } from './reasoning-details.ts'
-import { toolsetField } from './toolset-field.ts'
+import { toolsetField } from './tool-calls.ts'
 import { tokenUsage } from './usage-parts.ts'
 
 /**

@@ -1,16 +1,23 @@
-import type { ChatChunk, ChunkChoice, Envelope, FinishReason, TokenUsage } from '../../../base/domain/completion.ts'
+import type {
+  ChatChunk,
+  ChunkChoice,
+  ChunkDelta,
+  Envelope,
+  FinishReason,
+  TokenUsage,
+} from '../../../base/domain/completion.ts'
 import { UpstreamFailure } from '../../../base/domain/upstream-failure.ts'
-import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
+import { isJsonObject, isPrototypeKey, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { type EventField, EventPattern } from '../event-pattern.ts'
 import { withTier } from '../expensive-tier.ts'
 import type { JsonTally } from '../json/parse-json.ts'
 import type { SseEvent } from '../sse/sse-decoder.ts'
 import { usageChunk } from './chat-stream.ts'
 import { onlyText } from './chunk-content.ts'
-import { readDelta } from './chunk-delta.ts'
 import { classifyError } from './classify-error.ts'
 import { ContentPattern, chatPlace } from './content-pattern.ts'
 import { finishReasonAfter, readFinishReason } from './finish-reason.ts'
+import { messageText, thinkingText } from './message-text.ts'
 import { parseStreamEvent } from './parse-stream-event.ts'
 import { readUsage, withModel } from './read-usage.ts'
 import { ToolCalls } from './tool-calls.ts'
@@ -247,4 +254,27 @@ function hasTokens(logprobs: JsonObject | null): boolean {
   if (logprobs === null) return false
   for (const key in logprobs) if (Array.isArray(logprobs[key]) && logprobs[key].length > 0) return true
   return false
+}
+
+/**
+ * Reads the delta of one upstream choice. Leaves out the role, nulls and empty texts; keeps unknown fields
+ * such as `reasoning`. Returns null if nothing is left.
+ */
+function readDelta(choice: JsonObject, toolCalls: ToolCalls): ChunkDelta | null {
+  const raw = choice.delta ?? choice.message ?? (typeof choice.text === 'string' ? { content: choice.text } : null)
+  if (!isJsonObject(raw)) return null
+  const thought = thinkingText(raw.content)
+  let delta: ChunkDelta | null = thought ? { reasoning_content: thought } : null
+  for (const key in raw) {
+    let value = raw[key]
+    if (key === 'content') value = typeof value === 'string' ? value : messageText(value)
+    else if (key === 'tool_calls') {
+      const calls = toolCalls.read(value)
+      value = calls.length > 0 ? calls : null
+    } else if (key === 'role' || key === 'obfuscation' || isPrototypeKey(key)) continue
+    if (value === null || value === '' || (Array.isArray(value) && value.length === 0)) continue
+    delta ??= {}
+    delta[key] = value
+  }
+  return delta
 }

@@ -1,10 +1,10 @@
+import { createHash } from 'node:crypto'
 import type { ChatJob } from '../../../base/domain/chat-job.ts'
 import type { Envelope } from '../../../base/domain/completion.ts'
-import type { ModelQuirks, Offer } from '../../../base/domain/offer.ts'
+import type { ModelQuirks, Offer, ToolCallIds } from '../../../base/domain/offer.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { isFor } from '../forwarded-body.ts'
-import { dropWrappedDetails } from './drop-wrapped-details.ts'
-import { withToolCallIds } from './tool-call-ids.ts'
+import { isWrappedSeal } from '../seal.ts'
 
 /** Appended to the base URL of an endpoint. */
 export const CHAT_COMPLETIONS_PATH = '/chat/completions'
@@ -103,4 +103,63 @@ function developerAsSystem(messages: unknown): unknown {
   return messages.map(message =>
     isJsonObject(message) && message.role === 'developer' ? { ...message, role: 'system' } : message,
   )
+}
+
+/**
+ * Returns the messages of a client of chat without the `reasoning_details` that a server of another dialect sealed: no
+ * server of chat can read these. Other details stay: the server may have made them.
+ */
+function dropWrappedDetails(messages: unknown): unknown {
+  if (!Array.isArray(messages) || !messages.some(hasWrapped)) return messages
+  return messages.map(message => {
+    if (!hasWrapped(message)) return message
+    const { reasoning_details: details, ...others } = message
+    const kept = details.filter(detail => !isWrapped(detail))
+    return kept.length === 0 ? others : { ...others, reasoning_details: kept }
+  })
+}
+
+function hasWrapped(message: unknown): message is { reasoning_details: unknown[] } {
+  if (!isJsonObject(message)) return false
+  const { reasoning_details: details } = message
+  return Array.isArray(details) && details.some(isWrapped)
+}
+
+function isWrapped(detail: unknown): boolean {
+  return (
+    isJsonObject(detail) &&
+    [detail.signature, detail.data].some(seal => typeof seal === 'string' && isWrappedSeal(seal))
+  )
+}
+
+const formats: Readonly<
+  Record<Exclude<ToolCallIds, 'any'>, { readonly pattern: RegExp; readonly hashDigits: number }>
+> = {
+  short: { pattern: /^[\w-]{1,40}$/, hashDigits: 24 },
+  nine: { pattern: /^[a-zA-Z0-9]{9}$/, hashDigits: 9 },
+}
+
+/**
+ * Returns the messages with tool call ids that this upstream accepts. A conversation contains ids from the
+ * servers that answered earlier turns: vLLM's have 46 characters but OpenAI accepts 40 (opencode issue
+ * 12653), Kimi's contain a dot and a colon, which Anthropic rejects (LiteLLM pull request 34523), and Mistral
+ * accepts only nine letters and digits (opencode issue 1680). The same id always maps to the same
+ * replacement, in later turns too.
+ */
+function withToolCallIds(messages: unknown, ids: ToolCallIds): unknown {
+  if (ids === 'any' || !Array.isArray(messages)) return messages
+  const { pattern, hashDigits } = formats[ids]
+  const accepted = (id: unknown) =>
+    typeof id !== 'string' || pattern.test(id) ? id : createHash('sha256').update(id).digest('hex').slice(0, hashDigits)
+  return messages.map(message => {
+    if (!isJsonObject(message)) return message
+    const renamed: JsonObject = { ...message }
+    if ('tool_call_id' in message) renamed.tool_call_id = accepted(message.tool_call_id)
+    if (Array.isArray(message.tool_calls)) {
+      renamed.tool_calls = message.tool_calls.map(call =>
+        isJsonObject(call) ? { ...call, id: accepted(call.id) } : call,
+      )
+    }
+    return renamed
+  })
 }

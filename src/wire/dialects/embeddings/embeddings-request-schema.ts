@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { between, modelId } from '../field-schemas.ts'
-import { inputRoutingSchemas } from '../input-routing-schemas.ts'
+import { inputRoutingSchemas } from '../routing-schemas.ts'
 
 /** Limits of an embeddings request, as OpenAI documents them. */
 export const embeddingsBounds = { inputs: 2_048, tokens: 300_000, dimensions: 65_536 } as const

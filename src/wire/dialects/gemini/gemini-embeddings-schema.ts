@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { embeddingsBounds, embeddingsFieldsSchema } from '../embeddings/embeddings-request-schema.ts'
-import { inputRoutingSchemas } from '../input-routing-schemas.ts'
+import { inputRoutingSchemas } from '../routing-schemas.ts'
 
 const { model, dimensions } = embeddingsFieldsSchema.shape
 

@@ -1,6 +1,6 @@
 import { gatewayFields } from '../../../base/domain/chat-fields.ts'
+import type { ParsedRequest } from '../../../base/domain/chat-job.ts'
 import type { Conversation, Effort, OutputFormat, ReasoningSettings } from '../../../base/domain/conversation.ts'
-import type { ParsedRequest } from '../../../base/domain/request-facts.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { checkValue, refuseManyKeys } from '../json/check-value.ts'
 import { mayHaveLoneSurrogates, replaceLoneSurrogates } from '../json/lone-surrogates.ts'

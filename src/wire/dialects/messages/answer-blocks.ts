@@ -1,7 +1,7 @@
 import type { AnswerEvent, AnswerFinish } from '../../../base/domain/answer-event.ts'
 import type { Seal } from '../../../base/domain/conversation.ts'
 import type { JsonObject } from '../../../base/runtime/json-object.ts'
-import { toolsetField } from '../chat/toolset-field.ts'
+import { toolsetField } from '../chat/tool-calls.ts'
 import { wrapSeal } from '../seal.ts'
 import { stopReasonOf } from './stop-reason.ts'
 

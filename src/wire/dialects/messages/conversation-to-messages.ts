@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import type {
   CacheHint,
   Conversation,
@@ -17,7 +18,6 @@ import type { JsonObject } from '../../../base/runtime/json-object.ts'
 import { pairToolCalls } from '../pair-tool-calls.ts'
 import { argumentsObject, customInputArguments, customToolSchema } from '../tool-arguments.ts'
 import { flatToolName } from '../tool-names.ts'
-import { withAcceptedIds } from './accepted-ids.ts'
 import { thinkingFields } from './thinking-fields.ts'
 
 /** What a body for one server depends on, besides the conversation. */
@@ -228,4 +228,26 @@ function limitCachePoints({ tools, system, messages }: JsonObject, caches: Messa
     if (index < keptFrom) delete block.cache_control
     else if (caches === 'short') block.cache_control = { type: 'ephemeral' }
   })
+}
+
+/** The ids of tool calls that Anthropic accepts. */
+const accepted = /^[a-zA-Z0-9_-]+$/
+const HASH_DIGITS = 24
+
+/**
+ * Replaces the ids of tool calls that Anthropic refuses, such as Kimi's with a dot and a colon. The same id always maps
+ * to the same replacement, in later requests too.
+ */
+function withAcceptedIds(turns: readonly Turn[]): Turn[] {
+  return turns.map(({ role, parts }) => ({ role, parts: parts.map(withAcceptedId) }))
+}
+
+function withAcceptedId(part: Part): Part {
+  if (part.kind === 'tool_call' && !accepted.test(part.id)) return { ...part, id: hash(part.id) }
+  if (part.kind === 'tool_result' && !accepted.test(part.callId)) return { ...part, callId: hash(part.callId) }
+  return part
+}
+
+function hash(id: string): string {
+  return createHash('sha256').update(id).digest('hex').slice(0, HASH_DIGITS)
 }

@@ -1,7 +1,6 @@
 import { z } from 'zod'
 import { between, boolean, modelId } from '../field-schemas.ts'
-import { inputRoutingSchemas } from '../input-routing-schemas.ts'
-import { routingSchemas } from '../routing-schemas.ts'
+import { inputRoutingSchemas, routingSchemas } from '../routing-schemas.ts'
 
 /** `pairBytes`: of all texts that the model reads. It reads the query again with each document. */
 export const rerankBounds = { documents: 1_000, pairBytes: 4_194_304 } as const

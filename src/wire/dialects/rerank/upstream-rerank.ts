@@ -4,10 +4,8 @@ import type { Envelope } from '../../../base/domain/completion.ts'
 import type { Offer } from '../../../base/domain/offer.ts'
 import { UpstreamFailure } from '../../../base/domain/upstream-failure.ts'
 import { isJsonObject } from '../../../base/runtime/json-object.ts'
-import { dataBounds } from '../data-bounds.ts'
+import { dataBounds, readDataObject, readInputUsage } from '../data-answer.ts'
 import { forwardedBody } from '../forwarded-body.ts'
-import { readDataObject } from '../read-data-object.ts'
-import { readInputUsage } from '../read-input-usage.ts'
 import type { DataBody, UpstreamTask } from '../upstream-task.ts'
 
 /** A result without its document. */

@@ -2,8 +2,7 @@ import type { AnswerEvent } from '../../../base/domain/answer-event.ts'
 import type { Seal } from '../../../base/domain/conversation.ts'
 import type { JsonObject } from '../../../base/runtime/json-object.ts'
 import { wrapSeal } from '../seal.ts'
-import type { OpenCall, OpenMessage, OpenReasoning } from './open-item.ts'
-import { callContent, callEvents, callPrefixes } from './output-call.ts'
+import { parseObject } from '../tool-arguments.ts'
 import { messageParts, movedAnnotation, outputPart, textLength } from './output-part.ts'
 
 /** Writes one event of a stream. */
@@ -244,4 +243,53 @@ export class OutputBuilder {
   #id(prefix: string): string {
     return `${prefix}_${this.#idSuffix}${this.items.length}`
   }
+}
+
+// The output item that is written.
+
+interface OpenReasoning {
+  readonly kind: 'reasoning'
+  readonly id: string
+  text: string
+}
+
+interface OpenMessage {
+  readonly kind: 'message'
+  readonly id: string
+  readonly content: JsonObject[]
+  /** The part that is written, at the index after `content`; null before the first. */
+  part: 'output_text' | 'refusal' | null
+  text: string
+  /** The annotations of this part. */
+  annotations: JsonObject[]
+  /** The characters of text before this part; null until an annotation needs them. */
+  textBefore: number | null
+}
+
+interface OpenCall {
+  readonly kind: 'call'
+  readonly type: OutputCallType
+  readonly item: JsonObject & { readonly id: string }
+  text: string
+}
+
+type OutputCallType = 'function_call' | 'custom_tool_call' | 'tool_search_call'
+
+/** Starts the ids of calls. */
+const callPrefixes: Readonly<Record<OutputCallType, string>> = {
+  function_call: 'fc',
+  custom_tool_call: 'ctc',
+  tool_search_call: 'tsc',
+}
+
+/** Starts the names of the events of calls. Searches have none. */
+const callEvents = {
+  function_call: 'response.function_call_arguments',
+  custom_tool_call: 'response.custom_tool_call_input',
+} as const
+
+/** Returns the field of a call with what the model wrote. */
+function callContent(type: OutputCallType, text: string): JsonObject {
+  if (type === 'custom_tool_call') return { input: text }
+  return { arguments: type === 'tool_search_call' ? (parseObject(text) ?? {}) : text }
 }

@@ -1,5 +1,5 @@
+import type { ParsedRequest } from '../../../base/domain/chat-job.ts'
 import type { Conversation, OutputFormat } from '../../../base/domain/conversation.ts'
-import type { ParsedRequest } from '../../../base/domain/request-facts.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { checkValue, refuseManyKeys } from '../json/check-value.ts'
 import { mayHaveLoneSurrogates, replaceLoneSurrogates } from '../json/lone-surrogates.ts'

@@ -2,13 +2,13 @@ import type { AnswerEvent, AnswerFinish, UsageParts } from '../../../base/domain
 import { UpstreamFailure } from '../../../base/domain/upstream-failure.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { parseStreamEvent } from '../chat/parse-stream-event.ts'
+import type { EventField } from '../event-pattern.ts'
 import { HeldBack, joinEvents } from '../held-back.ts'
 import type { JsonTally } from '../json/parse-json.ts'
 import type { SseEvent } from '../sse/sse-decoder.ts'
 import { callStart, callText, messageAnnotations, outputItemEvents, reasoningEnd } from './output-item-events.ts'
 import { messageParts, movedAnnotation, textLength } from './output-part.ts'
 import { readResponseUsage } from './response-usage.ts'
-import { deltaKinds, isCall, isEnd, textFields } from './upstream-events.ts'
 import { responseFailure, responseFinish } from './upstream-response.ts'
 
 /** Items of one answer. A search for the next item takes time for each. */
@@ -246,4 +246,33 @@ function nextIndex(items: ReadonlyMap<number, OpenItem>, after: number): number 
   let next: number | null = null
   for (const index of items.keys()) if (index > after && (next === null || index < next)) next = index
   return next
+}
+
+const TEXT_DELTA = 'response.output_text.delta'
+
+/** OpenAI pads each delta with random letters, so that its length does not show the length of the text. */
+const textFields: readonly EventField[] = [
+  { key: '"delta":', kind: 'text', valueIn: ({ type, delta }) => (type === TEXT_DELTA ? delta : undefined) },
+  { key: '"sequence_number":', kind: 'count', valueIn: event => event.sequence_number },
+  { key: '"obfuscation":', kind: 'padding', valueIn: event => event.obfuscation },
+]
+
+/** What the deltas of a stream add to, by their type. */
+const deltaKinds: ReadonlyMap<unknown, 'text' | 'refusal' | 'reasoning' | 'tool_arguments'> = new Map([
+  [TEXT_DELTA, 'text'],
+  ['response.refusal.delta', 'refusal'],
+  ['response.reasoning_summary_text.delta', 'reasoning'],
+  ['response.reasoning_text.delta', 'reasoning'],
+  ['response.function_call_arguments.delta', 'tool_arguments'],
+  ['response.custom_tool_call_input.delta', 'tool_arguments'],
+] as const)
+
+/** Whether an event of this type has the whole response, and is the last one. */
+function isEnd(type: unknown): type is string {
+  return type === 'response.completed' || type === 'response.incomplete' || type === 'response.failed'
+}
+
+/** Whether an item of this type is a call of a tool. */
+function isCall(type: unknown): boolean {
+  return type === 'function_call' || type === 'custom_tool_call'
 }

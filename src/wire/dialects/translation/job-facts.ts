@@ -1,5 +1,5 @@
+import type { RequestFacts, RequestFeature } from '../../../base/domain/chat-job.ts'
 import type { Conversation, Part } from '../../../base/domain/conversation.ts'
-import type { RequestFacts, RequestFeature } from '../../../base/domain/request-facts.ts'
 import { type RoutingFields, routingOf } from '../../../base/domain/routing-fields.ts'
 import { conversationText, measureConversation } from './prompt-size.ts'
 

