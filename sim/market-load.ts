@@ -65,7 +65,7 @@ export async function runMarketLoad(load: MarketLoad): Promise<MarketOutcome> {
     })
 
     const share = () => {
-      for (const [offerId, offer] of shared.takeNews(1_000)) {
+      for (const [offerId, offer] of shared.takeChanges(1_000)) {
         const rows = table.get(offerId) ?? new Map()
         table.set(offerId, rows.set(node, { offer, atMs: world.nowMs }))
       }

@@ -24,12 +24,12 @@ const outside = [
   createRoute({
     getParentRoute: () => root,
     path: '/',
-    component: lazyRouteComponent(() => import('./features/outside/Doorway.tsx'), 'Doorway'),
+    component: lazyRouteComponent(() => import('./features/outside/SignInPage.tsx'), 'SignInPage'),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/sign-in',
-    component: lazyRouteComponent(() => import('./features/outside/Doorway.tsx'), 'Doorway'),
+    component: lazyRouteComponent(() => import('./features/outside/SignInPage.tsx'), 'SignInPage'),
   }),
   createRoute({
     getParentRoute: () => root,

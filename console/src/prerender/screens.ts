@@ -22,8 +22,8 @@ const accountShell = 'shell/AccountShell.tsx'
 
 /** All screens of router.tsx. An address without parameters stands before one with parameters that it matches too. */
 export const screens: readonly ScreenPage[] = [
-  screen('/', null, 'features/outside/Doorway.tsx'),
-  screen('/sign-in', null, 'features/outside/Doorway.tsx'),
+  screen('/', null, 'features/outside/SignInPage.tsx'),
+  screen('/sign-in', null, 'features/outside/SignInPage.tsx'),
   screen('/welcome', null, 'features/outside/Welcome.tsx'),
   screen('/invite', null, 'features/outside/Invite.tsx'),
   screen('/sign-up', null, 'features/outside/SignUp.tsx'),

@@ -1,8 +1,8 @@
 import { randomInt, randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { failpoint } from '../../base/runtime/failpoint.ts'
+import { detectCopiedData } from '../../jobs/detect-copied-data.ts'
 import { type RunningNode, startNode } from '../../jobs/start-node.ts'
-import { watchForOriginal } from '../../jobs/watch-for-original.ts'
 import type { Journals } from '../../money/ledger/journal/create-journals.ts'
 import { openJournals } from '../../money/ledger/journal/open-journals.ts'
 import { createLedger, type Ledger } from '../../money/ledger/ledger.ts'
@@ -49,7 +49,7 @@ export async function startMoney(context: ComposeContext, database: Database): P
     onBeat: (_heartbeat, isReconnected) => ledger.onBeat(isReconnected),
   })
   if (!context.isOnlyNode && journals.doubtfulNodes.length > 0)
-    node.listen(watchForOriginal(journals.doubtfulNodes, log))
+    node.listen(detectCopiedData(journals.doubtfulNodes, log))
   await recover(context, { ledger, node, journals })
   return { store, node, nodeShard, ledger, damagedSegments: () => journals.damagedSegments }
 }

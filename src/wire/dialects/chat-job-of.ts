@@ -2,7 +2,7 @@ import type { ChatJob, Feature, ParsedRequest, RequestFeature } from '../../base
 import type { Effort, Turn } from '../../base/domain/conversation.ts'
 import { conversationToChat } from './chat/conversation-to-chat.ts'
 import { type ExtraFieldRules, forwardedFields } from './chat/forwarded-fields.ts'
-import { crossingLosses } from './translation/crossing-losses.ts'
+import { untranslatableFields } from './translation/untranslatable-fields.ts'
 
 /** Custom tools become functions. A server that does not read reasoning names that in its `dropFields`. */
 const chatServer = { takesCustomTools: false, takesReasoning: true } as const
@@ -30,7 +30,7 @@ export function chatJobOf(
   const { effort } = conversation.reasoning
   if (effort !== null) chatBody.reasoning_effort = commonEfforts[effort] ?? effort
   const { forward, extraFields, droppedFields } = forwardedFields(chatBody, rules)
-  const { dropped } = crossingLosses(conversation, 'chat')
+  const { dropped } = untranslatableFields(conversation, 'chat')
   return {
     ...facts,
     features,

@@ -8,7 +8,7 @@ import { upstreamGemini } from './gemini/upstream-gemini.ts'
 import { pricedCaches, unsentFields, upstreamMessages } from './messages/upstream-messages.ts'
 import { upstreamResponses } from './responses/upstream-responses.ts'
 import { conversationOf, rejectedFields } from './translation/conversation-of.ts'
-import { crossingLosses, unpricedCacheHints } from './translation/crossing-losses.ts'
+import { unpricedCacheHints, untranslatableFields } from './translation/untranslatable-fields.ts'
 import type { UpstreamTask } from './upstream-task.ts'
 import { upstreamTasks } from './upstream-tasks.ts'
 
@@ -40,7 +40,9 @@ export function nativeDroppedFields(job: ChatJob, offer: Offer): readonly string
   const conversation = conversationOf(job)
   // The own fields of a request in another dialect include what chat cannot express, which this server may get.
   const ownFields = source?.ownFields ?? []
-  const atChat = new Set(source === undefined ? [] : [...ownFields, ...crossingLosses(conversation, 'chat').dropped])
+  const atChat = new Set(
+    source === undefined ? [] : [...ownFields, ...untranslatableFields(conversation, 'chat').dropped],
+  )
   const unpriced =
     dialect === 'messages' || dialect === 'converse' ? unpricedCacheHints(conversation, pricedCaches(offer)) : []
   const always = [...job.droppedFields.filter(field => !atChat.has(field)), ...unpriced]
@@ -50,7 +52,7 @@ export function nativeDroppedFields(job: ChatJob, offer: Offer): readonly string
   const rejected = rejectedFields(offer)
   const sent = Object.keys(forward).filter(field => forward[field] !== null && forward[field] !== false)
   const dropped = sent.filter(field => !translated.has(field) || rejected.has(field))
-  return [...new Set([...always, ...ownFields, ...dropped, ...crossingLosses(conversation, dialect).dropped])]
+  return [...new Set([...always, ...ownFields, ...dropped, ...untranslatableFields(conversation, dialect).dropped])]
 }
 
 /** Offers that cannot express the job were ruled out before. */

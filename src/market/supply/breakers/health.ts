@@ -8,7 +8,7 @@ import type {
 } from '../../../base/domain/health.ts'
 import type { Clock } from '../../../base/runtime/clock.ts'
 import { lower, raise } from './concurrency.ts'
-import { adopt, endAdoptedPause, type LearnedOffer, takeNews } from './learned-offer.ts'
+import { adopt, endAdoptedPause, type LearnedOffer, takeChanges } from './learned-offer.ts'
 import {
   countResult,
   isFailing,
@@ -93,14 +93,14 @@ class OfferHealth implements OwnHealth {
     }
   }
 
-  takeNews(max: number): ReadonlyMap<string, LearnedOffer> {
-    return takeNews(this.#records, max, this.#nowMs())
+  takeChanges(max: number): ReadonlyMap<string, LearnedOffer> {
+    return takeChanges(this.#records, max, this.#nowMs())
   }
 
-  returnNews(offerIds: Iterable<string>): void {
+  returnChanges(offerIds: Iterable<string>): void {
     for (const offerId of offerIds) {
       const record = this.#records.get(offerId)
-      if (record) record.isNews = true
+      if (record) record.hasChanged = true
     }
   }
 
@@ -120,7 +120,7 @@ class OfferHealth implements OwnHealth {
     if (stateOf(record, nowMs) === 'probing') record.probing = true
     record.inFlight++
     if (record.waiting++ === 0) record.lastAnswerMs = nowMs
-    record.isNews = true
+    record.hasChanged = true
   }
 
   noteContent(offerId: string): void {
@@ -135,7 +135,7 @@ class OfferHealth implements OwnHealth {
     if (!record) return
     record.inFlight = Math.max(0, record.inFlight - 1)
     if (!hadContent) record.waiting = Math.max(0, record.waiting - 1)
-    record.isNews = true
+    record.hasChanged = true
     // Which request is the probe is not tracked. When an older request ends during a probe, a second probe
     // may start: harmless.
     record.probing = false
@@ -152,7 +152,7 @@ class OfferHealth implements OwnHealth {
     record.pausesInRow = 0
     record.lastAnswerMs = nowMs
     record.lastSuccessSentMs = Math.max(record.lastSuccessSentMs, sentMs)
-    record.isNews = true
+    record.hasChanged = true
     raise(record.concurrency, record.inFlight)
     countResult(record, nowMs, true)
     if (record.isPauseAdopted) endAdoptedPause(record)
@@ -174,7 +174,7 @@ class OfferHealth implements OwnHealth {
     const nowMs = this.#nowMs()
     const record = this.#recordOf(offerId, nowMs)
     record.probing = false
-    record.isNews = true
+    record.hasChanged = true
     if (outcome !== 'first_token_timeout' && outcome !== 'connect_failed') record.lastAnswerMs = nowMs
     if (outcome === 'busy' || outcome === 'first_token_timeout') lower(record.concurrency, nowMs, sentMs)
     if (effect !== 'busy') record.failed++

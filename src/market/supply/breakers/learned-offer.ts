@@ -26,16 +26,16 @@ export interface LearnedOffer {
 }
 
 /** Returns what has changed since the last call, at most `max` offers. */
-export function takeNews(
+export function takeChanges(
   records: ReadonlyMap<string, OfferRecord>,
   max: number,
   nowMs: number,
 ): ReadonlyMap<string, LearnedOffer> {
   const changed = new Map<string, LearnedOffer>()
   for (const [offerId, record] of records) {
-    if (!record.isNews) continue
+    if (!record.hasChanged) continue
     if (changed.size === max) break
-    record.isNews = false
+    record.hasChanged = false
     changed.set(offerId, learnedOf(record, nowMs))
   }
   return changed

@@ -40,7 +40,7 @@ export interface OfferRecord {
   /** What the other nodes report, and when this node read it. */
   others: { readonly atMs: number; readonly inFlight: number; readonly successes: number; readonly failures: number }
   /** Changed since the other nodes were last informed. */
-  isNews: boolean
+  hasChanged: boolean
   touchedMs: number
   /** The last minute in slices, newest last. */
   buckets: { startMs: number; successes: number; failures: number }[]
@@ -98,7 +98,7 @@ export function newOfferRecord(nowMs: number): OfferRecord {
     concurrency: newConcurrency(),
     isAdopted: false,
     others: NO_OTHERS,
-    isNews: false,
+    hasChanged: false,
     touchedMs: nowMs,
     buckets: [],
     latency: createLatency(createLatencySums()),

@@ -6,9 +6,9 @@ import type { OfferReport } from './offer-report.ts'
 export interface OwnHealth extends Health {
   report(): OfferReport[]
   /** Returns what this node has learned since the last call, for the other nodes: at most `max` offers. */
-  takeNews(max: number): ReadonlyMap<string, LearnedOffer>
+  takeChanges(max: number): ReadonlyMap<string, LearnedOffer>
   /** Marks offers as changed again, because their changes could not be written. */
-  returnNews(offerIds: Iterable<string>): void
+  returnChanges(offerIds: Iterable<string>): void
   /** Takes in what other nodes have learned; null: they no longer report the offer. Reading the health changes nothing. */
   adopt(offerId: string, learned: LearnedOffer | null): void
 }

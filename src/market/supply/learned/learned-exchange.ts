@@ -6,7 +6,7 @@ import { combineLearned } from '../breakers/learned-offer.ts'
 import type { OwnHealth } from '../breakers/own-health.ts'
 import {
   deleteOldLearned,
-  hasNewsForSnapshot,
+  hasChangesForSnapshot,
   LEARNED_AGE_MS_MAX,
   type LearnedRow,
   readLearned,
@@ -34,7 +34,7 @@ const LATE_MS = 10_000
 export function createLearnedExchange(deps: {
   readonly pool: Pool
   readonly nodeId: () => string
-  readonly health: Pick<OwnHealth, 'takeNews' | 'returnNews' | 'adopt'>
+  readonly health: Pick<OwnHealth, 'takeChanges' | 'returnChanges' | 'adopt'>
   readonly scheduler: Scheduler
   readonly log: Pick<Log, 'warn'>
   readonly everyMs?: number
@@ -45,12 +45,12 @@ export function createLearnedExchange(deps: {
   let readUntilMs: number | null = null
 
   async function write(): Promise<void> {
-    const changed = health.takeNews(ROWS_MAX)
+    const changed = health.takeChanges(ROWS_MAX)
     if (changed.size === 0) return
     try {
       await writeLearned(pool, deps.nodeId(), changed)
     } catch (error) {
-      health.returnNews(changed.keys())
+      health.returnChanges(changed.keys())
       throw error
     }
   }
@@ -109,7 +109,7 @@ const NO_NODE = '00000000-0000-0000-0000-000000000000'
 /** Writes what all nodes have learned to the snapshot, if any has learned something, and removes old rows. */
 export async function snapshotLearned(sql: Sql): Promise<void> {
   await deleteOldLearned(sql)
-  if (!(await hasNewsForSnapshot(sql))) return
+  if (!(await hasChangesForSnapshot(sql))) return
   const { rows } = await readLearned(sql, NO_NODE, null)
   const offers = new Map(
     [...Map.groupBy(rows, ({ offerId }) => offerId)].map(([offerId, reports]) => {

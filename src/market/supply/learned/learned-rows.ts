@@ -109,12 +109,12 @@ export async function writeSnapshot(
 }
 
 /** Whether a node has written since the last snapshot. */
-export async function hasNewsForSnapshot(sql: Sql): Promise<boolean> {
-  const { rows } = await sql.query<{ has_news: boolean }>(
+export async function hasChangesForSnapshot(sql: Sql): Promise<boolean> {
+  const { rows } = await sql.query<{ has_changes: boolean }>(
     `SELECT coalesce((SELECT max(at) FROM learned_offer) > (SELECT max(at) FROM learned_snapshot),
-                     EXISTS (SELECT FROM learned_offer)) AS has_news`,
+                     EXISTS (SELECT FROM learned_offer)) AS has_changes`,
   )
-  return rows[0]!.has_news
+  return rows[0]!.has_changes
 }
 
 /** Deletes the rows of nodes that have stopped, and of offers without requests. */

@@ -4,7 +4,7 @@ import { parseGeminiRequest } from '../gemini/gemini-request.ts'
 import { geminiRequestBody } from '../gemini/upstream-request.ts'
 import { parseResponsesRequest } from '../responses/responses-request.ts'
 import { responsesRequestBody } from '../responses/upstream-request.ts'
-import { crossingLosses } from './crossing-losses.ts'
+import { untranslatableFields } from './untranslatable-fields.ts'
 
 /** A conversation that uses everything. */
 const full: Conversation = {
@@ -52,7 +52,7 @@ describe('what a conversation loses', () => {
   const dropped = ['top_k', 'presence_penalty', 'frequency_penalty', 'seed', 'cache_control']
 
   it('at a Responses server', () => {
-    expect(crossingLosses(full, 'responses')).toEqual({ missing: ['audio', 'stop'], dropped })
+    expect(untranslatableFields(full, 'responses')).toEqual({ missing: ['audio', 'stop'], dropped })
     const target = { model: 'demo', maxTokens: 9, stream: false }
     const back = parseResponsesRequest(json(responsesRequestBody(full, target))).conversation()
     const { topK, presencePenalty, frequencyPenalty, seed, stop, ...kept } = full.sampling
@@ -60,7 +60,7 @@ describe('what a conversation loses', () => {
   })
 
   it('at Gemini', () => {
-    expect(crossingLosses(full, 'gemini')).toEqual({
+    expect(untranslatableFields(full, 'gemini')).toEqual({
       missing: [],
       dropped: [
         ...['verbosity', 'prompt_cache_key', 'user', 'parallel_tool_calls'],
@@ -74,8 +74,8 @@ describe('what a conversation loses', () => {
 
   it('is nothing for plain text', () => {
     const plain = parseResponsesRequest(json({ model: 'demo', input: 'Hi' })).conversation()
-    expect(crossingLosses(plain, 'responses')).toEqual({ missing: [], dropped: [] })
-    expect(crossingLosses(plain, 'gemini')).toEqual({ missing: [], dropped: [] })
+    expect(untranslatableFields(plain, 'responses')).toEqual({ missing: [], dropped: [] })
+    expect(untranslatableFields(plain, 'gemini')).toEqual({ missing: [], dropped: [] })
   })
 })
 

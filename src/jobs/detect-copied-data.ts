@@ -5,7 +5,7 @@ import type { NodeListener } from '../money/ledger/leases/node-life.ts'
  * Logs once when one of these nodes sends heartbeats. They wrote to the data directory of this process, which
  * is therefore a copy of the directory of a running gateway.
  */
-export function watchForOriginal(nodeIds: readonly string[], log: Pick<Log, 'warn'>): NodeListener {
+export function detectCopiedData(nodeIds: readonly string[], log: Pick<Log, 'warn'>): NodeListener {
   const first = new Map<string, number>()
   let isLogged = false
   return {

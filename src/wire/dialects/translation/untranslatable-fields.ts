@@ -1,7 +1,7 @@
 import type { CacheHint, Conversation, Dialect, Part } from '../../../base/domain/conversation.ts'
 
-/** What a request loses on its way to an upstream of another dialect. Named as the fields of a chat request. */
-export interface CrossingLosses {
+/** What an upstream of another dialect cannot be asked. Named as the fields of a chat request. */
+export interface UntranslatableFields {
   /** The answer would be wrong without these: an offer of this dialect must not be used. */
   readonly missing: readonly string[]
   /** Hints that the upstream does not get. The receipt names them. */
@@ -33,7 +33,7 @@ const uses = {
   longCacheControl: use('cache_control.ttl', conversation => hasCacheHint(conversation, 'long')),
 }
 
-const losses: Readonly<Record<Dialect, { missing: readonly Use[]; dropped: readonly Use[] }>> = {
+const untranslatable: Readonly<Record<Dialect, { missing: readonly Use[]; dropped: readonly Use[] }>> = {
   chat: { missing: [], dropped: [uses.grammar, uses.cacheControl] },
   responses: {
     missing: [uses.audio, uses.stop],
@@ -62,10 +62,10 @@ const losses: Readonly<Record<Dialect, { missing: readonly Use[]; dropped: reado
   },
 }
 
-/** Returns what this conversation loses at an upstream of `dialect`. */
-export function crossingLosses(conversation: Conversation, dialect: Dialect): CrossingLosses {
+/** Returns the fields of this conversation that `dialect` cannot express. */
+export function untranslatableFields(conversation: Conversation, dialect: Dialect): UntranslatableFields {
   const namesOf = (list: readonly Use[]) => list.filter(each => each.isUsed(conversation)).map(({ name }) => name)
-  return { missing: namesOf(losses[dialect].missing), dropped: namesOf(losses[dialect].dropped) }
+  return { missing: namesOf(untranslatable[dialect].missing), dropped: namesOf(untranslatable[dialect].dropped) }
 }
 
 /** Returns the cache hints of this conversation that a server with Anthropic's caches does not get: they have no price. */

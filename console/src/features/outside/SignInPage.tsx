@@ -5,7 +5,7 @@ import { useSession } from '../../shell/use-session.ts'
 import { OutsideCard } from './OutsideCard.tsx'
 
 /** The start: the sign-in, or the first customer of the person, or the operator's pages, or the first hoster. */
-export function Doorway() {
+export function SignInPage() {
   return (
     <SignedInOnly>
       <Inside />
