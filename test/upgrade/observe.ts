@@ -41,14 +41,8 @@ export async function observe(
   }
   const commands: Record<string, unknown> = {}
   for (const name of names) commands[name] = await installation.command(name.split(' '))
-  return JSON.parse(
-    JSON.stringify({
-      customers: without(customers, DRIFTING),
-      commands: without(commands, DRIFTING),
-      audit: await auditOf(installation),
-      sums: await sumsOf(installation),
-    }),
-  )
+  const [audit, sums] = [await auditOf(installation), await sumsOf(installation)]
+  return JSON.parse(JSON.stringify(steady({ customers, commands, audit, sums })))
 }
 
 /** Commands of all versions with an export. */
@@ -66,8 +60,13 @@ export const marketCommands: readonly string[] = [
   'alert list',
 ]
 
-/** What depends on the time of the call, or on when the journal was recovered. */
-const DRIFTING = new Set(['today_usd', 'week_usd', 'month_usd', 'limit_resets_at', 'at', 'transaction'])
+/** What depends on the time of the call, such as the days of the last month, or on when the journal was recovered. */
+const DRIFTING = new Set(['today_usd', 'week_usd', 'month_usd', 'limit_resets_at', 'at', 'transaction', 'daily'])
+
+/** What a fixture recorded, without what depends on the time. */
+export function steady(observed: Observed): Observed {
+  return without(observed, DRIFTING) as Observed
+}
 
 function without(value: unknown, names: ReadonlySet<string>): unknown {
   if (Array.isArray(value)) return value.map(each => without(each, names))
