@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { AgentBounds, type AgentConnection, AnnouncementBudget, ConnectRate } from './agent-bounds.ts'
 
-/** Of a node with 800 connections, agents may have 400, and one hoster or owner 200. */
+/** A node with 800 connections allows agents 400 of them, and one hoster or owner 200. */
 const NODE_CONNECTIONS = 800
 
 const noIdle = () => false
@@ -70,6 +70,15 @@ it('counts nothing of a refused connection, and no ended one', () => {
     end()
   }
   expect(fill(bounds, () => connection({ ownerIds: ['another'] }))).toBe(200)
+})
+
+it('counts nothing of a connection that is refused because new hosters have all of theirs', () => {
+  const bounds = new AgentBounds(NODE_CONNECTIONS, noIdle)
+  const newcomer = (hosterId: string) => connection({ keyId: hosterId, hosterId, ownerIds: [], isActive: false })
+  const ends = Array.from({ length: 50 }, (_, n) => bounds.add(newcomer(`hoster-${n}`)))
+  for (let n = 0; n < 100; n++) expect(() => bounds.add(newcomer('late'))).toThrow('hosters that are not active')
+  for (const end of ends) end()
+  expect(fill(bounds, () => newcomer('late'))).toBe(32)
 })
 
 it('a full node makes room for a hoster with fewer connections, from the idle ones of the largest that has any', () => {

@@ -5,7 +5,7 @@ import { networkOf } from '../../base/runtime/client-address.ts'
 export interface AgentConnection {
   readonly keyId: string
   readonly hosterId: string
-  /** The people who own the hoster. */
+  /** The owners of the hoster. */
   readonly ownerIds: readonly string[]
   /** Whether the operator lets the hoster serve customers. */
   readonly isActive: boolean
@@ -14,7 +14,7 @@ export interface AgentConnection {
 const PER_KEY_MAX = 2_048
 /** Above the bound of most nodes: behind a proxy, all agents may come from one network. */
 const PER_NETWORK_MAX = 4_096
-/** Of a hoster that is not active: enough for the checks before it is. */
+/** For a hoster that is not active yet: enough for the checks that come before. */
 const PER_NEW_HOSTER_MAX = 32
 
 /** The least that a node allows, however few connections it has. */
@@ -69,7 +69,10 @@ export class AgentBounds {
     }
     try {
       counted.push(this.#perKey.add(keyId))
-      if (!isActive) counted.push(this.#perNewHoster.add(hosterId), this.#newHosters.add(''))
+      if (!isActive) {
+        counted.push(this.#perNewHoster.add(hosterId))
+        counted.push(this.#newHosters.add(''))
+      }
       for (const owner of ownerIds) counted.push(this.#perOwner.add(owner))
       this.#makeRoom(hosterId)
       counted.push(this.#perHoster.add(hosterId))

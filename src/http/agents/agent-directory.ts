@@ -9,7 +9,7 @@ export interface AgentCaller {
 export interface HosterOfAgent {
   readonly name: string
   readonly state: string
-  /** The people who own it. */
+  /** Its owners. */
   readonly ownerIds: readonly string[]
   /** The ids of its endpoints that are served by agents. */
   readonly endpointIds: readonly string[]
