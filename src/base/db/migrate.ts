@@ -37,7 +37,7 @@ export async function migrate(
   directory: string = sqlDir,
   onWait: () => void = () => {},
 ): Promise<Applied> {
-  const files = await readFiles(directory)
+  const files = await readSqlFiles(directory)
   const client = new pg.Client({ ...sessionSettings, ...connection, application_name: 'switchyard migrate' })
   client.on('error', () => {})
   await client.connect()
@@ -66,7 +66,7 @@ export async function migrate(
 export async function pendingMigrations(sql: Reader, directory: string = sqlDir): Promise<Applied> {
   try {
     await requireRights(sql)
-    return pendingOf(await readFiles(directory), await readState(sql)).names
+    return pendingOf(await readSqlFiles(directory), await readState(sql)).names
   } catch (error) {
     throw explained(error)
   }
@@ -161,13 +161,14 @@ interface SqlFile {
   readonly checksum: string
 }
 
-interface Files {
+/** The SQL of a directory such as `sqlDir`. */
+export interface SqlFiles {
   /** The first has version 1. */
   readonly migrations: readonly SqlFile[]
   readonly functions: readonly SqlFile[]
-  /** Of all functions. */
+  /** The SHA-256 of all functions. */
   readonly checksum: string
-  /** By migration: the SHA-256 of texts of before 2026-11-29, which had functions too. */
+  /** For each migration: the SHA-256 of the texts that it had until 2026-11-28, when its functions stood in it. */
   readonly former: ReadonlyMap<string, readonly string[]>
 }
 
@@ -183,7 +184,8 @@ interface Pending {
   readonly names: Applied
 }
 
-async function readFiles(directory: string): Promise<Files> {
+/** Throws when the migrations are not numbered from 1 on without gaps. */
+export async function readSqlFiles(directory: string): Promise<SqlFiles> {
   const migrations = await readSql(join(directory, 'migrations'))
   for (const [index, { name }] of migrations.entries())
     if (Number(/^(\d{4})_[a-z0-9_-]+\.sql$/.exec(name)?.[1]) !== index + 1)
@@ -230,7 +232,7 @@ async function readState(sql: Reader): Promise<State> {
   return { applied, functions } as State
 }
 
-function pendingOf(files: Files, { applied, functions }: State): Pending {
+function pendingOf(files: SqlFiles, { applied, functions }: State): Pending {
   const former = applied.flatMap((row, index) => {
     const file = requireSame(row, files, index)
     return row.checksum === file.checksum ? [] : [file]
@@ -245,7 +247,7 @@ function pendingOf(files: Files, { applied, functions }: State): Pending {
   return { migrations, former, names: [...migrations.map(({ name }) => name), ...(renews ? [THE_FUNCTIONS] : [])] }
 }
 
-function requireSame({ version, name, checksum }: State['applied'][number], files: Files, index: number): SqlFile {
+function requireSame({ version, name, checksum }: State['applied'][number], files: SqlFiles, index: number): SqlFile {
   const file = files.migrations[index]
   if (!file)
     throw new Error(
@@ -262,7 +264,12 @@ function requireSame({ version, name, checksum }: State['applied'][number], file
   return file
 }
 
-async function applyWhenUnlocked(client: pg.Client, files: Files, pending: Pending, onWait: () => void): Promise<void> {
+async function applyWhenUnlocked(
+  client: pg.Client,
+  files: SqlFiles,
+  pending: Pending,
+  onWait: () => void,
+): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await apply(client, files, pending)
@@ -278,7 +285,7 @@ async function applyWhenUnlocked(client: pg.Client, files: Files, pending: Pendi
 /** lock_not_available and deadlock_detected. */
 const LOCK_CODES: readonly string[] = ['55P03', '40P01']
 
-async function apply(client: pg.Client, files: Files, { migrations, former }: Pending): Promise<void> {
+async function apply(client: pg.Client, files: SqlFiles, { migrations, former }: Pending): Promise<void> {
   await client.query('BEGIN')
   try {
     // Functions may be created before those that they call.
@@ -306,7 +313,7 @@ function partsOf({ text }: SqlFile): { tables: string; after: string } {
   return { tables: text.slice(0, at), after: text.slice(0, at).replaceAll(/[^\n]+/g, '') + text.slice(at) }
 }
 
-async function applyFunctions(client: pg.Client, { functions, checksum }: Files): Promise<void> {
+async function applyFunctions(client: pg.Client, { functions, checksum }: SqlFiles): Promise<void> {
   for (const { name, text } of functions) await run(client, `sql/functions/${name}`, text)
   await client.query('DELETE FROM migration_functions')
   await client.query('INSERT INTO migration_functions VALUES ($1, $2, now())', [FUNCTIONS_VERSION, checksum])
