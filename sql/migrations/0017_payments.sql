@@ -24,9 +24,6 @@ CREATE TABLE credit_taken (
   PRIMARY KEY (customer_id, tx_id)
 );
 
--- ---------------------------------------------------------------- admission
--- As in 0002, with the debt.
-
 -- ---------------------------------------------------------------- tables
 
 -- A top-up. Its id is the ref of its ledger transaction, so its credit is given once.

@@ -138,7 +138,7 @@ CREATE INDEX payout_hoster ON payout (hoster_id, created_at DESC, payout_id);
 CREATE UNIQUE INDEX payout_provider_ref ON payout (driver, provider_ref) WHERE provider_ref IS NOT NULL;
 CREATE INDEX payout_next_look ON payout (next_look_at) WHERE next_look_at IS NOT NULL;
 
--- As payment_event.
+-- The same for payouts as payment_event for payments.
 CREATE TABLE payout_event (
   driver        text NOT NULL,
   event_id      text NOT NULL,

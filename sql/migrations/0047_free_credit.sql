@@ -9,5 +9,5 @@ ALTER TABLE grant_request ALTER COLUMN is_promotion DROP DEFAULT;
 -- False for the vouchers of before: some were sold.
 ALTER TABLE voucher ADD COLUMN is_promotion boolean NOT NULL DEFAULT false;
 ALTER TABLE voucher ALTER COLUMN is_promotion DROP DEFAULT;
--- Of a voucher that nobody paid for.
+-- True if it redeemed a voucher that nobody paid for.
 ALTER TABLE payment ADD COLUMN is_promotion boolean NOT NULL DEFAULT false CHECK (NOT is_promotion OR driver = 'voucher');

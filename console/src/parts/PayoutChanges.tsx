@@ -7,7 +7,11 @@ import { When } from './When.tsx'
 
 type Change = PayoutAccountShown['changes'][number]
 
-/** The pending changes to where a hoster's earnings go. @param stopAt the hoster, for people who may stop them */
+/**
+ * Pending changes to where a hoster's earnings go.
+ *
+ * @param stopAt the id of the hoster, if the reader may stop them
+ */
 export function PayoutChanges({
   changes,
   nameOf = id => id,

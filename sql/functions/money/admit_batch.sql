@@ -147,7 +147,8 @@ DECLARE
   a admission_answer := s.answer;
   u unused_slots := s.unused;
   d admission_decision;
-  -- Of the limits of the key and the member: the window, its place in the budgets, and what it leaves beyond the spend. NULL without a limit.
+  -- For the limit of the key and that of the member: the current window, its place in the budgets, and the limit less the spend. NULL
+  -- without a limit.
   v_key_window date;
   v_key integer;
   v_key_room bigint;

@@ -64,7 +64,7 @@ BEGIN
   RETURN 'granted';
 END $$;
 
--- Approves or rejects a waiting grant and writes the audit log. The operator who asked may reject, and not approve. Locks the
+-- Approves or rejects a waiting grant and writes the audit log. The operator who asked for it may reject it, but not approve it. Locks the
 -- grant, then the balance, then the audit log: no function locks a grant while it holds a balance.
 --
 -- Values of the result: 'granted', 'rejected', and without a change 'own_request', 'decided_before', 'ref_taken' (the ref was

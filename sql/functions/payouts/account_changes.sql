@@ -127,7 +127,7 @@ BEGIN
   END IF;
   IF v_waiting.change_id IS NULL THEN
     SELECT outcome = 'stopped' AND p_identities <@ identities INTO v_is_stopped FROM payout_change
-      -- Of two at the same time, the stopped one counts: nothing is sent in doubt.
+      -- If two have the same time, the stopped one counts: in doubt, nothing is sent.
       WHERE hoster_id = v_hoster AND destination = p_destination ORDER BY requested_at DESC, outcome = 'stopped' DESC LIMIT 1;
   END IF;
   UPDATE hoster_account SET state = 'pending', updated_at = p_now, note = CASE
@@ -163,7 +163,7 @@ BEGIN
   RETURN v_count;
 END $$;
 
--- Applies the changes of a locked hoster that are due. That of a person who has left, or was blocked, is stopped. Locks the audit
+-- Applies the changes of a locked hoster that are due. If the person who asked for one has left or was blocked, it is stopped. Locks the audit
 -- log.
 CREATE OR REPLACE FUNCTION apply_payout_changes_of(p_hoster uuid, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$

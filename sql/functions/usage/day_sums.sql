@@ -24,7 +24,7 @@ BEGIN
         CASE WHEN e.account_kind = 'cash' AND t.kind IN ('payment', 'voucher') THEN -e.amount_nanos END AS paid,
         CASE WHEN e.account_kind = 'cash' AND t.kind IN ('reversal', 'reversal_returned') THEN e.amount_nanos END AS reversed
       FROM ledger_tx t JOIN ledger_entry e USING (tx_id)
-      -- As in the index ledger_tx_given.
+      -- The condition of the index ledger_tx_given.
       WHERE t.kind <> 'settle' AND t.at >= v_from AND e.account_kind IN ('cash', 'platform_promo')
       UNION ALL
       SELECT (at AT TIME ZONE 'UTC')::date, NULL, NULL, amount_nanos, hoster_share_nanos, NULL, NULL, NULL FROM refund WHERE at >= v_from

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { quoteForShell } from './quote-for-shell.ts'
 
 const root = fileURLToPath(new URL('../../..', import.meta.url)).replace(/\/$/, '')
-/** By directory and PATH: help texts ask for it a hundred times. */
+/** One for each directory and PATH: help texts ask for it a hundred times. */
 const programs = new Map<string, string>()
 
 /**
