@@ -24,12 +24,21 @@ const upgrade = async () => {
 /** The text of 0006 of the evening of 2026-11-23: the gateway role could create schemas. */
 const FORMER_0006 = readFileSync(new URL('0006-of-2026-11-23.sql', import.meta.url), 'utf8')
 
+/** 0042 as it was for some hours of 2026-11-28: of two changes at the same time, either counted. */
+const FORMER_0042 = formerMigrations['0042_payout_changes.sql']!.replace(
+  '  -- The owners that the mail was sent to.\n',
+  '  -- The owners who have the mail.\n',
+)
+  .replace('      -- Of two at the same time, the stopped one counts: nothing is sent in doubt.\n', '')
+  .replace("ORDER BY requested_at DESC, outcome = 'stopped' DESC LIMIT 1", 'ORDER BY requested_at DESC LIMIT 1')
+
 // The newest migrations of mains that landed.
 test.each([
   ['the evening of 2026-11-23', '0008', { '0006_gateway_role.sql': FORMER_0006 }],
   ['2026-11-24', '0010', {}],
   ['2026-11-26', '0030', {}],
   ['2026-11-27', '0037', {}],
+  ['an earlier hour of 2026-11-28', '0046', { '0042_payout_changes.sql': FORMER_0042 }],
   ['2026-11-28', '0046', {}],
 ])(
   'a database of %s, until %s, upgrades to what a new one has, functions and rights too',
@@ -49,7 +58,8 @@ test('the former texts are those that landed', () => {
   const former = readFileSync(join(sqlDir, 'former-migrations.sha256'), 'utf8')
   for (const [name, text] of Object.entries({ ...formerMigrations }))
     expect(former).toContain(`${createHash('sha256').update(text).digest('hex')}  ${name}\n`)
-  expect(former).toContain(createHash('sha256').update(FORMER_0006).digest('hex'))
+  for (const text of [FORMER_0006, FORMER_0042])
+    expect(former).toContain(createHash('sha256').update(text).digest('hex'))
 })
 
 const landed = readFileSync(new URL('landed-sql.sha256', import.meta.url), 'utf8')
