@@ -53,6 +53,7 @@ const allowed: Readonly<Record<string, string>> = {
   'src/operator/usage.ts: from': 'one of three tables with parameters',
   'src/operator/usage.ts: sums': 'constant sums',
   'src/money/payouts/payout-batches.ts: callOf()': 'one of two names of a function',
+  'src/money/payments/provider-sync.ts: name': 'payment or payout',
   'src/money/usage/list-requests.ts: BinaryExpression': 'a constant number',
   'src/money/usage/list-requests.ts: limit': 'a parameter or a constant number',
   'src/money/usage/list-requests.ts: newest()': 'a subquery',

@@ -1,11 +1,10 @@
 import { randomUUID } from 'node:crypto'
-import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
+import type { Pool, Sql } from '../../base/db/pool.ts'
 import type { Clock } from '../../base/runtime/clock.ts'
 import { failpoint } from '../../base/runtime/failpoint.ts'
 import type { Log } from '../../base/runtime/log.ts'
 import type { CreditEvidence } from '../ledger/credit-evidence.ts'
 import { compareCharges } from './compare-charges.ts'
-import { countAttempts, type Reconciliation } from './count-attempts.ts'
 import {
   ChargeRefused,
   nanosPerMinor,
@@ -18,29 +17,22 @@ import {
   type StartedPayment,
 } from './payment-driver.ts'
 import { promoteAfterFirstCredit } from './promote.ts'
+import {
+  createProviderSync,
+  DAY_MS,
+  DUE_MAX,
+  nextLookAt,
+  type ProviderSync,
+  type Reconciliation,
+} from './provider-sync.ts'
 
 /** Asks providers for payments and books the difference. Nothing else books payments of providers. */
-export interface PaymentSync {
-  /** Asks for one payment. @param event handled with it, in the same transaction */
-  book(paymentId: string, event?: EventKey): Promise<Booked>
-  /** Stores an event, asks for what it hints at, and books it. A repeated event changes nothing. */
-  handleEvent(driver: PaymentDriver, event: { eventId: string; type: string; ref: string }): Promise<Booked>
-  /**
-   * Asks for all payments that are due, repeats refunds without an answer, handles events that wait, and compares the charges of the providers with
-   * the payments.
-   */
+export interface PaymentSync extends ProviderSync<PaymentDriver, Booked> {
+  /** Besides, repeats refunds without an answer, and compares the charges of the providers with the payments. */
   reconcile(options?: { readonly isComplete?: boolean }): Promise<Reconciliation>
 }
 
-interface EventKey {
-  readonly driver: string
-  readonly eventId: string
-}
-
 export type Booked = 'booked' | 'unchanged' | 'mismatch' | 'no_payment'
-
-const TRIES = 5
-const DUE_MAX = 200
 
 export function createPaymentSync(deps: {
   readonly pool: Pool
@@ -49,85 +41,60 @@ export function createPaymentSync(deps: {
   readonly evidence: Pick<CreditEvidence, 'add'>
   readonly log: Pick<Log, 'warn'>
 }): PaymentSync {
-  const { pool, clock, drivers, evidence, log } = deps
-  const sync: PaymentSync = {
-    async book(paymentId, event) {
-      for (let tries = 0; tries < TRIES; tries++) {
-        const payment = await readDue(pool, paymentId)
-        const driver = drivers.find(({ name }) => name === payment?.driver)
-        if (payment === undefined || driver?.provider === undefined) return 'no_payment'
-        const providerRef = payment.providerRef ?? (await startAgain(pool, driver, payment, clock.epochMs()))
-        if (providerRef === null) return 'booked'
-        const report = await driver.provider.look(providerRef)
-        failpoint('payment-looked')
-        const booked = await transaction(pool, async sql => {
-          const result = await bookReport(sql, payment, report, clock.epochMs())
-          if (result === 'booked' && report.state === 'paid') await prove(sql, evidence, payment, providerRef, report)
-          if (report.method !== null && result !== 'stale') await saveMethod(sql, payment, report.method)
-          if (report.charge_ref !== null && result !== 'stale' && result !== 'mismatch') {
-            await sql.query('SELECT note_payment_charge($1, $2)', [paymentId, report.charge_ref])
-          }
-          if (event !== undefined && result !== 'stale') {
-            await sql.query('SELECT finish_payment_event($1, $2)', [event.driver, event.eventId])
-          }
-          failpoint('payment-booking')
-          return result
-        })
-        failpoint('payment-booked')
-        if (booked === 'stale') continue
-        if (booked === 'mismatch') log.warn({ paymentId, report }, 'a payment differs from what its provider reports')
-        return booked
-      }
-      throw new Error(`payment ${paymentId} was booked by others ${TRIES} times in a row`)
+  const { pool, clock, evidence, log } = deps
+  const engine = createProviderSync<PaymentDriver, DuePayment, LookedAt, Booked>(deps, {
+    name: 'payment',
+    bookedResults: ['booked'],
+    absent: 'no_payment',
+    find: paymentId => readDue(pool, paymentId),
+    async look(driver, payment, nowMs) {
+      const providerRef = payment.providerRef ?? (await startAgain(pool, driver, payment, nowMs))
+      if (providerRef === null) return 'booked'
+      return { payment, providerRef, report: await driver.provider.look(providerRef) }
     },
-    async handleEvent(driver, { eventId, type, ref }) {
-      const { rows } = await pool.query<{ waits: boolean }>('SELECT note_payment_event($1, $2, $3, $4) AS waits', [
-        driver.name,
-        eventId,
-        type,
-        ref,
-      ])
-      failpoint('payment-event-noted')
-      if (!rows[0]!.waits) return 'unchanged'
-      const key = { driver: driver.name, eventId }
-      const paymentId = await driver.provider!.paymentIdOf(ref)
-      const result = paymentId === null ? 'no_payment' : await sync.book(paymentId, key)
-      // An account of the provider may serve other programs too.
-      if (result === 'no_payment') await pool.query('SELECT finish_payment_event($1, $2)', [key.driver, key.eventId])
+    async book(sql, { payment, providerRef, report }, nowMs) {
+      const result = await bookReport(sql, payment, report, nowMs)
+      if (result === 'stale') return result
+      if (result === 'booked' && report.state === 'paid') await prove(sql, evidence, payment, providerRef, report)
+      if (report.method !== null) await saveMethod(sql, payment, report.method)
+      if (report.charge_ref !== null && result !== 'mismatch') {
+        await sql.query('SELECT note_payment_charge($1, $2)', [payment.paymentId, report.charge_ref])
+      }
       return result
     },
+    idOf: (driver, ref) => driver.provider.paymentIdOf(ref),
+  })
+  const { drivers, book, handleEvent } = engine
+  return {
+    book,
+    handleEvent,
     async reconcile({ isComplete = false } = {}) {
-      const { counts, attempt } = countAttempts<Booked>(log, 'a payment could not be reconciled; trying again', [
-        'booked',
-      ])
-      const withProvider = drivers.filter(each => each.provider !== undefined)
-      if (withProvider.length === 0) return counts
-      for (const { driver, eventId, type, ref } of await waitingEvents(pool)) {
-        const found = withProvider.find(({ name }) => name === driver)
-        if (found === undefined) continue
-        await attempt({ eventId }, () => sync.handleEvent(found, { eventId, type, ref }))
-      }
+      const { counts, attempt } = engine.counting()
+      if (drivers.length === 0) return counts
+      await engine.handleWaitingEvents(attempt)
       for (const refund of await waitingRefunds(pool)) {
-        const refunds = withProvider.find(({ name }) => name === refund.driver)?.provider?.refunds
+        const refunds = drivers.find(({ name }) => name === refund.driver)?.provider.refunds
         if (refunds == null) continue
-        await attempt({ reversalId: refund.reversalId }, () => payRefund(pool, sync, refunds, refund))
+        await attempt({ reversalId: refund.reversalId }, () => payRefund(pool, { book }, refunds, refund))
       }
-      const names = withProvider.map(({ name }) => name)
-      for (const paymentId of await duePayments(pool, names, isComplete ? null : clock.epochMs())) {
-        await attempt({ paymentId }, () => sync.book(paymentId))
-      }
-      for (const { name, isLive, provider } of withProvider) {
-        if (provider?.moves == null) continue
+      await engine.bookDue(attempt, isComplete)
+      for (const { name, isLive, provider } of drivers) {
+        if (provider.moves === null) continue
         const driver = { name, isLive, provider, moves: provider.moves }
         await attempt({ compared: name }, async () => {
-          await compareCharges({ pool, clock, log, book: sync.book, driver }, isComplete)
+          await compareCharges({ pool, clock, log, book, driver }, isComplete)
           return 'unchanged'
         })
       }
       return counts
     },
   }
-  return sync
+}
+
+interface LookedAt {
+  readonly payment: DuePayment
+  readonly providerRef: string
+  readonly report: PaymentReport
 }
 
 interface DuePayment {
@@ -249,7 +216,7 @@ function bookReport(
   return promoteAfterFirstCredit(sql, customerId, async () => {
     const { rows } = await sql.query<{ result: Booked | 'stale' }>(
       'SELECT book_payment_report($1, $2, $3, $4, $5) AS result',
-      [paymentId, driver, version, JSON.stringify(report), nextLookAt(report.state, createdAt.getTime(), nowMs)],
+      [paymentId, driver, version, JSON.stringify(report), lookAgainAt(report.state, createdAt, nowMs)],
     )
     return rows[0]!.result
   })
@@ -268,38 +235,11 @@ function prove(
   return evidence.add(sql, 'payment', paymentId, { amountNanos, providerRef, amountMinor, currency, isLive })
 }
 
-const MINUTE_MS = 60_000
-const HOUR_MS = 3_600_000
-const DAY_MS = 86_400_000
-/** Cards can be disputed for 120 days, some for longer. */
-const WATCHED_MS = 200 * DAY_MS
-
-/** The provider reports changes itself. These looks find what was lost, less often the older a payment is. */
-function nextLookAt(state: PaymentReport['state'], createdMs: number, nowMs: number): Date | null {
-  const ageMs = Math.max(nowMs - createdMs, 0)
-  if (state === 'open' || state === 'processing') return new Date(nowMs + Math.min(2 * MINUTE_MS + ageMs / 2, DAY_MS))
-  if (state === 'paid') return ageMs > WATCHED_MS ? null : new Date(nowMs + Math.min(HOUR_MS + ageMs / 2, 7 * DAY_MS))
-  return ageMs > 3 * DAY_MS ? null : new Date(nowMs + 6 * HOUR_MS)
-}
-
-/** @param nowMs null: all that may still change */
-async function duePayments(sql: Sql, drivers: readonly string[], nowMs: number | null): Promise<string[]> {
-  const { rows } = await sql.query<{ id: string }>(
-    `SELECT payment_id AS id FROM payment
-      WHERE next_look_at IS NOT NULL AND ($2::timestamptz IS NULL OR next_look_at <= $2) AND driver = ANY ($1)
-      ORDER BY next_look_at LIMIT $3`,
-    [drivers, nowMs === null ? null : new Date(nowMs), nowMs === null ? null : DUE_MAX],
-  )
-  return rows.map(({ id }) => id)
-}
-
-async function waitingEvents(sql: Sql) {
-  const { rows } = await sql.query<{ driver: string; eventId: string; type: string; ref: string }>(
-    `SELECT driver, event_id AS "eventId", type, provider_ref AS ref FROM payment_event
-      WHERE handled_at IS NULL ORDER BY received_at LIMIT $1`,
-    [DUE_MAX],
-  )
-  return rows
+function lookAgainAt(state: PaymentReport['state'], createdAt: Date, nowMs: number): Date | null {
+  if (state === 'open' || state === 'processing' || state === 'paid')
+    return nextLookAt(state === 'paid', createdAt, nowMs)
+  // Payers may still pay by what they have opened before.
+  return nowMs - createdAt.getTime() > 3 * DAY_MS ? null : new Date(nowMs + DAY_MS / 4)
 }
 
 interface WaitingRefund {

@@ -1,8 +1,14 @@
-import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
+import type { Pool, Sql } from '../../base/db/pool.ts'
 import type { Clock } from '../../base/runtime/clock.ts'
 import { failpoint } from '../../base/runtime/failpoint.ts'
 import type { Log } from '../../base/runtime/log.ts'
-import { countAttempts, type Reconciliation } from '../payments/count-attempts.ts'
+import {
+  createProviderSync,
+  FIRST_LOOK_MS,
+  nextLookAt,
+  type ProviderSync,
+  type Reconciliation,
+} from '../payments/provider-sync.ts'
 import { refreshPayoutAccount } from './payout-accounts.ts'
 import type { PayoutRules } from './payout-batches.ts'
 import { type PayoutDriver, type PayoutOrder, PayoutRefused, type PayoutReport } from './payout-driver.ts'
@@ -23,24 +29,10 @@ export interface SettledBatch extends Reconciliation {
 }
 
 /** Sends approved payouts, asks providers for them, and books the difference. Nothing else books payouts of providers. */
-export interface PayoutSync {
+export interface PayoutSync extends ProviderSync<PayoutDriver, PayoutBooked> {
   /** Sends what is approved in a batch and was not sent, and asks for the rest. Each payout is paid once, however often this runs. */
   settle(batchId: string): Promise<SettledBatch>
-  /** Asks for one payout, and sends it if that was begun. @param event handled with it, in the same transaction */
-  book(payoutId: string, event?: EventKey): Promise<PayoutBooked>
-  /** Stores an event, asks for what it hints at, and books it. A repeated event changes nothing. */
-  handleEvent(driver: PayoutDriver, event: { eventId: string; type: string; ref: string }): Promise<PayoutBooked>
-  /** Asks for all payouts that are due, and handles events that wait. */
-  reconcile(options?: { readonly isComplete?: boolean }): Promise<Reconciliation>
 }
-
-interface EventKey {
-  readonly driver: string
-  readonly eventId: string
-}
-
-const TRIES = 5
-const DUE_MAX = 200
 
 export function createPayoutSync(deps: {
   readonly pool: Pool
@@ -49,103 +41,69 @@ export function createPayoutSync(deps: {
   readonly rules: Pick<PayoutRules, 'accountWaitHours'>
   readonly log: Pick<Log, 'warn'>
 }): PayoutSync {
-  const { pool, clock, drivers, rules, log } = deps
-
+  const { pool, drivers, rules, log } = deps
   const driverOf = (name: string) => drivers.find(each => each.name === name)
-
-  const counting = () =>
-    countAttempts<PayoutBooked>(log, 'a payout could not be settled; trying again', ['booked', 'cancelled'])
-
-  const sync: PayoutSync = {
+  const engine = createProviderSync<PayoutDriver, Payout, LookedAt, PayoutBooked>(deps, {
+    name: 'payout',
+    bookedResults: ['booked', 'cancelled'],
+    absent: 'no_payout',
+    find: payoutId => findPayout(pool, payoutId),
+    async look(driver, payout, nowMs) {
+      const { payoutId, state } = payout
+      if (state === 'approved') {
+        const verdict = await begin(pool, payoutId, new Date(nowMs + FIRST_LOOK_MS))
+        if (verdict === 'cancelled' || verdict === 'not_approved') return verdict
+        failpoint('payout-begun')
+        return 'stale'
+      }
+      const order = orderOf(payout)
+      const report = await driver.look(order)
+      if (report.state !== 'absent' || state !== 'sending') return { payout, report }
+      return { payout, report: (await readHold(pool, payoutId, nowMs)) ?? (await send(pool, driver, order)) }
+    },
+    book: (sql, { payout, report }, nowMs) => bookReport(sql, payout, report, nowMs),
+    async afterBooking(driver, { payout: { payoutId, destination }, report }, nowMs) {
+      // An account that is closed, or lacks something, is left out of the next batch.
+      if (report.state !== 'failed') return
+      await refreshPayoutAccount(pool, driver, destination, { ...rules, nowMs }).catch(error =>
+        log.warn({ err: error, payoutId }, 'the account of a payout that failed could not be read'),
+      )
+    },
+    async idOf(driver, ref, nowMs) {
+      if (!ref.startsWith('acct_')) return driver.provider.payoutIdOf(ref)
+      await refreshPayoutAccount(pool, driver, ref, { ...rules, nowMs })
+      return null
+    },
+  })
+  const { book, handleEvent } = engine
+  return {
+    book,
+    handleEvent,
     async settle(batchId) {
-      const { counts, attempt } = counting()
+      const { counts, attempt } = engine.counting()
       const payouts = await payoutsOfBatch(pool, batchId)
       const forBank: Payout[] = []
       for (const payout of payouts) {
         if (driverOf(payout.driver)?.provider !== undefined) {
-          await attempt({ payoutId: payout.payoutId }, () => sync.book(payout.payoutId))
+          await attempt({ payoutId: payout.payoutId }, () => book(payout.payoutId))
         } else if ((await begin(pool, payout.payoutId, null)) === 'begun') forBank.push(payout)
       }
       const bank = driverOf('csv')
       const file = forBank.length === 0 || bank === undefined ? null : (await bank.pay(forBank.map(orderOf))).file
       return { ...counts, file }
     },
-    async book(payoutId, event) {
-      for (let tries = 0; tries < TRIES; tries++) {
-        const nowMs = clock.epochMs()
-        const payout = await findPayout(pool, payoutId)
-        const driver = payout && driverOf(payout.driver)
-        if (payout === undefined || driver?.provider === undefined) return 'no_payout'
-        if (payout.state === 'approved') {
-          const verdict = await begin(pool, payoutId, new Date(nowMs + FIRST_LOOK_MS))
-          if (verdict === 'cancelled' || verdict === 'not_approved') return verdict
-          failpoint('payout-begun')
-          continue
-        }
-        const order = orderOf(payout)
-        let report = await driver.look(order)
-        if (report.state === 'absent' && payout.state === 'sending') {
-          report = (await readHold(pool, payoutId, nowMs)) ?? (await send(pool, driver, order))
-        }
-        failpoint('payout-looked')
-        const booked = await transaction(pool, async sql => {
-          const result = await bookReport(sql, payout, report, nowMs)
-          if (event !== undefined && result !== 'stale') {
-            await sql.query('SELECT finish_payout_event($1, $2)', [event.driver, event.eventId])
-          }
-          failpoint('payout-booking')
-          return result
-        })
-        failpoint('payout-booked')
-        if (booked === 'stale') continue
-        if (booked === 'mismatch') log.warn({ payoutId, report }, 'a payout differs from what its provider reports')
-        // An account that is closed, or lacks something, is left out of the next batch.
-        if (report.state === 'failed') {
-          await refreshPayoutAccount(pool, driver, payout.destination, { ...rules, nowMs }).catch(error =>
-            log.warn({ err: error, payoutId }, 'the account of a payout that failed could not be read'),
-          )
-        }
-        return booked
-      }
-      throw new Error(`payout ${payoutId} was booked by others ${TRIES} times in a row`)
-    },
-    async handleEvent(driver, { eventId, type, ref }) {
-      const { rows } = await pool.query<{ waits: boolean }>('SELECT note_payout_event($1, $2, $3, $4) AS waits', [
-        driver.name,
-        eventId,
-        type,
-        ref,
-      ])
-      failpoint('payout-event-noted')
-      if (!rows[0]!.waits) return 'unchanged'
-      const key = { driver: driver.name, eventId }
-      let result: PayoutBooked = 'no_payout'
-      if (ref.startsWith('acct_')) {
-        await refreshPayoutAccount(pool, driver, ref, { ...rules, nowMs: clock.epochMs() })
-      } else {
-        const payoutId = await driver.provider!.payoutIdOf(ref)
-        if (payoutId !== null) result = await sync.book(payoutId, key)
-      }
-      // An account of the provider may serve other programs too.
-      await pool.query('SELECT finish_payout_event($1, $2)', [key.driver, key.eventId])
-      return result
-    },
     async reconcile({ isComplete = false } = {}) {
-      const { counts, attempt } = counting()
-      const withProvider = drivers.filter(each => each.provider !== undefined)
-      if (withProvider.length === 0) return counts
-      for (const { driver, eventId, type, ref } of await waitingEvents(pool)) {
-        const found = withProvider.find(({ name }) => name === driver)
-        if (found !== undefined) await attempt({ eventId }, () => sync.handleEvent(found, { eventId, type, ref }))
-      }
-      const names = withProvider.map(({ name }) => name)
-      for (const payoutId of await duePayouts(pool, names, isComplete ? null : clock.epochMs())) {
-        await attempt({ payoutId }, () => sync.book(payoutId))
-      }
+      const { counts, attempt } = engine.counting()
+      await engine.handleWaitingEvents(attempt)
+      await engine.bookDue(attempt, isComplete)
       return counts
     },
   }
-  return sync
+}
+
+interface LookedAt {
+  readonly payout: Payout
+  readonly report: PayoutReport
 }
 
 type BeginVerdict = 'begun' | 'cancelled' | 'not_approved' | 'ended' | 'no_payout'
@@ -202,9 +160,10 @@ async function bookReport(
   report: PayoutReport,
   nowMs: number,
 ): Promise<'booked' | 'unchanged' | 'mismatch' | 'no_payout' | 'stale'> {
+  const lookAgainAt = report.state === 'failed' ? null : nextLookAt(report.state === 'paid', createdAt, nowMs)
   const { rows } = await sql.query<{ result: 'booked' | 'unchanged' | 'mismatch' | 'no_payout' | 'stale' }>(
     'SELECT book_payout_report($1, $2, $3, $4, $5) AS result',
-    [payoutId, driver, version, JSON.stringify(report), nextLookAt(report.state, createdAt.getTime(), nowMs)],
+    [payoutId, driver, version, JSON.stringify(report), lookAgainAt],
   )
   // After the report, which locks the hoster before the payout: two nodes that lock them in different orders deadlock.
   if (report.state === 'paid' && providerRef === null) {
@@ -218,38 +177,3 @@ function orderOf(payout: Payout): PayoutOrder {
 }
 
 const NANOS_PER_CENT = 10_000_000n
-const MINUTE_MS = 60_000
-const HOUR_MS = 3_600_000
-const DAY_MS = 86_400_000
-/** After a crash, the job looks for a transfer this much later. */
-const FIRST_LOOK_MS = 2 * MINUTE_MS
-/** How long transfers are watched for a reversal. */
-const WATCHED_MS = 200 * DAY_MS
-
-/** The provider reports changes itself. These looks find what was lost, less often the older a payout is. */
-function nextLookAt(state: PayoutReport['state'], createdMs: number, nowMs: number): Date | null {
-  const ageMs = Math.max(nowMs - createdMs, 0)
-  if (state === 'paid') return ageMs > WATCHED_MS ? null : new Date(nowMs + Math.min(HOUR_MS + ageMs / 2, 7 * DAY_MS))
-  if (state === 'failed') return null
-  return new Date(nowMs + Math.min(FIRST_LOOK_MS + ageMs / 2, DAY_MS))
-}
-
-/** @param nowMs null: all that may still change */
-async function duePayouts(sql: Sql, drivers: readonly string[], nowMs: number | null): Promise<string[]> {
-  const { rows } = await sql.query<{ id: string }>(
-    `SELECT payout_id AS id FROM payout
-      WHERE next_look_at IS NOT NULL AND ($2::timestamptz IS NULL OR next_look_at <= $2) AND driver = ANY ($1)
-      ORDER BY next_look_at LIMIT $3`,
-    [drivers, nowMs === null ? null : new Date(nowMs), nowMs === null ? null : DUE_MAX],
-  )
-  return rows.map(({ id }) => id)
-}
-
-async function waitingEvents(sql: Sql) {
-  const { rows } = await sql.query<{ driver: string; eventId: string; type: string; ref: string }>(
-    `SELECT driver, event_id AS "eventId", type, provider_ref AS ref FROM payout_event
-      WHERE handled_at IS NULL ORDER BY received_at LIMIT $1`,
-    [DUE_MAX],
-  )
-  return rows
-}

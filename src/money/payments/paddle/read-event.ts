@@ -1,5 +1,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { isJsonObject } from '../../../base/runtime/json-object.ts'
+import { isProviderRef, parseEvent } from '../event-body.ts'
 import { type EventRef, InvalidEvent, InvalidSignature } from '../payment-driver.ts'
 
 /** Paddle advises five seconds. Its retries are signed again, so this only has to cover clocks that differ. */
@@ -11,12 +12,12 @@ const TOLERANCE_S = 300
  */
 export function readPaddleEvent(secret: string, rawBody: Buffer, signature: string): EventRef | null {
   requireSignature(secret, rawBody, signature)
-  const event = parseJson(rawBody)
-  if (!isJsonObject(event) || !isJsonObject(event.data)) throw new InvalidEvent()
+  const event = parseEvent(rawBody)
+  if (!isJsonObject(event.data)) throw new InvalidEvent()
   const { event_id: eventId, event_type: type, data } = event
-  if (!isName(eventId) || !isName(type)) throw new InvalidEvent()
+  if (!isProviderRef(eventId) || !isProviderRef(type)) throw new InvalidEvent()
   const ref = type.startsWith('transaction.') ? data.id : type.startsWith('adjustment.') ? data.transaction_id : null
-  return isName(ref) ? { about: 'payment', eventId, type, ref } : null
+  return isProviderRef(ref) ? { about: 'payment', eventId, type, ref } : null
 }
 
 /** `ts=1700000000;h1=...`, with several `h1` while the secret is replaced. Signed are the time, a colon and the body. */
@@ -31,17 +32,4 @@ function requireSignature(secret: string, rawBody: Buffer, signature: string): v
   })
   if (!isSigned) throw new InvalidSignature('of another secret, or altered')
   if (Math.abs(Number(signedS) - Date.now() / 1_000) > TOLERANCE_S) throw new InvalidSignature('of another time')
-}
-
-/** What identifies something at Paddle. PostgreSQL cannot store every other text. */
-function isName(value: unknown): value is string {
-  return typeof value === 'string' && /^[\w.-]{1,255}$/.test(value)
-}
-
-function parseJson(body: Buffer): unknown {
-  try {
-    return JSON.parse(body.toString())
-  } catch {
-    throw new InvalidEvent()
-  }
 }

@@ -1,4 +1,5 @@
 import { isJsonObject } from '../../../base/runtime/json-object.ts'
+import { isProviderRef, parseEvent } from '../event-body.ts'
 import { type EventRef, InvalidEvent, InvalidSignature } from '../payment-driver.ts'
 import type { StripeClient } from './stripe-client.ts'
 
@@ -35,31 +36,18 @@ function requireNotFromFuture(signature: string): void {
 }
 
 function refOf(rawBody: Buffer): EventRef | null {
-  const event = parseJson(rawBody)
-  if (!isJsonObject(event) || !isJsonObject(event.data) || !isJsonObject(event.data.object)) throw new InvalidEvent()
+  const event = parseEvent(rawBody)
+  if (!isJsonObject(event.data) || !isJsonObject(event.data.object)) throw new InvalidEvent()
   const [eventId, type, { id, object, payment_intent: intent }] = [event.id, event.type, event.data.object]
-  if (!isName(eventId) || !isName(type)) throw new InvalidEvent()
+  if (!isProviderRef(eventId) || !isProviderRef(type)) throw new InvalidEvent()
   // Set for what has happened at an account of a hoster. Payments and transfers happen at the platform's own.
   const { account } = event
-  if (isName(account)) {
+  if (isProviderRef(account)) {
     if (type !== 'account.application.deauthorized' && (object !== 'account' || id !== account)) return null
     return { about: 'payout', eventId, type, ref: account }
   }
   const isItself = ['transfer', 'account', 'checkout.session', 'payment_intent'].includes(object as string)
   const ref = isItself ? id : isJsonObject(intent) ? intent.id : intent
-  if (!isName(ref)) return null
+  if (!isProviderRef(ref)) return null
   return { about: object === 'transfer' || object === 'account' ? 'payout' : 'payment', eventId, type, ref }
-}
-
-/** What identifies something at Stripe. PostgreSQL cannot store every other text. */
-function isName(value: unknown): value is string {
-  return typeof value === 'string' && /^[\w.-]{1,255}$/.test(value)
-}
-
-function parseJson(body: Buffer): unknown {
-  try {
-    return JSON.parse(body.toString())
-  } catch {
-    throw new InvalidEvent()
-  }
 }
