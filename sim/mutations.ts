@@ -1177,7 +1177,7 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'hold-at-first-step',
     bug: 'the hold of a long prompt is made at the prices of short ones',
-    file: 'src/base/domain/held-cost.ts',
+    file: 'src/base/domain/request-bounds.ts',
     find: 'const step = stepOf(price.terms, inputTokens)\n  return costNanos(',
     replace: 'const step = price.terms.steps[0]!\n  return costNanos(',
   },
@@ -1205,7 +1205,7 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'hold-affords-at-first-step',
     bug: 'the affordable answer to a long prompt is computed at the prices of short ones',
-    file: 'src/base/domain/held-cost.ts',
+    file: 'src/base/domain/request-bounds.ts',
     find: 'const step = stepOf(price.terms, inputTokens)\n  return affordableOutputTokens(',
     replace: 'const step = price.terms.steps[0]!\n  return affordableOutputTokens(',
   },

@@ -1,4 +1,4 @@
-import { systemClock } from '../../src/base/runtime/clock.ts'
+import { systemClock } from '../../src/base/runtime/scheduler.ts'
 import { dial } from '../../src/market/agent/dial.ts'
 import { RequestServer } from '../../src/market/agent/request-server.ts'
 import { runAgent } from '../../src/market/agent/run-agent.ts'

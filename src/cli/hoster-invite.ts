@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander'
 import { type MemberRole, memberRoles } from '../base/domain/member-role.ts'
-import { systemClock } from '../base/runtime/clock.ts'
+import { systemClock } from '../base/runtime/scheduler.ts'
 import { createInvitations } from '../identity/people/invitations.ts'
 import { createPeopleMail } from '../identity/people/people-mail.ts'
 import { commandLineActor } from '../market/marketplace/change-hoster-state.ts'

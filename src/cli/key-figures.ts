@@ -1,5 +1,5 @@
+import type { KeyDefaults } from '../base/domain/chat-job.ts'
 import { usdText } from '../base/domain/money.ts'
-import type { KeyDefaults } from '../base/domain/routing-fields.ts'
 import { noSpend, type Spend } from '../base/domain/spend.ts'
 import type { KeyListing } from '../identity/auth/keys.ts'
 import { emailOrNull } from '../money/accounts/customers.ts'

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { usdText } from '../base/domain/money.ts'
-import { systemClock } from '../base/runtime/clock.ts'
+import { systemClock } from '../base/runtime/scheduler.ts'
 import { readEarnings, readFunds, readMovements } from '../money/payouts/earnings.ts'
 import { statementCsv } from '../money/payouts/statement-csv.ts'
 import { dayArgument, textArgument } from './arguments.ts'

@@ -1,8 +1,8 @@
 import { type Command, Option } from 'commander'
 import { usdText } from '../base/domain/money.ts'
 import { payoutDriverNames } from '../base/domain/money-drivers.ts'
-import { systemClock } from '../base/runtime/clock.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
+import { systemClock } from '../base/runtime/scheduler.ts'
 import {
   approvePayouts,
   cancelPayouts,

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import { ApiError } from '../base/domain/errors.ts'
-import { headerValues } from '../base/runtime/header-values.ts'
+import { headerValues } from '../base/runtime/header-list.ts'
 import type { GenerationRequest } from './generation-exchange.ts'
 
 /** Names below these are never public, so no website can have them (RFC 6761, 6762, 8375, ICANN 2024). */

@@ -1,5 +1,4 @@
-import { endOfTurn } from '../base/runtime/end-of-turn.ts'
-import type { Scheduler } from '../base/runtime/scheduler.ts'
+import { endOfTurn, type Scheduler } from '../base/runtime/scheduler.ts'
 
 /** Smaller bodies come through the plain door. Most bodies of this size take about 1 ms, histories of many calls 20 ms. */
 const LARGE_BODY_BYTES = 65_536

@@ -1,6 +1,6 @@
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
-import { endOfTurn } from '../base/runtime/end-of-turn.ts'
+import { endOfTurn } from '../base/runtime/scheduler.ts'
 import { type BoundConnection, ConnectionBound } from './connection-bound.ts'
 
 export interface ConnectionWatchOptions {

@@ -1,7 +1,7 @@
 import type { CancelSignal } from '../base/runtime/cancel-signal.ts'
+import type { HeaderBuilder, HeaderList } from '../base/runtime/header-list.ts'
 import type { EventSink, ServedBy } from '../request/chat/completion-request.ts'
 import type { GenerationResponse } from './generation-exchange.ts'
-import type { HeaderBuilder, HeaderList } from './header-list.ts'
 
 export interface EventStreamOptions {
   /** A comment is sent after this long without an event: proxies cut quiet connections after 60 to 125 s. */

@@ -1,7 +1,7 @@
 import type { Writable } from 'node:stream'
-import type { ByteAccount } from '../base/runtime/byte-budget.ts'
 import type { CancelSignal } from '../base/runtime/cancel-signal.ts'
-import type { HeaderList } from './header-list.ts'
+import type { ByteAccount } from '../base/runtime/counted-memory.ts'
+import type { HeaderList } from '../base/runtime/header-list.ts'
 
 /**
  * One request to a generation endpoint. Implemented for node:http (node-exchange.ts) and for the plain door

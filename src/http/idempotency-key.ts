@@ -1,5 +1,5 @@
 import { ApiError } from '../base/domain/errors.ts'
-import { headerValues } from '../base/runtime/header-values.ts'
+import { headerValues } from '../base/runtime/header-list.ts'
 import type { GenerationRequest } from './generation-exchange.ts'
 
 const KEY = /^[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?$/

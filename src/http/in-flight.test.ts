@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { ByteBudget } from '../base/runtime/byte-budget.ts'
+import { ByteBudget } from '../base/runtime/counted-memory.ts'
 import { createInFlight } from './in-flight.ts'
 
 const overloaded = (part: string) => ({ code: 'overloaded', message: expect.stringContaining(part) })

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { ApiError, memoryUsedUp } from '../base/domain/errors.ts'
-import type { ByteAccount } from '../base/runtime/byte-budget.ts'
-import { ByteQueue } from '../base/runtime/byte-queue.ts'
 import type { CancelSignal } from '../base/runtime/cancel-signal.ts'
+import { type ByteAccount, ByteQueue } from '../base/runtime/counted-memory.ts'
+import { closeAfter, type HeaderList } from '../base/runtime/header-list.ts'
 import { hasArrived, isLastAnswer } from './connection-bound.ts'
 import {
   drained,
@@ -13,7 +13,6 @@ import {
   SWITCHYARD_PREFIX,
   type UnreadAnswer,
 } from './generation-exchange.ts'
-import { closeAfter, type HeaderList } from './header-list.ts'
 import { bodyTooLarge } from './receive-body.ts'
 
 /**

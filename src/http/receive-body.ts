@@ -1,5 +1,5 @@
 import { ApiError } from '../base/domain/errors.ts'
-import type { ByteAccount } from '../base/runtime/byte-budget.ts'
+import type { ByteAccount } from '../base/runtime/counted-memory.ts'
 import type { GenerationRequest } from './generation-exchange.ts'
 
 type BodyRequest = Pick<GenerationRequest, 'header' | 'readBody'>

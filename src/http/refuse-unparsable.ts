@@ -2,9 +2,9 @@ import { randomUUIDv7 } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { ApiError } from '../base/domain/errors.ts'
+import { NO_SNIFFING } from '../base/runtime/header-list.ts'
 import { onceAnswered, owesAnswer } from './connection-bound.ts'
 import { errorFormatOf, type RequestLine } from './error-format.ts'
-import { NO_SNIFFING } from './header-list.ts'
 
 /**
  * Answers a request that node:http cannot parse. Such a request has no response object: the answer is written

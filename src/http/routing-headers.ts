@@ -1,7 +1,13 @@
 import { ZodArray, type ZodType, z } from 'zod'
-import { type ChatJob, CREDIT_WAIT_MS_MAX, preferences } from '../base/domain/chat-job.ts'
+import {
+  type ChatJob,
+  CREDIT_WAIT_MS_MAX,
+  preferences,
+  type Routing,
+  type RoutingFields,
+  routingOf,
+} from '../base/domain/chat-job.ts'
 import { ApiError } from '../base/domain/errors.ts'
-import { type Routing, type RoutingFields, routingOf } from '../base/domain/routing-fields.ts'
 import { LABEL, label, labelMeaning } from '../wire/api/label.ts'
 import { parseRoutingText, routingFieldNames } from '../wire/api/routing-text.ts'
 import { routingSchemas } from '../wire/dialects/routing-schemas.ts'

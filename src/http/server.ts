@@ -5,6 +5,7 @@ import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promi
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import type { Caller } from '../base/domain/caller.ts'
 import type { HosterCaller } from '../base/domain/hoster-access.ts'
+import { NO_SNIFFING } from '../base/runtime/header-list.ts'
 import type { SignedIn } from '../identity/people/sessions.ts'
 import { type AgentDoor, isAgentTarget } from './agents/agent-door.ts'
 import type { AllowedHosts } from './allowed-hosts.ts'
@@ -22,7 +23,6 @@ import {
   type OnResponse,
 } from './generation-routes.ts'
 import type { Guard } from './guard.ts'
-import { NO_SNIFFING } from './header-list.ts'
 import { InputTurns } from './input-turns.ts'
 import { createNodeServer, HEAD_BYTES_MAX, KEEP_ALIVE_MS } from './node-server.ts'
 import { PlainDoor } from './plain/plain-door.ts'

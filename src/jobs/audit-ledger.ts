@@ -1,6 +1,6 @@
 import { type Pool, withQueryTimeout } from '../base/db/pool.ts'
-import type { Clock } from '../base/runtime/clock.ts'
 import type { Log } from '../base/runtime/log.ts'
+import type { Clock } from '../base/runtime/scheduler.ts'
 import { audit } from '../money/ledger/audit/audit.ts'
 import { progressInDatabase } from '../money/ledger/audit/audit-progress.ts'
 import { readLastAudit, recordAudit } from '../money/ledger/audit/last-audit.ts'

@@ -1,7 +1,7 @@
 import type { CronItem, TaskList } from 'graphile-worker'
 import { type Pool, transaction } from '../base/db/pool.ts'
-import type { Clock } from '../base/runtime/clock.ts'
 import type { Log } from '../base/runtime/log.ts'
+import type { Clock } from '../base/runtime/scheduler.ts'
 import { deleteOldTraces } from '../identity/people/delete-old-traces.ts'
 import type { MarketplaceJobs } from '../market/marketplace/marketplace-jobs.ts'
 import { PROBE_MODELS, VERIFY_HOSTER } from '../market/marketplace/verification.ts'

@@ -3,7 +3,7 @@ import { refuseOutage } from '../base/db/refuse-outage.ts'
 import { ApiError } from '../base/domain/errors.ts'
 import { usd } from '../base/domain/money.ts'
 import { type PayoutDriverName, payoutLabels } from '../base/domain/money-drivers.ts'
-import type { Clock } from '../base/runtime/clock.ts'
+import type { Clock } from '../base/runtime/scheduler.ts'
 import { listFunds, readFunds } from '../money/payouts/earnings.ts'
 import { listPayoutChanges } from '../money/payouts/payout-accounts.ts'
 import {

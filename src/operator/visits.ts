@@ -1,5 +1,5 @@
 import type { Sql } from '../base/db/pool.ts'
-import type { Clock } from '../base/runtime/clock.ts'
+import type { Clock } from '../base/runtime/scheduler.ts'
 import { noteAction } from '../identity/people/audit-log.ts'
 import type { SignedIn } from '../identity/people/sessions.ts'
 

@@ -2,7 +2,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { benchEndpoint, startGatewaySide } from '../../bench/agent/gateway-side.ts'
-import { systemClock } from '../../src/base/runtime/clock.ts'
+import { systemClock } from '../../src/base/runtime/scheduler.ts'
 import { runAgent } from '../../src/market/agent/run-agent.ts'
 import { GENEROUS_TIMEOUTS, WAIT_OPTIONS } from '../harness/timeouts.ts'
 

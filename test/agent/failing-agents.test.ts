@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
-import type { Clock } from '../../src/base/runtime/clock.ts'
+import type { Clock } from '../../src/base/runtime/scheduler.ts'
 import { type FaultProxy, startFaultProxy } from '../harness/fault-proxy.ts'
 import { answer, stall, startScriptedUpstream } from '../harness/scripted-upstream.ts'
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'

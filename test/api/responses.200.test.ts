@@ -1,6 +1,6 @@
 import OpenAI from 'openai'
 import { describe, expect, test, vi } from 'vitest'
-import { TextBuffer } from '../../src/request/relay/text-buffer.ts'
+import { TextBuffer } from '../../src/base/runtime/counted-memory.ts'
 import { expectLeftAndBilled, useClientWorld, useUpRequests, weatherTool } from '../clients/client-world.ts'
 import type { TestCustomer } from '../harness/app.ts'
 import { answer, contentChunk, sse, streamEvents, usageOf } from '../harness/scripted-upstream.ts'

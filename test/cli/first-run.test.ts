@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest'
 import { transaction } from '../../src/base/db/pool.ts'
 import { plainAccess } from '../../src/base/domain/caller.ts'
-import { systemClock } from '../../src/base/runtime/clock.ts'
+import { systemClock } from '../../src/base/runtime/scheduler.ts'
 import { createAuthenticator } from '../../src/identity/auth/authenticator.ts'
 import { activateHoster } from '../../src/market/marketplace/operate-hoster.ts'
 import { addHoster } from '../../src/market/supply/hosters/add-hoster.ts'

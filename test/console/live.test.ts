@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Sql } from '../../src/base/db/pool.ts'
-import { systemClock } from '../../src/base/runtime/clock.ts'
+import { systemClock } from '../../src/base/runtime/scheduler.ts'
 import { createLiveWatch } from '../../src/identity/live/live-watch.ts'
 import { readLiveStates } from '../../src/identity/live/read-live-states.ts'
 import { grantCredit } from '../../src/money/ledger/accounts/grant-credit.ts'

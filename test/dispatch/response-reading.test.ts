@@ -3,7 +3,7 @@ import { request as requestByNode } from 'node:http'
 import { type AddressInfo, createServer, type Server } from 'node:net'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { uncounted } from '../../src/base/runtime/byte-budget.ts'
+import { uncounted } from '../../src/base/runtime/counted-memory.ts'
 import { UpstreamClient } from '../../src/wire/upstreams/upstream-client.ts'
 import { ann, limitsOf, offerAt } from './dispatching.ts'
 

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { expect, test, vi } from 'vitest'
 import { createPool } from '../../src/base/db/pool.ts'
-import { systemClock } from '../../src/base/runtime/clock.ts'
+import { systemClock } from '../../src/base/runtime/scheduler.ts'
 import { auditLedger } from '../../src/jobs/audit-ledger.ts'
 import { readLastAudit, recordAudit } from '../../src/money/ledger/audit/last-audit.ts'
 import { createCreditEvidence } from '../../src/money/ledger/credit-evidence.ts'

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { systemClock } from '../../src/base/runtime/clock.ts'
 import { armFailpoints } from '../../src/base/runtime/failpoint.ts'
+import { systemClock } from '../../src/base/runtime/scheduler.ts'
 import { createCreditEvidence } from '../../src/money/ledger/credit-evidence.ts'
 import { createAutoTopUps } from '../../src/money/payments/auto-top-up.ts'
 import { createDrivers } from '../../src/money/payments/create-drivers.ts'

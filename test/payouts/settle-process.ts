@@ -1,6 +1,6 @@
 import { createPool } from '../../src/base/db/pool.ts'
-import { systemClock } from '../../src/base/runtime/clock.ts'
 import { armFailpoints, parseFailpoints } from '../../src/base/runtime/failpoint.ts'
+import { systemClock } from '../../src/base/runtime/scheduler.ts'
 import { createPayoutSync } from '../../src/money/payouts/payout-sync.ts'
 import { createStripeConnectDriver } from '../../src/money/payouts/stripe-connect-driver.ts'
 

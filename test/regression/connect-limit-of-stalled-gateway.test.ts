@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { uncounted } from '../../src/base/runtime/byte-budget.ts'
+import { uncounted } from '../../src/base/runtime/counted-memory.ts'
 import { UpstreamClient } from '../../src/wire/upstreams/upstream-client.ts'
 import { ann, limitsOf, offerAt, quarantineEnd, TICK_MS } from '../dispatch/dispatching.ts'
 import { type RawUpstream, startRawUpstream } from '../dispatch/raw-upstream.ts'

@@ -2,7 +2,7 @@
 // the client gets, and whether the server is blamed.
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { ApiError } from '../../src/base/domain/errors.ts'
-import { uncounted } from '../../src/base/runtime/byte-budget.ts'
+import { uncounted } from '../../src/base/runtime/counted-memory.ts'
 import { relayStream, type WriteEvents } from '../../src/request/relay/relay-stream.ts'
 import { chatDialect } from '../../src/wire/dialects/chat/chat-dialect.ts'
 import { countTokens } from '../../src/wire/tokens/count-tokens.ts'

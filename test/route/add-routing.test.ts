@@ -1,8 +1,13 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { addRouting } from '../../src/base/domain/add-routing.ts'
-import { type ChatJob, insufficientChoices, serviceTiers } from '../../src/base/domain/chat-job.ts'
-import { type RoutingFields, routingOf } from '../../src/base/domain/routing-fields.ts'
+import {
+  type ChatJob,
+  insufficientChoices,
+  type RoutingFields,
+  routingOf,
+  serviceTiers,
+} from '../../src/base/domain/chat-job.ts'
 import { eligible } from '../../src/request/admit/eligible.ts'
 import { jobOf, randomMarket } from '../supply/random-market.ts'
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { outputCap } from '../../src/base/domain/output-cap.ts'
+import { outputCap } from '../../src/base/domain/request-bounds.ts'
 import { eligible } from '../../src/request/admit/eligible.ts'
 import { affordableTokens, holdFor, maxTokensFor } from '../../src/request/admit/hold.ts'
 import { healthOf, jobOf, offerOf } from '../supply/random-market.ts'

@@ -1,5 +1,4 @@
-import type { ChatJob, ConstraintName, ConstraintSource, Preference, RoutingConstraints } from './chat-job.ts'
-import type { Routing } from './routing-fields.ts'
+import type { ChatJob, ConstraintName, ConstraintSource, Preference, Routing, RoutingConstraints } from './chat-job.ts'
 
 /**
  * Adds the constraints of a header or a key to a job. Of two values of a constraint the stricter holds: the job admits

@@ -1,5 +1,5 @@
+import type { Routing } from './chat-job.ts'
 import type { Nanos } from './money.ts'
-import type { Routing } from './routing-fields.ts'
 
 /** The limits of an account per UTC window: those of its account tier with the customer's own overrides. */
 export interface AccountLimits {

@@ -1,7 +1,7 @@
 import { type DestinationStream, type Logger, pino } from 'pino'
-import { type Clock, systemClock } from './clock.ts'
 import { readableLogLine } from './readable-log-line.ts'
 import { createRepeatedErrors } from './repeated-errors.ts'
+import { type Clock, systemClock } from './scheduler.ts'
 
 export interface LogSettings {
   readonly level: string

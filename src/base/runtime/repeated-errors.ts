@@ -1,4 +1,4 @@
-import type { Clock } from './clock.ts'
+import type { Clock } from './scheduler.ts'
 
 /** An error is logged again after this time, ms. */
 const EVERY_MS = 60_000

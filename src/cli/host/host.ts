@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander'
+
 import packageJson from '../../../package.json' with { type: 'json' }
-import { systemClock } from '../../base/runtime/clock.ts'
+import { systemClock } from '../../base/runtime/scheduler.ts'
 import type { AgentOptions } from '../../market/agent/run-agent.ts'
 import type { Hours } from '../../market/agent/schedule.ts'
 import { createCommand, createCommandOutput } from '../command.ts'

@@ -1,7 +1,7 @@
 import type { WebSocket } from 'ws'
 import { usdText } from '../../base/domain/money.ts'
 import type { Offer } from '../../base/domain/offer.ts'
-import { endOfTurn } from '../../base/runtime/end-of-turn.ts'
+import { endOfTurn } from '../../base/runtime/scheduler.ts'
 import { REPORTED_MODELS_MAX, type ReportedAgent } from '../../market/supply/status/write-report.ts'
 import {
   type AgentState,

@@ -1,5 +1,5 @@
 import type { WebSocket } from 'ws'
-import { endOfTurn } from '../../base/runtime/end-of-turn.ts'
+import { endOfTurn } from '../../base/runtime/scheduler.ts'
 
 /** Pings, and pongs, that an agent may send within one interval of ours. It needs no ping, and one pong. */
 const PINGS_MAX = 8

@@ -1,5 +1,5 @@
 import type { FastifyReply } from 'fastify'
-import { headerValues } from '../../base/runtime/header-values.ts'
+import { headerValues } from '../../base/runtime/header-list.ts'
 import type { OpenedSession } from '../../identity/people/sessions.ts'
 
 /**

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { ApiError } from '../../base/domain/errors.ts'
-import type { Clock } from '../../base/runtime/clock.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
 import type { People } from '../../identity/people/people.ts'
 import type { ClientTrace, OpenedSession, SignedIn } from '../../identity/people/sessions.ts'
 import { type SignedInSession, showSession } from '../../wire/api/session.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { uncounted } from '../../base/runtime/byte-budget.ts'
+import { uncounted } from '../../base/runtime/counted-memory.ts'
 import type { Alerts } from '../../money/alerts/alerts.ts'
 import {
   alertDeliveries,

@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { uncounted } from '../../base/runtime/byte-budget.ts'
+import { uncounted } from '../../base/runtime/counted-memory.ts'
 import type { Factors, RenewedCodes } from '../../identity/people/factors.ts'
 import type { Identities } from '../../identity/people/identities.ts'
 import type { Passkeys } from '../../identity/people/passkeys.ts'

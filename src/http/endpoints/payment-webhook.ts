@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { ApiError } from '../../base/domain/errors.ts'
-import { uncounted } from '../../base/runtime/byte-budget.ts'
+import { uncounted } from '../../base/runtime/counted-memory.ts'
 import {
   InvalidEvent,
   InvalidSignature,

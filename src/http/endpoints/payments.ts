@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import { ApiError } from '../../base/domain/errors.ts'
 import { type Nanos, usd } from '../../base/domain/money.ts'
-import { uncounted } from '../../base/runtime/byte-budget.ts'
+import { uncounted } from '../../base/runtime/counted-memory.ts'
 import { UUID } from '../../base/runtime/uuid.ts'
 import type { Payments } from '../../money/payments/payments.ts'
 import type { Payment } from '../../money/payments/read-payments.ts'

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
-import { uncounted } from '../../base/runtime/byte-budget.ts'
+import { uncounted } from '../../base/runtime/counted-memory.ts'
 import type { Profile } from '../../identity/people/profile.ts'
 import type { ClientTrace } from '../../identity/people/sessions.ts'
 import { parseEmailToken, parseName, parseNewEmail } from '../../wire/api/profile.ts'

@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import { uncounted } from '../../base/runtime/byte-budget.ts'
+import { uncounted } from '../../base/runtime/counted-memory.ts'
 import type { RequestSharing } from '../../identity/people/request-sharing.ts'
 import type { ClientTrace } from '../../identity/people/sessions.ts'
 import { requestSharing, requireSharingConsent } from '../../wire/api/request-sharing.ts'

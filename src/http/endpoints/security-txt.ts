@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { ApiError } from '../../base/domain/errors.ts'
-import type { Clock } from '../../base/runtime/clock.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
 import type { Endpoint } from '../endpoint.ts'
 
 /** RFC 9116 recommends less than a year. */

@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import { uncounted } from '../../base/runtime/byte-budget.ts'
+import { uncounted } from '../../base/runtime/counted-memory.ts'
 import type { ClientTrace } from '../../identity/people/sessions.ts'
 import type { SignUp } from '../../identity/people/sign-up.ts'
 import { session } from '../../wire/api/session.ts'

@@ -1,6 +1,7 @@
 import { z } from 'zod'
+
 import packageJson from '../../../package.json' with { type: 'json' }
-import { headerValues } from '../../base/runtime/header-values.ts'
+import { headerValues } from '../../base/runtime/header-list.ts'
 import { sendConsole } from '../console/console-pages.ts'
 import type { Endpoint } from '../endpoint.ts'
 

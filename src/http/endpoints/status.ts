@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { ApiError } from '../../base/domain/errors.ts'
-import type { Clock } from '../../base/runtime/clock.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
 import { type StatusReport, statusReport } from '../../wire/api/status.ts'
 import type { Endpoint } from '../endpoint.ts'
 

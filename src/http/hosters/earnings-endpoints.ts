@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { ApiError } from '../../base/domain/errors.ts'
-import { uncounted } from '../../base/runtime/byte-budget.ts'
+import { uncounted } from '../../base/runtime/counted-memory.ts'
 import { UUID } from '../../base/runtime/uuid.ts'
 import type { EarningsDesk } from '../../money/payouts/earnings-desk.ts'
 import type { EnrollActor } from '../../money/payouts/payout-accounts.ts'

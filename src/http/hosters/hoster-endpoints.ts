@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import type { z } from 'zod'
-import { uncounted } from '../../base/runtime/byte-budget.ts'
+import { uncounted } from '../../base/runtime/counted-memory.ts'
 import type { StateActor } from '../../market/marketplace/change-hoster-state.ts'
 import type { HosterDesk } from '../../market/marketplace/hoster-desk.ts'
 import { manifest, parseManifest, storedManifest } from '../../wire/api/hoster-manifest.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { Clock } from '../../base/runtime/clock.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
 import { UUID } from '../../base/runtime/uuid.ts'
 import type { HosterKeyListing } from '../../market/marketplace/hoster-keys.ts'
 import {

@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import type { Clock } from '../../base/runtime/clock.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
 import { type DaySpan, daySpan, daySpanQuery } from '../../wire/api/day-span.ts'
 import {
   type HosterOffers,

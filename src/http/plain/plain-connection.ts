@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net'
-import { ByteQueue } from '../../base/runtime/byte-queue.ts'
+import { ByteQueue } from '../../base/runtime/counted-memory.ts'
+import { closeAfter, type HeaderList } from '../../base/runtime/header-list.ts'
 import type { LinkedItem } from '../../base/runtime/linked-set.ts'
 import { isLastAnswer, noteAnswered, noteRequest } from '../connection-bound.ts'
-import { closeAfter, type HeaderList } from '../header-list.ts'
 import { parsePlainRequest, type RequestLines } from './plain-request.ts'
 import { PlainResponse, type ResponseOwner } from './plain-response.ts'
 

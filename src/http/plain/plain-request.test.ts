@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { uncounted } from '../../base/runtime/byte-budget.ts'
+import { uncounted } from '../../base/runtime/counted-memory.ts'
 import type { GenerationHeader } from '../generation-exchange.ts'
 import { PlainRequest, parsePlainRequest, RequestLines } from './plain-request.ts'
 

@@ -1,5 +1,5 @@
 import { memoryUsedUp } from '../../base/domain/errors.ts'
-import type { ByteAccount } from '../../base/runtime/byte-budget.ts'
+import type { ByteAccount } from '../../base/runtime/counted-memory.ts'
 import {
   type GenerationHeader,
   type GenerationRequest,

@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net'
 import type { CancelSignal } from '../../base/runtime/cancel-signal.ts'
+import type { HeaderList } from '../../base/runtime/header-list.ts'
 import { http } from '../../base/runtime/node-http.ts'
 import { drained, encodeChunk, type GenerationResponse, type UnreadAnswer } from '../generation-exchange.ts'
-import type { HeaderList } from '../header-list.ts'
 
 /** The connection that a response belongs to. */
 export interface ResponseOwner {

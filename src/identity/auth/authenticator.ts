@@ -6,8 +6,8 @@ import {
   type MemberLimit,
   plainAccess,
 } from '../../base/domain/caller.ts'
-import { routingOf } from '../../base/domain/routing-fields.ts'
-import type { Clock } from '../../base/runtime/clock.ts'
+import { routingOf } from '../../base/domain/chat-job.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
 import { hashApiKey, hasValidChecksum } from './api-key.ts'
 import { credentialOf } from './credential.ts'
 import { KeyCache } from './key-cache.ts'

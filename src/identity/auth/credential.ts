@@ -1,5 +1,5 @@
 import { ApiError } from '../../base/domain/errors.ts'
-import { headerValues } from '../../base/runtime/header-values.ts'
+import { headerValues } from '../../base/runtime/header-list.ts'
 
 /**
  * Reads the API key of a request: `Authorization: Bearer <key>`, or `x-api-key`, `api-key` or `x-goog-api-key` when

@@ -1,6 +1,6 @@
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import { ApiError } from '../../base/domain/errors.ts'
-import type { Clock } from '../../base/runtime/clock.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
 
 /** The holder of a key, as of the last look-up. */
 export interface FoundKey<Holder> {

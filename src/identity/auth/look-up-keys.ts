@@ -1,6 +1,6 @@
 import type { NamedStatement, Sql } from '../../base/db/pool.ts'
 import type { LimitReset } from '../../base/domain/caller.ts'
-import type { KeyDefaults } from '../../base/domain/routing-fields.ts'
+import type { KeyDefaults } from '../../base/domain/chat-job.ts'
 
 /** A row of a key joined with its customer. */
 export interface KeyRow {

@@ -3,7 +3,7 @@ import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import type { KeyLimit } from '../../base/domain/caller.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { type EndedKeys, hasRight, type MemberRole } from '../../base/domain/member-role.ts'
-import type { Clock } from '../../base/runtime/clock.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
 import { noteAction } from './audit-log.ts'
 import {
   type Invitations,

@@ -1,7 +1,7 @@
 import type { Configuration } from 'openid-client'
 import { ApiError } from '../../base/domain/errors.ts'
-import type { Clock } from '../../base/runtime/clock.ts'
 import { isEmail } from '../../base/runtime/email.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
 import type { OidcSecrets } from './oidc-attempt.ts'
 
 /** A service that people sign in with, as configured. */

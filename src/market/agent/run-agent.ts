@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import type { Clock } from '../../base/runtime/clock.ts'
-import { endOfTurn } from '../../base/runtime/end-of-turn.ts'
 import { toPlain } from '../../base/runtime/plain-text.ts'
+import { type Clock, endOfTurn } from '../../base/runtime/scheduler.ts'
 import { type AgentState, type FromAgent, REASON_CHARACTERS_MAX, type ToAgent } from '../../wire/api/agent-protocol.ts'
 import { GatewayLink } from './gateway-link.ts'
 import { type PowerOptions, powerObstacle } from './power-gate.ts'

@@ -1,7 +1,7 @@
 import type { Sql } from '../../base/db/pool.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { type HosterCaller, type HosterScope, hasHosterScope } from '../../base/domain/hoster-access.ts'
-import type { Clock } from '../../base/runtime/clock.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
 import { hashApiKey, hasValidChecksum } from '../../identity/auth/api-key.ts'
 import { credentialOf } from '../../identity/auth/credential.ts'
 import { KeyCache } from '../../identity/auth/key-cache.ts'

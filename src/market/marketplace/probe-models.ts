@@ -1,7 +1,7 @@
 import { bumpControlVersion } from '../../base/db/control-version.ts'
 import { type Pool, transaction } from '../../base/db/pool.ts'
 import type { Endpoint } from '../../base/domain/offer.ts'
-import type { Clock } from '../../base/runtime/clock.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
 import type { VerificationReport } from '../../wire/api/hoster-verification.ts'
 import { replacePrice } from '../supply/hosters/set-hoster-price.ts'
 import { changeWaiting, listHostersToProbe, listWaiting, noteFailedProbes, type WaitingModel } from './manifests.ts'

@@ -1,7 +1,7 @@
 import { bumpControlVersion } from '../../base/db/control-version.ts'
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
-import type { Clock } from '../../base/runtime/clock.ts'
 import type { Log } from '../../base/runtime/log.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
 import { sumCustomers } from './customer-evidence.ts'
 import { pruneAudits } from './evidence/audit-store.ts'
 import { isBroadlySupported } from './evidence/compared-store.ts'

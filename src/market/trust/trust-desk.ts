@@ -1,7 +1,7 @@
 import { type Pool, transaction } from '../../base/db/pool.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import type { HosterCaller } from '../../base/domain/hoster-access.ts'
-import type { Clock } from '../../base/runtime/clock.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
 import type { StateActor } from '../marketplace/change-hoster-state.ts'
 import { answerAppeal, appeal } from './appeals.ts'
 import { endQuarantine } from './quarantine-hoster.ts'

@@ -1,6 +1,6 @@
 import { bumpControlVersion } from '../../base/db/control-version.ts'
 import { type Pool, transaction } from '../../base/db/pool.ts'
-import type { Clock } from '../../base/runtime/clock.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
 import { shownDay, utcDayOf } from '../supply/hosters/shown-score.ts'
 import { readHosterFacts } from './evidence/hoster-facts.ts'
 import { hasTrustDays, noteTrustDays, pruneTrustDays, writeTrustDay } from './evidence/trust-day-store.ts'

@@ -1,5 +1,5 @@
 import type { Sql } from '../../base/db/pool.ts'
-import type { Clock } from '../../base/runtime/clock.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
 import { openSecret } from '../../base/secrets/sealed-secret.ts'
 import { alertMessage } from './alert-message.ts'
 import { type DueAlert, findDueAlert, recordAttempt } from './alert-store.ts'

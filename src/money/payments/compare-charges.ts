@@ -1,6 +1,6 @@
 import type { Pool, Sql } from '../../base/db/pool.ts'
-import type { Clock } from '../../base/runtime/clock.ts'
 import type { Log } from '../../base/runtime/log.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
 import { UUID } from '../../base/runtime/uuid.ts'
 import { PaymentMissing, type PaymentProvider, type ProviderMove, type ProviderMoves } from './payment-driver.ts'
 

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import type { Pool, Sql } from '../../base/db/pool.ts'
-import type { Clock } from '../../base/runtime/clock.ts'
 import { failpoint } from '../../base/runtime/failpoint.ts'
 import type { Log } from '../../base/runtime/log.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
 import type { CreditEvidence } from '../ledger/credit-evidence.ts'
 import { compareCharges } from './compare-charges.ts'
 import {

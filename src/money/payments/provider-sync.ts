@@ -1,7 +1,7 @@
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
-import type { Clock } from '../../base/runtime/clock.ts'
 import { failpoint } from '../../base/runtime/failpoint.ts'
 import type { Log } from '../../base/runtime/log.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
 
 /** What a run over many payments or payouts did. */
 export interface Reconciliation {

@@ -1,7 +1,7 @@
 import type { Pool } from '../../base/db/pool.ts'
 import { type PayoutDriverName, payoutLabels } from '../../base/domain/money-drivers.ts'
-import type { Clock } from '../../base/runtime/clock.ts'
 import type { Log } from '../../base/runtime/log.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
 import { payoutChangeMail } from '../../identity/people/mail-texts.ts'
 import type { PeopleMail } from '../../identity/people/people-mail.ts'
 import { hiddenAccount } from '../../wire/api/payouts.ts'

@@ -1,7 +1,7 @@
 import type { Pool, Sql } from '../../base/db/pool.ts'
-import type { Clock } from '../../base/runtime/clock.ts'
 import { failpoint } from '../../base/runtime/failpoint.ts'
 import type { Log } from '../../base/runtime/log.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
 import {
   createProviderSync,
   FIRST_LOOK_MS,

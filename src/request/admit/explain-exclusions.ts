@@ -3,9 +3,9 @@ import { ApiError } from '../../base/domain/errors.ts'
 import { fieldNames } from '../../base/domain/field-names.ts'
 import type { Exclusion, ExclusionReason } from '../../base/domain/handoff.ts'
 import { LATENCY_SAMPLE_AGE_MS_MAX, LATENCY_SAMPLES_MIN } from '../../base/domain/health.ts'
-import { heldNanos } from '../../base/domain/held-cost.ts'
 import { type Nanos, usdText } from '../../base/domain/money.ts'
 import { type Offer, serves } from '../../base/domain/offer.ts'
+import { heldNanos } from '../../base/domain/request-bounds.ts'
 
 /**
  * Builds the refusal of a request that no offer may serve: how many offers each constraint excluded, and what

@@ -1,8 +1,7 @@
 import type { ChatJob } from '../../base/domain/chat-job.ts'
-import { affordableTokensAt, heldNanos } from '../../base/domain/held-cost.ts'
 import type { Nanos } from '../../base/domain/money.ts'
 import type { Offer } from '../../base/domain/offer.ts'
-import { outputCap } from '../../base/domain/output-cap.ts'
+import { affordableTokensAt, heldNanos, outputCap } from '../../base/domain/request-bounds.ts'
 
 export interface HoldRequest {
   /** Pays for `maxTokens` at the most expensive candidate. */

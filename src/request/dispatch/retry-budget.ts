@@ -1,5 +1,5 @@
 import type { Endpoint, Offer } from '../../base/domain/offer.ts'
-import type { Clock } from '../../base/runtime/clock.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
 
 /**
  * Limits the retries at servers that fail, for each model and for each server: when every server of a model fails half of its

@@ -1,5 +1,5 @@
 import type { Nanos } from '../../base/domain/money.ts'
-import type { Clock } from '../../base/runtime/clock.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
 
 /** Beyond this number the customer seen first is dropped, so memory is bounded. */
 const CUSTOMERS_MAX = 100_000

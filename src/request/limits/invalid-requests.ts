@@ -1,7 +1,7 @@
 import type { Caller } from '../../base/domain/caller.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { secondsUntilWindowEnd } from '../../base/domain/windows.ts'
-import type { Clock } from '../../base/runtime/clock.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
 
 /**
  * Limits invalid requests: those that are refused before the rate windows count them, such as bodies that are not

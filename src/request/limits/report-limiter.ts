@@ -1,6 +1,6 @@
 import { ApiError } from '../../base/domain/errors.ts'
 import { secondsUntilWindowEnd } from '../../base/domain/windows.ts'
-import type { Clock } from '../../base/runtime/clock.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
 
 interface ReportLimiterDeps {
   readonly requestsPerMinute: number

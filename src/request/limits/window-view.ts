@@ -1,6 +1,6 @@
 import type { AccountLimits, Caller } from '../../base/domain/caller.ts'
 import type { WindowCounts } from '../../base/domain/windows.ts'
-import type { Clock } from '../../base/runtime/clock.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
 
 /**
  * The rate windows of customers as this node last saw them, for the headers of answers that do not involve

@@ -1,13 +1,12 @@
-import { answerBounds } from '../../base/domain/answer-bounds.ts'
 import type { ChatJob } from '../../base/domain/chat-job.ts'
 import type { ChatChunk, TokenUsage } from '../../base/domain/completion.ts'
 import type { StreamPart } from '../../base/domain/handoff.ts'
-import type { ByteAccount } from '../../base/runtime/byte-budget.ts'
+import { answerBounds } from '../../base/domain/request-bounds.ts'
+import type { ByteAccount, TextBuffer } from '../../base/runtime/counted-memory.ts'
 import type { StreamEncoder } from '../../wire/dialects/client-dialect.ts'
 import { TextCutter } from './cut-text.ts'
 import { hasOtherFields } from './generated-text.ts'
 import { OutputMeter } from './output-meter.ts'
-import type { TextBuffer } from './text-buffer.ts'
 
 /** Encodes a stream for the client and records what billing needs. */
 export class MeteredStream {

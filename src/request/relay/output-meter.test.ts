@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest'
-import { uncounted } from '../../base/runtime/byte-budget.ts'
+import { uncounted } from '../../base/runtime/counted-memory.ts'
 import { countTokens } from '../../wire/tokens/count-tokens.ts'
 import { OutputMeter } from './output-meter.ts'
 

@@ -1,10 +1,9 @@
 import type { ChunkDelta } from '../../base/domain/completion.ts'
 import { Cancelled } from '../../base/domain/upstream-failure.ts'
-import type { ByteAccount } from '../../base/runtime/byte-budget.ts'
+import { type ByteAccount, TextBuffer } from '../../base/runtime/counted-memory.ts'
 import { countTokens } from '../../wire/tokens/count-tokens.ts'
 import { eachGeneratedText, hasMedia } from './generated-text.ts'
 import { lengthWithin, textSize, tokensWithSlack, uncountedSize } from './output-limit.ts'
-import { TextBuffer } from './text-buffer.ts'
 
 /**
  * Collects the generated text, so that its tokens can be counted when the upstream reports none, and detects

@@ -1,8 +1,8 @@
 import { hash as digest } from 'node:crypto'
 import type { ChatJob } from '../../base/domain/chat-job.ts'
 import { splitOfferId } from '../../base/domain/offer.ts'
-import type { Clock } from '../../base/runtime/clock.ts'
 import { isJsonObject } from '../../base/runtime/json-object.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
 
 /**
  * Remembers for ten minutes which offer last served a conversation, because its server may still have the

@@ -1,6 +1,6 @@
 import type { Receipt } from '../../base/domain/handoff.ts'
-import type { Clock } from '../../base/runtime/clock.ts'
 import type { Log } from '../../base/runtime/log.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
 import type { Settlement } from '../../money/ledger/settlement/settlement.ts'
 
 const LOG_EVERY_MS = 3_600_000

@@ -1,5 +1,5 @@
-import type { Clock } from '../../base/runtime/clock.ts'
 import type { Log } from '../../base/runtime/log.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
 import type { Settlement } from '../../money/ledger/settlement/settlement.ts'
 
 export interface OverReportDeps {

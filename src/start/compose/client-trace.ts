@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { FastifyRequest } from 'fastify'
 import { clientAddressOf } from '../../base/runtime/client-address.ts'
-import { headerValues } from '../../base/runtime/header-values.ts'
+import { headerValues } from '../../base/runtime/header-list.ts'
 import type { ClientTrace } from '../../identity/people/sessions.ts'
 import type { Config } from '../config/config.ts'
 

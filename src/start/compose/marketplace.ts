@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
-import { uncounted } from '../../base/runtime/byte-budget.ts'
 import { CancelSource } from '../../base/runtime/cancel-signal.ts'
+import { uncounted } from '../../base/runtime/counted-memory.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { hosterEndpoints } from '../../http/hosters/hoster-endpoints.ts'
 import { hosterInviteEndpoints } from '../../http/hosters/hoster-invites.ts'

@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import { headerValues } from '../../base/runtime/header-values.ts'
+import { headerValues } from '../../base/runtime/header-list.ts'
 
 /**
  * Returns a function that turns the path of a page into a URL for the person who asks. That person reads the answer, so the Host that the browser

@@ -1,4 +1,4 @@
-import { ByteBudget } from '../../base/runtime/byte-budget.ts'
+import { ByteBudget } from '../../base/runtime/counted-memory.ts'
 import { createLastKnown } from '../../base/runtime/last-known.ts'
 import { memoryLimitBytes } from '../../base/runtime/process-limits.ts'
 import type { AllowedHosts } from '../../http/allowed-hosts.ts'

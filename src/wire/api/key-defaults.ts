@@ -1,6 +1,6 @@
 import { z } from 'zod'
+import type { KeyDefaults } from '../../base/domain/chat-job.ts'
 import { ApiError } from '../../base/domain/errors.ts'
-import type { KeyDefaults } from '../../base/domain/routing-fields.ts'
 import { isPlain } from '../../base/runtime/plain-text.ts'
 import { list, modelId } from '../dialects/field-schemas.ts'
 import { routingBounds, routingSchemas } from '../dialects/routing-schemas.ts'

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { type KeyScope, keyScopes, type LimitReset, limitResets } from '../../base/domain/caller.ts'
+import type { KeyDefaults } from '../../base/domain/chat-job.ts'
 import { type Nanos, usd } from '../../base/domain/money.ts'
-import type { KeyDefaults } from '../../base/domain/routing-fields.ts'
 import type { KeyUse } from '../../base/domain/spend.ts'
 import { keyDefaults } from './key-defaults.ts'
 

@@ -1,4 +1,4 @@
-import type { RoutingFields } from '../../base/domain/routing-fields.ts'
+import type { RoutingFields } from '../../base/domain/chat-job.ts'
 import { routingBounds, routingSchemas } from '../dialects/routing-schemas.ts'
 
 /** How a routing field is written as text: in a header, or on the command line. */

@@ -1,8 +1,8 @@
 import { sign } from 'node:crypto'
 import type { GoogleServiceAccount } from '../../base/domain/cloud-credential.ts'
 import { UpstreamFailure } from '../../base/domain/upstream-failure.ts'
-import type { Clock } from '../../base/runtime/clock.ts'
 import { isJsonObject } from '../../base/runtime/json-object.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
 import { type JsonAnswer, postForm } from '../egress/get-json.ts'
 
 const SCOPE = 'https://www.googleapis.com/auth/cloud-platform'

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import type { ChatChunk } from '../../base/domain/completion.ts'
-import type { Clock } from '../../base/runtime/clock.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
 import {
   type AnswerHead,
   asTextBody,

@@ -1,4 +1,4 @@
-import type { Clock } from '../../base/runtime/clock.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
 
 export interface Speed {
   /** Tokens per second for each choice; `Infinity` sends everything immediately. */

@@ -2,7 +2,7 @@ import type { ZodType } from 'zod'
 import type { ChatJob } from '../../base/domain/chat-job.ts'
 import type { ChatChunk, ChatCompletion, Envelope, TokenUsage } from '../../base/domain/completion.ts'
 import type { ApiError } from '../../base/domain/errors.ts'
-import type { ByteAccount } from '../../base/runtime/byte-budget.ts'
+import type { ByteAccount } from '../../base/runtime/counted-memory.ts'
 
 /**
  * The wire format of one generation endpoint: how requests are parsed, and how answers, streams and errors are

@@ -1,5 +1,5 @@
-import type { AnswerBounds } from '../../base/domain/answer-bounds.ts'
 import type { TokenUsage } from '../../base/domain/completion.ts'
+import type { AnswerBounds } from '../../base/domain/request-bounds.ts'
 import { isJsonObject, type JsonObject } from '../../base/runtime/json-object.ts'
 import { classifyError } from './chat/classify-error.ts'
 import { readUsage } from './chat/read-usage.ts'

@@ -1,5 +1,5 @@
 import { ApiError } from '../../base/domain/errors.ts'
-import { fewestTokens } from '../../base/domain/output-cap.ts'
+import { fewestTokens } from '../../base/domain/request-bounds.ts'
 import { invalidField, missingField } from './json/body-refusal.ts'
 
 /** A field with texts or token ids. */

@@ -1,6 +1,5 @@
 import { z } from 'zod'
-import { insufficientChoices, serviceTiers } from '../../base/domain/chat-job.ts'
-import type { RoutingFields } from '../../base/domain/routing-fields.ts'
+import { insufficientChoices, type RoutingFields, serviceTiers } from '../../base/domain/chat-job.ts'
 import { UUID } from '../../base/runtime/uuid.ts'
 import { between, boolean, list, modelId } from './field-schemas.ts'
 

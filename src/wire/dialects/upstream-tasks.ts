@@ -1,5 +1,5 @@
-import { answerBounds } from '../../base/domain/answer-bounds.ts'
 import type { Task } from '../../base/domain/chat-job.ts'
+import { answerBounds } from '../../base/domain/request-bounds.ts'
 import { CHAT_COMPLETIONS_PATH, upstreamRequestBody } from './chat/upstream-request.ts'
 import { upstreamCompletions } from './completions/upstream-completions.ts'
 import { upstreamEmbeddings } from './embeddings/upstream-embeddings.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { uncounted } from '../../base/runtime/byte-budget.ts'
+import { uncounted } from '../../base/runtime/counted-memory.ts'
 import { BodyDelivery } from './body-delivery.ts'
 
 const KIB = 1_024

@@ -1,6 +1,5 @@
 import type { UpstreamFailure } from '../../base/domain/upstream-failure.ts'
-import type { ByteAccount } from '../../base/runtime/byte-budget.ts'
-import { ByteQueue } from '../../base/runtime/byte-queue.ts'
+import { type ByteAccount, ByteQueue } from '../../base/runtime/counted-memory.ts'
 
 /**
  * The maximum number of bytes in one piece. The sink may request a pause before the rest: a read of 64 KiB can hold

@@ -1,5 +1,5 @@
 import type { OnReadOpts } from 'node:net'
-import { afterNextPoll } from '../../base/runtime/end-of-turn.ts'
+import { afterNextPoll } from '../../base/runtime/scheduler.ts'
 import type { ByteChannel } from './byte-channel.ts'
 import { Connection, type ConnectionKeeper, type Exchange } from './connection.ts'
 import type { IdleConnections } from './idle-connections.ts'

@@ -1,5 +1,5 @@
 import type { OnReadOpts } from 'node:net'
-import { afterNextPoll } from '../../base/runtime/end-of-turn.ts'
+import { afterNextPoll } from '../../base/runtime/scheduler.ts'
 import type { ByteChannel } from './byte-channel.ts'
 import type { IdleConnection } from './idle-connections.ts'
 import { EarlyResponse, MalformedResponse, type ResponseHead, UnsolicitedBytes } from './response-head.ts'

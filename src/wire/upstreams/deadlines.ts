@@ -1,5 +1,5 @@
-import { endOfTurn } from '../../base/runtime/end-of-turn.ts'
 import { type LinkedItem, LinkedSet } from '../../base/runtime/linked-set.ts'
+import { endOfTurn } from '../../base/runtime/scheduler.ts'
 
 /** Something with a time limit, such as an exchange. */
 export interface TimeLimited extends LinkedItem<TimeLimited> {

@@ -1,5 +1,5 @@
-import type { ByteAccount } from '../../base/runtime/byte-budget.ts'
 import type { CancelSignal } from '../../base/runtime/cancel-signal.ts'
+import type { ByteAccount } from '../../base/runtime/counted-memory.ts'
 
 /** The time limits of one exchange, in ms. */
 export interface ExchangeLimits {

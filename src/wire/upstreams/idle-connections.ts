@@ -1,5 +1,5 @@
-import { endOfTurn } from '../../base/runtime/end-of-turn.ts'
 import { type LinkedItem, LinkedSet } from '../../base/runtime/linked-set.ts'
+import { endOfTurn } from '../../base/runtime/scheduler.ts'
 
 export interface IdleConnection extends LinkedItem<IdleConnection> {
   /** performance.now() when the connection may no longer be reused. */

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
-import type { Clock } from '../../../base/runtime/clock.ts'
+import type { Clock } from '../../../base/runtime/scheduler.ts'
 import type { OperatorConsole } from '../../../operator/operator-console.ts'
 import { readCursor } from '../../../wire/api/cursor.ts'
 import {

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { Clock } from '../../../base/runtime/clock.ts'
+import type { Clock } from '../../../base/runtime/scheduler.ts'
 import type { OperatorConsole } from '../../../operator/operator-console.ts'
 import { parseGrant, parseNothing } from '../../../wire/api/operator/customer-changes.ts'
 import { grantList, grantResult, grantsQuery } from '../../../wire/api/operator/customers.ts'

@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { z } from 'zod'
 import { ApiError } from '../../../base/domain/errors.ts'
-import { uncounted } from '../../../base/runtime/byte-budget.ts'
+import { uncounted } from '../../../base/runtime/counted-memory.ts'
 import { UUID } from '../../../base/runtime/uuid.ts'
 import type { Actor } from '../../../operator/operator-action.ts'
 import type { EndpointContext, ReplyingEndpoint } from '../../endpoint.ts'

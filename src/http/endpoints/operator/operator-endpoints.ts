@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import type { Clock } from '../../../base/runtime/clock.ts'
+import type { Clock } from '../../../base/runtime/scheduler.ts'
 import type { HosterInvites } from '../../../market/marketplace/hoster-invites.ts'
 import type { TrustDesk } from '../../../market/trust/trust-desk.ts'
 import type { OperatorConsole } from '../../../operator/operator-console.ts'

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import { z } from 'zod'
-import type { Clock } from '../../../base/runtime/clock.ts'
+import type { Clock } from '../../../base/runtime/scheduler.ts'
 import type { OperatorConsole } from '../../../operator/operator-console.ts'
 import { operatorUsage, operatorUsageQuery, usageSpan } from '../../../wire/api/operator/usage.ts'
 import { readQuery } from '../../../wire/api/reports.ts'

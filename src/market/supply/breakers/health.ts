@@ -6,7 +6,7 @@ import type {
   PredictedRequest,
   SuccessSample,
 } from '../../../base/domain/health.ts'
-import type { Clock } from '../../../base/runtime/clock.ts'
+import type { Clock } from '../../../base/runtime/scheduler.ts'
 import { lower, raise } from './concurrency.ts'
 import { adopt, endAdoptedPause, type LearnedOffer, takeChanges } from './learned-offer.ts'
 import {

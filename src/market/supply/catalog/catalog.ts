@@ -4,7 +4,7 @@ import type { TokenPrice } from '../../../base/domain/money.ts'
 import type { Offer, ProviderKind } from '../../../base/domain/offer.ts'
 import type { OfferPrice } from '../../../base/domain/offer-price.ts'
 import { nextChangeMs, offerPrice } from '../../../base/domain/price-list.ts'
-import type { Clock } from '../../../base/runtime/clock.ts'
+import type { Clock } from '../../../base/runtime/scheduler.ts'
 import { type HosterOffers, readHosterOffers } from '../hosters/hoster-offers.ts'
 
 /**

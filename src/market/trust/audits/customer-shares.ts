@@ -1,6 +1,6 @@
 import type { Pool } from '../../../base/db/pool.ts'
 import type { Nanos } from '../../../base/domain/money.ts'
-import type { Clock } from '../../../base/runtime/clock.ts'
+import type { Clock } from '../../../base/runtime/scheduler.ts'
 
 export type NoteCost = (nanos: Nanos | null) => void
 

@@ -1,5 +1,5 @@
 import type { Sql } from '../../../base/db/pool.ts'
-import type { Clock } from '../../../base/runtime/clock.ts'
+import type { Clock } from '../../../base/runtime/scheduler.ts'
 
 /** How long the related customers of a hoster are known. Relations arise from sign-ins and payments, not from requests. */
 const KNOWN_MS = 300_000

@@ -1,7 +1,7 @@
 import type { Caller } from '../../../base/domain/caller.ts'
 import type { ChatJob } from '../../../base/domain/chat-job.ts'
 import type { Receipt, Ticket } from '../../../base/domain/handoff.ts'
-import type { Clock } from '../../../base/runtime/clock.ts'
+import type { Clock } from '../../../base/runtime/scheduler.ts'
 import type { NameConversation } from './seen-conversations.ts'
 import { identifiersOf, jsonLengthMax, KEPT_PROMPT_BYTES_MAX, type SharedBody, sharedBody } from './shared-body.ts'
 import { createSharedRequests, type Manners, type RecentManners, type SharedRequests } from './shared-requests.ts'

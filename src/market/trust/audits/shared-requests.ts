@@ -1,5 +1,5 @@
 import type { ChatJob } from '../../../base/domain/chat-job.ts'
-import type { Clock } from '../../../base/runtime/clock.ts'
+import type { Clock } from '../../../base/runtime/scheduler.ts'
 
 /** A request of a customer that shares its requests for audits. Kept in memory for up to an hour, never stored. */
 export interface SharedRequest {

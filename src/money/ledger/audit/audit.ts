@@ -1,5 +1,5 @@
 import { type Pool, type Sql, transaction, withQueryTimeout } from '../../../base/db/pool.ts'
-import { type Clock, systemClock } from '../../../base/runtime/clock.ts'
+import { type Clock, systemClock } from '../../../base/runtime/scheduler.ts'
 import type { CreditEvidence } from '../credit-evidence.ts'
 import { type AuditCheck, type AuditFinding, auditChecks, type SlicedCheck } from './audit-checks.ts'
 import type { AuditProgress, AuditProgressStore } from './audit-progress.ts'

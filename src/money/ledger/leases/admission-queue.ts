@@ -1,6 +1,6 @@
 import { ApiError } from '../../../base/domain/errors.ts'
 import { failpoint } from '../../../base/runtime/failpoint.ts'
-import { createPeriodicCheck, type PeriodicCheck } from '../../../base/runtime/periodic-check.ts'
+import { createPeriodicCheck, type PeriodicCheck } from '../../../base/runtime/scheduler.ts'
 import { BatchQueue, lingerFor, logLocked } from '../batch-queue.ts'
 import { type BulkRequest, type LeaseVerdict, NodeFenced } from '../ledger-store.ts'
 import type { Admission, AdmissionResult } from './admission.ts'

@@ -1,6 +1,6 @@
 import { ApiError } from '../../../base/domain/errors.ts'
 import type { Nanos } from '../../../base/domain/money.ts'
-import { createPeriodicCheck, type PeriodicCheck } from '../../../base/runtime/periodic-check.ts'
+import { createPeriodicCheck, type PeriodicCheck } from '../../../base/runtime/scheduler.ts'
 import type { LeaseVerdict } from '../ledger-store.ts'
 import type { AdmissionDeps } from './admission-deps.ts'
 import { allOrNothing, type PendingStrict, type Refused, withLeast } from './pending-admission.ts'

@@ -1,7 +1,6 @@
 import { failpoint } from '../../../base/runtime/failpoint.ts'
 import type { Log } from '../../../base/runtime/log.ts'
-import { createPeriodicCheck } from '../../../base/runtime/periodic-check.ts'
-import type { Scheduler } from '../../../base/runtime/scheduler.ts'
+import { createPeriodicCheck, type Scheduler } from '../../../base/runtime/scheduler.ts'
 import { BatchQueue } from '../batch-queue.ts'
 import type { LeaseReturn, LedgerStore } from '../ledger-store.ts'
 import type { LeaseBook } from './lease-book.ts'

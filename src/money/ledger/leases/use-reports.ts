@@ -1,6 +1,5 @@
 import type { Log } from '../../../base/runtime/log.ts'
-import { createPeriodicCheck } from '../../../base/runtime/periodic-check.ts'
-import type { Scheduler } from '../../../base/runtime/scheduler.ts'
+import { createPeriodicCheck, type Scheduler } from '../../../base/runtime/scheduler.ts'
 import type { LeaseUse, LedgerStore } from '../ledger-store.ts'
 import type { BulkLease } from './bulk-lease.ts'
 import type { LeaseBook } from './lease-book.ts'

@@ -1,6 +1,5 @@
-import type { ChatJob, Feature } from '../../../base/domain/chat-job.ts'
+import { type ChatJob, type Feature, routingOf } from '../../../base/domain/chat-job.ts'
 import { ApiError } from '../../../base/domain/errors.ts'
-import { routingOf } from '../../../base/domain/routing-fields.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { mayHaveLoneSurrogates, replaceLoneSurrogates } from '../json/lone-surrogates.ts'
 import { parseJsonObject } from '../json/parse-json.ts'

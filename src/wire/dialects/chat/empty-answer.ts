@@ -1,6 +1,6 @@
-import type { AnswerBounds } from '../../../base/domain/answer-bounds.ts'
 import type { ChatCompletion } from '../../../base/domain/completion.ts'
 import type { StreamPart } from '../../../base/domain/handoff.ts'
+import type { AnswerBounds } from '../../../base/domain/request-bounds.ts'
 
 /** The properties of a request that decide which answers are valid. */
 export interface ExpectedAnswer {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { answerBounds } from '../../../base/domain/answer-bounds.ts'
 import type { ChatJob } from '../../../base/domain/chat-job.ts'
+import { answerBounds } from '../../../base/domain/request-bounds.ts'
 import { normaliseCompletion } from './upstream-completion.ts'
 
 const envelope = { id: 'chatcmpl-0198c0de-0000-7000-8000-00000000abcd', created: 1_750_000_000, model: 'public-model' }

@@ -1,6 +1,6 @@
-import { answerBounds } from '../../../base/domain/answer-bounds.ts'
 import type { ChatJob } from '../../../base/domain/chat-job.ts'
 import type { Offer } from '../../../base/domain/offer.ts'
+import { answerBounds } from '../../../base/domain/request-bounds.ts'
 import { forwardedBody } from '../forwarded-body.ts'
 import type { UpstreamTask } from '../upstream-task.ts'
 

@@ -2,7 +2,7 @@ import { crc32 } from 'node:zlib'
 import { EventStreamCodec } from '@smithy/eventstream-codec'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { uncounted } from '../../../base/runtime/byte-budget.ts'
+import { uncounted } from '../../../base/runtime/counted-memory.ts'
 import { EventStreamDecoder } from './event-stream-decoder.ts'
 
 const codec = new EventStreamCodec(

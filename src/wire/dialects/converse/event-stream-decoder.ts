@@ -1,7 +1,6 @@
 import { crc32 } from 'node:zlib'
 import { Cancelled, UpstreamFailure } from '../../../base/domain/upstream-failure.ts'
-import type { ByteAccount } from '../../../base/runtime/byte-budget.ts'
-import { ByteQueue } from '../../../base/runtime/byte-queue.ts'
+import { type ByteAccount, ByteQueue } from '../../../base/runtime/counted-memory.ts'
 import type { SseEvent } from '../sse/sse-decoder.ts'
 
 /** The length of the frame, that of its headers, and a checksum of both; each has four bytes. */

@@ -1,5 +1,5 @@
-import { answerBounds } from '../../../base/domain/answer-bounds.ts'
 import type { ChatJob } from '../../../base/domain/chat-job.ts'
+import { answerBounds } from '../../../base/domain/request-bounds.ts'
 import { ClientToolCalls } from '../client-tool-calls.ts'
 import { eventReader } from '../event-normaliser.ts'
 import { messagesTarget } from '../messages/upstream-messages.ts'

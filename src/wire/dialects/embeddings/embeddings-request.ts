@@ -1,7 +1,13 @@
-import type { ChatJob, EmbeddingsRequest, Feature, Preference } from '../../../base/domain/chat-job.ts'
-import { AUTO_MODEL } from '../../../base/domain/chat-job.ts'
+import {
+  AUTO_MODEL,
+  type ChatJob,
+  type EmbeddingsRequest,
+  type Feature,
+  type Preference,
+  type RoutingFields,
+  routingOf,
+} from '../../../base/domain/chat-job.ts'
 import { ApiError } from '../../../base/domain/errors.ts'
-import { type RoutingFields, routingOf } from '../../../base/domain/routing-fields.ts'
 import {
   type ExtraFieldRules,
   extraFieldRules,

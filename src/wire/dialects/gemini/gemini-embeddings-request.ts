@@ -1,6 +1,5 @@
 import { gatewayFields } from '../../../base/domain/chat-fields.ts'
-import type { ChatJob } from '../../../base/domain/chat-job.ts'
-import type { RoutingFields } from '../../../base/domain/routing-fields.ts'
+import type { ChatJob, RoutingFields } from '../../../base/domain/chat-job.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { checkFields } from '../check-fields.ts'
 import { embeddingsJob } from '../embeddings/embeddings-request.ts'

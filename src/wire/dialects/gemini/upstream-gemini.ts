@@ -1,6 +1,6 @@
-import { answerBounds } from '../../../base/domain/answer-bounds.ts'
 import type { ChatJob } from '../../../base/domain/chat-job.ts'
 import type { Envelope } from '../../../base/domain/completion.ts'
+import { answerBounds } from '../../../base/domain/request-bounds.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { eventReader } from '../event-normaliser.ts'
 import { ToolNames } from '../tool-names.ts'

@@ -44,7 +44,7 @@ const UNKNOWN_TOOL_TOKENS = 8_192
 
 /**
  * Returns an upper bound of the tokens that Anthropic adds to a prompt for the definitions of these tools. Holds cover its
- * instructions to use any tools: see domain/held-cost.ts.
+ * instructions to use any tools: see domain/request-bounds.ts.
  */
 export function addedToolTokens(tools: unknown): number {
   if (!Array.isArray(tools)) return 0

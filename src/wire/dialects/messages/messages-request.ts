@@ -1,7 +1,6 @@
 import type { z } from 'zod'
-import type { ParsedRequest, RequestFacts, RequestFeature } from '../../../base/domain/chat-job.ts'
+import { type ParsedRequest, type RequestFacts, type RequestFeature, routingOf } from '../../../base/domain/chat-job.ts'
 import type { Conversation } from '../../../base/domain/conversation.ts'
-import { routingOf } from '../../../base/domain/routing-fields.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { bounds } from '../chat/chat-request-schema.ts'
 import { invalidField, missingField } from '../json/body-refusal.ts'

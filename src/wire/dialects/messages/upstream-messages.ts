@@ -1,6 +1,6 @@
-import { answerBounds } from '../../../base/domain/answer-bounds.ts'
 import type { ChatJob } from '../../../base/domain/chat-job.ts'
 import type { Offer } from '../../../base/domain/offer.ts'
+import { answerBounds } from '../../../base/domain/request-bounds.ts'
 import type { JsonObject } from '../../../base/runtime/json-object.ts'
 import { ToolNames } from '../tool-names.ts'
 import { conversationFor, conversationOf, hasCustomTools, rejectedFields } from '../translation/conversation-of.ts'

@@ -1,7 +1,7 @@
-import type { AnswerBounds } from '../../../base/domain/answer-bounds.ts'
 import type { ChatJob, RerankRequest } from '../../../base/domain/chat-job.ts'
 import type { Envelope } from '../../../base/domain/completion.ts'
 import type { Offer } from '../../../base/domain/offer.ts'
+import type { AnswerBounds } from '../../../base/domain/request-bounds.ts'
 import { UpstreamFailure } from '../../../base/domain/upstream-failure.ts'
 import { isJsonObject } from '../../../base/runtime/json-object.ts'
 import { dataBounds, readDataObject, readInputUsage } from '../data-answer.ts'

@@ -2,7 +2,7 @@ import type { AnswerEvent, AnswerFinish, UsageParts } from '../../../base/domain
 import type { Envelope } from '../../../base/domain/completion.ts'
 import type { ApiError } from '../../../base/domain/errors.ts'
 import { Cancelled } from '../../../base/domain/upstream-failure.ts'
-import { type ByteAccount, uncounted } from '../../../base/runtime/byte-budget.ts'
+import { type ByteAccount, uncounted } from '../../../base/runtime/counted-memory.ts'
 import type { JsonObject } from '../../../base/runtime/json-object.ts'
 import type { EventEncoder } from '../translated-stream.ts'
 import { OutputBuilder } from './output-builder.ts'

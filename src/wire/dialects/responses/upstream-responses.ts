@@ -1,7 +1,7 @@
-import { answerBounds } from '../../../base/domain/answer-bounds.ts'
 import type { AnswerEvent } from '../../../base/domain/answer-event.ts'
 import type { ChatJob } from '../../../base/domain/chat-job.ts'
 import type { Endpoint, Offer } from '../../../base/domain/offer.ts'
+import { answerBounds } from '../../../base/domain/request-bounds.ts'
 import type { JsonObject } from '../../../base/runtime/json-object.ts'
 import { eventReader } from '../event-normaliser.ts'
 import type { SseEvent } from '../sse/sse-decoder.ts'

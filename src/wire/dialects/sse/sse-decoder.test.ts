@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { ByteBudget, uncounted } from '../../../base/runtime/byte-budget.ts'
+import { ByteBudget, uncounted } from '../../../base/runtime/counted-memory.ts'
 import { SseDecoder, type SseEvent } from './sse-decoder.ts'
 
 function decode(...pieces: (string | Buffer)[]): SseEvent[] {

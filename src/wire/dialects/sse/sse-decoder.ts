@@ -1,6 +1,5 @@
 import { Cancelled, UpstreamFailure } from '../../../base/domain/upstream-failure.ts'
-import type { ByteAccount } from '../../../base/runtime/byte-budget.ts'
-import { ByteQueue } from '../../../base/runtime/byte-queue.ts'
+import { type ByteAccount, ByteQueue } from '../../../base/runtime/counted-memory.ts'
 
 /** One server-sent event. `event` is empty unless an `event:` line named it. */
 export interface SseEvent {

@@ -1,6 +1,5 @@
-import type { RequestFacts, RequestFeature } from '../../../base/domain/chat-job.ts'
+import { type RequestFacts, type RequestFeature, type RoutingFields, routingOf } from '../../../base/domain/chat-job.ts'
 import type { Conversation, Part } from '../../../base/domain/conversation.ts'
-import { type RoutingFields, routingOf } from '../../../base/domain/routing-fields.ts'
 import { conversationText, measureConversation } from './prompt-size.ts'
 
 /** Agents fail at an answer that was cut off, so a hold for fewer tokens is refused. */

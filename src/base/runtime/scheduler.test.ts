@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { endOfTurn } from './end-of-turn.ts'
+import { endOfTurn } from './scheduler.ts'
 
 test('waiting callers run in lockstep: all take a step before any takes the next', async () => {
   const steps: string[] = []
