@@ -6,6 +6,9 @@ import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config
 import { codeMutations } from './sim/code-mutations.ts'
 import { mutated } from './sim/mutations.ts'
 import { locatePrograms } from './src/base/db/postgres-programs.ts'
+import { useRunDirectory } from './test/harness/run-directory.ts'
+
+useRunDirectory()
 
 // `npm run sim -- --prove-sql`, `npm run sim -- --prove-code` and `npm run test:postgres` set the variables.
 const {

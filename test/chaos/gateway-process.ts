@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { freePort } from '../../bench/free-port.ts'
 import type { Connection } from '../../src/base/db/open-database.ts'
 import { databaseUrl } from '../cli/run-cli.ts'
-import { killOnExit } from './clean-up-on-exit.ts'
+import { killOnExit } from '../harness/clean-up-on-exit.ts'
 import { eventually } from './eventually.ts'
 
 /** A running gateway process. */

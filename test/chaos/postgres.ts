@@ -10,8 +10,8 @@ import { migrate } from '../../src/base/db/migrate.ts'
 import type { Connection } from '../../src/base/db/open-database.ts'
 import { createPool } from '../../src/base/db/pool.ts'
 import { SOCKET_PORT } from '../../src/base/db/postgres-socket.ts'
+import { removeOnExit } from '../harness/clean-up-on-exit.ts'
 import { defaultBuild } from '../harness/postgres-build.ts'
-import { removeOnExit } from './clean-up-on-exit.ts'
 import { eventually } from './eventually.ts'
 
 /** A real PostgreSQL that scenarios can stop, kill and restart. */

@@ -7,8 +7,11 @@ export function killOnExit(child: ChildProcess): void {
   child.once('exit', () => send(`-${child.pid}`))
 }
 
-/** Removes the directory when this process has ended. Stops the PostgreSQL of a `data` directory first. */
-export function removeOnExit(directory: string, holds: 'data' | 'files'): void {
+/**
+ * Removes the directory when this process has ended. Stops the PostgreSQL of a `data` directory first, and with `run` every process
+ * whose TMPDIR is the directory.
+ */
+export function removeOnExit(directory: string, holds: 'data' | 'files' | 'run'): void {
   send(`${holds} ${directory}`)
 }
 
