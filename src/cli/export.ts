@@ -6,6 +6,7 @@ import packageJson from '../../package.json' with { type: 'json' }
 import { pendingMigrations } from '../base/db/migrate.ts'
 import { openDatabase } from '../base/db/open-database.ts'
 import { createPool, type Sql, transaction } from '../base/db/pool.ts'
+import { queryRow } from '../base/db/query-row.ts'
 import { usdText } from '../base/domain/money.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
 import { quoteForShell } from '../base/runtime/quote-for-shell.ts'
@@ -64,27 +65,28 @@ async function requireExportable(sql: Sql): Promise<void> {
   const { rows } = await sql.query<{ isEarly: boolean | null }>(
     "SELECT to_regclass('app_user') IS NOT NULL AS \"isEarly\" WHERE to_regclass('ledger_entry') IS NOT NULL",
   )
-  if (rows.length === 0) throw new Failure('This database has no books of a gateway, so there is nothing to export.')
+  const [books] = rows
+  if (books === undefined) throw new Failure('This database has no books of a gateway, so there is nothing to export.')
   const isUpgradable = await pendingMigrations(sql).then(
     () => true,
     () => false,
   )
   if (isUpgradable)
     throw new Failure(`A start upgrades this database as it is, so it needs no export: ${ownCommand('start')}`)
-  if (!rows[0]!.isEarly)
+  if (!books.isEarly)
     throw new Failure(
       'This database was made by a commit of after 2026-11-23 that was never a version. Start that commit, or use its backup.',
     )
 }
 
 async function describe(sql: Sql): Promise<ExportDescription> {
-  const { rows } = await sql.query<{ name: string }>('SELECT name FROM migration ORDER BY version DESC LIMIT 1')
+  const { name } = await queryRow<{ name: string }>(sql, 'SELECT name FROM migration ORDER BY version DESC LIMIT 1')
   return {
     format: EXPORT_FORMAT,
     export_id: randomUUID(),
     made_at: new Date().toISOString(),
     switchyard: packageJson.version,
-    migration: rows[0]!.name,
+    migration: name,
     master_key_mark: (await readMark(sql)) ?? null,
   }
 }

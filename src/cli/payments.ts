@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Command } from 'commander'
 import { type Pool, transaction } from '../base/db/pool.ts'
+import { queryRow } from '../base/db/query-row.ts'
 import { type Nanos, usdText } from '../base/domain/money.ts'
 import { systemClock } from '../base/runtime/scheduler.ts'
 import { emailOrNull } from '../money/accounts/customers.ts'
@@ -68,11 +69,11 @@ function confirm(): Command {
         const { paymentId, customerId } = payment
         const verdict = await transaction(pool, sql =>
           promoteAfterFirstCredit(sql, customerId, async () => {
-            const { rows } = await sql.query<{ verdict: 'paid' | 'paid_before' | 'not_manual' }>(
+            const { verdict } = await queryRow<{ verdict: 'paid' | 'paid_before' | 'not_manual' }>(
+              sql,
               'SELECT book_manual_payment($1) AS verdict',
               [paymentId],
             )
-            const { verdict } = rows[0]!
             if (verdict === 'paid')
               await (await requireEvidence(session, sql)).add(sql, 'payment', paymentId, { customerId })
             return verdict
@@ -116,11 +117,12 @@ function takeBack(): Command {
           throw new Failure('Refund this payment in the console: its provider must pay. Nothing was changed.')
         }
         const amount = (options.amount as Nanos | undefined) ?? payment.amountNanos - reversedOf(payment)
-        const { rows } = await pool.query<{ verdict: string }>(
+        const { verdict } = await queryRow<{ verdict: string }>(
+          pool,
           'SELECT reverse_payment($1, $2, $3, NULL, $4, $5) AS verdict',
           [reversalId, payment.paymentId, amount, options.chargeback === true, options.reason],
         )
-        return { payment, amount, verdict: rows[0]!.verdict }
+        return { payment, amount, verdict }
       })
       if (verdict !== 'taken') throw new Failure(`${refusals[verdict] ?? verdict} Nothing was changed.`)
       session.output.result(
@@ -221,11 +223,11 @@ function accept(): Command {
     .action(async (ref: string, options) => {
       const session = createSession(options)
       const isEnded = await withDatabase(session, async pool => {
-        const { rows } = await pool.query<{ done: boolean }>('SELECT accept_payment_difference($1, $2) AS done', [
+        const { done } = await queryRow<{ done: boolean }>(pool, 'SELECT accept_payment_difference($1, $2) AS done', [
           ref,
           options.note,
         ])
-        return rows[0]!.done
+        return done
       })
       if (!isEnded) throw new Failure(`There is no open difference ${ref}. Nothing was changed.`)
       session.output.result({ name: ref, accepted: true }, `Ended the difference ${ref}.`)

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Command } from 'commander'
 import { transaction } from '../base/db/pool.ts'
+import { queryRow } from '../base/db/query-row.ts'
 import { type Nanos, usdText } from '../base/domain/money.ts'
 import { drawVoucherCode, listVouchers } from '../money/payments/vouchers.ts'
 import { amountArgument, positiveCountArgument, textArgument } from './arguments.ts'
@@ -113,9 +114,10 @@ function revoke(): Command {
           'SELECT voucher_id AS id FROM voucher WHERE hint = upper($1) OR voucher_id::text = lower($1)',
           [hintOrId],
         )
-        if (rows.length !== 1) return { found: rows.length, isRevoked: false }
-        const revoked = await pool.query<{ done: boolean }>('SELECT revoke_voucher($1) AS done', [rows[0]!.id])
-        return { found: 1, isRevoked: revoked.rows[0]!.done }
+        const [voucher] = rows
+        if (voucher === undefined || rows.length > 1) return { found: rows.length, isRevoked: false }
+        const { done } = await queryRow<{ done: boolean }>(pool, 'SELECT revoke_voucher($1) AS done', [voucher.id])
+        return { found: 1, isRevoked: done }
       })
       if (found === 0) throw new Failure(`There is no voucher ${hintOrId}.`)
       if (found > 1) throw new Failure(`${found} vouchers end in ${hintOrId}. Use the id.`)

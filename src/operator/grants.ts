@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Pool, Sql } from '../base/db/pool.ts'
+import { queryRow } from '../base/db/query-row.ts'
 import { ApiError } from '../base/domain/errors.ts'
 import { usd } from '../base/domain/money.ts'
 import { findCustomer, promoteAccountTier } from '../money/accounts/customers.ts'
@@ -108,8 +109,8 @@ function promote(sql: Sql, customerId: string): Promise<boolean> {
 }
 
 async function ask<T extends string>(sql: Sql, statement: string, values: unknown[]): Promise<T> {
-  const { rows } = await sql.query<{ verdict: T }>(statement, values)
-  return rows[0]!.verdict
+  const { verdict } = await queryRow<{ verdict: T }>(sql, statement, values)
+  return verdict
 }
 
 function refTaken(ref: string): ApiError {

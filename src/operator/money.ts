@@ -1,4 +1,5 @@
 import type { Sql } from '../base/db/pool.ts'
+import { queryRow } from '../base/db/query-row.ts'
 import { type Nanos, usd } from '../base/domain/money.ts'
 import { ATTEMPTS_MAX } from '../money/alerts/enqueue-deliveries.ts'
 import { readLastAudit } from '../money/ledger/audit/last-audit.ts'
@@ -13,11 +14,11 @@ export async function readMoney(sql: Sql, nowMs: number): Promise<OperatorMoney>
     readSummedAt(sql),
     readLastAudit(sql),
     sql.query<DayRow & { day: string }>(DAYS, [now]),
-    sql.query<DayRow>(TOTAL),
-    sql.query<{ count: bigint }>("SELECT count(*) FROM grant_request WHERE state = 'waiting'"),
-    sql.query<{ waiting: bigint; failed: bigint }>(DELIVERIES, [now, ATTEMPTS_MAX]),
+    queryRow<DayRow>(sql, TOTAL),
+    queryRow<{ count: bigint }>(sql, "SELECT count(*) FROM grant_request WHERE state = 'waiting'"),
+    queryRow<{ waiting: bigint; failed: bigint }>(sql, DELIVERIES, [now, ATTEMPTS_MAX]),
   ])
-  const { hoster_share_usd: _, ...all } = shown(total.rows[0]!)
+  const { hoster_share_usd: _, ...all } = shown(total)
   return {
     summed_at: summedAt,
     customer_credit_usd: sums.customer_credit_usd,
@@ -29,8 +30,8 @@ export async function readMoney(sql: Sql, nowMs: number): Promise<OperatorMoney>
       audit === undefined
         ? null
         : { at: new Date(audit.atEpochMs).toISOString(), elapsed_ms: audit.elapsedMs, violations: audit.violations },
-    waiting_grants: Number(waiting.rows[0]!.count),
-    alert_deliveries: { waiting: Number(deliveries.rows[0]!.waiting), failed: Number(deliveries.rows[0]!.failed) },
+    waiting_grants: Number(waiting.count),
+    alert_deliveries: { waiting: Number(deliveries.waiting), failed: Number(deliveries.failed) },
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Sql } from '../base/db/pool.ts'
+import { queryRow } from '../base/db/query-row.ts'
 import { type Nanos, usdText } from '../base/domain/money.ts'
 import type { Offer } from '../base/domain/offer.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
@@ -118,8 +119,8 @@ async function listFailedJobs(sql: Sql): Promise<string[]> {
 }
 
 async function countWaitingGrants(sql: Sql): Promise<number> {
-  const { rows } = await sql.query<{ count: bigint }>("SELECT count(*) FROM grant_request WHERE state = 'waiting'")
-  return Number(rows[0]!.count)
+  const { count } = await queryRow<{ count: bigint }>(sql, "SELECT count(*) FROM grant_request WHERE state = 'waiting'")
+  return Number(count)
 }
 
 function alarmsOf(facts: {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Pool, Sql } from '../base/db/pool.ts'
+import { queryRow } from '../base/db/query-row.ts'
 import { refuseOutage } from '../base/db/refuse-outage.ts'
 import { ApiError } from '../base/domain/errors.ts'
 import { usd } from '../base/domain/money.ts'
@@ -132,12 +133,12 @@ export function createPaymentDesk(deps: {
     reconcile: () => sync.reconcile({ isComplete: true }),
     returnReversal: (actor, reversalId) =>
       act(deskPool, async sql => {
-        const { rows } = await sql.query<{ done: boolean }>('SELECT return_reversal_by_operator($1, $2, $3) AS done', [
-          actor.session,
-          reversalId,
-          actor.address,
-        ])
-        if (rows[0]!.done) return
+        const { done } = await queryRow<{ done: boolean }>(
+          sql,
+          'SELECT return_reversal_by_operator($1, $2, $3) AS done',
+          [actor.session, reversalId, actor.address],
+        )
+        if (done) return
         throw new ApiError('not_found', {
           message:
             'There is nothing to give back: the reversal is unknown, was returned before, or its provider reports it.',
@@ -189,12 +190,12 @@ export function createPaymentDesk(deps: {
     },
     revokeVoucher: (actor, voucherId) =>
       act(deskPool, async sql => {
-        const { rows } = await sql.query<{ done: boolean }>('SELECT revoke_voucher_by_operator($1, $2, $3) AS done', [
-          actor.session,
-          voucherId,
-          actor.address,
-        ])
-        if (rows[0]!.done) return
+        const { done } = await queryRow<{ done: boolean }>(
+          sql,
+          'SELECT revoke_voucher_by_operator($1, $2, $3) AS done',
+          [actor.session, voucherId, actor.address],
+        )
+        if (done) return
         throw new ApiError('not_found', { message: 'There is no such voucher, or it was used or revoked before.' })
       }),
   }
@@ -227,8 +228,8 @@ const reversalRefusals = {
 } as const
 
 async function ask<T extends string>(sql: Sql, statement: string, values: unknown[]): Promise<T> {
-  const { rows } = await sql.query<{ verdict: T }>(statement, values)
-  return rows[0]!.verdict
+  const { verdict } = await queryRow<{ verdict: T }>(sql, statement, values)
+  return verdict
 }
 
 function invalid(param: string, message: string): ApiError {

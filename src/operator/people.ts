@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Pool, Sql } from '../base/db/pool.ts'
+import { queryRow } from '../base/db/query-row.ts'
 import { refuseOutage } from '../base/db/refuse-outage.ts'
 import { ApiError, type ErrorCode } from '../base/domain/errors.ts'
 import type { InstallationRole } from '../base/domain/member-role.ts'
@@ -103,8 +104,8 @@ async function findWithoutRole(sql: Sql, personId: string): Promise<{ personId: 
 }
 
 async function ask(sql: Sql, statement: string, values: unknown[]): Promise<string> {
-  const { rows } = await sql.query<{ verdict: string }>(statement, values)
-  return rows[0]!.verdict
+  const { verdict } = await queryRow<{ verdict: string }>(sql, statement, values)
+  return verdict
 }
 
 interface PersonRow {

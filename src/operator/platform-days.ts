@@ -1,4 +1,5 @@
 import type { Sql } from '../base/db/pool.ts'
+import { queryRow } from '../base/db/query-row.ts'
 import { type Nanos, usd } from '../base/domain/money.ts'
 
 const DAY_MS = 86_400_000
@@ -30,10 +31,9 @@ export async function readSummedAt(sql: Sql): Promise<string | null> {
 
 /** Returns the sums of the UTC day of `nowMs`, and those over all days that the overview shows. */
 export async function readPlatformMoney(sql: Sql, nowMs: number) {
-  const { rows } = await sql.query<Record<PlatformSum, Nanos> & { requests: bigint; failed: bigint }>(SUMS, [
+  const row = await queryRow<Record<PlatformSum, Nanos> & { requests: bigint; failed: bigint }>(sql, SUMS, [
     new Date(nowMs),
   ])
-  const row = rows[0]!
   return {
     today: {
       revenue_usd: usd(row.revenue),

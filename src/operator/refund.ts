@@ -1,4 +1,5 @@
 import type { Pool } from '../base/db/pool.ts'
+import { queryRow } from '../base/db/query-row.ts'
 import { ApiError } from '../base/domain/errors.ts'
 import { type Nanos, usd } from '../base/domain/money.ts'
 import { readBalance } from '../money/ledger/accounts/read-balance.ts'
@@ -19,7 +20,7 @@ export function refund(
   return act(
     pool,
     async sql => {
-      const { rows } = await sql.query<RefundRow>('SELECT * FROM refund_by_operator($1, $2, $3, $4, $5, $6)', [
+      const row = await queryRow<RefundRow>(sql, 'SELECT * FROM refund_by_operator($1, $2, $3, $4, $5, $6)', [
         actor.session,
         customerId,
         requestId,
@@ -27,7 +28,6 @@ export function refund(
         reason,
         actor.address,
       ])
-      const row = rows[0]!
       requireRefunded(row)
       const balance = await readBalance(sql, customerId)
       const isNew = row.verdict === 'refunded'

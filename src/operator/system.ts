@@ -1,6 +1,7 @@
 import { durabilityWarnings } from '../base/db/durability.ts'
 import { mayReplaceFunctions, mayRewriteLedger } from '../base/db/gateway-role.ts'
 import type { Sql } from '../base/db/pool.ts'
+import { queryRow } from '../base/db/query-row.ts'
 import type { OperatorSystem } from '../wire/api/operator/system.ts'
 import { lateJobWarning, readLateJob } from './late-job.ts'
 import { listNodes } from './overview.ts'
@@ -44,8 +45,8 @@ async function checkRole(sql: Sql): Promise<Check> {
 const CLOCK_OFF_MS = 2_000
 
 async function checkClock(sql: Sql, nowMs: number): Promise<Check> {
-  const { rows } = await sql.query<{ now: Date }>('SELECT now() AS now')
-  const offMs = Math.abs(rows[0]!.now.getTime() - nowMs)
+  const { now } = await queryRow<{ now: Date }>(sql, 'SELECT now() AS now')
+  const offMs = Math.abs(now.getTime() - nowMs)
   const detail = `this node and PostgreSQL differ by ${(offMs / 1_000).toFixed(1)} s`
   return { check: 'clock', state: offMs > CLOCK_OFF_MS ? 'warning' : 'ok', detail }
 }

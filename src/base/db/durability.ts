@@ -1,12 +1,12 @@
 import type { Sql } from './pool.ts'
+import { queryRow } from './query-row.ts'
 
 /**
  * Returns a message for each setting of PostgreSQL with which a crash may lose committed charges. Empty when there is
  * none. `sql` must use a connection of a pool: the settings of its session count.
  */
 export async function durabilityWarnings(sql: Sql): Promise<string[]> {
-  const { rows } = await sql.query<Settings>(SETTINGS)
-  const { fsync, full_page_writes, synchronous_commit } = rows[0]!
+  const { fsync, full_page_writes, synchronous_commit } = await queryRow<Settings>(sql, SETTINGS)
   const warnings: string[] = []
   if (fsync === 'off')
     warnings.push(

@@ -1,4 +1,5 @@
 import type { Sql } from './pool.ts'
+import { queryRow } from './query-row.ts'
 
 /**
  * Returns how many connections `nodes` on this machine may open at once. Besides its two pools, each node
@@ -21,8 +22,10 @@ export async function warnOfFewConnections(
   needed: number,
   log: { warn(facts: object, message: string): void },
 ): Promise<void> {
-  const { rows } = await sql.query<{ server: number; database: number | null; role: number | null }>(ALLOWED)
-  const { server, database, role } = rows[0]!
+  const { server, database, role } = await queryRow<{ server: number; database: number | null; role: number | null }>(
+    sql,
+    ALLOWED,
+  )
   const allowed = Math.min(server, database ?? server, role ?? server)
   if (allowed >= needed) return
   log.warn(

@@ -3,6 +3,7 @@ import { MIGRATION_LOCK } from './migrate.ts'
 import type { DatabaseHandle } from './open-database.ts'
 import type { Sql } from './pool.ts'
 import { queryOnce } from './query-once.ts'
+import { queryRow } from './query-row.ts'
 import { sessionSettings } from './session-settings.ts'
 
 /**
@@ -24,7 +25,7 @@ export async function grantGatewayRights({
   client.on('error', () => {})
   await client.connect()
   try {
-    if ((await client.query<{ owner: string }>('SELECT session_user AS owner')).rows[0]!.owner === role) return
+    if ((await queryRow<{ owner: string }>(client, 'SELECT session_user AS owner')).owner === role) return
     // Two sessions that grant rights on the same table at once would fail.
     await client.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK])
     await client.query('SELECT grant_gateway_rights($1, $2)', [role, deskRole])
@@ -36,20 +37,22 @@ export async function grantGatewayRights({
 
 /** True when the role of this connection may rewrite the ledger, because it owns the tables or is a superuser. */
 export async function mayRewriteLedger(sql: Sql): Promise<boolean> {
-  const { rows } = await sql.query<{ may: boolean }>(
+  const { may } = await queryRow<{ may: boolean }>(
+    sql,
     `SELECT bool_or(has_table_privilege(name, 'INSERT, UPDATE, DELETE, TRUNCATE')) AS may
      FROM unnest(money_tables()) AS name`,
   )
-  return rows[0]!.may
+  return may
 }
 
 /** True when the role of this connection may also do what only the desk does: there is no separate desk role. */
 export async function mayActAsDesk(sql: Sql): Promise<boolean> {
-  const { rows } = await sql.query<{ may: boolean }>(
+  const { may } = await queryRow<{ may: boolean }>(
+    sql,
     `SELECT bool_or(has_function_privilege(oid, 'EXECUTE')) AS may FROM pg_proc
       WHERE pronamespace = current_schema()::regnamespace AND proname = ANY (desk_functions())`,
   )
-  return rows[0]!.may
+  return may
 }
 
 /**
@@ -57,6 +60,9 @@ export async function mayActAsDesk(sql: Sql): Promise<boolean> {
  * PostgreSQL 15 that is the default in a schema `public` that the owner of the tables does not own.
  */
 export async function mayReplaceFunctions(sql: Sql): Promise<boolean> {
-  const { rows } = await sql.query<{ may: boolean }>(`SELECT has_schema_privilege(current_schema(), 'CREATE') AS may`)
-  return rows[0]!.may
+  const { may } = await queryRow<{ may: boolean }>(
+    sql,
+    `SELECT has_schema_privilege(current_schema(), 'CREATE') AS may`,
+  )
+  return may
 }

@@ -6,6 +6,8 @@ import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { ownCommand } from '../runtime/own-command.ts'
 import type { Connection } from './open-database.ts'
+import type { Sql } from './pool.ts'
+import { queryRow } from './query-row.ts'
 import { sessionSettings } from './session-settings.ts'
 
 /** The SQL that ships with this version: `migrations/` and `functions/`. */
@@ -43,10 +45,10 @@ export async function migrate(
   await client.connect()
   try {
     await requireRights(client)
-    const { rows } = await client.query<{ locked: boolean }>('SELECT pg_try_advisory_lock($1) AS locked', [
+    const { locked } = await queryRow<{ locked: boolean }>(client, 'SELECT pg_try_advisory_lock($1) AS locked', [
       MIGRATION_LOCK,
     ])
-    if (!rows[0]!.locked) {
+    if (!locked) {
       onWait()
       await client.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK])
     }
@@ -63,7 +65,7 @@ export async function migrate(
 }
 
 /** Returns what `migrate` would apply. Changes nothing; throws what `migrate` would throw before its first change. */
-export async function pendingMigrations(sql: Reader, directory: string = sqlDir): Promise<Applied> {
+export async function pendingMigrations(sql: Sql, directory: string = sqlDir): Promise<Applied> {
   try {
     await requireRights(sql)
     return pendingOf(await readSqlFiles(directory), await readState(sql)).names
@@ -72,16 +74,22 @@ export async function pendingMigrations(sql: Reader, directory: string = sqlDir)
   }
 }
 
-interface Reader {
-  query(text: string, values?: unknown[]): Promise<{ readonly rows: unknown[] }>
-}
-
 /**
  * Throws when the role cannot create the schema. Run it first, so that the error names the missing right and no
  * partly migrated database remains.
  */
-async function requireRights(sql: Reader): Promise<void> {
-  const { rows } = await sql.query(`
+async function requireRights(sql: Sql): Promise<void> {
+  const { role, login, database, is_read_only, may_create, schema, schema_of_tables } = await queryRow<{
+    role: string
+    login: string
+    database: string
+    is_read_only: boolean
+    may_create: boolean
+    schema: string | null
+    schema_of_tables: string | null
+  }>(
+    sql,
+    `
     SELECT current_user AS role, session_user AS login, current_database() AS database, current_setting('transaction_read_only') = 'on' AS is_read_only,
            coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)
              AND (has_database_privilege(current_database(), 'CREATE') OR to_regnamespace('graphile_worker') IS NOT NULL) AS may_create,
@@ -90,16 +98,8 @@ async function requireRights(sql: Reader): Promise<void> {
              WHERE c.relname = 'migration' AND c.relkind = 'r'
                AND ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 ORDER BY attnum)
                  = ARRAY['version', 'name', 'checksum', 'applied_at']
-             ORDER BY n.nspname <> current_schema() LIMIT 1) AS schema_of_tables`)
-  const { role, login, database, is_read_only, may_create, schema, schema_of_tables } = rows[0] as {
-    role: string
-    login: string
-    database: string
-    is_read_only: boolean
-    may_create: boolean
-    schema: string | null
-    schema_of_tables: string | null
-  }
+             ORDER BY n.nspname <> current_schema() LIMIT 1) AS schema_of_tables`,
+  )
   if (is_read_only)
     throw new Error(
       `The database ${database} can only be read by the role ${role}: it is a standby, or default_transaction_read_only is on. Set DATABASE_URL to the primary.`,
@@ -172,9 +172,20 @@ export interface SqlFiles {
   readonly former: ReadonlyMap<string, readonly string[]>
 }
 
+interface AppliedMigration {
+  readonly version: number
+  readonly name: string
+  readonly checksum: string
+}
+
+interface FunctionsState {
+  readonly version: number
+  readonly checksum: string
+}
+
 interface State {
-  readonly applied: readonly { version: number; name: string; checksum: string }[]
-  readonly functions: { version: number; checksum: string } | undefined
+  readonly applied: readonly AppliedMigration[]
+  readonly functions: FunctionsState | undefined
 }
 
 interface Pending {
@@ -195,8 +206,8 @@ export async function readSqlFiles(directory: string): Promise<SqlFiles> {
   const functions = await readSql(join(directory, 'functions'))
   const former = new Map<string, string[]>()
   const list = await readFile(join(directory, 'former-migrations.sha256'), 'utf8').catch(() => '')
-  for (const [, checksum, name] of list.matchAll(/^([0-9a-f]{64}) {2}(\S+)$/gm))
-    former.set(name!, [...(former.get(name!) ?? []), checksum!])
+  for (const [, checksum = '', name = ''] of list.matchAll(/^([0-9a-f]{64}) {2}(\S+)$/gm))
+    former.set(name, [...(former.get(name) ?? []), checksum])
   return {
     migrations,
     functions,
@@ -222,14 +233,22 @@ async function readSql(directory: string): Promise<SqlFile[]> {
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 
-async function readState(sql: Reader): Promise<State> {
-  const read = async (table: string, query: string) => {
-    const { rows } = await sql.query('SELECT to_regclass($1) IS NOT NULL AS found', [table])
-    return (rows as { found: boolean }[])[0]!.found ? (await sql.query(query)).rows : []
+async function readState(sql: Sql): Promise<State> {
+  const read = async <Row>(table: string, query: string) => {
+    const { found } = await queryRow<{ found: boolean }>(sql, 'SELECT to_regclass($1) IS NOT NULL AS found', [table])
+    return found ? (await sql.query<Row>(query)).rows : []
   }
-  const applied = await read('migration', 'SELECT version, name, checksum FROM migration ORDER BY version')
-  const [functions] = await read('migration_functions', 'SELECT version, checksum FROM migration_functions')
-  return { applied, functions } as State
+  const [functions] = await read<FunctionsState>(
+    'migration_functions',
+    'SELECT version, checksum FROM migration_functions',
+  )
+  return {
+    applied: await read<AppliedMigration>(
+      'migration',
+      'SELECT version, name, checksum FROM migration ORDER BY version',
+    ),
+    functions,
+  }
 }
 
 function pendingOf(files: SqlFiles, { applied, functions }: State): Pending {
@@ -247,7 +266,7 @@ function pendingOf(files: SqlFiles, { applied, functions }: State): Pending {
   return { migrations, former, names: [...migrations.map(({ name }) => name), ...(renews ? [THE_FUNCTIONS] : [])] }
 }
 
-function requireSame({ version, name, checksum }: State['applied'][number], files: SqlFiles, index: number): SqlFile {
+function requireSame({ version, name, checksum }: AppliedMigration, files: SqlFiles, index: number): SqlFile {
   const file = files.migrations[index]
   if (!file)
     throw new Error(
@@ -275,7 +294,7 @@ async function applyWhenUnlocked(
       return await apply(client, files, pending)
     } catch (error) {
       const { cause } = error as Error
-      if (!(cause instanceof pg.DatabaseError && LOCK_CODES.includes(cause.code!))) throw error
+      if (!(cause instanceof pg.DatabaseError && LOCK_CODES.includes(cause.code ?? ''))) throw error
       if (attempt === 1) onWait()
       await delay(RETRY_AFTER_MS)
     }

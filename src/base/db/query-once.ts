@@ -1,4 +1,5 @@
 import pg from 'pg'
+import { queryRow } from './query-row.ts'
 
 /** Runs one statement on a connection of its own and returns its first row. Rejects with pg's error. */
 export async function queryOnce<Row extends object>(connection: pg.ClientConfig, text: string): Promise<Row> {
@@ -6,7 +7,7 @@ export async function queryOnce<Row extends object>(connection: pg.ClientConfig,
   client.on('error', () => {})
   try {
     await client.connect()
-    return (await client.query<Row>(text)).rows[0]!
+    return await queryRow<Row>(client, text)
   } finally {
     await client.end().catch(() => {})
   }

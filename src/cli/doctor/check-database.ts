@@ -4,6 +4,7 @@ import { mayActAsDesk, mayReplaceFunctions, mayRewriteLedger } from '../../base/
 import { pendingMigrations } from '../../base/db/migrate.ts'
 import { openDatabase } from '../../base/db/open-database.ts'
 import { createPool, type Pool } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 import { ownCommand } from '../../base/runtime/own-command.ts'
 import { findMasterKey } from '../../base/secrets/master-key.ts'
 import { markOf, readMark } from '../../base/secrets/master-key-mark.ts'
@@ -84,10 +85,11 @@ async function checkOpenDatabase(config: Config, pool: Pool, gateway: Pool): Pro
 }
 
 async function checkVersion(pool: Pool): Promise<string> {
-  const { rows } = await pool.query<{ version: string; size: string }>(
+  const { version, size } = await queryRow<{ version: string; size: string }>(
+    pool,
     "SELECT current_setting('server_version') AS version, pg_size_pretty(pg_database_size(current_database())) AS size",
   )
-  return `PostgreSQL ${rows[0]!.version}, ${rows[0]!.size}`
+  return `PostgreSQL ${version}, ${size}`
 }
 
 async function checkMigrations(pool: Pool): Promise<string> {
@@ -139,8 +141,8 @@ const CLOCK_SKEW_MAX_MS = 2_000
 
 async function checkClock(pool: Pool): Promise<string> {
   const beforeMs = Date.now()
-  const { rows } = await pool.query<{ now: Date }>('SELECT clock_timestamp() AS now')
-  const skewMs = Math.round(rows[0]!.now.getTime() - (beforeMs + Date.now()) / 2)
+  const { now } = await queryRow<{ now: Date }>(pool, 'SELECT clock_timestamp() AS now')
+  const skewMs = Math.round(now.getTime() - (beforeMs + Date.now()) / 2)
   if (Math.abs(skewMs) > CLOCK_SKEW_MAX_MS) {
     const difference = `${Math.abs(skewMs)} ms ${skewMs > 0 ? 'ahead of' : 'behind'}`
     throw new Error(`the database's clock is ${difference} this machine's clock. Synchronise both with NTP.`)

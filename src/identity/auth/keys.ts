@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { bumpControlVersion } from '../../base/db/control-version.ts'
 import type { Sql } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 import type { KeyLimit, KeyScope, LimitReset } from '../../base/domain/caller.ts'
 import type { KeyDefaults } from '../../base/domain/chat-job.ts'
 import type { EndedKeys } from '../../base/domain/member-role.ts'
@@ -154,11 +155,12 @@ export async function listKeysOfMember(sql: Sql, customerId: string, personId: s
 
 /** Counts the keys that `listKeysInUse` would return. */
 export async function countKeysInUse(sql: Sql, customerId: string): Promise<bigint> {
-  const { rows } = await sql.query<{ count: bigint }>(
+  const { count } = await queryRow<{ count: bigint }>(
+    sql,
     'SELECT count(*) FROM api_key WHERE customer_id = $1 AND revoked_at IS NULL',
     [customerId],
   )
-  return rows[0]!.count
+  return count
 }
 
 /** Finds a key of a customer that is not revoked. `keyId` may be any text. */
@@ -266,7 +268,8 @@ export async function endKeysOfMember(
   sql: Sql,
   { customerId, personId, heirId }: { customerId: string; personId: string; heirId: string | null },
 ): Promise<EndedKeys> {
-  const { rows } = await sql.query<EndedKeys>(
+  const ended = await queryRow<EndedKeys>(
+    sql,
     `WITH ended AS (
        UPDATE api_key SET revoked_at = now()
         WHERE customer_id = $1 AND person_id = $2 AND revoked_at IS NULL
@@ -279,7 +282,7 @@ export async function endKeysOfMember(
     [customerId, personId, heirId],
   )
   await bumpControlVersion(sql, 'access')
-  return rows[0]!
+  return ended
 }
 
 /** Revokes all keys that a person made in the console, or with a key that the person made. As `revokeAllKeys`. */

@@ -1,4 +1,5 @@
 import type { Sql } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { type Nanos, usdText } from '../../base/domain/money.ts'
 import type { KeyRing } from './key-ring.ts'
@@ -51,11 +52,12 @@ export function issuePlaygroundKey(
 
 /** Returns what the playground keys of a person have spent and hold on the current UTC day. */
 async function usedToday(sql: Sql, customerId: string, personId: string, nowMs: number): Promise<Nanos> {
-  const { rows } = await sql.query<{ used: Nanos }>(
+  const { used } = await queryRow<{ used: Nanos }>(
+    sql,
     `SELECT coalesce(sum(s.spent_nanos + s.leased_nanos), 0)::bigint AS used
        FROM api_key k JOIN key_spend s ON s.customer_id = k.customer_id AND s.key_id = k.key_id
       WHERE k.customer_id = $1 AND k.person_id = $2 AND k.is_playground AND s.window_start >= $3`,
     [customerId, personId, new Date(nowMs).toISOString().slice(0, 10)],
   )
-  return rows[0]!.used
+  return used
 }

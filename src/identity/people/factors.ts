@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { TOTP } from 'otpauth'
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { ownCommand } from '../../base/runtime/own-command.ts'
@@ -70,15 +71,13 @@ export function createFactors({
 
   return {
     async show(personId) {
-      const { rows } = await pool
-        .query<FactorState>(
-          `SELECT password_hash IS NOT NULL AS "hasPassword", totp_secret IS NOT NULL AS "hasTotp",
+      return queryRow<FactorState>(
+        pool,
+        `SELECT password_hash IS NOT NULL AS "hasPassword", totp_secret IS NOT NULL AS "hasTotp",
                   (SELECT count(*)::int FROM person_recovery_code c WHERE c.person_id = p.person_id) AS "recoveryCodesLeft"
              FROM person p WHERE person_id = $1`,
-          [personId],
-        )
-        .catch(refuseOutage)
-      return rows[0]!
+        [personId],
+      ).catch(refuseOutage)
     },
     async startTotp(signedIn) {
       requireMayEnrol(signedIn)
@@ -196,12 +195,13 @@ function firstFactorOfOperator(): string {
 
 /** Returns new recovery codes if the passkey that the person has just added is the first factor; otherwise null. */
 export async function firstRecoveryCodes(sql: Sql, personId: string): Promise<string[] | null> {
-  const { rows } = await sql.query<{ isFirst: boolean }>(
+  const { isFirst } = await queryRow<{ isFirst: boolean }>(
+    sql,
     `SELECT totp_secret IS NULL AND (SELECT count(*) FROM person_passkey k WHERE k.person_id = p.person_id) = 1 AS "isFirst"
        FROM person p WHERE person_id = $1`,
     [personId],
   )
-  return rows[0]!.isFirst ? makeRecoveryCodes(sql, personId) : null
+  return isFirst ? makeRecoveryCodes(sql, personId) : null
 }
 
 /** Removes the authenticator app, the passkeys and the recovery codes of a person. */

@@ -1,5 +1,6 @@
 import { bumpControlVersion } from '../../base/db/control-version.ts'
 import type { Sql } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 import type { KeyLimit, LimitReset } from '../../base/domain/caller.ts'
 import { type Nanos, usdText } from '../../base/domain/money.ts'
 
@@ -41,11 +42,11 @@ export async function readMemberBudget(
   personId: string,
   nowMs: number,
 ): Promise<MemberBudget> {
-  const { rows } = await sql.query<MemberBudget>(
+  return queryRow<MemberBudget>(
+    sql,
     `SELECT ${BUDGET_COLUMNS} FROM (SELECT $2::uuid AS customer_id, $3::uuid AS person_id) m ${BUDGET_JOINS}`,
     [new Date(nowMs), customerId, personId],
   )
-  return rows[0]!
 }
 
 /** Returns a limit as people and the audit log read it: "20 USD monthly". */

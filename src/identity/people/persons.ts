@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { bumpControlVersion } from '../../base/db/control-version.ts'
 import type { Sql } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import type { InstallationRole, MemberRole } from '../../base/domain/member-role.ts'
 
@@ -141,14 +142,14 @@ export async function listMemberships(sql: Sql, personId: string): Promise<Membe
  * customer has it.
  */
 export async function changeEmail(sql: Sql, personId: string, email: string): Promise<void> {
-  const { rows } = await sql.query<{ previous: string; isTaken: boolean }>(
+  const { previous, isTaken } = await queryRow<{ previous: string; isTaken: boolean }>(
+    sql,
     `SELECT email AS previous,
             EXISTS (SELECT FROM person other WHERE lower(other.email) = lower($2) AND other.person_id <> $1)
             OR EXISTS (SELECT FROM customer c WHERE lower(c.email) = lower($2) AND lower(c.email) <> lower(person.email)) AS "isTaken"
        FROM person WHERE person_id = $1`,
     [personId, email],
   )
-  const { previous, isTaken } = rows[0]!
   if (isTaken) {
     throw new ApiError('invalid_value', {
       message: 'Another account has this e-mail address. Choose another one.',

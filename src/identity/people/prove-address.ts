@@ -1,4 +1,5 @@
 import type { Sql } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 import { removeFactors } from './factors.ts'
 import { unlinkAll } from './identities.ts'
 import { endOtherSessions } from './sessions.ts'
@@ -19,12 +20,12 @@ export type ProveAddress = (sql: Sql, personId: string, nowMs: number) => Promis
 
 export function createProveAddress({ revokeKeys, endAlerts }: PersonAccess): ProveAddress {
   return async (sql, personId, nowMs) => {
-    const { rows } = await sql.query<{ isVerified: boolean; hasRole: boolean }>(
+    const { isVerified, hasRole } = await queryRow<{ isVerified: boolean; hasRole: boolean }>(
+      sql,
       `SELECT email_verified_at IS NOT NULL AS "isVerified", installation_role IS NOT NULL AS "hasRole"
          FROM person WHERE person_id = $1 FOR NO KEY UPDATE`,
       [personId],
     )
-    const { isVerified, hasRole } = rows[0]!
     if (isVerified) return
     await sql.query('UPDATE person SET email_verified_at = $2 WHERE person_id = $1', [personId, new Date(nowMs)])
     // Operators and auditors prove themselves by a link of the host, not by an address. A mailbox must not remove their second factor.

@@ -1,4 +1,5 @@
 import type { Sql } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 import type { InstallationRole } from '../../base/domain/member-role.ts'
 import { noteAction } from './audit-log.ts'
 import type { Person } from './persons.ts'
@@ -14,12 +15,13 @@ export async function setRole(
 ): Promise<boolean> {
   // Changes of roles queue here, so that two of them do not take the last operator.
   await sql.query('LOCK TABLE role_change IN SHARE ROW EXCLUSIVE MODE')
-  const { rows } = await sql.query<{ isLast: boolean }>(
+  const { isLast } = await queryRow<{ isLast: boolean }>(
+    sql,
     `SELECT installation_role = 'operator' AND disabled_at IS NULL AND count_operators() = 1 AS "isLast"
        FROM person WHERE person_id = $1`,
     [personId],
   )
-  if (rows[0]!.isLast && role !== 'operator') return false
+  if (isLast && role !== 'operator') return false
   await sql.query("UPDATE role_change SET state = 'rejected' WHERE person_id = $1 AND state = 'waiting'", [personId])
   await sql.query('UPDATE person SET installation_role = $2 WHERE person_id = $1', [personId, role])
   await sql.query('DELETE FROM person_session WHERE person_id = $1', [personId])

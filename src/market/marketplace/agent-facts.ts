@@ -1,4 +1,5 @@
 import type { Sql } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 
 // What the gateway asks about the hosters of connected agents.
 
@@ -18,13 +19,18 @@ export async function hosterOfAgent(
   sql: Sql,
   hosterId: string,
 ): Promise<{ name: string; state: string; ownerIds: string[]; endpointIds: string[] }> {
-  const { rows } = await sql.query<{ name: string; state: string; owner_ids: string[]; endpoint_ids: string[] }>(
+  const { name, state, owner_ids, endpoint_ids } = await queryRow<{
+    name: string
+    state: string
+    owner_ids: string[]
+    endpoint_ids: string[]
+  }>(
+    sql,
     `SELECT name, state, ARRAY(SELECT person_id FROM hoster_member m WHERE m.hoster_id = h.hoster_id AND role = 'owner') AS owner_ids,
                          ARRAY(SELECT endpoint_id FROM hoster_endpoint e WHERE e.hoster_id = h.hoster_id AND transport = 'agent'
                                ORDER BY created_at, endpoint_id) AS endpoint_ids
        FROM hoster h WHERE hoster_id = $1`,
     [hosterId],
   )
-  const { name, state, owner_ids, endpoint_ids } = rows[0]!
   return { name, state, ownerIds: owner_ids, endpointIds: endpoint_ids }
 }

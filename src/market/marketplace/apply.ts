@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Sql } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { SupplyError } from '../../base/domain/supply-error.ts'
 import { sealSecret } from '../../base/secrets/sealed-secret.ts'
@@ -130,12 +131,13 @@ function sealed(hosterId: string, apiKey: string | undefined, { masterKey }: Ser
 }
 
 async function requireFewer(sql: Sql, personId: string): Promise<void> {
-  const { rows } = await sql.query<{ count: bigint }>(
+  const { count } = await queryRow<{ count: bigint }>(
+    sql,
     `SELECT count(*) FROM hoster_member JOIN hoster USING (hoster_id)
       WHERE person_id = $1 AND role = 'owner' AND state <> 'retired'`,
     [personId],
   )
-  if (rows[0]!.count < HOSTERS_MAX) return
+  if (count < HOSTERS_MAX) return
   throw new ApiError('invalid_value', {
     message: `You own ${HOSTERS_MAX} hosters, the most that a person may have. Retire one first.`,
   })

@@ -1,5 +1,6 @@
 import { bumpControlVersion } from '../../base/db/control-version.ts'
 import type { Sql } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { type HosterActor, type HosterState, mayChangeState, nextStates } from '../../base/domain/hoster-state.ts'
 import { ownCommand } from '../../base/runtime/own-command.ts'
@@ -81,10 +82,10 @@ export async function noteHosterAction(
   hosterId: string,
   { action, detail }: { action: AuditAction; detail: Readonly<Record<string, unknown>> },
 ): Promise<void> {
-  const { rows } = await sql.query<{ name: string }>('SELECT name FROM hoster WHERE hoster_id = $1', [hosterId])
+  const { name } = await queryRow<{ name: string }>(sql, 'SELECT name FROM hoster WHERE hoster_id = $1', [hosterId])
   const by = keyId === null ? {} : { by_key_id: keyId }
   const noted = { hoster_id: hosterId, ...detail, ...by }
-  await noteAction(sql, { action, personId, subject: rows[0]!.name, detail: noted, address })
+  await noteAction(sql, { action, personId, subject: name, detail: noted, address })
 }
 
 /** Writes a row of the history. `from` is null for a new hoster. */

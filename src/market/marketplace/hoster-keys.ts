@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { bumpControlVersion } from '../../base/db/control-version.ts'
 import type { Sql } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 import type { HosterScope } from '../../base/domain/hoster-access.ts'
 import type { EndedKeys } from '../../base/domain/member-role.ts'
 import { UUID } from '../../base/runtime/uuid.ts'
@@ -37,7 +38,8 @@ const COLUMNS = `key_id AS "keyId", name, hint, scopes, created_at AS "createdAt
 /** Creates a key of a hoster. Run it in a transaction, so that the key and the change notice commit together. */
 export async function issueHosterKey(sql: Sql, newKey: NewHosterKey): Promise<IssuedHosterKey> {
   const key = mintApiKey('hk-sy-')
-  const { rows } = await sql.query<HosterKeyListing>(
+  const listing = await queryRow<HosterKeyListing>(
+    sql,
     `INSERT INTO hoster_key (key_id, hoster_id, name, key_hash, hint, scopes, expires_at, person_id)
      VALUES ($1, $2, $3, decode($4, 'base64'), $5, $6, $7,
        coalesce($8, (SELECT person_id FROM hoster_key WHERE key_id = $9 AND hoster_id = $2))) RETURNING ${COLUMNS}`,
@@ -54,7 +56,7 @@ export async function issueHosterKey(sql: Sql, newKey: NewHosterKey): Promise<Is
     ],
   )
   await bumpControlVersion(sql, 'access')
-  return { ...rows[0]!, key }
+  return { ...listing, key }
 }
 
 /** @public Returns the keys of a hoster that are not revoked, newest first. */
@@ -88,7 +90,8 @@ export async function endHosterKeysOfMember(
   sql: Sql,
   { hosterId, personId, heirId }: { hosterId: string; personId: string; heirId: string | null },
 ): Promise<EndedKeys> {
-  const { rows } = await sql.query<EndedKeys>(
+  const ended = await queryRow<EndedKeys>(
+    sql,
     `WITH ended AS (
        UPDATE hoster_key SET revoked_at = now() WHERE hoster_id = $1 AND person_id = $2 AND revoked_at IS NULL
           AND ($3::uuid IS NULL OR 'manage' = ANY (scopes)) RETURNING key_id),
@@ -99,7 +102,7 @@ export async function endHosterKeysOfMember(
     [hosterId, personId, heirId],
   )
   await bumpControlVersion(sql, 'access')
-  return rows[0]!
+  return ended
 }
 
 /** Revokes the keys that a person made at all hosters. As `revokeHosterKey`. Returns how many there were. */

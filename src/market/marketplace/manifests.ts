@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Sql } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 import type { Manifest } from '../../wire/api/hoster-manifest.ts'
 import {
   type HostedModel,
@@ -46,11 +47,12 @@ export async function insertManifest(
 
 /** Returns when a manifest last changed a price of the hoster; null: never. */
 export async function lastPriceChange(sql: Sql, hosterId: string): Promise<Date | null> {
-  const { rows } = await sql.query<{ at: Date | null }>(
+  const { at } = await queryRow<{ at: Date | null }>(
+    sql,
     'SELECT max(created_at) AS at FROM hoster_manifest WHERE hoster_id = $1 AND changes_prices',
     [hosterId],
   )
-  return rows[0]!.at
+  return at
 }
 
 interface LowestPrices {

@@ -1,4 +1,5 @@
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 import type { HosterState } from '../../base/domain/hoster-state.ts'
 import { noteAction } from '../../identity/people/audit-log.ts'
 import { insertHoster, type NewHoster, type NewHosterOptions } from '../supply/hosters/add-hoster.ts'
@@ -51,12 +52,13 @@ export async function activateHoster(
   reason = 'The operator activated it.',
 ): Promise<HosterRef & { pricedModels: number }> {
   const { hosterId, name } = await operateHoster(pool, hoster, { to: 'active', reason })
-  const { rows } = await pool.query<{ models: number }>(
+  const { models } = await queryRow<{ models: number }>(
+    pool,
     `SELECT count(*)::integer AS models FROM hoster_price JOIN hoster_endpoint USING (endpoint_id)
      WHERE hoster_id = $1 AND valid_until IS NULL`,
     [hosterId],
   )
-  return { hosterId, name, pricedModels: rows[0]!.models }
+  return { hosterId, name, pricedModels: models }
 }
 
 /** Stops new requests to a hoster; running ones finish and are paid. Throws like `operateHoster`. */
@@ -65,6 +67,8 @@ export function suspendHoster(pool: Pool, hoster: string, reason = 'The operator
 }
 
 async function stateOf(sql: Sql, hosterId: string): Promise<HosterState> {
-  const { rows } = await sql.query<{ state: HosterState }>('SELECT state FROM hoster WHERE hoster_id = $1', [hosterId])
-  return rows[0]!.state
+  const { state } = await queryRow<{ state: HosterState }>(sql, 'SELECT state FROM hoster WHERE hoster_id = $1', [
+    hosterId,
+  ])
+  return state
 }

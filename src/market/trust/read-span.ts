@@ -1,5 +1,6 @@
 import { bumpControlVersion } from '../../base/db/control-version.ts'
 import type { Sql } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 import { addTraffic } from '../marketplace/traffic.ts'
 import { insertAudit } from './evidence/audit-store.ts'
 import { lockSources, readRatio, type StoredSource, writeRatio, writeSource } from './evidence/meter-store.ts'
@@ -150,10 +151,12 @@ async function lockProgress(sql: Sql, startMs: number): Promise<number> {
     NAME,
     new Date(startMs).toISOString(),
   ])
-  const { rows } = await sql.query<{ value: string }>('SELECT value FROM installation WHERE name = $1 FOR UPDATE', [
-    NAME,
-  ])
-  return Date.parse(rows[0]!.value)
+  const { value } = await queryRow<{ value: string }>(
+    sql,
+    'SELECT value FROM installation WHERE name = $1 FOR UPDATE',
+    [NAME],
+  )
+  return Date.parse(value)
 }
 
 async function writeProgress(sql: Sql, readUntilMs: number): Promise<void> {

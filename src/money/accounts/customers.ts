@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { bumpControlVersion } from '../../base/db/control-version.ts'
 import type { Sql } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 import type { Nanos } from '../../base/domain/money.ts'
 import { openAccount } from '../ledger/accounts/open-account.ts'
 
@@ -79,13 +80,13 @@ export interface OwnLimits {
 }
 
 export async function readOwnLimits(sql: Sql, customerId: string): Promise<OwnLimits> {
-  const { rows } = await sql.query<OwnLimits>(
+  return queryRow<OwnLimits>(
+    sql,
     `SELECT requests_per_minute AS "requestsPerMinute", requests_per_day AS "requestsPerDay",
        daily_spend_cap_nanos AS "dailySpendCapNanos"
      FROM customer WHERE customer_id = $1`,
     [customerId],
   )
-  return rows[0]!
 }
 
 /** Replaces the customer's own limits, on all nodes within two seconds. Run it in a transaction. */

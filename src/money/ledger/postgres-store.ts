@@ -1,4 +1,5 @@
 import type { Sql } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 import { readWindows } from './accounts/read-windows.ts'
 import { arrayLiteral, quoted } from './array-literal.ts'
 import type { KeySpend, RefusalCode } from './leases/admission.ts'
@@ -75,11 +76,11 @@ export function createPostgresStore({ money, heartbeat, windowClock }: PostgresS
     },
     windowsOf: (nodeId, customerIds) => readWindows(money, nodeId, customerIds),
     async areSettled(requests) {
-      const { rows } = await heartbeat.query<{ missing: number }>(MISSING_ROWS, [
+      const { missing } = await queryRow<{ missing: number }>(heartbeat, MISSING_ROWS, [
         requests.map(({ customerId }) => customerId),
         requests.map(({ requestId }) => requestId),
       ])
-      return rows[0]!.missing === 0
+      return missing === 0
     },
     async leasesOf(nodeId) {
       const { rows } = await heartbeat.query<OpenLease>(

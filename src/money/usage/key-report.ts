@@ -1,4 +1,5 @@
 import type { Sql } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 import type { Caller, LimitReset } from '../../base/domain/caller.ts'
 import { type Nanos, usd } from '../../base/domain/money.ts'
 import type { KeyUse } from '../../base/domain/spend.ts'
@@ -9,8 +10,7 @@ import { rateLimits } from './report-figures.ts'
 
 /** Returns the limits and the usage of the caller's key, up to the last settled request. */
 export async function keyReport(sql: Sql, caller: Caller, windows: WindowCounts, nowMs: number): Promise<KeyReport> {
-  const { rows } = await sql.query<KeyRow>(READ_KEY, [new Date(nowMs).toISOString(), caller.customerId, caller.keyId])
-  const row = rows[0]!
+  const row = await queryRow<KeyRow>(sql, READ_KEY, [new Date(nowMs).toISOString(), caller.customerId, caller.keyId])
   return {
     ...showKey(row, row),
     customer: caller.email,

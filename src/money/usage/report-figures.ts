@@ -1,4 +1,5 @@
 import type { Sql } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 import type { AccountLimits } from '../../base/domain/caller.ts'
 import type { Nanos } from '../../base/domain/money.ts'
 import type { WindowCounts } from '../../base/domain/windows.ts'
@@ -25,10 +26,11 @@ export function meanLatencyMs(latencyMsSum: number | bigint, successes: number |
  * exceed the cost of the same requests, and a report of past days shows their final cost.
  */
 export async function readRefunded(sql: Sql, customerId: string, { fromIso, untilIso }: Period): Promise<Nanos> {
-  const { rows } = await sql.query<{ refunded: Nanos }>(
+  const { refunded } = await queryRow<{ refunded: Nanos }>(
+    sql,
     `SELECT coalesce(sum(amount_nanos), 0)::bigint AS refunded
        FROM refund WHERE customer_id = $1 AND started_at >= $2 AND started_at < $3`,
     [customerId, fromIso, untilIso],
   )
-  return rows[0]!.refunded
+  return refunded
 }

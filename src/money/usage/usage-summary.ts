@@ -1,4 +1,5 @@
 import type { Sql } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 import type { Caller } from '../../base/domain/caller.ts'
 import { microdollars, type Nanos, usd } from '../../base/domain/money.ts'
 import type { WindowCounts } from '../../base/domain/windows.ts'
@@ -49,7 +50,8 @@ interface Sums {
 }
 
 async function sumUsage(sql: Sql, customerId: string, { fromIso, untilIso }: Period): Promise<Sums> {
-  const { rows } = await sql.query<Sums>(
+  return queryRow<Sums>(
+    sql,
     `SELECT coalesce(sum(requests), 0)::bigint AS requests,
             coalesce(sum(successes), 0)::bigint AS successes,
             coalesce(sum(input_tokens), 0)::bigint AS input_tokens,
@@ -60,5 +62,4 @@ async function sumUsage(sql: Sql, customerId: string, { fromIso, untilIso }: Per
       WHERE customer_id = $1 AND hour >= $2 AND hour < $3`,
     [customerId, fromIso, untilIso],
   )
-  return rows[0]!
 }

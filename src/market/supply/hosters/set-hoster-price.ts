@@ -1,5 +1,6 @@
 import { bumpControlVersion } from '../../../base/db/control-version.ts'
 import { type Pool, type Sql, transaction } from '../../../base/db/pool.ts'
+import { queryRow } from '../../../base/db/query-row.ts'
 import type { Feature } from '../../../base/domain/chat-job.ts'
 import { SupplyError } from '../../../base/domain/supply-error.ts'
 import { checkModel } from './check-hoster.ts'
@@ -44,11 +45,11 @@ export async function changeHosterPrice(
   change: PriceChange,
 ): Promise<HosterRef & { version: number }> {
   const { hosterId, name } = await lockHoster(sql, hoster)
-  const endpoint = await sql.query<{ endpoint_id: string }>(
+  const { endpoint_id: endpointId } = await queryRow<{ endpoint_id: string }>(
+    sql,
     'SELECT endpoint_id FROM hoster_endpoint WHERE hoster_id = $1 ORDER BY created_at, endpoint_id LIMIT 1',
     [hosterId],
   )
-  const endpointId = endpoint.rows[0]!.endpoint_id
   const before = await latestPrice(sql, endpointId, change.modelId)
   const contextTokens = change.contextTokens ?? before?.context_tokens
   const maxOutputTokens = change.maxOutputTokens ?? before?.max_output_tokens

@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import type { Sql } from '../../../base/db/pool.ts'
+import { queryRow } from '../../../base/db/query-row.ts'
 import type { LearnedOffer } from '../breakers/learned-offer.ts'
 
 /** What one node has learned of one offer. */
@@ -110,11 +111,12 @@ export async function writeSnapshot(
 
 /** Whether a node has written since the last snapshot. */
 export async function hasChangesForSnapshot(sql: Sql): Promise<boolean> {
-  const { rows } = await sql.query<{ has_changes: boolean }>(
+  const { has_changes } = await queryRow<{ has_changes: boolean }>(
+    sql,
     `SELECT coalesce((SELECT max(at) FROM learned_offer) > (SELECT max(at) FROM learned_snapshot),
                      EXISTS (SELECT FROM learned_offer)) AS has_changes`,
   )
-  return rows[0]!.has_changes
+  return has_changes
 }
 
 /** Deletes the rows of nodes that have stopped, and of offers without requests. */

@@ -1,5 +1,6 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { type Pool, type Sql, transaction } from '../../../base/db/pool.ts'
+import { queryRow } from '../../../base/db/query-row.ts'
 import { type Caller, plainAccess } from '../../../base/domain/caller.ts'
 
 /** How many customers send the audits. A hoster would recognise a single one by its connections. */
@@ -32,11 +33,11 @@ export interface HouseEvidence {
 }
 
 async function fill(sql: Sql, customerId: string, evidence: HouseEvidence): Promise<void> {
-  const { rows } = await sql.query<{ given: bigint; ref: string }>(
+  const { given, ref } = await queryRow<{ given: bigint; ref: string }>(
+    sql,
     `SELECT fill_house_account($1, $2) AS given, concat_ws(':', 'house', (now() AT TIME ZONE 'UTC')::date, $1::uuid) AS ref`,
     [customerId, DAY_NANOS],
   )
-  const { given, ref } = rows[0]!
   if (given > 0n) await evidence.add(sql, 'credit', ref, { customerId, amountNanos: given })
 }
 

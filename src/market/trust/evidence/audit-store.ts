@@ -1,4 +1,5 @@
 import type { Sql } from '../../../base/db/pool.ts'
+import { queryRow } from '../../../base/db/query-row.ts'
 import { COMPARISONS } from '../../supply/newcomers/read-hoster-records.ts'
 import type { CanaryRecord } from '../canary-audit.ts'
 import { mean } from '../change-evidence.ts'
@@ -96,7 +97,8 @@ const CANARIES_COMPARED = 500
 
 /** Returns how the other hosters of a model, and the references, answered their latest canaries. */
 export async function canaryRecordOfOthers(sql: Sql, modelId: string, hosterId: string): Promise<CanaryRecord> {
-  const { rows } = await sql.query<{ asked: number; failed: number }>(
+  return queryRow<{ asked: number; failed: number }>(
+    sql,
     `SELECT coalesce(sum(sample), 0)::int AS asked, coalesce(sum(statistic), 0)::int AS failed FROM (
        SELECT sample, statistic FROM hoster_audit a
        WHERE model_id = $1 AND kind = 'canary' AND hoster_id IS DISTINCT FROM $2
@@ -105,7 +107,6 @@ export async function canaryRecordOfOthers(sql: Sql, modelId: string, hosterId: 
      ) AS latest`,
     [modelId, hosterId],
   )
-  return rows[0]!
 }
 
 /** Returns the latest distances that audits of one kind measured for a model, by hoster. */

@@ -1,4 +1,5 @@
 import { type Pool, type Sql, transaction } from '../../../base/db/pool.ts'
+import { queryRow } from '../../../base/db/query-row.ts'
 import {
   auditComparisons,
   type BatchedComparison,
@@ -41,12 +42,13 @@ export function recordCompared(pool: Pool, compared: ComparedAnswer): Promise<bo
     const isFull = waiting.filter(other => other.customerId === customerId).length >= PER_CUSTOMER
     // What is above the part of a customer is left out: if it waited, it would keep the others waiting.
     if (customerId !== null && isFull) return false
-    const { rows } = await sql.query<{ answerId: bigint }>(
+    const stored = await queryRow<{ answerId: bigint }>(
+      sql,
       `INSERT INTO compared_answer (hoster_id, model_id, source, customer_id, kind, value, at) VALUES ($1, $2, $3, $4, $5, $6, $7)
        RETURNING answer_id AS "answerId"`,
       [hosterId, modelId, source, customerId, kind, value, new Date(atMs)],
     )
-    const batch: readonly Waiting[] = [...waiting, { ...rows[0]!, customerId, kind, value }]
+    const batch: readonly Waiting[] = [...waiting, { ...stored, customerId, kind, value }]
     if (batch.length < COMPARED_BATCH) return true
     const result = auditComparisons(batch, await readEarlier(sql, modelId, hosterId))
     const audit = { ...result, kind: 'shadow', hosterId, modelId, sample: batch.length, atMs } as const

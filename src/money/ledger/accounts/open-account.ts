@@ -1,4 +1,5 @@
 import type { Sql } from '../../../base/db/pool.ts'
+import { queryRow } from '../../../base/db/query-row.ts'
 
 /**
  * Opens the money account of an existing customer and grants the signup credit. Each happens at most once,
@@ -6,11 +7,11 @@ import type { Sql } from '../../../base/db/pool.ts'
  * Works inside a transaction.
  */
 export async function openAccount(db: Sql, customerId: string, creditNanos: bigint): Promise<boolean> {
-  const { rows } = await db.query<{ granted: boolean }>('SELECT open_account($1, $2) AS granted', [
+  const { granted } = await queryRow<{ granted: boolean }>(db, 'SELECT open_account($1, $2) AS granted', [
     customerId,
     creditNanos,
   ])
-  return rows[0]!.granted
+  return granted
 }
 
 /** An error that only a bug can cause: every customer with a key has an account. */

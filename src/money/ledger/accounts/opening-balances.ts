@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { Sql } from '../../../base/db/pool.ts'
+import { queryRow } from '../../../base/db/query-row.ts'
 import { listJournalFiles } from '../journal/journal-files.ts'
 import { scanRecords } from '../journal/record.ts'
 import { recoveredSettlements } from '../settlement/recovered-settlements.ts'
@@ -21,14 +22,18 @@ export async function bookOpeningBalances(
   sql: Sql,
   { ref, reason, balances }: { ref: string; reason: string; balances: readonly AccountBalance[] },
 ): Promise<boolean> {
-  const { rows } = await sql.query<{ booked: boolean }>('SELECT book_opening_balances($1, $2, $3, $4, $5) AS booked', [
-    ref,
-    reason,
-    balances.map(({ kind }) => kind),
-    balances.map(({ account }) => account),
-    balances.map(({ amountNanos }) => String(amountNanos)),
-  ])
-  return rows[0]!.booked
+  const { booked } = await queryRow<{ booked: boolean }>(
+    sql,
+    'SELECT book_opening_balances($1, $2, $3, $4, $5) AS booked',
+    [
+      ref,
+      reason,
+      balances.map(({ kind }) => kind),
+      balances.map(({ account }) => account),
+      balances.map(({ amountNanos }) => String(amountNanos)),
+    ],
+  )
+  return booked
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { Sql } from '../../../base/db/pool.ts'
+import { queryRow } from '../../../base/db/query-row.ts'
 import type { Nanos } from '../../../base/domain/money.ts'
 
 /** A refund of one request. The amount is the sum of the hoster's part and the fee. */
@@ -44,13 +45,12 @@ export async function refundRequest(sql: Sql, order: RefundOrder): Promise<Refun
   if (amountNanos !== null && amountNanos <= 0n) {
     throw new RangeError(`a refund must be more than zero, not ${amountNanos} nano-USD`)
   }
-  const { rows } = await sql.query<Row>('SELECT * FROM refund_request($1, $2, $3, $4)', [
+  const row = await queryRow<Row>(sql, 'SELECT * FROM refund_request($1, $2, $3, $4)', [
     customerId,
     requestId,
     amountNanos,
     reason,
   ])
-  const row = rows[0]!
   switch (row.verdict) {
     case 'refunded':
     case 'duplicate':

@@ -1,4 +1,5 @@
 import type { Sql } from '../../../base/db/pool.ts'
+import { queryRow } from '../../../base/db/query-row.ts'
 import type { Nanos } from '../../../base/domain/money.ts'
 
 /** A month of usage rows that is not archived yet. */
@@ -20,20 +21,21 @@ export async function listUsageMonths(sql: Sql, before: string): Promise<UsageMo
   const { rows } = await sql.query<{ month: string; partition: string; isFrozen: boolean }>(LIST_MONTHS, [before])
   const months: UsageMonth[] = []
   for (const { month, partition, isFrozen } of rows) {
-    const { rows } = await sql.query<Pick<UsageMonth, 'requests' | 'keptRequests' | 'costNanos' | 'bytes'>>(
+    const figures = await queryRow<Pick<UsageMonth, 'requests' | 'keptRequests' | 'costNanos' | 'bytes'>>(
+      sql,
       `SELECT count(*) AS requests, coalesce(sum(u.cost_nanos), 0)::bigint AS "costNanos", count(r.request_id) AS "keptRequests",
          pg_total_relation_size('${partition}') AS bytes
        FROM ${partition} u LEFT JOIN refund r ON r.customer_id = u.customer_id AND r.request_id = u.request_id`,
     )
-    months.push({ month, isFrozen, ...rows[0]! })
+    months.push({ month, isFrozen, ...figures })
   }
   return months
 }
 
 /** Returns the first month that cannot be archived yet: `2026-10`. */
 export async function archivableBefore(sql: Sql): Promise<string> {
-  const { rows } = await sql.query<{ month: string }>(`SELECT to_char(archivable_before(), 'YYYY-MM') AS month`)
-  return rows[0]!.month
+  const { month } = await queryRow<{ month: string }>(sql, `SELECT to_char(archivable_before(), 'YYYY-MM') AS month`)
+  return month
 }
 
 /** The archive that has a request, or undefined when its usage row is in the database or unknown. */

@@ -3,6 +3,7 @@ import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { makeDirectory } from '../../../base/db/make-directory.ts'
 import type { Sql } from '../../../base/db/pool.ts'
+import { queryRow } from '../../../base/db/query-row.ts'
 import type { AuditFinding } from './audit-checks.ts'
 import type { AuditSlice } from './audit-slices.ts'
 
@@ -50,9 +51,10 @@ export function progressInDatabase(sql: Sql): AuditProgressStore {
  * checks, and the command must not depend on what that role wrote. The progress of another database is ignored.
  */
 export function progressInFile(sql: Sql, path: string): AuditProgressStore {
-  const database = sql
-    .query<{ id: string }>(`SELECT current_database() || ' ' || applied_at AS id FROM migration WHERE version = 1`)
-    .then(({ rows }) => rows[0]!.id)
+  const database = queryRow<{ id: string }>(
+    sql,
+    `SELECT current_database() || ' ' || applied_at AS id FROM migration WHERE version = 1`,
+  ).then(({ id }) => id)
   // Awaited below. An error before that must not end the process.
   database.catch(() => {})
   return {

@@ -1,4 +1,5 @@
 import type { Sql } from '../../../base/db/pool.ts'
+import { queryRow } from '../../../base/db/query-row.ts'
 import { lowestUuidAt } from '../../../base/runtime/uuid.ts'
 import type { SlicedBy } from './audit-checks.ts'
 
@@ -40,11 +41,11 @@ export async function planAudit(sql: Sql, sizes: SliceSizes = defaultSizes): Pro
 }
 
 async function transactionSlices(sql: Sql, { blocksPerSlice }: SliceSizes): Promise<AuditSlice[]> {
-  const { rows } = await sql.query<{ last: bigint }>('SELECT coalesce(max(tx_id), 0) AS last FROM ledger_tx')
+  const { last } = await queryRow<{ last: bigint }>(sql, 'SELECT coalesce(max(tx_id), 0) AS last FROM ledger_tx')
   const step = BigInt(blocksPerSlice) << BLOCK_BITS
   const slices: AuditSlice[] = []
   let from = LOWEST_BIGINT
-  for (let next = step; next <= rows[0]!.last; next += step) {
+  for (let next = step; next <= last; next += step) {
     slices.push({ by: 'transactions', from: String(from), to: String(next - 1n) })
     from = next
   }
@@ -110,11 +111,11 @@ async function daySlices(sql: Sql): Promise<AuditSlice[]> {
 }
 
 async function logSlices(sql: Sql, { entriesPerSlice = 200_000 }: SliceSizes): Promise<AuditSlice[]> {
-  const { rows } = await sql.query<{ last: bigint }>('SELECT coalesce(max(entry_id), 0) AS last FROM audit_entry')
+  const { last } = await queryRow<{ last: bigint }>(sql, 'SELECT coalesce(max(entry_id), 0) AS last FROM audit_entry')
   const step = BigInt(entriesPerSlice)
   const slices: AuditSlice[] = []
   let from = 1n
-  for (; from + step <= rows[0]!.last; from += step) {
+  for (; from + step <= last; from += step) {
     slices.push({ by: 'logEntries', from: String(from), to: String(from + step - 1n) })
   }
   return [...slices, { by: 'logEntries', from: String(from), to: String(HIGHEST_BIGINT) }]

@@ -1,4 +1,5 @@
 import { type Pool, type Sql, transaction, withQueryTimeout } from '../../../base/db/pool.ts'
+import { queryRow } from '../../../base/db/query-row.ts'
 import { type Clock, systemClock } from '../../../base/runtime/scheduler.ts'
 import type { CreditEvidence } from '../credit-evidence.ts'
 import { type AuditCheck, type AuditFinding, auditChecks, type SlicedCheck } from './audit-checks.ts'
@@ -107,8 +108,7 @@ async function checkSlice(
   signal?.addEventListener('abort', cancel)
   const checkAll = async (db: Sql) => {
     await db.query('SET TRANSACTION READ ONLY')
-    const { rows } = await db.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
-    pid = rows[0]!.pid
+    pid = (await queryRow<{ pid: number }>(db, 'SELECT pg_backend_pid() AS pid')).pid
     const found = new Map<AuditCheck, Omit<AuditFinding, 'name'>>()
     for (const name of checkNames) {
       const check: SlicedCheck = auditChecks[name]
@@ -131,11 +131,12 @@ async function checkSlice(
 
 /** One statement: at the isolation level READ COMMITTED it has a snapshot of its own. */
 async function runCheck(db: Sql, { by, sql }: SlicedCheck, slice: AuditSlice): Promise<Omit<AuditFinding, 'name'>> {
-  const { rows } = await db.query<{ violations: number; examples: string[] | null }>(
+  const { violations, examples } = await queryRow<{ violations: number; examples: string[] | null }>(
+    db,
     `SELECT count(*)::integer AS violations, (array_agg(id ORDER BY id))[1:${EXAMPLES_MAX}] AS examples FROM (${sql}) AS wrong(id)`,
     by === 'all' ? [] : [slice.from, slice.to],
   )
-  return { violations: rows[0]!.violations, examples: rows[0]!.examples ?? [] }
+  return { violations, examples: examples ?? [] }
 }
 
 async function checkEvidence(

@@ -1,5 +1,6 @@
 import { faultOf } from '../../../base/db/database-fault.ts'
 import type { Sql } from '../../../base/db/pool.ts'
+import { queryRow } from '../../../base/db/query-row.ts'
 import { failpoint } from '../../../base/runtime/failpoint.ts'
 import type { NodeHeartbeats, ReclaimOptions } from '../ledger-store.ts'
 
@@ -20,11 +21,11 @@ export async function reclaimDeadLeases(db: Sql, options: ReclaimOptions): Promi
   for (const customerId of await customersOfDeadNodes(db)) {
     if (options.signal?.aborted) break
     try {
-      const { rows } = await db.query<{ count: number }>('SELECT reclaim_leases($1, $2)::integer AS count', [
+      const { count } = await queryRow<{ count: number }>(db, 'SELECT reclaim_leases($1, $2)::integer AS count', [
         customerId,
         options.nodeShard,
       ])
-      reclaimed += rows[0]!.count
+      reclaimed += count
       failpoint('reap-customer-reclaimed')
     } catch (error) {
       // One locked balance, or rows that PostgreSQL rejects, must not delay the other customers.

@@ -1,4 +1,5 @@
 import type { Sql } from '../../../base/db/pool.ts'
+import { queryRow } from '../../../base/db/query-row.ts'
 import { lowestUuidAt } from '../../../base/runtime/uuid.ts'
 
 /**
@@ -17,12 +18,12 @@ export async function addUsagePartitions(db: Sql, nowEpochMs: number): Promise<s
   for (let ahead = 0; ahead <= MONTHS_AHEAD; ahead++) {
     const [fromMs, toMs] = [monthStartMs(nowEpochMs, ahead), monthStartMs(nowEpochMs, ahead + 1)]
     const name = `usage_event_${new Date(fromMs).toISOString().slice(0, 7).replace('-', '_')}`
-    const { rows } = await db.query<{ added: boolean }>('SELECT add_usage_partition($1, $2, $3) AS added', [
+    const { isNew } = await queryRow<{ isNew: boolean }>(db, 'SELECT add_usage_partition($1, $2, $3) AS "isNew"', [
       name,
       lowestUuidAt(fromMs),
       lowestUuidAt(toMs),
     ])
-    if (rows[0]!.added) added.push(name)
+    if (isNew) added.push(name)
   }
   return added
 }
