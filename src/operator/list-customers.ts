@@ -1,7 +1,7 @@
 import type { Sql } from '../base/db/pool.ts'
 import { type Nanos, usd } from '../base/domain/money.ts'
 import { emailOrNull } from '../money/accounts/customers.ts'
-import { writeCursor } from '../wire/api/cursor.ts'
+import { pageOf } from '../wire/api/cursor.ts'
 import type { CustomerPage, CustomerState, CustomersQuery, ListedCustomer } from '../wire/api/operator/customers.ts'
 
 /**
@@ -24,10 +24,10 @@ export async function listCustomers(
     tier ?? null,
     search === undefined || search.trim() === '' ? null : likePattern(search.trim().toLowerCase()),
   ])
-  const page = rows.slice(0, limit)
+  const { page, next_cursor } = pageOf(rows, limit, row => row.customerId)
   return {
     data: page.map(showCustomer),
-    next_cursor: rows.length > limit ? writeCursor(page.at(-1)!.customerId) : null,
+    next_cursor,
   }
 }
 

@@ -80,7 +80,7 @@ export interface OperatorConsole {
   decideGrant(actor: Actor, grantId: string, isApproved: boolean): Promise<{ state: 'granted' | 'rejected' }>
   refund(actor: Actor, customerId: string, order: RefundRequest): Promise<RefundResult>
   money(): Promise<OperatorMoney>
-  log(query: LogQuery, before: bigint | null): Promise<AuditLogPage>
+  log(query: LogQuery, before: string | null): Promise<AuditLogPage>
   /** `isWhole`: all entries, not only the newest. */
   checkLog(isWhole: boolean): Promise<AuditLogState>
   system(): Promise<OperatorSystem>

@@ -14,7 +14,7 @@ import type { Reconciliation } from '../money/payments/provider-sync.ts'
 import { findPayment, listPayments, type Payment } from '../money/payments/read-payments.ts'
 import { showOperatorPayment } from '../money/payments/show-payment.ts'
 import { drawVoucherCode, listVouchers } from '../money/payments/vouchers.ts'
-import { writeCursor } from '../wire/api/cursor.ts'
+import { pageOf } from '../wire/api/cursor.ts'
 import type {
   ConfirmedPayment,
   MadeVouchers,
@@ -65,10 +65,10 @@ export function createPaymentDesk(deps: {
     async list({ customer, state, driver, review, limit }, after) {
       const filter = { customerId: customer, state, driver, needsReview: review === 'true', limit, after }
       const rows = await listPayments(pool, { ...filter, limit: limit + 1 }).catch(refuseOutage)
-      const page = rows.slice(0, limit)
+      const { page, next_cursor } = pageOf(rows, limit, row => row.paymentId)
       return {
         data: page.map(showOperatorPayment),
-        next_cursor: rows.length > limit ? writeCursor(page.at(-1)!.paymentId) : null,
+        next_cursor,
       }
     },
     one: async paymentId => showOperatorPayment(await find(pool, paymentId).catch(refuseOutage)),
@@ -169,7 +169,7 @@ export function createPaymentDesk(deps: {
       }),
     async listVouchers(limit, after) {
       const rows = await listVouchers(pool, { limit: limit + 1, after }).catch(refuseOutage)
-      const page = rows.slice(0, limit)
+      const { page, next_cursor } = pageOf(rows, limit, row => row.voucherId)
       return {
         data: page.map(each => ({
           id: each.voucherId,
@@ -185,7 +185,7 @@ export function createPaymentDesk(deps: {
           customer_id: each.customerId,
           email: each.email === null ? null : emailOrNull(each.email),
         })),
-        next_cursor: rows.length > limit ? writeCursor(page.at(-1)!.voucherId) : null,
+        next_cursor,
       }
     },
     revokeVoucher: (actor, voucherId) =>

@@ -24,7 +24,7 @@ import { listPromotionReviews, type PromotionReview } from '../money/payouts/pro
 import { type Clawback, clawbacksOfHoster, type Dispute, listDisputes } from '../money/payouts/read-clawbacks.ts'
 import { findBatch, listBatches, type Payout, type PayoutBatch, payoutsOfBatch } from '../money/payouts/read-payouts.ts'
 import { showFunds, showPayout, showPayoutChange } from '../money/payouts/show-payout.ts'
-import { writeCursor } from '../wire/api/cursor.ts'
+import { pageOf } from '../wire/api/cursor.ts'
 import type {
   ApprovedBatch,
   ClawBackRequest,
@@ -93,10 +93,10 @@ export function createPayoutDesk(deps: {
     },
     async list(limit, after) {
       const rows = await listBatches(pool, { limit: limit + 1, after }).catch(refuseOutage)
-      const page = rows.slice(0, limit)
+      const { page, next_cursor } = pageOf(rows, limit, row => row.batchId)
       return {
         data: page.map(showBatch),
-        next_cursor: rows.length > limit ? writeCursor(page.at(-1)!.batchId) : null,
+        next_cursor,
       }
     },
     one: batchId => one(pool, batchId).catch(refuseOutage),

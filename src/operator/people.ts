@@ -7,7 +7,7 @@ import type { InstallationRole } from '../base/domain/member-role.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
 import { blockPerson, unblockPerson } from '../identity/people/blocks.ts'
 import { HAS_FACTOR } from '../identity/people/persons.ts'
-import { writeCursor } from '../wire/api/cursor.ts'
+import { pageOf } from '../wire/api/cursor.ts'
 import type { PeoplePage, PeopleQuery, RoleChanges } from '../wire/api/operator/people.ts'
 import { type Actor, act } from './operator-action.ts'
 
@@ -145,7 +145,7 @@ async function listPeople(
       ORDER BY p.created_at DESC, p.person_id DESC LIMIT $4`,
     [search ?? null, show, after, limit + 1],
   )
-  const page = rows.slice(0, limit)
+  const { page, next_cursor } = pageOf(rows, limit, row => row.id)
   return {
     data: page.map(each => ({
       id: each.id,
@@ -162,7 +162,7 @@ async function listPeople(
       hosters: each.hosters,
       keys: each.keys,
     })),
-    next_cursor: rows.length > limit ? writeCursor(page.at(-1)!.id) : null,
+    next_cursor,
   }
 }
 

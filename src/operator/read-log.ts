@@ -1,6 +1,6 @@
 import type { Sql } from '../base/db/pool.ts'
 import { emailOrNull } from '../money/accounts/customers.ts'
-import { writeCursor } from '../wire/api/cursor.ts'
+import { pageOf } from '../wire/api/cursor.ts'
 import type { AuditLogPage, AuditLogState, LogQuery } from '../wire/api/operator/log.ts'
 
 /**
@@ -11,7 +11,7 @@ import type { AuditLogPage, AuditLogState, LogQuery } from '../wire/api/operator
 export async function readLog(
   sql: Sql,
   { action, person, customer, limit }: LogQuery,
-  before: bigint | null,
+  before: string | null,
 ): Promise<AuditLogPage> {
   const { rows } = await sql.query<EntryRow>(PAGE, [
     before,
@@ -21,7 +21,7 @@ export async function readLog(
     // One more shows whether there is a next page.
     limit + 1,
   ])
-  const page = rows.slice(0, limit)
+  const { page, next_cursor } = pageOf(rows, limit, row => String(row.id))
   return {
     data: page.map(row => ({
       id: Number(row.id),
@@ -36,7 +36,7 @@ export async function readLog(
       detail: row.detail,
       address: row.address,
     })),
-    next_cursor: rows.length > limit ? writeCursor(String(page.at(-1)!.id)) : null,
+    next_cursor,
   }
 }
 

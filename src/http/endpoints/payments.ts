@@ -6,7 +6,7 @@ import { UUID } from '../../base/runtime/uuid.ts'
 import type { Payments } from '../../money/payments/payments.ts'
 import type { Payment } from '../../money/payments/read-payments.ts'
 import { showTopUp } from '../../money/payments/show-payment.ts'
-import { readCursor, writeCursor } from '../../wire/api/cursor.ts'
+import { keyOfCursor, pageOf } from '../../wire/api/cursor.ts'
 import {
   parseEmpty,
   parseRedemption,
@@ -56,12 +56,12 @@ export function paymentEndpoints(deps: PaymentEndpointsDeps): Endpoint[] {
       doc: consoleDoc('List the top-ups', topUpList),
       async handle({ caller, request }) {
         const { limit, cursor } = readQuery(topUpsQuery, request.query)
-        const after = cursor === undefined ? null : readCursor(cursor, paymentsCursor)!
+        const after = keyOfCursor(cursor, paymentsCursor)
         const rows = await payments.list(caller.customerId, { limit: limit + 1, after })
-        const page = rows.slice(0, limit)
+        const { page, next_cursor } = pageOf(rows, limit, row => row.paymentId)
         return {
           data: page.map(show),
-          next_cursor: rows.length > limit ? writeCursor(page.at(-1)!.paymentId) : null,
+          next_cursor,
         }
       },
     }),

@@ -4,7 +4,7 @@ import { uncounted } from '../../base/runtime/counted-memory.ts'
 import { UUID } from '../../base/runtime/uuid.ts'
 import type { EarningsDesk } from '../../money/payouts/earnings-desk.ts'
 import type { EnrollActor } from '../../money/payouts/payout-accounts.ts'
-import { readCursor } from '../../wire/api/cursor.ts'
+import { keyOfCursor } from '../../wire/api/cursor.ts'
 import { daySpan, daySpanQuery } from '../../wire/api/day-span.ts'
 import { earnings, earningsCsv } from '../../wire/api/earnings.ts'
 import {
@@ -104,7 +104,7 @@ export function earningsEndpoints({ desk, addressOf, bodyLimitBytes }: EarningsD
       },
       handle({ hoster: { hosterId }, request }) {
         const { limit, cursor } = readQuery(payoutsQuery, request.query)
-        const after = cursor === undefined ? null : readCursor(cursor, payoutsCursor)!
+        const after = keyOfCursor(cursor, payoutsCursor)
         return desk.payouts(hosterId, { limit, after })
       },
     }),

@@ -4,7 +4,7 @@ import { ApiError } from '../../base/domain/errors.ts'
 import { type Nanos, usd, usdText } from '../../base/domain/money.ts'
 import { type PayoutDriverName, payoutLabels } from '../../base/domain/money-drivers.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
-import { writeCursor } from '../../wire/api/cursor.ts'
+import { pageOf } from '../../wire/api/cursor.ts'
 import type { DaySpan } from '../../wire/api/day-span.ts'
 import type { Earnings } from '../../wire/api/earnings.ts'
 import {
@@ -132,11 +132,11 @@ export function createEarningsDesk(deps: {
     },
     async payouts(hosterId, { limit, after }) {
       const rows = await payoutsOfHoster(pool, hosterId, { limit: limit + 1, after }).catch(refuseOutage)
-      const page = rows.slice(0, limit)
+      const { page, next_cursor } = pageOf(rows, limit, row => row.payoutId)
       return {
         object: 'list',
         data: page.map(showPayout),
-        next_cursor: rows.length > limit ? writeCursor(page.at(-1)!.payoutId) : null,
+        next_cursor,
       }
     },
     async enroll(hosterId, { driver: name, details }, actor) {

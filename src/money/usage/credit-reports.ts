@@ -6,12 +6,13 @@ import { csvRecord } from '../../base/runtime/csv.ts'
 import {
   type Credits,
   type CreditTransactions,
+  keyOfTransaction,
   readTransactionsCursor,
   statementColumns,
   type TransactionsCursor,
   type TransactionsQuery,
-  writeTransactionsCursor,
 } from '../../wire/api/credits.ts'
+import { pageOf } from '../../wire/api/cursor.ts'
 
 /** Reports on the credit of one customer. Every method throws `database_unavailable` without a database. */
 export interface CreditReports {
@@ -57,7 +58,7 @@ export function createCreditReports(deps: {
       const { limit, from, to } = query
       // One extra line shows whether there is a next page.
       const lines = await list(customerId, { limit: limit + 1, before: readTransactionsCursor(query), from, to })
-      const page = lines.slice(0, limit)
+      const { page, next_cursor } = pageOf(lines, limit, line => keyOfTransaction(line.position))
       return {
         data: page.map(line => ({
           kind: line.kind,
@@ -68,7 +69,7 @@ export function createCreditReports(deps: {
           request_id: line.requestId,
           requests: line.requests,
         })),
-        next_cursor: lines.length > limit ? writeTransactionsCursor(page.at(-1)!.position) : null,
+        next_cursor,
       }
     },
     async statement({ customerId }, period) {
@@ -90,9 +91,11 @@ async function* writeStatement(
   pieceAfter: (before: TransactionsCursor) => Promise<readonly StatementLine[]>,
 ): AsyncGenerator<string> {
   yield csvRecord(statementColumns)
-  for (let piece = first; piece.length > 0; piece = await pieceAfter(piece.at(-1)!.position)) {
+  let piece = first
+  for (let last = piece.at(-1); last !== undefined; last = piece.at(-1)) {
     yield piece.map(csvLine).join('')
     if (piece.length < LINES_PER_PIECE) return
+    piece = await pieceAfter(last.position)
   }
 }
 

@@ -20,7 +20,7 @@ export async function listRequests(sql: Sql, customerId: string, query: Requests
     throw new ApiError('invalid_value', { param: 'from', message: '"from" must be earlier than "to".' })
   }
   const below = earlier(
-    query.cursor === undefined ? HIGHEST_UUID : requestIdAt(query.cursor),
+    requestIdAt(query.cursor) ?? HIGHEST_UUID,
     toMs === undefined ? HIGHEST_UUID : lowestUuidAt(toMs + ID_SLACK_MS),
   )
   const span = [customerId, below, lowestUuidAt(Math.max(0, (fromMs ?? 0) - ID_SLACK_MS))] as const
@@ -34,13 +34,14 @@ export async function listRequests(sql: Sql, customerId: string, query: Requests
   const lastListed = page.at(-1)?.request_id ?? HIGHEST_UUID
   const endOfScan = rows.length > query.limit || wanted.sql === '' ? null : await readEndOfScan(sql, span)
   // Rows added since the page was read move the end of the scan up, but never above the last listed row.
-  const last = rows.length > query.limit ? lastListed : endOfScan && earlier(endOfScan, lastListed)
+  const scannedTo = endOfScan === null ? null : earlier(endOfScan, lastListed)
+  const last = rows.length > query.limit ? lastListed : scannedTo
   return {
     object: 'list',
     data: page.map(listed),
     has_more: last !== null,
     next_cursor: last === null ? null : writeCursor(last),
-    looked_back_to: endOfScan === null ? null : new Date(uuidTimeMs(last!)).toISOString(),
+    looked_back_to: scannedTo === null ? null : new Date(uuidTimeMs(scannedTo)).toISOString(),
     archived_before: archived,
   }
 }

@@ -40,10 +40,10 @@ export async function usageExport(sql: Sql, customerId: string, days: number, no
 async function* writeCsv(sql: Sql, customerId: string, period: Period, firstPage: EventRow[]): AsyncGenerator<string> {
   yield csvRecord(exportColumns)
   let page = firstPage
-  while (page.length > 0) {
+  for (let last = page.at(-1); last !== undefined; last = page.at(-1)) {
     yield page.map(csvRow).join('')
     if (page.length < ROWS_PER_PAGE) return
-    page = await readPage(sql, customerId, period, page.at(-1)!.request_id)
+    page = await readPage(sql, customerId, period, last.request_id)
   }
 }
 

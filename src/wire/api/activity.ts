@@ -5,7 +5,7 @@ import { readInstant } from '../../base/runtime/instant.ts'
 import { UUID } from '../../base/runtime/uuid.ts'
 import { autoNoteSchema } from './auto-note.ts'
 import { serverFields } from './chat-quote-schema.ts'
-import { cursorParameter, readCursor } from './cursor.ts'
+import { cursorParameter, keyOfCursor } from './cursor.ts'
 import { LABEL, labelMeaning } from './label.ts'
 import { partPriceFields, priceFields } from './price-fields.ts'
 import { queryInteger } from './query-integer.ts'
@@ -75,9 +75,9 @@ export const requestsQuery = z.object({
 })
 export type RequestsQuery = z.infer<typeof requestsQuery>
 
-/** Returns the id of the last request of the previous page from the parsed cursor of a query. */
-export function requestIdAt(cursor: string): string {
-  return readCursor(cursor, UUID)!.toLowerCase()
+/** Returns the id of the last request of the previous page from the parsed cursor of a query; null for the first. */
+export function requestIdAt(cursor: string | undefined): string | null {
+  return keyOfCursor(cursor, UUID)?.toLowerCase() ?? null
 }
 
 const count = z.int().nonnegative()

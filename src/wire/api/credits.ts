@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { Nanos } from '../../base/domain/money.ts'
-import { cursorParameter, readCursor, writeCursor } from './cursor.ts'
+import { cursorParameter, keyOfCursor } from './cursor.ts'
 import { utcDay } from './day-span.ts'
 import { queryInteger } from './query-integer.ts'
 
@@ -18,8 +18,9 @@ export interface TransactionsCursor {
 
 const cursorKey = /^(\d{1,6})\.(\d{1,18})(?:\.(-?\d{1,19}))?$/
 
-export function writeTransactionsCursor({ day, txId, balanceNanos }: TransactionsCursor): string {
-  return writeCursor(balanceNanos === undefined ? `${day}.${txId}` : `${day}.${txId}.${balanceNanos}`)
+/** The key of the cursor after a transaction: see `pageOf`. */
+export function keyOfTransaction({ day, txId, balanceNanos }: TransactionsCursor): string {
+  return balanceNanos === undefined ? `${day}.${txId}` : `${day}.${txId}.${balanceNanos}`
 }
 
 /** Query of `GET /v1/credits/transactions`. */
@@ -37,9 +38,10 @@ export type TransactionsQuery = z.output<typeof transactionsQuery>
 
 /** Returns the cursor of a parsed query; null for the first page. */
 export function readTransactionsCursor({ cursor }: z.output<typeof transactionsQuery>): TransactionsCursor | null {
-  if (cursor === undefined) return null
-  const [, day, txId, balance] = cursorKey.exec(readCursor(cursor, cursorKey)!)!
-  return { day: Number(day), txId: BigInt(txId!), ...(balance !== undefined && { balanceNanos: BigInt(balance) }) }
+  const key = keyOfCursor(cursor, cursorKey)
+  if (key === null) return null
+  const [day = '', txId = '', balance] = key.split('.')
+  return { day: Number(day), txId: BigInt(txId), ...(balance !== undefined && { balanceNanos: BigInt(balance) }) }
 }
 
 export const credits = z

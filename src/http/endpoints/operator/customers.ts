@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import type { Clock } from '../../../base/runtime/scheduler.ts'
 import type { OperatorConsole } from '../../../operator/operator-console.ts'
-import { readCursor } from '../../../wire/api/cursor.ts'
+import { keyOfCursor } from '../../../wire/api/cursor.ts'
 import {
   parseCustomerChange,
   parseInvite,
@@ -41,7 +41,7 @@ export function operatorCustomerEndpoints(deps: CustomerDeps): Endpoint[] {
       { summary: 'List customers', schema: customerPage, query: customersQuery },
       ({ request }) => {
         const query = readQuery(customersQuery, request.query)
-        const after = query.cursor === undefined ? null : readCursor(query.cursor, customersCursor)!
+        const after = keyOfCursor(query.cursor, customersCursor)
         return operator.listCustomers(query, after)
       },
     ),

@@ -1,5 +1,5 @@
 import type { OperatorConsole } from '../../../operator/operator-console.ts'
-import { readCursor } from '../../../wire/api/cursor.ts'
+import { keyOfCursor } from '../../../wire/api/cursor.ts'
 import { auditLogPage, auditLogState, logCursor, logQuery, logStateQuery } from '../../../wire/api/operator/log.ts'
 import { operatorMoney } from '../../../wire/api/operator/money.ts'
 import { operatorSystem } from '../../../wire/api/operator/system.ts'
@@ -17,7 +17,7 @@ export function operatorInstallationEndpoints({ operator }: { readonly operator:
       { summary: 'Read the audit log', schema: auditLogPage, query: logQuery },
       ({ request }) => {
         const query = readQuery(logQuery, request.query)
-        return operator.log(query, query.cursor === undefined ? null : BigInt(readCursor(query.cursor, logCursor)!))
+        return operator.log(query, keyOfCursor(query.cursor, logCursor))
       },
     ),
     operatorEndpoint(

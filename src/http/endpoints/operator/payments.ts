@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { OperatorPaymentDesk } from '../../../operator/payments.ts'
-import { readCursor } from '../../../wire/api/cursor.ts'
+import { keyOfCursor } from '../../../wire/api/cursor.ts'
 import { parseNothing } from '../../../wire/api/operator/customer-changes.ts'
 import {
   confirmedPayment,
@@ -29,7 +29,7 @@ export function operatorPaymentEndpoints(deps: OperatorDoor & { readonly desk: O
       { summary: 'List payments', schema: operatorPayments, query: paymentsQuery },
       ({ request }) => {
         const query = readQuery(paymentsQuery, request.query)
-        return desk.list(query, query.cursor === undefined ? null : readCursor(query.cursor, paymentsCursor)!)
+        return desk.list(query, keyOfCursor(query.cursor, paymentsCursor))
       },
     ),
     operatorEndpoint(
@@ -93,7 +93,7 @@ export function operatorPaymentEndpoints(deps: OperatorDoor & { readonly desk: O
       { summary: 'List vouchers', schema: voucherList, query: vouchersQuery },
       ({ request }) => {
         const { limit, cursor } = readQuery(vouchersQuery, request.query)
-        return desk.listVouchers(limit, cursor === undefined ? null : readCursor(cursor, paymentsCursor)!)
+        return desk.listVouchers(limit, keyOfCursor(cursor, paymentsCursor))
       },
     ),
     operatorEndpoint(

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { PayoutDesk } from '../../../operator/payouts.ts'
-import { readCursor } from '../../../wire/api/cursor.ts'
+import { keyOfCursor } from '../../../wire/api/cursor.ts'
 import { parseNothing } from '../../../wire/api/operator/customer-changes.ts'
 import {
   approvedBatch,
@@ -57,7 +57,7 @@ export function operatorPayoutEndpoints(deps: OperatorDoor & { readonly payoutDe
       { summary: 'List batches of payouts', schema: payoutBatches, query: payoutsQuery },
       ({ request }) => {
         const { limit, cursor } = readQuery(payoutsQuery, request.query)
-        return desk.list(limit, cursor === undefined ? null : readCursor(cursor, payoutsCursor)!)
+        return desk.list(limit, keyOfCursor(cursor, payoutsCursor))
       },
     ),
     operatorEndpoint('GET', 'payouts/:batch_id', { summary: 'Show a batch', schema: payoutBatch }, context =>

@@ -1,5 +1,5 @@
 import type { OperatorPeople } from '../../../operator/people.ts'
-import { readCursor } from '../../../wire/api/cursor.ts'
+import { keyOfCursor } from '../../../wire/api/cursor.ts'
 import { parseNothing } from '../../../wire/api/operator/customer-changes.ts'
 import {
   blockResult,
@@ -39,7 +39,7 @@ export function operatorPeopleEndpoints(deps: OperatorDoor & { readonly people: 
       { summary: 'List people', schema: peoplePage, query: peopleQuery },
       ({ request, signedIn }) => {
         const query = readQuery(peopleQuery, request.query)
-        const after = query.cursor === undefined ? null : readCursor(query.cursor, peopleCursor)!
+        const after = keyOfCursor(query.cursor, peopleCursor)
         return people.list(query, after, signedIn.person.personId)
       },
     ),
