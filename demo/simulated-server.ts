@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { DemoLanguage } from '../src/wire/demo-model/demo-language.ts'
-import { estimateTokens } from '../src/wire/tokens/estimate-tokens.ts'
+import { estimateTokens } from '../src/wire/tokens/count-tokens.ts'
 import { generate, type ModelToken, type ModelTraits } from './simulated-model.ts'
 
 /** How a simulated server behaves. */

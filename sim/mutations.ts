@@ -24,7 +24,7 @@ const model = 'sim/model-database.ts'
 const ledger = 'src/money/ledger/ledger.ts'
 const admissions = 'src/money/ledger/leases/admission-queue.ts'
 const settlements = 'src/money/ledger/settlement/settlement-queue.ts'
-const settlementJournal = 'src/money/ledger/settlement/settlement-journal.ts'
+const settlementJournal = 'src/money/ledger/settlement/settlement-queue.ts'
 const unconfirmedLeases = 'src/money/ledger/leases/unconfirmed-leases.ts'
 const book = 'src/money/ledger/leases/lease-book.ts'
 const bulkLease = 'src/money/ledger/leases/bulk-lease.ts'
@@ -35,7 +35,7 @@ const journal = 'src/money/ledger/journal/journal.ts'
 const segments = 'src/money/ledger/journal/segment-store.ts'
 const faults = 'src/base/db/database-fault.ts'
 const money = 'src/base/domain/money.ts'
-const partPrices = 'src/base/domain/offer-price.ts'
+const partPrices = 'src/base/domain/money.ts'
 const priceList = 'src/base/domain/price-list.ts'
 const breaker = 'src/market/supply/breakers/health.ts'
 const offerRecord = 'src/market/supply/breakers/offer-record.ts'
@@ -584,7 +584,7 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'dispatch-never-gives-up',
     bug: 'every server of a model is tried',
-    file: 'src/request/dispatch/attempt-log.ts',
+    file: 'src/request/dispatch/attempt.ts',
     find: "if (forModel.length >= this.#rules.attemptsMax) return 'attempts_max'",
     replace: '',
   },
@@ -728,7 +728,7 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'arena-reuses-live-memory',
     bug: 'memory is reused while other texts in it are still pending',
-    file: 'src/money/ledger/settlement/text-arena.ts',
+    file: 'src/money/ledger/settlement/pending-settlement.ts',
     find: 'if (slab.live > 0) return',
     replace: '',
   },
@@ -770,7 +770,7 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'exhausted-forever',
     bug: 'a customer that used up a minute is refused forever',
-    file: 'src/money/ledger/leases/exhausted-windows.ts',
+    file: 'src/money/ledger/leases/customer-leases.ts',
     find: 'isExhausted && monotonicMs() < known.untilMs',
     replace: 'isExhausted',
   },
@@ -1062,14 +1062,14 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'hold-for-cheapest',
     bug: 'the hold pays for the cheapest candidate instead of the most expensive',
-    file: 'src/request/admit/hold.ts',
+    file: 'src/request/admit/admit.ts',
     find: 'if (cost > most) most = cost',
     replace: 'if (most === 0n || cost < most) most = cost',
   },
   {
     id: 'hold-for-one-choice',
     bug: 'the hold pays for only one of several choices',
-    file: 'src/request/admit/hold.ts',
+    file: 'src/request/admit/admit.ts',
     find: 'outputCap(offer, job, maxTokens) * job.choices)',
     replace: 'outputCap(offer, job, maxTokens))',
   },

@@ -1,5 +1,5 @@
 import type { UsageParts } from '../src/base/domain/answer-event.ts'
-import { inputKinds, outputKinds, type PartKind } from '../src/base/domain/offer-price.ts'
+import { inputKinds, outputKinds, type PartKind } from '../src/base/domain/money.ts'
 import type { ListedPrice, ListedWindow, PriceList } from '../src/base/domain/price-list.ts'
 import type { Random } from './random.ts'
 

@@ -1,6 +1,6 @@
 import { Cancelled, UpstreamFailure } from '../src/base/domain/upstream-failure.ts'
 import { RatePool } from '../src/base/runtime/rate-pool.ts'
-import type { ResponseHead } from '../src/wire/upstreams/response-head.ts'
+import type { ResponseHead } from '../src/wire/upstreams/response-parser.ts'
 import type { UpstreamClient, UpstreamRequest } from '../src/wire/upstreams/upstream-client.ts'
 import type { UpstreamExchange } from '../src/wire/upstreams/upstream-exchange.ts'
 import type { Process } from './process.ts'

@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { routingHeaders } from './routing-headers.ts'
+import { routingHeaders } from './request-headers.ts'
 
 /** Any origin may call the API: it uses no cookies, only keys that the page itself must hold. */
 export const corsHeaders = {

@@ -28,7 +28,7 @@ export interface GenerationRequest {
   readBody(limitBytes: number, memory: ByteAccount): Promise<Buffer>
 }
 
-/** In lower case. Headers with this prefix are the gateway's own: see routing-headers.ts. */
+/** In lower case. Headers with this prefix are the gateway's own: see request-headers.ts. */
 export const SWITCHYARD_PREFIX = 'x-switchyard-'
 
 /** The headers that the gateway reads by name. A new one also needs a case in `parsePlainRequest`. */

@@ -13,7 +13,7 @@ import {
   SWITCHYARD_PREFIX,
   type UnreadAnswer,
 } from './generation-exchange.ts'
-import { bodyTooLarge } from './receive-body.ts'
+import { bodyTooLarge } from './request-body.ts'
 
 /**
  * A body may come in this many pieces, plus one for each 64 bytes. node:http reports each chunk of a chunked body

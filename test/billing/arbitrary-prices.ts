@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { inputKinds, outputKinds, type PartKind } from '../../src/base/domain/offer-price.ts'
+import { inputKinds, outputKinds, type PartKind } from '../../src/base/domain/money.ts'
 import type { ListedPrice, ListedWindow, PriceList } from '../../src/base/domain/price-list.ts'
 
 export const sellers = ['local', 'hoster', 'cloud'] as const

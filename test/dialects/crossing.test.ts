@@ -5,8 +5,7 @@ import type { JsonObject } from '../../src/base/runtime/json-object.ts'
 import { chatToConversation } from '../../src/wire/dialects/chat/chat-to-conversation.ts'
 import { conversationToChat } from '../../src/wire/dialects/chat/conversation-to-chat.ts'
 import { conversationToMessages } from '../../src/wire/dialects/messages/conversation-to-messages.ts'
-import { parseMessagesRequest } from '../../src/wire/dialects/messages/messages-request.ts'
-import { messagesToConversation } from '../../src/wire/dialects/messages/messages-to-conversation.ts'
+import { messagesToConversation, parseMessagesRequest } from '../../src/wire/dialects/messages/messages-request.ts'
 import { arbitraryConversation, type Expressible } from './arbitrary-chat-conversation.ts'
 
 const byMessages: Expressible = {

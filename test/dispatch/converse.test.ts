@@ -7,7 +7,7 @@ import { type ListedPrice, pricesOf } from '../../src/base/domain/price-list.ts'
 import { dialectAt } from '../../src/base/domain/upstream-dialect.ts'
 import type { Unserved } from '../../src/base/domain/upstream-failure.ts'
 import { awsSignatureHeaders } from '../../src/wire/credentials/aws-signature.ts'
-import { chatJobOf } from '../../src/wire/dialects/chat-job-of.ts'
+import { chatJobOf } from '../../src/wire/dialects/chat/conversation-to-chat.ts'
 import { parseMessagesRequest } from '../../src/wire/dialects/messages/messages-request.ts'
 import { nativeDroppedFields, nativeTask } from '../../src/wire/dialects/native-task.ts'
 import {

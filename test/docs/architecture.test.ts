@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
-import { dirname, join, normalize } from 'node:path'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { beforeAll, describe, expect, it, test } from 'vitest'
@@ -15,30 +15,33 @@ interface TracedFile {
   readonly longestFunctionLines: number
 }
 
-/** Vocabulary and primitives, which every file uses. */
-const isVocabulary = (file: string) => /^src\/base\/(domain|runtime)\//.test(file)
+/** The most files that may run for a request. A stranger reads them in an afternoon. */
+const FILES_MAX = { plainChat: 80, streamedMessages: 110 }
 
-describe('a plain request', () => {
-  let traced: TracedFile[]
+describe('the files that run for a request', () => {
+  let traced: Record<keyof typeof FILES_MAX, readonly TracedFile[]>
   beforeAll(async () => {
     const database = await createTestDatabase()
     const program = fileURLToPath(new URL('trace-request.ts', import.meta.url))
     const run = promisify(execFile)(process.execPath, [program, JSON.stringify(database.connection)])
     const { stdout } = await run.finally(() => database.drop())
-    traced = (JSON.parse(stdout) as TracedFile[]).filter(({ file }) => !isVocabulary(file))
+    traced = JSON.parse(stdout)
   })
 
-  it('crosses the files that ARCHITECTURE.md lists, at most 30', () => {
-    // A file is crossed when it runs and calls another file that runs. The others are leaves: they compute something and return.
-    const ran = new Set(traced.map(({ file }) => file))
-    const crossed = [...ran].filter(file => importsOf(file).some(imported => ran.has(imported)))
-    const listed = tableRows(page, 'crossed file').map(([file]) => `src/${file}`)
-    expect(crossed.sort()).toEqual(listed.sort())
-    expect(listed.length).toBeLessThanOrEqual(30)
+  it('are few', () => {
+    const counts = { plainChat: traced.plainChat.length, streamedMessages: traced.streamedMessages.length }
+    expect(counts.plainChat).toBeLessThanOrEqual(FILES_MAX.plainChat)
+    expect(counts.streamedMessages).toBeLessThanOrEqual(FILES_MAX.streamedMessages)
   })
 
-  it('runs no file above 400 lines and no function above 80', () => {
-    const long = traced.filter(({ file, longestFunctionLines }) => longestFunctionLines > 80 || linesOf(file) > 400)
+  it('are those that ARCHITECTURE.md lists for a plain chat request', () => {
+    const listed = tableRows(page, 'file that runs').map(([file]) => `src/${file}`)
+    expect(listed.sort()).toEqual(traced.plainChat.map(({ file }) => file).sort())
+  })
+
+  it('are not longer than about 400 lines, and no function in them than 80', () => {
+    const all = [...traced.plainChat, ...traced.streamedMessages]
+    const long = all.filter(({ file, longestFunctionLines }) => longestFunctionLines > 80 || linesOf(file) > 400)
     expect(long).toEqual([])
   })
 })
@@ -58,12 +61,4 @@ test('the wings and rooms of ARCHITECTURE.md are those that dependency-cruiser h
 
 function linesOf(file: string): number {
   return readFileSync(join(root, file), 'utf8').split('\n').length - 1
-}
-
-/** The files whose code a file imports, types not counted. */
-function importsOf(file: string): string[] {
-  const source = readFileSync(join(root, file), 'utf8')
-  return [...source.matchAll(/^import (?!type\b)([^'"]*?) from '(\.[^']+)'/gm)]
-    .filter(([, names]) => !/^\{(\s*type [^,}]+,?)+\s*\}$/.test(names!))
-    .map(([, , path]) => normalize(join(dirname(file), path!)))
 }

@@ -1,11 +1,12 @@
-// Program: serves plain chat requests with the whole gateway in this process and prints, as JSON, the source files of which a function ran during each
-// of 25 requests, with the longest function of each file. The first argument is the database connection as JSON.
+// Program: serves requests with the whole gateway in this process. Prints, as JSON, for each of `tracedRequests` the source files of which a function ran
+// during each of 25 requests, with the longest function of each file. The first argument is the database connection as JSON.
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { Session } from 'node:inspector/promises'
 import { type AddressInfo, connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
 import { createPool, transaction } from '../../src/base/db/pool.ts'
@@ -23,33 +24,37 @@ const TRACED_REQUESTS = 25
 
 const connection = JSON.parse(process.argv[2]!)
 const directory = mkdtempSync(join(tmpdir(), 'switchyard-trace-'))
+const usage = { prompt_tokens: 5, completion_tokens: 2, total_tokens: 7 }
 const completion = JSON.stringify({
   choices: [{ index: 0, message: { role: 'assistant', content: 'Hello there' }, finish_reason: 'stop' }],
-  usage: { prompt_tokens: 5, completion_tokens: 2, total_tokens: 7 },
+  usage,
 })
-const upstream = http.createServer((request, response) => {
-  request.resume().on('end', () => response.setHeader('content-type', 'application/json').end(completion))
+const events = [
+  { choices: [{ index: 0, delta: { role: 'assistant', content: 'Hello' } }] },
+  { choices: [{ index: 0, delta: { content: ' there' } }] },
+  { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] },
+  { choices: [], usage },
+].map(chunk => `data: ${JSON.stringify(chunk)}\n\n`)
+const upstream = http.createServer(async (request, response) => {
+  const isStreamed = (await text(request)).includes('"stream":true')
+  response.setHeader('content-type', isStreamed ? 'text/event-stream' : 'application/json')
+  response.end(isStreamed ? `${events.join('')}data: [DONE]\n\n` : completion)
 })
 await new Promise<void>(resolve => upstream.listen(0, '127.0.0.1', resolve))
 const pool = createPool(connection, { max: 2, applicationName: 'trace' })
 const app = await startGateway()
-const request = requestText(await createKey())
+const key = await createKey()
 const socket = connect((app.server.server.address() as AddressInfo).port, '127.0.0.1')
-
-for (let i = 0; i < WARM_UP_REQUESTS; i++) await send()
 const session = new Session()
 session.connect()
 await session.post('Profiler.enable')
 await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false })
-// A file that runs only now and then, such as the heartbeat, is missing from at least one of the traces.
-let ran: Map<string, number> | undefined
-for (let i = 0; i < TRACED_REQUESTS; i++) {
-  await session.post('Profiler.takePreciseCoverage')
-  await send()
-  const traced = await filesThatRan()
-  ran = ran === undefined ? traced : new Map([...ran].filter(([file]) => traced.has(file)))
-}
-console.log(JSON.stringify([...ran!].map(([file, longestFunctionLines]) => ({ file, longestFunctionLines }))))
+console.log(
+  JSON.stringify({
+    plainChat: await trace('/v1/chat/completions', { max_tokens: 16 }, '}}'),
+    streamedMessages: await trace('/v1/messages', { max_tokens: 16, stream: true }, '\r\n0\r\n\r\n'),
+  }),
+)
 
 socket.destroy()
 await app.close({ drainMs: 1_000 })
@@ -86,21 +91,36 @@ function createKey(): Promise<string> {
   })
 }
 
-function requestText(key: string): string {
-  const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'Hi' }], max_tokens: 16 })
-  const head = ['POST /v1/chat/completions HTTP/1.1', 'host: gateway', `authorization: Bearer ${key}`]
+/** @param end the last bytes of each answer */
+async function trace(path: string, fields: object, end: string) {
+  const request = requestText(path, fields)
+  for (let i = 0; i < WARM_UP_REQUESTS; i++) await send(request, end)
+  // A file that runs only now and then, such as the heartbeat, is missing from at least one of the traces.
+  let ran: Map<string, number> | undefined
+  for (let i = 0; i < TRACED_REQUESTS; i++) {
+    await session.post('Profiler.takePreciseCoverage')
+    await send(request, end)
+    const traced = await filesThatRan()
+    ran = ran === undefined ? traced : new Map([...ran].filter(([file]) => traced.has(file)))
+  }
+  return [...ran!].map(([file, longestFunctionLines]) => ({ file, longestFunctionLines }))
+}
+
+function requestText(path: string, fields: object): string {
+  const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'Hi' }], ...fields })
+  const head = [`POST ${path} HTTP/1.1`, 'host: gateway', `authorization: Bearer ${key}`]
   return [...head, 'content-type: application/json', `content-length: ${body.length}`, '', body].join('\r\n')
 }
 
-function send(): Promise<void> {
+function send(request: string, end: string): Promise<void> {
   return new Promise((resolve, reject) => {
-    let text = ''
+    let answer = ''
     const take = (piece: Buffer) => {
-      text += piece
-      if (!text.endsWith('}}')) return
+      answer += piece
+      if (!answer.endsWith(end)) return
       socket.off('data', take)
-      if (text.startsWith('HTTP/1.1 200')) resolve()
-      else reject(new Error(text))
+      if (answer.startsWith('HTTP/1.1 200')) resolve()
+      else reject(new Error(answer))
     }
     socket.on('data', take)
     socket.write(request)

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { systemScheduler } from '../../src/base/runtime/scheduler.ts'
 import { AdmissionQueue } from '../../src/money/ledger/leases/admission-queue.ts'
-import { createExhaustedWindows } from '../../src/money/ledger/leases/exhausted-windows.ts'
+import { createExhaustedWindows } from '../../src/money/ledger/leases/customer-leases.ts'
 import { LeaseBook } from '../../src/money/ledger/leases/lease-book.ts'
 import { createLeaseReturns } from '../../src/money/ledger/leases/lease-returns.ts'
 import { UnconfirmedLeases } from '../../src/money/ledger/leases/unconfirmed-leases.ts'

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { outputCap } from '../../src/base/domain/request-bounds.ts'
+import { affordableTokens, holdFor, maxTokensFor } from '../../src/request/admit/admit.ts'
 import { eligible } from '../../src/request/admit/eligible.ts'
-import { affordableTokens, holdFor, maxTokensFor } from '../../src/request/admit/hold.ts'
 import { healthOf, jobOf, offerOf } from '../supply/random-market.ts'
 
 const cheap = offerOf({ name: 'cheap', price: { inputPicoPerToken: 1_000n, outputPicoPerToken: 2_000n } })

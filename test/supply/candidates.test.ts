@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
-import { candidatesFor } from '../../src/market/supply/catalog/candidates.ts'
-import { buildCatalog } from '../../src/market/supply/catalog/catalog.ts'
+import { buildCatalog, candidatesFor } from '../../src/market/supply/catalog/catalog.ts'
 import { jobOf, offerOf } from './random-market.ts'
 
 const demo = offerOf({ name: 'demo', modelId: 'demo', demo: true })

@@ -2,7 +2,7 @@ import { AUTO_MODEL, type Feature, type Task } from './chat-job.ts'
 import type { CloudCredential } from './cloud-credential.ts'
 import type { Dialect } from './conversation.ts'
 import type { MeterRatio } from './meter-ratio.ts'
-import type { OfferPrice } from './offer-price.ts'
+import type { OfferPrice } from './money.ts'
 import type { PriceList } from './price-list.ts'
 
 export const providerKinds = ['local', 'hoster', 'cloud'] as const
@@ -35,7 +35,7 @@ export interface UpstreamQuirks {
   readonly developerToSystem: boolean
   /** Whether the upstream accepts `stream_options`. If not, the gateway counts the tokens of streams. */
   readonly streamOptions: boolean
-  /** Body fields that this upstream gets besides those of its kind: dialects/chat/forwarded-fields.ts. */
+  /** Body fields that this upstream gets besides those of its kind: dialects/chat/upstream-request.ts. */
   readonly forwardFields: readonly string[]
   /**
    * Body fields that this upstream rejects; removed before sending. `messages[].name` means a field of each

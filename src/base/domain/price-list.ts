@@ -1,5 +1,4 @@
-import type { TokenPrice } from './money.ts'
-import { inputKinds, type OfferPrice, outputKinds, type PartKind, type PriceStep } from './offer-price.ts'
+import { inputKinds, type OfferPrice, outputKinds, type PartKind, type PriceStep, type TokenPrice } from './money.ts'
 
 /** Prices of a model as they are written down. Picodollars per token. */
 export interface ListedPrice {

@@ -1,8 +1,7 @@
 import type { ChatJob } from './chat-job.ts'
 import type { Ticket } from './handoff.ts'
-import { affordableOutputTokens, costNanos, type Nanos } from './money.ts'
+import { affordableOutputTokens, costNanos, type Nanos, type PriceStep, stepOf } from './money.ts'
 import type { Offer } from './offer.ts'
-import { type PriceStep, stepOf } from './offer-price.ts'
 import type { NotedClamp } from './routing-note.ts'
 
 /** The fields of an offer on which a hold depends. */

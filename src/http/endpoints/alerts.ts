@@ -14,7 +14,7 @@ import {
 } from '../../wire/api/alerts.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
-import { receiveBody } from '../receive-body.ts'
+import { receiveBody } from '../request-body.ts'
 
 const pathParameters = z.object({
   id: z.string().meta({ description: 'UUID of the alert rule.', examples: ['0d2f9e0c-4b4a-4f0e-9f52-6f2f7f3b8a11'] }),

@@ -9,7 +9,7 @@ import { type AutoTopUpShown, autoTopUp, parseAutoTopUp, paymentMethods } from '
 import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
 import type { Endpoint } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
-import { receiveBody } from '../receive-body.ts'
+import { receiveBody } from '../request-body.ts'
 
 const PATH = 'customers/:customer_id'
 

@@ -1,11 +1,32 @@
+import { createHash, randomUUIDv7 } from 'node:crypto'
 import { z } from 'zod'
-import type { ErrorCode } from '../../base/domain/errors.ts'
-import { chatQuoteSchema } from '../../wire/api/chat-quote-schema.ts'
+import type { Caller } from '../../base/domain/caller.ts'
+import type { ChatJob } from '../../base/domain/chat-job.ts'
+import type { Envelope } from '../../base/domain/completion.ts'
+import type { ApiError, ErrorCode } from '../../base/domain/errors.ts'
+import { usdText } from '../../base/domain/money.ts'
+import { Unserved } from '../../base/domain/upstream-failure.ts'
+import { failpoint } from '../../base/runtime/failpoint.ts'
+import { type HeaderList, jsonHeaders } from '../../base/runtime/header-list.ts'
+import type { Log } from '../../base/runtime/log.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
+import type { Authenticator } from '../../identity/auth/authenticator.ts'
+import type { OnceRequest } from '../../request/chat/complete-once.ts'
+import type { CompletionRequest, EventSink, Served } from '../../request/chat/completion-request.ts'
+import { type InvalidRequests, rateLimitHeaders, type WindowView } from '../../request/limits/request-limits.ts'
+import { type ChatQuote, chatQuoteSchema } from '../../wire/api/chat-quote-schema.ts'
+import { createEnvelope } from '../../wire/dialects/chat/upstream-request.ts'
 import type { ClientDialect } from '../../wire/dialects/client-dialect.ts'
 import { errorBody } from '../../wire/dialects/openai-error-body.ts'
+import type { AllowedHosts } from '../allowed-hosts.ts'
+import { corsHeaderList } from '../cors.ts'
 import type { GenerationEndpoint } from '../endpoint.ts'
-import { routingHeaders } from '../routing-headers.ts'
-import { type GenerationDeps, serveGeneration } from './serve-generation.ts'
+import { EventStream, servedByHeaders } from '../event-stream.ts'
+import type { GenerationRequest, GenerationResponse } from '../generation-exchange.ts'
+import type { InFlight, Running } from '../in-flight.ts'
+import { type BodyTurns, receiveBody } from '../request-body.ts'
+import { readIdempotencyKey, requestedJob, routingHeaders } from '../request-headers.ts'
+import { errorHeaders, isFault, toApiError } from '../respond-error.ts'
 
 /** Returns the generation endpoint of a dialect. */
 export function generationEndpoint(deps: GenerationDeps, dialect: ClientDialect): GenerationEndpoint {
@@ -79,3 +100,224 @@ const generationErrors: readonly ErrorCode[] = [
   'server_shutdown',
   'settlement_unavailable',
 ]
+
+export interface GenerationDeps {
+  readonly complete: (request: CompletionRequest, events: EventSink) => Promise<Served>
+  /** Like `complete`, for a request with an Idempotency-Key. */
+  readonly completeOnce: (request: OnceRequest, events: EventSink) => Promise<Served>
+  /** Answers a request with `dry_run`. */
+  readonly quote: (caller: Caller, job: ChatJob, requestId: string) => Promise<ChatQuote>
+  readonly authenticate: Authenticator['authenticate']
+  readonly windows: WindowView
+  /** Called for each request that was refused for lack of money (402). */
+  readonly onRefused: (caller: Caller, code: ErrorCode) => void
+  readonly allowedHosts: AllowedHosts
+  readonly inFlight: InFlight
+  readonly bodyTurns: Pick<BodyTurns, 'next'>
+  readonly invalidRequests: InvalidRequests
+  readonly bodyLimitBytes: number
+  readonly log: Pick<Log, 'error' | 'debug'>
+  readonly clock: Clock
+  readonly pingMs: number
+}
+
+/**
+ * Serves one request of a generation endpoint, whatever dialect its client speaks. Always answers and never
+ * rejects.
+ */
+export function serveGeneration(
+  deps: GenerationDeps,
+  dialect: ClientDialect,
+  request: GenerationRequest,
+  response: GenerationResponse,
+): Promise<void> {
+  return new GenerationCall(deps, dialect, request, response).serve()
+}
+
+class GenerationCall {
+  readonly #deps: GenerationDeps
+  readonly #dialect: ClientDialect
+  readonly #request: GenerationRequest
+  readonly #response: GenerationResponse
+  readonly #requestId = randomUUIDv7()
+  readonly #startedMs: number
+  #caller: Caller | undefined
+  #running: Running | undefined
+  /** Whether the body was read and parsed. From then on, the rate windows count the request. */
+  #isValid = false
+
+  constructor(deps: GenerationDeps, dialect: ClientDialect, request: GenerationRequest, response: GenerationResponse) {
+    this.#deps = deps
+    this.#dialect = dialect
+    this.#request = request
+    this.#response = response
+    this.#startedMs = deps.clock.monotonicMs()
+    response.onceClosed(isComplete => {
+      if (!isComplete) this.#running?.abort('client_gone')
+    })
+  }
+
+  async serve(): Promise<void> {
+    try {
+      const { allowedHosts, inFlight, bodyTurns, invalidRequests, authenticate, bodyLimitBytes } = this.#deps
+      allowedHosts.require(this.#request)
+      const authenticated = authenticate(this.#request.rawHeaders)
+      const caller = authenticated instanceof Promise ? await authenticated : authenticated
+      this.#caller = caller
+      invalidRequests.refuseExcess(caller)
+      const running = inFlight.open(caller.customerId)
+      this.#running = running
+      let body: Buffer | null = await receiveBody(this.#request, bodyLimitBytes, running.memory)
+      // The client may have disconnected while its key was looked up.
+      if (this.#response.isClosed) return
+      const refusal = running.start()
+      if (refusal !== null) throw refusal
+      // After `start`, so that a client that disconnects during the wait is noticed.
+      await bodyTurns.next(body.length, caller.customerId)
+      failpoint('chat-authenticated')
+      const job = requestedJob(this.#dialect.parseRequest(body), this.#request, caller)
+      const key = readIdempotencyKey(this.#request)
+      const bodyHash = key === undefined ? null : this.#hashRequest(body)
+      // A long prompt must not stay in memory while its answer streams.
+      body = null
+      this.#isValid = true
+      const { signal, memory } = running
+      const common = { caller, job, requestId: this.#requestId, dialect: this.#dialect, signal, memory }
+      if (job.dryRun) await this.#sendQuote(caller, job)
+      else if (key === undefined || bodyHash === null) await this.#answer(common, this.#deps.complete)
+      else await this.#answer({ ...common, key, bodyHash }, this.#deps.completeOnce)
+      failpoint('answer-sent')
+    } catch (thrown) {
+      await this.#refuse(thrown)
+    } finally {
+      this.#running?.leave(this.#response.unread)
+    }
+  }
+
+  /**
+   * Hashes the request that an Idempotency-Key identifies. The path and the routing headers are included, because they
+   * change the meaning of the body.
+   */
+  #hashRequest(body: Buffer): Buffer {
+    const hash = createHash('sha256').update(this.#dialect.path).update(body)
+    const { switchyardHeaders } = this.#request
+    return (switchyardHeaders === null ? hash : hash.update(JSON.stringify(switchyardHeaders))).digest()
+  }
+
+  #answer<R extends CompletionRequest>(
+    request: R,
+    complete: (request: R, events: EventSink) => Promise<Served>,
+  ): Promise<void> {
+    return request.job.stream ? this.#answerStream(request, complete) : this.#answerWhole(request, complete)
+  }
+
+  async #answerWhole<R>(request: R, complete: (request: R, events: EventSink) => Promise<Served>): Promise<void> {
+    const { servedBy, replayOf, whole } = await complete(request, noEvents)
+    if (whole === null) throw new Error('a request for a whole answer was answered with a stream')
+    const headers = await this.#headers(replayOf)
+    headers.push(...jsonHeaders(whole.body), ...servedByHeaders(servedBy, replayOf))
+    headers.push('x-switchyard-cost-usd', usdText(whole.costNanos))
+    this.#response.send(200, headers, whole.body)
+  }
+
+  /**
+   * The status is sent with the first content, so a failure before it has its true status. After `pingMs` of
+   * waiting, the stream is opened with a comment instead, and a failure becomes the last event.
+   */
+  async #answerStream<R extends CompletionRequest>(
+    request: R,
+    complete: (request: R, events: EventSink) => Promise<Served>,
+  ): Promise<void> {
+    const { stream } = this.#dialect
+    const events = new EventStream(this.#response, {
+      pingMs: this.#deps.pingMs,
+      ping: stream.ping,
+      contentType: stream.contentType,
+      headers: answerId => this.#headers(answerId),
+      signal: request.signal,
+    })
+    try {
+      await complete(request, events)
+      events.end()
+    } catch (thrown) {
+      if (!events.isOpen) throw thrown
+      await events.endWith(stream.encoder(this.#envelope(request.job), request.job).fail(toApiError(thrown)))
+    } finally {
+      events.stopPings()
+    }
+  }
+
+  /** Returns the identity of an answer that failed before a server gave it one. */
+  #envelope({ model }: ChatJob): Envelope {
+    return createEnvelope({ requestId: this.#requestId, startedAtEpochMs: this.#deps.clock.epochMs() }, model)
+  }
+
+  /** Sends the quote as a whole answer, even when a stream was requested. */
+  async #sendQuote(caller: Caller, job: ChatJob): Promise<void> {
+    const body = JSON.stringify(await this.#deps.quote(caller, job, this.#requestId))
+    const headers = await this.#headers()
+    headers.push(...jsonHeaders(body))
+    this.#response.send(200, headers, body)
+  }
+
+  async #refuse(thrown: unknown): Promise<void> {
+    const { onRefused, invalidRequests, log } = this.#deps
+    const error = toApiError(thrown)
+    const requestId = this.#requestId
+    if (this.#caller && error.row.status === 402) onRefused(this.#caller, error.code)
+    if (this.#caller && !this.#isValid && isCallersFault(error)) invalidRequests.note(this.#caller)
+    if (isFault(error) && !this.#running?.signal.aborted) {
+      log.error({ requestId, err: error.internal ?? thrown, code: error.code }, 'generation request failed')
+      if (error instanceof Unserved && error.upstreamMessages.length > 0) {
+        log.debug({ requestId, upstreamMessages: error.upstreamMessages }, 'upstream error messages')
+      }
+    }
+    await this.#sendError(error)
+  }
+
+  async #sendError(error: ApiError): Promise<void> {
+    const response = this.#response
+    // Once the status has been sent, closing the connection is the only way to report a failure.
+    if (response.statusSent !== null || response.isClosed) return response.destroy()
+    const body = this.#dialect.errorBody(error, this.#requestId)
+    const headers = await this.#headers()
+    headers.push(...jsonHeaders(body), ...Object.entries(errorHeaders(error)).flat())
+    // Node reads the rest of a refused body for at most the 30 s of its `requestTimeout`. Closing the
+    // connection of a 413 instead would send a reset, and nginx would discard the answer and mark this node as
+    // failed.
+    response.send(error.row.status, headers, body)
+  }
+
+  /** Builds the headers that every response has. `answerId`: the id of the earlier request, if its answer is repeated. */
+  #headers(answerId: string = this.#requestId): HeaderList | Promise<HeaderList> {
+    const counts = this.#caller && this.#deps.windows.current(this.#caller, this.#isValid)
+    if (counts instanceof Promise) return counts.then(resolved => this.#headersWith(answerId, resolved))
+    return this.#headersWith(answerId, counts)
+  }
+
+  #headersWith(answerId: string, counts: Awaited<ReturnType<WindowView['current']>> | undefined): HeaderList {
+    const { clock, inFlight } = this.#deps
+    const { requestIdHeader } = this.#dialect
+    const headers = ['x-request-id', answerId]
+    if (requestIdHeader !== undefined) headers.push(requestIdHeader, answerId)
+    if (this.#request.header('origin') !== undefined) headers.push(...corsHeaderList)
+    if (counts) {
+      const elapsedMs = clock.monotonicMs() - this.#startedMs
+      headers.push(...rateLimitHeaders(this.#caller!.limits, counts, clock.epochMs()))
+      headers.push('openai-processing-ms', String(Math.round(elapsedMs)))
+    }
+    // The next request on a kept connection would come to a gateway that is shutting down.
+    if (inFlight.isClosing) headers.push('connection', 'close')
+    return headers
+  }
+}
+
+/** Whether the request was wrong: 400, 413 or 415, and not refused by a limit. */
+function isCallersFault({ row: { status } }: ApiError): boolean {
+  return status >= 400 && status < 500 && status !== 429
+}
+
+const noEvents: EventSink = {
+  open: () => Promise.reject(new Error('a request for a whole answer opened a stream')),
+  write: () => Promise.reject(new Error('a request for a whole answer wrote a stream')),
+}

@@ -17,7 +17,7 @@ import { deletedKey, issuedKey, key, keyList, showKey } from '../../wire/api/key
 import { requireConfirmation } from '../console/require-confirmation.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
-import { receiveBody } from '../receive-body.ts'
+import { receiveBody } from '../request-body.ts'
 
 interface KeysDeps {
   readonly keys: KeyRing

@@ -22,7 +22,7 @@ import type { Entry } from '../console/entry.ts'
 import type { PasskeyDoor } from '../console/passkey-door.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
-import { receiveBody } from '../receive-body.ts'
+import { receiveBody } from '../request-body.ts'
 
 interface OidcDeps {
   readonly people: People

@@ -13,7 +13,7 @@ import type { PayoutDriver } from '../../money/payouts/payout-driver.ts'
 import type { PayoutSync } from '../../money/payouts/payout-sync.ts'
 import type { ReplyingEndpoint } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
-import { receiveBody } from '../receive-body.ts'
+import { receiveBody } from '../request-body.ts'
 
 /** POST /webhooks/{name of the driver}: events of its provider, signed. Events about transfers and accounts go to payouts. */
 export function paymentWebhook({

@@ -20,9 +20,9 @@ import {
 import { readQuery } from '../../wire/api/reports.ts'
 import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
-import { readIdempotencyKey } from '../idempotency-key.ts'
 import { NodeRequest } from '../node-exchange.ts'
-import { receiveBody } from '../receive-body.ts'
+import { receiveBody } from '../request-body.ts'
+import { readIdempotencyKey } from '../request-headers.ts'
 
 export interface PaymentEndpointsDeps {
   readonly payments: Payments

@@ -25,7 +25,7 @@ import {
 import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
-import { receiveBody } from '../receive-body.ts'
+import { receiveBody } from '../request-body.ts'
 
 interface PeopleDeps {
   readonly members: Members

@@ -7,7 +7,7 @@ import { issuedKey, showKey } from '../../wire/api/keys.ts'
 import { parsePlaygroundKey, playgroundKeyRequest } from '../../wire/api/playground-key.ts'
 import type { Endpoint } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
-import { receiveBody } from '../receive-body.ts'
+import { receiveBody } from '../request-body.ts'
 
 /** POST /console/api/customers/{id}/playground-key */
 export function playgroundKey(deps: {

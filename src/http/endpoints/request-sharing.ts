@@ -6,7 +6,7 @@ import { requestSharing, requireSharingConsent } from '../../wire/api/request-sh
 import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
-import { receiveBody } from '../receive-body.ts'
+import { receiveBody } from '../request-body.ts'
 
 const PATH = 'customers/:customer_id/request-sharing'
 

@@ -28,7 +28,7 @@ import type { PasskeyDoor } from '../console/passkey-door.ts'
 import { requireConfirmation } from '../console/require-confirmation.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
-import { receiveBody } from '../receive-body.ts'
+import { receiveBody } from '../request-body.ts'
 
 const confirmation = z.object({ confirmed: z.literal(true) })
 

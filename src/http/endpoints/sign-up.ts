@@ -18,7 +18,7 @@ import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
 import type { Entry } from '../console/entry.ts'
 import type { Endpoint } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
-import { receiveBody } from '../receive-body.ts'
+import { receiveBody } from '../request-body.ts'
 
 interface SignUpDeps {
   readonly signUp: SignUp

@@ -6,11 +6,10 @@ import { parseMessagesRequest } from '../../wire/dialects/messages/messages-requ
 import { messagesRequestSchema } from '../../wire/dialects/messages/messages-request-schema.ts'
 import { parseResponsesRequest } from '../../wire/dialects/responses/responses-request.ts'
 import { responsesRequestSchema } from '../../wire/dialects/responses/responses-request-schema.ts'
-import type { BodyTurns } from '../body-turns.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
 import type { InFlight } from '../in-flight.ts'
 import { NodeRequest } from '../node-exchange.ts'
-import { receiveBody } from '../receive-body.ts'
+import { type BodyTurns, receiveBody } from '../request-body.ts'
 
 export interface TokenCountsDeps {
   /** Counts the prompt of a request. */

@@ -22,7 +22,7 @@ import {
 import { readQuery } from '../../wire/api/reports.ts'
 import type { Endpoint, EndpointContext, EndpointDoc, ReplyingEndpoint } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
-import { receiveBody } from '../receive-body.ts'
+import { receiveBody } from '../request-body.ts'
 import { hosterEndpoint } from './hoster-endpoint.ts'
 
 interface EarningsDeps {

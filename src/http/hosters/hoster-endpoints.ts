@@ -8,7 +8,7 @@ import { verification } from '../../wire/api/hoster-verification.ts'
 import { ownHoster, parseServer, parseStateRequest, serverRequest, stateRequest } from '../../wire/api/hosters.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
-import { receiveBody } from '../receive-body.ts'
+import { receiveBody } from '../request-body.ts'
 import { hosterEndpoint } from './hoster-endpoint.ts'
 
 export interface HosterDoor {

@@ -7,7 +7,7 @@ import {
   SWITCHYARD_PREFIX,
 } from '../generation-exchange.ts'
 import { HEAD_BYTES_MAX } from '../node-server.ts'
-import { bodyTooLarge } from '../receive-body.ts'
+import { bodyTooLarge } from '../request-body.ts'
 
 /** The request lines of plain requests, each with its route. */
 export class RequestLines {

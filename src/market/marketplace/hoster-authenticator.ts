@@ -3,7 +3,7 @@ import { ApiError } from '../../base/domain/errors.ts'
 import { type HosterCaller, type HosterScope, hasHosterScope } from '../../base/domain/hoster-access.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import { hashApiKey, hasValidChecksum } from '../../identity/auth/api-key.ts'
-import { credentialOf } from '../../identity/auth/credential.ts'
+import { credentialOf } from '../../identity/auth/authenticator.ts'
 import { KeyCache } from '../../identity/auth/key-cache.ts'
 import { createKeyLookUp, type KeyStatement } from '../../identity/auth/look-up-keys.ts'
 

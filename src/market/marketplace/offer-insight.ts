@@ -1,5 +1,4 @@
-import { nanosOfPicos, usd, usdPerMillion } from '../../base/domain/money.ts'
-import type { OfferPrice } from '../../base/domain/offer-price.ts'
+import { nanosOfPicos, type OfferPrice, usd, usdPerMillion } from '../../base/domain/money.ts'
 import type { HosterOffers, OfferCandidate } from '../../wire/api/hoster-console.ts'
 import type { HosterPrice } from '../supply/hosters/hosted-model.ts'
 import type { PriceRules } from './price-rules.ts'

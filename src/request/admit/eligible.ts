@@ -1,8 +1,8 @@
 import { type ChatJob, type DataRequest, expectedInputTokens, type Feature } from '../../base/domain/chat-job.ts'
 import type { Exclusion, ExclusionReason } from '../../base/domain/handoff.ts'
 import type { HealthView } from '../../base/domain/health.ts'
+import { stepOf } from '../../base/domain/money.ts'
 import { type Offer, serves } from '../../base/domain/offer.ts'
-import { stepOf } from '../../base/domain/offer-price.ts'
 import { heldNanos, largestRoom } from '../../base/domain/request-bounds.ts'
 import { dialectAt } from '../../base/domain/upstream-dialect.ts'
 

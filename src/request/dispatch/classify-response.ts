@@ -3,7 +3,7 @@ import { isJsonObject } from '../../base/runtime/json-object.ts'
 import { classifyError } from '../../wire/dialects/chat/classify-error.ts'
 import { readUpstreamError } from '../../wire/dialects/chat/upstream-error.ts'
 import { parseUpstreamJson } from '../../wire/dialects/json/parse-json.ts'
-import { isOfType, type ResponseHead } from '../../wire/upstreams/response-head.ts'
+import { isOfType, type ResponseHead } from '../../wire/upstreams/response-parser.ts'
 
 const RETRY_AFTER_S_MAX = 86_400
 

@@ -4,14 +4,12 @@ import type { ChatJob } from '../../base/domain/chat-job.ts'
 import type { TokenUsage } from '../../base/domain/completion.ts'
 import type { Answer, Attempt, Outcome, Receipt, Ticket } from '../../base/domain/handoff.ts'
 import { believedTokens, evenRatio } from '../../base/domain/meter-ratio.ts'
-import { type Nanos, usd } from '../../base/domain/money.ts'
+import { measuredCost, type Nanos, usd } from '../../base/domain/money.ts'
 import type { Offer } from '../../base/domain/offer.ts'
-import { measuredCost } from '../../base/domain/offer-price.ts'
 import { billableInputTokens, outputCap } from '../../base/domain/request-bounds.ts'
-import type { TextLength } from '../../base/domain/text-length.ts'
-import { usageParts } from '../../wire/dialects/chat/usage-parts.ts'
-import { countPromptTokens } from '../../wire/tokens/count-prompt-tokens.ts'
-import { estimateTokens, SHORT_TEXT_UNITS } from '../../wire/tokens/estimate-tokens.ts'
+import type { MeasureText, TextLength } from '../../base/domain/text-length.ts'
+import { usageParts } from '../../wire/dialects/chat/usage.ts'
+import { countPromptTokens, estimateTokens, SHORT_TEXT_UNITS } from '../../wire/tokens/count-tokens.ts'
 
 /** The facts about an ended answer that decide its bill. */
 export interface Delivered {
@@ -237,4 +235,32 @@ function capCounts(counts: object, max: number): Record<string, number> {
   const bounded: Record<string, number> = {}
   for (const [name, count] of Object.entries(counts)) bounded[name] = Math.min(count, max)
   return bounded
+}
+
+/**
+ * Measures the long texts that `bill` counts: those of hosters, and those without a report. Returns undefined
+ * when there are none, which is the usual case.
+ */
+export function measureLongTexts(
+  measureText: MeasureText,
+  ticket: Ticket,
+  job: ChatJob,
+  { offer }: Answer,
+  { outcome, reported, text, hasMedia, chargeInputOnly }: Delivered,
+): Promise<MeasuredTexts> | undefined {
+  if (outcome !== 'served' && outcome !== 'client_gone') return undefined
+  if (text.length === 0 && !hasMedia && !chargeInputOnly) return undefined
+  const isCounted = offer.endpoint.kind === 'hoster' || outcome === 'client_gone'
+  const needsPrompt =
+    ticket.promptLength === undefined &&
+    job.promptTextBytes > SHORT_TEXT_UNITS &&
+    (isCounted || !reported?.prompt_tokens)
+  const needsOutput = text.length > SHORT_TEXT_UNITS && (isCounted || !reported?.completion_tokens)
+  if (!needsPrompt && !needsOutput) return undefined
+  const { customerId } = ticket.caller
+  const measure = async (isNeeded: boolean, textOf: () => string) =>
+    isNeeded ? ((await measureText(textOf(), customerId)) ?? undefined) : undefined
+  return Promise.all([measure(needsPrompt, job.promptText), measure(needsOutput, () => text.toString())]).then(
+    ([prompt, output]) => ({ prompt, output }),
+  )
 }

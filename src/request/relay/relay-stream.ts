@@ -7,8 +7,7 @@ import { Cancelled, type CancelReason, UpstreamFailure } from '../../base/domain
 import type { CancelSignal } from '../../base/runtime/cancel-signal.ts'
 import { failpoint } from '../../base/runtime/failpoint.ts'
 import type { StreamEncoder } from '../../wire/dialects/client-dialect.ts'
-import { bill, billedUsage, type Delivered } from './bill.ts'
-import { measureLongTexts } from './measure-long-texts.ts'
+import { bill, billedUsage, type Delivered, measureLongTexts } from './bill.ts'
 import { MeteredStream } from './metered-stream.ts'
 import type { RelayContext } from './relay-whole.ts'
 

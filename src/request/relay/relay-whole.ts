@@ -8,11 +8,9 @@ import { hasClientLeft } from '../../base/domain/upstream-failure.ts'
 import type { CancelSignal } from '../../base/runtime/cancel-signal.ts'
 import type { ByteAccount } from '../../base/runtime/counted-memory.ts'
 import type { ClientDialect } from '../../wire/dialects/client-dialect.ts'
-import { bill, billedUsage, type Delivered, type MeasuredTexts } from './bill.ts'
+import { bill, billedUsage, type Delivered, type MeasuredTexts, measureLongTexts } from './bill.ts'
 import { TextCutter } from './cut-text.ts'
-import { generatedText, hasMedia } from './generated-text.ts'
-import { measureLongTexts } from './measure-long-texts.ts'
-import { limitPosition, textSize, uncountedSize } from './output-limit.ts'
+import { generatedText, hasMedia, limitPosition, textSize, uncountedSize } from './generated-text.ts'
 
 export interface RelayContext {
   readonly ticket: Ticket

@@ -4,7 +4,7 @@ import type { Outcome, Receipt, Ticket } from '../../base/domain/handoff.ts'
 import type { Offer } from '../../base/domain/offer.ts'
 import { hasClientLeft, Unserved } from '../../base/domain/upstream-failure.ts'
 import type { CancelSignal } from '../../base/runtime/cancel-signal.ts'
-import { countPromptTokens } from '../../wire/tokens/count-prompt-tokens.ts'
+import { countPromptTokens } from '../../wire/tokens/count-tokens.ts'
 
 /**
  * Returns the receipt of a request that got no answer. The request is free, with one exception: a client that

@@ -1,7 +1,7 @@
 import { AUTO_MODEL, type ChatJob, expectedInputTokens } from '../../base/domain/chat-job.ts'
 import type { Plan, Ticket } from '../../base/domain/handoff.ts'
 import type { HealthView } from '../../base/domain/health.ts'
-import { type OfferPrice, stepOf } from '../../base/domain/offer-price.ts'
+import { type OfferPrice, stepOf } from '../../base/domain/money.ts'
 import { limitPercent, type PriceLimits, standardPriceLimits } from '../../base/domain/price-limits.ts'
 import { outputCap } from '../../base/domain/request-bounds.ts'
 import type { AutoNote } from '../../base/domain/routing-note.ts'

@@ -1,5 +1,5 @@
 import { standardTimeouts } from '../../base/domain/endpoint-defaults.ts'
-import type { GenerationDeps } from '../../http/endpoints/serve-generation.ts'
+import type { GenerationDeps } from '../../http/endpoints/generation-endpoint.ts'
 import { countRequest, refuseExhausted } from '../../request/admit/admit.ts'
 import { type CompleteDeps, complete } from '../../request/chat/complete.ts'
 import { type CompleteOnceDeps, completeOnce } from '../../request/chat/complete-once.ts'

@@ -1,8 +1,7 @@
 import { z } from 'zod'
 import { type Feature, features, serviceTiers } from '../../base/domain/chat-job.ts'
-import { type TokenPrice, usdPerMillion } from '../../base/domain/money.ts'
+import { type OfferPrice, stepOf, type TokenPrice, usdPerMillion } from '../../base/domain/money.ts'
 import { type ProviderKind, providerKinds } from '../../base/domain/offer.ts'
-import { type OfferPrice, stepOf } from '../../base/domain/offer-price.ts'
 import { limitPercent, type PriceLimits } from '../../base/domain/price-limits.ts'
 import { openRouterKeys, openRouterPricing, showOpenRouterKeys, showOpenRouterPricing } from './openrouter-model.ts'
 

@@ -1,8 +1,7 @@
 import { z } from 'zod'
 import type { Feature } from '../../base/domain/chat-job.ts'
-import { usdPerTokenText } from '../../base/domain/money.ts'
+import { type OfferPrice, stepOf, usdPerTokenText } from '../../base/domain/money.ts'
 import { serves } from '../../base/domain/offer.ts'
-import { type OfferPrice, stepOf } from '../../base/domain/offer-price.ts'
 
 // Keys of OpenRouter's list of models. Zed, Cline, Open WebUI and others read them from any list that has them.
 

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { inputKinds, outputKinds } from '../../base/domain/offer-price.ts'
+import { inputKinds, outputKinds } from '../../base/domain/money.ts'
 
 const usdPerMillion = z.number().nonnegative()
 

@@ -1,5 +1,4 @@
-import { countTokens } from '../tokens/count-tokens.ts'
-import { estimateTokens, SHORT_TEXT_UNITS } from '../tokens/estimate-tokens.ts'
+import { countTokens, estimateTokens, SHORT_TEXT_UNITS } from '../tokens/count-tokens.ts'
 import { type ChatRequest, messageText } from './chat-request.ts'
 
 /**

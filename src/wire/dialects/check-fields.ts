@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import type { JsonObject } from '../../base/runtime/json-object.ts'
-import { checkValue, refuseLongList, refuseManyKeys } from './json/check-value.ts'
+import { checkValue, refuseLongList, refuseManyKeys } from './json/parse-json.ts'
 import { routingBounds as bounds } from './routing-schemas.ts'
 
 /**

@@ -2,8 +2,8 @@ import type { TokenUsage } from '../../base/domain/completion.ts'
 import type { AnswerBounds } from '../../base/domain/request-bounds.ts'
 import { isJsonObject, type JsonObject } from '../../base/runtime/json-object.ts'
 import { classifyError } from './chat/classify-error.ts'
-import { readUsage } from './chat/read-usage.ts'
 import { readUpstreamError } from './chat/upstream-error.ts'
+import { readUsage } from './chat/usage.ts'
 import { parseUpstreamObject } from './json/parse-json.ts'
 
 /** Parses an answer with status 200. Throws UpstreamFailure: `malformed`, or the outcome of an error in the body. */

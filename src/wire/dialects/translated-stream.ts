@@ -3,9 +3,9 @@ import type { ChatChunk, Envelope, TokenUsage } from '../../base/domain/completi
 import type { ApiError } from '../../base/domain/errors.ts'
 import type { JsonObject } from '../../base/runtime/json-object.ts'
 import { ChunkDecoder } from './chat/chunk-decoder.ts'
-import { usageParts } from './chat/usage-parts.ts'
+import { usageParts } from './chat/usage.ts'
 import type { StreamEncoder } from './client-dialect.ts'
-import { ClientToolCalls } from './client-tool-calls.ts'
+import { customInput } from './tool-arguments.ts'
 import type { ToolNames } from './tool-names.ts'
 
 /** Encodes the neutral events of one answer for a client. Every function returns complete events, often none. */
@@ -77,4 +77,37 @@ export class TranslatedStream implements StreamEncoder {
 /** Returns the cost of a usage, ready to be spread into the usage of another dialect. */
 export function costField({ cost_usd: cost }: TokenUsage): JsonObject {
   return cost === undefined ? {} : { cost_usd: cost }
+}
+
+/**
+ * Gives tool calls back under the names of the client, after a server got flat names, and functions with one text argument
+ * for custom tools. The arguments of a custom call are held back until it ends; all other events pass.
+ */
+export class ClientToolCalls {
+  readonly #names: ToolNames
+  /** The arguments of the open call of a custom tool; null outside of one. */
+  #held: string | null = null
+
+  /** @param names those of the tools of the request */
+  constructor(names: ToolNames) {
+    this.#names = names
+  }
+
+  /** Returns the events for the client. */
+  push(event: AnswerEvent): AnswerEvent[] {
+    if (event.kind === 'tool_start' && event.toolKind === 'function') {
+      const { kind, name, namespace } = this.#names.named(event.name)
+      if (kind === 'custom') this.#held = ''
+      return [{ ...event, name, ...(namespace !== undefined && { namespace }), toolKind: kind }]
+    }
+    if (this.#held === null) return [event]
+    if (event.kind === 'tool_arguments') {
+      this.#held += event.text
+      return []
+    }
+    if (event.kind !== 'tool_end') return [event]
+    const text = customInput(this.#held)
+    this.#held = null
+    return text === '' ? [event] : [{ kind: 'tool_arguments', text }, event]
+  }
 }

@@ -4,7 +4,7 @@ import type { StreamPart } from '../../base/domain/handoff.ts'
 import type { Offer } from '../../base/domain/offer.ts'
 import type { AnswerBounds } from '../../base/domain/request-bounds.ts'
 import type { ByteAccount } from '../../base/runtime/counted-memory.ts'
-import type { ExpectedAnswer } from './chat/empty-answer.ts'
+import type { ExpectedAnswer } from './chat/finish.ts'
 import type { JsonTally } from './json/parse-json.ts'
 import type { SseEvent } from './sse/sse-decoder.ts'
 

@@ -1,5 +1,5 @@
 import { Cancelled, UpstreamFailure } from '../../base/domain/upstream-failure.ts'
-import { MalformedResponse } from './response-head.ts'
+import { MalformedResponse } from './response-parser.ts'
 
 /** This machine has no descriptor, port or memory for another connection, which is not the server's fault. */
 const exhaustedCodes = new Set(['EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'ENOBUFS', 'ENOMEM', 'EAI_MEMORY'])

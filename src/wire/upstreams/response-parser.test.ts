@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { MalformedResponse, type ResponseHead } from './response-head.ts'
-import { ResponseParser } from './response-parser.ts'
+import { MalformedResponse, type ResponseHead, ResponseParser } from './response-parser.ts'
 
 interface Seen {
   heads: ResponseHead[]

@@ -6,7 +6,7 @@ import { UUID } from '../../../base/runtime/uuid.ts'
 import type { Actor } from '../../../operator/operator-action.ts'
 import type { EndpointContext, ReplyingEndpoint } from '../../endpoint.ts'
 import { NodeRequest } from '../../node-exchange.ts'
-import { receiveBody } from '../../receive-body.ts'
+import { receiveBody } from '../../request-body.ts'
 
 /** What the operator's endpoints know of a request. */
 export interface OperatorDoor {

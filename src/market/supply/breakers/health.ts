@@ -7,24 +7,25 @@ import type {
   SuccessSample,
 } from '../../../base/domain/health.ts'
 import type { Clock } from '../../../base/runtime/scheduler.ts'
-import { lower, raise } from './concurrency.ts'
 import { adopt, endAdoptedPause, type LearnedOffer, takeChanges } from './learned-offer.ts'
 import {
   countResult,
   isFailing,
   isOlderThanTrial,
+  lower,
   newOfferRecord,
   nextEjectionMs,
   type OfferRecord,
   pause,
   RECENT_MAX,
+  raise,
   restore,
   SUCCESSES_TO_PASS,
+  shareOf,
   stateOf,
 } from './offer-record.ts'
 import { type HealthEvent, type OfferReport, reportOf } from './offer-report.ts'
 import type { OwnHealth } from './own-health.ts'
-import { shareOf } from './share-of.ts'
 
 export interface HealthOptions {
   readonly clock: Clock

@@ -1,7 +1,13 @@
 import { describe, expect, test } from 'vitest'
-import { createLatency } from './latency.ts'
-import { addCounts, aged, bucketOf, type LatencyCounts, quantileMs } from './latency-counts.ts'
-import { createLatencySums } from './latency-sums.ts'
+import {
+  addCounts,
+  aged,
+  bucketOf,
+  createLatency,
+  createLatencySums,
+  type LatencyCounts,
+  quantileMs,
+} from './latency.ts'
 
 const NOW_MS = 1_000_000
 const latency = () => createLatency(createLatencySums())

@@ -1,6 +1,5 @@
-import { learnedLimit, startAt } from './concurrency.ts'
-import { addCounts, aged, type LatencyCounts } from './latency-counts.ts'
-import { NO_OTHERS, type OfferRecord, resultsOf } from './offer-record.ts'
+import { addCounts, aged, type LatencyCounts } from './latency.ts'
+import { learnedLimit, NO_OTHERS, type OfferRecord, resultsOf, startAt } from './offer-record.ts'
 
 /**
  * What one node, or several together, have learned of an offer. All times are relative to the moment of the report,

@@ -1,7 +1,58 @@
-import { type OfferState, OTHERS_AGE_MS_MAX } from '../../../base/domain/health.ts'
-import { type Concurrency, newConcurrency } from './concurrency.ts'
-import { createLatency, type Latency } from './latency.ts'
-import { createLatencySums } from './latency-sums.ts'
+import { type ConcurrencyLimits, type OfferState, OTHERS_AGE_MS_MAX } from '../../../base/domain/health.ts'
+import { createLatency, createLatencySums, type Latency } from './latency.ts'
+
+/**
+ * How many requests at once a server takes, found by additive increase and multiplicative decrease. It only orders
+ * offers: a full server comes after the others, and gets requests when there is no other.
+ */
+export interface Concurrency {
+  limit: number
+  /** The server has refused or delayed a request since the limit began to rise. */
+  hasLost: boolean
+  /** When the limit was last lowered. */
+  loweredAtMs: number
+}
+
+const FIRST_LIMIT = 4
+const KEPT_AFTER_LOSS = 0.9
+/** The limit rises only while it is nearly reached, so it says what the server has proved. */
+const USED_TO_RISE = 0.8
+
+export function newConcurrency(): Concurrency {
+  return { limit: FIRST_LIMIT, hasLost: false, loweredAtMs: -Infinity }
+}
+
+/**
+ * Raises the limit after an answer: by one for each answer until the first loss, as TCP does, then by one for each
+ * `limit` answers.
+ *
+ * @param inFlight including the request that was answered
+ */
+export function raise(concurrency: Concurrency, inFlight: number): void {
+  if (inFlight <= concurrency.limit * USED_TO_RISE) return
+  concurrency.limit += concurrency.hasLost ? 1 / concurrency.limit : 1
+}
+
+/**
+ * Lowers the limit after a refusal or a time-out. Requests that were sent before the last decrease do not lower it
+ * again.
+ */
+export function lower(concurrency: Concurrency, nowMs: number, sentMs: number): void {
+  concurrency.hasLost = true
+  if (sentMs < concurrency.loweredAtMs) return
+  concurrency.limit = Math.max(1, concurrency.limit * KEPT_AFTER_LOSS)
+  concurrency.loweredAtMs = nowMs
+}
+
+/** Takes over the limit that other nodes have found, as long as this one has found none. */
+export function startAt(concurrency: Concurrency, limit: number): void {
+  if (concurrency.limit === FIRST_LIMIT && !concurrency.hasLost) concurrency.limit = Math.max(FIRST_LIMIT, limit)
+}
+
+/** Returns the limit; null as long as nothing was learned. */
+export function learnedLimit({ limit, hasLost }: Concurrency): number | null {
+  return limit === FIRST_LIMIT && !hasLost ? null : limit
+}
 
 /** The health of one offer on this node. All times are monotonic milliseconds. */
 export interface OfferRecord {
@@ -211,3 +262,45 @@ function pauseMs(pausesInRow: number, retryAfterS: number | undefined, random: (
   const wanted = asked ? retryAfterS * 1000 : PAUSE_MS * 2 ** pausesInRow * (0.5 + random())
   return Math.min(wanted, PAUSE_MS_MAX)
 }
+
+/** Returns the part of its usual traffic that an offer should get: see `OfferReading.share`. */
+export function shareOf(record: OfferRecord, { isLearned, capacity }: ConcurrencyLimits, nowMs: number): number {
+  if (isLearned && record.inFlight >= record.concurrency.limit) return 0
+  if (capacity !== undefined && inFlightOf(record, nowMs) >= capacity) return 0
+  return isStalled(record, nowMs) ? 0 : slowStartShare(record, nowMs)
+}
+
+/** The attempts in flight at this node, and at the others as far as they have reported them. */
+function inFlightOf({ inFlight, others }: OfferRecord, nowMs: number): number {
+  return others.atMs > nowMs - OTHERS_AGE_MS_MAX ? inFlight + others.inFlight : inFlight
+}
+
+/**
+ * The part of its usual traffic that an offer gets in the minute after its trial. A server that has just come back
+ * may have cold caches, and all nodes would return to it at once.
+ */
+function slowStartShare({ restoredAtMs }: OfferRecord, nowMs: number): number {
+  const sinceMs = nowMs - restoredAtMs
+  return sinceMs >= SLOW_START_MS ? 1 : SLOW_START_SHARE + (1 - SLOW_START_SHARE) * (sinceMs / SLOW_START_MS)
+}
+
+const SLOW_START_MS = 60_000
+const SLOW_START_SHARE = 0.1
+
+/**
+ * Whether requests wait at the server and none is answered. A server that accepts requests and never answers would
+ * otherwise get more of them until the first times out, which takes minutes for an answer that is not streamed.
+ */
+function isStalled(record: OfferRecord, nowMs: number): boolean {
+  if (record.waiting < STALLED_REQUESTS_MIN) return false
+  const silentMs = nowMs - record.lastAnswerMs
+  if (silentMs < STALLED_MS_MIN) return false
+  const usualMs = record.latency.predictMs(nowMs, ANY_WHOLE_ANSWER) ?? 0
+  return silentMs > Math.min(STALLED_MS_MAX, usualMs * STALLED_TIMES_USUAL)
+}
+
+const ANY_WHOLE_ANSWER = { stream: false, outputTokens: null } as const
+const STALLED_REQUESTS_MIN = 3
+const STALLED_MS_MIN = 5_000
+const STALLED_MS_MAX = 60_000
+const STALLED_TIMES_USUAL = 3

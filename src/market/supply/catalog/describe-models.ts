@@ -1,6 +1,6 @@
 import type { HealthView } from '../../../base/domain/health.ts'
+import type { OfferPrice } from '../../../base/domain/money.ts'
 import type { Offer, ProviderKind } from '../../../base/domain/offer.ts'
-import type { OfferPrice } from '../../../base/domain/offer-price.ts'
 import type { Catalog } from './catalog.ts'
 
 /** What the servers of one kind that offer a model are like now. */

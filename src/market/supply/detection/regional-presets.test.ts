@@ -3,7 +3,7 @@ import { calcPrice, type Usage } from '@pydantic/genai-prices'
 import { describe, expect, test } from 'vitest'
 import type { UsageParts } from '../../../base/domain/answer-event.ts'
 import { hidesReasoningAt, keyHeaderAt } from '../../../base/domain/endpoint-defaults.ts'
-import { measuredCost } from '../../../base/domain/offer-price.ts'
+import { measuredCost } from '../../../base/domain/money.ts'
 import { declaredNames } from './declared-names.ts'
 import { detectClouds } from './detect-clouds.ts'
 

@@ -1,5 +1,5 @@
+import { type OfferPrice, stepOf } from '../../../base/domain/money.ts'
 import type { Offer } from '../../../base/domain/offer.ts'
-import { type OfferPrice, stepOf } from '../../../base/domain/offer-price.ts'
 import { type ListedWindow, offerPrice, type PriceList, windowsAt } from '../../../base/domain/price-list.ts'
 import type { PublishedModel, PublishedPrices } from './published-prices.ts'
 

@@ -1,7 +1,7 @@
 import { crc32 } from 'node:zlib'
 import type { Disk } from './disk.ts'
+import type { Extent, RecordedExtents } from './file-disk.ts'
 import { type ByteRange, scanRecords } from './record.ts'
-import type { Extent, RecordedExtents } from './sizes-file.ts'
 
 /** One file of a journal. */
 export interface Segment {

@@ -1,6 +1,7 @@
 import { crc32 } from 'node:zlib'
 import { failpoint } from '../../../base/runtime/failpoint.ts'
 import type { Disk } from './disk.ts'
+import type { Extent, SizesFile } from './file-disk.ts'
 import {
   type ChangedSegment,
   changeOf,
@@ -11,7 +12,6 @@ import {
   type Segment,
   segmentName,
 } from './recover-segments.ts'
-import type { Extent, SizesFile } from './sizes-file.ts'
 
 export interface SegmentOptions {
   /** Used by this journal alone: see claim-directory.ts. */

@@ -11,14 +11,12 @@ import type { BulkLease } from '../leases/bulk-lease.ts'
 import type { LeaseBook } from '../leases/lease-book.ts'
 import type { UnconfirmedLeases } from '../leases/unconfirmed-leases.ts'
 import type { LedgerStore } from '../ledger-store.ts'
-import { PendingSettlement, type SettlementCaller } from './pending-settlement.ts'
+import { createTextArena, type JoinTexts, PendingSettlement, type SettlementCaller } from './pending-settlement.ts'
 import { type RecoveredRecord, recoveredSettlements } from './recovered-settlements.ts'
 import { closeHold, type Settlement, voided } from './settlement.ts'
-import { createSettlementJournal, type SettlementJournal } from './settlement-journal.ts'
 import { SettlementLanes } from './settlement-lanes.ts'
-import { logSettleEffects } from './settlement-log.ts'
+import { createJournalRefusalLog, logSettleEffects } from './settlement-log.ts'
 import { decodeSettlement, encodeSettlement, RECORD_SEPARATOR } from './settlement-record.ts'
-import { createTextArena, type JoinTexts } from './text-arena.ts'
 
 export interface SettlementQueueDeps {
   readonly store: Pick<LedgerStore, 'settle'>
@@ -133,7 +131,7 @@ export class SettlementQueue {
     this.#verification.stop()
   }
 
-  /** Queues a settlement, which is kept only as bytes from here on: see text-arena.ts. */
+  /** Queues a settlement, which is kept only as bytes from here on: see `KeptText`. */
   #enlist(
     settlement: Settlement,
     record: string,
@@ -242,4 +240,54 @@ export class SettlementQueue {
     entry.leaseId = settlement.leaseId
     return record
   }
+}
+
+export interface SettlementJournalDeps {
+  readonly journal: Journal | null
+  readonly scheduler: Pick<Scheduler, 'monotonicMs'>
+  readonly log: Pick<Log, 'error'> | undefined
+  /** The record is not in the journal: only a commit makes the charge safe. */
+  readonly onRefused: () => void
+}
+
+/** The records of uncommitted settlements in the journal of this node. Does nothing when there is no journal. */
+export interface SettlementJournal {
+  /** Answers the caller of the settlement when its record is in the journal. The record before it is forgotten then. */
+  write(record: string, entry: PendingSettlement): void
+  /** The settlement is committed or given up. */
+  forget(entry: PendingSettlement): void
+  /**
+   * Writes the settlements again that have records in damaged segments, or of an earlier process. An answer that still
+   * waits for its record is not safe yet.
+   */
+  writeAgain(entries: Iterable<PendingSettlement>, recordOf: (entry: PendingSettlement) => string): void
+}
+
+export function createSettlementJournal({ journal, scheduler, log, onRefused }: SettlementJournalDeps) {
+  const logRefusal = createJournalRefusalLog(scheduler, log)
+  const records: SettlementJournal = {
+    write(record, entry) {
+      journal?.write(record, (failure, written) => {
+        if (written === undefined) {
+          logRefusal(failure)
+          onRefused()
+          return
+        }
+        const superseded = entry.isListed ? entry.written : written
+        if (superseded !== undefined) journal.forget(superseded)
+        if (entry.isListed) entry.written = written
+        entry.answer()
+      })
+    },
+    forget({ written }) {
+      if (written !== undefined) journal?.forget(written)
+    },
+    writeAgain(entries, recordOf) {
+      for (const entry of entries) {
+        const isSafe = entry.written !== undefined && journal?.isIntact(entry.written)
+        if (!isSafe && !entry.isAwaited) records.write(recordOf(entry), entry)
+      }
+    },
+  }
+  return records
 }

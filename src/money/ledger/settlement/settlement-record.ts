@@ -1,4 +1,4 @@
-import type { PricedPart } from '../../../base/domain/offer-price.ts'
+import type { PricedPart } from '../../../base/domain/money.ts'
 import { readAttempts, type StoredAttempts, storeAttempts } from '../../../base/domain/stored-attempts.ts'
 import { quoted } from '../array-literal.ts'
 import type { Settlement } from './settlement.ts'

@@ -1,7 +1,6 @@
 import type { Attempt, Hold, Outcome } from '../../../base/domain/handoff.ts'
-import type { TokenPrice } from '../../../base/domain/money.ts'
+import type { PricedPart, TokenPrice } from '../../../base/domain/money.ts'
 import type { ProviderKind } from '../../../base/domain/offer.ts'
-import type { PricedPart } from '../../../base/domain/offer-price.ts'
 import type { RoutingNote } from '../../../base/domain/routing-note.ts'
 
 /**

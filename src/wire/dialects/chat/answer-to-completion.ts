@@ -7,11 +7,11 @@ import {
 } from '../../../base/domain/completion.ts'
 import type { JsonObject } from '../../../base/runtime/json-object.ts'
 import { chatAnnotation } from './annotations.ts'
-import { finishFields } from './answer-finish.ts'
 import { callSealField } from './call-seal.ts'
+import { finishFields } from './finish.ts'
 import { reasoningDetail } from './reasoning-details.ts'
 import { toolsetField } from './tool-calls.ts'
-import { tokenUsage } from './usage-parts.ts'
+import { tokenUsage } from './usage.ts'
 
 /** Returns the completion that a chat server would send for the events of a whole answer. */
 export function answerToCompletion(events: readonly AnswerEvent[], envelope: Envelope): ChatCompletion {

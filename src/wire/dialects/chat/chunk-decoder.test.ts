@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import type { AnswerEvent } from '../../../base/domain/answer-event.ts'
 import type { ChunkDelta } from '../../../base/domain/completion.ts'
-import { ClientToolCalls } from '../client-tool-calls.ts'
 import { ToolNames } from '../tool-names.ts'
+import { ClientToolCalls } from '../translated-stream.ts'
 import { ChunkDecoder } from './chunk-decoder.ts'
 import { ChunkEncoder } from './chunk-encoder.ts'
-import { usageParts } from './usage-parts.ts'
+import { usageParts } from './usage.ts'
 
 const head = { id: 'x', object: 'chat.completion.chunk' as const, created: 1, model: 'm' }
 

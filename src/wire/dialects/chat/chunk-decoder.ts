@@ -5,10 +5,10 @@ import type { StreamPart } from '../../../base/domain/handoff.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { PartQueue } from '../part-queue.ts'
 import { readAnnotations } from './annotations.ts'
-import { readFinish } from './answer-finish.ts'
 import { readCallSeal } from './call-seal.ts'
+import { readFinish } from './finish.ts'
 import { readReasoningDetails } from './reasoning-details.ts'
-import { usageParts } from './usage-parts.ts'
+import { usageParts } from './usage.ts'
 
 /**
  * Turns the normalised chunks of one answer into neutral events. Only the first choice counts: other dialects have one.

@@ -10,12 +10,12 @@ import {
 import type { StreamPart } from '../../../base/domain/handoff.ts'
 import type { JsonObject } from '../../../base/runtime/json-object.ts'
 import { chatAnnotation } from './annotations.ts'
-import { finishFields } from './answer-finish.ts'
 import { callSealField } from './call-seal.ts'
 import { usageChunk } from './chat-stream.ts'
+import { finishFields } from './finish.ts'
 import { reasoningDetail } from './reasoning-details.ts'
 import { toolsetField } from './tool-calls.ts'
-import { tokenUsage } from './usage-parts.ts'
+import { tokenUsage } from './usage.ts'
 
 /**
  * Turns the neutral events of one answer into the chunks that the ChunkNormaliser would give: the role first, tool calls

@@ -1,6 +1,8 @@
+import type { ChatJob, Feature, ParsedRequest, RequestFeature } from '../../../base/domain/chat-job.ts'
 import type {
   Conversation,
   DocumentPart,
+  Effort,
   MediaSource,
   OutputFormat,
   Part,
@@ -13,10 +15,11 @@ import type {
   Turn,
 } from '../../../base/domain/conversation.ts'
 import type { JsonObject } from '../../../base/runtime/json-object.ts'
-import { pairToolCalls } from '../pair-tool-calls.ts'
 import { customInputArguments, customToolSchema } from '../tool-arguments.ts'
-import { flatToolName } from '../tool-names.ts'
+import { flatToolName, pairToolCalls } from '../tool-names.ts'
+import { untranslatableFields } from '../translation/untranslatable-fields.ts'
 import { callSealField } from './call-seal.ts'
+import { type ExtraFieldRules, forwardedFields } from './upstream-request.ts'
 
 /** What a body for one server depends on, besides the conversation. */
 export interface ChatTarget {
@@ -208,4 +211,46 @@ function joinTexts(parts: readonly { readonly text: string }[]): string {
     .map(({ text }) => text)
     .filter(text => text !== '')
     .join('\n\n')
+}
+
+/** Custom tools become functions. A server that does not read reasoning names that in its `dropFields`. */
+const chatServer = { takesCustomTools: false, takesReasoning: true } as const
+
+/** vLLM refuses other values; these are the nearest that every server knows. */
+const commonEfforts: Partial<Record<Effort, Effort>> = { minimal: 'low', xhigh: 'high', max: 'high' }
+
+/** Features that exist in one dialect only. */
+const nativeFeatures: ReadonlySet<RequestFeature> = new Set(['citations', 'native_tools'])
+
+/** Returns the job of a request of another dialect, with the body for chat servers. */
+export function chatJobOf(
+  { dialect, body, facts, ownFields = [], ...request }: ParsedRequest,
+  rules: ExtraFieldRules,
+): ChatJob {
+  const features = new Set<Feature>()
+  let isNativeOnly = false
+  for (const feature of facts.features) {
+    if (nativeFeatures.has(feature)) isNativeOnly = true
+    // Every kind of server may read documents, and none says so.
+    else if (feature !== 'documents') features.add(feature as Feature)
+  }
+  const conversation = request.conversation()
+  const chatBody = conversationToChat({ ...conversation, turns: conversation.turns.map(withoutSystem) }, chatServer)
+  const { effort } = conversation.reasoning
+  if (effort !== null) chatBody.reasoning_effort = commonEfforts[effort] ?? effort
+  const { forward, extraFields, droppedFields } = forwardedFields(chatBody, rules)
+  const { dropped } = untranslatableFields(conversation, 'chat')
+  return {
+    ...facts,
+    features,
+    forward,
+    extraFields,
+    droppedFields: [...new Set([...facts.droppedFields, ...ownFields, ...dropped, ...droppedFields])],
+    source: { dialect, body, ownFields, ...(isNativeOnly && { isNativeOnly }), conversation: () => conversation },
+  }
+}
+
+/** The templates of many local models refuse instructions after the first turn, so the user says them. */
+function withoutSystem(turn: Turn): Turn {
+  return turn.role === 'system' ? { role: 'user', parts: turn.parts } : turn
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { parseChatRequest } from './chat-request.ts'
+import { parseChatRequest } from './chat-dialect.ts'
 
 const parse = (part: object) =>
   parseChatRequest(

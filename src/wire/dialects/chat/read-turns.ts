@@ -10,7 +10,7 @@ import type {
 } from '../../../base/domain/conversation.ts'
 import { isJsonObject, type JsonObject, jsonText } from '../../../base/runtime/json-object.ts'
 import { readCallSeal } from './call-seal.ts'
-import { messageText } from './message-text.ts'
+import { messageText } from './content.ts'
 import { readReasoningDetails } from './reasoning-details.ts'
 
 /** Reads the messages after the first instructions. Neighbouring results of tools form one turn. */

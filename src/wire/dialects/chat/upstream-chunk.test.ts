@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { ChatChunk } from '../../../base/domain/completion.ts'
 import { chatStream } from './chat-stream.ts'
-import { hasContent } from './chunk-content.ts'
+import { hasContent } from './content.ts'
 import { ChunkNormaliser } from './upstream-chunk.ts'
 
 const envelope = { id: 'chatcmpl-0198c0de-0000-7000-8000-00000000abcd', created: 1_750_000_000, model: 'public-model' }

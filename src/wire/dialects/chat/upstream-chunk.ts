@@ -9,19 +9,15 @@ import type {
 import { UpstreamFailure } from '../../../base/domain/upstream-failure.ts'
 import { isJsonObject, isPrototypeKey, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { type EventField, EventPattern } from '../event-pattern.ts'
-import { withTier } from '../expensive-tier.ts'
-import type { JsonTally } from '../json/parse-json.ts'
+import { type JsonTally, parseUpstreamJson } from '../json/parse-json.ts'
 import type { SseEvent } from '../sse/sse-decoder.ts'
 import { usageChunk } from './chat-stream.ts'
-import { onlyText } from './chunk-content.ts'
 import { classifyError } from './classify-error.ts'
-import { ContentPattern, chatPlace } from './content-pattern.ts'
-import { finishReasonAfter, readFinishReason } from './finish-reason.ts'
-import { messageText, thinkingText } from './message-text.ts'
-import { parseStreamEvent } from './parse-stream-event.ts'
-import { readUsage, withModel } from './read-usage.ts'
+import { ContentPattern, chatPlace, messageText, onlyText, thinkingText } from './content.ts'
+import { finishReasonAfter, readFinishReason } from './finish.ts'
 import { ToolCalls } from './tool-calls.ts'
 import { readUpstreamError } from './upstream-error.ts'
+import { readUsage, withModel, withTier } from './usage.ts'
 
 /** The longest event that a pattern is made of, in UTF-16 units. */
 const PATTERN_UNITS_MAX = 4_096
@@ -277,4 +273,23 @@ function readDelta(choice: JsonObject, toolCalls: ToolCalls): ChunkDelta | null 
     delta[key] = value
   }
   return delta
+}
+
+/**
+ * Parses the data of a stream event, which must be a JSON object. An `error` event with other data becomes
+ * `{message}`. Adds the cost of parsing to `tally`. Throws UpstreamFailure `malformed`.
+ */
+export function parseStreamEvent(event: SseEvent, tally: JsonTally): JsonObject {
+  let body: unknown
+  try {
+    body = parseUpstreamJson(event.data, tally)
+  } catch (error) {
+    if (error instanceof UpstreamFailure) throw error
+    if (event.event === 'error') return { message: event.data }
+    // Do not pass the error on: V8 quotes the text in it.
+    throw new UpstreamFailure('malformed', 'A stream event is not valid JSON.')
+  }
+  if (isJsonObject(body)) return body
+  if (event.event === 'error') return { message: event.data }
+  throw new UpstreamFailure('malformed', 'A stream event is not a JSON object.')
 }

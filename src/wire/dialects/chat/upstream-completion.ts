@@ -1,15 +1,13 @@
 import type { ChatChunk, ChatCompletion, CompletionChoice, Envelope } from '../../../base/domain/completion.ts'
 import { UpstreamFailure } from '../../../base/domain/upstream-failure.ts'
 import { isJsonObject, isPrototypeKey, type JsonObject } from '../../../base/runtime/json-object.ts'
-import { withTier } from '../expensive-tier.ts'
 import { parseUpstreamJson, tallyFor } from '../json/parse-json.ts'
 import { classifyError } from './classify-error.ts'
-import { type ExpectedAnswer, judgeCompletion } from './empty-answer.ts'
-import { finishReasonAfter, readFinishReason } from './finish-reason.ts'
-import { messageText, thinkingText } from './message-text.ts'
-import { readUsage, withModel } from './read-usage.ts'
+import { messageText, thinkingText } from './content.ts'
+import { type ExpectedAnswer, finishReasonAfter, judgeCompletion, readFinishReason } from './finish.ts'
 import { argumentsText, nonEmptyText, TOOL_CALLS_MAX } from './tool-calls.ts'
 import { readUpstreamError } from './upstream-error.ts'
+import { readUsage, withModel, withTier } from './usage.ts'
 
 /**
  * Turns an upstream's non-streaming answer (status 200) into the completion OpenAI would send. Throws

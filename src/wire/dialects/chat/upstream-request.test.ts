@@ -1,8 +1,7 @@
 import { expect, it } from 'vitest'
 import type { ModelQuirks, Offer, ProviderKind, UpstreamQuirks } from '../../../base/domain/offer.ts'
-import { parseChatRequest } from './chat-request.ts'
-import { extraFieldRules } from './forwarded-fields.ts'
-import { droppedFields, upstreamRequestBody } from './upstream-request.ts'
+import { parseChatRequest } from './chat-dialect.ts'
+import { droppedFields, extraFieldRules, upstreamRequestBody } from './upstream-request.ts'
 
 const standard: UpstreamQuirks = {
   maxTokensField: 'max_tokens',

@@ -2,10 +2,9 @@ import { type ChatJob, type Feature, routingOf } from '../../../base/domain/chat
 import { ApiError } from '../../../base/domain/errors.ts'
 import { fewestTokens } from '../../../base/domain/request-bounds.ts'
 import type { JsonObject } from '../../../base/runtime/json-object.ts'
-import { type ExtraFieldRules, extraFieldRules, forwardedFields } from '../chat/forwarded-fields.ts'
+import { type ExtraFieldRules, extraFieldRules, forwardedFields } from '../chat/upstream-request.ts'
 import { checkFields } from '../check-fields.ts'
-import { mayHaveLoneSurrogates, replaceLoneSurrogates } from '../json/lone-surrogates.ts'
-import { parseJsonObject } from '../json/parse-json.ts'
+import { mayHaveLoneSurrogates, parseJsonObject, replaceLoneSurrogates } from '../json/parse-json.ts'
 import { readTextInput } from '../read-text-input.ts'
 import { completionsBounds as bounds, completionsFieldsSchema } from './completions-request-schema.ts'
 

@@ -2,14 +2,14 @@ import type { AnswerEvent, UsageParts } from '../../../base/domain/answer-event.
 import { UpstreamFailure } from '../../../base/domain/upstream-failure.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { classifyError } from '../chat/classify-error.ts'
-import { parseStreamEvent } from '../chat/parse-stream-event.ts'
+import { parseStreamEvent } from '../chat/upstream-chunk.ts'
 import { readUpstreamError } from '../chat/upstream-error.ts'
-import type { ClientToolCalls } from '../client-tool-calls.ts'
 import type { AnswerDecoder } from '../event-normaliser.ts'
 import { parseUpstreamObject } from '../json/parse-json.ts'
 import { messageToAnswer } from '../messages/message-to-answer.ts'
 import { MessagesDecoder } from '../messages/messages-decoder.ts'
 import type { SseEvent } from '../sse/sse-decoder.ts'
+import type { ClientToolCalls } from '../translated-stream.ts'
 
 /** The statuses of the exceptions that end a stream. Others count as 500. */
 const exceptionStatuses: Readonly<Record<string, number>> = {

@@ -1,4 +1,4 @@
-import type { ExtraFieldRules } from '../chat/forwarded-fields.ts'
+import type { ExtraFieldRules } from '../chat/upstream-request.ts'
 import type { ClientDialect } from '../client-dialect.ts'
 import { errorBody } from '../openai-error-body.ts'
 import { dataAnswer, noStream } from '../whole-only.ts'

@@ -13,10 +13,9 @@ import {
   extraFieldRules,
   type ForwardedFields,
   forwardedFields,
-} from '../chat/forwarded-fields.ts'
+} from '../chat/upstream-request.ts'
 import { checkFields } from '../check-fields.ts'
-import { mayHaveLoneSurrogates, replaceLoneSurrogates } from '../json/lone-surrogates.ts'
-import { parseJsonObject } from '../json/parse-json.ts'
+import { mayHaveLoneSurrogates, parseJsonObject, replaceLoneSurrogates } from '../json/parse-json.ts'
 import { readTextInput, type TextInputRules } from '../read-text-input.ts'
 import { embeddingsBounds, embeddingsFieldsSchema } from './embeddings-request-schema.ts'
 

@@ -5,9 +5,13 @@ import { checkFields } from '../check-fields.ts'
 import { embeddingsJob } from '../embeddings/embeddings-request.ts'
 import { embeddingsBounds, embeddingsFieldsSchema } from '../embeddings/embeddings-request-schema.ts'
 import { invalidField, missingField } from '../json/body-refusal.ts'
-import { checkValue, refuseLongList } from '../json/check-value.ts'
-import { mayHaveLoneSurrogates, replaceLoneSurrogates } from '../json/lone-surrogates.ts'
-import { parseJsonObject } from '../json/parse-json.ts'
+import {
+  checkValue,
+  mayHaveLoneSurrogates,
+  parseJsonObject,
+  refuseLongList,
+  replaceLoneSurrogates,
+} from '../json/parse-json.ts'
 import { camelKeys } from './camel-keys.ts'
 import { geminiEmbeddingsRoutingSchema } from './gemini-embeddings-schema.ts'
 import { withGatewayFields } from './gemini-request.ts'

@@ -2,9 +2,13 @@ import { gatewayFields } from '../../../base/domain/chat-fields.ts'
 import type { ParsedRequest } from '../../../base/domain/chat-job.ts'
 import type { Conversation, Effort, OutputFormat, ReasoningSettings } from '../../../base/domain/conversation.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
-import { checkValue, refuseManyKeys } from '../json/check-value.ts'
-import { mayHaveLoneSurrogates, replaceLoneSurrogates } from '../json/lone-surrogates.ts'
-import { parseJsonObject } from '../json/parse-json.ts'
+import {
+  checkValue,
+  mayHaveLoneSurrogates,
+  parseJsonObject,
+  refuseManyKeys,
+  replaceLoneSurrogates,
+} from '../json/parse-json.ts'
 import { jobFacts } from '../translation/job-facts.ts'
 import { camelKeys } from './camel-keys.ts'
 import {

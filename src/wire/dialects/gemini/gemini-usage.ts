@@ -1,7 +1,6 @@
 import type { UsageParts } from '../../../base/domain/answer-event.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
-import { tokenCount } from '../chat/read-usage.ts'
-import { expensiveTier } from '../expensive-tier.ts'
+import { expensiveTier, tokenCount } from '../chat/usage.ts'
 
 /**
  * Reads `usageMetadata`. The prompt includes what was read from caches; thoughts are outside of the candidates, and

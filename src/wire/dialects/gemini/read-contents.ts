@@ -9,7 +9,7 @@ import type {
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { mediaUrlProblem } from '../chat/media-url.ts'
 import { invalidField, missingField } from '../json/body-refusal.ts'
-import { refuseLongList, refuseManyKeys } from '../json/check-value.ts'
+import { refuseLongList, refuseManyKeys } from '../json/parse-json.ts'
 import { type CarriedSeal, SealReader } from '../seal.ts'
 import { camelKeys } from './camel-keys.ts'
 import { readGeminiSignature } from './gemini-signature.ts'

@@ -1,8 +1,7 @@
 import type { Conversation, Effort, Part, Seal, Tool, ToolChoice } from '../../../base/domain/conversation.ts'
 import type { JsonObject } from '../../../base/runtime/json-object.ts'
-import { pairToolCalls } from '../pair-tool-calls.ts'
 import { customToolSchema } from '../tool-arguments.ts'
-import { flatToolName } from '../tool-names.ts'
+import { flatToolName, pairToolCalls } from '../tool-names.ts'
 import { ContentWriter } from './write-content.ts'
 
 /**

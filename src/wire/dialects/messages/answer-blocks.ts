@@ -3,7 +3,7 @@ import type { Seal } from '../../../base/domain/conversation.ts'
 import type { JsonObject } from '../../../base/runtime/json-object.ts'
 import { toolsetField } from '../chat/tool-calls.ts'
 import { wrapSeal } from '../seal.ts'
-import { stopReasonOf } from './stop-reason.ts'
+import { stopReasonOf } from './messages-usage.ts'
 
 /**
  * What a client sees of reasoning: the text; blocks without text that it sends back with the conversation; or such

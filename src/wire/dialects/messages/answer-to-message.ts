@@ -3,7 +3,7 @@ import type { Envelope } from '../../../base/domain/completion.ts'
 import type { JsonObject } from '../../../base/runtime/json-object.ts'
 import { argumentsObject } from '../tool-arguments.ts'
 import { AnswerBlocks, type BlockSink, type ReasoningDisplay } from './answer-blocks.ts'
-import { emptyMessage } from './empty-message.ts'
+import { emptyMessage } from './messages-encoder.ts'
 
 /** Returns the whole message for the events of an answer, without its usage. */
 export function answerToMessage(

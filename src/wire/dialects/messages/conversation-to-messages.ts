@@ -15,9 +15,8 @@ import type {
 } from '../../../base/domain/conversation.ts'
 import type { ThinkingMode } from '../../../base/domain/offer.ts'
 import type { JsonObject } from '../../../base/runtime/json-object.ts'
-import { pairToolCalls } from '../pair-tool-calls.ts'
 import { argumentsObject, customInputArguments, customToolSchema } from '../tool-arguments.ts'
-import { flatToolName } from '../tool-names.ts'
+import { flatToolName, pairToolCalls } from '../tool-names.ts'
 import { thinkingFields } from './thinking-fields.ts'
 
 /** What a body for one server depends on, besides the conversation. */

@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { isWrappedSeal } from '../seal.ts'
 import type { MessagesTarget } from './conversation-to-messages.ts'
-import { withoutBillingHeader } from './unpriced-fields.ts'
+import { withoutBillingHeader } from './messages-request.ts'
 
 /** A server that speaks the dialect of the client. */
 export interface ForwardTarget extends Pick<MessagesTarget, 'model' | 'maxTokens' | 'stream' | 'caches'> {

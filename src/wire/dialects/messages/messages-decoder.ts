@@ -2,15 +2,14 @@ import type { AnswerEvent, UsageParts } from '../../../base/domain/answer-event.
 import { UpstreamFailure } from '../../../base/domain/upstream-failure.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { classifyError } from '../chat/classify-error.ts'
-import { parseStreamEvent } from '../chat/parse-stream-event.ts'
 import { TOOL_CALLS_MAX } from '../chat/tool-calls.ts'
+import { parseStreamEvent } from '../chat/upstream-chunk.ts'
 import { readUpstreamError } from '../chat/upstream-error.ts'
 import { HeldBack } from '../held-back.ts'
 import type { JsonTally } from '../json/parse-json.ts'
 import { PartQueue } from '../part-queue.ts'
 import type { SseEvent } from '../sse/sse-decoder.ts'
-import { mergeUsage, readMessagesUsage } from './messages-usage.ts'
-import { readStopReason } from './stop-reason.ts'
+import { mergeUsage, readMessagesUsage, readStopReason } from './messages-usage.ts'
 
 /** A block that has started and not ended. */
 type OpenBlock =

@@ -4,7 +4,6 @@ import type { ApiError } from '../../../base/domain/errors.ts'
 import type { JsonObject } from '../../../base/runtime/json-object.ts'
 import type { EventEncoder } from '../translated-stream.ts'
 import { AnswerBlocks, type BlockSink, type ReasoningDisplay } from './answer-blocks.ts'
-import { emptyMessage, requestIdOf } from './empty-message.ts'
 import { messagesErrorEvent } from './messages-error-body.ts'
 import { messagesUsage } from './messages-usage.ts'
 
@@ -98,4 +97,27 @@ const noTokens: UsageParts = {
 
 function serverSentEvent(data: JsonObject & { type: string }): string {
   return `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`
+}
+
+/** Starts the id of an answer in the dialect chat. */
+const CHAT_PREFIX = /^chatcmpl-/
+
+/** Returns a message without content, ending and usage. Its id contains the id of the request, as in chat. */
+export function emptyMessage({ id, model }: Envelope): JsonObject {
+  return {
+    id: `msg_${requestIdOf({ id })}`,
+    type: 'message',
+    role: 'assistant',
+    model,
+    content: [],
+    stop_reason: null,
+    stop_sequence: null,
+    stop_details: null,
+    container: null,
+  }
+}
+
+/** Returns the id of the request that the id of an answer contains. */
+export function requestIdOf({ id }: Pick<Envelope, 'id'>): string {
+  return id.replace(CHAT_PREFIX, '')
 }

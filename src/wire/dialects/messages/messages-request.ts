@@ -1,21 +1,35 @@
 import type { z } from 'zod'
 import { type ParsedRequest, type RequestFacts, type RequestFeature, routingOf } from '../../../base/domain/chat-job.ts'
-import type { Conversation } from '../../../base/domain/conversation.ts'
-import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
+import type {
+  CacheHint,
+  Conversation,
+  Effort,
+  Part,
+  ReasoningSettings,
+  TextPart,
+  Tool,
+  ToolChoice,
+  Turn,
+} from '../../../base/domain/conversation.ts'
+import { isJsonObject, type JsonObject, jsonText } from '../../../base/runtime/json-object.ts'
 import { bounds } from '../chat/chat-request-schema.ts'
 import { invalidField, missingField } from '../json/body-refusal.ts'
-import { checkValue, refuseLongList, refuseManyKeys } from '../json/check-value.ts'
-import { mayHaveLoneSurrogates, replaceLoneSurrogates } from '../json/lone-surrogates.ts'
-import { parseJsonObject } from '../json/parse-json.ts'
+import {
+  checkValue,
+  mayHaveLoneSurrogates,
+  parseJsonObject,
+  refuseLongList,
+  refuseManyKeys,
+  replaceLoneSurrogates,
+} from '../json/parse-json.ts'
 import { routingBounds } from '../routing-schemas.ts'
+import { SealReader } from '../seal.ts'
 import { AGENT_OUTPUT_FLOOR_TOKENS } from '../translation/job-facts.ts'
 import type { ReasoningDisplay } from './answer-blocks.ts'
-import { isCited } from './anthropic-tools.ts'
+import { dropServerTools, editorToolSchema, isCited, messagesToolKind, shellToolSchema } from './anthropic-tools.ts'
 import { measureMessages, messagesPromptText } from './messages-prompt-size.ts'
 import { blockSchema, messageRoleSchema, messagesFieldsSchema } from './messages-request-schema.ts'
-import { messagesToConversation } from './messages-to-conversation.ts'
-import { dropServerTools, messagesToolKind } from './server-tools.ts'
-import { dropUnpriced } from './unpriced-fields.ts'
+import { cacheHint, cacheOf, readBlocks, readTexts } from './read-blocks.ts'
 
 type MessagesFields = z.infer<typeof messagesFieldsSchema>
 
@@ -195,4 +209,180 @@ function addMediaFeatures(content: unknown, features: Set<RequestFeature>): void
 function readDisplay(thinking: MessagesFields['thinking']): ReasoningDisplay {
   if (!thinking || thinking.type === 'disabled') return 'before_tools'
   return thinking.display === 'omitted' ? 'omitted' : 'shown'
+}
+
+/** Translates a checked body of `POST /v1/messages`. */
+export function messagesToConversation(body: JsonObject): Conversation {
+  const seals = new SealReader()
+  const turns = (body.messages as JsonObject[]).map(({ role, content }): Turn => {
+    const parts = role === 'system' ? readTexts(content) : readBlocks(content, seals)
+    return { role: role as Turn['role'], parts }
+  })
+  const firstTurn = turns.findIndex(({ role }) => role !== 'system')
+  const leading = firstTurn === -1 ? turns : turns.slice(0, firstTurn)
+  const metadata = isJsonObject(body.metadata) ? body.metadata : {}
+  return {
+    system: [...readTexts(withoutBillingHeader(body.system)), ...leading.flatMap(({ parts }) => parts as TextPart[])],
+    turns: withCacheOnLastPart(firstTurn === -1 ? [] : turns.slice(firstTurn), cacheHint(body.cache_control)),
+    tools: Array.isArray(body.tools) ? body.tools.flatMap(readTool) : [],
+    ...readToolChoice(body.tool_choice),
+    maxOutputTokens: numberOrNull(body.max_tokens),
+    sampling: {
+      temperature: numberOrNull(body.temperature),
+      topP: numberOrNull(body.top_p),
+      topK: numberOrNull(body.top_k),
+      presencePenalty: null,
+      frequencyPenalty: null,
+      seed: null,
+      stop: Array.isArray(body.stop_sequences) ? (body.stop_sequences as string[]) : [],
+    },
+    reasoning: readReasoning(body),
+    outputFormat: readOutputFormat(body),
+    verbosity: null,
+    cacheKey: null,
+    endUser: textOrNull(metadata.user_id),
+  }
+}
+
+function readTool(tool: JsonObject): Tool[] {
+  const kind = messagesToolKind(tool)
+  // Offers without `native_tools` are never asked for a request with such tools.
+  if (kind === 'search' || kind === 'native') return []
+  const schemas = { function: tool.input_schema, shell: shellToolSchema, editor: editorToolSchema }
+  const schema = schemas[kind]
+  const descriptions = { function: null, shell: 'Runs a shell command.', editor: 'Views and edits text files.' }
+  return [
+    {
+      kind: 'function',
+      name: jsonText(tool.name),
+      description: textOrNull(tool.description) ?? descriptions[kind],
+      parameters: isJsonObject(schema) ? schema : null,
+      strict: typeof tool.strict === 'boolean' ? tool.strict : null,
+      ...cacheOf(tool),
+    },
+  ]
+}
+
+function readToolChoice(choice: unknown): Pick<Conversation, 'toolChoice' | 'parallelToolCalls'> {
+  if (!isJsonObject(choice)) return { toolChoice: null, parallelToolCalls: null }
+  const { disable_parallel_tool_use: isSerial } = choice
+  return {
+    toolChoice: toolChoices[choice.type as string] ?? { kind: 'only', name: choice.name as string },
+    parallelToolCalls: typeof isSerial === 'boolean' ? !isSerial : null,
+  }
+}
+
+const toolChoices: Readonly<Record<string, ToolChoice>> = {
+  auto: { kind: 'auto' },
+  none: { kind: 'none' },
+  any: { kind: 'must' },
+}
+
+/** Budgets below these many tokens mean low and medium effort. */
+const LOW_BUDGET = 4_096
+const MEDIUM_BUDGET = 16_384
+
+function readReasoning({ thinking, output_config }: JsonObject): ReasoningSettings {
+  const { type, display, budget_tokens: budget } = isJsonObject(thinking) ? thinking : {}
+  const named = isJsonObject(output_config) ? (textOrNull(output_config.effort) as Effort | null) : null
+  const isShown = display === 'summarized' ? true : display === 'omitted' ? false : null
+  if (type === 'disabled') return { effort: 'none', isShown }
+  return { effort: named ?? (typeof budget === 'number' ? effortOfBudget(budget) : null), isShown }
+}
+
+function effortOfBudget(tokens: number): Effort {
+  if (tokens < LOW_BUDGET) return 'low'
+  return tokens < MEDIUM_BUDGET ? 'medium' : 'high'
+}
+
+/** The schema of an answer has no name in this dialect, but OpenAI's API requires one. */
+const FORMAT_NAME = 'answer'
+
+function readOutputFormat({ output_config, output_format }: JsonObject): Conversation['outputFormat'] {
+  // Clients of the beta send `output_format`.
+  const format = (isJsonObject(output_config) ? output_config.format : null) ?? output_format
+  if (!isJsonObject(format) || !isJsonObject(format.schema)) return null
+  return { kind: 'json_schema', name: FORMAT_NAME, schema: format.schema, description: null, strict: null }
+}
+
+/** A hint of the whole body applies to its last part that can have one. */
+function withCacheOnLastPart(turns: Turn[], cache: CacheHint | null): Turn[] {
+  const last = turns.at(-1)
+  const part = last?.parts.at(-1)
+  if (cache === null || !last || !part || part.kind === 'reasoning' || part.kind === 'opaque') return turns
+  return turns.with(-1, { ...last, parts: last.parts.with(-1, { ...part, cache } as Part) })
+}
+
+function numberOrNull(value: unknown): number | null {
+  return typeof value === 'number' ? value : null
+}
+
+function textOrNull(value: unknown): string | null {
+  return typeof value === 'string' ? value : null
+}
+
+/**
+ * Fields of a body that change what a request costs, run something elsewhere, or let another model answer:
+ * servers on the internet, containers, threads, other tiers and regions.
+ */
+const unpricedFields = [
+  ...['service_tier', 'speed', 'inference_geo', 'mcp_servers', 'container', 'thread', 'fallbacks', 'billing_policy'],
+  ...['workspace_id', 'user_profile_id'],
+]
+
+/** Starts the first system block of Claude Code. Its text differs between sessions. */
+const BILLING_HEADER = 'x-anthropic-billing-header:'
+
+/**
+ * The keys that these objects may have. Other keys could change what a request costs, or become a part of the prompt
+ * that the hold does not cover, and Anthropic refuses them without the header of their beta.
+ */
+const settingKeys: readonly (readonly [field: string, keys: ReadonlySet<string>])[] = [
+  ['output_config', new Set(['effort', 'format'])],
+  ['thinking', new Set(['type', 'budget_tokens', 'display'])],
+  ['metadata', new Set(['user_id'])],
+]
+
+/** Removes what has no price from a body, in place. Returns the names of the fields that were removed. */
+export function dropUnpriced(body: JsonObject): string[] {
+  const dropped = unpricedFields.filter(field => body[field] !== undefined && body[field] !== null)
+  for (const field of unpricedFields) delete body[field]
+  if (dropCompaction(body)) dropped.push('context_management.edits')
+  for (const [field, keys] of settingKeys) dropped.push(...dropUnknownKeys(body, field, keys))
+  return dropped
+}
+
+/** Returns the names of the removed keys, such as `output_config.task_budget`. */
+function dropUnknownKeys(body: JsonObject, field: string, keys: ReadonlySet<string>): string[] {
+  const setting = body[field]
+  if (!isJsonObject(setting)) return []
+  const given = Object.entries(setting)
+  const known = given.filter(([key]) => keys.has(key))
+  if (known.length === given.length) return []
+  if (known.length === 0) delete body[field]
+  else body[field] = Object.fromEntries(known)
+  return given.filter(([key, value]) => !keys.has(key) && value !== null).map(([key]) => `${field}.${key}`)
+}
+
+/** Compaction is billed outside of the sums of the usage. Other edits of the context only shorten the prompt. */
+function dropCompaction(body: JsonObject): boolean {
+  const { context_management: management } = body
+  if (!isJsonObject(management) || !Array.isArray(management.edits)) return false
+  const edits = management.edits.filter(edit => !isJsonObject(edit) || !jsonText(edit.type).startsWith('compact'))
+  if (edits.length === management.edits.length) return false
+  if (edits.length === 0) delete body.context_management
+  else body.context_management = { ...management, edits }
+  return true
+}
+
+/**
+ * Returns the system prompt without the billing header of Claude Code, which only Anthropic uses. Elsewhere it would
+ * keep the prefix caches of servers from matching the next session.
+ */
+export function withoutBillingHeader(system: unknown): unknown {
+  return Array.isArray(system) ? system.filter(block => !isBillingHeader(block)) : system
+}
+
+function isBillingHeader(block: unknown): boolean {
+  return isJsonObject(block) && typeof block.text === 'string' && block.text.startsWith(BILLING_HEADER)
 }

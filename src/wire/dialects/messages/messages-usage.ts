@@ -1,7 +1,6 @@
-import type { UsageParts } from '../../../base/domain/answer-event.ts'
+import type { AnswerFinish, UsageParts } from '../../../base/domain/answer-event.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
-import { tokenCount } from '../chat/read-usage.ts'
-import { expensiveTier } from '../expensive-tier.ts'
+import { expensiveTier, tokenCount } from '../chat/usage.ts'
 
 /**
  * Reads a usage report of the dialect, where input tokens exclude those of caches. Returns null if there is none: all
@@ -54,4 +53,37 @@ export function messagesUsage(usage: UsageParts): JsonObject {
     output_tokens_details: reasoningTokens === null ? null : { thinking_tokens: reasoningTokens },
     server_tool_use: null,
   }
+}
+
+const finishes: Readonly<Record<string, AnswerFinish>> = {
+  end_turn: 'end',
+  stop_sequence: 'stop_sequence',
+  max_tokens: 'limit',
+  tool_use: 'tools',
+  refusal: 'refused',
+  model_context_window_exceeded: 'context_full',
+}
+
+const stopReasons: Readonly<Record<AnswerFinish, string>> = {
+  end: 'end_turn',
+  stop_sequence: 'stop_sequence',
+  limit: 'max_tokens',
+  tools: 'tool_use',
+  refused: 'refusal',
+  context_full: 'model_context_window_exceeded',
+}
+
+/**
+ * Reads `stop_reason`. Unknown ones are ends, among them `pause_turn`, which needs tools of the server. Calls win over
+ * an end: clients would never run them.
+ */
+export function readStopReason(reason: string, hasCalls: boolean): AnswerFinish {
+  const finish = (Object.hasOwn(finishes, reason) ? finishes[reason] : undefined) ?? 'end'
+  if (finish === 'end' || finish === 'tools') return hasCalls ? 'tools' : 'end'
+  return finish
+}
+
+/** Returns the `stop_reason` for a finish. */
+export function stopReasonOf(finish: AnswerFinish): string {
+  return stopReasons[finish]
 }

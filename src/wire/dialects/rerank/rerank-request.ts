@@ -2,11 +2,10 @@ import { type ChatJob, type Feature, type RerankRequest, routingOf } from '../..
 import { ApiError } from '../../../base/domain/errors.ts'
 import { fewestTokens } from '../../../base/domain/request-bounds.ts'
 import { isJsonObject } from '../../../base/runtime/json-object.ts'
-import { type ExtraFieldRules, extraFieldRules, forwardedFields } from '../chat/forwarded-fields.ts'
+import { type ExtraFieldRules, extraFieldRules, forwardedFields } from '../chat/upstream-request.ts'
 import { checkFields } from '../check-fields.ts'
 import { invalidField, missingField } from '../json/body-refusal.ts'
-import { mayHaveLoneSurrogates, replaceLoneSurrogates } from '../json/lone-surrogates.ts'
-import { parseJsonObject } from '../json/parse-json.ts'
+import { mayHaveLoneSurrogates, parseJsonObject, replaceLoneSurrogates } from '../json/parse-json.ts'
 import { rerankBounds as bounds, rerankFieldsSchema } from './rerank-request-schema.ts'
 
 /** The fields that every server gets. */

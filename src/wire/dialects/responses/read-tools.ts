@@ -2,7 +2,7 @@ import type { Tool, ToolChoice } from '../../../base/domain/conversation.ts'
 import { ApiError } from '../../../base/domain/errors.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { invalidField } from '../json/body-refusal.ts'
-import { checkValue, refuseLongList } from '../json/check-value.ts'
+import { checkValue, refuseLongList } from '../json/parse-json.ts'
 import { bounds, toolSchemas } from './responses-request-schema.ts'
 
 /** The name of the function that stands for the tool search which the client runs. */

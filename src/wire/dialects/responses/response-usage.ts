@@ -1,7 +1,6 @@
 import type { UsageParts } from '../../../base/domain/answer-event.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
-import { tokenCount } from '../chat/read-usage.ts'
-import { expensiveTier } from '../expensive-tier.ts'
+import { expensiveTier, tokenCount } from '../chat/usage.ts'
 
 /**
  * Reads the usage of a response, and its tier. Its input includes what was read from and written to caches. Returns null for a

@@ -1,9 +1,13 @@
 import type { ParsedRequest } from '../../../base/domain/chat-job.ts'
 import type { Conversation, OutputFormat } from '../../../base/domain/conversation.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
-import { checkValue, refuseManyKeys } from '../json/check-value.ts'
-import { mayHaveLoneSurrogates, replaceLoneSurrogates } from '../json/lone-surrogates.ts'
-import { parseJsonObject } from '../json/parse-json.ts'
+import {
+  checkValue,
+  mayHaveLoneSurrogates,
+  parseJsonObject,
+  refuseManyKeys,
+  replaceLoneSurrogates,
+} from '../json/parse-json.ts'
 import { jobFacts } from '../translation/job-facts.ts'
 import { forwardedBody } from './forwarded-body.ts'
 import { readInput } from './read-input.ts'

@@ -10,7 +10,7 @@ import type {
   Turn,
 } from '../../../base/domain/conversation.ts'
 import type { JsonObject } from '../../../base/runtime/json-object.ts'
-import { pairToolCalls } from '../pair-tool-calls.ts'
+import { pairToolCalls } from '../tool-names.ts'
 import { mediaUrlOf } from '../translation/media-source.ts'
 
 /** What differs from one attempt to the next. */

@@ -1,7 +1,7 @@
 import type { AnswerEvent, AnswerFinish, UsageParts } from '../../../base/domain/answer-event.ts'
 import { UpstreamFailure } from '../../../base/domain/upstream-failure.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
-import { parseStreamEvent } from '../chat/parse-stream-event.ts'
+import { parseStreamEvent } from '../chat/upstream-chunk.ts'
 import type { EventField } from '../event-pattern.ts'
 import { HeldBack, joinEvents } from '../held-back.ts'
 import type { JsonTally } from '../json/parse-json.ts'

@@ -1,10 +1,8 @@
 import type { OnReadOpts } from 'node:net'
 import { RatePool } from '../../../base/runtime/rate-pool.ts'
 import type { ByteChannel } from '../byte-channel.ts'
-import type { Connection } from '../connection.ts'
-import { ConnectionPool, type PoolEndpoint } from '../connection-pool.ts'
-import { PARSING_UNITS_MAX, PARSING_UNITS_PER_S } from '../endpoint-connections.ts'
-import type { IdleConnections } from '../idle-connections.ts'
+import type { Connection, IdleConnections } from '../connection.ts'
+import { ConnectionPool, PARSING_UNITS_MAX, PARSING_UNITS_PER_S, type PoolEndpoint } from '../endpoint-connections.ts'
 import { AgentChannel } from './agent-channel.ts'
 import type { AgentStock } from './agent-stock.ts'
 
