@@ -69,7 +69,7 @@ export class RestartingQueue {
 
   #run(): Promise<RunningQueue> {
     const { queuePool, taskList, log } = this.#deps
-    return runQueue({ queuePool, taskList, pollMs: this.#pollMs, log })
+    return runQueue({ sql: this.#sql, queuePool, taskList, pollMs: this.#pollMs, log })
   }
 
   async #watch(): Promise<void> {

@@ -1,9 +1,10 @@
 import { EventEmitter, once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Logger, parseCronItems, run, type TaskList, type Worker, type WorkerEvents } from 'graphile-worker'
-import type { Pool } from '../base/db/pool.ts'
+import type { Pool, Sql } from '../base/db/pool.ts'
 import type { Log } from '../base/runtime/log.ts'
 import { DeliveryFailed } from '../money/alerts/alert-jobs.ts'
+import { noteTimetable, noteTimetableRun } from '../operator/timetable-runs.ts'
 import { timetable } from './create-tasks.ts'
 
 /** One run of graphile-worker. It may get stuck, so `RestartingQueue` watches it. */
@@ -23,6 +24,8 @@ export interface RunningQueue {
 }
 
 export interface QueueOptions {
+  /** For what the gateway notes of the queue. */
+  readonly sql: Sql
   readonly queuePool: Pool
   readonly taskList: TaskList
   /** PostgreSQL announces new jobs. Polling finds jobs that wait for a retry, and jobs announced during an outage. */
@@ -37,8 +40,9 @@ const WORKERS = 3
 const POLLS_TO_RECORD = 3
 
 /** Starts graphile-worker. Rejects when PostgreSQL cannot be reached. */
-export async function runQueue({ queuePool, taskList, pollMs, log }: QueueOptions): Promise<RunningQueue> {
+export async function runQueue({ sql, queuePool, taskList, pollMs, log }: QueueOptions): Promise<RunningQueue> {
   const events: WorkerEvents = new EventEmitter()
+  noteTimetableRuns(events, sql, log)
   const watch = watchRun(events, pollMs)
   const runner = await run({
     pgPool: queuePool.pg,
@@ -60,6 +64,31 @@ export async function runQueue({ queuePool, taskList, pollMs, log }: QueueOption
       return watch.jobsEnded()
     },
   })
+}
+
+/** Notes each minute in which the timetable adds jobs. */
+function noteTimetableRuns(events: WorkerEvents, sql: Sql, log: Log): void {
+  const note = (work: Promise<void>) =>
+    void work.catch(error => log.debug({ err: error }, 'a run of the timetable could not be noted'))
+  const noteRun = (jobs: readonly { readonly job: { readonly task: string } }[], at: Date) =>
+    note(
+      noteTimetableRun(
+        sql,
+        jobs.map(({ job }) => job.task),
+        at,
+      ),
+    )
+  events.on('cron:started', ({ start }) =>
+    note(
+      noteTimetable(
+        sql,
+        timetable.map(({ task }) => task),
+        start,
+      ),
+    ),
+  )
+  events.on('cron:scheduled', ({ jobsAndIdentifiers, timestamp }) => noteRun(jobsAndIdentifiers, new Date(timestamp)))
+  events.on('cron:backfill', ({ itemsToBackfill, timestamp }) => noteRun(itemsToBackfill, new Date(timestamp)))
 }
 
 /** Follows a run by its events. */

@@ -1,4 +1,5 @@
 import type { Sql } from '../base/db/pool.ts'
+import { LAST_TIMETABLE_RUN } from './timetable-runs.ts'
 
 /** The job that has been due for the longest time and that no node has taken. */
 export interface LateJob {
@@ -23,8 +24,7 @@ export async function readLateJob(sql: Sql): Promise<LateJob | undefined> {
          AND NOT EXISTS (SELECT FROM graphile_worker.jobs AS other
            WHERE other.queue_name = job.queue_name AND other.locked_at IS NOT NULL)
        UNION ALL
-       SELECT NULL, max(coalesce(last_execution, known_since)) + interval '1 minute'
-       FROM graphile_worker._private_known_crontabs
+       SELECT NULL, at + interval '1 minute' FROM ${LAST_TIMETABLE_RUN} timetable
      )
      SELECT task, run_at AS "dueAt", extract(epoch FROM now() - run_at)::float8 AS "lateS"
      FROM due WHERE run_at <= now() ORDER BY run_at LIMIT 1`,

@@ -5,6 +5,7 @@ import { queryRow } from '../base/db/query-row.ts'
 import type { OperatorSystem } from '../wire/api/operator/system.ts'
 import { lateJobWarning, readLateJob } from './late-job.ts'
 import { listNodes } from './overview.ts'
+import { TIMETABLE_RUNS } from './timetable-runs.ts'
 
 type Check = OperatorSystem['checks'][number]
 
@@ -85,7 +86,5 @@ FROM (
     left((array_agg(last_error ORDER BY updated_at DESC) FILTER (WHERE last_error IS NOT NULL))[1], 500) AS "lastError"
   FROM graphile_worker.jobs GROUP BY 1
 ) AS j
-FULL JOIN (
-  SELECT identifier AS name, last_execution AS "lastRunAt" FROM graphile_worker._private_known_crontabs
-) AS c USING (name)
+FULL JOIN (SELECT task AS name, at AS "lastRunAt" FROM ${TIMETABLE_RUNS} runs) AS c USING (name)
 ORDER BY name`

@@ -197,12 +197,15 @@ test('a due job that no node takes is an alarm, a warning and a metric', async (
   expect(Number(/^switchyard_job_delay_seconds (.*)$/m.exec(metrics)![1])).toBeGreaterThanOrEqual(300)
   await pool.query("SELECT graphile_worker.remove_job('late')")
   // A timetable that adds nothing leaves no job that is due.
-  await pool.query(
-    "UPDATE graphile_worker._private_known_crontabs SET known_since = now() - interval '1 hour', last_execution = NULL",
-  )
+  const lastRun = (at: string) =>
+    pool.query(
+      `UPDATE installation SET value = CASE name WHEN 'timetable_runs' THEN '{"sum_platform_days": null}' ELSE (${at})::text END
+        WHERE name LIKE 'timetable_%'`,
+    )
+  await lastRun("now() - interval '1 hour'")
   const { alarms: later } = await get<Overview>('overview')
   expect(later.map(({ message }) => message).join()).toMatch(/No node has added scheduled jobs for 35\d\d s/)
-  await pool.query('UPDATE graphile_worker._private_known_crontabs SET last_execution = now()')
+  await lastRun('now()')
 })
 
 test('the system shows jobs, checks and settings, and no secret', async () => {
