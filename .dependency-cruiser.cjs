@@ -32,7 +32,7 @@ const rooms = {
   // start
   start:
     'config jobs http operator chat admit route dispatch relay settle limits marketplace trust supply payouts payments accounts ledger usage alerts people auth live api dialects upstreams demo-model tokens egress secrets db domain runtime',
-  config: 'credentials domain runtime',
+  config: 'payouts payments credentials domain runtime',
   // jobs
   jobs: 'operator chat limits marketplace trust supply payouts payments ledger alerts people db domain runtime',
   // http

@@ -11,7 +11,7 @@ const comparison = 'src/money/payments/compare-charges.ts'
 const findAttempt = 'src/money/payments/stripe/find-attempt.ts'
 const stripeProvider = 'src/money/payments/stripe/stripe-provider.ts'
 const stripeEvents = 'src/money/payments/stripe/read-event.ts'
-const connect = 'src/money/payouts/stripe-connect-driver.ts'
+const connect = 'src/money/payouts/stripe/stripe-connect-driver.ts'
 const lostAnswers = 'test/payments/lost-answers.test.ts'
 const payouts = 'test/payouts/stripe-connect.test.ts'
 

@@ -28,7 +28,7 @@ export function payoutAccount(): Command {
   const command = createCommand('account', 'Show where a hoster is paid, or change it', [
     'payout account acme',
     'payout account acme --holder "Acme GmbH" --account "DE89 3704 0044 0532 0130 00"',
-    'payout account acme --stripe',
+    `payout account acme --${payoutProviderNames[0]}`,
     'payout account acme --customer ada@example.com',
     'payout account acme --stop',
   ])

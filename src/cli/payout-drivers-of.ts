@@ -6,7 +6,7 @@ import type { Config } from '../start/config/config.ts'
 import { Failure } from './failure.ts'
 
 export function payoutDriversOf(config: Config): PayoutDriver[] {
-  return createPayoutDrivers(config.payouts.stripe, hosterId => `${baseUrlOf(config)}/h/${hosterId}/earnings`)
+  return createPayoutDrivers(config.payouts, hosterId => `${baseUrlOf(config)}/h/${hosterId}/earnings`)
 }
 
 /** Throws Failure if the driver is not set up. */

@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander'
 import { usdText } from '../base/domain/money.ts'
-import { payoutDriverNames } from '../base/domain/money-drivers.ts'
+import { payoutDriverNames, payoutProviderNames } from '../base/domain/money-drivers.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
 import { systemClock } from '../base/runtime/scheduler.ts'
 import {
@@ -50,7 +50,7 @@ const LISTED = 100
 function prepare(): Command {
   return createCommand('prepare', 'Make a batch of what hosters are owed past the hold period', [
     'payout prepare',
-    'payout prepare --driver stripe --json',
+    `payout prepare --driver ${payoutProviderNames[0]} --json`,
   ])
     .addOption(new Option('--driver <name>', 'how to pay').choices(payoutDriverNames).default('csv'))
     .action(async options => {

@@ -91,18 +91,18 @@ export function createPaymentDesk(deps: {
       }),
     async reverse(actor, paymentId, { amountNanos, reason, isChargeback }) {
       const known = await find(pool, paymentId).catch(refuseOutage)
-      const provider = drivers.find(({ name }) => name === known.driver)?.provider
-      if (known.hasProvider && provider === undefined) {
+      const provider = drivers.find(({ name }) => name === known.driver)?.provider ?? null
+      if (known.hasProvider && provider === null) {
         throw invalid('id', 'The provider of this payment is not set up any more, so it cannot refund it.')
       }
       const refunds = provider?.refunds ?? null
-      if (provider !== undefined && refunds === null) {
+      if (provider !== null && refunds === null) {
         throw invalid(
           'id',
           'Refund this payment on the pages of its provider: it is booked when the provider reports it.',
         )
       }
-      const totalMinor = provider === undefined ? null : await totalOf(provider, known)
+      const totalMinor = provider === null ? null : await totalOf(provider, known)
       const reversalId = randomUUID()
       let askedMinor: bigint | null = null
       await act(deskPool, async sql => {

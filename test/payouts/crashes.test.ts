@@ -6,7 +6,7 @@ import { type FailpointName, failpoints } from '../../src/base/runtime/failpoint
 import { enrollHoster, listPayoutChanges } from '../../src/money/payouts/payout-accounts.ts'
 import { approvePayouts, preparePayouts } from '../../src/money/payouts/payout-batches.ts'
 import { payoutsOfHoster } from '../../src/money/payouts/read-payouts.ts'
-import { createStripeConnectDriver } from '../../src/money/payouts/stripe-connect-driver.ts'
+import { createStripeConnectDriver } from '../../src/money/payouts/stripe/stripe-connect-driver.ts'
 import { type ScriptedStripe, startScriptedStripe } from '../payments/scripted-stripe.ts'
 import {
   commandLine,

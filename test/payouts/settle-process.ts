@@ -2,7 +2,7 @@ import { createPool } from '../../src/base/db/pool.ts'
 import { armFailpoints, parseFailpoints } from '../../src/base/runtime/failpoint.ts'
 import { systemClock } from '../../src/base/runtime/scheduler.ts'
 import { createPayoutSync } from '../../src/money/payouts/payout-sync.ts'
-import { createStripeConnectDriver } from '../../src/money/payouts/stripe-connect-driver.ts'
+import { createStripeConnectDriver } from '../../src/money/payouts/stripe/stripe-connect-driver.ts'
 
 // A process of its own that settles a batch, handles an event and asks for everything, and may be killed at a failpoint.
 

@@ -14,7 +14,7 @@ import {
 import { approvePayouts, freezePayouts, preparePayouts } from '../../src/money/payouts/payout-batches.ts'
 import { createPayoutSync, type PayoutSync } from '../../src/money/payouts/payout-sync.ts'
 import { type Payout, payoutsOfHoster } from '../../src/money/payouts/read-payouts.ts'
-import { createStripeConnectDriver } from '../../src/money/payouts/stripe-connect-driver.ts'
+import { createStripeConnectDriver } from '../../src/money/payouts/stripe/stripe-connect-driver.ts'
 import { startTestApp } from '../harness/app.ts'
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { type ScriptedStripe, sendEvent, startScriptedStripe, WEBHOOK_SECRET } from '../payments/scripted-stripe.ts'

@@ -1,13 +1,6 @@
-import type { PayoutAccountShown } from '#api/payouts.ts'
-
-export type PayoutDriver = PayoutAccountShown['drivers'][number]
-export type PayoutProvider = Exclude<PayoutDriver, 'csv'>
-
-const providerWords: Readonly<Record<PayoutProvider, string>> = { stripe: 'Stripe' }
-
-export const payoutProviders = Object.keys(providerWords) as PayoutProvider[]
+import { type PayoutDriverName, payoutLabels } from '../../../src/base/domain/money-drivers.ts'
 
 /** @param bank the word for a bank transfer, as it fits the place */
-export function payoutWord(driver: PayoutDriver, bank: string): string {
-  return driver === 'csv' ? bank : providerWords[driver]
+export function payoutWord(driver: PayoutDriverName, bank: string): string {
+  return driver === 'csv' ? bank : payoutLabels[driver]
 }

@@ -12,8 +12,8 @@ export type TopUpDriverName = (typeof topUpDriverNames)[number]
 export const paymentDriverNames = ['manual', 'voucher', ...paymentProviderNames] as const
 export type PaymentDriverName = (typeof paymentDriverNames)[number]
 
-/** Services that pay hosters and report it. */
-export const payoutProviderNames = ['stripe'] as const
+/** Services that pay hosters and report it. They have the settings that they have for payments. */
+export const payoutProviderNames = ['stripe'] as const satisfies readonly PaymentProviderName[]
 export type PayoutProviderName = (typeof payoutProviderNames)[number]
 
 /** How hosters are paid. `csv`: an operator hands a file to a bank. */

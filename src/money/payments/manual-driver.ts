@@ -16,5 +16,6 @@ export function createManualDriver(instructions: string): PaymentDriver {
     start: async () => ({ providerRef: null, redirectUrl: null }),
     instructionsFor: ({ reference, amountNanos }) =>
       instructions.replaceAll('{reference}', reference).replaceAll('{amount}', `${usdText(amountNanos)} USD`),
+    provider: null,
   }
 }

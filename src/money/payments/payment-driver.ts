@@ -1,3 +1,4 @@
+import type * as z from 'zod'
 import type { Nanos } from '../../base/domain/money.ts'
 import type { TopUpDriverName } from '../../base/domain/money-drivers.ts'
 
@@ -39,6 +40,14 @@ export interface StartedPayment {
   readonly redirectUrl: string | null
 }
 
+/** The types of settings, as the configuration file reads and describes them. */
+export interface SettingTypes {
+  /** @param type what it is called in messages, which never show the value */
+  secret(type: string, allowed: RegExp): z.ZodType<string>
+  flag(): z.ZodType<boolean>
+  httpUrl(): z.ZodType<string>
+}
+
 /** Moves money from payers. Credit is given elsewhere, and only for what `look` reports or an operator confirms. */
 export interface PaymentDriver {
   readonly name: TopUpDriverName
@@ -50,8 +59,8 @@ export interface PaymentDriver {
   start(order: PaymentOrder): Promise<StartedPayment>
   /** What the payer must do; null if `start` returns a page. */
   instructionsFor(payment: { readonly reference: string; readonly amountNanos: Nanos }): string | null
-  /** Set for drivers with a provider. */
-  readonly provider?: PaymentProvider
+  /** Null: people confirm that the money arrived. */
+  readonly provider: PaymentProvider | null
 }
 
 /** What a provider reports about a payment, as of now. See book_payment_report in sql/functions/payments/reports.sql. */

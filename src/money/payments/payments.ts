@@ -96,7 +96,7 @@ export function createPayments(deps: {
             order.idempotencyKey,
             order.personId,
             new Date(nowMs + driver.openMs),
-            driver.provider === undefined ? null : new Date(nowMs + FIRST_LOOK_MS),
+            driver.provider === null ? null : new Date(nowMs + FIRST_LOOK_MS),
           ],
         )
         .catch(refuseOutage)

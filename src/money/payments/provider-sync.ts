@@ -36,7 +36,7 @@ export interface ProviderSync<Driver, Result> {
 
 interface AnyDriver {
   readonly name: string
-  readonly provider?: object
+  readonly provider: object | null
 }
 
 /** A driver with a provider. */
@@ -88,7 +88,7 @@ export function createProviderSync<
 ) {
   const { pool, clock, log } = deps
   const { name } = table
-  const drivers = deps.drivers.filter((each): each is WithProvider<Driver> => each.provider !== undefined)
+  const drivers = deps.drivers.filter((each): each is WithProvider<Driver> => each.provider !== null)
   const driverOf = (driver: string) => drivers.find(each => each.name === driver)
 
   const finishEvent = (sql: Sql, { driver, eventId }: EventKey) =>

@@ -34,6 +34,7 @@ export function createCsvDriver(): PayoutDriver {
       return { file: [csvRecord(columns), ...records].join(''), refs: new Map() }
     },
     look: async () => ({ state: 'pending' }),
+    provider: null,
   }
 }
 

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Pool, Sql } from '../../base/db/pool.ts'
 import type { PayoutDriverName } from '../../base/domain/money-drivers.ts'
+import type { WithProvider } from '../payments/provider-sync.ts'
 import type { BankDetails, PayoutDriver } from './payout-driver.ts'
 
 export type PayoutAccountState = 'pending' | 'ready' | 'refused'
@@ -112,18 +113,16 @@ export async function enrollHoster(
 /** Asks the provider for an account and notes what has changed. Does nothing for accounts of others. */
 export async function refreshPayoutAccount(
   pool: Pool,
-  driver: PayoutDriver,
+  { name, provider }: WithProvider<PayoutDriver>,
   destination: string,
   { nowMs, accountWaitHours }: ChangeWait,
 ): Promise<void> {
-  const { rows } = await pool.query('SELECT FROM payout_identity WHERE identity = $1', [
-    `${driver.name}:${destination}`,
-  ])
+  const { rows } = await pool.query('SELECT FROM payout_identity WHERE identity = $1', [`${name}:${destination}`])
   if (rows.length === 0) return
-  const { identities, isReady, note } = await driver.provider!.account(destination)
+  const { identities, isReady, note } = await provider.account(destination)
   await pool.query('SELECT note_payout_account($1, $2, $3, $4, $5, $6, $7, $8)', [
     randomUUID(),
-    driver.name,
+    name,
     destination,
     identities,
     isReady,

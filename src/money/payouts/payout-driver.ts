@@ -78,14 +78,14 @@ export interface PayoutDriver {
   pay(batch: readonly PayoutOrder[]): Promise<PayoutAnswer>
   /** Throws ProviderUnavailable. */
   look(order: PayoutOrder): Promise<PayoutReport>
-  /** Set for drivers with a provider. */
-  readonly provider?: PayoutProvider
+  /** Null: people make the transfers, and say what has arrived. */
+  readonly provider: PayoutProvider | null
 }
 
 /** What events of a provider name. All methods throw ProviderUnavailable. */
 export interface PayoutProvider {
-  /** Returns our id of the payout that a transfer belongs to; null if it is not ours. */
-  payoutIdOf(transferRef: string): Promise<string | null>
+  /** Returns what an event is about: a payout, by our id, or the account of a hoster. Null: neither of ours. */
+  subjectOf(ref: string): Promise<{ readonly payoutId: string } | { readonly destination: string } | null>
   /** Returns an account as it is now. */
   account(destination: string): Promise<Enrolment>
 }

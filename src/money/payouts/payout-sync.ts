@@ -42,7 +42,6 @@ export function createPayoutSync(deps: {
   readonly log: Pick<Log, 'warn'>
 }): PayoutSync {
   const { pool, drivers, rules, log } = deps
-  const driverOf = (name: string) => drivers.find(each => each.name === name)
   const engine = createProviderSync<PayoutDriver, Payout, LookedAt, PayoutBooked>(deps, {
     name: 'payout',
     bookedResults: ['booked', 'cancelled'],
@@ -70,8 +69,9 @@ export function createPayoutSync(deps: {
       )
     },
     async idOf(driver, ref, nowMs) {
-      if (!ref.startsWith('acct_')) return driver.provider.payoutIdOf(ref)
-      await refreshPayoutAccount(pool, driver, ref, { ...rules, nowMs })
+      const subject = await driver.provider.subjectOf(ref)
+      if (subject === null || 'payoutId' in subject) return subject?.payoutId ?? null
+      await refreshPayoutAccount(pool, driver, subject.destination, { ...rules, nowMs })
       return null
     },
   })
@@ -84,11 +84,11 @@ export function createPayoutSync(deps: {
       const payouts = await payoutsOfBatch(pool, batchId)
       const forBank: Payout[] = []
       for (const payout of payouts) {
-        if (driverOf(payout.driver)?.provider !== undefined) {
+        if (engine.drivers.some(({ name }) => name === payout.driver)) {
           await attempt({ payoutId: payout.payoutId }, () => book(payout.payoutId))
         } else if ((await begin(pool, payout.payoutId, null)) === 'begun') forBank.push(payout)
       }
-      const bank = driverOf('csv')
+      const bank = drivers.find(({ provider }) => provider === null)
       const file = forBank.length === 0 || bank === undefined ? null : (await bank.pay(forBank.map(orderOf))).file
       return { ...counts, file }
     },

@@ -30,7 +30,7 @@ export function createPayoutParts(
   { mail }: PeopleMailParts,
   addressOf: (request: FastifyRequest) => string,
 ): PayoutParts {
-  const drivers = createPayoutDrivers(config.payouts.stripe, hosterId => `${baseUrlOf(config)}/h/${hosterId}/earnings`)
+  const drivers = createPayoutDrivers(config.payouts, hosterId => `${baseUrlOf(config)}/h/${hosterId}/earnings`)
   const notices = createChangeNotices({ pool: desk, clock, mail, log })
   const earnings = createEarningsDesk({ pool: desk, clock, drivers, rules: config.payouts, notices })
   return {

@@ -1,14 +1,20 @@
 import { usdText } from '../../base/domain/money.ts'
+import { paymentProviderNames, payoutProviderNames } from '../../base/domain/money-drivers.ts'
 import type { OperatorSystem } from '../../wire/api/operator/system.ts'
 import type { Config } from '../config/config.ts'
+import type { FileSettings } from '../config/schema.ts'
 
 /**
- * Returns the settings that operators may see in a browser, by name. A new setting is shown only if it is added here, so that no
+ * Returns the settings that operators may see in a browser, by name. A new setting is a type error until it is shown here or hidden below, so that no
  * password, key or URL with a password is ever shown by mistake.
  */
 export function shownSettings(config: Config): OperatorSystem['settings'] {
+  return Object.entries(valuesOf(config)).map(([key, value]) => ({ key, value: textOf(value) }))
+}
+
+function valuesOf(config: Config) {
   const { server, smtp, signup } = config
-  const shown: Readonly<Record<string, unknown>> = {
+  return {
     configuration: config.configFile ?? 'none; the defaults apply',
     data: config.dataDir,
     database: config.databaseUrl === null ? 'embedded' : 'PostgreSQL of DATABASE_URL',
@@ -25,12 +31,13 @@ export function shownSettings(config: Config): OperatorSystem['settings'] {
     'server.body_limit_bytes': server.bodyLimitBytes,
     'limits.wait_for_credit_ms': config.limits.creditWaitMs,
     account_tiers: Object.keys(config.accountTiers),
+    'accounts.sign_up': config.accounts.signUp,
     'signup.tier': signup.tier,
+    'signup.credit_usd': usdText(signup.creditNanos),
     'payments.min_usd': usdText(config.payments.topUpMinNanos),
     'payments.max_usd': usdText(config.payments.topUpMaxNanos),
     'payments.manual': config.payments.instructions === null ? 'off' : 'on',
-    'payments.stripe': config.payments.stripe === null ? 'off' : config.payments.stripe.isLive ? 'live' : 'test mode',
-    'payments.paddle': config.payments.paddle === null ? 'off' : config.payments.paddle.isLive ? 'live' : 'test mode',
+    ...modesOf('payments', paymentProviderNames, config.payments),
     'payouts.hold_days': config.payouts.holdDays,
     'payouts.promotion_hold_days': config.payouts.promotion.holdDays,
     'payouts.promotion_hoster_day_usd': usdText(config.payouts.promotion.hosterDayNanos),
@@ -38,8 +45,8 @@ export function shownSettings(config: Config): OperatorSystem['settings'] {
     'payouts.promotion_needs_payers': config.payouts.promotion.needsPayers ? 'on' : 'off',
     'payouts.account_wait_hours': config.payouts.accountWaitHours,
     'payouts.min_usd': usdText(config.payouts.minNanos),
-    'payouts.stripe': config.payouts.stripe === null ? 'off' : config.payouts.stripe.isLive ? 'live' : 'test mode',
-    'platform.hoster_share_bps': config.platform.hosterShareBps,
+    ...modesOf('payouts', payoutProviderNames, config.payouts),
+    'platform.fee_percent': (10_000 - config.platform.hosterShareBps) / 100,
     'models.default_max_tokens': config.models.defaultMaxTokens,
     'demo.enabled': config.demo.enabled,
     'detect.enabled': config.detect.enabled,
@@ -58,6 +65,7 @@ export function shownSettings(config: Config): OperatorSystem['settings'] {
     'hosters.allow_private_urls': config.hosters.allowPrivateUrls,
     'hosters.applications': config.hosters.applications,
     'hosters.approval': config.hosters.approval,
+    'trust.audits': config.trust.audits,
     'alerts.allow_private_urls': config.alerts.allowPrivateUrls,
     'security.contact': config.security.contact,
     'status.public': config.status.isPublic,
@@ -72,7 +80,81 @@ export function shownSettings(config: Config): OperatorSystem['settings'] {
     settlement: config.settlement,
     'journal.fsync': config.journal.fsync,
   }
-  return Object.entries(shown).map(([key, value]) => ({ key, value: textOf(value) }))
+}
+
+/** The settings that are not shown: secrets, lists that are too long for a line, and what only tunes. */
+const hidden = [
+  'smtp.user',
+  'smtp.password',
+  'accounts.oidc',
+  'endpoints',
+  'chat.forward_fields.cloud',
+  'chat.forward_fields.hoster',
+  'chat.forward_fields.local',
+  'demo.first_token_ms',
+  'demo.price_per_million_usd.input',
+  'demo.price_per_million_usd.output',
+  'demo.tokens_per_second',
+  'detect.local_price_per_million_usd.input',
+  'detect.local_price_per_million_usd.output',
+  'detect.ports',
+  'detect.repeat_seconds',
+  'accounts.credits_per_day',
+  'accounts.credits_per_network_per_day',
+  'accounts.credits_per_region_percent',
+  'hosters.max_price_per_million_usd.input',
+  'hosters.max_price_per_million_usd.output',
+  'hosters.price_change_minutes',
+  'hosters.price_rise_notice_hours',
+  'hosters.price_rise_percent',
+  'journal.max_bytes',
+  'metrics.host',
+  'metrics.port',
+  'reports.requests_per_minute',
+  'routing.auto.cost_weight_percent',
+  'routing.auto.explore_percent',
+  'routing.auto.quality_floor_percent',
+  'server.max_connections',
+  'server.memory_budget_bytes',
+  'server.ping_seconds',
+  'server.trusted_proxies',
+  'trust.audit_minutes',
+  'trust.canaries_file',
+  'trust.corpus_file',
+  'trust.evidence_delay_minutes',
+  'trust.references',
+  'trust.shadow_seconds',
+] as const satisfies readonly SettingName[]
+
+/** The settings of the configuration file. A list, or a record with keys of the operator, is one of them. */
+type SettingName = NamesOf<FileSettings>
+type NamesOf<Section> = {
+  [Key in keyof Section & string]: IsSection<NonNullable<Section[Key]>> extends true
+    ? `${Key}.${NamesOf<NonNullable<Section[Key]>>}`
+    : Key
+}[keyof Section & string]
+type IsSection<Value> = Value extends string | number | bigint | boolean | readonly unknown[]
+  ? false
+  : string extends keyof Value
+    ? false
+    : true
+
+type Decided = keyof ReturnType<typeof valuesOf> | (typeof hidden)[number]
+/** Fails for a setting that is neither shown nor hidden. */
+export const undecidedSettings: { readonly [Name in Exclude<SettingName, Decided | `${Decided}.${string}`>]: never } =
+  {}
+
+/** Whether each provider is set up, and with real money. Its keys are not shown. */
+function modesOf<Section extends string, Name extends string>(
+  section: Section,
+  names: readonly Name[],
+  providers: { readonly [Each in Name]: { readonly isLive: boolean } | null },
+) {
+  const modes = names.map(name => {
+    const settings = providers[name]
+    return [`${section}.${name}`, settings === null ? 'off' : settings.isLive ? 'live' : 'test mode']
+  })
+  return Object.fromEntries(modes) as Readonly<Record<`${Section}.${Name}`, string>>
 }
 
 function textOf(value: unknown): string {

@@ -11,6 +11,8 @@ import type { AddressRange } from '../../base/runtime/client-address.ts'
 import { systemErrorText } from '../../base/runtime/error-message.ts'
 import type { ArmedFailpoint } from '../../base/runtime/failpoint.ts'
 import { keyPath } from '../../base/runtime/key-path.ts'
+import { type ProviderOptions, readProviders } from '../../money/payments/payment-providers.ts'
+import { type PayoutOptions, payoutOptions } from '../../money/payouts/create-payout-drivers.ts'
 import { readAutoTable } from './read-auto-table.ts'
 import { readCanaries } from './read-canaries.ts'
 import { readCorpus } from './read-corpus.ts'
@@ -87,34 +89,15 @@ export interface Config {
     }[]
   }
   /** How credit is bought. */
-  readonly payments: {
+  readonly payments: ProviderOptions & {
     /** The limits of one top-up. */
     readonly topUpMinNanos: Nanos
     readonly topUpMaxNanos: Nanos
     /** What the payer of a manual payment must do; null: there are none. */
     readonly instructions: string | null
-    /** Null: not set up. */
-    readonly stripe: {
-      readonly secretKey: string
-      /** Null: no webhooks. */
-      readonly webhookSecret: string | null
-      readonly isLive: boolean
-      readonly hasTax: boolean
-      /** Null: Stripe's own address. */
-      readonly apiUrl: string | null
-    } | null
-    /** Null: not set up. */
-    readonly paddle: {
-      readonly apiKey: string
-      /** Null: no webhooks. */
-      readonly webhookSecret: string | null
-      readonly isLive: boolean
-      /** Null: Paddle's own address. */
-      readonly apiUrl: string | null
-    } | null
   }
   /** How hosters are paid. */
-  readonly payouts: {
+  readonly payouts: PayoutOptions & {
     /** How old a request must be before its share is paid out. */
     readonly holdDays: number
     /** Less is not paid out. */
@@ -128,8 +111,6 @@ export interface Config {
     }
     /** How long a change of where money goes waits. */
     readonly accountWaitHours: number
-    /** Pays by Stripe Connect; null: by bank transfer only. */
-    readonly stripe: Config['payments']['stripe']
   }
   /** The hoster's share of each charge in basis points: the rest after the platform's fee. */
   readonly platform: { readonly hosterShareBps: number }
@@ -281,6 +262,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
     problems.push(...portProblems(environment, settings, normalize(path)))
   if (environment === undefined || settings === undefined || auto === undefined || problems.length > 0)
     throw new ConfigError(problems)
+  const providers = readProviders(settings.payments)
   return deeplyFrozen({
     configFile: text === undefined ? null : resolve(cwd, path),
     dataDir: resolve(cwd, environment.SWITCHYARD_DATA),
@@ -338,8 +320,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       topUpMinNanos: settings.payments.min_usd,
       topUpMaxNanos: settings.payments.max_usd,
       instructions: settings.payments.manual.instructions ?? null,
-      stripe: stripeOf(settings.payments.stripe),
-      paddle: paddleOf(settings.payments.paddle),
+      ...providers,
     },
     payouts: {
       holdDays: settings.payouts.hold_days,
@@ -351,7 +332,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
         dayNanos: settings.payouts.promotion_day_usd,
       },
       accountWaitHours: settings.payouts.account_wait_hours,
-      stripe: settings.payouts.stripe ? stripeOf(settings.payments.stripe) : null,
+      ...payoutOptions(settings.payouts, providers),
     },
     platform: { hosterShareBps: 10_000 - settings.platform.fee_percent },
     models: { defaultMaxTokens: settings.models.default_max_tokens },
@@ -470,27 +451,6 @@ function portProblems(
   if (!metrics.enabled || port === 0 || port !== (environment.METRICS_PORT ?? metrics.port)) return []
   const message = `is ${port}, and so is server.port, PORT or --port; write another port, such as ${port === 9464 ? 9465 : 9464}`
   return [{ where, line: null, key: 'metrics.port', message }]
-}
-
-function stripeOf({ secret_key, webhook_secret, tax, api_url }: FileSettings['payments']['stripe']) {
-  if (secret_key === undefined) return null
-  return {
-    secretKey: secret_key,
-    webhookSecret: webhook_secret ?? null,
-    isLive: /^.k_live_/.test(secret_key),
-    hasTax: tax,
-    apiUrl: api_url ?? null,
-  }
-}
-
-function paddleOf({ api_key, webhook_secret, api_url }: FileSettings['payments']['paddle']) {
-  if (api_key === undefined) return null
-  return {
-    apiKey: api_key,
-    webhookSecret: webhook_secret ?? null,
-    isLive: api_key.startsWith('pdl_live_'),
-    apiUrl: api_url ?? null,
-  }
 }
 
 /** Parses the environment. Returns undefined and adds to `problems` when it is invalid. */

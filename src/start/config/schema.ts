@@ -2,8 +2,10 @@ import * as z from 'zod'
 import { CREDIT_WAIT_MS_MAX, features } from '../../base/domain/chat-job.ts'
 import { dialects } from '../../base/domain/conversation.ts'
 import { standardTimeouts } from '../../base/domain/endpoint-defaults.ts'
+import { type PayoutProviderName, payoutProviderNames } from '../../base/domain/money-drivers.ts'
 import { keyHeaders, thinkingModes, toolCallIds } from '../../base/domain/offer.ts'
 import { standardPriceLimits } from '../../base/domain/price-limits.ts'
+import { providerSchemas } from '../../money/payments/payment-providers.ts'
 import {
   addressRange,
   baseUrl,
@@ -154,6 +156,13 @@ const endpointSchema = z.strictObject({
   models: z.array(modelSchema).min(1, 'is empty; list at least one model with its price'),
 })
 
+const providerFields = providerSchemas({ secret, flag, httpUrl })
+/** Whether each provider pays hosters. */
+const payoutFlags = Object.fromEntries(payoutProviderNames.map(name => [name, flag().prefault('false')])) as Record<
+  PayoutProviderName,
+  z.ZodPrefault<ReturnType<typeof flag>>
+>
+
 /** The schema of `switchyard.yaml`. The default of every optional key is defined here and nowhere else. */
 export const fileSchema = z.strictObject({
   server: z
@@ -213,21 +222,7 @@ export const fileSchema = z.strictObject({
       min_usd: usdAmount().prefault('5.00'),
       max_usd: usdAmount().prefault('1000.00'),
       manual: z.strictObject({ instructions: text().optional() }).prefault({}),
-      stripe: z
-        .strictObject({
-          secret_key: secret('secret or restricted key of Stripe', /^[sr]k_(live|test)_\S+$/).optional(),
-          webhook_secret: secret('signing secret of Stripe', /^whsec_\S+$/).optional(),
-          tax: flag().prefault('false'),
-          api_url: httpUrl().optional(),
-        })
-        .prefault({}),
-      paddle: z
-        .strictObject({
-          api_key: secret('API key of Paddle', /^pdl_(live|sdbx)_apikey_\w+$/).optional(),
-          webhook_secret: secret('secret of a notification destination of Paddle', /^pdl_ntfset_\S+$/).optional(),
-          api_url: httpUrl().optional(),
-        })
-        .prefault({}),
+      ...providerFields,
     })
     .prefault({}),
   payouts: z
@@ -239,7 +234,7 @@ export const fileSchema = z.strictObject({
       promotion_day_usd: usdAmount().prefault('20.00'),
       promotion_needs_payers: flag().prefault('true'),
       account_wait_hours: wholeNumber(0, 8760).prefault('72'),
-      stripe: flag().prefault('false'),
+      ...payoutFlags,
     })
     .prefault({}),
   platform: z.strictObject({ fee_percent: percentAsBps().prefault('20') }).prefault({}),

@@ -2,18 +2,18 @@ import { Button, Modal, Radio, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { PaymentOptions, TopUp } from '#api/payments.ts'
 import { useWrite } from '../../api/use-write.ts'
+import { hasProvider, paymentWord } from '../../format/payment-words.ts'
 import { roundUsd } from '../../format/usd-text.ts'
 import { FormProblem } from '../../parts/FormProblem.tsx'
 import styles from './credits.module.css'
 
 type Driver = PaymentOptions['drivers'][number]
 
-const driverWords: Readonly<Record<Driver, string>> = {
-  manual: 'Bank transfer or invoice',
-  stripe: 'Card and other ways, at Stripe',
-  paddle: 'Card and other ways, at Paddle',
-  voucher: 'Voucher',
+function driverText(driver: Driver): string {
+  const word = paymentWord(driver, 'Bank transfer or invoice')
+  return hasProvider(driver) ? `Card and other ways, at ${word}` : word
 }
+
 const PRESETS_USD = [10, 25, 50, 100]
 
 /** Starts a top-up. A provider's page opens if there is one; otherwise the instructions appear in the list of top-ups. */
@@ -79,7 +79,7 @@ export function AddCreditDialog({
         {drivers.length > 1 && (
           <Radio.Group label="Pay by" value={driver} onChange={value => setDriver(value as Driver)}>
             {drivers.map(each => (
-              <Radio key={each} value={each} label={driverWords[each]} className={styles.choice} />
+              <Radio key={each} value={each} label={driverText(each)} className={styles.choice} />
             ))}
           </Radio.Group>
         )}

@@ -3,6 +3,7 @@ import { useInfiniteQuery } from '@tanstack/react-query'
 import type { TopUp } from '#api/payments.ts'
 import { topUpsQuery } from '../../api/queries.ts'
 import { useWrite } from '../../api/use-write.ts'
+import { paymentWord } from '../../format/payment-words.ts'
 import { roundUsd } from '../../format/usd-text.ts'
 import { CopyButton } from '../../parts/CopyButton.tsx'
 import { DataTable } from '../../parts/DataTable.tsx'
@@ -10,13 +11,6 @@ import { Loaded } from '../../parts/Loaded.tsx'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
 import styles from './credits.module.css'
-
-const driverWords: Readonly<Record<TopUp['driver'], string>> = {
-  manual: 'Bank transfer',
-  voucher: 'Voucher',
-  stripe: 'Stripe',
-  paddle: 'Paddle',
-}
 
 const states = {
   open: { state: 'warn', word: 'waits for your payment' },
@@ -104,7 +98,7 @@ function How({ topUp: { driver, method, reference, failure, receipt_url } }: { t
   const card = method === null ? '' : `, ${method.brand} ···${method.last4}`
   return (
     <>
-      {driverWords[driver]}
+      {paymentWord(driver, 'Bank transfer')}
       {card} <code>{reference}</code>
       {failure !== null && `: ${failure}`}{' '}
       {receipt_url !== null && (

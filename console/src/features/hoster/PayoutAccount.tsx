@@ -3,9 +3,10 @@ import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { Earnings } from '#api/earnings.ts'
 import type { EnrolledAccountShown, PayoutAccountShown } from '#api/payouts.ts'
+import type { PayoutDriverName } from '../../../../src/base/domain/money-drivers.ts'
 import { payoutAccountQuery } from '../../api/hoster-queries.ts'
 import { useWrite } from '../../api/use-write.ts'
-import { type PayoutDriver, payoutWord } from '../../format/payout-words.ts'
+import { payoutWord } from '../../format/payout-words.ts'
 import { EmptyState } from '../../parts/EmptyState.tsx'
 import { Facts } from '../../parts/Facts.tsx'
 import { FormProblem } from '../../parts/FormProblem.tsx'
@@ -101,7 +102,7 @@ function AccountDialog({
   account: PayoutAccountShown
   onClose: () => void
 }) {
-  const [driver, setDriver] = useState<PayoutDriver>(account.driver ?? account.drivers[0] ?? 'csv')
+  const [driver, setDriver] = useState<PayoutDriverName>(account.driver ?? account.drivers[0] ?? 'csv')
   const [holder, setHolder] = useState(account.holder ?? '')
   const [number, setNumber] = useState('')
   const save = useWrite<void, EnrolledAccountShown>(

@@ -3,10 +3,11 @@ import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { PreparedBatchShown } from '#api/operator/payouts.ts'
+import { type PayoutDriverName, payoutProviderNames } from '../../../../src/base/domain/money-drivers.ts'
 import { hosterFundsQuery, payoutBatchesQuery, promotionReviewsQuery } from '../../api/operator-queries.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { countText } from '../../format/number-text.ts'
-import { type PayoutDriver, payoutProviders, payoutWord } from '../../format/payout-words.ts'
+import { payoutWord } from '../../format/payout-words.ts'
 import { utcDayText } from '../../format/time-text.ts'
 import { chargeText } from '../../format/usd-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
@@ -36,7 +37,7 @@ export function Payouts() {
   const mayOperate = useMayOperate()
   const navigate = useNavigate()
   const [left, setLeft] = useState<PreparedBatchShown['hosters']>([])
-  const prepare = useWrite<PayoutDriver, PreparedBatchShown>(
+  const prepare = useWrite<PayoutDriverName, PreparedBatchShown>(
     driver => ({ method: 'POST', path: 'operator/payouts', body: { driver } }),
     {
       areas: ['payouts', 'money'],
@@ -57,7 +58,7 @@ export function Payouts() {
             <Button loading={prepare.isPending} onClick={() => prepare.mutate('csv')}>
               Prepare bank transfers
             </Button>
-            {payoutProviders.map(name => (
+            {payoutProviderNames.map(name => (
               <Button key={name} variant="default" loading={prepare.isPending} onClick={() => prepare.mutate(name)}>
                 Prepare by {payoutWord(name, '')}
               </Button>

@@ -1,15 +1,6 @@
 import { isJsonObject } from '../../../base/runtime/json-object.ts'
 import { ProviderUnavailable } from '../payment-driver.ts'
-
-export interface PaddleSettings {
-  readonly apiKey: string
-  /** Null: no webhooks; payments are asked for by the job alone. */
-  readonly webhookSecret: string | null
-  /** False in Paddle's sandbox, which has keys and an address of its own. */
-  readonly isLive: boolean
-  /** Null: Paddle's own address. */
-  readonly apiUrl: string | null
-}
+import type { PaddleSettings } from './paddle-settings.ts'
 
 /** What the gateway reads of a transaction. Amounts are text, in the smallest unit of the currency. */
 export interface PaddleTransaction {

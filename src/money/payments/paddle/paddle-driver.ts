@@ -12,10 +12,10 @@ import {
   createPaddleClient,
   type PaddleAdjustment,
   type PaddleClient,
-  type PaddleSettings,
   type PaddleTransaction,
 } from './paddle-client.ts'
 import { isDispute, minorOf, paddleMoves } from './paddle-moves.ts'
+import type { PaddleSettings } from './paddle-settings.ts'
 import { readPaddleEvent } from './read-event.ts'
 
 /** A transaction of Paddle never ends by itself. */

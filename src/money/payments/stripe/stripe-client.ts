@@ -1,17 +1,7 @@
 import type { Stripe } from 'stripe'
 import { loadOnce } from '../../../base/runtime/load-once.ts'
 import { ProviderUnavailable } from '../payment-driver.ts'
-
-export interface StripeSettings {
-  readonly secretKey: string
-  /** Null: no webhooks; payments are asked for by the job alone. */
-  readonly webhookSecret: string | null
-  readonly isLive: boolean
-  /** Lets Stripe Tax add taxes. */
-  readonly hasTax: boolean
-  /** Null: Stripe's own address. */
-  readonly apiUrl: string | null
-}
+import type { StripeSettings } from './stripe-settings.ts'
 
 /** The shapes of answers follow this version, whatever the default of the account is. */
 const API_VERSION = '2026-10-28.endive'

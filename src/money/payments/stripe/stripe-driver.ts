@@ -1,7 +1,8 @@
 import type { PaymentDriver } from '../payment-driver.ts'
 import { createCheckout } from './checkout.ts'
-import { createStripeClient, type StripeSettings } from './stripe-client.ts'
+import { createStripeClient } from './stripe-client.ts'
 import { createStripeProvider } from './stripe-provider.ts'
+import type { StripeSettings } from './stripe-settings.ts'
 
 /** Stripe's shortest is 30 minutes. */
 const OPEN_MS = 3_600_000

@@ -1,12 +1,8 @@
 import type { Stripe } from 'stripe'
-import {
-  createStripeClient,
-  listAll,
-  orNull,
-  type StripeClient,
-  type StripeSettings,
-} from '../payments/stripe/stripe-client.ts'
-import { type Enrolment, type PayoutDriver, PayoutRefused, type PayoutReport } from './payout-driver.ts'
+import type { WithProvider } from '../../payments/provider-sync.ts'
+import { createStripeClient, listAll, orNull, type StripeClient } from '../../payments/stripe/stripe-client.ts'
+import type { StripeSettings } from '../../payments/stripe/stripe-settings.ts'
+import { type Enrolment, type PayoutDriver, PayoutRefused, type PayoutReport } from '../payout-driver.ts'
 
 /**
  * Pays by Stripe Connect, with separate charges and transfers: a top-up comes before anybody knows which hosters it will pay. Each
@@ -17,7 +13,7 @@ import { type Enrolment, type PayoutDriver, PayoutRefused, type PayoutReport } f
 export function createStripeConnectDriver(
   settings: StripeSettings,
   returnUrl: (hosterId: string) => string,
-): PayoutDriver {
+): WithProvider<PayoutDriver> {
   const client = createStripeClient(settings)
   return {
     name: 'stripe',
@@ -69,9 +65,11 @@ export function createStripeConnectDriver(
       return transfer === undefined ? { state: 'absent' } : reportOf(transfer)
     },
     provider: {
-      async payoutIdOf(transferRef) {
-        const transfer = await client(stripe => orNull(stripe.transfers.retrieve(transferRef)))
-        return transfer?.metadata.payout_id ?? null
+      async subjectOf(ref) {
+        if (ref.startsWith('acct_')) return { destination: ref }
+        const transfer = await client(stripe => orNull(stripe.transfers.retrieve(ref)))
+        const payoutId = transfer?.metadata.payout_id
+        return payoutId === undefined ? null : { payoutId }
       },
       account: async destination => (await readAccount(client, destination)) ?? goneAccount(destination),
     },
