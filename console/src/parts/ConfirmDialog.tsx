@@ -1,6 +1,6 @@
-import { Button, Modal, TextInput } from '@mantine/core'
+import { TextInput } from '@mantine/core'
 import { type ReactNode, useState } from 'react'
-import styles from './parts.module.css'
+import { FormDialog } from './FormDialog.tsx'
 
 /**
  * Asks before something is deleted.
@@ -33,33 +33,27 @@ export function ConfirmDialog({
   }
   const isReady = name === undefined || typed.trim() === name.trim()
   return (
-    <Modal opened={isOpen} onClose={close} title={title}>
-      <form
-        style={{ display: 'grid', gap: 12 }}
-        onSubmit={event => {
-          event.preventDefault()
-          if (isReady) onConfirm()
-        }}
-      >
-        {children}
-        {name !== undefined && (
-          <TextInput
-            label={`Type ${name} to confirm`}
-            value={typed}
-            autoComplete="off"
-            onChange={event => setTyped(event.currentTarget.value)}
-            data-autofocus
-          />
-        )}
-        <div className={styles.actions}>
-          <Button type="submit" variant="danger" loading={isBusy} disabled={!isReady}>
-            {action}
-          </Button>
-          <Button variant="default" onClick={close}>
-            Keep it
-          </Button>
-        </div>
-      </form>
-    </Modal>
+    <FormDialog
+      isOpen={isOpen}
+      title={title}
+      action={action}
+      isDanger
+      isDisabled={!isReady}
+      sending={{ isPending: isBusy, error: null }}
+      back={{ label: 'Keep it', onClick: close }}
+      onSubmit={onConfirm}
+      onClose={close}
+    >
+      {children}
+      {name !== undefined && (
+        <TextInput
+          label={`Type ${name} to confirm`}
+          value={typed}
+          autoComplete="off"
+          onChange={event => setTyped(event.currentTarget.value)}
+          data-autofocus
+        />
+      )}
+    </FormDialog>
   )
 }

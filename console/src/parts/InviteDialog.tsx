@@ -3,7 +3,7 @@ import { useState } from 'react'
 import type { MadeInvite } from '#api/people.ts'
 import { useWrite } from '../api/use-write.ts'
 import { CodeBlock } from './CodeBlock.tsx'
-import { FormProblem } from './FormProblem.tsx'
+import { FormDialog } from './FormDialog.tsx'
 import styles from './parts.module.css'
 
 export interface RoleChoice {
@@ -74,39 +74,27 @@ export function InviteDialog({
     )
   }
   return (
-    <Modal opened onClose={onClose} title={title}>
-      <form
-        className={styles.dialog}
-        onSubmit={event => {
-          event.preventDefault()
-          invite.mutate()
-        }}
-      >
-        {newName !== undefined && (
-          <TextInput
-            {...newName}
-            required
-            value={name}
-            onChange={event => setName(event.currentTarget.value)}
-            data-autofocus
-          />
-        )}
+    <FormDialog title={title} action="Invite" sending={invite} onSubmit={() => invite.mutate()} onClose={onClose}>
+      {newName !== undefined && (
         <TextInput
-          label="E-mail address"
-          type="email"
+          {...newName}
           required
-          value={email}
-          onChange={event => setEmail(event.currentTarget.value)}
-          {...(newName === undefined && { 'data-autofocus': true })}
+          value={name}
+          onChange={event => setName(event.currentTarget.value)}
+          data-autofocus
         />
-        {roles.length > 0 && (
-          <Select label="Role" data={[...roles]} value={role} onChange={value => setRole(value ?? role)} />
-        )}
-        <FormProblem error={invite.error} />
-        <Button type="submit" loading={invite.isPending}>
-          Invite
-        </Button>
-      </form>
-    </Modal>
+      )}
+      <TextInput
+        label="E-mail address"
+        type="email"
+        required
+        value={email}
+        onChange={event => setEmail(event.currentTarget.value)}
+        {...(newName === undefined && { 'data-autofocus': true })}
+      />
+      {roles.length > 0 && (
+        <Select label="Role" data={[...roles]} value={role} onChange={value => setRole(value ?? role)} />
+      )}
+    </FormDialog>
   )
 }

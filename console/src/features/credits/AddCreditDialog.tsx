@@ -1,10 +1,10 @@
-import { Button, Modal, Radio, TextInput } from '@mantine/core'
+import { Button, Radio, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { PaymentOptions, TopUp } from '#api/payments.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { hasProvider, paymentWord } from '../../format/payment-words.ts'
 import { roundUsd } from '../../format/usd-text.ts'
-import { FormProblem } from '../../parts/FormProblem.tsx'
+import { FormDialog } from '../../parts/FormDialog.tsx'
 import styles from './credits.module.css'
 
 type Driver = PaymentOptions['drivers'][number]
@@ -52,47 +52,30 @@ export function AddCreditDialog({
     },
   )
   return (
-    <Modal opened onClose={onClose} title="Add credit">
-      <form
-        className={styles.form}
-        onSubmit={event => {
-          event.preventDefault()
-          start.mutate()
-        }}
-      >
-        <TextInput
-          label="USD"
-          description={`From ${roundUsd(min_usd)} to ${roundUsd(max_usd)} USD`}
-          inputMode="decimal"
-          required
-          value={amount}
-          onChange={event => setAmount(event.currentTarget.value)}
-          data-autofocus
-        />
-        <div className={styles.buttons}>
-          {PRESETS_USD.filter(preset => preset >= min_usd && preset <= max_usd).map(preset => (
-            <Button key={preset} variant="default" size="compact-md" onClick={() => setAmount(String(preset))}>
-              {preset} USD
-            </Button>
+    <FormDialog title="Add credit" action="Continue" sending={start} onSubmit={() => start.mutate()} onClose={onClose}>
+      <TextInput
+        label="USD"
+        description={`From ${roundUsd(min_usd)} to ${roundUsd(max_usd)} USD`}
+        inputMode="decimal"
+        required
+        value={amount}
+        onChange={event => setAmount(event.currentTarget.value)}
+        data-autofocus
+      />
+      <div className={styles.buttons}>
+        {PRESETS_USD.filter(preset => preset >= min_usd && preset <= max_usd).map(preset => (
+          <Button key={preset} variant="default" size="compact-md" onClick={() => setAmount(String(preset))}>
+            {preset} USD
+          </Button>
+        ))}
+      </div>
+      {drivers.length > 1 && (
+        <Radio.Group label="Pay by" value={driver} onChange={value => setDriver(value as Driver)}>
+          {drivers.map(each => (
+            <Radio key={each} value={each} label={driverText(each)} className={styles.choice} />
           ))}
-        </div>
-        {drivers.length > 1 && (
-          <Radio.Group label="Pay by" value={driver} onChange={value => setDriver(value as Driver)}>
-            {drivers.map(each => (
-              <Radio key={each} value={each} label={driverText(each)} className={styles.choice} />
-            ))}
-          </Radio.Group>
-        )}
-        <FormProblem error={start.error} />
-        <div className={styles.buttons}>
-          <Button type="submit" loading={start.isPending}>
-            Continue
-          </Button>
-          <Button variant="default" onClick={onClose}>
-            Cancel
-          </Button>
-        </div>
-      </form>
-    </Modal>
+        </Radio.Group>
+      )}
+    </FormDialog>
   )
 }

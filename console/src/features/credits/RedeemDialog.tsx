@@ -1,10 +1,9 @@
-import { Button, Modal, TextInput } from '@mantine/core'
+import { TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { TopUp } from '#api/payments.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { chargeText } from '../../format/usd-text.ts'
-import { FormProblem } from '../../parts/FormProblem.tsx'
-import styles from './credits.module.css'
+import { FormDialog } from '../../parts/FormDialog.tsx'
 
 /** Turns the code of a voucher into credit. */
 export function RedeemDialog({ customerId, onClose }: { customerId: string; onClose: () => void }) {
@@ -19,34 +18,23 @@ export function RedeemDialog({ customerId, onClose }: { customerId: string; onCl
     },
   )
   return (
-    <Modal opened onClose={onClose} title="Redeem a code">
-      <form
-        className={styles.form}
-        onSubmit={event => {
-          event.preventDefault()
-          redeem.mutate()
-        }}
-      >
-        <TextInput
-          label="Code of the voucher"
-          placeholder="XXXXX-XXXXX-XXXXX-XXXXX-XXXXX"
-          autoComplete="off"
-          spellCheck={false}
-          required
-          value={code}
-          onChange={event => setCode(event.currentTarget.value)}
-          data-autofocus
-        />
-        <FormProblem error={redeem.error} />
-        <div className={styles.buttons}>
-          <Button type="submit" loading={redeem.isPending}>
-            Redeem
-          </Button>
-          <Button variant="default" onClick={onClose}>
-            Cancel
-          </Button>
-        </div>
-      </form>
-    </Modal>
+    <FormDialog
+      title="Redeem a code"
+      action="Redeem"
+      sending={redeem}
+      onSubmit={() => redeem.mutate()}
+      onClose={onClose}
+    >
+      <TextInput
+        label="Code of the voucher"
+        placeholder="XXXXX-XXXXX-XXXXX-XXXXX-XXXXX"
+        autoComplete="off"
+        spellCheck={false}
+        required
+        value={code}
+        onChange={event => setCode(event.currentTarget.value)}
+        data-autofocus
+      />
+    </FormDialog>
   )
 }

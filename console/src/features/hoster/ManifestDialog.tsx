@@ -1,9 +1,8 @@
-import { Button, Modal, Textarea } from '@mantine/core'
+import { Textarea } from '@mantine/core'
 import { useState } from 'react'
 import type { Manifest, StoredManifest } from '#api/hoster-manifest.ts'
 import { useWrite } from '../../api/use-write.ts'
-import { FormProblem } from '../../parts/FormProblem.tsx'
-import styles from './hoster.module.css'
+import { FormDialog } from '../../parts/FormDialog.tsx'
 
 /** Edits the whole manifest as JSON: also the region, the data policy, features and the prices of cached tokens. */
 export function ManifestDialog({
@@ -27,42 +26,34 @@ export function ManifestDialog({
     },
   )
   return (
-    <Modal opened onClose={onClose} title="The manifest" size="lg">
-      <form
-        className={styles.wide}
-        onSubmit={event => {
-          event.preventDefault()
-          setBroken(null)
-          let body: unknown
-          try {
-            body = JSON.parse(text)
-          } catch (error) {
-            setBroken(new Error(`This is not JSON: ${(error as Error).message}`))
-            return
-          }
-          save.mutate(body)
-        }}
-      >
-        <Textarea
-          label="Manifest"
-          description="In the form of docs/hosters.md. Prices are USD per token, as text. A model that is left out is no longer offered."
-          minRows={12}
-          maxRows={24}
-          spellCheck={false}
-          value={text}
-          onChange={event => setText(event.currentTarget.value)}
-          data-autofocus
-        />
-        <FormProblem error={broken ?? save.error} />
-        <div className={styles.buttons}>
-          <Button type="submit" loading={save.isPending}>
-            Save
-          </Button>
-          <Button variant="default" onClick={onClose}>
-            Cancel
-          </Button>
-        </div>
-      </form>
-    </Modal>
+    <FormDialog
+      title="The manifest"
+      size="lg"
+      action="Save"
+      sending={{ isPending: save.isPending, error: broken ?? save.error }}
+      onSubmit={() => {
+        setBroken(null)
+        let body: unknown
+        try {
+          body = JSON.parse(text)
+        } catch (error) {
+          setBroken(new Error(`This is not JSON: ${(error as Error).message}`))
+          return
+        }
+        save.mutate(body)
+      }}
+      onClose={onClose}
+    >
+      <Textarea
+        label="Manifest"
+        description="In the form of docs/hosters.md. Prices are USD per token, as text. A model that is left out is no longer offered."
+        minRows={12}
+        maxRows={24}
+        spellCheck={false}
+        value={text}
+        onChange={event => setText(event.currentTarget.value)}
+        data-autofocus
+      />
+    </FormDialog>
   )
 }

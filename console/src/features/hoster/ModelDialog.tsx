@@ -1,9 +1,8 @@
-import { Button, Modal } from '@mantine/core'
 import { useState } from 'react'
 import type { HosterOffers } from '#api/hoster-console.ts'
 import type { Manifest, ManifestModel, StoredManifest } from '#api/hoster-manifest.ts'
 import { useWrite } from '../../api/use-write.ts'
-import { FormProblem } from '../../parts/FormProblem.tsx'
+import { FormDialog } from '../../parts/FormDialog.tsx'
 import { fieldProblem } from './field-problem.ts'
 import styles from './hoster.module.css'
 import { ModelFields } from './ModelFields.tsx'
@@ -53,37 +52,26 @@ export function ModelDialog({
     },
   )
   return (
-    <Modal opened onClose={onClose} title={edited === null ? 'Add a model' : `Change ${edited.id}`}>
-      <form
-        className={styles.form}
-        onSubmit={event => {
-          event.preventDefault()
-          save.mutate()
-        }}
-      >
-        <ModelFields
-          input={input}
-          onChange={setInput}
-          isNew={edited === null}
-          problemOf={field => fieldProblem(save.error, `models[${index}].${field}`)}
-        />
-        {isFirst && (
-          <TermsFields input={terms} onChange={setTerms} problemOf={field => fieldProblem(save.error, field)} />
-        )}
-        <p className={styles.hint}>
-          A new price applies to later requests, at most once in {rules.change_minutes} minutes. A rise of more than{' '}
-          {rules.rise_percent} % waits {rules.notice_hours} hours.
-        </p>
-        <FormProblem error={save.error} />
-        <div className={styles.buttons}>
-          <Button type="submit" loading={save.isPending}>
-            Save
-          </Button>
-          <Button variant="default" onClick={onClose}>
-            Cancel
-          </Button>
-        </div>
-      </form>
-    </Modal>
+    <FormDialog
+      title={edited === null ? 'Add a model' : `Change ${edited.id}`}
+      action="Save"
+      sending={save}
+      onSubmit={() => save.mutate()}
+      onClose={onClose}
+    >
+      <ModelFields
+        input={input}
+        onChange={setInput}
+        isNew={edited === null}
+        problemOf={field => fieldProblem(save.error, `models[${index}].${field}`)}
+      />
+      {isFirst && (
+        <TermsFields input={terms} onChange={setTerms} problemOf={field => fieldProblem(save.error, field)} />
+      )}
+      <p className={styles.hint}>
+        A new price applies to later requests, at most once in {rules.change_minutes} minutes. A rise of more than{' '}
+        {rules.rise_percent} % waits {rules.notice_hours} hours.
+      </p>
+    </FormDialog>
   )
 }

@@ -1,11 +1,11 @@
-import { Button, Modal, TextInput } from '@mantine/core'
+import { Button, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { Earnings } from '#api/earnings.ts'
 import type { MovedEarningsShown } from '#api/payouts.ts'
 import { randomUuid } from '../../api/random-uuid.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { chargeText, exactUsd } from '../../format/usd-text.ts'
-import { FormProblem } from '../../parts/FormProblem.tsx'
+import { FormDialog } from '../../parts/FormDialog.tsx'
 import styles from './hoster.module.css'
 
 /** Moves earnings to the balance of a customer: first what would happen, then the move. */
@@ -40,49 +40,40 @@ export function MoveDialog({
     },
   )
   return (
-    <Modal opened onClose={onClose} title="Spend earnings here">
-      <form
-        className={styles.form}
-        onSubmit={event => {
-          event.preventDefault()
-          if (isSure) move.mutate()
-          else setSure(true)
-        }}
-      >
-        {isSure ? (
-          <p>
-            <b>{amount} USD</b> leave the hoster and become credit of <b>{customer}</b>. Credit cannot be paid out
-            again.
+    <FormDialog
+      title="Spend earnings here"
+      action={isSure ? 'Move it' : 'Next'}
+      sending={move}
+      {...(isSure && { back: { label: 'Back', onClick: () => setSure(false) } })}
+      onSubmit={() => {
+        if (isSure) move.mutate()
+        else setSure(true)
+      }}
+      onClose={onClose}
+    >
+      {isSure ? (
+        <p>
+          <b>{amount} USD</b> leave the hoster and become credit of <b>{customer}</b>. Credit cannot be paid out again.
+        </p>
+      ) : (
+        <>
+          <TextInput
+            label="Amount, USD"
+            description={`Up to ${exactUsd(earnings.balance_usd)}, including held earnings.`}
+            inputMode="decimal"
+            required
+            value={amount}
+            onChange={event => setAmount(event.currentTarget.value)}
+            data-autofocus
+          />
+          <p className={styles.hint}>
+            To {customer}.{' '}
+            <Button variant="subtle" size="compact-sm" onClick={onOther}>
+              Another customer
+            </Button>
           </p>
-        ) : (
-          <>
-            <TextInput
-              label="Amount, USD"
-              description={`Up to ${exactUsd(earnings.balance_usd)}, including held earnings.`}
-              inputMode="decimal"
-              required
-              value={amount}
-              onChange={event => setAmount(event.currentTarget.value)}
-              data-autofocus
-            />
-            <p className={styles.hint}>
-              To {customer}.{' '}
-              <Button variant="subtle" size="compact-sm" onClick={onOther}>
-                Another customer
-              </Button>
-            </p>
-          </>
-        )}
-        <FormProblem error={move.error} />
-        <div className={styles.buttons}>
-          <Button type="submit" loading={move.isPending}>
-            {isSure ? 'Move it' : 'Next'}
-          </Button>
-          <Button variant="default" onClick={isSure ? () => setSure(false) : onClose}>
-            {isSure ? 'Back' : 'Cancel'}
-          </Button>
-        </div>
-      </form>
-    </Modal>
+        </>
+      )}
+    </FormDialog>
   )
 }

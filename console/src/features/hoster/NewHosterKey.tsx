@@ -2,7 +2,7 @@ import { Button, Checkbox, Modal, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import { useWrite } from '../../api/use-write.ts'
 import { CodeBlock } from '../../parts/CodeBlock.tsx'
-import { FormProblem } from '../../parts/FormProblem.tsx'
+import { FormDialog } from '../../parts/FormDialog.tsx'
 import styles from './hoster.module.css'
 
 const scopes = [
@@ -51,39 +51,28 @@ export function NewHosterKey({ hosterId, onClose }: { hosterId: string; onClose:
     )
   }
   return (
-    <Modal opened onClose={onClose} title="Make a key">
-      <form
-        className={styles.form}
-        onSubmit={event => {
-          event.preventDefault()
-          make.mutate()
-        }}
-      >
-        <TextInput
-          label="Name"
-          required
-          maxLength={200}
-          value={name}
-          onChange={event => setName(event.currentTarget.value)}
-          data-autofocus
-        />
-        <Checkbox.Group label="Scopes" value={chosen} onChange={setChosen}>
-          <div className={styles.wide} style={{ paddingTop: 8 }}>
-            {scopes.map(scope => (
-              <Checkbox key={scope.value} {...scope} />
-            ))}
-          </div>
-        </Checkbox.Group>
-        <FormProblem error={make.error} />
-        <div className={styles.buttons}>
-          <Button type="submit" loading={make.isPending}>
-            Make the key
-          </Button>
-          <Button variant="default" onClick={onClose}>
-            Cancel
-          </Button>
+    <FormDialog
+      title="Make a key"
+      action="Make the key"
+      sending={make}
+      onSubmit={() => make.mutate()}
+      onClose={onClose}
+    >
+      <TextInput
+        label="Name"
+        required
+        maxLength={200}
+        value={name}
+        onChange={event => setName(event.currentTarget.value)}
+        data-autofocus
+      />
+      <Checkbox.Group label="Scopes" value={chosen} onChange={setChosen}>
+        <div className={styles.wide} style={{ paddingTop: 8 }}>
+          {scopes.map(scope => (
+            <Checkbox key={scope.value} {...scope} />
+          ))}
         </div>
-      </form>
-    </Modal>
+      </Checkbox.Group>
+    </FormDialog>
   )
 }

@@ -9,7 +9,7 @@ import { useWrite } from '../../api/use-write.ts'
 import { payoutWord } from '../../format/payout-words.ts'
 import { EmptyState } from '../../parts/EmptyState.tsx'
 import { Facts } from '../../parts/Facts.tsx'
-import { FormProblem } from '../../parts/FormProblem.tsx'
+import { FormDialog } from '../../parts/FormDialog.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { PayoutChanges } from '../../parts/PayoutChanges.tsx'
@@ -122,54 +122,43 @@ function AccountDialog({
     },
   )
   return (
-    <Modal opened onClose={onClose} title="Payout account">
-      <form
-        className={styles.form}
-        onSubmit={event => {
-          event.preventDefault()
-          save.mutate()
-        }}
-      >
-        {account.drivers.length > 1 && (
-          <Select
-            label="How"
-            data={account.drivers.map(value => ({ value, label: payoutWord(value, 'Bank transfer') }))}
-            value={driver}
-            onChange={value => setDriver((value ?? 'csv') as typeof driver)}
+    <FormDialog
+      title="Payout account"
+      action={driver === 'csv' ? 'Save' : `Go on to ${payoutWord(driver, '')}`}
+      sending={save}
+      onSubmit={() => save.mutate()}
+      onClose={onClose}
+    >
+      {account.drivers.length > 1 && (
+        <Select
+          label="How"
+          data={account.drivers.map(value => ({ value, label: payoutWord(value, 'Bank transfer') }))}
+          value={driver}
+          onChange={value => setDriver((value ?? 'csv') as typeof driver)}
+        />
+      )}
+      {driver === 'csv' ? (
+        <>
+          <TextInput
+            label="Account holder"
+            required
+            value={holder}
+            onChange={event => setHolder(event.currentTarget.value)}
+            data-autofocus
           />
-        )}
-        {driver === 'csv' ? (
-          <>
-            <TextInput
-              label="Account holder"
-              required
-              value={holder}
-              onChange={event => setHolder(event.currentTarget.value)}
-              data-autofocus
-            />
-            <TextInput
-              label="Account number"
-              description="IBAN or the number of your country. Later only its last four characters are shown."
-              required
-              autoComplete="off"
-              value={number}
-              onChange={event => setNumber(event.currentTarget.value)}
-            />
-          </>
-        ) : (
-          <p>{payoutWord(driver, '')} asks for the details on its own page and sends you back.</p>
-        )}
-        <FormProblem error={save.error} />
-        <div className={styles.buttons}>
-          <Button type="submit" loading={save.isPending}>
-            {driver === 'csv' ? 'Save' : `Go on to ${payoutWord(driver, '')}`}
-          </Button>
-          <Button variant="default" onClick={onClose}>
-            Cancel
-          </Button>
-        </div>
-      </form>
-    </Modal>
+          <TextInput
+            label="Account number"
+            description="IBAN or the number of your country. Later only its last four characters are shown."
+            required
+            autoComplete="off"
+            value={number}
+            onChange={event => setNumber(event.currentTarget.value)}
+          />
+        </>
+      ) : (
+        <p>{payoutWord(driver, '')} asks for the details on its own page and sends you back.</p>
+      )}
+    </FormDialog>
   )
 }
 
@@ -185,31 +174,30 @@ function CustomerDialog({ hosterId, onClose }: { hosterId: string; onClose: () =
       showsError: true,
     },
   )
-  return (
-    <Modal opened onClose={onClose} title="Which customer gets it?">
-      {own.length === 0 ? (
+  const title = 'Which customer gets it?'
+  if (own.length === 0) {
+    return (
+      <Modal opened onClose={onClose} title={title}>
         <EmptyState text="You are not an owner of a customer, nor in charge of its billing." />
-      ) : (
-        <form
-          className={styles.form}
-          onSubmit={event => {
-            event.preventDefault()
-            save.mutate()
-          }}
-        >
-          <Select
-            label="Customer"
-            description="Earnings become credit of this customer. A change takes effect later, so that owners can stop it."
-            data={own.map(({ customer_id: value, email: label }) => ({ value, label }))}
-            value={customerId}
-            onChange={setCustomerId}
-          />
-          <FormProblem error={save.error} />
-          <Button type="submit" loading={save.isPending} disabled={customerId === null}>
-            Save
-          </Button>
-        </form>
-      )}
-    </Modal>
+      </Modal>
+    )
+  }
+  return (
+    <FormDialog
+      title={title}
+      action="Save"
+      isDisabled={customerId === null}
+      sending={save}
+      onSubmit={() => save.mutate()}
+      onClose={onClose}
+    >
+      <Select
+        label="Customer"
+        description="Earnings become credit of this customer. A change takes effect later, so that owners can stop it."
+        data={own.map(({ customer_id: value, email: label }) => ({ value, label }))}
+        value={customerId}
+        onChange={setCustomerId}
+      />
+    </FormDialog>
   )
 }

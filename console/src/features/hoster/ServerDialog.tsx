@@ -1,9 +1,8 @@
-import { Button, Modal, PasswordInput, TextInput } from '@mantine/core'
+import { PasswordInput, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { OwnHoster } from '../../api/hoster-queries.ts'
 import { useWrite } from '../../api/use-write.ts'
-import { FormProblem } from '../../parts/FormProblem.tsx'
-import styles from './hoster.module.css'
+import { FormDialog } from '../../parts/FormDialog.tsx'
 
 /** Replaces the server of a hoster. */
 export function ServerDialog({ hoster, onClose }: { hoster: OwnHoster; onClose: () => void }) {
@@ -23,40 +22,29 @@ export function ServerDialog({ hoster, onClose }: { hoster: OwnHoster; onClose: 
     },
   )
   return (
-    <Modal opened onClose={onClose} title="Replace the server">
-      <form
-        className={styles.form}
-        onSubmit={event => {
-          event.preventDefault()
-          change.mutate()
-        }}
-      >
-        <p>Another server must be verified. Until then the hoster gets no requests.</p>
-        <TextInput
-          label="Address"
-          description="Up to and including /v1."
-          required
-          value={baseUrl}
-          onChange={event => setBaseUrl(event.currentTarget.value)}
-          data-autofocus
-        />
-        <PasswordInput
-          label="Key that your server expects"
-          description="Empty if it needs none."
-          autoComplete="off"
-          value={apiKey}
-          onChange={event => setApiKey(event.currentTarget.value)}
-        />
-        <FormProblem error={change.error} />
-        <div className={styles.buttons}>
-          <Button type="submit" loading={change.isPending}>
-            Replace
-          </Button>
-          <Button variant="default" onClick={onClose}>
-            Cancel
-          </Button>
-        </div>
-      </form>
-    </Modal>
+    <FormDialog
+      title="Replace the server"
+      action="Replace"
+      sending={change}
+      onSubmit={() => change.mutate()}
+      onClose={onClose}
+    >
+      <p>Another server must be verified. Until then the hoster gets no requests.</p>
+      <TextInput
+        label="Address"
+        description="Up to and including /v1."
+        required
+        value={baseUrl}
+        onChange={event => setBaseUrl(event.currentTarget.value)}
+        data-autofocus
+      />
+      <PasswordInput
+        label="Key that your server expects"
+        description="Empty if it needs none."
+        autoComplete="off"
+        value={apiKey}
+        onChange={event => setApiKey(event.currentTarget.value)}
+      />
+    </FormDialog>
   )
 }

@@ -1,12 +1,11 @@
-import { Button, Checkbox, Modal } from '@mantine/core'
+import { Checkbox } from '@mantine/core'
 import { useState } from 'react'
 import type { Key } from '#api/keys.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { exactUsd } from '../../format/usd-text.ts'
-import { FormProblem } from '../../parts/FormProblem.tsx'
+import { FormDialog } from '../../parts/FormDialog.tsx'
 import { useCustomerId } from '../../shell/use-session.ts'
 import { emptyKey, type KeyField, KeyFields, type KeyInput, keyBody } from './KeyFields.tsx'
-import styles from './keys.module.css'
 
 /** Changes a key. */
 export function KeyForm({ edited, focus, onClose }: { edited: Key | null; focus: KeyField; onClose: () => void }) {
@@ -17,27 +16,17 @@ export function KeyForm({ edited, focus, onClose }: { edited: Key | null; focus:
     { areas: ['keys', 'key-spend'], done: 'The key is changed.', onDone: onClose, showsError: true },
   )
   return (
-    <Modal opened={edited !== null} onClose={onClose} title={`Change ${edited?.name}`}>
-      <form
-        className={styles.form}
-        onSubmit={event => {
-          event.preventDefault()
-          change.mutate(input)
-        }}
-      >
-        <KeyFields input={input} focus={focus} isNewLimit={edited?.limit_usd === null} onChange={setInput} />
-        <ManageBox input={input} onChange={setInput} />
-        <FormProblem error={change.error} />
-        <div className={styles.buttons}>
-          <Button type="submit" loading={change.isPending}>
-            Save
-          </Button>
-          <Button variant="default" onClick={onClose}>
-            Cancel
-          </Button>
-        </div>
-      </form>
-    </Modal>
+    <FormDialog
+      isOpen={edited !== null}
+      title={`Change ${edited?.name}`}
+      action="Save"
+      sending={change}
+      onSubmit={() => change.mutate(input)}
+      onClose={onClose}
+    >
+      <KeyFields input={input} focus={focus} isNewLimit={edited?.limit_usd === null} onChange={setInput} />
+      <ManageBox input={input} onChange={setInput} />
+    </FormDialog>
   )
 }
 

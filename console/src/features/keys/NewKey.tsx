@@ -3,7 +3,7 @@ import { useState } from 'react'
 import { useWrite } from '../../api/use-write.ts'
 import { CodeBlock } from '../../parts/CodeBlock.tsx'
 import { CopyButton } from '../../parts/CopyButton.tsx'
-import { FormProblem } from '../../parts/FormProblem.tsx'
+import { FormDialog } from '../../parts/FormDialog.tsx'
 import { useCustomerId } from '../../shell/use-session.ts'
 import { emptyKey, KeyFields, type KeyInput, keyBody } from './KeyFields.tsx'
 import { ManageBox } from './KeyForm.tsx'
@@ -56,27 +56,17 @@ export function NewKey({ isOpen, onClose }: { isOpen: boolean; onClose: () => vo
     )
   }
   return (
-    <Modal opened={isOpen} onClose={close} title="Make a key">
-      <form
-        className={styles.form}
-        onSubmit={event => {
-          event.preventDefault()
-          make.mutate(input)
-        }}
-      >
-        <KeyFields input={input} onChange={setInput} />
-        <ManageBox input={input} onChange={setInput} />
-        <FormProblem error={make.error} />
-        <div className={styles.buttons}>
-          <Button type="submit" loading={make.isPending}>
-            Make the key
-          </Button>
-          <Button variant="default" onClick={close}>
-            Cancel
-          </Button>
-        </div>
-      </form>
-    </Modal>
+    <FormDialog
+      isOpen={isOpen}
+      title="Make a key"
+      action="Make the key"
+      sending={make}
+      onSubmit={() => make.mutate(input)}
+      onClose={close}
+    >
+      <KeyFields input={input} onChange={setInput} />
+      <ManageBox input={input} onChange={setInput} />
+    </FormDialog>
   )
 }
 

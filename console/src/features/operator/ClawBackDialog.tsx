@@ -1,11 +1,10 @@
-import { Button, Modal, Select, TextInput } from '@mantine/core'
+import { Select, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { ClawedBack, HosterMoneyShown } from '#api/operator/payouts.ts'
 import { randomUuid } from '../../api/random-uuid.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { chargeText, exactUsd } from '../../format/usd-text.ts'
-import { FormProblem } from '../../parts/FormProblem.tsx'
-import styles from './operator.module.css'
+import { FormDialog } from '../../parts/FormDialog.tsx'
 
 const FRAUD = 'fraud'
 
@@ -45,55 +44,45 @@ export function ClawBackDialog({
     },
   )
   return (
-    <Modal opened onClose={onClose} title={`Take earnings back from ${name}`}>
-      <form
-        className={styles.form}
-        onSubmit={event => {
-          event.preventDefault()
-          take.mutate()
-        }}
-      >
-        <Select
-          label="For"
-          description="A disputed payment covers at most what the dispute took."
-          allowDeselect={false}
-          value={cause}
-          onChange={value => value !== null && setCause(value)}
-          data={[
-            { value: FRAUD, label: 'Proven fraud' },
-            ...disputes.map(({ id, reference, email, left_usd }) => ({
-              value: id,
-              label: `Dispute of ${reference}, ${email ?? 'a deleted customer'}: ${exactUsd(left_usd)} USD`,
-            })),
-          ]}
-        />
-        <TextInput
-          label="Amount, USD"
-          description={`The balance is ${chargeText(balance)} USD. If you take more, the hoster owes it, and later earnings pay it first.`}
-          inputMode="decimal"
-          required
-          value={amount}
-          onChange={event => setAmount(event.currentTarget.value)}
-          data-autofocus
-        />
-        <TextInput
-          label="Reason"
-          description="The hoster reads it, and the audit log keeps it."
-          required
-          maxLength={200}
-          value={reason}
-          onChange={event => setReason(event.currentTarget.value)}
-        />
-        <FormProblem error={take.error} />
-        <div className={styles.buttons}>
-          <Button type="submit" variant="danger" loading={take.isPending}>
-            Take it back
-          </Button>
-          <Button variant="default" onClick={onClose}>
-            Cancel
-          </Button>
-        </div>
-      </form>
-    </Modal>
+    <FormDialog
+      title={`Take earnings back from ${name}`}
+      action="Take it back"
+      isDanger
+      sending={take}
+      onSubmit={() => take.mutate()}
+      onClose={onClose}
+    >
+      <Select
+        label="For"
+        description="A disputed payment covers at most what the dispute took."
+        allowDeselect={false}
+        value={cause}
+        onChange={value => value !== null && setCause(value)}
+        data={[
+          { value: FRAUD, label: 'Proven fraud' },
+          ...disputes.map(({ id, reference, email, left_usd }) => ({
+            value: id,
+            label: `Dispute of ${reference}, ${email ?? 'a deleted customer'}: ${exactUsd(left_usd)} USD`,
+          })),
+        ]}
+      />
+      <TextInput
+        label="Amount, USD"
+        description={`The balance is ${chargeText(balance)} USD. If you take more, the hoster owes it, and later earnings pay it first.`}
+        inputMode="decimal"
+        required
+        value={amount}
+        onChange={event => setAmount(event.currentTarget.value)}
+        data-autofocus
+      />
+      <TextInput
+        label="Reason"
+        description="The hoster reads it, and the audit log keeps it."
+        required
+        maxLength={200}
+        value={reason}
+        onChange={event => setReason(event.currentTarget.value)}
+      />
+    </FormDialog>
   )
 }

@@ -1,4 +1,4 @@
-import { Button, Modal, TextInput } from '@mantine/core'
+import { Button, TextInput } from '@mantine/core'
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -7,7 +7,7 @@ import { useWrite } from '../../api/use-write.ts'
 import { countText } from '../../format/number-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
-import { FormProblem } from '../../parts/FormProblem.tsx'
+import { FormDialog } from '../../parts/FormDialog.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Balance } from '../../parts/Money.tsx'
 import { Page } from '../../parts/Page.tsx'
@@ -134,33 +134,16 @@ function NewCustomer({ onClose }: { onClose: () => void }) {
     showsError: true,
   })
   return (
-    <Modal opened onClose={onClose} title="Add a customer">
-      <form
-        className={styles.form}
-        onSubmit={event => {
-          event.preventDefault()
-          add.mutate()
-        }}
-      >
-        <TextInput
-          label="Billing address"
-          description="The customer gets the signup credit. Invite people afterwards."
-          type="email"
-          required
-          value={email}
-          onChange={event => setEmail(event.currentTarget.value)}
-          data-autofocus
-        />
-        <FormProblem error={add.error} />
-        <div className={styles.buttons}>
-          <Button type="submit" loading={add.isPending}>
-            Add
-          </Button>
-          <Button variant="default" onClick={onClose}>
-            Cancel
-          </Button>
-        </div>
-      </form>
-    </Modal>
+    <FormDialog title="Add a customer" action="Add" sending={add} onSubmit={() => add.mutate()} onClose={onClose}>
+      <TextInput
+        label="Billing address"
+        description="The customer gets the signup credit. Invite people afterwards."
+        type="email"
+        required
+        value={email}
+        onChange={event => setEmail(event.currentTarget.value)}
+        data-autofocus
+      />
+    </FormDialog>
   )
 }

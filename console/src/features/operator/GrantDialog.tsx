@@ -1,11 +1,10 @@
-import { Button, Modal, Select, TextInput } from '@mantine/core'
+import { Select, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { CustomerDetail, GrantResult } from '#api/operator/customers.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { chargeText } from '../../format/usd-text.ts'
 import { Facts } from '../../parts/Facts.tsx'
-import { FormProblem } from '../../parts/FormProblem.tsx'
-import styles from './operator.module.css'
+import { FormDialog } from '../../parts/FormDialog.tsx'
 
 /** Grants credit in two steps: what would happen, then the grant. A `ref` is granted only once. */
 export function GrantDialog({ customer, onClose }: { customer: CustomerDetail; onClose: () => void }) {
@@ -39,83 +38,76 @@ export function GrantDialog({ customer, onClose }: { customer: CustomerDetail; o
     showsError: true,
   })
   return (
-    <Modal opened onClose={onClose} title={`Grant credit to ${customer.email}`}>
-      <form
-        className={styles.form}
-        onSubmit={event => {
-          event.preventDefault()
-          if (preview === null) tryOut.mutate()
-          else grant.mutate()
-        }}
-      >
-        {preview === null ? (
-          <>
-            <TextInput
-              label="USD"
-              inputMode="decimal"
-              required
-              value={amount}
-              onChange={event => setAmount(event.currentTarget.value)}
-              data-autofocus
-            />
-            <Select
-              label="Kind"
-              description="What promotion credit pays to hosters comes from a budget."
-              required
-              placeholder="Choose one"
-              value={kind}
-              onChange={value => setKind(value as typeof kind)}
-              data={[
-                { value: 'paid', label: 'Paid, for example by invoice' },
-                { value: 'promotion', label: 'Promotion: nobody pays for it' },
-              ]}
-            />
-            <TextInput
-              label="Reason"
-              description="The customer sees it in the statement."
-              required
-              value={reason}
-              onChange={event => setReason(event.currentTarget.value)}
-            />
-            <TextInput
-              label="Reference"
-              description="For example the number of a payment. The same reference is granted only once."
-              value={ref}
-              onChange={event => setRef(event.currentTarget.value)}
-            />
-          </>
-        ) : (
-          // The field that had the focus is gone, and Enter must not grant before the person has read.
-          <section ref={focus} tabIndex={-1} aria-label="What would happen">
-            <Facts
-              facts={{
-                Grant: `${chargeText(preview.amount_usd)} USD`,
-                Kind: kind,
-                Reason: reason,
-                'Balance now': `${chargeText(preview.balance_before_usd)} USD`,
-                'Balance afterwards': `${chargeText(preview.balance_after_usd)} USD`,
-                Tier: preview.tier === preview.tier_after ? preview.tier : `${preview.tier} → ${preview.tier_after}`,
-                Note:
-                  preview.state === 'waiting'
-                    ? 'A second operator must approve this grant.'
-                    : preview.state === 'duplicate'
-                      ? 'This reference was granted before. Nothing would change.'
-                      : null,
-              }}
-            />
-          </section>
-        )}
-        <FormProblem error={tryOut.error ?? grant.error} />
-        <div className={styles.buttons}>
-          <Button type="submit" loading={tryOut.isPending || grant.isPending} disabled={preview?.state === 'duplicate'}>
-            {preview === null ? 'See what would happen' : 'Grant it'}
-          </Button>
-          <Button variant="default" onClick={preview === null ? onClose : () => setPreview(null)}>
-            {preview === null ? 'Cancel' : 'Back'}
-          </Button>
-        </div>
-      </form>
-    </Modal>
+    <FormDialog
+      title={`Grant credit to ${customer.email}`}
+      action={preview === null ? 'See what would happen' : 'Grant it'}
+      isDisabled={preview?.state === 'duplicate'}
+      sending={{ isPending: tryOut.isPending || grant.isPending, error: tryOut.error ?? grant.error }}
+      {...(preview !== null && { back: { label: 'Back', onClick: () => setPreview(null) } })}
+      onSubmit={() => {
+        if (preview === null) tryOut.mutate()
+        else grant.mutate()
+      }}
+      onClose={onClose}
+    >
+      {preview === null ? (
+        <>
+          <TextInput
+            label="USD"
+            inputMode="decimal"
+            required
+            value={amount}
+            onChange={event => setAmount(event.currentTarget.value)}
+            data-autofocus
+          />
+          <Select
+            label="Kind"
+            description="What promotion credit pays to hosters comes from a budget."
+            required
+            placeholder="Choose one"
+            value={kind}
+            onChange={value => setKind(value as typeof kind)}
+            data={[
+              { value: 'paid', label: 'Paid, for example by invoice' },
+              { value: 'promotion', label: 'Promotion: nobody pays for it' },
+            ]}
+          />
+          <TextInput
+            label="Reason"
+            description="The customer sees it in the statement."
+            required
+            value={reason}
+            onChange={event => setReason(event.currentTarget.value)}
+          />
+          <TextInput
+            label="Reference"
+            description="For example the number of a payment. The same reference is granted only once."
+            value={ref}
+            onChange={event => setRef(event.currentTarget.value)}
+          />
+        </>
+      ) : (
+        // The field that had the focus is gone, and Enter must not grant before the person has read.
+        <section ref={focus} tabIndex={-1} aria-label="What would happen">
+          <Facts
+            facts={{
+              Grant: `${chargeText(preview.amount_usd)} USD`,
+              Kind: kind,
+              Reason: reason,
+              'Balance now': `${chargeText(preview.balance_before_usd)} USD`,
+              'Balance afterwards': `${chargeText(preview.balance_after_usd)} USD`,
+              Tier: preview.tier === preview.tier_after ? preview.tier : `${preview.tier} → ${preview.tier_after}`,
+              Note:
+                preview.state === 'waiting'
+                  ? 'A second operator must approve this grant.'
+                  : preview.state === 'duplicate'
+                    ? 'This reference was granted before. Nothing would change.'
+                    : null,
+            }}
+          />
+        </section>
+      )}
+    </FormDialog>
   )
 }
 

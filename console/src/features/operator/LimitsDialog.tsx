@@ -1,10 +1,9 @@
-import { Button, Modal, Select, TextInput } from '@mantine/core'
+import { Select, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { CustomerDetail } from '#api/operator/customers.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { exactUsd } from '../../format/usd-text.ts'
-import { FormProblem } from '../../parts/FormProblem.tsx'
-import styles from './operator.module.css'
+import { FormDialog } from '../../parts/FormDialog.tsx'
 
 /** Changes the tier and the limits of a customer. An empty limit is that of the tier. */
 export function LimitsDialog({ customer, onClose }: { customer: CustomerDetail; onClose: () => void }) {
@@ -40,28 +39,17 @@ export function LimitsDialog({ customer, onClose }: { customer: CustomerDetail; 
     />
   )
   return (
-    <Modal opened onClose={onClose} title="Tier and limits">
-      <form
-        className={styles.form}
-        onSubmit={event => {
-          event.preventDefault()
-          change.mutate()
-        }}
-      >
-        <Select label="Tier" data={customer.tiers} value={tier} onChange={value => setTier(value ?? tier)} />
-        {field('Requests per minute', limits.requests_per_minute, perMinute, setPerMinute)}
-        {field('Requests per day', limits.requests_per_day, perDay, setPerDay)}
-        {field('Daily spend cap in USD', limits.daily_spend_cap_usd, cap, setCap)}
-        <FormProblem error={change.error} />
-        <div className={styles.buttons}>
-          <Button type="submit" loading={change.isPending}>
-            Save
-          </Button>
-          <Button variant="default" onClick={onClose}>
-            Cancel
-          </Button>
-        </div>
-      </form>
-    </Modal>
+    <FormDialog
+      title="Tier and limits"
+      action="Save"
+      sending={change}
+      onSubmit={() => change.mutate()}
+      onClose={onClose}
+    >
+      <Select label="Tier" data={customer.tiers} value={tier} onChange={value => setTier(value ?? tier)} />
+      {field('Requests per minute', limits.requests_per_minute, perMinute, setPerMinute)}
+      {field('Requests per day', limits.requests_per_day, perDay, setPerDay)}
+      {field('Daily spend cap in USD', limits.daily_spend_cap_usd, cap, setCap)}
+    </FormDialog>
   )
 }

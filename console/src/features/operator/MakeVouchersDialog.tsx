@@ -3,7 +3,7 @@ import { useState } from 'react'
 import type { MadeVouchers } from '#api/operator/payments.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { CopyButton } from '../../parts/CopyButton.tsx'
-import { FormProblem } from '../../parts/FormProblem.tsx'
+import { FormDialog } from '../../parts/FormDialog.tsx'
 import styles from './operator.module.css'
 
 /** Makes vouchers and shows their codes once. */
@@ -46,51 +46,40 @@ export function MakeVouchersDialog({ onClose }: { onClose: () => void }) {
     )
   }
   return (
-    <Modal opened onClose={onClose} title="Make vouchers">
-      <form
-        className={styles.form}
-        onSubmit={event => {
-          event.preventDefault()
-          make.mutate()
-        }}
-      >
-        <TextInput
-          label="USD for each"
-          inputMode="decimal"
-          required
-          value={amount}
-          onChange={event => setAmount(event.currentTarget.value)}
-          data-autofocus
-        />
-        <TextInput
-          label="Number of vouchers"
-          inputMode="numeric"
-          required
-          value={count}
-          onChange={event => setCount(event.currentTarget.value)}
-        />
-        <TextInput
-          label="Note"
-          description="Only operators see it."
-          value={note}
-          onChange={event => setNote(event.currentTarget.value)}
-        />
-        <Checkbox
-          label="They are sold"
-          description="Without this, their credit is promotion: what it pays to hosters comes from the budget of promotion."
-          checked={isPaid}
-          onChange={event => setIsPaid(event.currentTarget.checked)}
-        />
-        <FormProblem error={make.error} />
-        <div className={styles.buttons}>
-          <Button type="submit" loading={make.isPending}>
-            Make them
-          </Button>
-          <Button variant="default" onClick={onClose}>
-            Cancel
-          </Button>
-        </div>
-      </form>
-    </Modal>
+    <FormDialog
+      title="Make vouchers"
+      action="Make them"
+      sending={make}
+      onSubmit={() => make.mutate()}
+      onClose={onClose}
+    >
+      <TextInput
+        label="USD for each"
+        inputMode="decimal"
+        required
+        value={amount}
+        onChange={event => setAmount(event.currentTarget.value)}
+        data-autofocus
+      />
+      <TextInput
+        label="Number of vouchers"
+        inputMode="numeric"
+        required
+        value={count}
+        onChange={event => setCount(event.currentTarget.value)}
+      />
+      <TextInput
+        label="Note"
+        description="Only operators see it."
+        value={note}
+        onChange={event => setNote(event.currentTarget.value)}
+      />
+      <Checkbox
+        label="They are sold"
+        description="Without this, their credit is promotion: what it pays to hosters comes from the budget of promotion."
+        checked={isPaid}
+        onChange={event => setIsPaid(event.currentTarget.checked)}
+      />
+    </FormDialog>
   )
 }

@@ -1,4 +1,4 @@
-import { Button, Modal, TextInput } from '@mantine/core'
+import { Button, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -12,7 +12,7 @@ import { CodeBlock } from '../../parts/CodeBlock.tsx'
 import { ConfirmDialog } from '../../parts/ConfirmDialog.tsx'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { Facts } from '../../parts/Facts.tsx'
-import { FormProblem } from '../../parts/FormProblem.tsx'
+import { FormDialog } from '../../parts/FormDialog.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
@@ -191,28 +191,22 @@ function FailedDialog({ payout, onClose }: { payout: Payout; onClose: () => void
     { areas, done: `${payout.hoster} can be paid again.`, onDone: onClose, showsError: true },
   )
   return (
-    <Modal opened onClose={onClose} title={`The transfer to ${payout.hoster} failed`}>
-      <form
-        className={styles.form}
-        onSubmit={event => {
-          event.preventDefault()
-          fail.mutate()
-        }}
-      >
-        <TextInput
-          label="Reason"
-          description="The reason that the bank gives. The hoster reads it."
-          required
-          maxLength={200}
-          value={reason}
-          onChange={event => setReason(event.currentTarget.value)}
-          data-autofocus
-        />
-        <FormProblem error={fail.error} />
-        <Button type="submit" loading={fail.isPending}>
-          Book it as failed
-        </Button>
-      </form>
-    </Modal>
+    <FormDialog
+      title={`The transfer to ${payout.hoster} failed`}
+      action="Book it as failed"
+      sending={fail}
+      onSubmit={() => fail.mutate()}
+      onClose={onClose}
+    >
+      <TextInput
+        label="Reason"
+        description="The reason that the bank gives. The hoster reads it."
+        required
+        maxLength={200}
+        value={reason}
+        onChange={event => setReason(event.currentTarget.value)}
+        data-autofocus
+      />
+    </FormDialog>
   )
 }

@@ -1,8 +1,8 @@
-import { Autocomplete, Button, Modal, TextInput } from '@mantine/core'
+import { Autocomplete, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import { useWrite } from '../../api/use-write.ts'
 import { exactUsd } from '../../format/usd-text.ts'
-import { FormProblem } from '../../parts/FormProblem.tsx'
+import { FormDialog } from '../../parts/FormDialog.tsx'
 import type { Hoster } from './Hosters.tsx'
 import styles from './operator.module.css'
 
@@ -32,49 +32,38 @@ export function PriceDialog({ hoster, onClose }: { hoster: Hoster; onClose: () =
     { areas: ['supply'], done: `The price of ${model} is set.`, onDone: onClose, showsError: true },
   )
   return (
-    <Modal opened onClose={onClose} title={`Set a price of ${hoster.name}`}>
-      <form
-        className={styles.form}
-        onSubmit={event => {
-          event.preventDefault()
-          set.mutate()
-        }}
-      >
-        <Autocomplete
-          label="Model"
-          required
-          data={hoster.models.map(each => each.model)}
-          value={model}
-          onChange={setModel}
-          data-autofocus
-        />
-        <TextInput
-          label="Input, USD per million tokens"
-          description={known && `Now ${exactUsd(known.input_usd_per_million)}`}
-          inputMode="decimal"
-          required
-          value={input}
-          onChange={event => setInput(event.currentTarget.value)}
-        />
-        <TextInput
-          label="Output, USD per million tokens"
-          description={known && `Now ${exactUsd(known.output_usd_per_million)}`}
-          inputMode="decimal"
-          required
-          value={output}
-          onChange={event => setOutput(event.currentTarget.value)}
-        />
-        <p className={styles.hint}>New requests get this price. Running requests keep the one they began with.</p>
-        <FormProblem error={set.error} />
-        <div className={styles.buttons}>
-          <Button type="submit" loading={set.isPending}>
-            Set the price
-          </Button>
-          <Button variant="default" onClick={onClose}>
-            Cancel
-          </Button>
-        </div>
-      </form>
-    </Modal>
+    <FormDialog
+      title={`Set a price of ${hoster.name}`}
+      action="Set the price"
+      sending={set}
+      onSubmit={() => set.mutate()}
+      onClose={onClose}
+    >
+      <Autocomplete
+        label="Model"
+        required
+        data={hoster.models.map(each => each.model)}
+        value={model}
+        onChange={setModel}
+        data-autofocus
+      />
+      <TextInput
+        label="Input, USD per million tokens"
+        description={known && `Now ${exactUsd(known.input_usd_per_million)}`}
+        inputMode="decimal"
+        required
+        value={input}
+        onChange={event => setInput(event.currentTarget.value)}
+      />
+      <TextInput
+        label="Output, USD per million tokens"
+        description={known && `Now ${exactUsd(known.output_usd_per_million)}`}
+        inputMode="decimal"
+        required
+        value={output}
+        onChange={event => setOutput(event.currentTarget.value)}
+      />
+      <p className={styles.hint}>New requests get this price. Running requests keep the one they began with.</p>
+    </FormDialog>
   )
 }

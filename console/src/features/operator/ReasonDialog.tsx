@@ -1,8 +1,7 @@
-import { Button, Modal, TextInput } from '@mantine/core'
+import { TextInput } from '@mantine/core'
 import { type ReactNode, useState } from 'react'
 import { useWrite } from '../../api/use-write.ts'
-import { FormProblem } from '../../parts/FormProblem.tsx'
-import styles from './operator.module.css'
+import { FormDialog } from '../../parts/FormDialog.tsx'
 
 /**
  * Asks for the reason of a decision about a hoster, then sends it.
@@ -41,34 +40,24 @@ export function ReasonDialog({
     showsError: true,
   })
   return (
-    <Modal opened onClose={onClose} title={title}>
-      <form
-        className={styles.form}
-        onSubmit={event => {
-          event.preventDefault()
-          decide.mutate()
-        }}
-      >
-        <p>{children}</p>
-        <TextInput
-          label="Reason"
-          description={reader}
-          required
-          maxLength={maxLength}
-          value={reason}
-          onChange={event => setReason(event.currentTarget.value)}
-          data-autofocus
-        />
-        <FormProblem error={decide.error} />
-        <div className={styles.buttons}>
-          <Button type="submit" variant={isDanger ? 'danger' : 'filled'} loading={decide.isPending}>
-            {action}
-          </Button>
-          <Button variant="default" onClick={onClose}>
-            Cancel
-          </Button>
-        </div>
-      </form>
-    </Modal>
+    <FormDialog
+      title={title}
+      action={action}
+      isDanger={isDanger}
+      sending={decide}
+      onSubmit={() => decide.mutate()}
+      onClose={onClose}
+    >
+      <p>{children}</p>
+      <TextInput
+        label="Reason"
+        description={reader}
+        required
+        maxLength={maxLength}
+        value={reason}
+        onChange={event => setReason(event.currentTarget.value)}
+        data-autofocus
+      />
+    </FormDialog>
   )
 }

@@ -1,10 +1,9 @@
-import { Button, Checkbox, Modal, TextInput } from '@mantine/core'
+import { Checkbox, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { OperatorPayment } from '#api/operator/payments.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { chargeText } from '../../format/usd-text.ts'
-import { FormProblem } from '../../parts/FormProblem.tsx'
-import styles from './operator.module.css'
+import { FormDialog } from '../../parts/FormDialog.tsx'
 
 /** Takes back a payment, or a part of it: a refund, or a chargeback of the payer's bank. */
 export function TakeBackDialog({ payment, onClose }: { payment: OperatorPayment; onClose: () => void }) {
@@ -29,47 +28,36 @@ export function TakeBackDialog({ payment, onClose }: { payment: OperatorPayment;
     },
   )
   return (
-    <Modal opened onClose={onClose} title={`Take back ${chargeText(payment.amount_usd)} USD`}>
-      <form
-        className={styles.form}
-        onSubmit={event => {
-          event.preventDefault()
-          takeBack.mutate()
-        }}
-      >
-        <TextInput
-          label="USD"
-          description="Empty: all that is left of the payment"
-          inputMode="decimal"
-          value={amount}
-          onChange={event => setAmount(event.currentTarget.value)}
-          data-autofocus
+    <FormDialog
+      title={`Take back ${chargeText(payment.amount_usd)} USD`}
+      action="Take it back"
+      sending={takeBack}
+      onSubmit={() => takeBack.mutate()}
+      onClose={onClose}
+    >
+      <TextInput
+        label="USD"
+        description="Empty: all that is left of the payment"
+        inputMode="decimal"
+        value={amount}
+        onChange={event => setAmount(event.currentTarget.value)}
+        data-autofocus
+      />
+      <TextInput
+        label="Reason"
+        description="The customer sees it."
+        required
+        value={reason}
+        onChange={event => setReason(event.currentTarget.value)}
+      />
+      {payment.driver === 'manual' && (
+        <Checkbox
+          label="A chargeback: the bank has taken the money back"
+          description="What is spent already becomes a debt. Requests are refused until it is paid."
+          checked={isChargeback}
+          onChange={event => setIsChargeback(event.currentTarget.checked)}
         />
-        <TextInput
-          label="Reason"
-          description="The customer sees it."
-          required
-          value={reason}
-          onChange={event => setReason(event.currentTarget.value)}
-        />
-        {payment.driver === 'manual' && (
-          <Checkbox
-            label="A chargeback: the bank has taken the money back"
-            description="What is spent already becomes a debt. Requests are refused until it is paid."
-            checked={isChargeback}
-            onChange={event => setIsChargeback(event.currentTarget.checked)}
-          />
-        )}
-        <FormProblem error={takeBack.error} />
-        <div className={styles.buttons}>
-          <Button type="submit" loading={takeBack.isPending}>
-            Take it back
-          </Button>
-          <Button variant="default" onClick={onClose}>
-            Cancel
-          </Button>
-        </div>
-      </form>
-    </Modal>
+      )}
+    </FormDialog>
   )
 }

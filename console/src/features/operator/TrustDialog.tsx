@@ -1,8 +1,7 @@
-import { Button, Modal, TextInput } from '@mantine/core'
+import { TextInput } from '@mantine/core'
 import { useState } from 'react'
 import { useWrite } from '../../api/use-write.ts'
-import { FormProblem } from '../../parts/FormProblem.tsx'
-import styles from './operator.module.css'
+import { FormDialog } from '../../parts/FormDialog.tsx'
 
 /** Sets the trust score of a hoster. */
 export function TrustDialog({
@@ -23,40 +22,29 @@ export function TrustDialog({
     { areas: ['supply'], done: 'The trust is changed.', onDone: onClose, showsError: true },
   )
   return (
-    <Modal opened onClose={onClose} title={`Trust of ${hoster.name}`}>
-      <form
-        className={styles.form}
-        onSubmit={event => {
-          event.preventDefault()
-          change.mutate()
-        }}
-      >
-        <TextInput
-          label="Trust score"
-          description="From 0 to 1, in place of the earned one. Empty: the earned one counts again. Above 0.8 it may serve trusted_only."
-          inputMode="decimal"
-          value={score}
-          onChange={event => setScore(event.currentTarget.value)}
-          data-autofocus
-        />
-        <TextInput
-          label="Reason"
-          description="The audit log keeps it."
-          required
-          maxLength={200}
-          value={reason}
-          onChange={event => setReason(event.currentTarget.value)}
-        />
-        <FormProblem error={change.error} />
-        <div className={styles.buttons}>
-          <Button type="submit" loading={change.isPending}>
-            Save
-          </Button>
-          <Button variant="default" onClick={onClose}>
-            Cancel
-          </Button>
-        </div>
-      </form>
-    </Modal>
+    <FormDialog
+      title={`Trust of ${hoster.name}`}
+      action="Save"
+      sending={change}
+      onSubmit={() => change.mutate()}
+      onClose={onClose}
+    >
+      <TextInput
+        label="Trust score"
+        description="From 0 to 1, in place of the earned one. Empty: the earned one counts again. Above 0.8 it may serve trusted_only."
+        inputMode="decimal"
+        value={score}
+        onChange={event => setScore(event.currentTarget.value)}
+        data-autofocus
+      />
+      <TextInput
+        label="Reason"
+        description="The audit log keeps it."
+        required
+        maxLength={200}
+        value={reason}
+        onChange={event => setReason(event.currentTarget.value)}
+      />
+    </FormDialog>
   )
 }

@@ -7,7 +7,7 @@ import { exactUsd } from '../../format/usd-text.ts'
 import { CodeBlock } from '../../parts/CodeBlock.tsx'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
-import { FormProblem } from '../../parts/FormProblem.tsx'
+import { FormDialog } from '../../parts/FormDialog.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
@@ -145,54 +145,42 @@ function NewAlert({ onClose }: { onClose: () => void }) {
     )
   }
   return (
-    <Modal opened onClose={onClose} title="Add an alert">
-      <form
-        className={styles.form}
-        onSubmit={event => {
-          event.preventDefault()
-          make.mutate()
-        }}
-      >
-        <Select
-          label="When"
-          data={Object.entries(kinds).map(([value, label]) => ({ value, label }))}
-          value={kind}
-          onChange={value => setKind((value ?? 'low_balance') as Kind)}
+    <FormDialog title="Add an alert" action="Add" sending={make} onSubmit={() => make.mutate()} onClose={onClose}>
+      <Select
+        label="When"
+        data={Object.entries(kinds).map(([value, label]) => ({ value, label }))}
+        value={kind}
+        onChange={value => setKind((value ?? 'low_balance') as Kind)}
+      />
+      {hasThreshold && (
+        <TextInput
+          label="USD"
+          inputMode="decimal"
+          required
+          value={threshold}
+          onChange={event => setThreshold(event.currentTarget.value)}
         />
-        {hasThreshold && (
-          <TextInput
-            label="USD"
-            inputMode="decimal"
-            required
-            value={threshold}
-            onChange={event => setThreshold(event.currentTarget.value)}
-          />
-        )}
-        <Select
-          label="Where to"
-          data={[
-            { value: 'email', label: 'E-mail to the billing address' },
-            { value: 'webhook', label: 'Webhook' },
-          ]}
-          value={channel}
-          onChange={value => setChannel(value ?? 'email')}
+      )}
+      <Select
+        label="Where to"
+        data={[
+          { value: 'email', label: 'E-mail to the billing address' },
+          { value: 'webhook', label: 'Webhook' },
+        ]}
+        value={channel}
+        onChange={value => setChannel(value ?? 'email')}
+      />
+      {channel === 'webhook' && (
+        <TextInput
+          label="URL"
+          type="url"
+          placeholder="https://"
+          required
+          value={target}
+          onChange={event => setTarget(event.currentTarget.value)}
         />
-        {channel === 'webhook' && (
-          <TextInput
-            label="URL"
-            type="url"
-            placeholder="https://"
-            required
-            value={target}
-            onChange={event => setTarget(event.currentTarget.value)}
-          />
-        )}
-        <FormProblem error={make.error} />
-        <Button type="submit" loading={make.isPending}>
-          Add
-        </Button>
-      </form>
-    </Modal>
+      )}
+    </FormDialog>
   )
 }
 

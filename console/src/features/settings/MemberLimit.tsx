@@ -1,9 +1,9 @@
-import { Button, Modal, Select, TextInput } from '@mantine/core'
+import { Button, Select, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { MemberShown } from '#api/people.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { exactUsd, roundUsd } from '../../format/usd-text.ts'
-import { FormProblem } from '../../parts/FormProblem.tsx'
+import { FormDialog } from '../../parts/FormDialog.tsx'
 import { Meter, windowText } from '../../parts/Meter.tsx'
 import { useCustomerId } from '../../shell/use-session.ts'
 import styles from './settings.module.css'
@@ -45,44 +45,38 @@ export function MemberLimitDialog({ member, onClose }: { member: MemberShown; on
     { areas: ['people', 'usage'], done: 'The limit is changed.', onDone: onClose, showsError: true },
   )
   return (
-    <Modal opened onClose={onClose} title={`Spend limit of ${member.email}`}>
-      <form
-        className={styles.form}
-        onSubmit={event => {
-          event.preventDefault()
-          change.mutate()
-        }}
-      >
-        <p>
-          It covers all keys that the person made, the playground included. Requests beyond it are refused, on all nodes
-          within two seconds.
-        </p>
-        <TextInput
-          label="Limit in USD"
-          description="Empty: no limit."
-          placeholder="none"
-          inputMode="decimal"
-          value={limit}
-          onChange={event => setLimit(event.currentTarget.value)}
-          data-autofocus
-        />
-        <Select
-          label="Resets"
-          disabled={typed === ''}
-          data={[
-            { value: 'daily', label: 'Every day' },
-            { value: 'weekly', label: 'Every Monday' },
-            { value: 'monthly', label: 'Every month' },
-            { value: 'none', label: 'Never' },
-          ]}
-          value={reset}
-          onChange={value => setReset((value ?? 'monthly') as typeof reset)}
-        />
-        <FormProblem error={change.error} />
-        <Button type="submit" loading={change.isPending}>
-          Save
-        </Button>
-      </form>
-    </Modal>
+    <FormDialog
+      title={`Spend limit of ${member.email}`}
+      action="Save"
+      sending={change}
+      onSubmit={() => change.mutate()}
+      onClose={onClose}
+    >
+      <p>
+        It covers all keys that the person made, the playground included. Requests beyond it are refused, on all nodes
+        within two seconds.
+      </p>
+      <TextInput
+        label="Limit in USD"
+        description="Empty: no limit."
+        placeholder="none"
+        inputMode="decimal"
+        value={limit}
+        onChange={event => setLimit(event.currentTarget.value)}
+        data-autofocus
+      />
+      <Select
+        label="Resets"
+        disabled={typed === ''}
+        data={[
+          { value: 'daily', label: 'Every day' },
+          { value: 'weekly', label: 'Every Monday' },
+          { value: 'monthly', label: 'Every month' },
+          { value: 'none', label: 'Never' },
+        ]}
+        value={reset}
+        onChange={value => setReset((value ?? 'monthly') as typeof reset)}
+      />
+    </FormDialog>
   )
 }

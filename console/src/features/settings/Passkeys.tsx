@@ -1,4 +1,4 @@
-import { Button, Modal, TextInput } from '@mantine/core'
+import { Button, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { AddedPasskey, PasskeyShown } from '#api/passkeys.ts'
@@ -7,6 +7,7 @@ import { consoleConfigQuery, factorsQuery } from '../../api/queries.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { ConfirmDialog } from '../../parts/ConfirmDialog.tsx'
 import { DataTable } from '../../parts/DataTable.tsx'
+import { FormDialog } from '../../parts/FormDialog.tsx'
 import { FormProblem } from '../../parts/FormProblem.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Panel } from '../../parts/Panel.tsx'
@@ -133,27 +134,21 @@ function RenameDialog({ passkey, onClose }: { passkey: PasskeyShown; onClose: ()
     { areas: ['factors'], onDone: onClose, showsError: true },
   )
   return (
-    <Modal opened onClose={onClose} title="Rename the passkey">
-      <form
-        className={styles.form}
-        onSubmit={event => {
-          event.preventDefault()
-          rename.mutate()
-        }}
-      >
-        <TextInput
-          label="Name"
-          required
-          maxLength={200}
-          value={name}
-          onChange={event => setName(event.currentTarget.value)}
-          data-autofocus
-        />
-        <FormProblem error={rename.error} />
-        <Button type="submit" loading={rename.isPending}>
-          Save
-        </Button>
-      </form>
-    </Modal>
+    <FormDialog
+      title="Rename the passkey"
+      action="Save"
+      sending={rename}
+      onSubmit={() => rename.mutate()}
+      onClose={onClose}
+    >
+      <TextInput
+        label="Name"
+        required
+        maxLength={200}
+        value={name}
+        onChange={event => setName(event.currentTarget.value)}
+        data-autofocus
+      />
+    </FormDialog>
   )
 }
