@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import type { ChatJob } from '../../src/base/domain/chat-job.ts'
-import type { Offer } from '../../src/base/domain/offer.ts'
+import type { HosterOffer, Offer } from '../../src/base/domain/offer.ts'
 import { drawGapMs } from '../../src/market/trust/audits/draw-manners.ts'
 import { drawText } from '../../src/market/trust/audits/draw-text.ts'
 import { PromptStock } from '../../src/market/trust/audits/prompt-stock.ts'
@@ -260,5 +260,5 @@ const offerOf = (kind: 'hoster' | 'local') =>
     price: { inputPicoPerToken: 1n, outputPicoPerToken: 1n },
     features: new Set(['chat']),
   }) as unknown as Offer
-const hosterOffer = offerOf('hoster')
+const hosterOffer = offerOf('hoster') as HosterOffer
 const referenceOffer = offerOf('local')

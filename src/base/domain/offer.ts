@@ -139,6 +139,13 @@ export interface Offer {
   readonly speaks?: readonly Dialect[]
 }
 
+/** An offer of a hoster's endpoint. */
+export type HosterOffer = Offer & { readonly endpoint: { readonly hosterId: string } }
+
+export function isOfHoster(offer: Offer): offer is HosterOffer {
+  return offer.endpoint.hosterId !== null
+}
+
 /** Whether an offer serves a task: the tasks that it declares; chat also if it declares a feature of chat, or nothing. */
 export function serves({ features }: Pick<Offer, 'features'>, task: Task): boolean {
   if (task !== 'chat') return features.has(task)

@@ -24,8 +24,9 @@ export function distributionDistance(
     const ofB = b[prompt] ?? []
     let sum = 0
     let positions = 0
-    while (positions < Math.min(ofA.length, ofB.length)) {
-      const [atA, atB] = [ofA[positions]!, ofB[positions]!]
+    for (const [at, atA] of ofA.entries()) {
+      const atB = ofB[at]
+      if (atB === undefined) break
       sum += totalVariation(atA, atB)
       positions++
       if (likeliest(atA) !== likeliest(atB)) break

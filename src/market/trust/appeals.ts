@@ -3,7 +3,7 @@ import type { Sql } from '../../base/db/pool.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import type { HosterCaller } from '../../base/domain/hoster-access.ts'
 import { noteAction } from '../../identity/people/audit-log.ts'
-import { readHosterFacts } from './evidence/hoster-facts.ts'
+import { readFactsOf, readHosterFacts } from './evidence/hoster-facts.ts'
 
 /**
  * Asks the operator to look at a quarantine again. Run it in a transaction. Throws `hoster_not_found`, or `hoster_state_refused` when the
@@ -45,11 +45,11 @@ export async function answerAppeal(
     [hosterId, answer, personId],
   )
   if (rowCount === 0) return false
-  const [facts] = await readHosterFacts(sql, hosterId)
+  const { name } = await readFactsOf(sql, hosterId)
   await noteAction(sql, {
     action: 'hoster.appeal_answered',
     personId,
-    subject: facts!.name,
+    subject: name,
     detail: { hoster_id: hosterId, answer },
     address,
   })

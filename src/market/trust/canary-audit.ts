@@ -1,4 +1,5 @@
 import { failureEValues } from './e-values.ts'
+import { multiply } from './statistics.ts'
 
 /** How often honest servers of a model fail the canaries of one family. */
 export interface CanaryRecord {
@@ -29,8 +30,9 @@ export interface CanaryResult {
  */
 export function auditCanaries(answered: readonly boolean[], others: CanaryRecord): CanaryResult {
   const failureMax = failureBound(others)
-  const each = answered.map(isAnswered => failureEValues(!isAnswered, failureMax))
-  const eValues = each[0]!.map((_, at) => (failureMax < 1 ? each.reduce((product, e) => product * e[at]!, 1) : 1))
+  const ones = failureEValues(false, failureMax).map(() => 1)
+  const each = failureMax < 1 ? answered.map(isAnswered => failureEValues(!isAnswered, failureMax)) : []
+  const eValues = each.reduce(multiply, ones)
   const failures = answered.filter(isAnswered => !isAnswered).length
   if (failures < FAILURES_TO_FAIL) return { eValues, hasPassed: true }
   const isKnown = others.asked >= ASKED_MIN && failureMax <= FAILURE_MAX * 2

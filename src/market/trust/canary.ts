@@ -1,4 +1,5 @@
 import type { OwnCanary } from '../../base/domain/own-canary.ts'
+import { drawOne, elementAt } from '../../base/runtime/collections.ts'
 
 /** A prompt with a short answer that a program can check. */
 export interface Canary {
@@ -25,14 +26,14 @@ interface Question {
  *
  * @param random uniform in [0, 1)
  */
-export function makeCanary(random: () => number, family: CanaryFamily = pick(canaryFamilies, random)): Canary {
+export function makeCanary(random: () => number, family: CanaryFamily = drawOne(canaryFamilies, random)): Canary {
   const { text, expected } = questions[family](random)
-  const system = random() < 0.4 ? pick(systems, random) : undefined
+  const system = random() < 0.4 ? drawOne(systems, random) : undefined
   return {
     family,
-    messages: messagesOf(withNotes(pick(askings, random)(text), random), system),
+    messages: messagesOf(withNotes(drawOne(askings, random)(text), random), system),
     answers: [expected],
-    maxTokens: pick([64, 100, 128, 200, 256, 400], random),
+    maxTokens: drawOne([64, 100, 128, 200, 256, 400], random),
   }
 }
 
@@ -71,7 +72,7 @@ function wordsOf(text: string): string[] {
 const questions: Readonly<Record<CanaryFamily, (random: () => number) => Question>> = {
   sum(random) {
     const [a, b, c] = [integer(random, 100, 900), integer(random, 100, 900), integer(random, 10, 99)]
-    const item = pick(goods, random)
+    const item = drawOne(goods, random)
     return {
       text: `A shop had ${a} ${item}. A delivery brought ${b} more, and then ${c} were sold. How many ${item} does it have now?`,
       expected: `${a + b - c}`,
@@ -80,7 +81,7 @@ const questions: Readonly<Record<CanaryFamily, (random: () => number) => Questio
   lookup(random) {
     const people = sample(names, 9, random)
     const rows = people.map(name => ({ name, code: codeWord(random) }))
-    const wanted = pick(rows, random)
+    const wanted = drawOne(rows, random)
     return {
       text: `${rows.map(({ name, code }) => `${name}: ${code}`).join('\n')}\n\nWhich code belongs to ${wanted.name}?`,
       expected: wanted.code,
@@ -92,7 +93,7 @@ const questions: Readonly<Record<CanaryFamily, (random: () => number) => Questio
     const place = integer(random, 0, 3)
     return {
       text: `Sort these words alphabetically: ${words.join(', ')}. Which word is ${['first', 'second', 'third', 'fourth'][place]}?`,
-      expected: sorted[place]!,
+      expected: elementAt(sorted, place),
     }
   },
   calendar(random) {
@@ -100,11 +101,11 @@ const questions: Readonly<Record<CanaryFamily, (random: () => number) => Questio
     const days = integer(random, 8, 60)
     return {
       text: `Today is ${weekdays[start]}. Which day of the week is it in ${days} days?`,
-      expected: weekdays[(start + days) % 7]!,
+      expected: elementAt(weekdays, (start + days) % 7),
     }
   },
   count(random) {
-    const wanted = pick(goods, random)
+    const wanted = drawOne(goods, random)
     const others = sample(
       goods.filter(word => word !== wanted),
       5,
@@ -116,7 +117,7 @@ const questions: Readonly<Record<CanaryFamily, (random: () => number) => Questio
   },
   code(random) {
     const [start, step, rounds] = [integer(random, 2, 9), integer(random, 3, 9), integer(random, 3, 6)]
-    const name = pick(['total', 'x', 'value', 'acc', 'n'], random)
+    const name = drawOne(['total', 'x', 'value', 'acc', 'n'], random)
     return {
       text: `What does this print?\n\n${name} = ${start}\nfor i in range(${rounds}):\n    ${name} = ${name} + ${step}\nprint(${name})`,
       expected: `${start + step * rounds}`,
@@ -156,9 +157,9 @@ const deeds = ['met the plumber', 'signed the delivery', 'returned the keys', 'c
 function notes(random: () => number, count: number): string {
   const lines = Array.from({ length: count }, () => {
     const time = `${integer(random, 7, 19)}:${integer(random, 10, 59)}`
-    return `- ${time} ${pick(names, random)} ${pick(deeds, random)} at ${pick(places, random)}.`
+    return `- ${time} ${drawOne(names, random)} ${drawOne(deeds, random)} at ${drawOne(places, random)}.`
   })
-  return `${pick(['Notes of today:', 'Log:', 'For context, my notes:'], random)}\n${lines.join('\n')}`
+  return `${drawOne(['Notes of today:', 'Log:', 'For context, my notes:'], random)}\n${lines.join('\n')}`
 }
 
 function codeWord(random: () => number): string {
@@ -169,10 +170,6 @@ function codeWord(random: () => number): string {
 /** A whole number from `min` to `max`, both included. */
 function integer(random: () => number, min: number, max: number): number {
   return min + Math.floor(random() * (max - min + 1))
-}
-
-function pick<Item>(items: readonly Item[], random: () => number): Item {
-  return items[Math.floor(random() * items.length)]!
 }
 
 function shuffled<Item>(items: readonly Item[], random: () => number): Item[] {

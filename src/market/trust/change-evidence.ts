@@ -1,3 +1,4 @@
+import { elementAt } from '../../base/runtime/collections.ts'
 /**
  * A sequential test of one signal of one hoster. The null hypothesis is that the hoster is honest, at every audit. The
  * alternatives are several cheats, each from some audit on: from the first, or after it has earned trust.
@@ -45,7 +46,8 @@ export function addEvidence(evidence: ChangeEvidence, eValues: readonly number[]
 
 /** Evidence that was collected with other alternatives counts for each of the present ones. */
 function startedOf({ started }: ChangeEvidence, at: number, alternatives: number): number {
-  return started.length === alternatives ? started[at]! : started.length === 0 ? 0 : mean(started)
+  if (started.length === alternatives) return elementAt(started, at)
+  return started.length === 0 ? 0 : mean(started)
 }
 
 export function mean(values: readonly number[]): number {

@@ -1,6 +1,7 @@
+import { elementAt } from '../../base/runtime/collections.ts'
 import { type TopTokens, textSimilarity } from './answer-distance.ts'
 import { rankPValue } from './e-values.ts'
-import { median } from './statistics.ts'
+import { median, multiply } from './statistics.ts'
 
 export const comparisonKinds = ['gap', 'words', 'odds', 'pair'] as const
 /**
@@ -109,7 +110,9 @@ function oddsUntilParting(own: string, answer: readonly TopTokens[], temperature
       const unlisted = rest * least ** (1 / flatness - 1)
       const listed = powers.reduce((total, each) => total + each, 0)
       if (chosen === undefined) return Math.log(unlisted / (listed + unlisted))
-      return Math.log(powers[tokens.indexOf(chosen)]! / (isHonest && flatness < 1 ? listed : listed + unlisted))
+      return Math.log(
+        elementAt(powers, tokens.indexOf(chosen)) / (isHonest && flatness < 1 ? listed : listed + unlisted),
+      )
     }
     return sum + logOf(CHEAT_FLATNESS * temperature, false) - logOf(HONEST_FLATNESS * temperature, true)
   }, 0)
@@ -172,17 +175,22 @@ export function auditComparisons(batch: readonly BatchedComparison[], earlier: E
       judged++
       if (value > Math.log(1 / EXTREME_P)) extreme.push(customerId)
       const ratio = Math.exp(Math.min(value, ODDS_MAX))
-      drawn = drawn.map((product, at) => product * (1 - SHARES[at]! + SHARES[at]! * ratio))
+      drawn = multiply(
+        drawn,
+        SHARES.map(share => 1 - share + share * ratio),
+      )
     } else if (kind === 'pair') {
       pairs++
       losses += value
-      paired = paired.map((product, at) => product * lossEValue(value, PAIR_LOSSES[at]!))
+      paired = multiply(
+        paired,
+        PAIR_LOSSES.map(loss => lossEValue(value, loss)),
+      )
     } else if (honest[kind].length >= VALUES_MIN) {
       judged++
       const p = rankPValue(value / TOLERANCE - FLOORS[kind], honest[kind])
       if (p <= EXTREME_P) extreme.push(customerId)
-      const eValues = likelihoods(p)
-      ranked = ranked.map((product, at) => product * eValues[at]!)
+      ranked = multiply(ranked, likelihoods(p))
     }
   }
   const hasLost = losses - pairs * HONEST_LOSSES > LOST_SDS * Math.sqrt(pairs * HONEST_LOSSES * (1 - HONEST_LOSSES))
@@ -259,7 +267,7 @@ const HONEST_FACTOR = 2
 function honestValues(of: ReadonlyMap<string, readonly number[]>): number[] {
   const known = [...of.values()].filter(values => values.length > 0)
   if (known.length === 0) return []
-  const means = known.map(values => values.reduce((sum, value) => sum + value, 0) / values.length)
-  const limit = median(means) * HONEST_FACTOR + 0.02
-  return known.flatMap((values, at) => (means[at]! <= limit ? values : []))
+  const meanOf = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length
+  const limit = median(known.map(meanOf)) * HONEST_FACTOR + 0.02
+  return known.filter(values => meanOf(values) <= limit).flat()
 }

@@ -86,10 +86,13 @@ const HONEST_FACTOR = 2
  * this limit, two cheats would hide each other.
  */
 function honestDistances(earlier: Distances, medians: ReadonlyMap<string, number>, hosterId: string): AnswerDistance[] {
-  const others = [...earlier].filter(([id, distances]) => id !== hosterId && distances.length > 0)
+  const others = [...earlier].flatMap(([id, distances]) => {
+    const ofHoster = medians.get(id)
+    return id === hosterId || ofHoster === undefined || distances.length === 0 ? [] : [{ distances, ofHoster }]
+  })
   if (others.length === 0) return []
-  const limit = median(others.map(([id]) => medians.get(id)!)) * HONEST_FACTOR + 1e-6
-  return others.flatMap(([id, distances]) => (medians.get(id)! <= limit ? distances : []))
+  const limit = median(others.map(({ ofHoster }) => ofHoster)) * HONEST_FACTOR + 1e-6
+  return others.flatMap(({ distances, ofHoster }) => (ofHoster <= limit ? distances : []))
 }
 
 function medianOf(distances: readonly AnswerDistance[]): number {

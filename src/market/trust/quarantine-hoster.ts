@@ -9,7 +9,7 @@ import {
 } from '../marketplace/change-hoster-state.ts'
 import { type HosterRef, lockHoster } from '../supply/hosters/hosters.ts'
 import { answerAppeal } from './appeals.ts'
-import { lockTrust, writeTrust } from './evidence/trust-store.ts'
+import { lockTrustOf, writeTrust } from './evidence/trust-store.ts'
 import type { SignalKind, Signals } from './quarantine.ts'
 
 /**
@@ -22,7 +22,7 @@ export async function quarantineHoster(
   proof: readonly SignalKind[],
   signals: Signals,
 ): Promise<string> {
-  const reason = `Audits prove a cheat: ${proof.map(kind => `${signalTexts[kind]} (${pText(signals[kind]!.p)})`).join('; ')}.`
+  const reason = `Audits prove a cheat: ${proof.map(kind => `${signalTexts[kind]} (${pText(signals[kind]?.p ?? 1)})`).join('; ')}.`
   await sql.query(
     `UPDATE hoster SET quarantined_at = now(), quarantine_reason = $2,
        payout_frozen_at = coalesce(payout_frozen_at, now()), payout_freeze_reason = coalesce(payout_freeze_reason, $2)
@@ -58,7 +58,7 @@ export async function endQuarantine(
   hosterId: string,
   { by, reason, nowMs }: { readonly by: StateActor; readonly reason: string; readonly nowMs: number },
 ): Promise<void> {
-  const trust = (await lockTrust(sql, [hosterId])).get(hosterId)!
+  const trust = await lockTrustOf(sql, hosterId)
   await writeTrust(sql, { ...trust, evidence: { ...trust.evidence, signals: {} } }, nowMs)
   await sql.query(
     `UPDATE hoster SET quarantined_at = NULL, quarantine_reason = NULL, payout_frozen_at = NULL, payout_freeze_reason = NULL

@@ -1,6 +1,7 @@
 import { bumpControlVersion } from '../../base/db/control-version.ts'
 import type { Sql } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
+import { groupBy, valueAt } from '../../base/runtime/collections.ts'
 import { addTraffic } from '../marketplace/traffic.ts'
 import { insertAudit } from './evidence/audit-store.ts'
 import { lockSources, readRatio, type StoredSource, writeRatio, writeSource } from './evidence/meter-store.ts'
@@ -37,7 +38,7 @@ export async function readSpan(sql: Sql, nowMs: number, delayMs: number): Promis
   const hosterIds = new Set([...requests, ...reports].flatMap(({ hosterId }) => hosterId ?? []))
   const trusts = await lockTrust(sql, [...hosterIds].sort())
   for (const [hosterId, tallies] of Map.groupBy(requests, ({ hosterId }) => hosterId)) {
-    const before = trusts.get(hosterId)!
+    const before = valueAt(trusts, hosterId)
     const good = tallies.reduce((sum, tally) => sum + tally.good, 0)
     const weight = tallies.reduce((sum, tally) => sum + tally.weight, 0)
     const faults = tallies.reduce((sum, tally) => sum + tally.faults, 0)
@@ -67,8 +68,8 @@ async function addReports(
   const sources = new Map((await lockSources(sql, modelId)).map(source => [source.endpointId, source]))
   const isHosted = [...sources.values(), ...reports].some(({ hosterId }) => hosterId !== null)
   if (!isHosted) return
-  for (const [endpointId, ofEndpoint] of Map.groupBy(reports, ({ endpointId }) => endpointId)) {
-    const { hosterId } = ofEndpoint[0]!
+  for (const [endpointId, ofEndpoint] of groupBy(reports, ({ endpointId }) => endpointId)) {
+    const { hosterId } = ofEndpoint[0]
     const before: StoredSource = sources.get(endpointId) ?? {
       ...{ modelId, endpointId, hosterId, isLocal: hosterId === null },
       ...{ input: [], output: [], waiting: [] },
@@ -84,7 +85,7 @@ async function addReports(
   const groups = await createRelatedHosters(sql).groups(hosterIds)
   const learned = learnRatio(
     [...sources.values()].map(source =>
-      source.hosterId === null ? source : { ...source, voter: groups.get(source.hosterId)! },
+      source.hosterId === null ? source : { ...source, voter: valueAt(groups, source.hosterId) },
     ),
   )
   if (hasChanged(await readRatio(sql, modelId), learned)) {

@@ -1,4 +1,5 @@
 import type { Sql } from '../../base/db/pool.ts'
+import { valueAt } from '../../base/runtime/collections.ts'
 
 /** Hosters that belong together as far as the gateway can see, with the evidence of related customers: docs/trust.md. */
 export interface RelatedHosters {
@@ -46,8 +47,8 @@ export function groupBySigns(
     const first = firstWith.get(sign)
     if (first === undefined) firstWith.set(sign, hosterId)
     else {
-      const [group, other] = [groups.get(first), groups.get(hosterId)!]
-      for (const [member, found] of groups) if (found === other) groups.set(member, group!)
+      const [group, other] = [valueAt(groups, first), valueAt(groups, hosterId)]
+      for (const [member, found] of groups) if (found === other) groups.set(member, group)
     }
   }
   return groups

@@ -5,9 +5,9 @@ import type { Clock } from '../../base/runtime/scheduler.ts'
 import { sumCustomers } from './customer-evidence.ts'
 import { pruneAudits } from './evidence/audit-store.ts'
 import { isBroadlySupported } from './evidence/compared-store.ts'
-import { type HosterFacts, readHosterFacts, writeScore } from './evidence/hoster-facts.ts'
+import { type HosterFacts, readFactsOf, readHosterFacts, writeScore } from './evidence/hoster-facts.ts'
 import { reviewPayers } from './evidence/payers.ts'
-import { lockTrust, readCustomerEvidence, type StoredTrust, writeTrust } from './evidence/trust-store.ts'
+import { lockTrustOf, readCustomerEvidence, type StoredTrust, writeTrust } from './evidence/trust-store.ts'
 import { provenBy, type SignalKind, type Signals } from './quarantine.ts'
 import { quarantineHoster } from './quarantine-hoster.ts'
 import { readSpan } from './read-span.ts'
@@ -46,19 +46,19 @@ async function scoreHoster(
   hosterId: string,
   nowMs: number,
 ): Promise<{ hoster: string; reason: string } | null> {
-  const trust = (await lockTrust(sql, [hosterId])).get(hosterId)!
-  const [facts] = await readHosterFacts(sql, hosterId)
-  const score = await computeScore(sql, facts!, trust, nowMs)
+  const trust = await lockTrustOf(sql, hosterId)
+  const facts = await readFactsOf(sql, hosterId)
+  const score = await computeScore(sql, facts, trust, nowMs)
   await writeTrust(sql, trust, nowMs, score)
   // Nobody is quarantined twice, and comparisons take long to read.
-  const mayBeQuarantined = facts!.state === 'active' || facts!.state === 'paused'
+  const mayBeQuarantined = facts.state === 'active' || facts.state === 'paused'
   const proof = mayBeQuarantined ? await proofOf(sql, hosterId, trust.evidence.signals) : []
   const isNew = proof.length > 0
-  const used = isNew || facts!.quarantinedAt !== null ? 0 : (facts!.override ?? score.score)
+  const used = isNew || facts.quarantinedAt !== null ? 0 : (facts.override ?? score.score)
   if (await writeScore(sql, hosterId, used)) await bumpControlVersion(sql, 'supply')
   if (!isNew) return null
   const reason = await quarantineHoster(sql, hosterId, proof, trust.evidence.signals)
-  return { hoster: facts!.name, reason }
+  return { hoster: facts.name, reason }
 }
 
 /** Returns the signals that prove a cheat. Comparisons do only if several customers support them. */

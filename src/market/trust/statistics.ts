@@ -1,7 +1,15 @@
+import { elementAt } from '../../base/runtime/collections.ts'
 /** The lower median. Throws for an empty list. */
 export function median(values: readonly number[]): number {
-  if (values.length === 0) throw new Error('the median of nothing')
-  return values.toSorted((a, b) => a - b)[(values.length - 1) >> 1]!
+  return elementAt(
+    values.toSorted((a, b) => a - b),
+    (values.length - 1) >> 1,
+  )
+}
+
+/** Multiplies two lists of the same length, element by element. */
+export function multiply(values: readonly number[], factors: readonly number[]): number[] {
+  return values.map((value, at) => value * elementAt(factors, at))
 }
 
 /** The standard deviation of normal values, from their median absolute deviation: outliers do not change it. */

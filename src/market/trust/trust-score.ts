@@ -1,3 +1,4 @@
+import { elementAt } from '../../base/runtime/collections.ts'
 import { type DecayedCounts, effectiveSample, goodRate, lowerBound } from './decayed-counts.ts'
 
 /** How well a hoster is known. It limits the score. */
@@ -65,7 +66,7 @@ const exponents = { reliability: 0.5, honesty: 0.35, conformance: 0.15 } as cons
  * a gate is closed, it is at most 0.8, which `trusted_only` does not admit. A proven cheat has 0.
  */
 export function trustScore(facts: TrustFacts): TrustScore {
-  const components = (['reliability', 'honesty', 'conformance'] as const).map((name): TrustComponent => {
+  const componentOf = (name: keyof typeof exponents): TrustComponent => {
     const counts = facts[name]
     return {
       name,
@@ -74,8 +75,10 @@ export function trustScore(facts: TrustFacts): TrustScore {
       sample: effectiveSample(counts),
       bound: lowerBound(counts),
     }
-  })
-  const honestyBound = components[1]!.bound
+  }
+  const honesty = componentOf('honesty')
+  const honestyBound = honesty.bound
+  const components = [componentOf('reliability'), honesty, componentOf('conformance')]
   const gates = [
     gate('requests', facts.requests),
     gate('audits', facts.audits),
@@ -104,7 +107,10 @@ export function waysToRaise({ components, gates, cap, standing, product }: Omit<
   const ways: string[] = []
   for (const { name, has, needs, isPassed } of gates) if (!isPassed) ways.push(gateTexts[name](has, needs))
   if (product > cap) ways.push(standing === 'unverified' ? VERIFY : CONTRACT)
-  const weakest = components.toSorted((a, b) => a.bound ** a.exponent - b.bound ** b.exponent)[0]!
+  const weakest = elementAt(
+    components.toSorted((a, b) => a.bound ** a.exponent - b.bound ** b.exponent),
+    0,
+  )
   if (weakest.bound < 0.98) {
     const isFew = weakest.rate - weakest.bound > 1 - weakest.rate
     ways.push(isFew ? `More ${sampleTexts[weakest.name]}: few results give a low bound.` : faultTexts[weakest.name])

@@ -1,4 +1,4 @@
-import type { Offer } from '../../../base/domain/offer.ts'
+import type { HosterOffer, Offer } from '../../../base/domain/offer.ts'
 import type { OwnCanary } from '../../../base/domain/own-canary.ts'
 import { type Canary, isCanaryAnswered, makeCanary, ownCanary } from '../canary.ts'
 import { auditCanaries, needsAnotherCanary } from '../canary-audit.ts'
@@ -23,7 +23,7 @@ const [NEXT_MS_MIN, NEXT_MS_MAX] = [300_000, 18_000_000]
 export async function auditByCanary(
   deps: RunningAudit,
   begun: BegunCanaries,
-  offer: Offer,
+  offer: HosterOffer,
   reference: Offer | undefined,
 ): Promise<void> {
   const { pool, clock, random } = deps
@@ -40,7 +40,7 @@ export async function auditByCanary(
     return
   }
   begun.delete(offer.offerId)
-  const hosterId = offer.endpoint.hosterId!
+  const hosterId = offer.endpoint.hosterId
   const { eValues, hasPassed } = auditCanaries(answered, await canaryRecordOfOthers(pool, offer.modelId, hosterId))
   await recordAudits(pool, [
     {

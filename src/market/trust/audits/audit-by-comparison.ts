@@ -1,4 +1,4 @@
-import type { Offer } from '../../../base/domain/offer.ts'
+import type { HosterOffer, Offer } from '../../../base/domain/offer.ts'
 import { compareAnswer } from '../compare-answer.ts'
 import { recordCompared } from '../evidence/compared-store.ts'
 import type { AskOffer } from './ask-offer.ts'
@@ -16,7 +16,7 @@ import type { Message } from './replay.ts'
 export async function auditByComparison(
   deps: RunningAudit,
   stock: PromptStock,
-  offer: Offer,
+  offer: HosterOffer,
   reference: Offer,
 ): Promise<number> {
   const askWriter = deps.beginVisit(null)
@@ -42,7 +42,7 @@ export async function auditByComparison(
 
 interface Compared {
   readonly text: AuditText
-  readonly offer: Offer
+  readonly offer: HosterOffer
   readonly reference: Offer
   readonly askReference: AskOffer
 }
@@ -60,7 +60,7 @@ async function compare(
   const comparison = compareAnswer(own, answers, temperature)
   if (comparison === null) return
   const { source, customerId } = text
-  const hosterId = offer.endpoint.hosterId!
+  const hosterId = offer.endpoint.hosterId
   await recordCompared(pool, {
     ...comparison,
     ...{ hosterId, modelId: offer.modelId, source, customerId, atMs: clock.epochMs() },

@@ -1,4 +1,5 @@
-import type { Offer } from '../../../base/domain/offer.ts'
+import type { HosterOffer } from '../../../base/domain/offer.ts'
+import { drawOne, type NonEmpty } from '../../../base/runtime/collections.ts'
 import { answerDistance } from '../answer-distance.ts'
 import { comparePanel, type Panellist } from '../compare-panel.ts'
 import { earlierDistances } from '../evidence/audit-store.ts'
@@ -17,22 +18,29 @@ export const PANEL_PROMPTS = 4
  * Asks several hosters of a model the same, where there is no reference: four prompts at temperature 0, minutes apart. A hoster that
  * leaves one unanswered is not compared. Log probabilities are asked for only where customers ask for them.
  */
-export async function auditByPanel(deps: RunningAudit, offer: Offer, hosters: readonly Offer[]): Promise<void> {
+export async function auditByPanel(
+  deps: RunningAudit,
+  offer: HosterOffer,
+  hosters: readonly HosterOffer[],
+): Promise<void> {
   const { pool, clock, random, beginVisit, pause } = deps
-  const asked = [offer, ...shuffled(hosters, random).slice(0, PANEL_OTHERS)]
+  const asked: NonEmpty<HosterOffer> = [offer, ...shuffled(hosters, random).slice(0, PANEL_OTHERS)]
   const fields = drawFields(deps)
-  const answers = asked.map((): (AskedAnswer | null)[] => [])
+  const answersOf = new Map(asked.map(server => [server, [] as AskedAnswer[]]))
   for (let prompt = 0; prompt < PANEL_PROMPTS; prompt++) {
     if (prompt > 0) await pause(drawGapMs(deps))
     const { customerId, body } = await drawPrompt(deps, asked, fields)
-    const given = await Promise.all(asked.map(server => beginVisit(customerId)(server, body)))
-    if (given[0] === null) return
-    for (const [at, answer] of given.entries()) answers[at]!.push(answer!)
+    const given = await Promise.all(
+      asked.map(async server => ({ server, answer: await beginVisit(customerId)(server, body) })),
+    )
+    for (const { server, answer } of given) {
+      if (answer !== null) answersOf.get(server)?.push(answer)
+      else if (server === offer) return
+    }
   }
-  const panel = asked.flatMap((server, at): Panellist<readonly AskedAnswer[]>[] => {
-    const answer = answers[at]!.filter(each => each !== null)
-    return answer.length < PANEL_PROMPTS ? [] : [{ hosterId: server.endpoint.hosterId!, answer }]
-  })
+  const panel = [...answersOf].flatMap(([{ endpoint }, answer]): Panellist<readonly AskedAnswer[]>[] =>
+    answer.length < PANEL_PROMPTS ? [] : [{ hosterId: endpoint.hosterId, answer }],
+  )
   const isFingerprint = panel.every(({ answer }) => answer.every(({ topTokens }) => topTokens.length > 0))
   const kind = isFingerprint ? 'fingerprint' : 'agreement'
   const distanceOf = (a: readonly AskedAnswer[], b: readonly AskedAnswer[]) =>
@@ -52,10 +60,10 @@ export async function auditByPanel(deps: RunningAudit, offer: Offer, hosters: re
 /** A request of a customer, or a built-in text, which a hoster can recognise. Answers can be compared at temperature 0 only. */
 async function drawPrompt(
   deps: RunningAudit,
-  asked: readonly Offer[],
+  asked: NonEmpty<HosterOffer>,
   fields: Readonly<Record<string, unknown>>,
 ): Promise<{ customerId: string | null; body: Readonly<Record<string, unknown>> }> {
-  const replay = await takeReplay(deps, asked, asked[0]!)
+  const replay = await takeReplay(deps, asked, asked[0])
   if (replay !== undefined) {
     const { customerId, body, identifiers } = replay
     return { customerId, body: { ...body, ...identifiers, temperature: 0 } }
@@ -94,7 +102,7 @@ const places = ['Bergen', 'Ghent', 'Graz', 'Lublin', 'Nantes', 'Oporto', 'Riga',
  * @param random uniform in [0, 1)
  */
 function openingMessages(random: () => number): readonly { role: 'user'; content: string }[] {
-  const pick = <Item>(items: readonly Item[]) => items[Math.floor(random() * items.length)]!
+  const pick = <Item>(items: readonly Item[]) => drawOne(items, random)
   const content = pick(openings)(pick(names), pick(places), 1850 + Math.floor(random() * 170))
   return [{ role: 'user', content }]
 }

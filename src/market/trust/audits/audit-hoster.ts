@@ -1,4 +1,5 @@
-import { type Offer, serves } from '../../../base/domain/offer.ts'
+import { type HosterOffer, isOfHoster, type Offer, serves } from '../../../base/domain/offer.ts'
+import { drawOne } from '../../../base/runtime/collections.ts'
 import { type AuditKind, chooseAudit } from '../choose-audit.ts'
 import { comparedModels } from '../evidence/audit-store.ts'
 import { readTrust } from '../evidence/trust-store.ts'
@@ -36,7 +37,7 @@ export function createAuditor(deps: AuditDeps): AuditEndpoint {
     if (drawn === null) return
     const { offer, reference } = drawn
     const hosters = reference === undefined ? await strangersOf(deps, drawn) : drawn.hosters
-    const { signals } = (await readTrust(deps.pool, offer.endpoint.hosterId!)).evidence
+    const { signals } = (await readTrust(deps.pool, offer.endpoint.hosterId)).evidence
     const kind = chooseAudit(signals, possibleAudits(deps, { ...drawn, hosters }, begun), deps.random)
     if (kind === 'canary') return auditByCanary(audit, begun, offer, reference)
     if (kind === 'panel') return auditByPanel(audit, offer, hosters)
@@ -70,37 +71,41 @@ function possibleAudits(
 }
 
 /** Returns an offer of each other group of hosters, since related ones would answer for each other. */
-async function strangersOf({ relatedHosters, random }: AuditDeps, { offer, hosters }: DrawnOffer): Promise<Offer[]> {
-  const groups = await relatedHosters.groups([offer, ...hosters].map(({ endpoint }) => endpoint.hosterId!))
-  const groupOf = ({ endpoint }: Offer) => groups.get(endpoint.hosterId!)
+async function strangersOf(
+  { relatedHosters, random }: AuditDeps,
+  { offer, hosters }: DrawnOffer,
+): Promise<HosterOffer[]> {
+  const groups = await relatedHosters.groups([offer, ...hosters].map(({ endpoint }) => endpoint.hosterId))
+  const groupOf = ({ endpoint }: HosterOffer) => groups.get(endpoint.hosterId)
   const others = Map.groupBy(
     hosters.filter(other => groupOf(other) !== groupOf(offer)),
     groupOf,
   )
-  return [...others.values()].map(ofGroup => ofGroup[Math.floor(random() * ofGroup.length)]!)
+  return [...others.values()].map(ofGroup => drawOne(ofGroup, random))
 }
 
 interface DrawnOffer {
-  readonly offer: Offer
+  readonly offer: HosterOffer
   readonly reference: Offer | undefined
   /** Other hosters of the model. */
-  readonly hosters: readonly Offer[]
+  readonly hosters: readonly HosterOffer[]
 }
 
 /** Draws an offer of an endpoint, those that were compared too little more often. Null: it has none. */
 async function drawOffer(deps: AuditDeps, endpointId: string): Promise<DrawnOffer | null> {
   const own = deps
     .offers()
+    .filter(isOfHoster)
     .filter(({ endpoint, ...offer }) => endpoint.endpointId === endpointId && serves(offer, 'chat'))
     .map(offer => ({ offer, ...peersOf(deps, offer) }))
-  const hosterId = own[0]?.offer.endpoint.hosterId
-  if (hosterId == null) return null
-  const compared = await comparedModels(deps.pool, hosterId)
+  const [first] = own
+  if (first === undefined) return null
+  const compared = await comparedModels(deps.pool, first.offer.endpoint.hosterId)
   const weighted = own.flatMap(each => {
     const needsComparison = each.reference !== undefined && !compared.has(each.offer.modelId)
     return Array<DrawnOffer>(needsComparison ? COMPARED_SOONER : 1).fill(each)
   })
-  return weighted[Math.floor(deps.random() * weighted.length)]!
+  return drawOne(weighted, deps.random)
 }
 
 /**
@@ -117,7 +122,7 @@ export function peersOf(
     reference: others
       .filter(other => isReference(other, references))
       .toSorted((a, b) => Number(isAway(a)) - Number(isAway(b)) || byCost(a, b))[0],
-    hosters: others.filter(other => other.endpoint.kind === 'hoster' && serves(other, 'chat')),
+    hosters: others.filter(isOfHoster).filter(other => serves(other, 'chat')),
   }
 }
 

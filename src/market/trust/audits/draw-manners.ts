@@ -1,3 +1,4 @@
+import { drawOne } from '../../../base/runtime/collections.ts'
 import type { RecentManners } from './shared-requests.ts'
 
 /** Where manners are drawn from; before the first requests, from the table of this file. */
@@ -25,7 +26,7 @@ const ordinary: readonly Readonly<Record<string, number | boolean>>[] = [
 
 /** Draws the fields of a request besides its messages: those of a request that a customer sent lately. */
 export function drawFields({ manners, random }: MannersDeps): Readonly<Record<string, unknown>> {
-  return manners.draw()?.fields ?? ordinary[Math.floor(random() * ordinary.length)]!
+  return manners.draw()?.fields ?? drawOne(ordinary, random)
 }
 
 /** The shortest and the longest time after which a person goes on, ms. */

@@ -1,4 +1,4 @@
-import type { Offer } from '../../../base/domain/offer.ts'
+import type { HosterOffer, Offer } from '../../../base/domain/offer.ts'
 import type { AskOffer } from './ask-offer.ts'
 import type { AuditDeps } from './audit-deps.ts'
 import { drawFields } from './draw-manners.ts'
@@ -31,7 +31,7 @@ const REPLIES_MAX = 3
 export async function drawText(
   deps: AuditDeps,
   stock: PromptStock,
-  offer: Offer,
+  offer: HosterOffer,
   reference: Offer,
   askReference: AskOffer,
 ): Promise<AuditText | null> {
@@ -39,7 +39,7 @@ export async function drawText(
   const replay = await takeReplay(deps, [offer, reference], offer)
   if (replay !== undefined) return replayText(replay)
   // A customer that shares one request a day must not end all audits.
-  if (deps.shared.hasTaken(offer.modelId, offer.endpoint.hosterId!) && random() >= WRITTEN_PART) return null
+  if (deps.shared.hasTaken(offer.modelId, offer.endpoint.hosterId) && random() >= WRITTEN_PART) return null
   const ask = async (content: string) => {
     const body = { messages: [{ role: 'user', content }], temperature: 1, max_tokens: WRITTEN_TOKENS_MAX }
     return (await askReference(reference, body))?.text ?? null
@@ -69,7 +69,7 @@ const WRITTEN_PART = 0.1
 export async function takeReplay(
   deps: Pick<AuditDeps, 'relatedCustomers' | 'relatedHosters' | 'shared' | 'seen' | 'shares' | 'estimateNanos'>,
   offers: readonly Offer[],
-  { modelId, endpoint }: Offer,
+  { modelId, endpoint }: HosterOffer,
 ): Promise<SharedRequest | undefined> {
   const { shared, seen, shares } = deps
   const conversations = shared.conversations(modelId)
@@ -92,7 +92,7 @@ export async function takeReplay(
   }
   // Another node may send one to the hoster between the look and the claim.
   for (;;) {
-    const taken = shared.take(modelId, endpoint.hosterId!, related, mayTake)
+    const taken = shared.take(modelId, endpoint.hosterId, related, mayTake)
     if (taken === undefined || (await seen.claim(taken.conversation, hosterIds))) return taken
   }
 }

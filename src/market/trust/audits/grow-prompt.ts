@@ -1,3 +1,4 @@
+import { drawOne } from '../../../base/runtime/collections.ts'
 import type { Message } from './replay.ts'
 
 export interface GrowDeps {
@@ -24,9 +25,10 @@ export async function growPrompt(deps: GrowDeps, ask: AskWriter): Promise<readon
   const parts = written === null ? [] : cleanText(written).split(DIVIDER).slice(0, 2).map(cleanText)
   const isCopied = (part: string) =>
     sharesWords(part, instruction, ECHOED_WORDS) || passages.some(passage => sharesWords(part, passage, COPIED_WORDS))
-  if (parts.length === 0 || parts.some(part => part === '' || part.length > LENGTH_MAX || isCopied(part))) return null
-  const content = parts.pop()!
-  return [...parts.map(system => ({ role: 'system', content: system })), { role: 'user', content }]
+  const content = parts.at(-1)
+  if (content === undefined || parts.some(part => part === '' || part.length > LENGTH_MAX || isCopied(part)))
+    return null
+  return [...parts.slice(0, -1).map(system => ({ role: 'system', content: system })), { role: 'user', content }]
 }
 
 /** Lets a reference write what a person says next in a conversation. Null: it wrote nothing that can be used. */
@@ -58,7 +60,7 @@ function imitate(passages: readonly string[]): string {
 }
 
 function invent({ random, drawWords }: GrowDeps): string {
-  const pick = <Item>(items: readonly Item[]) => items[Math.floor(random() * items.length)]!
+  const pick = <Item>(items: readonly Item[]) => drawOne(items, random)
   const words = drawWords(2 + Math.floor(random() * 3)).join(', ')
   return `Write a message of a person to an assistant that has to do with some of these words: ${words}. Language: ${pick(languages)}. Length: ${pick(lengths)}. Tone: ${pick(tones)}. It is ${pick(kinds)}. ${ONLY}`
 }
@@ -82,7 +84,7 @@ const PASSAGE_LENGTH_MAX = 1_500
 function drawPassages({ corpus, random }: GrowDeps): readonly string[] {
   if (corpus.length === 0) return []
   return Array.from({ length: PASSAGES }, () => {
-    const text = corpus[Math.floor(random() * corpus.length)]!
+    const text = drawOne(corpus, random)
     const start = Math.floor(random() * Math.max(0, text.length - PASSAGE_LENGTH_MAX))
     const line = start === 0 ? 0 : text.indexOf('\n', start) + 1
     return text.slice(line, line + PASSAGE_LENGTH_MAX).trim()
@@ -99,7 +101,9 @@ export function cleanText(written: string): string {
     text = text.slice(first).trim()
   }
   const inner = text.slice(1, -1)
-  const isQuoted = quotes.some(([open, close]) => text[0] === open && text.at(-1) === close && !inner.includes(open!))
+  const isQuoted = quotes.some(
+    ([open = '', close]) => text[0] === open && text.at(-1) === close && !inner.includes(open),
+  )
   return isQuoted ? inner.trim() : text
 }
 

@@ -1,4 +1,5 @@
 import { type Pool, transaction } from '../../../base/db/pool.ts'
+import { elementAt, valueAt } from '../../../base/runtime/collections.ts'
 import { type AuditRow, insertAudit } from '../evidence/audit-store.ts'
 import { lockTrust, writeTrust } from '../evidence/trust-store.ts'
 import { addAudit } from '../hoster-evidence.ts'
@@ -8,10 +9,10 @@ export function recordAudits(pool: Pool, rows: readonly AuditRow[]): Promise<voi
   return transaction(pool, async sql => {
     const trusts = await lockTrust(sql, [...new Set(rows.map(({ hosterId }) => hosterId))].sort())
     for (const row of rows) {
-      const trust = trusts.get(row.hosterId)!
+      const trust = valueAt(trusts, row.hosterId)
       trusts.set(row.hosterId, { ...trust, evidence: addAudit(trust.evidence, row) })
       await insertAudit(sql, row)
     }
-    for (const trust of trusts.values()) await writeTrust(sql, trust, rows[0]!.atMs)
+    for (const trust of trusts.values()) await writeTrust(sql, trust, elementAt(rows, 0).atMs)
   })
 }

@@ -1,4 +1,5 @@
 import { type Offer, serves } from '../../../base/domain/offer.ts'
+import { isNonEmpty, lastOf } from '../../../base/runtime/collections.ts'
 import { TRUSTED_ABOVE } from '../trust-score.ts'
 import type { SharedRequest } from './shared-requests.ts'
 
@@ -17,16 +18,19 @@ const TURNS_MAX = 4
  */
 export function replayTurns(body: SharedRequest['body']): readonly (readonly Message[])[] {
   const messages = Array.isArray(body.messages) ? (body.messages as Message[]) : []
-  if (messages.length === 0) return []
+  if (!isNonEmpty(messages)) return []
   const isPlain = messages.every(
     message => ['system', 'developer', 'user', 'assistant'].includes(message.role) && !('tool_calls' in message),
   )
-  if (!isPlain || body.tools !== undefined || messages.at(-1)!.role === 'assistant') return [messages]
-  const turns: Message[][] = [[]]
+  if (!isPlain || body.tools !== undefined || lastOf(messages).role === 'assistant') return [messages]
+  let turn: Message[] = []
+  const turns = [turn]
   for (const message of messages) {
-    const turn = turns.at(-1)!
     if (message.role !== 'assistant') turn.push(message)
-    else if (turn.some(({ role }) => role === 'user')) turns.push([])
+    else if (turn.some(({ role }) => role === 'user')) {
+      turn = []
+      turns.push(turn)
+    }
     // An application may greet first, and no server has written that.
     else if (turns.length === 1) turn.push(message)
   }

@@ -52,7 +52,7 @@ export function createRequestSamples(
     },
     onServed(request, ticket, receipt, text) {
       const { caller, job } = request
-      if (job.task !== 'chat') return
+      if (job.task !== 'chat' || receipt.offer === null) return
       manners.note(job, clock.monotonicMs())
       if (!caller.sharesRequests) return
       let made: SharedBody | null | undefined
@@ -69,7 +69,7 @@ export function createRequestSamples(
       if (conversation === null || shareable === null) return
       if (shareable.jsonLength > jsonLengthMax(KEPT_PROMPT_BYTES_MAX)) return
       if (JSON.stringify(identifiers).length > IDENTIFIERS_LENGTH_MAX) return
-      const { modelId, endpoint } = receipt.offer!
+      const { modelId, endpoint } = receipt.offer
       const { constraints } = job
       shared.add({
         customerId,

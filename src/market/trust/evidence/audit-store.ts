@@ -1,5 +1,6 @@
 import type { Sql } from '../../../base/db/pool.ts'
 import { queryRow } from '../../../base/db/query-row.ts'
+import { elementAt } from '../../../base/runtime/collections.ts'
 import { COMPARISONS } from '../../supply/newcomers/read-hoster-records.ts'
 import type { CanaryRecord } from '../canary-audit.ts'
 import { mean } from '../change-evidence.ts'
@@ -120,7 +121,7 @@ export async function earlierDistances(sql: Sql, modelId: string, kind: SignalKi
     [modelId, kind],
   )
   return new Map(
-    rows.map(row => [row.hoster_id, row.overall.map((overall, at) => ({ overall, worst: row.worst[at]! }))]),
+    rows.map(row => [row.hoster_id, row.overall.map((overall, at) => ({ overall, worst: elementAt(row.worst, at) }))]),
   )
 }
 

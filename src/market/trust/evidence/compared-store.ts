@@ -10,7 +10,7 @@ import {
 } from '../compare-answer.ts'
 import { addAudit } from '../hoster-evidence.ts'
 import { insertAudit } from './audit-store.ts'
-import { lockTrust, writeTrust } from './trust-store.ts'
+import { lockTrustOf, writeTrust } from './trust-store.ts'
 
 /** A comparison of one answer of a hoster. */
 export interface ComparedAnswer extends Comparison {
@@ -37,7 +37,7 @@ export function recordCompared(pool: Pool, compared: ComparedAnswer): Promise<bo
   const { hosterId, modelId, source, customerId, kind, value, atMs } = compared
   return transaction(pool, async sql => {
     // Comparisons of one hoster are counted one after the other.
-    const trust = (await lockTrust(sql, [hosterId])).get(hosterId)!
+    const trust = await lockTrustOf(sql, hosterId)
     const waiting = await readWaiting(sql, hosterId, modelId)
     const isFull = waiting.filter(other => other.customerId === customerId).length >= PER_CUSTOMER
     // What is above the part of a customer is left out: if it waited, it would keep the others waiting.

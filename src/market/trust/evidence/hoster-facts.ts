@@ -1,5 +1,6 @@
 import type { Sql } from '../../../base/db/pool.ts'
 import type { HosterState } from '../../../base/domain/hoster-state.ts'
+import { elementAt } from '../../../base/runtime/collections.ts'
 import type { Standing } from '../trust-score.ts'
 
 /** What a score depends on besides evidence. */
@@ -20,6 +21,11 @@ export interface HosterFacts {
 export async function readHosterFacts(sql: Sql, hosterId: string | null = null): Promise<HosterFacts[]> {
   const { rows } = await sql.query<HosterFacts>(FACTS, [hosterId])
   return rows
+}
+
+/** Like `readHosterFacts`, for a hoster that exists. */
+export async function readFactsOf(sql: Sql, hosterId: string): Promise<HosterFacts> {
+  return elementAt(await readHosterFacts(sql, hosterId), 0)
 }
 
 const FACTS = `

@@ -1,4 +1,5 @@
 import type { Sql } from '../../../base/db/pool.ts'
+import { valueAt } from '../../../base/runtime/collections.ts'
 import type { CustomerEvidence } from '../customer-evidence.ts'
 import { type HosterEvidence, noHosterEvidence } from '../hoster-evidence.ts'
 import type { TrustScore } from '../trust-score.ts'
@@ -53,6 +54,11 @@ export async function lockTrust(sql: Sql, hosterIds: readonly string[]): Promise
   )
   const known = new Map(rows.map(row => [row.hoster_id, storedTrust(row)]))
   return new Map(hosterIds.map(hosterId => [hosterId, known.get(hosterId) ?? newTrust(hosterId)]))
+}
+
+/** Like `lockTrust`, for one hoster. */
+export async function lockTrustOf(sql: Sql, hosterId: string): Promise<StoredTrust> {
+  return valueAt(await lockTrust(sql, [hosterId]), hosterId)
 }
 
 /** Writes what is known of a hoster. Without `score`, the last one stays. */
