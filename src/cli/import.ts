@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import { transaction } from '../base/db/pool.ts'
 import { usdText } from '../base/domain/money.ts'
+import { valueAt } from '../base/runtime/collections.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
 import { findMasterKey } from '../base/secrets/master-key.ts'
 import { markOf } from '../base/secrets/master-key-mark.ts'
@@ -40,7 +41,7 @@ export function importCommand(): Command {
 
 /** The keys of hosters are encrypted with it. */
 function requireSameMasterKey({ config }: Session, { description, rows }: ReadExport): void {
-  const areSealed = rows.get('hoster_endpoint')!.some(row => /"key_sealed": "/.test(row))
+  const areSealed = valueAt(rows, 'hoster_endpoint').some(row => /"key_sealed": "/.test(row))
   if (!areSealed || description.master_key_mark === null) return
   const key = findMasterKey(config)
   if (key !== undefined && markOf(key) === description.master_key_mark) return

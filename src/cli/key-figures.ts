@@ -67,9 +67,10 @@ function limitText({ limitNanos, limitReset }: KeyListing): string {
 
 /** As in `--default`. */
 function defaultsText(defaults: KeyDefaults | null): string {
+  if (defaults === null) return ''
   return keyDefaultNames
-    .filter(field => defaults?.[field] !== undefined)
-    .map(field => `${field}=${defaults![field]}`)
+    .filter(field => defaults[field] !== undefined)
+    .map(field => `${field}=${defaults[field]}`)
     .join(' ')
 }
 

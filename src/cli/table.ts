@@ -1,4 +1,5 @@
 import { styleText } from 'node:util'
+import { elementAt } from '../base/runtime/collections.ts'
 
 /** Columns of text that break at blanks get at least this width. */
 const PROSE_WIDTH_MIN = 20
@@ -31,11 +32,11 @@ export function table(
   width: number = process.stdout.isTTY ? process.stdout.columns || 80 : Number.POSITIVE_INFINITY,
 ): string {
   if (rows.length === 0) return emptyText
-  const widths = columns.map((name, index) => Math.max(name.length, ...rows.map(row => row[index]!.length)))
+  const widths = columns.map((name, index) => Math.max(name.length, ...rows.map(row => elementAt(row, index).length)))
   const excess = sum(widths) + GAP.length * (columns.length - 1) - width
   if (excess <= 0) return aligned(columns, rows, widths)
   const prose = widestProse(rows, widths)
-  const proseWidth = prose === undefined ? 0 : widths[prose]! - excess
+  const proseWidth = prose === undefined ? 0 : elementAt(widths, prose) - excess
   if (prose !== undefined && proseWidth >= Math.max(PROSE_WIDTH_MIN, longestWord(rows, prose))) {
     return aligned(columns, brokenRows(rows, prose, proseWidth), widths.with(prose, proseWidth))
   }
@@ -43,11 +44,11 @@ export function table(
 }
 
 function aligned(columns: readonly string[], rows: readonly (readonly string[])[], widths: readonly number[]): string {
-  const isNumeric = columns.map((_, index) => rows.every(row => /^(-?[\d.,]+%?|-)?$/.test(row[index]!)))
+  const isNumeric = columns.map((_, index) => rows.every(row => /^(-?[\d.,]+%?|-)?$/.test(elementAt(row, index))))
   const line = (cells: readonly string[], style: (text: string, column: number) => string) =>
     cells
       .map((cell, index) => {
-        const blanks = ' '.repeat(widths[index]! - cell.length)
+        const blanks = ' '.repeat(elementAt(widths, index) - cell.length)
         const styled = style(cell, index)
         return isNumeric[index] ? blanks + styled : styled + blanks
       })
@@ -65,7 +66,7 @@ function block(columns: readonly string[], row: readonly string[], width: number
   const nameWidth = Math.max(...columns.map(name => name.length))
   return columns
     .flatMap((name, index) => {
-      const value = row[index]!
+      const value = elementAt(row, index)
       const lines = brokenAtBlanks(value, Math.max(PROSE_WIDTH_MIN, width - nameWidth - GAP.length))
       return lines.map((text, number) => {
         const label = number === 0 ? bold(name) + ' '.repeat(nameWidth - name.length) : ' '.repeat(nameWidth)
@@ -79,18 +80,24 @@ function block(columns: readonly string[], row: readonly string[], width: number
 function widestProse(rows: readonly (readonly string[])[], widths: readonly number[]): number | undefined {
   return widths
     .keys()
-    .filter(index => rows.some(row => /\S \S/.test(row[index]!)))
+    .filter(index => rows.some(row => /\S \S/.test(elementAt(row, index))))
     .toArray()
-    .sort((a, b) => widths[b]! - widths[a]!)[0]
+    .sort((a, b) => elementAt(widths, b) - elementAt(widths, a))[0]
 }
 
 function longestWord(rows: readonly (readonly string[])[], column: number): number {
-  return Math.max(...rows.flatMap(row => row[column]!.split(' ').map(word => word.length)))
+  return Math.max(
+    ...rows.flatMap(row =>
+      elementAt(row, column)
+        .split(' ')
+        .map(word => word.length),
+    ),
+  )
 }
 
 function brokenRows(rows: readonly (readonly string[])[], column: number, width: number): string[][] {
   return rows.flatMap(row =>
-    brokenAtBlanks(row[column]!, width).map((text, number) =>
+    brokenAtBlanks(elementAt(row, column), width).map((text, number) =>
       row.map((cell, index) => (index === column ? text : number === 0 ? cell : '')),
     ),
   )

@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ApiError } from '../base/domain/errors.ts'
+import { textBefore } from '../base/runtime/collections.ts'
 import type { Endpoint } from './endpoint.ts'
 
 /**
@@ -14,7 +15,7 @@ export function addressRefusal(
     methods: acceptedMethods(endpoint),
   }))
   return ({ method, url }, reply) => {
-    const path = url.split('?', 1)[0]!
+    const path = textBefore(url, '?')
     const segments = path.split('/')
     const allowed = patterns.filter(({ matches }) => matches(path, segments)).flatMap(({ methods }) => methods)
     if (allowed.length === 0) {

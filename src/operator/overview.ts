@@ -170,7 +170,7 @@ function alarmsOf(facts: {
     add('danger', 'no_servers', 'No server is configured, so no request can be served. Add an endpoint.')
   }
   const late = lateJobWarning(lateJob)
-  if (late !== null) add('danger', 'jobs_late', late, lateJob!.sinceMs)
+  if (late !== null && lateJob !== undefined) add('danger', 'jobs_late', late, lateJob.sinceMs)
   for (const { name, model, state } of servers) {
     if (state === 'ejected')
       add('warn', 'server_ejected', `${name} gets no requests for ${model}: it failed or asked for a pause.`)

@@ -56,7 +56,6 @@ function worstState(nodes: readonly ReportedServer[]): ShownServer['state'] {
 
 function median(values: readonly number[]): number | null {
   const sorted = values.toSorted((a, b) => a - b)
-  if (sorted.length === 0) return null
-  const middle = sorted.length >> 1
-  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
+  const [low, high] = [sorted[(sorted.length - 1) >> 1], sorted[sorted.length >> 1]]
+  return low === undefined || high === undefined ? null : (low + high) / 2
 }

@@ -1,5 +1,6 @@
 import type { Sql } from '../base/db/pool.ts'
 import type { Offer } from '../base/domain/offer.ts'
+import { groupBy, valueAt } from '../base/runtime/collections.ts'
 import { REPORT_AGE_MS_MAX, STATUS_DAYS } from '../market/supply/status/write-report.ts'
 import type { StatusReport } from '../wire/api/status.ts'
 
@@ -28,9 +29,9 @@ export async function readStatus(
   ])
   const ejectedOffers = new Set(ejected.rows.map(({ offerId }) => offerId))
   const daysOf = Map.groupBy(days.rows, ({ endpointId }) => endpointId)
-  const groups = [...Map.groupBy(offers, offer => offer.endpoint.endpointId)]
+  const groups = [...groupBy(offers, offer => offer.endpoint.endpointId)]
   const names = new Map(
-    groups.map(([id, group], index) => [id, showsNames ? group[0]!.endpoint.name : `Server ${index + 1}`]),
+    groups.map(([id, group], index) => [id, showsNames ? group[0].endpoint.name : `Server ${index + 1}`]),
   )
   const models = [...Map.groupBy(offers, ({ modelId }) => modelId)].map(([id, group]) => {
     const healthy = group.filter(({ offerId }) => !ejectedOffers.has(offerId)).length
@@ -46,8 +47,8 @@ export async function readStatus(
       const healthy = group.filter(({ offerId }) => !ejectedOffers.has(offerId)).length
       const own = daysOf.get(id) ?? []
       return {
-        name: names.get(id)!,
-        provider: group[0]!.endpoint.kind,
+        name: valueAt(names, id),
+        provider: group[0].endpoint.kind,
         state: stateOf(healthy, group.length),
         models: group.map(({ modelId }) => modelId),
         uptime: share(own),

@@ -3,6 +3,7 @@ import { ApiError } from '../base/domain/errors.ts'
 import { nextStates } from '../base/domain/hoster-state.ts'
 import type { Offer } from '../base/domain/offer.ts'
 import { SupplyError } from '../base/domain/supply-error.ts'
+import { elementAt } from '../base/runtime/collections.ts'
 import { noteAction } from '../identity/people/audit-log.ts'
 import { changeHosterState, type StateActor } from '../market/marketplace/change-hoster-state.ts'
 import { listHosterMembers } from '../market/marketplace/hoster-members.ts'
@@ -34,7 +35,7 @@ import { listServers } from './servers.ts'
 export async function listModels(sql: Sql, offers: readonly Offer[], nowMs: number): Promise<OperatorModels> {
   const servers = await listServers(sql, offers, nowMs)
   const shown = offers.map((offer, index) => {
-    const { model: _, ...server } = servers[index]!
+    const { model: _, ...server } = elementAt(servers, index)
     return {
       ...server,
       upstream_model: offer.upstreamModel,
@@ -48,8 +49,8 @@ export async function listModels(sql: Sql, offers: readonly Offer[], nowMs: numb
       trust_score: offer.endpoint.trustScore,
     }
   })
-  const byModel = Map.groupBy(shown.keys(), index => offers[index]!.modelId)
-  return { data: [...byModel].map(([id, indexes]) => ({ id, offers: indexes.map(index => shown[index]!) })) }
+  const byModel = Map.groupBy(shown.entries(), ([index]) => elementAt(offers, index).modelId)
+  return { data: [...byModel].map(([id, group]) => ({ id, offers: group.map(([, offer]) => offer) })) }
 }
 
 /** Returns up to 200 versions of hosters' prices, the newest first. Null: of all models. */
@@ -181,7 +182,7 @@ export async function showHosterToReview(sql: Sql, hosterId: string): Promise<Ho
     listHosters(sql, hosterId),
   ])
   return {
-    ...shownHoster(listed[0]!),
+    ...shownHoster(elementAt(listed, 0)),
     transport: hoster.transport,
     active_since: hoster.activeSince?.toISOString() ?? null,
     next_states: nextStates(hoster.state, 'operator'),

@@ -1,4 +1,5 @@
 import type { Sql } from '../base/db/pool.ts'
+import { deleteOldest } from '../base/runtime/collections.ts'
 import type { Clock } from '../base/runtime/scheduler.ts'
 import { noteAction } from '../identity/people/audit-log.ts'
 import type { SignedIn } from '../identity/people/sessions.ts'
@@ -32,7 +33,7 @@ export function createVisits({ sql, clock }: { readonly sql: Sql; readonly clock
       // Noted first: several requests of one page come at once.
       notedMs.delete(visit)
       notedMs.set(visit, nowMs)
-      if (notedMs.size > VISITS_MAX) notedMs.delete(notedMs.keys().next().value!)
+      if (notedMs.size > VISITS_MAX) deleteOldest(notedMs)
       const isCustomer = action === 'customer.viewed'
       const entry = {
         action,

@@ -58,7 +58,7 @@ class BaseBackup implements pg.Submittable {
 
   /** The messages of an archive: https://www.postgresql.org/docs/18/protocol-replication.html#PROTOCOL-REPLICATION-BASE-BACKUP */
   handleCopyData({ chunk }: { readonly chunk: Buffer }): void {
-    const kind = String.fromCharCode(chunk[0]!)
+    const kind = chunk.toString('latin1', 0, 1)
     if (kind === 'n' && ++this.#archives > 1)
       this.archive.destroy(
         new Error('it has tablespaces outside of the data directory, which a backup does not contain'),

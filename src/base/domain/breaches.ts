@@ -23,7 +23,8 @@ export function noteBreaches(
   const named = delivered.reported?.answeredModel
   const found: Breach[] = exceeds ? ['max_tokens'] : []
   if (named !== undefined && !isSameModel(named, offer.upstreamModel)) found.push('model_id')
-  return found.length === 0 ? attempts : [...attempts.slice(0, -1), { ...attempts.at(-1)!, breaches: found }]
+  const last = attempts.at(-1)
+  return last === undefined || found.length === 0 ? attempts : [...attempts.slice(0, -1), { ...last, breaches: found }]
 }
 
 /** Tokenizers and the tokens that end an answer differ a little. */
@@ -42,6 +43,9 @@ function isSameModel(named: string, requested: string): boolean {
 
 /** `/models/Qwen3-8B-Q4_K_M.gguf` and `qwen/qwen3:8b` become `qwen3-8b-q4-k-m` and `qwen3-8b`. */
 function plainName(id: string): string {
-  const last = id.toLowerCase().split(/[\\/]/).at(-1)!
-  return last.replace(/\.gguf$|:latest$/, '').replace(/[^a-z0-9.]+/g, '-')
+  return id
+    .toLowerCase()
+    .replace(/^.*[\\/]/s, '')
+    .replace(/\.gguf$|:latest$/, '')
+    .replace(/[^a-z0-9.]+/g, '-')
 }

@@ -98,7 +98,8 @@ export function microdollars(nanos: Nanos): number {
 export function parseUsd(text: string): Nanos | undefined {
   const match = /^(\d{1,9})(?:\.(\d{1,9}))?$/.exec(text.trim())
   if (!match) return undefined
-  return BigInt(match[1]!) * NANOS_PER_USD + BigInt((match[2] ?? '').padEnd(9, '0'))
+  const [, whole = '', decimals = ''] = match
+  return BigInt(whole) * NANOS_PER_USD + BigInt(decimals.padEnd(9, '0'))
 }
 
 /**
@@ -108,7 +109,8 @@ export function parseUsd(text: string): Nanos | undefined {
 export function parsePricePerMillion(text: string): bigint | undefined {
   const match = /^(\d{1,6})(?:\.(\d{1,6}))?$/.exec(text.trim())
   if (!match) return undefined
-  return BigInt(match[1]!) * 1_000_000n + BigInt((match[2] ?? '').padEnd(6, '0'))
+  const [, whole = '', decimals = ''] = match
+  return BigInt(whole) * 1_000_000n + BigInt(decimals.padEnd(6, '0'))
 }
 
 /**
@@ -118,7 +120,8 @@ export function parsePricePerMillion(text: string): bigint | undefined {
 export function parseUsdPerToken(text: string): bigint | undefined {
   const match = /^(\d{1,6})(?:\.(\d{1,12}))?$/.exec(text.trim())
   if (!match) return undefined
-  return BigInt(match[1]!) * PICOS_PER_USD + BigInt((match[2] ?? '').padEnd(12, '0'))
+  const [, whole = '', decimals = ''] = match
+  return BigInt(whole) * PICOS_PER_USD + BigInt(decimals.padEnd(12, '0'))
 }
 
 /** Formats a price as decimal USD per token: 250_000n is "0.00000025". Exact. */

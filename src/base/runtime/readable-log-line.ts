@@ -55,5 +55,5 @@ function isError(
 
 /** Escapes control characters: a message may quote a server, which must not control the terminal. */
 function printable(text: string): string {
-  return text.replace(/\p{C}/gu, character => `\\u{${character.codePointAt(0)!.toString(16)}}`)
+  return text.replace(/\p{C}/gu, character => `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`)
 }

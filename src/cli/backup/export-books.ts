@@ -3,6 +3,7 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 import type { Sql } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 import { readAccountBalances } from '../../money/ledger/accounts/opening-balances.ts'
 
 /** The first line of an export. */
@@ -81,8 +82,8 @@ export async function exportBooks(
 
 /** The rows of a table as JSON text, because a number of JavaScript cannot hold every bigint. Nothing when there is no such table. */
 async function* rowsOf(sql: Sql, table: string): AsyncGenerator<string> {
-  const { rows: found } = await sql.query<{ found: boolean }>('SELECT to_regclass($1) IS NOT NULL AS found', [table])
-  if (!found[0]!.found) return
+  const { found } = await queryRow<{ found: boolean }>(sql, 'SELECT to_regclass($1) IS NOT NULL AS found', [table])
+  if (!found) return
   await sql.query(`DECLARE exported NO SCROLL CURSOR FOR SELECT to_jsonb(t)::text AS row FROM ${table} AS t`)
   for (;;) {
     const { rows } = await sql.query<{ row: string }>('FETCH 1000 FROM exported')

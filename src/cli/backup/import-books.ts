@@ -2,6 +2,7 @@ import { createReadStream } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { createGunzip } from 'node:zlib'
 import type { Sql } from '../../base/db/pool.ts'
+import { valueAt } from '../../base/runtime/collections.ts'
 import { ownCommand } from '../../base/runtime/own-command.ts'
 import { type AccountBalance, bookOpeningBalances } from '../../money/ledger/accounts/opening-balances.ts'
 import { EXPORT_FORMAT, type ExportDescription, importedTables } from './export-books.ts'
@@ -24,10 +25,10 @@ export async function readExport(path: string): Promise<ReadExport> {
   let end: number | undefined
   try {
     for await (const line of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
-      const [, table, row] = /^\{"table":"([a-z_]+)","row":(.*)\}$/s.exec(line) ?? []
+      const [, table, row = ''] = /^\{"table":"([a-z_]+)","row":(.*)\}$/s.exec(line) ?? []
       if (table !== undefined) {
         read++
-        rows.get(table)?.push(row!)
+        rows.get(table)?.push(row)
         continue
       }
       const other = JSON.parse(line)
@@ -59,9 +60,9 @@ export interface ImportedBooks {
  */
 export async function importBooks(sql: Sql, { description, balances, rows }: ReadExport): Promise<ImportedBooks> {
   const counts = {
-    customers: rows.get('customer')!.length,
-    keys: rows.get('api_key')!.length,
-    hosters: rows.get('hoster')!.length,
+    customers: valueAt(rows, 'customer').length,
+    keys: valueAt(rows, 'api_key').length,
+    hosters: valueAt(rows, 'hoster').length,
   }
   const { rows: before } = await sql.query("SELECT FROM ledger_tx WHERE kind = 'opening_balance' AND ref = $1", [
     description.export_id,
@@ -73,7 +74,10 @@ export async function importBooks(sql: Sql, { description, balances, rows }: Rea
   for (const [table, statement] of Object.entries(inserts)) {
     await sql.query(
       statement,
-      [`[${rows.get(table)!.join()}]`, `[${rows.get('key_spend')!.join()}]`].slice(0, table === 'api_key' ? 2 : 1),
+      [`[${valueAt(rows, table).join()}]`, `[${valueAt(rows, 'key_spend').join()}]`].slice(
+        0,
+        table === 'api_key' ? 2 : 1,
+      ),
     )
   }
   await bookOpeningBalances(sql, {

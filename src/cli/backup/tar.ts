@@ -80,7 +80,7 @@ function parseHeader(block: Buffer): Omit<TarEntry, 'content'> {
   if (Number.parseInt(text(block, 148, 8), 8) !== checksum(block)) throw new Error('it has a damaged header')
   const prefix = text(block, 345, 155)
   const name = `${prefix === '' ? '' : `${prefix}/`}${text(block, 0, 100)}`
-  const flag = String.fromCharCode(block[156]!)
+  const flag = block.toString('latin1', 156, 157)
   const type = TYPES[flag as keyof typeof TYPES]
   if (type === undefined) throw new Error(`the type of its entry ${name} is not supported`)
   const size = Number.parseInt(text(block, 124, 12), 8)

@@ -134,7 +134,7 @@ export class ConnectionCounts {
     }
     this.#counts.set(name, count + 1)
     return () => {
-      const left = this.#counts.get(name)! - 1
+      const left = (this.#counts.get(name) ?? 0) - 1
       if (left === 0) this.#counts.delete(name)
       else this.#counts.set(name, left)
     }

@@ -22,11 +22,11 @@ export class ConsoleCookie {
   /** Returns the value; undefined without a cookie, or with several, of which another site may have set one. */
   read(rawHeaders: readonly string[]): string | undefined {
     const prefix = `${this.#name}=`
-    const values = headerValues(rawHeaders, 'cookie')
+    const [value, ...more] = headerValues(rawHeaders, 'cookie')
       .flatMap(value => value.split(';'))
       .map(pair => pair.trim())
       .filter(pair => pair.startsWith(prefix))
-    return values.length === 1 ? values[0]!.slice(prefix.length) : undefined
+    return more.length === 0 ? value?.slice(prefix.length) : undefined
   }
 
   /** Returns the Set-Cookie that keeps a value until `expiresAt`. */

@@ -6,6 +6,7 @@ import fastifyStatic from '@fastify/static'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { ApiError } from '../../base/domain/errors.ts'
+import { textBefore } from '../../base/runtime/collections.ts'
 import type { Endpoint, ReplyingEndpoint } from '../endpoint.ts'
 import { PageList } from './page-list.ts'
 
@@ -54,7 +55,7 @@ export function sendConsole(
   reply: FastifyReply,
   directory = builtConsole,
 ): string {
-  const page = pagesOf(directory).documentOf(url.split('?', 1)[0]!, SESSION_COOKIE.test(headers.cookie ?? ''))
+  const page = pagesOf(directory).documentOf(textBefore(url, '?'), SESSION_COOKIE.test(headers.cookie ?? ''))
   const nonce = randomBytes(16).toString('base64url')
   reply.type('text/html; charset=utf-8').headers({
     'cache-control': 'no-store',

@@ -129,7 +129,8 @@ export function peopleEndpoints({ members, keysOf, clientOf, bodyLimitBytes, url
 }
 
 function idOf({ request }: EndpointContext, name: 'person_id' | 'invite_id'): string {
-  const id = (request.params as Record<string, string>)[name]!
-  if (!UUID.test(id)) throw new ApiError('not_found', { message: 'Nothing here has this id. Reload the page.' })
+  const id = (request.params as Record<string, string>)[name]
+  if (id === undefined || !UUID.test(id))
+    throw new ApiError('not_found', { message: 'Nothing here has this id. Reload the page.' })
   return id
 }

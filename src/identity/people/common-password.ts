@@ -1,4 +1,5 @@
 import { ApiError } from '../../base/domain/errors.ts'
+import { textBefore } from '../../base/runtime/collections.ts'
 import { loadOnce } from '../../base/runtime/load-once.ts'
 import { hashPassword } from './password.ts'
 
@@ -27,7 +28,7 @@ export async function weaknessOf(password: string, email: string): Promise<strin
   const { passwords, words } = await loadCommon()
   if (passwords.has(typed)) return 'This password is one of the most common ones.'
   const [local = '', host = ''] = email.toLowerCase().split('@')
-  const own = new Set([local, host, host.split('.')[0]!, email.toLowerCase(), ...SITE_WORDS])
+  const own = new Set([local, host, textBefore(host, '.'), email.toLowerCase(), ...SITE_WORDS])
   for (const form of [typed, withoutLeet(typed)]) {
     const word = repeatedPart(withoutEdges(form))
     if (word === '') return 'The password has no letters.'

@@ -58,8 +58,9 @@ export function createCredentialCheck({
     await inTransaction(sql => takeAttempt(sql, attempt, clock.epochMs()))
     if (!needsFactor || needed !== 'either') {
       const matches = await passwordMatches(password ?? '', person?.passwordHash ?? null)
-      if (!matches || person === undefined) throw new ApiError('wrong_credentials')
+      if (!matches) throw new ApiError('wrong_credentials')
     }
+    if (person === undefined) throw new ApiError('wrong_credentials')
     if (needsFactor) {
       if (passkey !== null) {
         if ((await passkeyCheck(passkey)) !== person.personId) throw new ApiError('wrong_passkey')
@@ -71,9 +72,9 @@ export function createCredentialCheck({
     }
     await inTransaction(async sql => {
       await noteSuccess(sql, attempt, needed === 'password' && hasFactor)
-      await noteNetwork(sql, person!.personId, network, clock.epochMs())
+      await noteNetwork(sql, person.personId, network, clock.epochMs())
     })
-    return person!
+    return person
   }
 }
 

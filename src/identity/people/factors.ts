@@ -229,7 +229,11 @@ async function totpOf(secret: string, label: string): Promise<TOTP> {
 
 /** Replaces the recovery codes. Each has 80 random bits, so its hash needs no salt. */
 async function makeRecoveryCodes(sql: Sql, personId: string): Promise<string[]> {
-  const codes = Array.from({ length: RECOVERY_CODES }, () => randomBytes(10).toString('hex').match(/.{5}/g)!.join('-'))
+  const codes = Array.from({ length: RECOVERY_CODES }, () =>
+    randomBytes(10)
+      .toString('hex')
+      .replace(/.{5}(?=.)/g, '$&-'),
+  )
   await sql.query('DELETE FROM person_recovery_code WHERE person_id = $1', [personId])
   await sql.query('INSERT INTO person_recovery_code (person_id, code_hash) SELECT $1, unnest($2::bytea[])', [
     personId,

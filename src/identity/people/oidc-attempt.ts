@@ -74,8 +74,8 @@ export function isSame(one: string, other: string): boolean {
 }
 
 function secretsOf(key: Buffer, cookie: string): OidcSecrets {
-  const [state, nonce, codeVerifier] = ['state', 'nonce', 'verifier'].map(what => mac(key, what, cookie))
-  return { state: state!, nonce: nonce!, codeVerifier: codeVerifier! }
+  const secretOf = (what: string) => mac(key, what, cookie)
+  return { state: secretOf('state'), nonce: secretOf('nonce'), codeVerifier: secretOf('verifier') }
 }
 
 /** 43 characters of base64url. */

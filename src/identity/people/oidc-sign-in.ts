@@ -239,8 +239,8 @@ export function createOidcSignIn({
       const provider = providers.find(({ id }) => id === found?.attempt.provider)
       if (found === undefined || provider === undefined) throw new ApiError('sign_in_refused')
       const { attempt, secrets } = found
-      const states = new URLSearchParams(query).getAll('state')
-      if (states.length !== 1 || !isSame(states[0]!, secrets.state)) throw new ApiError('sign_in_refused')
+      const [state, ...more] = new URLSearchParams(query).getAll('state')
+      if (state === undefined || more.length > 0 || !isSame(state, secrets.state)) throw new ApiError('sign_in_refused')
       if (!(await spendState(pool, secrets.state, nowMs()).catch(refuseOutage))) throw new ApiError('sign_in_refused')
       const { purpose, returnTo, redirectUri } = attempt
       const actor = purpose === 'sign-in' ? null : signedIn

@@ -1,4 +1,5 @@
 import type { Sql } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 
 /**
@@ -15,10 +16,11 @@ export async function requireOtherWayIn(
     [personId],
   )
   if (rows[0]?.hasPassword) return
-  const { rows: others } = await sql.query<{ left: number }>(
+  const { left } = await queryRow<{ left: number }>(
+    sql,
     `SELECT greatest((SELECT count(*) FROM person_passkey WHERE person_id = $1) - $2, 0)::int
           + greatest((SELECT count(*) FROM person_identity WHERE person_id = $1) - $3, 0)::int AS left`,
     [personId, passkeys, identities],
   )
-  if (others[0]!.left <= 0) throw new ApiError('last_way_in')
+  if (left <= 0) throw new ApiError('last_way_in')
 }

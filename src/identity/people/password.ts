@@ -49,20 +49,20 @@ function tagOf(password: string, { salt, tagBytes, ...cost }: Cost & { salt: Buf
 }
 
 function parse(hash: string): Cost & { salt: Buffer; tag: Buffer } {
-  const [, memory, passes, parallelism, salt, tag] =
+  const [, memory, passes, parallelism, salt = '', tag] =
     /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/.exec(hash) ?? []
   if (tag === undefined) throw new Error('A stored password hash is not an Argon2id PHC string.')
   return {
     memory: Number(memory),
     passes: Number(passes),
     parallelism: Number(parallelism),
-    salt: Buffer.from(salt!, 'base64'),
+    salt: Buffer.from(salt, 'base64'),
     tag: Buffer.from(tag, 'base64'),
   }
 }
 
 function base64(bytes: Buffer): string {
-  return bytes.toString('base64').split('=', 1)[0]!
+  return bytes.toString('base64').replace(/=+$/, '')
 }
 
 let running = 0

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Sql } from '../../base/db/pool.ts'
 import { ApiError } from '../../base/domain/errors.ts'
+import { valueAt } from '../../base/runtime/collections.ts'
 
 /**
  * How failures of one kind are slowed down: after `free` failures each one doubles the wait, from one second to
@@ -125,7 +126,7 @@ async function take(sql: Sql, slowdowns: ReadonlyMap<string, Slowdown>, nowMs: n
   const subjects = [...slowdowns.keys()].sort()
   const rows = await lockRows(sql, subjects)
   // A free failure has no wait. Its time may still be ahead of `nowMs`: parallel attempts take their times before their locks.
-  const waiting = rows.filter(({ subject, failures }) => failures > slowdowns.get(subject)!.free)
+  const waiting = rows.filter(({ subject, failures }) => failures > valueAt(slowdowns, subject).free)
   const nextMs = Math.max(0, ...waiting.map(({ nextAttemptAt }) => nextAttemptAt.getTime()))
   if (nextMs > nowMs) {
     throw new ApiError('too_many_attempts', { retryAfterS: Math.ceil((nextMs - nowMs) / 1_000) })
@@ -136,7 +137,7 @@ async function take(sql: Sql, slowdowns: ReadonlyMap<string, Slowdown>, nowMs: n
   )
   const next = subjects.map(subject => {
     const failures = (counted.get(subject) ?? 0) + 1
-    return new Date(nowMs + waitSeconds(slowdowns.get(subject)!, failures) * 1_000)
+    return new Date(nowMs + waitSeconds(valueAt(slowdowns, subject), failures) * 1_000)
   })
   // Attempts that insert the same row at once count one after the other.
   await sql.query(

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import type { Sql } from '../../base/db/pool.ts'
 import type { Nanos } from '../../base/domain/money.ts'
 import { networkOf, regionOf } from '../../base/runtime/client-address.ts'
+import { textBefore } from '../../base/runtime/collections.ts'
 import { hashSecretToken, isSecretToken } from './secret-token.ts'
 import type { ClientTrace } from './sessions.ts'
 
@@ -44,6 +45,6 @@ export async function openSignupAccount(
 /** Returns the mailbox of an address: mail to `ada+x@example.com` arrives at `ada@example.com`, and Gmail ignores dots. */
 export function mailboxOf(email: string): string {
   const [local = '', host = ''] = email.toLowerCase().split('@')
-  const name = local.split('+', 1)[0]!
+  const name = textBefore(local, '+')
   return /^(gmail|googlemail)\.com$/.test(host) ? `${name.replaceAll('.', '')}@gmail.com` : `${name}@${host}`
 }

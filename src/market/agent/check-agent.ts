@@ -171,7 +171,7 @@ function describe(gateway: string, messages: readonly ToAgent[]): AgentFinding[]
     })),
     ...(models?.not_served ?? []).map(({ id, reason }) => ({
       check: 'price',
-      ok: models!.served.length > 0 || isJoining,
+      ok: (models?.served ?? []).length > 0 || isJoining,
       isWaiting: isJoining,
       detail: `${id} gets no requests: ${reason}${reason === 'no price' ? '. Set one, or leave the model out with --models.' : '.'}`,
     })),

@@ -1,4 +1,5 @@
 import type { WebSocket } from 'ws'
+import { elementAt } from '../../base/runtime/collections.ts'
 import { CONTROL_PATH, DATA_PATH, type FromAgent, type ToAgent } from '../../wire/api/agent-protocol.ts'
 import { BackOff } from './back-off.ts'
 import { type Dialled, dial } from './dial.ts'
@@ -197,7 +198,7 @@ export class GatewayLink {
 
   #dial(path: string): Promise<Dialled> {
     const { gateways, key, agentId } = this.#options
-    const gateway = gateways[this.#attempts++ % gateways.length]!
+    const gateway = elementAt(gateways, this.#attempts++ % gateways.length)
     return dial({ gateway, path, key, agentId })
   }
 }

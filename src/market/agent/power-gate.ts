@@ -12,8 +12,8 @@ const TIMEOUT_MS = 5_000
 /** Returns why requests must be paused; null if they need not. Never rejects. */
 export async function powerObstacle({ pauseCommand, powerLimitWatts }: PowerOptions): Promise<string | null> {
   if (pauseCommand !== null) {
-    const [shell, flag] = process.platform === 'win32' ? ['cmd', '/c'] : ['/bin/sh', '-c']
-    const { code } = await run(shell!, [flag!, pauseCommand])
+    const [shell, flag] = process.platform === 'win32' ? (['cmd', '/c'] as const) : (['/bin/sh', '-c'] as const)
+    const { code } = await run(shell, [flag, pauseCommand])
     if (code !== 0) return 'the pause command asks for it'
   }
   if (powerLimitWatts === null) return null

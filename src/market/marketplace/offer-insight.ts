@@ -1,3 +1,4 @@
+import { elementAt } from '../../base/runtime/collections.ts'
 import { nanosOfPicos, type OfferPrice, usd, usdPerMillion } from '../../base/domain/money.ts'
 import type { HosterOffers, OfferCandidate } from '../../wire/api/hoster-console.ts'
 import type { HosterPrice } from '../supply/hosters/hosted-model.ts'
@@ -65,7 +66,8 @@ export function priceCandidates(
     const output = scaled(price.outputPicoPerToken, percent)
     if (input > rules.max.inputPicoPerToken || output > rules.max.outputPicoPerToken || input === 0n) return []
     const costPicos = ranking.costPicos({ inputPicoPerToken: input, outputPicoPerToken: output }, market)
-    const share = ranking.shares([{ costPicos, trust, predictedMs: null, inFlight: 0, isLast: false }, ...pool])[0]!
+    const own = { costPicos, trust, predictedMs: null, inFlight: 0, isLast: false }
+    const share = elementAt(ranking.shares([own, ...pool]), 0)
     const cheaper = pool.filter(other => other.costPicos < costPicos).length
     const isTied = pool.some(other => other.costPicos === costPicos)
     const requests = Math.round(market.requests * share)

@@ -33,17 +33,20 @@ export async function probeModels({ pool, clock, endpointOf, post }: ProbeDeps, 
     // Another address must be verified as a whole, and another manifest is probed by itself.
     const current = await showHoster(sql, hosterId)
     if (current.baseUrl !== endpoint.baseUrl && current.transport === 'direct') return
-    const waiting = (await listWaiting(sql, endpointId)).filter(each => isProbing(each) && results.has(each.changeId))
-    if (waiting.length === 0) return
-    for (const { changeId, model } of waiting) {
-      if (results.get(changeId)!.problem !== null) {
+    const probed = (await listWaiting(sql, endpointId)).filter(isProbing).flatMap(({ changeId, model }) => {
+      const probe = results.get(changeId)
+      return probe === undefined ? [] : [{ changeId, model, probe }]
+    })
+    if (probed.length === 0) return
+    for (const { changeId, model, probe } of probed) {
+      if (probe.problem !== null) {
         await noteFailedProbes(sql, changeId, clock.epochMs())
         continue
       }
       await replacePrice(sql, endpointId, model)
       await changeWaiting(sql, changeId, 'applied')
     }
-    const probes = waiting.map(({ changeId }) => results.get(changeId)!)
+    const probes = probed.map(({ probe }) => probe)
     await noteProbes(sql, { hosterId, probes, nowMs: clock.epochMs() })
     if (probes.some(({ problem }) => problem === null)) await bumpControlVersion(sql, 'supply')
   })

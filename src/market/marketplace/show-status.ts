@@ -1,4 +1,5 @@
 import type { Sql } from '../../base/db/pool.ts'
+import { groupBy } from '../../base/runtime/collections.ts'
 import type { HosterStatus } from '../../wire/api/hoster-console.ts'
 import type { VerificationReport } from '../../wire/api/hoster-verification.ts'
 import { REPORT_AGE_MS_MAX, type ReportedAgent, type ReportedServer } from '../supply/status/write-report.ts'
@@ -40,7 +41,7 @@ export async function showStatus(sql: Sql, hosterId: string, nowMs: number): Pro
   const { rows: waiting } = await sql.query<WaitingRow>(WAITING, [endpointId])
   const { rows: unapproved } = await sql.query<UnapprovedRow>(UNAPPROVED, [endpointId])
   const probes = (await findVerification(sql, hosterId))?.report?.probes ?? []
-  const byAgent = Map.groupBy(agents, ({ agentId }) => agentId)
+  const byAgent = groupBy(agents, ({ agentId }) => agentId)
   return {
     object: 'hoster.status',
     models: models.map(({ model, states, inFlight, recentMs, answered, failed }) => ({
@@ -56,7 +57,7 @@ export async function showStatus(sql: Sql, hosterId: string, nowMs: number): Pro
       ...waiting.map(row => showWaiting(row, probes)),
     ],
     agents: [...byAgent.values()].map(connections => {
-      const { agentId, keyId, version, state, reason, slots, models: served } = connections[0]!
+      const { agentId, keyId, version, state, reason, slots, models: served } = connections[0]
       return {
         id: agentId,
         key_id: keyId,

@@ -1,4 +1,5 @@
 import type { Sql } from '../../base/db/pool.ts'
+import { groupBy } from '../../base/runtime/collections.ts'
 import type { DaySpan } from '../../wire/api/day-span.ts'
 import type { HosterTraffic } from '../../wire/api/hoster-console.ts'
 
@@ -84,8 +85,8 @@ export async function showTraffic(sql: Sql, hosterId: string, { from, until }: D
     object: 'hoster.traffic',
     from,
     until,
-    data: [...Map.groupBy(attempts, lineOf)].map(([line, rows]) => {
-      const { day, model } = rows[0]!
+    data: [...groupBy(attempts, lineOf)].map(([line, rows]) => {
+      const { day, model } = rows[0]
       const sums = counted.get(line)
       const number = (field: keyof TokensRow) => Number(sums?.[field] ?? 0)
       return {

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Sql } from '../../base/db/pool.ts'
 import type { AlertAttempt, AlertHistory, AlertRule, NewAlertRule } from '../../base/domain/alert-rule.ts'
+import { groupBy } from '../../base/runtime/collections.ts'
 import { UUID } from '../../base/runtime/uuid.ts'
 
 /** More than a customer needs, and few enough that checking all rules stays fast. */
@@ -100,8 +101,8 @@ export async function readHistory(sql: Sql, ruleId: string, limit: number): Prom
      ORDER BY a.created_at DESC, a.alert_id DESC, d.attempt`,
     [ruleId, limit],
   )
-  return [...Map.groupBy(rows, row => row.alertId).values()].map(group => {
-    const { alertId, kind, createdAt, deliveredAt } = group[0]!
+  return [...groupBy(rows, row => row.alertId).values()].map(group => {
+    const { alertId, kind, createdAt, deliveredAt } = group[0]
     const attempts = group.filter((row): row is typeof row & AlertAttempt => row.attempt !== null)
     return {
       alertId,

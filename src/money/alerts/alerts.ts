@@ -110,7 +110,7 @@ export async function addRule(
   }
   if (!hasThreshold && thresholdNanos !== null)
     throw invalid('threshold_usd', `${kind} has no threshold. Leave threshold_usd out.`)
-  if (kind === 'large_charge' && thresholdNanos! < LARGE_CHARGE_NANOS_MIN) {
+  if (kind === 'large_charge' && thresholdNanos !== null && thresholdNanos < LARGE_CHARGE_NANOS_MIN) {
     throw invalid(
       'threshold_usd',
       `The threshold of large_charge must be at least ${usdText(LARGE_CHARGE_NANOS_MIN)} USD.`,

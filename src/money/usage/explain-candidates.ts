@@ -29,8 +29,14 @@ export function explainCandidates(note: RoutingNote | null, attempts: readonly A
     const offers = new Map(attempts.map(({ offerId, provider }) => [offerId, { offerId, provider }]))
     return [...offers.values()].map((only, index) => ranked(only, index, lastOutcome.get(only.offerId), null))
   }
+  const [best] = note.ranked
   const candidates = note.ranked.map((rank, index) =>
-    ranked(rank, index, lastOutcome.get(rank.offerId), index === 0 ? null : whyLower(note, rank, note.ranked[0]!)),
+    ranked(
+      rank,
+      index,
+      lastOutcome.get(rank.offerId),
+      best === undefined || rank === best ? null : whyLower(note, rank, best),
+    ),
   )
   const excluded = note.excluded.map(({ offerId, provider, reason }): Candidate => {
     return { ...placeOf(offerId), provider, status: 'excluded', reason, rank: null, ...noFigures }

@@ -1,5 +1,6 @@
 import type { Sql } from '../../base/db/pool.ts'
 import { type Nanos, usd } from '../../base/domain/money.ts'
+import { groupBy } from '../../base/runtime/collections.ts'
 import type { ShareInterval, SharesQuery, UsageShares } from '../../wire/api/console-data.ts'
 import { bucketNames, bucketStarts, lastDays, type Period } from './period.ts'
 
@@ -16,10 +17,12 @@ export async function usageSharesOf(
 ): Promise<UsageShares> {
   const period = lastDays(days, nowMs)
   const rows = await readShares(sql, customerId, by, { period, interval, series })
-  const byId = Map.groupBy(rows, row => row.id)
+  const byId = groupBy(rows, row => row.id)
   const ids = [...byId.keys()].filter(id => id !== null)
   const names = await readNames(sql, customerId, by, ids)
-  const named = [...byId].filter(([id]) => id !== null).sort(([, a], [, b]) => a[0]!.rank - b[0]!.rank)
+  const named = [...byId]
+    .flatMap(([id, used]) => (id === null ? [] : [{ id, used }]))
+    .sort((a, b) => a.used[0].rank - b.used[0].rank)
   const others = byId.get(null)
   const periods = bucketPeriods(period, interval)
   return {
@@ -28,10 +31,10 @@ export async function usageSharesOf(
     period_days: days,
     interval,
     totals: sumsOf(rows, by),
-    data: named.map(([id, used]) => {
-      const key = names.get(id!)
+    data: named.map(({ id, used }) => {
+      const key = names.get(id)
       return {
-        id: id!,
+        id,
         name: key?.name ?? null,
         hint: key?.hint ?? null,
         is_revoked: key?.isRevoked ?? false,
@@ -42,7 +45,7 @@ export async function usageSharesOf(
     other:
       others === undefined
         ? null
-        : { count: others[0]!.others, ...sumsOf(others, by), timeseries: timeseriesOf(others, by, periods) },
+        : { count: others[0].others, ...sumsOf(others, by), timeseries: timeseriesOf(others, by, periods) },
   }
 }
 

@@ -1,4 +1,5 @@
 import type { AccountLimits, Caller } from '../../base/domain/caller.ts'
+import { deleteOldest } from '../../base/runtime/collections.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import type { Nanos } from '../../base/domain/money.ts'
 import { secondsUntilWindowEnd, type WindowCounts } from '../../base/domain/windows.ts'
@@ -34,7 +35,7 @@ export function createWindowView(deps: {
   const readAtMs = new Map<string, number>()
   function remember(customerId: string, counts: WindowCounts) {
     seen.set(customerId, counts)
-    if (seen.size > CUSTOMERS_MAX) seen.delete(seen.keys().next().value!)
+    if (seen.size > CUSTOMERS_MAX) deleteOldest(seen)
   }
   return {
     remember,
@@ -54,7 +55,7 @@ export function createWindowView(deps: {
   async function read(customerId: string, nowMs: number): Promise<WindowCounts> {
     try {
       readAtMs.set(customerId, deps.clock.monotonicMs())
-      if (readAtMs.size > CUSTOMERS_MAX) readAtMs.delete(readAtMs.keys().next().value!)
+      if (readAtMs.size > CUSTOMERS_MAX) deleteOldest(readAtMs)
       const counts = await deps.read(customerId, nowMs)
       remember(customerId, counts)
       return counts

@@ -6,6 +6,7 @@ import { measuredCost, type Nanos } from '../../base/domain/money.ts'
 import type { Offer } from '../../base/domain/offer.ts'
 import { outputCap } from '../../base/domain/request-bounds.ts'
 import { CancelSource } from '../../base/runtime/cancel-signal.ts'
+import { elementAt } from '../../base/runtime/collections.ts'
 import { uncounted } from '../../base/runtime/counted-memory.ts'
 import type { TaskDeps } from '../../jobs/create-tasks.ts'
 import { buildCatalog } from '../../market/supply/catalog/catalog.ts'
@@ -170,7 +171,7 @@ function createVisits({ log }: ComposeContext, { house, send, shares, estimateNa
   const nextCaller = async () => {
     const callers = (await house()).slice(SHADOW_ACCOUNTS)
     // In turns: a connection is kept for a minute, and requests of two visits must not meet on it.
-    return callers[visits++ % callers.length]!
+    return elementAt(callers, visits++ % callers.length)
   }
   return sharedBy => {
     let caller: Promise<Caller> | undefined

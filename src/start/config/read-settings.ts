@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { awsRegionIn } from '../../base/domain/endpoint-defaults.ts'
+import { elementAt } from '../../base/runtime/collections.ts'
 import { isJsonObject } from '../../base/runtime/json-object.ts'
 import { keyPath } from '../../base/runtime/key-path.ts'
 import { type ConfigProblem, readYaml, UNREADABLE, WrittenNumber } from './read-yaml.ts'
@@ -33,7 +34,7 @@ export function readSettings(
   const unique = found.filter(
     ({ key, message }, index) => found.findIndex(other => other.key === key && other.message === message) === index,
   )
-  problems.push(...[...file.problems, ...unique].sort((a, b) => a.line! - b.line!))
+  problems.push(...[...file.problems, ...unique].sort((a, b) => (a.line ?? 0) - (b.line ?? 0)))
   return parsed.data
 }
 
@@ -133,10 +134,10 @@ function contradictions(written: unknown): PlacedProblem[] {
 /** An endpoint has one credential, and keys of AWS are complete. */
 function credentialContradictions(written: unknown, endpoint: readonly PropertyKey[]): PlacedProblem[] {
   const isSet = (key: string) => valueAt(written, [...endpoint, key]) !== undefined
-  const credentials = ['google_service_account', 'aws_access_key_id', 'api_key'].filter(isSet)
+  const [credential, ...others] = ['google_service_account', 'aws_access_key_id', 'api_key'].filter(isSet)
+  const other = others.at(-1)
   const problem = (key: string, message: string) => [{ path: [...endpoint, key], message }]
-  if (credentials.length > 1)
-    return problem(credentials.at(-1)!, `cannot be used with ${credentials[0]}; remove one of them`)
+  if (other !== undefined) return problem(other, `cannot be used with ${credential}; remove one of them`)
   if (isSet('aws_access_key_id') !== isSet('aws_secret_access_key')) {
     const [set, missing] = isSet('aws_access_key_id')
       ? ['_access_key_id', '_secret_access_key']
@@ -162,7 +163,7 @@ function itemsAt(written: unknown, path: readonly PropertyKey[]): PropertyKey[][
 
 /** Whether the value of `key` is valid and an earlier item has the same value. */
 function repeats(written: unknown, items: PropertyKey[][], index: number, key: string): boolean {
-  const value = valueAt(written, [...items[index]!, key])
+  const value = valueAt(written, [...elementAt(items, index), key])
   return value !== undefined && items.slice(0, index).some(item => valueAt(written, [...item, key]) === value)
 }
 
@@ -198,10 +199,10 @@ function editDistance(a: string, b: string): number {
   for (let row = 1; row <= a.length; row++) {
     const current = [row]
     for (let column = 1; column <= b.length; column++) {
-      const swap = previous[column - 1]! + (a[row - 1] === b[column - 1] ? 0 : 1)
-      current.push(Math.min(swap, previous[column]! + 1, current[column - 1]! + 1))
+      const swap = elementAt(previous, column - 1) + (a[row - 1] === b[column - 1] ? 0 : 1)
+      current.push(Math.min(swap, elementAt(previous, column) + 1, elementAt(current, column - 1) + 1))
     }
     previous = current
   }
-  return previous[b.length]!
+  return elementAt(previous, b.length)
 }

@@ -110,7 +110,8 @@ export function hoursOfDay() {
       typeof written === 'string' ? written : '',
     )
     if (!match) return undefined
-    const [fromMinute, untilMinute] = [minuteOfDay(match[1]!, match[2]!), minuteOfDay(match[3]!, match[4]!)]
+    const [, fromHour = '', from = '', untilHour = '', until = ''] = match
+    const [fromMinute, untilMinute] = [minuteOfDay(fromHour, from), minuteOfDay(untilHour, until)]
     return fromMinute < untilMinute && untilMinute <= 1_440 ? { fromMinute, untilMinute } : undefined
   })
 }

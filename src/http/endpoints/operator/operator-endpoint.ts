@@ -83,7 +83,7 @@ export function idOf(
   name: string,
   code: 'customer_not_found' | 'payment_not_found' | 'not_found',
 ): string {
-  const id = (params as Record<string, string>)[name]!
-  if (UUID.test(id)) return id.toLowerCase()
+  const id = (params as Record<string, string>)[name]
+  if (id !== undefined && UUID.test(id)) return id.toLowerCase()
   throw new ApiError(code)
 }

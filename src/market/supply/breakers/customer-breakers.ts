@@ -1,5 +1,6 @@
 import type { AttemptOutcome } from '../../../base/domain/handoff.ts'
 import type { CustomerBreakers, Health, OfferReading, OfferState } from '../../../base/domain/health.ts'
+import { deleteOldest } from '../../../base/runtime/collections.ts'
 import { FAILURES_TO_EJECT } from './offer-record.ts'
 
 /**
@@ -181,7 +182,7 @@ const mayBeRequestFault: ReadonlySet<Exclude<AttemptOutcome, 'answered'>> = new 
 ])
 
 function remember(keys: Set<string>, key: string): void {
-  if (keys.size >= KEYS_MAX && !keys.has(key)) keys.delete(keys.values().next().value!)
+  if (keys.size >= KEYS_MAX && !keys.has(key)) deleteOldest(keys)
   keys.add(key)
 }
 

@@ -4,6 +4,7 @@ import { modelNotAllowed, unknownModel } from '../../../base/domain/errors.ts'
 import type { OfferPrice, TokenPrice } from '../../../base/domain/money.ts'
 import { type Offer, type ProviderKind, serves } from '../../../base/domain/offer.ts'
 import { nextChangeMs, offerPrice } from '../../../base/domain/price-list.ts'
+import { groupBy, type NonEmpty, valueAt } from '../../../base/runtime/collections.ts'
 import type { Clock } from '../../../base/runtime/scheduler.ts'
 import { type HosterOffers, readHosterOffers } from '../hosters/hoster-offers.ts'
 
@@ -61,7 +62,7 @@ export function buildCatalog(
 ): Catalog {
   const byId = new Map(offers.map(offer => [offer.offerId, offer]))
   if (byId.size !== offers.length) throw new Error(`Two offers have the same id: ${firstRepeated(offers)}`)
-  const byModel = Map.groupBy(offers, offer => offer.modelId)
+  const byModel = groupBy(offers, offer => offer.modelId)
   const models = new Map([...byModel].map(([id, group]) => [id, summarise(id, group, createdOf(id))]))
   return {
     offers,
@@ -72,8 +73,8 @@ export function buildCatalog(
   }
 }
 
-function summarise(id: string, offers: readonly Offer[], created: number): ModelSummary {
-  const byKind = Map.groupBy(offers, offer => offer.endpoint.kind)
+function summarise(id: string, offers: NonEmpty<Offer>, created: number): ModelSummary {
+  const byKind = groupBy(offers, offer => offer.endpoint.kind)
   const names = new Set(offers.map(offer => offer.endpoint.name))
   return {
     id,
@@ -84,7 +85,7 @@ function summarise(id: string, offers: readonly Offer[], created: number): Model
     prices: Object.fromEntries([...byKind].map(([kind, group]) => [kind, priceRange(group)])),
     mostPerToken: mostPerToken(offers),
     created,
-    ownedBy: names.size === 1 ? offers[0]!.endpoint.name : 'switchyard',
+    ownedBy: names.size === 1 ? offers[0].endpoint.name : 'switchyard',
     demo: offers.every(offer => offer.endpoint.demo),
   }
 }
@@ -100,11 +101,12 @@ function mostPerToken(offers: readonly Offer[]): TokenPrice {
 
 const higher = (a: bigint, b: bigint) => (a > b ? a : b)
 
-function priceRange(offers: readonly Offer[]): PriceRange {
-  const ascending = offers
-    .map(offer => offer.price)
-    .toSorted((a, b) => (sum(a) < sum(b) ? -1 : sum(a) > sum(b) ? 1 : 0))
-  return { lowest: ascending[0]!, highest: ascending.at(-1)! }
+function priceRange(offers: NonEmpty<Offer>): PriceRange {
+  const prices = offers.map(({ price }) => price)
+  return {
+    lowest: prices.reduce((lowest, price) => (sum(price) < sum(lowest) ? price : lowest)),
+    highest: prices.reduce((highest, price) => (sum(price) >= sum(highest) ? price : highest)),
+  }
 }
 
 const sum = (price: OfferPrice) => price.inputPicoPerToken + price.outputPicoPerToken
@@ -203,7 +205,7 @@ export function createCatalogSource(options: CatalogSourceOptions): CatalogSourc
     const isLive = new Set(connected.map(({ offerId }) => offerId))
     catalog = buildCatalog(
       [...withRatios(offers, hosters.offers), ...connected],
-      id => hosters.offeredSince.get(id) ?? since.get(id)!,
+      id => hosters.offeredSince.get(id) ?? valueAt(since, id),
       new Set(hosters.offers.filter(({ offerId }) => !isLive.has(offerId)).map(({ modelId }) => modelId)),
     )
   }

@@ -152,7 +152,8 @@ function noteOn(models: readonly LocalModel[], contexts: ReadonlyMap<string, num
 }
 
 function countOf(models: readonly LocalModel[]): string {
-  return models.length === 1 ? models[0]!.modelId : `${models.length} models`
+  const [only] = models
+  return only !== undefined && models.length === 1 ? only.modelId : `${models.length} models`
 }
 
 /** Returns undefined when nothing listens at the URL, or when it answers too slowly or not in HTTP. */

@@ -68,8 +68,8 @@ function azure(environment: Environment): CloudPreset {
     'gpt-5.6-sol,gpt-5.6-luna=my-deployment',
   )
   const deployments = written.split(',').flatMap(each => {
-    const [modelId, deployment = modelId] = each.split('=').map(part => part.trim())
-    return modelId ? [[modelId, deployment!] as const] : []
+    const [modelId = '', deployment = modelId] = each.split('=').map(part => part.trim())
+    return modelId === '' ? [] : [[modelId, deployment] as const]
   })
   return {
     name: 'azure',
@@ -215,7 +215,7 @@ function raised({ input, output, cacheRead, cacheWrite }: CloudPrices): CloudPri
 
 /** Digit by digit: prices have at most four decimals, and the result at most six. */
 function raise(usd: string): string {
-  const [whole, decimals = ''] = usd.split('.')
-  const raisedMicros = (BigInt(whole! + decimals.padEnd(4, '0')) * BigInt(PREMIUM_PERCENT)).toString().padStart(7, '0')
+  const [whole = '', decimals = ''] = usd.split('.')
+  const raisedMicros = (BigInt(whole + decimals.padEnd(4, '0')) * BigInt(PREMIUM_PERCENT)).toString().padStart(7, '0')
   return `${raisedMicros.slice(0, -6)}.${raisedMicros.slice(-6)}`
 }

@@ -2,6 +2,7 @@ import { bumpControlVersion } from '../../../base/db/control-version.ts'
 import { type Pool, type Sql, transaction } from '../../../base/db/pool.ts'
 import type { HosterState } from '../../../base/domain/hoster-state.ts'
 import { SupplyError } from '../../../base/domain/supply-error.ts'
+import { groupBy } from '../../../base/runtime/collections.ts'
 import { ownCommand } from '../../../base/runtime/own-command.ts'
 import { sealSecret } from '../../../base/secrets/sealed-secret.ts'
 import { checkKey, checkTrust } from './check-hoster.ts'
@@ -39,17 +40,17 @@ export async function listHosters(sql: Sql, hosterId: string | null = null): Pro
     ORDER BY h.created_at, h.hoster_id, e.endpoint_id, p.model_id`,
     [hosterId],
   )
-  return [...Map.groupBy(rows, row => row.endpoint_id).values()].map(group => ({
-    hosterId: group[0]!.hoster_id,
-    name: group[0]!.name,
-    state: group[0]!.state,
-    trustScore: group[0]!.trust_score,
-    shareBps: group[0]!.share_bps,
-    hasContract: group[0]!.has_contract,
-    endpointId: group[0]!.endpoint_id,
-    baseUrl: group[0]!.base_url,
-    hasKey: group[0]!.has_key,
-    createdAt: group[0]!.created_at,
+  return [...groupBy(rows, row => row.endpoint_id).values()].map(group => ({
+    hosterId: group[0].hoster_id,
+    name: group[0].name,
+    state: group[0].state,
+    trustScore: group[0].trust_score,
+    shareBps: group[0].share_bps,
+    hasContract: group[0].has_contract,
+    endpointId: group[0].endpoint_id,
+    baseUrl: group[0].base_url,
+    hasKey: group[0].has_key,
+    createdAt: group[0].created_at,
     models: group.flatMap(row => (row.model_id === null ? [] : [{ ...hostedModel(row), priceVersion: row.version }])),
   }))
 }

@@ -61,11 +61,10 @@ export function createLearnedExchange(deps: {
   }
 
   async function read(): Promise<void> {
-    const isFirst = readUntilMs === null
-    const { rows, nowMs } = await readLearned(pool, deps.nodeId(), isFirst ? null : readUntilMs! - LATE_MS)
+    const { rows, nowMs } = await readLearned(pool, deps.nodeId(), readUntilMs === null ? null : readUntilMs - LATE_MS)
     rows.forEach(keep)
     // The snapshot has what the rows had, so it stands in only where they are lost.
-    if (isFirst) for (const row of await readSnapshot(pool)) if (!reports.has(row.offerId)) keep(row)
+    if (readUntilMs === null) for (const row of await readSnapshot(pool)) if (!reports.has(row.offerId)) keep(row)
     readUntilMs = nowMs
   }
 

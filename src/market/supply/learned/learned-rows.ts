@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import type { Sql } from '../../../base/db/pool.ts'
 import { queryRow } from '../../../base/db/query-row.ts'
+import { elementAt } from '../../../base/runtime/collections.ts'
 import type { LearnedOffer } from '../breakers/learned-offer.ts'
 
 /** What one node has learned of one offer. */
@@ -73,7 +74,7 @@ export async function readLearned(
        LEFT JOIN learned_offer l ON l.node_id <> $1 AND l.at > to_timestamp(greatest($2::float8, now_ms - $3::float8) / 1000)`,
     [nodeId, sinceMs ?? 0, LEARNED_AGE_MS_MAX],
   )
-  return { rows: rows.flatMap(toLearnedRow), nowMs: rows[0]!.now_ms }
+  return { rows: rows.flatMap(toLearnedRow), nowMs: elementAt(rows, 0).now_ms }
 }
 
 /** Reads the snapshot. Its rows belong to no node. */

@@ -1,6 +1,7 @@
 import { type OfferPrice, stepOf } from '../../../base/domain/money.ts'
 import type { Offer } from '../../../base/domain/offer.ts'
 import { type ListedWindow, offerPrice, type PriceList, windowsAt } from '../../../base/domain/price-list.ts'
+import { elementAt } from '../../../base/runtime/collections.ts'
 import type { PublishedModel, PublishedPrices } from './published-prices.ts'
 
 /** A price of an offer that is not the published one. Picodollars per token. */
@@ -107,7 +108,7 @@ function daysText(days: readonly number[]): string {
     if (range?.[1] === day - 1) range[1] = day
     else ranges.push([day, day])
   }
-  const name = (day: number) => DAY_NAMES[(day + 1) % 7]!
+  const name = (day: number) => elementAt(DAY_NAMES, (day + 1) % 7)
   return ranges.map(([first, last]) => (first === last ? name(first) : `${name(first)}-${name(last)}`)).join(', ')
 }
 
