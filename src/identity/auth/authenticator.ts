@@ -115,7 +115,7 @@ function aliasValues(rawHeaders: readonly string[]): string[] {
 function only(values: readonly string[]): string | undefined {
   const [value] = values
   // `trim` would also remove other spaces, such as U+00A0, which HTTP does not allow around a value.
-  return values.length === 1 && /^[\t\x20-\x7e]*$/.test(value!) ? value!.trim() : undefined
+  return value !== undefined && values.length === 1 && /^[\t\x20-\x7e]*$/.test(value) ? value.trim() : undefined
 }
 
 function bearerToken(value: string | undefined): string | undefined {

@@ -1,5 +1,5 @@
-import { elementAt } from '../../base/runtime/collections.ts'
 import { nanosOfPicos, type OfferPrice, usd, usdPerMillion } from '../../base/domain/money.ts'
+import { elementAt } from '../../base/runtime/collections.ts'
 import type { HosterOffers, OfferCandidate } from '../../wire/api/hoster-console.ts'
 import type { HosterPrice } from '../supply/hosters/hosted-model.ts'
 import type { PriceRules } from './price-rules.ts'

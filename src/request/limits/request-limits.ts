@@ -1,8 +1,8 @@
 import type { AccountLimits, Caller } from '../../base/domain/caller.ts'
-import { deleteOldest } from '../../base/runtime/collections.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import type { Nanos } from '../../base/domain/money.ts'
 import { secondsUntilWindowEnd, type WindowCounts } from '../../base/domain/windows.ts'
+import { deleteOldest } from '../../base/runtime/collections.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 
 /**
@@ -146,7 +146,7 @@ export function createEarlyDisconnects(deps: {
     }
     let known = customers.get(customerId)
     if (known === undefined) {
-      if (customers.size >= LEAVING_CUSTOMERS_MAX) customers.delete(customers.keys().next().value!)
+      if (customers.size >= LEAVING_CUSTOMERS_MAX) deleteOldest(customers)
       known = { disconnects: 0, forgivenNanos: 0n, spentNanos: 0n }
       customers.set(customerId, known)
     }

@@ -48,12 +48,17 @@ export function bucketOf(ms: number): number {
 }
 
 /** Returns the upper end of the bucket in which the quantile lies, ms; null without enough samples. */
-export function quantileMs(buckets: ArrayLike<number>, quantile: number, samplesMin: number): number | null {
+export function quantileMs(buckets: Iterable<number>, quantile: number, samplesMin: number): number | null {
   let total = 0
-  for (let bucket = 0; bucket < buckets.length; bucket++) total += buckets[bucket]!
+  for (const count of buckets) total += count
   if (total === 0 || total < samplesMin) return null
-  let bucket = 0
-  for (let below = buckets[0]!; below < total * quantile && bucket < buckets.length - 1; ) below += buckets[++bucket]!
+  let bucket = -1
+  let below = 0
+  for (const count of buckets) {
+    bucket++
+    below += count
+    if (below >= total * quantile) break
+  }
   return 2 ** (bucket / BUCKETS_PER_OCTAVE)
 }
 
@@ -133,21 +138,26 @@ export function createLatencySums(): LatencySums {
   let slope = 0
   let untilFit = 0
 
+  // Places in `sums` are constants below SUMS.
+  const sumAt = (at: number) => sums[at]!
+  const addAt = (at: number, value: number) => {
+    sums[at]! += value
+  }
   const scale = (factor: number) => {
-    for (let at = 0; at < SUMS; at++) sums[at]! *= factor
-    if (buckets !== null) for (let at = 0; at < BUCKETS; at++) buckets[at]! *= factor
+    for (const [at, sum] of sums.entries()) sums[at] = sum * factor
+    if (buckets !== null) for (const [at, count] of buckets.entries()) buckets[at] = count * factor
   }
   const add = (at: number, value: number) => {
-    sums[at]! += weight
-    sums[at + 1]! += weight * value
+    addAt(at, weight)
+    addAt(at + 1, weight * value)
   }
   const keepAt = (nowMs: number) => Math.exp(-(nowMs - originMs) / COUNTS_TAU_MS)
   const firstOf = (keep: number) => ({
-    n: sums[FIRST]! * keep,
-    x: sums[FIRST + 1]! * keep,
-    y: sums[FIRST + 2]! * keep,
-    xx: sums[FIRST + 3]! * keep,
-    xy: sums[FIRST + 4]! * keep,
+    n: sumAt(FIRST) * keep,
+    x: sumAt(FIRST + 1) * keep,
+    y: sumAt(FIRST + 2) * keep,
+    xx: sumAt(FIRST + 3) * keep,
+    xy: sumAt(FIRST + 4) * keep,
   })
 
   return {
@@ -161,11 +171,11 @@ export function createLatencySums(): LatencySums {
     addFirst(firstTokenMs, inputTokens) {
       buckets ??= new Float64Array(BUCKETS)
       buckets[bucketOf(firstTokenMs - slope * inputTokens)]! += weight
-      sums[FIRST]! += weight
-      sums[FIRST + 1]! += weight * inputTokens
-      sums[FIRST + 2]! += weight * firstTokenMs
-      sums[FIRST + 3]! += weight * inputTokens * inputTokens
-      sums[FIRST + 4]! += weight * inputTokens * firstTokenMs
+      addAt(FIRST, weight)
+      addAt(FIRST + 1, weight * inputTokens)
+      addAt(FIRST + 2, weight * firstTokenMs)
+      addAt(FIRST + 3, weight * inputTokens * inputTokens)
+      addAt(FIRST + 4, weight * inputTokens * firstTokenMs)
       if (--untilFit > 0) return
       untilFit = FIT_EVERY
       slope = msPerInputToken(firstOf(1 / weight))
@@ -174,19 +184,19 @@ export function createLatencySums(): LatencySums {
     addWhole: ms => add(WHOLE, ms),
     addOutput: tokens => add(OUTPUT, tokens),
     msPerInputToken: () => slope,
-    meanInputTokens: () => (sums[FIRST]! === 0 ? 0 : sums[FIRST + 1]! / sums[FIRST]!),
+    meanInputTokens: () => (sumAt(FIRST) === 0 ? 0 : sumAt(FIRST + 1) / sumAt(FIRST)),
     quantileMs(nowMs, quantile, samplesMin) {
       if (buckets === null) return null
       return quantileMs(buckets, quantile, samplesMin / keepAt(nowMs))
     },
     counts(nowMs) {
       const keep = keepAt(nowMs)
-      const sumAt = (at: number) => ({ n: sums[at]! * keep, sum: sums[at + 1]! * keep })
+      const countAndSum = (at: number) => ({ n: sumAt(at) * keep, sum: sumAt(at + 1) * keep })
       return {
         first: firstOf(keep),
-        perToken: sumAt(PER_TOKEN),
-        whole: sumAt(WHOLE),
-        output: sumAt(OUTPUT),
+        perToken: countAndSum(PER_TOKEN),
+        whole: countAndSum(WHOLE),
+        output: countAndSum(OUTPUT),
         buckets: buckets === null ? [] : Array.from(buckets, count => count * keep),
       }
     },

@@ -1,5 +1,6 @@
 import type { AccountLimits } from '../../../base/domain/caller.ts'
 import type { Nanos } from '../../../base/domain/money.ts'
+import { deleteOldest } from '../../../base/runtime/collections.ts'
 import type { BulkRequest } from '../ledger-store.ts'
 import { type Admission, type AdmissionResult, isRefusedByWindow } from './admission.ts'
 import type { BulkLease } from './bulk-lease.ts'
@@ -231,7 +232,7 @@ export function createExhaustedWindows(monotonicMs: () => number): ExhaustedWind
     },
     remember({ customerId }, refusal, sentAtMs, databaseNowMs) {
       if (!isRefusedByWindow(refusal.code)) return
-      if (byCustomer.size >= CUSTOMERS_MAX) byCustomer.delete(byCustomer.keys().next().value!)
+      if (byCustomer.size >= CUSTOMERS_MAX) deleteOldest(byCustomer)
       // A used-up day is also asked for again each minute, because the refusal reports the count of the minute too.
       // The time is counted from before the statement was sent, so the entry never outlasts the window, whatever the
       // two wall clocks show.
