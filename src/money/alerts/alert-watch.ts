@@ -5,13 +5,7 @@ import type { Log } from '../../base/runtime/log.ts'
 import { createPeriodicWork } from '../../base/runtime/periodic-work.ts'
 import type { Scheduler } from '../../base/runtime/scheduler.ts'
 import { lowestUuidAt } from '../../base/runtime/uuid.ts'
-import {
-  detectDailySpend,
-  detectKeyLimits,
-  detectLargeCharges,
-  detectLowBalances,
-  type TierCaps,
-} from './detect-alerts.ts'
+import { detectAlerts, type TierCaps } from './detect-alerts.ts'
 import { enqueueDeliveries } from './enqueue-deliveries.ts'
 
 export interface AlertWatch {
@@ -56,16 +50,14 @@ export function createAlertWatch({ pool, scheduler, caps, log, everyMs = EVERY_M
       const created = await transaction(pool, async sql => {
         // Each node checks its own refusals, but only one of them checks the database.
         const isClaimed = await claimCheck(sql, everyMs)
-        const found: string[] = []
-        if (isClaimed) found.push(...(await detectLowBalances(sql)))
-        if (isClaimed || noted.customers.size > 0)
-          found.push(...(await detectDailySpend(sql, caps, [...noted.customers])))
-        if (noted.keys.size > 0) {
-          const nowMs = scheduler.monotonicMs()
-          const agoMs = new Map(Array.from(noted.keys, ([keyId, atMs]) => [keyId, nowMs - atMs]))
-          found.push(...(await detectKeyLimits(sql, agoMs)))
-        }
-        if (isClaimed) found.push(...(await detectLargeCharges(sql, lowestUuidAt(scheduler.epochMs() - DAY_MS))))
+        const nowMs = scheduler.monotonicMs()
+        const found = await detectAlerts(sql, {
+          isClaimed,
+          caps,
+          cappedCustomers: [...noted.customers],
+          refusedKeysAgoMs: new Map(Array.from(noted.keys, ([keyId, atMs]) => [keyId, nowMs - atMs])),
+          sinceRequestId: lowestUuidAt(scheduler.epochMs() - DAY_MS),
+        })
         await enqueueDeliveries(sql, found)
         return found.length
       })

@@ -1,5 +1,5 @@
 import type { Sql } from '../../base/db/pool.ts'
-import { LARGE_CHARGE_NANOS_MIN } from '../../base/domain/alert-rule.ts'
+import { type AlertKind, LARGE_CHARGE_NANOS_MIN } from '../../base/domain/alert-rule.ts'
 import type { Nanos } from '../../base/domain/money.ts'
 
 /**
@@ -9,6 +9,36 @@ import type { Nanos } from '../../base/domain/money.ts'
 export interface TierCaps {
   readonly byTier: ReadonlyMap<string, Nanos>
   readonly fallback: Nanos
+}
+
+/** What a check looks for. */
+export interface AlertCheck {
+  /** This node checks the database now. Each node checks its own refusals. */
+  readonly isClaimed: boolean
+  readonly caps: TierCaps
+  /** Customers with a request that was refused by the daily cap since the last check. */
+  readonly cappedCustomers: readonly string[]
+  /** Keys with a request that was refused by their limit since the last check, and how long ago the refusal was. */
+  readonly refusedKeysAgoMs: ReadonlyMap<string, number>
+  /** The lowest request id to check for large charges. */
+  readonly sinceRequestId: string
+}
+
+/** How each kind of alert is found: a kind without a query does not compile. */
+const detectors: Record<AlertKind, (sql: Sql, check: AlertCheck) => Promise<string[]> | null> = {
+  low_balance: (sql, { isClaimed }) => (isClaimed ? detectLowBalances(sql) : null),
+  daily_spend: (sql, { isClaimed, caps, cappedCustomers }) =>
+    isClaimed || cappedCustomers.length > 0 ? detectDailySpend(sql, caps, cappedCustomers) : null,
+  key_limit_reached: (sql, { refusedKeysAgoMs }) =>
+    refusedKeysAgoMs.size > 0 ? detectKeyLimits(sql, refusedKeysAgoMs) : null,
+  large_charge: (sql, { isClaimed, sinceRequestId }) => (isClaimed ? detectLargeCharges(sql, sinceRequestId) : null),
+}
+
+/** Creates the alerts of all kinds and returns their ids. */
+export async function detectAlerts(sql: Sql, check: AlertCheck): Promise<string[]> {
+  const found: string[] = []
+  for (const detect of Object.values(detectors)) found.push(...((await detect(sql, check)) ?? []))
+  return found
 }
 
 /** The most alerts a day that one rule raises for large charges. */
@@ -51,7 +81,7 @@ RETURNING alert_id`
  * Creates alerts for balances that fell below the threshold of a rule since the last check. A balance that
  * rises above it may trigger again.
  */
-export async function detectLowBalances(sql: Sql): Promise<string[]> {
+async function detectLowBalances(sql: Sql): Promise<string[]> {
   return alertIds(await sql.query<AlertId>(LOW_BALANCE, ['low_balance']))
 }
 
@@ -78,7 +108,7 @@ RETURNING alert_id`
  *
  * @param refused customers with a request refused by the cap since the last check; for them 80% counts as 100%
  */
-export async function detectDailySpend(sql: Sql, caps: TierCaps, refused: readonly string[]): Promise<string[]> {
+async function detectDailySpend(sql: Sql, caps: TierCaps, refused: readonly string[]): Promise<string[]> {
   const values = ['daily_spend', [...caps.byTier.keys()], [...caps.byTier.values()], caps.fallback, refused]
   return alertIds(await sql.query<AlertId>(DAILY_SPEND, values))
 }
@@ -110,7 +140,7 @@ RETURNING alert_id`
  * @param refusedAgoMs keys with a request refused by their limit since the last check, and how long ago the
  *   refusal was
  */
-export async function detectKeyLimits(sql: Sql, refusedAgoMs: ReadonlyMap<string, number>): Promise<string[]> {
+async function detectKeyLimits(sql: Sql, refusedAgoMs: ReadonlyMap<string, number>): Promise<string[]> {
   return alertIds(await sql.query<AlertId>(KEY_LIMITS, [[...refusedAgoMs.keys()], [...refusedAgoMs.values()]]))
 }
 
@@ -140,7 +170,7 @@ RETURNING alert_id`
  * @param sinceRequestId the lowest request id to check: a day back, because the charges of a dead node may be
  *   settled that late
  */
-export async function detectLargeCharges(sql: Sql, sinceRequestId: string): Promise<string[]> {
+async function detectLargeCharges(sql: Sql, sinceRequestId: string): Promise<string[]> {
   return alertIds(await sql.query<AlertId>(LARGE_CHARGES, [sinceRequestId, LARGE_CHARGES_PER_DAY_MAX]))
 }
 

@@ -283,6 +283,7 @@ export const exportColumns = [
   'latency_ms',
   'success',
 ] as const
+export type ExportColumn = (typeof exportColumns)[number]
 
 /** The CSV of `GET /v1/usage/export`: a header row, then one row per admitted request. */
 export const usageExportCsv = z.string().meta({
