@@ -9,7 +9,9 @@ import type { FileSettings } from '../config/schema.ts'
  * password, key or URL with a password is ever shown by mistake.
  */
 export function shownSettings(config: Config): OperatorSystem['settings'] {
-  return Object.entries(valuesOf(config)).map(([key, value]) => ({ key, value: textOf(value) }))
+  // A type error names the settings that are neither shown nor hidden.
+  const undecided: Undecided = {}
+  return Object.entries({ ...undecided, ...valuesOf(config) }).map(([key, value]) => ({ key, value: textOf(value) }))
 }
 
 function valuesOf(config: Config) {
@@ -140,9 +142,7 @@ type IsSection<Value> = Value extends string | number | bigint | boolean | reado
     : true
 
 type Decided = keyof ReturnType<typeof valuesOf> | (typeof hidden)[number]
-/** Fails for a setting that is neither shown nor hidden. */
-export const undecidedSettings: { readonly [Name in Exclude<SettingName, Decided | `${Decided}.${string}`>]: never } =
-  {}
+type Undecided = { readonly [Name in Exclude<SettingName, Decided | `${Decided}.${string}`>]: never }
 
 /** Whether each provider is set up, and with real money. Its keys are not shown. */
 function modesOf<Section extends string, Name extends string>(
