@@ -192,6 +192,20 @@ test('a checkout that the provider never got expires without a new page', async 
   await reconcile()
   expect(await factsOf(customerId, '').payments()).toMatchObject([{ state: 'expired' }])
   expect(stripe.sessions.size).toBe(before)
+  // It is not looked for every minute for ever.
+  const next = async () =>
+    (
+      await world.pool.query<{ inHours: number | null }>(
+        'SELECT round(extract(epoch FROM next_look_at - now()) / 3600)::int AS "inHours" FROM payment WHERE customer_id = $1',
+        [customerId],
+      )
+    ).rows
+  expect(await next()).toEqual([{ inHours: 6 }])
+  await world.pool.query("UPDATE payment SET created_at = now() - interval '4 days' WHERE customer_id = $1", [
+    customerId,
+  ])
+  await reconcile()
+  expect(await next()).toEqual([{ inHours: null }])
 })
 
 test('a refund without an answer is made once when the provider has forgotten its key', async () => {

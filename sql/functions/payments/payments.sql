@@ -77,10 +77,13 @@ LANGUAGE sql AS $$
     WHERE payment_id = p_payment AND provider_ref IS NULL
 $$;
 
--- Closes a payment that waits for its payer. Returns whether it was open. Money that arrives later is still booked.
+-- Closes a payment that waits for its payer. Returns whether it was open. Money that arrives later is still booked. One that its
+-- provider does not know is looked for every six hours until it is three days old, and not at each look for those that are due.
 CREATE OR REPLACE FUNCTION close_payment(p_payment uuid, p_state text, p_failure text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
+  UPDATE payment SET next_look_at = CASE WHEN created_at > now() - interval '3 days' THEN now() + interval '6 hours' END
+    WHERE payment_id = p_payment AND next_look_at IS NOT NULL AND provider_ref IS NULL AND tx_id IS NULL;
   UPDATE payment SET state = p_state, failure = p_failure, redirect_url = NULL
     WHERE payment_id = p_payment AND state = 'open' AND p_state IN ('failed', 'expired', 'cancelled');
   RETURN FOUND;
