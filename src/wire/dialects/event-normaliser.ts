@@ -12,10 +12,16 @@ import type { SseEvent } from './sse/sse-decoder.ts'
 import type { AnswerReader, StreamNormaliser } from './upstream-task.ts'
 
 /** Turns the events of one stream of another dialect than chat into neutral ones. */
-export interface AnswerDecoder extends JsonTally {
+export interface StreamDecoder extends JsonTally {
   readonly usage: UsageParts | null
   readonly done: boolean
   readonly complete: boolean
+  push(event: SseEvent): AnswerEvent[]
+  end(): AnswerEvent[]
+}
+
+/** A decoder with what `EventPattern` needs of its dialect. */
+export interface AnswerDecoder extends StreamDecoder {
   /** The fields that differ between events which only add text. */
   readonly textFields: readonly EventField[]
   /**
@@ -23,10 +29,8 @@ export interface AnswerDecoder extends JsonTally {
    * have to wait or be dropped.
    */
   readonly textTarget: number | null
-  push(event: SseEvent): AnswerEvent[]
   /** Takes the data of an event that only adds text and was not parsed. Absent: the text is all of it. */
   skip?(data: string): void
-  end(): AnswerEvent[]
 }
 
 /** What differs between the readers of two dialects. */
@@ -56,14 +60,71 @@ export function completionOf(
   throw new UpstreamFailure('empty', 'The answer has no output.')
 }
 
-/** The longest event that a pattern is made of, in UTF-16 units. */
-const PATTERN_UNITS_MAX = 4_096
+/** The longest event that a pattern is made of, in UTF-16 units: the pattern keeps it in memory. */
+export const PATTERN_UNITS_MAX = 4_096
+
+/** Encodes the events of a decoder as those of chat. Events that only add text are read by a pattern, without the decoder. */
+export abstract class DecodedNormaliser<Decoder extends StreamDecoder> implements StreamNormaliser {
+  protected readonly decoder: Decoder
+  readonly #encoder: ChunkEncoder
+
+  constructor(decoder: Decoder, envelope: Envelope) {
+    this.decoder = decoder
+    this.#encoder = new ChunkEncoder(envelope)
+  }
+
+  get delimitersMax(): number {
+    return this.decoder.delimitersMax
+  }
+
+  get delimiters(): number {
+    return this.decoder.delimiters
+  }
+
+  get done(): boolean {
+    return this.decoder.done
+  }
+
+  get complete(): boolean {
+    return this.decoder.complete
+  }
+
+  get awaitsUsage(): boolean {
+    return this.decoder.complete
+  }
+
+  get usage(): TokenUsage | null {
+    const { usage } = this.decoder
+    return usage && tokenUsage(usage)
+  }
+
+  push(event: SseEvent): StreamPart[] {
+    const events = this.decoder.push(event)
+    const [first] = events
+    if (first?.kind === 'text' && events.length === 1 && event.data.length <= PATTERN_UNITS_MAX) {
+      this.learnPattern(event, first.text)
+    }
+    return this.encode(events)
+  }
+
+  end(): StreamPart[] {
+    return this.encode(this.decoder.end())
+  }
+
+  abstract text(event: SseEvent): string | null
+
+  /** Called with an event that only added `text`. */
+  protected abstract learnPattern(event: SseEvent, text: string): void
+
+  protected encode(events: readonly AnswerEvent[]): StreamPart[] {
+    return events.flatMap(each => this.#encoder.push(each))
+  }
+}
+
 /** Learning stops after so many patterns that no event matched. The first event of some servers differs from the others. */
 const USELESS_PATTERNS_MAX = 3
 
-class EventNormaliser implements StreamNormaliser {
-  readonly #decoder: AnswerDecoder
-  readonly #encoder: ChunkEncoder
+class EventNormaliser extends DecodedNormaliser<AnswerDecoder> {
   /** Made from an event that only added text. */
   #pattern: EventPattern | null = null
   /** The name and the target of that event. */
@@ -71,38 +132,8 @@ class EventNormaliser implements StreamNormaliser {
   #patternTarget: number | null = null
   #uselessPatterns = 0
 
-  constructor(decoder: AnswerDecoder, envelope: Envelope) {
-    this.#decoder = decoder
-    this.#encoder = new ChunkEncoder(envelope)
-  }
-
-  get delimitersMax(): number {
-    return this.#decoder.delimitersMax
-  }
-
-  get delimiters(): number {
-    return this.#decoder.delimiters
-  }
-
-  get done(): boolean {
-    return this.#decoder.done
-  }
-
-  get complete(): boolean {
-    return this.#decoder.complete
-  }
-
-  get awaitsUsage(): boolean {
-    return this.#decoder.complete
-  }
-
-  get usage(): TokenUsage | null {
-    const { usage } = this.#decoder
-    return usage && tokenUsage(usage)
-  }
-
   text({ event, data }: SseEvent): string | null {
-    const decoder = this.#decoder
+    const { decoder } = this
     if (this.#pattern === null || event !== this.#patternEvent || decoder.textTarget !== this.#patternTarget)
       return null
     // An event with an empty text yields nothing.
@@ -113,22 +144,9 @@ class EventNormaliser implements StreamNormaliser {
     return text
   }
 
-  push(event: SseEvent): StreamPart[] {
-    const events = this.#decoder.push(event)
-    const [first] = events
-    if (first?.kind === 'text' && events.length === 1) this.#learnPattern(event, first.text)
-    return events.flatMap(each => this.#encoder.push(each))
-  }
-
-  end(): StreamPart[] {
-    return this.#decoder.end().flatMap(each => this.#encoder.push(each))
-  }
-
-  #learnPattern({ event, data }: SseEvent, text: string): void {
-    const { textTarget, textFields } = this.#decoder
+  protected learnPattern({ event, data }: SseEvent, text: string): void {
+    const { textTarget, textFields } = this.decoder
     if (textTarget === null || this.#uselessPatterns === USELESS_PATTERNS_MAX) return
-    // The pattern keeps the whole event in memory.
-    if (data.length > PATTERN_UNITS_MAX) return
     this.#uselessPatterns++
     const pattern = EventPattern.of(data, text, textFields)
     if (pattern === null) return

@@ -1,16 +1,14 @@
 import type { AnswerEvent } from '../../../base/domain/answer-event.ts'
-import type { Envelope, TokenUsage } from '../../../base/domain/completion.ts'
+import type { Envelope } from '../../../base/domain/completion.ts'
 import type { StreamPart } from '../../../base/domain/handoff.ts'
 import { isJsonObject } from '../../../base/runtime/json-object.ts'
-import { ChunkEncoder } from '../chat/chunk-encoder.ts'
 import { ContentPattern, type TextPlace } from '../chat/content.ts'
-import { tokenUsage } from '../chat/usage.ts'
-import { completionOf } from '../event-normaliser.ts'
+import { completionOf, DecodedNormaliser } from '../event-normaliser.ts'
 import { parseUpstreamObject } from '../json/parse-json.ts'
 import type { SseEvent } from '../sse/sse-decoder.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { ClientToolCalls } from '../translated-stream.ts'
-import type { AnswerReader, StreamNormaliser } from '../upstream-task.ts'
+import type { AnswerReader } from '../upstream-task.ts'
 import { messageToAnswer } from './message-to-answer.ts'
 import { MessagesDecoder } from './messages-decoder.ts'
 
@@ -41,8 +39,6 @@ export function createMessagesReader(names: ToolNames | null, readsCitations = f
 }
 
 const TEXT_DELTA = 'content_block_delta'
-/** The longest event that a pattern is made of, in UTF-16 units. */
-const PATTERN_UNITS_MAX = 4_096
 
 const textPlace: TextPlace = {
   key: '"text":',
@@ -50,73 +46,33 @@ const textPlace: TextPlace = {
     type === TEXT_DELTA && isJsonObject(delta) && delta.type === 'text_delta' ? delta.text : null,
 }
 
-class MessagesNormaliser implements StreamNormaliser {
-  readonly #decoder: MessagesDecoder
-  readonly #encoder: ChunkEncoder
+class MessagesNormaliser extends DecodedNormaliser<MessagesDecoder> {
   readonly #calls: ClientToolCalls | null
   #pattern: ContentPattern | null = null
   /** True until a pattern is learned, and again once an event matches it. */
   #mayLearnPattern = true
 
   constructor(envelope: Envelope, decoder: MessagesDecoder, calls: ClientToolCalls | null) {
+    super(decoder, envelope)
     this.#calls = calls
-    this.#decoder = decoder
-    this.#encoder = new ChunkEncoder(envelope)
-  }
-
-  get delimitersMax(): number {
-    return this.#decoder.delimitersMax
-  }
-
-  get delimiters(): number {
-    return this.#decoder.delimiters
-  }
-
-  get done(): boolean {
-    return this.#decoder.done
-  }
-
-  get usage(): TokenUsage | null {
-    const { usage } = this.#decoder
-    return usage && tokenUsage(usage)
-  }
-
-  get complete(): boolean {
-    return this.#decoder.complete
-  }
-
-  get awaitsUsage(): boolean {
-    return this.#decoder.complete
   }
 
   text({ event, data }: SseEvent): string | null {
-    if (this.#pattern === null || event !== TEXT_DELTA || !this.#decoder.isTextDue) return null
+    if (this.#pattern === null || event !== TEXT_DELTA || !this.decoder.isTextDue) return null
     const text = this.#pattern.read(data) || null
     if (text !== null) this.#mayLearnPattern = true
     return text
   }
 
-  push(event: SseEvent): StreamPart[] {
-    const events = this.#decoder.push(event)
-    this.#learnPattern(event, events)
-    return this.#encode(events)
-  }
-
-  end(): StreamPart[] {
-    return this.#encode(this.#decoder.end())
-  }
-
-  #encode(events: readonly AnswerEvent[]): StreamPart[] {
+  protected override encode(events: readonly AnswerEvent[]): StreamPart[] {
     const calls = this.#calls
-    const named = calls === null ? events : events.flatMap(event => calls.push(event))
-    return named.flatMap(event => this.#encoder.push(event))
+    return super.encode(calls === null ? events : events.flatMap(event => calls.push(event)))
   }
 
   /** Each block has another index, and so another pattern. */
-  #learnPattern({ event, data }: SseEvent, [first, ...others]: readonly AnswerEvent[]): void {
-    if (!this.#mayLearnPattern || event !== TEXT_DELTA || data.length > PATTERN_UNITS_MAX) return
-    if (first?.kind !== 'text' || others.length > 0) return
-    this.#pattern = ContentPattern.of(data, first.text, textPlace)
+  protected learnPattern({ event, data }: SseEvent, text: string): void {
+    if (!this.#mayLearnPattern || event !== TEXT_DELTA) return
+    this.#pattern = ContentPattern.of(data, text, textPlace)
     this.#mayLearnPattern = false
   }
 }
