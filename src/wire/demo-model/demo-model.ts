@@ -1,12 +1,9 @@
 import { DEMO_MODEL } from '../../base/domain/offer.ts'
-import { systemFingerprint } from './chat-bodies.ts'
 import { DemoError } from './demo-error.ts'
 
-/** The only model of the demo upstream. */
+/** The only model of the demo upstream: a small n-gram model. Real tokens, real streaming, no understanding. */
 export const demoModel = {
   id: DEMO_MODEL,
-  ownedBy: systemFingerprint,
-  description: 'Demo: a small n-gram model that ships with Switchyard. Real tokens, real streaming, no understanding.',
   contextTokens: 131_072,
   maxOutputTokens: 4_096,
 } as const

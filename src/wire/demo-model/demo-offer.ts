@@ -1,6 +1,7 @@
 import { standardQuirks, standardTimeouts } from '../../base/domain/endpoint-defaults.ts'
 import type { TokenPrice } from '../../base/domain/money.ts'
 import type { Offer } from '../../base/domain/offer.ts'
+import { systemFingerprint } from './chat-bodies.ts'
 import { demoModel } from './demo-model.ts'
 
 /** Returns the demo model as an ordinary offer: reached over loopback, priced, billed, and labelled as a demo. */
@@ -11,7 +12,7 @@ export function demoOffer(upstream: { baseUrl: string; apiKey: string; price: To
       endpointId: 'demo',
       kind: 'local',
       hosterId: null,
-      name: demoModel.ownedBy,
+      name: systemFingerprint,
       baseUrl: upstream.baseUrl,
       apiKey: upstream.apiKey,
       dialect: { ...standardQuirks, developerToSystem: false },

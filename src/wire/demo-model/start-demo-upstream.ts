@@ -24,40 +24,27 @@ export interface DemoUpstream {
 }
 
 /**
- * Starts the demo upstream on a free loopback port: POST /v1/chat/completions, /v1/completions,
- * /v1/embeddings and /v1/rerank, GET /v1/models, GET /v1/models/{id}, GET /health. The gateway reaches it through the same client as any other upstream. Its
+ * Starts the demo upstream on a free loopback port: POST /v1/chat/completions, /v1/completions, /v1/embeddings and
+ * /v1/rerank. The gateway is its only client, and reaches it as any other upstream. Its
  * token counts are exact, except for long prompts, which it estimates.
- * @param options.apiKey bearer token required by every path except /health, so that only this process can use
+ * @param options.apiKey bearer token of every request, so that only this process can use
  * the server
  * @param options.seed added to the seed of each request
  */
 export async function startDemoUpstream(
   options: Speed & { apiKey: string; seed?: number; clock?: Clock },
 ): Promise<DemoUpstream> {
-  if (!(options.tokensPerSecond > 0)) throw new RangeError('tokensPerSecond must be above 0.')
-  if (!(options.firstTokenMs >= 0)) throw new RangeError('firstTokenMs must be 0 or more.')
   const language = loadDemoLanguage()
   const clock = options.clock ?? systemClock
-  const startedS = Math.floor(clock.epochMs() / 1_000)
   const keyDigest = digest(`Bearer ${options.apiKey}`)
 
   async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const path = (request.url ?? '/').split('?', 1)[0]
-    if (path === '/health') return sendJson(response, { status: 'ok', demo: true })
     if (!timingSafeEqual(digest(request.headers.authorization ?? ''), keyDigest)) {
       throw new DemoError(401, 'Incorrect API key for the demo upstream.', { code: 'invalid_api_key' })
     }
-    if (path === '/v1/models') {
-      requireMethod(request, 'GET')
-      return sendJson(response, { object: 'list', data: [modelBody(startedS)] })
-    }
-    if (path === `/v1/models/${demoModel.id}`) {
-      requireMethod(request, 'GET')
-      return sendJson(response, modelBody(startedS))
-    }
-    const serve = path === undefined ? undefined : tasks[path]
+    const serve = request.method === 'POST' && path !== undefined ? tasks[path] : undefined
     if (serve === undefined) throw new DemoError(404, `No such path: ${path}.`, { code: 'not_found' })
-    requireMethod(request, 'POST')
     await serve(await readJson(request), response)
   }
 
@@ -138,23 +125,6 @@ function requireContext(promptTokens: number, param: string): void {
     param,
     code: 'context_length_exceeded',
   })
-}
-
-function requireMethod(request: IncomingMessage, method: string): void {
-  if (request.method === method) return
-  throw new DemoError(405, `Method not allowed. Use ${method}.`, { code: 'method_not_allowed' })
-}
-
-function modelBody(created: number) {
-  return {
-    id: demoModel.id,
-    object: 'model',
-    created,
-    owned_by: demoModel.ownedBy,
-    description: demoModel.description,
-    context_length: demoModel.contextTokens,
-    max_output_tokens: demoModel.maxOutputTokens,
-  }
 }
 
 function sendJson(response: ServerResponse, body: unknown): void {
