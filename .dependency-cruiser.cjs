@@ -148,7 +148,7 @@ module.exports = {
       'plain-door-has-one-import',
       { path: '^src/', pathNot: '^src/http/(plain/|server[.]ts$)' },
       { path: '^src/http/plain/' },
-      'The plain door must stay deletable in one commit. Use the interfaces of src/http/generation-exchange.ts.',
+      'The plain server must stay deletable in one commit. Use the interfaces of src/http/generation-exchange.ts.',
     ),
     never(
       'entry-points-are-imported-by-nothing',

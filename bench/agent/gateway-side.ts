@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { standardQuirks, standardTimeouts } from '../../src/base/domain/endpoint-defaults.ts'
 import type { Endpoint } from '../../src/base/domain/offer.ts'
-import { AgentDoor, isAgentTarget } from '../../src/http/agents/agent-door.ts'
+import { AgentServer, isAgentTarget } from '../../src/http/agents/agent-server.ts'
 import { createNodeServer } from '../../src/http/node-server.ts'
 import { AgentStock } from '../../src/wire/upstreams/agents/agent-stock.ts'
 import { UpstreamClient } from '../../src/wire/upstreams/upstream-client.ts'
@@ -11,7 +11,7 @@ import { UpstreamClient } from '../../src/wire/upstreams/upstream-client.ts'
 /** The gateway's side of the transport alone: the door for agents and the client, without accounts and ledger. */
 export async function startGatewaySide() {
   const stock = new AgentStock()
-  const door = new AgentDoor({
+  const door = new AgentServer({
     directory: {
       authenticate: async () => ({ hosterId: 'hoster', keyId: 'key' }),
       keysInUse: async ids => new Set(ids),

@@ -10,7 +10,7 @@ import { ConnectionWatch } from './connection-watch.ts'
 const slowReaderMs = 30_000
 const GET = 'GET / HTTP/1.1\r\nHost: h\r\n\r\n'
 
-/** Starts a watched node:http server without a plain door. */
+/** Starts a watched node:http server without a plain server. */
 async function startServer(
   listener: RequestListener = (_request, response) => response.end('ok'),
   connectionsMax = 100,
@@ -18,7 +18,7 @@ async function startServer(
   const server = createServer({ keepAliveTimeout: 75_000, connectionsCheckingInterval: 20 }, noteRequests(listener))
   const opened: Socket[] = []
   server.on('connection', socket => opened.push(socket))
-  const watch = new ConnectionWatch(server, { slowReaderMs, doors: [], connectionsMax })
+  const watch = new ConnectionWatch(server, { slowReaderMs, servers: [], connectionsMax })
   /** Waits until the server has read this many bytes of the connection that was opened at that position. */
   const hasRead = (bytes: number, position = 0) =>
     vi.waitFor(() => expect(opened[position]?.bytesRead ?? 0).toBeGreaterThanOrEqual(bytes), WAIT_OPTIONS)

@@ -10,16 +10,16 @@ export interface ConnectionWatchOptions {
    */
   readonly slowReaderMs: number
   /**
-   * Create the doors before the watch: a door takes over the 'connection' listeners that the server already
+   * Create these servers before the watch: they take over the 'connection' listeners that the server already
    * has.
    */
-  readonly doors: readonly ConnectionDoor[]
+  readonly servers: readonly WatchedServer[]
   /** At this number of open connections, a new one replaces a silent one. */
   readonly connectionsMax: number
 }
 
 /** Handles connections before node:http does. It needs no timer: the watch calls it. */
-export interface ConnectionDoor {
+export interface WatchedServer {
   /** Called at each check. */
   check(nowMs: number): void
   /** Called once, when the server closes. Later connections go straight to node:http. */
@@ -74,7 +74,7 @@ export class ConnectionWatch {
     for (const connection of this.#open) {
       if (isPastDeadline || connection.isStalled(nowMs, this.#options.slowReaderMs)) connection.socket.destroy()
     }
-    for (const door of this.#options.doors) door.check(nowMs)
+    for (const server of this.#options.servers) server.check(nowMs)
     if (this.#isClosed && this.#open.size === 0) clearInterval(this.#timer)
   }
 
@@ -87,7 +87,7 @@ export class ConnectionWatch {
     this.#closedMs = performance.now()
     clearInterval(this.#timer)
     this.#timer = this.#checkEvery(CLOSING_CHECK_INTERVAL_MS)
-    for (const door of this.#options.doors) door.close()
+    for (const server of this.#options.servers) server.close()
   }
 
   /**

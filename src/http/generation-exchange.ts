@@ -4,7 +4,7 @@ import type { ByteAccount } from '../base/runtime/counted-memory.ts'
 import type { HeaderList } from '../base/runtime/header-list.ts'
 
 /**
- * One request to a generation endpoint. Implemented for node:http (node-exchange.ts) and for the plain door
+ * One request to a generation endpoint. Implemented for node:http (node-exchange.ts) and for the plain server
  * (plain/).
  */
 export interface GenerationRequest {
@@ -86,7 +86,7 @@ export interface UnreadAnswer {
 /** The address of a generation endpoint and its handler. */
 export interface GenerationRoute {
   readonly method: string
-  /** Without a query. `{model}` in it stands for any text, so that the plain door does not serve the route. */
+  /** Without a query. `{model}` in it stands for any text, so that the plain server does not serve the route. */
   readonly path: string
   readonly serve: (request: GenerationRequest, response: GenerationResponse) => void
 }

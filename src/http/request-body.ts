@@ -52,7 +52,7 @@ function sizeText(bytes: number): string {
   return bytes % 1024 === 0 ? `${bytes / 1024} KiB` : `${bytes} bytes`
 }
 
-/** Smaller bodies come through the plain door. Most bodies of this size take about 1 ms, histories of many calls 20 ms. */
+/** Smaller bodies come through the plain server. Most bodies of this size take about 1 ms, histories of many calls 20 ms. */
 const LARGE_BODY_BYTES = 65_536
 /** Large bodies leave this part of the time to all other work of the process. */
 const PAUSE_SHARE = 0.25

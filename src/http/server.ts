@@ -7,7 +7,7 @@ import type { Caller } from '../base/domain/caller.ts'
 import type { HosterCaller } from '../base/domain/hoster-access.ts'
 import { NO_SNIFFING } from '../base/runtime/header-list.ts'
 import type { SignedIn } from '../identity/people/sessions.ts'
-import { type AgentDoor, isAgentTarget } from './agents/agent-door.ts'
+import { type AgentServer, isAgentTarget } from './agents/agent-server.ts'
 import type { AllowedHosts } from './allowed-hosts.ts'
 import { noteRequests } from './connection-bound.ts'
 import { ConnectionWatch } from './connection-watch.ts'
@@ -25,7 +25,7 @@ import {
 import type { Guard } from './guard.ts'
 import { InputTurns } from './input-turns.ts'
 import { createNodeServer, HEAD_BYTES_MAX, KEEP_ALIVE_MS } from './node-server.ts'
-import { PlainDoor } from './plain/plain-door.ts'
+import { PlainServer } from './plain/plain-server.ts'
 import { addressRefusal } from './refuse-address.ts'
 import { refuseExpectation, refuseUnparsable } from './refuse-unparsable.ts'
 import { isFault, respondError, toApiError } from './respond-error.ts'
@@ -56,7 +56,7 @@ export interface ServerOptions {
   readonly closingGraceMs?: number
   readonly onResponse?: OnResponse
   /** Accepts the connections of hosters' agents. Without it, their addresses do not exist. */
-  readonly agentDoor?: Pick<AgentDoor, 'accept' | 'close'>
+  readonly agentServer?: Pick<AgentServer, 'accept' | 'close'>
 }
 
 /**
@@ -69,16 +69,16 @@ export function createServer(options: ServerOptions): FastifyInstance {
   const connections = new ConnectionWatch(app.server, {
     slowReaderMs: options.slowReaderMs,
     connectionsMax: options.connectionsMax,
-    // To serve everything through node:http, delete this door, its import and src/http/plain/.
-    doors: [new PlainDoor(app.server, { routes, keepAliveMs: KEEP_ALIVE_MS })],
+    // To serve everything through node:http, delete this element, its import and src/http/plain/.
+    servers: [new PlainServer(app.server, { routes, keepAliveMs: KEEP_ALIVE_MS })],
   })
-  const { agentDoor } = options
-  if (agentDoor !== undefined) {
-    app.server.on('upgrade', (request, socket, head) => void agentDoor.accept(request, socket as Socket, head))
+  const { agentServer } = options
+  if (agentServer !== undefined) {
+    app.server.on('upgrade', (request, socket, head) => void agentServer.accept(request, socket as Socket, head))
   }
   app.addHook('preClose', async () => {
     await stopListening(app.server)
-    agentDoor?.close()
+    agentServer?.close()
     const endMs = performance.now() + (options.closingGraceMs ?? 0)
     while (connections.openCount > 0 && performance.now() < endMs) await delay(CLOSING_GRACE_CHECK_INTERVAL_MS)
     connections.close()
@@ -95,7 +95,7 @@ function createApp(options: ServerOptions, routes: readonly GenerationRoute[]): 
       inputTurns.attach(
         createNodeServer(
           inputTurns.noteRequests(noteRequests(closeUnreadChunks(bypassFastify(routes, listener)))),
-          options.agentDoor === undefined ? undefined : isAgentTarget,
+          options.agentServer === undefined ? undefined : isAgentTarget,
         ),
       ),
     loggerInstance: options.log,

@@ -28,7 +28,7 @@ import type {
 import { type Actor, act } from './operator-action.ts'
 
 /** Payments and vouchers, for operators. Every change is in the audit log. All methods reject with ApiError. */
-export interface OperatorPaymentDesk {
+export interface PaymentService {
   list(query: PaymentsQuery, after: string | null): Promise<OperatorPayments>
   one(paymentId: string): Promise<OperatorPayment>
   /** Books that the money of a manual payment arrived. */
@@ -46,7 +46,7 @@ export interface OperatorPaymentDesk {
 
 const DAY_MS = 86_400_000
 
-export function createPaymentDesk(deps: {
+export function createPaymentService(deps: {
   readonly pool: Pool
   /** For changes: see Database in start/compose. */
   readonly deskPool: Pool
@@ -54,7 +54,7 @@ export function createPaymentDesk(deps: {
   readonly drivers: readonly PaymentDriver[]
   readonly sync: PaymentSync
   readonly evidence: CreditEvidence
-}): OperatorPaymentDesk {
+}): PaymentService {
   const { pool, deskPool, clock, drivers, sync, evidence } = deps
   const find = async (sql: Sql, paymentId: string): Promise<Payment> => {
     const payment = await findPayment(sql, paymentId)

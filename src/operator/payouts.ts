@@ -41,7 +41,7 @@ import type {
 import { type Actor, act } from './operator-action.ts'
 
 /** Payouts of hosters, for operators. Every change is in the audit log. All methods reject with ApiError. */
-export interface PayoutDesk {
+export interface PayoutService {
   funds(): Promise<HosterFundsShown>
   list(limit: number, after: string | null): Promise<PayoutBatches>
   one(batchId: string): Promise<PayoutBatchShown>
@@ -63,7 +63,7 @@ export interface PayoutDesk {
   returnClawback(actor: Actor, clawbackId: string, reason: string): Promise<void>
 }
 
-export function createPayoutDesk(deps: {
+export function createPayoutService(deps: {
   readonly pool: Pool
   /** For changes: see Database in start/compose. */
   readonly deskPool: Pool
@@ -71,7 +71,7 @@ export function createPayoutDesk(deps: {
   readonly drivers: readonly PayoutDriver[]
   readonly sync: PayoutSync
   readonly rules: PayoutRules
-}): PayoutDesk {
+}): PayoutService {
   const { pool, deskPool, clock, drivers, sync, rules } = deps
 
   async function one(sql: Sql, batchId: string): Promise<PayoutBatchShown> {

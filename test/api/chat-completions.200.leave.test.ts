@@ -49,7 +49,7 @@ async function leaveEarly(customer: TestCustomer, stream: boolean): Promise<void
 }
 
 test.each([
-  ['the plain door', 'Hello'],
+  ['the plain server', 'Hello'],
   ['node:http', 'x'.repeat(100_000)],
 ])('a client that disconnects before the answer is counted as 499, served by %s', async (_server, content) => {
   const customer = await gateway.customer()

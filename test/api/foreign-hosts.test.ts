@@ -30,7 +30,7 @@ function send({ url }: TestApp, host: string, path: string, body?: string, key?:
 }
 
 const chat = JSON.stringify({ model: 'test-model', messages: [{ role: 'user', content: 'Hi' }] })
-// node:http sends this body in chunks, so it does not pass the plain door.
+// node:http sends this body in chunks, so it does not pass the plain server.
 const slowPath = { ...JSON.parse(chat), messages: [{ role: 'user', content: 'Hi '.repeat(40_000) }], max_tokens: 1 }
 
 test.each(['/', '/healthz', '/docs', '/openapi.json', '/v1/models', '/nothing'])(

@@ -36,7 +36,7 @@ beforeAll(async () => {
 const messages = [{ role: 'user', content: 'Hello' }]
 const unknownHoster = '0192d0c0-0000-7000-8000-000000000000'
 
-/** Sends a request through both doors: a query makes it one for node:http. Expects the same kind of answer. */
+/** Sends a request through both servers: a query makes it one for node:http. Expects the same kind of answer. */
 async function chat(headers: Record<string, string>, body: object = {}): Promise<Response> {
   const send = (query: string) =>
     fetch(`${gateway.url}/v1/chat/completions${query}`, {

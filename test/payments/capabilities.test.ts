@@ -8,7 +8,7 @@ import { createDrivers } from '../../src/money/payments/create-drivers.ts'
 import type { PaymentDriver, PaymentProvider } from '../../src/money/payments/payment-driver.ts'
 import { createPaymentSync } from '../../src/money/payments/payment-sync.ts'
 import { createPayments } from '../../src/money/payments/payments.ts'
-import { createPaymentDesk } from '../../src/operator/payments.ts'
+import { createPaymentService } from '../../src/operator/payments.ts'
 import { useLedgerWorld } from '../ledger/ledger-world.ts'
 import { type ScriptedStripe, startScriptedStripe } from './scripted-stripe.ts'
 
@@ -50,7 +50,7 @@ function gatewayWith(capabilities: Partial<PaymentProvider>) {
     sync,
     payments: createPayments(shared),
     auto: createAutoTopUps({ ...shared, sync, mail: async () => {}, creditsUrl: () => '' }),
-    desk: createPaymentDesk({ ...shared, deskPool: pool, sync }),
+    operated: createPaymentService({ ...shared, deskPool: pool, sync }),
   }
 }
 
@@ -95,9 +95,9 @@ test('an automatic top-up is not started where the provider charges no saved met
 test('an operator is sent to the pages of a provider that refunds only there, and nothing is taken', async () => {
   const gateway = gatewayWith({ refunds: null })
   const { paymentId } = await topUp(gateway)
-  const nobody = { session: Buffer.alloc(32), address: '' } as unknown as Parameters<typeof gateway.desk.reverse>[0]
+  const nobody = { session: Buffer.alloc(32), address: '' } as unknown as Parameters<typeof gateway.operated.reverse>[0]
   const order = { amountNanos: null, reason: 'a test', isChargeback: false }
-  await expect(gateway.desk.reverse(nobody, paymentId, order)).rejects.toMatchObject({
+  await expect(gateway.operated.reverse(nobody, paymentId, order)).rejects.toMatchObject({
     code: 'invalid_value',
     message: expect.stringContaining('on the pages of its provider'),
   })

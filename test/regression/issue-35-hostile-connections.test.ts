@@ -18,7 +18,7 @@ const statuses = (text: string) => [...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map((
 
 describe('a connection whose key is refused', () => {
   test.each([
-    ['one request after the other, at the plain door', post('wrong')],
+    ['one request after the other, at the plain server', post('wrong')],
     ['one request after the other, at node:http', get],
   ])('is closed by the fifth answer 401: %s', async (_what, request) => {
     const client = openClient(portOf())

@@ -17,10 +17,10 @@ const planted: Record<string, string> = {
   'src/money/ledger/sum.ts': "import pg from 'pg'\nexport const client = new pg.Client()\n",
   'src/http/page.ts':
     "export async function load() {\n  await using stack = new AsyncDisposableStack()\n  using pool = stack.use(await import('../base/db/pool.ts'))\n  return pool\n}\n",
-  'src/http/plain/plain-door.ts': 'export const door = 1\n',
-  'src/http/server.ts': "import { door } from './plain/plain-door.ts'\nexport const server = door\n",
+  'src/http/plain/plain-server.ts': 'export const door = 1\n',
+  'src/http/server.ts': "import { door } from './plain/plain-server.ts'\nexport const server = door\n",
   'src/http/metrics.ts':
-    "import { door } from './plain/plain-door.ts'\nimport { server } from './server.ts'\nexport const metrics = [door, server]\n",
+    "import { door } from './plain/plain-server.ts'\nimport { server } from './server.ts'\nexport const metrics = [door, server]\n",
   'src/base/runtime/node-http.ts': "export const http = process.getBuiltinModule('node:http')\n",
   'src/money/usage/ask.ts': "import { http } from '../../base/runtime/node-http.ts'\nexport const ask = http.get\n",
   'src/money/usage/dial.ts':

@@ -10,7 +10,7 @@ import { lockTrust, writeTrust } from '../../src/market/trust/evidence/trust-sto
 import { addAudit } from '../../src/market/trust/hoster-evidence.ts'
 import { quarantineHoster } from '../../src/market/trust/quarantine-hoster.ts'
 import { scoreHosters } from '../../src/market/trust/score-hosters.ts'
-import { createTrustDesk } from '../../src/market/trust/trust-desk.ts'
+import { createTrustService } from '../../src/market/trust/trust-service.ts'
 import { writeFirstTrustDays, writeTrustDays } from '../../src/market/trust/write-trust-days.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 import { createCustomers, createHoster, insertUsage, NOW_MS } from './trust-world.ts'
@@ -30,7 +30,7 @@ beforeEach(() => writeDays(NOW_MS - 10 * DAY_MS))
 const at = (nowMs: number) => ({ epochMs: () => nowMs, monotonicMs: () => nowMs })
 const writeDays = (nowMs: number) => writeTrustDays({ pool: database.pool, clock: at(nowMs) })
 const deskAt = (nowMs: number) =>
-  createTrustDesk({ pool: database.pool, clock: at(nowMs), recognisableModels: () => [] })
+  createTrustService({ pool: database.pool, clock: at(nowMs), recognisableModels: () => [] })
 const showAll = async (hosterId: string, nowMs: number) => ({
   everybody: await deskAt(nowMs).show(hosterId),
   itself: await deskAt(nowMs).showOwn(hosterId),

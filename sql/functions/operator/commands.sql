@@ -64,8 +64,8 @@ LANGUAGE sql AS $$ SELECT cancel_payouts(operator_of_session(p_session, true), p
 CREATE OR REPLACE FUNCTION settle_bank_payout_by_operator(p_session bytea, p_payout uuid, p_is_paid boolean, p_failure text, p_address text) RETURNS text
 LANGUAGE sql AS $$ SELECT settle_bank_payout(operator_of_session(p_session, true), p_payout, p_is_paid, p_failure, p_address) $$;
 
-CREATE OR REPLACE FUNCTION freeze_payouts_by_operator(p_session bytea, p_hoster uuid, p_is_frozen boolean, p_reason text, p_address text) RETURNS boolean
-LANGUAGE sql AS $$ SELECT freeze_payouts(operator_of_session(p_session, true), p_hoster, p_is_frozen, p_reason, p_address) $$;
+CREATE OR REPLACE FUNCTION set_payout_freeze_by_operator(p_session bytea, p_hoster uuid, p_is_frozen boolean, p_reason text, p_address text) RETURNS boolean
+LANGUAGE sql AS $$ SELECT set_payout_freeze(operator_of_session(p_session, true), p_hoster, p_is_frozen, p_reason, p_address) $$;
 
 CREATE OR REPLACE FUNCTION claw_back_by_operator(p_session bytea, p_clawback uuid, p_hoster uuid, p_amount bigint, p_reversal uuid, p_reason text, p_address text)
 RETURNS text

@@ -1,5 +1,5 @@
 -- Freezes the payouts of a hoster, or pays it again. Returns whether something changed. Locks the hoster, then the audit log.
-CREATE OR REPLACE FUNCTION freeze_payouts(p_operator uuid, p_hoster uuid, p_is_frozen boolean, p_reason text, p_address text) RETURNS boolean
+CREATE OR REPLACE FUNCTION set_payout_freeze(p_operator uuid, p_hoster uuid, p_is_frozen boolean, p_reason text, p_address text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE hoster SET payout_frozen_at = CASE WHEN p_is_frozen THEN now() END, payout_freeze_reason = CASE WHEN p_is_frozen THEN p_reason END

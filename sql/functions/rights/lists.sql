@@ -32,7 +32,7 @@ LANGUAGE sql IMMUTABLE AS $$
     'begin_payout', 'note_payout_sent', 'book_payout_report', 'note_payout_event', 'finish_payout_event', 'set_payout_account',
     'set_hoster_customer', 'note_payout_account', 'stop_payout_changes', 'apply_payout_changes', 'note_payout_change_mailed',
     'move_earnings', 'prepare_payouts_by_operator', 'approve_payouts_by_operator', 'cancel_payouts_by_operator',
-    'settle_bank_payout_by_operator', 'freeze_payouts_by_operator', 'claw_back_by_operator', 'return_clawback_by_operator',
+    'settle_bank_payout_by_operator', 'set_payout_freeze_by_operator', 'claw_back_by_operator', 'return_clawback_by_operator',
     'close_promotion_days', 'decide_promotion_review_by_operator']::name[]
 $$;
 

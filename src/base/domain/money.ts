@@ -194,7 +194,7 @@ export interface MeasuredCost {
  *
  * @param usage the same tokens in parts; null when all are fresh text
  */
-export function measuredCost(
+export function billedCost(
   offer: OfferPrice,
   inputTokens: number,
   outputTokens: number,

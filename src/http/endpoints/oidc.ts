@@ -19,7 +19,7 @@ import { session } from '../../wire/api/session.ts'
 import type { ConsoleCookie } from '../console/console-cookie.ts'
 import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
 import type { Entry } from '../console/entry.ts'
-import type { PasskeyDoor } from '../console/passkey-door.ts'
+import type { PasskeyService } from '../console/passkey-service.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
 import { receiveBody } from '../request-body.ts'
@@ -28,7 +28,7 @@ interface OidcDeps {
   readonly people: People
   readonly oidcSignIn: OidcSignIn
   readonly identities: Identities
-  readonly passkeyDoor: PasskeyDoor
+  readonly passkeyService: PasskeyService
   readonly cookie: ConsoleCookie
   /** Keeps an attempt while the person is at the service. */
   readonly oidcCookie: ConsoleCookie
@@ -96,7 +96,7 @@ export function oidcEndpoints(deps: OidcDeps): Endpoint[] {
       async handle(context) {
         const { request, reply } = context
         const { code, passkey } = parseOidcFactor(await body(request))
-        const proof = passkey === null ? null : deps.passkeyDoor.signInProof(request, passkey)
+        const proof = passkey === null ? null : deps.passkeyService.signInProof(request, passkey)
         const token = deps.factorCookie.read(request.raw.rawHeaders)
         const opened = await oidcSignIn.finishFactor({ token, code, passkey: proof }, clientOf(request))
         reply.header('set-cookie', deps.factorCookie.clear())

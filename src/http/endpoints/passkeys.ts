@@ -19,7 +19,7 @@ import { session } from '../../wire/api/session.ts'
 import type { ConsoleCookie } from '../console/console-cookie.ts'
 import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
 import type { Entry } from '../console/entry.ts'
-import type { PasskeyDoor } from '../console/passkey-door.ts'
+import type { PasskeyService } from '../console/passkey-service.ts'
 import type { Endpoint } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
 import { receiveBody } from '../request-body.ts'
@@ -27,7 +27,7 @@ import { receiveBody } from '../request-body.ts'
 interface PasskeyDeps {
   readonly people: People
   readonly passkeys: Passkeys
-  readonly passkeyDoor: PasskeyDoor
+  readonly passkeyService: PasskeyService
   readonly cookie: ConsoleCookie
   /** Keeps the secret of a browser while it signs in. */
   readonly passkeyCookie: ConsoleCookie
@@ -42,7 +42,7 @@ const COOKIE_MS = 600_000
 
 /** Passkeys: to sign in, to confirm a change, and those of the person. */
 export function passkeyEndpoints(deps: PasskeyDeps): Endpoint[] {
-  const { people, passkeys, passkeyDoor, clientOf } = deps
+  const { people, passkeys, passkeyService, clientOf } = deps
   const body = ({ raw }: FastifyRequest) => receiveBody(new NodeRequest(raw), deps.bodyLimitBytes, uncounted)
   const confirmed = { access: 'session', needsConfirmation: true } as const
 
@@ -51,7 +51,7 @@ export function passkeyEndpoints(deps: PasskeyDeps): Endpoint[] {
       access: 'page',
       doc: consoleDoc('Ask for a passkey to sign in', passkeyOptions),
       async handle({ request, reply }) {
-        const site = passkeyDoor.site(request)
+        const site = passkeyService.site(request)
         const secret = mintBrowserSecret()
         reply.header('set-cookie', deps.passkeyCookie.write(secret, new Date(deps.clock.epochMs() + COOKIE_MS)))
         return passkeys.signInOptions(secret, site)
@@ -62,25 +62,25 @@ export function passkeyEndpoints(deps: PasskeyDeps): Endpoint[] {
       doc: consoleDoc('Sign in with a passkey', session),
       async handle(context) {
         const { request } = context
-        const proof = passkeyDoor.signInProof(request, parsePasskey(await body(request)))
+        const proof = passkeyService.signInProof(request, parsePasskey(await body(request)))
         return deps.entry(context, await people.signInWithPasskey(proof, clientOf(request)))
       },
     }),
     consoleEndpoint('POST', 'passkeys/confirm/start', {
       access: 'session',
       doc: consoleDoc('Ask for a passkey of the person', passkeyOptions),
-      handle: ({ request, signedIn }) => passkeys.confirmOptions(signedIn, passkeyDoor.site(request)),
+      handle: ({ request, signedIn }) => passkeys.confirmOptions(signedIn, passkeyService.site(request)),
     }),
     consoleEndpoint('POST', 'factors/passkeys/start', {
       ...confirmed,
       doc: consoleDoc('Ask the browser to make a passkey', passkeyOptions),
-      handle: ({ request, signedIn }) => passkeys.registerOptions(signedIn, passkeyDoor.site(request)),
+      handle: ({ request, signedIn }) => passkeys.registerOptions(signedIn, passkeyService.site(request)),
     }),
     consoleEndpoint('POST', 'factors/passkeys', {
       ...confirmed,
       doc: consoleDoc('Add a passkey', addedPasskey),
       async handle({ request, reply, signedIn }) {
-        const made = { ...parseNewPasskey(await body(request)), site: passkeyDoor.site(request) }
+        const made = { ...parseNewPasskey(await body(request)), site: passkeyService.site(request) }
         const { codes, opened } = await passkeys.register(signedIn, made, clientOf(request))
         deps.cookie.keep(reply, opened)
         return { recovery_codes: codes }

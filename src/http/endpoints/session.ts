@@ -24,7 +24,7 @@ import {
 import type { ConsoleCookie } from '../console/console-cookie.ts'
 import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
 import type { Entry } from '../console/entry.ts'
-import type { PasskeyDoor } from '../console/passkey-door.ts'
+import type { PasskeyService } from '../console/passkey-service.ts'
 import { requireConfirmation } from '../console/require-confirmation.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
@@ -35,7 +35,7 @@ const confirmation = z.object({ confirmed: z.literal(true) })
 interface SessionDeps {
   readonly people: People
   readonly linkEntry: LinkEntry
-  readonly passkeyDoor: PasskeyDoor
+  readonly passkeyService: PasskeyService
   readonly cookie: ConsoleCookie
   readonly entry: Entry
   readonly clock: Clock
@@ -46,13 +46,13 @@ interface SessionDeps {
 
 /** The endpoints under /console/api for signing in and out. The OpenAPI document leaves these endpoints out. */
 export function sessionEndpoints(deps: SessionDeps): Endpoint[] {
-  const { people, linkEntry, passkeyDoor, entry: enter, clientOf } = deps
+  const { people, linkEntry, passkeyService, entry: enter, clientOf } = deps
   const body = ({ raw }: FastifyRequest) => receiveBody(new NodeRequest(raw), deps.bodyLimitBytes, uncounted)
 
   /** The second factor of a sign-in: a code, a passkey, or none yet. */
   const withProof = <T extends { passkey: AuthenticationResponseJSON | null }>(request: FastifyRequest, typed: T) => ({
     ...typed,
-    passkey: typed.passkey === null ? null : passkeyDoor.signInProof(request, typed.passkey),
+    passkey: typed.passkey === null ? null : passkeyService.signInProof(request, typed.passkey),
   })
 
   const enters = (path: string, summary: string, open: (context: EndpointContext) => Promise<OpenedSession>) =>
@@ -123,7 +123,7 @@ export function sessionEndpoints(deps: SessionDeps): Endpoint[] {
       doc: consoleDoc('Type the password or a code again, before a change that matters', confirmation),
       async handle({ signedIn, request, reply }) {
         const { passkey, ...others } = parseConfirmation(await body(request))
-        const proof = passkey === null ? null : passkeyDoor.confirmProof(request, passkey, signedIn)
+        const proof = passkey === null ? null : passkeyService.confirmProof(request, passkey, signedIn)
         const typed = { ...others, passkey: proof }
         deps.cookie.keep(reply, await people.confirm(signedIn, typed, clientOf(request)))
         return { confirmed: true }

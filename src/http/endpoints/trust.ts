@@ -1,19 +1,19 @@
 import { z } from 'zod'
 import { ApiError } from '../../base/domain/errors.ts'
 import { UUID } from '../../base/runtime/uuid.ts'
-import type { TrustDesk } from '../../market/trust/trust-desk.ts'
+import type { TrustService } from '../../market/trust/trust-service.ts'
 import { appealBody, hosterTrust, ownTrust, parseAppeal } from '../../wire/api/trust.ts'
 import type { Endpoint } from '../endpoint.ts'
 import { hosterEndpoint } from '../hosters/hoster-endpoint.ts'
-import { bodyOf, type OperatorDoor } from './operator/operator-endpoint.ts'
+import { bodyOf, type OperatorEndpointDeps } from './operator/operator-endpoint.ts'
 
-interface TrustDeps extends OperatorDoor {
-  readonly desk: TrustDesk
+interface TrustDeps extends OperatorEndpointDeps {
+  readonly service: TrustService
 }
 
 /** Why a hoster is trusted, for customers and for the hoster itself, and appeals. */
 export function trustEndpoints(deps: TrustDeps): Endpoint[] {
-  const { desk, addressOf } = deps
+  const { service, addressOf } = deps
   return [
     {
       method: 'GET',
@@ -34,7 +34,7 @@ export function trustEndpoints(deps: TrustDeps): Endpoint[] {
       async handle({ request }) {
         const { id } = request.params as { id: string }
         if (!UUID.test(id)) throw new ApiError('hoster_not_found')
-        return desk.show(id.toLowerCase())
+        return service.show(id.toLowerCase())
       },
     },
     hosterEndpoint('GET', 'trust', {
@@ -47,7 +47,7 @@ export function trustEndpoints(deps: TrustDeps): Endpoint[] {
           'Like the public page, with the tests, the reason of a quarantine, the appeals and the speed of answers.',
         response: { contentType: 'application/json', schema: ownTrust, description: 'The score and its parts.' },
       },
-      handle: ({ hoster: { hosterId } }) => desk.showOwn(hosterId),
+      handle: ({ hoster: { hosterId } }) => service.showOwn(hosterId),
     }),
     hosterEndpoint('POST', 'appeal', {
       scope: 'manage',
@@ -62,8 +62,8 @@ export function trustEndpoints(deps: TrustDeps): Endpoint[] {
       },
       async handle({ hoster, request }) {
         const { text } = parseAppeal(await bodyOf(deps, request))
-        await desk.appeal(hoster, text, hoster.personId === null ? null : addressOf(request))
-        return desk.showOwn(hoster.hosterId)
+        await service.appeal(hoster, text, hoster.personId === null ? null : addressOf(request))
+        return service.showOwn(hoster.hosterId)
       },
     }),
   ]

@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import { ApiError } from '../../base/domain/errors.ts'
 import { uncounted } from '../../base/runtime/counted-memory.ts'
 import { UUID } from '../../base/runtime/uuid.ts'
-import type { EarningsDesk } from '../../money/payouts/earnings-desk.ts'
+import type { EarningsService } from '../../money/payouts/earnings-service.ts'
 import type { EnrollActor } from '../../money/payouts/payout-accounts.ts'
 import { keyOfCursor } from '../../wire/api/cursor.ts'
 import { daySpan, daySpanQuery } from '../../wire/api/day-span.ts'
@@ -26,20 +26,20 @@ import { receiveBody } from '../request-body.ts'
 import { hosterEndpoint } from './hoster-endpoint.ts'
 
 interface EarningsDeps {
-  readonly desk: EarningsDesk
+  readonly service: EarningsService
   /** The address of the client, as proxies report it. */
   readonly addressOf: (request: FastifyRequest) => string
   readonly bodyLimitBytes: number
 }
 
 /** What a hoster earned, its payouts, and where it is paid. */
-export function earningsEndpoints({ desk, addressOf, bodyLimitBytes }: EarningsDeps): Endpoint[] {
+export function earningsEndpoints({ service, addressOf, bodyLimitBytes }: EarningsDeps): Endpoint[] {
   const bodyOf = ({ raw }: FastifyRequest) => receiveBody(new NodeRequest(raw), bodyLimitBytes, uncounted)
   const actorOf = ({ hoster, request }: EndpointContext): EnrollActor => ({
     personId: hoster.personId,
     address: addressOf(request),
   })
-  const spanOf = ({ query }: FastifyRequest) => daySpan(readQuery(daySpanQuery, query), desk.clock.epochMs())
+  const spanOf = ({ query }: FastifyRequest) => daySpan(readQuery(daySpanQuery, query), service.clock.epochMs())
   return [
     hosterEndpoint('GET', 'earnings', {
       scope: 'read',
@@ -52,7 +52,7 @@ export function earningsEndpoints({ desk, addressOf, bodyLimitBytes }: EarningsD
         query: daySpanQuery,
         response: { contentType: 'application/json', schema: earnings, description: 'The statement.' },
       },
-      handle: ({ hoster: { hosterId }, request }) => desk.earnings(hosterId, spanOf(request)),
+      handle: ({ hoster: { hosterId }, request }) => service.earnings(hosterId, spanOf(request)),
     }),
     hosterEndpoint('GET', 'earnings/export', {
       scope: 'read',
@@ -70,7 +70,7 @@ export function earningsEndpoints({ desk, addressOf, bodyLimitBytes }: EarningsD
       },
       async handle({ hoster: { hosterId }, request, reply }) {
         const span = spanOf(request)
-        const csv = await desk.csv(hosterId, span)
+        const csv = await service.csv(hosterId, span)
         const fileName = `earnings-${span.from}-${span.until}.csv`
         reply.type('text/csv; charset=utf-8').header('content-disposition', `attachment; filename="${fileName}"`)
         return csv
@@ -90,7 +90,7 @@ export function earningsEndpoints({ desk, addressOf, bodyLimitBytes }: EarningsD
         response: { contentType: 'application/json', schema: movedEarnings, description: 'What was moved.' },
       },
       handle: async context =>
-        desk.move(context.hoster.hosterId, parseMove(await bodyOf(context.request)), actorOf(context)),
+        service.move(context.hoster.hosterId, parseMove(await bodyOf(context.request)), actorOf(context)),
     }),
     hosterEndpoint('GET', 'payouts', {
       scope: 'read',
@@ -105,7 +105,7 @@ export function earningsEndpoints({ desk, addressOf, bodyLimitBytes }: EarningsD
       handle({ hoster: { hosterId }, request }) {
         const { limit, cursor } = readQuery(payoutsQuery, request.query)
         const after = keyOfCursor(cursor, payoutsCursor)
-        return desk.payouts(hosterId, { limit, after })
+        return service.payouts(hosterId, { limit, after })
       },
     }),
     hosterEndpoint('GET', 'payout-account', {
@@ -117,15 +117,15 @@ export function earningsEndpoints({ desk, addressOf, bodyLimitBytes }: EarningsD
         description: 'Returns where the hoster is paid, and how hosters can be paid here.',
         response: { contentType: 'application/json', schema: payoutAccount, description: 'The account.' },
       },
-      handle: ({ hoster: { hosterId } }) => desk.account(hosterId),
+      handle: ({ hoster: { hosterId } }) => service.account(hosterId),
     }),
     // Keys are stored on the machines of a hoster. A stolen key must not redirect payouts.
     forPeople('payout-account', 'Change the payout account', enrolledAccount, async context =>
-      desk.enroll(context.hoster.hosterId, parseEnrolment(await bodyOf(context.request)), actorOf(context)),
+      service.enroll(context.hoster.hosterId, parseEnrolment(await bodyOf(context.request)), actorOf(context)),
     ),
     forPeople('payout-customer', 'Name the customer that gets earnings', payoutAccount, async context => {
       const { customerId } = parseLink(await bodyOf(context.request))
-      return desk.setCustomer(context.hoster.hosterId, customerId, actorOf(context))
+      return service.setCustomer(context.hoster.hosterId, customerId, actorOf(context))
     }),
     // Stops a theft, so it needs no confirmation.
     forPeople(
@@ -135,7 +135,7 @@ export function earningsEndpoints({ desk, addressOf, bodyLimitBytes }: EarningsD
       context => {
         const { change_id } = context.request.params as { change_id: string }
         if (!UUID.test(change_id)) throw new ApiError('not_found')
-        return desk.stopChange(context.hoster.hosterId, change_id.toLowerCase(), actorOf(context))
+        return service.stopChange(context.hoster.hosterId, change_id.toLowerCase(), actorOf(context))
       },
       { hosterRight: 'people' },
     ),

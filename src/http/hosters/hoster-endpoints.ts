@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import type { z } from 'zod'
 import { uncounted } from '../../base/runtime/counted-memory.ts'
 import type { StateActor } from '../../market/marketplace/change-hoster-state.ts'
-import type { HosterDesk } from '../../market/marketplace/hoster-desk.ts'
+import type { HosterService } from '../../market/marketplace/hoster-service.ts'
 import { manifest, parseManifest, storedManifest } from '../../wire/api/hoster-manifest.ts'
 import { verification } from '../../wire/api/hoster-verification.ts'
 import { ownHoster, parseServer, parseStateRequest, serverRequest, stateRequest } from '../../wire/api/hosters.ts'
@@ -11,28 +11,28 @@ import { NodeRequest } from '../node-exchange.ts'
 import { receiveBody } from '../request-body.ts'
 import { hosterEndpoint } from './hoster-endpoint.ts'
 
-export interface HosterDoor {
-  readonly desk: HosterDesk
+export interface HosterEndpointDeps {
+  readonly service: HosterService
   /** The address of the client, as proxies report it. */
   readonly addressOf: (request: FastifyRequest) => string
   readonly bodyLimitBytes: number
 }
 
 /** The program or person of the hoster that acts. */
-export function hosterActorOf({ addressOf }: HosterDoor, { hoster, request }: EndpointContext): StateActor {
+export function hosterActorOf({ addressOf }: HosterEndpointDeps, { hoster, request }: EndpointContext): StateActor {
   const { keyId, personId } = hoster
   return { actor: 'hoster', keyId, personId, address: addressOf(request) }
 }
 
-export function hosterBody({ bodyLimitBytes }: HosterDoor, { request }: EndpointContext): Promise<Buffer> {
+export function hosterBody({ bodyLimitBytes }: HosterEndpointDeps, { request }: EndpointContext): Promise<Buffer> {
   return receiveBody(new NodeRequest(request.raw), bodyLimitBytes, uncounted)
 }
 
 const json = { contentType: 'application/json' } as const
 
 /** The endpoints of one hoster, for its programs and its people: itself, its server, its state, its manifest and its verification. */
-export function hosterEndpoints(door: HosterDoor): Endpoint[] {
-  const { desk } = door
+export function hosterEndpoints(deps: HosterEndpointDeps): Endpoint[] {
+  const { service } = deps
   return [
     hosterEndpoint('GET', '', {
       scope: 'read',
@@ -44,7 +44,7 @@ export function hosterEndpoints(door: HosterDoor): Endpoint[] {
           'Returns the hoster of the key: its state with the reasons of all changes, its server and its trust score.',
         response: { ...json, schema: ownHoster, description: 'The hoster.' },
       },
-      handle: ({ hoster: { hosterId } }) => desk.show(hosterId).then(showOwnHoster),
+      handle: ({ hoster: { hosterId } }) => service.show(hosterId).then(showOwnHoster),
     }),
     hosterEndpoint('POST', 'state', {
       scope: 'manage',
@@ -60,12 +60,12 @@ export function hosterEndpoints(door: HosterDoor): Endpoint[] {
       },
       async handle(context) {
         const { hosterId } = context.hoster
-        await desk.changeState(
-          hosterActorOf(door, context),
+        await service.changeState(
+          hosterActorOf(deps, context),
           hosterId,
-          parseStateRequest(await hosterBody(door, context)),
+          parseStateRequest(await hosterBody(deps, context)),
         )
-        return showOwnHoster(await desk.show(hosterId))
+        return showOwnHoster(await service.show(hosterId))
       },
     }),
     hosterEndpoint('PUT', 'server', {
@@ -82,8 +82,8 @@ export function hosterEndpoints(door: HosterDoor): Endpoint[] {
       },
       async handle(context) {
         const { hosterId } = context.hoster
-        await desk.changeServer(hosterActorOf(door, context), hosterId, parseServer(await hosterBody(door, context)))
-        return showOwnHoster(await desk.show(hosterId))
+        await service.changeServer(hosterActorOf(deps, context), hosterId, parseServer(await hosterBody(deps, context)))
+        return showOwnHoster(await service.show(hosterId))
       },
     }),
     hosterEndpoint('GET', 'manifest', {
@@ -96,7 +96,7 @@ export function hosterEndpoints(door: HosterDoor): Endpoint[] {
         errors: ['not_found'],
         response: { ...json, schema: storedManifest, description: 'The manifest.' },
       },
-      handle: ({ hoster: { hosterId } }) => desk.manifest(hosterId),
+      handle: ({ hoster: { hosterId } }) => service.manifest(hosterId),
     }),
     hosterEndpoint('PUT', 'manifest', {
       scope: 'manage',
@@ -112,8 +112,8 @@ export function hosterEndpoints(door: HosterDoor): Endpoint[] {
         response: { ...json, schema: storedManifest, description: 'The manifest as it is stored.' },
       },
       async handle(context) {
-        const body = parseManifest(await hosterBody(door, context))
-        return desk.putManifest(hosterActorOf(door, context), context.hoster.hosterId, body)
+        const body = parseManifest(await hosterBody(deps, context))
+        return service.putManifest(hosterActorOf(deps, context), context.hoster.hosterId, body)
       },
     }),
     hosterEndpoint('GET', 'verification', {
@@ -125,7 +125,7 @@ export function hosterEndpoints(door: HosterDoor): Endpoint[] {
         description: 'Returns what the last check found: challenge, manifest, prices and probes.',
         response: { ...json, schema: verification, description: 'The verification.' },
       },
-      handle: ({ hoster: { hosterId } }) => desk.verification(hosterId),
+      handle: ({ hoster: { hosterId } }) => service.verification(hosterId),
     }),
     hosterEndpoint('POST', 'verification', {
       scope: 'manage',
@@ -138,7 +138,7 @@ export function hosterEndpoints(door: HosterDoor): Endpoint[] {
         errors: ['hoster_state_refused'],
         response: { ...json, schema: verification, description: 'The verification as it starts.' },
       },
-      handle: context => desk.verify(hosterActorOf(door, context), context.hoster.hosterId),
+      handle: context => service.verify(hosterActorOf(deps, context), context.hoster.hosterId),
     }),
   ]
 }
@@ -147,7 +147,7 @@ function showOwnHoster({
   hoster,
   trustScore,
   changes,
-}: Awaited<ReturnType<HosterDesk['show']>>): z.infer<typeof ownHoster> {
+}: Awaited<ReturnType<HosterService['show']>>): z.infer<typeof ownHoster> {
   return {
     object: 'hoster',
     id: hoster.hosterId,

@@ -16,14 +16,14 @@ import {
 import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
 import { hosterEndpoint } from './hoster-endpoint.ts'
-import { type HosterDoor, hosterActorOf, hosterBody } from './hoster-endpoints.ts'
+import { type HosterEndpointDeps, hosterActorOf, hosterBody } from './hoster-endpoints.ts'
 
 const HOSTER = 'hosters/:hoster_id'
 const json = { contentType: 'application/json' } as const
 
 /** The keys of a hoster, for its programs and its people. */
-export function hosterKeyEndpoints(door: HosterDoor & { readonly clock: Clock }): Endpoint[] {
-  const { desk, clock } = door
+export function hosterKeyEndpoints(deps: HosterEndpointDeps & { readonly clock: Clock }): Endpoint[] {
+  const { service, clock } = deps
   const rights = { scope: 'manage', right: 'keys' } as const
   return [
     hosterEndpoint('GET', 'keys', {
@@ -34,7 +34,10 @@ export function hosterKeyEndpoints(door: HosterDoor & { readonly clock: Clock })
         description: 'Lists the keys of the hoster that are not revoked, newest first.',
         response: { ...json, schema: hosterKeyList, description: 'The keys.' },
       },
-      handle: async ({ hoster: { hosterId } }) => ({ object: 'list', data: (await desk.keys(hosterId)).map(showKey) }),
+      handle: async ({ hoster: { hosterId } }) => ({
+        object: 'list',
+        data: (await service.keys(hosterId)).map(showKey),
+      }),
     }),
     hosterEndpoint('POST', 'keys', {
       ...rights,
@@ -47,8 +50,8 @@ export function hosterKeyEndpoints(door: HosterDoor & { readonly clock: Clock })
         response: { ...json, schema: issuedHosterKey, description: 'The new key.' },
       },
       async handle(context) {
-        const order = parseHosterKeyRequest(await hosterBody(door, context), clock.epochMs())
-        const issued = await desk.issueKey(hosterActorOf(door, context), context.hoster.hosterId, order)
+        const order = parseHosterKeyRequest(await hosterBody(deps, context), clock.epochMs())
+        const issued = await service.issueKey(hosterActorOf(deps, context), context.hoster.hosterId, order)
         return { ...showKey(issued), key: issued.key }
       },
     }),
@@ -65,8 +68,8 @@ export function hosterKeyEndpoints(door: HosterDoor & { readonly clock: Clock })
       },
       async handle(context) {
         const { key_id: id } = context.request.params as { key_id: string }
-        await desk.revokeKey(
-          hosterActorOf(door, context),
+        await service.revokeKey(
+          hosterActorOf(deps, context),
           context.hoster.hosterId,
           UUID.test(id) ? id.toLowerCase() : '',
         )
@@ -77,13 +80,13 @@ export function hosterKeyEndpoints(door: HosterDoor & { readonly clock: Clock })
 }
 
 /** Applications and members of hosters. Only people use these. */
-export function hosterPeopleEndpoints(door: HosterDoor): Endpoint[] {
-  const { desk } = door
+export function hosterPeopleEndpoints(deps: HosterEndpointDeps): Endpoint[] {
+  const { service } = deps
   const memberships = async ({ signedIn }: EndpointContext): Promise<z.infer<typeof hosterMemberships>> => ({
-    data: (await desk.memberships(signedIn.person.personId)).map(({ hosterId: id, ...rest }) => ({ id, ...rest })),
+    data: (await service.memberships(signedIn.person.personId)).map(({ hosterId: id, ...rest }) => ({ id, ...rest })),
   })
   const members = async (hosterId: string): Promise<z.infer<typeof hosterMembers>> => ({
-    data: (await desk.members(hosterId)).map(({ personId: id, joinedAt, ...rest }) => ({
+    data: (await service.members(hosterId)).map(({ personId: id, joinedAt, ...rest }) => ({
       id,
       ...rest,
       joined_at: joinedAt.toISOString(),
@@ -101,9 +104,9 @@ export function hosterPeopleEndpoints(door: HosterDoor): Endpoint[] {
       doc: consoleDoc('Apply as a hoster', hosterMemberships),
       async handle(context) {
         const { personId } = context.signedIn.person
-        const { name, server } = parseApplication(await hosterBody(door, context))
-        const actor = { actor: 'hoster', personId, keyId: null, address: door.addressOf(context.request) } as const
-        const id = await desk.apply(actor, { name, server, personId })
+        const { name, server } = parseApplication(await hosterBody(deps, context))
+        const actor = { actor: 'hoster', personId, keyId: null, address: deps.addressOf(context.request) } as const
+        const id = await service.apply(actor, { name, server, personId })
         return { ...(await memberships(context)), id }
       },
     }),
@@ -120,8 +123,8 @@ export function hosterPeopleEndpoints(door: HosterDoor): Endpoint[] {
       doc: consoleDoc('Change or remove a member of a hoster', hosterMembers),
       async handle(context) {
         const { hosterId } = context.hoster
-        const change = parseHosterMember(await hosterBody(door, context))
-        await desk.changeMember(hosterActorOf(door, context), hosterId, change)
+        const change = parseHosterMember(await hosterBody(deps, context))
+        await service.changeMember(hosterActorOf(deps, context), hosterId, change)
         return members(hosterId)
       },
     }),
@@ -130,7 +133,7 @@ export function hosterPeopleEndpoints(door: HosterDoor): Endpoint[] {
       hosterRight: 'read',
       doc: consoleDoc('End the own membership of a hoster', hosterMemberships),
       async handle(context) {
-        await desk.leave(hosterActorOf(door, context), context.hoster.hosterId)
+        await service.leave(hosterActorOf(deps, context), context.hoster.hosterId)
         return memberships(context)
       },
     }),

@@ -62,7 +62,7 @@ function parse(hash: string): Cost & { salt: Buffer; tag: Buffer } {
 }
 
 function base64(bytes: Buffer): string {
-  return bytes.toString('base64').replace(/=+$/, '')
+  return bytes.toString('base64').replaceAll('=', '')
 }
 
 let running = 0

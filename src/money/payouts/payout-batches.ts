@@ -163,7 +163,7 @@ export async function freezePayouts(
   { hosterId, isFrozen, reason }: Freeze,
 ): Promise<boolean> {
   const { rows } = await sql.query<{ changed: boolean }>(
-    `SELECT ${callOf('freeze_payouts', actor)}($1, $2, $3, $4, $5) AS changed`,
+    `SELECT ${callOf('set_payout_freeze', actor)}($1, $2, $3, $4, $5) AS changed`,
     [actor?.session ?? null, hosterId, isFrozen, reason, actor?.address ?? null],
   )
   return rows[0]!.changed

@@ -2,7 +2,7 @@ import type { Caller } from '../../base/domain/caller.ts'
 import { AUTO_MODEL, type ChatJob } from '../../base/domain/chat-job.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import type { Ticket } from '../../base/domain/handoff.ts'
-import { measuredCost, pricesFor, usd, usdPerMillion } from '../../base/domain/money.ts'
+import { billedCost, pricesFor, usd, usdPerMillion } from '../../base/domain/money.ts'
 import type { Offer } from '../../base/domain/offer.ts'
 import { heldNanos } from '../../base/domain/request-bounds.ts'
 import { describeAuto } from '../../wire/api/auto-note.ts'
@@ -66,7 +66,7 @@ export async function quote(
   const { ranks, auto } = route(ticket, job, view, deps.random)
   const inputTokens = countPromptTokens(job, job.promptLength)
   const { outputTokens } = expectedUse(job, maxTokens)
-  const expectedUsd = ({ price }: Offer) => usd(measuredCost(price, inputTokens, outputTokens, null).nanos)
+  const expectedUsd = ({ price }: Offer) => usd(billedCost(price, inputTokens, outputTokens, null).nanos)
   return {
     ...common,
     max_tokens: limitOf(maxTokens),

@@ -4,7 +4,7 @@ import type { ChatJob } from '../../base/domain/chat-job.ts'
 import type { TokenUsage } from '../../base/domain/completion.ts'
 import type { Answer, Attempt, Outcome, Receipt, Ticket } from '../../base/domain/handoff.ts'
 import { believedTokens, evenRatio } from '../../base/domain/meter-ratio.ts'
-import { measuredCost, type Nanos, usd } from '../../base/domain/money.ts'
+import { billedCost, type Nanos, usd } from '../../base/domain/money.ts'
 import type { Offer } from '../../base/domain/offer.ts'
 import { billableInputTokens, outputCap } from '../../base/domain/request-bounds.ts'
 import type { MeasureText, TextLength } from '../../base/domain/text-length.ts'
@@ -52,20 +52,20 @@ export interface MeasuredTexts {
  *   trusted. Local and cloud servers are the operator's choice and use tokenizers that the gateway may not have.
  */
 export function bill(ticket: Ticket, job: ChatJob, answer: Answer, delivered: Delivered): Receipt {
-  const measured = measure(ticket, job, answer, delivered)
+  const billed = countBilledTokens(ticket, job, answer, delivered)
   const { reported } = delivered
   return {
     outcome: delivered.outcome,
     offer: answer.offer,
-    attempts: attemptsWithBreaches(ticket, job, answer, delivered, measured),
-    billedInputTokens: measured.inputTokens,
-    billedOutputTokens: measured.outputTokens,
-    billedParts: measured.source === 'none' || reported === null ? null : billedParts(reported, measured),
+    attempts: attemptsWithBreaches(ticket, job, answer, delivered, billed),
+    billedInputTokens: billed.inputTokens,
+    billedOutputTokens: billed.outputTokens,
+    billedParts: billed.source === 'none' || reported === null ? null : billedParts(reported, billed),
     reportedInputTokens: reported?.prompt_tokens ?? null,
     reportedOutputTokens: reported?.completion_tokens ?? null,
-    countedInputTokens: measured.countedInput,
-    countedOutputTokens: measured.countedOutput,
-    usageSource: measured.source,
+    countedInputTokens: billed.countedInput,
+    countedOutputTokens: billed.countedOutput,
+    usageSource: billed.source,
     finishReason: delivered.finishReason,
     firstTokenMs: answer.firstTokenMs,
     upstreamTier: reported?.upstreamTier,
@@ -74,10 +74,10 @@ export function bill(ticket: Ticket, job: ChatJob, answer: Answer, delivered: De
 
 /** Returns the cost of the prompt alone at this offer, by the gateway's count. */
 export function inputCostNanos(job: ChatJob, offer: Offer, promptLength: TextLength | undefined): Nanos {
-  return measuredCost(offer.price, countPromptTokens(job, promptLength), 0, null).nanos
+  return billedCost(offer.price, countPromptTokens(job, promptLength), 0, null).nanos
 }
 
-interface Measured {
+interface BilledTokens {
   readonly inputTokens: number
   readonly outputTokens: number
   readonly source: Receipt['usageSource']
@@ -86,9 +86,15 @@ interface Measured {
   readonly countedOutput: number | null
 }
 
-const notBilled: Measured = { inputTokens: 0, outputTokens: 0, source: 'none', countedInput: null, countedOutput: null }
+const notBilled: BilledTokens = {
+  inputTokens: 0,
+  outputTokens: 0,
+  source: 'none',
+  countedInput: null,
+  countedOutput: null,
+}
 
-function measure(ticket: Ticket, job: ChatJob, answer: Answer, delivered: Delivered): Measured {
+function countBilledTokens(ticket: Ticket, job: ChatJob, answer: Answer, delivered: Delivered): BilledTokens {
   const { outcome, reported, text } = delivered
   const countInput = () => countPromptTokens(job, ticket.promptLength ?? delivered.measured?.prompt)
   if (outcome !== 'served' && outcome !== 'client_gone') return notBilled
@@ -136,11 +142,11 @@ function attemptsWithBreaches(
   job: ChatJob,
   answer: Answer,
   delivered: Delivered,
-  measured: Measured,
+  billed: BilledTokens,
 ): readonly Attempt[] {
   const { offer, attempts } = answer
   if (offer.endpoint.kind !== 'hoster') return attempts
-  return noteBreaches(answer, delivered, outputCap(offer, job, maxTokens) * job.choices, measured)
+  return noteBreaches(answer, delivered, outputCap(offer, job, maxTokens) * job.choices, billed)
 }
 
 /**
@@ -155,7 +161,7 @@ function isSampled({ requestId }: Ticket, job: ChatJob, { outcome, text, reporte
  * Returns the billed tokens in parts; null when all are fresh text. A report without prompt tokens has not counted
  * the prompt, so its cached tokens are not believed either.
  */
-function billedParts(reported: TokenUsage, { inputTokens, outputTokens }: Measured): UsageParts | null {
+function billedParts(reported: TokenUsage, { inputTokens, outputTokens }: BilledTokens): UsageParts | null {
   const { prompt_tokens_details: inputDetails, completion_tokens_details: outputDetails } = reported
   if (inputDetails === undefined && outputDetails === undefined) return null
   const parts = usageParts({

@@ -64,9 +64,9 @@ function costAndLoadWeight(pool: readonly Weighed[]): (offer: Weighed) => number
   // A free server would get every request, so a price counts as at least 1% of the highest.
   const countedPicosMin = Math.max(highestPicos / 100, 1)
   const loadOf = loader(pool)
-  const measure = (offer: Weighed) => Math.max(Number(offer.costPicos), countedPicosMin) * loadOf(offer)
-  const lowest = Math.min(...pool.map(measure))
-  return offer => Math.max(offer.trust, NEWCOMER_TRUST) ** 2 * (lowest / measure(offer)) ** COST_AND_LOAD_POWER
+  const weightedCost = (offer: Weighed) => Math.max(Number(offer.costPicos), countedPicosMin) * loadOf(offer)
+  const lowest = Math.min(...pool.map(weightedCost))
+  return offer => Math.max(offer.trust, NEWCOMER_TRUST) ** 2 * (lowest / weightedCost(offer)) ** COST_AND_LOAD_POWER
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { Receipt, Ticket } from '../../base/domain/handoff.ts'
-import { chargeWithinHold, measuredCost, type Nanos, splitCost, type TokenPrice } from '../../base/domain/money.ts'
+import { billedCost, chargeWithinHold, type Nanos, splitCost, type TokenPrice } from '../../base/domain/money.ts'
 import type { RoutingNote } from '../../base/domain/routing-note.ts'
 import { failpoint } from '../../base/runtime/failpoint.ts'
 import type { Log } from '../../base/runtime/log.ts'
@@ -56,7 +56,7 @@ export function settlementOf(
 ): Settlement {
   const offer = receipt.offer
   const { billedInputTokens, billedOutputTokens, billedParts } = receipt
-  const cost = measuredCost(offer?.price ?? noPrice, billedInputTokens, billedOutputTokens, billedParts)
+  const cost = billedCost(offer?.price ?? noPrice, billedInputTokens, billedOutputTokens, billedParts)
   const measuredNanos = cost.nanos
   const chargedNanos = chargeWithinHold(measuredNanos, ticket.hold.nanos)
   return {

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { transaction } from '../../base/db/pool.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
-import { AgentDoor } from '../../http/agents/agent-door.ts'
+import { AgentServer } from '../../http/agents/agent-server.ts'
 import { hosterOfAgent, serveKeysInUse } from '../../market/marketplace/agent-facts.ts'
 import { passAgentChallenge } from '../../market/marketplace/pass-agent-challenge.ts'
 import { listLiveNodes } from '../../money/ledger/leases/list-live-nodes.ts'
@@ -16,8 +16,8 @@ import type { Money } from './money.ts'
 import type { Service } from './service.ts'
 import type { Supply } from './supply.ts'
 
-/** Creates the door for the agents of hosters. Changes of keys, hosters and prices reach connected agents within two seconds. */
-export function createAgentDoor(
+/** Creates the server for the agents of hosters. Changes of keys, hosters and prices reach connected agents within two seconds. */
+export function createAgentServer(
   { config, clock, timeouts, log }: ComposeContext,
   { lookups, general }: Database,
   { node }: Money,
@@ -25,8 +25,8 @@ export function createAgentDoor(
   { changes, onSupplyRead }: Callers,
   { authenticator }: Marketplace,
   { allowedHosts }: Service,
-): AgentDoor {
-  const door = new AgentDoor({
+): AgentServer {
+  const server = new AgentServer({
     directory: {
       async authenticate(rawHeaders) {
         const { hosterId, keyId } = await authenticator.authenticate(rawHeaders, 'serve')
@@ -49,7 +49,7 @@ export function createAgentDoor(
     ...(timeouts.agentPingMs !== undefined && { pingMs: timeouts.agentPingMs }),
     ...(timeouts.agentReportMs !== undefined && { reportMs: timeouts.agentReportMs }),
   })
-  changes.onChange('access', () => door.onAccessChange())
-  onSupplyRead(() => door.onSupplyChange())
-  return door
+  changes.onChange('access', () => server.onAccessChange())
+  onSupplyRead(() => server.onSupplyChange())
+  return server
 }

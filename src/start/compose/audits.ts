@@ -2,7 +2,7 @@ import { randomUUIDv7 } from 'node:crypto'
 import type { Caller } from '../../base/domain/caller.ts'
 import { type ChatJob, expectedInputTokens } from '../../base/domain/chat-job.ts'
 import { ApiError } from '../../base/domain/errors.ts'
-import { measuredCost, type Nanos } from '../../base/domain/money.ts'
+import { billedCost, type Nanos } from '../../base/domain/money.ts'
 import type { Offer } from '../../base/domain/offer.ts'
 import { outputCap } from '../../base/domain/request-bounds.ts'
 import { CancelSource } from '../../base/runtime/cancel-signal.ts'
@@ -151,7 +151,7 @@ function createEstimate(defaultMaxTokens: number): (offer: Offer, body: object) 
   return (offer, body) => {
     const job = chatJobOf(offer, body)
     const outputTokens = outputCap(offer, job, job.maxTokens ?? defaultMaxTokens)
-    return measuredCost(offer.price, expectedInputTokens(job), outputTokens, null).nanos
+    return billedCost(offer.price, expectedInputTokens(job), outputTokens, null).nanos
   }
 }
 

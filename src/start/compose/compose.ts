@@ -4,7 +4,7 @@ import type { Offer } from '../../base/domain/offer.ts'
 import { failpoint } from '../../base/runtime/failpoint.ts'
 import { TokenCounter } from '../../wire/tokens/token-counter.ts'
 import { tokenizer } from '../../wire/tokens/tokenizer.ts'
-import { createAgentDoor } from './agents.ts'
+import { createAgentServer } from './agents.ts'
 import { createAlertParts } from './alerts.ts'
 import { createAudits } from './audits.ts'
 import { startBackgroundWork } from './background-work.ts'
@@ -103,9 +103,9 @@ export async function compose(input: ComposeInput): Promise<App> {
     marketplace,
     trust,
   ]
-  const agentDoor = createAgentDoor(context, database, money, supply, callers, marketplace, service)
-  startServerReports(context, database, money, supply, agentDoor)
-  const server = createHttpServer(context, money, callers, marketplace, service, consoleParts, features, agentDoor)
+  const agentServer = createAgentServer(context, database, money, supply, callers, marketplace, service)
+  startServerReports(context, database, money, supply, agentServer)
+  const server = createHttpServer(context, money, callers, marketplace, service, consoleParts, features, agentServer)
 
   const { inFlight, metrics } = service
   const running = started.move()
@@ -121,7 +121,7 @@ export async function compose(input: ComposeInput): Promise<App> {
     announceClose: () => inFlight.announceClose(),
     async close({ drainMs, signal, onDrained }) {
       inFlight.close()
-      agentDoor.drain()
+      agentServer.drain()
       await inFlight.idleWithin(drainMs, signal)
       inFlight.abortAll()
       await inFlight.idleWithin(5_000)

@@ -6,7 +6,7 @@ import { ConsoleCookie } from '../../http/console/console-cookie.ts'
 import { type ConsoleGuard, createConsoleGuard } from '../../http/console/console-guard.ts'
 import { createEntry } from '../../http/console/entry.ts'
 import { isLocalRequest } from '../../http/console/is-local-request.ts'
-import { createPasskeyDoor } from '../../http/console/passkey-door.ts'
+import { createPasskeyService } from '../../http/console/passkey-service.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { factorEndpoints } from '../../http/endpoints/factors.ts'
 import { live } from '../../http/endpoints/live.ts'
@@ -128,8 +128,8 @@ export function createConsole(
   const oidcCookie = new ConsoleCookie('sy_oidc', isHttps, 'Lax')
   const deviceCookie = new ConsoleCookie('sy_device', isHttps)
   const factorCookie = new ConsoleCookie('sy_factor', isHttps)
-  const passkeyDoor = createPasskeyDoor({ cookie: passkeyCookie, publicBaseUrl })
-  const door = {
+  const passkeyService = createPasskeyService({ cookie: passkeyCookie, publicBaseUrl })
+  const shared = {
     needsSecondFactor: ({ person, hasSecondFactor, isFromHost }: SignedIn, request: FastifyRequest) =>
       person.installationRole !== null && !hasSecondFactor && !(isFromHost && isLocalRequest(request, publicBaseUrl)),
     bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes),
@@ -139,7 +139,7 @@ export function createConsole(
     }),
     urlFor: pageUrl(publicBaseUrl),
   }
-  const entry = createEntry({ people, cookie, deviceCookie, clock, ...door })
+  const entry = createEntry({ people, cookie, deviceCookie, clock, ...shared })
   const watch = createLiveWatch({ sql: lookups, scheduler, log })
   return {
     watch,
@@ -152,17 +152,17 @@ export function createConsole(
       noteVisit: (signedIn, visit, request) =>
         operator.noteVisit(signedIn, visit, clientTrace(config, request).address),
       clock,
-      needsSecondFactor: door.needsSecondFactor,
+      needsSecondFactor: shared.needsSecondFactor,
     }),
     endpoints: [
       live({ watch }),
-      ...sessionEndpoints({ people, linkEntry, passkeyDoor, cookie, entry, clock, ...door }),
+      ...sessionEndpoints({ people, linkEntry, passkeyService, cookie, entry, clock, ...shared }),
       ...peopleEndpoints({
         members,
         keysOf: (customerId, personId) => listKeysOfMember(desk, customerId, personId).catch(refuseOutage),
-        ...door,
+        ...shared,
       }),
-      ...requestSharingEndpoints({ sharing: createRequestSharing({ pool: desk, lookups }), ...door }),
+      ...requestSharingEndpoints({ sharing: createRequestSharing({ pool: desk, lookups }), ...shared }),
       status({
         isPublic: config.status.isPublic,
         async isSignedIn({ raw }) {
@@ -172,19 +172,19 @@ export function createConsole(
         read: operator.status,
         clock,
       }),
-      ...factorEndpoints({ factors, passkeys, identities, cookie, ...door }),
-      ...profileEndpoints({ profile: createProfile({ pool: desk, clock, mail, log }), cookie, ...door }),
-      ...passkeyEndpoints({ people, passkeys, passkeyDoor, cookie, passkeyCookie, entry, clock, ...door }),
+      ...factorEndpoints({ factors, passkeys, identities, cookie, ...shared }),
+      ...profileEndpoints({ profile: createProfile({ pool: desk, clock, mail, log }), cookie, ...shared }),
+      ...passkeyEndpoints({ people, passkeys, passkeyService, cookie, passkeyCookie, entry, clock, ...shared }),
       ...oidcEndpoints({
         people,
         oidcSignIn,
         identities,
-        passkeyDoor,
+        passkeyService,
         cookie,
         oidcCookie,
         factorCookie,
         entry,
-        ...door,
+        ...shared,
       }),
       ...signUpEndpoints({
         signUp,
@@ -194,9 +194,9 @@ export function createConsole(
           has_mail: mail.canSend,
           base_url: publicBaseUrl,
           oidc_providers: config.accounts.oidc.map(({ id, name }) => ({ id, name })),
-          has_passkeys: passkeyDoor.isOpen(request),
+          has_passkeys: passkeyService.isOpen(request),
         }),
-        ...door,
+        ...shared,
       }),
     ],
   }

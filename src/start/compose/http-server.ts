@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import type { AgentDoor } from '../../http/agents/agent-door.ts'
+import type { AgentServer } from '../../http/agents/agent-server.ts'
 import { consolePages } from '../../http/console/console-pages.ts'
 import { forSession } from '../../http/console/for-session.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
@@ -33,7 +33,7 @@ export function createHttpServer(
   { metrics, allowedHosts }: Service,
   consoleParts: Console,
   features: readonly { readonly endpoints: readonly Endpoint[] }[],
-  agentDoor: AgentDoor,
+  agentServer: AgentServer,
 ): FastifyInstance {
   const endpoints: Endpoint[] = [
     ...features.flatMap(feature => feature.endpoints),
@@ -64,7 +64,7 @@ export function createHttpServer(
     slowReaderMs: timeouts.slowReaderMs ?? 30_000,
     closingGraceMs: timeouts.closingGraceMs ?? 1_000,
     onResponse: metrics.request,
-    agentDoor,
+    agentServer,
   })
   started.defer(() => server.close())
   started.defer(() => consoleParts.watch.stop())

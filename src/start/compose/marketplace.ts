@@ -10,8 +10,8 @@ import { hosterReports } from '../../http/hosters/hoster-reports.ts'
 import { publicHosterEndpoints } from '../../http/hosters/public-hosters.ts'
 import { applyDuePrices } from '../../market/marketplace/apply-prices.ts'
 import { createHosterAuthenticator, type HosterAuthenticator } from '../../market/marketplace/hoster-authenticator.ts'
-import { createHosterDesk } from '../../market/marketplace/hoster-desk.ts'
 import { createHosterInvites, type HosterInvites } from '../../market/marketplace/hoster-invites.ts'
+import { createHosterService } from '../../market/marketplace/hoster-service.ts'
 import type { MarketplaceJobs } from '../../market/marketplace/marketplace-jobs.ts'
 import { enqueueDueProbes, probeModels } from '../../market/marketplace/probe-models.ts'
 import { publicHosters } from '../../market/marketplace/public-hosters.ts'
@@ -60,7 +60,7 @@ export function startMarketplace(
   started.defer(() => authenticator.close())
   const { allowPrivateUrls, applications, approval, priceRules } = config.hosters
   const rules = { ...priceRules, isOwnModel }
-  const desk = createHosterDesk({
+  const service = createHosterService({
     pool,
     deskPool,
     clock,
@@ -128,8 +128,8 @@ export function startMarketplace(
           isLast: kind === 'cloud' && !cloudCompetes,
         })),
   }
-  const door = {
-    desk,
+  const shared = {
+    service,
     invites,
     mayInvite: config.accounts.signUp !== 'closed',
     addressOf,
@@ -149,10 +149,10 @@ export function startMarketplace(
       },
     },
     endpoints: [
-      ...hosterEndpoints(door),
-      ...hosterKeyEndpoints(door),
-      ...hosterPeopleEndpoints(door),
-      ...hosterInviteEndpoints(door),
+      ...hosterEndpoints(shared),
+      ...hosterKeyEndpoints(shared),
+      ...hosterPeopleEndpoints(shared),
+      ...hosterInviteEndpoints(shared),
       ...hosterReports({
         clock,
         status: hosterId => showStatus(pool, hosterId, clock.epochMs()).catch(refuseOutage),

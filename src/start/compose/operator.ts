@@ -1,10 +1,10 @@
 import type { Endpoint } from '../../http/endpoint.ts'
-import type { OperatorDoor } from '../../http/endpoints/operator/operator-endpoint.ts'
+import type { OperatorEndpointDeps } from '../../http/endpoints/operator/operator-endpoint.ts'
 import { operatorEndpoints } from '../../http/endpoints/operator/operator-endpoints.ts'
 import { createOperatorConsole, type OperatorConsole } from '../../operator/operator-console.ts'
 import { createOverviewWatch } from '../../operator/overview-watch.ts'
-import { createPaymentDesk } from '../../operator/payments.ts'
-import { createPayoutDesk } from '../../operator/payouts.ts'
+import { createPaymentService } from '../../operator/payments.ts'
+import { createPayoutService } from '../../operator/payouts.ts'
 import { createOperatorPeople } from '../../operator/people.ts'
 import { limitsOfTier } from '../config/config.ts'
 import { type ComposeContext, smallBodyLimit } from './compose-context.ts'
@@ -30,10 +30,10 @@ export function createOperator(
   { catalog }: Supply,
   { drivers, sync }: PaymentParts,
   payouts: PayoutParts,
-  { desk: trust }: Trust,
+  { service: trust }: Trust,
   { invites: hosterInvites }: Marketplace,
   { invitations }: PeopleMailParts,
-  addressOf: OperatorDoor['addressOf'],
+  addressOf: OperatorEndpointDeps['addressOf'],
 ): Operator {
   const operator = createOperatorConsole({
     pool: general,
@@ -58,12 +58,12 @@ export function createOperator(
     ...(everyMs !== undefined && { everyMs }),
   })
   started.defer(() => watch.stop())
-  const desk = createPaymentDesk({ pool: general, deskPool, clock, drivers, sync, evidence })
-  const payoutDesk = createPayoutDesk({ pool: general, deskPool, clock, ...payouts, rules: config.payouts })
-  const door = {
+  const paymentService = createPaymentService({ pool: general, deskPool, clock, drivers, sync, evidence })
+  const payoutService = createPayoutService({ pool: general, deskPool, clock, ...payouts, rules: config.payouts })
+  const deps = {
     operator,
-    desk,
-    payoutDesk,
+    paymentService,
+    payoutService,
     trust,
     people: createOperatorPeople(deskPool),
     hosterInvites,
@@ -75,6 +75,6 @@ export function createOperator(
   }
   return {
     console: operator,
-    endpoints: operatorEndpoints(door),
+    endpoints: operatorEndpoints(deps),
   }
 }

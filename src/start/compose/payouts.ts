@@ -3,7 +3,7 @@ import type { Endpoint } from '../../http/endpoint.ts'
 import { earningsEndpoints } from '../../http/hosters/earnings-endpoints.ts'
 import { createChangeNotices } from '../../money/payouts/change-notices.ts'
 import { createPayoutDrivers } from '../../money/payouts/create-payout-drivers.ts'
-import { createEarningsDesk } from '../../money/payouts/earnings-desk.ts'
+import { createEarningsService } from '../../money/payouts/earnings-service.ts'
 import { applyPayoutChanges } from '../../money/payouts/payout-accounts.ts'
 import type { PayoutDriver } from '../../money/payouts/payout-driver.ts'
 import { createPayoutSync, type PayoutSync } from '../../money/payouts/payout-sync.ts'
@@ -32,7 +32,7 @@ export function createPayoutParts(
 ): PayoutParts {
   const drivers = createPayoutDrivers(config.payouts, hosterId => `${baseUrlOf(config)}/h/${hosterId}/earnings`)
   const notices = createChangeNotices({ pool: desk, clock, mail, log })
-  const earnings = createEarningsDesk({ pool: desk, clock, drivers, rules: config.payouts, notices })
+  const earnings = createEarningsService({ pool: desk, clock, drivers, rules: config.payouts, notices })
   return {
     drivers,
     sync: createPayoutSync({ pool: desk, clock, drivers, rules: config.payouts, log }),
@@ -42,7 +42,7 @@ export function createPayoutParts(
     },
     closePromotionDays: () => closePromotionDays(desk, config.payouts, clock.epochMs()),
     endpoints: earningsEndpoints({
-      desk: earnings,
+      service: earnings,
       addressOf,
       bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes),
     }),

@@ -1,4 +1,4 @@
-import type { AgentDoor } from '../../http/agents/agent-door.ts'
+import type { AgentServer } from '../../http/agents/agent-server.ts'
 import { createLearnedExchange } from '../../market/supply/learned/learned-exchange.ts'
 import { createServerReporter } from '../../market/supply/status/server-reporter.ts'
 import type { ComposeContext } from './compose-context.ts'
@@ -12,7 +12,7 @@ export function startServerReports(
   { general }: Database,
   { node }: Money,
   { health, charges }: Supply,
-  agentDoor: Pick<AgentDoor, 'connected'>,
+  agentServer: Pick<AgentServer, 'connected'>,
 ): void {
   const reporter = createServerReporter({
     pool: general,
@@ -20,7 +20,7 @@ export function startServerReports(
     version,
     offers: () => health.shared.report(),
     chargedNanos: charges.of,
-    agents: () => agentDoor.connected(),
+    agents: () => agentServer.connected(),
     scheduler,
     log,
     ...(timeouts.serverReportIntervalMs !== undefined && { everyMs: timeouts.serverReportIntervalMs }),

@@ -20,9 +20,9 @@ import { madeInvite, showInvite } from '../../../wire/api/people.ts'
 import { readQuery } from '../../../wire/api/reports.ts'
 import { requireConfirmation } from '../../console/require-confirmation.ts'
 import type { Endpoint, EndpointContext } from '../../endpoint.ts'
-import { actorOf, bodyOf, idOf, type OperatorDoor, operatorEndpoint } from './operator-endpoint.ts'
+import { actorOf, bodyOf, idOf, type OperatorEndpointDeps, operatorEndpoint } from './operator-endpoint.ts'
 
-interface CustomerDeps extends OperatorDoor {
+interface CustomerDeps extends OperatorEndpointDeps {
   readonly operator: OperatorConsole
   readonly clock: Clock
   readonly urlFor: (request: FastifyRequest, path: string) => string

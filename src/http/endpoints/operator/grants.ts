@@ -6,11 +6,11 @@ import { grantList, grantResult, grantsQuery } from '../../../wire/api/operator/
 import { readQuery } from '../../../wire/api/reports.ts'
 import { requireConfirmation } from '../../console/require-confirmation.ts'
 import type { Endpoint } from '../../endpoint.ts'
-import { actorOf, bodyOf, idOf, type OperatorDoor, operatorEndpoint } from './operator-endpoint.ts'
+import { actorOf, bodyOf, idOf, type OperatorEndpointDeps, operatorEndpoint } from './operator-endpoint.ts'
 
 /** Credit that operators give. Large grants need a second operator. */
 export function operatorGrantEndpoints(
-  deps: OperatorDoor & { readonly operator: OperatorConsole; readonly clock: Clock },
+  deps: OperatorEndpointDeps & { readonly operator: OperatorConsole; readonly clock: Clock },
 ): Endpoint[] {
   const { operator, clock } = deps
   const decision = (verb: 'approve' | 'reject', summary: string) =>

@@ -4,11 +4,11 @@ import { parseInvite } from '../../../wire/api/operator/customer-changes.ts'
 import { invitedHoster, parseNewHoster } from '../../../wire/api/operator/supply.ts'
 import { showInvite } from '../../../wire/api/people.ts'
 import type { Endpoint, EndpointContext } from '../../endpoint.ts'
-import { actorOf, bodyOf, idOf, type OperatorDoor, operatorEndpoint } from './operator-endpoint.ts'
+import { actorOf, bodyOf, idOf, type OperatorEndpointDeps, operatorEndpoint } from './operator-endpoint.ts'
 
 /** Invitations of hosters and of their members by the operator. */
 export function operatorHosterInviteEndpoints(
-  deps: OperatorDoor & {
+  deps: OperatorEndpointDeps & {
     readonly hosterInvites: HosterInvites
     readonly urlFor: (request: FastifyRequest, path: string) => string
   },

@@ -9,7 +9,7 @@ import { NodeRequest } from '../../node-exchange.ts'
 import { receiveBody } from '../../request-body.ts'
 
 /** What the operator's endpoints know of a request. */
-export interface OperatorDoor {
+export interface OperatorEndpointDeps {
   readonly bodyLimitBytes: number
   /** The address of the client, as proxies report it. */
   readonly addressOf: (request: FastifyRequest) => string
@@ -69,11 +69,11 @@ export function operatorEndpoint(
   }
 }
 
-export function bodyOf({ bodyLimitBytes }: OperatorDoor, { raw }: FastifyRequest): Promise<Buffer> {
+export function bodyOf({ bodyLimitBytes }: OperatorEndpointDeps, { raw }: FastifyRequest): Promise<Buffer> {
   return receiveBody(new NodeRequest(raw), bodyLimitBytes, uncounted)
 }
 
-export function actorOf({ addressOf }: OperatorDoor, { signedIn, request }: EndpointContext): Actor {
+export function actorOf({ addressOf }: OperatorEndpointDeps, { signedIn, request }: EndpointContext): Actor {
   return { personId: signedIn.person.personId, session: signedIn.tokenHash, address: addressOf(request) }
 }
 

@@ -1,18 +1,18 @@
 import type { FastifyRequest } from 'fastify'
 import type { Clock } from '../../../base/runtime/scheduler.ts'
 import type { HosterInvites } from '../../../market/marketplace/hoster-invites.ts'
-import type { TrustDesk } from '../../../market/trust/trust-desk.ts'
+import type { TrustService } from '../../../market/trust/trust-service.ts'
 import type { OperatorConsole } from '../../../operator/operator-console.ts'
 import type { OverviewWatch } from '../../../operator/overview-watch.ts'
-import type { OperatorPaymentDesk } from '../../../operator/payments.ts'
-import type { PayoutDesk } from '../../../operator/payouts.ts'
+import type { PaymentService } from '../../../operator/payments.ts'
+import type { PayoutService } from '../../../operator/payouts.ts'
 import type { OperatorPeople } from '../../../operator/people.ts'
 import type { Endpoint } from '../../endpoint.ts'
 import { operatorCustomerEndpoints } from './customers.ts'
 import { operatorGrantEndpoints } from './grants.ts'
 import { operatorHosterInviteEndpoints } from './hoster-invites.ts'
 import { operatorInstallationEndpoints } from './installation.ts'
-import type { OperatorDoor } from './operator-endpoint.ts'
+import type { OperatorEndpointDeps } from './operator-endpoint.ts'
 import { operatorLive, operatorOverview } from './overview.ts'
 import { operatorPaymentEndpoints } from './payments.ts'
 import { operatorPayoutEndpoints } from './payouts.ts'
@@ -23,12 +23,12 @@ import { operatorUsageEndpoints } from './usage.ts'
 
 /** The endpoints under /console/api/operator. docs/console-api.md lists them. */
 export function operatorEndpoints(
-  deps: OperatorDoor & {
+  deps: OperatorEndpointDeps & {
     readonly operator: OperatorConsole
     readonly watch: OverviewWatch
-    readonly desk: OperatorPaymentDesk
-    readonly payoutDesk: PayoutDesk
-    readonly trust: TrustDesk
+    readonly paymentService: PaymentService
+    readonly payoutService: PayoutService
+    readonly trust: TrustService
     readonly people: OperatorPeople
     readonly hosterInvites: HosterInvites
     readonly urlFor: (request: FastifyRequest, path: string) => string

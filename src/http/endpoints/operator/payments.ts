@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { OperatorPaymentDesk } from '../../../operator/payments.ts'
+import type { PaymentService } from '../../../operator/payments.ts'
 import { keyOfCursor } from '../../../wire/api/cursor.ts'
 import { parseNothing } from '../../../wire/api/operator/customer-changes.ts'
 import {
@@ -17,11 +17,13 @@ import {
 import { paymentsCursor } from '../../../wire/api/payments.ts'
 import { readQuery } from '../../../wire/api/reports.ts'
 import type { Endpoint } from '../../endpoint.ts'
-import { actorOf, bodyOf, idOf, type OperatorDoor, operatorEndpoint } from './operator-endpoint.ts'
+import { actorOf, bodyOf, idOf, type OperatorEndpointDeps, operatorEndpoint } from './operator-endpoint.ts'
 
 /** Payments of all customers, and vouchers. */
-export function operatorPaymentEndpoints(deps: OperatorDoor & { readonly desk: OperatorPaymentDesk }): Endpoint[] {
-  const { desk } = deps
+export function operatorPaymentEndpoints(
+  deps: OperatorEndpointDeps & { readonly paymentService: PaymentService },
+): Endpoint[] {
+  const { paymentService: service } = deps
   return [
     operatorEndpoint(
       'GET',
@@ -29,14 +31,14 @@ export function operatorPaymentEndpoints(deps: OperatorDoor & { readonly desk: O
       { summary: 'List payments', schema: operatorPayments, query: paymentsQuery },
       ({ request }) => {
         const query = readQuery(paymentsQuery, request.query)
-        return desk.list(query, keyOfCursor(query.cursor, paymentsCursor))
+        return service.list(query, keyOfCursor(query.cursor, paymentsCursor))
       },
     ),
     operatorEndpoint(
       'GET',
       'payments/:payment_id',
       { summary: 'Show a payment', schema: operatorPayment },
-      ({ request }) => desk.one(idOf(request, 'payment_id', 'payment_not_found')),
+      ({ request }) => service.one(idOf(request, 'payment_id', 'payment_not_found')),
     ),
     operatorEndpoint(
       'POST',
@@ -48,7 +50,7 @@ export function operatorPaymentEndpoints(deps: OperatorDoor & { readonly desk: O
       },
       async context => {
         parseNothing(await bodyOf(deps, context.request))
-        return desk.confirm(actorOf(deps, context), idOf(context.request, 'payment_id', 'payment_not_found'))
+        return service.confirm(actorOf(deps, context), idOf(context.request, 'payment_id', 'payment_not_found'))
       },
     ),
     operatorEndpoint(
@@ -57,7 +59,7 @@ export function operatorPaymentEndpoints(deps: OperatorDoor & { readonly desk: O
       { summary: 'Take a payment back', schema: operatorPayment, needsConfirmation: true },
       async context => {
         const order = parseReversal(await bodyOf(deps, context.request))
-        return desk.reverse(actorOf(deps, context), idOf(context.request, 'payment_id', 'payment_not_found'), order)
+        return service.reverse(actorOf(deps, context), idOf(context.request, 'payment_id', 'payment_not_found'), order)
       },
     ),
     operatorEndpoint(
@@ -70,7 +72,7 @@ export function operatorPaymentEndpoints(deps: OperatorDoor & { readonly desk: O
       },
       async context => {
         parseNothing(await bodyOf(deps, context.request))
-        await desk.returnReversal(actorOf(deps, context), idOf(context.request, 'reversal_id', 'not_found'))
+        await service.returnReversal(actorOf(deps, context), idOf(context.request, 'reversal_id', 'not_found'))
         return { returned: true }
       },
     ),
@@ -84,7 +86,7 @@ export function operatorPaymentEndpoints(deps: OperatorDoor & { readonly desk: O
       },
       async context => {
         parseNothing(await bodyOf(deps, context.request))
-        return desk.reconcile()
+        return service.reconcile()
       },
     ),
     operatorEndpoint(
@@ -93,7 +95,7 @@ export function operatorPaymentEndpoints(deps: OperatorDoor & { readonly desk: O
       { summary: 'List vouchers', schema: voucherList, query: vouchersQuery },
       ({ request }) => {
         const { limit, cursor } = readQuery(vouchersQuery, request.query)
-        return desk.listVouchers(limit, keyOfCursor(cursor, paymentsCursor))
+        return service.listVouchers(limit, keyOfCursor(cursor, paymentsCursor))
       },
     ),
     operatorEndpoint(
@@ -101,7 +103,7 @@ export function operatorPaymentEndpoints(deps: OperatorDoor & { readonly desk: O
       'vouchers',
       { summary: 'Make vouchers', schema: madeVouchers, needsConfirmation: true },
       async context => {
-        return desk.makeVouchers(actorOf(deps, context), parseVoucherOrder(await bodyOf(deps, context.request)))
+        return service.makeVouchers(actorOf(deps, context), parseVoucherOrder(await bodyOf(deps, context.request)))
       },
     ),
     operatorEndpoint(
@@ -109,7 +111,7 @@ export function operatorPaymentEndpoints(deps: OperatorDoor & { readonly desk: O
       'vouchers/:voucher_id',
       { summary: 'Revoke a voucher', schema: z.object({ revoked: z.literal(true) }), needsConfirmation: true },
       async context => {
-        await desk.revokeVoucher(actorOf(deps, context), idOf(context.request, 'voucher_id', 'not_found'))
+        await service.revokeVoucher(actorOf(deps, context), idOf(context.request, 'voucher_id', 'not_found'))
         return { revoked: true }
       },
     ),

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { PayoutDesk } from '../../../operator/payouts.ts'
+import type { PayoutService } from '../../../operator/payouts.ts'
 import { keyOfCursor } from '../../../wire/api/cursor.ts'
 import { parseNothing } from '../../../wire/api/operator/customer-changes.ts'
 import {
@@ -21,11 +21,13 @@ import {
 import { payoutsCursor, payoutsQuery } from '../../../wire/api/payouts.ts'
 import { readQuery } from '../../../wire/api/reports.ts'
 import type { Endpoint, EndpointContext } from '../../endpoint.ts'
-import { actorOf, bodyOf, idOf, type OperatorDoor, operatorEndpoint } from './operator-endpoint.ts'
+import { actorOf, bodyOf, idOf, type OperatorEndpointDeps, operatorEndpoint } from './operator-endpoint.ts'
 
 /** Payouts of all hosters. */
-export function operatorPayoutEndpoints(deps: OperatorDoor & { readonly payoutDesk: PayoutDesk }): Endpoint[] {
-  const { payoutDesk: desk } = deps
+export function operatorPayoutEndpoints(
+  deps: OperatorEndpointDeps & { readonly payoutService: PayoutService },
+): Endpoint[] {
+  const { payoutService: service } = deps
 
   /** Money moves: the session must be confirmed. */
   function action<T>(
@@ -45,41 +47,43 @@ export function operatorPayoutEndpoints(deps: OperatorDoor & { readonly payoutDe
   const freeze =
     (isFrozen: boolean) =>
     async (context: EndpointContext, { reason }: { reason: string }) => {
-      await desk.freeze(actorOf(deps, context), { hosterId: hosterOf(context), isFrozen, reason })
+      await service.freeze(actorOf(deps, context), { hosterId: hosterOf(context), isFrozen, reason })
       return { done: true }
     }
 
   return [
-    operatorEndpoint('GET', 'earnings', { summary: 'List what hosters have', schema: hosterFunds }, () => desk.funds()),
+    operatorEndpoint('GET', 'earnings', { summary: 'List what hosters have', schema: hosterFunds }, () =>
+      service.funds(),
+    ),
     operatorEndpoint(
       'GET',
       'payouts',
       { summary: 'List batches of payouts', schema: payoutBatches, query: payoutsQuery },
       ({ request }) => {
         const { limit, cursor } = readQuery(payoutsQuery, request.query)
-        return desk.list(limit, keyOfCursor(cursor, payoutsCursor))
+        return service.list(limit, keyOfCursor(cursor, payoutsCursor))
       },
     ),
     operatorEndpoint('GET', 'payouts/:batch_id', { summary: 'Show a batch', schema: payoutBatch }, context =>
-      desk.one(batchOf(context)),
+      service.one(batchOf(context)),
     ),
     action('payouts', 'Prepare a batch of payouts', preparedBatch, parsePrepare, (context, { driver }) =>
-      desk.prepare(actorOf(deps, context), driver),
+      service.prepare(actorOf(deps, context), driver),
     ),
     action('payouts/:batch_id/approve', 'Approve a batch', approvedBatch, parseNothing, context =>
-      desk.approve(actorOf(deps, context), batchOf(context)),
+      service.approve(actorOf(deps, context), batchOf(context)),
     ),
     action('payouts/:batch_id/settle', 'Pay an approved batch', settledBatch, parseNothing, context =>
-      desk.settle(batchOf(context)),
+      service.settle(batchOf(context)),
     ),
     action('payouts/:batch_id/cancel', 'Cancel what was not sent', payoutBatch, parseNothing, context =>
-      desk.cancel(actorOf(deps, context), batchOf(context)),
+      service.cancel(actorOf(deps, context), batchOf(context)),
     ),
     operatorEndpoint(
       'GET',
       'promotion-reviews',
       { summary: 'List promotional earnings of related customers', schema: promotionReviews },
-      () => desk.reviews(),
+      () => service.reviews(),
     ),
     action(
       'promotion-reviews/:review_id',
@@ -87,7 +91,7 @@ export function operatorPayoutEndpoints(deps: OperatorDoor & { readonly payoutDe
       promotionReviews,
       parseReviewDecision,
       (context, decision) =>
-        desk.decide(actorOf(deps, context), idOf(context.request, 'review_id', 'not_found'), decision),
+        service.decide(actorOf(deps, context), idOf(context.request, 'review_id', 'not_found'), decision),
     ),
     action(
       'transfers/:payout_id',
@@ -95,22 +99,22 @@ export function operatorPayoutEndpoints(deps: OperatorDoor & { readonly payoutDe
       payoutBatch,
       parseOutcome,
       (context, { failure }) =>
-        desk.book(actorOf(deps, context), idOf(context.request, 'payout_id', 'not_found'), failure),
+        service.book(actorOf(deps, context), idOf(context.request, 'payout_id', 'not_found'), failure),
     ),
     operatorEndpoint(
       'GET',
       'hosters/:hoster_id/earnings',
       { summary: 'Show what a hoster has, and claw-backs', schema: hosterMoney },
-      context => desk.money(hosterOf(context)),
+      context => service.money(hosterOf(context)),
     ),
     action('hosters/:hoster_id/freeze', 'Freeze payouts of a hoster', done, parseDecision, freeze(true)),
     action('hosters/:hoster_id/release', 'Pay a frozen hoster again', done, parseDecision, freeze(false)),
     action('hosters/:hoster_id/clawbacks', 'Take earnings back', clawedBack, parseClawback, (context, order) =>
-      desk.clawBack(actorOf(deps, context), hosterOf(context), order),
+      service.clawBack(actorOf(deps, context), hosterOf(context), order),
     ),
     action('clawbacks/:clawback_id/return', 'Reverse a claw-back', done, parseDecision, async (context, { reason }) => {
       const clawbackId = idOf(context.request, 'clawback_id', 'not_found')
-      await desk.returnClawback(actorOf(deps, context), clawbackId, reason)
+      await service.returnClawback(actorOf(deps, context), clawbackId, reason)
       return { done: true }
     }),
   ]

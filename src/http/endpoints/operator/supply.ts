@@ -13,10 +13,12 @@ import {
 } from '../../../wire/api/operator/supply.ts'
 import { readQuery } from '../../../wire/api/reports.ts'
 import type { Endpoint } from '../../endpoint.ts'
-import { actorOf, bodyOf, idOf, type OperatorDoor, operatorEndpoint } from './operator-endpoint.ts'
+import { actorOf, bodyOf, idOf, type OperatorEndpointDeps, operatorEndpoint } from './operator-endpoint.ts'
 
 /** Models, prices and hosters. */
-export function operatorSupplyEndpoints(deps: OperatorDoor & { readonly operator: OperatorConsole }): Endpoint[] {
+export function operatorSupplyEndpoints(
+  deps: OperatorEndpointDeps & { readonly operator: OperatorConsole },
+): Endpoint[] {
   const { operator } = deps
   return [
     operatorEndpoint('GET', 'models', { summary: 'List models with their offers', schema: operatorModels }, () =>

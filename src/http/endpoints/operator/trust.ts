@@ -1,10 +1,10 @@
-import type { TrustDesk } from '../../../market/trust/trust-desk.ts'
+import type { TrustService } from '../../../market/trust/trust-service.ts'
 import { operatorTrust, parseQuarantineDecision } from '../../../wire/api/trust.ts'
 import type { Endpoint } from '../../endpoint.ts'
-import { actorOf, bodyOf, idOf, type OperatorDoor, operatorEndpoint } from './operator-endpoint.ts'
+import { actorOf, bodyOf, idOf, type OperatorEndpointDeps, operatorEndpoint } from './operator-endpoint.ts'
 
 /** What operators see and decide about trust in a hoster. */
-export function operatorTrustEndpoints(deps: OperatorDoor & { readonly trust: TrustDesk }): Endpoint[] {
+export function operatorTrustEndpoints(deps: OperatorEndpointDeps & { readonly trust: TrustService }): Endpoint[] {
   const { trust } = deps
   return [
     operatorEndpoint(

@@ -2,7 +2,7 @@ import { calcPrice, type Usage } from '@pydantic/genai-prices'
 import { expect, test } from 'vitest'
 import type { UsageParts } from '../../../base/domain/answer-event.ts'
 import { hidesReasoningAt } from '../../../base/domain/endpoint-defaults.ts'
-import { measuredCost, stepOf, usdPerMillion } from '../../../base/domain/money.ts'
+import { billedCost, stepOf, usdPerMillion } from '../../../base/domain/money.ts'
 import { offerPrice } from '../../../base/domain/price-list.ts'
 import { cloudPresets } from './cloud-presets.ts'
 import { detectClouds } from './detect-clouds.ts'
@@ -119,7 +119,7 @@ test.each(known)('%s %s costs what genai-prices knows, with caches and long prom
       [{ input_tokens: input, cache_write_tokens: input }, parts(0, { cacheWriteTokens: input }), 0],
     ]
     for (const [usage, split, output] of cases) {
-      const ours = Number(measuredCost(price, input, output, split).nanos) / 1e9
+      const ours = Number(billedCost(price, input, output, split).nanos) / 1e9
       if (soldAbove.includes(modelId)) expect(ours).toBeGreaterThanOrEqual(oracle(usage))
       else expect(ours, JSON.stringify(usage)).toBeCloseTo(oracle(usage), 8)
     }
@@ -148,7 +148,7 @@ test('models of OpenAI that accept tools on chat only without reasoning say so, 
 
 test('prompts for which a cloud charges more are sold at its higher price, for the whole request', () => {
   const { price } = offerOf('anthropic', 'claude-haiku-5-5')
-  const usdOf = (input: number) => Number(measuredCost(price, input, 1_000, null).nanos) / 1e9
+  const usdOf = (input: number) => Number(billedCost(price, input, 1_000, null).nanos) / 1e9
   expect(usdOf(100_000)).toBeCloseTo(0.01 + 0.0005, 12)
   expect(usdOf(100_001)).toBeCloseTo(0.0500005 + 0.0025, 12)
 })

@@ -3,7 +3,7 @@ import { calcPrice, type Usage } from '@pydantic/genai-prices'
 import { describe, expect, test } from 'vitest'
 import type { UsageParts } from '../../../base/domain/answer-event.ts'
 import { hidesReasoningAt, keyHeaderAt } from '../../../base/domain/endpoint-defaults.ts'
-import { measuredCost } from '../../../base/domain/money.ts'
+import { billedCost } from '../../../base/domain/money.ts'
 import { declaredNames } from './declared-names.ts'
 import { detectClouds } from './detect-clouds.ts'
 
@@ -157,7 +157,7 @@ describe('prices', () => {
         const providerId = providers[endpoint.name]!
         const id = oracleIds[upstreamModel] ?? upstreamModel
         const theirs = Number(calcPrice(usage, id, { providerId, timestamp })!.total_price)
-        const ours = Number(measuredCost(price, input, output, split).nanos) / 1e9
+        const ours = Number(billedCost(price, input, output, split).nanos) / 1e9
         if (soldAbove.includes(modelId)) expect(ours).toBeGreaterThanOrEqual(theirs)
         else expect(ours, JSON.stringify(usage)).toBeCloseTo(theirs, 8)
       }
@@ -170,7 +170,7 @@ describe('prices', () => {
     ) as [typeof offers, typeof offers]
     for (const [index, { price }] of here.entries()) {
       for (const input of [1_000, 900_000]) {
-        const cost = (each: typeof price) => measuredCost(each, input, 1_000, null).nanos
+        const cost = (each: typeof price) => billedCost(each, input, 1_000, null).nanos
         expect(cost(there[index]!.price) * 10n).toBe(cost(price) * 11n)
       }
     }

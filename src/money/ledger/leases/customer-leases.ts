@@ -124,7 +124,7 @@ export class CustomerLeases {
    */
   ask(limits: AccountLimits, newId: () => string, nowMs: number): BulkRequest | undefined {
     if (!this.mayAsk(nowMs)) return undefined
-    const { requestsPerMs, nanosPerMs } = this.#measureDemand(nowMs)
+    const { requestsPerMs, nanosPerMs } = this.#recentDemand(nowMs)
     const heldNanos = larger(this.#largestOwedNanos * HELD_FACTOR, this.#largestHoldNanos * HOLDS_MIN)
     this.#asked = {
       leaseId: newId(),
@@ -177,7 +177,7 @@ export class CustomerLeases {
    * Returns what the customer recently used per millisecond: the larger of the running measurement and half of the
    * previous one.
    */
-  #measureDemand(nowMs: number) {
+  #recentDemand(nowMs: number) {
     const elapsedMs = Math.max(nowMs - this.#sinceMs, 1_000)
     const requestsPerMs = Math.max(this.#requests / elapsedMs, this.#requestsPerMs / 2)
     const nanosPerMs = Math.max(Number(this.#spentNanos) / elapsedMs, this.#nanosPerMs / 2)

@@ -17,7 +17,7 @@ import { routingBounds } from '../routing-schemas.ts'
 import { chatChunkSchema, chatCompletionSchema } from './chat-completion-schema.ts'
 import { bounds, type ChatMessage, chatFieldsSchema, chatRequestSchema, messageSchema } from './chat-request-schema.ts'
 import { chatStream } from './chat-stream.ts'
-import { measurePrompt, promptText } from './prompt-size.ts'
+import { boundPrompt, promptText } from './prompt-size.ts'
 import { type ExtraFieldRules, extraFieldRules, forwardedFields } from './upstream-request.ts'
 
 const OPERATION_DESCRIPTION = `Generates an answer to a conversation. A local server, a hoster or a cloud generates it; its cost is charged to the credit balance. A request that no server answers costs nothing.
@@ -82,7 +82,7 @@ export function parseChatRequest(body: Buffer, rules: ExtraFieldRules = usualRul
   const isCacheControlDropped = dropCacheControl(messages, input.tools)
   const { forward, extraFields, droppedFields } = forwardedFields(input, rules)
   if (mayHaveLoneSurrogates(body)) replaceLoneSurrogates(forward)
-  const size = measurePrompt(messages, forward)
+  const size = boundPrompt(messages, forward)
   const routing = routingOf(fields)
   return {
     task: 'chat',

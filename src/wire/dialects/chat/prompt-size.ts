@@ -50,7 +50,7 @@ const partFields = new Set(['type', 'text', 'refusal', 'image_url', 'input_audio
  * @param forwarded all fields that upstreams receive
  * @returns `textBytes`: the bytes of the text that `promptText` joins; part of the bound
  */
-export function measurePrompt(
+export function boundPrompt(
   messages: readonly ChatMessage[],
   forwarded: JsonObject,
 ): { tokensBound: number; textBytes: number; mediaTokensBound: number } {

@@ -95,22 +95,22 @@ function duplicateMember(text: string): ApiError {
   return invalidJson(`The body has ${what} twice in one object. Send each name once.`)
 }
 
-function refuseOversizedRequest(body: Buffer, delimitersMax: number): JsonMeasure {
+function refuseOversizedRequest(body: Buffer, delimitersMax: number): JsonScan {
   const isLong = body.length > LONG_BODY_BYTES
   if (isLong && !beginsWithBrace(body)) throw notOneObject()
-  const measure = measureJson(body)
-  const { depth, delimiters } = measure
+  const scan = scanJson(body)
+  const { depth, delimiters } = scan
   if (depth > DEPTH_MAX) throw invalidJson(`The body is nested deeper than ${DEPTH_MAX} levels. Flatten it.`)
   if (delimiters > delimitersMax) {
     throw invalidJson(
       `The body has ${delimiters} opening brackets, colons and commas outside strings; the limit is ${delimitersMax}. Send fewer fields or items.`,
     )
   }
-  if (measure.colons > REQUEST_NAMES_MAX && hasMoreNames(body, REQUEST_NAMES_MAX, endOfString)) {
+  if (scan.colons > REQUEST_NAMES_MAX && hasMoreNames(body, REQUEST_NAMES_MAX, endOfString)) {
     throw invalidJson(`The body has more than ${REQUEST_NAMES_MAX} different field names. Send fewer.`)
   }
-  if (isLong && !measure.isClosed) throw notOneObject()
-  return measure
+  if (isLong && !scan.isClosed) throw notOneObject()
+  return scan
 }
 
 /** Skips a byte order mark and white space. */
@@ -159,7 +159,7 @@ export function parseUpstreamJson(text: string, tally: JsonTally = tallyFor()): 
 }
 
 function checkedDelimiters(text: string, { delimitersMax }: JsonTally): number {
-  const { depth, delimiters } = measureJson(Buffer.from(text))
+  const { depth, delimiters } = scanJson(Buffer.from(text))
   if (depth > DEPTH_MAX) throw new UpstreamFailure('malformed', `The answer is nested deeper than ${DEPTH_MAX} levels.`)
   if (delimiters > delimitersMax)
     throw new UpstreamFailure(
@@ -179,7 +179,7 @@ const CLOSE_BRACE = 0x7d
 const OPEN_BRACKET = 0x5b
 const CLOSE_BRACKET = 0x5d
 
-interface JsonMeasure {
+interface JsonScan {
   readonly depth: number
   /** Whether every string and bracket has its end. */
   readonly isClosed: boolean
@@ -193,7 +193,7 @@ interface JsonMeasure {
  * Measures JSON in UTF-8 without parsing it. One pass over the bytes; 4 MiB take a few milliseconds. Stops where the
  * JSON is too deep: 4 MiB of brackets took 20.
  */
-function measureJson(json: Buffer): JsonMeasure {
+function scanJson(json: Buffer): JsonScan {
   let depth = 0
   let deepest = 0
   let commas = 0

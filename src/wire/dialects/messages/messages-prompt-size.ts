@@ -25,10 +25,10 @@ interface PromptVisitor {
 const nothing = () => {}
 
 /**
- * Returns an upper bound of the prompt's tokens without a tokenizer, as `measurePrompt` does for chat. Reasoning that a
+ * Returns an upper bound of the prompt's tokens without a tokenizer, as `boundPrompt` does for chat. Reasoning that a
  * seal carries counts with its whole text.
  */
-export function measureMessages(body: JsonObject): {
+export function boundMessages(body: JsonObject): {
   tokensBound: number
   textBytes: number
   mediaTokensBound: number

@@ -27,7 +27,7 @@ import { SealReader } from '../seal.ts'
 import { AGENT_OUTPUT_FLOOR_TOKENS } from '../translation/job-facts.ts'
 import type { ReasoningDisplay } from './answer-blocks.ts'
 import { dropServerTools, editorToolSchema, isCited, messagesToolKind, shellToolSchema } from './anthropic-tools.ts'
-import { measureMessages, messagesPromptText } from './messages-prompt-size.ts'
+import { boundMessages, messagesPromptText } from './messages-prompt-size.ts'
 import { blockSchema, messageRoleSchema, messagesFieldsSchema } from './messages-request-schema.ts'
 import { cacheHint, cacheOf, readBlocks, readTexts } from './read-blocks.ts'
 
@@ -101,7 +101,7 @@ function requestFacts(
   maxTokens: number | null,
   droppedFields: readonly string[],
 ): RequestFacts {
-  const size = measureMessages(body)
+  const size = boundMessages(body)
   return {
     task: 'chat',
     model: fields.model.startsWith(ALIAS_PREFIX) ? fields.model.slice(ALIAS_PREFIX.length) : fields.model,

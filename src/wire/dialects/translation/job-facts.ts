@@ -1,6 +1,6 @@
 import { type RequestFacts, type RequestFeature, type RoutingFields, routingOf } from '../../../base/domain/chat-job.ts'
 import type { Conversation, Part } from '../../../base/domain/conversation.ts'
-import { conversationText, measureConversation } from './prompt-size.ts'
+import { boundConversation, conversationText } from './prompt-size.ts'
 
 /** Agents fail at an answer that was cut off, so a hold for fewer tokens is refused. */
 export const AGENT_OUTPUT_FLOOR_TOKENS = 4_096
@@ -15,7 +15,7 @@ interface OtherFacts {
 
 /** Returns the facts of a request that became a conversation. `fields` must be checked. */
 export function jobFacts(conversation: Conversation, fields: RoutingFields, request: OtherFacts): RequestFacts {
-  const size = measureConversation(conversation)
+  const size = boundConversation(conversation)
   const kinds = new Set(conversation.turns.flatMap(turn => turn.parts.flatMap(partKinds)))
   return {
     task: 'chat',

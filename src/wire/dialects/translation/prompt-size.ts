@@ -15,7 +15,7 @@ const FILE_BYTES_PER_TOKEN = 4
  *
  * @returns `textBytes`: the bytes of the text that `conversationText` joins; part of the bound
  */
-export function measureConversation(conversation: Conversation): {
+export function boundConversation(conversation: Conversation): {
   tokensBound: number
   textBytes: number
   mediaTokensBound: number
@@ -27,15 +27,15 @@ export function measureConversation(conversation: Conversation): {
   eachText(conversation, text => {
     textBytes += Buffer.byteLength(text)
   })
-  const measure = (part: Part) => {
+  const add = (part: Part) => {
     parts++
     mediaTokensBound += mediaTokens(part)
-    if (part.kind === 'tool_result') part.content.forEach(measure)
+    if (part.kind === 'tool_result') part.content.forEach(add)
     if ((part.kind === 'reasoning' || part.kind === 'tool_call') && part.seal !== undefined) {
       sealBytes += Math.ceil((part.seal.data.length * 3) / 4)
     }
   }
-  for (const turn of conversation.turns) turn.parts.forEach(measure)
+  for (const turn of conversation.turns) turn.parts.forEach(add)
   return {
     tokensBound: textBytes + sealBytes + parts * PART_TOKENS + REQUEST_TOKENS + mediaTokensBound,
     textBytes,

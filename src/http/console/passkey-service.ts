@@ -7,7 +7,7 @@ import type { SignedIn } from '../../identity/people/sessions.ts'
 import type { ConsoleCookie } from './console-cookie.ts'
 
 /** Where and how passkeys of a request are used. */
-export interface PasskeyDoor {
+export interface PasskeyService {
   /** Whether passkeys work in this browser. */
   isOpen(request: FastifyRequest): boolean
   /** Throws `passkeys_unavailable`. */
@@ -19,13 +19,13 @@ export interface PasskeyDoor {
 }
 
 /** @param cookie has the secret of the browser that its challenges belong to */
-export function createPasskeyDoor({
+export function createPasskeyService({
   cookie,
   publicBaseUrl,
 }: {
   cookie: ConsoleCookie
   publicBaseUrl: string | null
-}): PasskeyDoor {
+}): PasskeyService {
   const site = (request: FastifyRequest) => {
     const found = siteOf(request, publicBaseUrl)
     if (found === null) throw new ApiError('passkeys_unavailable')

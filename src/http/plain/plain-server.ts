@@ -1,12 +1,12 @@
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 import { LinkedSet } from '../../base/runtime/linked-set.ts'
-import type { ConnectionDoor } from '../connection-watch.ts'
+import type { WatchedServer } from '../connection-watch.ts'
 import type { GenerationRoute } from '../generation-exchange.ts'
 import { type ConnectionContext, PlainConnection } from './plain-connection.ts'
 import { RequestLines } from './plain-request.ts'
 
-export interface PlainDoorOptions {
+export interface PlainServerOptions {
   /** The routes that are served. A request for another address is handed to node:http. */
   readonly routes: readonly GenerationRoute[]
   /** How long a connection may be idle between two requests. */
@@ -21,12 +21,12 @@ export interface PlainDoorOptions {
  * connection and those bytes are handed to node:http for good. Examples are another address, a chunked body, a
  * long prompt, HTTP/1.0, and anything unusual or slow. Invalid requests are also left to node:http to refuse.
  */
-export class PlainDoor implements ConnectionDoor {
+export class PlainServer implements WatchedServer {
   readonly #open = new LinkedSet<PlainConnection>()
   #isClosed = false
 
   /** Takes over the 'connection' listeners that the server already has. */
-  constructor(server: Server, { routes, keepAliveMs }: PlainDoorOptions) {
+  constructor(server: Server, { routes, keepAliveMs }: PlainServerOptions) {
     const listeners = server.listeners('connection') as ((socket: Socket) => void)[]
     const context: ConnectionContext = {
       lines: new RequestLines(routes),

@@ -27,7 +27,7 @@ import type { AgentCaller, AgentDirectory } from './agent-directory.ts'
 import { AgentSession, idleMaxOf, type SessionFacts } from './agent-session.ts'
 import { Liveness } from './liveness.ts'
 
-export interface AgentDoorDeps {
+export interface AgentServerDeps {
   readonly directory: AgentDirectory
   readonly stock: AgentStock
   readonly allowedHosts: Pick<AllowedHosts, 'require'>
@@ -63,8 +63,8 @@ const common = {
 } as const
 
 /** Accepts the connections of hosters' agents. node:http passes it the requests of `isAgentTarget`, and no others. */
-export class AgentDoor {
-  readonly #deps: AgentDoorDeps
+export class AgentServer {
+  readonly #deps: AgentServerDeps
   readonly #pingMs: number
   readonly #controls = new WebSocketServer({ ...common, maxPayload: CONTROL_BYTES_MAX })
   readonly #data = new WebSocketServer({ ...common, maxPayload: DATA_BYTES_MAX, skipUTF8Validation: true })
@@ -78,7 +78,7 @@ export class AgentDoor {
   readonly #timer: NodeJS.Timeout
   #isDraining = false
 
-  constructor(deps: AgentDoorDeps) {
+  constructor(deps: AgentServerDeps) {
     this.#deps = deps
     this.#pingMs = deps.pingMs ?? PING_MS
     this.#bounds = new AgentBounds(deps.connectionsMax, hosterId => this.#closeIdle(hosterId))

@@ -33,7 +33,7 @@ import { showFunds, showPayout, showPayoutChange } from './show-payout.ts'
 import { statementCsv } from './statement-csv.ts'
 
 /** What the programs and people of a hoster read of its earnings, and where they are paid. All methods reject with ApiError. */
-export interface EarningsDesk {
+export interface EarningsService {
   readonly clock: Clock
   earnings(hosterId: string, span: DaySpan): Promise<Earnings>
   csv(hosterId: string, span: DaySpan): Promise<string>
@@ -56,13 +56,13 @@ export interface MoveOrder {
   readonly amountNanos: Nanos | null
 }
 
-export function createEarningsDesk(deps: {
+export function createEarningsService(deps: {
   readonly pool: Pool
   readonly clock: Clock
   readonly drivers: readonly PayoutDriver[]
   readonly rules: PayoutRules
   readonly notices: ChangeNotices
-}): EarningsDesk {
+}): EarningsService {
   const { pool, clock, drivers, rules, notices } = deps
 
   const wait = () => ({ nowMs: clock.epochMs(), accountWaitHours: rules.accountWaitHours })

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { siteOf } from './passkey-door.ts'
+import { siteOf } from './passkey-service.ts'
 
 test.each([
   [

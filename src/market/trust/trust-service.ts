@@ -11,7 +11,7 @@ import { showLiveTrust, showOwnTrust, showTrust } from './show-trust.ts'
  * What hosters, customers and operators read and decide about trust. All methods reject with ApiError: `database_unavailable`,
  * `hoster_not_found`, and what they name.
  */
-export interface TrustDesk {
+export interface TrustService {
   /** For everybody with a key: late and coarse. */
   show: (hosterId: string) => ReturnType<typeof showTrust>
   /** For the hoster itself: late and coarse too. */
@@ -35,14 +35,14 @@ type LiveTrust = Awaited<ReturnType<typeof showLiveTrust>> & {
   readonly recognisable_models: readonly string[]
 }
 
-export interface TrustDeskDeps {
+export interface TrustServiceDeps {
   readonly pool: Pool
   readonly clock: Clock
   /** Returns the models of a hoster of which it may recognise the audits. */
   readonly recognisableModels: (hosterId: string) => readonly string[]
 }
 
-export function createTrustDesk({ pool, clock, recognisableModels }: TrustDeskDeps): TrustDesk {
+export function createTrustService({ pool, clock, recognisableModels }: TrustServiceDeps): TrustService {
   return {
     show: hosterId => showTrust(pool, hosterId, clock.epochMs()).catch(refuseOutage),
     showOwn: hosterId => showOwnTrust(pool, hosterId, clock.epochMs()).catch(refuseOutage),

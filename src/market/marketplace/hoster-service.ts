@@ -35,7 +35,7 @@ import { enqueueProbes, enqueueVerification, startVerification } from './verific
  * What the programs and people of a hoster read and change. All methods reject with ApiError: `database_unavailable`,
  * `hoster_not_found`, and what they name.
  */
-export interface HosterDesk {
+export interface HosterService {
   /** Returns the hosters of a person. */
   memberships(personId: string): Promise<HosterMembership[]>
   /** Makes a hoster and returns its id. Rejects like `applyAsHoster`, and with `sign_up_closed`. */
@@ -72,7 +72,7 @@ export interface MemberOrder {
   readonly keys: 'revoke' | 'hand_over'
 }
 
-export interface HosterDeskDeps {
+export interface HosterServiceDeps {
   readonly pool: Pool
   /** For members and keys: see Database in start/compose. */
   readonly deskPool: Pool
@@ -84,7 +84,7 @@ export interface HosterDeskDeps {
   readonly acceptsApplications: boolean
 }
 
-export function createHosterDesk(deps: HosterDeskDeps): HosterDesk {
+export function createHosterService(deps: HosterServiceDeps): HosterService {
   const { pool, deskPool, clock, rules } = deps
   const inTransaction = <T>(work: (sql: Sql) => Promise<T>) => transaction(pool, work).catch(refuseOutage)
   const atDesk = <T>(work: (sql: Sql) => Promise<T>) => transaction(deskPool, work).catch(refuseOutage)

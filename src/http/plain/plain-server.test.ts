@@ -11,14 +11,14 @@ import { EventStream } from '../event-stream.ts'
 import type { GenerationRequest, GenerationResponse } from '../generation-exchange.ts'
 import { NodeResponse } from '../node-exchange.ts'
 import { HEAD_BYTES_MAX } from '../node-server.ts'
-import { PlainDoor } from './plain-door.ts'
+import { PlainServer } from './plain-server.ts'
 
 const keepAliveMs = 75_000
 const slowReaderMs = 30_000
 
 type Serving = { request: GenerationRequest; response: GenerationResponse }
 
-/** A server with a plain door at two addresses, which echo their requests unless a test serves them. */
+/** A server with a plain server at two addresses, which echo their requests unless a test serves them. */
 async function startServer(serve: (serving: Serving) => unknown = echo) {
   const nodeListener = vi.fn<RequestListener>(echoByNode)
   const served: Serving[] = []
@@ -35,7 +35,7 @@ async function startServer(serve: (serving: Serving) => unknown = echo) {
   const watch = new ConnectionWatch(server, {
     connectionsMax: 100,
     slowReaderMs,
-    doors: [new PlainDoor(server, { routes, keepAliveMs })],
+    servers: [new PlainServer(server, { routes, keepAliveMs })],
   })
   server.on('connection', socket => opened.push(socket))
   /** Waits until the server has read this many bytes of the connection that was opened at that position. */
