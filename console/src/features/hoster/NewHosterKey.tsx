@@ -1,8 +1,8 @@
-import { Button, Checkbox, Modal, TextInput } from '@mantine/core'
+import { Checkbox, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import { useWrite } from '../../api/use-write.ts'
-import { CodeBlock } from '../../parts/CodeBlock.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
+import { SecretDialog } from '../../parts/SecretDialog.tsx'
 import styles from './hoster.module.css'
 
 const scopes = [
@@ -20,35 +20,12 @@ export function NewHosterKey({ hosterId, onClose }: { hosterId: string; onClose:
   const [name, setName] = useState('')
   const [chosen, setChosen] = useState<string[]>(['serve'])
   const [secret, setSecret] = useState<string | null>(null)
-  const [isStored, setStored] = useState(false)
   const make = useWrite<void, { key: string }>(
     () => ({ method: 'POST', path: `hosters/${hosterId}/keys`, body: { name, scopes: chosen } }),
     { areas: ['hoster-keys'], onDone: ({ key }) => setSecret(key), showsError: true },
   )
   if (secret !== null) {
-    return (
-      <Modal
-        opened
-        onClose={onClose}
-        title={`The key ${name}`}
-        closeOnClickOutside={false}
-        closeOnEscape={isStored}
-        withCloseButton={false}
-      >
-        <div className={styles.wide}>
-          <p>This is the only time that the key is shown. Store it now.</p>
-          <CodeBlock code={secret} what="the key" />
-          <Checkbox
-            label="I have stored the key"
-            checked={isStored}
-            onChange={event => setStored(event.currentTarget.checked)}
-          />
-          <Button onClick={onClose} disabled={!isStored}>
-            Close
-          </Button>
-        </div>
-      </Modal>
-    )
+    return <SecretDialog title={`The key ${name}`} secret={secret} onClose={onClose} />
   }
   return (
     <FormDialog

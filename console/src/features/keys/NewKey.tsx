@@ -1,9 +1,8 @@
-import { Button, Checkbox, Modal } from '@mantine/core'
 import { useState } from 'react'
 import { useWrite } from '../../api/use-write.ts'
-import { CodeBlock } from '../../parts/CodeBlock.tsx'
 import { CopyButton } from '../../parts/CopyButton.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
+import { SecretDialog } from '../../parts/SecretDialog.tsx'
 import { useCustomerId } from '../../shell/use-session.ts'
 import { emptyKey, KeyFields, type KeyInput, keyBody } from './KeyFields.tsx'
 import { ManageBox } from './KeyForm.tsx'
@@ -14,7 +13,6 @@ export function NewKey({ isOpen, onClose }: { isOpen: boolean; onClose: () => vo
   const customerId = useCustomerId()
   const [input, setInput] = useState(emptyKey)
   const [secret, setSecret] = useState<string | null>(null)
-  const [isStored, setStored] = useState(false)
   const make = useWrite<KeyInput, { key: string }>(
     typed => ({ method: 'POST', path: `customers/${customerId}/keys`, body: keyBody(typed) }),
     { areas: ['keys', 'key-spend'], onDone: ({ key }) => setSecret(key), showsError: true },
@@ -23,36 +21,16 @@ export function NewKey({ isOpen, onClose }: { isOpen: boolean; onClose: () => vo
     onClose()
     setInput(emptyKey)
     setSecret(null)
-    setStored(false)
     make.reset()
   }
   if (secret !== null) {
     return (
-      <Modal
-        opened={isOpen}
-        onClose={close}
-        title={`The key ${input.name}`}
-        closeOnClickOutside={false}
-        closeOnEscape={isStored}
-        withCloseButton={false}
-      >
-        <div className={styles.secret}>
-          <p>This is the only time that the key is shown. Store it now.</p>
-          <CodeBlock code={secret} what="the key" />
-          <div className={styles.buttons}>
-            <CopyButton label="Copy for .env" text={envLines(secret)} what="lines for .env" />
-            <CopyButton label="Copy as curl" text={curlLine(secret)} what="a curl command" />
-          </div>
-          <Checkbox
-            label="I have stored the key"
-            checked={isStored}
-            onChange={event => setStored(event.currentTarget.checked)}
-          />
-          <Button onClick={close} disabled={!isStored}>
-            Close
-          </Button>
+      <SecretDialog isOpen={isOpen} title={`The key ${input.name}`} secret={secret} onClose={close}>
+        <div className={styles.buttons}>
+          <CopyButton label="Copy for .env" text={envLines(secret)} what="lines for .env" />
+          <CopyButton label="Copy as curl" text={curlLine(secret)} what="a curl command" />
         </div>
-      </Modal>
+      </SecretDialog>
     )
   }
   return (
