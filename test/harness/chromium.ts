@@ -4,13 +4,23 @@ import { type Browser, type BrowserContext, chromium, type Page } from 'playwrig
 import { installChromium, systemChromium } from './install-chromium.ts'
 import { useResource } from './use-resource.ts'
 
-/** A browser for the tests of this file. */
+/** A browser for the tests of this file. The files of a process share it, because its start costs as much as several tests. */
 export function useChromium(): { readonly browser: Browser } {
   return useResource(
-    async () => ({ browser: await launchChromium() }),
-    ({ browser }) => browser.close(),
+    async () => {
+      shared ??= launchChromium()
+      const browser = await shared
+      browser.once('disconnected', () => {
+        shared = undefined
+      })
+      return { browser }
+    },
+    ({ browser }) => Promise.all(browser.contexts().map(context => context.close())),
   )
 }
+
+/** Ends with its process. */
+let shared: Promise<Browser> | undefined
 
 /** Starts the Chromium of this machine, after installing one where it has none. */
 export function launchChromium(): Promise<Browser> {
