@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import { setTimeout as delay } from 'node:timers/promises'
 import { expect, test, vi } from 'vitest'
+import { ConnectionWatch } from '../../src/http/connection-watch.ts'
 import { type TestCustomer, testOffer } from '../harness/app.ts'
 import { readEventStream, readUntil } from '../harness/event-stream.ts'
 import {
@@ -257,8 +257,9 @@ test('a stream queued behind another on its connection is not cut off', async ()
   await upstream.next()
   socket.write(request)
   await upstream.next()
-  // Three times slowReaderMs.
-  await delay(900)
+  // The checks are slowReaderMs apart.
+  const checks = vi.spyOn(ConnectionWatch.prototype, 'check')
+  await expect.poll(() => checks.mock.calls.length).toBeGreaterThan(3)
   isRead.resolve()
   await vi.waitFor(() => expect(text.split('data: [DONE]')).toHaveLength(3), WAIT_OPTIONS)
   socket.destroy()
