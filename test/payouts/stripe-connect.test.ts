@@ -103,6 +103,22 @@ test('a batch is paid once, however often it is settled', async () => {
   expect(await hoster.funds()).toMatchObject({ balanceNanos: 0n })
 })
 
+test('a batch of the test mode is not sent with real money', async () => {
+  const hoster = await owed()
+  const live = createPayoutSync({
+    pool: pools[0]!,
+    clock: { ...systemScheduler, epochMs: () => LATER_MS },
+    drivers: [{ ...driver(), isLive: true }],
+    rules,
+    log,
+  })
+  expect(await live.settle(hoster.batchId)).toMatchObject({ booked: 0, failed: 0 })
+  expect(hoster.transfers()).toEqual([])
+  expect(await hoster.payout()).toMatchObject({ state: 'approved' })
+  await nodes[0]!.settle(hoster.batchId)
+  expect(await live.reconcile({ isComplete: true })).toMatchObject({ looked: 0, failed: 0 })
+})
+
 test('two nodes that settle a batch at once make one transfer', async () => {
   const hoster = await owed()
   await Promise.all(nodes.map(node => node.settle(hoster.batchId)))

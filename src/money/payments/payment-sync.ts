@@ -48,6 +48,8 @@ export function createPaymentSync(deps: {
     absent: 'no_payment',
     find: paymentId => readDue(pool, paymentId),
     async look(driver, payment, nowMs) {
+      // The provider does not know a payment of its other mode.
+      if (payment.providerRef !== null && payment.isLive !== driver.isLive) return 'no_payment'
       const providerRef = payment.providerRef ?? (await startAgain(pool, driver, payment, nowMs))
       if (providerRef === null) return 'booked'
       return { payment, providerRef, report: await driver.provider.look(providerRef) }

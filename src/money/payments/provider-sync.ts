@@ -36,6 +36,8 @@ export interface ProviderSync<Driver, Result> {
 
 interface AnyDriver {
   readonly name: string
+  /** False in the provider's test mode. */
+  readonly isLive: boolean
   readonly provider: object | null
 }
 
@@ -161,14 +163,23 @@ export function createProviderSync<
         if (asked !== undefined) await attempt({ eventId: event.eventId }, () => handleEvent(asked, event))
       }
     },
-    /** Asks for the rows that are due. @param isComplete for all that may still change */
+    /**
+     * Asks for the rows that are due. Those of the provider's other mode are unknown to it, and would keep others waiting.
+     *
+     * @param isComplete for all that may still change
+     */
     async bookDue(attempt: Attempt<Result>, isComplete: boolean): Promise<void> {
       if (drivers.length === 0) return
       const { rows } = await pool.query<{ id: string }>(
         `SELECT ${name}_id AS id FROM ${name}
-          WHERE next_look_at IS NOT NULL AND ($2::timestamptz IS NULL OR next_look_at <= $2) AND driver = ANY ($1)
-          ORDER BY next_look_at LIMIT $3`,
-        [drivers.map(each => each.name), ...(isComplete ? [null, null] : [new Date(clock.epochMs()), DUE_MAX])],
+          WHERE next_look_at IS NOT NULL AND ($3::timestamptz IS NULL OR next_look_at <= $3)
+            AND ((driver, is_live) IN (SELECT * FROM unnest($1::text[], $2::boolean[])) OR (driver = ANY ($1) AND provider_ref IS NULL))
+          ORDER BY next_look_at LIMIT $4`,
+        [
+          drivers.map(each => each.name),
+          drivers.map(each => each.isLive),
+          ...(isComplete ? [null, null] : [new Date(clock.epochMs()), DUE_MAX]),
+        ],
       )
       for (const { id } of rows) await attempt({ [`${name}Id`]: id }, () => book(id))
     },

@@ -48,7 +48,9 @@ export function createPayoutSync(deps: {
     absent: 'no_payout',
     find: payoutId => findPayout(pool, payoutId),
     async look(driver, payout, nowMs) {
-      const { payoutId, state } = payout
+      const { payoutId, state, isLive } = payout
+      // The provider does not know it, and one of the test mode must not become real money.
+      if (isLive !== driver.isLive) return 'no_payout'
       if (state === 'approved') {
         const verdict = await begin(pool, payoutId, new Date(nowMs + FIRST_LOOK_MS))
         if (verdict === 'cancelled' || verdict === 'not_approved') return verdict

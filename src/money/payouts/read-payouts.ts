@@ -12,6 +12,8 @@ export interface Payout {
   readonly hosterId: string
   readonly hosterName: string
   readonly driver: PayoutDriverName
+  /** False: prepared in the test mode of the provider. */
+  readonly isLive: boolean
   readonly state: PayoutState
   readonly destination: string
   readonly holder: string | null
@@ -31,7 +33,7 @@ export interface Payout {
 }
 
 const COLUMNS = `
-p.payout_id AS "payoutId", p.batch_id AS "batchId", p.hoster_id AS "hosterId", h.name AS "hosterName", p.driver, p.state, p.destination, p.holder,
+p.payout_id AS "payoutId", p.batch_id AS "batchId", p.hoster_id AS "hosterId", h.name AS "hosterName", p.driver, p.is_live AS "isLive", p.state, p.destination, p.holder,
 p.amount_nanos AS "amountNanos", p.paid_nanos AS "paidNanos",
 (SELECT coalesce(sum(d.share_nanos - d.taken_nanos), 0)::bigint FROM promotion_day d WHERE d.payout_id = p.payout_id) AS "promotionNanos", p.currency, p.reference, p.provider_ref AS "providerRef", p.failure, p.mismatch,
 p.version, p.created_at AS "createdAt", p.sent_at AS "sentAt", p.ended_at AS "endedAt"
