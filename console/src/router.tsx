@@ -86,6 +86,13 @@ const activityRoute = createRoute({
   component: lazyRouteComponent(() => import('./features/activity/Activity.tsx'), 'Activity'),
 })
 
+// Not written inside of `addChildren`: its address would be of the type any, and with it those of all links.
+const receiptRoute = createRoute({
+  getParentRoute: () => activityRoute,
+  path: '/$requestId',
+  component: lazyRouteComponent(() => import('./features/activity/Receipt.tsx'), 'Receipt'),
+})
+
 const customerScreens = [
   createRoute({
     getParentRoute: () => customerRoute,
@@ -98,13 +105,7 @@ const customerScreens = [
     validateSearch: readUsageSearch,
     component: lazyRouteComponent(() => import('./features/usage/Usage.tsx'), 'Usage'),
   }),
-  activityRoute.addChildren([
-    createRoute({
-      getParentRoute: () => activityRoute,
-      path: '/$requestId',
-      component: lazyRouteComponent(() => import('./features/activity/Receipt.tsx'), 'Receipt'),
-    }),
-  ]),
+  activityRoute.addChildren([receiptRoute]),
   createRoute({
     getParentRoute: () => customerRoute,
     path: '/keys',

@@ -1,3 +1,4 @@
+import type { RegisteredRouter } from '@tanstack/react-router'
 import { renderToStaticMarkup } from 'react-dom/server'
 import { Page } from '../parts/Page.tsx'
 import { AccountRow } from '../shell/AccountRow.tsx'
@@ -5,9 +6,16 @@ import { Frame, type PageLink, TopAmount } from '../shell/Frame.tsx'
 import { accountItems, customerItems, hosterItems, operatorItems } from '../shell/nav-items.tsx'
 import { SwitcherRow } from '../shell/SwitcherRow.tsx'
 import styles from '../shell/shell.module.css'
-import type { ScreenPage } from './screens.ts'
+import type { ScreenAddress, ScreenPage } from './screens.ts'
 
 export { screens } from './screens.ts'
+
+type WithoutSlash<Path extends string> = Path extends `${infer Start}/` ? (Start extends '' ? '/' : Start) : Path
+type Address = WithoutSlash<keyof RegisteredRouter['routesByPath'] & string>
+
+/** An address of router.tsx without a screen, or a screen without an address, is a type error that names it. */
+const undrawn: Record<Exclude<Address, ScreenAddress> | Exclude<ScreenAddress, Address>, never> = {}
+void undrawn
 
 /**
  * Draws what a screen shows without any data: navigation and title. A browser paints it before the scripts have run, and the

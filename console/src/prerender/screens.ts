@@ -8,66 +8,66 @@ export interface ScreenPage {
   readonly title: string | null
 }
 
-const screen = (path: string, title: string | null, ...modules: string[]): ScreenPage => ({ path, title, modules })
+type Screen = Omit<ScreenPage, 'path'>
 
-const hosterShell = 'shell/HosterShell.tsx'
-const hoster = (path: string, title: string, module: string) =>
-  screen(`/h/$hosterId${path}`, title, hosterShell, `features/hoster/${module}`)
-
-const operatorShell = 'shell/OperatorShell.tsx'
-const operator = (path: string, title: string, module: string) =>
-  screen(`/operator${path}`, title, operatorShell, `features/operator/${module}`)
+const screen = (title: string | null, ...modules: string[]): Screen => ({ title, modules })
+const hoster = (title: string, module: string) => screen(title, 'shell/HosterShell.tsx', `features/hoster/${module}`)
+const operator = (title: string, module: string) =>
+  screen(title, 'shell/OperatorShell.tsx', `features/operator/${module}`)
 
 const accountShell = 'shell/AccountShell.tsx'
 
-/** All screens of router.tsx. An address without parameters stands before one with parameters that it matches too. */
-export const screens: readonly ScreenPage[] = [
-  screen('/', null, 'features/outside/SignInPage.tsx'),
-  screen('/sign-in', null, 'features/outside/SignInPage.tsx'),
-  screen('/welcome', null, 'features/outside/Welcome.tsx'),
-  screen('/invite', null, 'features/outside/Invite.tsx'),
-  screen('/sign-up', null, 'features/outside/SignUp.tsx'),
-  screen('/verify', null, 'features/outside/Verify.tsx'),
-  screen('/reset', null, 'features/outside/Reset.tsx'),
-  screen('/oidc', null, 'features/outside/OidcReturn.tsx'),
-  screen('/confirm-email', null, 'features/outside/ConfirmEmail.tsx'),
-  screen('/status', null, 'features/status/Status.tsx'),
-  screen('/c/$customerId', 'Home', 'features/home/Home.tsx'),
-  screen('/c/$customerId/usage', 'Usage', 'features/usage/Usage.tsx'),
-  screen('/c/$customerId/activity', 'Activity', 'features/activity/Activity.tsx'),
-  screen(
-    '/c/$customerId/activity/$requestId',
+/** Every address of router.tsx: see render-frame.tsx. One without parameters stands before one with parameters that it matches too. */
+const screenOf = {
+  '/': screen(null, 'features/outside/SignInPage.tsx'),
+  '/sign-in': screen(null, 'features/outside/SignInPage.tsx'),
+  '/welcome': screen(null, 'features/outside/Welcome.tsx'),
+  '/invite': screen(null, 'features/outside/Invite.tsx'),
+  '/sign-up': screen(null, 'features/outside/SignUp.tsx'),
+  '/verify': screen(null, 'features/outside/Verify.tsx'),
+  '/reset': screen(null, 'features/outside/Reset.tsx'),
+  '/oidc': screen(null, 'features/outside/OidcReturn.tsx'),
+  '/confirm-email': screen(null, 'features/outside/ConfirmEmail.tsx'),
+  '/status': screen(null, 'features/status/Status.tsx'),
+  '/c/$customerId': screen('Home', 'features/home/Home.tsx'),
+  '/c/$customerId/usage': screen('Usage', 'features/usage/Usage.tsx'),
+  '/c/$customerId/activity': screen('Activity', 'features/activity/Activity.tsx'),
+  '/c/$customerId/activity/$requestId': screen(
     'Activity',
     'features/activity/Activity.tsx',
     'features/activity/Receipt.tsx',
   ),
-  screen('/c/$customerId/keys', 'Keys', 'features/keys/Keys.tsx'),
-  screen('/c/$customerId/credits', 'Credits', 'features/credits/Credits.tsx'),
-  screen('/c/$customerId/models', 'Models', 'features/models/Models.tsx'),
-  screen('/c/$customerId/playground', 'Playground', 'features/playground/Playground.tsx'),
-  screen('/c/$customerId/settings', 'Settings', 'features/settings/Settings.tsx'),
-  screen('/c/$customerId/settings/$tab', 'Settings', 'features/settings/Settings.tsx'),
-  screen('/account', 'Your account', accountShell, 'features/settings/YourAccount.tsx'),
-  screen('/h/apply', 'Become a hoster', accountShell, 'features/hoster/Apply.tsx'),
-  hoster('', 'Overview', 'Overview.tsx'),
-  hoster('/offers', 'Offers', 'Offers.tsx'),
-  hoster('/traffic', 'Traffic', 'Traffic.tsx'),
-  hoster('/trust', 'Trust', 'Trust.tsx'),
-  hoster('/earnings', 'Earnings', 'Earnings.tsx'),
-  hoster('/connect', 'Connect', 'Connect.tsx'),
-  hoster('/settings', 'Settings', 'HosterSettings.tsx'),
-  operator('', 'Overview', 'Overview.tsx'),
-  operator('/customers', 'Customers', 'Customers.tsx'),
-  operator('/customers/$customerId', 'Customer', 'Customer.tsx'),
-  operator('/models', 'Models', 'Models.tsx'),
-  operator('/hosters', 'Hosters', 'Hosters.tsx'),
-  operator('/hosters/$hosterId', 'Hoster', 'Hoster.tsx'),
-  operator('/payouts', 'Payouts', 'Payouts.tsx'),
-  operator('/payouts/$batchId', 'Batch of payouts', 'PayoutBatch.tsx'),
-  operator('/money', 'Money', 'Money.tsx'),
-  operator('/usage', 'Usage', 'Usage.tsx'),
-  operator('/log', 'Log', 'Log.tsx'),
-  operator('/system', 'System', 'System.tsx'),
-  operator('/people', 'People', 'People.tsx'),
-  operator('/grants', 'Grants', 'Grants.tsx'),
-]
+  '/c/$customerId/keys': screen('Keys', 'features/keys/Keys.tsx'),
+  '/c/$customerId/credits': screen('Credits', 'features/credits/Credits.tsx'),
+  '/c/$customerId/models': screen('Models', 'features/models/Models.tsx'),
+  '/c/$customerId/playground': screen('Playground', 'features/playground/Playground.tsx'),
+  '/c/$customerId/settings': screen('Settings', 'features/settings/Settings.tsx'),
+  '/c/$customerId/settings/$tab': screen('Settings', 'features/settings/Settings.tsx'),
+  '/account': screen('Your account', accountShell, 'features/settings/YourAccount.tsx'),
+  '/h/apply': screen('Become a hoster', accountShell, 'features/hoster/Apply.tsx'),
+  '/h/$hosterId': hoster('Overview', 'Overview.tsx'),
+  '/h/$hosterId/offers': hoster('Offers', 'Offers.tsx'),
+  '/h/$hosterId/traffic': hoster('Traffic', 'Traffic.tsx'),
+  '/h/$hosterId/trust': hoster('Trust', 'Trust.tsx'),
+  '/h/$hosterId/earnings': hoster('Earnings', 'Earnings.tsx'),
+  '/h/$hosterId/connect': hoster('Connect', 'Connect.tsx'),
+  '/h/$hosterId/settings': hoster('Settings', 'HosterSettings.tsx'),
+  '/operator': operator('Overview', 'Overview.tsx'),
+  '/operator/customers': operator('Customers', 'Customers.tsx'),
+  '/operator/customers/$customerId': operator('Customer', 'Customer.tsx'),
+  '/operator/models': operator('Models', 'Models.tsx'),
+  '/operator/hosters': operator('Hosters', 'Hosters.tsx'),
+  '/operator/hosters/$hosterId': operator('Hoster', 'Hoster.tsx'),
+  '/operator/payouts': operator('Payouts', 'Payouts.tsx'),
+  '/operator/payouts/$batchId': operator('Batch of payouts', 'PayoutBatch.tsx'),
+  '/operator/money': operator('Money', 'Money.tsx'),
+  '/operator/usage': operator('Usage', 'Usage.tsx'),
+  '/operator/log': operator('Log', 'Log.tsx'),
+  '/operator/system': operator('System', 'System.tsx'),
+  '/operator/people': operator('People', 'People.tsx'),
+  '/operator/grants': operator('Grants', 'Grants.tsx'),
+}
+
+export type ScreenAddress = keyof typeof screenOf
+
+export const screens: readonly ScreenPage[] = Object.entries(screenOf).map(([path, rest]) => ({ path, ...rest }))
