@@ -71,7 +71,13 @@ export function payoutAccount(): Command {
           const name = provider ?? 'csv'
           const driver = payoutDriverOf(session.config, name)
           const details = name === 'csv' ? { holder: options.holder, account: options.account } : null
-          const enrolled = await enrollHoster(pool, driver, found.hosterId, details, commandLine, wait).catch(refuse)
+          const enrolled = await enrollHoster(
+            pool,
+            driver,
+            { hosterId: found.hosterId, details },
+            commandLine,
+            wait,
+          ).catch(refuse)
           url = enrolled.url
         }
         return {

@@ -50,10 +50,10 @@ test('a process that is killed at each failpoint of payouts pays each hoster onc
   const driver = createStripeConnectDriver(settings, () => 'https://gateway.test')
   const hosterId = await world.addHoster({ hasAccount: false })
   const customerId = await world.addCustomer(100n * USD)
-  await enrollHoster(world.pool, driver, hosterId, null, commandLine, noWait)
+  await enrollHoster(world.pool, driver, { hosterId, details: null }, commandLine, noWait)
   const [change] = await listPayoutChanges(world.pool, hosterId)
   stripe.finishAccount(change!.destination!, 'bank')
-  await enrollHoster(world.pool, driver, hosterId, null, commandLine, noWait)
+  await enrollHoster(world.pool, driver, { hosterId, details: null }, commandLine, noWait)
 
   for (const [n, name] of names.entries()) {
     for (let charge = 0; charge < 5; charge++) await world.charge(customerId, hosterId, START_MS, USD)

@@ -52,7 +52,7 @@ export async function createPayoutWorld(): Promise<PayoutWorld> {
       ])
       if (hasAccount) {
         const details = { holder: 'A Hoster', account: `ACC${hosterId.slice(-12)}` }
-        await enrollHoster(world.pool, csv, hosterId, details, commandLine, noWait)
+        await enrollHoster(world.pool, csv, { hosterId, details }, commandLine, noWait)
       }
       return hosterId
     },

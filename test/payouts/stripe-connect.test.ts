@@ -68,7 +68,7 @@ async function owed({ approves = true } = {}) {
   // The hosters of earlier tests are not in this batch.
   await world.pool.query('UPDATE hoster SET payout_frozen_at = now()')
   const hosterId = await world.addHoster({ hasAccount: false })
-  const { url } = await enrollHoster(world.pool, driver(), hosterId, null, commandLine, noWait)
+  const { url } = await enrollHoster(world.pool, driver(), { hosterId, details: null }, commandLine, noWait)
   const account = (await listPayoutChanges(world.pool, hosterId))[0]!.destination!
   expect(url).toBe(`https://connect.stripe.test/${account}`)
   const event = JSON.parse(stripe.finishAccount(account, `bank-${hosterId}`)) as { id: string; type: string }
@@ -174,7 +174,7 @@ test('a transfer with an answer that was lost is found a day later, when Stripe 
 
 test('an account with an answer that was lost is found a day later: a hoster has one', async () => {
   const hosterId = await world.addHoster({ hasAccount: false })
-  const enroll = () => enrollHoster(world.pool, driver(), hosterId, null, commandLine, noWait)
+  const enroll = () => enrollHoster(world.pool, driver(), { hosterId, details: null }, commandLine, noWait)
   stripe.losesAnswer = path => path === '/v1/accounts'
   await expect(enroll()).rejects.toThrow()
   stripe.losesAnswer = null
@@ -278,7 +278,7 @@ test('a hoster that is frozen after the approval is not paid, and keeps its earn
 test('a hoster that names another account after the approval is not paid to the old one', async () => {
   const hoster = await owed()
   const bank = { holder: 'A Hoster', account: `NEW${hoster.hosterId.slice(-12)}` }
-  await enrollHoster(world.pool, csv, hoster.hosterId, bank, commandLine, noWait)
+  await enrollHoster(world.pool, csv, { hosterId: hoster.hosterId, details: bank }, commandLine, noWait)
   await nodes[0]!.settle(hoster.batchId)
   expect(hoster.transfers()).toEqual([])
   expect(await hoster.payout()).toMatchObject({
@@ -297,7 +297,7 @@ test('a batch that is not approved is not paid', async () => {
 test('two hosters with one bank account: the second one is refused', async () => {
   const [first, second] = [await world.addHoster({ hasAccount: false }), await world.addHoster({ hasAccount: false })]
   for (const hosterId of [first!, second!]) {
-    await enrollHoster(world.pool, driver(), hosterId, null, commandLine, noWait)
+    await enrollHoster(world.pool, driver(), { hosterId, details: null }, commandLine, noWait)
     const destination = (await listPayoutChanges(world.pool, hosterId))[0]!.destination
     const event = eventOf(stripe.finishAccount(destination!, 'the same bank account'))
     await nodes[0]!.handleEvent(driver(), event)
@@ -345,7 +345,10 @@ test('a payout that a provider did not get is not sent again after its hoster wa
   stripe.isBroken = false
   await freezePayouts(world.pool, null, { hosterId: frozen.hosterId, isFrozen: true, reason: 'fraud' })
   const bank = { holder: 'A Hoster', account: `NEW${changed.hosterId.slice(-12)}` }
-  await enrollHoster(world.pool, csv, changed.hosterId, bank, commandLine, { ...noWait, nowMs: LATER_MS })
+  await enrollHoster(world.pool, csv, { hosterId: changed.hosterId, details: bank }, commandLine, {
+    ...noWait,
+    nowMs: LATER_MS,
+  })
   // The first try may still be on its way.
   await nodes[1]!.reconcile({ isComplete: true })
   for (const { payout } of [frozen, changed]) expect(await payout()).toMatchObject({ state: 'sending' })
@@ -373,7 +376,7 @@ test('a transfer that is retried after a timeout goes to the account of the batc
   expect(await nodes[0]!.settle(hoster.batchId)).toMatchObject({ failed: 1 })
   stripe.losesAnswer = null
   const bank = { holder: 'A Hoster', account: `NEW${hoster.hosterId.slice(-12)}` }
-  await enrollHoster(world.pool, csv, hoster.hosterId, bank, commandLine, noWait)
+  await enrollHoster(world.pool, csv, { hosterId: hoster.hosterId, details: bank }, commandLine, noWait)
   for (const node of [...nodes, ...nodes]) await node.reconcile({ isComplete: true })
   expect(hoster.transfers()).toHaveLength(1)
   expect(await hoster.payout()).toMatchObject(paid)
@@ -393,7 +396,7 @@ test('an account that is closed between batch and transfer gets nothing, is in n
   expect((await preparePayouts(world.pool, null, driver(), rules, LATER_MS)).batchId).toBeNull()
   // An event about it ends, too: one that can never be handled would be tried for ever.
   expect(await nodes[0]!.handleEvent(driver(), { ...event, ref: hoster.account })).toBe('no_payout')
-  await enrollHoster(world.pool, driver(), hoster.hosterId, null, commandLine, {
+  await enrollHoster(world.pool, driver(), { hosterId: hoster.hosterId, details: null }, commandLine, {
     nowMs: LATER_MS,
     accountWaitHours: 72,
   })
@@ -479,7 +482,7 @@ test('nobody is paid nothing, less than nothing or a part of a cent', async () =
     const hosterId = await world.addHoster({ hasAccount: false })
     await world.pool.query('UPDATE hoster SET payout_frozen_at = now() WHERE hoster_id <> $1', [hosterId])
     const account = { holder: 'A Hoster', account: `ZERO${hosterId.slice(-12)}` }
-    await enrollHoster(world.pool, csv, hosterId, account, commandLine, noWait)
+    await enrollHoster(world.pool, csv, { hosterId, details: account }, commandLine, noWait)
     const customerId = await world.addCustomer(USD)
     for (const nanos of [0n, 9_999_999n]) {
       if (nanos > 0n) await world.charge(customerId, hosterId, START_MS, nanos)

@@ -62,6 +62,13 @@ const common = {
   maxBufferedChunks: 4_096,
 } as const
 
+/** A request for a WebSocket, with what its connection has sent after it. */
+interface Upgrade {
+  readonly request: IncomingMessage
+  readonly socket: Socket
+  readonly head: Buffer
+}
+
 /** Accepts the connections of hosters' agents. node:http passes it the requests of `isAgentTarget`, and no others. */
 export class AgentServer {
   readonly #deps: AgentServerDeps
@@ -157,14 +164,13 @@ export class AgentServer {
     if (!UUID.test(agentId)) {
       throw new ApiError('invalid_header', { param: AGENT_HEADER, message: `${AGENT_HEADER} must be a UUID.` })
     }
-    if (url.pathname === DATA_PATH) this.#acceptData(request, socket, head, caller, agentId)
-    else await this.#acceptControl(request, socket, head, caller, agentId, url.searchParams)
+    const upgrade = { request, socket, head }
+    if (url.pathname === DATA_PATH) this.#acceptData(upgrade, caller, agentId)
+    else await this.#acceptControl(upgrade, caller, agentId, url.searchParams)
   }
 
   async #acceptControl(
-    request: IncomingMessage,
-    socket: Socket,
-    head: Buffer,
+    { request, socket, head }: Upgrade,
     caller: AgentCaller,
     agentId: string,
     search: URLSearchParams,
@@ -232,7 +238,7 @@ export class AgentServer {
     directory.onServing(endpointId).catch(error => log.warn({ err: error, endpointId }, 'an agent was not noted'))
   }
 
-  #acceptData(request: IncomingMessage, socket: Socket, head: Buffer, caller: AgentCaller, agentId: string): void {
+  #acceptData({ request, socket, head }: Upgrade, caller: AgentCaller, agentId: string): void {
     const session = this.#sessions.get(agentId)
     if (session === undefined || session.facts.keyId !== caller.keyId) {
       throw new ApiError('not_found', { message: 'This agent has no control connection to this node. Open one first.' })

@@ -142,7 +142,7 @@ export function createEarningsService(deps: {
     async enroll(hosterId, { driver: name, details }, actor) {
       const driver = drivers.find(each => each.name === name)
       if (driver === undefined) throw invalid('driver', `Hosters are not paid by ${payoutLabels[name]} here. Use csv.`)
-      const { url } = await enrollHoster(pool, driver, hosterId, details, actor, wait()).catch(refuse)
+      const { url } = await enrollHoster(pool, driver, { hosterId, details }, actor, wait()).catch(refuse)
       notices.sendSoon()
       return { ...(await account(hosterId)), url }
     },

@@ -74,13 +74,12 @@ export interface ChangeWait {
 /**
  * Asks for another payout account of a hoster that exists. Throws ApiError `invalid_value` for details that cannot be an account.
  *
- * @param details null where the provider asks for them
+ * @param asked `details` is null where the provider asks for them
  */
 export async function enrollHoster(
   pool: Pool,
   driver: PayoutDriver,
-  hosterId: string,
-  details: BankDetails | null,
+  { hosterId, details }: { hosterId: string; details: BankDetails | null },
   { personId, address }: EnrollActor,
   { nowMs, accountWaitHours }: ChangeWait,
 ): Promise<EnrolledAccount> {

@@ -61,10 +61,10 @@ export class RunningTicket {
    */
   settle(receipt: Receipt): Promise<Nanos> {
     const { cloudCompetes = false, priceLimits } = this.#deps.route
-    const view = { stickyOfferId: this.#stickyOfferId, cloudCompetes, auto: this.#auto, priceLimits }
     const { job } = this.#request
-    const dropped = receipt.offer === null ? job.droppedFields : unsentFields(job, receipt.offer)
-    const note = routingNote(this.#ticket, job, this.#ranks, receipt.offer, view, dropped)
+    const droppedFields = receipt.offer === null ? job.droppedFields : unsentFields(job, receipt.offer)
+    const view = { stickyOfferId: this.#stickyOfferId, cloudCompetes, auto: this.#auto, priceLimits, droppedFields }
+    const note = routingNote(this.#ticket, job, this.#ranks, receipt.offer, view)
     return settle(this.#deps.settle, this.#ticket, receipt, note, this.#request.watch)
   }
 

@@ -207,7 +207,7 @@ async function tryStream({ upstream, clock }: DispatchDeps, attempt: AttemptCont
   let firstTokenMs = 0
   health.beginRequest(offerId)
   try {
-    const chunks = await openStream(upstream, attempt.request, attempt.reader, attempt.envelope, attempt.expected, {
+    const chunks = await openStream(upstream, attempt, {
       onContent: () => {
         firstTokenMs = elapsedMs()
         health.noteContent(offerId)

@@ -32,6 +32,14 @@ export interface StreamWatcher {
   onEnd(ending: StreamEnding, usage: TokenUsage | null): void
 }
 
+/** A request and how its answer is read: the fields of an attempt that a stream needs. */
+interface AskedStream {
+  readonly request: UpstreamRequest
+  readonly reader: AnswerReader
+  readonly envelope: Envelope
+  readonly expected: ExpectedAnswer
+}
+
 /**
  * Opens a stream and waits for its first content. Throws UpstreamFailure for a failure before that, while the
  * client has seen nothing. Resolves with all chunks from the first one. Leaving them early aborts the
@@ -39,15 +47,13 @@ export interface StreamWatcher {
  */
 export async function openStream(
   upstream: UpstreamClient,
-  request: UpstreamRequest,
-  reader: AnswerReader,
-  envelope: Envelope,
-  expected: ExpectedAnswer,
+  asked: AskedStream,
   watcher: StreamWatcher,
 ): Promise<ChunkSource> {
+  const { request } = asked
   const exchange = await upstream.send(request)
   const resources = { memory: request.memory, parsingPool: upstream.parsingPool(request) }
-  const chunks = new ChunkReader(exchange, resources, reader, envelope, expected, watcher)
+  const chunks = new ChunkReader(exchange, resources, asked, watcher)
   await chunks.answering
   return chunks
 }
@@ -83,9 +89,7 @@ class ChunkReader implements ChunkSource {
   constructor(
     exchange: UpstreamExchange,
     { memory, parsingPool }: { memory: ByteAccount; parsingPool: RatePool },
-    reader: AnswerReader,
-    envelope: Envelope,
-    expected: ExpectedAnswer,
+    { reader, envelope, expected }: AskedStream,
     watcher: StreamWatcher,
   ) {
     const { bounds } = expected

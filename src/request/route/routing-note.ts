@@ -14,6 +14,8 @@ interface NotedView {
   readonly cloudCompetes: boolean
   readonly auto?: AutoNote | null
   readonly priceLimits?: PriceLimits | undefined
+  /** Fields of the request that were not sent. */
+  readonly droppedFields?: readonly string[]
 }
 
 /**
@@ -29,8 +31,8 @@ export function routingNote(
   ranks: readonly Rank[] | null,
   served: Offer | null,
   view: NotedView,
-  droppedFields: readonly string[] = [],
 ): RoutingNote | null {
+  const { droppedFields = [] } = view
   const constraints = notedConstraints(job)
   const { creditWaitedMs } = ticket
   const isPlain =

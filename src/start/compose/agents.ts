@@ -16,15 +16,26 @@ import type { Money } from './money.ts'
 import type { Service } from './service.ts'
 import type { Supply } from './supply.ts'
 
+interface AgentParts {
+  readonly database: Database
+  readonly money: Money
+  readonly supply: Supply
+  readonly callers: Callers
+  readonly marketplace: Marketplace
+  readonly service: Service
+}
+
 /** Creates the server for the agents of hosters. Changes of keys, hosters and prices reach connected agents within two seconds. */
 export function createAgentServer(
   { config, clock, timeouts, log }: ComposeContext,
-  { lookups, general }: Database,
-  { node }: Money,
-  { catalog, agents }: Supply,
-  { changes, onSupplyRead }: Callers,
-  { authenticator }: Marketplace,
-  { allowedHosts }: Service,
+  {
+    database: { lookups, general },
+    money: { node },
+    supply: { catalog, agents },
+    callers: { changes, onSupplyRead },
+    marketplace: { authenticator },
+    service: { allowedHosts },
+  }: AgentParts,
 ): AgentServer {
   const server = new AgentServer({
     directory: {

@@ -8,16 +8,28 @@ import type { PaymentParts } from './payments.ts'
 import type { PayoutParts } from './payouts.ts'
 import type { Service } from './service.ts'
 
+interface WorkParts {
+  readonly database: Database
+  readonly alerts: Alerts
+  readonly payments: PaymentParts
+  readonly payouts: PayoutParts
+  readonly marketplace: Marketplace
+  readonly audits: TaskDeps['audits']
+  readonly service: Service
+}
+
 /** Starts the job queue, then the watch for new alerts. */
 export async function startBackgroundWork(
   { config, clock, evidence, log, started }: ComposeContext,
-  { general, desk, queue, audit }: Database,
-  { watch, delivery }: Alerts,
-  { sync, autoTopUps }: PaymentParts,
-  payouts: PayoutParts,
-  { jobs: marketplace }: Marketplace,
-  audits: TaskDeps['audits'],
-  { metrics }: Service,
+  {
+    database: { general, desk, queue, audit },
+    alerts: { watch, delivery },
+    payments: { sync, autoTopUps },
+    payouts,
+    marketplace: { jobs: marketplace },
+    audits,
+    service: { metrics },
+  }: WorkParts,
 ): Promise<void> {
   const jobs = await startJobs({
     pool: general,

@@ -65,7 +65,7 @@ export async function compose(input: ComposeInput): Promise<App> {
   const callers = startCallers(context, database, supply)
   const addressOf = (request: FastifyRequest) => clientTrace(context.config, request).address
   const peopleMail = createPeopleMailParts(context, database)
-  const marketplace = startMarketplace(context, database, supply, callers, peopleMail, addressOf)
+  const marketplace = startMarketplace(context, { database, supply, callers, peopleMail, addressOf })
   const alerts = createAlertParts(context, database, supply)
   const service = createService(context, database, money, supply)
   const tokens = createTokenCounter(context)
@@ -76,10 +76,9 @@ export async function compose(input: ComposeInput): Promise<App> {
   const payouts = createPayoutParts(context, database, peopleMail, addressOf)
   const payments = createPaymentParts(context, database, payouts, addressOf)
   const audits = createAudits(context, database, supply, generation.chat, samples)
-  await startBackgroundWork(context, database, alerts, payments, payouts, marketplace, audits, service)
+  await startBackgroundWork(context, { database, alerts, payments, payouts, marketplace, audits, service })
   const trust = createTrust(context, database, supply, addressOf)
-  const operator = createOperator(
-    context,
+  const operator = createOperator(context, {
     database,
     supply,
     payments,
@@ -88,7 +87,7 @@ export async function compose(input: ComposeInput): Promise<App> {
     marketplace,
     peopleMail,
     addressOf,
-  )
+  })
   const consoleParts = createConsole(context, database, operator, peopleMail)
   const features = [
     generation,
@@ -103,9 +102,9 @@ export async function compose(input: ComposeInput): Promise<App> {
     marketplace,
     trust,
   ]
-  const agentServer = createAgentServer(context, database, money, supply, callers, marketplace, service)
+  const agentServer = createAgentServer(context, { database, money, supply, callers, marketplace, service })
   startServerReports(context, database, money, supply, agentServer)
-  const server = createHttpServer(context, money, callers, marketplace, service, consoleParts, features, agentServer)
+  const server = createHttpServer(context, { money, callers, marketplace, service, consoleParts, features, agentServer })
 
   const { inFlight, metrics } = service
   const running = started.move()

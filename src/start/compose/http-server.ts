@@ -21,19 +21,31 @@ import type { Service } from './service.ts'
 /** How long a report waits for charges. A report answers without them when PostgreSQL is slow. */
 const COMMIT_WAIT_MS = 1_000
 
+interface ServerParts {
+  readonly money: Money
+  readonly callers: Callers
+  readonly marketplace: Marketplace
+  readonly service: Service
+  readonly consoleParts: Console
+  readonly features: readonly { readonly endpoints: readonly Endpoint[] }[]
+  readonly agentServer: AgentServer
+}
+
 /**
  * Creates the HTTP server for the endpoints of all features and the API documentation. The caller makes it
  * listen.
  */
 export function createHttpServer(
   { config, clock, timeouts, log, started }: ComposeContext,
-  { ledger }: Money,
-  { authenticator }: Callers,
-  { authenticator: hosterAuthenticator }: Marketplace,
-  { metrics, allowedHosts }: Service,
-  consoleParts: Console,
-  features: readonly { readonly endpoints: readonly Endpoint[] }[],
-  agentServer: AgentServer,
+  {
+    money: { ledger },
+    callers: { authenticator },
+    marketplace: { authenticator: hosterAuthenticator },
+    service: { metrics, allowedHosts },
+    consoleParts,
+    features,
+    agentServer,
+  }: ServerParts,
 ): FastifyInstance {
   const endpoints: Endpoint[] = [
     ...features.flatMap(feature => feature.endpoints),

@@ -44,13 +44,23 @@ const PROBE_TIMEOUT_MS = 30_000
 /** Connections to hosters carry requests of one customer only. Probes have their own. */
 const PROBING_CUSTOMER = 'verification'
 
+interface MarketplaceParts {
+  readonly database: Database
+  readonly supply: Supply
+  readonly callers: Callers
+  readonly peopleMail: PeopleMailParts
+  readonly addressOf: (request: FastifyRequest) => string
+}
+
 export function startMarketplace(
   { config, clock, masterKey, started }: ComposeContext,
-  { lookups, general: pool, desk: deskPool }: Database,
-  { catalog, isOwnModel, upstream, publicLookup }: Supply,
-  { changes }: Callers,
-  { invitations }: PeopleMailParts,
-  addressOf: (request: FastifyRequest) => string,
+  {
+    database: { lookups, general: pool, desk: deskPool },
+    supply: { catalog, isOwnModel, upstream, publicLookup },
+    callers: { changes },
+    peopleMail: { invitations },
+    addressOf,
+  }: MarketplaceParts,
 ): Marketplace {
   const authenticator = createHosterAuthenticator({
     sql: lookups,

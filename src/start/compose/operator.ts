@@ -23,17 +23,30 @@ export interface Operator {
   readonly endpoints: readonly Endpoint[]
 }
 
+interface OperatorParts {
+  readonly database: Database
+  readonly supply: Supply
+  readonly payments: PaymentParts
+  readonly payouts: PayoutParts
+  readonly trust: Trust
+  readonly marketplace: Marketplace
+  readonly peopleMail: PeopleMailParts
+  readonly addressOf: OperatorEndpointDeps['addressOf']
+}
+
 /** Creates the endpoints under /console/api/operator. */
 export function createOperator(
   { config, clock, evidence, version, scheduler, timeouts, log, started }: ComposeContext,
-  { general, desk: deskPool }: Database,
-  { catalog }: Supply,
-  { drivers, sync }: PaymentParts,
-  payouts: PayoutParts,
-  { service: trust }: Trust,
-  { invites: hosterInvites }: Marketplace,
-  { invitations }: PeopleMailParts,
-  addressOf: OperatorEndpointDeps['addressOf'],
+  {
+    database: { general, desk: deskPool },
+    supply: { catalog },
+    payments: { drivers, sync },
+    payouts,
+    trust: { service: trust },
+    marketplace: { invites: hosterInvites },
+    peopleMail: { invitations },
+    addressOf,
+  }: OperatorParts,
 ): Operator {
   const operator = createOperatorConsole({
     pool: general,

@@ -132,12 +132,27 @@ export const cloudPresets: readonly CloudPreset[] = [
         { input: '0.2', output: '1.2', cacheRead: '0.02', cacheWrite: '0.25' },
         { input: '0.4', output: '1.8', cacheRead: '0.04', cacheWrite: '0.5' },
       ),
-      model('gpt-4.1', '2', '8', 1_047_576, 32_768, ['tools', 'images', 'json_schema'], '0.5'),
-      model('gpt-4.1-mini', '0.4', '1.6', 1_047_576, 32_768, ['tools', 'images', 'json_schema'], '0.1'),
-      model('gpt-4o', '2.5', '10', 128_000, 16_384, ['tools', 'images', 'json_schema'], '1.25'),
+      model('gpt-4.1', { input: '2', output: '8', cacheRead: '0.5' }, 1_047_576, 32_768, [
+        'tools',
+        'images',
+        'json_schema',
+      ]),
+      model('gpt-4.1-mini', { input: '0.4', output: '1.6', cacheRead: '0.1' }, 1_047_576, 32_768, [
+        'tools',
+        'images',
+        'json_schema',
+      ]),
+      model('gpt-4o', { input: '2.5', output: '10', cacheRead: '1.25' }, 128_000, 16_384, [
+        'tools',
+        'images',
+        'json_schema',
+      ]),
       // An image counts up to 48,000 tokens (dify issue 7707), but at most 2,048 would be charged: see
       // src/wire/dialects/chat/prompt-size.ts.
-      model('gpt-4o-mini', '0.15', '0.6', 128_000, 16_384, ['tools', 'json_schema'], '0.075'),
+      model('gpt-4o-mini', { input: '0.15', output: '0.6', cacheRead: '0.075' }, 128_000, 16_384, [
+        'tools',
+        'json_schema',
+      ]),
       embedder('text-embedding-3-small', '0.02', 8_192),
       embedder('text-embedding-3-large', '0.13', 8_192),
     ],
@@ -159,11 +174,15 @@ export const cloudPresets: readonly CloudPreset[] = [
       claude('claude-opus-5', claudePrices('5', '25', '0.5', '6.25')),
       claude('claude-sonnet-5', claudePrices('2', '10', '0.2', '2.5')),
       {
-        ...model('claude-sonnet-4-6', '3', '15', 1_000_000, 64_000, ['tools', 'images', 'json_schema']),
+        ...model('claude-sonnet-4-6', { input: '3', output: '15' }, 1_000_000, 64_000, [
+          'tools',
+          'images',
+          'json_schema',
+        ]),
         prices: claudePrices('3', '15', '0.3', '3.75'),
       },
       {
-        ...model('claude-haiku-4-5', '1', '5', 200_000, 64_000, ['tools', 'images', 'json_schema']),
+        ...model('claude-haiku-4-5', { input: '1', output: '5' }, 200_000, 64_000, ['tools', 'images', 'json_schema']),
         prices: claudePrices('1', '5', '0.1', '1.25'),
         quirks: { dropFields: [], exclusiveReasoning: false, thinking: 'budget' },
       },
@@ -178,13 +197,29 @@ export const cloudPresets: readonly CloudPreset[] = [
     models: [
       // Prompts above 200,000 tokens cost twice as much and their answers 1.5 times.
       {
-        ...model('gemini-3.1-pro-preview', '2', '12', 1_048_576, 65_536, ['tools', 'images', 'json_schema'], '0.2'),
+        ...model('gemini-3.1-pro-preview', { input: '2', output: '12', cacheRead: '0.2' }, 1_048_576, 65_536, [
+          'tools',
+          'images',
+          'json_schema',
+        ]),
         longPrompts: { input: '4', output: '18', cacheRead: '0.4', aboveInputTokens: 200_000 },
       },
       // The vendor charges half of this price until the end of 2026.
-      model('gemini-3.7-flash', '1.5', '7.5', 1_048_576, 65_536, ['tools', 'images', 'json_schema'], '0.15'),
-      model('gemini-3.5-flash-lite', '0.3', '2.5', 1_048_576, 65_536, ['tools', 'images', 'json_schema'], '0.03'),
-      model('gemini-3.1-flash-lite', '0.25', '1.5', 1_048_576, 65_536, ['tools', 'images', 'json_schema'], '0.025'),
+      model('gemini-3.7-flash', { input: '1.5', output: '7.5', cacheRead: '0.15' }, 1_048_576, 65_536, [
+        'tools',
+        'images',
+        'json_schema',
+      ]),
+      model('gemini-3.5-flash-lite', { input: '0.3', output: '2.5', cacheRead: '0.03' }, 1_048_576, 65_536, [
+        'tools',
+        'images',
+        'json_schema',
+      ]),
+      model('gemini-3.1-flash-lite', { input: '0.25', output: '1.5', cacheRead: '0.025' }, 1_048_576, 65_536, [
+        'tools',
+        'images',
+        'json_schema',
+      ]),
     ],
   },
   {
@@ -204,9 +239,21 @@ export const cloudPresets: readonly CloudPreset[] = [
       toolCallIds: 'nine',
     },
     models: [
-      model('mistral-medium-3-5', '1.5', '7.5', 262_144, 262_144, ['tools', 'images', 'json_schema'], '0.15'),
-      model('mistral-large-2512', '0.5', '1.5', 262_144, 262_144, ['tools', 'images', 'json_schema'], '0.05'),
-      model('mistral-small-2603', '0.15', '0.6', 256_000, 256_000, ['tools', 'images', 'json_schema'], '0.015'),
+      model('mistral-medium-3-5', { input: '1.5', output: '7.5', cacheRead: '0.15' }, 262_144, 262_144, [
+        'tools',
+        'images',
+        'json_schema',
+      ]),
+      model('mistral-large-2512', { input: '0.5', output: '1.5', cacheRead: '0.05' }, 262_144, 262_144, [
+        'tools',
+        'images',
+        'json_schema',
+      ]),
+      model('mistral-small-2603', { input: '0.15', output: '0.6', cacheRead: '0.015' }, 256_000, 256_000, [
+        'tools',
+        'images',
+        'json_schema',
+      ]),
     ],
   },
   {
@@ -220,8 +267,14 @@ export const cloudPresets: readonly CloudPreset[] = [
       dropFields: ['logprobs', 'logit_bias', 'top_logprobs', 'messages[].name', ...echoedFields],
     },
     models: [
-      model('openai/gpt-oss-120b', '0.15', '0.6', 131_072, 65_536, ['tools', 'json_schema'], '0.075'),
-      model('openai/gpt-oss-20b', '0.075', '0.3', 131_072, 65_536, ['tools', 'json_schema'], '0.0375'),
+      model('openai/gpt-oss-120b', { input: '0.15', output: '0.6', cacheRead: '0.075' }, 131_072, 65_536, [
+        'tools',
+        'json_schema',
+      ]),
+      model('openai/gpt-oss-20b', { input: '0.075', output: '0.3', cacheRead: '0.0375' }, 131_072, 65_536, [
+        'tools',
+        'json_schema',
+      ]),
     ],
   },
   {
@@ -232,11 +285,13 @@ export const cloudPresets: readonly CloudPreset[] = [
     models: [
       // Twice as expensive on weekdays from 01:00 to 04:00 and from 06:00 to 10:00 UTC.
       {
-        ...model('deepseek-flash', '0.15', '0.6', 1_000_000, 384_000, ['tools']),
+        ...model('deepseek-flash', { input: '0.15', output: '0.6' }, 1_000_000, 384_000, ['tools']),
         peaks: deepSeekHours.map(hours => ({ ...hours, input: '0.3', output: '1.2' })),
       },
       {
-        ...model('deepseek-v4-pro', '0.66', '1.98', 1_000_000, 384_000, ['tools'], '0.022'),
+        ...model('deepseek-v4-pro', { input: '0.66', output: '1.98', cacheRead: '0.022' }, 1_000_000, 384_000, [
+          'tools',
+        ]),
         peaks: deepSeekHours.map(hours => ({ ...hours, input: '1.32', output: '3.96', cacheRead: '0.044' })),
       },
     ],
@@ -246,14 +301,24 @@ export const cloudPresets: readonly CloudPreset[] = [
     keyVariable: 'TOGETHER_API_KEY',
     baseUrl: 'https://api.together.xyz/v1',
     dialect: { ...standardQuirks, forwardFields: samplerFields },
-    models: [model('meta-llama/Llama-3.3-70B-Instruct-Turbo', '1.04', '1.04', 131_072, 131_072, ['tools'])],
+    models: [
+      model('meta-llama/Llama-3.3-70B-Instruct-Turbo', { input: '1.04', output: '1.04' }, 131_072, 131_072, ['tools']),
+    ],
   },
   {
     name: 'fireworks',
     keyVariable: 'FIREWORKS_API_KEY',
     baseUrl: 'https://api.fireworks.ai/inference/v1',
     dialect: { ...standardQuirks, forwardFields: samplerFields },
-    models: [model('accounts/fireworks/models/gpt-oss-120b', '0.15', '0.6', 131_072, 32_768, ['tools'], '0.014')],
+    models: [
+      model(
+        'accounts/fireworks/models/gpt-oss-120b',
+        { input: '0.15', output: '0.6', cacheRead: '0.014' },
+        131_072,
+        32_768,
+        ['tools'],
+      ),
+    ],
   },
   {
     name: 'openrouter',
@@ -292,18 +357,15 @@ function claudePrices(input: string, output: string, cacheRead: string, cacheWri
 
 /** A model that embeds. The length of its vectors can be chosen. */
 function embedder(modelId: string, inputPrice: string, contextTokens: number): CloudModel {
-  return model(modelId, inputPrice, '0', contextTokens, contextTokens, ['embeddings', 'dimensions'])
+  return model(modelId, { input: inputPrice, output: '0' }, contextTokens, contextTokens, ['embeddings', 'dimensions'])
 }
 
 function model(
   modelId: string,
-  input: string,
-  output: string,
+  prices: CloudPrices,
   contextTokens: number,
   maxOutputTokens: number,
   features: readonly Feature[],
-  cacheRead?: string,
 ): CloudModel {
-  const prices = { input, output, ...(cacheRead !== undefined && { cacheRead }) }
   return { modelId, prices, contextTokens, maxOutputTokens, features }
 }

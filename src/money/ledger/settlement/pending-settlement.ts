@@ -32,11 +32,11 @@ export class PendingSettlement implements LinkedItem<PendingSettlement> {
   /** Its record in this node's journal. */
   written: JournalEntry | undefined = undefined
   /** Called when a settlement that is made again is committed or given up. Undefined for a first settlement. */
-  readonly onEnded: (() => void) | undefined
+  onEnded: (() => void) | undefined = undefined
   older: PendingSettlement | undefined = undefined
   newer: PendingSettlement | undefined = undefined
   isListed = false
-  #caller: SettlementCaller | undefined
+  #caller: SettlementCaller | undefined = undefined
 
   constructor(
     { requestId, customerId, leaseId }: Settlement,
@@ -44,8 +44,6 @@ export class PendingSettlement implements LinkedItem<PendingSettlement> {
     lease: BulkLease | undefined,
     chargedNanos: Nanos,
     sinceMs: number,
-    caller: SettlementCaller | undefined,
-    onEnded: (() => void) | undefined,
   ) {
     this.requestId = requestId
     this.customerId = customerId
@@ -54,8 +52,11 @@ export class PendingSettlement implements LinkedItem<PendingSettlement> {
     this.lease = lease
     this.#chargedNanos = chargedNanos
     this.sinceMs = sinceMs
+  }
+
+  /** `answer` will answer this caller. */
+  awaitFor(caller: SettlementCaller): void {
     this.#caller = caller
-    this.onEnded = onEnded
   }
 
   get isAwaited(): boolean {

@@ -11,7 +11,7 @@ import type { BulkLease } from '../leases/bulk-lease.ts'
 import type { LeaseBook } from '../leases/lease-book.ts'
 import type { UnconfirmedLeases } from '../leases/unconfirmed-leases.ts'
 import type { LedgerStore } from '../ledger-store.ts'
-import { createTextArena, type JoinTexts, PendingSettlement, type SettlementCaller } from './pending-settlement.ts'
+import { createTextArena, type JoinTexts, PendingSettlement } from './pending-settlement.ts'
 import { type RecoveredRecord, recoveredSettlements } from './recovered-settlements.ts'
 import { closeHold, type Settlement, voided } from './settlement.ts'
 import { SettlementLanes } from './settlement-lanes.ts'
@@ -92,7 +92,8 @@ export class SettlementQueue {
       // Closed after encoding: a settlement that cannot be encoded may be settled again as another.
       closeHold(hold)
       const lease = book.charge(hold, chargedNanos)
-      const entry = this.#enlist(settlement, record, lease, chargedNanos, { resolve, reject })
+      const entry = this.#enlist(settlement, record, lease, chargedNanos)
+      entry.awaitFor({ resolve, reject })
       this.#journal.write(record, entry)
       this.#watch.start()
       if (this.#deps.journal !== null) this.#verification.start()
@@ -113,7 +114,7 @@ export class SettlementQueue {
     // Decode all records before the first is queued: only one of another version may keep the gateway from starting.
     const ended = recoveredSettlements(recovered).map(({ settlement, record, forget }) => {
       const { promise, resolve } = Promise.withResolvers<void>()
-      this.#enlist(settlement, record, undefined, 0n, undefined, resolve)
+      this.#enlist(settlement, record, undefined, 0n).onEnded = resolve
       return promise.then(forget)
     })
     await Promise.all([...ended, this.#lanes.flush()])
@@ -137,12 +138,10 @@ export class SettlementQueue {
     record: string,
     lease: BulkLease | undefined,
     chargedNanos: Nanos,
-    caller: SettlementCaller | undefined,
-    onEnded?: () => void,
   ): PendingSettlement {
     const kept = this.#arena.keep(record)
     const sinceMs = this.#deps.scheduler.monotonicMs()
-    const entry = new PendingSettlement(settlement, kept, lease, chargedNanos, sinceMs, caller, onEnded)
+    const entry = new PendingSettlement(settlement, kept, lease, chargedNanos, sinceMs)
     this.#pending.add(entry)
     this.#lanes.push(entry)
     return entry

@@ -20,7 +20,7 @@ export function createModelChoice(settings: AutoSettings, onFault: (fault: unkno
       const options = optionsOf(pool, features, settings)
       return options.length === 0
         ? null
-        : choose(options, job.constraints.serviceTier, features, stickyModelId, settings, random)
+        : choose(options, job.constraints.serviceTier, features, { stickyModelId, settings, random })
     } catch (fault) {
       onFault(fault)
       return null
@@ -67,10 +67,9 @@ function choose(
   options: readonly Option[],
   tier: ServiceTier,
   { taskClass }: RequestFeatures,
-  stickyModelId: string | null,
-  settings: AutoSettings,
-  random: () => number,
+  deps: { readonly stickyModelId: string | null; readonly settings: AutoSettings; readonly random: () => number },
 ) {
+  const { stickyModelId, settings, random } = deps
   const floor = tier === 'balanced' ? null : settings.qualityFloor
   const scored = options.map((option): Scored => {
     const reachesFloor = floor === null || option.quality >= floor
