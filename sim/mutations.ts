@@ -736,8 +736,8 @@ export const mutations: readonly Mutation[] = [
     id: 'record-loses-lease',
     bug: 'a record does not name the lease that pays',
     file: 'src/money/ledger/settlement/settlement-record.ts',
-    find: 'settlement.leaseId,',
-    replace: 'settlement.requestId,',
+    find: '=> settlement.leaseId',
+    replace: '=> settlement.requestId',
   },
   {
     id: 'batch-not-retried',

@@ -1,4 +1,5 @@
 import type { PricedPart } from '../../../base/domain/money.ts'
+import type { RoutingNote } from '../../../base/domain/routing-note.ts'
 import { readAttempts, type StoredAttempts, storeAttempts } from '../../../base/domain/stored-attempts.ts'
 import { quoted } from '../array-literal.ts'
 import type { Settlement } from './settlement.ts'
@@ -11,52 +12,10 @@ export const RECORD_SEPARATOR = '\x1e'
  * sql/schema.sql. The version comes first, so that another version of Switchyard can recognise the record.
  */
 export function encodeSettlement(settlement: Settlement): string {
-  const { price, parts } = settlement
-  const read = partOf(parts, 'cache_read')
-  const written = partOf(parts, 'cache_write')
-  // join() turns null into an empty field, which PostgreSQL reads as NULL.
-  const row = [
-    VERSION,
-    settlement.requestId,
-    settlement.customerId,
-    settlement.leaseId,
-    settlement.keyId,
-    settlement.startedAtEpochMs,
-    text(settlement.modelId),
-    settlement.provider,
-    settlement.endpointId === null ? null : text(settlement.endpointId),
-    settlement.hosterId,
-    settlement.inputTokens,
-    settlement.outputTokens,
-    settlement.reportedInputTokens,
-    settlement.reportedOutputTokens,
-    settlement.countedInputTokens,
-    settlement.countedOutputTokens,
-    settlement.usageSource,
-    price.inputPicoPerToken,
-    price.outputPicoPerToken,
-    settlement.priceVersion,
-    settlement.holdNanos,
-    settlement.costNanos,
-    settlement.hosterShareNanos,
-    settlement.feeNanos,
-    settlement.writeoffNanos,
-    settlement.latencyMs,
-    settlement.firstTokenMs,
-    settlement.success,
-    settlement.outcome,
-    settlement.finishReason === null ? null : text(settlement.finishReason),
-    json(storeAttempts(settlement.attempts, settlement)),
-    settlement.routing === null ? null : json(settlement.routing),
-    read?.tokens,
-    read?.picoPerToken,
-    written?.tokens,
-    written?.picoPerToken,
-    settlement.reasoningTokens,
-    parts === null ? null : otherParts(parts),
-    settlement.label === null ? null : text(settlement.label),
-  ]
-  return `(${row.join()})`
+  // Appended, which is faster than join(). PostgreSQL reads an empty field as NULL.
+  let row = `(${VERSION}`
+  for (const write of writers) row += `,${write(settlement) ?? ''}`
+  return `${row})`
 }
 
 /** Encodes a batch for `LedgerStore.settle`. */
@@ -69,73 +28,35 @@ export function encodeSettlements(settlements: readonly Settlement[]): Buffer {
  * left in its journal. Any other text is returned as it is.
  */
 export function currentRecord(record: string): string {
-  const fields = FIELDS_OF[record.slice(0, 3)]
-  if (fields === undefined || !record.endsWith(')')) return record
-  return `(${VERSION}${record.slice(2, -1)}${','.repeat(FIELDS - fields)})`
+  const version = Number(/^\((\d),/.exec(record)?.[1])
+  if (!(version >= FIRST_VERSION && version < VERSION) || !record.endsWith(')')) return record
+  const added = list.filter(({ since }) => since > version).length
+  return `(${VERSION}${record.slice(2, -1)}${','.repeat(added)})`
 }
 
 /** Throws when the text is a record of another version, or not a record. */
 export function decodeSettlement(record: string): Settlement {
-  const fields = Array.from(record.matchAll(fieldPattern), ([, inQuotes, plain]) =>
+  const [version, ...texts] = Array.from(record.matchAll(fieldPattern), ([, inQuotes, plain]) =>
     inQuotes === undefined ? plain || null : inQuotes.replace(/\\(.)/gs, '$1'),
   )
-  if (!record.startsWith(`(${VERSION},`) || fields.length !== FIELDS) {
+  if (version !== String(VERSION) || texts.length !== list.length || !record.startsWith('(')) {
     throw new Error(
       'The journal was written by another version of Switchyard, and this version cannot read it. Start that version again, stop it normally, and then upgrade.',
     )
   }
-  let at = 1
-  const optional = () => fields[at++] ?? null
-  const required = () => optional()!
-  const number = () => Number(required())
-  const optionalNumber = () => {
-    const field = optional()
-    return field === null ? null : Number(field)
-  }
-  const money = () => BigInt(required())
-  const settlement = {
-    requestId: ownText(required()),
-    customerId: required(),
-    leaseId: ownText(required()),
-    keyId: required(),
-    startedAtEpochMs: number(),
-    modelId: required(),
-    provider: required() as Settlement['provider'],
-    endpointId: optional(),
-    hosterId: optional(),
-    inputTokens: number(),
-    outputTokens: number(),
-    reportedInputTokens: optionalNumber(),
-    reportedOutputTokens: optionalNumber(),
-    countedInputTokens: optionalNumber(),
-    countedOutputTokens: optionalNumber(),
-    usageSource: required() as Settlement['usageSource'],
-    price: { inputPicoPerToken: money(), outputPicoPerToken: money() },
-    priceVersion: optionalNumber(),
-    holdNanos: money(),
-    costNanos: money(),
-    hosterShareNanos: money(),
-    feeNanos: money(),
-    writeoffNanos: money(),
-    latencyMs: number(),
-    firstTokenMs: optionalNumber(),
-    success: required() === 'true',
-    outcome: required() as Settlement['outcome'],
-    finishReason: optional(),
-    attempts: JSON.parse(required()) as StoredAttempts,
-    routing: JSON.parse(optional() ?? 'null'),
-  }
-  const [read, readPico, written, writtenPico, reasoning, others, label] = Array.from({ length: 7 }, optional)
+  const row = Object.fromEntries(names.map((name, at) => [name, fields[name].read(texts[at] ?? null)])) as Row
+  const { inputPicoPerToken, outputPicoPerToken, readTokens, readPico, writtenTokens, writtenPico, others, ...rest } =
+    row
   const parts: PricedPart[] = []
-  if (read != null) parts.push({ kind: 'cache_read', tokens: Number(read), picoPerToken: BigInt(readPico!) })
-  if (written != null) parts.push({ kind: 'cache_write', tokens: Number(written), picoPerToken: BigInt(writtenPico!) })
-  if (others != null) parts.push(...readOtherParts(others))
+  if (readTokens !== null) parts.push({ kind: 'cache_read', tokens: readTokens, picoPerToken: readPico ?? 0n })
+  if (writtenTokens !== null)
+    parts.push({ kind: 'cache_write', tokens: writtenTokens, picoPerToken: writtenPico ?? 0n })
+  if (others !== null) parts.push(...readOtherParts(others))
   return {
-    ...settlement,
-    label: label ?? null,
+    ...rest,
+    price: { inputPicoPerToken, outputPicoPerToken },
     parts: parts.length === 0 ? null : parts,
-    reasoningTokens: reasoning == null ? null : Number(reasoning),
-    attempts: readAttempts(settlement.attempts, settlement),
+    attempts: readAttempts(row.attempts, row),
   }
 }
 
@@ -143,11 +64,112 @@ export function decodeSettlements(batch: Buffer): Settlement[] {
   return batch.toString().split(RECORD_SEPARATOR).map(decodeSettlement)
 }
 
+/** A field of a record: how it is written, and what it is read as. Both get null for NULL. */
+interface Field<Value> {
+  readonly write: (settlement: Settlement) => string | number | bigint | boolean | null
+  readonly read: (text: string | null) => Value
+  /** The first version of a record that has it. */
+  readonly since: number
+}
+
+function field<Value>(read: Field<Value>['read'], write: Field<Value>['write'], since = FIRST_VERSION): Field<Value> {
+  return { read, write, since }
+}
+
 const VERSION = 7
-/** Fields of a record, including the version. */
-const FIELDS = 39
-/** Fields of a record of an earlier version, by its first characters. */
-const FIELDS_OF: Readonly<Record<string, number>> = { '(5,': 32, '(6,': 38 }
+/** The earliest version that is still read. */
+const FIRST_VERSION = 5
+
+const required = <Value>(read: (text: string) => Value) => {
+  return (text: string | null): Value => {
+    if (text === null) throw new Error('A settlement of the journal lacks a value that every settlement has.')
+    return read(text)
+  }
+}
+const optional = <Value>(read: (text: string) => Value) => {
+  return (text: string | null): Value | null => (text === null ? null : read(text))
+}
+const word = required(text => text)
+const count = required(Number)
+const optionalCount = optional(Number)
+const money = required(BigInt)
+
+/**
+ * The fields of settlement_asked, in its order. A new field stands at the end, with a new version, and is NULL in the records of
+ * the versions before.
+ */
+const fields = {
+  requestId: field(required(ownText), settlement => settlement.requestId),
+  customerId: field(word, settlement => settlement.customerId),
+  leaseId: field(required(ownText), settlement => settlement.leaseId),
+  keyId: field(word, settlement => settlement.keyId),
+  startedAtEpochMs: field(count, settlement => settlement.startedAtEpochMs),
+  modelId: field(word, settlement => text(settlement.modelId)),
+  provider: field(
+    required(text => text as Settlement['provider']),
+    settlement => settlement.provider,
+  ),
+  endpointId: field(optionalText, settlement => orNull(text, settlement.endpointId)),
+  hosterId: field(optionalText, settlement => settlement.hosterId),
+  inputTokens: field(count, settlement => settlement.inputTokens),
+  outputTokens: field(count, settlement => settlement.outputTokens),
+  reportedInputTokens: field(optionalCount, settlement => settlement.reportedInputTokens),
+  reportedOutputTokens: field(optionalCount, settlement => settlement.reportedOutputTokens),
+  countedInputTokens: field(optionalCount, settlement => settlement.countedInputTokens),
+  countedOutputTokens: field(optionalCount, settlement => settlement.countedOutputTokens),
+  usageSource: field(
+    required(text => text as Settlement['usageSource']),
+    settlement => settlement.usageSource,
+  ),
+  inputPicoPerToken: field(money, ({ price }) => price.inputPicoPerToken),
+  outputPicoPerToken: field(money, ({ price }) => price.outputPicoPerToken),
+  priceVersion: field(optionalCount, settlement => settlement.priceVersion),
+  holdNanos: field(money, settlement => settlement.holdNanos),
+  costNanos: field(money, settlement => settlement.costNanos),
+  hosterShareNanos: field(money, settlement => settlement.hosterShareNanos),
+  feeNanos: field(money, settlement => settlement.feeNanos),
+  writeoffNanos: field(money, settlement => settlement.writeoffNanos),
+  latencyMs: field(count, settlement => settlement.latencyMs),
+  firstTokenMs: field(optionalCount, settlement => settlement.firstTokenMs),
+  success: field(
+    required(text => text === 'true'),
+    settlement => settlement.success,
+  ),
+  outcome: field(
+    required(text => text as Settlement['outcome']),
+    settlement => settlement.outcome,
+  ),
+  finishReason: field(optionalText, settlement => orNull(text, settlement.finishReason)),
+  attempts: field(
+    required(text => JSON.parse(text) as StoredAttempts),
+    settlement => json(storeAttempts(settlement.attempts, settlement)),
+  ),
+  routing: field(
+    optional(text => JSON.parse(text) as RoutingNote),
+    settlement => orNull(json, settlement.routing),
+  ),
+  readTokens: field(optionalCount, ({ parts }) => partOf(parts, 'cache_read')?.tokens ?? null, 6),
+  readPico: field(optional(BigInt), ({ parts }) => partOf(parts, 'cache_read')?.picoPerToken ?? null, 6),
+  writtenTokens: field(optionalCount, ({ parts }) => partOf(parts, 'cache_write')?.tokens ?? null, 6),
+  writtenPico: field(optional(BigInt), ({ parts }) => partOf(parts, 'cache_write')?.picoPerToken ?? null, 6),
+  reasoningTokens: field(optionalCount, settlement => settlement.reasoningTokens, 6),
+  others: field(optionalText, ({ parts }) => orNull(otherParts, parts), 6),
+  label: field(optionalText, settlement => orNull(text, settlement.label), 7),
+}
+
+type Row = { readonly [Name in keyof typeof fields]: ReturnType<(typeof fields)[Name]['read']> }
+
+const names = Object.keys(fields) as (keyof typeof fields)[]
+const list: readonly Field<unknown>[] = Object.values(fields)
+const writers = list.map(({ write }) => write)
+
+function optionalText(text: string | null): string | null {
+  return text
+}
+
+function orNull<Value>(write: (value: Value) => string | null, value: Value | null): string | null {
+  return value === null ? null : write(value)
+}
 
 function partOf(parts: Settlement['parts'], kind: PricedPart['kind']): PricedPart | undefined {
   return parts?.find(part => part.kind === kind)
