@@ -3,7 +3,7 @@
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { parseSync } from '@swc/core'
+import { countNonNull } from './non-null-assertions.ts'
 
 const { positionals } = parseArgs({ allowPositionals: true })
 const columns = (positionals.length > 0 ? positionals : ['.']).map(directory => figuresOf(resolve(directory)))
@@ -64,9 +64,4 @@ function functionsOf(text: string): { name: string; lines: number }[] {
       lines: match.split('\n').length,
     }),
   )
-}
-
-function countNonNull(source: string): number {
-  const tree = parseSync(source, { syntax: 'typescript', target: 'esnext' })
-  return JSON.stringify(tree).split('"TsNonNullExpression"').length - 1
 }

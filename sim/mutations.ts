@@ -906,8 +906,9 @@ export const mutations: readonly Mutation[] = [
     id: 'recent-voids-when-slow',
     bug: 'charges that are made again after a failover become free when that takes longer than an answer waits',
     file: settlements,
-    find: 'this.#enlist(settlement, record, undefined, 0n, undefined, resolve)',
-    replace: 'this.#enlist(settlement, record, undefined, 0n, { resolve() {}, reject() {} }, resolve)',
+    find: 'this.#enlist(settlement, record, undefined, 0n).onEnded = resolve',
+    replace:
+      'const again = this.#enlist(settlement, record, undefined, 0n)\n      again.onEnded = resolve\n      again.awaitFor({ resolve() {}, reject() {} })',
   },
   {
     id: 'watch-counts-outages',

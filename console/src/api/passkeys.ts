@@ -1,3 +1,4 @@
+import type { startRegistration } from '@simplewebauthn/browser'
 import { request } from './request.ts'
 
 // The library is loaded when a passkey is first used.
@@ -9,10 +10,13 @@ export async function askForPasskey(start: 'passkeys/sign-in/start' | 'passkeys/
   return readable(startAuthentication({ optionsJSON }))
 }
 
+/** The options of a new passkey, which the gateway makes. */
+export type PasskeyOptions = Parameters<typeof startRegistration>[0]['optionsJSON']
+
 /** Makes a passkey with these options. Rejects if the person gives up. */
-export async function makePasskey(optionsJSON: unknown): Promise<unknown> {
+export async function makePasskey(optionsJSON: PasskeyOptions): Promise<unknown> {
   const { startRegistration } = await import('@simplewebauthn/browser')
-  return readable(startRegistration({ optionsJSON: optionsJSON as never }))
+  return readable(startRegistration({ optionsJSON }))
 }
 
 async function readable<T>(work: Promise<T>): Promise<T> {

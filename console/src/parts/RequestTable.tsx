@@ -19,9 +19,7 @@ export function RequestTable({ customerId, rows }: { customerId: string; rows: r
       isPaged
       rows={rows}
       keyOf={({ id }) => id}
-      onOpen={({ id }) =>
-        void navigate({ to, params: { customerId, requestId: id }, search: (s: object) => s } as never)
-      }
+      onOpen={({ id }) => void navigate({ to, params: { customerId, requestId: id }, search: true })}
       columns={[
         { title: 'Time', cell: ({ started_at }) => <When at={started_at} /> },
         {
@@ -29,9 +27,7 @@ export function RequestTable({ customerId, rows }: { customerId: string; rows: r
           place: 'name',
           cell: ({ id, model, label }) => (
             <>
-              <Link
-                {...({ to, params: { customerId, requestId: id }, search: (s: object) => s } as never as { to: '/' })}
-              >
+              <Link to={to} params={{ customerId, requestId: id }} search>
                 {model}
               </Link>
               {label !== null && <span className={styles.label}>{label}</span>}

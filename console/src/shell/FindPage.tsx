@@ -34,13 +34,17 @@ export function FindPage({
   const found = items.filter(({ name }) => name.toLowerCase().includes(text.trim().toLowerCase()))
   const { seesKeys } = useRights()
   const keys = useQuery({ ...keyNamesQuery(customerId ?? ''), enabled: isOpen && seesKeys && customerId !== undefined })
-  const foundKeys = keys.data?.data.filter(key => matchesKey(key, text.trim())).slice(0, KEYS_MAX) ?? []
-  const keyLink = (id: string) => ({ to: '/c/$customerId/keys', params: { customerId }, search: { key: id } }) as never
+  const matching = keys.data?.data.filter(key => matchesKey(key, text.trim())).slice(0, KEYS_MAX) ?? []
+  const foundKeys = matching.flatMap(({ id, name, hint }) =>
+    customerId === undefined
+      ? []
+      : [{ id, name, hint, link: { to: '/c/$customerId/keys', params: { customerId }, search: { key: id } } as const }],
+  )
   const open = async () => {
     if (requestId !== undefined && customerId !== undefined) {
-      await navigate({ to: '/c/$customerId/activity/$requestId', params: { customerId, requestId } } as never)
-    } else if (found[0] !== undefined) await navigate({ to: found[0].to } as never)
-    else if (foundKeys[0] !== undefined) await navigate(keyLink(foundKeys[0].id))
+      await navigate({ to: '/c/$customerId/activity/$requestId', params: { customerId, requestId } })
+    } else if (found[0] !== undefined) await navigate({ to: found[0].to })
+    else if (foundKeys[0] !== undefined) await navigate(foundKeys[0].link)
     else return
     close()
   }
@@ -70,8 +74,8 @@ export function FindPage({
         ) : (
           <p>Press Enter to open the receipt of this request.</p>
         )}
-        {foundKeys.map(({ id, name, hint }) => (
-          <Link key={id} {...(keyLink(id) as { to: '/' })} className={styles.navLink}>
+        {foundKeys.map(({ id, name, hint, link }) => (
+          <Link key={id} {...link} className={styles.navLink}>
             <KeyIcon />
             {name} <code>{hint}</code>
           </Link>

@@ -49,7 +49,7 @@ export function BuyCredit({ customerId }: { customerId: string }) {
                         {...props}
                         to="/operator/customers/$customerId"
                         params={{ customerId }}
-                        search={{ grant: true } as never}
+                        search={{ grant: true }}
                       />
                     )}
                   >

@@ -127,11 +127,7 @@ function What({ customerId, row }: { customerId: string; row: Transaction }) {
       {words[kind]}
       {reason !== null && reason !== 'signup credit' && `: ${reason}`}{' '}
       {request_id !== null && (
-        <Link
-          {...({ to: '/c/$customerId/activity/$requestId', params: { customerId, requestId: request_id } } as never as {
-            to: '/'
-          })}
-        >
+        <Link to="/c/$customerId/activity/$requestId" params={{ customerId, requestId: request_id }}>
           receipt
         </Link>
       )}

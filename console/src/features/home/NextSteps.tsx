@@ -20,7 +20,7 @@ export function NextSteps({ customerId, hasRequest }: { customerId: string; hasR
       isShown: mayKeys,
       isDone: keys.data?.data.some(({ is_playground }) => !is_playground),
       text: (
-        <Link to="/c/$customerId/keys" params={params} search={{ make: true } as never}>
+        <Link to="/c/$customerId/keys" params={params} search={{ make: true }}>
           Make a key
         </Link>
       ),

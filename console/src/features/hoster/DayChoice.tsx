@@ -16,7 +16,7 @@ export function DayChoice() {
       aria-label="Span"
       data={daySpans.map(days => ({ value: String(days), label: days === 365 ? '1y' : `${days}d` }))}
       value={String(useDays())}
-      onChange={days => void navigate({ to: '.', search: { days: Number(days) } as never })}
+      onChange={days => void navigate({ to: '.', search: { days: Number(days) } })}
     />
   )
 }

@@ -20,6 +20,7 @@ import type { KeyField } from './KeyFields.tsx'
 import { KeyForm } from './KeyForm.tsx'
 import { KeyLimit } from './KeyLimit.tsx'
 import styles from './keys.module.css'
+import { readKeysSearch } from './keys-search.ts'
 import { NewKey } from './NewKey.tsx'
 
 /** Fewer keys are found by looking at them. */
@@ -30,7 +31,7 @@ export function Keys() {
   const customerId = useCustomerId()
   const { mayKeys, seesKeys } = useRights()
   const keys = useQuery({ ...keysQuery(customerId), enabled: seesKeys })
-  const search: { make?: boolean; key?: string } = useSearch({ strict: false })
+  const search = readKeysSearch(useSearch({ strict: false }))
   const navigate = useNavigate()
   const [text, setText] = useState('')
   const [isMaking, setMaking] = useState(search.make === true && mayKeys)

@@ -24,6 +24,7 @@ import { When } from '../../parts/When.tsx'
 import { GrantDialog } from './GrantDialog.tsx'
 import { LimitsDialog } from './LimitsDialog.tsx'
 import styles from './operator.module.css'
+import { readCustomerSearch } from './operator-search.ts'
 import { useMayOperate } from './use-may-operate.ts'
 
 const roles = ['owner', 'developer', 'billing', 'viewer'].map(value => ({ value, label: value }))
@@ -52,13 +53,13 @@ type Dialog = 'grant' | 'limits' | 'invite' | 'pause'
 
 function Body({ customer }: { customer: CustomerDetail }) {
   const mayOperate = useMayOperate()
-  const search: { grant?: boolean } = useSearch({ strict: false })
+  const search = readCustomerSearch(useSearch({ strict: false }))
   const [dialog, setDialog] = useState<Dialog | null>(search.grant === true && mayOperate ? 'grant' : null)
   const navigate = useNavigate()
   const close = () => {
     setDialog(null)
     // A reload must not open the dialog again.
-    if (search.grant) void navigate({ to: '.', search: {}, replace: true } as never)
+    if (search.grant) void navigate({ to: '.', search: {}, replace: true })
   }
   const isPaused = customer.state === 'paused'
   const pause = useWrite<boolean>(

@@ -30,3 +30,14 @@ export interface SupplySearch {
 export function readSupplySearch({ model }: Record<string, unknown>): SupplySearch {
   return typeof model === 'string' && model !== '' ? { model } : {}
 }
+
+/** What a link to a customer opens. */
+export interface CustomerSearch {
+  /** The dialog that grants credit. */
+  readonly grant?: true
+}
+
+/** Keeps what is valid of the search parameters of the operator's page of a customer. */
+export function readCustomerSearch({ grant }: Record<string, unknown>): CustomerSearch {
+  return grant === true ? { grant } : {}
+}

@@ -27,9 +27,7 @@ export function AnswerEnd({ customerId, end }: { customerId: string; end: Answer
       <span>{durationText(elapsedMs)}</span>
       {provider !== null && <Provider kind={provider as ProviderName} />}
       {requestId !== null && (
-        <Link
-          {...({ to: '/c/$customerId/activity/$requestId', params: { customerId, requestId } } as never as { to: '/' })}
-        >
+        <Link to="/c/$customerId/activity/$requestId" params={{ customerId, requestId }}>
           receipt
         </Link>
       )}

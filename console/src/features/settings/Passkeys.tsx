@@ -2,7 +2,7 @@ import { Button, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { AddedPasskey, PasskeyShown } from '#api/passkeys.ts'
-import { makePasskey } from '../../api/passkeys.ts'
+import { makePasskey, type PasskeyOptions } from '../../api/passkeys.ts'
 import { consoleConfigQuery, factorsQuery } from '../../api/queries.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { ConfirmDialog } from '../../parts/ConfirmDialog.tsx'
@@ -37,13 +37,13 @@ export function Passkeys() {
       showsError: true,
     },
   )
-  const start = useWrite<void>(() => ({ method: 'POST', path: 'factors/passkeys/start', body: {} }), {
+  const start = useWrite<void, PasskeyOptions>(() => ({ method: 'POST', path: 'factors/passkeys/start', body: {} }), {
     areas: [],
     showsError: true,
     onDone: options => make(options),
   })
   const [problem, setProblem] = useState<Error | null>(null)
-  const make = async (options: unknown) => {
+  const make = async (options: PasskeyOptions) => {
     setProblem(null)
     try {
       add.mutate(await makePasskey(options))

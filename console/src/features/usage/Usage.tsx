@@ -38,11 +38,12 @@ export function Usage() {
   const asked = search.split ?? 'provider'
   const split = asked !== 'model' && !seesKeys ? 'provider' : asked
   const navigate = useNavigate()
-  const set = (change: UsageSearch) =>
+  const set = (change: UsageSearch) => open({ ...search, ...change })
+  const open = (next: UsageSearch) =>
     void navigate({
       to: '/c/$customerId/usage',
       params: { customerId },
-      search: { ...search, ...change },
+      search: next,
       replace: true,
     })
   const breakdown = useQuery(breakdownQuery(customerId, days))
@@ -64,7 +65,10 @@ export function Usage() {
           aria-label="Period"
           data={spans}
           value={String(days)}
-          onChange={value => set({ days: Number(value), interval: undefined as never })}
+          onChange={value => {
+            const { interval: _, ...others } = search
+            open({ ...others, days: Number(value) })
+          }}
         />
         <SegmentedControl
           aria-label="Figure"
