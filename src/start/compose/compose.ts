@@ -104,7 +104,15 @@ export async function compose(input: ComposeInput): Promise<App> {
   ]
   const agentServer = createAgentServer(context, { database, money, supply, callers, marketplace, service })
   startServerReports(context, database, money, supply, agentServer)
-  const server = createHttpServer(context, { money, callers, marketplace, service, consoleParts, features, agentServer })
+  const server = createHttpServer(context, {
+    money,
+    callers,
+    marketplace,
+    service,
+    consoleParts,
+    features,
+    agentServer,
+  })
 
   const { inFlight, metrics } = service
   const running = started.move()
