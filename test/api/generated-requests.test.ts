@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { beforeAll, expect, test } from 'vitest'
 import { features } from '../../src/base/domain/chat-job.ts'
 import { testOffer } from '../harness/app.ts'
+import { rounds } from '../harness/rounds.ts'
 import { type JsonSchema, schemaArbitrary } from '../harness/schema-arbitrary.ts'
 import { textCompletion } from '../harness/scripted-completions.ts'
 import { embeddings } from '../harness/scripted-embeddings.ts'
@@ -97,7 +98,7 @@ function headersOf({ parameters }: Operation): fc.Arbitrary<Record<string, strin
     .map(pairs => Object.fromEntries(pairs.map(({ name, text }) => [name, text])))
 }
 
-const RUNS = 100
+const RUNS = rounds(100)
 
 test('every answer to a generated request is documented, and none is a 5xx', async () => {
   const generation = Object.entries(openapi.paths).filter(

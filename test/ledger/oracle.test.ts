@@ -13,6 +13,7 @@ import type { Admission } from '../../src/money/ledger/leases/admission.ts'
 import { reclaimDeadLeases } from '../../src/money/ledger/leases/reclaim-dead-leases.ts'
 import { createLedger, type Ledger } from '../../src/money/ledger/ledger.ts'
 import { createPostgresStore } from '../../src/money/ledger/postgres-store.ts'
+import { rounds } from '../harness/rounds.ts'
 import { storeOf } from '../harness/store-of.ts'
 import { admissionOf, createLedgerWorld, type LedgerWorld, settle, settlementOf } from './ledger-world.ts'
 import {
@@ -29,7 +30,7 @@ import {
 } from './oracle.ts'
 
 const DATABASES = 4
-const SEQUENCES_EACH = 80
+const SEQUENCES_EACH = rounds(80)
 const COMMANDS_MAX = 60
 
 /**

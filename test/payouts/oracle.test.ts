@@ -17,6 +17,7 @@ import {
   settleBankPayout,
 } from '../../src/money/payouts/payout-batches.ts'
 import { createPayoutSync } from '../../src/money/payouts/payout-sync.ts'
+import { rounds } from '../harness/rounds.ts'
 import { HOSTER_SHARE_BPS } from '../ledger/ledger-world.ts'
 import {
   apply,
@@ -42,7 +43,7 @@ import {
 } from './payout-world.ts'
 
 const DATABASES = 2
-const HISTORIES_EACH = 40
+const HISTORIES_EACH = rounds(40)
 
 /**
  * Sends random commands, up to three at once, to PostgreSQL and to the oracle. There must be an order in which the oracle gives

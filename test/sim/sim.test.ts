@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { simulate } from '../../sim/simulate.ts'
+import { rounds } from '../harness/rounds.ts'
 
-const SEEDS = 1_000
+const SEEDS = rounds(1_000)
 
 // Refusals throw thousands of errors, and their stack traces would take a tenth of the time.
 const { stackTraceLimit } = Error
