@@ -41,5 +41,5 @@ export function makeClusterParent(path: string): void {
 function reasonOf({ code, errno, path }: NodeJS.ErrnoException): string {
   return code === 'ENOENT' && path !== undefined
     ? `${dirname(path)} takes no new directories`
-    : getSystemErrorMessage(errno!)
+    : getSystemErrorMessage(errno ?? 0)
 }

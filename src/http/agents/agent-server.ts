@@ -159,7 +159,7 @@ export class AgentServer {
     allowedHosts.require(request)
     onceClosed(socket, this.#bounds.addStranger(addressOf(request)))
     const caller = await directory.authenticate(request.rawHeaders)
-    const url = new URL(request.url!, 'http://gateway')
+    const url = new URL(request.url ?? '/', 'http://gateway')
     const agentId = headerValues(request.rawHeaders, AGENT_HEADER)[0] ?? ''
     if (!UUID.test(agentId)) {
       throw new ApiError('invalid_header', { param: AGENT_HEADER, message: `${AGENT_HEADER} must be a UUID.` })

@@ -1,4 +1,5 @@
 import { type Feature, features } from '../../base/domain/chat-job.ts'
+import { elementAt } from '../../base/runtime/collections.ts'
 import { isJsonObject, type JsonObject } from '../../base/runtime/json-object.ts'
 import { type Manifest, type ManifestModel, manifest, quantizations } from '../../wire/api/hoster-manifest.ts'
 
@@ -23,7 +24,7 @@ export function readManifest(body: unknown): Manifest | string {
   const countries = new Set(list.flatMap(countriesOf))
   const result = manifest.safeParse({ models, region: countries.size === 1 ? [...countries][0] : null })
   if (result.success) return result.data
-  const { path, message } = result.error.issues[0]!
+  const { path, message } = elementAt(result.error.issues, 0)
   return `The model list of the server is no manifest: ${path.join('.')} must be ${message}.`
 }
 

@@ -1,3 +1,4 @@
+import { elementAt } from '../../base/runtime/collections.ts'
 import type { SignalKind, Signals } from './quarantine.ts'
 
 /**
@@ -32,7 +33,7 @@ export function chooseAudit(
   const pulls = possible.map(kind => weights[kind] * Math.max(...signalsOf[kind].map(signal => pull(signals, signal))))
   let left = random() * pulls.reduce((sum, weight) => sum + weight, 0)
   return possible.find((_, at) => {
-    left -= pulls[at]!
+    left -= elementAt(pulls, at)
     return left < 0
   })
 }

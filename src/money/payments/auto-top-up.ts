@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { type Nanos, usdText } from '../../base/domain/money.ts'
@@ -66,27 +67,29 @@ export function createAutoTopUps(deps: {
   async function start(customerId: string, driver: PaymentDriver): Promise<boolean> {
     const paymentId = randomUUID()
     const nowMs = clock.epochMs()
-    const { rows } = await pool.query<{ started: boolean }>(
+    const { started } = await queryRow<{ started: boolean }>(
+      pool,
       'SELECT start_auto_top_up($1, $2, $3, $4, $5, $6) AS started',
       [paymentId, customerId, driver.isLive, paymentReference(), new Date(nowMs + 2 * MINUTE_MS), new Date(nowMs)],
     )
-    if (!rows[0]!.started) return false
+    if (!started) return false
     // Charges with the id of the payment as idempotency key. After a crash the job does it again.
     await sync.book(paymentId)
-    const { rows: ended } = await pool.query<{ state: string; failure: string | null; reference: string }>(
-      'SELECT state, failure, reference FROM payment WHERE payment_id = $1',
+    const { state, failure } = await queryRow<{ state: string; failure: string | null }>(
+      pool,
+      'SELECT state, failure FROM payment WHERE payment_id = $1',
       [paymentId],
     )
-    if (ended[0]!.state === 'failed') await pause(customerId, ended[0]!.failure ?? 'The payment was refused.')
+    if (state === 'failed') await pause(customerId, failure ?? 'The payment was refused.')
     return true
   }
 
   async function pause(customerId: string, reason: string): Promise<void> {
-    const { rows } = await pool.query<{ paused: boolean }>('SELECT pause_auto_top_up($1, $2) AS paused', [
+    const { paused } = await queryRow<{ paused: boolean }>(pool, 'SELECT pause_auto_top_up($1, $2) AS paused', [
       customerId,
       reason,
     ])
-    if (!rows[0]!.paused) return
+    if (!paused) return
     const { rows: people } = await pool.query<{ email: string }>(
       "SELECT email FROM membership JOIN person USING (person_id) WHERE customer_id = $1 AND role IN ('owner', 'billing')",
       [customerId],
@@ -186,7 +189,7 @@ function requireSettings(
   const refuse = (param: string, message: string) => {
     throw new ApiError('invalid_value', { param, message })
   }
-  if (amountNanos < minNanos || amountNanos > maxNanos || amountNanos % nanosPerMinor.usd! !== 0n) {
+  if (amountNanos < minNanos || amountNanos > maxNanos || amountNanos % nanosPerMinor.usd !== 0n) {
     refuse('amount_usd', `"amount_usd" must be ${usdText(minNanos)} to ${usdText(maxNanos)} USD in whole cents.`)
   }
   if (thresholdNanos > maxNanos) refuse('threshold_usd', `"threshold_usd" must be at most ${usdText(maxNanos)} USD.`)

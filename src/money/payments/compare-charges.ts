@@ -1,4 +1,6 @@
 import type { Pool, Sql } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
+import { elementAt } from '../../base/runtime/collections.ts'
 import type { Log } from '../../base/runtime/log.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import { UUID } from '../../base/runtime/uuid.ts'
@@ -94,7 +96,8 @@ async function checkMove(deps: CompareDeps, move: ProviderMove): Promise<void> {
     await pool.query('SELECT end_payment_difference($1, $2, $3)', [driver.name, move.ref, move.state !== 'done'])
     return
   }
-  const { rows } = await pool.query<{ isNew: boolean }>(
+  const { isNew } = await queryRow<{ isNew: boolean }>(
+    pool,
     'SELECT note_payment_difference($1, $2, $3, $4, $5, $6, $7, $8, $9) AS "isNew"',
     [
       driver.name,
@@ -108,7 +111,7 @@ async function checkMove(deps: CompareDeps, move: ProviderMove): Promise<void> {
       new Date(move.atMs),
     ],
   )
-  if (rows[0]!.isNew) log.warn({ ...move, ...found }, 'the payment provider has made what the books do not have')
+  if (isNew) log.warn({ ...move, ...found }, 'the payment provider has made what the books do not have')
 }
 
 interface Difference {
@@ -213,11 +216,12 @@ async function checkCredit({ pool, log, driver }: CompareDeps, credit: Credit): 
     await pool.query('SELECT end_payment_difference($1, $2, false)', [driver.name, paymentId])
     return
   }
-  const { rows } = await pool.query<{ isNew: boolean }>(
+  const { isNew } = await queryRow<{ isNew: boolean }>(
+    pool,
     `SELECT note_payment_difference($1, $2::uuid::text, 'credit', 'no_charge', $2, $3, $4, $5, $6) AS "isNew"`,
     [driver.name, paymentId, providerRef, credit.amountMinor, credit.currency, credit.paidAt],
   )
-  if (rows[0]!.isNew) log.warn({ ...credit }, 'the payment provider has no charge for a credit')
+  if (isNew) log.warn({ ...credit }, 'the payment provider has no charge for a credit')
 }
 
 async function isPaid(provider: PaymentProvider, providerRef: string, paymentId: string): Promise<boolean> {
@@ -239,7 +243,7 @@ async function recheckDifferences(deps: CompareDeps): Promise<void> {
   for (const { ref, kind } of rows) {
     if (kind === 'credit') {
       const credits = await pool.query<Credit>(`SELECT ${CREDIT} WHERE payment_id = $1`, [ref])
-      await checkCredit(deps, credits.rows[0]!)
+      await checkCredit(deps, elementAt(credits.rows, 0))
     } else {
       const move = await driver.moves.one(kind, ref)
       if (move !== null) await checkMove(deps, move)
@@ -248,10 +252,12 @@ async function recheckDifferences(deps: CompareDeps): Promise<void> {
 }
 
 async function firstPaymentMs(sql: Sql, driver: string, nowMs: number): Promise<number> {
-  const { rows } = await sql.query<{ at: Date | null }>('SELECT min(created_at) AS at FROM payment WHERE driver = $1', [
-    driver,
-  ])
-  return Math.max(rows[0]!.at?.getTime() ?? nowMs, nowMs - FIRST_MS)
+  const { at } = await queryRow<{ at: Date | null }>(
+    sql,
+    'SELECT min(created_at) AS at FROM payment WHERE driver = $1',
+    [driver],
+  )
+  return Math.max(at?.getTime() ?? nowMs, nowMs - FIRST_MS)
 }
 
 interface Progress {

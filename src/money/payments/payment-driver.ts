@@ -3,7 +3,7 @@ import type { Nanos } from '../../base/domain/money.ts'
 import type { TopUpDriverName } from '../../base/domain/money-drivers.ts'
 
 /** What the smallest unit of a currency is worth. Top-ups are charged in USD: nobody chooses the currency. */
-export const nanosPerMinor: Readonly<Record<string, Nanos>> = { usd: 10_000_000n }
+export const nanosPerMinor: Readonly<Record<string, Nanos> & { usd: Nanos }> = { usd: 10_000_000n }
 
 /** A top-up as a driver needs it. */
 export interface PaymentOrder {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Pool, Sql } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 import { failpoint } from '../../base/runtime/failpoint.ts'
 import type { Log } from '../../base/runtime/log.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
@@ -216,11 +217,12 @@ function bookReport(
   nowMs: number,
 ): Promise<Booked | 'stale'> {
   return promoteAfterFirstCredit(sql, customerId, async () => {
-    const { rows } = await sql.query<{ result: Booked | 'stale' }>(
+    const { result } = await queryRow<{ result: Booked | 'stale' }>(
+      sql,
       'SELECT book_payment_report($1, $2, $3, $4, $5) AS result',
       [paymentId, driver, version, JSON.stringify(report), lookAgainAt(report.state, createdAt, nowMs)],
     )
-    return rows[0]!.result
+    return result
   })
 }
 

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { type Nanos, usdText } from '../../base/domain/money.ts'
@@ -78,29 +79,27 @@ export function createPayments(deps: {
     async start(order) {
       const driver = driverOf(order.driver)
       requireAmount(order.amountNanos, limits)
-      const amountMinor = order.amountNanos / nanosPerMinor[CURRENCY]!
+      const amountMinor = order.amountNanos / nanosPerMinor[CURRENCY]
       const nowMs = clock.epochMs()
       const asked = randomUUID()
-      const { rows } = await pool
-        .query<{ verdict: StartVerdict; payment: string }>(
-          'SELECT * FROM start_payment($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)',
-          [
-            asked,
-            order.customerId,
-            driver.name,
-            order.amountNanos,
-            amountMinor,
-            CURRENCY,
-            driver.isLive,
-            paymentReference(),
-            order.idempotencyKey,
-            order.personId,
-            new Date(nowMs + driver.openMs),
-            driver.provider === null ? null : new Date(nowMs + FIRST_LOOK_MS),
-          ],
-        )
-        .catch(refuseOutage)
-      const { verdict, payment: paymentId } = rows[0]!
+      const { verdict, payment: paymentId } = await queryRow<{ verdict: StartVerdict; payment: string }>(
+        pool,
+        'SELECT * FROM start_payment($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)',
+        [
+          asked,
+          order.customerId,
+          driver.name,
+          order.amountNanos,
+          amountMinor,
+          CURRENCY,
+          driver.isLive,
+          paymentReference(),
+          order.idempotencyKey,
+          order.personId,
+          new Date(nowMs + driver.openMs),
+          driver.provider === null ? null : new Date(nowMs + FIRST_LOOK_MS),
+        ],
+      ).catch(refuseOutage)
       if (verdict === 'no_account') throw new ApiError('customer_not_found')
       if (verdict === 'key_reused') throw new ApiError('idempotency_key_reused', { param: 'Idempotency-Key' })
       if (verdict === 'too_many') {
@@ -195,7 +194,7 @@ type StartVerdict = 'started' | 'existing' | 'key_reused' | 'too_many' | 'no_acc
 const FIRST_LOOK_MS = 120_000
 
 function requireAmount(nanos: Nanos, { minNanos, maxNanos }: TopUpLimits): void {
-  if (nanos >= minNanos && nanos <= maxNanos && nanos % nanosPerMinor[CURRENCY]! === 0n) return
+  if (nanos >= minNanos && nanos <= maxNanos && nanos % nanosPerMinor[CURRENCY] === 0n) return
   throw new ApiError('invalid_value', {
     param: 'amount_usd',
     message: `"amount_usd" must be ${usdText(minNanos)} to ${usdText(maxNanos)} USD in whole cents.`,

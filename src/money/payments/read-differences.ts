@@ -1,4 +1,5 @@
 import type { Sql } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 
 /** A row of `payment_difference` that is open: see the migration of that table. */
 export interface PaymentDifference {
@@ -23,6 +24,9 @@ export async function listDifferences(sql: Sql): Promise<PaymentDifference[]> {
 
 /** Counts them. */
 export async function countDifferences(sql: Sql): Promise<number> {
-  const { rows } = await sql.query<{ count: bigint }>('SELECT count(*) FROM payment_difference WHERE ended_at IS NULL')
-  return Number(rows[0]!.count)
+  const { count } = await queryRow<{ count: bigint }>(
+    sql,
+    'SELECT count(*) FROM payment_difference WHERE ended_at IS NULL',
+  )
+  return Number(count)
 }

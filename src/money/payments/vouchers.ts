@@ -1,5 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto'
 import type { Sql } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import type { Nanos } from '../../base/domain/money.ts'
 import { networkOf } from '../../base/runtime/client-address.ts'
@@ -21,7 +22,7 @@ export interface VoucherCode {
 
 /** Draws a code of 125 random bits. Only its hash is stored: with so many bits it needs no salt. */
 export function drawVoucherCode(): VoucherCode {
-  const code = randomCode(25).match(/.{5}/g)!.join('-')
+  const code = randomCode(25).replace(/.{5}(?=.)/g, '$&-')
   return { code, hash: hashOf(normalisedCode(code)), hint: code.slice(-5) }
 }
 
@@ -54,19 +55,20 @@ export async function redeemVoucher(
   return inTransaction(async sql => {
     const { verdict, payment } = CODE.test(code)
       ? await promote(sql, customerId, async () => {
-          const { rows } = await sql.query<{ verdict: Verdict; payment: string | null }>(
+          const row = await queryRow<{ verdict: Verdict; payment: string | null }>(
+            sql,
             'SELECT * FROM redeem_voucher($1, $2, $3, $4, $5)',
             [randomUUID(), customerId, hashOf(code), paymentReference(), personId],
           )
-          return rows[0]!
+          return row
         })
       : { verdict: 'unknown' as const, payment: null }
     if (payment === null) throw new ApiError('voucher_not_valid', { message: refusals[verdict], param: 'code' })
     if (verdict === 'redeemed') {
-      const { rows } = await sql.query<{ id: string }>('SELECT voucher_id AS id FROM voucher WHERE payment_id = $1', [
+      const { id } = await queryRow<{ id: string }>(sql, 'SELECT voucher_id AS id FROM voucher WHERE payment_id = $1', [
         payment,
       ])
-      await evidence.add(sql, 'voucher', rows[0]!.id, { customerId })
+      await evidence.add(sql, 'voucher', id, { customerId })
     }
     await noteRedeemed(sql, attempt)
     return payment

@@ -1,4 +1,5 @@
 import type { Sql } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 import type { Nanos } from '../../base/domain/money.ts'
 import type { EnrollActor } from './payout-accounts.ts'
 
@@ -134,7 +135,7 @@ export async function moveEarnings(
   { personId, address }: EnrollActor,
   nowMs: number,
 ): Promise<MovedEarnings> {
-  const { rows } = await sql.query<MovedEarnings>('SELECT * FROM move_earnings($1, $2, $3, $4, $5, $6)', [
+  const row = await queryRow<MovedEarnings>(sql, 'SELECT * FROM move_earnings($1, $2, $3, $4, $5, $6)', [
     moveId,
     hosterId,
     amountNanos,
@@ -142,7 +143,7 @@ export async function moveEarnings(
     address,
     new Date(nowMs),
   ])
-  return rows[0]!
+  return row
 }
 
 const FOLD_ROWS = 20_000
@@ -150,9 +151,9 @@ const FOLD_ROWS = 20_000
 /** Sums up what settlements and refunds added to the days of hosters. See fold_hoster_days in the migration of payouts. */
 export async function foldHosterDays(sql: Sql): Promise<number> {
   for (let total = 0; ; ) {
-    const { rows } = await sql.query<{ folded: bigint }>('SELECT fold_hoster_days($1) AS folded', [FOLD_ROWS])
-    total += Number(rows[0]!.folded)
-    if (rows[0]!.folded < FOLD_ROWS) return total
+    const { folded } = await queryRow<{ folded: bigint }>(sql, 'SELECT fold_hoster_days($1) AS folded', [FOLD_ROWS])
+    total += Number(folded)
+    if (folded < FOLD_ROWS) return total
   }
 }
 
@@ -162,12 +163,12 @@ export async function earnedToday(
   hosterId: string,
   nowMs: number,
 ): Promise<{ readonly todayNanos: Nanos; readonly totalNanos: Nanos }> {
-  const { rows } = await sql.query<{ todayNanos: Nanos; totalNanos: Nanos }>(
+  return queryRow<{ todayNanos: Nanos; totalNanos: Nanos }>(
+    sql,
     `SELECT coalesce(sum(hoster_share_nanos - refunded_share_nanos) FILTER (WHERE day = ($2::timestamptz AT TIME ZONE 'UTC')::date), 0)::bigint
          AS "todayNanos",
        coalesce(sum(hoster_share_nanos - refunded_share_nanos), 0)::bigint AS "totalNanos"
      FROM hoster_line WHERE hoster_id = $1`,
     [hosterId, new Date(nowMs)],
   )
-  return rows[0]!
 }

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Pool, Sql } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 import type { PayoutDriverName } from '../../base/domain/money-drivers.ts'
 import type { WithProvider } from '../payments/provider-sync.ts'
 import type { BankDetails, PayoutDriver } from './payout-driver.ts'
@@ -87,7 +88,8 @@ export async function enrollHoster(
   const known = named.find(each => each.driver === driver.name)?.destination ?? null
   const { url, ...enrolment } = await driver.enroll(hosterId, known, details)
   const { destination, holder, identities, isReady, note } = enrolment
-  const { rows } = await pool.query<{ state: PayoutAccountState }>(
+  const { state } = await queryRow<{ state: PayoutAccountState }>(
+    pool,
     'SELECT set_payout_account($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) AS state',
     [
       randomUUID(),
@@ -104,7 +106,6 @@ export async function enrollHoster(
       accountWaitHours,
     ],
   )
-  const { state } = rows[0]!
   if (state === 'refused') return { state, url: null, note: 'Another hoster is paid to this account.' }
   return { state, url, note }
 }
@@ -139,11 +140,12 @@ export async function setHosterCustomer(
   { personId, address }: EnrollActor,
   { nowMs, accountWaitHours }: ChangeWait,
 ): Promise<boolean> {
-  const { rows } = await sql.query<{ done: boolean }>(
+  const { done } = await queryRow<{ done: boolean }>(
+    sql,
     'SELECT set_hoster_customer($1, $2, $3, $4, $5, $6, $7) AS done',
     [randomUUID(), hosterId, customerId, personId, address, new Date(nowMs), accountWaitHours],
   )
-  return rows[0]!.done
+  return done
 }
 
 /** Stops a change that waits; null: all of the hoster. Returns how many. */
@@ -153,14 +155,14 @@ export async function stopPayoutChanges(
   { personId, address }: EnrollActor,
   nowMs: number,
 ): Promise<number> {
-  const { rows } = await sql.query<{ count: number }>('SELECT stop_payout_changes($1, $2, $3, $4, $5) AS count', [
+  const { count } = await queryRow<{ count: number }>(sql, 'SELECT stop_payout_changes($1, $2, $3, $4, $5) AS count', [
     hosterId,
     changeId,
     personId,
     address,
     new Date(nowMs),
   ])
-  return rows[0]!.count
+  return count
 }
 
 /** Applies all changes that have waited long enough. */

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Sql } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 import type { Nanos } from '../../base/domain/money.ts'
 import type { PayoutDriver } from './payout-driver.ts'
 
@@ -100,20 +101,22 @@ export function rulesRow({ holdDays, promotion }: PayoutRules): unknown[] {
 export type ApproveVerdict = 'approved' | 'approved_before' | 'cancelled' | 'no_batch' | 'second_operator' | 'undecided'
 
 export async function approvePayouts(sql: Sql, actor: PayoutActor | null, batchId: string): Promise<ApproveVerdict> {
-  const { rows } = await sql.query<{ verdict: ApproveVerdict }>(
+  const { verdict } = await queryRow<{ verdict: ApproveVerdict }>(
+    sql,
     `SELECT ${callOf('approve_payouts', actor)}($1, $2, $3) AS verdict`,
     [actor?.session ?? null, batchId, actor?.address ?? null],
   )
-  return rows[0]!.verdict
+  return verdict
 }
 
 /** Cancels what was not sent. Returns how many payouts; null without such a batch. */
 export async function cancelPayouts(sql: Sql, actor: PayoutActor | null, batchId: string): Promise<number | null> {
-  const { rows } = await sql.query<{ count: number | null }>(
+  const { count } = await queryRow<{ count: number | null }>(
+    sql,
     `SELECT ${callOf('cancel_payouts', actor)}($1, $2, $3) AS count`,
     [actor?.session ?? null, batchId, actor?.address ?? null],
   )
-  return rows[0]!.count
+  return count
 }
 
 /** Lets the promotional earnings of a review be paid, or gives them back to the promotion account. Returns whether it waited. */
@@ -126,11 +129,12 @@ export async function decidePromotionReview(
     reason,
   }: { readonly reviewId: string; readonly isReleased: boolean; readonly reason: string },
 ): Promise<boolean> {
-  const { rows } = await sql.query<{ done: boolean }>(
+  const { done } = await queryRow<{ done: boolean }>(
+    sql,
     `SELECT ${callOf('decide_promotion_review', actor)}($1, $2, $3, $4, $5) AS done`,
     [actor?.session ?? null, reviewId, isReleased, reason, actor?.address ?? null],
   )
-  return rows[0]!.done
+  return done
 }
 
 export type BankVerdict = 'booked' | 'unchanged' | 'mismatch' | 'not_csv' | 'not_sent' | 'no_payout'
@@ -142,11 +146,12 @@ export async function settleBankPayout(
   payoutId: string,
   failure: string | null,
 ): Promise<BankVerdict> {
-  const { rows } = await sql.query<{ verdict: BankVerdict }>(
+  const { verdict } = await queryRow<{ verdict: BankVerdict }>(
+    sql,
     `SELECT ${callOf('settle_bank_payout', actor)}($1, $2, $3, $4, $5) AS verdict`,
     [actor?.session ?? null, payoutId, failure === null, failure, actor?.address ?? null],
   )
-  return rows[0]!.verdict
+  return verdict
 }
 
 export interface Freeze {
@@ -162,11 +167,12 @@ export async function freezePayouts(
   actor: PayoutActor | null,
   { hosterId, isFrozen, reason }: Freeze,
 ): Promise<boolean> {
-  const { rows } = await sql.query<{ changed: boolean }>(
+  const { changed } = await queryRow<{ changed: boolean }>(
+    sql,
     `SELECT ${callOf('set_payout_freeze', actor)}($1, $2, $3, $4, $5) AS changed`,
     [actor?.session ?? null, hosterId, isFrozen, reason, actor?.address ?? null],
   )
-  return rows[0]!.changed
+  return changed
 }
 
 export type ClawBackVerdict = 'taken' | 'duplicate' | 'above_dispute' | 'above_earnings' | 'no_dispute' | 'no_hoster'
@@ -183,7 +189,8 @@ export interface ClawBackOrder {
 
 /** Takes earnings back. The hoster may owe them then. */
 export async function clawBack(sql: Sql, actor: PayoutActor | null, order: ClawBackOrder): Promise<ClawBackVerdict> {
-  const { rows } = await sql.query<{ verdict: ClawBackVerdict }>(
+  const { verdict } = await queryRow<{ verdict: ClawBackVerdict }>(
+    sql,
     `SELECT ${callOf('claw_back', actor)}($1, $2, $3, $4, $5, $6, $7) AS verdict`,
     [
       actor?.session ?? null,
@@ -195,7 +202,7 @@ export async function clawBack(sql: Sql, actor: PayoutActor | null, order: ClawB
       actor?.address ?? null,
     ],
   )
-  return rows[0]!.verdict
+  return verdict
 }
 
 /** Reverses a claw-back. Returns false if that was done before. */
@@ -205,9 +212,10 @@ export async function returnClawback(
   clawbackId: string,
   reason: string,
 ): Promise<boolean> {
-  const { rows } = await sql.query<{ done: boolean }>(
+  const { done } = await queryRow<{ done: boolean }>(
+    sql,
     `SELECT ${callOf('return_clawback', actor)}($1, $2, $3, $4) AS done`,
     [actor?.session ?? null, clawbackId, reason, actor?.address ?? null],
   )
-  return rows[0]!.done
+  return done
 }

@@ -1,4 +1,6 @@
 import type { Pool, Sql } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
+import { valueAt } from '../../base/runtime/collections.ts'
 import { failpoint } from '../../base/runtime/failpoint.ts'
 import type { Log } from '../../base/runtime/log.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
@@ -111,11 +113,11 @@ interface LookedAt {
 type BeginVerdict = 'begun' | 'cancelled' | 'not_approved' | 'ended' | 'no_payout'
 
 async function begin(sql: Sql, payoutId: string, nextLookAt: Date | null): Promise<BeginVerdict> {
-  const { rows } = await sql.query<{ verdict: BeginVerdict }>('SELECT begin_payout($1, $2) AS verdict', [
+  const { verdict } = await queryRow<{ verdict: BeginVerdict }>(sql, 'SELECT begin_payout($1, $2) AS verdict', [
     payoutId,
     nextLookAt,
   ])
-  return rows[0]!.verdict
+  return verdict
 }
 
 /**
@@ -124,13 +126,17 @@ async function begin(sql: Sql, payoutId: string, nextLookAt: Date | null): Promi
  * payout fails only after all tries from before the change are over. Null: send.
  */
 async function readHold(sql: Sql, payoutId: string, nowMs: number): Promise<PayoutReport | null> {
-  const { rows } = await sql.query<{ frozenAt: Date | null; changedAt: Date | null; isSameAccount: boolean }>(
+  const { frozenAt, changedAt, isSameAccount } = await queryRow<{
+    frozenAt: Date | null
+    changedAt: Date | null
+    isSameAccount: boolean
+  }>(
+    sql,
     `SELECT h.payout_frozen_at AS "frozenAt", a.updated_at AS "changedAt",
        coalesce((a.driver, a.destination, a.state) = (p.driver, p.destination, 'ready'), false) AS "isSameAccount"
      FROM payout p JOIN hoster h USING (hoster_id) LEFT JOIN hoster_account a USING (hoster_id) WHERE p.payout_id = $1`,
     [payoutId],
   )
-  const { frozenAt, changedAt, isSameAccount } = rows[0]!
   if (frozenAt === null && isSameAccount) return null
   const since = frozenAt ?? changedAt
   if (since !== null && nowMs - since.getTime() < TRY_MS) return { state: 'pending' }
@@ -144,7 +150,8 @@ const TRY_MS = 10 * 60_000
 /** Sends a payout that the provider does not know, and reports what became of it. */
 async function send(sql: Sql, driver: PayoutDriver, order: PayoutOrder): Promise<PayoutReport> {
   try {
-    const ref = (await driver.pay([order])).refs.get(order.payoutId)!
+    const { refs } = await driver.pay([order])
+    const ref = valueAt(refs, order.payoutId)
     failpoint('payout-sent')
     await sql.query('SELECT note_payout_sent($1, $2)', [order.payoutId, ref])
     return await driver.look({ ...order, providerRef: ref })
@@ -163,7 +170,8 @@ async function bookReport(
   nowMs: number,
 ): Promise<'booked' | 'unchanged' | 'mismatch' | 'no_payout' | 'stale'> {
   const lookAgainAt = report.state === 'failed' ? null : nextLookAt(report.state === 'paid', createdAt, nowMs)
-  const { rows } = await sql.query<{ result: 'booked' | 'unchanged' | 'mismatch' | 'no_payout' | 'stale' }>(
+  const { result } = await queryRow<{ result: 'booked' | 'unchanged' | 'mismatch' | 'no_payout' | 'stale' }>(
+    sql,
     'SELECT book_payout_report($1, $2, $3, $4, $5) AS result',
     [payoutId, driver, version, JSON.stringify(report), lookAgainAt],
   )
@@ -171,7 +179,7 @@ async function bookReport(
   if (report.state === 'paid' && providerRef === null) {
     await sql.query('SELECT note_payout_sent($1, $2)', [payoutId, report.ref])
   }
-  return rows[0]!.result
+  return result
 }
 
 function orderOf(payout: Payout): PayoutOrder {

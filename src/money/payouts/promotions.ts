@@ -1,4 +1,5 @@
 import type { Sql } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 import type { Nanos } from '../../base/domain/money.ts'
 import { type PayoutRules, rulesRow } from './payout-batches.ts'
 
@@ -81,10 +82,11 @@ export interface PromotionState {
 }
 
 export async function readPromotionState(sql: Sql, nowMs: number): Promise<PromotionState> {
-  const { rows } = await sql.query<{ waiting: bigint; yesterday: Nanos }>(
+  const { waiting, yesterday } = await queryRow<{ waiting: bigint; yesterday: Nanos }>(
+    sql,
     `SELECT (SELECT count(*) FROM promotion_review WHERE state = 'waiting') AS waiting,
        (SELECT coalesce(sum(share_nanos), 0)::bigint FROM promotion_share WHERE day = ($1::timestamptz AT TIME ZONE 'UTC')::date - 1) AS yesterday`,
     [new Date(nowMs)],
   )
-  return { waitingReviews: Number(rows[0]!.waiting), yesterdayNanos: rows[0]!.yesterday }
+  return { waitingReviews: Number(waiting), yesterdayNanos: yesterday }
 }

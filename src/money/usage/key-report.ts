@@ -21,23 +21,23 @@ export async function keyReport(sql: Sql, caller: Caller, windows: WindowCounts,
   }
 }
 
-interface KeyRow extends ListedKey, KeyUse {
-  /** Null: the member who made the key has no limit, or no person made it. */
-  readonly memberEmail: string | null
-  readonly memberLimitNanos: Nanos | null
-  readonly memberReset: LimitReset | null
-  readonly memberSpentNanos: Nanos | null
-  readonly memberEndsAt: Date | null
-}
+type KeyRow = ListedKey &
+  KeyUse &
+  MemberLimit & { readonly memberSpentNanos: Nanos | null; readonly memberEndsAt: Date | null }
+
+/** Nulls: the member who made the key has no limit, or no person made it. */
+type MemberLimit =
+  | { readonly memberEmail: string; readonly memberLimitNanos: Nanos; readonly memberReset: LimitReset }
+  | { readonly memberEmail: null; readonly memberLimitNanos: null; readonly memberReset: null }
 
 function memberLimitOf(row: KeyRow): KeyReport['member_limit'] {
   const { memberEmail, memberLimitNanos, memberReset, memberSpentNanos, memberEndsAt } = row
   if (memberLimitNanos === null) return null
   const spentNanos = memberSpentNanos ?? 0n
   return {
-    email: memberEmail!,
+    email: memberEmail,
     limit_usd: usd(memberLimitNanos),
-    limit_reset: memberReset!,
+    limit_reset: memberReset,
     spent_usd: usd(spentNanos),
     remaining_usd: usd(max(memberLimitNanos - spentNanos, 0n)),
     resets_at: memberEndsAt?.toISOString() ?? null,

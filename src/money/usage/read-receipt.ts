@@ -169,12 +169,12 @@ function partsOf(row: ReceiptRow): RequestReceipt['tokens']['parts'] {
     usd_per_million: usdPerMillion(picoPerToken),
   })
   return [
-    ...(row.cache_read_tokens === null
+    ...(row.cache_read_tokens === null || row.cache_read_pico_per_token === null
       ? []
-      : [part('cache_read', row.cache_read_tokens, row.cache_read_pico_per_token!)]),
-    ...(row.cache_write_tokens === null
+      : [part('cache_read', row.cache_read_tokens, row.cache_read_pico_per_token)]),
+    ...(row.cache_write_tokens === null || row.cache_write_pico_per_token === null
       ? []
-      : [part('cache_write', row.cache_write_tokens, row.cache_write_pico_per_token!)]),
+      : [part('cache_write', row.cache_write_tokens, row.cache_write_pico_per_token)]),
     ...(row.other_parts ?? []).map(({ kind, tokens, pico_per_token }) => part(kind, tokens, BigInt(pico_per_token))),
   ]
 }

@@ -6,6 +6,7 @@ import { LATENCY_SAMPLE_AGE_MS_MAX, LATENCY_SAMPLES_MIN } from '../../base/domai
 import { type Nanos, usdText } from '../../base/domain/money.ts'
 import { type Offer, serves } from '../../base/domain/offer.ts'
 import { heldNanos } from '../../base/domain/request-bounds.ts'
+import { valueAt } from '../../base/runtime/collections.ts'
 
 /**
  * Builds the refusal of a request that no offer may serve: how many offers each constraint excluded, and what
@@ -69,7 +70,7 @@ function reasonsOf(excluded: readonly Exclusion[], job: ChatJob): string {
   const parts = order
     .filter(reason => counts.has(reason))
     .map(reason => {
-      const count = counts.get(reason)!.length
+      const count = valueAt(counts, reason).length
       const [one, many, why] = phrases[reason]
       return `${why}${sourceText(reason, job)} excluded ${count} ${count === 1 ? one : many}`
     })

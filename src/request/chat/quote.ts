@@ -5,6 +5,7 @@ import type { Ticket } from '../../base/domain/handoff.ts'
 import { billedCost, pricesFor, usd, usdPerMillion } from '../../base/domain/money.ts'
 import type { Offer } from '../../base/domain/offer.ts'
 import { heldNanos } from '../../base/domain/request-bounds.ts'
+import { elementAt, valueAt } from '../../base/runtime/collections.ts'
 import { describeAuto } from '../../wire/api/auto-note.ts'
 import type { ChatQuote } from '../../wire/api/chat-quote-schema.ts'
 import { countPromptTokens } from '../../wire/tokens/count-tokens.ts'
@@ -27,7 +28,7 @@ export async function quote(
   const { models, candidates, eligible, excluded, verdict, job } = preview
   const offers = new Map(candidates.map(offer => [offer.offerId, offer]))
   const common = { object: 'chat.completion.quote' as const, id: requestId, model: job.model }
-  const notEligible = excluded.map(({ offerId, reason }) => ({ ...describeServer(offers.get(offerId)!), reason }))
+  const notEligible = excluded.map(({ offerId, reason }) => ({ ...describeServer(valueAt(offers, offerId)), reason }))
   if (verdict instanceof ApiError) {
     const { code, message, param } = verdict
     const noCost = { max_tokens: null, max_tokens_clamped_by: null, expected: null, worst_case_cost_usd: null }
@@ -71,7 +72,11 @@ export async function quote(
     ...common,
     max_tokens: limitOf(maxTokens),
     max_tokens_clamped_by: clampedBy ?? null,
-    expected: { cost_usd: expectedUsd(ranks[0]!.offer), input_tokens: inputTokens, output_tokens: outputTokens },
+    expected: {
+      cost_usd: expectedUsd(elementAt(ranks, 0).offer),
+      input_tokens: inputTokens,
+      output_tokens: outputTokens,
+    },
     worst_case_cost_usd: usd(wantNanos),
     hold_usd: usd(wantNanos),
     auto: auto && describeAuto(auto),

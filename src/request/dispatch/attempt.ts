@@ -4,6 +4,7 @@ import type { Attempt } from '../../base/domain/handoff.ts'
 import type { HealthView } from '../../base/domain/health.ts'
 import type { Endpoint, Offer, Timeouts } from '../../base/domain/offer.ts'
 import type { UpstreamFailure } from '../../base/domain/upstream-failure.ts'
+import { elementAt } from '../../base/runtime/collections.ts'
 import type { ExchangeLimits } from '../../wire/upstreams/exchange-request.ts'
 import type { RetryBudget } from './retry-budget.ts'
 
@@ -88,7 +89,7 @@ export class AttemptLog {
   /** Whether one of `offers` from `index + 1` on may be tried if the offer at `index` fails. */
   hasNext(offers: readonly Offer[], index: number): boolean {
     if (index + 1 >= offers.length) return false
-    const tried = [...this.#tried, offers[index]!]
+    const tried = [...this.#tried, elementAt(offers, index)]
     return offers.some((offer, at) => at > index && this.#obstacleAfter(tried, offer) === null)
   }
 

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { ApiError } from '../../base/domain/errors.ts'
 import { providerKinds } from '../../base/domain/offer.ts'
+import { elementAt } from '../../base/runtime/collections.ts'
 import { queryInteger } from './query-integer.ts'
 
 export const intervals = ['hour', 'day', 'week', 'month'] as const
@@ -45,7 +46,7 @@ export function readQuery<S extends z.ZodObject>(schema: S, query: unknown): z.o
     throw new ApiError('invalid_value', { param: nul[0], message: `${nul[0]} must have no NUL characters.` })
   const parsed = schema.safeParse(query)
   if (parsed.success) return parsed.data
-  const { path, message } = parsed.error.issues[0]!
+  const { path, message } = elementAt(parsed.error.issues, 0)
   const param = String(path[0])
   const sent = (query as Record<string, unknown>)[param]
   throw new ApiError('invalid_value', { param, message: `${param} ${message}. ${describe(sent)}` })

@@ -1,4 +1,5 @@
 import type { RoutingFields } from '../../base/domain/chat-job.ts'
+import { elementAt } from '../../base/runtime/collections.ts'
 import { routingBounds, routingSchemas } from '../dialects/routing-schemas.ts'
 
 /** How a routing field is written as text: in a header, or on the command line. */
@@ -42,5 +43,5 @@ export function parseRoutingText(
 ): { readonly value: RoutingFields[keyof RoutingFields] } | { readonly problem: string } {
   const { read, allowed } = forms[name]
   const result = routingSchemas[name].safeParse(read(text))
-  return result.success ? { value: result.data } : { problem: allowed ?? result.error.issues[0]!.message }
+  return result.success ? { value: result.data } : { problem: allowed ?? elementAt(result.error.issues, 0).message }
 }

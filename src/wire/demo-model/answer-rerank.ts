@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { elementAt } from '../../base/runtime/collections.ts'
 import { tokensOf } from './count-prompt.ts'
 import { demoModel, requireDemoModel } from './demo-model.ts'
 import { mapInTurns } from './map-in-turns.ts'
@@ -33,5 +34,5 @@ export async function answerRerank(body: unknown) {
 }
 
 function similarity(a: readonly number[], b: readonly number[]): number {
-  return Math.round(a.reduce((sum, value, at) => sum + value * b[at]!, 0) * 1e6) / 1e6
+  return Math.round(a.reduce((sum, value, at) => sum + value * elementAt(b, at), 0) * 1e6) / 1e6
 }

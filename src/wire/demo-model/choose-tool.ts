@@ -7,7 +7,7 @@ import { type ChatRequest, type FunctionTool, messageText } from './chat-request
  */
 export function chooseTool(request: Pick<ChatRequest, 'messages' | 'tools' | 'toolChoice'>): FunctionTool | null {
   const { mode, names } = request.toolChoice
-  const lastRole = request.messages.at(-1)!.role
+  const lastRole = request.messages.at(-1)?.role
   if (mode === 'none' || lastRole === 'tool' || lastRole === 'function') return null
   const allowed = request.tools.filter(tool => names === null || names.includes(tool.name))
   const userMessage = request.messages.findLast(message => message.role === 'user')

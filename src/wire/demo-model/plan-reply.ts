@@ -1,5 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto'
 import type { FinishReason } from '../../base/domain/completion.ts'
+import { elementAt } from '../../base/runtime/collections.ts'
 import { countTokens } from '../tokens/count-tokens.ts'
 import { type ChatRequest, messageText, type RequestMessage } from './chat-request.ts'
 import { chooseTool } from './choose-tool.ts'
@@ -70,7 +71,7 @@ function* text(language: DemoLanguage, request: ChatRequest, random: () => numbe
 
 /** Returns remarks about the request that precede the prose. */
 function remarks(messages: readonly RequestMessage[]): string {
-  const last = messages.at(-1)!
+  const last = elementAt(messages, messages.length - 1)
   if (last.role === 'tool' || last.role === 'function') {
     const result = messageText(last.content).replaceAll(/\s+/g, ' ').trim()
     return ` The tool answered: ${result.length > 200 ? `${result.slice(0, 200).toWellFormed()}...` : result || 'nothing'}.`

@@ -1,3 +1,4 @@
+import { elementAt } from '../../base/runtime/collections.ts'
 import type { Candidate } from './ngram-model.ts'
 
 export interface Sampling {
@@ -12,7 +13,7 @@ export interface Sampling {
  * @param random returns numbers in [0, 1); called once, or never at temperature 0
  */
 export function sampleToken(candidates: readonly Candidate[], sampling: Sampling, random: () => number): Candidate {
-  const likeliest = candidates[0]!
+  const likeliest = elementAt(candidates, 0)
   if (sampling.temperature === 0) return likeliest
   const nucleus = takeNucleus(candidates, sampling.topP)
   // Weights are relative to the most probable candidate, so that a low temperature cannot underflow all of
@@ -21,9 +22,9 @@ export function sampleToken(candidates: readonly Candidate[], sampling: Sampling
   let rest = random() * weights.reduce((sum, weight) => sum + weight, 0)
   for (const [index, weight] of weights.entries()) {
     rest -= weight
-    if (rest < 0) return nucleus[index]!
+    if (rest < 0) return elementAt(nucleus, index)
   }
-  return nucleus.at(-1)!
+  return elementAt(nucleus, nucleus.length - 1)
 }
 
 function takeNucleus(candidates: readonly Candidate[], topP: number): readonly Candidate[] {

@@ -1,3 +1,4 @@
+import { elementAt } from '../../base/runtime/collections.ts'
 /** The length of the demo's vectors. */
 export const VECTOR_LENGTH = 256
 
@@ -37,7 +38,7 @@ function addPart(sums: number[], part: string, weight: number): void {
   let hash = hashOf(part)
   for (let count = 0; count < NUMBERS_PER_PART; count++) {
     const place = (hash >>> 1) % sums.length
-    sums[place] = sums[place]! + (hash & 1 ? weight : -weight)
+    sums[place] = elementAt(sums, place) + (hash & 1 ? weight : -weight)
     hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d)
     hash ^= hash >>> 12
   }

@@ -1,3 +1,4 @@
+import { drawOne } from '../../base/runtime/collections.ts'
 import type { DemoLanguage, Piece } from './demo-language.ts'
 import type { Candidate } from './ngram-model.ts'
 import { type Sampling, sampleToken } from './sample-token.ts'
@@ -13,7 +14,7 @@ export function* writeProse(
 ): Generator<Piece, void, undefined> {
   const tokensMin = 40 + Math.floor(random() * 60)
   // Choose the opening at random even at temperature 0; otherwise every answer would be the same sentence.
-  const opening = language.openings[Math.floor(random() * language.openings.length)]!
+  const opening = drawOne(language.openings, random)
   const written: number[] = [language.fullStop]
   const used = new Set<string>()
   for (let count = 0; count < TOKENS_MAX - 1; count += 1) {

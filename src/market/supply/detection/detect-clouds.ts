@@ -36,7 +36,7 @@ export function detectClouds(environment: Environment, except: ReadonlySet<strin
 }
 
 function detected(preset: CloudPreset, environment: Environment): DetectedCloud {
-  const offers = offersOf(preset, environment[preset.keyVariable]!.trim())
+  const offers = offersOf(preset, (environment[preset.keyVariable] ?? '').trim())
   const { name, baseUrl } = preset
   return { finding: { name, kind: 'cloud', baseUrl, ...modelsOf(offers), note: noteOf(preset) }, offers }
 }

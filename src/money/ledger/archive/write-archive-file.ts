@@ -5,6 +5,7 @@ import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 import type { Sql } from '../../../base/db/pool.ts'
 import type { Nanos } from '../../../base/domain/money.ts'
+import { elementAt } from '../../../base/runtime/collections.ts'
 
 export interface ArchiveFile {
   readonly requests: bigint
@@ -36,7 +37,7 @@ export async function writeArchiveFile(sql: Sql, table: string, path: string): P
       totals.requests += BigInt(rows.length)
       if (rows.length > 0) yield rows.map(({ line }) => `${line}\n`).join('')
       if (rows.length < ROWS_PER_PAGE) return
-      const last = rows.at(-1)!
+      const last = elementAt(rows, rows.length - 1)
       after = [last.customer_id, last.request_id]
     }
   }

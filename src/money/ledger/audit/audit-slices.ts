@@ -1,5 +1,6 @@
 import type { Sql } from '../../../base/db/pool.ts'
 import { queryRow } from '../../../base/db/query-row.ts'
+import { elementAt } from '../../../base/runtime/collections.ts'
 import { lowestUuidAt } from '../../../base/runtime/uuid.ts'
 import type { SlicedBy } from './audit-checks.ts'
 
@@ -106,7 +107,7 @@ async function daySlices(sql: Sql): Promise<AuditSlice[]> {
   return starts.map((from, index) => ({
     by: 'days',
     from,
-    to: index === starts.length - 1 ? 'infinity' : rows[index]!.last,
+    to: index === starts.length - 1 ? 'infinity' : elementAt(rows, index).last,
   }))
 }
 

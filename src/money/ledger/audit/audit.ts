@@ -1,5 +1,6 @@
 import { type Pool, type Sql, transaction, withQueryTimeout } from '../../../base/db/pool.ts'
 import { queryRow } from '../../../base/db/query-row.ts'
+import { elementAt } from '../../../base/runtime/collections.ts'
 import { type Clock, systemClock } from '../../../base/runtime/scheduler.ts'
 import type { CreditEvidence } from '../credit-evidence.ts'
 import { type AuditCheck, type AuditFinding, auditChecks, type SlicedCheck } from './audit-checks.ts'
@@ -46,7 +47,7 @@ export async function audit(pool: Pool, options: AuditOptions = {}): Promise<Aud
   let hasSaved = earlier !== undefined
   while (state.done < state.slices.length) {
     signal?.throwIfAborted()
-    const found = await checkSlice(pool, state.slices[state.done]!, options.isEvidence, signal)
+    const found = await checkSlice(pool, elementAt(state.slices, state.done), options.isEvidence, signal)
     state = {
       ...state,
       done: state.done + 1,

@@ -1,3 +1,4 @@
+import { elementAt } from '../../../base/runtime/collections.ts'
 import { failpoint } from '../../../base/runtime/failpoint.ts'
 import type { Log } from '../../../base/runtime/log.ts'
 import { ownCommand } from '../../../base/runtime/own-command.ts'
@@ -137,7 +138,7 @@ function nodesOf(opened: readonly { readonly nodes: readonly RecordedNode[] }[],
 
 function factsOf({ segment, places, keptAs }: Damage) {
   const bytes = places.reduce((sum, place) => sum + place.bytes, 0)
-  return { segment, places: places.length, bytes, firstOffset: places[0]!.offset, keptAs }
+  return { segment, places: places.length, bytes, firstOffset: elementAt(places, 0).offset, keptAs }
 }
 
 function lossOf({ segment, expected, found }: ChangedSegment) {

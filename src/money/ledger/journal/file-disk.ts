@@ -185,9 +185,8 @@ function decodeExtents(text: string): Map<string, Extent> | undefined {
       .split('\n')
       .filter(Boolean)
       .map(line => {
-        const [name, ...numbers] = line.split(' ')
-        const [bytes, records, checksum] = numbers.map(Number)
-        return [name!, { bytes: bytes!, records: records!, checksum: checksum! }]
+        const [name = '', bytes, records, checksum] = line.split(' ')
+        return [name, { bytes: Number(bytes), records: Number(records), checksum: Number(checksum) }]
       }),
   )
 }

@@ -3,7 +3,7 @@ import type { Nanos } from '../../../base/domain/money.ts'
 import { createPeriodicCheck, type PeriodicCheck } from '../../../base/runtime/scheduler.ts'
 import type { LeaseVerdict } from '../ledger-store.ts'
 import type { AdmissionDeps } from './admission-deps.ts'
-import { allOrNothing, type PendingStrict, type Refused, withLeast } from './pending-admission.ts'
+import { allOrNothing, type PendingStrict, type PlaceInLine, type Refused, withLeast } from './pending-admission.ts'
 
 export interface CreditLinesDeps extends Pick<AdmissionDeps, 'book' | 'returns' | 'settlements' | 'scheduler'> {
   /** Sends a request to PostgreSQL. `keep` gets a refusal, `ended` any other verdict. */
@@ -92,7 +92,8 @@ export class CreditLines {
     const customer = this.#customers.get(request.customerId)!
     place.free()
     this.#places--
-    customer.entries.splice(customer.entries.indexOf(entry), 1)
+    const waiting: readonly PendingStrict[] = customer.entries
+    customer.entries.splice(waiting.indexOf(entry), 1)
     if (customer.entries.length === 0) this.#customers.delete(request.customerId)
     if (verdict?.kind === 'granted') {
       const leftNanos = lesser(verdict.freeNanos, verdict.capLeftNanos) - verdict.heldNanos
@@ -132,30 +133,31 @@ export class CreditLines {
     if (wait === undefined || wait.forMs <= 0 || wait.signal.aborted) return false
     if (customer.entries.length >= Math.min(CUSTOMER_PLACES_MAX, PLACES_MAX - this.#places)) return false
     const { scheduler } = this.#deps
-    const onAbort = () => this.#onAbort(entry)
+    const onAbort = () => this.#onAbort(queued)
     wait.signal.addEventListener('abort', onAbort)
-    const cancelEnd = scheduler.after(wait.forMs, () => this.#onEnd(entry))
+    const cancelEnd = scheduler.after(wait.forMs, () => this.#onEnd(queued))
     const free = () => {
       cancelEnd()
       wait.signal.removeEventListener('abort', onAbort)
     }
-    entry.place = { sinceMs: scheduler.monotonicMs(), lineId, isTried: false, isOver: false, free }
-    customer.entries.push(entry)
+    const place = { sinceMs: scheduler.monotonicMs(), lineId, isTried: false, isOver: false, free }
+    const queued = Object.assign(entry, { place })
+    customer.entries.push(queued)
     this.#places++
     this.#poll.start()
     return true
   }
 
   /** The time of a request is over: it is tried a last time, now with its smallest hold. */
-  #onEnd(entry: PendingStrict): void {
-    entry.place!.isOver = true
+  #onEnd(entry: QueuedStrict): void {
+    entry.place.isOver = true
     entry.request = withLeast(entry)
-    if (!entry.place!.isTried) this.#send(entry)
+    if (!entry.place.isTried) this.#send(entry)
   }
 
   /** The client left. A request that is being tried gets its verdict first. */
-  #onAbort(entry: PendingStrict): void {
-    if (entry.place!.isTried) return
+  #onAbort(entry: QueuedStrict): void {
+    if (entry.place.isTried) return
     this.#deps.reject(entry, abortedError(entry))
     const { request } = entry
     if (request.countedUntilEpochMs !== undefined) return
@@ -174,21 +176,24 @@ export class CreditLines {
 
   #tryLines(customer: WaitingCustomer): void {
     customer.isDue = true
-    if (customer.entries.some(({ place }) => place!.isTried)) return
+    if (customer.entries.some(({ place }) => place.isTried)) return
     for (const entry of customer.takeDue()) this.#send(entry)
   }
 
-  #send(entry: PendingStrict): void {
-    entry.place!.isTried = true
+  #send(entry: QueuedStrict): void {
+    entry.place.isTried = true
     entry.sinceMs = this.#deps.scheduler.monotonicMs()
     entry.isOverdue = false
     this.#deps.send(entry)
   }
 }
 
+/** A request with a place in a line. */
+type QueuedStrict = PendingStrict & { readonly place: PlaceInLine }
+
 class WaitingCustomer {
   /** In the order of their arrival. */
-  readonly entries: PendingStrict[] = []
+  readonly entries: QueuedStrict[] = []
   /** The balance at the last refusal. */
   postedNanos: Nanos = 0n
   /** Something has changed since the lines were tried. */
@@ -200,16 +205,16 @@ class WaitingCustomer {
   roomNanos: Nanos | undefined
 
   isWaitingIn(lineId: string): boolean {
-    return this.entries.some(({ place }) => place!.lineId === lineId)
+    return this.entries.some(({ place }) => place.lineId === lineId)
   }
 
   /** Returns the requests to try now: the first of each line, and those after the first that fit as well. */
-  takeDue(): PendingStrict[] {
+  takeDue(): QueuedStrict[] {
     const { triesAll } = this
     let roomNanos = this.roomNanos ?? 0n
     const met = new Set<string>()
     const due = this.entries.filter(({ request: { ask }, place }) => {
-      const { lineId } = place!
+      const { lineId } = place
       const isFirst = !met.has(lineId)
       met.add(lineId)
       if (lineId !== BALANCE_LINE) return isFirst || triesAll

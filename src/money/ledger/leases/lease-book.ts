@@ -1,6 +1,7 @@
 import type { AccountLimits } from '../../../base/domain/caller.ts'
 import type { Hold } from '../../../base/domain/handoff.ts'
 import type { Nanos } from '../../../base/domain/money.ts'
+import { valueAt } from '../../../base/runtime/collections.ts'
 import type { BulkRequest, LeaseReturn } from '../ledger-store.ts'
 import type { Admission, AdmissionResult } from './admission.ts'
 import { type BulkGrant, BulkLease } from './bulk-lease.ts'
@@ -143,7 +144,7 @@ export class LeaseBook {
   granted(request: BulkRequest, grant: BulkGrant, sentAtMs: number): void {
     const nowMs = this.#monotonicMs()
     const lease = new BulkLease(request, grant, sentAtMs, nowMs)
-    this.#customers.get(lease.customerId)!.serve(lease, nowMs)
+    valueAt(this.#customers, lease.customerId).serve(lease, nowMs)
     this.#leases.set(lease.leaseId, lease)
     this.requestsMade.note(lease.customerId, grant.windows)
   }

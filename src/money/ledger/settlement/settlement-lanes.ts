@@ -119,7 +119,7 @@ class Lane {
 
   remove({ customerId, lease }: PendingSettlement): void {
     if (lease !== undefined) return
-    const left = this.#countByCustomer.get(customerId)! - 1
+    const left = (this.#countByCustomer.get(customerId) ?? 0) - 1
     if (left > 0) this.#countByCustomer.set(customerId, left)
     else this.#countByCustomer.delete(customerId)
   }

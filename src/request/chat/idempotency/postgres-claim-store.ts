@@ -110,7 +110,7 @@ export async function deleteExpiredClaims(sql: Sql): Promise<number> {
            AND (state = 'done' OR NOT EXISTS (SELECT FROM node_heartbeat h WHERE h.node_id = i.node_id))
          LIMIT ${BATCH} FOR UPDATE SKIP LOCKED)`,
     )
-    deleted += rowCount!
-    if (rowCount! < BATCH) return deleted
+    deleted += rowCount ?? 0
+    if ((rowCount ?? 0) < BATCH) return deleted
   }
 }

@@ -1,6 +1,7 @@
 import { type AutoSettings, predictQuality, UNKNOWN_QUALITY } from '../../../base/domain/auto-table.ts'
 import type { ServiceTier } from '../../../base/domain/chat-job.ts'
 import type { AutoNote, AutoReason } from '../../../base/domain/routing-note.ts'
+import { drawOne, elementAt } from '../../../base/runtime/collections.ts'
 import type { Rank } from '../rank.ts'
 import type { ChooseModels } from '../route.ts'
 import { type RequestFeatures, readFeatures } from './read-features.ts'
@@ -101,13 +102,12 @@ function firstOf(
   { exploredPart }: AutoSettings,
   random: () => number,
 ): [Scored, AutoReason] {
-  const best = ordered[0]!
+  const best = elementAt(ordered, 0)
   const sticky = stickyModelId === null ? undefined : ordered.find(({ modelId }) => modelId === stickyModelId)
   // A changed style, and a prompt cache that is lost, cost more than a model that is a little better.
   if (sticky) return [sticky, 'conversation']
   const others = ordered.filter(option => option !== best && option.reachesFloor)
-  if (exploredPart > 0 && others.length > 0 && random() < exploredPart)
-    return [others[Math.min(others.length - 1, Math.floor(random() * others.length))]!, 'explored']
+  if (exploredPart > 0 && others.length > 0 && random() < exploredPart) return [drawOne(others, random), 'explored']
   return [best, best.reachesFloor ? reasons[tier] : 'best_quality']
 }
 

@@ -5,6 +5,7 @@ import {
   citedText,
   type Envelope,
 } from '../../../base/domain/completion.ts'
+import { elementAt } from '../../../base/runtime/collections.ts'
 import type { JsonObject } from '../../../base/runtime/json-object.ts'
 import { chatAnnotation } from './annotations.ts'
 import { callSealField } from './call-seal.ts'
@@ -49,7 +50,7 @@ export function answerToCompletion(events: readonly AnswerEvent[], envelope: Env
         calls.push({ start: event, text: '' })
         break
       case 'tool_arguments':
-        calls.at(-1)!.text += event.text
+        elementAt(calls, calls.length - 1).text += event.text
         break
       case 'finish':
         ending = finishFields(event)

@@ -1,4 +1,5 @@
 import type { ChatChunk } from '../../../base/domain/completion.ts'
+import { elementAt } from '../../../base/runtime/collections.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 
 /**
@@ -41,7 +42,7 @@ export function hasContent(chunk: ChatChunk | string): boolean {
 
 /** Returns the text of a chunk that carries only content of the first choice, or null. */
 export function onlyText({ choices }: ChatChunk): string | null {
-  const { index, delta, finish_reason, logprobs } = choices[0]!
+  const { index, delta, finish_reason, logprobs } = elementAt(choices, 0)
   if (choices.length > 1 || index !== 0 || finish_reason !== null || logprobs !== undefined) return null
   const { content, ...rest } = delta
   return typeof content === 'string' && Object.keys(rest).length === 0 ? content : null
@@ -60,7 +61,7 @@ export const chatPlace: TextPlace = {
   key: '"content":',
   textOf: ({ choices }) => {
     const list = choices as { delta: JsonObject }[]
-    return list.length === 1 ? list[0]!.delta.content : null
+    return list.length === 1 ? elementAt(list, 0).delta.content : null
   },
 }
 

@@ -68,8 +68,8 @@ function readReasoning({ reasoning_details: details, reasoning_content, reasonin
 /** Seals may come without the text that they belong to: one seal then has that of `reasoning_content`. */
 function withText(parts: readonly ReasoningPart[], text: string | null): ReasoningPart[] {
   const [only] = parts
-  const lacksText = parts.length === 1 && only!.text === '' && only!.seal?.isRedacted !== true
-  return lacksText && text !== null ? [{ ...only!, text }] : [...parts]
+  const lacksText = only !== undefined && parts.length === 1 && only.text === '' && only.seal?.isRedacted !== true
+  return lacksText && text !== null ? [{ ...only, text }] : [...parts]
 }
 
 function readCall(call: JsonObject): ToolCallPart {

@@ -7,6 +7,7 @@ import type {
   TokenUsage,
 } from '../../../base/domain/completion.ts'
 import { UpstreamFailure } from '../../../base/domain/upstream-failure.ts'
+import { elementAt } from '../../../base/runtime/collections.ts'
 import { isJsonObject, isPrototypeKey, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { type EventField, EventPattern } from '../event-pattern.ts'
 import { type JsonTally, parseUpstreamJson } from '../json/parse-json.ts'
@@ -147,7 +148,7 @@ export class ChunkNormaliser implements JsonTally {
     if (!this.#mayLearnPattern || event.event !== '' || chunks.length !== 1) return
     // The pattern keeps the whole event in memory.
     if (event.data.length > PATTERN_UNITS_MAX) return
-    const text = onlyText(chunks[0]!)
+    const text = onlyText(elementAt(chunks, 0))
     if (text === null) return
     this.#pattern = event.data.includes(paddingField.key)
       ? EventPattern.of(event.data, text, [contentField, paddingField])

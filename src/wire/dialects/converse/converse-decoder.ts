@@ -71,7 +71,7 @@ export class ConverseDecoder implements AnswerDecoder {
     const body = parseStreamEvent(event, this)
     if (event.event.startsWith('error:')) {
       const name = event.event.slice('error:'.length)
-      const status = Object.hasOwn(exceptionStatuses, name) ? exceptionStatuses[name]! : 500
+      const status = (Object.hasOwn(exceptionStatuses, name) ? exceptionStatuses[name] : undefined) ?? 500
       throw classifyError(status, { ...readUpstreamError(body, true)!, type: name })
     }
     return this.#named(this.#translate(event.event, body).flatMap(each => this.#messages.read(each)))

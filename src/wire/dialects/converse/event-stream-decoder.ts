@@ -108,8 +108,8 @@ function readHeaders(bytes: Buffer): Map<string, string> {
     return bytes.subarray(at - length, at)
   }
   while (at < bytes.length) {
-    const name = take(take(1)[0]!).toString('latin1')
-    const type = take(1)[0]!
+    const name = take(take(1).readUInt8()).toString('latin1')
+    const type = take(1).readUInt8()
     const fixed = valueBytes[type]
     if (fixed === undefined && type !== STRING_TYPE && type !== 6) throw malformed('has a header of an unknown type')
     const value = take(fixed ?? take(2).readUInt16BE())

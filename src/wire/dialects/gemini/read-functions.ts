@@ -1,5 +1,6 @@
 import type { Tool, ToolChoice } from '../../../base/domain/conversation.ts'
 import { ApiError } from '../../../base/domain/errors.ts'
+import { elementAt } from '../../../base/runtime/collections.ts'
 import { isJsonObject } from '../../../base/runtime/json-object.ts'
 import { invalidField } from '../json/body-refusal.ts'
 import { refuseLongList } from '../json/parse-json.ts'
@@ -76,12 +77,14 @@ function readConfig(
     case 'AUTO':
     case 'VALIDATED':
       return { tools: remaining, choice: remaining.length === 0 ? null : { kind: 'auto' } }
-    case 'ANY':
-      if (allowed === null && hosted.size > 0) throw hostedTool([...hosted][0]!)
+    case 'ANY': {
+      const [firstHosted] = hosted
+      if (allowed === null && firstHosted !== undefined) throw hostedTool(firstHosted)
       if (remaining.length === 0)
         throw invalidField(`${at}.allowedFunctionNames`, 'names of functions of this request', allowedFunctionNames)
-      if (allowed?.length === 1) return { tools, choice: { kind: 'only', name: remaining[0]!.name } }
+      if (allowed?.length === 1) return { tools, choice: { kind: 'only', name: elementAt(remaining, 0).name } }
       return { tools: remaining, choice: { kind: 'must' } }
+    }
     default:
       throw invalidField(`${at}.mode`, 'one of AUTO, ANY, NONE, VALIDATED', mode)
   }

@@ -1,5 +1,6 @@
 import type { z } from 'zod'
 import { ApiError } from '../../../base/domain/errors.ts'
+import { elementAt } from '../../../base/runtime/collections.ts'
 import { isJsonObject } from '../../../base/runtime/json-object.ts'
 import { keyPath } from '../../../base/runtime/key-path.ts'
 
@@ -26,17 +27,17 @@ export function bodyRefusal(
   input: unknown,
   { what, schema }: { readonly what: string; readonly schema: z.ZodObject },
 ): ApiError {
-  const issue = issues[0]!
+  const issue = elementAt(issues, 0)
   if (issue.code === 'unrecognized_keys' && issue.path.length > 0) {
     const at = keyPath(issue.path)
-    const param = `${at}.${issue.keys[0]!.slice(0, 40)}`
+    const param = `${at}.${elementAt(issue.keys, 0).slice(0, 40)}`
     return new ApiError('invalid_value', {
       param,
       message: `${JSON.stringify(param)} is not a field: "${at}" must be ${issue.message}.`,
     })
   }
   if (issue.code === 'unrecognized_keys') {
-    const param = issue.keys[0]!.slice(0, 40)
+    const param = elementAt(issue.keys, 0).slice(0, 40)
     const fields = Object.keys(schema.shape).join(', ')
     const message = `${JSON.stringify(param)} is not a field of ${what}. The fields are ${fields}.`
     return new ApiError('invalid_value', { param, message })

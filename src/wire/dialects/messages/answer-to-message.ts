@@ -1,5 +1,6 @@
 import type { AnswerEvent } from '../../../base/domain/answer-event.ts'
 import type { Envelope } from '../../../base/domain/completion.ts'
+import { elementAt } from '../../../base/runtime/collections.ts'
 import type { JsonObject } from '../../../base/runtime/json-object.ts'
 import { argumentsObject } from '../tool-arguments.ts'
 import { AnswerBlocks, type BlockSink, type ReasoningDisplay } from './answer-blocks.ts'
@@ -28,14 +29,14 @@ class CollectedBlocks implements BlockSink {
   }
 
   delta({ type, text, thinking, signature, citation, partial_json }: JsonObject): void {
-    const block = this.blocks.at(-1)!
+    const block = elementAt(this.blocks, this.blocks.length - 1)
     if (type === 'signature_delta') block.signature = signature
     else if (type === 'citations_delta') block.citations = [...((block.citations as unknown[]) ?? []), citation]
     else this.#text += (text ?? thinking ?? partial_json) as string
   }
 
   stop(): void {
-    const block = this.blocks.at(-1)!
+    const block = elementAt(this.blocks, this.blocks.length - 1)
     if (block.type === 'text') block.text = this.#text
     else if (block.type === 'thinking') block.thinking = this.#text
     else if (block.type === 'tool_use') block.input = argumentsObject(this.#text)

@@ -14,6 +14,7 @@ import type {
   Turn,
 } from '../../../base/domain/conversation.ts'
 import type { ThinkingMode } from '../../../base/domain/offer.ts'
+import { elementAt } from '../../../base/runtime/collections.ts'
 import type { JsonObject } from '../../../base/runtime/json-object.ts'
 import { argumentsObject, customInputArguments, customToolSchema } from '../tool-arguments.ts'
 import { flatToolName, pairToolCalls } from '../tool-names.ts'
@@ -92,7 +93,7 @@ function alternatingMessages(turns: readonly Turn[]): Message[] {
   }
   if (messages[0]?.role !== 'user')
     messages.unshift({ role: 'user', content: [{ type: 'text', text: FIRST_USER_TEXT }] })
-  trimPrefill(messages.at(-1)!)
+  trimPrefill(elementAt(messages, messages.length - 1))
   return messages
 }
 

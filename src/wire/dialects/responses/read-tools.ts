@@ -85,7 +85,8 @@ export function readToolChoice(choice: unknown, list: ToolList): { choice: ToolC
   if (choice === undefined || choice === null) return { choice: null, tools }
   if (choice === 'auto' || choice === 'none') return { choice: { kind: choice }, tools }
   if (choice === 'required') {
-    if (list.hostedTypes.size > 0) throw hostedTool([...list.hostedTypes][0]!)
+    const [hosted] = list.hostedTypes
+    if (hosted !== undefined) throw hostedTool(hosted)
     return { choice: { kind: 'must' }, tools }
   }
   if (!isJsonObject(choice)) throw invalidField('tool_choice', 'none, auto, required or an object', choice)

@@ -38,7 +38,7 @@ export function responsesRequestBody(conversation: Conversation, target: Request
     store: false,
     include: ['reasoning.encrypted_content'],
   }
-  if (system.length === 1) body.instructions = first!.text
+  if (first !== undefined && system.length === 1) body.instructions = first.text
   if (target.maxTokens !== null) body.max_output_tokens = target.maxTokens
   if (tools.length > 0) {
     body.tools = toolList(tools)

@@ -1,5 +1,6 @@
 import type { AnswerEvent, AnswerFinish, UsageParts } from '../../../base/domain/answer-event.ts'
 import { UpstreamFailure } from '../../../base/domain/upstream-failure.ts'
+import { valueAt } from '../../../base/runtime/collections.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { parseStreamEvent } from '../chat/upstream-chunk.ts'
 import type { EventField } from '../event-pattern.ts'
@@ -227,7 +228,7 @@ export class ResponsesDecoder implements JsonTally {
       const next = nextIndex(this.#items, this.#current)
       if (next === null) return
       this.#current = next
-      events.push(...this.#items.get(next)!.waiting.splice(0))
+      events.push(...valueAt(this.#items, next).waiting.splice(0))
     }
   }
 
