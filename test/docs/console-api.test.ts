@@ -1,3 +1,5 @@
+import { globSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { autoTopUpEndpoints } from '../../src/http/endpoints/auto-top-up.ts'
 import { customerData } from '../../src/http/endpoints/customer-data.ts'
@@ -12,6 +14,28 @@ import { hosterPeopleEndpoints } from '../../src/http/hosters/hoster-people.ts'
 import { readPage, tableRows } from './page.ts'
 
 const PREFIX = '/console/api/operator/'
+
+test('docs/console.md names every page of the console', () => {
+  // The build writes this list from the routes. Pages without a title are those before the sign-in, and the status page.
+  const built: { pages: { path: string; title: string | null }[] } = JSON.parse(readPage('console/dist/pages.json'))
+  const pages = built.pages.filter(({ title, path }) => title !== null && !path.endsWith('/$tab'))
+  const page = readPage('docs/console.md')
+  const named = [...page.matchAll(/^(?:\| )?`(\/(?:c|h|operator|account)[^`?]*)`/gm)].map(([, path]) => path)
+  expect(named.sort()).toEqual(
+    pages
+      .map(({ path }) => path.replace('$customerId', '{customer_id}').replace('$requestId', '{request_id}'))
+      .map(path => path.replace('$hosterId', '{hoster_id}').replace('$batchId', '{batch_id}'))
+      .sort(),
+  )
+})
+
+test('docs/console.md names every directory of the sources of the console', () => {
+  const sources = fileURLToPath(new URL('../../console/src/', import.meta.url))
+  const directories = globSync('*/', { cwd: sources }).map(name => name.replace(/\/$/, ''))
+  const table = tableRows(readPage('docs/console.md'), 'directory of `console/src/`')
+  const named = table.flatMap(([cell]) => [...`\`${cell}\``.matchAll(/([\w-]+)\//g)].map(([, name]) => name))
+  expect(named.sort()).toEqual(directories.sort())
+})
 
 test('docs/console-api.md lists exactly the addresses of operators', () => {
   const unused = {} as Parameters<typeof operatorEndpoints>[0]

@@ -2,6 +2,7 @@ import { globSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { createMetrics } from '../../src/http/metrics.ts'
+import { createDatabase } from '../../src/start/compose/database.ts'
 import { fileSchema } from '../../src/start/config/schema.ts'
 import { readPage, tableRows } from './page.ts'
 
@@ -40,6 +41,27 @@ test('docs/operating.md lists every metric with its type and labels', async () =
     .map(({ name, type }) => [name, String(type), labelsOf(name).join(', ')])
   const documented = tableRows(page, 'metric').map(([name, type, labels]) => [name, type, labels!.replaceAll('`', '')])
   expect(documented).toEqual(counted)
+})
+
+test('the connections to PostgreSQL are as many as three pages say', () => {
+  const settings = fileSchema.parse({}).postgres
+  const { lookups, deskLookups, ...pools } = createDatabase({
+    config: {
+      postgres: { moneyConnections: settings.money_connections, generalConnections: settings.general_connections },
+    },
+    connection: {},
+    desk: {},
+    log: {},
+    // No pool has connected, so nothing has to be closed.
+    started: { defer: () => {} },
+  } as never)
+  const most = Object.values(pools).map(pool => pool.pg.options.max!)
+  const all = most.reduce((sum, max) => sum + max, 0)
+  expect(readPage('docs/scaling.md')).toContain(`A node opens at most ${all} connections`)
+  expect(page).toContain(`each node uses [up to ${all}](scaling.md#connections-to-postgresql)`)
+  expect(page).toContain(`each worker uses its own ${all} connections to PostgreSQL`)
+  const fixed = all - settings.money_connections - settings.general_connections
+  expect(readPage('docs/config.md')).toContain(`in addition to [${fixed} with a fixed purpose]`)
 })
 
 test('the messages quoted under Troubleshooting exist in the source', () => {

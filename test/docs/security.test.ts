@@ -23,6 +23,12 @@ describe('docs/security.md', () => {
     expect(missing).toEqual([])
   })
 
+  test('the tests are named after their files', () => {
+    const named = [...page.matchAll(/" in \[([^\]]+)\]\([^)]*?([^/)]+)\.test\.ts\)/g)]
+    expect(named.length).toBeGreaterThan(50)
+    expect(named.filter(([, name, file]) => name !== file).map(([claim]) => claim)).toEqual([])
+  })
+
   test('the tests of attacks by agents exist', () => {
     const text = page.slice(page.indexOf('## Agents of hosters'))
     const named = [...text.matchAll(/"([^"]+)"(?: and "([^"]+)")? in \[[^\]]+\]\(\.\.\/([^)]+)\)/g)]
