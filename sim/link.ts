@@ -1,7 +1,6 @@
 import type { RefundOrder } from '../src/money/ledger/accounts/refund-request.ts'
 import type { LeaseVerdict, LedgerStore } from '../src/money/ledger/ledger-store.ts'
-import type { Settlement } from '../src/money/ledger/settlement/settlement.ts'
-import { decodeSettlements } from '../src/money/ledger/settlement/settlement-record.ts'
+import { decodeSettlements, type Settlement } from '../src/money/ledger/settlement/settlement.ts'
 import type { ClaimStore } from '../src/request/chat/idempotency/claim-store.ts'
 import type { DatabaseServer } from './database-server.ts'
 import type { RefundVerdict } from './model-database.ts'

@@ -735,7 +735,7 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'record-loses-lease',
     bug: 'a record does not name the lease that pays',
-    file: 'src/money/ledger/settlement/settlement-record.ts',
+    file: 'src/money/ledger/settlement/settlement.ts',
     find: '=> settlement.leaseId',
     replace: '=> settlement.requestId',
   },

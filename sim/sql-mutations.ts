@@ -394,14 +394,14 @@ export const sqlMutations: readonly Mutation[] = [
     id: 'sql-release-keeps-key-hold',
     bug: 'a released lease still holds a part of the spend limit of its key',
     file: leases,
-    find: `PERFORM charge_key_limits(v_ended, '{}');\n  RETURN QUERY`,
+    find: `PERFORM charge_spend_limits(v_ended, '{}');\n  RETURN QUERY`,
     replace: 'RETURN QUERY',
   },
   {
     id: 'sql-reclaim-keeps-key-hold',
     bug: 'a reclaimed lease still holds a part of the spend limit of its key',
     file: reclaimLeases,
-    find: `PERFORM charge_key_limits(v_ended, '{}');\n  PERFORM add_to_usage_sums(p_node_shard, v_died);`,
+    find: `PERFORM charge_spend_limits(v_ended, '{}');\n  PERFORM add_to_usage_sums(p_node_shard, v_died);`,
     replace: 'PERFORM add_to_usage_sums(p_node_shard, v_died);',
   },
 

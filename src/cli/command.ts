@@ -4,7 +4,7 @@ import { type Config, loadConfig } from '../start/config/config.ts'
 import { UsageError } from './failure.ts'
 import { createOutput, type Output } from './output.ts'
 
-/** Passed to every command in addition to its arguments. */
+/** The configuration and the output of a command. */
 export interface Session {
   readonly config: Config
   readonly output: Output

@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { TRUSTED_ABOVE } from '../base/domain/offer.ts'
 import { setContract, setTrustScore } from '../market/supply/hosters/hosters.ts'
 import { releaseHoster } from '../market/trust/quarantine-hoster.ts'
 import { scoreArgument } from './arguments.ts'
@@ -17,13 +18,15 @@ function trust(): Command {
     'hoster trust acme earned',
   ])
     .argument('<hoster>', 'name or id')
-    .argument('<score>', '0 to 1, or "earned"; above 0.8 the hoster may serve trusted_only requests', (text: string) =>
-      text === 'earned' ? null : scoreArgument(text),
+    .argument(
+      '<score>',
+      `0 to 1, or "earned"; above ${TRUSTED_ABOVE} the hoster may serve trusted_only requests`,
+      (text: string) => (text === 'earned' ? null : scoreArgument(text)),
     )
     .action(async (hoster: string, score: number | null, options) => {
       const session = createSession(options)
       const found = await withDatabase(session, pool => setTrustScore(pool, hoster, score))
-      const may = score !== null && score > 0.8 ? 'may' : 'cannot'
+      const may = score !== null && score > TRUSTED_ABOVE ? 'may' : 'cannot'
       showHosterChange(
         session,
         found,

@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander'
 import { features } from '../base/domain/chat-job.ts'
 import { usdText } from '../base/domain/money.ts'
+import { TRUSTED_ABOVE } from '../base/domain/offer.ts'
 import { SupplyError } from '../base/domain/supply-error.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
 import { quoteForShell } from '../base/runtime/quote-for-shell.ts'
@@ -47,7 +48,7 @@ function add(): Command {
     .option('--key-file <file>', "file with the hoster's API key; - reads standard input")
     .option(
       '--trust <score>',
-      'trust score, 0 to 1; above 0.8 the hoster may serve trusted_only requests',
+      `trust score, 0 to 1; above ${TRUSTED_ABOVE} the hoster may serve trusted_only requests`,
       scoreArgument,
       0,
     )

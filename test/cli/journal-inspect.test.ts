@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { createRecordBatch } from '../../src/money/ledger/journal/record.ts'
-import { encodeSettlement } from '../../src/money/ledger/settlement/settlement-record.ts'
+import { encodeSettlement } from '../../src/money/ledger/settlement/settlement.ts'
 import { admissionOf, settle, settlementOf, useLedgerWorld, useNode } from '../ledger/ledger-world.ts'
 import { useCli } from './use-cli.ts'
 

@@ -17,7 +17,7 @@ test('the steps for adding a hoster mention every hoster setting', () => {
 test('log fields for requests and hosters have the documented names', () => {
   for (const field of ['requestId', 'hosterId']) {
     expect(`${page}${readPage('docs/money.md')}`).toContain(`\`${field}\``)
-    expect(readPage('src/request/settle/settle.ts')).toMatch(new RegExp(`\\{[^}]*\\b${field}\\b[^}]*\\},\\s*'`))
+    expect(readPage('src/request/settle/log-anomalies.ts')).toMatch(new RegExp(`\\{[^}]*\\b${field}\\b[^}]*\\},\\s*'`))
   }
   expect(readPage('src/http/server.ts')).toContain('log.error({ requestId: ')
   expect(page).not.toContain('`reqId`')

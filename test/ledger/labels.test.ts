@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Settlement } from '../../src/money/ledger/settlement/settlement.ts'
-import { encodeSettlements } from '../../src/money/ledger/settlement/settlement-record.ts'
+import { encodeSettlements, type Settlement } from '../../src/money/ledger/settlement/settlement.ts'
 import { storeOf } from '../harness/store-of.ts'
 import { admissionOf, settlementOf, useLedgerWorld, useNode } from './ledger-world.ts'
 

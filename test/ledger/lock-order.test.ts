@@ -2,7 +2,7 @@
 // lock bulk leases without the balance row, so that row cannot order them.
 import { randomUUIDv7 } from 'node:crypto'
 import { beforeEach, expect, test } from 'vitest'
-import { encodeSettlements } from '../../src/money/ledger/settlement/settlement-record.ts'
+import { encodeSettlements } from '../../src/money/ledger/settlement/settlement.ts'
 import { storeOf } from '../harness/store-of.ts'
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { admissionOf, settlementOf, unlimited, useLedgerWorld } from './ledger-world.ts'

@@ -2,7 +2,7 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { readBalance } from '../../src/money/ledger/accounts/read-balance.ts'
-import { encodeSettlements } from '../../src/money/ledger/settlement/settlement-record.ts'
+import { encodeSettlements } from '../../src/money/ledger/settlement/settlement.ts'
 import { storeOf } from '../harness/store-of.ts'
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { admissionOf, settle, settlementOf, unlimited, useLedgerWorld } from './ledger-world.ts'

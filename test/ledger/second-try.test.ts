@@ -8,7 +8,7 @@ import { openJournal } from '../../src/money/ledger/journal/journal.ts'
 import type { Admission } from '../../src/money/ledger/leases/admission.ts'
 import { createLedger, type Ledger, type LedgerDeps } from '../../src/money/ledger/ledger.ts'
 import type { LeaseRequest, LeaseVerdict, LedgerStore } from '../../src/money/ledger/ledger-store.ts'
-import { decodeSettlement, decodeSettlements } from '../../src/money/ledger/settlement/settlement-record.ts'
+import { decodeSettlement, decodeSettlements } from '../../src/money/ledger/settlement/settlement.ts'
 import { createMemoryDisk } from '../journal/memory-disk.ts'
 import { admissionOf, settle, settlementOf } from './ledger-world.ts'
 

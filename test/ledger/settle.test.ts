@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import type { RoutingNote } from '../../src/base/domain/routing-note.ts'
 import { readBalance } from '../../src/money/ledger/accounts/read-balance.ts'
 import type { Admission } from '../../src/money/ledger/leases/admission.ts'
-import { encodeSettlement, encodeSettlements } from '../../src/money/ledger/settlement/settlement-record.ts'
+import { encodeSettlement, encodeSettlements } from '../../src/money/ledger/settlement/settlement.ts'
 import { storeOf } from '../harness/store-of.ts'
 import { admissionOf, settle, settlementOf, unlimited, useLedgerWorld, useNode } from './ledger-world.ts'
 

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { grantCredit } from '../../src/money/ledger/accounts/grant-credit.ts'
-import { encodeSettlements } from '../../src/money/ledger/settlement/settlement-record.ts'
+import { encodeSettlements } from '../../src/money/ledger/settlement/settlement.ts'
 import { storeOf } from '../harness/store-of.ts'
 import { admissionOf, settlementOf, useLedgerWorld, useNode } from '../ledger/ledger-world.ts'
 

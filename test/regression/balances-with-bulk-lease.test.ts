@@ -1,6 +1,6 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { encodeSettlements } from '../../src/money/ledger/settlement/settlement-record.ts'
+import { encodeSettlements } from '../../src/money/ledger/settlement/settlement.ts'
 import { useCli } from '../cli/use-cli.ts'
 import { storeOf } from '../harness/store-of.ts'
 import { admissionOf, settlementOf, unlimited, useLedgerWorld } from '../ledger/ledger-world.ts'

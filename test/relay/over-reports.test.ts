@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Settlement } from '../../src/money/ledger/settlement/settlement.ts'
-import { createOverReports } from '../../src/request/settle/settle.ts'
+import { createOverReports } from '../../src/request/settle/log-anomalies.ts'
 
 const honest = {
   hosterId: '00000000-0000-4000-8000-00000000000a',

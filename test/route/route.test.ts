@@ -2,8 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { ServiceTier } from '../../src/base/domain/chat-job.ts'
 import type { Ticket } from '../../src/base/domain/handoff.ts'
 import type { Offer } from '../../src/base/domain/offer.ts'
-import { type RouteView, route } from '../../src/request/route/route.ts'
-import { routingNote } from '../../src/request/route/routing-note.ts'
+import { type RouteView, route, routingNote } from '../../src/request/route/route.ts'
 import { healthOf, jobOf, offerOf, seededRandom } from '../supply/random-market.ts'
 
 const ticketOf = (eligible: readonly Offer[], models: readonly string[] = ['m']): Ticket => ({

@@ -22,8 +22,7 @@ import type {
   StoredWindows,
 } from '../../src/money/ledger/ledger-store.ts'
 import { createPostgresStore } from '../../src/money/ledger/postgres-store.ts'
-import type { Settlement } from '../../src/money/ledger/settlement/settlement.ts'
-import { encodeSettlements } from '../../src/money/ledger/settlement/settlement-record.ts'
+import { encodeSettlements, type Settlement } from '../../src/money/ledger/settlement/settlement.ts'
 import type { Claim, ClaimStore } from '../../src/request/chat/idempotency/claim-store.ts'
 import { createPostgresClaimStore } from '../../src/request/chat/idempotency/postgres-claim-store.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'

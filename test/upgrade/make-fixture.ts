@@ -286,7 +286,7 @@ async function chat(url: string, key: string, body: object, headers: Record<stri
 
 /** Requests of January and February, as the earlier program would have settled them. */
 async function settleOldRequests(): Promise<void> {
-  const { encodeSettlement } = await import(join(clone, 'src/money/ledger/settlement/settlement-record.ts'))
+  const { encodeSettlement } = await import(join(clone, 'src/money/ledger/settlement/settlement.ts'))
   const { addUsagePartitions } = await import(join(clone, 'src/money/ledger/settlement/add-usage-partitions.ts'))
   const sql = await connect()
   const { rows } = await sql.query(

@@ -29,10 +29,10 @@ BEGIN
   RETURN true;
 END $$;
 
--- Opens the account of a customer that has none yet. Grants the signup credit unless the mailbox or the browser has had it, or too many
--- of the network, of its region or of all networks got it in the 24 hours before p_at. Returns whether the credit was granted.
--- `p_device`: the browser as in person_device. NULL: one without the cookie, which no account has signed in from. Locks all
--- sign-ups against each other, then the balance. Raises check_violation: see check_signup_credit.
+-- Opens the account of a customer that has none yet. Grants the signup credit unless the mailbox has had it, an account used the browser in
+-- the 24 hours before p_at, or too many of the network, of its region or of all networks got it in the 24 hours before p_at. Returns
+-- whether the credit was granted. `p_device`: the browser as in person_device. NULL: one without the cookie, which no account has signed in
+-- from. Locks all sign-ups against each other, then the balance. Raises check_violation: see check_signup_credit.
 CREATE OR REPLACE FUNCTION open_account_by_sign_up(p_customer uuid, p_mailbox bytea, p_network text, p_region text, p_device bytea, p_at timestamptz, p_credit bigint,
   p_per_network int, p_per_region int, p_per_day int) RETURNS boolean
 LANGUAGE plpgsql AS $$

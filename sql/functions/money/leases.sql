@@ -90,7 +90,7 @@ BEGIN
   )
   SELECT coalesce(array_agg(l), '{}') INTO v_ended FROM ended;
   PERFORM move_balances(ARRAY(SELECT (customer_id, cap_day, 0, granted_nanos)::balance_move FROM unnest(v_ended)));
-  PERFORM charge_key_limits(v_ended, '{}');
+  PERFORM charge_spend_limits(v_ended, '{}');
   RETURN QUERY
     SELECT e.lease_id, false FROM unnest(v_ended) e
     UNION ALL

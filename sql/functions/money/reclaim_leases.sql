@@ -55,7 +55,7 @@ BEGIN
   )
   SELECT array_agg(sum_presumed(p_customer, key_id, model_id, started_at, NULL, 1)) INTO v_died FROM inserted;
   PERFORM move_balances(ARRAY(SELECT (customer_id, cap_day, settled_nanos, granted_nanos)::balance_move FROM unnest(v_ended)));
-  PERFORM charge_key_limits(v_ended, '{}');
+  PERFORM charge_spend_limits(v_ended, '{}');
   PERFORM add_to_usage_sums(p_node_shard, v_died);
   RETURN cardinality(v_ended);
 END $$;

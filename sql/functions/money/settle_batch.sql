@@ -115,7 +115,7 @@ BEGIN
 END $$;
 
 -- Releases what ended strict leases held of the spend limits of their keys and members, and counts what their requests cost.
-CREATE OR REPLACE FUNCTION charge_key_limits(p_ended lease[], p_settled settled_request[]) RETURNS void
+CREATE OR REPLACE FUNCTION charge_spend_limits(p_ended lease[], p_settled settled_request[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   v_customers uuid[] := ARRAY(SELECT DISTINCT customer_id FROM unnest(p_ended) WHERE key_window IS NOT NULL OR member_window IS NOT NULL);
@@ -279,7 +279,7 @@ END $$;
 -- 'duplicate'    settled before
 -- 'clamped'      the cost exceeds the strict lease; the rest is written off
 -- 'late'         the lease was gone; charged to the free balance
--- 'written_off'  the lease was gone, and the free balance, the cap of its day or the key's spend limit has no room;
+-- 'written_off'  the lease was gone, and the free balance, the cap of its day or a spend limit of the key or the member has no room;
 --                or the request was superseded
 -- 'no_account'   the customer has no account; nothing was done
 -- 'archived'     the lease was gone, and the usage rows of the month are archived; nothing was done, because the request
@@ -326,7 +326,7 @@ BEGIN
     SELECT (s.customer, s.cap_day, s.cost, 0)::balance_move FROM unnest(v_sums) s WHERE s.bulk_lease IS NULL
     UNION ALL
     SELECT (l.customer_id, l.cap_day, 0, l.granted_nanos)::balance_move FROM unnest(v_ended) l));
-  PERFORM charge_key_limits(v_ended, v_settled);
+  PERFORM charge_spend_limits(v_ended, v_settled);
   PERFORM post_charges(v_tx, v_sums);
   PERFORM add_to_usage_sums(p_node_shard, v_sums);
 

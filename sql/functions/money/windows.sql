@@ -128,9 +128,7 @@ BEGIN
   END IF;
   v.day := p_day;
   v.day_used := 0;
-  v.day_spent := 0;
   v.day_leased := 0;
-  v.day_cap := NULL;
   DELETE FROM day_spend d WHERE d.customer_id = v.customer AND d.day = p_day RETURNING d.spent_nanos, d.cap_nanos INTO v.day_spent, v.day_cap;
   IF FOUND THEN
     -- The day has been charged before, for requests that ended late or by a clock that was days off. It may

@@ -7,7 +7,8 @@ DECLARE
 BEGIN
   PERFORM pg_advisory_xact_lock(x'73797064'::int);  -- "sypd" in ASCII
   DELETE FROM platform_day WHERE day >= p_from;
-  INSERT INTO platform_day
+  INSERT INTO platform_day (day, model_id, provider, requests, successes, input_tokens, output_tokens, cached_tokens,
+      cost_nanos, hoster_share_nanos, fee_nanos, latency_ms_sum)
     SELECT day, model_id, provider, sum(requests), sum(successes), sum(input_tokens), sum(output_tokens), sum(cached_tokens),
       sum(cost_nanos), sum(hoster_share_nanos), sum(fee_nanos), sum(latency_ms_sum)
     FROM usage_day WHERE day >= p_from GROUP BY day, model_id, provider HAVING sum(requests) <> 0;

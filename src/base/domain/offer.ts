@@ -5,6 +5,9 @@ import type { MeterRatio } from './meter-ratio.ts'
 import type { OfferPrice } from './money.ts'
 import type { PriceList } from './price-list.ts'
 
+/** `trusted_only` admits hosters with a trust score above this, strictly, as docs/routing.md promises. */
+export const TRUSTED_ABOVE = 0.8
+
 export const providerKinds = ['local', 'hoster', 'cloud'] as const
 export type ProviderKind = (typeof providerKinds)[number]
 

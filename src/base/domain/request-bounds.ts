@@ -71,7 +71,7 @@ function hasOwnPrompts({ upstreamModel, speaks }: HeldOffer): boolean {
 export function outputCap(offer: Offer, job: ChatJob, maxTokens: number): number {
   const likelyRoom = offer.contextTokens - likelyInputTokens(job)
   // A default is lowered further: nobody asked for it, so an answer that may be cut is better than a refusal.
-  const leastRoom = job.maxTokens === null ? SMALLEST_ROOM : Math.min(LOWERED_TO_MIN, largestRoom(offer, job))
+  const leastRoom = job.maxTokens === null ? USEFUL_TOKENS_MIN : Math.min(LOWERED_TO_MIN, largestRoom(offer, job))
   return Math.max(1, Math.min(maxTokens, offer.maxOutputTokens, Math.max(likelyRoom, leastRoom)))
 }
 
@@ -105,8 +105,8 @@ export function fewestTokens(textBytes: number): number {
  */
 const MOST_BYTES_PER_TOKEN = 8
 
-/** An answer shorter than this is useless. Request at least this many tokens; the server decides whether they fit. */
-const SMALLEST_ROOM = 16
+/** An answer shorter than this is not worth its prompt. Request at least this many tokens; the server decides whether they fit. */
+export const USEFUL_TOKENS_MIN = 16
 
 /**
  * An explicit limit is not lowered below this because of the estimate alone: a tool call of an agent that is cut
@@ -184,7 +184,7 @@ function logprobsPerToken({ forward }: ChatJob): number {
   return 1 + (typeof forward.top_logprobs === 'number' ? forward.top_logprobs : 0)
 }
 
-function asksForMedia({ forward }: ChatJob): boolean {
+export function asksForMedia({ forward }: ChatJob): boolean {
   const { modalities } = forward
   return Array.isArray(modalities) && modalities.some(modality => modality !== 'text')
 }

@@ -1,5 +1,6 @@
 import type { ChatJob } from './chat-job.ts'
 import type { Dialect, Part } from './conversation.ts'
+import { asksForMedia } from './request-bounds.ts'
 
 /**
  * Returns the dialect in which a server is asked: that of the client, which needs no translation, else the first of
@@ -16,7 +17,7 @@ export function dialectAt(speaks: readonly Dialect[], job: ChatJob): Dialect | n
 
 function isExpressible(job: ChatJob, dialect: Exclude<Dialect, 'chat'>): boolean {
   const { choices, features, hasStop, forward } = job
-  if (choices > 1 || forward.logprobs === true || asksForMedia(forward.modalities)) return false
+  if (choices > 1 || forward.logprobs === true || asksForMedia(job)) return false
   if (dialect === 'gemini') return true
   if (features.has('audio')) return false
   if (dialect === 'converse') return !hasMediaAddress(job)
@@ -38,8 +39,4 @@ function hasAddress(part: Part): boolean {
 function isImageAddress({ image_url: image }: { readonly image_url?: unknown }): boolean {
   const url = typeof image === 'object' && image !== null && 'url' in image ? image.url : image
   return typeof url === 'string' && !url.startsWith('data:')
-}
-
-function asksForMedia(modalities: unknown): boolean {
-  return Array.isArray(modalities) && modalities.some(modality => modality !== 'text')
 }

@@ -84,7 +84,7 @@ export function keyCreate({ keys, useByKey, clock, bodyLimitBytes }: KeysDeps & 
         ...keyOptions,
         customerId: caller.customerId,
         personId: signedIn?.person.personId ?? null,
-        makerKeyId: caller.keyId,
+        makerId: caller.keyId,
       })
       return { ...showKey(listing, (await useByKey(caller.customerId)).get(listing.keyId) ?? unused), key }
     },

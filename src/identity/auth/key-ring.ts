@@ -21,7 +21,8 @@ import {
 export interface KeyRing {
   /** Returns the keys that are not revoked, newest first. */
   list(customerId: string): Promise<KeyListing[]>
-  /** Rejects with `invalid_value` when the customer already has KEYS_MAX keys, and when its maker has lost the right to make it. */
+  /** Rejects with `invalid_value` when the customer already has KEYS_MAX keys; with `invalid_api_key` when the key that makes it was revoked; with
+   * `not_signed_in` when the person that makes it has left or signed out. */
   issue(order: NewKey): Promise<IssuedKey & { readonly listing: KeyListing }>
   /** Like `issue`, with an order that depends on other keys: `orderOf` runs in the same transaction, one call at a time. */
   issueFor(
@@ -80,21 +81,22 @@ export function createKeyRing(pool: Pool): KeyRing {
  * Throws if the person has left the customer or the session has ended, or if the key that makes this one was revoked. Nodes remember
  * keys for two seconds, and the request may have begun before.
  */
-async function requireMaker(sql: Sql, { customerId, personId = null, makerKeyId = null }: NewKey): Promise<void> {
-  if (makerKeyId === null) return
-  const [text, code] =
-    personId === null
-      ? ([
-          'SELECT FROM api_key WHERE key_id = $1 AND customer_id = $2 AND revoked_at IS NULL',
-          'invalid_api_key',
-        ] as const)
-      : ([
-          `SELECT FROM person_session s JOIN membership m USING (person_id)
-            WHERE session_id = $1 AND m.customer_id = $2 AND person_id = $3 FOR KEY SHARE OF s`,
-          'not_signed_in',
-        ] as const)
-  const { rowCount } = await sql.query(text, [makerKeyId, customerId, ...(personId === null ? [] : [personId])])
-  if (rowCount === 0) throw new ApiError(code)
+async function requireMaker(sql: Sql, { customerId, personId = null, makerId = null }: NewKey): Promise<void> {
+  if (makerId === null) return
+  if (personId === null) {
+    const { rowCount } = await sql.query(
+      'SELECT FROM api_key WHERE key_id = $1 AND customer_id = $2 AND revoked_at IS NULL',
+      [makerId, customerId],
+    )
+    if (rowCount === 0) throw new ApiError('invalid_api_key')
+    return
+  }
+  const { rowCount } = await sql.query(
+    `SELECT FROM person_session s JOIN membership m USING (person_id)
+      WHERE session_id = $1 AND m.customer_id = $2 AND person_id = $3 FOR KEY SHARE OF s`,
+    [makerId, customerId, personId],
+  )
+  if (rowCount === 0) throw new ApiError('not_signed_in')
 }
 
 function noSuchKey(keyId: string): string {

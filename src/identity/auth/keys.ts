@@ -54,7 +54,7 @@ export interface NewKey {
    * The key that makes this key, or the session of `personId`. The person who made that key counts as the maker, so that a key with
    * the scope `manage` is no way around the spend limit of its member.
    */
-  readonly makerKeyId?: string | null
+  readonly makerId?: string | null
 }
 
 export interface IssuedKey {
@@ -99,7 +99,7 @@ export async function issueKey(sql: Sql, newKey: NewKey): Promise<IssuedKey> {
       newKey.isPlayground ?? false,
       newKey.label ?? null,
       newKey.personId ?? null,
-      newKey.makerKeyId ?? null,
+      newKey.makerId ?? null,
     ],
   )
   await bumpControlVersion(sql, 'access')

@@ -41,7 +41,7 @@ export function issuePlaygroundKey(
     return {
       customerId,
       personId,
-      makerKeyId: sessionId,
+      makerId: sessionId,
       name: 'Playground',
       isPlayground: true,
       limit: { limitNanos: limitNanos - usedNanos, reset: 'daily' },

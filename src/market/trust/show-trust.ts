@@ -1,5 +1,6 @@
 import type { Sql } from '../../base/db/pool.ts'
 import { ApiError } from '../../base/domain/errors.ts'
+import { TRUSTED_ABOVE } from '../../base/domain/offer.ts'
 import { lastAppeals } from './appeals.ts'
 import type { AuditCounts } from './evidence/audit-store.ts'
 import { type HosterFacts, readHosterFacts } from './evidence/hoster-facts.ts'
@@ -7,7 +8,7 @@ import { readTrustDay } from './evidence/trust-day-store.ts'
 import { PAIR_P, PROOF_P, signalKinds, signalMeanings } from './quarantine.ts'
 import { isImplausiblyFast, readSpeeds } from './speeds.ts'
 import { type LiveFigures, noFigures, readFigures, type ShownFigures } from './trust-figures.ts'
-import { capOf, componentTexts, TRUSTED_ABOVE, waysToRaise } from './trust-score.ts'
+import { capOf, componentTexts, waysToRaise } from './trust-score.ts'
 
 /** How many of the last audits everybody sees. The hoster itself sees all that are stored. */
 const PUBLIC_AUDITS = 10

@@ -1,4 +1,5 @@
 import type { Sql } from '../../base/db/pool.ts'
+import { TRUSTED_ABOVE } from '../../base/domain/offer.ts'
 import { utcDayOf } from '../supply/hosters/shown-score.ts'
 import { noCounts } from './decayed-counts.ts'
 import { type AuditCounts, countAudits, listAudits } from './evidence/audit-store.ts'
@@ -6,7 +7,7 @@ import type { HosterFacts } from './evidence/hoster-facts.ts'
 import { readTrust } from './evidence/trust-store.ts'
 import { type SignalKind, signalKinds } from './quarantine.ts'
 import { computeScore } from './score-hosters.ts'
-import { TRUSTED_ABOVE, type TrustScore, trustScore } from './trust-score.ts'
+import { type TrustScore, trustScore } from './trust-score.ts'
 
 /** What depends on audits, or tells them apart from other requests. */
 interface Figures<Audit> extends Pick<TrustScore, 'score' | 'product' | 'components' | 'gates'> {

@@ -1,3 +1,4 @@
+import { TRUSTED_ABOVE } from '../../base/domain/offer.ts'
 import { elementAt } from '../../base/runtime/collections.ts'
 import { type DecayedCounts, effectiveSample, goodRate, lowerBound } from './decayed-counts.ts'
 
@@ -9,9 +10,6 @@ const caps: Readonly<Record<Standing, number>> = { unverified: 0.7, verified: 0.
 
 /** The highest score of a standing. */
 export const capOf = (standing: Standing) => caps[standing]
-
-/** `trusted_only` admits hosters with a score above this, strictly. */
-export const TRUSTED_ABOVE = 0.8
 
 export const gateLimits = { requests: 200, audits: 70, ageDays: 7, honestyBound: 0.9 } as const
 

@@ -23,7 +23,7 @@ export interface LedgerStore {
    */
   admit(nodeId: string, requests: readonly LeaseRequest[], skipsLocked?: boolean): Promise<LeaseVerdict[]>
   /**
-   * Settles records with separators between them: see settlement-record.ts. Returns, by request id, the effects of
+   * Settles records with separators between them: see settlement.ts. Returns, by request id, the effects of
    * the settlements that were not committed as requested. `skipsLocked`: as in `admit`, with the effect `locked`.
    */
   settle(nodeShard: number, settlements: Buffer, skipsLocked?: boolean): Promise<Map<string, SettleEffect>>

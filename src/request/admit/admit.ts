@@ -4,7 +4,7 @@ import type { Exclusion, Ticket } from '../../base/domain/handoff.ts'
 import type { CustomerBreakers, HealthView } from '../../base/domain/health.ts'
 import type { Nanos } from '../../base/domain/money.ts'
 import type { Offer } from '../../base/domain/offer.ts'
-import { affordableTokensAt, heldNanos, outputCap } from '../../base/domain/request-bounds.ts'
+import { affordableTokensAt, heldNanos, outputCap, USEFUL_TOKENS_MIN } from '../../base/domain/request-bounds.ts'
 import type { MeasureText } from '../../base/domain/text-length.ts'
 import type { CancelSignal } from '../../base/runtime/cancel-signal.ts'
 import { failpoint } from '../../base/runtime/failpoint.ts'
@@ -239,7 +239,7 @@ export function holdFor(offers: readonly Offer[], job: ChatJob, defaultMaxTokens
   const maxTokens = Math.min(askedTokens, paidTokens)
   const wantNanos = highestCost(offers, job, maxTokens)
   const mayHoldLess = job.maxTokens === null || job.onInsufficient === 'clamp'
-  const floorNanos = mayHoldLess ? highestCost(offers, job, Math.min(fewestTokens(job), maxTokens)) : wantNanos
+  const floorNanos = mayHoldLess ? highestCost(offers, job, Math.min(fewestUsefulTokens(job), maxTokens)) : wantNanos
   if (maxTokens < askedTokens) return { wantNanos, floorNanos, maxTokens, clampedBy: 'max_cost_usd' }
   if (job.maxTokens !== null && maxTokens < job.maxTokens) {
     return { wantNanos, floorNanos, maxTokens, clampedBy: 'model' }
@@ -278,7 +278,7 @@ export function affordableTokens(
   // Fewer tokens do not help a job that generates none.
   if (job.choices === 0) return 0
   // A job without a limit is refused only when the fewest useful tokens do not fit.
-  let tokens = Math.min(maxTokensFor(offers, job, budgetNanos), job.maxTokens ?? fewestTokens(job))
+  let tokens = Math.min(maxTokensFor(offers, job, budgetNanos), job.maxTokens ?? fewestUsefulTokens(job))
   while (tokens > 0) {
     const serving = offersFor(tokens)
     // `serving` is empty when not even this many tokens fit into a context; a job without a limit is admitted
@@ -290,11 +290,8 @@ export function affordableTokens(
   return tokens
 }
 
-/** An answer shorter than this is not worth the cost of its prompt. */
-const FEWEST_OUTPUT_TOKENS = 16
-
-function fewestTokens(job: ChatJob): number {
-  return job.outputFloorTokens ?? FEWEST_OUTPUT_TOKENS
+function fewestUsefulTokens(job: ChatJob): number {
+  return job.outputFloorTokens ?? USEFUL_TOKENS_MIN
 }
 
 function highestCost(offers: readonly Offer[], job: ChatJob, maxTokens: number): Nanos {

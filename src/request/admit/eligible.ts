@@ -2,7 +2,7 @@ import { type ChatJob, type DataRequest, expectedInputTokens, type Feature } fro
 import type { Exclusion, ExclusionReason } from '../../base/domain/handoff.ts'
 import type { HealthView } from '../../base/domain/health.ts'
 import { stepOf } from '../../base/domain/money.ts'
-import { type Offer, serves } from '../../base/domain/offer.ts'
+import { type Offer, serves, TRUSTED_ABOVE } from '../../base/domain/offer.ts'
 import { heldNanos, largestRoom } from '../../base/domain/request-bounds.ts'
 import { dialectAt } from '../../base/domain/upstream-dialect.ts'
 
@@ -38,9 +38,6 @@ export function eligible(candidates: readonly Offer[], job: ChatJob, view: Healt
   }
   return { eligible: allowed.filter(offer => !dropped.has(offer)), excluded }
 }
-
-/** Trust must be strictly above this, as docs/routing.md promises. */
-const TRUSTED_ABOVE = 0.8
 
 function firstObstacle(offer: Offer, job: ChatJob, view: HealthView): ExclusionReason | undefined {
   const { constraints } = job

@@ -4,7 +4,7 @@ import { fieldNames } from '../../base/domain/field-names.ts'
 import type { Exclusion, ExclusionReason } from '../../base/domain/handoff.ts'
 import { LATENCY_SAMPLE_AGE_MS_MAX, LATENCY_SAMPLES_MIN } from '../../base/domain/health.ts'
 import { type Nanos, usdText } from '../../base/domain/money.ts'
-import { type Offer, serves } from '../../base/domain/offer.ts'
+import { type Offer, serves, TRUSTED_ABOVE } from '../../base/domain/offer.ts'
 import { heldNanos } from '../../base/domain/request-bounds.ts'
 import { valueAt } from '../../base/runtime/collections.ts'
 
@@ -108,7 +108,7 @@ const phrases: Record<ExclusionReason, readonly [one: string, many: string, why:
   max_input_usd_per_million: ['offer', 'offers', 'max_input_usd_per_million'],
   max_output_usd_per_million: ['offer', 'offers', 'max_output_usd_per_million'],
   privacy_mode: ['cloud offer', 'cloud offers', 'privacy_mode'],
-  trusted_only: ['hoster offer', 'hoster offers', 'trusted_only (trust_score above 0.8)'],
+  trusted_only: ['hoster offer', 'hoster offers', `trusted_only (trust_score above ${TRUSTED_ABOVE})`],
   max_latency_ms: [
     'hoster offer',
     'hoster offers',

@@ -10,6 +10,7 @@ import { billableInputTokens, outputCap } from '../../base/domain/request-bounds
 import type { MeasureText, TextLength } from '../../base/domain/text-length.ts'
 import { usageParts } from '../../wire/dialects/chat/usage.ts'
 import { countPromptTokens, estimateTokens, SHORT_TEXT_UNITS } from '../../wire/tokens/count-tokens.ts'
+import { tokensWithSlack } from './generated-text.ts'
 
 /** The facts about an ended answer that decide its bill. */
 export interface Delivered {
@@ -201,11 +202,10 @@ function chooseCount(reported: number | null, count: () => number, ratio: number
 
 /**
  * Some servers report usage with the first chunk and again at the end. A client that leaves in between has
- * received much more than the first report covers. The slack equals that of `OutputMeter`: some tokenizers
- * produce fewer tokens than the gateway's.
+ * received much more than the first report covers.
  */
 function isOutdated(reported: number | null, count: () => number): boolean {
-  return reported !== null && count() > reported * 1.25 + 8
+  return reported !== null && count() > tokensWithSlack(reported)
 }
 
 /**

@@ -2,7 +2,6 @@ import type { Receipt, Ticket } from '../../base/domain/handoff.ts'
 import { billedCost, chargeWithinHold, type Nanos, splitCost, type TokenPrice } from '../../base/domain/money.ts'
 import type { RoutingNote } from '../../base/domain/routing-note.ts'
 import { failpoint } from '../../base/runtime/failpoint.ts'
-import type { Log } from '../../base/runtime/log.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import type { Ledger } from '../../money/ledger/ledger.ts'
 import type { Settlement } from '../../money/ledger/settlement/settlement.ts'
@@ -97,60 +96,3 @@ export function settlementOf(
 }
 
 const noPrice: TokenPrice = { inputPicoPerToken: 0n, outputPicoPerToken: 0n }
-
-const TIER_LOG_EVERY_MS = 3_600_000
-
-/**
- * Detects clouds that answer in a tier that costs the operator more, although no request asks for one: the account at the
- * cloud may have such a default. Logs at most one line an hour for each endpoint.
- */
-export function createExpensiveTiers(deps: {
-  readonly clock: Clock
-  readonly log: Pick<Log, 'warn'>
-}): (settlement: Settlement, receipt: Receipt) => void {
-  const loggedAtMs = new Map<string, number>()
-  return ({ provider, endpointId, modelId, requestId }, { upstreamTier }) => {
-    if (upstreamTier === undefined || provider !== 'cloud' || endpointId === null) return
-    const nowMs = deps.clock.monotonicMs()
-    if (nowMs < (loggedAtMs.get(endpointId) ?? -Infinity) + TIER_LOG_EVERY_MS) return
-    loggedAtMs.set(endpointId, nowMs)
-    deps.log.warn(
-      { endpointId, modelId, requestId, tier: upstreamTier },
-      'a cloud answered in a tier that costs more; the request is billed at the standard price. Set the default tier of the account at the cloud to standard, or raise the price',
-    )
-  }
-}
-
-export interface OverReportDeps {
-  readonly clock: Clock
-  readonly onOverReport: () => void
-  readonly log: Pick<Log, 'warn'>
-}
-
-const OVER_REPORT_LOG_EVERY_MS = 60_000
-
-/**
- * Detects hosters that report more tokens than the gateway accepts, so that the operator can check them. They
- * are billed by the gateway's count, and the usage row has both figures. Logs at most one line a minute for
- * each hoster, since a false report usually repeats.
- */
-export function createOverReports({ clock, onOverReport, log }: OverReportDeps): (settlement: Settlement) => void {
-  const loggedAtMs = new Map<string, number>()
-  return settlement => {
-    const { hosterId, usageSource, reportedInputTokens, reportedOutputTokens, inputTokens, outputTokens } = settlement
-    if (hosterId === null || usageSource !== 'gateway') return
-    // When the client left, the gateway has not seen all generated tokens, so the two counts cannot be compared.
-    if (settlement.outcome === 'client_gone') return
-    // Without a report the gateway's count is billed too: not an over-report.
-    if (!((reportedInputTokens ?? 0) > inputTokens || (reportedOutputTokens ?? 0) > outputTokens)) return
-    onOverReport()
-    const nowMs = clock.monotonicMs()
-    if (nowMs < (loggedAtMs.get(hosterId) ?? -Infinity) + OVER_REPORT_LOG_EVERY_MS) return
-    loggedAtMs.set(hosterId, nowMs)
-    const { requestId, modelId } = settlement
-    log.warn(
-      { hosterId, requestId, modelId, reportedInputTokens, reportedOutputTokens, inputTokens, outputTokens },
-      'a hoster reports more tokens than it generated; the count of the gateway is billed',
-    )
-  }
-}

@@ -4,7 +4,7 @@ import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import type { RequestReceipt } from '#api/activity.ts'
 import { receiptQuery } from '../../api/queries.ts'
 import { countText, durationText } from '../../format/number-text.ts'
-import { chargeText, exactUsd, signedUsd } from '../../format/usd-text.ts'
+import { chargeText, exactUsd, signedUsd, sumUsd } from '../../format/usd-text.ts'
 import { CopyButton } from '../../parts/CopyButton.tsx'
 import { Facts } from '../../parts/Facts.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
@@ -68,7 +68,7 @@ function Body({ receipt }: { receipt: RequestReceipt }) {
               label={receipt.served_by.hoster_name ?? receipt.served_by.endpoint ?? receipt.served_by.provider}
             />
           ),
-          Key: receipt.key && `${receipt.key.name ?? ''} ${receipt.key.hint ?? ''}`,
+          Key: receipt.key && [receipt.key.name, receipt.key.hint].filter(Boolean).join(' '),
           Label: receipt.label,
           'First token': receipt.first_token_ms === null ? null : durationText(receipt.first_token_ms),
           'Waited for credit': receipt.credit_wait_ms === 0 ? null : durationText(receipt.credit_wait_ms),
@@ -112,6 +112,7 @@ function freeText({ success }: RequestReceipt): string {
 const accountWords = { customer: 'you', hoster_payable: 'hoster', platform_revenue: 'platform' } as const
 
 function Ledger({ title, entries }: { title: string; entries: NonNullable<RequestReceipt['ledger']>['entries'] }) {
+  const sum = sumUsd(entries.map(({ amount_usd }) => amount_usd))
   return (
     <section>
       <h3>{title}</h3>
@@ -124,7 +125,7 @@ function Ledger({ title, entries }: { title: string; entries: NonNullable<Reques
         ))}
         <li>
           <span>sum</span>
-          <span>0</span>
+          <span>{sum === 0 ? '0' : signedUsd(sum)}</span>
         </li>
       </ul>
     </section>

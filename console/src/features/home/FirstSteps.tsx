@@ -35,8 +35,8 @@ export function FirstSteps({
     }),
     { areas: ['keys', 'key-spend'], onDone: ({ key }) => setSecret(key) },
   )
-  const chat = models.data?.data.find(({ features, demo }) => !demo && features.includes('chat'))
-  const model = chat?.id ?? models.data?.data[0]?.id ?? 'demo'
+  const chatModels = models.data?.data.filter(({ features }) => features.includes('chat')) ?? []
+  const model = (chatModels.find(({ demo }) => !demo) ?? chatModels[0])?.id ?? 'demo'
   return (
     <Panel
       title={isFolded ? 'Use it in your program' : 'Send the first request'}

@@ -12,14 +12,14 @@ import {
   countResult,
   isFailing,
   isOlderThanTrial,
-  lower,
+  lowerLimit,
   newOfferRecord,
   nextEjectionMs,
   type OfferRecord,
-  pause,
+  pauseOffer,
   RECENT_MAX,
-  raise,
-  restore,
+  raiseLimit,
+  restoreOffer,
   SUCCESSES_TO_PASS,
   shareOf,
   stateOf,
@@ -154,14 +154,14 @@ class OfferHealth implements OwnHealth {
     record.lastAnswerMs = nowMs
     record.lastSuccessSentMs = Math.max(record.lastSuccessSentMs, sentMs)
     record.hasChanged = true
-    raise(record.concurrency, record.inFlight)
+    raiseLimit(record.concurrency, record.inFlight)
     countResult(record, nowMs, true)
     if (record.isPauseAdopted) endAdoptedPause(record)
     if (isOlderThanTrial(record, sentMs)) return
     // Against an ejection by another node, one success of this node is enough.
     if (!record.onTrial || (--record.successesToPass > 0 && !record.isAdopted)) return
     if (!record.isAdopted) this.#onEvent({ event: 'restored', offerId, forMs: 0 })
-    restore(record, nowMs)
+    restoreOffer(record, nowMs)
   }
 
   recordFailure(
@@ -177,9 +177,9 @@ class OfferHealth implements OwnHealth {
     record.probing = false
     record.hasChanged = true
     if (outcome !== 'first_token_timeout' && outcome !== 'connect_failed') record.lastAnswerMs = nowMs
-    if (outcome === 'busy' || outcome === 'first_token_timeout') lower(record.concurrency, nowMs, sentMs)
+    if (outcome === 'busy' || outcome === 'first_token_timeout') lowerLimit(record.concurrency, nowMs, sentMs)
     if (effect !== 'busy') record.failed++
-    if (effect === 'busy') pause(record, { nowMs, sentMs, retryAfterS }, this.#random)
+    if (effect === 'busy') pauseOffer(record, { nowMs, sentMs, retryAfterS }, this.#random)
     else if (effect === 'credential') this.#eject(offerId, record, CREDENTIAL_EJECTED_MS, 'credential_rejected')
     else this.#recordFault(offerId, record, outcome, sentMs)
   }

@@ -7,7 +7,7 @@ import {
 
 /**
  * What was measured of one offer, as sums and counts, so that those of several nodes can be added. Weights fall with
- * the age of a sample (e^-1 after five minutes), and `factor` brings them to a common moment.
+ * the age of a sample (e^-1 after five minutes).
  */
 export interface LatencyCounts {
   /** Time to the first token `y` (ms) against the length of the prompt `x` (tokens): sums of a line of best fit. */

@@ -28,7 +28,7 @@ export function newConcurrency(): Concurrency {
  *
  * @param inFlight including the request that was answered
  */
-export function raise(concurrency: Concurrency, inFlight: number): void {
+export function raiseLimit(concurrency: Concurrency, inFlight: number): void {
   if (inFlight <= concurrency.limit * USED_TO_RISE) return
   concurrency.limit += concurrency.hasLost ? 1 / concurrency.limit : 1
 }
@@ -37,7 +37,7 @@ export function raise(concurrency: Concurrency, inFlight: number): void {
  * Lowers the limit after a refusal or a time-out. Requests that were sent before the last decrease do not lower it
  * again.
  */
-export function lower(concurrency: Concurrency, nowMs: number, sentMs: number): void {
+export function lowerLimit(concurrency: Concurrency, nowMs: number, sentMs: number): void {
   concurrency.hasLost = true
   if (sentMs < concurrency.loweredAtMs) return
   concurrency.limit = Math.max(1, concurrency.limit * KEPT_AFTER_LOSS)
@@ -201,7 +201,7 @@ export function resultsOf({ buckets }: OfferRecord, nowMs: number): { successes:
 }
 
 /** Ends the trial after an ejection. */
-export function restore(record: OfferRecord, nowMs: number): void {
+export function restoreOffer(record: OfferRecord, nowMs: number): void {
   record.onTrial = false
   record.isAdopted = false
   record.openSinceMs = nowMs
@@ -242,7 +242,7 @@ export function nextEjectionMs(record: OfferRecord, nowMs: number, random: () =>
  *
  * @param sentMs when the refused attempt was sent
  */
-export function pause(
+export function pauseOffer(
   record: OfferRecord,
   { nowMs, sentMs, retryAfterS }: { nowMs: number; sentMs: number; retryAfterS: number | undefined },
   random: () => number,

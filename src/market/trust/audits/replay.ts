@@ -1,6 +1,5 @@
-import { type Offer, serves } from '../../../base/domain/offer.ts'
+import { type Offer, serves, TRUSTED_ABOVE } from '../../../base/domain/offer.ts'
 import { isNonEmpty, lastOf } from '../../../base/runtime/collections.ts'
-import { TRUSTED_ABOVE } from '../trust-score.ts'
 import type { SharedRequest } from './shared-requests.ts'
 
 export interface Message {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import type { SettleEffect } from '../ledger-store.ts'
 import { RecentSettlements } from './recent-settlements.ts'
-import { RECORD_SEPARATOR } from './settlement-record.ts'
+import { RECORD_SEPARATOR } from './settlement.ts'
 
 const idOf = (n: number) => `00000000-0000-7000-8000-${String(n).padStart(12, '0')}`
 const customerId = '00000000-0000-7000-8000-cccccccccccc'

@@ -128,7 +128,7 @@ export class RecentSettlements implements Settler {
  */
 const uncommitted: ReadonlySet<SettleEffect | undefined> = new Set(['fenced', 'no_account', 'locked', 'archived'])
 
-/** RECORD_SEPARATOR of settlement-record.ts. */
+/** RECORD_SEPARATOR of settlement.ts. */
 const separatorByte = 0x1e
 const UUID_CHARS = 36
 
@@ -142,7 +142,7 @@ function* recordsOf(bytes: Buffer): Generator<Buffer, void> {
   }
 }
 
-/** The ids are the second and the third field of a record: see settlement-record.ts. */
+/** The ids are the second and the third field of a record: see settlement.ts. */
 function fieldsOf(record: Buffer): SettledRequest {
   const start = record.indexOf(',') + 1
   const requestId = record.toString('latin1', start, start + UUID_CHARS)

@@ -1,5 +1,4 @@
-import type { Settlement } from './settlement.ts'
-import { currentRecord, decodeSettlement } from './settlement-record.ts'
+import { currentRecord, decodeSettlement, type Settlement } from './settlement.ts'
 
 /** A record that a journal still held when it was opened. */
 export interface RecoveredRecord {

@@ -1,5 +1,4 @@
-import type { Settlement } from './settlement.ts'
-import { currentRecord, decodeSettlement } from './settlement-record.ts'
+import { currentRecord, decodeSettlement, type Settlement } from './settlement.ts'
 
 /** What can be read of a settlement in damaged bytes. Any value may be wrong: no checksum matches. */
 export interface SalvagedSettlement {

@@ -13,10 +13,16 @@ import type { UnconfirmedLeases } from '../leases/unconfirmed-leases.ts'
 import type { LedgerStore } from '../ledger-store.ts'
 import { createTextArena, type JoinTexts, PendingSettlement } from './pending-settlement.ts'
 import { type RecoveredRecord, recoveredSettlements } from './recovered-settlements.ts'
-import { closeHold, type Settlement, voided } from './settlement.ts'
+import {
+  closeHold,
+  decodeSettlement,
+  encodeSettlement,
+  RECORD_SEPARATOR,
+  type Settlement,
+  voided,
+} from './settlement.ts'
 import { SettlementLanes } from './settlement-lanes.ts'
 import { createJournalRefusalLog, logSettleEffects } from './settlement-log.ts'
-import { decodeSettlement, encodeSettlement, RECORD_SEPARATOR } from './settlement-record.ts'
 
 export interface SettlementQueueDeps {
   readonly store: Pick<LedgerStore, 'settle'>

@@ -158,6 +158,23 @@ export function parseUpstreamJson(text: string, tally: JsonTally = tallyFor()): 
   return JSON.parse(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text)
 }
 
+/**
+ * Parses a whole answer, which must be a JSON object. Throws UpstreamFailure `malformed`.
+ *
+ * @param delimitersMax the most delimiters in the JSON; see AnswerBounds
+ */
+export function parseUpstreamObject(text: string, delimitersMax?: number): JsonObject {
+  try {
+    const body: unknown = parseUpstreamJson(text, tallyFor(delimitersMax))
+    if (isJsonObject(body)) return body
+  } catch (error) {
+    if (error instanceof UpstreamFailure) throw error
+    // Do not pass the error on: V8 quotes the text in it.
+    throw new UpstreamFailure('malformed', 'The answer is not valid JSON.')
+  }
+  throw new UpstreamFailure('malformed', 'The answer is not a JSON object.')
+}
+
 function checkedDelimiters(text: string, { delimitersMax }: JsonTally): number {
   const { depth, delimiters } = scanJson(Buffer.from(text))
   if (depth > DEPTH_MAX) throw new UpstreamFailure('malformed', `The answer is nested deeper than ${DEPTH_MAX} levels.`)
@@ -169,11 +186,11 @@ function checkedDelimiters(text: string, { delimitersMax }: JsonTally): number {
   return delimiters
 }
 
-const SPACE = 32
-const BACKSLASH = 92
-const QUOTE = 34
-const COMMA = 44
-const COLON = 58
+const SPACE = 0x20
+const QUOTE = 0x22
+const COMMA = 0x2c
+const COLON = 0x3a
+const BACKSLASH = 0x5c
 const OPEN_BRACE = 0x7b
 const CLOSE_BRACE = 0x7d
 const OPEN_BRACKET = 0x5b
@@ -251,26 +268,6 @@ function isEscaped(json: Buffer, quote: number, boundary: number): boolean {
   return (quote - at) % 2 === 1
 }
 
-/**
- * Parses a whole answer, which must be a JSON object. Throws UpstreamFailure `malformed`.
- *
- * @param delimitersMax the most delimiters in the JSON; see AnswerBounds
- */
-export function parseUpstreamObject(text: string, delimitersMax?: number): JsonObject {
-  try {
-    const body: unknown = parseUpstreamJson(text, tallyFor(delimitersMax))
-    if (isJsonObject(body)) return body
-  } catch (error) {
-    if (error instanceof UpstreamFailure) throw error
-    // Do not pass the error on: V8 quotes the text in it.
-    throw new UpstreamFailure('malformed', 'The answer is not valid JSON.')
-  }
-  throw new UpstreamFailure('malformed', 'The answer is not a JSON object.')
-}
-
-/** OpenAI defines about 40 fields. A body with 300,000 would block the event loop for a second. */
-const KEYS_MAX = 256
-
 /** Throws ApiError for the first issue that `schema` finds in `value`, the field `at` of the body. */
 export function checkValue(schema: z.ZodType, value: unknown, at: string): void {
   const result = schema.safeParse(value)
@@ -281,6 +278,9 @@ export function checkValue(schema: z.ZodType, value: unknown, at: string): void 
   const param = keyPath(path, at)
   throw found === undefined ? missingField(param, message) : invalidField(param, message, found)
 }
+
+/** OpenAI defines about 40 fields. A body with 300,000 would block the event loop for a second. */
+const KEYS_MAX = 256
 
 /** Throws ApiError if the object at `param` has more fields than any request needs. */
 export function refuseManyKeys(value: JsonObject, param: string): void {

@@ -85,7 +85,7 @@ function otherFieldBytes(object: JsonObject, known: readonly string[]): number {
   for (const name in object) {
     const value = object[name]
     if (value === null || value === undefined || known.includes(name) || commonFields.includes(name)) continue
-    bytes += name.length + jsonBytes(value)
+    bytes += Buffer.byteLength(name) + jsonBytes(value)
   }
   return bytes
 }

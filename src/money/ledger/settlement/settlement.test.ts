@@ -1,5 +1,4 @@
 import { expect, test } from 'vitest'
-import type { Settlement } from './settlement.ts'
 import {
   currentRecord,
   decodeSettlement,
@@ -7,7 +6,8 @@ import {
   encodeSettlement,
   encodeSettlements,
   RECORD_SEPARATOR,
-} from './settlement-record.ts'
+  type Settlement,
+} from './settlement.ts'
 
 const settlement: Settlement = {
   requestId: '019a0000-0000-7000-8000-000000000001',
