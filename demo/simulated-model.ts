@@ -1,7 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { DemoLanguage } from '../src/wire/demo-model/demo-language.ts'
-import type { Candidate } from '../src/wire/demo-model/ngram-model.ts'
-import { sampleToken } from '../src/wire/demo-model/sample-token.ts'
+import { type Candidate, type DemoLanguage, sampleToken } from '../src/wire/demo-model/demo-language.ts'
 import { seededRandom } from '../src/wire/demo-model/seeded-random.ts'
 import { answerQuestion } from './read-question.ts'
 
@@ -39,10 +37,10 @@ export function* generate(
     yield plain(random() < traits.skill ? known : wrongAnswer(known, random))
     return
   }
-  const opening = language.openings[Math.floor(seededRandom(seed)() * language.openings.length)]!
+  const opening = language.openings[Math.floor(seededRandom(seed)() * language.openings.length)] ?? []
   const written: number[] = [language.fullStop]
   for (let count = 0; count < request.maxTokens; count++) {
-    const candidates = spreadOut(language.model.after(written), traits.spread)
+    const candidates = spreadOut(language.after(written), traits.spread)
     const forced = candidates.find(({ token }) => token === opening[count])
     if (forced !== undefined) {
       // A model is certain of how it begins, so that servers with the same model begin alike.
@@ -60,7 +58,7 @@ export function* generate(
         logprob: Math.log(each.probability),
       })),
     }
-    if (count > request.maxTokens * 0.6 && language.endsSentence(chosen.token)) return
+    if (count > request.maxTokens * 0.6 && chosen.token === language.fullStop) return
   }
 }
 
