@@ -6,7 +6,7 @@ import { type Nanos, usdText } from '../base/domain/money.ts'
 import { type Customer, promoteAccountTier } from '../money/accounts/customers.ts'
 import { grantCredit } from '../money/ledger/accounts/grant-credit.ts'
 import { hasPaidCredit } from '../money/ledger/accounts/has-paid-credit.ts'
-import { readBalance } from '../money/ledger/accounts/read-balance.ts'
+import { balanceOf } from '../money/ledger/accounts/read-balance.ts'
 import { amountArgument, textArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession } from './command.ts'
 import { confirm } from './confirm.ts'
@@ -118,8 +118,8 @@ async function grantTo(sql: Sql, emailOrId: string, order: Order): Promise<Grant
     isFirst &&
     !order.isPromotion &&
     (await promoteAccountTier(sql, { customerId, from: 'free', to: 'standard' }))
-  const balance = await readBalance(sql, customerId)
-  return { customer, granted, promoted, balanceNanos: balance!.postedNanos }
+  const balance = await balanceOf(sql, customerId)
+  return { customer, granted, promoted, balanceNanos: balance.postedNanos }
 }
 
 function dryRunText(

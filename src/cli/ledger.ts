@@ -7,7 +7,7 @@ import { ownCommand } from '../base/runtime/own-command.ts'
 import { readMark } from '../base/secrets/master-key-mark.ts'
 import { emailOrNull, findCustomer } from '../money/accounts/customers.ts'
 import { payerOfRequest } from '../money/ledger/accounts/payer-of-request.ts'
-import { readBalance } from '../money/ledger/accounts/read-balance.ts'
+import { balanceOf } from '../money/ledger/accounts/read-balance.ts'
 import { type Refund, refundRequest } from '../money/ledger/accounts/refund-request.ts'
 import { archiveOfRequest } from '../money/ledger/archive/usage-months.ts'
 import { audit } from '../money/ledger/audit/audit.ts'
@@ -154,14 +154,14 @@ async function refund(
       )
   }
   const customer = await findCustomer(sql, customerId)
-  const balance = await readBalance(sql, customerId)
+  const balance = await balanceOf(sql, customerId)
   return {
     customerId,
     email: emailOrNull(customer!.email),
     chargedNanos: result.chargedNanos,
     refund: result.refund,
     isNew: result.kind === 'refunded',
-    balanceNanos: balance!.postedNanos,
+    balanceNanos: balance.postedNanos,
   }
 }
 

@@ -5,7 +5,7 @@ import { ApiError } from '../base/domain/errors.ts'
 import { usd } from '../base/domain/money.ts'
 import { findCustomer, promoteAccountTier } from '../money/accounts/customers.ts'
 import { hasPaidCredit } from '../money/ledger/accounts/has-paid-credit.ts'
-import { readBalance } from '../money/ledger/accounts/read-balance.ts'
+import { balanceOf, readBalance } from '../money/ledger/accounts/read-balance.ts'
 import type { CreditEvidence } from '../money/ledger/credit-evidence.ts'
 import type { GrantOrder } from '../wire/api/operator/customer-changes.ts'
 import type { GrantResult } from '../wire/api/operator/customers.ts'
@@ -45,7 +45,7 @@ export function grant(
       if (verdict === 'ref_taken') throw refTaken(ref)
       if (verdict === 'granted') await evidence.add(sql, 'credit', ref, { customerId, amountNanos })
       const isPromoted = verdict === 'granted' && isFirst && !isPromotion && (await promote(sql, customerId))
-      const after = await readBalance(sql, customerId)
+      const after = await balanceOf(sql, customerId)
       return {
         state: verdict,
         dry_run: isDryRun,
@@ -54,7 +54,7 @@ export function grant(
         amount_usd: usd(amountNanos),
         is_promotion: isPromotion,
         balance_before_usd: usd(before.postedNanos),
-        balance_after_usd: usd(after!.postedNanos),
+        balance_after_usd: usd(after.postedNanos),
         tier: customer.accountTier,
         tier_after: isPromoted ? 'standard' : customer.accountTier,
       }

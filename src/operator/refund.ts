@@ -2,7 +2,7 @@ import type { Pool } from '../base/db/pool.ts'
 import { queryRow } from '../base/db/query-row.ts'
 import { ApiError } from '../base/domain/errors.ts'
 import { type Nanos, usd } from '../base/domain/money.ts'
-import { readBalance } from '../money/ledger/accounts/read-balance.ts'
+import { balanceOf } from '../money/ledger/accounts/read-balance.ts'
 import type { RefundRequest } from '../wire/api/operator/customer-changes.ts'
 import type { RefundResult } from '../wire/api/operator/customers.ts'
 import { type Actor, act } from './operator-action.ts'
@@ -29,7 +29,7 @@ export function refund(
         actor.address,
       ])
       requireRefunded(row)
-      const balance = await readBalance(sql, customerId)
+      const balance = await balanceOf(sql, customerId)
       const isNew = row.verdict === 'refunded'
       return {
         request_id: requestId,
@@ -40,7 +40,7 @@ export function refund(
         amount_usd: usd(row.amount),
         hoster_share_usd: usd(row.hoster_share),
         fee_usd: usd(row.fee),
-        balance_usd: usd(balance!.postedNanos),
+        balance_usd: usd(balance.postedNanos),
       }
     },
     isDryRun,

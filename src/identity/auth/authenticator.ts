@@ -90,7 +90,7 @@ function accessOf(row: KeyRow): KeyAccess {
 function memberLimitOf(row: KeyRow): MemberLimit | null {
   const { member_limit_nanos, member_limit_reset, member_id, member_email } = row
   if (member_limit_nanos === null) return null
-  return { personId: member_id!, email: member_email!, limitNanos: member_limit_nanos, reset: member_limit_reset! }
+  return { personId: member_id, email: member_email, limitNanos: member_limit_nanos, reset: member_limit_reset }
 }
 
 /**

@@ -3,7 +3,7 @@ import type { LimitReset } from '../../base/domain/caller.ts'
 import type { KeyDefaults } from '../../base/domain/chat-job.ts'
 
 /** A row of a key joined with its customer. */
-export interface KeyRow {
+interface KeyColumns {
   /** SHA-256, base64. */
   readonly key_hash: string
   readonly key_id: string
@@ -14,11 +14,6 @@ export interface KeyRow {
   readonly scopes: readonly string[]
   readonly routing_defaults: KeyDefaults | null
   readonly label: string | null
-  /** The limit of the member that made the key; null without a limit. */
-  readonly member_limit_nanos: bigint | null
-  readonly member_limit_reset: LimitReset | null
-  readonly member_id: string | null
-  readonly member_email: string | null
   readonly customer_id: string
   readonly email: string
   readonly account_tier: string
@@ -28,6 +23,23 @@ export interface KeyRow {
   readonly requests_per_day: number | null
   readonly daily_spend_cap_nanos: bigint | null
 }
+
+/** The limit of the member that made the key; null without a limit. */
+type MemberColumns =
+  | {
+      readonly member_limit_nanos: bigint
+      readonly member_limit_reset: LimitReset
+      readonly member_id: string
+      readonly member_email: string
+    }
+  | {
+      readonly member_limit_nanos: null
+      readonly member_limit_reset: null
+      readonly member_id: null
+      readonly member_email: null
+    }
+
+export type KeyRow = KeyColumns & MemberColumns
 
 /** A statement that reads the rows of the keys with the hashes in its first parameter. Each row has its `key_hash`, as base64. */
 export interface KeyStatement<Row extends { readonly key_hash: string }> extends NamedStatement {

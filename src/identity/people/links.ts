@@ -160,7 +160,7 @@ export interface ShownInvitation {
  */
 export async function readInviteLink(sql: Sql, tokenHash: Buffer, nowMs: number): Promise<ShownInvitation | undefined> {
   const { rows } = await sql.query<
-    Omit<ShownInvitation, 'target'> & { customerId: string | null; hosterId: string | null }
+    Omit<ShownInvitation, 'target'> & ({ customerId: string; hosterId: null } | { customerId: null; hosterId: string })
   >(
     `SELECT t.customer_id AS "customerId", t.hoster_id AS "hosterId", coalesce(c.email, h.name) AS "targetName", t.email, t.role,
             is_mailed AS "isMailed"
@@ -177,7 +177,7 @@ export async function readInviteLink(sql: Sql, tokenHash: Buffer, nowMs: number)
   const [found] = rows
   if (found === undefined) return undefined
   const { customerId, hosterId, ...shown } = found
-  return { ...shown, target: customerId === null ? { hosterId: hosterId! } : { customerId } }
+  return { ...shown, target: customerId === null ? { hosterId } : { customerId } }
 }
 
 export async function useInviteLink(sql: Sql, tokenHash: Buffer): Promise<void> {

@@ -1,3 +1,4 @@
+import { elementAt } from '../../base/runtime/collections.ts'
 import type { Log } from '../../base/runtime/log.ts'
 import type { Scheduler } from '../../base/runtime/scheduler.ts'
 import { isLockTimeout, isTransient } from './is-transient.ts'
@@ -179,7 +180,7 @@ export class BatchQueue<Entry> implements Iterable<Entry> {
           continue
         }
         if (!isTransient(error)) {
-          if (batch.length === 1) options.onRejected(batch[0]!, error)
+          if (batch.length === 1) options.onRejected(elementAt(batch, 0), error)
           else {
             const half = batch.length >> 1
             await this.#deliver(batch.slice(0, half))

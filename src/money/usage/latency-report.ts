@@ -8,12 +8,12 @@ const ROWS_MAX = 1000
 export async function latencyOf(sql: Sql, customerId: string): Promise<LatencyReport> {
   const { rows } = await sql.query<LatencyRow>(READ_LATENCY, [customerId])
   const total = rows.find(row => row.isTotal)
-  const models = rows.filter(row => !row.isTotal)
+  const models = rows.filter(row => row.isTotal === false)
   return {
     object: 'latency',
     since: total?.since?.toISOString() ?? null,
     ...figuresOf(total ?? NO_REQUESTS),
-    models: models.map(row => ({ model: row.model!, ...figuresOf(row) })),
+    models: models.map(row => ({ model: row.model, ...figuresOf(row) })),
   }
 }
 
@@ -26,11 +26,10 @@ interface Figures {
   readonly totalP95: number | null
 }
 
-interface LatencyRow extends Figures {
-  readonly model: string | null
-  readonly isTotal: boolean
-  readonly since: Date | null
-}
+type LatencyRow = Figures & { readonly since: Date | null } & (
+    | { readonly isTotal: true; readonly model: null }
+    | { readonly isTotal: false; readonly model: string }
+  )
 
 const NO_REQUESTS: Figures = {
   requests: 0,

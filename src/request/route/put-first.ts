@@ -1,4 +1,5 @@
 import type { ServiceTier } from '../../base/domain/chat-job.ts'
+import { elementAt } from '../../base/runtime/collections.ts'
 import { draw, isCloud, type Rank } from './rank.ts'
 
 /**
@@ -12,7 +13,7 @@ export function explore(tier: ServiceTier, ranked: readonly Rank[], random: () =
   if (tier === 'cheapest' || ranked.length < 2) return ranked
   const unmeasured = ranked.filter(({ isMeasured }) => !isMeasured)
   if (unmeasured.length === 0 || unmeasured.length === ranked.length || random() >= EXPLORED) return ranked
-  return putFirst(ranked, unmeasured[draw(unmeasured.length, random)]!)
+  return putFirst(ranked, elementAt(unmeasured, draw(unmeasured.length, random)))
 }
 
 /** The share of a model's requests that newcomers get together, as long as the model has other offers. */
@@ -30,7 +31,7 @@ export function admitNewcomer(
     ({ newcomer, isHeldBack, costPicos }) => newcomer === 'open' && !isHeldBack && costPicos <= limit,
   )
   if (open.length === 0 || random() >= NEWCOMER_SHARE) return all
-  return putFirst(all, open[draw(open.length, random)]!)
+  return putFirst(all, elementAt(open, draw(open.length, random)))
 }
 
 /**

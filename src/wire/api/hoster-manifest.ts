@@ -176,15 +176,17 @@ export function parseManifest(body: Buffer): Manifest {
 
 /** Returns the prices of a model. Throws `invalid_value` for prices that are no decimal text, or zero. */
 export function manifestPrice({ pricing, ...model }: ManifestModel, param: string): ManifestPrice {
-  const pico = (field: keyof typeof pricing) => {
-    const text = pricing[field]
-    if (text === undefined || text === null) return undefined
+  const picoOf = (field: keyof typeof pricing, text: string) => {
     const found = parseUsdPerToken(text)
     if (found === undefined) throw invalidField(`${param}.pricing.${field}`, priceText, text)
     return found
   }
-  const input = pico('prompt')!
-  const output = pico('completion')!
+  const pico = (field: keyof typeof pricing) => {
+    const text = pricing[field]
+    return text === undefined || text === null ? undefined : picoOf(field, text)
+  }
+  const input = picoOf('prompt', pricing.prompt)
+  const output = picoOf('completion', pricing.completion)
   // A price of zero is a mistake, or buys traffic.
   if (input === 0n) throw invalidField(`${param}.pricing.prompt`, 'above zero', pricing.prompt)
   if (output === 0n && taskFeaturesOf(model).some(task => task === 'chat' || task === 'completions'))

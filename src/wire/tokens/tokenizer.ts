@@ -1,5 +1,5 @@
 import { O200K_TOKEN_SPLIT_REGEX } from 'gpt-tokenizer/encodingParams/constants'
-import { NO_RANK, readVocabulary, type Vocabulary } from './vocabulary.ts'
+import { intAt, NO_RANK, readVocabulary, type Vocabulary } from './vocabulary.ts'
 
 /** The longest text that the tokenizer takes at once, in UTF-16 units. `sliceText` cuts longer text. */
 export const SLICE_UNITS = 512
@@ -58,9 +58,9 @@ export class Tokenizer {
     const tokens: { rank: number; bytes: Uint8Array }[] = []
     this.#eachPiece(slice, (_start, _end, byteStart, byteEnd) => {
       this.#merge(byteStart, byteEnd)
-      for (let part = 0; part < byteEnd - byteStart; part = this.#next[part]!) {
+      for (let part = 0; part < byteEnd - byteStart; part = intAt(this.#next, part)) {
         const from = byteStart + part
-        const to = byteStart + this.#next[part]!
+        const to = byteStart + intAt(this.#next, part)
         tokens.push({ rank: this.#vocabulary.rankOf(this.#bytes, from, to), bytes: this.#bytes.slice(from, to) })
       }
     })
@@ -94,7 +94,10 @@ export class Tokenizer {
     const heap = this.#heap
     const length = end - start
     const rankJoined = (part: number) => {
-      const rank = next[part]! < length ? vocabulary.rankOf(bytes, start + part, start + next[next[part]!]!) : NO_RANK
+      const rank =
+        intAt(next, part) < length
+          ? vocabulary.rankOf(bytes, start + part, start + intAt(next, intAt(next, part)))
+          : NO_RANK
       joined[part] = rank
       if (rank !== NO_RANK) heap.push((rank << POSITION_BITS) | part)
     }
@@ -110,13 +113,13 @@ export class Tokenizer {
       const part = lowest & ((1 << POSITION_BITS) - 1)
       // A part that was joined since has another rank.
       if (joined[part] !== lowest >>> POSITION_BITS) continue
-      const absorbed = next[part]!
+      const absorbed = intAt(next, part)
       joined[absorbed] = NO_RANK
-      next[part] = next[absorbed]!
-      previous[next[part]!] = part
+      next[part] = intAt(next, absorbed)
+      previous[intAt(next, part)] = part
       parts--
       rankJoined(part)
-      if (part > 0) rankJoined(previous[part]!)
+      if (part > 0) rankJoined(intAt(previous, part))
     }
     return parts
   }
@@ -144,8 +147,8 @@ class MinHeap {
     let at = this.#size++
     while (at > 0) {
       const parent = (at - 1) >> 1
-      if (items[parent]! <= item) break
-      items[at] = items[parent]!
+      if (intAt(items, parent) <= item) break
+      items[at] = intAt(items, parent)
       at = parent
     }
     items[at] = item
@@ -153,13 +156,13 @@ class MinHeap {
 
   pop(): number {
     const items = this.#items
-    const first = items[0]!
-    const last = items[--this.#size]!
+    const first = intAt(items, 0)
+    const last = intAt(items, --this.#size)
     let at = 0
     for (let child = 1; child < this.#size; child = 2 * at + 1) {
-      if (child + 1 < this.#size && items[child + 1]! < items[child]!) child++
-      if (items[child]! >= last) break
-      items[at] = items[child]!
+      if (child + 1 < this.#size && intAt(items, child + 1) < intAt(items, child)) child++
+      if (intAt(items, child) >= last) break
+      items[at] = intAt(items, child)
       at = child
     }
     items[at] = last

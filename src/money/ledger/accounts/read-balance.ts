@@ -1,4 +1,5 @@
 import type { Sql } from '../../../base/db/pool.ts'
+import { queryRow } from '../../../base/db/query-row.ts'
 import type { Nanos } from '../../../base/domain/money.ts'
 
 /** The state of an account, in nano-USD. */
@@ -18,6 +19,11 @@ export interface Balance {
 export async function readBalance(db: Sql, customerId: string): Promise<Balance | undefined> {
   const { rows } = await db.query<Balance>(READ_BALANCE, [customerId])
   return rows[0]
+}
+
+/** Like `readBalance`, of a customer that has an account. */
+export function balanceOf(db: Sql, customerId: string): Promise<Balance> {
+  return queryRow<Balance>(db, READ_BALANCE, [customerId])
 }
 
 // Counters of a past window read as zero here; the next admission resets the stored ones. Charges of bulk

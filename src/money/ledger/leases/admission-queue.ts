@@ -1,4 +1,5 @@
 import { ApiError } from '../../../base/domain/errors.ts'
+import { elementAt } from '../../../base/runtime/collections.ts'
 import { failpoint } from '../../../base/runtime/failpoint.ts'
 import { createPeriodicCheck, type PeriodicCheck } from '../../../base/runtime/scheduler.ts'
 import { BatchQueue, lingerFor, logLocked } from '../batch-queue.ts'
@@ -159,7 +160,7 @@ export class AdmissionQueue {
     failpoint('admissions-committed')
     const locked: PendingAdmission[] = []
     for (const verdict of verdicts) {
-      const entry = batch[verdict.item]!
+      const entry = elementAt(batch, verdict.item)
       if (verdict.kind === 'locked') locked.push(entry)
       else if (entry.kind === 'bulk') this.#answerGrant(entry, verdict, sentAtMs)
       else this.#strict.answer(entry, verdict, sentAtMs)

@@ -52,10 +52,9 @@ export function createPostgresClaimStore(sql: Sql, longestAnswerMs: number): Cla
         requestId: row.request_id,
         nodeId: row.node_id,
         isSameBody: row.is_same_body,
-        done: row.is_done ? { costNanos: row.cost_nanos!, answerSealed: row.answer_sealed } : null,
+        done: row.is_done ? { costNanos: row.cost_nanos, answerSealed: row.answer_sealed } : null,
         isRunning: row.is_running,
-        row:
-          row.outcome === null ? null : { outcome: row.outcome, success: row.success!, costNanos: row.charged_nanos! },
+        row: row.outcome === null ? null : { outcome: row.outcome, success: row.success, costNanos: row.charged_nanos },
       }
     },
     async takeOver({ customerId, key, requestId }, earlierRequestId, nodeId) {
@@ -83,18 +82,21 @@ export function createPostgresClaimStore(sql: Sql, longestAnswerMs: number): Cla
   }
 }
 
-interface ClaimRow {
+interface StoredClaim {
   readonly request_id: string
   readonly node_id: string
   readonly is_same_body: boolean
-  readonly is_done: boolean
   readonly is_running: boolean
-  readonly cost_nanos: bigint | null
   readonly answer_sealed: Buffer | null
-  readonly outcome: string | null
-  readonly success: boolean | null
-  readonly charged_nanos: bigint | null
 }
+
+type ClaimRow = StoredClaim &
+  ({ readonly is_done: true; readonly cost_nanos: bigint } | { readonly is_done: false; readonly cost_nanos: null }) &
+  // The usage row of the request, if it is settled.
+  (
+    | { readonly outcome: string; readonly success: boolean; readonly charged_nanos: bigint }
+    | { readonly outcome: null; readonly success: null; readonly charged_nanos: null }
+  )
 
 const BATCH = 1_000
 

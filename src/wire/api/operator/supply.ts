@@ -198,18 +198,21 @@ export function parseNewHoster(body: Buffer): { name: string; email: string } {
 /** Parses a new price of a hoster's model. Throws ApiError `invalid_json`, `missing_parameter` or `invalid_value`. */
 export function parsePriceChange(body: Buffer) {
   const order = parseStrictBody(body, priceChange, 'a price')
-  const pico = (field: keyof typeof order & `${string}_usd_per_million`) => {
-    const value = order[field]
-    if (value === undefined || value === null) return undefined
+  type Field = keyof typeof order & `${string}_usd_per_million`
+  const picoOf = (field: Field, value: string | number) => {
     const found = parsePricePerMillion(String(value))
     if (found !== undefined) return found
     throw new ApiError('invalid_value', { message: `"${field}" must be ${priceText}.`, param: field })
   }
+  const pico = (field: Field) => {
+    const value = order[field]
+    return value === undefined || value === null ? undefined : picoOf(field, value)
+  }
   return {
     modelId: order.model,
     price: {
-      inputPicoPerToken: pico('input_usd_per_million')!,
-      outputPicoPerToken: pico('output_usd_per_million')!,
+      inputPicoPerToken: picoOf('input_usd_per_million', order.input_usd_per_million),
+      outputPicoPerToken: picoOf('output_usd_per_million', order.output_usd_per_million),
       cacheReadPicoPerToken: pico('cache_read_usd_per_million'),
       cacheWritePicoPerToken: pico('cache_write_usd_per_million'),
     },

@@ -18,6 +18,8 @@ export interface UpstreamError {
  * `{object: "error", message}`. `anyShape` is for bodies with an error status: then `{detail}`, `{message}`,
  * plain text, and any of these in a list count too. Returns null if there is no error.
  */
+export function readUpstreamError(body: unknown, anyShape: true): UpstreamError
+export function readUpstreamError(body: unknown, anyShape?: boolean): UpstreamError | null
 export function readUpstreamError(body: unknown, anyShape = false): UpstreamError | null {
   // Gemini's OpenAI layer wraps its errors in a list (PromptFuzz issue 42).
   if (anyShape && Array.isArray(body) && isJsonObject(body[0])) return readUpstreamError(body[0], true)

@@ -72,7 +72,7 @@ export class ConverseDecoder implements AnswerDecoder {
     if (event.event.startsWith('error:')) {
       const name = event.event.slice('error:'.length)
       const status = (Object.hasOwn(exceptionStatuses, name) ? exceptionStatuses[name] : undefined) ?? 500
-      throw classifyError(status, { ...readUpstreamError(body, true)!, type: name })
+      throw classifyError(status, { ...readUpstreamError(body, true), type: name })
     }
     return this.#named(this.#translate(event.event, body).flatMap(each => this.#messages.read(each)))
   }

@@ -91,9 +91,9 @@ function dimensionsOf(requests: readonly JsonObject[], isBatch: boolean): number
   for (const [i, { outputDimensionality: length }] of requests.entries()) {
     const param = `${isBatch ? `requests[${i}].` : ''}outputDimensionality`
     checkValue(schema, length, param)
-    if ((length ?? null) !== (first!.outputDimensionality ?? null)) {
+    if ((length ?? null) !== (first?.outputDimensionality ?? null)) {
       throw invalidField(param, 'the same in all requests', length)
     }
   }
-  return (first!.outputDimensionality as number | null | undefined) ?? null
+  return (first?.outputDimensionality as number | null | undefined) ?? null
 }

@@ -1,3 +1,5 @@
+import { elementAt } from '../../../base/runtime/collections.ts'
+
 interface OpenCall {
   readonly id: string
   isAnswered: boolean
@@ -31,7 +33,7 @@ export class OpenCalls {
     const queue = id === null ? this.#byName.get(name) : this.#byId.get(id)
     if (queue === undefined) return null
     while (queue.next < queue.calls.length) {
-      const call = queue.calls[queue.next++]!
+      const call = elementAt(queue.calls, queue.next++)
       if (call.isAnswered) continue
       call.isAnswered = true
       return call.id

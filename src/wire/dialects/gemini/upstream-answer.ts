@@ -163,7 +163,7 @@ export function readGeminiAnswer(
 function textOf({ candidates }: JsonObject): unknown {
   const [candidate, ...others] = candidates as { content: { parts: JsonObject[] } }[]
   const [part, ...more] = candidate!.content.parts
-  return others.length + more.length === 0 ? part!.text : undefined
+  return others.length + more.length === 0 ? part?.text : undefined
 }
 
 function usageOf({ usageMetadata }: JsonObject): JsonObject {

@@ -1,6 +1,7 @@
 import type { z } from 'zod'
 import { ApiError } from '../../../base/domain/errors.ts'
 import { UpstreamFailure } from '../../../base/domain/upstream-failure.ts'
+import { elementAt } from '../../../base/runtime/collections.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { keyPath } from '../../../base/runtime/key-path.ts'
 import { invalidField, missingField } from './body-refusal.ts'
@@ -312,7 +313,7 @@ function firstIssue(
   issues: readonly z.core.$ZodIssue[],
   at: readonly PropertyKey[] = [],
 ): { path: PropertyKey[]; message: string } {
-  const issue = issues[0]!
+  const issue = elementAt(issues, 0)
   const path = [...at, ...issue.path]
   if (issue.code === 'invalid_union') {
     const deeper = issue.errors.find(branch => (branch[0]?.path.length ?? 0) > 0)

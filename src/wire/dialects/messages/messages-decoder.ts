@@ -74,7 +74,7 @@ export class MessagesDecoder implements JsonTally {
   read(body: JsonObject, isError = false): AnswerEvent[] {
     const { index, delta, content_block: block } = body
     if (isError || body.type === 'error' || body.error) {
-      throw classifyError(null, readUpstreamError(body, true)!)
+      throw classifyError(null, readUpstreamError(body, true))
     }
     switch (body.type) {
       case 'message_start':

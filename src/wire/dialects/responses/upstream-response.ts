@@ -52,7 +52,7 @@ export function responseFinish(response: JsonObject, hasCalls: boolean): AnswerF
 /** Returns the failure of a response that did not end well, or of an `error` event. */
 export function responseFailure(body: JsonObject): UpstreamFailure {
   // An error event has its fields next to the type or, at some servers, in `error`.
-  const error = readUpstreamError(isJsonObject(body.error) ? { error: body.error } : { message: body.message }, true)!
+  const error = readUpstreamError(isJsonObject(body.error) ? { error: body.error } : { message: body.message }, true)
   const code = isJsonObject(body.error) ? error.code : typeof body.code === 'string' ? body.code : null
   return classifyError(null, { ...error, type: error.type === 'error' ? null : error.type, code })
 }
