@@ -1,6 +1,6 @@
 import type { IncomingMessage, RequestListener } from 'node:http'
 import type { Socket } from 'node:net'
-import { type LinkedItem, LinkedSet } from '../base/runtime/linked-set.ts'
+import { type LinkedItem, LinkedSet } from '../base/runtime/collections.ts'
 
 const requestsRunning = Symbol('requests running')
 const latestRequest = Symbol('latest request')

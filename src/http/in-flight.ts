@@ -1,7 +1,7 @@
 import { ApiError, memoryUsedUp } from '../base/domain/errors.ts'
 import { type CancelSignal, CancelSource } from '../base/runtime/cancel-signal.ts'
+import { type LinkedItem, LinkedSet } from '../base/runtime/collections.ts'
 import type { ByteAccount, ByteBudget } from '../base/runtime/counted-memory.ts'
-import { type LinkedItem, LinkedSet } from '../base/runtime/linked-set.ts'
 import type { UnreadAnswer } from './generation-exchange.ts'
 
 /**

@@ -1,6 +1,6 @@
 import type { IncomingMessage, RequestListener, Server } from 'node:http'
 import type { Socket } from 'node:net'
-import { type LinkedItem, LinkedSet } from '../base/runtime/linked-set.ts'
+import { type LinkedItem, LinkedSet } from '../base/runtime/collections.ts'
 import { type Scheduler, systemScheduler } from '../base/runtime/scheduler.ts'
 import { hasLastAnswer } from './connection-bound.ts'
 

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
+import type { LinkedItem } from '../../base/runtime/collections.ts'
 import { ByteQueue } from '../../base/runtime/counted-memory.ts'
 import { closeAfter, type HeaderList } from '../../base/runtime/header-list.ts'
-import type { LinkedItem } from '../../base/runtime/linked-set.ts'
 import { isLastAnswer, noteAnswered, noteRequest } from '../connection-bound.ts'
 import { parsePlainRequest, type RequestLines } from './plain-request.ts'
 import { PlainResponse, type ResponseOwner } from './plain-response.ts'

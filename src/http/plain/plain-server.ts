@@ -1,6 +1,6 @@
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
-import { LinkedSet } from '../../base/runtime/linked-set.ts'
+import { LinkedSet } from '../../base/runtime/collections.ts'
 import type { WatchedServer } from '../connection-watch.ts'
 import type { GenerationRoute } from '../generation-exchange.ts'
 import { type ConnectionContext, PlainConnection } from './plain-connection.ts'

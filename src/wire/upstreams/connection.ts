@@ -1,5 +1,5 @@
 import type { OnReadOpts } from 'node:net'
-import { type LinkedItem, LinkedSet } from '../../base/runtime/linked-set.ts'
+import { type LinkedItem, LinkedSet } from '../../base/runtime/collections.ts'
 import { afterNextPoll, endOfTurn } from '../../base/runtime/scheduler.ts'
 import type { ByteChannel } from './byte-channel.ts'
 import {

@@ -1,5 +1,5 @@
 import { Cancelled, UpstreamFailure } from '../../base/domain/upstream-failure.ts'
-import { type LinkedItem, LinkedSet } from '../../base/runtime/linked-set.ts'
+import { type LinkedItem, LinkedSet } from '../../base/runtime/collections.ts'
 import { endOfTurn } from '../../base/runtime/scheduler.ts'
 import type { ExchangeLimits } from './exchange-request.ts'
 

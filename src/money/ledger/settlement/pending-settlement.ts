@@ -1,5 +1,5 @@
 import type { Nanos } from '../../../base/domain/money.ts'
-import type { LinkedItem } from '../../../base/runtime/linked-set.ts'
+import type { LinkedItem } from '../../../base/runtime/collections.ts'
 import type { JournalEntry } from '../journal/journal.ts'
 import type { BulkLease } from '../leases/bulk-lease.ts'
 import type { Settlement } from './settlement.ts'

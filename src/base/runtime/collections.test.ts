@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { type LinkedItem, LinkedSet } from './linked-set.ts'
+import { type LinkedItem, LinkedSet } from './collections.ts'
 
 class Member implements LinkedItem<Member> {
   older: Member | undefined = undefined
