@@ -7,6 +7,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { delimiter, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { killOnExit } from '../test/harness/clean-up-on-exit.ts'
 import { adviceOnWords } from './plain-words.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -108,6 +109,7 @@ function isFailed({ status }: { status: string }): boolean {
 function start([name = '', ...args]: string[], options: SpawnOptions) {
   const env = { ...process.env, PATH: `${programs}${delimiter}${process.env.PATH}` }
   const child = spawn(join(programs, name), args, { ...options, cwd: root, env })
+  killOnExit(child)
   running.add(child)
   return child
 }
