@@ -1,4 +1,5 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
+import { gunzipSync } from 'node:zlib'
 import type { ChatJob } from '../../src/base/domain/chat-job.ts'
 import type { HosterOffer, Offer } from '../../src/base/domain/offer.ts'
 import { drawGapMs } from '../../src/market/trust/audits/draw-manners.ts'
@@ -50,28 +51,12 @@ export async function measureRecognition(seed: number, sharing: number): Promise
   }
 }
 
-/** Paragraphs of texts that people wrote, in four sets without a common file: for three gateways of the attacker, and for the real one. */
+/**
+ * Paragraphs that people wrote, in four sets without a common file: for three gateways of the attacker, and for the real one. They are a
+ * copy of what this project's pages and comments once said, so that the result changes with the code and not with each page.
+ */
 function readTexts(): readonly (readonly string[])[] {
-  const root = new URL('../../', import.meta.url)
-  const folders = [
-    'docs/',
-    'docs/decisions/',
-    'src/market/trust/',
-    'src/http/',
-    'src/money/ledger/leases/',
-    'src/identity/people/',
-  ]
-  const files = folders.flatMap(folder =>
-    readdirSync(new URL(folder, root))
-      .filter(name => /\.(md|ts)$/.test(name))
-      .map(name => readFileSync(new URL(folder + name, root), 'utf8')),
-  )
-  return [0, 1, 2, 3].map(set =>
-    files
-      .filter((_, at) => at % 4 === set)
-      .flatMap(text => text.split(/\n\n+/))
-      .filter(paragraph => paragraph.length > 80 && paragraph.length < 3_000),
-  )
+  return JSON.parse(gunzipSync(readFileSync(new URL('texts.json.gz', import.meta.url))).toString())
 }
 
 /** How one customer asks. */

@@ -102,8 +102,8 @@ test('no fraud with prices, standing or credit earns more than an honest hoster 
 
 test("a classifier hardly tells the gateway's own requests from those of customers", async () => {
   const aucs = []
-  for (const seed of [1, 2, 3]) aucs.push((await measureRecognition(seed, 1 / 3)).auc)
-  // Three logs; npm run sim:market judges more. The texts are those of this project, so they change.
+  for (const seed of [1, 2]) aucs.push((await measureRecognition(seed, 1 / 3)).auc)
+  // Two logs; npm run sim:market judges more.
   expect(aucs.reduce((sum, auc) => sum + auc, 0) / aucs.length).toBeLessThan(0.65)
 })
 
