@@ -44,8 +44,8 @@ export function createDatabaseServer(
   world: World,
   epochMs: number,
   deps: Omit<ModelDatabaseDeps, 'epochMs' | 'commitMs'> & {
-    /** Called with the work that rolls transactions back. */
-    readonly onRollBack: (rollBack: () => void) => void
+    /** Called with the work that undoes the transactions since `toMs`. */
+    readonly onRollBack: (rollBack: () => void, toMs: number) => void
   },
 ): DatabaseServer {
   const clock = { epochMs }
@@ -104,7 +104,8 @@ export function createDatabaseServer(
       if (state === 'down') return
       world.note('database', 'fails over, and loses', lagMs)
       server.stop(forMs)
-      deps.onRollBack(() => model.rollBack(Math.max(world.nowMs - lagMs, 0)))
+      const toMs = Math.max(world.nowMs - lagMs, 0)
+      deps.onRollBack(() => model.rollBack(toMs), toMs)
     },
     hang(forMs) {
       if (state !== 'up') return

@@ -41,8 +41,8 @@ export interface Oracle extends LinkObserver {
   readonly requests: ReadonlyMap<string, RequestRecord>
   onCommit(customerIds: ReadonlySet<string>): void
   onReclaim(lease: Readonly<LeaseRow>): void
-  /** Compares the tables before and after `rollBack`, which undoes the last transactions. */
-  onRollBack(rollBack: () => void): void
+  /** Compares the tables before and after `rollBack`, which undoes the transactions since `toMs`. */
+  onRollBack(rollBack: () => void, toMs: number): void
   asked(record: RequestRecord): void
   admitted(record: RequestRecord, result: AdmissionResult): void
   refused(record: RequestRecord): void
@@ -274,7 +274,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
 
   // ---------------------------------------------------------------- transactions that are lost
 
-  function onRollBack(rollBack: () => void): void {
+  function onRollBack(rollBack: () => void, toMs: number): void {
     const { model } = serverOf()
     const { usage, leases, claims, entries } = model.tables
     const rowsBefore = [...usage.values()].flatMap(rows => [...rows.values()])
@@ -284,6 +284,8 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     rollBack()
     counts.rolledBack++
     rolledBackAtMs = world.nowMs
+    // The database knows only of earlier ones, which were not kept here.
+    for (const [nodeId, { atMs }] of heartbeats) if (atMs > toMs) heartbeats.delete(nodeId)
     for (const { customerId, requestId } of rowsBefore) {
       if (usage.get(customerId)?.has(requestId)) continue
       lostRows.add(requestId)

@@ -123,7 +123,7 @@ function createRun(world: World, plan: Plan) {
     onCommit: customerIds => oracle.onCommit(customerIds),
     onReclaim: lease => oracle.onReclaim(lease),
     onViolation: constraint => world.fail('no_constraint_is_violated', constraint),
-    onRollBack: rollBack => oracle.onRollBack(rollBack),
+    onRollBack: (rollBack, toMs) => oracle.onRollBack(rollBack, toMs),
   })
   const machines: Machine[] = Array.from({ length: plan.machines }, (_, index) => ({
     clock: {
