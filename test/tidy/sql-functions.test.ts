@@ -48,10 +48,33 @@ function advice(sources: Sources): string[] {
     const missing = wordsOf(file).filter(word => !described.includes(word))
     if (missing.length > 0)
       found.push(`${file}: nothing in it is named "${missing}": rename it, or describe the family at its top`)
+    found.push(...misplaced(file, source))
     for (const [index, line] of source.split('\n').entries())
       if (line.trimStart().startsWith('--') && line.length > MAX_COMMENT_WIDTH)
         found.push(`${file}:${index + 1}: the comment is wider than ${MAX_COMMENT_WIDTH} characters`)
   }
+  return found
+}
+
+/**
+ * What does not stand in the order in which a file is read: first the function with its name, then each function above those
+ * that it calls. `migrate` checks no bodies, so a function may call what follows. Only a function that wraps another one for
+ * operators, such as `refund_as`, stands below it.
+ */
+function misplaced(file: string, source: string): string[] {
+  const own = basename(file, '.sql')
+  const functions = functionsOf(file, source)
+  const found: string[] = []
+  if (functions.findIndex(each => each.name === own) > 0)
+    found.push(`${file}: ${own} gives the file its name: put it first, and its helpers below it`)
+  for (const [place, { name, text }] of functions.entries())
+    for (const helper of functions.slice(0, place))
+      if (
+        new RegExp(`\\b${helper.name}\\s*\\(`).test(text.replace(/--.*/g, '')) &&
+        ![own, name].includes(helper.name) &&
+        !/_(?:as|by_operator)$/.test(name)
+      )
+        found.push(`${file}: ${name} calls ${helper.name}: put it above, so that the file is read from the top down`)
   return found
 }
 
@@ -132,7 +155,7 @@ test.each([
   ],
   [
     'a call that locks and raises',
-    `${good}-- Does all.\n${planted('do_all', 'PERFORM lock_all();')}`,
+    `-- Does all.\n${planted('do_all', 'PERFORM lock_all();')}${good}`,
     ['do_all raises SY001', 'do_all locks'],
   ],
   ['a lock by number', `-- Does a lot.\n${planted('locks', 'PERFORM pg_advisory_xact_lock(1);')}`, ['locks locks']],
@@ -156,6 +179,21 @@ test.each([
   ],
   ['another file name', good.replaceAll('lock_all', 'take_all'), ['nothing in it is named "lock"']],
   ['a wide comment', `-- ${'wide '.repeat(30)}\n${good}`, ['the comment is wider']],
+  [
+    'a helper above its caller',
+    `-- Locks one.\n${planted('lock_one', 'PERFORM FROM balance FOR UPDATE;')}-- Locks two.\n${planted('lock_two', 'PERFORM lock_one();')}`,
+    ['lock_two calls lock_one: put it above'],
+  ],
+  [
+    'a wrapper for operators below what it wraps',
+    `-- Locks one.\n${planted('lock_one', 'PERFORM FROM balance FOR UPDATE;')}-- Locks one.\n${planted('lock_one_as', 'PERFORM lock_one();')}`,
+    [],
+  ],
+  [
+    'the function with the name of the file below another one',
+    `-- Locks.\n${planted('lock_all', 'PERFORM locks();')}-- Locks.\n${planted('locks', 'PERFORM FROM balance FOR UPDATE;')}`,
+    ['locks gives the file its name: put it first'],
+  ],
   [
     'a family that is described at the top',
     `-- Locks. All of these lock what lock_all locks and raise SY001.\n\n${planted('take_all', 'PERFORM lock_all();')}\n${good}`,

@@ -1,10 +1,3 @@
--- Raises the version of a topic of a customer, by which live pages see what changed. Locks that row: writers wait for each other.
-CREATE OR REPLACE FUNCTION add_customer_change(p_customer uuid, p_topic text) RETURNS void
-LANGUAGE sql AS $$
-  INSERT INTO customer_change AS c (customer_id, topic) VALUES (p_customer, p_topic)
-    ON CONFLICT (customer_id, topic) DO UPDATE SET version = c.version + 1
-$$;
-
 -- Notes a change of a row with a column customer_id. The argument of the trigger is the topic.
 CREATE OR REPLACE FUNCTION note_customer_change() RETURNS trigger
 LANGUAGE plpgsql AS $$
@@ -36,3 +29,10 @@ BEGIN
   RETURN NULL;
 END $$;
 CREATE OR REPLACE TRIGGER note_change AFTER INSERT OR UPDATE ON alert FOR EACH ROW EXECUTE FUNCTION note_alert();
+
+-- Raises the version of a topic of a customer, by which live pages see what changed. Locks that row: writers wait for each other.
+CREATE OR REPLACE FUNCTION add_customer_change(p_customer uuid, p_topic text) RETURNS void
+LANGUAGE sql AS $$
+  INSERT INTO customer_change AS c (customer_id, topic) VALUES (p_customer, p_topic)
+    ON CONFLICT (customer_id, topic) DO UPDATE SET version = c.version + 1
+$$;

@@ -1,7 +1,3 @@
--- The most that all house accounts get on one UTC day: 20 USD. The gateway role can give them no more, and nobody else anything.
-CREATE OR REPLACE FUNCTION house_credit_max_nanos() RETURNS bigint
-LANGUAGE sql IMMUTABLE AS $$ SELECT 20000000000::bigint $$;
-
 -- Opens the account of a house customer and fills it up to `p_up_to` from the promotion account, once a UTC day at most and
 -- within the daily maximum of all. Returns the nanos that were given. Locks all fills against each other, then the balance.
 CREATE OR REPLACE FUNCTION fill_house_account(p_customer uuid, p_up_to bigint) RETURNS bigint
@@ -36,3 +32,7 @@ BEGIN
   UPDATE balance SET posted_nanos = posted_nanos + v_amount WHERE customer_id = p_customer;
   RETURN v_amount;
 END $$;
+
+-- The most that all house accounts get on one UTC day: 20 USD. The gateway role can give them no more, and nobody else anything.
+CREATE OR REPLACE FUNCTION house_credit_max_nanos() RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$ SELECT 20000000000::bigint $$;

@@ -1,34 +1,3 @@
--- Whether a hoster has proven to control its domain and has a payout account that can be paid.
-CREATE OR REPLACE FUNCTION is_verified(p_hoster uuid) RETURNS boolean
-LANGUAGE sql STABLE AS $$
-  SELECT EXISTS (SELECT FROM hoster_endpoint WHERE hoster_id = p_hoster AND challenge_passed_at IS NOT NULL)
-    AND EXISTS (SELECT FROM hoster_account WHERE hoster_id = p_hoster AND state = 'ready')
-$$;
-
--- Raises check_violation when a signup credit is above what one operator may grant alone. The credit is a setting, which this
--- database does not know; a higher one needs the command line.
-CREATE OR REPLACE FUNCTION check_signup_credit(p_credit bigint) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-  IF p_credit > grant_alone_max_nanos() THEN
-    RAISE EXCEPTION 'a signup credit is at most % nano-USD', grant_alone_max_nanos() USING ERRCODE = 'check_violation';
-  END IF;
-END $$;
-
--- Opens the account of a customer that an operator adds, and writes the audit log. Returns false when the person is no operator.
--- Locks the balance, then the audit log.
-CREATE OR REPLACE FUNCTION open_account_as(p_operator uuid, p_customer uuid, p_credit bigint, p_address text) RETURNS boolean
-LANGUAGE plpgsql AS $$
-BEGIN
-  IF NOT is_operator(p_operator) THEN
-    RETURN false;
-  END IF;
-  PERFORM open_account(p_customer, p_credit);
-  PERFORM add_audit_entry(p_operator, 'customer.created', p_customer::text, p_customer,
-    jsonb_build_object('signup_credit_usd', trim_scale(p_credit / 1e9)::text), p_address);
-  RETURN true;
-END $$;
-
 -- Opens the account of a customer that has none yet. Grants the signup credit unless the mailbox has had it, an account used the browser in
 -- the 24 hours before p_at, or too many of the network, of its region or of all networks got it in the 24 hours before p_at. Returns
 -- whether the credit was granted. `p_device`: the browser as in person_device. NULL: one without the cookie, which no account has signed in
@@ -58,3 +27,34 @@ BEGIN
   PERFORM open_account(p_customer, 0);
   RETURN false;
 END $$;
+
+-- Raises check_violation when a signup credit is above what one operator may grant alone. The credit is a setting, which this
+-- database does not know; a higher one needs the command line.
+CREATE OR REPLACE FUNCTION check_signup_credit(p_credit bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF p_credit > grant_alone_max_nanos() THEN
+    RAISE EXCEPTION 'a signup credit is at most % nano-USD', grant_alone_max_nanos() USING ERRCODE = 'check_violation';
+  END IF;
+END $$;
+
+-- Opens the account of a customer that an operator adds, and writes the audit log. Returns false when the person is no operator.
+-- Locks the balance, then the audit log.
+CREATE OR REPLACE FUNCTION open_account_as(p_operator uuid, p_customer uuid, p_credit bigint, p_address text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF NOT is_operator(p_operator) THEN
+    RETURN false;
+  END IF;
+  PERFORM open_account(p_customer, p_credit);
+  PERFORM add_audit_entry(p_operator, 'customer.created', p_customer::text, p_customer,
+    jsonb_build_object('signup_credit_usd', trim_scale(p_credit / 1e9)::text), p_address);
+  RETURN true;
+END $$;
+
+-- Whether a hoster has proven to control its domain and has a payout account that can be paid.
+CREATE OR REPLACE FUNCTION is_verified(p_hoster uuid) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+  SELECT EXISTS (SELECT FROM hoster_endpoint WHERE hoster_id = p_hoster AND challenge_passed_at IS NOT NULL)
+    AND EXISTS (SELECT FROM hoster_account WHERE hoster_id = p_hoster AND state = 'ready')
+$$;

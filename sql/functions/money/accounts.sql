@@ -55,6 +55,10 @@ BEGIN
   RETURN NEXT;
 END $$;
 
+-- The account that credit comes from.
+CREATE OR REPLACE FUNCTION credit_source(p_is_promotion boolean) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$ SELECT CASE WHEN p_is_promotion THEN 'platform_promo' ELSE 'cash' END $$;
+
 -- Pays the debt with whatever becomes free: new credit, and the rest of leases that close. A trigger, so that no function that
 -- frees money can forget it. An update of a balance holds its lock.
 CREATE OR REPLACE FUNCTION pay_debt() RETURNS trigger
@@ -99,7 +103,3 @@ BEGIN
     WHERE kind = 'hoster_payable' AND amount <> 0;
   RETURN true;
 END $$;
-
--- The account that credit comes from.
-CREATE OR REPLACE FUNCTION credit_source(p_is_promotion boolean) RETURNS text
-LANGUAGE sql IMMUTABLE AS $$ SELECT CASE WHEN p_is_promotion THEN 'platform_promo' ELSE 'cash' END $$;

@@ -33,20 +33,6 @@ BEGIN
   PERFORM 1 FROM balance WHERE customer_id = ANY (p_customers) ORDER BY customer_id FOR NO KEY UPDATE;
 END $$;
 
--- Locks those of these balances that no other session has locked. Returns their customers. Does not wait, so the
--- order does not matter.
-CREATE OR REPLACE FUNCTION lock_free_balances(p_customers uuid[]) RETURNS uuid[]
-LANGUAGE plpgsql AS $$
-DECLARE
-  v_customers uuid[];
-BEGIN
-  WITH locked AS (
-    SELECT customer_id FROM balance WHERE customer_id = ANY (p_customers) FOR NO KEY UPDATE SKIP LOCKED
-  )
-  SELECT coalesce(array_agg(customer_id), '{}') INTO v_customers FROM locked;
-  RETURN v_customers;
-END $$;
-
 -- Locks the row of the node, so that it cannot be declared dead before this transaction ends, and no lease of a node is granted
 -- after its death. Returns how many nodes are not declared dead. Raises SY001 when this one is.
 CREATE OR REPLACE FUNCTION lock_live_node(p_node uuid) RETURNS integer
@@ -77,6 +63,20 @@ BEGIN
   RETURN ARRAY(
     SELECT request FROM unnest(p_asked)
     WHERE CASE WHEN lease = request THEN customer = ANY (v_customers) ELSE lease = ANY (v_leases) END);
+END $$;
+
+-- Locks those of these balances that no other session has locked. Returns their customers. Does not wait, so the
+-- order does not matter.
+CREATE OR REPLACE FUNCTION lock_free_balances(p_customers uuid[]) RETURNS uuid[]
+LANGUAGE plpgsql AS $$
+DECLARE
+  v_customers uuid[];
+BEGIN
+  WITH locked AS (
+    SELECT customer_id FROM balance WHERE customer_id = ANY (p_customers) FOR NO KEY UPDATE SKIP LOCKED
+  )
+  SELECT coalesce(array_agg(customer_id), '{}') INTO v_customers FROM locked;
+  RETURN v_customers;
 END $$;
 
 -- Locks the bulk leases that these requests are charged to, in the order of lease_id. Returns the leases that exist.

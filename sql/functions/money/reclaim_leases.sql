@@ -1,27 +1,3 @@
--- Sums of `p_requests` rows that only presume how a request ended: with -1 the sum of a row that is withdrawn.
-CREATE OR REPLACE FUNCTION sum_presumed(p_customer uuid, p_key uuid, p_model text, p_started_at timestamptz, p_label text, p_requests bigint)
-RETURNS settled_sum
-LANGUAGE sql STABLE AS $$
-  SELECT (p_customer, NULL, NULL, NULL, p_key, p_model, 'none', date_trunc('hour', p_started_at, 'UTC'), p_requests, 0, 0, 0, 0, 0, 0, 0, 0,
-    p_label)::settled_sum
-$$;
-
--- Removes the row of a request that presumes its end: `node_died` of the reaper, or `superseded` of a node that runs
--- the request again. It may be subtracted from another shard of the sums than it was added to: only the sum over all
--- shards has a meaning.
-CREATE OR REPLACE FUNCTION withdraw_presumed_end(p_customer uuid, p_request uuid, p_node_shard smallint) RETURNS void
-LANGUAGE plpgsql AS $$
-DECLARE
-  v_sums settled_sum[];
-BEGIN
-  WITH withdrawn AS (
-    DELETE FROM usage_event WHERE customer_id = p_customer AND request_id = p_request AND outcome IN ('node_died', 'superseded')
-    RETURNING key_id, started_at, model_id, label
-  )
-  SELECT array_agg(sum_presumed(p_customer, key_id, model_id, started_at, label, -1)) INTO v_sums FROM withdrawn;
-  PERFORM add_to_usage_sums(p_node_shard, v_sums);
-END $$;
-
 -- Ends the leases that one customer has with dead nodes: folds them, releases their money, and writes a free
 -- usage row `node_died` for each strict lease. Only the dead node knew the requests of its bulk leases, so
 -- their slots stay counted. A node without a row counts as dead. Returns the number of leases. Locks the balance, then the leases
@@ -59,3 +35,27 @@ BEGIN
   PERFORM add_to_usage_sums(p_node_shard, v_died);
   RETURN cardinality(v_ended);
 END $$;
+
+-- Removes the row of a request that presumes its end: `node_died` of the reaper, or `superseded` of a node that runs
+-- the request again. It may be subtracted from another shard of the sums than it was added to: only the sum over all
+-- shards has a meaning.
+CREATE OR REPLACE FUNCTION withdraw_presumed_end(p_customer uuid, p_request uuid, p_node_shard smallint) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  v_sums settled_sum[];
+BEGIN
+  WITH withdrawn AS (
+    DELETE FROM usage_event WHERE customer_id = p_customer AND request_id = p_request AND outcome IN ('node_died', 'superseded')
+    RETURNING key_id, started_at, model_id, label
+  )
+  SELECT array_agg(sum_presumed(p_customer, key_id, model_id, started_at, label, -1)) INTO v_sums FROM withdrawn;
+  PERFORM add_to_usage_sums(p_node_shard, v_sums);
+END $$;
+
+-- Sums of `p_requests` rows that only presume how a request ended: with -1 the sum of a row that is withdrawn.
+CREATE OR REPLACE FUNCTION sum_presumed(p_customer uuid, p_key uuid, p_model text, p_started_at timestamptz, p_label text, p_requests bigint)
+RETURNS settled_sum
+LANGUAGE sql STABLE AS $$
+  SELECT (p_customer, NULL, NULL, NULL, p_key, p_model, 'none', date_trunc('hour', p_started_at, 'UTC'), p_requests, 0, 0, 0, 0, 0, 0, 0, 0,
+    p_label)::settled_sum
+$$;

@@ -1,36 +1,3 @@
--- The milliseconds since 1970 began.
-CREATE OR REPLACE FUNCTION epoch_ms(p_at timestamptz) RETURNS double precision
-LANGUAGE sql STABLE AS $$ SELECT (extract(epoch FROM p_at) * 1000)::double precision $$;
-
--- The UTC day on which the window of a key's spend limit began that contains `p_day`. Weeks are ISO weeks:
--- they begin on Monday.
-CREATE OR REPLACE FUNCTION key_window_start(p_reset text, p_day date) RETURNS date
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT CASE p_reset
-    WHEN 'daily' THEN p_day
-    WHEN 'weekly' THEN date_trunc('week', p_day::timestamp)::date
-    WHEN 'monthly' THEN date_trunc('month', p_day::timestamp)::date
-    ELSE '-infinity'::date
-  END
-$$;
-
--- When the window that began on `p_start` ends. NULL for a limit that never resets.
-CREATE OR REPLACE FUNCTION key_window_end(p_reset text, p_start date) RETURNS timestamptz
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT CASE p_reset
-    WHEN 'daily' THEN (p_start + 1)::timestamp
-    WHEN 'weekly' THEN (p_start + 7)::timestamp
-    WHEN 'monthly' THEN p_start::timestamp + interval '1 month'
-  END AT TIME ZONE 'UTC'
-$$;
-
--- The start of the window that the next admission would use, for reports. Like open_windows, it keeps a day of the balance that is at
--- most one day ahead of the clock.
-CREATE OR REPLACE FUNCTION next_window_start(p_reset text, p_balance_day date, p_today date) RETURNS date
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT key_window_start(p_reset, CASE WHEN p_balance_day > p_today AND p_balance_day <= p_today + 1 THEN p_balance_day ELSE p_today END)
-$$;
-
 -- Moves the windows of a locked balance to the present. Windows only move forward: when the clock was set
 -- back a little, the later window goes on counting instead of the earlier one opening again. A window far
 -- ahead of the clock is not kept.
@@ -69,6 +36,35 @@ BEGIN
   RETURN v;
 END $$;
 
+-- Begins another day in the windows of a locked balance: keeps the sums of the former day in day_spend, and takes those of the
+-- new day from there when it was charged before.
+CREATE OR REPLACE FUNCTION open_day(p_windows account_windows, p_balance balance, p_day date) RETURNS account_windows
+LANGUAGE plpgsql AS $$
+DECLARE
+  v account_windows := p_windows;
+BEGIN
+  IF isfinite(p_balance.day) THEN
+    INSERT INTO day_spend (customer_id, day, spent_nanos, cap_nanos)
+      VALUES (v.customer, p_balance.day, p_balance.day_spent_nanos, p_balance.day_cap_nanos);
+  END IF;
+  v.day := p_day;
+  v.day_used := 0;
+  v.day_leased := 0;
+  DELETE FROM day_spend d WHERE d.customer_id = v.customer AND d.day = p_day RETURNING d.spent_nanos, d.cap_nanos INTO v.day_spent, v.day_cap;
+  IF FOUND THEN
+    -- The day has been charged before, for requests that ended late or by a clock that was days off. It may
+    -- have open leases too.
+    SELECT o.granted, o.slots INTO v.day_leased, v.day_used FROM open_leases_of_day(v.customer, p_day) o;
+  ELSE
+    v.day_spent := 0;
+  END IF;
+  RETURN v;
+END $$;
+
+-- The milliseconds since 1970 began.
+CREATE OR REPLACE FUNCTION epoch_ms(p_at timestamptz) RETURNS double precision
+LANGUAGE sql STABLE AS $$ SELECT (extract(epoch FROM p_at) * 1000)::double precision $$;
+
 -- Writes the windows of locked balances back, as open_windows and the admissions after it left them.
 CREATE OR REPLACE FUNCTION save_windows(p_windows account_windows[]) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -77,6 +73,26 @@ BEGIN
       day = w.day, day_requests = w.day_used, day_spent_nanos = w.day_spent, day_leased_nanos = w.day_leased, day_cap_nanos = w.day_cap
     FROM unnest(p_windows) w
     WHERE b.customer_id = w.customer AND b.customer_id = ANY (ARRAY(SELECT customer FROM unnest(p_windows)));
+END $$;
+
+-- What the cap of a day leaves for a late charge, beyond what was spent and what leases hold. NULL when the customer has no
+-- account.
+CREATE OR REPLACE FUNCTION late_cap_left(p_customer uuid, p_day date) RETURNS bigint
+LANGUAGE sql STABLE AS $$
+  SELECT CASE WHEN b.day = p_day THEN coalesce(b.day_cap_nanos, 9223372036854775807) - b.day_spent_nanos - b.day_leased_nanos
+    ELSE coalesce(d.cap_nanos, b.day_cap_nanos, 9223372036854775807) - coalesce(d.spent_nanos, 0)
+      - (SELECT o.granted FROM open_leases_of_day(p_customer, p_day) o) END
+  FROM balance b LEFT JOIN day_spend d ON d.customer_id = b.customer_id AND d.day = p_day
+  WHERE b.customer_id = p_customer
+$$;
+
+-- What the open leases of a day hold, and their slots. Needed only for days that are not the current one of the balance, which are rare, so
+-- it reads all open leases: an index on them would cost each admission more.
+CREATE OR REPLACE FUNCTION open_leases_of_day(p_customer uuid, p_day date, OUT granted bigint, OUT slots integer)
+LANGUAGE plpgsql STABLE SET enable_seqscan = on AS $$
+BEGIN
+  SELECT coalesce(sum(o.granted_nanos), 0), coalesce(sum(o.slots), 0) INTO granted, slots
+    FROM lease o WHERE o.customer_id = p_customer AND o.cap_day = p_day;
 END $$;
 
 -- What a key with a limit has spent and holds in one window.
@@ -115,47 +131,31 @@ BEGIN
     ON CONFLICT (customer_id, person_id, window_start) DO UPDATE SET leased_nanos = m.leased_nanos + excluded.leased_nanos;
 END $$;
 
--- Begins another day in the windows of a locked balance: keeps the sums of the former day in day_spend, and takes those of the
--- new day from there when it was charged before.
-CREATE OR REPLACE FUNCTION open_day(p_windows account_windows, p_balance balance, p_day date) RETURNS account_windows
-LANGUAGE plpgsql AS $$
-DECLARE
-  v account_windows := p_windows;
-BEGIN
-  IF isfinite(p_balance.day) THEN
-    INSERT INTO day_spend (customer_id, day, spent_nanos, cap_nanos)
-      VALUES (v.customer, p_balance.day, p_balance.day_spent_nanos, p_balance.day_cap_nanos);
-  END IF;
-  v.day := p_day;
-  v.day_used := 0;
-  v.day_leased := 0;
-  DELETE FROM day_spend d WHERE d.customer_id = v.customer AND d.day = p_day RETURNING d.spent_nanos, d.cap_nanos INTO v.day_spent, v.day_cap;
-  IF FOUND THEN
-    -- The day has been charged before, for requests that ended late or by a clock that was days off. It may
-    -- have open leases too.
-    SELECT o.granted, o.slots INTO v.day_leased, v.day_used FROM open_leases_of_day(v.customer, p_day) o;
-  ELSE
-    v.day_spent := 0;
-  END IF;
-  RETURN v;
-END $$;
+-- The start of the window that the next admission would use, for reports. Like open_windows, it keeps a day of the balance that is at
+-- most one day ahead of the clock.
+CREATE OR REPLACE FUNCTION next_window_start(p_reset text, p_balance_day date, p_today date) RETURNS date
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT key_window_start(p_reset, CASE WHEN p_balance_day > p_today AND p_balance_day <= p_today + 1 THEN p_balance_day ELSE p_today END)
+$$;
 
--- What the open leases of a day hold, and their slots. Needed only for days that are not the current one of the balance, which are rare, so
--- it reads all open leases: an index on them would cost each admission more.
-CREATE OR REPLACE FUNCTION open_leases_of_day(p_customer uuid, p_day date, OUT granted bigint, OUT slots integer)
-LANGUAGE plpgsql STABLE SET enable_seqscan = on AS $$
-BEGIN
-  SELECT coalesce(sum(o.granted_nanos), 0), coalesce(sum(o.slots), 0) INTO granted, slots
-    FROM lease o WHERE o.customer_id = p_customer AND o.cap_day = p_day;
-END $$;
+-- The UTC day on which the window of a key's spend limit began that contains `p_day`. Weeks are ISO weeks:
+-- they begin on Monday.
+CREATE OR REPLACE FUNCTION key_window_start(p_reset text, p_day date) RETURNS date
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE p_reset
+    WHEN 'daily' THEN p_day
+    WHEN 'weekly' THEN date_trunc('week', p_day::timestamp)::date
+    WHEN 'monthly' THEN date_trunc('month', p_day::timestamp)::date
+    ELSE '-infinity'::date
+  END
+$$;
 
--- What the cap of a day leaves for a late charge, beyond what was spent and what leases hold. NULL when the customer has no
--- account.
-CREATE OR REPLACE FUNCTION late_cap_left(p_customer uuid, p_day date) RETURNS bigint
-LANGUAGE sql STABLE AS $$
-  SELECT CASE WHEN b.day = p_day THEN coalesce(b.day_cap_nanos, 9223372036854775807) - b.day_spent_nanos - b.day_leased_nanos
-    ELSE coalesce(d.cap_nanos, b.day_cap_nanos, 9223372036854775807) - coalesce(d.spent_nanos, 0)
-      - (SELECT o.granted FROM open_leases_of_day(p_customer, p_day) o) END
-  FROM balance b LEFT JOIN day_spend d ON d.customer_id = b.customer_id AND d.day = p_day
-  WHERE b.customer_id = p_customer
+-- When the window that began on `p_start` ends. NULL for a limit that never resets.
+CREATE OR REPLACE FUNCTION key_window_end(p_reset text, p_start date) RETURNS timestamptz
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE p_reset
+    WHEN 'daily' THEN (p_start + 1)::timestamp
+    WHEN 'weekly' THEN (p_start + 7)::timestamp
+    WHEN 'monthly' THEN p_start::timestamp + interval '1 month'
+  END AT TIME ZONE 'UTC'
 $$;

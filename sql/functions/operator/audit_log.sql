@@ -1,10 +1,3 @@
--- The hash of an entry. jsonb writes equal values as equal text.
-CREATE OR REPLACE FUNCTION audit_entry_hash(p_previous bytea, p audit_entry) RETURNS bytea
-LANGUAGE sql STABLE AS $$
-  SELECT sha256(p_previous || convert_to(jsonb_build_array(p.entry_id, extract(epoch FROM p.at)::text, p.person_id,
-    p.action, p.subject, p.customer_id, p.detail, p.address)::text, 'UTF8'))
-$$;
-
 -- Appends an entry. Locks the audit log: entries queue, so that each knows the one before it.
 CREATE OR REPLACE FUNCTION add_audit_entry(p_person_id uuid, p_action text, p_subject text, p_customer_id uuid, p_detail jsonb,
   p_address text) RETURNS bigint
@@ -27,6 +20,13 @@ BEGIN
   INSERT INTO audit_entry SELECT v_entry.*;
   RETURN v_entry.entry_id;
 END $$;
+
+-- The hash of an entry. jsonb writes equal values as equal text.
+CREATE OR REPLACE FUNCTION audit_entry_hash(p_previous bytea, p audit_entry) RETURNS bytea
+LANGUAGE sql STABLE AS $$
+  SELECT sha256(p_previous || convert_to(jsonb_build_array(p.entry_id, extract(epoch FROM p.at)::text, p.person_id,
+    p.action, p.subject, p.customer_id, p.detail, p.address)::text, 'UTF8'))
+$$;
 
 -- The entries with a hash that does not follow from the entry before them: they or a neighbour were changed or removed.
 CREATE OR REPLACE VIEW audit_log_break AS

@@ -1,13 +1,3 @@
--- Above this sum in 24 hours, the credit that one operator gives one customer needs a second operator. 100 USD.
-CREATE OR REPLACE FUNCTION grant_alone_max_nanos() RETURNS bigint
-LANGUAGE sql IMMUTABLE AS $$ SELECT 100000000000::bigint $$;
-
--- What the audit log keeps of a grant.
-CREATE OR REPLACE FUNCTION grant_detail(p_amount bigint, p_ref text, p_reason text, p_is_promotion boolean) RETURNS jsonb
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT jsonb_build_object('amount_usd', trim_scale(p_amount / 1e9)::text, 'ref', p_ref, 'reason', p_reason, 'is_promotion', p_is_promotion)
-$$;
-
 -- Gives credit for an operator, or asks for a second one, and writes the audit log. The gateway role may call it, though it
 -- may not call grant_credit: no credit is given here without an entry in the log that the gateway role cannot remove. Locks the balance,
 -- then the audit log.
@@ -64,6 +54,10 @@ BEGIN
   RETURN 'granted';
 END $$;
 
+-- Above this sum in 24 hours, the credit that one operator gives one customer needs a second operator. 100 USD.
+CREATE OR REPLACE FUNCTION grant_alone_max_nanos() RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$ SELECT 100000000000::bigint $$;
+
 -- Approves or rejects a waiting grant and writes the audit log. The operator who asked for it may reject it, but not approve it. Locks the
 -- grant, then the balance, then the audit log: no function locks a grant while it holds a balance.
 --
@@ -99,3 +93,9 @@ BEGIN
     v.customer_id, grant_detail(v.amount_nanos, v.ref, v.reason, v.is_promotion), p_address);
   RETURN CASE WHEN p_is_approved THEN 'granted' ELSE 'rejected' END;
 END $$;
+
+-- What the audit log keeps of a grant.
+CREATE OR REPLACE FUNCTION grant_detail(p_amount bigint, p_ref text, p_reason text, p_is_promotion boolean) RETURNS jsonb
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT jsonb_build_object('amount_usd', trim_scale(p_amount / 1e9)::text, 'ref', p_ref, 'reason', p_reason, 'is_promotion', p_is_promotion)
+$$;

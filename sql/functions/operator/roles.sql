@@ -1,38 +1,3 @@
--- Why a person cannot get this role now; NULL: the change is possible. With the role, the address and the factors of the person are
--- worth the installation, so the console gives it only to those that have proved both.
-CREATE OR REPLACE FUNCTION refuse_role(p_person uuid, p_role text) RETURNS text
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  v person;
-BEGIN
-  SELECT * INTO v FROM person WHERE person_id = p_person;
-  IF NOT FOUND THEN RETURN 'unknown'; END IF;
-  IF v.installation_role IS NOT DISTINCT FROM p_role THEN RETURN 'unchanged'; END IF;
-  IF v.installation_role = 'operator' AND v.disabled_at IS NULL AND count_operators() = 1 THEN RETURN 'last_operator'; END IF;
-  IF p_role IS NULL THEN RETURN NULL; END IF;
-  IF v.disabled_at IS NOT NULL THEN RETURN 'blocked'; END IF;
-  IF v.email_verified_at IS NULL THEN RETURN 'not_verified'; END IF;
-  IF v.totp_secret IS NULL AND NOT EXISTS (SELECT FROM person_passkey WHERE person_id = p_person) THEN RETURN 'no_factor'; END IF;
-  RETURN NULL;
-END $$;
-
--- Gives the role, and ends the sessions of the person: those of operators are shorter. Call it with the table role_change locked.
--- Locks the person, then the audit log.
-CREATE OR REPLACE FUNCTION apply_role_change(p_change uuid, p_by uuid, p_address text) RETURNS void
-LANGUAGE plpgsql AS $$
-DECLARE
-  v role_change;
-  v_person person;
-BEGIN
-  UPDATE role_change SET state = 'applying', decided_by = p_by, decided_at = clock_timestamp() WHERE change_id = p_change RETURNING * INTO v;
-  SELECT * INTO v_person FROM person WHERE person_id = v.person_id FOR NO KEY UPDATE;
-  UPDATE person SET installation_role = v.role WHERE person_id = v.person_id;
-  DELETE FROM person_session WHERE person_id = v.person_id;
-  UPDATE role_change SET state = 'done' WHERE change_id = p_change;
-  PERFORM add_audit_entry(p_by, 'role.changed', v_person.email, NULL,
-    jsonb_build_object('from', v_person.installation_role, 'to', v.role, 'requested_by', v.requested_by), p_address);
-END $$;
-
 -- Returns `waiting` for a second operator, `done` without one, or why the change is refused. A later request replaces one that
 -- waits. Locks the table role_change, then the person, then the audit log.
 CREATE OR REPLACE FUNCTION request_role_as(p_operator uuid, p_change uuid, p_person uuid, p_role text, p_address text) RETURNS text
@@ -80,6 +45,41 @@ BEGIN
   IF v_refusal IS NOT NULL THEN RETURN v_refusal; END IF;
   PERFORM apply_role_change(p_change, p_operator, p_address);
   RETURN 'done';
+END $$;
+
+-- Why a person cannot get this role now; NULL: the change is possible. With the role, the address and the factors of the person are
+-- worth the installation, so the console gives it only to those that have proved both.
+CREATE OR REPLACE FUNCTION refuse_role(p_person uuid, p_role text) RETURNS text
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  v person;
+BEGIN
+  SELECT * INTO v FROM person WHERE person_id = p_person;
+  IF NOT FOUND THEN RETURN 'unknown'; END IF;
+  IF v.installation_role IS NOT DISTINCT FROM p_role THEN RETURN 'unchanged'; END IF;
+  IF v.installation_role = 'operator' AND v.disabled_at IS NULL AND count_operators() = 1 THEN RETURN 'last_operator'; END IF;
+  IF p_role IS NULL THEN RETURN NULL; END IF;
+  IF v.disabled_at IS NOT NULL THEN RETURN 'blocked'; END IF;
+  IF v.email_verified_at IS NULL THEN RETURN 'not_verified'; END IF;
+  IF v.totp_secret IS NULL AND NOT EXISTS (SELECT FROM person_passkey WHERE person_id = p_person) THEN RETURN 'no_factor'; END IF;
+  RETURN NULL;
+END $$;
+
+-- Gives the role, and ends the sessions of the person: those of operators are shorter. Call it with the table role_change locked.
+-- Locks the person, then the audit log.
+CREATE OR REPLACE FUNCTION apply_role_change(p_change uuid, p_by uuid, p_address text) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  v role_change;
+  v_person person;
+BEGIN
+  UPDATE role_change SET state = 'applying', decided_by = p_by, decided_at = clock_timestamp() WHERE change_id = p_change RETURNING * INTO v;
+  SELECT * INTO v_person FROM person WHERE person_id = v.person_id FOR NO KEY UPDATE;
+  UPDATE person SET installation_role = v.role WHERE person_id = v.person_id;
+  DELETE FROM person_session WHERE person_id = v.person_id;
+  UPDATE role_change SET state = 'done' WHERE change_id = p_change;
+  PERFORM add_audit_entry(p_by, 'role.changed', v_person.email, NULL,
+    jsonb_build_object('from', v_person.installation_role, 'to', v.role, 'requested_by', v.requested_by), p_address);
 END $$;
 
 -- Like request_role_as, with the same locks, for a confirmed session of an operator. Raises SY004 for another one.

@@ -1,44 +1,3 @@
--- Locks the balance of a payment's customer, then the payment. A row of NULLs when there is no such payment.
-CREATE OR REPLACE FUNCTION lock_payment(p_payment uuid) RETURNS payment
-LANGUAGE plpgsql AS $$
-DECLARE
-  v payment;
-BEGIN
-  -- The customer of a payment never changes.
-  PERFORM FROM balance WHERE customer_id = (SELECT customer_id FROM payment WHERE payment_id = p_payment) FOR NO KEY UPDATE;
-  SELECT * INTO v FROM payment WHERE payment_id = p_payment FOR UPDATE;
-  RETURN v;
-END $$;
-
--- Moves money from its source to a locked balance. Returns the transaction.
-CREATE OR REPLACE FUNCTION post_credit(p_kind text, p_ref text, p_customer uuid, p_amount bigint, p_is_promotion boolean, p_reason text) RETURNS bigint
-LANGUAGE plpgsql AS $$
-DECLARE
-  v_tx bigint;
-BEGIN
-  INSERT INTO ledger_tx (kind, ref, reason) VALUES (p_kind, p_ref, p_reason) RETURNING tx_id INTO v_tx;
-  INSERT INTO ledger_entry (tx_id, account_kind, account_id, amount_nanos) VALUES
-    (v_tx, 'customer', p_customer, p_amount),
-    (v_tx, credit_source(p_is_promotion), '00000000-0000-0000-0000-000000000000', -p_amount);
-  UPDATE balance SET posted_nanos = posted_nanos + p_amount WHERE customer_id = p_customer;
-  RETURN v_tx;
-END $$;
-
--- Gives the credit of a locked payment, once.
-CREATE OR REPLACE FUNCTION give_payment_credit(p payment, p_kind text, p_ref text, p_reason text) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-  UPDATE payment SET state = 'paid', paid_at = now(), failure = NULL, redirect_url = NULL,
-      tx_id = post_credit(p_kind, p_ref, p.customer_id, p.amount_nanos, p.is_promotion, p_reason)
-    WHERE payment_id = p.payment_id;
-END $$;
-
--- What the audit log keeps of a payment.
-CREATE OR REPLACE FUNCTION payment_detail(p payment) RETURNS jsonb
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT jsonb_build_object('amount_usd', trim_scale(p.amount_nanos / 1e9)::text, 'reference', p.reference)
-$$;
-
 -- Starts a top-up, once for each idempotency key of a customer. Verdicts: 'started'; 'existing', with the earlier payment;
 -- 'key_reused': the key was used for another amount or driver; 'too_many': 20 are open; 'no_account'.
 -- Locks the balance: top-ups of one customer start one after the other.
@@ -89,24 +48,6 @@ BEGIN
   RETURN FOUND;
 END $$;
 
--- Books that the money of a manual payment arrived. Verdicts: 'paid', 'paid_before', 'not_manual', 'no_payment'. For the owner of
--- the tables: the gateway role calls confirm_payment_by_operator. Locks the balance, then the payment.
-CREATE OR REPLACE FUNCTION book_manual_payment(p_payment uuid) RETURNS text
-LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
-DECLARE
-  v payment := lock_payment(p_payment);
-BEGIN
-  IF v.payment_id IS NULL THEN
-    RETURN 'no_payment';
-  ELSIF v.driver <> 'manual' THEN
-    RETURN 'not_manual';
-  ELSIF v.tx_id IS NOT NULL THEN
-    RETURN 'paid_before';
-  END IF;
-  PERFORM give_payment_credit(v, 'payment', v.payment_id::text, 'payment ' || v.reference);
-  RETURN 'paid';
-END $$;
-
 -- Like book_manual_payment, for an operator, with an entry in the audit log. As with request_grant, a second operator must confirm
 -- as well when one operator gives one customer more than grant_alone_max_nanos in 24 hours. Other verdicts: 'waiting',
 -- 'not_operator'. Locks the balance, then the payment, then the audit log.
@@ -139,6 +80,65 @@ BEGIN
     PERFORM add_audit_entry(p_operator, 'payment.confirmed', p_payment::text, v.customer_id, payment_detail(v), p_address);
   END IF;
   RETURN v_verdict;
+END $$;
+
+-- What the audit log keeps of a payment.
+CREATE OR REPLACE FUNCTION payment_detail(p payment) RETURNS jsonb
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT jsonb_build_object('amount_usd', trim_scale(p.amount_nanos / 1e9)::text, 'reference', p.reference)
+$$;
+
+-- Books that the money of a manual payment arrived. Verdicts: 'paid', 'paid_before', 'not_manual', 'no_payment'. For the owner of
+-- the tables: the gateway role calls confirm_payment_by_operator. Locks the balance, then the payment.
+CREATE OR REPLACE FUNCTION book_manual_payment(p_payment uuid) RETURNS text
+LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
+DECLARE
+  v payment := lock_payment(p_payment);
+BEGIN
+  IF v.payment_id IS NULL THEN
+    RETURN 'no_payment';
+  ELSIF v.driver <> 'manual' THEN
+    RETURN 'not_manual';
+  ELSIF v.tx_id IS NOT NULL THEN
+    RETURN 'paid_before';
+  END IF;
+  PERFORM give_payment_credit(v, 'payment', v.payment_id::text, 'payment ' || v.reference);
+  RETURN 'paid';
+END $$;
+
+-- Locks the balance of a payment's customer, then the payment. A row of NULLs when there is no such payment.
+CREATE OR REPLACE FUNCTION lock_payment(p_payment uuid) RETURNS payment
+LANGUAGE plpgsql AS $$
+DECLARE
+  v payment;
+BEGIN
+  -- The customer of a payment never changes.
+  PERFORM FROM balance WHERE customer_id = (SELECT customer_id FROM payment WHERE payment_id = p_payment) FOR NO KEY UPDATE;
+  SELECT * INTO v FROM payment WHERE payment_id = p_payment FOR UPDATE;
+  RETURN v;
+END $$;
+
+-- Gives the credit of a locked payment, once.
+CREATE OR REPLACE FUNCTION give_payment_credit(p payment, p_kind text, p_ref text, p_reason text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE payment SET state = 'paid', paid_at = now(), failure = NULL, redirect_url = NULL,
+      tx_id = post_credit(p_kind, p_ref, p.customer_id, p.amount_nanos, p.is_promotion, p_reason)
+    WHERE payment_id = p.payment_id;
+END $$;
+
+-- Moves money from its source to a locked balance. Returns the transaction.
+CREATE OR REPLACE FUNCTION post_credit(p_kind text, p_ref text, p_customer uuid, p_amount bigint, p_is_promotion boolean, p_reason text) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+  v_tx bigint;
+BEGIN
+  INSERT INTO ledger_tx (kind, ref, reason) VALUES (p_kind, p_ref, p_reason) RETURNING tx_id INTO v_tx;
+  INSERT INTO ledger_entry (tx_id, account_kind, account_id, amount_nanos) VALUES
+    (v_tx, 'customer', p_customer, p_amount),
+    (v_tx, credit_source(p_is_promotion), '00000000-0000-0000-0000-000000000000', -p_amount);
+  UPDATE balance SET posted_nanos = posted_nanos + p_amount WHERE customer_id = p_customer;
+  RETURN v_tx;
 END $$;
 
 -- Lets a payment without a credit follow another charge of its own, such as one that appeared late. A report that was read before is stale then.

@@ -1,77 +1,3 @@
--- How a report differs from the row of the payment; NULL when it does not. The row decides how much credit a payment is worth.
-CREATE OR REPLACE FUNCTION payment_mismatch(p payment, p_driver text, p_fact jsonb) RETURNS text
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT nullif(concat_ws('; ',
-    CASE WHEN p.driver <> p_driver THEN format('driver %s, not %s', p_driver, p.driver) END,
-    CASE WHEN p.payment_id::text IS DISTINCT FROM p_fact->>'payment_id' THEN format('payment %s', coalesce(p_fact->>'payment_id', 'without our id')) END,
-    CASE WHEN p.amount_minor IS DISTINCT FROM (p_fact->>'amount_minor')::bigint THEN format('amount %s, not %s', p_fact->>'amount_minor', p.amount_minor) END,
-    CASE WHEN p.currency IS DISTINCT FROM p_fact->>'currency' THEN format('currency %s, not %s', p_fact->>'currency', p.currency) END,
-    CASE WHEN p.is_live IS DISTINCT FROM (p_fact->>'is_live')::boolean THEN format('live %s, not %s', p_fact->>'is_live', p.is_live) END
-  ), '')
-$$;
-
--- Books a change of the provider's fees. They are the platform's cost and never change a balance.
-CREATE OR REPLACE FUNCTION post_processor_fee(p_payment uuid, p_total bigint, p_change bigint) RETURNS void
-LANGUAGE plpgsql AS $$
-DECLARE
-  v_tx bigint;
-  v_number bigint;
-BEGIN
-  SELECT version INTO v_number FROM payment WHERE payment_id = p_payment;
-  INSERT INTO ledger_tx (kind, ref, reason) VALUES ('processor_fee', p_payment || ':' || v_number, 'fees of the payment provider')
-    RETURNING tx_id INTO v_tx;
-  INSERT INTO ledger_entry (tx_id, account_kind, account_id, amount_nanos) VALUES
-    (v_tx, 'processor_fee', '00000000-0000-0000-0000-000000000000', -p_change),
-    (v_tx, 'cash', '00000000-0000-0000-0000-000000000000', p_change);
-  UPDATE payment SET fee_nanos = p_total WHERE payment_id = p_payment;
-END $$;
-
--- Books the reversals of a report. Returns whether something changed. A reversal takes at most what the payment gave and
--- others have not taken. Call it with the payment locked. Locks each reversal, and then the bulk leases of a customer that it
--- leaves with a debt.
-CREATE OR REPLACE FUNCTION book_reported_reversals(p payment, p_fact jsonb) RETURNS boolean
-LANGUAGE plpgsql AS $$
-DECLARE
-  r record;
-  v payment_reversal;
-  v_target bigint;
-  v_is_changed boolean := false;
-BEGIN
-  FOR r IN
-    SELECT * FROM jsonb_to_recordset(coalesce(p_fact->'reversals', '[]')) AS f(ref text, kind text, minor bigint, reversal_id uuid, reason text)
-    -- Those that give back come first, so that others can take it.
-    ORDER BY minor, ref
-  LOOP
-    SELECT * INTO v FROM payment_reversal o
-      WHERE o.payment_id = p.payment_id AND (o.provider_ref = r.ref OR (o.provider_ref IS NULL AND o.reversal_id = r.reversal_id)) FOR UPDATE;
-    IF NOT FOUND THEN
-      CONTINUE WHEN r.minor = 0;
-      v.reversal_id := gen_random_uuid();
-      INSERT INTO payment_reversal (reversal_id, payment_id, customer_id, kind, state, provider_ref, taken_nanos, reason)
-        VALUES (v.reversal_id, p.payment_id, p.customer_id, r.kind, 'done', r.ref, 0, r.reason);
-      v.asked_minor := NULL;
-      v.taken_nanos := 0;
-      v.returned_nanos := 0;
-      v_is_changed := true;
-    END IF;
-    v_target := CASE
-      WHEN r.minor = 0 THEN 0
-      -- What an operator asked to refund was taken then.
-      WHEN r.minor = v.asked_minor AND v.returned_nanos = 0 THEN v.taken_nanos
-      -- The credit's part of what went back: the rest is its part of the taxes.
-      ELSE div(p.amount_nanos::numeric * least(r.minor, (p_fact->>'total_minor')::bigint), (p_fact->>'total_minor')::bigint)::bigint END;
-    v_target := least(v_target, p.amount_nanos - (reversed_nanos(p.payment_id) - (v.taken_nanos - v.returned_nanos)));
-    v_is_changed := move_reversal(v.reversal_id, v_target) <> 0 OR v_is_changed;
-    UPDATE payment_reversal o SET provider_ref = r.ref, state = CASE WHEN r.minor = 0 AND o.kind = 'refund' THEN 'refused' ELSE 'done' END,
-        updated_at = now()
-      WHERE o.reversal_id = v.reversal_id AND (o.provider_ref IS NULL OR o.state = 'asked' OR (r.minor = 0 AND o.kind = 'refund' AND o.state <> 'refused'));
-    IF r.kind = 'dispute' AND r.minor > 0 THEN
-      PERFORM pause_auto_top_up(p.customer_id, 'A payment was disputed.');
-    END IF;
-  END LOOP;
-  RETURN v_is_changed;
-END $$;
-
 -- Books the difference between what the provider reports and what the books say. The order of reports does not matter, nor
 -- whether some are doubled or lost. `p_fact` has these fields:
 --   state              'open', 'processing', 'paid', 'failed', 'expired' or 'cancelled'
@@ -123,6 +49,80 @@ BEGIN
     END IF;
   END IF;
   RETURN CASE WHEN v_is_changed THEN 'booked' ELSE 'unchanged' END;
+END $$;
+
+-- How a report differs from the row of the payment; NULL when it does not. The row decides how much credit a payment is worth.
+CREATE OR REPLACE FUNCTION payment_mismatch(p payment, p_driver text, p_fact jsonb) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT nullif(concat_ws('; ',
+    CASE WHEN p.driver <> p_driver THEN format('driver %s, not %s', p_driver, p.driver) END,
+    CASE WHEN p.payment_id::text IS DISTINCT FROM p_fact->>'payment_id' THEN format('payment %s', coalesce(p_fact->>'payment_id', 'without our id')) END,
+    CASE WHEN p.amount_minor IS DISTINCT FROM (p_fact->>'amount_minor')::bigint THEN format('amount %s, not %s', p_fact->>'amount_minor', p.amount_minor) END,
+    CASE WHEN p.currency IS DISTINCT FROM p_fact->>'currency' THEN format('currency %s, not %s', p_fact->>'currency', p.currency) END,
+    CASE WHEN p.is_live IS DISTINCT FROM (p_fact->>'is_live')::boolean THEN format('live %s, not %s', p_fact->>'is_live', p.is_live) END
+  ), '')
+$$;
+
+-- Books the reversals of a report. Returns whether something changed. A reversal takes at most what the payment gave and
+-- others have not taken. Call it with the payment locked. Locks each reversal, and then the bulk leases of a customer that it
+-- leaves with a debt.
+CREATE OR REPLACE FUNCTION book_reported_reversals(p payment, p_fact jsonb) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+  r record;
+  v payment_reversal;
+  v_target bigint;
+  v_is_changed boolean := false;
+BEGIN
+  FOR r IN
+    SELECT * FROM jsonb_to_recordset(coalesce(p_fact->'reversals', '[]')) AS f(ref text, kind text, minor bigint, reversal_id uuid, reason text)
+    -- Those that give back come first, so that others can take it.
+    ORDER BY minor, ref
+  LOOP
+    SELECT * INTO v FROM payment_reversal o
+      WHERE o.payment_id = p.payment_id AND (o.provider_ref = r.ref OR (o.provider_ref IS NULL AND o.reversal_id = r.reversal_id)) FOR UPDATE;
+    IF NOT FOUND THEN
+      CONTINUE WHEN r.minor = 0;
+      v.reversal_id := gen_random_uuid();
+      INSERT INTO payment_reversal (reversal_id, payment_id, customer_id, kind, state, provider_ref, taken_nanos, reason)
+        VALUES (v.reversal_id, p.payment_id, p.customer_id, r.kind, 'done', r.ref, 0, r.reason);
+      v.asked_minor := NULL;
+      v.taken_nanos := 0;
+      v.returned_nanos := 0;
+      v_is_changed := true;
+    END IF;
+    v_target := CASE
+      WHEN r.minor = 0 THEN 0
+      -- What an operator asked to refund was taken then.
+      WHEN r.minor = v.asked_minor AND v.returned_nanos = 0 THEN v.taken_nanos
+      -- The credit's part of what went back: the rest is its part of the taxes.
+      ELSE div(p.amount_nanos::numeric * least(r.minor, (p_fact->>'total_minor')::bigint), (p_fact->>'total_minor')::bigint)::bigint END;
+    v_target := least(v_target, p.amount_nanos - (reversed_nanos(p.payment_id) - (v.taken_nanos - v.returned_nanos)));
+    v_is_changed := move_reversal(v.reversal_id, v_target) <> 0 OR v_is_changed;
+    UPDATE payment_reversal o SET provider_ref = r.ref, state = CASE WHEN r.minor = 0 AND o.kind = 'refund' THEN 'refused' ELSE 'done' END,
+        updated_at = now()
+      WHERE o.reversal_id = v.reversal_id AND (o.provider_ref IS NULL OR o.state = 'asked' OR (r.minor = 0 AND o.kind = 'refund' AND o.state <> 'refused'));
+    IF r.kind = 'dispute' AND r.minor > 0 THEN
+      PERFORM pause_auto_top_up(p.customer_id, 'A payment was disputed.');
+    END IF;
+  END LOOP;
+  RETURN v_is_changed;
+END $$;
+
+-- Books a change of the provider's fees. They are the platform's cost and never change a balance.
+CREATE OR REPLACE FUNCTION post_processor_fee(p_payment uuid, p_total bigint, p_change bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  v_tx bigint;
+  v_number bigint;
+BEGIN
+  SELECT version INTO v_number FROM payment WHERE payment_id = p_payment;
+  INSERT INTO ledger_tx (kind, ref, reason) VALUES ('processor_fee', p_payment || ':' || v_number, 'fees of the payment provider')
+    RETURNING tx_id INTO v_tx;
+  INSERT INTO ledger_entry (tx_id, account_kind, account_id, amount_nanos) VALUES
+    (v_tx, 'processor_fee', '00000000-0000-0000-0000-000000000000', -p_change),
+    (v_tx, 'cash', '00000000-0000-0000-0000-000000000000', p_change);
+  UPDATE payment SET fee_nanos = p_total WHERE payment_id = p_payment;
 END $$;
 
 -- Notes an event. Returns whether it waits: false when it was handled before.

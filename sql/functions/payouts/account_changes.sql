@@ -1,42 +1,3 @@
--- Whether a person may still say where a locked hoster is paid: see rightsByRole in src/base/domain/hoster-access.ts.
-CREATE OR REPLACE FUNCTION may_change_payouts(p_hoster uuid, p_person uuid) RETURNS boolean
-LANGUAGE sql STABLE AS $$
-  SELECT p_person IS NULL OR EXISTS (
-    SELECT FROM hoster_member m JOIN person p USING (person_id)
-    WHERE m.hoster_id = p_hoster AND m.person_id = p_person AND m.role IN ('owner', 'billing') AND p.disabled_at IS NULL)
-$$;
-
--- What the audit log keeps of a change.
-CREATE OR REPLACE FUNCTION payout_change_detail(p payout_change) RETURNS jsonb
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT jsonb_strip_nulls(jsonb_build_object('change', p.change_id, 'driver', p.driver, 'account', '…' || right(p.destination, 4), 'state', p.state,
-    'customer', p.customer_id))
-$$;
-
--- Claims bank accounts for a locked hoster. Returns the state of an account with them: 'refused' when another hoster has one.
--- Locks the claims in the order of the identities, so that two calls never deadlock.
-CREATE OR REPLACE FUNCTION claim_payout_identities(p_hoster uuid, p_identities text[], p_is_ready boolean) RETURNS text
-LANGUAGE plpgsql AS $$
-BEGIN
-  INSERT INTO payout_identity (identity, hoster_id) SELECT DISTINCT i, p_hoster FROM unnest(p_identities) i ORDER BY i ON CONFLICT DO NOTHING;
-  IF EXISTS (SELECT FROM payout_identity WHERE identity = ANY (p_identities) AND hoster_id <> p_hoster) THEN
-    RETURN 'refused';
-  END IF;
-  RETURN CASE WHEN p_is_ready THEN 'ready' ELSE 'pending' END;
-END $$;
-
--- Lets a change of a locked hoster wait, in the place of the one that waits. Locks the audit log.
-CREATE OR REPLACE FUNCTION add_payout_change(p payout_change, p_address text) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-  UPDATE payout_change SET outcome = 'replaced', ended_at = p.requested_at, ended_by = p.requested_by
-    WHERE hoster_id = p.hoster_id AND kind = p.kind AND outcome IS NULL;
-  INSERT INTO payout_change SELECT p.*;
-  PERFORM add_audit_entry(p.requested_by, 'hoster.payout_change_requested', p.hoster_id::text, p.customer_id,
-    payout_change_detail(p) || jsonb_build_object('effective_at', p.effective_at), p_address);
-  PERFORM apply_payout_changes_of(p.hoster_id, p.requested_at);
-END $$;
-
 -- Asks for another payout account of a hoster, which takes effect `p_wait_hours` later. The account that the hoster has, and the one that waits, keep
 -- their time: they only get the new state. `p_identities` are the bank accounts behind it, as far as known. Returns the state of the account;
 -- NULL when there is no such hoster. `p_person` is NULL for the command line. Locks the hoster, then the claims of its bank
@@ -146,21 +107,41 @@ BEGIN
   PERFORM add_payout_change(v_next, NULL);
 END $$;
 
--- Stops a change that waits, or with NULL all changes of the hoster. Returns how many. Locks the hoster, then the audit log.
-CREATE OR REPLACE FUNCTION stop_payout_changes(p_hoster uuid, p_change uuid, p_person uuid, p_address text, p_now timestamptz) RETURNS integer
+-- Claims bank accounts for a locked hoster. Returns the state of an account with them: 'refused' when another hoster has one.
+-- Locks the claims in the order of the identities, so that two calls never deadlock.
+CREATE OR REPLACE FUNCTION claim_payout_identities(p_hoster uuid, p_identities text[], p_is_ready boolean) RETURNS text
+LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO payout_identity (identity, hoster_id) SELECT DISTINCT i, p_hoster FROM unnest(p_identities) i ORDER BY i ON CONFLICT DO NOTHING;
+  IF EXISTS (SELECT FROM payout_identity WHERE identity = ANY (p_identities) AND hoster_id <> p_hoster) THEN
+    RETURN 'refused';
+  END IF;
+  RETURN CASE WHEN p_is_ready THEN 'ready' ELSE 'pending' END;
+END $$;
+
+-- Lets a change of a locked hoster wait, in the place of the one that waits. Locks the audit log.
+CREATE OR REPLACE FUNCTION add_payout_change(p payout_change, p_address text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE payout_change SET outcome = 'replaced', ended_at = p.requested_at, ended_by = p.requested_by
+    WHERE hoster_id = p.hoster_id AND kind = p.kind AND outcome IS NULL;
+  INSERT INTO payout_change SELECT p.*;
+  PERFORM add_audit_entry(p.requested_by, 'hoster.payout_change_requested', p.hoster_id::text, p.customer_id,
+    payout_change_detail(p) || jsonb_build_object('effective_at', p.effective_at), p_address);
+  PERFORM apply_payout_changes_of(p.hoster_id, p.requested_at);
+END $$;
+
+-- Applies all changes that are due. Locks the hosters in the order of hoster_id, then the audit log.
+CREATE OR REPLACE FUNCTION apply_payout_changes(p_now timestamptz) RETURNS void
 LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
 DECLARE
-  v payout_change;
-  v_count integer := 0;
+  v_hosters uuid[] := ARRAY(SELECT DISTINCT hoster_id FROM payout_change WHERE outcome IS NULL AND effective_at <= p_now);
+  v_hoster uuid;
 BEGIN
-  PERFORM FROM hoster WHERE hoster_id = p_hoster FOR NO KEY UPDATE;
-  FOR v IN UPDATE payout_change SET outcome = 'stopped', ended_at = p_now, ended_by = p_person
-    WHERE hoster_id = p_hoster AND outcome IS NULL AND (p_change IS NULL OR change_id = p_change) RETURNING *
-  LOOP
-    v_count := v_count + 1;
-    PERFORM add_audit_entry(p_person, 'hoster.payout_change_stopped', p_hoster::text, v.customer_id, payout_change_detail(v), p_address);
+  PERFORM lock_hosters(v_hosters);
+  FOREACH v_hoster IN ARRAY v_hosters LOOP
+    PERFORM apply_payout_changes_of(v_hoster, p_now);
   END LOOP;
-  RETURN v_count;
 END $$;
 
 -- Applies the changes of a locked hoster that are due. If the person who asked for one has left or was blocked, it is stopped. Locks the audit
@@ -190,18 +171,37 @@ BEGIN
   END LOOP;
 END $$;
 
--- Applies all changes that are due. Locks the hosters in the order of hoster_id, then the audit log.
-CREATE OR REPLACE FUNCTION apply_payout_changes(p_now timestamptz) RETURNS void
+-- Whether a person may still say where a locked hoster is paid: see rightsByRole in src/base/domain/hoster-access.ts.
+CREATE OR REPLACE FUNCTION may_change_payouts(p_hoster uuid, p_person uuid) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+  SELECT p_person IS NULL OR EXISTS (
+    SELECT FROM hoster_member m JOIN person p USING (person_id)
+    WHERE m.hoster_id = p_hoster AND m.person_id = p_person AND m.role IN ('owner', 'billing') AND p.disabled_at IS NULL)
+$$;
+
+-- Stops a change that waits, or with NULL all changes of the hoster. Returns how many. Locks the hoster, then the audit log.
+CREATE OR REPLACE FUNCTION stop_payout_changes(p_hoster uuid, p_change uuid, p_person uuid, p_address text, p_now timestamptz) RETURNS integer
 LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
 DECLARE
-  v_hosters uuid[] := ARRAY(SELECT DISTINCT hoster_id FROM payout_change WHERE outcome IS NULL AND effective_at <= p_now);
-  v_hoster uuid;
+  v payout_change;
+  v_count integer := 0;
 BEGIN
-  PERFORM lock_hosters(v_hosters);
-  FOREACH v_hoster IN ARRAY v_hosters LOOP
-    PERFORM apply_payout_changes_of(v_hoster, p_now);
+  PERFORM FROM hoster WHERE hoster_id = p_hoster FOR NO KEY UPDATE;
+  FOR v IN UPDATE payout_change SET outcome = 'stopped', ended_at = p_now, ended_by = p_person
+    WHERE hoster_id = p_hoster AND outcome IS NULL AND (p_change IS NULL OR change_id = p_change) RETURNING *
+  LOOP
+    v_count := v_count + 1;
+    PERFORM add_audit_entry(p_person, 'hoster.payout_change_stopped', p_hoster::text, v.customer_id, payout_change_detail(v), p_address);
   END LOOP;
+  RETURN v_count;
 END $$;
+
+-- What the audit log keeps of a change.
+CREATE OR REPLACE FUNCTION payout_change_detail(p payout_change) RETURNS jsonb
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT jsonb_strip_nulls(jsonb_build_object('change', p.change_id, 'driver', p.driver, 'account', '…' || right(p.destination, 4), 'state', p.state,
+    'customer', p.customer_id))
+$$;
 
 -- Notes that an owner has the mail about a change.
 CREATE OR REPLACE FUNCTION note_payout_change_mailed(p_change uuid, p_person uuid) RETURNS void

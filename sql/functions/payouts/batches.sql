@@ -1,76 +1,3 @@
--- Above this sum in 24 hours, what one operator prepares and approves alone needs a second operator. 1,000 USD.
-CREATE OR REPLACE FUNCTION payout_alone_max_nanos() RETURNS bigint
-LANGUAGE sql IMMUTABLE AS $$ SELECT 1000000000000::bigint $$;
-
--- Locks the hoster of a payout, then the payout. A row of NULLs when there is no such payout.
-CREATE OR REPLACE FUNCTION lock_payout(p_payout uuid) RETURNS payout
-LANGUAGE plpgsql AS $$
-DECLARE
-  v payout;
-BEGIN
-  -- The hoster of a payout never changes.
-  PERFORM lock_hosters(ARRAY(SELECT hoster_id FROM payout WHERE payout_id = p_payout));
-  SELECT * INTO v FROM payout WHERE payout_id = p_payout FOR UPDATE;
-  RETURN v;
-END $$;
-
--- Moves what a locked payout has taken from its hoster, and what of it was paid, to these amounts, with a transaction for each step.
--- Returns whether something moved.
-CREATE OR REPLACE FUNCTION move_payout(p_payout uuid, p_taken bigint, p_paid bigint, p_reason text) RETURNS boolean
-LANGUAGE plpgsql AS $$
-DECLARE
-  nil constant uuid := '00000000-0000-0000-0000-000000000000';
-  v payout;
-  v_moves integer;
-  v_tx bigint;
-BEGIN
-  SELECT * INTO STRICT v FROM payout WHERE payout_id = p_payout;
-  v_moves := v.moves;
-  IF p_taken > v.taken_nanos THEN
-    v_moves := v_moves + 1;
-    PERFORM post_hoster('payout', p_payout || ':' || v_moves, v.hoster_id, v.taken_nanos - p_taken, 'payout_clearing', nil, p_reason);
-  END IF;
-  IF p_paid > v.paid_nanos THEN
-    v_moves := v_moves + 1;
-    INSERT INTO ledger_tx (kind, ref, reason) VALUES ('payout_paid', p_payout || ':' || v_moves, p_reason) RETURNING tx_id INTO v_tx;
-    INSERT INTO ledger_entry (tx_id, account_kind, account_id, amount_nanos) VALUES
-      (v_tx, 'payout_clearing', nil, v.paid_nanos - p_paid), (v_tx, 'cash', nil, p_paid - v.paid_nanos);
-  ELSIF p_paid < v.paid_nanos THEN
-    v_moves := v_moves + 1;
-    PERFORM post_hoster('payout_returned', p_payout || ':' || v_moves, v.hoster_id, v.paid_nanos - p_paid, 'cash', nil, p_reason);
-    v.taken_nanos := v.taken_nanos - (v.paid_nanos - p_paid);
-  END IF;
-  IF p_taken < v.taken_nanos THEN
-    v_moves := v_moves + 1;
-    PERFORM post_hoster('payout_returned', p_payout || ':' || v_moves, v.hoster_id, v.taken_nanos - p_taken, 'payout_clearing', nil, p_reason);
-  END IF;
-  IF v_moves = v.moves THEN
-    RETURN false;
-  END IF;
-  UPDATE payout SET taken_nanos = p_taken, paid_nanos = p_paid, moves = v_moves WHERE payout_id = p_payout;
-  RETURN true;
-END $$;
-
--- Ends a batch when all of its payouts have ended. Locks the batch: its payouts end one after the other, so that the last one
--- sees the others.
-CREATE OR REPLACE FUNCTION end_payout_batch(p_batch uuid) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-  PERFORM FROM payout_batch WHERE batch_id = p_batch FOR UPDATE;
-  UPDATE payout_batch SET state = CASE
-      WHEN EXISTS (SELECT FROM payout WHERE batch_id = p_batch AND state <> 'cancelled') THEN 'settled' ELSE 'cancelled' END
-    WHERE batch_id = p_batch AND NOT EXISTS (SELECT FROM payout WHERE batch_id = p_batch AND state IN ('prepared', 'approved', 'sending'));
-END $$;
-
--- Gives a locked payout that was not sent back to its hoster. Locks the batch.
-CREATE OR REPLACE FUNCTION drop_payout(p payout, p_reason text) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-  PERFORM move_payout(p.payout_id, 0, 0, 'payout ' || p.reference || ' cancelled');
-  UPDATE payout SET state = 'cancelled', failure = p_reason, ended_at = now() WHERE payout_id = p.payout_id;
-  PERFORM end_payout_batch(p.batch_id);
-END $$;
-
 -- Makes a batch of what these hosters are owed past the hold, after the changes of accounts that are due. A payout with promotional
 -- earnings of related customers waits for a review. Returns a row for each hoster with a balance other than zero. Verdicts: 'prepared';
 -- 'frozen'; 'below_minimum', also for debts; 'no_account'; 'account_not_ready'; 'other_driver'.
@@ -166,6 +93,10 @@ BEGIN
   RETURN 'approved';
 END $$;
 
+-- Above this sum in 24 hours, what one operator prepares and approves alone needs a second operator. 1,000 USD.
+CREATE OR REPLACE FUNCTION payout_alone_max_nanos() RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$ SELECT 1000000000000::bigint $$;
+
 -- Cancels the payouts of a batch that were not sent. Returns how many; NULL when there is no such batch. Locks the hosters of the
 -- batch, then its payouts in the order of payout_id, then the batch, then the audit log.
 CREATE OR REPLACE FUNCTION cancel_payouts(p_operator uuid, p_batch uuid, p_address text) RETURNS integer
@@ -186,4 +117,73 @@ BEGIN
     PERFORM add_audit_entry(p_operator, 'payout.cancelled', p_batch::text, NULL, jsonb_build_object('payouts', v_count), p_address);
   END IF;
   RETURN v_count;
+END $$;
+
+-- Gives a locked payout that was not sent back to its hoster. Locks the batch.
+CREATE OR REPLACE FUNCTION drop_payout(p payout, p_reason text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM move_payout(p.payout_id, 0, 0, 'payout ' || p.reference || ' cancelled');
+  UPDATE payout SET state = 'cancelled', failure = p_reason, ended_at = now() WHERE payout_id = p.payout_id;
+  PERFORM end_payout_batch(p.batch_id);
+END $$;
+
+-- Moves what a locked payout has taken from its hoster, and what of it was paid, to these amounts, with a transaction for each step.
+-- Returns whether something moved.
+CREATE OR REPLACE FUNCTION move_payout(p_payout uuid, p_taken bigint, p_paid bigint, p_reason text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+  nil constant uuid := '00000000-0000-0000-0000-000000000000';
+  v payout;
+  v_moves integer;
+  v_tx bigint;
+BEGIN
+  SELECT * INTO STRICT v FROM payout WHERE payout_id = p_payout;
+  v_moves := v.moves;
+  IF p_taken > v.taken_nanos THEN
+    v_moves := v_moves + 1;
+    PERFORM post_hoster('payout', p_payout || ':' || v_moves, v.hoster_id, v.taken_nanos - p_taken, 'payout_clearing', nil, p_reason);
+  END IF;
+  IF p_paid > v.paid_nanos THEN
+    v_moves := v_moves + 1;
+    INSERT INTO ledger_tx (kind, ref, reason) VALUES ('payout_paid', p_payout || ':' || v_moves, p_reason) RETURNING tx_id INTO v_tx;
+    INSERT INTO ledger_entry (tx_id, account_kind, account_id, amount_nanos) VALUES
+      (v_tx, 'payout_clearing', nil, v.paid_nanos - p_paid), (v_tx, 'cash', nil, p_paid - v.paid_nanos);
+  ELSIF p_paid < v.paid_nanos THEN
+    v_moves := v_moves + 1;
+    PERFORM post_hoster('payout_returned', p_payout || ':' || v_moves, v.hoster_id, v.paid_nanos - p_paid, 'cash', nil, p_reason);
+    v.taken_nanos := v.taken_nanos - (v.paid_nanos - p_paid);
+  END IF;
+  IF p_taken < v.taken_nanos THEN
+    v_moves := v_moves + 1;
+    PERFORM post_hoster('payout_returned', p_payout || ':' || v_moves, v.hoster_id, v.taken_nanos - p_taken, 'payout_clearing', nil, p_reason);
+  END IF;
+  IF v_moves = v.moves THEN
+    RETURN false;
+  END IF;
+  UPDATE payout SET taken_nanos = p_taken, paid_nanos = p_paid, moves = v_moves WHERE payout_id = p_payout;
+  RETURN true;
+END $$;
+
+-- Ends a batch when all of its payouts have ended. Locks the batch: its payouts end one after the other, so that the last one
+-- sees the others.
+CREATE OR REPLACE FUNCTION end_payout_batch(p_batch uuid) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM FROM payout_batch WHERE batch_id = p_batch FOR UPDATE;
+  UPDATE payout_batch SET state = CASE
+      WHEN EXISTS (SELECT FROM payout WHERE batch_id = p_batch AND state <> 'cancelled') THEN 'settled' ELSE 'cancelled' END
+    WHERE batch_id = p_batch AND NOT EXISTS (SELECT FROM payout WHERE batch_id = p_batch AND state IN ('prepared', 'approved', 'sending'));
+END $$;
+
+-- Locks the hoster of a payout, then the payout. A row of NULLs when there is no such payout.
+CREATE OR REPLACE FUNCTION lock_payout(p_payout uuid) RETURNS payout
+LANGUAGE plpgsql AS $$
+DECLARE
+  v payout;
+BEGIN
+  -- The hoster of a payout never changes.
+  PERFORM lock_hosters(ARRAY(SELECT hoster_id FROM payout WHERE payout_id = p_payout));
+  SELECT * INTO v FROM payout WHERE payout_id = p_payout FOR UPDATE;
+  RETURN v;
 END $$;

@@ -4,62 +4,6 @@
 -- batch first, since it has all hosters of the batch. Settlements and refunds do not lock hosters: a settlement only adds what is
 -- still held back, and a refund may leave a hoster below zero.
 
--- Locks these hosters, in the order of hoster_id. Every function that moves money of several hosters does so here, first.
-CREATE OR REPLACE FUNCTION lock_hosters(p_hosters uuid[]) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-  PERFORM FROM hoster WHERE hoster_id = ANY (p_hosters) ORDER BY hoster_id FOR NO KEY UPDATE;
-END $$;
-
--- The first day of requests that are held back at `p_now`. A day is payable when its last moment is `p_hold_days` old.
-CREATE OR REPLACE FUNCTION held_from(p_now timestamptz, p_hold_days integer) RETURNS date
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT CASE WHEN p_hold_days = 0 THEN 'infinity'::date ELSE (p_now AT TIME ZONE 'UTC')::date - p_hold_days END
-$$;
-
--- Changes the account of a locked hoster by `p_amount`, against another account.
-CREATE OR REPLACE FUNCTION post_hoster(p_kind text, p_ref text, p_hoster uuid, p_amount bigint, p_other_kind text, p_other uuid, p_reason text) RETURNS void
-LANGUAGE plpgsql AS $$
-DECLARE
-  v_tx bigint;
-BEGIN
-  INSERT INTO ledger_tx (kind, ref, reason) VALUES (p_kind, p_ref, p_reason) RETURNING tx_id INTO v_tx;
-  INSERT INTO ledger_entry (tx_id, account_kind, account_id, amount_nanos) VALUES
-    (v_tx, 'hoster_payable', p_hoster, p_amount), (v_tx, p_other_kind, p_other, -p_amount);
-  INSERT INTO hoster_movement (hoster_id, tx_id, amount_nanos) VALUES (p_hoster, v_tx, p_amount);
-END $$;
-
--- What these hosters have, or all of them with NULL. `balance`: all earnings that were not paid out, moved or taken. `held`:
--- those of days from `p_held_from` on, until `held_day`, and promotional ones of days that are not closed. `payable` is the rest.
--- `promotional`: earnings from promotion credit that are not decided yet, of days until `promotional_day`.
-CREATE OR REPLACE FUNCTION hoster_funds(p_hosters uuid[], p_held_from date)
-RETURNS TABLE (hoster uuid, balance bigint, held bigint, payable bigint, held_day date, promotional bigint, promotional_day date)
-LANGUAGE sql STABLE AS $$
-  SELECT h.hoster_id, f.balance, f.held, f.balance - f.held, l.held_day, coalesce(p.unclosed, 0) + coalesce(p.undecided, 0), p.last_day
-  FROM hoster h
-  LEFT JOIN (
-    SELECT hoster_id, sum(hoster_share_nanos - refunded_share_nanos)::bigint AS net,
-      coalesce(sum(hoster_share_nanos - refunded_share_nanos) FILTER (WHERE day >= p_held_from), 0)::bigint AS held,
-      max(day) FILTER (WHERE day >= p_held_from AND hoster_share_nanos > 0) AS held_day
-    FROM hoster_line WHERE p_hosters IS NULL OR hoster_id = ANY (p_hosters) GROUP BY hoster_id
-  ) l USING (hoster_id)
-  LEFT JOIN (
-    SELECT hoster_id, sum(amount_nanos)::bigint AS net FROM hoster_movement WHERE p_hosters IS NULL OR hoster_id = ANY (p_hosters) GROUP BY hoster_id
-  ) m USING (hoster_id)
-  LEFT JOIN (
-    SELECT s.hoster_id, sum(s.share_nanos) FILTER (WHERE d.day IS NULL)::bigint AS unclosed, max(s.day) FILTER (WHERE d.day IS NULL) AS last_day,
-      -- Within the hold of all earnings, they are held already.
-      sum(s.share_nanos) FILTER (WHERE d.day IS NULL AND s.day < p_held_from)::bigint AS held_longer,
-      sum(s.share_nanos) FILTER (WHERE d.day IS NOT NULL AND s.state IN ('open', 'waiting'))::bigint AS undecided
-    FROM promotion_share s LEFT JOIN promotion_day d ON d.hoster_id = s.hoster_id AND d.day = s.day
-    WHERE p_hosters IS NULL OR s.hoster_id = ANY (p_hosters) GROUP BY s.hoster_id
-  ) p USING (hoster_id)
-  CROSS JOIN LATERAL (
-    SELECT coalesce(l.net, 0) + coalesce(m.net, 0) AS balance, coalesce(l.held, 0) + coalesce(p.held_longer, 0) AS held
-  ) f
-  WHERE p_hosters IS NULL OR h.hoster_id = ANY (p_hosters)
-$$;
-
 -- Gives earnings to the balance of the hoster's customer, held ones too, once for each `p_move`; NULL moves all. Not those that
 -- promotion credit paid: they would come back as own money. Verdicts: 'moved'; 'duplicate'; 'move_reused': the id was used for another
 -- hoster or amount; 'frozen'; 'not_enough'; 'no_customer'; 'no_hoster'. Locks the balance, then the hoster, then the search for
@@ -101,4 +45,60 @@ BEGIN
     amount := greatest(v_balance, 0);
   END IF;
   RETURN NEXT;
+END $$;
+
+-- What these hosters have, or all of them with NULL. `balance`: all earnings that were not paid out, moved or taken. `held`:
+-- those of days from `p_held_from` on, until `held_day`, and promotional ones of days that are not closed. `payable` is the rest.
+-- `promotional`: earnings from promotion credit that are not decided yet, of days until `promotional_day`.
+CREATE OR REPLACE FUNCTION hoster_funds(p_hosters uuid[], p_held_from date)
+RETURNS TABLE (hoster uuid, balance bigint, held bigint, payable bigint, held_day date, promotional bigint, promotional_day date)
+LANGUAGE sql STABLE AS $$
+  SELECT h.hoster_id, f.balance, f.held, f.balance - f.held, l.held_day, coalesce(p.unclosed, 0) + coalesce(p.undecided, 0), p.last_day
+  FROM hoster h
+  LEFT JOIN (
+    SELECT hoster_id, sum(hoster_share_nanos - refunded_share_nanos)::bigint AS net,
+      coalesce(sum(hoster_share_nanos - refunded_share_nanos) FILTER (WHERE day >= p_held_from), 0)::bigint AS held,
+      max(day) FILTER (WHERE day >= p_held_from AND hoster_share_nanos > 0) AS held_day
+    FROM hoster_line WHERE p_hosters IS NULL OR hoster_id = ANY (p_hosters) GROUP BY hoster_id
+  ) l USING (hoster_id)
+  LEFT JOIN (
+    SELECT hoster_id, sum(amount_nanos)::bigint AS net FROM hoster_movement WHERE p_hosters IS NULL OR hoster_id = ANY (p_hosters) GROUP BY hoster_id
+  ) m USING (hoster_id)
+  LEFT JOIN (
+    SELECT s.hoster_id, sum(s.share_nanos) FILTER (WHERE d.day IS NULL)::bigint AS unclosed, max(s.day) FILTER (WHERE d.day IS NULL) AS last_day,
+      -- Within the hold of all earnings, they are held already.
+      sum(s.share_nanos) FILTER (WHERE d.day IS NULL AND s.day < p_held_from)::bigint AS held_longer,
+      sum(s.share_nanos) FILTER (WHERE d.day IS NOT NULL AND s.state IN ('open', 'waiting'))::bigint AS undecided
+    FROM promotion_share s LEFT JOIN promotion_day d ON d.hoster_id = s.hoster_id AND d.day = s.day
+    WHERE p_hosters IS NULL OR s.hoster_id = ANY (p_hosters) GROUP BY s.hoster_id
+  ) p USING (hoster_id)
+  CROSS JOIN LATERAL (
+    SELECT coalesce(l.net, 0) + coalesce(m.net, 0) AS balance, coalesce(l.held, 0) + coalesce(p.held_longer, 0) AS held
+  ) f
+  WHERE p_hosters IS NULL OR h.hoster_id = ANY (p_hosters)
+$$;
+
+-- Changes the account of a locked hoster by `p_amount`, against another account.
+CREATE OR REPLACE FUNCTION post_hoster(p_kind text, p_ref text, p_hoster uuid, p_amount bigint, p_other_kind text, p_other uuid, p_reason text) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  v_tx bigint;
+BEGIN
+  INSERT INTO ledger_tx (kind, ref, reason) VALUES (p_kind, p_ref, p_reason) RETURNING tx_id INTO v_tx;
+  INSERT INTO ledger_entry (tx_id, account_kind, account_id, amount_nanos) VALUES
+    (v_tx, 'hoster_payable', p_hoster, p_amount), (v_tx, p_other_kind, p_other, -p_amount);
+  INSERT INTO hoster_movement (hoster_id, tx_id, amount_nanos) VALUES (p_hoster, v_tx, p_amount);
+END $$;
+
+-- The first day of requests that are held back at `p_now`. A day is payable when its last moment is `p_hold_days` old.
+CREATE OR REPLACE FUNCTION held_from(p_now timestamptz, p_hold_days integer) RETURNS date
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN p_hold_days = 0 THEN 'infinity'::date ELSE (p_now AT TIME ZONE 'UTC')::date - p_hold_days END
+$$;
+
+-- Locks these hosters, in the order of hoster_id. Every function that moves money of several hosters does so here, first.
+CREATE OR REPLACE FUNCTION lock_hosters(p_hosters uuid[]) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM FROM hoster WHERE hoster_id = ANY (p_hosters) ORDER BY hoster_id FOR NO KEY UPDATE;
 END $$;

@@ -1,27 +1,3 @@
--- What relates the customers to a hoster that paid it with promotion credit: the evidence of related_customers, and two kinds more. `circular`: the
--- balance of the customer has received earnings of a hoster. `timing`: the customer got promotion credit within ten minutes of two others that also
--- gave most of it to this hoster.
-CREATE OR REPLACE FUNCTION promotion_evidence(p_hoster uuid, p_customers uuid[]) RETURNS TABLE (customer_id uuid, evidence text, detail text)
-LANGUAGE sql STABLE AS $$
-  WITH given AS (
-    SELECT g.customer_id, g.at FROM promotion_given(ARRAY(SELECT DISTINCT s.customer_id FROM promotion_share s WHERE s.hoster_id = p_hoster)) g
-     WHERE g.nanos > 0
-       AND 2 * (SELECT sum(s.share_nanos) FROM promotion_share s WHERE s.hoster_id = p_hoster AND s.customer_id = g.customer_id)
-         > (SELECT sum(s.share_nanos) FROM promotion_share s WHERE s.customer_id = g.customer_id)
-  ), groups AS (
-    SELECT a.customer_id, a.at, count(DISTINCT b.customer_id) - 1 AS others
-      FROM given a JOIN given b ON b.at BETWEEN a.at - interval '10 minutes' AND a.at + interval '10 minutes'
-     WHERE a.customer_id = ANY (p_customers) GROUP BY a.customer_id, a.at
-  )
-  SELECT r.customer_id, r.evidence, r.detail FROM related_customers(p_hoster) r WHERE r.customer_id = ANY (p_customers)
-  UNION
-  SELECT e.account_id, 'circular', h.name FROM ledger_entry e JOIN ledger_tx t USING (tx_id)
-    JOIN ledger_entry o ON o.tx_id = e.tx_id AND o.account_kind = 'hoster_payable' JOIN hoster h ON h.hoster_id = o.account_id
-    WHERE e.account_kind = 'customer' AND e.amount_nanos > 0 AND e.account_id = ANY (p_customers) AND t.kind = 'earnings_moved'
-  UNION
-  SELECT g.customer_id, 'timing', max(g.others) || ' others' FROM groups g GROUP BY g.customer_id HAVING max(g.others) >= 2
-$$;
-
 -- Looks for relations in the promotional earnings of closed days that were not looked at. Those of related customers wait for an
 -- operator. Call it with the hosters locked.
 CREATE OR REPLACE FUNCTION open_promotion_reviews() RETURNS void
@@ -45,6 +21,30 @@ BEGIN
     END IF;
   END LOOP;
 END $$;
+
+-- What relates the customers to a hoster that paid it with promotion credit: the evidence of related_customers, and two kinds more. `circular`: the
+-- balance of the customer has received earnings of a hoster. `timing`: the customer got promotion credit within ten minutes of two others that also
+-- gave most of it to this hoster.
+CREATE OR REPLACE FUNCTION promotion_evidence(p_hoster uuid, p_customers uuid[]) RETURNS TABLE (customer_id uuid, evidence text, detail text)
+LANGUAGE sql STABLE AS $$
+  WITH given AS (
+    SELECT g.customer_id, g.at FROM promotion_given(ARRAY(SELECT DISTINCT s.customer_id FROM promotion_share s WHERE s.hoster_id = p_hoster)) g
+     WHERE g.nanos > 0
+       AND 2 * (SELECT sum(s.share_nanos) FROM promotion_share s WHERE s.hoster_id = p_hoster AND s.customer_id = g.customer_id)
+         > (SELECT sum(s.share_nanos) FROM promotion_share s WHERE s.customer_id = g.customer_id)
+  ), groups AS (
+    SELECT a.customer_id, a.at, count(DISTINCT b.customer_id) - 1 AS others
+      FROM given a JOIN given b ON b.at BETWEEN a.at - interval '10 minutes' AND a.at + interval '10 minutes'
+     WHERE a.customer_id = ANY (p_customers) GROUP BY a.customer_id, a.at
+  )
+  SELECT r.customer_id, r.evidence, r.detail FROM related_customers(p_hoster) r WHERE r.customer_id = ANY (p_customers)
+  UNION
+  SELECT e.account_id, 'circular', h.name FROM ledger_entry e JOIN ledger_tx t USING (tx_id)
+    JOIN ledger_entry o ON o.tx_id = e.tx_id AND o.account_kind = 'hoster_payable' JOIN hoster h ON h.hoster_id = o.account_id
+    WHERE e.account_kind = 'customer' AND e.amount_nanos > 0 AND e.account_id = ANY (p_customers) AND t.kind = 'earnings_moved'
+  UNION
+  SELECT g.customer_id, 'timing', max(g.others) || ' others' FROM groups g GROUP BY g.customer_id HAVING max(g.others) >= 2
+$$;
 
 -- Decides a review. What is withheld goes back to the promotion account, and payouts to the hoster that were not sent are
 -- cancelled: the rest is in the next batch. Returns whether the review waited. For the owner of the tables: the gateway role

@@ -38,22 +38,31 @@ LANGUAGE sql AS $$
   UPDATE payout SET provider_ref = p_provider_ref WHERE payout_id = p_payout AND provider_ref IS NULL
 $$;
 
--- How a report differs from the row of the payout; NULL when it does not.
-CREATE OR REPLACE FUNCTION payout_mismatch(p payout, p_driver text, p_fact jsonb) RETURNS text
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT nullif(concat_ws('; ',
-    CASE WHEN p.driver <> p_driver THEN format('driver %s, not %s', p_driver, p.driver) END,
-    CASE WHEN p_fact->>'state' = 'absent' AND p.paid_nanos > 0 THEN 'no such transfer' END,
-    CASE WHEN p_fact->>'state' = 'paid' AND p.state IN ('prepared', 'approved') THEN 'paid before it was sent' END,
-    CASE WHEN p_fact->>'state' = 'paid' THEN nullif(concat_ws('; ',
-      CASE WHEN p.payout_id::text IS DISTINCT FROM p_fact->>'payout_id' THEN format('payout %s', coalesce(p_fact->>'payout_id', 'without our id')) END,
-      CASE WHEN p.amount_nanos / 10000000 IS DISTINCT FROM (p_fact->>'amount_minor')::bigint
-        THEN format('amount %s, not %s', p_fact->>'amount_minor', p.amount_nanos / 10000000) END,
-      CASE WHEN p.currency IS DISTINCT FROM p_fact->>'currency' THEN format('currency %s, not %s', p_fact->>'currency', p.currency) END,
-      CASE WHEN p.destination IS DISTINCT FROM p_fact->>'destination' THEN format('to %s, not %s', p_fact->>'destination', p.destination) END,
-      CASE WHEN p.is_live IS DISTINCT FROM (p_fact->>'is_live')::boolean THEN format('live %s, not %s', p_fact->>'is_live', p.is_live) END), '') END
-  ), '')
-$$;
+-- Books what an operator knows of a payout that a bank made. Verdicts: 'booked', 'unchanged', 'not_csv', 'not_sent', 'no_payout'.
+-- Locks the hoster, then the payout, then the batch, then the audit log.
+CREATE OR REPLACE FUNCTION settle_bank_payout(p_operator uuid, p_payout uuid, p_is_paid boolean, p_failure text, p_address text) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+  v payout := lock_payout(p_payout);
+  v_result text;
+BEGIN
+  IF v.payout_id IS NULL THEN
+    RETURN 'no_payout';
+  ELSIF v.driver <> 'csv' THEN
+    RETURN 'not_csv';
+  ELSIF v.state IN ('prepared', 'approved', 'cancelled') THEN
+    RETURN 'not_sent';
+  END IF;
+  v_result := book_payout_report(p_payout, 'csv', v.version, CASE WHEN p_is_paid
+    THEN jsonb_build_object('state', 'paid', 'payout_id', p_payout, 'amount_minor', v.amount_nanos / 10000000, 'currency', v.currency,
+      'destination', v.destination, 'is_live', v.is_live)
+    ELSE jsonb_build_object('state', 'failed', 'failure', p_failure) END, NULL);
+  IF v_result = 'booked' THEN
+    PERFORM add_audit_entry(p_operator, CASE WHEN p_is_paid THEN 'payout.paid' ELSE 'payout.failed' END, p_payout::text, NULL,
+      jsonb_build_object('amount_usd', trim_scale(v.amount_nanos / 1e9)::text, 'reference', v.reference, 'reason', p_failure), p_address);
+  END IF;
+  RETURN v_result;
+END $$;
 
 -- Books the difference between what the provider reports and what the books say. Fields of `p_fact`:
 --   state          'paid', 'failed', 'pending', or 'absent': the provider does not know the payout
@@ -100,31 +109,22 @@ BEGIN
   RETURN 'unchanged';
 END $$;
 
--- Books what an operator knows of a payout that a bank made. Verdicts: 'booked', 'unchanged', 'not_csv', 'not_sent', 'no_payout'.
--- Locks the hoster, then the payout, then the batch, then the audit log.
-CREATE OR REPLACE FUNCTION settle_bank_payout(p_operator uuid, p_payout uuid, p_is_paid boolean, p_failure text, p_address text) RETURNS text
-LANGUAGE plpgsql AS $$
-DECLARE
-  v payout := lock_payout(p_payout);
-  v_result text;
-BEGIN
-  IF v.payout_id IS NULL THEN
-    RETURN 'no_payout';
-  ELSIF v.driver <> 'csv' THEN
-    RETURN 'not_csv';
-  ELSIF v.state IN ('prepared', 'approved', 'cancelled') THEN
-    RETURN 'not_sent';
-  END IF;
-  v_result := book_payout_report(p_payout, 'csv', v.version, CASE WHEN p_is_paid
-    THEN jsonb_build_object('state', 'paid', 'payout_id', p_payout, 'amount_minor', v.amount_nanos / 10000000, 'currency', v.currency,
-      'destination', v.destination, 'is_live', v.is_live)
-    ELSE jsonb_build_object('state', 'failed', 'failure', p_failure) END, NULL);
-  IF v_result = 'booked' THEN
-    PERFORM add_audit_entry(p_operator, CASE WHEN p_is_paid THEN 'payout.paid' ELSE 'payout.failed' END, p_payout::text, NULL,
-      jsonb_build_object('amount_usd', trim_scale(v.amount_nanos / 1e9)::text, 'reference', v.reference, 'reason', p_failure), p_address);
-  END IF;
-  RETURN v_result;
-END $$;
+-- How a report differs from the row of the payout; NULL when it does not.
+CREATE OR REPLACE FUNCTION payout_mismatch(p payout, p_driver text, p_fact jsonb) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT nullif(concat_ws('; ',
+    CASE WHEN p.driver <> p_driver THEN format('driver %s, not %s', p_driver, p.driver) END,
+    CASE WHEN p_fact->>'state' = 'absent' AND p.paid_nanos > 0 THEN 'no such transfer' END,
+    CASE WHEN p_fact->>'state' = 'paid' AND p.state IN ('prepared', 'approved') THEN 'paid before it was sent' END,
+    CASE WHEN p_fact->>'state' = 'paid' THEN nullif(concat_ws('; ',
+      CASE WHEN p.payout_id::text IS DISTINCT FROM p_fact->>'payout_id' THEN format('payout %s', coalesce(p_fact->>'payout_id', 'without our id')) END,
+      CASE WHEN p.amount_nanos / 10000000 IS DISTINCT FROM (p_fact->>'amount_minor')::bigint
+        THEN format('amount %s, not %s', p_fact->>'amount_minor', p.amount_nanos / 10000000) END,
+      CASE WHEN p.currency IS DISTINCT FROM p_fact->>'currency' THEN format('currency %s, not %s', p_fact->>'currency', p.currency) END,
+      CASE WHEN p.destination IS DISTINCT FROM p_fact->>'destination' THEN format('to %s, not %s', p_fact->>'destination', p.destination) END,
+      CASE WHEN p.is_live IS DISTINCT FROM (p_fact->>'is_live')::boolean THEN format('live %s, not %s', p_fact->>'is_live', p.is_live) END), '') END
+  ), '')
+$$;
 
 -- Notes an event. Returns whether it waits: false when it was handled before.
 CREATE OR REPLACE FUNCTION note_payout_event(p_driver text, p_event text, p_type text, p_provider_ref text) RETURNS boolean

@@ -1,72 +1,14 @@
 -- The rows of all months that are in the database.
 CREATE OR REPLACE VIEW usage_row AS SELECT * FROM usage_event UNION ALL SELECT * FROM usage_frozen;
 
--- The name of the partition of usage_event for a month.
-CREATE OR REPLACE FUNCTION usage_partition_name(p_month date) RETURNS text
-LANGUAGE sql IMMUTABLE AS $$ SELECT 'usage_event_' || to_char(p_month, 'YYYY_MM') $$;
-
--- The name of the partition of usage_frozen for a month.
-CREATE OR REPLACE FUNCTION frozen_partition_name(p_month date) RETURNS text
-LANGUAGE sql IMMUTABLE AS $$ SELECT 'usage_frozen_' || to_char(p_month, 'YYYY_MM') $$;
-
--- Adds the partition `p_name` for request ids in [p_from, p_to), which is a span of time. Moves rows that arrived before their
--- partition out of the default partition. Returns false when the partition exists. Locks the default partition exclusively.
-CREATE OR REPLACE FUNCTION add_usage_partition(p_name text, p_from uuid, p_to uuid) RETURNS boolean
+-- Freezes a month as freeze_usage_rows does, after a last search for promotional earnings: it reads the rows of the month, and
+-- settlements may be weeks late. Locks the search, then what freeze_usage_rows locks. Raises SY003, lock_not_available or
+-- deadlock_detected: see there.
+CREATE OR REPLACE FUNCTION freeze_usage_month(p_month date, p_from uuid, p_to uuid) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
-  IF to_regclass(p_name) IS NOT NULL THEN
-    RETURN false;
-  END IF;
-  LOCK TABLE usage_event_default IN ACCESS EXCLUSIVE MODE;
-  IF to_regclass(p_name) IS NOT NULL THEN
-    RETURN false;
-  END IF;
-  -- With this constraint, freeze_usage_month can attach the table elsewhere without reading it.
-  EXECUTE format(
-    'CREATE TABLE %I (LIKE usage_event INCLUDING DEFAULTS INCLUDING CONSTRAINTS, CONSTRAINT ids_of_month CHECK (request_id >= %L AND request_id < %L))',
-    p_name, p_from, p_to);
-  EXECUTE format(
-    'WITH moved AS (DELETE FROM usage_event_default WHERE request_id >= %L AND request_id < %L RETURNING *) INSERT INTO %I SELECT * FROM moved',
-    p_from, p_to, p_name);
-  -- The table is created first and then attached. That locks nothing a settlement needs except the default partition.
-  EXECUTE format('ALTER TABLE usage_event ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', p_name, p_from, p_to);
-  RETURN true;
-END $$;
-
--- Whether the rows of this request's month are frozen or archived. A transaction that depends on it reads
--- usage_event first: then no month is frozen before it ends.
-CREATE OR REPLACE FUNCTION is_archived(p_request uuid) RETURNS boolean
-LANGUAGE plpgsql AS $$
-BEGIN
-  RETURN EXISTS (SELECT FROM usage_archive a WHERE p_request >= a.from_id AND p_request < a.to_id);
-END $$;
-
--- The months before this one may be archived. A request can be refunded for at least 30 days after its month.
-CREATE OR REPLACE FUNCTION archivable_before() RETURNS date
-LANGUAGE sql STABLE AS $$ SELECT date_trunc('month', (now() - interval '30 days') AT TIME ZONE 'UTC')::date $$;
-
--- Locks tables exclusively, in the order given. Waits a short time only and then tries again, because every statement that wants
--- one of the tables waits behind this one. Raises lock_not_available or deadlock_detected after ten minutes: a long transaction,
--- such as a dump, reads one of them.
-CREATE OR REPLACE FUNCTION lock_exclusively(p_tables text[]) RETURNS void
-LANGUAGE plpgsql SET lock_timeout = '100ms' AS $$
-DECLARE
-  v_table text;
-BEGIN
-  FOR v_attempt IN 1..600 LOOP
-    BEGIN
-      FOREACH v_table IN ARRAY p_tables LOOP
-        EXECUTE format('LOCK TABLE ONLY %I IN ACCESS EXCLUSIVE MODE', v_table);
-      END LOOP;
-      RETURN;
-    EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
-      -- This has released the locks of the attempt.
-      IF v_attempt = 600 THEN
-        RAISE;
-      END IF;
-      PERFORM pg_sleep(1);
-    END;
-  END LOOP;
+  PERFORM find_promotion_shares_of(p_month, (p_month + interval '1 month')::date - 1);
+  RETURN freeze_usage_rows(p_month, p_from, p_to);
 END $$;
 
 -- Moves the partition of a month with the ids [p_from, p_to) to usage_frozen and puts an empty one in its place. Returns false
@@ -100,6 +42,38 @@ BEGIN
   EXECUTE format('ALTER TABLE usage_frozen ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', v_frozen, p_from, p_to);
   INSERT INTO usage_archive (month, from_id, to_id) VALUES (p_month, p_from, p_to);
   PERFORM add_usage_partition(v_live, p_from, p_to);
+  RETURN true;
+END $$;
+
+-- The name of the partition of usage_event for a month.
+CREATE OR REPLACE FUNCTION usage_partition_name(p_month date) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$ SELECT 'usage_event_' || to_char(p_month, 'YYYY_MM') $$;
+
+-- The months before this one may be archived. A request can be refunded for at least 30 days after its month.
+CREATE OR REPLACE FUNCTION archivable_before() RETURNS date
+LANGUAGE sql STABLE AS $$ SELECT date_trunc('month', (now() - interval '30 days') AT TIME ZONE 'UTC')::date $$;
+
+-- Adds the partition `p_name` for request ids in [p_from, p_to), which is a span of time. Moves rows that arrived before their
+-- partition out of the default partition. Returns false when the partition exists. Locks the default partition exclusively.
+CREATE OR REPLACE FUNCTION add_usage_partition(p_name text, p_from uuid, p_to uuid) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF to_regclass(p_name) IS NOT NULL THEN
+    RETURN false;
+  END IF;
+  LOCK TABLE usage_event_default IN ACCESS EXCLUSIVE MODE;
+  IF to_regclass(p_name) IS NOT NULL THEN
+    RETURN false;
+  END IF;
+  -- With this constraint, freeze_usage_month can attach the table elsewhere without reading it.
+  EXECUTE format(
+    'CREATE TABLE %I (LIKE usage_event INCLUDING DEFAULTS INCLUDING CONSTRAINTS, CONSTRAINT ids_of_month CHECK (request_id >= %L AND request_id < %L))',
+    p_name, p_from, p_to);
+  EXECUTE format(
+    'WITH moved AS (DELETE FROM usage_event_default WHERE request_id >= %L AND request_id < %L RETURNING *) INSERT INTO %I SELECT * FROM moved',
+    p_from, p_to, p_name);
+  -- The table is created first and then attached. That locks nothing a settlement needs except the default partition.
+  EXECUTE format('ALTER TABLE usage_event ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', p_name, p_from, p_to);
   RETURN true;
 END $$;
 
@@ -154,6 +128,42 @@ BEGIN
   EXECUTE format('DROP TABLE %I', frozen_partition_name(p_month));
 END $$;
 
+-- Locks tables exclusively, in the order given. Waits a short time only and then tries again, because every statement that wants
+-- one of the tables waits behind this one. Raises lock_not_available or deadlock_detected after ten minutes: a long transaction,
+-- such as a dump, reads one of them.
+CREATE OR REPLACE FUNCTION lock_exclusively(p_tables text[]) RETURNS void
+LANGUAGE plpgsql SET lock_timeout = '100ms' AS $$
+DECLARE
+  v_table text;
+BEGIN
+  FOR v_attempt IN 1..600 LOOP
+    BEGIN
+      FOREACH v_table IN ARRAY p_tables LOOP
+        EXECUTE format('LOCK TABLE ONLY %I IN ACCESS EXCLUSIVE MODE', v_table);
+      END LOOP;
+      RETURN;
+    EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+      -- This has released the locks of the attempt.
+      IF v_attempt = 600 THEN
+        RAISE;
+      END IF;
+      PERFORM pg_sleep(1);
+    END;
+  END LOOP;
+END $$;
+
+-- The name of the partition of usage_frozen for a month.
+CREATE OR REPLACE FUNCTION frozen_partition_name(p_month date) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$ SELECT 'usage_frozen_' || to_char(p_month, 'YYYY_MM') $$;
+
+-- Whether the rows of this request's month are frozen or archived. A transaction that depends on it reads
+-- usage_event first: then no month is frozen before it ends.
+CREATE OR REPLACE FUNCTION is_archived(p_request uuid) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN EXISTS (SELECT FROM usage_archive a WHERE p_request >= a.from_id AND p_request < a.to_id);
+END $$;
+
 -- What `other_parts` of a usage row cost beyond its input and output price, in picodollars. For the audit.
 CREATE OR REPLACE FUNCTION other_parts_picos(p_parts json, p_input_price bigint, p_output_price bigint) RETURNS numeric
 LANGUAGE sql IMMUTABLE STRICT AS $$
@@ -163,13 +173,3 @@ LANGUAGE sql IMMUTABLE STRICT AS $$
     ELSE p_input_price END)), 0)
   FROM json_to_recordset(p_parts) AS p(kind text, tokens bigint, pico_per_token bigint)
 $$;
-
--- Freezes a month as freeze_usage_rows does, after a last search for promotional earnings: it reads the rows of the month, and
--- settlements may be weeks late. Locks the search, then what freeze_usage_rows locks. Raises SY003, lock_not_available or
--- deadlock_detected: see there.
-CREATE OR REPLACE FUNCTION freeze_usage_month(p_month date, p_from uuid, p_to uuid) RETURNS boolean
-LANGUAGE plpgsql AS $$
-BEGIN
-  PERFORM find_promotion_shares_of(p_month, (p_month + interval '1 month')::date - 1);
-  RETURN freeze_usage_rows(p_month, p_from, p_to);
-END $$;
