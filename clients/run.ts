@@ -3,12 +3,13 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Agent, agents, type Gateway } from './agents.ts'
+import { type ComplianceResult, checkOpenResponses } from './open-responses.ts'
 import { MODEL, startScriptedModel, type Task, type Turn } from './scripted-model.ts'
 import { command, run, type StartedGateway, startGateway } from './start-gateway.ts'
 
 // npm run clients: lets real coding agents write and read a file through a Switchyard with a scripted model, each in a
 // throw-away home directory and with its default settings. Then each meets a wrong key, a used-up key limit and a
-// used-up day. Exits with 1 if one of them fails.
+// used-up day. Then the compliance suite of Open Responses runs. Exits with 1 if one of them fails.
 
 const here = fileURLToPath(new URL('.', import.meta.url))
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -41,8 +42,11 @@ async function main(names: readonly string[]): Promise<void> {
     console.log(rowOf(result))
     if (result.faults.length > 0) console.log(`${result.faults.join('\n')}\n${result.output.slice(-3_000)}`)
   }
-  if (names.length === 0) writeFileSync(join(root, 'bench/results/clients.md'), reportOf(results))
-  process.exitCode = results.some(({ faults }) => faults.length > 0) ? 1 : 0
+  const compliance = names.length === 0 || names.includes('open-responses') ? await checkOpenResponses() : []
+  for (const each of compliance) console.log(complianceRow(each))
+  if (names.length === 0) writeFileSync(join(root, 'bench/results/clients.md'), reportOf(results, compliance))
+  const hasFailed = compliance.some(each => each.results.some(({ status }) => status !== 'passed'))
+  process.exitCode = hasFailed || results.some(({ faults }) => faults.length > 0) ? 1 : 0
 }
 
 /** The configuration of a gateway with the scripted model as its only server. */
@@ -220,7 +224,13 @@ function rowOf({ agent, version, turns, clamp, retries, faults }: Result): strin
   return `| ${agent.name} ${version} | ${faults.length === 0 ? 'pass' : 'FAIL'} | ${turns.map(({ calls }) => calls ?? 'text').join(', ')} | ${tools} | ${asked} | ${retries.join(', ')} |`
 }
 
-function reportOf(results: readonly Result[]): string {
+function complianceRow({ dialect, results }: ComplianceResult): string {
+  const failed = results.filter(({ status }) => status !== 'passed')
+  const named = failed.map(({ id, errors = [] }) => `${id}: ${errors.join(' ')}`).join('; ') || '-'
+  return `| ${dialect} | ${results.length - failed.length} of ${results.length} | ${named} |`
+}
+
+function reportOf(results: readonly Result[], compliance: readonly ComplianceResult[]): string {
   const passed = results.filter(({ faults }) => faults.length === 0).length
   return `# Coding agents
 
@@ -234,5 +244,13 @@ seconds until it gave up, or that it still waited after 45 s.
 | agent | result | calls | tools offered | \`max_tokens\` asked | refusals |
 | --- | --- | --- | ---: | --- | --- |
 ${results.map(rowOf).join('\n')}
+
+# Open Responses
+
+The compliance suite of [Open Responses](https://www.openresponses.org), with a scripted server of each dialect behind the gateway.
+
+| servers | passed | failed |
+| --- | --- | --- |
+${compliance.map(complianceRow).join('\n')}
 `
 }

@@ -32,9 +32,9 @@ export function responseSettings(
       service_tier: 'default',
       store: false,
       temperature: sampling.temperature ?? 1,
-      text: { format: { type: 'text' }, ...(input.text as JsonObject | null | undefined) },
+      text: echoedText(input),
       tool_choice: input.tool_choice ?? 'auto',
-      tools: input.tools ?? [],
+      tools: ((input.tools ?? []) as JsonObject[]).map(echoedTool),
       top_logprobs: 0,
       top_p: sampling.topP ?? 1,
       presence_penalty: 0,
@@ -44,6 +44,26 @@ export function responseSettings(
     },
     searchTool: hasToolSearch ? TOOL_SEARCH : null,
   }
+}
+
+/** Clients of Open Responses refuse a function without these three keys, also where the request left them out. */
+function echoedTool(tool: JsonObject): JsonObject {
+  if (tool.type === 'namespace') return { ...tool, tools: (tool.tools as JsonObject[]).map(echoedTool) }
+  if (tool.type !== 'function') return tool
+  return {
+    ...tool,
+    description: tool.description ?? null,
+    parameters: tool.parameters ?? null,
+    strict: tool.strict ?? null,
+  }
+}
+
+/** A format of null means the same as none. */
+function echoedText(input: JsonObject): JsonObject {
+  const text = (input.text ?? {}) as JsonObject
+  const format = (text.format ?? { type: 'text' }) as JsonObject
+  if (format.type !== 'json_schema') return { ...text, format }
+  return { ...text, format: { ...format, description: format.description ?? null, strict: format.strict ?? false } }
 }
 
 function summaryOf({ reasoning }: JsonObject): unknown {
