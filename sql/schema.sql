@@ -1752,8 +1752,8 @@ CREATE TYPE admission_decision AS (
 CREATE TYPE admission_state AS (
   windows account_windows,
   unused unused_slots,
-  key_budgets key_budget[],
-  member_budgets key_budget[],
+  key_budgets spend_budget[],
+  member_budgets spend_budget[],
   answer admission_answer,
   lease granted_lease
 );
@@ -1774,15 +1774,6 @@ CREATE TYPE granted_lease AS (
   key_window date,
   member uuid,
   member_window date
-);
-
-CREATE TYPE key_budget AS (
-  customer uuid,
-  key uuid,
-  window_start date,
-  spent bigint,
-  leased bigint,
-  granted bigint
 );
 
 CREATE TYPE payout_rules AS (
@@ -1875,6 +1866,15 @@ CREATE TYPE settlement_asked AS (
   reasoning_tokens integer,
   other_parts json,
   label text
+);
+
+CREATE TYPE spend_budget AS (
+  customer uuid,
+  spender uuid,
+  window_start date,
+  spent bigint,
+  leased bigint,
+  granted bigint
 );
 
 CREATE TYPE unleased_settlement AS (

@@ -9,7 +9,7 @@ const files = globSync('**/*.sql', { cwd: root }).map(path => path.replaceAll('\
 const sources: Sources = Object.fromEntries(files.map(file => [file, readFileSync(new URL(file, root), 'utf8')]))
 
 const MAX_LINES = 100
-const MAX_COMMENT_WIDTH = 150
+const MAX_COMMENT_WIDTH = 130
 
 /** By file, such as `money/locks.sql`. */
 type Sources = Readonly<Record<string, string>>

@@ -28,7 +28,7 @@ BEGIN
   END IF;
   INSERT INTO ledger_entry (tx_id, account_kind, account_id, amount_nanos) VALUES
     (v_tx, 'customer', p_customer, v_amount),
-    (v_tx, 'platform_promo', '00000000-0000-0000-0000-000000000000', -v_amount);
+    (v_tx, 'platform_promo', platform_account(), -v_amount);
   UPDATE balance SET posted_nanos = posted_nanos + v_amount WHERE customer_id = p_customer;
   RETURN v_amount;
 END $$;

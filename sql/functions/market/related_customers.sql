@@ -1,7 +1,7 @@
--- Customers that belong together with a hoster, or with any hoster: one row for each kind of evidence.
--- `member`: a person is a member of both. `network`, `device`: a member of one signed in from there like a member of the other.
--- `earnings`: the balance of the customer receives those of the hoster. `payment_method`: the customer pays with the card or bank
--- account of a customer with one of the others. `detail` says which person, network or card; a device has no name.
+-- Customers that belong together with a hoster, or with any hoster: one row for each kind of evidence. `member`: a person is a
+-- member of both. `network`, `device`: a member of one signed in from there like a member of the other. `earnings`: the balance
+-- of the customer receives those of the hoster. `payment_method`: the customer pays with the card or bank account of a customer
+-- with one of the others. `detail` says which person, network or card; a device has no name.
 CREATE OR REPLACE FUNCTION related_customers(p_hoster uuid DEFAULT NULL)
 RETURNS TABLE (hoster_id uuid, customer_id uuid, evidence text, detail text)
 LANGUAGE sql STABLE AS $$

@@ -1,7 +1,8 @@
--- Opens the account of a customer that has none yet. Grants the signup credit unless the mailbox has had it, an account used the browser in
--- the 24 hours before p_at, or too many of the network, of its region or of all networks got it in the 24 hours before p_at. Returns
--- whether the credit was granted. `p_device`: the browser as in person_device. NULL: one without the cookie, which no account has signed in
--- from. Locks all sign-ups against each other, then the balance. Raises check_violation: see check_signup_credit.
+-- Opens the account of a customer that has none yet. Grants the signup credit unless the mailbox has had it, an account used the
+-- browser in the 24 hours before p_at, or too many of the network, of its region or of all networks got it in the 24 hours before
+-- p_at. Returns whether the credit was granted. `p_device`: the browser as in person_device. NULL: one without the cookie, which
+-- no account has signed in from. Locks all sign-ups against each other, then the balance. Raises check_violation: see
+-- check_signup_credit.
 CREATE OR REPLACE FUNCTION open_account_by_sign_up(p_customer uuid, p_mailbox bytea, p_network text, p_region text, p_device bytea, p_at timestamptz, p_credit bigint,
   p_per_network int, p_per_region int, p_per_day int) RETURNS boolean
 LANGUAGE plpgsql AS $$
@@ -51,10 +52,3 @@ BEGIN
     jsonb_build_object('signup_credit_usd', trim_scale(p_credit / 1e9)::text), p_address);
   RETURN true;
 END $$;
-
--- Whether a hoster has proven to control its domain and has a payout account that can be paid.
-CREATE OR REPLACE FUNCTION is_verified(p_hoster uuid) RETURNS boolean
-LANGUAGE sql STABLE AS $$
-  SELECT EXISTS (SELECT FROM hoster_endpoint WHERE hoster_id = p_hoster AND challenge_passed_at IS NOT NULL)
-    AND EXISTS (SELECT FROM hoster_account WHERE hoster_id = p_hoster AND state = 'ready')
-$$;

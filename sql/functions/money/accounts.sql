@@ -1,5 +1,5 @@
--- Opens the account of a customer with its one signup credit, paid by the platform's promotion account.
--- Returns whether the credit was granted now. Locks the balance.
+-- Opens the account of a customer with its one signup credit, paid by the platform's promotion account. Returns whether the
+-- credit was granted now. Locks the balance.
 CREATE OR REPLACE FUNCTION open_account(p_customer uuid, p_credit bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -17,7 +17,7 @@ BEGIN
   END IF;
   INSERT INTO ledger_entry (tx_id, account_kind, account_id, amount_nanos) VALUES
     (v_tx, 'customer', p_customer, p_credit),
-    (v_tx, 'platform_promo', '00000000-0000-0000-0000-000000000000', -p_credit);
+    (v_tx, 'platform_promo', platform_account(), -p_credit);
   UPDATE balance SET posted_nanos = posted_nanos + p_credit WHERE customer_id = p_customer;
   RETURN true;
 END $$;
@@ -43,7 +43,7 @@ BEGIN
   IF applied THEN
     INSERT INTO ledger_entry (tx_id, account_kind, account_id, amount_nanos) VALUES
       (v_tx, 'customer', p_customer, p_amount),
-      (v_tx, v_source, '00000000-0000-0000-0000-000000000000', -p_amount);
+      (v_tx, v_source, platform_account(), -p_amount);
     UPDATE balance SET posted_nanos = posted_nanos + p_amount WHERE customer_id = p_customer;
   ELSE
     mismatch := NOT EXISTS (
@@ -78,9 +78,9 @@ END $$;
 CREATE OR REPLACE TRIGGER pay_debt BEFORE UPDATE ON balance FOR EACH ROW
   WHEN (NEW.debt_nanos > 0 AND NEW.posted_nanos > NEW.leased_nanos) EXECUTE FUNCTION pay_debt();
 
--- Books the balances of all accounts of other books as one transaction, once per `p_ref`, and opens the accounts of its customers.
--- Returns whether it was booked now. Locks no row: it adds the balances of customers who have none, and fails for others. Raises
--- raise_exception when the amounts do not sum to zero, and unique_violation when a customer has a balance.
+-- Books the balances of all accounts of other books as one transaction, once per `p_ref`, and opens the accounts of its
+-- customers. Returns whether it was booked now. Locks no row: it adds the balances of customers who have none, and fails for
+-- others. Raises raise_exception when the amounts do not sum to zero, and unique_violation when a customer has a balance.
 CREATE OR REPLACE FUNCTION book_opening_balances(p_ref text, p_reason text, p_kinds text[], p_accounts uuid[], p_amounts bigint[]) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE

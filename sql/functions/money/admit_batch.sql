@@ -1,18 +1,17 @@
--- Decides a batch of admissions: counts each item in its customer's windows and places its lease. Returns one answer per item; `item`
--- counts from 1. The parameters have one array per column, with one element per item.
+-- Decides a batch of admissions: counts each item in its customer's windows and places its lease. Returns one answer per item;
+-- `item` counts from 1. The parameters have one array per column, with one element per item.
 --
--- - `p_key_limits`, `p_key_resets`: NULL for keys without a spend limit; `p_members` and the two after it: NULL unless the member that
---   made the key has one.
+-- - `p_key_limits`, `p_key_resets`: NULL for keys without a spend limit; `p_members` and the two after it: NULL unless the
+--   member that made the key has one.
 -- - `p_wants`, `p_floors`: both NULL only count. Otherwise as much of `want` is granted as possible, if that is at least `floor`.
 -- - `p_slots`: NULL asks for a strict lease.
 -- - `p_counted_until_ms`: for a retry after a refusal for money, the end of the minute in which the request was counted.
 --
--- A lease that exists already is returned again without counting: its admission was sent twice. An item with
--- `slots` asks for a bulk lease of up to `want` and that many requests: see decide_bulk. Its refusal is
--- 'no_bulk'. A refusal that bulk leases of other nodes could prevent is marked `held_elsewhere`, and recalls
--- them. An item of a key or a member with a spend limit holds at most what the limit leaves in its window. Such a key is
--- admitted by strict leases only, so its spend and its holds are known here to the nano-USD. Items without
--- `key_limit` or `member` do no work for it.
+-- A lease that exists already is returned again without counting: its admission was sent twice. An item with `slots` asks for a
+-- bulk lease of up to `want` and that many requests: see decide_bulk. Its refusal is 'no_bulk'. A refusal that bulk leases of
+-- other nodes could prevent is marked `held_elsewhere`, and recalls them. An item of a key or a member with a spend limit holds
+-- at most what the limit leaves in its window. Such a key is admitted by strict leases only, so its spend and its holds are known
+-- here to the nano-USD. Items without `key_limit` or `member` do no work for it.
 --
 -- Locks the row of the node, then the balances, then the bulk leases that it recalls, both in the order of their ids: see
 -- locks.sql. With `p_skip_locked`, the items of customers with a balance that another session has locked get the verdict
@@ -119,8 +118,9 @@ BEGIN
   END IF;
 END $$;
 
--- The slots in the windows `w` that no request has used, as far as this node knows: all slots of its own open bulk leases, since it
--- counts their requests itself, and those that other nodes have not reported as used. `p_bulk` has all open ones of the customer, or is NULL.
+-- The slots in the windows `w` that no request has used, as far as this node knows: all slots of its own open bulk leases, since
+-- it counts their requests itself, and those that other nodes have not reported as used. `p_bulk` has all open ones of the
+-- customer, or is NULL.
 CREATE OR REPLACE FUNCTION find_unused_slots(p_bulk lease[], w account_windows, p_node uuid) RETURNS unused_slots
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -145,8 +145,8 @@ BEGIN
   RETURN u;
 END $$;
 
--- Decides one item of a batch in the windows of its customer. Returns the state after it, with the answer, and with the lease if it
--- grants one.
+-- Decides one item of a batch in the windows of its customer. Returns the state after it, with the answer, and with the lease if
+-- it grants one.
 CREATE OR REPLACE FUNCTION admit_item(s admission_state, r admission_asked) RETURNS admission_state
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -154,13 +154,13 @@ DECLARE
   a admission_answer := s.answer;
   u unused_slots := s.unused;
   d admission_decision;
-  -- For the limit of the key and that of the member: the current window, its place in the budgets, and the limit less the spend. NULL
-  -- without a limit.
+  -- For the limit of the key and that of the member: the current window, its place in the budgets, and the limit less the spend.
+  -- NULL without a limit.
   v_key_window date;
-  v_key integer;
+  v_key_place integer;
   v_key_room bigint;
   v_member_window date;
-  v_member integer;
+  v_member_place integer;
   v_member_room bigint;
 BEGIN
   w.day_cap := greatest(w.day_cap, r.cap);
@@ -170,24 +170,24 @@ BEGIN
   a.cap_left := greatest(r.cap - w.day_spent - w.day_leased, 0);
   IF r.key_limit IS NOT NULL THEN
     v_key_window := key_window_start(r.key_reset, w.day);
-    v_key := find_budget(s.key_budgets, r.customer, r.key, v_key_window);
-    IF v_key > cardinality(s.key_budgets) THEN
+    v_key_place := find_budget(s.key_budgets, r.customer, r.key, v_key_window);
+    IF v_key_place > cardinality(s.key_budgets) THEN
       s.key_budgets := s.key_budgets || read_key_budget(r.customer, r.key, v_key_window);
     END IF;
-    a.key_spent := s.key_budgets[v_key].spent;
+    a.key_spent := s.key_budgets[v_key_place].spent;
     v_key_room := r.key_limit - a.key_spent;
-    a.key_left := greatest(v_key_room - s.key_budgets[v_key].leased - s.key_budgets[v_key].granted, 0);
+    a.key_left := greatest(v_key_room - s.key_budgets[v_key_place].leased - s.key_budgets[v_key_place].granted, 0);
     a.key_ends_ms := epoch_ms(key_window_end(r.key_reset, v_key_window));
   END IF;
   IF r.member IS NOT NULL THEN
     v_member_window := key_window_start(r.member_reset, w.day);
-    v_member := find_budget(s.member_budgets, r.customer, r.member, v_member_window);
-    IF v_member > cardinality(s.member_budgets) THEN
+    v_member_place := find_budget(s.member_budgets, r.customer, r.member, v_member_window);
+    IF v_member_place > cardinality(s.member_budgets) THEN
       s.member_budgets := s.member_budgets || read_member_budget(r.customer, r.member, v_member_window);
     END IF;
-    a.member_spent := s.member_budgets[v_member].spent;
+    a.member_spent := s.member_budgets[v_member_place].spent;
     v_member_room := r.member_limit - a.member_spent;
-    a.member_left := greatest(v_member_room - s.member_budgets[v_member].leased - s.member_budgets[v_member].granted, 0);
+    a.member_left := greatest(v_member_room - s.member_budgets[v_member_place].leased - s.member_budgets[v_member_place].granted, 0);
     a.member_ends_ms := epoch_ms(key_window_end(r.member_reset, v_member_window));
   END IF;
 
@@ -212,11 +212,11 @@ BEGIN
   IF d.verdict = 'granted' AND r.granted IS NULL THEN
     w.leased := w.leased + d.held;
     w.day_leased := w.day_leased + d.held;
-    IF v_key IS NOT NULL THEN
-      s.key_budgets[v_key].granted := s.key_budgets[v_key].granted + d.held;
+    IF v_key_place IS NOT NULL THEN
+      s.key_budgets[v_key_place].granted := s.key_budgets[v_key_place].granted + d.held;
     END IF;
-    IF v_member IS NOT NULL THEN
-      s.member_budgets[v_member].granted := s.member_budgets[v_member].granted + d.held;
+    IF v_member_place IS NOT NULL THEN
+      s.member_budgets[v_member_place].granted := s.member_budgets[v_member_place].granted + d.held;
     END IF;
     IF d.slots IS NOT NULL THEN
       u := (u.minute + d.slots, u.day + d.slots, u.own_leases || r.lease);
@@ -235,21 +235,20 @@ BEGIN
 END $$;
 
 -- The place of a spend limit's window among those that the batch has met; one beyond the last for a new one.
-CREATE OR REPLACE FUNCTION find_budget(p_budgets key_budget[], p_customer uuid, p_id uuid, p_window date) RETURNS integer
+CREATE OR REPLACE FUNCTION find_budget(p_budgets spend_budget[], p_customer uuid, p_spender uuid, p_window date) RETURNS integer
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
   FOR n IN 1 .. cardinality(p_budgets) LOOP
-    IF (p_budgets[n].customer, p_budgets[n].key, p_budgets[n].window_start) = (p_customer, p_id, p_window) THEN
+    IF (p_budgets[n].customer, p_budgets[n].spender, p_budgets[n].window_start) = (p_customer, p_spender, p_window) THEN
       RETURN n;
     END IF;
   END LOOP;
   RETURN cardinality(p_budgets) + 1;
 END $$;
 
--- Decides a request for a bulk lease. It gets at most this node's share of half of what is free, so that the
--- last dollars and the last requests of a window are never stranded on one node. It gets nothing when less
--- than `r.floor` is free, or for a single request: strict leases serve then. A bulk lease costs as much as one
--- strict lease.
+-- Decides a request for a bulk lease. It gets at most this node's share of half of what is free, so that the last dollars and the
+-- last requests of a window are never stranded on one node. It gets nothing when less than `r.floor` is free, or for a single
+-- request: strict leases serve then. A bulk lease costs as much as one strict lease.
 CREATE OR REPLACE FUNCTION decide_bulk(w account_windows, r admission_asked, a admission_answer)
 RETURNS admission_decision
 LANGUAGE plpgsql IMMUTABLE AS $$
@@ -263,9 +262,9 @@ BEGIN
   RETURN ('granted', v_held, v_slots, v_slots, v_slots, w.posted)::admission_decision;
 END $$;
 
--- Decides a request for a strict lease, or one that is only counted (`r.want` is NULL). `r.counted_until_ms` is set for a retry: a retry
--- in the same minute is not counted again, and one in a later minute of the same day is counted in the minute only. The tighter one of
--- the limits of the key and the member decides; without a limit, its values are NULL, which least() ignores.
+-- Decides a request for a strict lease, or one that is only counted (`r.want` is NULL). `r.counted_until_ms` is set for a retry:
+-- a retry in the same minute is not counted again, and one in a later minute of the same day is counted in the minute only. The
+-- tighter one of the limits of the key and the member decides; without a limit, its values are NULL, which least() ignores.
 CREATE OR REPLACE FUNCTION decide_strict(w account_windows, r admission_asked, a admission_answer, p_key_room bigint, p_member_room bigint)
 RETURNS admission_decision
 LANGUAGE plpgsql AS $$
@@ -275,7 +274,7 @@ BEGIN
   IF r.counted_until_ms = w.minute_ends_ms THEN
     d.counted_minute := 0;
   END IF;
-  IF r.counted_until_ms > w.day_ends_ms - 86400000 THEN
+  IF r.counted_until_ms > w.day_ends_ms - 86400000 THEN  -- milliseconds of a day
     d.counted_day := 0;
   END IF;
   IF w.minute_used >= r.minute_limit AND d.counted_minute = 1 THEN
@@ -296,9 +295,9 @@ BEGIN
   RETURN d;
 END $$;
 
--- Why a request that needs at least `p_floor` is refused for money. `p_key_left` is what the key's spend
--- limit leaves beyond its spend; NULL without a limit. `posted` is the balance less the charges of bulk
--- leases that are not folded yet; for 'account_in_debt', it is the debt, negative.
+-- Why a request that needs at least `p_floor` is refused for money. `p_key_left` is what the key's spend limit leaves beyond its
+-- spend; NULL without a limit. `posted` is the balance less the charges of bulk leases that are not folded yet; for
+-- 'account_in_debt', it is the debt, negative.
 CREATE OR REPLACE FUNCTION money_refusal(w account_windows, p_floor bigint, p_cap bigint, p_key_left bigint, OUT verdict text, OUT posted bigint)
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,10 +1,9 @@
--- Folds bulk leases and takes back what their node does not need. Folding moves the charges of a lease to the
--- balance. `keep` is the money that running requests still need; NULL closes the lease. Slots beyond
--- `slots_used` are free again. A second call with the same arguments changes nothing. Returns the leases that
--- another session has locked, for which nothing was done. With `p_skip_locked` these are also the leases of
--- customers with a locked balance. Otherwise the call waits for the balances. It never waits for leases, since a
--- settlement may hold them for long, and admissions wait for the balances. Locks the balances in the order of customer_id, then
--- the leases that are free.
+-- Folds bulk leases and takes back what their node does not need. Folding moves the charges of a lease to the balance. `keep` is
+-- the money that running requests still need; NULL closes the lease. Slots beyond `slots_used` are free again. A second call with
+-- the same arguments changes nothing. Returns the leases that another session has locked, for which nothing was done. With
+-- `p_skip_locked` these are also the leases of customers with a locked balance. Otherwise the call waits for the balances. It
+-- never waits for leases, since a settlement may hold them for long, and admissions wait for the balances. Locks the balances in
+-- the order of customer_id, then the leases that are free.
 CREATE OR REPLACE FUNCTION hand_back_leases(p_leases uuid[], p_keeps bigint[], p_slots_used integer[], p_skip_locked boolean) RETURNS SETOF uuid
 LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '250ms' AS $$
 DECLARE
@@ -58,8 +57,8 @@ BEGIN
   RETURN QUERY SELECT l.lease_id FROM lease l WHERE l.lease_id = ANY (p_leases) AND l.slots IS NOT NULL AND l.lease_id <> ALL (v_leases);
 END $$;
 
--- Notes how much of bulk leases is used, for the reports of other nodes. Returns the leases that another session has
--- locked, for which nothing was done. Locks the leases that are free.
+-- Notes how much of bulk leases is used, for the reports of other nodes. Returns the leases that another session has locked, for
+-- which nothing was done. Locks the leases that are free.
 CREATE OR REPLACE FUNCTION note_lease_use(p_leases uuid[], p_slots_used integer[], p_owed bigint[]) RETURNS SETOF uuid
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE

@@ -1,5 +1,5 @@
--- The money functions. They are the only writers of balance, day_spend, key_spend, lease, ledger_*,
--- usage_event, usage_hour, usage_day and usage_key_day.
+-- The money functions. They are the only writers of balance, day_spend, key_spend, lease, ledger_*, usage_event, usage_hour,
+-- usage_day and usage_key_day.
 --
 -- Two rules make them correct.
 -- 1. A function that moves money of customers first locks their balance rows, in the order of customer_id, so
@@ -12,21 +12,20 @@
 --    were before it. Functions called here are therefore VOLATILE, so that each of their statements sees what
 --    was committed before it, except where they read only rows that are locked by then.
 --
--- A batch comes as one array per column, or as an array of rows. Query plans are made when the tables are
--- small and kept when they have grown, so these functions rule out bad plans: sequential scans are off, and a
--- table is joined only after "= ANY" has reduced it to the keys of the batch. PostgreSQL may plan a plain
--- join as a walk over a whole index, which took 50 ms per batch with 100,000 dead rows in `lease`. Settings
--- apply to the functions that a function calls. A statement without any other way than to read the whole table
--- then costs 1e10 in PostgreSQL 14 to 17. With `jit`, which is on by default, that is far above the cost from which
--- each run of the statement is compiled, for 400 ms. Switchyard's sessions switch `jit` off; these statements get a
--- proper plan as well.
+-- A batch comes as one array per column, or as an array of rows. Query plans are made when the tables are small and kept when
+-- they have grown, so these functions rule out bad plans: sequential scans are off, and a table is joined only after "= ANY" has
+-- reduced it to the keys of the batch. PostgreSQL may plan a plain join as a walk over a whole index, which took 50 ms per batch
+-- with 100,000 dead rows in `lease`. Settings apply to the functions that a function calls. A statement without any other way
+-- than to read the whole table then costs 1e10 in PostgreSQL 14 to 17. With `jit`, which is on by default, that is far above the
+-- cost from which each run of the statement is compiled, for 400 ms. Switchyard's sessions switch `jit` off; these statements get
+-- a proper plan as well.
 --
--- The comment of each function names, in this order, what it locks until its transaction ends, itself or by the functions that it calls,
--- and the errors that it raises. "The audit log" is the lock of add_audit_entry. Rows that a function writes while these locks keep others
--- from them are not named. A function with `SET lock_timeout` also raises lock_not_available (55P03) when it waits for a lock any longer.
+-- The comment of each function names, in this order, what it locks until its transaction ends, itself or by the functions that it
+-- calls, and the errors that it raises. "The audit log" is the lock of add_audit_entry. Rows that a function writes while these
+-- locks keep others from them are not named. A function with `SET lock_timeout` also raises lock_not_available (55P03) when it
+-- waits for a lock any longer.
 
--- Locks the balances of these customers. Every function that locks several balances does so here: in the
--- order of customer_id.
+-- Locks the balances of these customers. Every function that locks several balances does so here: in the order of customer_id.
 CREATE OR REPLACE FUNCTION lock_balances(p_customers uuid[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -45,8 +44,8 @@ BEGIN
   RETURN (SELECT count(*) FROM node WHERE state = 'alive');
 END $$;
 
--- Locks what these requests need and no other session has locked: the balances of strict leases, and bulk leases.
--- Returns the requests for which another session has the lock.
+-- Locks what these requests need and no other session has locked: the balances of strict leases, and bulk leases. Returns the
+-- requests for which another session has the lock.
 CREATE OR REPLACE FUNCTION lock_free_requests(p_asked settlement_asked[]) RETURNS uuid[]
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -65,8 +64,8 @@ BEGIN
     WHERE CASE WHEN lease = request THEN customer = ANY (v_customers) ELSE lease = ANY (v_leases) END);
 END $$;
 
--- Locks those of these balances that no other session has locked. Returns their customers. Does not wait, so the
--- order does not matter.
+-- Locks those of these balances that no other session has locked. Returns their customers. Does not wait, so the order does not
+-- matter.
 CREATE OR REPLACE FUNCTION lock_free_balances(p_customers uuid[]) RETURNS uuid[]
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,7 +1,6 @@
--- Ends the leases that one customer has with dead nodes: folds them, releases their money, and writes a free
--- usage row `node_died` for each strict lease. Only the dead node knew the requests of its bulk leases, so
--- their slots stay counted. A node without a row counts as dead. Returns the number of leases. Locks the balance, then the leases
--- in the order of lease_id.
+-- Ends the leases that one customer has with dead nodes: folds them, releases their money, and writes a free usage row
+-- `node_died` for each strict lease. Only the dead node knew the requests of its bulk leases, so their slots stay counted. A node
+-- without a row counts as dead. Returns the number of leases. Locks the balance, then the leases in the order of lease_id.
 CREATE OR REPLACE FUNCTION reclaim_leases(p_customer uuid, p_node_shard smallint) RETURNS bigint
 LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
 DECLARE
@@ -36,9 +35,8 @@ BEGIN
   RETURN cardinality(v_ended);
 END $$;
 
--- Removes the row of a request that presumes its end: `node_died` of the reaper, or `superseded` of a node that runs
--- the request again. It may be subtracted from another shard of the sums than it was added to: only the sum over all
--- shards has a meaning.
+-- Removes the row of a request that presumes its end: `node_died` of the reaper, or `superseded` of a node that runs the request
+-- again. It may be subtracted from another shard of the sums than it was added to: only the sum over all shards has a meaning.
 CREATE OR REPLACE FUNCTION withdraw_presumed_end(p_customer uuid, p_request uuid, p_node_shard smallint) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

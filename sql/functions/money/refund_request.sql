@@ -1,8 +1,8 @@
--- Refunds `p_amount` of the charge of a settled request, or all of it when that is NULL, once. The hoster
--- gives back the proportion of its share, rounded down as in splitCost, and the platform gives the rest. So a
--- full refund takes back exactly the share and the fee, and no refund takes more of either. The hoster's
--- account may go below zero: then the hoster owes the platform. The day's spend does not change: the cap
--- limits what a customer can start in a day, and the refunded request was started. Locks the balance.
+-- Refunds `p_amount` of the charge of a settled request, or all of it when that is NULL, once. The hoster gives back the
+-- proportion of its share, rounded down as in splitCost, and the platform gives the rest. So a full refund takes back exactly the
+-- share and the fee, and no refund takes more of either. The hoster's account may go below zero: then the hoster owes the
+-- platform. The day's spend does not change: the cap limits what a customer can start in a day, and the refunded request was
+-- started. Locks the balance.
 --
 -- Values of `verdict`:
 -- 'refunded'
@@ -62,7 +62,7 @@ BEGIN
     SELECT v_tx, e.kind, e.account, e.amount FROM (VALUES
       ('customer', p_customer, amount),
       ('hoster_payable', v_charge.hoster_id, -hoster_share),
-      ('platform_revenue', '00000000-0000-0000-0000-000000000000'::uuid, -fee)
+      ('platform_revenue', platform_account(), -fee)
     ) AS e(kind, account, amount) WHERE e.amount <> 0;
   UPDATE balance SET posted_nanos = posted_nanos + amount WHERE customer_id = p_customer;
   RETURN NEXT;

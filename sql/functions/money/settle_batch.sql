@@ -1,18 +1,18 @@
--- Ends a batch of requests: writes their usage rows, charges them, releases what their leases held, and adds
--- them to the sums of their hours, days and keys. Each request is a settlement_asked as text, with a record
--- separator (U+001E) before the next one. PostgreSQL reads that in a third of the time that JSON takes.
+-- Ends a batch of requests: writes their usage rows, charges them, releases what their leases held, and adds them to the sums of
+-- their hours, days and keys. Each request is a settlement_asked as text, with a record separator (U+001E) before the next one.
+-- PostgreSQL reads that in a third of the time that JSON takes.
 --
--- A request that has a usage row was settled before and changes nothing, so a batch may be sent again after
--- an unclear commit. The exceptions are rows that only presume the end: the settlement replaces `node_died` of the
--- reaper, and also `superseded`, but then it charges nothing. A request that names another lease than its own id
--- was admitted from that bulk lease. The lease is charged, and the balance row is not touched.
+-- A request that has a usage row was settled before and changes nothing, so a batch may be sent again after an unclear commit.
+-- The exceptions are rows that only presume the end: the settlement replaces `node_died` of the reaper, and also `superseded`,
+-- but then it charges nothing. A request that names another lease than its own id was admitted from that bulk lease. The lease is
+-- charged, and the balance row is not touched.
 --
 -- Returns the requests that were not settled as asked:
 -- 'duplicate'    settled before
 -- 'clamped'      the cost exceeds the strict lease; the rest is written off
 -- 'late'         the lease was gone; charged to the free balance
--- 'written_off'  the lease was gone, and the free balance, the cap of its day or a spend limit of the key or the member has no room;
---                or the request was superseded
+-- 'written_off'  the lease was gone, and the free balance, the cap of its day or a spend limit of the key or the member has
+--                no room; or the request was superseded
 -- 'no_account'   the customer has no account; nothing was done
 -- 'archived'     the lease was gone, and the usage rows of the month are archived; nothing was done, because the request
 --                may have been settled before
@@ -20,8 +20,8 @@
 --                with its own id as lease, it is settled late or written off
 -- 'locked'       only with `p_skip_locked`: another session has locked the balance or the bulk lease; nothing was done
 --
--- Locks the balances of strict leases in the order of customer_id, then the bulk leases in the order of lease_id. With `p_skip_locked` it
--- locks only those that are free; otherwise the call waits.
+-- Locks the balances of strict leases in the order of customer_id, then the bulk leases in the order of lease_id. With
+-- `p_skip_locked` it locks only those that are free; otherwise the call waits.
 CREATE OR REPLACE FUNCTION settle_batch(p_node_shard smallint, p_settlements text, p_skip_locked boolean)
 RETURNS TABLE (odd_request uuid, effect text)
 LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '250ms' AS $$
@@ -126,9 +126,9 @@ BEGIN
     SELECT request FROM queued WHERE room IS NULL OR (NOT is_settled AND charge_so_far > room));
 END $$;
 
--- Decides how to settle the requests that name no bulk lease and have no strict lease in `p_ended`:
--- settled before, free, charged to the free balance, written off, or of an archived month. Withdraws the row that
--- presumes their end where there is one. Returns one row per request.
+-- Decides how to settle the requests that name no bulk lease and have no strict lease in `p_ended`: settled before, free, charged
+-- to the free balance, written off, or of an archived month. Withdraws the row that presumes their end where there is one.
+-- Returns one row per request.
 CREATE OR REPLACE FUNCTION settle_unleased(p_asked settlement_asked[], p_ended lease[], p_node_shard smallint) RETURNS SETOF unleased_settlement
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -229,23 +229,23 @@ BEGIN
   UPDATE member_spend m SET spent_nanos = m.spent_nanos + p_cost
   WHERE m.customer_id = p_customer AND m.person_id = p_member AND m.window_start = p_window
     AND m.spent_nanos + m.leased_nanos + p_cost <= coalesce((
-      SELECT l.spend_limit_nanos FROM member_limit l WHERE l.customer_id = p_customer AND l.person_id = p_member), 9223372036854775807);
+      SELECT l.spend_limit_nanos FROM member_limit l WHERE l.customer_id = p_customer AND l.person_id = p_member), unlimited_nanos());
   RETURN FOUND;
 END $$;
 
--- Charges a request that has no lease any more to the spend limit of its key, in the window of that lease. Returns
--- whether the limit has room.
+-- Charges a request that has no lease any more to the spend limit of its key, in the window of that lease. Returns whether the
+-- limit has room.
 CREATE OR REPLACE FUNCTION charge_key_late(p_customer uuid, p_key uuid, p_window date, p_cost bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE key_spend k SET spent_nanos = k.spent_nanos + p_cost
   WHERE k.customer_id = p_customer AND k.key_id = p_key AND k.window_start = p_window
-    AND k.spent_nanos + k.leased_nanos + p_cost <= coalesce((SELECT a.spend_limit_nanos FROM api_key a WHERE a.key_id = p_key), 9223372036854775807);
+    AND k.spent_nanos + k.leased_nanos + p_cost <= coalesce((SELECT a.spend_limit_nanos FROM api_key a WHERE a.key_id = p_key), unlimited_nanos());
   RETURN FOUND;
 END $$;
 
--- The requests that have no new row because their row `superseded` exists: while they ran, they were sent again with
--- their Idempotency-Key.
+-- The requests that have no new row because their row `superseded` exists: while they ran, they were sent again with their
+-- Idempotency-Key.
 CREATE OR REPLACE FUNCTION superseded_requests(p_asked settlement_asked[], p_settled settled_request[], p_skipped uuid[]) RETURNS uuid[]
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -286,8 +286,7 @@ BEGIN
     WHERE l.lease_id = s.bulk_lease AND l.lease_id = ANY (v_leases) AND s.cost > 0;
 END $$;
 
--- Takes the costs from locked balances and releases holds. Costs of a day that is not in the balance row go
--- to day_spend.
+-- Takes the costs from locked balances and releases holds. Costs of a day that is not in the balance row go to day_spend.
 CREATE OR REPLACE FUNCTION move_balances(p_moves balance_move[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,6 +1,6 @@
--- Writes the usage rows of the requests that are not in `p_skipped`, each with its charge, and returns those
--- that are new. A request with a strict lease is charged at most what the lease holds. One with a bulk lease,
--- or with the effect 'late', is charged at most its hold. Any other is free.
+-- Writes the usage rows of the requests that are not in `p_skipped`, each with its charge, and returns those that are new. A
+-- request with a strict lease is charged at most what the lease holds. One with a bulk lease, or with the effect 'late', is
+-- charged at most its hold. Any other is free.
 CREATE OR REPLACE FUNCTION insert_usage_rows(
   p_tx bigint, p_asked settlement_asked[], p_ended lease[], p_bulk lease[], p_unleased unleased_settlement[], p_skipped uuid[])
 RETURNS settled_request[]
@@ -19,8 +19,7 @@ BEGIN
     LEFT JOIN unnest(p_bulk) b ON b.lease_id = i.lease
     LEFT JOIN (SELECT * FROM unnest(p_unleased) WHERE effect = 'late') t ON t.request = i.request
   ), shared AS (
-    -- A lower charge is shared in the proportion of the full one. The hoster's share is rounded down, as in
-    -- splitCost.
+    -- A lower charge is shared in the proportion of the full one. The hoster's share is rounded down, as in splitCost.
     SELECT *, CASE WHEN charge = cost THEN hoster_share ELSE div(hoster_share::numeric * charge, cost)::bigint END AS hoster_part
     FROM asked
   ), inserted AS (
@@ -55,7 +54,8 @@ BEGIN
   RETURN coalesce(v_settled, '{}');
 END $$;
 
--- Posts the charges as one transaction: customers pay hosters and the platform. Free requests post nothing. Adds to the sums of hosters.
+-- Posts the charges as one transaction: customers pay hosters and the platform. Free requests post nothing. Adds to the sums of
+-- hosters.
 CREATE OR REPLACE FUNCTION post_charges(p_tx bigint, p_sums settled_sum[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -65,7 +65,7 @@ BEGIN
       UNION ALL
       SELECT 'hoster_payable', hoster, sum(hoster_share)::bigint FROM unnest(p_sums) WHERE hoster_share > 0 GROUP BY hoster
       UNION ALL
-      SELECT 'platform_revenue', '00000000-0000-0000-0000-000000000000'::uuid, sum(fee)::bigint FROM unnest(p_sums)
+      SELECT 'platform_revenue', platform_account(), sum(fee)::bigint FROM unnest(p_sums)
     ) e WHERE e.amount <> 0;
   IF FOUND THEN
     INSERT INTO ledger_tx (tx_id, kind, ref) OVERRIDING SYSTEM VALUE VALUES (p_tx, 'settle', gen_random_uuid()::text);
@@ -136,3 +136,14 @@ BEGIN
     ON CONFLICT (customer_id, day, label, node_shard) DO UPDATE SET
       requests = u.requests + excluded.requests, cost_nanos = u.cost_nanos + excluded.cost_nanos;
 END $$;
+
+-- What the `other_parts` of a usage row, such as images, cost beyond its input and output price, in picodollars. Negative when
+-- they are cheaper. Except for 'request', the price of a request, their tokens are among those of the row. For the audit.
+CREATE OR REPLACE FUNCTION other_parts_surcharge_picos(p_parts json, p_input_price bigint, p_output_price bigint) RETURNS numeric
+LANGUAGE sql IMMUTABLE STRICT AS $$
+  SELECT coalesce(sum(p.tokens::numeric * (p.pico_per_token - CASE
+    WHEN p.kind = 'request' THEN 0
+    WHEN p.kind IN ('output_audio', 'output_image') THEN p_output_price
+    ELSE p_input_price END)), 0)
+  FROM json_to_recordset(p_parts) AS p(kind text, tokens bigint, pico_per_token bigint)
+$$;

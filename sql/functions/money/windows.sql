@@ -1,6 +1,5 @@
--- Moves the windows of a locked balance to the present. Windows only move forward: when the clock was set
--- back a little, the later window goes on counting instead of the earlier one opening again. A window far
--- ahead of the clock is not kept.
+-- Moves the windows of a locked balance to the present. Windows only move forward: when the clock was set back a little, the
+-- later window goes on counting instead of the earlier one opening again. A window far ahead of the clock is not kept.
 CREATE OR REPLACE FUNCTION open_windows(p_balance balance, p_now timestamptz) RETURNS account_windows
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -17,8 +16,8 @@ BEGIN
     v.minute_used := p_balance.minute_requests;
   ELSE
     v.minute := v_minute;
-    -- Zero, except when a clock that was set back reaches a minute again: its bulk leases may still use, or
-    -- give back, their slots.
+    -- Zero, except when a clock that was set back reaches a minute again: its bulk leases may still use, or give back, their
+    -- slots.
     SELECT coalesce(sum(o.slots), 0) INTO v.minute_used
       FROM lease o WHERE o.customer_id = v.customer AND o.slot_minute = v_minute AND o.slots IS NOT NULL;
   END IF;
@@ -52,8 +51,7 @@ BEGIN
   v.day_leased := 0;
   DELETE FROM day_spend d WHERE d.customer_id = v.customer AND d.day = p_day RETURNING d.spent_nanos, d.cap_nanos INTO v.day_spent, v.day_cap;
   IF FOUND THEN
-    -- The day has been charged before, for requests that ended late or by a clock that was days off. It may
-    -- have open leases too.
+    -- The day has been charged before, for requests that ended late or by a clock that was days off. It may have open leases too.
     SELECT o.granted, o.slots INTO v.day_leased, v.day_used FROM open_leases_of_day(v.customer, p_day) o;
   ELSE
     v.day_spent := 0;
@@ -79,15 +77,15 @@ END $$;
 -- account.
 CREATE OR REPLACE FUNCTION late_cap_left(p_customer uuid, p_day date) RETURNS bigint
 LANGUAGE sql STABLE AS $$
-  SELECT CASE WHEN b.day = p_day THEN coalesce(b.day_cap_nanos, 9223372036854775807) - b.day_spent_nanos - b.day_leased_nanos
-    ELSE coalesce(d.cap_nanos, b.day_cap_nanos, 9223372036854775807) - coalesce(d.spent_nanos, 0)
+  SELECT CASE WHEN b.day = p_day THEN coalesce(b.day_cap_nanos, unlimited_nanos()) - b.day_spent_nanos - b.day_leased_nanos
+    ELSE coalesce(d.cap_nanos, b.day_cap_nanos, unlimited_nanos()) - coalesce(d.spent_nanos, 0)
       - (SELECT o.granted FROM open_leases_of_day(p_customer, p_day) o) END
   FROM balance b LEFT JOIN day_spend d ON d.customer_id = b.customer_id AND d.day = p_day
   WHERE b.customer_id = p_customer
 $$;
 
--- What the open leases of a day hold, and their slots. Needed only for days that are not the current one of the balance, which are rare, so
--- it reads all open leases: an index on them would cost each admission more.
+-- What the open leases of a day hold, and their slots. Needed only for days that are not the current one of the balance, which
+-- are rare, so it reads all open leases: an index on them would cost each admission more.
 CREATE OR REPLACE FUNCTION open_leases_of_day(p_customer uuid, p_day date, OUT granted bigint, OUT slots integer)
 LANGUAGE plpgsql STABLE SET enable_seqscan = on AS $$
 BEGIN
@@ -96,50 +94,49 @@ BEGIN
 END $$;
 
 -- What a key with a limit has spent and holds in one window.
-CREATE OR REPLACE FUNCTION read_key_budget(p_customer uuid, p_key uuid, p_window date) RETURNS key_budget
+CREATE OR REPLACE FUNCTION read_key_budget(p_customer uuid, p_key uuid, p_window date) RETURNS spend_budget
 LANGUAGE plpgsql AS $$
 BEGIN
   RETURN (
-    SELECT (p_customer, p_key, p_window, coalesce(max(k.spent_nanos), 0), coalesce(max(k.leased_nanos), 0), 0)::key_budget
+    SELECT (p_customer, p_key, p_window, coalesce(max(k.spent_nanos), 0), coalesce(max(k.leased_nanos), 0), 0)::spend_budget
     FROM key_spend k WHERE k.customer_id = p_customer AND k.key_id = p_key AND k.window_start = p_window);
 END $$;
 
 -- Adds what a batch granted to the holds of keys with a limit. The balances are locked.
-CREATE OR REPLACE FUNCTION save_key_budgets(p_budgets key_budget[]) RETURNS void
+CREATE OR REPLACE FUNCTION save_key_budgets(p_budgets spend_budget[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO key_spend AS k (customer_id, key_id, window_start, leased_nanos)
-    SELECT customer, key, window_start, granted FROM unnest(p_budgets) WHERE granted > 0
+    SELECT customer, spender, window_start, granted FROM unnest(p_budgets) WHERE granted > 0
     ON CONFLICT (customer_id, key_id, window_start) DO UPDATE SET leased_nanos = k.leased_nanos + excluded.leased_nanos;
 END $$;
 
--- What a member with a limit has spent and holds in one window. `key` of the type is the person.
-CREATE OR REPLACE FUNCTION read_member_budget(p_customer uuid, p_member uuid, p_window date) RETURNS key_budget
+-- What a member with a limit has spent and holds in one window.
+CREATE OR REPLACE FUNCTION read_member_budget(p_customer uuid, p_member uuid, p_window date) RETURNS spend_budget
 LANGUAGE plpgsql AS $$
 BEGIN
   RETURN (
-    SELECT (p_customer, p_member, p_window, coalesce(max(m.spent_nanos), 0), coalesce(max(m.leased_nanos), 0), 0)::key_budget
+    SELECT (p_customer, p_member, p_window, coalesce(max(m.spent_nanos), 0), coalesce(max(m.leased_nanos), 0), 0)::spend_budget
     FROM member_spend m WHERE m.customer_id = p_customer AND m.person_id = p_member AND m.window_start = p_window);
 END $$;
 
 -- Adds what a batch granted to the holds of members with a limit. The balances are locked.
-CREATE OR REPLACE FUNCTION save_member_budgets(p_budgets key_budget[]) RETURNS void
+CREATE OR REPLACE FUNCTION save_member_budgets(p_budgets spend_budget[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO member_spend AS m (customer_id, person_id, window_start, leased_nanos)
-    SELECT customer, key, window_start, granted FROM unnest(p_budgets) WHERE granted > 0
+    SELECT customer, spender, window_start, granted FROM unnest(p_budgets) WHERE granted > 0
     ON CONFLICT (customer_id, person_id, window_start) DO UPDATE SET leased_nanos = m.leased_nanos + excluded.leased_nanos;
 END $$;
 
--- The start of the window that the next admission would use, for reports. Like open_windows, it keeps a day of the balance that is at
--- most one day ahead of the clock.
+-- The start of the window that the next admission would use, for reports. Like open_windows, it keeps a day of the balance that
+-- is at most one day ahead of the clock.
 CREATE OR REPLACE FUNCTION next_window_start(p_reset text, p_balance_day date, p_today date) RETURNS date
 LANGUAGE sql IMMUTABLE AS $$
   SELECT key_window_start(p_reset, CASE WHEN p_balance_day > p_today AND p_balance_day <= p_today + 1 THEN p_balance_day ELSE p_today END)
 $$;
 
--- The UTC day on which the window of a key's spend limit began that contains `p_day`. Weeks are ISO weeks:
--- they begin on Monday.
+-- The UTC day on which the window of a key's spend limit began that contains `p_day`. Weeks are ISO weeks: they begin on Monday.
 CREATE OR REPLACE FUNCTION key_window_start(p_reset text, p_day date) RETURNS date
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE p_reset

@@ -1,9 +1,8 @@
--- The commands of operators in the console about money.
--- All of these take the session of an operator and pass its person to the function with the same name without `_by_operator`, or
--- with `_as` in its place, which says what happens, what is returned and what is locked. Reading the session locks nothing.
--- All of these raise SY004 when the session is none of an operator, see operator_of_session, and need a confirmed one, except
--- open_account_by_operator and revoke_voucher_by_operator. open_account_by_operator raises check_violation as well, see
--- check_signup_credit.
+-- The commands of operators in the console about money. All of these take the session of an operator and pass its person to the
+-- function with the same name without `_by_operator`, or with `_as` in its place, which says what happens, what is returned and
+-- what is locked. Reading the session locks nothing. All of these raise SY004 when the session is none of an operator, see
+-- operator_of_session, and need a confirmed one, except open_account_by_operator and revoke_voucher_by_operator.
+-- open_account_by_operator raises check_violation as well, see check_signup_credit.
 
 CREATE OR REPLACE FUNCTION open_account_by_operator(p_session bytea, p_customer uuid, p_credit bigint, p_address text) RETURNS boolean
 LANGUAGE sql AS $$

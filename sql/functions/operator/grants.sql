@@ -1,6 +1,6 @@
--- Gives credit for an operator, or asks for a second one, and writes the audit log. The gateway role may call it, though it
--- may not call grant_credit: no credit is given here without an entry in the log that the gateway role cannot remove. Locks the balance,
--- then the audit log.
+-- Gives credit for an operator, or asks for a second one, and writes the audit log. The gateway role may call it, though it may
+-- not call grant_credit: no credit is given here without an entry in the log that the gateway role cannot remove. Locks the
+-- balance, then the audit log.
 --
 -- Values of the result:
 -- 'granted'
@@ -58,8 +58,8 @@ END $$;
 CREATE OR REPLACE FUNCTION grant_alone_max_nanos() RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$ SELECT 100000000000::bigint $$;
 
--- Approves or rejects a waiting grant and writes the audit log. The operator who asked for it may reject it, but not approve it. Locks the
--- grant, then the balance, then the audit log: no function locks a grant while it holds a balance.
+-- Approves or rejects a waiting grant and writes the audit log. The operator who asked for it may reject it, but not approve it.
+-- Locks the grant, then the balance, then the audit log: no function locks a grant while it holds a balance.
 --
 -- Values of the result: 'granted', 'rejected', and without a change 'own_request', 'decided_before', 'ref_taken' (the ref was
 -- granted elsewhere in the time between), 'no_grant' and 'not_operator'.

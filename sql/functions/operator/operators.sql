@@ -1,5 +1,5 @@
--- Operators prove a session. The functions with which the console moves money for an operator take the SHA-256 of the token in the
--- operator's cookie, which no table gives to the gateway role, instead of the operator's id, which every log entry shows. The
+-- Operators prove a session. The functions with which the console moves money for an operator take the SHA-256 of the token in
+-- the operator's cookie, which no table gives to the gateway role, instead of the operator's id, which every log entry shows. The
 -- command line, which is the owner, calls the functions inside.
 
 -- Whether this person is an operator and not blocked.
@@ -18,8 +18,8 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- Returns the operator of a session, and raises SY004 unless it lives and its person is an operator. The limits are those of
--- src/identity/people/sessions.ts and http/console/require-confirmation.ts. With `p_needs_confirmation`, a session that was not confirmed in
--- the last 10 minutes can only try what follows, as a dry run does: the commit raises foreign_key_violation.
+-- src/identity/people/sessions.ts and http/console/require-confirmation.ts. With `p_needs_confirmation`, a session that was not
+-- confirmed in the last 10 minutes can only try what follows, as a dry run does: the commit raises foreign_key_violation.
 CREATE OR REPLACE FUNCTION operator_of_session(p_token_hash bytea, p_needs_confirmation boolean) RETURNS uuid
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -44,8 +44,8 @@ END $$;
 CREATE OR REPLACE FUNCTION count_operators() RETURNS bigint
 LANGUAGE sql STABLE AS $$ SELECT count(*) FROM person WHERE installation_role = 'operator' AND disabled_at IS NULL $$;
 
--- Operators are made and unmade on the command line, which is the owner, and by changes that operators have decided: a role of the
--- gateway cannot become one, nor remove the second operator that a large grant needs. Raises insufficient_privilege.
+-- Operators are made and unmade on the command line, which is the owner, and by changes that operators have decided: a role of
+-- the gateway cannot become one, nor remove the second operator that a large grant needs. Raises insufficient_privilege.
 CREATE OR REPLACE FUNCTION refuse_operator_change() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -47,8 +47,8 @@ BEGIN
   RETURN 'done';
 END $$;
 
--- Why a person cannot get this role now; NULL: the change is possible. With the role, the address and the factors of the person are
--- worth the installation, so the console gives it only to those that have proved both.
+-- Why a person cannot get this role now; NULL: the change is possible. With the role, the address and the factors of the person
+-- are worth the installation, so the console gives it only to those that have proved both.
 CREATE OR REPLACE FUNCTION refuse_role(p_person uuid, p_role text) RETURNS text
 LANGUAGE plpgsql STABLE AS $$
 DECLARE

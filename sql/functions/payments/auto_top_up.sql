@@ -6,9 +6,9 @@ BEGIN
   RETURN FOUND;
 END $$;
 
--- Starts an automatic top-up if one is due: it is not paused and has a saved method, the customer is enabled and has no debt, the balance
--- is below the threshold, none is open, and the ceiling of the UTC month has room for it. Returns whether it started. Its id is the
--- idempotency key of the charge. Locks the balance, then the settings in auto_top_up, so that the ceiling is exact.
+-- Starts an automatic top-up if one is due: it is not paused and has a saved method, the customer is enabled and has no debt, the
+-- balance is below the threshold, none is open, and the ceiling of the UTC month has room for it. Returns whether it started. Its
+-- id is the idempotency key of the charge. Locks the balance, then the settings in auto_top_up, so that the ceiling is exact.
 CREATE OR REPLACE FUNCTION start_auto_top_up(p_payment uuid, p_customer uuid, p_is_live boolean, p_reference text,
   p_next_look_at timestamptz, p_now timestamptz)
 RETURNS boolean
@@ -32,6 +32,6 @@ BEGIN
     RETURN false;
   END IF;
   INSERT INTO payment (payment_id, customer_id, driver, purpose, amount_nanos, amount_minor, currency, is_live, reference, method_id, next_look_at, created_at)
-    VALUES (p_payment, p_customer, m.driver, 'auto_top_up', v.amount_nanos, v.amount_nanos / 10000000, 'usd', p_is_live, p_reference, v.method_id, p_next_look_at, p_now);
+    VALUES (p_payment, p_customer, m.driver, 'auto_top_up', v.amount_nanos, v.amount_nanos / nanos_per_cent(), 'usd', p_is_live, p_reference, v.method_id, p_next_look_at, p_now);
   RETURN true;
 END $$;

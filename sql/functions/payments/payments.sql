@@ -1,6 +1,6 @@
 -- Starts a top-up, once for each idempotency key of a customer. Verdicts: 'started'; 'existing', with the earlier payment;
--- 'key_reused': the key was used for another amount or driver; 'too_many': 20 are open; 'no_account'.
--- Locks the balance: top-ups of one customer start one after the other.
+-- 'key_reused': the key was used for another amount or driver; 'too_many': 20 are open; 'no_account'. Locks the balance: top-ups
+-- of one customer start one after the other.
 CREATE OR REPLACE FUNCTION start_payment(p_payment uuid, p_customer uuid, p_driver text, p_amount bigint, p_amount_minor bigint, p_currency text,
   p_is_live boolean, p_reference text, p_idempotency_key text, p_person uuid, p_expires_at timestamptz, p_next_look_at timestamptz)
 RETURNS TABLE (verdict text, payment uuid)
@@ -48,8 +48,8 @@ BEGIN
   RETURN FOUND;
 END $$;
 
--- Like book_manual_payment, for an operator, with an entry in the audit log. As with request_grant, a second operator must confirm
--- as well when one operator gives one customer more than grant_alone_max_nanos in 24 hours. Other verdicts: 'waiting',
+-- Like book_manual_payment, for an operator, with an entry in the audit log. As with request_grant, a second operator must
+-- confirm as well when one operator gives one customer more than grant_alone_max_nanos in 24 hours. Other verdicts: 'waiting',
 -- 'not_operator'. Locks the balance, then the payment, then the audit log.
 CREATE OR REPLACE FUNCTION confirm_payment(p_operator uuid, p_payment uuid, p_address text) RETURNS text
 LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
@@ -136,12 +136,13 @@ BEGIN
   INSERT INTO ledger_tx (kind, ref, reason) VALUES (p_kind, p_ref, p_reason) RETURNING tx_id INTO v_tx;
   INSERT INTO ledger_entry (tx_id, account_kind, account_id, amount_nanos) VALUES
     (v_tx, 'customer', p_customer, p_amount),
-    (v_tx, credit_source(p_is_promotion), '00000000-0000-0000-0000-000000000000', -p_amount);
+    (v_tx, credit_source(p_is_promotion), platform_account(), -p_amount);
   UPDATE balance SET posted_nanos = posted_nanos + p_amount WHERE customer_id = p_customer;
   RETURN v_tx;
 END $$;
 
--- Lets a payment without a credit follow another charge of its own, such as one that appeared late. A report that was read before is stale then.
+-- Lets a payment without a credit follow another charge of its own, such as one that appeared late. A report that was read before
+-- is stale then.
 CREATE OR REPLACE FUNCTION adopt_charge(p_payment uuid, p_provider_ref text) RETURNS void
 LANGUAGE sql AS $$
   UPDATE payment SET provider_ref = p_provider_ref, version = version + 1

@@ -6,10 +6,11 @@
 --   total_minor        what the payer paid, with taxes
 --   failure, receipt_url, invoice_url
 --   fee_nanos          the fees so far; NULL: unknown
---   reversals          [{ref, kind, minor, reversal_id, reason}]: what went back to the payer and did not return; `reversal_id` for refunds of ours
--- Results: 'booked', 'unchanged', 'mismatch' (nothing is booked, operators see why), 'stale' (another report was booked since
--- the provider was asked; ask again), 'no_payment'.
--- Locks the balance, then the payment, then its reversals, then the bulk leases of a customer that a reversal leaves with a debt.
+--   reversals          [{ref, kind, minor, reversal_id, reason}]: what went back to the payer and did not
+--                      return; `reversal_id` for refunds of ours
+-- Results: 'booked', 'unchanged', 'mismatch' (nothing is booked, operators see why), 'stale' (another report was booked since the
+-- provider was asked; ask again), 'no_payment'. Locks the balance, then the payment, then its reversals, then the bulk leases of
+-- a customer that a reversal leaves with a debt.
 CREATE OR REPLACE FUNCTION book_payment_report(p_payment uuid, p_driver text, p_version bigint, p_fact jsonb, p_next_look_at timestamptz)
 RETURNS text
 LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
@@ -17,7 +18,7 @@ DECLARE
   v payment := lock_payment(p_payment);
   v_mismatch text;
   v_is_changed boolean := false;
-  v_fee bigint;
+  v_fee_change bigint;
 BEGIN
   IF v.payment_id IS NULL THEN
     RETURN 'no_payment';
@@ -42,9 +43,9 @@ BEGIN
     WHERE payment_id = p_payment;
   IF v.tx_id IS NOT NULL OR p_fact->>'state' = 'paid' THEN
     v_is_changed := book_reported_reversals(v, p_fact) OR v_is_changed;
-    v_fee := coalesce((p_fact->>'fee_nanos')::bigint, v.fee_nanos) - v.fee_nanos;
-    IF v_fee <> 0 THEN
-      PERFORM post_processor_fee(p_payment, v.fee_nanos + v_fee, v_fee);
+    v_fee_change := coalesce((p_fact->>'fee_nanos')::bigint, v.fee_nanos) - v.fee_nanos;
+    IF v_fee_change <> 0 THEN
+      PERFORM post_processor_fee(p_payment, v.fee_nanos + v_fee_change, v_fee_change);
       v_is_changed := true;
     END IF;
   END IF;
@@ -114,14 +115,14 @@ CREATE OR REPLACE FUNCTION post_processor_fee(p_payment uuid, p_total bigint, p_
 LANGUAGE plpgsql AS $$
 DECLARE
   v_tx bigint;
-  v_number bigint;
+  v_version bigint;
 BEGIN
-  SELECT version INTO v_number FROM payment WHERE payment_id = p_payment;
-  INSERT INTO ledger_tx (kind, ref, reason) VALUES ('processor_fee', p_payment || ':' || v_number, 'fees of the payment provider')
+  SELECT version INTO v_version FROM payment WHERE payment_id = p_payment;
+  INSERT INTO ledger_tx (kind, ref, reason) VALUES ('processor_fee', p_payment || ':' || v_version, 'fees of the payment provider')
     RETURNING tx_id INTO v_tx;
   INSERT INTO ledger_entry (tx_id, account_kind, account_id, amount_nanos) VALUES
-    (v_tx, 'processor_fee', '00000000-0000-0000-0000-000000000000', -p_change),
-    (v_tx, 'cash', '00000000-0000-0000-0000-000000000000', p_change);
+    (v_tx, 'processor_fee', platform_account(), -p_change),
+    (v_tx, 'cash', platform_account(), p_change);
   UPDATE payment SET fee_nanos = p_total WHERE payment_id = p_payment;
 END $$;
 

@@ -107,6 +107,8 @@ END $$;
 CREATE OR REPLACE FUNCTION move_reversal(p_reversal uuid, p_target bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
+  -- Of no node: all nodes hand back their leases.
+  no_node constant uuid := '00000000-0000-0000-0000-000000000000';
   v payment_reversal;
   v_is_promotion boolean;
   v_taken bigint;
@@ -130,7 +132,7 @@ BEGIN
     SELECT v_tx, e.kind, e.account, e.amount FROM (VALUES
       ('customer', v.customer_id, -v_free),
       ('customer_debt', v.customer_id, v_free - v_taken),
-      (credit_source(v_is_promotion), '00000000-0000-0000-0000-000000000000'::uuid, v_taken)
+      (credit_source(v_is_promotion), platform_account(), v_taken)
     ) AS e(kind, account, amount) WHERE e.amount <> 0;
   IF v_free > 0 THEN
     INSERT INTO credit_taken (customer_id, tx_id, amount_nanos) VALUES (v.customer_id, v_tx, v_free);
@@ -139,7 +141,7 @@ BEGIN
   UPDATE payment_reversal SET taken_nanos = taken_nanos + v_taken, updated_at = now() WHERE reversal_id = p_reversal;
   IF v_taken > v_free THEN
     -- Nodes admit no more requests from leases that they hold.
-    PERFORM recall_bulk_leases(ARRAY[v.customer_id], '00000000-0000-0000-0000-000000000000', false);
+    PERFORM recall_bulk_leases(ARRAY[v.customer_id], no_node, false);
   END IF;
   RETURN v_taken;
 END $$;

@@ -1,7 +1,7 @@
--- Asks for another payout account of a hoster, which takes effect `p_wait_hours` later. The account that the hoster has, and the one that waits, keep
--- their time: they only get the new state. `p_identities` are the bank accounts behind it, as far as known. Returns the state of the account;
--- NULL when there is no such hoster. `p_person` is NULL for the command line. Locks the hoster, then the claims of its bank
--- accounts, then the audit log.
+-- Asks for another payout account of a hoster, which takes effect `p_wait_hours` later. The account that the hoster has, and the
+-- one that waits, keep their time: they only get the new state. `p_identities` are the bank accounts behind it, as far as known.
+-- Returns the state of the account; NULL when there is no such hoster. `p_person` is NULL for the command line. Locks the hoster,
+-- then the claims of its bank accounts, then the audit log.
 CREATE OR REPLACE FUNCTION set_payout_account(p_change uuid, p_hoster uuid, p_driver text, p_destination text, p_holder text, p_identities text[],
   p_is_ready boolean, p_note text, p_person uuid, p_address text, p_now timestamptz, p_wait_hours integer)
 RETURNS text
@@ -51,8 +51,9 @@ BEGIN
   RETURN true;
 END $$;
 
--- Notes what a provider reports of an account. Another bank account behind it redirects money too: nothing is sent to it until that has waited. Does
--- nothing for accounts of others. Locks the hoster, then the claims of its bank accounts, then the audit log.
+-- Notes what a provider reports of an account. Another bank account behind it redirects money too: nothing is sent to it until
+-- that has waited. Does nothing for accounts of others. Locks the hoster, then the claims of its bank accounts, then the audit
+-- log.
 CREATE OR REPLACE FUNCTION note_payout_account(p_change uuid, p_driver text, p_destination text, p_identities text[], p_is_ready boolean, p_note text,
   p_now timestamptz, p_wait_hours integer)
 RETURNS void
@@ -144,8 +145,8 @@ BEGIN
   END LOOP;
 END $$;
 
--- Applies the changes of a locked hoster that are due. If the person who asked for one has left or was blocked, it is stopped. Locks the audit
--- log.
+-- Applies the changes of a locked hoster that are due. If the person who asked for one has left or was blocked, it is stopped.
+-- Locks the audit log.
 CREATE OR REPLACE FUNCTION apply_payout_changes_of(p_hoster uuid, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,8 +1,8 @@
--- Makes a batch of what these hosters are owed past the hold, after the changes of accounts that are due. A payout with promotional
--- earnings of related customers waits for a review. Returns a row for each hoster with a balance other than zero. Verdicts: 'prepared';
--- 'frozen'; 'below_minimum', also for debts; 'no_account'; 'account_not_ready'; 'other_driver'.
--- For the owner of the tables: the gateway role calls prepare_payouts_by_operator. Locks all hosters in the order of hoster_id,
--- then the audit log if a change of an account is due, then the search for promotional earnings, then the audit log.
+-- Makes a batch of what these hosters are owed past the hold, after the changes of accounts that are due. A payout with
+-- promotional earnings of related customers waits for a review. Returns a row for each hoster with a balance other than zero.
+-- Verdicts: 'prepared'; 'frozen'; 'below_minimum', also for debts; 'no_account'; 'account_not_ready'; 'other_driver'. For the
+-- owner of the tables: the gateway role calls prepare_payouts_by_operator. Locks all hosters in the order of hoster_id, then the
+-- audit log if a change of an account is due, then the search for promotional earnings, then the audit log.
 CREATE OR REPLACE FUNCTION prepare_payouts(p_operator uuid, p_batch uuid, p_driver text, p_is_live boolean, p_minimum bigint, p_now timestamptz,
   p_rules payout_rules, p_address text)
 RETURNS TABLE (hoster uuid, verdict text, payout uuid, amount bigint, payable bigint)
@@ -20,14 +20,14 @@ BEGIN
   INSERT INTO payout_batch (batch_id, driver, is_live, prepared_by) VALUES (p_batch, p_driver, p_is_live, p_operator);
   FOR hoster, verdict, amount, payable IN
     SELECT f.hoster, CASE
-        WHEN f.payable / 10000000 * 10000000 < greatest(p_minimum, 10000000) THEN 'below_minimum'
+        WHEN f.payable / nanos_per_cent() * nanos_per_cent() < greatest(p_minimum, nanos_per_cent()) THEN 'below_minimum'
         WHEN h.payout_frozen_at IS NOT NULL THEN 'frozen'
         WHEN a.driver IS NULL THEN 'no_account'
         WHEN a.driver <> p_driver THEN 'other_driver'
         WHEN a.state <> 'ready' THEN 'account_not_ready'
         ELSE 'prepared' END,
       -- The part of a cent stays payable.
-      f.payable / 10000000 * 10000000, f.payable
+      f.payable / nanos_per_cent() * nanos_per_cent(), f.payable
     FROM hoster_funds(v_hosters, v_held_from) f JOIN hoster h ON h.hoster_id = f.hoster LEFT JOIN hoster_account a ON a.hoster_id = f.hoster
     WHERE f.balance <> 0 ORDER BY f.hoster
   LOOP
@@ -55,9 +55,9 @@ BEGIN
   END IF;
 END $$;
 
--- Approves a batch. Verdicts: 'approved'; 'approved_before'; 'cancelled'; 'no_batch'; 'undecided': a review of a hoster in the batch
--- waits; 'second_operator': the operator that prepared it cannot approve it alone. The command line counts as one operator. Locks
--- the hosters of the batch, then all approvals against each other, then the batch, then the audit log.
+-- Approves a batch. Verdicts: 'approved'; 'approved_before'; 'cancelled'; 'no_batch'; 'undecided': a review of a hoster in the
+-- batch waits; 'second_operator': the operator that prepared it cannot approve it alone. The command line counts as one operator.
+-- Locks the hosters of the batch, then all approvals against each other, then the batch, then the audit log.
 CREATE OR REPLACE FUNCTION approve_payouts(p_operator uuid, p_batch uuid, p_address text) RETURNS text
 LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
 DECLARE
@@ -128,12 +128,11 @@ BEGIN
   PERFORM end_payout_batch(p.batch_id);
 END $$;
 
--- Moves what a locked payout has taken from its hoster, and what of it was paid, to these amounts, with a transaction for each step.
--- Returns whether something moved.
+-- Moves what a locked payout has taken from its hoster, and what of it was paid, to these amounts, with a transaction for each
+-- step. Returns whether something moved.
 CREATE OR REPLACE FUNCTION move_payout(p_payout uuid, p_taken bigint, p_paid bigint, p_reason text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
-  nil constant uuid := '00000000-0000-0000-0000-000000000000';
   v payout;
   v_moves integer;
   v_tx bigint;
@@ -142,21 +141,21 @@ BEGIN
   v_moves := v.moves;
   IF p_taken > v.taken_nanos THEN
     v_moves := v_moves + 1;
-    PERFORM post_hoster('payout', p_payout || ':' || v_moves, v.hoster_id, v.taken_nanos - p_taken, 'payout_clearing', nil, p_reason);
+    PERFORM post_hoster('payout', p_payout || ':' || v_moves, v.hoster_id, v.taken_nanos - p_taken, 'payout_clearing', platform_account(), p_reason);
   END IF;
   IF p_paid > v.paid_nanos THEN
     v_moves := v_moves + 1;
     INSERT INTO ledger_tx (kind, ref, reason) VALUES ('payout_paid', p_payout || ':' || v_moves, p_reason) RETURNING tx_id INTO v_tx;
     INSERT INTO ledger_entry (tx_id, account_kind, account_id, amount_nanos) VALUES
-      (v_tx, 'payout_clearing', nil, v.paid_nanos - p_paid), (v_tx, 'cash', nil, p_paid - v.paid_nanos);
+      (v_tx, 'payout_clearing', platform_account(), v.paid_nanos - p_paid), (v_tx, 'cash', platform_account(), p_paid - v.paid_nanos);
   ELSIF p_paid < v.paid_nanos THEN
     v_moves := v_moves + 1;
-    PERFORM post_hoster('payout_returned', p_payout || ':' || v_moves, v.hoster_id, v.paid_nanos - p_paid, 'cash', nil, p_reason);
+    PERFORM post_hoster('payout_returned', p_payout || ':' || v_moves, v.hoster_id, v.paid_nanos - p_paid, 'cash', platform_account(), p_reason);
     v.taken_nanos := v.taken_nanos - (v.paid_nanos - p_paid);
   END IF;
   IF p_taken < v.taken_nanos THEN
     v_moves := v_moves + 1;
-    PERFORM post_hoster('payout_returned', p_payout || ':' || v_moves, v.hoster_id, v.taken_nanos - p_taken, 'payout_clearing', nil, p_reason);
+    PERFORM post_hoster('payout_returned', p_payout || ':' || v_moves, v.hoster_id, v.taken_nanos - p_taken, 'payout_clearing', platform_account(), p_reason);
   END IF;
   IF v_moves = v.moves THEN
     RETURN false;

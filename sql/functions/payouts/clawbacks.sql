@@ -12,10 +12,9 @@ BEGIN
   RETURN true;
 END $$;
 
--- Takes earnings back, for a disputed payment or for proven fraud. The hoster may owe them then. Verdicts: 'taken'; 'duplicate': this id was used
--- before; 'above_dispute': the reversal took less, or other claw-backs have its money; 'above_earnings': the hoster never earned that much;
--- 'no_dispute'; 'no_hoster'.
--- Locks the hoster, then the dispute, then the audit log.
+-- Takes earnings back, for a disputed payment or for proven fraud. The hoster may owe them then. Verdicts: 'taken'; 'duplicate':
+-- this id was used before; 'above_dispute': the reversal took less, or other claw-backs have its money; 'above_earnings': the
+-- hoster never earned that much; 'no_dispute'; 'no_hoster'. Locks the hoster, then the dispute, then the audit log.
 CREATE OR REPLACE FUNCTION claw_back(p_operator uuid, p_clawback uuid, p_hoster uuid, p_amount bigint, p_reversal uuid, p_reason text, p_address text) RETURNS text
 LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
 DECLARE
@@ -43,7 +42,7 @@ BEGIN
   END IF;
   INSERT INTO clawback (clawback_id, hoster_id, cause, reversal_id, amount_nanos, reason, made_by)
     VALUES (p_clawback, p_hoster, CASE WHEN p_reversal IS NULL THEN 'fraud' ELSE 'dispute' END, p_reversal, p_amount, p_reason, p_operator);
-  PERFORM post_hoster('clawback', p_clawback::text, p_hoster, -p_amount, 'hoster_clawback', '00000000-0000-0000-0000-000000000000', p_reason);
+  PERFORM post_hoster('clawback', p_clawback::text, p_hoster, -p_amount, 'hoster_clawback', platform_account(), p_reason);
   PERFORM add_audit_entry(p_operator, 'hoster.clawed_back', p_hoster::text, NULL, jsonb_build_object('amount_usd', trim_scale(p_amount / 1e9)::text,
     'cause', CASE WHEN p_reversal IS NULL THEN 'fraud' ELSE 'dispute' END, 'reversal', p_reversal, 'reason', p_reason), p_address);
   RETURN 'taken';
@@ -60,7 +59,7 @@ BEGIN
   IF v.clawback_id IS NULL THEN
     RETURN false;
   END IF;
-  PERFORM post_hoster('clawback_returned', p_clawback::text, v.hoster_id, v.amount_nanos, 'hoster_clawback', '00000000-0000-0000-0000-000000000000', p_reason);
+  PERFORM post_hoster('clawback_returned', p_clawback::text, v.hoster_id, v.amount_nanos, 'hoster_clawback', platform_account(), p_reason);
   PERFORM add_audit_entry(p_operator, 'hoster.clawback_returned', v.hoster_id::text, NULL,
     jsonb_build_object('amount_usd', trim_scale(v.amount_nanos / 1e9)::text, 'reason', p_reason), p_address);
   RETURN true;

@@ -5,9 +5,9 @@
 -- still held back, and a refund may leave a hoster below zero.
 
 -- Gives earnings to the balance of the hoster's customer, held ones too, once for each `p_move`; NULL moves all. Not those that
--- promotion credit paid: they would come back as own money. Verdicts: 'moved'; 'duplicate'; 'move_reused': the id was used for another
--- hoster or amount; 'frozen'; 'not_enough'; 'no_customer'; 'no_hoster'. Locks the balance, then the hoster, then the search for
--- promotional earnings, then the audit log.
+-- promotion credit paid: they would come back as own money. Verdicts: 'moved'; 'duplicate'; 'move_reused': the id was used for
+-- another hoster or amount; 'frozen'; 'not_enough'; 'no_customer'; 'no_hoster'. Locks the balance, then the hoster, then the
+-- search for promotional earnings, then the audit log.
 CREATE OR REPLACE FUNCTION move_earnings(p_move uuid, p_hoster uuid, p_amount bigint, p_person uuid, p_address text, p_now timestamptz)
 RETURNS TABLE (verdict text, amount bigint, customer uuid)
 LANGUAGE plpgsql SET lock_timeout = '5s' AS $$

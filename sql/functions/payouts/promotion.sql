@@ -1,6 +1,6 @@
--- Closes the days past the hold of promotional earnings: they get their budget, and the promotion account takes the rest back. A hoster has at most
--- p_rules.promotion_hoster_day_nanos for a day, and all hosters p_rules.promotion_day_nanos, in proportion. Rounds down. Locks
--- all hosters in the order of hoster_id, then the search for promotional earnings.
+-- Closes the days past the hold of promotional earnings: they get their budget, and the promotion account takes the rest back. A
+-- hoster has at most p_rules.promotion_hoster_day_nanos for a day, and all hosters p_rules.promotion_day_nanos, in proportion.
+-- Rounds down. Locks all hosters in the order of hoster_id, then the search for promotional earnings.
 CREATE OR REPLACE FUNCTION close_promotion_days(p_now timestamptz, p_rules payout_rules) RETURNS void
 LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
 DECLARE
@@ -15,29 +15,18 @@ BEGIN
   PERFORM find_promotion_shares_of('-infinity', v_last);
   FOR v_day IN SELECT DISTINCT day FROM promotion_share WHERE day > (SELECT closed_day FROM promotion_progress) AND day <= v_last ORDER BY day LOOP
     INSERT INTO promotion_day (hoster_id, day, share_nanos, budget_nanos)
-      SELECT hoster_id, v_day, share, CASE WHEN asked_by_all <= p_rules.promotion_day_nanos THEN asked
-          ELSE div(asked::numeric * p_rules.promotion_day_nanos, asked_by_all) END
-      FROM (
-        SELECT *, sum(asked) OVER () AS asked_by_all FROM (
-          SELECT hoster_id, share, least(share, p_rules.promotion_hoster_day_nanos,
-              CASE WHEN p_rules.promotion_needs_payers THEN fees ELSE share END)::bigint AS asked
-          FROM (SELECT hoster_id, sum(share_nanos)::bigint AS share FROM promotion_share WHERE day = v_day GROUP BY hoster_id) of_day
-          -- What the platform earned with the requests of 30 days that promotion credit did not pay, less what it paid of theirs since.
-          CROSS JOIN LATERAL (
-            SELECT greatest(0, coalesce(div(l.fees * (l.shares - p.shares), nullif(l.shares, 0)), 0) - p.paid) AS fees
-            FROM (
-              SELECT coalesce(sum(fee_nanos - (refunded_nanos - refunded_share_nanos)), 0) AS fees,
-                coalesce(sum(hoster_share_nanos - refunded_share_nanos), 0) AS shares
-              FROM hoster_line WHERE hoster_id = of_day.hoster_id AND day BETWEEN v_day - 29 AND v_day
-            ) l, (
-              SELECT coalesce(sum(s.share_nanos), 0) AS shares,
-                (SELECT coalesce(sum(d.share_nanos - d.taken_nanos), 0) FROM promotion_day d
-                  WHERE d.hoster_id = of_day.hoster_id AND d.day BETWEEN v_day - 29 AND v_day - 1) AS paid
-              FROM promotion_share s WHERE s.hoster_id = of_day.hoster_id AND s.day BETWEEN v_day - 29 AND v_day
-            ) p
-          ) payers
-        ) s
-      ) a;
+      WITH earned AS (
+        SELECT s.hoster_id, sum(s.share_nanos)::bigint AS share FROM promotion_share s WHERE s.day = v_day GROUP BY s.hoster_id
+      ), asked AS (
+        SELECT e.hoster_id, e.share, least(e.share, p_rules.promotion_hoster_day_nanos,
+          CASE WHEN p_rules.promotion_needs_payers THEN fees_of_payers(e.hoster_id, v_day) ELSE e.share END)::bigint AS nanos
+        FROM earned e
+      ), compared AS (
+        SELECT *, sum(nanos) OVER () AS nanos_of_all FROM asked
+      )
+      SELECT hoster_id, v_day, share, CASE WHEN nanos_of_all <= p_rules.promotion_day_nanos THEN nanos
+        ELSE div(nanos::numeric * p_rules.promotion_day_nanos, nanos_of_all) END
+      FROM compared;
     FOR v_hoster IN SELECT hoster_id FROM promotion_day WHERE day = v_day ORDER BY hoster_id LOOP
       PERFORM take_promotion_excess(v_hoster, v_day);
     END LOOP;
@@ -46,6 +35,23 @@ BEGIN
   -- Before networks and browsers are forgotten.
   PERFORM open_promotion_reviews();
 END $$;
+
+-- What the platform earned with the requests of 30 days, until `p_day`, that promotion credit did not pay, less what promotion
+-- credit has paid this hoster for the days before. Rounds down.
+CREATE OR REPLACE FUNCTION fees_of_payers(p_hoster uuid, p_day date) RETURNS numeric
+LANGUAGE sql STABLE AS $$
+  WITH earned AS (
+    SELECT coalesce(sum(fee_nanos - (refunded_nanos - refunded_share_nanos)), 0) AS fees,
+      coalesce(sum(hoster_share_nanos - refunded_share_nanos), 0) AS shares
+    FROM hoster_line WHERE hoster_id = p_hoster AND day BETWEEN p_day - 29 AND p_day
+  ), by_promotion AS (
+    SELECT coalesce(sum(share_nanos), 0) AS shares FROM promotion_share WHERE hoster_id = p_hoster AND day BETWEEN p_day - 29 AND p_day
+  ), paid AS (
+    SELECT coalesce(sum(share_nanos - taken_nanos), 0) AS shares FROM promotion_day WHERE hoster_id = p_hoster AND day BETWEEN p_day - 29 AND p_day - 1
+  )
+  SELECT greatest(0, coalesce(div(earned.fees * (earned.shares - by_promotion.shares), nullif(earned.shares, 0)), 0) - paid.shares)
+  FROM earned, by_promotion, paid
+$$;
 
 -- Finds the promotional earnings up to now. Settlements of the last days may be late. Locks the search, as
 -- find_promotion_shares_of.
@@ -71,21 +77,21 @@ BEGIN
   PERFORM note_promotion_used_up(promotion_customers(v_from, p_to), v_from);
   DELETE FROM promotion_share s WHERE s.day BETWEEN v_from AND p_to AND date_trunc('month', s.day)::date <> ALL (v_archived);
   INSERT INTO promotion_share (hoster_id, day, customer_id, share_nanos)
-    SELECT hoster_id, day, customer_id, share FROM (
-      SELECT u.hoster_id, p.day, u.customer_id,
-        ceil(sum(u.hoster_share_nanos - coalesce(r.hoster_share_nanos, 0)) * p.promotion / p.spent)::bigint AS share
-      FROM promotion_spent(promotion_customers(v_from, p_to)) p
-      JOIN usage_event u ON u.customer_id = p.customer_id AND u.hoster_id IS NOT NULL
-        AND u.started_at >= p.day::timestamp AT TIME ZONE 'UTC' AND u.started_at < (p.day + 1)::timestamp AT TIME ZONE 'UTC'
-      LEFT JOIN refund r ON r.customer_id = u.customer_id AND r.request_id = u.request_id
-      WHERE p.promotion > 0 AND p.spent > 0 AND p.day BETWEEN v_from AND p_to AND date_trunc('month', p.day)::date <> ALL (v_archived)
-      GROUP BY u.hoster_id, p.day, u.customer_id, p.promotion, p.spent
-    ) found
-    WHERE share > 0;
+    WITH found AS (
+      SELECT used.hoster_id, spent.day, used.customer_id,
+        ceil(sum(used.hoster_share_nanos - coalesce(refunded.hoster_share_nanos, 0)) * spent.promotion / spent.spent)::bigint AS share
+      FROM promotion_spent(promotion_customers(v_from, p_to)) spent
+      JOIN usage_event used ON used.customer_id = spent.customer_id AND used.hoster_id IS NOT NULL
+        AND used.started_at >= spent.day::timestamp AT TIME ZONE 'UTC' AND used.started_at < (spent.day + 1)::timestamp AT TIME ZONE 'UTC'
+      LEFT JOIN refund refunded ON refunded.customer_id = used.customer_id AND refunded.request_id = used.request_id
+      WHERE spent.promotion > 0 AND spent.spent > 0 AND spent.day BETWEEN v_from AND p_to AND date_trunc('month', spent.day)::date <> ALL (v_archived)
+      GROUP BY used.hoster_id, spent.day, used.customer_id, spent.promotion, spent.spent
+    )
+    SELECT hoster_id, day, customer_id, share FROM found WHERE share > 0;
 END $$;
 
--- Notes those of these customers that had no promotion credit left before this day.
--- Own money that was spent before the promotion credit was given uses up none of it, and what is given from this day on is not used up.
+-- Notes those of these customers that had no promotion credit left before this day. Own money that was spent before the promotion
+-- credit was given uses up none of it, and what is given from this day on is not used up.
 CREATE OR REPLACE FUNCTION note_promotion_used_up(p_customers uuid[], p_before date) RETURNS void
 LANGUAGE sql AS $$
   INSERT INTO promotion_used_up (customer_id, day)
@@ -97,8 +103,8 @@ LANGUAGE sql AS $$
     ON CONFLICT (customer_id) DO UPDATE SET day = excluded.day, noted_at = excluded.noted_at
 $$;
 
--- The customers of hosters on these days that had promotion credit left before them.
--- A customer that got promotion credit after the day on which it was used up has some again.
+-- The customers of hosters on these days that had promotion credit left before them. A customer that got promotion credit after
+-- the day on which it was used up has some again.
 CREATE OR REPLACE FUNCTION promotion_customers(p_from date, p_to date) RETURNS uuid[]
 LANGUAGE sql STABLE AS $$
   SELECT ARRAY(
@@ -109,8 +115,8 @@ LANGUAGE sql STABLE AS $$
           AND NOT EXISTS (SELECT FROM promotion_given(ARRAY[u.customer_id]) g WHERE (g.at AT TIME ZONE 'UTC')::date > u.day)))
 $$;
 
--- The promotion credit that these customers spent on each day (UTC). Promotion credit is spent first, from the day on which it was given. Credit is
--- promotion when the promotion account gave it.
+-- The promotion credit that these customers spent on each day (UTC). Promotion credit is spent first, from the day on which it
+-- was given. Credit is promotion when the promotion account gave it.
 CREATE OR REPLACE FUNCTION promotion_spent(p_customers uuid[]) RETURNS TABLE (customer_id uuid, day date, spent bigint, promotion bigint)
 LANGUAGE sql STABLE AS $$
   SELECT d.customer_id, d.day, d.spent::bigint,
@@ -136,8 +142,9 @@ LANGUAGE sql STABLE AS $$
   SELECT w.customer_id, w.day, w.given, w.spent, w.net - least(0, min(w.net) OVER (PARTITION BY w.customer_id ORDER BY w.day)) FROM walk w
 $$;
 
--- The promotion credit that these customers got, less what was taken back unspent: what the promotion account gave, and payments of a test mode,
--- which nobody paid. What reversals took from those is not subtracted: the debt of a disputed test payment may never be paid.
+-- The promotion credit that these customers got, less what was taken back unspent: what the promotion account gave, and payments
+-- of a test mode, which nobody paid. What reversals took from those is not subtracted: the debt of a disputed test payment may
+-- never be paid.
 CREATE OR REPLACE FUNCTION promotion_given(p_customers uuid[]) RETURNS TABLE (customer_id uuid, at timestamptz, nanos bigint)
 LANGUAGE sql STABLE AS $$
   SELECT e.account_id, t.at, e.amount_nanos FROM ledger_entry e JOIN ledger_tx t USING (tx_id)
@@ -165,7 +172,7 @@ BEGIN
     FROM promotion_share WHERE hoster_id = p_hoster AND day = p_day;
   IF v_taken > v.taken_nanos THEN
     PERFORM post_hoster('promotion_excess', p_hoster || ':' || p_day || ':' || v_taken, p_hoster, v.taken_nanos - v_taken, 'platform_promo',
-      '00000000-0000-0000-0000-000000000000', 'earnings from promotion credit beyond the budget of ' || p_day);
+      platform_account(), 'earnings from promotion credit beyond the budget of ' || p_day);
     UPDATE promotion_day SET taken_nanos = v_taken WHERE hoster_id = p_hoster AND day = p_day;
   END IF;
 END $$;

@@ -22,9 +22,9 @@ BEGIN
   END LOOP;
 END $$;
 
--- What relates the customers to a hoster that paid it with promotion credit: the evidence of related_customers, and two kinds more. `circular`: the
--- balance of the customer has received earnings of a hoster. `timing`: the customer got promotion credit within ten minutes of two others that also
--- gave most of it to this hoster.
+-- What relates the customers to a hoster that paid it with promotion credit: the evidence of related_customers, and two kinds
+-- more. `circular`: the balance of the customer has received earnings of a hoster. `timing`: the customer got promotion credit
+-- within ten minutes of two others that also gave most of it to this hoster.
 CREATE OR REPLACE FUNCTION promotion_evidence(p_hoster uuid, p_customers uuid[]) RETURNS TABLE (customer_id uuid, evidence text, detail text)
 LANGUAGE sql STABLE AS $$
   WITH given AS (
@@ -64,7 +64,8 @@ BEGIN
     RETURN false;
   END IF;
   IF v.state = 'withheld' THEN
-    -- In the order of the batches that drop_payout locks, so that reviews of two hosters with payouts in the same batches never deadlock.
+    -- In the order of the batches that drop_payout locks, so that reviews of two hosters with payouts in the same batches never
+    -- deadlock.
     FOR v_payout IN SELECT * FROM payout WHERE hoster_id = v.hoster_id AND state IN ('prepared', 'approved')
       ORDER BY batch_id, payout_id FOR UPDATE LOOP
       PERFORM drop_payout(v_payout, 'earnings from promotion credit were withheld');

@@ -54,7 +54,7 @@ BEGIN
     RETURN 'not_sent';
   END IF;
   v_result := book_payout_report(p_payout, 'csv', v.version, CASE WHEN p_is_paid
-    THEN jsonb_build_object('state', 'paid', 'payout_id', p_payout, 'amount_minor', v.amount_nanos / 10000000, 'currency', v.currency,
+    THEN jsonb_build_object('state', 'paid', 'payout_id', p_payout, 'amount_minor', v.amount_nanos / nanos_per_cent(), 'currency', v.currency,
       'destination', v.destination, 'is_live', v.is_live)
     ELSE jsonb_build_object('state', 'failed', 'failure', p_failure) END, NULL);
   IF v_result = 'booked' THEN
@@ -91,7 +91,7 @@ BEGIN
     RETURN 'mismatch';
   END IF;
   IF p_fact->>'state' = 'paid' THEN
-    v_net := v.amount_nanos - least(coalesce((p_fact->>'reversed_minor')::bigint, 0) * 10000000, v.amount_nanos);
+    v_net := v.amount_nanos - least(coalesce((p_fact->>'reversed_minor')::bigint, 0) * nanos_per_cent(), v.amount_nanos);
     v_state := CASE WHEN v_net = 0 THEN 'returned' ELSE 'paid' END;
   ELSIF p_fact->>'state' = 'failed' AND v.state IN ('sending', 'paid') THEN
     v_net := 0;
@@ -118,8 +118,8 @@ LANGUAGE sql IMMUTABLE AS $$
     CASE WHEN p_fact->>'state' = 'paid' AND p.state IN ('prepared', 'approved') THEN 'paid before it was sent' END,
     CASE WHEN p_fact->>'state' = 'paid' THEN nullif(concat_ws('; ',
       CASE WHEN p.payout_id::text IS DISTINCT FROM p_fact->>'payout_id' THEN format('payout %s', coalesce(p_fact->>'payout_id', 'without our id')) END,
-      CASE WHEN p.amount_nanos / 10000000 IS DISTINCT FROM (p_fact->>'amount_minor')::bigint
-        THEN format('amount %s, not %s', p_fact->>'amount_minor', p.amount_nanos / 10000000) END,
+      CASE WHEN p.amount_nanos / nanos_per_cent() IS DISTINCT FROM (p_fact->>'amount_minor')::bigint
+        THEN format('amount %s, not %s', p_fact->>'amount_minor', p.amount_nanos / nanos_per_cent()) END,
       CASE WHEN p.currency IS DISTINCT FROM p_fact->>'currency' THEN format('currency %s, not %s', p_fact->>'currency', p.currency) END,
       CASE WHEN p.destination IS DISTINCT FROM p_fact->>'destination' THEN format('to %s, not %s', p_fact->>'destination', p.destination) END,
       CASE WHEN p.is_live IS DISTINCT FROM (p_fact->>'is_live')::boolean THEN format('live %s, not %s', p_fact->>'is_live', p.is_live) END), '') END

@@ -31,8 +31,8 @@ BEGIN
   END IF;
 END $$;
 
--- Gives the roles that have rights those on new tables and functions. CREATE OR REPLACE makes a function run with the rights of its
--- caller: `migrate` calls this in the same transaction, so nodes that serve requests miss nothing.
+-- Gives the roles that have rights those on new tables and functions. CREATE OR REPLACE makes a function run with the rights of
+-- its caller: `migrate` calls this in the same transaction, so nodes that serve requests miss nothing.
 CREATE OR REPLACE FUNCTION renew_gateway_rights() RETURNS void
 LANGUAGE sql AS $$
   SELECT grant_table_rights(name, is_desk), grant_function_rights(name, is_desk) FROM gateway_role JOIN pg_roles ON rolname = name
@@ -101,8 +101,8 @@ BEGIN
 END $$;
 
 -- Takes the right to create in the schema from everybody but its owner. A role that may create there could add a function or an
--- operator that fits a call of the owner's functions better than the one that is meant, and would run with the rights of the owner.
--- Before PostgreSQL 15, everybody may create in `public`. Does nothing in a schema of another owner, where the audit and
+-- operator that fits a call of the owner's functions better than the one that is meant, and would run with the rights of the
+-- owner. Before PostgreSQL 15, everybody may create in `public`. Does nothing in a schema of another owner, where the audit and
 -- `switchyard doctor` report which role has the right.
 CREATE OR REPLACE FUNCTION close_schema() RETURNS void
 LANGUAGE plpgsql AS $$

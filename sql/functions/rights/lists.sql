@@ -12,8 +12,8 @@ LANGUAGE sql IMMUTABLE AS $$
     'promotion_used_up']::name[]
 $$;
 
--- What both roles do with the rights of the owner. Not here: open_account, grant_credit and refund_request. Only the operator gives
--- credit, as the owner.
+-- What both roles do with the rights of the owner. Not here: open_account, grant_credit and refund_request. Only the operator
+-- gives credit, as the owner.
 CREATE OR REPLACE FUNCTION money_functions() RETURNS name[]
 LANGUAGE sql IMMUTABLE AS $$
   SELECT ARRAY['admit_batch', 'hand_back_leases', 'note_lease_use', 'settle_batch', 'release_leases', 'reclaim_leases',

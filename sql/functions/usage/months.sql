@@ -105,6 +105,7 @@ BEGIN
     WHERE f.request_id >= v.from_id AND f.request_id < v.to_id
       AND EXISTS (SELECT FROM refund r WHERE r.customer_id = f.customer_id AND r.request_id = f.request_id);
   GET DIAGNOSTICS v_kept = ROW_COUNT;
+  -- `tx_id >> 16`: one row for 65,536 transactions. With single ones, there would be as many rows as the ledger has entries.
   INSERT INTO usage_closing (month, customer_id, day, key_id, model_id, provider, hoster_id, cap_day, key_window, tx_block,
       requests, successes, local_requests, hoster_requests, cloud_requests, input_tokens, output_tokens,
       cost_nanos, hoster_share_nanos, fee_nanos, latency_ms_sum, cached_tokens,
@@ -156,20 +157,10 @@ END $$;
 CREATE OR REPLACE FUNCTION frozen_partition_name(p_month date) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$ SELECT 'usage_frozen_' || to_char(p_month, 'YYYY_MM') $$;
 
--- Whether the rows of this request's month are frozen or archived. A transaction that depends on it reads
--- usage_event first: then no month is frozen before it ends.
+-- Whether the rows of this request's month are frozen or archived. A transaction that depends on it reads usage_event first: then
+-- no month is frozen before it ends.
 CREATE OR REPLACE FUNCTION is_archived(p_request uuid) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
   RETURN EXISTS (SELECT FROM usage_archive a WHERE p_request >= a.from_id AND p_request < a.to_id);
 END $$;
-
--- What `other_parts` of a usage row cost beyond its input and output price, in picodollars. For the audit.
-CREATE OR REPLACE FUNCTION other_parts_picos(p_parts json, p_input_price bigint, p_output_price bigint) RETURNS numeric
-LANGUAGE sql IMMUTABLE STRICT AS $$
-  SELECT coalesce(sum(p.tokens::numeric * (p.pico_per_token - CASE
-    WHEN p.kind = 'request' THEN 0
-    WHEN p.kind IN ('output_audio', 'output_image') THEN p_output_price
-    ELSE p_input_price END)), 0)
-  FROM json_to_recordset(p_parts) AS p(kind text, tokens bigint, pico_per_token bigint)
-$$;

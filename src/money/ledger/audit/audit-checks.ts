@@ -50,7 +50,7 @@ const isOpenTx = `NOT EXISTS (SELECT FROM ${ofBlocks} WHERE tx_block = tx_id >> 
 const PART_PICOS = `
       coalesce(cache_read_tokens::numeric * (cache_read_pico_per_token - input_pico_per_token), 0)
       + coalesce(cache_write_tokens::numeric * (cache_write_pico_per_token - input_pico_per_token), 0)
-      + coalesce(other_parts_picos(other_parts, input_pico_per_token, output_pico_per_token), 0)`
+      + coalesce(other_parts_surcharge_picos(other_parts, input_pico_per_token, output_pico_per_token), 0)`
 
 /**
  * Keys and members have limits in windows of time, in tables of the same shape: `key_spend` and `member_spend`, and columns of the same names in usage
