@@ -1,6 +1,7 @@
 import { InvalidArgumentError } from 'commander'
 import { type KeyScope, keyScopes, type LimitReset, limitResets } from '../base/domain/caller.ts'
 import { AUTO_MODEL, type KeyDefaults } from '../base/domain/chat-job.ts'
+import { DAY_MS } from '../base/domain/durations.ts'
 import { type Nanos, parsePricePerMillion, parseUsd } from '../base/domain/money.ts'
 import { isEmail } from '../base/runtime/email.ts'
 import { readInstant } from '../base/runtime/instant.ts'
@@ -120,7 +121,7 @@ export function scoreArgument(text: string): number {
 export function expiryArgument(text: string): Date {
   const days = /^(\d{1,5})d$/.exec(text)?.[1]
   const inUtc = /^[^T]+(T.+Z)?$/.test(text)
-  const time = days !== undefined ? Date.now() + Number(days) * 86_400_000 : inUtc ? readInstant(text) : undefined
+  const time = days !== undefined ? Date.now() + Number(days) * DAY_MS : inUtc ? readInstant(text) : undefined
   if (time === undefined) {
     throw new InvalidArgumentError('It must be a valid date: 90d, 2030-01-31 or 2030-01-31T12:00:00Z.')
   }

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Command } from 'commander'
 import { transaction } from '../base/db/pool.ts'
 import { queryRow } from '../base/db/query-row.ts'
+import { DAY_MS } from '../base/domain/durations.ts'
 import { type Nanos, usdText } from '../base/domain/money.ts'
 import { drawVoucherCode, listVouchers } from '../money/payments/vouchers.ts'
 import { amountArgument, positiveCountArgument, textArgument } from './arguments.ts'
@@ -16,7 +17,6 @@ export function voucherCommands(): Command {
   return createCommandGroup('voucher', 'Make vouchers: codes that give credit once', [make(), list(), revoke()])
 }
 
-const DAY_MS = 86_400_000
 const LISTED = 100
 
 function make(): Command {

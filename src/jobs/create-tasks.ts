@@ -1,5 +1,6 @@
 import type { CronItem, TaskList } from 'graphile-worker'
 import { type Pool, transaction } from '../base/db/pool.ts'
+import { DAY_MS } from '../base/domain/durations.ts'
 import type { Log } from '../base/runtime/log.ts'
 import type { Clock } from '../base/runtime/scheduler.ts'
 import { deleteOldTraces } from '../identity/people/delete-old-traces.ts'
@@ -53,7 +54,7 @@ export const timetable: CronItem[] = [
     match: '*/5 * * * *',
     options: { queueName: 'audit', jobKey: 'audit_ledger', maxAttempts: 1 },
   },
-  { task: 'add_usage_partitions', match: '17 3 * * *', options: { backfillPeriod: 86_400_000 } },
+  { task: 'add_usage_partitions', match: '17 3 * * *', options: { backfillPeriod: DAY_MS } },
   { task: 'delete_expired_claims', match: '*/15 * * * *' },
   { task: 'delete_old_sessions', match: '31 * * * *' },
   { task: 'fold_hoster_days', match: '* * * * *', options: { jobKey: 'fold_hoster_days', maxAttempts: 1 } },

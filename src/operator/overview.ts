@@ -1,5 +1,6 @@
 import type { Sql } from '../base/db/pool.ts'
 import { queryRow } from '../base/db/query-row.ts'
+import { HOUR_MS } from '../base/domain/durations.ts'
 import { type Nanos, usdText } from '../base/domain/money.ts'
 import type { Offer } from '../base/domain/offer.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
@@ -14,7 +15,7 @@ import { readPlatformMoney, readSummedAt } from './platform-days.ts'
 import { listServers } from './servers.ts'
 
 /** An audit runs every five minutes, or nine times as long as the last one took. */
-const AUDIT_LATE_MS = 3_600_000
+const AUDIT_LATE_MS = HOUR_MS
 const AUDIT_PAUSE_FACTOR = 20
 const SUMS_LATE_MS = 600_000
 

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Pool, Sql } from '../base/db/pool.ts'
 import { queryRow } from '../base/db/query-row.ts'
 import { refuseOutage } from '../base/db/refuse-outage.ts'
+import { DAY_MS } from '../base/domain/durations.ts'
 import { ApiError } from '../base/domain/errors.ts'
 import { usd } from '../base/domain/money.ts'
 import type { Clock } from '../base/runtime/scheduler.ts'
@@ -43,8 +44,6 @@ export interface PaymentService {
   listVouchers(limit: number, after: string | null): Promise<VoucherList>
   revokeVoucher(actor: Actor, voucherId: string): Promise<void>
 }
-
-const DAY_MS = 86_400_000
 
 export function createPaymentService(deps: {
   readonly pool: Pool

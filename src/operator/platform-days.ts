@@ -1,8 +1,8 @@
 import type { Sql } from '../base/db/pool.ts'
 import { queryRow } from '../base/db/query-row.ts'
+import { DAY_MS } from '../base/domain/durations.ts'
 import { type Nanos, usd } from '../base/domain/money.ts'
 
-const DAY_MS = 86_400_000
 const NAME = 'platform_days_summed'
 /** A journal that a node left behind may be settled days later. */
 const NIGHTLY_DAYS = 30

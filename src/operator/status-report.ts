@@ -1,4 +1,5 @@
 import type { Sql } from '../base/db/pool.ts'
+import { DAY_MS } from '../base/domain/durations.ts'
 import type { Offer } from '../base/domain/offer.ts'
 import { groupBy, valueAt } from '../base/runtime/collections.ts'
 import { REPORT_AGE_MS_MAX, STATUS_DAYS } from '../market/supply/status/write-report.ts'
@@ -7,7 +8,6 @@ import type { StatusReport } from '../wire/api/status.ts'
 type State = StatusReport['state']
 type Incident = StatusReport['incidents'][number]
 
-const DAY_MS = 86_400_000
 const INCIDENTS_MAX = 100
 /** Each node notes its own incidents for each model, so several rows may be one incident. */
 const INCIDENT_ROWS_MAX = 2_000

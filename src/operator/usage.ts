@@ -1,4 +1,5 @@
 import type { Sql } from '../base/db/pool.ts'
+import { DAY_MS } from '../base/domain/durations.ts'
 import { type Nanos, usd, usdText } from '../base/domain/money.ts'
 import { csvRecord } from '../base/runtime/csv.ts'
 import { emailOrNull } from '../money/accounts/customers.ts'
@@ -73,7 +74,7 @@ export async function operatorUsageCsv(sql: Sql, span: UsageSpan): Promise<Async
 async function* readDays(sql: Sql, span: UsageSpan): AsyncGenerator<string> {
   const statement = groupsSql(tableOf(span), span)
   const lastMs = Date.parse(span.until)
-  for (let dayMs = Date.parse(span.from); dayMs <= lastMs; dayMs += 86_400_000) {
+  for (let dayMs = Date.parse(span.from); dayMs <= lastMs; dayMs += DAY_MS) {
     const day = new Date(dayMs).toISOString().slice(0, 10)
     const { rows } = await sql.query<GroupRow>(statement, [day, day, span.customer, span.model, span.provider, null])
     if (rows.length > 0) yield rows.map(row => csvRow(day, row)).join('')

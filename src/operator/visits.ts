@@ -1,11 +1,12 @@
 import type { Sql } from '../base/db/pool.ts'
+import { HOUR_MS } from '../base/domain/durations.ts'
 import { deleteOldest } from '../base/runtime/collections.ts'
 import type { Clock } from '../base/runtime/scheduler.ts'
 import { noteAction } from '../identity/people/audit-log.ts'
 import type { SignedIn } from '../identity/people/sessions.ts'
 
 /** A page asks for several things at once and again every few seconds. This is one look. */
-const SAME_VISIT_MS = 3_600_000
+const SAME_VISIT_MS = HOUR_MS
 const VISITS_MAX = 10_000
 
 /**

@@ -1,3 +1,4 @@
+import { DAY_MS, MINUTE_MS } from './durations.ts'
 import { inputKinds, type OfferPrice, outputKinds, type PartKind, type PriceStep, type TokenPrice } from './money.ts'
 
 /** Prices of a model as they are written down. Picodollars per token. */
@@ -80,9 +81,6 @@ export function nextChangeMs({ windows }: PriceList, atEpochMs: number): number 
   })
   return Math.min(...changes)
 }
-
-const MINUTE_MS = 60_000
-const DAY_MS = 86_400_000
 
 function isWithin({ days, fromMinute, untilMinute }: ListedWindow, atEpochMs: number): boolean {
   const minute = Math.floor((atEpochMs % DAY_MS) / MINUTE_MS)

@@ -1,4 +1,5 @@
 import type { FastifyRequest } from 'fastify'
+import { DAY_MS } from '../../base/domain/durations.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import type { People } from '../../identity/people/people.ts'
@@ -8,7 +9,7 @@ import type { EndpointContext } from '../endpoint.ts'
 import type { ConsoleCookie } from './console-cookie.ts'
 
 /** Browsers keep no cookie for longer. */
-const DEVICE_MS = 400 * 86_400_000
+const DEVICE_MS = 400 * DAY_MS
 
 /** Sets the cookie of a new session, and answers like `GET /console/api/session`. */
 export type Entry = (

@@ -1,10 +1,11 @@
 import { z } from 'zod'
+import { DAY_MS } from '../../base/domain/durations.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import type { Endpoint } from '../endpoint.ts'
 
 /** RFC 9116 recommends less than a year. */
-const EXPIRES_AFTER_MS = 180 * 86_400_000
+const EXPIRES_AFTER_MS = 180 * DAY_MS
 
 const KEYS = '# The keys of this gateway match [sh]k-sy-[0-9A-Za-z]{38}. The last six characters are a checksum.'
 const example = `${KEYS}

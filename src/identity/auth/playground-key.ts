@@ -1,11 +1,12 @@
 import type { Sql } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
+import { HOUR_MS } from '../../base/domain/durations.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { type Nanos, usdText } from '../../base/domain/money.ts'
 import type { KeyRing } from './key-ring.ts'
 import { type IssuedKey, type KeyListing, revokeKey } from './keys.ts'
 
-const LIFETIME_MS = 12 * 3_600_000
+const LIFETIME_MS = 12 * HOUR_MS
 
 export interface PlaygroundOrder {
   readonly customerId: string

@@ -1,10 +1,10 @@
 import type { Sql } from '../../base/db/pool.ts'
+import { HOUR_MS } from '../../base/domain/durations.ts'
 import type { MemberRole } from '../../base/domain/member-role.ts'
 import { hashSecretToken, mintSecretToken } from './secret-token.ts'
 
 // A link works once. Its secret is the fragment of the address, which browsers do not send, so no log of a proxy has it.
 
-const HOUR_MS = 3_600_000
 const WELCOME_MS = 24 * HOUR_MS
 const INVITE_MS = 7 * 24 * HOUR_MS
 

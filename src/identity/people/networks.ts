@@ -1,7 +1,8 @@
 import type { Sql } from '../../base/db/pool.ts'
+import { DAY_MS } from '../../base/domain/durations.ts'
 import { hashSecretToken } from './secret-token.ts'
 
-const REMEMBERED_MS = 90 * 86_400_000
+const REMEMBERED_MS = 90 * DAY_MS
 
 /** Whether the person, if there is one, has signed in from this network before. */
 export async function knowsNetwork(sql: Sql, personId: string | null, network: string): Promise<boolean> {

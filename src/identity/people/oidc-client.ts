@@ -1,4 +1,5 @@
 import type { Configuration } from 'openid-client'
+import { HOUR_MS } from '../../base/domain/durations.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { isEmail } from '../../base/runtime/email.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
@@ -44,7 +45,7 @@ export interface OidcClient {
 }
 
 /** How long the addresses and keys of a service are kept. A new key is asked for at once. */
-const METADATA_MS = 3_600_000
+const METADATA_MS = HOUR_MS
 const TIMEOUT_S = 10
 /** How long ago the person may have typed the password at the service, to confirm a change. */
 const FRESH_S = 300

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Sql } from '../../base/db/pool.ts'
+import { DAY_MS, MINUTE_MS } from '../../base/domain/durations.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import type { InstallationRole, MemberRole } from '../../base/domain/member-role.ts'
 import { HAS_FACTOR, lockPerson, type Person } from './persons.ts'
@@ -41,9 +42,6 @@ export interface ClientTrace {
   /** What the cookie of devices holds. Missing: the browser is new, or the caller is none. */
   readonly device?: string | undefined
 }
-
-const MINUTE_MS = 60_000
-const DAY_MS = 86_400_000
 
 /** How long a session lasts: without use, and at most. */
 function lifetimeOf(role: InstallationRole | null): { readonly idleMs: number; readonly maxMs: number } {

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Sql } from '../../base/db/pool.ts'
+import { DAY_MS } from '../../base/domain/durations.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { valueAt } from '../../base/runtime/collections.ts'
 
@@ -19,7 +20,7 @@ const ACCOUNT_ELSEWHERE: Slowdown = { free: 20, maxSeconds: 60 }
 /** One network, for all accounts. An office may share one address. */
 const NETWORK: Slowdown = { free: 50, maxSeconds: 3_600 }
 
-const FORGOTTEN_AFTER_MS = 86_400_000
+const FORGOTTEN_AFTER_MS = DAY_MS
 
 export interface Attempt {
   readonly email: string

@@ -10,11 +10,11 @@ export function readHours(text: string): Hours | undefined {
   if (match === null) return undefined
   const [startHour, startMinute, endHour, endMinute] = match.slice(1).map(Number) as [number, number, number, number]
   const hours = { startMinute: startHour * 60 + startMinute, endMinute: endHour * 60 + endMinute }
-  const isTime = startMinute < 60 && endMinute < 60 && hours.startMinute < DAY && hours.endMinute <= DAY
+  const isTime = startMinute < 60 && endMinute < 60 && hours.startMinute < DAY_MINUTES && hours.endMinute <= DAY_MINUTES
   return isTime && hours.startMinute !== hours.endMinute ? hours : undefined
 }
 
-const DAY = 24 * 60
+const DAY_MINUTES = 24 * 60
 
 /** Whether a moment is in one of the parts of the day. Without any, every moment is. */
 export function isWithin(hours: readonly Hours[], now: Date): boolean {

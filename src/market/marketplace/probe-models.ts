@@ -1,5 +1,6 @@
 import { bumpControlVersion } from '../../base/db/control-version.ts'
 import { type Pool, transaction } from '../../base/db/pool.ts'
+import { DAY_MS, MINUTE_MS } from '../../base/domain/durations.ts'
 import type { Endpoint } from '../../base/domain/offer.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import type { VerificationReport } from '../../wire/api/hoster-verification.ts'
@@ -53,8 +54,8 @@ export async function probeModels({ pool, clock, endpointOf, post }: ProbeDeps, 
 }
 
 /** Failed probes are repeated this often, for a day after the model was sent. */
-const PROBE_AGAIN_MS = 10 * 60_000
-const PROBED_FOR_MS = 24 * 60 * 60_000
+const PROBE_AGAIN_MS = 10 * MINUTE_MS
+const PROBED_FOR_MS = DAY_MS
 
 /** Returns when failed probes are repeated; null when they are not. */
 export function nextProbesAt({ appliesAt, probedAt }: { appliesAt: Date; probedAt: Date }): Date | null {

@@ -1,5 +1,6 @@
 import { bumpControlVersion } from '../../base/db/control-version.ts'
 import type { Sql } from '../../base/db/pool.ts'
+import { MINUTE_MS } from '../../base/domain/durations.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import type { HosterState } from '../../base/domain/hoster-state.ts'
 import { usdPerMillion } from '../../base/domain/money.ts'
@@ -152,7 +153,7 @@ async function requirePause(
   const waitMs = last.getTime() + changeIntervalMs - nowMs
   if (waitMs <= 0) return
   throw new ApiError('price_change_too_soon', {
-    message: `Prices may change once in ${changeIntervalMs / 60_000} minutes. Wait for the time in Retry-After, then send the manifest again.`,
+    message: `Prices may change once in ${changeIntervalMs / MINUTE_MS} minutes. Wait for the time in Retry-After, then send the manifest again.`,
     retryAfterS: Math.ceil(waitMs / 1_000),
   })
 }

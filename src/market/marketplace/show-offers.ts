@@ -1,4 +1,5 @@
 import type { Sql } from '../../base/db/pool.ts'
+import { HOUR_MS, MINUTE_MS } from '../../base/domain/durations.ts'
 import { usdPerMillion } from '../../base/domain/money.ts'
 import type { HosterOffers } from '../../wire/api/hoster-console.ts'
 import { hostedModel, PRICE_COLUMNS, type PriceRow } from '../supply/hosters/hosted-model.ts'
@@ -55,9 +56,9 @@ export async function showOffers(
     rules: {
       max_input_usd_per_million: usdPerMillion(rules.max.inputPicoPerToken),
       max_output_usd_per_million: usdPerMillion(rules.max.outputPicoPerToken),
-      change_minutes: rules.changeIntervalMs / 60_000,
+      change_minutes: rules.changeIntervalMs / MINUTE_MS,
       rise_percent: rules.risePercent,
-      notice_hours: rules.riseNoticeMs / 3_600_000,
+      notice_hours: rules.riseNoticeMs / HOUR_MS,
     },
     data: offered
       .toSorted((a, b) => (a.model.modelId < b.model.modelId ? -1 : 1))

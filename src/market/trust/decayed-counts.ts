@@ -1,3 +1,4 @@
+import { DAY_MS } from '../../base/domain/durations.ts'
 import { wilsonLowerBound } from './statistics.ts'
 
 /** Weighted counts of good and bad results. Old results count less: after seven days half. Immutable. */
@@ -11,7 +12,7 @@ export interface DecayedCounts {
   readonly atMs: number
 }
 
-export const HALF_LIFE_MS = 7 * 86_400_000
+export const HALF_LIFE_MS = 7 * DAY_MS
 
 /** A bad result weighs as much as two good ones: trust is lost faster than it is earned (Resnick and Sami, 2007). */
 const BAD_WEIGHT = 2

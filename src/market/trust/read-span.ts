@@ -1,6 +1,7 @@
 import { bumpControlVersion } from '../../base/db/control-version.ts'
 import type { Sql } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
+import { HOUR_MS, MINUTE_MS } from '../../base/domain/durations.ts'
 import { groupBy, valueAt } from '../../base/runtime/collections.ts'
 import { addTraffic } from '../marketplace/traffic.ts'
 import { insertAudit } from './evidence/audit-store.ts'
@@ -16,9 +17,9 @@ import { createRelatedHosters } from './related-hosters.ts'
 import { tallyEvidence } from './request-tally.ts'
 
 /** What one transaction reads at most. The job runs each minute, so it is usually a minute. */
-const SPAN_MS_MAX = 5 * 60_000
+const SPAN_MS_MAX = 5 * MINUTE_MS
 /** How far back the first run of an installation reads. */
-const FIRST_SPAN_MS = 3_600_000
+const FIRST_SPAN_MS = HOUR_MS
 
 /**
  * Adds the usage rows of the next span of time to the evidence, to the standing of offers and to the traffic that hosters see, in the transaction that also advances the span: each row counts once,

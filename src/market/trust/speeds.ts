@@ -1,4 +1,5 @@
 import type { Sql } from '../../base/db/pool.ts'
+import { HOUR_MS } from '../../base/domain/durations.ts'
 
 /** How fast the answers of a hoster arrive. */
 interface Speed {
@@ -9,7 +10,7 @@ interface Speed {
 
 /** Reads the speed of the answers of the last hour, at most 1,000 for each model. */
 export async function readSpeeds(sql: Sql, hosterId: string, nowMs: number): Promise<Speed[]> {
-  const { rows } = await sql.query<Speed>(SPEEDS, [hosterId, new Date(nowMs - 3_600_000)])
+  const { rows } = await sql.query<Speed>(SPEEDS, [hosterId, new Date(nowMs - HOUR_MS)])
   return rows
 }
 
@@ -26,7 +27,7 @@ SELECT model_id AS "modelId", percentile_cont(0.5) WITHIN GROUP (ORDER BY speed)
  * Tokens per second x billions of parameters that a single answer can reach on any hardware known: wafer-scale chips
  * generate about 2,100 tokens/s with 70 billion parameters. Twice that leaves room for speculative decoding.
  */
-const LIMIT = 2 * 2_100 * 70
+const TOKEN_BILLIONS_PER_SECOND_MAX = 2 * 2_100 * 70
 
 /**
  * Whether answers arrive faster than a model of the claimed size can generate them. Only a hint on the trust page: it is no
@@ -34,7 +35,7 @@ const LIMIT = 2 * 2_100 * 70
  */
 export function isImplausiblyFast(modelId: string, tokensPerSecond: number): boolean | null {
   const billions = activeBillions(modelId)
-  return billions === null ? null : tokensPerSecond * billions > LIMIT
+  return billions === null ? null : tokensPerSecond * billions > TOKEN_BILLIONS_PER_SECOND_MAX
 }
 
 /** The active parameters in a name such as `llama-3.3-70b` or `qwen3-30b-a3b`, in billions. */

@@ -1,3 +1,4 @@
+import { DAY_MS } from '../../base/domain/durations.ts'
 import { TRUSTED_ABOVE } from '../../base/domain/offer.ts'
 import { elementAt } from '../../base/runtime/collections.ts'
 import { type DecayedCounts, effectiveSample, goodRate, lowerBound } from './decayed-counts.ts'
@@ -80,7 +81,7 @@ export function trustScore(facts: TrustFacts): TrustScore {
   const gates = [
     gate('requests', facts.requests),
     gate('audits', facts.audits),
-    gate('ageDays', Math.floor(facts.ageMs / 86_400_000)),
+    gate('ageDays', Math.floor(facts.ageMs / DAY_MS)),
     gate('honestyBound', honestyBound),
   ]
   const product = components.reduce((value, { bound, exponent }) => value * bound ** exponent, 1)

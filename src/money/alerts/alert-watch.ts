@@ -1,5 +1,6 @@
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import type { Caller } from '../../base/domain/caller.ts'
+import { DAY_MS } from '../../base/domain/durations.ts'
 import type { ErrorCode } from '../../base/domain/errors.ts'
 import type { Log } from '../../base/runtime/log.ts'
 import { createPeriodicWork } from '../../base/runtime/periodic-work.ts'
@@ -30,7 +31,6 @@ export interface AlertWatchDeps {
 }
 
 const EVERY_MS = 15_000
-const DAY_MS = 86_400_000
 
 /**
  * Detects alerts by checking the database every 15 seconds, so that requests do no work for alerts. One of

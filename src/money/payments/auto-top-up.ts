@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
+import { MINUTE_MS } from '../../base/domain/durations.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { type Nanos, usdText } from '../../base/domain/money.ts'
 import type { Log } from '../../base/runtime/log.ts'
@@ -48,8 +49,6 @@ export interface AutoTopUps {
   /** Starts what is due. Returns how many were started. */
   run(): Promise<number>
 }
-
-const MINUTE_MS = 60_000
 
 export function createAutoTopUps(deps: {
   readonly pool: Pool

@@ -1,12 +1,12 @@
 import type { Pool, Sql } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
+import { HOUR_MS } from '../../base/domain/durations.ts'
 import { elementAt } from '../../base/runtime/collections.ts'
 import type { Log } from '../../base/runtime/log.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import { UUID } from '../../base/runtime/uuid.ts'
 import { PaymentMissing, type PaymentProvider, type ProviderMove, type ProviderMoves } from './payment-driver.ts'
 
-const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 /** How long after a comparison the next one starts. */
 const PAUSE_MS = HOUR_MS

@@ -1,7 +1,8 @@
+import { DAY_MS } from '../../base/domain/durations.ts'
 import { usdText } from '../../base/domain/money.ts'
 import type { PaymentDriver } from './payment-driver.ts'
 
-const OPEN_MS = 30 * 86_400_000
+const OPEN_MS = 30 * DAY_MS
 
 /**
  * The payer follows the operator's instructions, such as a bank transfer. An operator confirms that the money arrived.

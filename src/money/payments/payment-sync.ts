@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Pool, Sql } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
+import { DAY_MS } from '../../base/domain/durations.ts'
 import { failpoint } from '../../base/runtime/failpoint.ts'
 import type { Log } from '../../base/runtime/log.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
@@ -18,14 +19,7 @@ import {
   type StartedPayment,
 } from './payment-driver.ts'
 import { promoteAfterFirstCredit } from './promote.ts'
-import {
-  createProviderSync,
-  DAY_MS,
-  DUE_MAX,
-  nextLookAt,
-  type ProviderSync,
-  type Reconciliation,
-} from './provider-sync.ts'
+import { createProviderSync, DUE_MAX, nextLookAt, type ProviderSync, type Reconciliation } from './provider-sync.ts'
 
 /** Asks providers for payments and books the difference. Nothing else books payments of providers. */
 export interface PaymentSync extends ProviderSync<PaymentDriver, Booked> {

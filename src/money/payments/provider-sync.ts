@@ -1,4 +1,5 @@
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
+import { DAY_MS, HOUR_MS } from '../../base/domain/durations.ts'
 import { failpoint } from '../../base/runtime/failpoint.ts'
 import type { Log } from '../../base/runtime/log.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
@@ -209,8 +210,6 @@ function countAttempts<Result extends string>(
   }
 }
 
-const HOUR_MS = 3_600_000
-export const DAY_MS = 24 * HOUR_MS
 /** An event usually comes first. After a crash, the job asks this much later. */
 export const FIRST_LOOK_MS = 120_000
 /** Cards can be disputed for 120 days, some for longer. Transfers are reversed as late. */

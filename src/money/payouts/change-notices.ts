@@ -1,4 +1,5 @@
 import type { Pool } from '../../base/db/pool.ts'
+import { DAY_MS } from '../../base/domain/durations.ts'
 import { type PayoutDriverName, payoutLabels } from '../../base/domain/money-drivers.ts'
 import type { Log } from '../../base/runtime/log.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
@@ -37,7 +38,7 @@ export function createChangeNotices(deps: {
          FROM payout_change c JOIN hoster_member m ON m.hoster_id = c.hoster_id AND m.role = 'owner' JOIN person p ON p.person_id = m.person_id
          -- A refused account takes no effect, so there is nothing to stop.
          WHERE c.requested_at > $1 AND c.state IS DISTINCT FROM 'refused' AND (c.outcome IS NULL OR c.outcome = 'applied') AND p.disabled_at IS NULL AND p.person_id <> ALL (c.mailed_to)`,
-        [new Date(clock.epochMs() - MAILED_DAYS * 86_400_000)],
+        [new Date(clock.epochMs() - MAILED_DAYS * DAY_MS)],
       )
       for (const { changeId, personId, ...notice } of rows) {
         // Two nodes may both mail. That is better than no mail after a crash.

@@ -1,5 +1,6 @@
 import { type Pool, transaction } from '../../base/db/pool.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
+import { DAY_MS } from '../../base/domain/durations.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { type Nanos, usd, usdText } from '../../base/domain/money.ts'
 import { type PayoutDriverName, payoutLabels } from '../../base/domain/money-drivers.ts'
@@ -196,7 +197,7 @@ export function createEarningsService(deps: {
 }
 
 function dayAfter(day: string): string {
-  return new Date(Date.parse(day) + 86_400_000).toISOString().slice(0, 10)
+  return new Date(Date.parse(day) + DAY_MS).toISOString().slice(0, 10)
 }
 
 function refuse(error: unknown): never {

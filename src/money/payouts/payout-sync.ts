@@ -1,5 +1,6 @@
 import type { Pool, Sql } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
+import { MINUTE_MS } from '../../base/domain/durations.ts'
 import { valueAt } from '../../base/runtime/collections.ts'
 import { failpoint } from '../../base/runtime/failpoint.ts'
 import type { Log } from '../../base/runtime/log.ts'
@@ -145,7 +146,7 @@ async function readHold(sql: Sql, payoutId: string, nowMs: number): Promise<Payo
 }
 
 /** No try takes as long: a call of a provider ends after 10 s, and is repeated twice. */
-const TRY_MS = 10 * 60_000
+const TRY_MS = 10 * MINUTE_MS
 
 /** Sends a payout that the provider does not know, and reports what became of it. */
 async function send(sql: Sql, driver: PayoutDriver, order: PayoutOrder): Promise<PayoutReport> {

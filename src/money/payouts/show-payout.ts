@@ -1,3 +1,4 @@
+import { DAY_MS } from '../../base/domain/durations.ts'
 import { usd } from '../../base/domain/money.ts'
 import { hiddenAccount } from '../../wire/api/payouts.ts'
 import type { HosterFunds } from './earnings.ts'
@@ -51,7 +52,6 @@ export function showFunds(
   }
 }
 
-const DAY_MS = 86_400_000
 const utcDay = (epochMs: number) => new Date(epochMs).toISOString().slice(0, 10)
 
 export function showPayoutChange(change: PayoutChange) {

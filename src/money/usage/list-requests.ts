@@ -1,4 +1,5 @@
 import type { Sql } from '../../base/db/pool.ts'
+import { HOUR_MS } from '../../base/domain/durations.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import type { Outcome } from '../../base/domain/handoff.ts'
 import { type Nanos, usd } from '../../base/domain/money.ts'
@@ -51,7 +52,7 @@ export async function listRequests(sql: Sql, customerId: string, query: Requests
  * PostgreSQL granted the lease. With clocks more than an hour apart, a period may miss such rows at its edge;
  * they are free.
  */
-const ID_SLACK_MS = 3_600_000
+const ID_SLACK_MS = HOUR_MS
 const HIGHEST_UUID = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 
 /**

@@ -1,3 +1,4 @@
+import { DAY_MS, HOUR_MS } from '../../base/domain/durations.ts'
 import type { Interval } from '../../wire/api/reports.ts'
 
 /** A span of whole UTC days, from `fromIso` up to but not including `untilIso`. */
@@ -6,8 +7,6 @@ export interface Period {
   readonly fromIso: string
   readonly untilIso: string
 }
-
-const DAY_MS = 86_400_000
 
 /**
  * Returns the last `days` UTC days, including the day of `nowMs` (epoch). UTC has no daylight saving, so a
@@ -54,7 +53,7 @@ export function bucketNames(): (startMs: number) => string {
   }
 }
 
-const STEP_MS = { hour: 3_600_000, day: DAY_MS, week: 7 * DAY_MS }
+const STEP_MS = { hour: HOUR_MS, day: DAY_MS, week: 7 * DAY_MS }
 
 function firstStart(fromMs: number, interval: Interval): number {
   if (interval === 'month') return monthStart(fromMs, 0)

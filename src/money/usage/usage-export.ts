@@ -1,4 +1,5 @@
 import type { Sql } from '../../base/db/pool.ts'
+import { DAY_MS } from '../../base/domain/durations.ts'
 import { type Nanos, usdText } from '../../base/domain/money.ts'
 import { csvRecord } from '../../base/runtime/csv.ts'
 import { lowestUuidAt } from '../../base/runtime/uuid.ts'
@@ -80,7 +81,7 @@ function csvRow(row: EventRow): string {
  * The id and the start of a request may come from two clocks: when a node died, the start is the time when
  * PostgreSQL granted the lease.
  */
-const ID_SLACK_MS = 86_400_000
+const ID_SLACK_MS = DAY_MS
 
 /**
  * Reads the next page after a request id along the primary key. UUIDv7 ids are ordered by time, like the

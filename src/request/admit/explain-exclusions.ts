@@ -1,4 +1,5 @@
 import type { ChatJob, ConstraintName } from '../../base/domain/chat-job.ts'
+import { MINUTE_MS } from '../../base/domain/durations.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { fieldNames } from '../../base/domain/field-names.ts'
 import type { Exclusion, ExclusionReason } from '../../base/domain/handoff.ts'
@@ -112,7 +113,7 @@ const phrases: Record<ExclusionReason, readonly [one: string, many: string, why:
   max_latency_ms: [
     'hoster offer',
     'hoster offers',
-    `max_latency_ms (slower, or fewer than ${LATENCY_SAMPLES_MIN} answers in the last ${LATENCY_SAMPLE_AGE_MS_MAX / 60_000} minutes to predict it from)`,
+    `max_latency_ms (slower, or fewer than ${LATENCY_SAMPLES_MIN} answers in the last ${LATENCY_SAMPLE_AGE_MS_MAX / MINUTE_MS} minutes to predict it from)`,
   ],
   deny_hosters: ['hoster offer', 'hoster offers', 'deny_hosters'],
   allow_hosters: ['hoster offer', 'hoster offers', 'allow_hosters'],

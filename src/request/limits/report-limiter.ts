@@ -1,3 +1,4 @@
+import { MINUTE_MS } from '../../base/domain/durations.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { secondsUntilWindowEnd } from '../../base/domain/windows.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
@@ -21,7 +22,7 @@ export function createReportLimiter(deps: ReportLimiterDeps): ReportLimiter {
   return {
     take(customerId) {
       const nowMs = deps.clock.epochMs()
-      const thisMinute = Math.floor(nowMs / 60_000)
+      const thisMinute = Math.floor(nowMs / MINUTE_MS)
       if (thisMinute !== minute) {
         used.clear()
         minute = thisMinute
@@ -30,7 +31,7 @@ export function createReportLimiter(deps: ReportLimiterDeps): ReportLimiter {
       if (count > deps.requestsPerMinute) {
         throw new ApiError('rate_limit_exceeded', {
           message: `The limit of ${deps.requestsPerMinute} ${deps.what} per minute is reached. Retry after the minute ends.`,
-          retryAfterS: secondsUntilWindowEnd((thisMinute + 1) * 60_000, nowMs),
+          retryAfterS: secondsUntilWindowEnd((thisMinute + 1) * MINUTE_MS, nowMs),
         })
       }
       used.set(customerId, count)

@@ -1,4 +1,5 @@
 import type { AccountLimits, Caller } from '../../base/domain/caller.ts'
+import { DAY_MS, MINUTE_MS } from '../../base/domain/durations.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import type { Nanos } from '../../base/domain/money.ts'
 import { secondsUntilWindowEnd, type WindowCounts } from '../../base/domain/windows.ts'
@@ -76,9 +77,6 @@ export function noRequests(nowMs: number): WindowCounts {
   }
 }
 
-const MINUTE_MS = 60_000
-const DAY_MS = 86_400_000
-
 /** Windows begin at multiples of their length in Unix time, in which each UTC day has 86,400 s. */
 function endOf(windowMs: number, nowMs: number): number {
   return (Math.floor(nowMs / windowMs) + 1) * windowMs
@@ -139,7 +137,7 @@ export function createEarlyDisconnects(deps: {
   let day = -1
   const customers = new Map<string, Day>()
   function todayOf(customerId: string): Day {
-    const today = Math.floor(deps.clock.epochMs() / 86_400_000)
+    const today = Math.floor(deps.clock.epochMs() / DAY_MS)
     if (today !== day) {
       customers.clear()
       day = today
@@ -187,14 +185,14 @@ export function createInvalidRequests({ clock }: { clock: Clock }): InvalidReque
       // The usual case, without reading the clock.
       if (noted.size === 0 || (noted.get(keyId) ?? 0) < limits.requestsPerMinute) return
       const nowMs = clock.epochMs()
-      if (Math.floor(nowMs / 60_000) !== minute) return
+      if (Math.floor(nowMs / MINUTE_MS) !== minute) return
       throw new ApiError('rate_limit_exceeded', {
         message: `This API key has sent ${limits.requestsPerMinute} invalid requests this minute. Correct them, and retry after the minute ends.`,
-        retryAfterS: secondsUntilWindowEnd((minute + 1) * 60_000, nowMs),
+        retryAfterS: secondsUntilWindowEnd((minute + 1) * MINUTE_MS, nowMs),
       })
     },
     note({ keyId }) {
-      const thisMinute = Math.floor(clock.epochMs() / 60_000)
+      const thisMinute = Math.floor(clock.epochMs() / MINUTE_MS)
       if (thisMinute !== minute) {
         noted.clear()
         minute = thisMinute

@@ -1,5 +1,6 @@
 import { hash as digest } from 'node:crypto'
 import type { ChatJob } from '../../base/domain/chat-job.ts'
+import { DAY_MS } from '../../base/domain/durations.ts'
 import { splitOfferId } from '../../base/domain/offer.ts'
 import { isJsonObject } from '../../base/runtime/json-object.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
@@ -45,7 +46,7 @@ export function createAffinity({ clock, entriesMax = 10_000 }: { clock: Clock; e
 
 const STICKY_MS = 600_000
 /** How long a conversation keeps its model. A day outlasts every prompt cache, but another model would change the style. */
-const MODEL_STICKY_MS = 86_400_000
+const MODEL_STICKY_MS = DAY_MS
 /** Usually the system message and the first question. */
 const MESSAGES_READ = 2
 /** Enough to distinguish conversations, and cheap enough to hash on each request. */

@@ -1,9 +1,10 @@
+import { HOUR_MS } from '../../base/domain/durations.ts'
 import type { Receipt } from '../../base/domain/handoff.ts'
 import type { Log } from '../../base/runtime/log.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import type { Settlement } from '../../money/ledger/settlement/settlement.ts'
 
-const TIER_LOG_EVERY_MS = 3_600_000
+const TIER_LOG_EVERY_MS = HOUR_MS
 
 /**
  * Detects clouds that answer in a tier that costs the operator more, although no request asks for one: the account at the

@@ -1,6 +1,7 @@
 import { randomUUIDv7 } from 'node:crypto'
 import type { Caller } from '../../base/domain/caller.ts'
 import { type ChatJob, expectedInputTokens } from '../../base/domain/chat-job.ts'
+import { HOUR_MS, MINUTE_MS } from '../../base/domain/durations.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { billedCost, type Nanos } from '../../base/domain/money.ts'
 import type { Offer } from '../../base/domain/offer.ts'
@@ -33,7 +34,7 @@ import type { StartedSamples } from './request-samples.ts'
 import type { Supply } from './supply.ts'
 
 /** How often the accounts that pay for audits are looked up and filled, ms. */
-const HOUSE_EVERY_MS = 3_600_000
+const HOUSE_EVERY_MS = HOUR_MS
 /** So many of the accounts pay for comparisons with answers to customers: those never use up what other audits need. */
 const SHADOW_ACCOUNTS = 3
 
@@ -106,7 +107,7 @@ export function createAudits(
   return {
     start: endpointId => background.start(endpointId),
     schedule: () => ({
-      ...{ nowMs: clock.epochMs(), meanPauseMs: trust.auditMinutes * 60_000, random },
+      ...{ nowMs: clock.epochMs(), meanPauseMs: trust.auditMinutes * MINUTE_MS, random },
       ...{ drawGapMs: () => drawGapMs(mannersDeps), referenceModels: referenceModels() },
     }),
   }

@@ -1,3 +1,4 @@
+import { MINUTE_MS } from '../../base/domain/durations.ts'
 import type { TaskDeps } from '../../jobs/create-tasks.ts'
 import { startJobs } from '../../jobs/start-jobs.ts'
 import type { Alerts } from './alerts.ts'
@@ -46,7 +47,7 @@ export async function startBackgroundWork(
     closePromotionDays: payouts.closePromotionDays,
     marketplace,
     audits,
-    evidenceDelayMs: config.trust.evidenceDelayMinutes * 60_000,
+    evidenceDelayMs: config.trust.evidenceDelayMinutes * MINUTE_MS,
     onQueueRestart: metrics.queueRestart,
     log,
   })

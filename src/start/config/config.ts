@@ -3,6 +3,7 @@ import { normalize, resolve } from 'node:path'
 import type * as z from 'zod'
 import { type AutoSettings, taskClasses } from '../../base/domain/auto-table.ts'
 import type { AccountLimits } from '../../base/domain/caller.ts'
+import { HOUR_MS, MINUTE_MS } from '../../base/domain/durations.ts'
 import type { Nanos, TokenPrice } from '../../base/domain/money.ts'
 import type { ProviderKind } from '../../base/domain/offer.ts'
 import type { OwnCanary } from '../../base/domain/own-canary.ts'
@@ -383,9 +384,9 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       approval: settings.hosters.approval,
       priceRules: {
         max: priceOf(settings.hosters.max_price_per_million_usd),
-        changeIntervalMs: settings.hosters.price_change_minutes * 60_000,
+        changeIntervalMs: settings.hosters.price_change_minutes * MINUTE_MS,
         risePercent: settings.hosters.price_rise_percent,
-        riseNoticeMs: settings.hosters.price_rise_notice_hours * 3_600_000,
+        riseNoticeMs: settings.hosters.price_rise_notice_hours * HOUR_MS,
       },
     },
     alerts: { allowPrivateUrls: settings.alerts.allow_private_urls },

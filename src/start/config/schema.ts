@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { CREDIT_WAIT_MS_MAX, features } from '../../base/domain/chat-job.ts'
 import { dialects } from '../../base/domain/conversation.ts'
+import { DAY_MS } from '../../base/domain/durations.ts'
 import { standardTimeouts } from '../../base/domain/endpoint-defaults.ts'
 import { type PayoutProviderName, payoutProviderNames } from '../../base/domain/money-drivers.ts'
 import { keyHeaders, thinkingModes, toolCallIds } from '../../base/domain/offer.ts'
@@ -30,7 +31,6 @@ import {
   wholeNumber,
 } from './values.ts'
 
-const DAY_MS = 86_400_000
 const logFormats = ['auto', 'text', 'json'] as const
 /** Some mail services show and accept passwords in groups separated by blanks. */
 const blanksWithin = /^\S(.*\S)?$/

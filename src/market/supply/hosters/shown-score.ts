@@ -1,6 +1,5 @@
 import type { Sql } from '../../../base/db/pool.ts'
-
-const DAY_MS = 86_400_000
+import { DAY_MS } from '../../../base/domain/durations.ts'
 
 /** Returns the UTC day of a time, such as `2026-11-25`. */
 export function utcDayOf(epochMs: number): string {

@@ -1,3 +1,4 @@
+import { DAY_MS, MINUTE_MS } from '../../../base/domain/durations.ts'
 import { type OfferPrice, stepOf } from '../../../base/domain/money.ts'
 import type { Offer } from '../../../base/domain/offer.ts'
 import { type ListedWindow, offerPrice, type PriceList, windowsAt } from '../../../base/domain/price-list.ts'
@@ -84,8 +85,6 @@ function pricesByTime({ price, timedPrices, endpoint }: Offer): TimedPrice[] {
   return [...found.values()]
 }
 
-const DAY_MS = 86_400_000
-const MINUTE_MS = 60_000
 /** A Sunday, the first of the days of a window. */
 const SUNDAY_MS = Date.UTC(2026, 10, 22)
 const DAY_NAMES = ['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat']

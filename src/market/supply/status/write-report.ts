@@ -1,4 +1,5 @@
 import type { Sql } from '../../../base/db/pool.ts'
+import { DAY_MS } from '../../../base/domain/durations.ts'
 import type { OfferState } from '../../../base/domain/health.ts'
 
 /** An offer as a node reports it: the elements of node_report.servers. */
@@ -134,7 +135,7 @@ export async function pruneReports(sql: Sql, nowMs: number): Promise<void> {
     [silentSince],
   )
   await sql.query('DELETE FROM node_report WHERE at < $1', [silentSince])
-  const shownSince = new Date(nowMs - STATUS_DAYS * 86_400_000)
+  const shownSince = new Date(nowMs - STATUS_DAYS * DAY_MS)
   await sql.query("DELETE FROM server_day WHERE day < ($1::timestamptz AT TIME ZONE 'UTC')::date", [shownSince])
   await sql.query('DELETE FROM server_incident WHERE ended_at < $1', [shownSince])
 }

@@ -1,4 +1,5 @@
 import type { Sql } from '../../../base/db/pool.ts'
+import { DAY_MS } from '../../../base/domain/durations.ts'
 
 const WINDOW_MS = 900_000
 /** Audits are at most so many times as frequent as usual, and at least the inverse. */
@@ -17,7 +18,7 @@ export async function readDensities(
   nowMs: number,
 ): Promise<ReadonlyMap<string, number>> {
   const day = (ms: number) => new Date(ms).toISOString().slice(0, 10)
-  const yesterdayMs = Date.parse(day(nowMs - 86_400_000))
+  const yesterdayMs = Date.parse(day(nowMs - DAY_MS))
   const { rows } = await sql.query<{ endpoint_id: string; usual: number; recent: number }>(
     { name: 'trust_read_densities', text: READ },
     [endpointIds, day(yesterdayMs), new Date(nowMs - WINDOW_MS), new Date(nowMs)],

@@ -1,5 +1,6 @@
 import type { Pool } from '../../../base/db/pool.ts'
 import type { ChatJob } from '../../../base/domain/chat-job.ts'
+import { HOUR_MS } from '../../../base/domain/durations.ts'
 import { ApiError } from '../../../base/domain/errors.ts'
 import type { Offer } from '../../../base/domain/offer.ts'
 import { outputCap } from '../../../base/domain/request-bounds.ts'
@@ -55,7 +56,7 @@ const NO_CREDIT_PAUSE_MS = 600_000
  */
 const CUSTOMER_PAUSE_MS = 600_000
 /** How long a reference is not asked for log probabilities after an answer without them. */
-const NO_LOGPROBS_MS = 3_600_000
+const NO_LOGPROBS_MS = HOUR_MS
 
 /** A request that was chosen, with the answer of the hoster. */
 interface Chosen {

@@ -1,4 +1,5 @@
 import type { ChatJob } from '../../../base/domain/chat-job.ts'
+import { DAY_MS, HOUR_MS } from '../../../base/domain/durations.ts'
 import type { Clock } from '../../../base/runtime/scheduler.ts'
 
 /** A request of a customer that shares its requests for audits. Kept in memory for up to an hour, never stored. */
@@ -63,9 +64,9 @@ const KEPT_MAX = 200
 const KEPT_OF_MODEL_MAX = 50
 /** The largest part that is of one customer: audits must not depend on the prompts of one. */
 const CUSTOMER_PART = 4
-const KEPT_MS = 3_600_000
+const KEPT_MS = HOUR_MS
 
-const TAKEN_LATELY_MS = 86_400_000
+const TAKEN_LATELY_MS = DAY_MS
 
 interface Kept extends SharedRequest {
   readonly untilMs: number

@@ -1,5 +1,6 @@
 import type { Sql } from '../../../base/db/pool.ts'
 import { queryRow } from '../../../base/db/query-row.ts'
+import { DAY_MS } from '../../../base/domain/durations.ts'
 import { elementAt } from '../../../base/runtime/collections.ts'
 import { COMPARISONS } from '../../supply/newcomers/read-hoster-records.ts'
 import type { CanaryRecord } from '../canary-audit.ts'
@@ -139,8 +140,8 @@ const CONVERSATIONS_MAX = 500_000
 
 /** Deletes audits and comparisons that are older than 90 days, and what is kept of shared requests after a day. */
 export async function pruneAudits(sql: Sql, nowMs: number): Promise<void> {
-  const before = new Date(nowMs - 90 * 86_400_000)
-  const yesterday = new Date(nowMs - 86_400_000)
+  const before = new Date(nowMs - 90 * DAY_MS)
+  const yesterday = new Date(nowMs - DAY_MS)
   await sql.query(
     `DELETE FROM seen_conversation WHERE seen_at < $1
         OR seen_at <= (SELECT seen_at FROM seen_conversation ORDER BY seen_at DESC OFFSET $2 LIMIT 1)`,

@@ -1,8 +1,9 @@
 import type { Sql } from '../../../base/db/pool.ts'
+import { DAY_MS } from '../../../base/domain/durations.ts'
 import type { Span } from './read-requests.ts'
 
 /** A customer that has not used an offer for so long does not count for its standing any more. */
-const REMEMBERED_MS = 90 * 86_400_000
+const REMEMBERED_MS = 90 * DAY_MS
 
 /**
  * Adds the answers of a span to the standing of offers, by customer and price, as far as the customer has paid for them with its own

@@ -1,4 +1,5 @@
 import type { Sql } from '../../../base/db/pool.ts'
+import { DAY_MS } from '../../../base/domain/durations.ts'
 import { shownDay, utcDayOf } from '../../supply/hosters/shown-score.ts'
 import type { ShownFigures } from '../trust-figures.ts'
 
@@ -34,7 +35,7 @@ const KEPT_DAYS = 90
 
 /** Deletes the days that are older than 90 days. */
 export async function pruneTrustDays(sql: Sql, nowMs: number): Promise<void> {
-  await sql.query('DELETE FROM hoster_trust_day WHERE day < $1::date', [utcDayOf(nowMs - KEPT_DAYS * 86_400_000)])
+  await sql.query('DELETE FROM hoster_trust_day WHERE day < $1::date', [utcDayOf(nowMs - KEPT_DAYS * DAY_MS)])
 }
 
 const NAME = 'trust_days_since'

@@ -1,4 +1,5 @@
 import type { Sql } from '../../../base/db/pool.ts'
+import { DAY_MS } from '../../../base/domain/durations.ts'
 import type { Nanos } from '../../../base/domain/money.ts'
 
 /** A line of a customer's statement. */
@@ -105,7 +106,6 @@ export async function listTransactions(
   return lines
 }
 
-const DAY_MS = 86_400_000
 /** Newer than any line: the year 4707, and as many digits as a cursor has room for. */
 const NEWEST: Position = { day: 999_999, txId: 10n ** 18n - 1n }
 

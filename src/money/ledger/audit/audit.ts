@@ -1,5 +1,6 @@
 import { type Pool, type Sql, transaction, withQueryTimeout } from '../../../base/db/pool.ts'
 import { queryRow } from '../../../base/db/query-row.ts'
+import { DAY_MS } from '../../../base/domain/durations.ts'
 import { elementAt } from '../../../base/runtime/collections.ts'
 import { type Clock, systemClock } from '../../../base/runtime/scheduler.ts'
 import type { CreditEvidence } from '../credit-evidence.ts'
@@ -23,7 +24,7 @@ export interface AuditOptions {
 
 const SAVE_EVERY_MS = 2_000
 /** What was checked longer ago is checked again. */
-const PROGRESS_MS_MAX = 24 * 3_600_000
+const PROGRESS_MS_MAX = DAY_MS
 const EXAMPLES_MAX = 5
 
 /**

@@ -1,3 +1,4 @@
+import { HOUR_MS } from '../../../base/domain/durations.ts'
 import type { LedgerStore, SettleEffect } from '../ledger-store.ts'
 
 type Settler = Pick<LedgerStore, 'settle'>
@@ -10,7 +11,7 @@ const PERIOD_BYTES_MAX = 16 << 20
  * After this time without a settlement, all records are forgotten, ms. An operator may archive usage rows, and a record
  * without its row would be charged again.
  */
-const FORGOTTEN_MS = 3_600_000
+const FORGOTTEN_MS = HOUR_MS
 
 /**
  * How many of the batches before the last look-up are looked up again. Commits have an order: if the last one exists, so

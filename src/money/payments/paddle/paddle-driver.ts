@@ -1,3 +1,4 @@
+import { DAY_MS, HOUR_MS } from '../../../base/domain/durations.ts'
 import { isJsonObject } from '../../../base/runtime/json-object.ts'
 import {
   type EarlierAttempt,
@@ -19,9 +20,9 @@ import type { PaddleSettings } from './paddle-settings.ts'
 import { readPaddleEvent } from './read-event.ts'
 
 /** A transaction of Paddle never ends by itself. */
-const OPEN_MS = 24 * 3_600_000
+const OPEN_MS = DAY_MS
 /** How much the clocks of gateways and Paddle may differ. */
-const SKEW_MS = 3_600_000
+const SKEW_MS = HOUR_MS
 
 /**
  * The payer pays on the page of the operator's default payment link, which runs Paddle's checkout. Paddle sells to the payer, so it adds taxes. It

@@ -1,3 +1,4 @@
+import { HOUR_MS } from '../../../base/domain/durations.ts'
 import type { PaymentDriver } from '../payment-driver.ts'
 import { createCheckout } from './checkout.ts'
 import { createStripeClient } from './stripe-client.ts'
@@ -5,7 +6,7 @@ import { createStripeProvider } from './stripe-provider.ts'
 import type { StripeSettings } from './stripe-settings.ts'
 
 /** Stripe's shortest is 30 minutes. */
-const OPEN_MS = 3_600_000
+const OPEN_MS = HOUR_MS
 
 /** The payer pays on a page of Stripe. @param baseUrl the address of this gateway for browsers */
 export function createStripeDriver(settings: StripeSettings, baseUrl: () => string): PaymentDriver {

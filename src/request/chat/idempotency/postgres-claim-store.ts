@@ -1,4 +1,5 @@
 import type { Sql } from '../../../base/db/pool.ts'
+import { HOUR_MS } from '../../../base/domain/durations.ts'
 import { HEARTBEAT_MS } from '../../../money/ledger/ledger-store.ts'
 import type { ClaimStore } from './claim-store.ts'
 
@@ -7,7 +8,7 @@ const STORED_FOR = `interval '24 hours'`
  * Added to the longest answer time, for a client that is still reading. A claim older than the sum was
  * abandoned.
  */
-const ABANDONED_AFTER_MS = 3_600_000
+const ABANDONED_AFTER_MS = HOUR_MS
 /** The heartbeats of a node, given as an SQL expression. A dead node has -1. */
 const heartbeatsOf = (nodeId: string) =>
   `coalesce((SELECT h.heartbeats FROM node_heartbeat h WHERE h.node_id = ${nodeId}), -1)`
