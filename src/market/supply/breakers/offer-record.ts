@@ -1,59 +1,6 @@
 import { type ConcurrencyLimits, type OfferState, OTHERS_AGE_MS_MAX } from '../../../base/domain/health.ts'
 import { createLatency, createLatencySums, type Latency } from './latency.ts'
 
-/**
- * How many requests at once a server takes, found by additive increase and multiplicative decrease. It only orders
- * offers: a full server comes after the others, and gets requests when there is no other.
- */
-export interface Concurrency {
-  limit: number
-  /** The server has refused or delayed a request since the limit began to rise. */
-  hasLost: boolean
-  /** When the limit was last lowered. */
-  loweredAtMs: number
-}
-
-const FIRST_LIMIT = 4
-const KEPT_AFTER_LOSS = 0.9
-/** The limit rises only while it is nearly reached, so it says what the server has proved. */
-const USED_TO_RISE = 0.8
-
-export function newConcurrency(): Concurrency {
-  return { limit: FIRST_LIMIT, hasLost: false, loweredAtMs: -Infinity }
-}
-
-/**
- * Raises the limit after an answer: by one for each answer until the first loss, as TCP does, then by one for each
- * `limit` answers.
- *
- * @param inFlight including the request that was answered
- */
-export function raiseLimit(concurrency: Concurrency, inFlight: number): void {
-  if (inFlight <= concurrency.limit * USED_TO_RISE) return
-  concurrency.limit += concurrency.hasLost ? 1 / concurrency.limit : 1
-}
-
-/**
- * Lowers the limit after a refusal or a time-out. Requests that were sent before the last decrease do not lower it
- * again.
- */
-export function lowerLimit(concurrency: Concurrency, nowMs: number, sentMs: number): void {
-  concurrency.hasLost = true
-  if (sentMs < concurrency.loweredAtMs) return
-  concurrency.limit = Math.max(1, concurrency.limit * KEPT_AFTER_LOSS)
-  concurrency.loweredAtMs = nowMs
-}
-
-/** Takes over the limit that other nodes have found, as long as this one has found none. */
-export function startAt(concurrency: Concurrency, limit: number): void {
-  if (concurrency.limit === FIRST_LIMIT && !concurrency.hasLost) concurrency.limit = Math.max(FIRST_LIMIT, limit)
-}
-
-/** Returns the limit; null as long as nothing was learned. */
-export function learnedLimit({ limit, hasLost }: Concurrency): number | null {
-  return limit === FIRST_LIMIT && !hasLost ? null : limit
-}
-
 /** The health of one offer on this node. All times are monotonic milliseconds. */
 export interface OfferRecord {
   /** The offer was ejected and has not had enough successes since. */
@@ -106,25 +53,6 @@ export interface OfferRecord {
 /** How many first-token times a record keeps. A power of two: see `recordSuccess`. */
 export const RECENT_MAX = 32
 
-/** Faults in a row that eject an offer. */
-export const FAILURES_TO_EJECT = 5
-const CONNECT_FAILURES_TO_EJECT = 3
-/** Successes in a row that end the trial after an ejection. */
-export const SUCCESSES_TO_PASS = 3
-const EJECTED_MS = 5_000
-const EJECTED_MS_MAX = 300_000
-/** Each healthy period of this length cancels one earlier ejection. */
-const FORGIVEN_EVERY_MS = 10_000
-const RATE_WINDOW_MS = 60_000
-const BUCKET_MS = 10_000
-const RATE_REQUESTS_MIN = 20
-const RATE_FAILED = 0.5
-const PAUSE_MS = 1_000
-const PAUSE_MS_MAX = 300_000
-
-/** No other node has reported the offer. */
-export const NO_OTHERS: OfferRecord['others'] = { atMs: -Infinity, inFlight: 0, successes: 0, failures: 0 }
-
 /** Returns the record of an offer that was never tried: open and unmeasured. */
 export function newOfferRecord(nowMs: number): OfferRecord {
   return {
@@ -159,6 +87,9 @@ export function newOfferRecord(nowMs: number): OfferRecord {
   }
 }
 
+/** No other node has reported the offer. */
+export const NO_OTHERS: OfferRecord['others'] = { atMs: -Infinity, inFlight: 0, successes: 0, failures: 0 }
+
 export function stateOf(record: OfferRecord, nowMs: number): OfferState {
   if (record.pausedUntilMs > nowMs || record.ejectedUntilMs > nowMs) return 'ejected'
   if (!record.onTrial) return 'open'
@@ -188,6 +119,13 @@ export function isFailing(record: OfferRecord, nowMs: number): boolean {
   return successes + failures >= RATE_REQUESTS_MIN && failures >= RATE_FAILED * (successes + failures)
 }
 
+/** Faults in a row that eject an offer. */
+export const FAILURES_TO_EJECT = 5
+const CONNECT_FAILURES_TO_EJECT = 3
+
+const RATE_REQUESTS_MIN = 20
+const RATE_FAILED = 0.5
+
 /** Returns the counted results of the last minute. */
 export function resultsOf({ buckets }: OfferRecord, nowMs: number): { successes: number; failures: number } {
   let successes = 0
@@ -198,16 +136,6 @@ export function resultsOf({ buckets }: OfferRecord, nowMs: number): { successes:
     failures += bucket.failures
   }
   return { successes, failures }
-}
-
-/** Ends the trial after an ejection. */
-export function restoreOffer(record: OfferRecord, nowMs: number): void {
-  record.onTrial = false
-  record.isAdopted = false
-  record.openSinceMs = nowMs
-  record.restoredAtMs = nowMs
-  record.ejectedUntilMs = 0
-  record.buckets.length = 0
 }
 
 /** Counts one result towards the failure rate. */
@@ -222,6 +150,22 @@ export function countResult(record: OfferRecord, nowMs: number, success: boolean
   else bucket.failures++
 }
 
+const RATE_WINDOW_MS = 60_000
+const BUCKET_MS = 10_000
+
+/** Ends the trial after an ejection. */
+export function restoreOffer(record: OfferRecord, nowMs: number): void {
+  record.onTrial = false
+  record.isAdopted = false
+  record.openSinceMs = nowMs
+  record.restoredAtMs = nowMs
+  record.ejectedUntilMs = 0
+  record.buckets.length = 0
+}
+
+/** Successes in a row that end the trial after an ejection. */
+export const SUCCESSES_TO_PASS = 3
+
 /**
  * Counts one more ejection and returns its length: 5 s x 2^k, at most 300 s, times 0.5 to 1.5, so that many
  * nodes do not come back at the same moment.
@@ -234,6 +178,11 @@ export function nextEjectionMs(record: OfferRecord, nowMs: number, random: () =>
   const ejections = record.ejections++
   return Math.min(EJECTED_MS * 2 ** ejections, EJECTED_MS_MAX) * (0.5 + random())
 }
+
+const EJECTED_MS = 5_000
+const EJECTED_MS_MAX = 300_000
+/** Each healthy period of this length cancels one earlier ejection. */
+const FORGIVEN_EVERY_MS = 10_000
 
 /**
  * Pauses an offer after its server answered that it is busy: for the time the server asked for, or 1 s x 2^n with
@@ -262,6 +211,9 @@ function pauseMs(pausesInRow: number, retryAfterS: number | undefined, random: (
   const wanted = asked ? retryAfterS * 1000 : PAUSE_MS * 2 ** pausesInRow * (0.5 + random())
   return Math.min(wanted, PAUSE_MS_MAX)
 }
+
+const PAUSE_MS = 1_000
+const PAUSE_MS_MAX = 300_000
 
 /** Returns the part of its usual traffic that an offer should get: see `OfferReading.share`. */
 export function shareOf(record: OfferRecord, { isLearned, capacity }: ConcurrencyLimits, nowMs: number): number {
@@ -304,3 +256,58 @@ const STALLED_REQUESTS_MIN = 3
 const STALLED_MS_MIN = 5_000
 const STALLED_MS_MAX = 60_000
 const STALLED_TIMES_USUAL = 3
+
+/**
+ * How many requests at once a server takes, found by additive increase and multiplicative decrease. It only orders
+ * offers: a full server comes after the others, and gets requests when there is no other.
+ */
+export interface Concurrency {
+  limit: number
+  /** The server has refused or delayed a request since the limit began to rise. */
+  hasLost: boolean
+  /** When the limit was last lowered. */
+  loweredAtMs: number
+}
+
+export function newConcurrency(): Concurrency {
+  return { limit: FIRST_LIMIT, hasLost: false, loweredAtMs: -Infinity }
+}
+
+const FIRST_LIMIT = 4
+
+/**
+ * Raises the limit after an answer: by one for each answer until the first loss, as TCP does, then by one for each
+ * `limit` answers.
+ *
+ * @param inFlight including the request that was answered
+ */
+export function raiseLimit(concurrency: Concurrency, inFlight: number): void {
+  if (inFlight <= concurrency.limit * USED_TO_RISE) return
+  concurrency.limit += concurrency.hasLost ? 1 / concurrency.limit : 1
+}
+
+/** The limit rises only while it is nearly reached, so it says what the server has proved. */
+const USED_TO_RISE = 0.8
+
+/**
+ * Lowers the limit after a refusal or a time-out. Requests that were sent before the last decrease do not lower it
+ * again.
+ */
+export function lowerLimit(concurrency: Concurrency, nowMs: number, sentMs: number): void {
+  concurrency.hasLost = true
+  if (sentMs < concurrency.loweredAtMs) return
+  concurrency.limit = Math.max(1, concurrency.limit * KEPT_AFTER_LOSS)
+  concurrency.loweredAtMs = nowMs
+}
+
+const KEPT_AFTER_LOSS = 0.9
+
+/** Takes over the limit that other nodes have found, as long as this one has found none. */
+export function startAt(concurrency: Concurrency, limit: number): void {
+  if (concurrency.limit === FIRST_LIMIT && !concurrency.hasLost) concurrency.limit = Math.max(FIRST_LIMIT, limit)
+}
+
+/** Returns the limit; null as long as nothing was learned. */
+export function learnedLimit({ limit, hasLost }: Concurrency): number | null {
+  return limit === FIRST_LIMIT && !hasLost ? null : limit
+}
