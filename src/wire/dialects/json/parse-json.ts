@@ -8,20 +8,6 @@ import { invalidField, missingField } from './body-refusal.ts'
 import { duplicateName } from './duplicate-name.ts'
 import { hasMoreNames } from './many-names.ts'
 
-/** The maximum depth. JSON.parse accepts millions of levels, but code that recurses over the result would overflow the stack. */
-export const DEPTH_MAX = 64
-
-/**
- * The maximum number of opening brackets, colons and commas outside strings. The largest valid body (2,048
- * messages with tool calls, 512 tools) has about 80,000.
- */
-const REQUEST_DELIMITERS_MAX = 131_072
-/** Different names are the expensive part: 65,000 take about 100 ms to parse, the same number of equal names 15. */
-const REQUEST_NAMES_MAX = 16_384
-/** A longer body that cannot be an object is refused without JSON.parse, which takes 20 ms for 4 MiB of it. */
-const LONG_BODY_BYTES = 65_536
-const utf8 = new TextDecoder('utf-8', { fatal: true })
-
 /**
  * Parses a request body: one JSON object in UTF-8, at most 64 levels deep, with at most `delimitersMax` brackets, colons and commas,
  * and no name twice in an object. Throws ApiError `invalid_json`.
@@ -57,6 +43,8 @@ function decode(body: Buffer): string {
   }
 }
 
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
 function parse(text: string): unknown {
   try {
     return JSON.parse(text)
@@ -87,14 +75,14 @@ function countMembers(value: unknown, onProto: ((object: object) => void) | null
   return members
 }
 
-/** A search for the name in a longer body would take more than some milliseconds. */
-const SEARCHED_UNITS_MAX = 262_144
-
 function duplicateMember(text: string): ApiError {
   const name = text.length > SEARCHED_UNITS_MAX ? undefined : duplicateName(text)
   const what = name === undefined ? 'one name' : JSON.stringify(name.slice(0, 60))
   return invalidJson(`The body has ${what} twice in one object. Send each name once.`)
 }
+
+/** A search for the name in a longer body would take more than some milliseconds. */
+const SEARCHED_UNITS_MAX = 262_144
 
 function refuseOversizedRequest(body: Buffer, delimitersMax: number): JsonScan {
   const isLong = body.length > LONG_BODY_BYTES
@@ -114,6 +102,19 @@ function refuseOversizedRequest(body: Buffer, delimitersMax: number): JsonScan {
   return scan
 }
 
+/** The maximum depth. JSON.parse accepts millions of levels, but code that recurses over the result would overflow the stack. */
+export const DEPTH_MAX = 64
+
+/**
+ * The maximum number of opening brackets, colons and commas outside strings. The largest valid body (2,048
+ * messages with tool calls, 512 tools) has about 80,000.
+ */
+const REQUEST_DELIMITERS_MAX = 131_072
+/** Different names are the expensive part: 65,000 take about 100 ms to parse, the same number of equal names 15. */
+const REQUEST_NAMES_MAX = 16_384
+/** A longer body that cannot be an object is refused without JSON.parse, which takes 20 ms for 4 MiB of it. */
+const LONG_BODY_BYTES = 65_536
+
 /** Skips a byte order mark and white space. */
 function beginsWithBrace(body: Buffer): boolean {
   let at = body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf ? 3 : 0
@@ -127,6 +128,100 @@ function notOneObject(): ApiError {
 
 function invalidJson(message: string): ApiError {
   return new ApiError('invalid_json', { message })
+}
+
+/** Throws ApiError for the first issue that `schema` finds in `value`, the field `at` of the body. */
+export function checkValue(schema: z.ZodType, value: unknown, at: string): void {
+  const result = schema.safeParse(value)
+  if (result.success) return
+  const { path, message } = firstIssue(result.error.issues)
+  let found = value
+  for (const step of path) found = (found as JsonObject | undefined)?.[step as string]
+  const param = keyPath(path, at)
+  throw found === undefined ? missingField(param, message) : invalidField(param, message, found)
+}
+
+/**
+ * Returns the first issue. For a union it prefers an issue inside one of the branches, which is more specific.
+ */
+function firstIssue(
+  issues: readonly z.core.$ZodIssue[],
+  at: readonly PropertyKey[] = [],
+): { path: PropertyKey[]; message: string } {
+  const issue = elementAt(issues, 0)
+  const path = [...at, ...issue.path]
+  if (issue.code === 'invalid_union') {
+    const deeper = issue.errors.find(branch => (branch[0]?.path.length ?? 0) > 0)
+    if (deeper) return firstIssue(deeper, path)
+  }
+  return { path, message: issue.message }
+}
+
+/** Throws ApiError if the object at `param` has more fields than any request needs. */
+export function refuseManyKeys(value: JsonObject, param: string): void {
+  let keys = 0
+  for (const key in value) {
+    if (++keys > KEYS_MAX) {
+      throw new ApiError('invalid_value', {
+        message: `${param === '' ? 'The body' : `"${param}"`} has more than ${KEYS_MAX} fields, such as "${key.slice(0, 40)}". Send only fields of the API.`,
+        param: param === '' ? undefined : param,
+      })
+    }
+  }
+}
+
+/** OpenAI defines about 40 fields. A body with 300,000 would block the event loop for a second. */
+const KEYS_MAX = 256
+
+/** Throws ApiError if `value` is a list of more than `max` items. */
+export function refuseLongList(value: unknown, max: number, param: string): void {
+  if (Array.isArray(value) && value.length > max) {
+    throw new ApiError('invalid_value', {
+      message: `"${param}" must have at most ${max} items; it has ${value.length}.`,
+      param,
+    })
+  }
+}
+
+/**
+ * Whether a JSON body in UTF-8 contains an escaped surrogate. A body without one cannot contain a lone
+ * surrogate.
+ */
+export function mayHaveLoneSurrogates(body: Buffer): boolean {
+  return body.includes('\\ud', 0, 'latin1') || body.includes('\\uD', 0, 'latin1')
+}
+
+/**
+ * Replaces each lone surrogate with U+FFFD, in every text and name inside `value`. Clients that cut a text in
+ * the middle of an emoji send one, and repeat it with each later turn. JSON allows it, but DeepSeek, OpenAI
+ * and Anthropic reject it (cherry-studio pull request 20614, opencode pull request 17758), and llama.cpp
+ * answers 500 (Marinara-Engine issue 3596), so that one conversation would eject its servers.
+ */
+export function replaceLoneSurrogates(value: object): void {
+  const inner = value as Record<string, unknown>
+  for (const key of Object.keys(inner)) {
+    const child = inner[key]
+    if (typeof child === 'string') {
+      if (!child.isWellFormed()) inner[key] = child.toWellFormed()
+    } else if (typeof child === 'object' && child !== null) {
+      replaceLoneSurrogates(child)
+    }
+    if (!key.isWellFormed()) {
+      inner[key.toWellFormed()] = inner[key]
+      delete inner[key]
+    }
+  }
+}
+
+/**
+ * Parses JSON of an upstream and adds its cost to `tally`. Throws UpstreamFailure `malformed` if it is too
+ * deep or has too many delimiters, and SyntaxError if it is not JSON. V8 turns 16 MiB of brackets into 500 MB
+ * of objects in three seconds and takes another forty to serialise them, which blocks every other request.
+ */
+export function parseUpstreamJson(text: string, tally: JsonTally = tallyFor()): unknown {
+  tally.delimiters += text.length > UNMEASURED_UNITS_MAX ? checkedDelimiters(text, tally) : text.length >> 2
+  // Skip a byte order mark, as RFC 8259, 8.1 allows and fetch does.
+  return JSON.parse(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text)
 }
 
 /** Texts up to this length, in UTF-16 units, are too short to be deep or large. Nearly all texts are shorter. */
@@ -146,17 +241,6 @@ export interface JsonTally {
 /** Returns the tally for one text. */
 export function tallyFor(delimitersMax = 32_768): JsonTally {
   return { delimitersMax, delimiters: 0 }
-}
-
-/**
- * Parses JSON of an upstream and adds its cost to `tally`. Throws UpstreamFailure `malformed` if it is too
- * deep or has too many delimiters, and SyntaxError if it is not JSON. V8 turns 16 MiB of brackets into 500 MB
- * of objects in three seconds and takes another forty to serialise them, which blocks every other request.
- */
-export function parseUpstreamJson(text: string, tally: JsonTally = tallyFor()): unknown {
-  tally.delimiters += text.length > UNMEASURED_UNITS_MAX ? checkedDelimiters(text, tally) : text.length >> 2
-  // Skip a byte order mark, as RFC 8259, 8.1 allows and fetch does.
-  return JSON.parse(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text)
 }
 
 /**
@@ -185,26 +269,6 @@ function checkedDelimiters(text: string, { delimitersMax }: JsonTally): number {
       `The answer has more than ${delimitersMax} opening brackets, colons and commas.`,
     )
   return delimiters
-}
-
-const SPACE = 0x20
-const QUOTE = 0x22
-const COMMA = 0x2c
-const COLON = 0x3a
-const BACKSLASH = 0x5c
-const OPEN_BRACE = 0x7b
-const CLOSE_BRACE = 0x7d
-const OPEN_BRACKET = 0x5b
-const CLOSE_BRACKET = 0x5d
-
-interface JsonScan {
-  readonly depth: number
-  /** Whether every string and bracket has its end. */
-  readonly isClosed: boolean
-  /** Opening brackets, colons and commas outside strings. */
-  readonly delimiters: number
-  /** Colons outside strings. */
-  readonly colons: number
 }
 
 /**
@@ -245,6 +309,26 @@ function scanJson(json: Buffer): JsonScan {
   return { depth: deepest, isClosed: isTextClosed && depth === 0, delimiters: brackets + commas + colons, colons }
 }
 
+interface JsonScan {
+  readonly depth: number
+  /** Whether every string and bracket has its end. */
+  readonly isClosed: boolean
+  /** Opening brackets, colons and commas outside strings. */
+  readonly delimiters: number
+  /** Colons outside strings. */
+  readonly colons: number
+}
+
+const SPACE = 0x20
+const QUOTE = 0x22
+const COMMA = 0x2c
+const COLON = 0x3a
+const BACKSLASH = 0x5c
+const OPEN_BRACE = 0x7b
+const CLOSE_BRACE = 0x7d
+const OPEN_BRACKET = 0x5b
+const CLOSE_BRACKET = 0x5d
+
 /** Longer strings are searched by `indexOf`, which is faster than a loop, but not for short ones. */
 const LOOPED_BYTES = 64
 
@@ -267,87 +351,4 @@ function isEscaped(json: Buffer, quote: number, boundary: number): boolean {
   let at = quote
   while (at > boundary && json[at - 1] === BACKSLASH) at--
   return (quote - at) % 2 === 1
-}
-
-/** Throws ApiError for the first issue that `schema` finds in `value`, the field `at` of the body. */
-export function checkValue(schema: z.ZodType, value: unknown, at: string): void {
-  const result = schema.safeParse(value)
-  if (result.success) return
-  const { path, message } = firstIssue(result.error.issues)
-  let found = value
-  for (const step of path) found = (found as JsonObject | undefined)?.[step as string]
-  const param = keyPath(path, at)
-  throw found === undefined ? missingField(param, message) : invalidField(param, message, found)
-}
-
-/** OpenAI defines about 40 fields. A body with 300,000 would block the event loop for a second. */
-const KEYS_MAX = 256
-
-/** Throws ApiError if the object at `param` has more fields than any request needs. */
-export function refuseManyKeys(value: JsonObject, param: string): void {
-  let keys = 0
-  for (const key in value) {
-    if (++keys > KEYS_MAX) {
-      throw new ApiError('invalid_value', {
-        message: `${param === '' ? 'The body' : `"${param}"`} has more than ${KEYS_MAX} fields, such as "${key.slice(0, 40)}". Send only fields of the API.`,
-        param: param === '' ? undefined : param,
-      })
-    }
-  }
-}
-
-/** Throws ApiError if `value` is a list of more than `max` items. */
-export function refuseLongList(value: unknown, max: number, param: string): void {
-  if (Array.isArray(value) && value.length > max) {
-    throw new ApiError('invalid_value', {
-      message: `"${param}" must have at most ${max} items; it has ${value.length}.`,
-      param,
-    })
-  }
-}
-
-/**
- * Returns the first issue. For a union it prefers an issue inside one of the branches, which is more specific.
- */
-function firstIssue(
-  issues: readonly z.core.$ZodIssue[],
-  at: readonly PropertyKey[] = [],
-): { path: PropertyKey[]; message: string } {
-  const issue = elementAt(issues, 0)
-  const path = [...at, ...issue.path]
-  if (issue.code === 'invalid_union') {
-    const deeper = issue.errors.find(branch => (branch[0]?.path.length ?? 0) > 0)
-    if (deeper) return firstIssue(deeper, path)
-  }
-  return { path, message: issue.message }
-}
-
-/**
- * Whether a JSON body in UTF-8 contains an escaped surrogate. A body without one cannot contain a lone
- * surrogate.
- */
-export function mayHaveLoneSurrogates(body: Buffer): boolean {
-  return body.includes('\\ud', 0, 'latin1') || body.includes('\\uD', 0, 'latin1')
-}
-
-/**
- * Replaces each lone surrogate with U+FFFD, in every text and name inside `value`. Clients that cut a text in
- * the middle of an emoji send one, and repeat it with each later turn. JSON allows it, but DeepSeek, OpenAI
- * and Anthropic reject it (cherry-studio pull request 20614, opencode pull request 17758), and llama.cpp
- * answers 500 (Marinara-Engine issue 3596), so that one conversation would eject its servers.
- */
-export function replaceLoneSurrogates(value: object): void {
-  const inner = value as Record<string, unknown>
-  for (const key of Object.keys(inner)) {
-    const child = inner[key]
-    if (typeof child === 'string') {
-      if (!child.isWellFormed()) inner[key] = child.toWellFormed()
-    } else if (typeof child === 'object' && child !== null) {
-      replaceLoneSurrogates(child)
-    }
-    if (!key.isWellFormed()) {
-      inner[key.toWellFormed()] = inner[key]
-      delete inner[key]
-    }
-  }
 }

@@ -1,6 +1,59 @@
 import type { Tool } from '../../../base/domain/conversation.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 
+/**
+ * Returns how many bytes a server of responses gets besides those of the conversation: fields that the gateway does not
+ * know, the descriptions of namespaces, and tools that later ones with the same name replace or that may not be called.
+ * Such a server may count them as input, so the hold must cover them.
+ */
+export function unreadBytes(forward: JsonObject, tools: readonly Tool[]): number {
+  const sent: JsonObject[] = [...objectsOf(forward.tools)]
+  let bytes = 0
+  for (const item of objectsOf(forward.input)) {
+    const known = itemFields.get(item.type ?? 'message')
+    if (known === undefined) continue
+    bytes += otherFieldBytes(item, known)
+    sent.push(...objectsOf(item.tools))
+    for (const list of partLists) for (const part of objectsOf(item[list])) bytes += partBytes(part)
+  }
+  for (const tool of sent) bytes += toolBytes(tool)
+  const inner = sent.flatMap(tool => (tool.type === 'namespace' ? objectsOf(tool.tools) : [tool]))
+  // Only tools that are not in the conversation make the lists differ, so most requests are not serialised here.
+  return inner.length === tools.length ? bytes : bytes + Math.max(0, jsonBytes(inner) - jsonBytes(tools))
+}
+
+function partBytes(part: JsonObject): number {
+  return otherFieldBytes(part, partFields.get(part.type) ?? anyPartFields)
+}
+
+function toolBytes(tool: JsonObject): number {
+  const { type, format, tools } = tool
+  let bytes = otherFieldBytes(tool, toolFields.get(type) ?? [])
+  if (type === 'custom' && isJsonObject(format)) {
+    bytes += otherFieldBytes(format, format.type === 'grammar' ? grammarFields : [])
+  }
+  if (type === 'namespace') for (const inner of objectsOf(tools)) bytes += toolBytes(inner)
+  return bytes
+}
+
+function otherFieldBytes(object: JsonObject, known: readonly string[]): number {
+  let bytes = 0
+  for (const name in object) {
+    const value = object[name]
+    if (value === null || value === undefined || known.includes(name) || commonFields.includes(name)) continue
+    bytes += Buffer.byteLength(name) + jsonBytes(value)
+  }
+  return bytes
+}
+
+function objectsOf(list: unknown): JsonObject[] {
+  return Array.isArray(list) ? list.filter(isJsonObject) : []
+}
+
+function jsonBytes(value: unknown): number {
+  return Buffer.byteLength(JSON.stringify(value))
+}
+
 /** Fields that the conversation has, or that are no part of a prompt, by the type of the item. Other types are read whole. */
 const itemFields: ReadonlyMap<unknown, readonly string[]> = new Map(
   Object.entries({
@@ -40,56 +93,3 @@ const grammarFields: readonly string[] = ['syntax', 'definition']
 const commonFields: readonly string[] = ['type', 'id', 'status', 'prompt_cache_breakpoint']
 /** The fields of items that hold parts. */
 const partLists: readonly string[] = ['content', 'output', 'summary']
-
-/**
- * Returns how many bytes a server of responses gets besides those of the conversation: fields that the gateway does not
- * know, the descriptions of namespaces, and tools that later ones with the same name replace or that may not be called.
- * Such a server may count them as input, so the hold must cover them.
- */
-export function unreadBytes(forward: JsonObject, tools: readonly Tool[]): number {
-  const sent: JsonObject[] = [...objectsOf(forward.tools)]
-  let bytes = 0
-  for (const item of objectsOf(forward.input)) {
-    const known = itemFields.get(item.type ?? 'message')
-    if (known === undefined) continue
-    bytes += otherFieldBytes(item, known)
-    sent.push(...objectsOf(item.tools))
-    for (const list of partLists) for (const part of objectsOf(item[list])) bytes += partBytes(part)
-  }
-  for (const tool of sent) bytes += toolBytes(tool)
-  const inner = sent.flatMap(tool => (tool.type === 'namespace' ? objectsOf(tool.tools) : [tool]))
-  // Only tools that are not in the conversation make the lists differ, so most requests are not serialised here.
-  return inner.length === tools.length ? bytes : bytes + Math.max(0, jsonBytes(inner) - jsonBytes(tools))
-}
-
-function partBytes(part: JsonObject): number {
-  return otherFieldBytes(part, partFields.get(part.type) ?? anyPartFields)
-}
-
-function toolBytes(tool: JsonObject): number {
-  const { type, format, tools } = tool
-  let bytes = otherFieldBytes(tool, toolFields.get(type) ?? [])
-  if (type === 'custom' && isJsonObject(format)) {
-    bytes += otherFieldBytes(format, format.type === 'grammar' ? grammarFields : [])
-  }
-  if (type === 'namespace') for (const inner of objectsOf(tools)) bytes += toolBytes(inner)
-  return bytes
-}
-
-function objectsOf(list: unknown): JsonObject[] {
-  return Array.isArray(list) ? list.filter(isJsonObject) : []
-}
-
-function otherFieldBytes(object: JsonObject, known: readonly string[]): number {
-  let bytes = 0
-  for (const name in object) {
-    const value = object[name]
-    if (value === null || value === undefined || known.includes(name) || commonFields.includes(name)) continue
-    bytes += Buffer.byteLength(name) + jsonBytes(value)
-  }
-  return bytes
-}
-
-function jsonBytes(value: unknown): number {
-  return Buffer.byteLength(JSON.stringify(value))
-}

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ContentPattern } from './content.ts'
+import { ContentPattern } from './content-pattern.ts'
 
 const event = (content: unknown, more: object = {}) =>
   JSON.stringify({ id: 'x', ...more, choices: [{ index: 0, delta: { content }, finish_reason: null }], usage: null })
