@@ -1,7 +1,7 @@
 import { startNode } from '../src/jobs/start-node.ts'
 import { createJournals, type JournalDirectory } from '../src/money/ledger/journal/create-journals.ts'
-import type { RecordedExtents } from '../src/money/ledger/journal/file-disk.ts'
 import type { Journal } from '../src/money/ledger/journal/journal.ts'
+import type { RecordedExtents } from '../src/money/ledger/journal/recover-segments.ts'
 import { createLedger, type Ledger } from '../src/money/ledger/ledger.ts'
 import { type Claims, createClaims } from '../src/request/chat/idempotency/claims.ts'
 import { createRetryBudget, type RetryBudget } from '../src/request/dispatch/retry-budget.ts'

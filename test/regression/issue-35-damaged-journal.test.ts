@@ -19,9 +19,10 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { systemScheduler } from '../../src/base/runtime/scheduler.ts'
 import { checkJournals } from '../../src/cli/doctor/check-machine.ts'
 import { createJournals } from '../../src/money/ledger/journal/create-journals.ts'
-import { createFileDisk, createSizesFile } from '../../src/money/ledger/journal/file-disk.ts'
+import { createFileDisk } from '../../src/money/ledger/journal/file-disk.ts'
 import type { JournalEntry } from '../../src/money/ledger/journal/journal.ts'
 import { isDamagedName, isSegmentName } from '../../src/money/ledger/journal/recover-segments.ts'
+import { createSizesFile } from '../../src/money/ledger/journal/segment-store.ts'
 import { append } from '../journal/append.ts'
 
 // Went wrong: an emptied segment lost 150 answers without a line in the log. So did one that was deleted, that ended early at

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { buildCatalog, candidatesFor } from '../../src/market/supply/catalog/catalog.ts'
+import { buildCatalog } from '../../src/market/supply/catalog/catalog.ts'
+import { candidatesFor } from '../../src/request/admit/eligible.ts'
 import { jobOf, offerOf } from './random-market.ts'
 
 const demo = offerOf({ name: 'demo', modelId: 'demo', demo: true })

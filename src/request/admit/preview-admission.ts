@@ -3,9 +3,8 @@ import type { ChatJob } from '../../base/domain/chat-job.ts'
 import type { ApiError } from '../../base/domain/errors.ts'
 import type { Exclusion } from '../../base/domain/handoff.ts'
 import type { Offer } from '../../base/domain/offer.ts'
-import { candidatesFor } from '../../market/supply/catalog/catalog.ts'
 import { type AdmitDeps, countRequest, type HoldRequest, holdFor, isLong, measured } from './admit.ts'
-import { eligible } from './eligible.ts'
+import { candidatesFor, eligible } from './eligible.ts'
 import { explainExclusions } from './explain-exclusions.ts'
 
 export interface AdmissionPreview {

@@ -13,9 +13,9 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type FileLock, tryFileLock, waitForFileLock } from '../../../base/db/file-lock.ts'
-import { createSizesFile, type SizesFile } from './file-disk.ts'
 import { diskIsFull, isDiskFull, makeJournalDirectory, unusable } from './make-journal-directory.ts'
 import { isSegmentName } from './recover-segments.ts'
+import { createSizesFile, type SizesFile } from './segment-store.ts'
 
 /** A directory that only this process writes to, until it releases the directory or ends in any way. */
 export interface ClaimedDirectory {

@@ -1,6 +1,5 @@
 import { crc32 } from 'node:zlib'
 import type { Disk } from './disk.ts'
-import type { Extent, RecordedExtents } from './file-disk.ts'
 import { type ByteRange, scanRecords } from './record.ts'
 
 /** One file of a journal. */
@@ -157,3 +156,21 @@ export function isDamagedName(name: string): boolean {
 
 export const damagedName = (segment: string) => segment.replace('.log', '.damaged')
 const numberOf = (name: string) => Number.parseInt(name, 10)
+
+/** What was appended to a segment. Any other file has another one, also if all of its records are whole. */
+export interface Extent {
+  readonly bytes: number
+  readonly records: number
+  /** CRC-32 of the bytes. */
+  readonly checksum: number
+}
+
+/** The extents of the segments of a journal, as its last process wrote them. */
+export interface RecordedExtents {
+  readonly extents: ReadonlyMap<string, Extent>
+  /**
+   * Whether they are exact: written on this disk since the machine started. After a loss of power, and in a copy that was
+   * made while the original ran, they may be older or newer than the segments.
+   */
+  readonly areExact: boolean
+}

@@ -1,13 +1,16 @@
+import { closeSync, constants, openSync, readFileSync, rmSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import { failpoint } from '../../../base/runtime/failpoint.ts'
 import type { Disk } from './disk.ts'
-import type { Extent, SizesFile } from './file-disk.ts'
 import {
   type ChangedSegment,
   changeOf,
   damagedName,
+  type Extent,
   markLost,
   newSegment,
+  type RecordedExtents,
   type RecoveredSegments,
   type Segment,
   segmentName,
@@ -233,4 +236,72 @@ export class SegmentStore {
       this.#cutTear(segment)
     } catch {}
   }
+}
+
+/**
+ * Keeps the extents of all segments next to them. A segment alone shows neither that it is gone, nor that whole records
+ * are missing at its end, nor that it was replaced by an older copy.
+ */
+export interface SizesFile {
+  /** Undefined when there are none that can be read. */
+  read(): RecordedExtents | undefined
+  /** Replaces the extents without a sync. Ignores a failure, after which there are none. */
+  write(extents: Iterable<readonly [segment: string, extent: Extent]>): void
+  /** The next write opens the file again. */
+  close(): void
+}
+
+/** @param identity of the directory: see fileIdentity */
+export function createSizesFile(directory: string, identity: string | undefined): SizesFile {
+  const path = join(directory, SIZES_FILE)
+  let fd: number | undefined
+  const close = () => {
+    if (fd !== undefined) closeSync(fd)
+    fd = undefined
+  }
+  return {
+    read() {
+      try {
+        const text = readFileSync(path, 'utf8')
+        const writtenUnder = text.slice(0, text.indexOf('\n'))
+        const extents = decodeExtents(text.slice(writtenUnder.length + 1))
+        return extents && { extents, areExact: identity !== undefined && writtenUnder === identity }
+      } catch {
+        return undefined
+      }
+    },
+    write(extents) {
+      try {
+        fd ??= openSync(path, constants.O_RDWR | constants.O_CREAT, 0o600)
+        writeSync(fd, `${identity ?? ''}\n${encodeExtents(extents)}`, 0)
+      } catch {
+        close()
+        rmSync(path, { force: true })
+      }
+    },
+    close,
+  }
+}
+
+const SIZES_FILE = 'sizes'
+
+/** One line for each segment, and a checksum of them. What follows in the file is the end of an earlier, longer text. */
+function encodeExtents(extents: Iterable<readonly [string, Extent]>): string {
+  let lines = ''
+  for (const [name, { bytes, records, checksum }] of extents) lines += `${name} ${bytes} ${records} ${checksum}\n`
+  return `${lines}end ${crc32(lines)}\n`
+}
+
+function decodeExtents(text: string): Map<string, Extent> | undefined {
+  const [, lines, checksum] = /^((?:[^\n]+\n)*?)end (\d+)\n/.exec(text) ?? []
+  if (lines === undefined || crc32(lines) !== Number(checksum)) return undefined
+  return new Map(
+    lines
+      .split('\n')
+      .filter(Boolean)
+      .map(line => {
+        const [name = '', bytes, records, checksum] = line.split(' ')
+        return [name, { bytes: Number(bytes), records: Number(records), checksum: Number(checksum) }]
+      }),
+  )
 }

@@ -5,34 +5,6 @@ import type { BulkRequest } from '../ledger-store.ts'
 import { type Admission, type AdmissionResult, isRefusedByWindow } from './admission.ts'
 import type { BulkLease } from './bulk-lease.ts'
 
-/** How long the money and the requests of a lease should last. */
-const LEASE_SECONDS = 10
-/** A free balance below this, or below this many of the customer's largest holds, is left to strict leases. */
-const FLOOR_NANOS = 1_000_000_000n
-const FLOOR_HOLDS = 20n
-/**
- * A lease has room for running requests, on top of what is spent: this many times the
- * largest sum owed so far.
- * Holds are worst cases, often far above the cost.
- */
-const HELD_FACTOR = 4n
-/** The room of a first lease, when nothing is known about the customer but its first request. */
-const HOLDS_MIN = 16n
-const SLOTS_SPARE = 32
-const SLOTS_MAX = 100_000
-/**
- * A lease with room left is replaced no sooner than this, so a customer's balance row is updated about once a
- * second at most.
- */
-const RENEW_MS = 1_000
-/** After a refused grant the node waits this long before it asks again, and twice as long after each further one. */
-const DENIED_MS = 1_000
-const DENIED_MAX_MS = 60_000
-const RECALLED_MS = 10_000
-const DEMAND_MS = 5_000
-/** A customer is forgotten this long after the last request. The next request is then the first again. */
-const KNOWN_MS = 120_000
-
 /** The bulk leases of one customer on this node, and the demand that decides the size of the next one. */
 export class CustomerLeases {
   readonly customerId: string
@@ -192,9 +164,38 @@ export class CustomerLeases {
   }
 }
 
+/** How long the money and the requests of a lease should last. */
+const LEASE_SECONDS = 10
+
 function larger(a: Nanos, b: Nanos): Nanos {
   return a > b ? a : b
 }
+
+/** A free balance below this, or below this many of the customer's largest holds, is left to strict leases. */
+const FLOOR_NANOS = 1_000_000_000n
+const FLOOR_HOLDS = 20n
+/**
+ * A lease has room for running requests, on top of what is spent: this many times the
+ * largest sum owed so far.
+ * Holds are worst cases, often far above the cost.
+ */
+const HELD_FACTOR = 4n
+/** The room of a first lease, when nothing is known about the customer but its first request. */
+const HOLDS_MIN = 16n
+const SLOTS_SPARE = 32
+const SLOTS_MAX = 100_000
+/**
+ * A lease with room left is replaced no sooner than this, so a customer's balance row is updated about once a
+ * second at most.
+ */
+const RENEW_MS = 1_000
+/** After a refused grant the node waits this long before it asks again, and twice as long after each further one. */
+const DENIED_MS = 1_000
+const DENIED_MAX_MS = 60_000
+const RECALLED_MS = 10_000
+const DEMAND_MS = 5_000
+/** A customer is forgotten this long after the last request. The next request is then the first again. */
+const KNOWN_MS = 120_000
 
 type Refusal = Extract<AdmissionResult, { kind: 'refused' }>
 

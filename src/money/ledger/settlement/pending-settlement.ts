@@ -4,12 +4,6 @@ import type { JournalEntry } from '../journal/journal.ts'
 import type { BulkLease } from '../leases/bulk-lease.ts'
 import type { Settlement } from './settlement.ts'
 
-/** The request that waits for its charge to be safe. */
-export interface SettlementCaller {
-  readonly resolve: () => void
-  readonly reject: (error: unknown) => void
-}
-
 /**
  * A settlement that is not committed yet. Kept small: thousands wait at a time, and everything it references
  * lives until the commit.
@@ -79,6 +73,12 @@ export class PendingSettlement implements LinkedItem<PendingSettlement> {
   }
 }
 
+/** The request that waits for its charge to be safe. */
+export interface SettlementCaller {
+  readonly resolve: () => void
+  readonly reject: (error: unknown) => void
+}
+
 /**
  * Keeps texts as bytes outside the JavaScript heap while they wait.
  *
@@ -108,10 +108,12 @@ interface Slab {
   live: number
 }
 
+/** 256 KiB. A slab is free again when its last text is dropped. */
+const SLAB_BYTES = 262_144
 /** How many empty slabs are kept. More are in use only while settlements pile up. */
 const SPARE_SLABS_MAX = 24
 
-export function createTextArena(slabBytes = 1 << 18): TextArena {
+export function createTextArena(slabBytes = SLAB_BYTES): TextArena {
   const spare: Slab[] = []
   let current = newSlab(slabBytes)
   let used = 0
