@@ -30,8 +30,11 @@ export function backupCommand(): Command {
       const { bytes, hasMasterKey } = await createBackup(path, source, output.note).finally(close)
       output.result(
         {
-          ...{ file: path, bytes, started_at: startedAt.toISOString() },
-          ...{ has_master_key: hasMasterKey, has_configuration: configFile !== null },
+          file: path,
+          bytes,
+          started_at: startedAt.toISOString(),
+          has_master_key: hasMasterKey,
+          has_configuration: configFile !== null,
         },
         `Wrote ${path} (${bytesText(bytes)}).`,
       )

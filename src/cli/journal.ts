@@ -28,10 +28,19 @@ function inspectCommand(): Command {
     output.result(
       {
         files: files.map(({ path, isInUse, records, tornBytes, damages }) => ({
-          ...{ file: path, in_use: isInUse, records, torn_bytes: tornBytes, damaged_places: damages.length },
+          file: path,
+          in_use: isInUse,
+          records,
+          torn_bytes: tornBytes,
+          damaged_places: damages.length,
         })),
         damaged: rows.map(({ path, offset, bytes, requestId, customerId, costUsd, startedAt, settled }) => ({
-          ...{ file: path, offset, bytes, request_id: requestId, customer_id: customerId, cost_usd: costUsd },
+          file: path,
+          offset,
+          bytes,
+          request_id: requestId,
+          customer_id: customerId,
+          cost_usd: costUsd,
           started_at: startedAt?.toISOString() ?? null,
           settled,
         })),
@@ -63,7 +72,11 @@ interface DamageFinding {
 function findingsIn({ path, damages }: InspectedFile): DamageFinding[] {
   return damages.flatMap(({ offset, content }) =>
     salvageSettlements(content).map(({ requestId, customerId, settlement }) => ({
-      ...{ path, offset, bytes: content.length, requestId, customerId },
+      path,
+      offset,
+      bytes: content.length,
+      requestId,
+      customerId,
       costUsd: settlement === null ? null : usdText(settlement.costNanos),
       startedAt: settlement === null ? null : new Date(settlement.startedAtEpochMs),
     })),

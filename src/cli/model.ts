@@ -70,7 +70,9 @@ function review(): Command {
       const ids = await withDatabase(session, listUnapprovedIds)
       session.output.result(
         ids.map(({ modelId, state, reason, hosters }) => ({
-          ...{ model: modelId, state, reason },
+          model: modelId,
+          state,
+          reason,
           hosters: hosters.map(({ id, name }) => ({ hoster_id: id, name })),
         })),
         table(

@@ -30,9 +30,14 @@ export function restoreCommand(): Command {
       const startedAt = timeText(new Date(description.started_at))
       output.result(
         {
-          ...{ file: path, restored: !isCheck, data_dir: isCheck ? null : dataDir, files },
-          ...{ started_at: description.started_at, switchyard: description.switchyard },
-          ...{ has_master_key: hasMasterKey, has_configuration: hasConfiguration },
+          file: path,
+          restored: !isCheck,
+          data_dir: isCheck ? null : dataDir,
+          files,
+          started_at: description.started_at,
+          switchyard: description.switchyard,
+          has_master_key: hasMasterKey,
+          has_configuration: hasConfiguration,
         },
         isCheck
           ? `${path} is complete: ${files} files, begun ${startedAt} UTC by Switchyard ${description.switchyard}.`

@@ -27,7 +27,8 @@ import { InputTurns } from './input-turns.ts'
 import { createNodeServer, HEAD_BYTES_MAX, KEEP_ALIVE_MS } from './node-server.ts'
 import { PlainServer } from './plain/plain-server.ts'
 import { addressRefusal } from './refuse-address.ts'
-import { refuseExpectation, refuseUnparsable } from './refuse-unparsable.ts'
+import { refuseExpectation } from './refuse-expectation.ts'
+import { refuseUnparsable } from './refuse-unparsable.ts'
 import { isFault, respondError, toApiError } from './respond-error.ts'
 
 declare module 'fastify' {

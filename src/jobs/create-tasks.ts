@@ -22,7 +22,7 @@ import type { PayoutSync } from '../money/payouts/payout-sync.ts'
 import { sumPlatformDays } from '../operator/platform-days.ts'
 import { deleteExpiredClaims } from '../request/chat/idempotency/postgres-claim-store.ts'
 import { type AuditJobDeps, auditLedger } from './audit-ledger.ts'
-import { freeAbandonedJobs } from './free-jobs.ts'
+import { unlockAbandonedJobs } from './unlock-jobs.ts'
 
 export interface TaskDeps {
   readonly pool: Pool
@@ -109,7 +109,7 @@ export function createTasks(deps: TaskDeps, stopping: AbortSignal): TaskList {
       await foldHosterDays(pool)
     },
     free_abandoned_jobs: async () => {
-      const freed = await freeAbandonedJobs(pool)
+      const freed = await unlockAbandonedJobs(pool)
       if (freed.length > 0) log.warn({ freed }, 'freed jobs of dead nodes')
     },
     snapshot_learned: () => snapshotLearned(pool),

@@ -3,8 +3,8 @@ import type { TaskList } from 'graphile-worker'
 import { type Pool, type Sql, withQueryTimeout } from '../base/db/pool.ts'
 import type { Log } from '../base/runtime/log.ts'
 import { readLateJob } from '../operator/late-job.ts'
-import { unlockJobs } from './free-jobs.ts'
 import { type RunningQueue, runQueue } from './run-queue.ts'
+import { unlockJobs } from './unlock-jobs.ts'
 
 export interface RestartingQueueDeps {
   readonly pool: Pool

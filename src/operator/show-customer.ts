@@ -7,7 +7,7 @@ import { noSpend, unused } from '../base/domain/spend.ts'
 import { listKeysInUse } from '../identity/auth/keys.ts'
 import { readSharing } from '../identity/people/request-sharing.ts'
 import { readOwnLimits } from '../money/accounts/customers.ts'
-import { useByKey } from '../money/usage/key-use.ts'
+import { readKeyUses } from '../money/usage/key-use.ts'
 import { spendByCustomer } from '../money/usage/spend.ts'
 import { showKey } from '../wire/api/keys.ts'
 import type { CustomerDetail } from '../wire/api/operator/customers.ts'
@@ -33,7 +33,7 @@ export async function showCustomer(
     readOwnLimits(sql, customerId),
     spendByCustomer(sql, customerId, nowMs),
     listKeysInUse(sql, customerId),
-    useByKey(sql, customerId, nowMs),
+    readKeyUses(sql, customerId, nowMs),
     listMembers(sql, customerId),
     listInvitations(sql, customerId, nowMs),
     listGrants(sql, { state: 'waiting', customerId, viewerId }),

@@ -80,7 +80,10 @@ export async function showUnapprovedModels(sql: Sql): Promise<UnapprovedModels> 
   const ids = await listUnapprovedIds(sql)
   return {
     data: ids.map(({ modelId, state, reason, decidedAt, hosters }) => ({
-      ...{ model: modelId, state, reason, decided_at: decidedAt?.toISOString() ?? null },
+      model: modelId,
+      state,
+      reason,
+      decided_at: decidedAt?.toISOString() ?? null,
       hosters: hosters.map(({ id, name, isActive }) => ({ id, name, is_active: isActive })),
     })),
   }

@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest'
 import { createPool, transaction } from '../../src/base/db/pool.ts'
-import { freeAbandonedJobs } from '../../src/jobs/free-jobs.ts'
+import { unlockAbandonedJobs } from '../../src/jobs/unlock-jobs.ts'
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { useJobWorld } from './job-world.ts'
 
@@ -27,11 +27,11 @@ test('takes back jobs of a dead node, and an audit once its session has ended', 
     )
     expect(rows).toHaveLength(1)
   }, WAIT_OPTIONS)
-  expect(await freeAbandonedJobs(pool)).toEqual(['deliver_alert'])
+  expect(await unlockAbandonedJobs(pool)).toEqual(['deliver_alert'])
   audit.resolve()
   await auditing
   await auditPool.end()
-  await vi.waitFor(async () => expect(await freeAbandonedJobs(pool)).toEqual(['audit_ledger']), WAIT_OPTIONS)
+  await vi.waitFor(async () => expect(await unlockAbandonedJobs(pool)).toEqual(['audit_ledger']), WAIT_OPTIONS)
   expect(await world.lockedTasks()).toEqual(['prune_alerts'])
   const { rows } = await pool.query('SELECT FROM graphile_worker._private_job_queues WHERE locked_at IS NOT NULL')
   expect(rows).toEqual([])

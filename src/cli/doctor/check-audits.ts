@@ -15,7 +15,9 @@ export function checkAudits(config: Config, hosterOffers: readonly Offer[]): Fin
   if (models.length === 0) return []
   return [
     {
-      ...{ check: 'audits', ok: true, warning: true },
+      check: 'audits',
+      ok: true,
+      warning: true,
       detail: `No configured server or cloud has the model ${models.join(', ')}, so hosters may recognise its audits. Add a server or cloud with the model as a reference, ask customers to share requests, or set trust.canaries_file: docs/trust.md.`,
     },
   ]

@@ -57,7 +57,9 @@ export async function checkDatabase({ config, output }: Session, canCreate: bool
 }
 
 const skipped = (check: string): Finding => ({
-  ...{ check, ok: false, skipped: true },
+  check,
+  ok: false,
+  skipped: true,
   detail: 'not checked: the data directory cannot be used',
 })
 

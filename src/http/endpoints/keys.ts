@@ -22,7 +22,7 @@ import { receiveBody } from '../request-body.ts'
 interface KeysDeps {
   readonly keys: KeyRing
   /** Returns the use of each key of a customer that is not revoked, by key id. */
-  readonly useByKey: (customerId: string) => Promise<ReadonlyMap<string, KeyUse>>
+  readonly readKeyUses: (customerId: string) => Promise<ReadonlyMap<string, KeyUse>>
 }
 
 interface BodyDeps {
@@ -35,7 +35,7 @@ const pathParameters = z.object({
 })
 
 /** GET /v1/keys */
-export function keysList({ keys, useByKey }: KeysDeps): Endpoint {
+export function keysList({ keys, readKeyUses }: KeysDeps): Endpoint {
   return {
     method: 'GET',
     path: '/v1/keys',
@@ -52,14 +52,14 @@ export function keysList({ keys, useByKey }: KeysDeps): Endpoint {
       response: { contentType: 'application/json', schema: keyList, description: 'The keys.' },
     },
     async handle({ caller: { customerId } }) {
-      const [listed, use] = await Promise.all([keys.list(customerId), useByKey(customerId)])
+      const [listed, use] = await Promise.all([keys.list(customerId), readKeyUses(customerId)])
       return { object: 'list', data: listed.map(each => showKey(each, use.get(each.keyId) ?? unused)) }
     },
   }
 }
 
 /** POST /v1/keys */
-export function keyCreate({ keys, useByKey, clock, bodyLimitBytes }: KeysDeps & BodyDeps): Endpoint {
+export function keyCreate({ keys, readKeyUses, clock, bodyLimitBytes }: KeysDeps & BodyDeps): Endpoint {
   return {
     method: 'POST',
     path: '/v1/keys',
@@ -86,13 +86,13 @@ export function keyCreate({ keys, useByKey, clock, bodyLimitBytes }: KeysDeps & 
         personId: signedIn?.person.personId ?? null,
         makerId: caller.keyId,
       })
-      return { ...showKey(listing, (await useByKey(caller.customerId)).get(listing.keyId) ?? unused), key }
+      return { ...showKey(listing, (await readKeyUses(caller.customerId)).get(listing.keyId) ?? unused), key }
     },
   }
 }
 
 /** PATCH /v1/keys/{id} */
-export function keyEdit({ keys, useByKey, clock, bodyLimitBytes }: KeysDeps & BodyDeps): Endpoint {
+export function keyEdit({ keys, readKeyUses, clock, bodyLimitBytes }: KeysDeps & BodyDeps): Endpoint {
   return {
     method: 'PATCH',
     path: '/v1/keys/*',
@@ -121,7 +121,7 @@ export function keyEdit({ keys, useByKey, clock, bodyLimitBytes }: KeysDeps & Bo
         limit: changedLimit(listed, change),
         defaults: change.defaults === undefined ? undefined : changedDefaults(listed.defaults, change.defaults),
       }))
-      return showKey(changed, (await useByKey(customerId)).get(changed.keyId) ?? unused)
+      return showKey(changed, (await readKeyUses(customerId)).get(changed.keyId) ?? unused)
     },
   }
 }

@@ -12,7 +12,7 @@ import { receiveBody } from '../request-body.ts'
 /** POST /console/api/customers/{id}/playground-key */
 export function playgroundKey(deps: {
   readonly issue: (order: PlaygroundOrder) => Promise<IssuedKey & { readonly listing: KeyListing }>
-  readonly useByKey: (customerId: string) => Promise<ReadonlyMap<string, KeyUse>>
+  readonly readKeyUses: (customerId: string) => Promise<ReadonlyMap<string, KeyUse>>
   readonly clock: Clock
   readonly bodyLimitBytes: number
 }): Endpoint {
@@ -36,7 +36,7 @@ export function playgroundKey(deps: {
       const { sessionId, person } = signedIn
       const order = { customerId, personId: person.personId, sessionId, limitNanos, nowMs: deps.clock.epochMs() }
       const { key, listing } = await deps.issue(order)
-      return { ...showKey(listing, (await deps.useByKey(customerId)).get(listing.keyId) ?? unused), key }
+      return { ...showKey(listing, (await deps.readKeyUses(customerId)).get(listing.keyId) ?? unused), key }
     },
   }
 }

@@ -66,7 +66,11 @@ export async function changeHosterState(sql: Sql, change: StateChange): Promise<
     personId,
     subject: name,
     detail: {
-      ...{ hoster_id: hosterId, from, to, reason, by: actor },
+      hoster_id: hosterId,
+      from,
+      to,
+      reason,
+      by: actor,
       ...(approved.length > 0 && { approved_models: approved }),
       ...(keyId !== null && { key_id: keyId }),
     },

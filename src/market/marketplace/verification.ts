@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Sql } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 import type { VerificationReport } from '../../wire/api/hoster-verification.ts'
 
 /** The task of the job queue that verifies one hoster. */
@@ -22,11 +23,13 @@ export async function findVerification(sql: Sql, hosterId: string): Promise<Stor
   return rows[0]
 }
 
-/** Starts the verification, or starts it again with the same nonce. */
-export async function startVerification(sql: Sql, hosterId: string, nowMs: number): Promise<void> {
-  await sql.query(
+/** Starts the verification, or starts it again with the same nonce, and returns it. */
+export async function startVerification(sql: Sql, hosterId: string, nowMs: number): Promise<StoredVerification> {
+  return queryRow<StoredVerification>(
+    sql,
     `INSERT INTO hoster_verification (hoster_id, nonce, started_at) VALUES ($1, $2, $3)
-     ON CONFLICT (hoster_id) DO UPDATE SET started_at = EXCLUDED.started_at`,
+     ON CONFLICT (hoster_id) DO UPDATE SET started_at = EXCLUDED.started_at
+     RETURNING nonce, checked_at AS "checkedAt", report`,
     [hosterId, `switchyard-${randomBytes(16).toString('hex')}`, new Date(nowMs)],
   )
 }
@@ -79,12 +82,12 @@ export async function noteProbes(
   sql: Sql,
   { hosterId, probes, nowMs }: { hosterId: string; probes: VerificationReport['probes']; nowMs: number },
 ): Promise<void> {
-  if ((await findVerification(sql, hosterId)) === undefined) await startVerification(sql, hosterId, nowMs)
-  const { nonce, report } = (await findVerification(sql, hosterId))!
+  const { nonce, report } = (await findVerification(sql, hosterId)) ?? (await startVerification(sql, hosterId, nowMs))
   // A hoster that the operator added was never checked, but it has a manifest with prices within the bounds.
   const base = report ?? { manifest: PASSED, prices: PASSED, probes: [], challenge_problem: null }
   const others = base.probes.filter(({ model }) => !probes.some(each => each.model === model))
   await noteReport(sql, { hosterId, nonce, report: { ...base, probes: [...others, ...probes] }, nowMs })
 }
 
-const PASSED = { passed: true, problem: null }
+/** The result of a check without a problem. */
+export const PASSED = { passed: true, problem: null }

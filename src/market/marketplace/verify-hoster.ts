@@ -11,7 +11,7 @@ import { type PostToHoster, runProbes } from './probe.ts'
 import { type ManifestRules, putManifest } from './put-manifest.ts'
 import { readManifest } from './read-manifest.ts'
 import { type OwnHoster, showHoster } from './show-hoster.ts'
-import { enqueueProbes, findVerification, notePassedChallenge, noteReport } from './verification.ts'
+import { enqueueProbes, findVerification, notePassedChallenge, noteReport, PASSED } from './verification.ts'
 
 export interface VerifyDeps {
   readonly pool: Pool
@@ -54,8 +54,6 @@ export async function verifyHoster(deps: VerifyDeps, hosterId: string): Promise<
     await changeHosterState(sql, { ...gatewayActor, hosterId, to: 'active', reason: 'hosters.approval is automatic.' })
   })
 }
-
-const PASSED = { passed: true, problem: null }
 const SKIPPED = { passed: false, problem: null }
 
 async function check(

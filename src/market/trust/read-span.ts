@@ -72,8 +72,13 @@ async function addReports(
   for (const [endpointId, ofEndpoint] of groupBy(reports, ({ endpointId }) => endpointId)) {
     const { hosterId } = ofEndpoint[0]
     const before: StoredSource = sources.get(endpointId) ?? {
-      ...{ modelId, endpointId, hosterId, isLocal: hosterId === null },
-      ...{ input: [], output: [], waiting: [] },
+      modelId,
+      endpointId,
+      hosterId,
+      isLocal: hosterId === null,
+      input: [],
+      output: [],
+      waiting: [],
     }
     sources.set(endpointId, {
       ...before,

@@ -49,7 +49,12 @@ export async function readFigures(sql: Sql, facts: HosterFacts, nowMs: number): 
   const trust = await readTrust(sql, facts.hosterId)
   const { score, product, components, gates } = await computeScore(sql, { ...facts, quarantinedAt: null }, trust, nowMs)
   return {
-    ...{ score, product, components, gates, requests: trust.requests, audits: trust.evidence.audits },
+    score,
+    product,
+    components,
+    gates,
+    requests: trust.requests,
+    audits: trust.evidence.audits,
     signals: await countAudits(sql, facts.hosterId),
     tests: signalKinds.map(signal => {
       const { seen = 0, p = 1 } = trust.evidence.signals[signal] ?? {}
@@ -101,9 +106,18 @@ function to(decimals: number, value: number): number {
 /** The figures of a hoster of which nothing may be shown yet. */
 export const noFigures: ShownFigures = roundFigures({
   ...trustScore({
-    ...{ reliability: noCounts, honesty: noCounts, conformance: noCounts },
-    ...{ requests: 0, audits: 0, ageMs: 0, standing: 'unverified', isQuarantined: false },
+    reliability: noCounts,
+    honesty: noCounts,
+    conformance: noCounts,
+    requests: 0,
+    audits: 0,
+    ageMs: 0,
+    standing: 'unverified',
+    isQuarantined: false,
   }),
-  ...{ requests: 0, audits: 0, signals: [], lastAudits: [] },
+  requests: 0,
+  audits: 0,
+  signals: [],
+  lastAudits: [],
   tests: signalKinds.map(signal => ({ signal, audits: 0, p: 1 })),
 })

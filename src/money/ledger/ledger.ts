@@ -219,7 +219,12 @@ function createParts(deps: LedgerDeps) {
     exhausted,
   })
   const reconciliation = new LeaseReconciliation({
-    ...{ store, node, book, recent, monotonicMs, log },
+    store,
+    node,
+    book,
+    recent,
+    monotonicMs,
+    log,
     isInUse: leaseId => unconfirmedLeases.has(leaseId) || admissions.isAsked(leaseId),
     settleRecentAgain: () => recent.settleAgain(again.run),
   })

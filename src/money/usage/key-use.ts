@@ -3,7 +3,7 @@ import type { KeyUse } from '../../base/domain/spend.ts'
 import { SPEND_COLUMNS } from './spend.ts'
 
 /** Returns the use of every key of a customer that is not revoked, by key id. */
-export async function useByKey(sql: Sql, customerId: string, nowMs: number): Promise<ReadonlyMap<string, KeyUse>> {
+export async function readKeyUses(sql: Sql, customerId: string, nowMs: number): Promise<ReadonlyMap<string, KeyUse>> {
   const { rows } = await sql.query<KeyUse & { readonly keyId: string }>(
     `SELECT k.key_id AS "keyId", ${KEY_USE_COLUMNS} ${FROM_KEY} WHERE k.customer_id = $2 AND k.revoked_at IS NULL`,
     [new Date(nowMs).toISOString(), customerId],

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { transaction } from '../../base/db/pool.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import { AgentServer } from '../../http/agents/agent-server.ts'
-import { hosterOfAgent, serveKeysInUse } from '../../market/marketplace/agent-facts.ts'
+import { readAgentHoster, serveKeysInUse } from '../../market/marketplace/agent-hosters.ts'
 import { passAgentChallenge } from '../../market/marketplace/pass-agent-challenge.ts'
 import { listLiveNodes } from '../../money/ledger/leases/list-live-nodes.ts'
 import { earnedToday } from '../../money/payouts/earnings.ts'
@@ -44,7 +44,7 @@ export function createAgentServer(
         return { hosterId, keyId: keyId! }
       },
       keysInUse: keyIds => serveKeysInUse(lookups, keyIds),
-      hosterOf: hosterId => hosterOfAgent(lookups, hosterId).catch(refuseOutage),
+      hosterOf: hosterId => readAgentHoster(lookups, hosterId).catch(refuseOutage),
       onServing: endpointId => transaction(general, sql => passAgentChallenge(sql, endpointId, clock.epochMs())),
       offersAt: catalog.pricedAt,
       earningsOf: hosterId => earnedToday(lookups, hosterId, clock.epochMs()),

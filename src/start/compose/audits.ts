@@ -55,11 +55,16 @@ export function createAudits(
   const paid = { pool: general, clock }
   const shadowNanos = BigInt(SHADOW_ACCOUNTS) * DAY_NANOS
   const shadowShares = createCustomerShares({
-    ...{ ...paid, purpose: 'shadow', dayNanos: shadowNanos, togetherNanos: shadowNanos },
+    ...paid,
+    purpose: 'shadow',
+    dayNanos: shadowNanos,
+    togetherNanos: shadowNanos,
   })
   const replayNanos = BigInt(HOUSE_CUSTOMERS - SHADOW_ACCOUNTS) * DAY_NANOS
   const shares = createCustomerShares({
-    ...{ ...paid, purpose: 'replay', dayNanos: replayNanos },
+    ...paid,
+    purpose: 'replay',
+    dayNanos: replayNanos,
     // The rest is for prompts of the gateway.
     togetherNanos: replayNanos / 2n,
   })
@@ -72,7 +77,12 @@ export function createAudits(
   const mannersDeps = { manners: samples.manners, random }
   const relatedCustomers = createRelatedCustomers(general, clock)
   const shadow = createShadow({
-    ...{ pool: general, clock, random, log, relatedCustomers, isAskedAlike },
+    pool: general,
+    clock,
+    random,
+    log,
+    relatedCustomers,
+    isAskedAlike,
     pauseMs: trust.shadowSeconds * 1_000,
     referenceOf: offer => peersOf(peers, offer).reference,
     ask: (customerId, offer, body) =>
@@ -85,9 +95,15 @@ export function createAudits(
   })
   if (trust.shadowSeconds > 0) samples.listen(shadow.onServed)
   const auditor = createAuditor({
-    ...{ pool: general, clock, ...peers, ...mannersDeps, relatedCustomers },
+    pool: general,
+    clock,
+    ...peers,
+    ...mannersDeps,
+    relatedCustomers,
     relatedHosters: createRelatedHosters(general),
-    ...{ estimateNanos, shares, seen: samples.seen },
+    estimateNanos,
+    shares,
+    seen: samples.seen,
     beginVisit: createVisits(context, { house, send, shares, estimateNanos }),
     ownCanaries: trust.canaries,
     shared: samples.shared,
@@ -107,8 +123,11 @@ export function createAudits(
   return {
     start: endpointId => background.start(endpointId),
     schedule: () => ({
-      ...{ nowMs: clock.epochMs(), meanPauseMs: trust.auditMinutes * MINUTE_MS, random },
-      ...{ drawGapMs: () => drawGapMs(mannersDeps), referenceModels: referenceModels() },
+      nowMs: clock.epochMs(),
+      meanPauseMs: trust.auditMinutes * MINUTE_MS,
+      random,
+      drawGapMs: () => drawGapMs(mannersDeps),
+      referenceModels: referenceModels(),
     }),
   }
 }

@@ -5,7 +5,7 @@ import { playgroundKey } from '../../http/endpoints/playground-key.ts'
 import { type Authenticator, createAuthenticator } from '../../identity/auth/authenticator.ts'
 import { createKeyRing } from '../../identity/auth/key-ring.ts'
 import { issuePlaygroundKey } from '../../identity/auth/playground-key.ts'
-import { useByKey } from '../../money/usage/key-use.ts'
+import { readKeyUses } from '../../money/usage/key-use.ts'
 import { reportSql } from '../../money/usage/report-sql.ts'
 import { limitsOfTier } from '../config/config.ts'
 import { type ComposeContext, smallBodyLimit } from './compose-context.ts'
@@ -45,18 +45,18 @@ export function startCallers(
   started.defer(() => authenticator.close())
   const keys = createKeyRing(desk)
   const reports = reportSql(general)
-  const useOfKeys = (customerId: string) => useByKey(reports, customerId, clock.epochMs())
+  const useOfKeys = (customerId: string) => readKeyUses(reports, customerId, clock.epochMs())
   const bodyDeps = { clock, bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes) }
   return {
     authenticator,
     changes,
     onSupplyRead: listener => supplyListeners.push(listener),
     endpoints: [
-      keysList({ keys, useByKey: useOfKeys }),
-      keyCreate({ keys, useByKey: useOfKeys, ...bodyDeps }),
-      keyEdit({ keys, useByKey: useOfKeys, ...bodyDeps }),
+      keysList({ keys, readKeyUses: useOfKeys }),
+      keyCreate({ keys, readKeyUses: useOfKeys, ...bodyDeps }),
+      keyEdit({ keys, readKeyUses: useOfKeys, ...bodyDeps }),
       keyDelete({ keys }),
-      playgroundKey({ issue: order => issuePlaygroundKey(keys, order), useByKey: useOfKeys, ...bodyDeps }),
+      playgroundKey({ issue: order => issuePlaygroundKey(keys, order), readKeyUses: useOfKeys, ...bodyDeps }),
     ],
   }
 }

@@ -91,7 +91,9 @@ function credentialOf(settings: EndpointSettings): Pick<Endpoint, 'credential'> 
   if (accessKeyId === undefined || secret === undefined) return {}
   return {
     credential: {
-      ...{ kind: 'aws_keys', accessKeyId, secretAccessKey: secret },
+      kind: 'aws_keys',
+      accessKeyId,
+      secretAccessKey: secret,
       sessionToken: settings.aws_session_token || null,
       region: settings.aws_region ?? awsRegionIn(settings.base_url)!,
     },

@@ -41,7 +41,10 @@ export function readCanaries(path: string, problems: ConfigProblem[]): readonly 
     problems.push({ where, line: file.lineOf(key), key: keyPath(key) || null, message: text })
   }
   return (data?.canaries ?? []).map(({ prompt, system, answer, any_of: anyOf, max_tokens, models }) => ({
-    ...{ prompt, system, models, maxTokens: max_tokens },
+    prompt,
+    system,
+    models,
+    maxTokens: max_tokens,
     answers: answer === undefined ? anyOf! : [answer],
   }))
 }

@@ -174,7 +174,12 @@ function Groups({ usage, filter }: { usage: OperatorUsage; filter: OperatorUsage
     )
   }
   const rest = {
-    ...{ id: '', customer_id: null, failed: null, input_tokens: null, output_tokens: null, revenue_usd: null },
+    id: '',
+    customer_id: null,
+    failed: null,
+    input_tokens: null,
+    output_tokens: null,
+    revenue_usd: null,
     name: `${countText(other.groups)} others`,
     requests: other.requests,
     charged_usd: other.charged_usd,

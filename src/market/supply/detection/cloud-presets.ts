@@ -337,7 +337,11 @@ function gpt(
   quirks: ModelQuirks = { dropFields: [], exclusiveReasoning: true },
 ): CloudModel {
   return {
-    ...{ modelId, prices, contextTokens: 1_050_000, maxOutputTokens: 128_000, quirks },
+    modelId,
+    prices,
+    contextTokens: 1_050_000,
+    maxOutputTokens: 128_000,
+    quirks,
     features: ['tools', 'json_schema'],
     speaks: ['responses', 'chat'],
     longPrompts: { ...longPrompts, aboveInputTokens: 272_000 },

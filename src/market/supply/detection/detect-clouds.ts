@@ -88,7 +88,9 @@ function cloudPriceList({ prices, longPrompts, peaks = [] }: CloudModel): PriceL
       longPrompts === undefined ? [] : [{ ...listed(longPrompts), aboveInputTokens: longPrompts.aboveInputTokens }],
     windows: peaks.map(({ days, fromMinute, untilMinute, ...price }) => ({
       ...listed(price),
-      ...{ days, fromMinute, untilMinute },
+      days,
+      fromMinute,
+      untilMinute,
     })),
   }
 }

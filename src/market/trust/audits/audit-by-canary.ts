@@ -44,7 +44,12 @@ export async function auditByCanary(
   const { eValues, hasPassed } = auditCanaries(answered, await canaryRecordOfOthers(pool, offer.modelId, hosterId))
   await recordAudits(pool, [
     {
-      ...{ hosterId, modelId: offer.modelId, kind: 'canary', eValues, hasPassed, atMs: clock.epochMs() },
+      hosterId,
+      modelId: offer.modelId,
+      kind: 'canary',
+      eValues,
+      hasPassed,
+      atMs: clock.epochMs(),
       statistic: answered.filter(isAnswered => !isAnswered).length,
       sample: answered.length,
     },

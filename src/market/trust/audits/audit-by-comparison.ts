@@ -63,6 +63,10 @@ async function compare(
   const hosterId = offer.endpoint.hosterId
   await recordCompared(pool, {
     ...comparison,
-    ...{ hosterId, modelId: offer.modelId, source, customerId, atMs: clock.epochMs() },
+    hosterId,
+    modelId: offer.modelId,
+    source,
+    customerId,
+    atMs: clock.epochMs(),
   })
 }

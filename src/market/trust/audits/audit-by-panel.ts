@@ -49,7 +49,12 @@ export async function auditByPanel(
   await recordAudits(
     pool,
     results.map(({ hosterId, distance, eValues, hasPassed }) => ({
-      ...{ hosterId, modelId: offer.modelId, kind, eValues, hasPassed, atMs: clock.epochMs() },
+      hosterId,
+      modelId: offer.modelId,
+      kind,
+      eValues,
+      hasPassed,
+      atMs: clock.epochMs(),
       statistic: distance.overall,
       worst: distance.worst,
       sample: panel.length - 1,

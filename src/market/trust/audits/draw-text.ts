@@ -49,7 +49,10 @@ export async function drawText(
   const replies = Array.from({ length: REPLIES_MAX }, () => random()).findIndex(drawn => drawn >= REPLY_PART)
   let left = replies === -1 ? REPLIES_MAX : replies
   return {
-    ...{ source: 'prompt', customerId: null, fields: drawFields(deps), identifiers: {} },
+    source: 'prompt',
+    customerId: null,
+    fields: drawFields(deps),
+    identifiers: {},
     async next(history) {
       if (history.length === 0) return grown
       const reply = left-- > 0 ? await growReply(history, ask) : null

@@ -98,7 +98,11 @@ export function createShadow(deps: ShadowDeps): Shadow {
     const { modelId } = offer
     const isRecorded = await recordCompared(pool, {
       ...comparison,
-      ...{ source: 'shadow', hosterId, modelId, customerId, atMs: clock.epochMs() },
+      source: 'shadow',
+      hosterId,
+      modelId,
+      customerId,
+      atMs: clock.epochMs(),
     })
     if (!isRecorded) rest(chosen)
   }
@@ -163,7 +167,12 @@ export function createShadow(deps: ShadowDeps): Shadow {
       if (answered === '' || Buffer.byteLength(answered) > ANSWER_BYTES_MAX) return
       const { stream: _, seed: __, ...asked } = body
       start({
-        ...{ customerId, offer, hosterId, reference, temperature, text: answered },
+        customerId,
+        offer,
+        hosterId,
+        reference,
+        temperature,
+        text: answered,
         body: { ...asked, max_tokens: outputCap(offer, job, ticket.maxTokens) },
       })
     },

@@ -1,5 +1,6 @@
 import type { AccountLimits, KeyLimit, MemberLimit } from '../../../base/domain/caller.ts'
 import type { Hold } from '../../../base/domain/handoff.ts'
+import type { Nanos } from '../../../base/domain/money.ts'
 import type { WindowCounts } from '../../../base/domain/windows.ts'
 import type { CancelSignal } from '../../../base/runtime/cancel-signal.ts'
 
@@ -22,7 +23,7 @@ export interface Admission {
    * and the limits of the key and the member leave, if that is at least the floor. Null only counts the request in the windows,
    * because no server could serve it.
    */
-  readonly ask: { readonly wantNanos: bigint; readonly floorNanos: bigint } | null
+  readonly ask: { readonly wantNanos: Nanos; readonly floorNanos: Nanos } | null
   /**
    * Set for a retry after a refusal for money: the end of the minute in which the request was counted, so
    * that it is counted once.
@@ -71,9 +72,9 @@ export type AdmissionResult =
        * At the time of the refusal: the balance, the part of it that no lease holds, and what the daily spend
        * cap leaves.
        */
-      readonly postedNanos: bigint
-      readonly freeNanos: bigint
-      readonly capLeftNanos: bigint
+      readonly postedNanos: Nanos
+      readonly freeNanos: Nanos
+      readonly capLeftNanos: Nanos
       /** Null for keys without a spend limit. */
       readonly key: KeySpend | null
       /** Null for members without a spend limit. */
@@ -85,9 +86,9 @@ export type AdmissionResult =
 /** The spend limit of a key or of a member in its current window. */
 export interface KeySpend {
   /** Charged to requests that were admitted in the window. */
-  readonly spentNanos: bigint
+  readonly spentNanos: Nanos
   /** What may still be held: the limit less the spend and the holds of running requests. */
-  readonly leftNanos: bigint
+  readonly leftNanos: Nanos
   /** Null for a limit that never resets. */
   readonly endsAtEpochMs: number | null
 }

@@ -15,7 +15,7 @@ export async function serveKeysInUse(sql: Sql, keyIds: readonly string[]): Promi
 }
 
 /** The name, state and owners of a hoster, and its endpoints that agents serve, the oldest first. */
-export async function hosterOfAgent(
+export async function readAgentHoster(
   sql: Sql,
   hosterId: string,
 ): Promise<{ name: string; state: string; ownerIds: string[]; endpointIds: string[] }> {

@@ -18,7 +18,7 @@ export async function unlockJobs(sql: Sql, poolId: string): Promise<void> {
  * Unlocks the jobs of dead nodes and returns their tasks. graphile-worker itself would wait four hours. An
  * abandoned audit would stop all audits for that time, because only one can run.
  */
-export async function freeAbandonedJobs(sql: Sql): Promise<string[]> {
+export async function unlockAbandonedJobs(sql: Sql): Promise<string[]> {
   const { rows } = await sql.query<{ task: string }>(
     `WITH abandoned AS MATERIALIZED (
        SELECT task_identifier AS task, locked_by FROM graphile_worker.jobs
