@@ -8,6 +8,42 @@ import { creditsQuery, sessionQuery } from './queries.ts'
 import { readAgain } from './query-client.ts'
 import { Rereads, type Timer } from './rereads.ts'
 
+/** Reads again what changes, as long as the tab is visible. */
+export function useLive(customerId: string): void {
+  const client = useQueryClient()
+  useEffect(() => {
+    let state: LiveState | null = null
+    const rereads = new Rereads(area => void readAgain(client, { queryKey: [area, customerId] }), browserTimer)
+    const end = readWhileVisible<LiveState>(`customers/${customerId}/live`, {
+      event: 'state',
+      onEvent(now) {
+        // Something changed after the screen had read it and before the first state was made. If the credit was read after the change,
+        // what was read before the credit is old.
+        const shown = client.getQueryState(creditsQuery(customerId).queryKey)
+        if (state === null && shown?.data !== undefined) {
+          const isCurrent = shown.data.balance_usd === now.balance_usd
+          void readAgain(client, {
+            predicate: ({ queryKey, state: { dataUpdatedAt } }) =>
+              queryKey[1] === customerId && !(isCurrent && dataUpdatedAt >= shown.dataUpdatedAt),
+          })
+        }
+        const { byRequests, byPeople } = changesBetween(state, now)
+        for (const area of byRequests) rereads.plan(area, sums.has(area) ? SUMS_MS : REREAD_MS)
+        for (const area of byPeople) rereads.plan(area, REREAD_MS)
+        state = now
+      },
+      // The balance is on every screen: reading it again shows whether the gateway is away.
+      onBroken: () => void client.invalidateQueries({ queryKey: ['credits', customerId] }),
+      onBack: () => void readAgain(client),
+      onSessionEnded: () => void client.invalidateQueries({ queryKey: sessionQuery.queryKey }),
+    })
+    return () => {
+      rereads.end()
+      end()
+    }
+  }, [client, customerId])
+}
+
 /** How often at most an area is read again. */
 const REREAD_MS = 2_000
 /** How often at most the areas are read again that sum over many rows, while requests go on. */
@@ -46,42 +82,6 @@ function changesBetween(before: LiveState | null, now: LiveState): Changes {
 const areasOfTopic: Readonly<Record<string, readonly string[]>> = {
   budgets: ['key-spend', 'people', 'usage'],
   keys: ['keys', 'key-spend'],
-}
-
-/** Reads again what changes, as long as the tab is visible. */
-export function useLive(customerId: string): void {
-  const client = useQueryClient()
-  useEffect(() => {
-    let state: LiveState | null = null
-    const rereads = new Rereads(area => void readAgain(client, { queryKey: [area, customerId] }), browserTimer)
-    const end = readWhileVisible<LiveState>(`customers/${customerId}/live`, {
-      event: 'state',
-      onEvent(now) {
-        // Something changed after the screen had read it and before the first state was made. If the credit was read after the change,
-        // what was read before the credit is old.
-        const shown = client.getQueryState(creditsQuery(customerId).queryKey)
-        if (state === null && shown?.data !== undefined) {
-          const isCurrent = shown.data.balance_usd === now.balance_usd
-          void readAgain(client, {
-            predicate: ({ queryKey, state: { dataUpdatedAt } }) =>
-              queryKey[1] === customerId && !(isCurrent && dataUpdatedAt >= shown.dataUpdatedAt),
-          })
-        }
-        const { byRequests, byPeople } = changesBetween(state, now)
-        for (const area of byRequests) rereads.plan(area, sums.has(area) ? SUMS_MS : REREAD_MS)
-        for (const area of byPeople) rereads.plan(area, REREAD_MS)
-        state = now
-      },
-      // The balance is on every screen: reading it again shows whether the gateway is away.
-      onBroken: () => void client.invalidateQueries({ queryKey: ['credits', customerId] }),
-      onBack: () => void readAgain(client),
-      onSessionEnded: () => void client.invalidateQueries({ queryKey: sessionQuery.queryKey }),
-    })
-    return () => {
-      rereads.end()
-      end()
-    }
-  }, [client, customerId])
 }
 
 /** Shows the operator's overview as it changes, as long as the tab is visible. */

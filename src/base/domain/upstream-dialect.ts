@@ -17,10 +17,13 @@ export function dialectAt(speaks: readonly Dialect[], job: ChatJob): Dialect | n
 
 function isExpressible(job: ChatJob, dialect: Exclude<Dialect, 'chat'>): boolean {
   const { choices, features, hasStop, forward } = job
+  // Only chat has several answers and log probabilities for each token, and only there do answers with media cross.
   if (choices > 1 || forward.logprobs === true || asksForMedia(job)) return false
+  // The only other one that takes audio.
   if (dialect === 'gemini') return true
   if (features.has('audio')) return false
   if (dialect === 'converse') return !hasMediaAddress(job)
+  // Responses has no stop sequences.
   return dialect === 'messages' || !hasStop
 }
 

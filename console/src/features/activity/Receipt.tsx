@@ -64,7 +64,7 @@ function Body({ receipt }: { receipt: RequestReceipt }) {
           Model: receipt.model,
           'Served by': receipt.served_by && (
             <Provider
-              kind={receipt.served_by.provider as 'local'}
+              kind={receipt.served_by.provider}
               label={receipt.served_by.hoster_name ?? receipt.served_by.endpoint ?? receipt.served_by.provider}
             />
           ),

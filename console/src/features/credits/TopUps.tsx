@@ -38,26 +38,13 @@ export function TopUps({ customerId, mayCancel }: { customerId: string; mayCance
             {rows
               .filter(({ state }) => state === 'open' || state === 'processing')
               .map(topUp => (
-                <div key={topUp.id} className={styles.waiting}>
-                  <State state="warn">{`${roundUsd(topUp.amount_usd)} USD: ${states[topUp.state].word}`}</State>
-                  {topUp.instructions !== null && <p className={styles.instructions}>{topUp.instructions}</p>}
-                  <p>
-                    Reference: <code>{topUp.reference}</code>{' '}
-                    <CopyButton text={topUp.reference} what="the reference of the payment" />
-                  </p>
-                  <div className={styles.buttons}>
-                    {topUp.redirect_url !== null && (
-                      <Button component="a" href={topUp.redirect_url}>
-                        Pay now
-                      </Button>
-                    )}
-                    {mayCancel && topUp.driver === 'manual' && topUp.state === 'open' && (
-                      <Button variant="default" loading={cancel.isPending} onClick={() => cancel.mutate(topUp)}>
-                        Cancel this top-up
-                      </Button>
-                    )}
-                  </div>
-                </div>
+                <WaitingTopUp
+                  key={topUp.id}
+                  topUp={topUp}
+                  mayCancel={mayCancel}
+                  isCancelling={cancel.isPending}
+                  onCancel={() => cancel.mutate(topUp)}
+                />
               ))}
             <DataTable
               label="Top-ups"
@@ -91,6 +78,42 @@ export function TopUps({ customerId, mayCancel }: { customerId: string; mayCance
         )
       }}
     </Loaded>
+  )
+}
+
+/** A payment that waits, and what the payer can do for it. */
+function WaitingTopUp({
+  topUp,
+  mayCancel,
+  isCancelling,
+  onCancel,
+}: {
+  topUp: TopUp
+  mayCancel: boolean
+  isCancelling: boolean
+  onCancel: () => void
+}) {
+  return (
+    <div className={styles.waiting}>
+      <State state="warn">{`${roundUsd(topUp.amount_usd)} USD: ${states[topUp.state].word}`}</State>
+      {topUp.instructions !== null && <p className={styles.instructions}>{topUp.instructions}</p>}
+      <p>
+        Reference: <code>{topUp.reference}</code>{' '}
+        <CopyButton text={topUp.reference} what="the reference of the payment" />
+      </p>
+      <div className={styles.buttons}>
+        {topUp.redirect_url !== null && (
+          <Button component="a" href={topUp.redirect_url}>
+            Pay now
+          </Button>
+        )}
+        {mayCancel && topUp.driver === 'manual' && topUp.state === 'open' && (
+          <Button variant="default" loading={isCancelling} onClick={onCancel}>
+            Cancel this top-up
+          </Button>
+        )}
+      </div>
+    </div>
   )
 }
 

@@ -45,7 +45,10 @@ export function Apply() {
     {
       areas: ['hosters'],
       done: `${name} has applied.`,
-      onDone: ({ id }) => void navigate({ to: '/h/$hosterId', params: { hosterId: id! } }),
+      onDone({ id }) {
+        // Only the answer to an application names a new hoster.
+        if (id !== undefined) void navigate({ to: '/h/$hosterId', params: { hosterId: id } })
+      },
       showsError: true,
     },
   )

@@ -1,6 +1,7 @@
 import { Button, Modal, Select, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
+import { kindsWithThreshold } from '../../../../src/base/domain/alert-rule.ts'
 import { type AlertRule, alertsQuery, deliveriesQuery } from '../../api/queries.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { exactUsd } from '../../format/usd-text.ts'
@@ -22,7 +23,6 @@ const kinds = {
   large_charge: 'One request costs at least',
 } as const
 type Kind = keyof typeof kinds
-const withThreshold: readonly Kind[] = ['low_balance', 'large_charge']
 
 /** When the customer gets a message, and where. */
 export function Alerts() {
@@ -114,7 +114,7 @@ function NewAlert({ onClose }: { onClose: () => void }) {
   const [channel, setChannel] = useState('email')
   const [target, setTarget] = useState('')
   const [secret, setSecret] = useState<string | null>(null)
-  const hasThreshold = withThreshold.includes(kind)
+  const hasThreshold = kindsWithThreshold.includes(kind)
   const make = useWrite<void, { secret: string | null }>(
     () => ({
       method: 'POST',
