@@ -24,7 +24,9 @@ const root = document.querySelector('#root')!
 
 void start()
 
-/** Draws the screen once its script and the session are there. Until then the page keeps the frame that it came with. */
+/**
+ * Draws the screen once its script and the session are there. Until then the page keeps the frame that it came with.
+ */
 async function start(): Promise<void> {
   const needsSession = root.hasChildNodes() || location.pathname === '/'
   // These never reject: the screen shows what is missing.

@@ -76,7 +76,9 @@ function wordsOf(command: Command): string[] {
   ]
 }
 
-/** Nothing for an option without a value. A value in square brackets may be left out, so the next word may be anything. */
+/**
+ * Nothing for an option without a value. A value in square brackets may be left out, so the next word may be anything.
+ */
 function optionValue(option: Option, path: string) {
   const isFile = /<(file|directory)>/.test(option.flags)
   return option.required

@@ -46,7 +46,8 @@ function grant(): Command {
       const { output } = session
       const dryRun = options.dryRun === true
       const isPromotion = options.promotion === true
-      // No default: paid credit can be cashed at a hoster of one's own, and promotion credit of honest payers would cost their hosters.
+      // No default: paid credit can be cashed at a hoster of one's own, and promotion credit of honest payers would
+      // cost their hosters.
       if (!isPromotion && options.paid !== true)
         throw new UsageError('Add --paid if the customer paid for the credit, or --promotion if nobody did.')
       if (!dryRun && options.yes !== true) {

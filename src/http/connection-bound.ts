@@ -60,15 +60,18 @@ export function onceAnswered(socket: ServedSocket, listener: () => void): void {
   socket[afterAnswers] = listener
 }
 
-/** A faulty request, a refused key, an unknown address or method, a body of a foreign type: a stranger gets these answers too. */
+/**
+ * A faulty request, a refused key, an unknown address or method, a body of a foreign type: a stranger gets these
+ * answers too.
+ */
 const STATUSES_WITHOUT_KEY: ReadonlySet<number> = new Set([400, 401, 404, 405, 415])
 /** Enough for a client that tries its keys in turn, and for a proxy that shares a connection. */
 const REFUSALS_MAX = 5
 
 /**
- * Whether an answer must be the last one of its connection: the fifth one that needs no key, so that a stranger pays for
- * each few requests with a new connection. While the body still arrives, closing would send a reset and the client could
- * lose the answer; then a later refusal closes.
+ * Whether an answer must be the last one of its connection: the fifth one that needs no key, so that a stranger pays
+ * for each few requests with a new connection. While the body still arrives, closing would send a reset and the client
+ * could lose the answer; then a later refusal closes.
  */
 export function isLastAnswer(status: number, socket: ServedSocket, isRequestComplete: boolean): boolean {
   if (!STATUSES_WITHOUT_KEY.has(status)) return false
@@ -79,7 +82,10 @@ export function isLastAnswer(status: number, socket: ServedSocket, isRequestComp
   return true
 }
 
-/** Whether the whole request has arrived. For a request without a body, node:http sets `complete` only after its listener. */
+/**
+ * Whether the whole request has arrived. For a request without a body, node:http sets `complete` only after its
+ * listener.
+ */
 export function hasArrived({ complete, headers }: IncomingMessage): boolean {
   return complete || (headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0)
 }

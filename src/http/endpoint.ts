@@ -27,15 +27,20 @@ interface EndpointRow {
    * What the person must be allowed to do for the customer in the path, `:customer_id`. Requires `access: 'session'`.
    */
   readonly right?: CustomerRight
-  /** What the person must be allowed to do for the hoster in the path, `:hoster_id`. Checked with `access: 'session'`. */
+  /**
+   * What the person must be allowed to do for the hoster in the path, `:hoster_id`. Checked with `access: 'session'`.
+   */
   readonly hosterRight?: HosterRight
   /** The scope that the key of the hoster must have. Set when `access` is `hoster_key`. */
   readonly hosterScope?: HosterScope
-  /** For people with a role on the installation: operators and auditors may read, operators write. Requires `access: 'session'`. */
+  /**
+   * For people with a role on the installation: operators and auditors may read, operators write. Requires `access:
+   * 'session'`.
+   */
   readonly installation?: 'read' | 'write'
   /**
-   * The session must be confirmed: see `requireConfirmation`. Checked with `access: 'session'`. `unless_dry_run`: the handler checks,
-   * because the body says whether it is a dry run.
+   * The session must be confirmed: see `requireConfirmation`. Checked with `access: 'session'`. `unless_dry_run`: the
+   * handler checks, because the body says whether it is a dry run.
    */
   readonly needsConfirmation?: boolean | 'unless_dry_run'
   /** Each request counts against `reports.requests_per_minute`. Requires `access: 'key'` or `hoster_key`. */

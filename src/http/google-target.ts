@@ -17,8 +17,9 @@ interface GoogleRequest {
 }
 
 /**
- * Gives a request to Google's API the path `/v1beta/...`, and moves a key from its query to the header `x-goog-api-key`:
- * from here on, no part of the gateway can log it. A key in a header takes precedence. Other requests stay as they are.
+ * Gives a request to Google's API the path `/v1beta/...`, and moves a key from its query to the header
+ * `x-goog-api-key`: from here on, no part of the gateway can log it. A key in a header takes precedence. Other requests
+ * stay as they are.
  */
 export function normaliseGoogleTarget(request: GoogleRequest): void {
   const { method, url = '', rawHeaders } = request

@@ -4,7 +4,10 @@ import { type LinkedItem, LinkedSet } from '../base/runtime/collections.ts'
 import { type Scheduler, systemScheduler } from '../base/runtime/scheduler.ts'
 import { hasLastAnswer } from './connection-bound.ts'
 
-/** node:http runs every request in the bytes that it gets, so a slice has a limited number of bytes and of heads of requests. */
+/**
+ * node:http runs every request in the bytes that it gets, so a slice has a limited number of bytes and of heads of
+ * requests.
+ */
 const SLICE_BYTES = 2_048
 const SLICE_HEADS = 4
 /** While a chunked body arrives. Requests may follow it in the same slice. */
@@ -13,7 +16,10 @@ const CHUNKED_SLICE_BYTES = 8_192
 const STEP_COST_BYTES = 16_384
 /** What one connection may cost before others get their turns: two reads of a socket, or a few requests. */
 const GO_COST_BYTES = 131_072
-/** What all connections of node:http may cost in one turn of the event loop: 0.5 ms, or 5 ms where memory is slow to come. */
+/**
+ * What all connections of node:http may cost in one turn of the event loop: 0.5 ms, or 5 ms where memory is slow to
+ * come.
+ */
 const TURN_COST_BYTES = 512 * 1024
 
 /**
@@ -51,7 +57,9 @@ export class InputTurns {
     return server.on('upgrade', (_request, socket: Socket) => this.#inputs.get(socket)?.release())
   }
 
-  /** Returns the beginning of a request of which node:http has only a part; it reports a fault with the last part alone. */
+  /**
+   * Returns the beginning of a request of which node:http has only a part; it reports a fault with the last part alone.
+   */
   headStartOf(socket: Socket): Buffer | null {
     return this.#inputs.get(socket)?.headStart ?? null
   }

@@ -9,8 +9,8 @@ import { header, type Json, media } from './openapi-schema.ts'
 const errorCodes = Object.keys(errorTable) as ErrorCode[]
 
 /**
- * Returns the error responses of an endpoint: one per status, which lists the error codes with that status. Parts with an
- * id move to `schemas`.
+ * Returns the error responses of an endpoint: one per status, which lists the error codes with that status. Parts with
+ * an id move to `schemas`.
  */
 export function errorResponses(endpoint: Endpoint, schemas: Record<string, Json>): Json {
   const { method, doc, path } = endpoint

@@ -60,8 +60,8 @@ const DISCARDED_BYTES_MAX = 32 * 1024 * 1024
 
 /**
  * Called for bytes behind a refused request. Closing with unread bytes would send a reset, and a proxy that is still
- * sending would drop the refusal and count this node as failed. `ConnectionWatch` closes the connection if the client does
- * not; until then, a client that sends without end is no longer read.
+ * sending would drop the refusal and count this node as failed. `ConnectionWatch` closes the connection if the client
+ * does not; until then, a client that sends without end is no longer read.
  */
 function discardRest(socket: Socket): void {
   if (socket.bytesRead - (refusedAt.get(socket) ?? 0) > DISCARDED_BYTES_MAX) socket.pause()

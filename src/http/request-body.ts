@@ -52,12 +52,18 @@ function sizeText(bytes: number): string {
   return bytes % 1024 === 0 ? `${bytes / 1024} KiB` : `${bytes} bytes`
 }
 
-/** Smaller bodies come through the plain server. Most bodies of this size take about 1 ms, histories of many calls 20 ms. */
+/**
+ * Smaller bodies come through the plain server. Most bodies of this size take about 1 ms, histories of many calls 20
+ * ms.
+ */
 const LARGE_BODY_BYTES = 65_536
 /** Large bodies leave this part of the time to all other work of the process. */
 const PAUSE_SHARE = 0.25
 const PAUSE_MS_MAX = 100
-/** How long the next large body of a customer waits, as a multiple of the work for the last one: it gets a third of the time. */
+/**
+ * How long the next large body of a customer waits, as a multiple of the work for the last one: it gets a third of the
+ * time.
+ */
 const CUSTOMER_PAUSE_SHARE = 2
 /** A longer time was a stall of the machine. */
 const WORK_MS_MAX = 500
@@ -73,9 +79,9 @@ export interface BodyTurns {
 }
 
 /**
- * Small bodies are parsed at the end of the turn in which they arrived. Large ones are parsed one at a time, with a pause
- * after each, and customers take turns. A body of 8 MB takes 0.2 s. Sixty of them in one turn kept the event loop busy
- * for so long that connections and statements of other requests exceeded their time limits.
+ * Small bodies are parsed at the end of the turn in which they arrived. Large ones are parsed one at a time, with a
+ * pause after each, and customers take turns. A body of 8 MB takes 0.2 s. Sixty of them in one turn kept the event loop
+ * busy for so long that connections and statements of other requests exceeded their time limits.
  *
  * The time that a request held the event loop is measured, because bytes do not show it: 500 kB of tool calls take 40
  * times as long as 500 kB of text. The customer's next large body waits in proportion, also when the request was free.

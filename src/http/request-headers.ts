@@ -17,8 +17,9 @@ import { routingSchemas } from '../wire/dialects/routing-schemas.ts'
 import { type GenerationRequest, SWITCHYARD_PREFIX } from './generation-exchange.ts'
 
 /**
- * Adds what the headers and the key say to a parsed job, whatever dialect it came in: routing fields, the label, the wait for credit and the session.
- * Returns the job itself when they say nothing, as for most requests. Throws `invalid_header`.
+ * Adds what the headers and the key say to a parsed job, whatever dialect it came in: routing fields, the label, the
+ * wait for credit and the session. Returns the job itself when they say nothing, as for most requests. Throws
+ * `invalid_header`.
  */
 export function requestedJob(
   parsed: ChatJob,
@@ -73,8 +74,8 @@ const headerOf = (field: string) => `${SWITCHYARD_PREFIX}${field.replaceAll('_',
 const fieldOf = new Map(routingFieldNames.map(field => [headerOf(field), field] as const))
 
 /**
- * The gateway's own request headers, for the OpenAPI document: every routing field, the label and the wait for credit. Lists are separated by
- * commas, OpenAPI's default.
+ * The gateway's own request headers, for the OpenAPI document: every routing field, the label and the wait for credit.
+ * Lists are separated by commas, OpenAPI's default.
  */
 export const routingHeaders: Readonly<Record<string, ZodType>> = {
   ...Object.fromEntries(
@@ -106,8 +107,8 @@ function descriptionOf(field: keyof RoutingFields): string {
 }
 
 /**
- * Reads the routing fields, the label and the wait for credit from headers. Throws ApiError `invalid_header` for a malformed value, a header that was sent
- * twice, and an unknown header: a misspelt constraint must not be ignored.
+ * Reads the routing fields, the label and the wait for credit from headers. Throws ApiError `invalid_header` for a
+ * malformed value, a header that was sent twice, and an unknown header: a misspelt constraint must not be ignored.
  *
  * @param headers names in any letter case and values in turn, all with the prefix of the gateway
  */

@@ -17,7 +17,10 @@ import {
 import type { CustomerChange } from '../wire/api/operator/customer-changes.ts'
 import { type Actor, act } from './operator-action.ts'
 
-/** Adds a customer like `switchyard customer add` and returns its id. Throws `invalid_value` for a taken address or an unknown tier. */
+/**
+ * Adds a customer like `switchyard customer add` and returns its id. Throws `invalid_value` for a taken address or an
+ * unknown tier.
+ */
 export function addCustomer(
   pool: Pool,
   actor: Actor,
@@ -46,7 +49,10 @@ export function addCustomer(
   })
 }
 
-/** Changes tier, limits and state like `switchyard customer tier`, `limits`, `disable` and `enable`. Throws `customer_not_found`. */
+/**
+ * Changes tier, limits and state like `switchyard customer tier`, `limits`, `disable` and `enable`. Throws
+ * `customer_not_found`.
+ */
 export function changeCustomer(
   pool: Pool,
   actor: Actor,

@@ -16,7 +16,8 @@ type Decision = 'granted' | 'rejected' | 'own_request' | 'decided_before' | 'ref
 
 /**
  * Grants credit like `switchyard credit grant`, or asks for a second operator: see request_grant in
- * sql/functions/operator/grants.sql. Throws `customer_not_found`, and `invalid_value` for a ref that was used otherwise.
+ * sql/functions/operator/grants.sql. Throws `customer_not_found`, and `invalid_value` for a ref that was used
+ * otherwise.
  */
 export function grant(
   pool: Pool,

@@ -13,8 +13,8 @@ export interface Actor {
 }
 
 /**
- * Runs `work` in a transaction, which a dry run rolls back. Rejects with `database_unavailable` when PostgreSQL cannot be
- * reached, and `role_not_allowed` when the session has ended or its person is no operator any more.
+ * Runs `work` in a transaction, which a dry run rolls back. Rejects with `database_unavailable` when PostgreSQL cannot
+ * be reached, and `role_not_allowed` when the session has ended or its person is no operator any more.
  */
 export function act<T>(pool: Pool, work: (sql: Sql) => Promise<T>, isDryRun = false): Promise<T> {
   return transactionOrDryRun(pool, isDryRun, work).catch((error: unknown) => {

@@ -58,8 +58,9 @@ import { operatorUsageCsv, readOperatorUsage } from './usage.ts'
 import { createVisits, type Visit } from './visits.ts'
 
 /**
- * What an operator reads and changes in the console. Every change is in the audit log, in the same transaction. All methods reject
- * with ApiError: `database_unavailable` when PostgreSQL cannot be reached, and what the functions behind them name.
+ * What an operator reads and changes in the console. Every change is in the audit log, in the same transaction. All
+ * methods reject with ApiError: `database_unavailable` when PostgreSQL cannot be reached, and what the functions behind
+ * them name.
  */
 export interface OperatorConsole {
   overview(): Promise<Overview>

@@ -13,7 +13,10 @@ export interface OverviewListener {
 
 /** Reads the overview for all pages of operators that are open on this node, and not at all without any. */
 export interface OverviewWatch {
-  /** Calls the listener until the returned function is called. Throws `rate_limit_exceeded` when too many pages are open. */
+  /**
+   * Calls the listener until the returned function is called. Throws `rate_limit_exceeded` when too many pages are
+   * open.
+   */
   watch(sessionId: string, listener: OverviewListener): () => void
   stop(): Promise<void>
 }

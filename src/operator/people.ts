@@ -11,14 +11,20 @@ import { pageOf } from '../wire/api/cursor.ts'
 import type { PeoplePage, PeopleQuery, RoleChanges } from '../wire/api/operator/people.ts'
 import { type Actor, act } from './operator-action.ts'
 
-/** People of the whole installation, as operators see and change them. All methods reject with ApiError, as `OperatorConsole`. */
+/**
+ * People of the whole installation, as operators see and change them. All methods reject with ApiError, as
+ * `OperatorConsole`.
+ */
 export interface OperatorPeople {
   list(query: PeopleQuery, after: string | null, viewerId: string): Promise<PeoplePage>
   /** Rejects with `not_found`, `has_role` for operators and auditors, or `invalid_value` for oneself. */
   block(actor: Actor, personId: string, reason: string): Promise<void>
   /** Rejects with `not_found`. */
   unblock(actor: Actor, personId: string): Promise<void>
-  /** Changes a role, or asks another operator to approve it. Rejects with `not_found`, `last_operator`, `role_not_possible` or `invalid_value`. */
+  /**
+   * Changes a role, or asks another operator to approve it. Rejects with `not_found`, `last_operator`,
+   * `role_not_possible` or `invalid_value`.
+   */
   setRole(actor: Actor, personId: string, role: InstallationRole | null): Promise<{ state: 'waiting' | 'done' }>
   /** The changes that wait, the newest first. */
   roleChanges(viewerId: string): Promise<RoleChanges>

@@ -8,8 +8,8 @@ import type { RefundResult } from '../wire/api/operator/customers.ts'
 import { type Actor, act } from './operator-action.ts'
 
 /**
- * Refunds a request like `switchyard ledger refund`. Throws `request_not_found`, and `invalid_value` for an amount above the
- * charge, a free request, or one that was refunded by another amount before.
+ * Refunds a request like `switchyard ledger refund`. Throws `request_not_found`, and `invalid_value` for an amount
+ * above the charge, a free request, or one that was refunded by another amount before.
  */
 export function refund(
   pool: Pool,

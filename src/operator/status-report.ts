@@ -13,8 +13,8 @@ const INCIDENTS_MAX = 100
 const INCIDENT_ROWS_MAX = 2_000
 
 /**
- * Returns what customers may know of the servers: their state, the share of answered attempts by day, and when breakers kept requests
- * away. Without their addresses, and with their names only if `showsNames`.
+ * Returns what customers may know of the servers: their state, the share of answered attempts by day, and when breakers
+ * kept requests away. Without their addresses, and with their names only if `showsNames`.
  */
 export async function readStatus(
   sql: Sql,
@@ -114,7 +114,10 @@ interface OpenIncident extends Pick<Incident, 'server' | 'models' | 'kind'> {
   endedMs: number
 }
 
-/** Joins what several nodes saw of a server at the same time. `rows` begin with the newest. Servers that are no longer sold are left out. */
+/**
+ * Joins what several nodes saw of a server at the same time. `rows` begin with the newest. Servers that are no longer
+ * sold are left out.
+ */
 function mergeIncidents(rows: readonly IncidentRow[], names: ReadonlyMap<string, string>): Incident[] {
   const merged: OpenIncident[] = []
   const last = new Map<string, OpenIncident>()

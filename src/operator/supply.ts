@@ -137,7 +137,10 @@ export function setPrice(
   })
 }
 
-/** Changes state (with a reason) or trust score like `switchyard hoster activate`, `suspend` and `trust`. Throws like `setPrice`. */
+/**
+ * Changes state (with a reason) or trust score like `switchyard hoster activate`, `suspend` and `trust`. Throws like
+ * `setPrice`.
+ */
 export function changeHoster(
   pool: Pool,
   actor: Actor,
@@ -174,7 +177,10 @@ function stateActor({ personId, address }: Actor): StateActor {
   return { actor: 'operator', personId, keyId: null, address }
 }
 
-/** Returns what an operator needs for a decision: the hoster, its history, verification, manifest and members. Throws `hoster_not_found`. */
+/**
+ * Returns what an operator needs for a decision: the hoster, its history, verification, manifest and members. Throws
+ * `hoster_not_found`.
+ */
 export async function showHosterToReview(sql: Sql, hosterId: string): Promise<HosterReview> {
   const [hoster, changes, verification, manifest, members, listed] = await Promise.all([
     showHoster(sql, hosterId),

@@ -1,8 +1,9 @@
 import type { Sql } from '../base/db/pool.ts'
 
 /**
- * When the timetable added jobs. graphile-worker keeps this in a table that it calls private and may change, and reports it by events, so each node
- * writes down what it hears: the row `timetable_runs` of `installation` has the last minute of each task.
+ * When the timetable added jobs. graphile-worker keeps this in a table that it calls private and may change, and
+ * reports it by events, so each node writes down what it hears: the row `timetable_runs` of `installation` has the last
+ * minute of each task.
  */
 export async function noteTimetableRun(sql: Sql, tasks: readonly string[], at: Date): Promise<void> {
   const runs = Object.fromEntries(tasks.map(task => [task, at.toISOString()]))
@@ -13,7 +14,10 @@ export async function noteTimetableRun(sql: Sql, tasks: readonly string[], at: D
   )
 }
 
-/** Notes which tasks a node has a timetable for, so that one which never adds a job is late too. A second call changes nothing. */
+/**
+ * Notes which tasks a node has a timetable for, so that one which never adds a job is late too. A second call changes
+ * nothing.
+ */
 export async function noteTimetable(sql: Sql, tasks: readonly string[], startedAt: Date): Promise<void> {
   await sql.query(
     `INSERT INTO installation AS i (name, value) VALUES ('timetable_runs', $1)

@@ -7,8 +7,9 @@ import { GROUPS_MAX, type OperatorUsage, operatorUsageColumns, type UsageSpan } 
 import { readSummedAt } from './platform-days.ts'
 
 /**
- * Returns the usage of all customers, or of one, by day and by `span.by`. Without a customer, days, models, providers and customers
- * come from sums that are up to a minute old; the rest is read along the days of usage_day, usage_key_day or usage_label_day.
+ * Returns the usage of all customers, or of one, by day and by `span.by`. Without a customer, days, models, providers
+ * and customers come from sums that are up to a minute old; the rest is read along the days of usage_day, usage_key_day
+ * or usage_label_day.
  */
 export async function readOperatorUsage(sql: Sql, span: UsageSpan): Promise<OperatorUsage> {
   const values = [span.from, span.until, span.customer, span.model, span.provider]

@@ -10,8 +10,8 @@ const SAME_VISIT_MS = HOUR_MS
 const VISITS_MAX = 10_000
 
 /**
- * Notes in the audit log which customers and hosters an operator or auditor looked at, and which hosters a stranger tried to change: once
- * an hour for a session, a customer or hoster, and a node.
+ * Notes in the audit log which customers and hosters an operator or auditor looked at, and which hosters a stranger
+ * tried to change: once an hour for a session, a customer or hoster, and a node.
  */
 export interface Visits {
   note(signedIn: SignedIn, visit: Visit, address: string): Promise<void>

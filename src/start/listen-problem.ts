@@ -5,7 +5,10 @@ import type { Config } from './config/config.ts'
 
 type Address = Pick<Config['server'], 'host' | 'port'>
 
-/** How long to wait for the program on the port to identify itself. A gateway on a busy machine has needed more than a second. */
+/**
+ * How long to wait for the program on the port to identify itself. A gateway on a busy machine has needed more than a
+ * second.
+ */
 const IDENTIFY_TIMEOUT_MS = 5_000
 
 /** Listens on the address for a moment. Returns the error; undefined if a server can listen there. */

@@ -55,8 +55,8 @@ export interface PrepareOptions {
 }
 
 /**
- * Opens the database, takes the server lock if the database is embedded, migrates, starts the demo upstream and
- * detects local servers. Resolves with undefined, and with everything closed, when the operator stops the start. Throws an
+ * Opens the database, takes the server lock if the database is embedded, migrates, starts the demo upstream and detects
+ * local servers. Resolves with undefined, and with everything closed, when the operator stops the start. Throws an
  * Error with a message for the operator.
  */
 export async function prepare({

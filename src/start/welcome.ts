@@ -43,8 +43,8 @@ export function curlLine(baseUrl: string, apiKey: string, model: string): string
 }
 
 /**
- * Returns the id of the best model for examples of chat: one that the operator configured, else one that runs on this machine,
- * else one of a cloud, else the demo. Servers list their models in the order of their own preference.
+ * Returns the id of the best model for examples of chat: one that the operator configured, else one that runs on this
+ * machine, else one of a cloud, else the demo. Servers list their models in the order of their own preference.
  */
 export function exampleModel(config: Config, findings: readonly Finding[] = []): string {
   const chats = ({ features }: { features: readonly Feature[] }) => serves({ features: new Set(features) }, 'chat')

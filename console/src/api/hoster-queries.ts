@@ -31,7 +31,9 @@ const hoster = <T>(area: string, hosterId: string, path: string) =>
     placeholderData: keepPreviousData,
   })
 
-/** The screens of a hoster show what programs, agents and the gateway change: they read it again while they are visible. */
+/**
+ * The screens of a hoster show what programs, agents and the gateway change: they read it again while they are visible.
+ */
 const LIVE_MS = 5_000
 /** While the gateway verifies a hoster, its owner waits for the result. */
 const WAITING_MS = 2_000

@@ -3,7 +3,9 @@ import { request } from './request.ts'
 
 // The library is loaded when a passkey is first used.
 
-/** Lets the person choose a passkey. @param start the address that makes the challenge. Rejects if the person gives up. */
+/**
+ * Lets the person choose a passkey. @param start the address that makes the challenge. Rejects if the person gives up.
+ */
 export async function askForPasskey(start: 'passkeys/sign-in/start' | 'passkeys/confirm/start'): Promise<unknown> {
   const optionsJSON = await request<never>('POST', start, { body: {} })
   const { startAuthentication } = await import('@simplewebauthn/browser')

@@ -19,7 +19,10 @@ export const queryClient = new QueryClient({
   },
 })
 
-/** Reads again what a change may have made old, and what is on its way for the first time: that may have been read before the change. */
+/**
+ * Reads again what a change may have made old, and what is on its way for the first time: that may have been read
+ * before the change.
+ */
 export async function readAgain(client: QueryClient, filters: QueryFilters = {}): Promise<void> {
   const matches = filters.predicate ?? (() => true)
   // invalidateQueries would wait for a first reading instead of reading again.

@@ -11,8 +11,8 @@ const PART_BYTES = 8 * 1024 * 1024
 const NEW_LINE = 10
 
 /**
- * Reads a CSV document of the gateway and reports how far it is. Rejects with Problem, also when the document ends early, and
- * with AbortError when the signal is aborted.
+ * Reads a CSV document of the gateway and reports how far it is. Rejects with Problem, also when the document ends
+ * early, and with AbortError when the signal is aborted.
  *
  * @param path below /console/api
  */

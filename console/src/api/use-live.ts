@@ -17,8 +17,8 @@ export function useLive(customerId: string): void {
     const end = readWhileVisible<LiveState>(`customers/${customerId}/live`, {
       event: 'state',
       onEvent(now) {
-        // Something changed after the screen had read it and before the first state was made. If the credit was read after the change,
-        // what was read before the credit is old.
+        // Something changed after the screen had read it and before the first state was made. If the credit was read
+        // after the change, what was read before the credit is old.
         const shown = client.getQueryState(creditsQuery(customerId).queryKey)
         if (state === null && shown?.data !== undefined) {
           const isCurrent = shown.data.balance_usd === now.balance_usd

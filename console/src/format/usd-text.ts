@@ -1,6 +1,6 @@
 /**
- * Writes amounts of money. The API sends USD as JSON numbers with at most 9 decimals, which a number keeps exactly up to
- * eight million. Sums are made of nano-USD, because numbers with decimals do not add up exactly.
+ * Writes amounts of money. The API sends USD as JSON numbers with at most 9 decimals, which a number keeps exactly up
+ * to eight million. Sums are made of nano-USD, because numbers with decimals do not add up exactly.
  */
 
 /** Returns the exact decimal, without an exponent: 0.0000169, 41.27, 5. */
@@ -16,8 +16,8 @@ export function chargeText(usd: number): string {
 }
 
 /**
- * Returns an amount with two decimals, for balances. It is cut, so that a balance never reads higher than it is. An amount that
- * is not zero never reads 0.00: it gets as many decimals as its first two digits need.
+ * Returns an amount with two decimals, for balances. It is cut, so that a balance never reads higher than it is. An
+ * amount that is not zero never reads 0.00: it gets as many decimals as its first two digits need.
  */
 export function balanceText(usd: number): string {
   const [whole = '0', decimals = ''] = exactUsd(Math.abs(usd)).split('.')

@@ -7,7 +7,10 @@ export interface Column<Row> {
   readonly title: string
   readonly cell: (row: Row) => ReactNode
   readonly align?: 'right'
-  /** Where a phone shows the cell: the name on the left, money and actions on the right, or nowhere. Others form the second line. */
+  /**
+   * Where a phone shows the cell: the name on the left, money and actions on the right, or nowhere. Others form the
+   * second line.
+   */
   readonly place?: 'name' | 'money' | 'actions' | 'hidden'
   /** A phone shows the title before the cell. */
   readonly isLabelled?: true

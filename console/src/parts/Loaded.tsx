@@ -11,8 +11,8 @@ interface QueryState<T> {
 const SKELETON_AFTER_MS = 150
 
 /**
- * Shows the data of a query. Old data stays while new data loads; without any, a block of the final height takes its place,
- * so that the page does not jump.
+ * Shows the data of a query. Old data stays while new data loads; without any, a block of the final height takes its
+ * place, so that the page does not jump.
  *
  * @param props.height of the loaded content, in pixels
  */

@@ -1,7 +1,10 @@
 import { type ReactNode, useEffect, useRef } from 'react'
 import styles from './parts.module.css'
 
-/** A screen: its title, its actions and its blocks. The title gets the focus, so that screen readers announce the screen. */
+/**
+ * A screen: its title, its actions and its blocks. The title gets the focus, so that screen readers announce the
+ * screen.
+ */
 export function Page({ title, actions, children }: { title: string; actions?: ReactNode; children: ReactNode }) {
   const heading = useRef<HTMLHeadingElement>(null)
   useEffect(() => {

@@ -18,8 +18,8 @@ const undrawn: Record<Exclude<Address, ScreenAddress> | Exclude<ScreenAddress, A
 void undrawn
 
 /**
- * Draws what a screen shows without any data: navigation and title. A browser paints it before the scripts have run, and the
- * scripts replace it by the screen. Assistive technology and the pointer get the screen only.
+ * Draws what a screen shows without any data: navigation and title. A browser paints it before the scripts have run,
+ * and the scripts replace it by the screen. Assistive technology and the pointer get the screen only.
  */
 export function renderFrame({ path, title }: ScreenPage): string {
   if (title === null) return ''

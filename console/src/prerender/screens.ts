@@ -1,4 +1,6 @@
-/** A screen that the build prepares: the gateway's page for this address already names its files and shows its frame. */
+/**
+ * A screen that the build prepares: the gateway's page for this address already names its files and shows its frame.
+ */
 export interface ScreenPage {
   /** The path of the route in router.tsx. */
   readonly path: string
@@ -17,7 +19,10 @@ const operator = (title: string, module: string) =>
 
 const accountShell = 'shell/AccountShell.tsx'
 
-/** Every address of router.tsx: see render-frame.tsx. One without parameters stands before one with parameters that it matches too. */
+/**
+ * Every address of router.tsx: see render-frame.tsx. One without parameters stands before one with parameters that it
+ * matches too.
+ */
 const screenOf = {
   '/': screen(null, 'features/outside/SignInPage.tsx'),
   '/sign-in': screen(null, 'features/outside/SignInPage.tsx'),

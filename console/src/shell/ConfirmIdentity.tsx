@@ -9,8 +9,8 @@ import { FactorFields } from '../parts/FactorFields.tsx'
 import { FormProblem } from '../parts/FormProblem.tsx'
 
 /**
- * Asks a person to confirm a change that matters: with the second factor, or with the password if there is none. The change then
- * goes on.
+ * Asks a person to confirm a change that matters: with the second factor, or with the password if there is none. The
+ * change then goes on.
  */
 export function ConfirmIdentity() {
   const [isOpen, setOpen] = useState(false)

@@ -9,8 +9,8 @@ export type PageLink = ComponentType<
 >
 
 /**
- * The layout of all signed-in screens: navigation on the left, or a bar of five at the bottom of a phone. It has no state, so
- * that the build can draw it without data; see prerender/render-frame.tsx.
+ * The layout of all signed-in screens: navigation on the left, or a bar of five at the bottom of a phone. It has no
+ * state, so that the build can draw it without data; see prerender/render-frame.tsx.
  *
  * @param props.switcher which customer or hoster is shown
  * @param props.account the menu of the person

@@ -1,7 +1,10 @@
 import { Page } from '../parts/Page.tsx'
 import { ProblemBlock } from '../parts/ProblemBlock.tsx'
 
-/** Shown when a screen fails to load or to draw. After an update of the gateway, its old files are gone: reloading helps. */
+/**
+ * Shown when a screen fails to load or to draw. After an update of the gateway, its old files are gone: reloading
+ * helps.
+ */
 export function RouteProblem({ error }: { error: unknown }) {
   return (
     <Page title="This page failed">

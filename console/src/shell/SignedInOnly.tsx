@@ -9,8 +9,8 @@ const SignInCard = lazy(async () => ({ default: (await import('../features/outsi
 const SessionEnded = lazy(async () => ({ default: (await import('./SessionEnded.tsx')).SessionEnded }))
 
 /**
- * Shows its children to people that are signed in, and the sign-in to all others, at the same address. A session that ends
- * while a screen is open asks for the password over the screen, which then goes on.
+ * Shows its children to people that are signed in, and the sign-in to all others, at the same address. A session that
+ * ends while a screen is open asks for the password over the screen, which then goes on.
  */
 export function SignedInOnly({ children }: { children: ReactNode }) {
   const session = useQuery(sessionQuery)

@@ -1,4 +1,6 @@
-/** Whether a text is a part of the name of a key, or the key itself: its first ten and last four characters are known. */
+/**
+ * Whether a text is a part of the name of a key, or the key itself: its first ten and last four characters are known.
+ */
 export function matchesKey({ name, hint }: { readonly name: string; readonly hint: string }, text: string): boolean {
   if (text === '') return false
   if (name.toLowerCase().includes(text.toLowerCase())) return true

@@ -27,7 +27,9 @@ export interface HosterRights {
   readonly mayPeople: boolean
 }
 
-/** What the person may see and change for the hoster in the address. The gateway has the same rules and enforces them. */
+/**
+ * What the person may see and change for the hoster in the address. The gateway has the same rules and enforces them.
+ */
 export function useHosterRights(): HosterRights {
   const hosterId = useHosterId()
   const role = useHosterMemberships()?.find(({ id }) => id === hosterId)?.role ?? null

@@ -27,7 +27,9 @@ export interface Rights {
   readonly mayPeople: boolean
 }
 
-/** What the person may see and change for the customer in the address. The gateway has the same rules and enforces them. */
+/**
+ * What the person may see and change for the customer in the address. The gateway has the same rules and enforces them.
+ */
 export function useRights(): Rights {
   const customerId = useCustomerId()
   const role = useSession().memberships.find(each => each.customer_id === customerId)?.role ?? null

@@ -1,11 +1,3 @@
--- Pauses the automatic top-ups of a customer. Returns whether they were on.
-CREATE OR REPLACE FUNCTION pause_auto_top_up(p_customer uuid, p_reason text) RETURNS boolean
-LANGUAGE plpgsql AS $$
-BEGIN
-  UPDATE auto_top_up SET paused_at = now(), pause_reason = p_reason WHERE customer_id = p_customer AND paused_at IS NULL;
-  RETURN FOUND;
-END $$;
-
 -- Starts an automatic top-up if one is due: it is not paused and has a saved method, the customer is enabled and has no debt, the
 -- balance is below the threshold, none is open, and the ceiling of the UTC month has room for it. Returns whether it started. Its
 -- id is the idempotency key of the charge. Locks the balance, then the settings in auto_top_up, so that the ceiling is exact.
@@ -14,24 +6,37 @@ CREATE OR REPLACE FUNCTION start_auto_top_up(p_payment uuid, p_customer uuid, p_
 RETURNS boolean
 LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
 DECLARE
-  b balance;
-  v auto_top_up;
-  m payment_method;
+  v_balance balance;
+  v_settings auto_top_up;
+  v_method payment_method;
 BEGIN
-  SELECT * INTO b FROM balance WHERE customer_id = p_customer FOR NO KEY UPDATE;
-  SELECT * INTO v FROM auto_top_up WHERE customer_id = p_customer FOR UPDATE;
-  SELECT * INTO m FROM payment_method WHERE method_id = v.method_id AND removed_at IS NULL;
-  IF v.customer_id IS NULL OR v.paused_at IS NOT NULL OR m.method_id IS NULL OR b.debt_nanos > 0
+  SELECT * INTO v_balance FROM balance WHERE customer_id = p_customer FOR NO KEY UPDATE;
+  SELECT * INTO v_settings FROM auto_top_up WHERE customer_id = p_customer FOR UPDATE;
+  SELECT * INTO v_method FROM payment_method WHERE method_id = v_settings.method_id AND removed_at IS NULL;
+  IF v_settings.customer_id IS NULL OR v_settings.paused_at IS NOT NULL OR v_method.method_id IS NULL OR v_balance.debt_nanos > 0
     OR EXISTS (SELECT FROM customer WHERE customer_id = p_customer AND disabled_at IS NOT NULL)
-    OR b.posted_nanos - (SELECT coalesce(sum(l.settled_nanos), 0) FROM lease l WHERE l.customer_id = p_customer AND l.slots IS NOT NULL) >= v.threshold_nanos
+    -- Less the charges of bulk leases that are not folded yet.
+    OR v_balance.posted_nanos - (
+      SELECT coalesce(sum(l.settled_nanos), 0) FROM lease l
+      WHERE l.customer_id = p_customer AND l.slots IS NOT NULL) >= v_settings.threshold_nanos
     OR EXISTS (SELECT FROM payment p WHERE p.customer_id = p_customer AND p.purpose = 'auto_top_up' AND p.state IN ('open', 'processing'))
-    OR v.amount_nanos > v.monthly_max_nanos - (
+    OR v_settings.amount_nanos > v_settings.monthly_max_nanos - (
       SELECT coalesce(sum(p.amount_nanos), 0) FROM payment p
       WHERE p.customer_id = p_customer AND p.purpose = 'auto_top_up' AND p.state = 'paid'
         AND p.created_at >= date_trunc('month', p_now, 'UTC')) THEN
     RETURN false;
   END IF;
-  INSERT INTO payment (payment_id, customer_id, driver, purpose, amount_nanos, amount_minor, currency, is_live, reference, method_id, next_look_at, created_at)
-    VALUES (p_payment, p_customer, m.driver, 'auto_top_up', v.amount_nanos, v.amount_nanos / nanos_per_cent(), 'usd', p_is_live, p_reference, v.method_id, p_next_look_at, p_now);
+  INSERT INTO payment (payment_id, customer_id, driver, purpose, amount_nanos, amount_minor, currency, is_live, reference,
+      method_id, next_look_at, created_at)
+    VALUES (p_payment, p_customer, v_method.driver, 'auto_top_up', v_settings.amount_nanos, v_settings.amount_nanos / nanos_per_cent(), 'usd',
+      p_is_live, p_reference, v_settings.method_id, p_next_look_at, p_now);
   RETURN true;
+END $$;
+
+-- Pauses the automatic top-ups of a customer. Returns whether they were on.
+CREATE OR REPLACE FUNCTION pause_auto_top_up(p_customer uuid, p_reason text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE auto_top_up SET paused_at = now(), pause_reason = p_reason WHERE customer_id = p_customer AND paused_at IS NULL;
+  RETURN FOUND;
 END $$;

@@ -5,8 +5,8 @@ import type { Connection } from './open-database.ts'
 
 /**
  * Streams a tar archive of a running cluster: its files, and the WAL with which the next start makes them consistent as
- * of the end of the stream. PostgreSQL writes the archive itself, as for pg_basebackup, and checks each page on the way.
- * Throws an Error for the operator when it cannot, also when a page is damaged.
+ * of the end of the stream. PostgreSQL writes the archive itself, as for pg_basebackup, and checks each page on the
+ * way. Throws an Error for the operator when it cannot, also when a page is damaged.
  *
  * @param owner the role that owns the database; it needs the attribute REPLICATION
  */
@@ -29,7 +29,9 @@ export async function* baseBackup(owner: Connection, onWarning: (message: string
   }
 }
 
-/** `database` admits a session by the lines of pg_hba.conf for ordinary ones. The types of pg do not know the option. */
+/**
+ * `database` admits a session by the lines of pg_hba.conf for ordinary ones. The types of pg do not know the option.
+ */
 const walSender: object = { replication: 'database', connectionTimeoutMillis: 10_000 }
 
 function explain(error: unknown): string {
@@ -56,7 +58,10 @@ class BaseBackup implements pg.Submittable {
     connection.query("BASE_BACKUP (LABEL 'switchyard', CHECKPOINT 'fast', WAL, MANIFEST 'no')")
   }
 
-  /** The messages of an archive: https://www.postgresql.org/docs/18/protocol-replication.html#PROTOCOL-REPLICATION-BASE-BACKUP */
+  /**
+   * The messages of an archive:
+   * https://www.postgresql.org/docs/18/protocol-replication.html#PROTOCOL-REPLICATION-BASE-BACKUP
+   */
   handleCopyData({ chunk }: { readonly chunk: Buffer }): void {
     const kind = chunk.toString('latin1', 0, 1)
     if (kind === 'n' && ++this.#archives > 1)

@@ -196,7 +196,9 @@ function removeDrafts(dataDir: string): void {
   }
 }
 
-/** Lets the roles log in over the socket, and no other role. The file stays that of the account that runs PostgreSQL. */
+/**
+ * Lets the roles log in over the socket, and no other role. The file stays that of the account that runs PostgreSQL.
+ */
 function writeAccess(directory: string, { user, gatewayUser, deskUser }: Login): void {
   const access = [user, gatewayUser, deskUser].map(role => `local all ${role} scram-sha-256\n`)
   writeFileSync(join(directory, 'pg_hba.conf'), access.join(''))

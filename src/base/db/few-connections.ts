@@ -2,8 +2,8 @@ import type { Sql } from './pool.ts'
 import { queryRow } from './query-row.ts'
 
 /**
- * Returns how many connections `nodes` on this machine may open at once. Besides its two pools, each node
- * uses two for heartbeats, three for jobs, two for the audit and four for the desk. Four more are reserved for the primary, CLI
+ * Returns how many connections `nodes` on this machine may open at once. Besides its two pools, each node uses two for
+ * heartbeats, three for jobs, two for the audit and four for the desk. Four more are reserved for the primary, CLI
  * commands and an operator's own session.
  */
 export function connectionsNeeded(

@@ -56,8 +56,8 @@ export async function mayActAsDesk(sql: Sql): Promise<boolean> {
 }
 
 /**
- * True when the role of this connection may create functions next to those of the owner, and so replace what they call. Before
- * PostgreSQL 15 that is the default in a schema `public` that the owner of the tables does not own.
+ * True when the role of this connection may create functions next to those of the owner, and so replace what they call.
+ * Before PostgreSQL 15 that is the default in a schema `public` that the owner of the tables does not own.
  */
 export async function mayReplaceFunctions(sql: Sql): Promise<boolean> {
   const { may } = await queryRow<{ may: boolean }>(

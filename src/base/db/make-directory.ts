@@ -6,8 +6,8 @@ import { codeOf } from './database-fault.ts'
 /**
  * Creates a directory and those above it, if they do not exist. Throws the error of the system.
  *
- * mkdirSync with `recursive` never returns in places such as /proc, where a directory exists and cannot get another one:
- * mkdir then reports ENOENT, and Node creates the existing parent again and again.
+ * mkdirSync with `recursive` never returns in places such as /proc, where a directory exists and cannot get another
+ * one: mkdir then reports ENOENT, and Node creates the existing parent again and again.
  */
 export function makeDirectory(path: string, mode = 0o777): void {
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return

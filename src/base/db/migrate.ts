@@ -25,11 +25,11 @@ export type Applied = readonly string[]
  *    with CREATE OR REPLACE. A migration drops what is gone or takes other parameters;
  * 3. the parts of the applied migrations below the line `AFTER_FUNCTIONS`.
  *
- * Any number of processes may call it at once: one migrates, the others wait. While nodes use the tables, it waits for no lock
- * longer than `LOCK_TIMEOUT_MS`, so that nobody waits behind it, and begins again.
+ * Any number of processes may call it at once: one migrates, the others wait. While nodes use the tables, it waits for
+ * no lock longer than `LOCK_TIMEOUT_MS`, so that nobody waits behind it, and begins again.
  *
- * Throws, without changing anything, when a file fails, when an applied file was edited or is gone, or when a newer version
- * migrated the database.
+ * Throws, without changing anything, when a file fails, when an applied file was edited or is gone, or when a newer
+ * version migrated the database.
  *
  * @param onWait called when another process is migrating or holds a lock; the wait has no time limit, since tables may have
  *   millions of rows
@@ -136,8 +136,8 @@ const RETRY_AFTER_MS = 500
 const AFTER_FUNCTIONS = /^-- -+ with the functions of this version$/m
 
 /**
- * Grows with each landed change below `sql/functions`, so that an older version does not put its functions in the place of
- * newer ones: see test/upgrade/landed-sql.test.ts.
+ * Grows with each landed change below `sql/functions`, so that an older version does not put its functions in the place
+ * of newer ones: see test/upgrade/landed-sql.test.ts.
  */
 export const FUNCTIONS_VERSION = 3
 

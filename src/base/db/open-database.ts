@@ -21,8 +21,8 @@ export interface DatabaseHandle {
   /** Serves requests. May have a role that cannot change the money except through its functions. */
   readonly connection: Connection
   /**
-   * Signs people in, and books what they, operators and payment providers order. The same object as `connection` when one
-   * role does both.
+   * Signs people in, and books what they, operators and payment providers order. The same object as `connection` when
+   * one role does both.
    */
   readonly desk: Connection
   /** Migrates. The same object as `connection` when one role does both. */

@@ -1,6 +1,6 @@
 /**
- * Runs a statement that always returns exactly one row: a call of a function, a sum over all rows, an INSERT of one row, a
- * SELECT of a row that cannot be missing. Throws when it returns none or several.
+ * Runs a statement that always returns exactly one row: a call of a function, a sum over all rows, an INSERT of one
+ * row, a SELECT of a row that cannot be missing. Throws when it returns none or several.
  */
 export async function queryRow<Row>(
   sql: Queryable,

@@ -30,8 +30,8 @@ export const sessionSettings = {
     // At a higher level, two transactions that write the same row fail instead of running one after the other
     // (xagent issue 1945).
     default_transaction_isolation: 'read committed',
-    // On by default. A plan above a certain cost is then compiled each time it runs, which took 430 ms for a statement of
-    // 0.04 ms: settlements ran into their time limit on PostgreSQL 15, and no charge was ever committed.
+    // On by default. A plan above a certain cost is then compiled each time it runs, which took 430 ms for a statement
+    // of 0.04 ms: settlements ran into their time limit on PostgreSQL 15, and no charge was ever committed.
     jit: 'off',
     // Without it, PostgreSQL reports a commit before it is on the disk, and a crash of PostgreSQL loses it: 54 of the
     // answers in an attack were never charged. Set for all sessions, since nearly all of them move money.
@@ -49,8 +49,8 @@ export const sessionSettings = {
 } as const
 
 /**
- * Appends our options to those of a `postgres://` URL, if it has any. The last value of a setting counts, so an operator
- * may add settings but not change those that Switchyard relies on.
+ * Appends our options to those of a `postgres://` URL, if it has any. The last value of a setting counts, so an
+ * operator may add settings but not change those that Switchyard relies on.
  */
 export function withSessionOptions(databaseUrl: string): string {
   const queryAt = databaseUrl.indexOf('?')

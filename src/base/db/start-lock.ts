@@ -12,10 +12,14 @@ export interface DatabaseLog {
 /** Locked while a process creates, starts or stops the cluster of a data directory. */
 export const startLockPath = (dataDir: string) => join(dataDir, 'postgres.start.lock')
 
-/** A start or stop usually takes less time than this. When it takes longer, the log says what this process waits for. */
+/**
+ * A start or stop usually takes less time than this. When it takes longer, the log says what this process waits for.
+ */
 const LOG_WAIT_AFTER_MS = 3_000
 
-/** Waits until no other process starts or stops the cluster, then keeps them from it. Throws an Error for the operator. */
+/**
+ * Waits until no other process starts or stops the cluster, then keeps them from it. Throws an Error for the operator.
+ */
 export async function lockStart(dataDir: string, log: DatabaseLog): Promise<FileLock> {
   const path = startLockPath(dataDir)
   const logWait = () =>

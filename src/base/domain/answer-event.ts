@@ -11,8 +11,8 @@ export type AnswerEvent =
   | { readonly kind: 'text'; readonly text: string }
   | CitedTextEvent
   /**
-   * Supports a part of the text, as `url_citation` does. The fields are those of responses; positions count characters of the
-   * whole text of the answer.
+   * Supports a part of the text, as `url_citation` does. The fields are those of responses; positions count characters
+   * of the whole text of the answer.
    */
   | { readonly kind: 'annotation'; readonly annotation: JsonObject }
   | { readonly kind: 'reasoning'; readonly text: string }

@@ -3,8 +3,8 @@ import type { Answer, Attempt, Breach, Outcome } from './handoff.ts'
 import { evenRatio, REPORT_SLACK, REPORT_SLACK_TOKENS } from './meter-ratio.ts'
 
 /**
- * Returns the attempts of an answer, with the rules that the answer of a hoster broke. Broken rules lower the conformance of its trust
- * score. Local and cloud servers are the operator's choice.
+ * Returns the attempts of an answer, with the rules that the answer of a hoster broke. Broken rules lower the
+ * conformance of its trust score. Local and cloud servers are the operator's choice.
  *
  * @param maxTokens what the server was asked for at most, over all choices
  * @param countedOutput the gateway's count of the delivered text; null where it did not count
@@ -33,8 +33,8 @@ function isAbove(tokens: number | undefined, maxTokens: number): boolean {
 }
 
 /**
- * Whether an answer may give a model this name. Servers add an owner, a path, a version, a date or a file ending to the requested id, or
- * leave them out: one name must contain the other.
+ * Whether an answer may give a model this name. Servers add an owner, a path, a version, a date or a file ending to the
+ * requested id, or leave them out: one name must contain the other.
  */
 function isSameModel(named: string, requested: string): boolean {
   const [a, b] = [plainName(named), plainName(requested)]

@@ -27,7 +27,9 @@ export type Feature = (typeof features)[number]
 /** The model id that lets routing choose among all models that the request does not name. */
 export const AUTO_MODEL = 'auto'
 
-/** The routing constraints of a request. Each is binding except `serviceTier`, which only ranks the remaining offers. */
+/**
+ * The routing constraints of a request. Each is binding except `serviceTier`, which only ranks the remaining offers.
+ */
 export interface RoutingConstraints {
   readonly serviceTier: ServiceTier
   readonly privacyMode: boolean
@@ -127,8 +129,8 @@ export interface ChatJob {
    */
   readonly forward: Readonly<Record<string, unknown>>
   /**
-   * The output tokens per choice that a hold must pay for at least, where more than the usual few are needed. Agents fail
-   * at an answer that was cut off.
+   * The output tokens per choice that a hold must pay for at least, where more than the usual few are needed. Agents
+   * fail at an answer that was cut off.
    */
   readonly outputFloorTokens?: number
   /** Without `maxTokens` the limit is the largest output of the model, not the gateway's default. */
@@ -145,8 +147,8 @@ export interface ChatJob {
 export interface SourceRequest {
   readonly dialect: Dialect
   /**
-   * The body for a server of the same dialect, without the fields that the gateway sets, its own fields, and what has no
-   * price.
+   * The body for a server of the same dialect, without the fields that the gateway sets, its own fields, and what has
+   * no price.
    */
   readonly body: Readonly<Record<string, unknown>>
   /** The request uses what no other dialect can express, so only servers of the same dialect may serve it. */
@@ -187,8 +189,8 @@ export interface ExtraField {
 }
 
 /**
- * Returns the likely tokens of a prompt, at 4 bytes a token. For comparing offers: the bound of the prompt counts bytes,
- * so it would let input prices decide alone.
+ * Returns the likely tokens of a prompt, at 4 bytes a token. For comparing offers: the bound of the prompt counts
+ * bytes, so it would let input prices decide alone.
  */
 export function expectedInputTokens({ inputTokensBound, mediaTokensBound }: ChatJob): number {
   return Math.ceil((inputTokensBound - mediaTokensBound) / 4) + mediaTokensBound

@@ -1,8 +1,8 @@
 import type { AnswerEvent, CitedTextEvent } from './answer-event.ts'
 
 /**
- * The key of a delta or message for the events of text with citations, in order. The text of a message is in its `content`
- * too. A symbol, because servers must not be able to set it, and clients of chat do not get it.
+ * The key of a delta or message for the events of text with citations, in order. The text of a message is in its
+ * `content` too. A symbol, because servers must not be able to set it, and clients of chat do not get it.
  */
 export const citedText = Symbol('cited text')
 

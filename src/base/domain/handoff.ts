@@ -57,7 +57,9 @@ export interface Ticket {
   readonly clamp: { readonly asked: number | null; readonly by: ClampReason } | null
   /** The length of the prompt, if the admission measured it. */
   readonly promptLength?: TextLength | undefined
-  /** How long the admission waited for credit that other requests of the customer held, whole ms. Absent: not at all. */
+  /**
+   * How long the admission waited for credit that other requests of the customer held, whole ms. Absent: not at all.
+   */
   readonly creditWaitedMs?: number
 }
 

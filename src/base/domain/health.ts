@@ -33,8 +33,8 @@ export interface HealthView {
    */
   predictMs(offerId: string, request: PredictedRequest): number | null
   /**
-   * The time to the first content that 95% of the streams of the last minutes stayed below, for a prompt of this length.
-   * Null with too few of them.
+   * The time to the first content that 95% of the streams of the last minutes stayed below, for a prompt of this
+   * length. Null with too few of them.
    */
   firstTokenP95Ms(offerId: string, inputTokens: number): number | null
   /** Returns the number of attempts between `beginRequest` and `endRequest`. */

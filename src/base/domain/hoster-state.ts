@@ -1,12 +1,15 @@
 /**
- * The life of a hoster. It applies, is `pending` while the gateway verifies its server, models and prices, is `verified` until the
- * operator approves it, and then `active`: only active hosters receive requests. A paused hoster takes a break by its own choice, a
- * suspended one by the operator's or on proof of a fault. A retired hoster never comes back.
+ * The life of a hoster. It applies, is `pending` while the gateway verifies its server, models and prices, is
+ * `verified` until the operator approves it, and then `active`: only active hosters receive requests. A paused hoster
+ * takes a break by its own choice, a suspended one by the operator's or on proof of a fault. A retired hoster never
+ * comes back.
  */
 export const hosterStates = ['applied', 'pending', 'verified', 'active', 'paused', 'suspended', 'retired'] as const
 export type HosterState = (typeof hosterStates)[number]
 
-/** `hoster`: a member or a key of the hoster. `system`: the gateway itself, such as a passed verification or a quarantine. */
+/**
+ * `hoster`: a member or a key of the hoster. `system`: the gateway itself, such as a passed verification or a quarantine.
+ */
 export const hosterActors = ['hoster', 'operator', 'system'] as const
 export type HosterActor = (typeof hosterActors)[number]
 

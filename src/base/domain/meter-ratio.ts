@@ -19,8 +19,8 @@ export const REPORT_SLACK = 1.05
 export const REPORT_SLACK_TOKENS = 8
 
 /**
- * Returns the tokens that a report is worth: the report while it is within the band around the expected one, otherwise the
- * expected one, which is the gateway's count x ratio, rounded up and never above the report.
+ * Returns the tokens that a report is worth: the report while it is within the band around the expected one, otherwise
+ * the expected one, which is the gateway's count x ratio, rounded up and never above the report.
  */
 export function believedTokens(
   reported: number,

@@ -98,8 +98,8 @@ export interface Endpoint {
    */
   readonly egress: 'any' | 'public_only'
   /**
-   * Set when requests travel over connections that the hoster's agent opened to the gateway. `baseUrl` is then only a name, and no
-   * connection to it is ever opened.
+   * Set when requests travel over connections that the hoster's agent opened to the gateway. `baseUrl` is then only a
+   * name, and no connection to it is ever opened.
    */
   readonly transport?: 'agent'
 }
@@ -149,7 +149,9 @@ export function isOfHoster(offer: Offer): offer is HosterOffer {
   return offer.endpoint.hosterId !== null
 }
 
-/** Whether an offer serves a task: the tasks that it declares; chat also if it declares a feature of chat, or nothing. */
+/**
+ * Whether an offer serves a task: the tasks that it declares; chat also if it declares a feature of chat, or nothing.
+ */
 export function serves({ features }: Pick<Offer, 'features'>, task: Task): boolean {
   if (task !== 'chat') return features.has(task)
   if (features.size === 0 || features.has('tools') || features.has('chat')) return true

@@ -93,7 +93,9 @@ interface Row {
   readonly price: TokenPrice
   readonly parts: Readonly<Record<PartKind, bigint>>
   readonly perRequestPicos: bigint
-  /** The parts that a request can always cause: what it is not asked for, such as long writes, has a price of its own. */
+  /**
+   * The parts that a request can always cause: what it is not asked for, such as long writes, has a price of its own.
+   */
   readonly written: ReadonlySet<PartKind>
 }
 
@@ -142,7 +144,9 @@ function higher(a: Row, b: Row): Row {
   }
 }
 
-/** Adds to each step what a hold takes: the highest of this step and of those below, which a shorter prompt may reach. */
+/**
+ * Adds to each step what a hold takes: the highest of this step and of those below, which a shorter prompt may reach.
+ */
 function withHolds(rows: readonly (Row & { readonly aboveInputTokens: number })[]): PriceStep[] {
   let [input, output, media, perRequest] = [0n, 0n, 0n, 0n]
   return rows.map(({ aboveInputTokens, price, parts, perRequestPicos, written }) => {

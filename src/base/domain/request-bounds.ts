@@ -19,7 +19,9 @@ export function heldNanos(offer: HeldOffer, job: ChatJob, outputTokens: number):
   return costNanos(step.held, inputTokens, outputTokens, heldPartPicos(step, job))
 }
 
-/** Returns the most output tokens in all that `budgetNanos` pays for at this offer; negative when the prompt costs more. */
+/**
+ * Returns the most output tokens in all that `budgetNanos` pays for at this offer; negative when the prompt costs more.
+ */
 export function affordableTokensAt(offer: HeldOffer, job: ChatJob, budgetNanos: Nanos): number {
   const { price } = offer
   const inputTokens = heldInputTokens(offer, job)
@@ -52,7 +54,9 @@ const TOOL_PROMPT_TOKENS = 1_024
 /** Anthropic does not publish the length of the prompt that asks for a JSON schema. */
 const SCHEMA_PROMPT_TOKENS = 1_024
 
-/** Returns an upper bound of the tokens that the server adds to the prompt, such as its own instructions to use tools. */
+/**
+ * Returns an upper bound of the tokens that the server adds to the prompt, such as its own instructions to use tools.
+ */
 function addedTokens(offer: HeldOffer, { features }: ChatJob): number {
   if (features.size === 0 || !hasOwnPrompts(offer)) return 0
   return (features.has('tools') ? TOOL_PROMPT_TOKENS : 0) + (features.has('json_schema') ? SCHEMA_PROMPT_TOKENS : 0)
@@ -105,7 +109,10 @@ export function fewestTokens(textBytes: number): number {
  */
 const MOST_BYTES_PER_TOKEN = 8
 
-/** An answer shorter than this is not worth its prompt. Request at least this many tokens; the server decides whether they fit. */
+/**
+ * An answer shorter than this is not worth its prompt. Request at least this many tokens; the server decides whether
+ * they fit.
+ */
 export const USEFUL_TOKENS_MIN = 16
 
 /**

@@ -4,8 +4,9 @@ import type { OfferState } from './health.ts'
 import type { ProviderKind } from './offer.ts'
 
 /**
- * Explains the choice of a server on a receipt; stored in `usage_event.routing`. A request has none when
- * there was nothing to explain: one candidate, no exclusions, no constraints and no dropped fields. Plain JSON: picodollars are text.
+ * Explains the choice of a server on a receipt; stored in `usage_event.routing`. A request has none when there was
+ * nothing to explain: one candidate, no exclusions, no constraints and no dropped fields. Plain JSON: picodollars are
+ * text.
  */
 export interface RoutingNote {
   /** The requested model, possibly `auto`. */

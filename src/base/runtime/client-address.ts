@@ -48,8 +48,8 @@ export function networkOf(address: string): string {
 }
 
 /**
- * Returns the region of an address: what one provider or data centre usually has in one piece. The first 16 bits of an IPv4 address, and 32 of
- * an IPv6 address.
+ * Returns the region of an address: what one provider or data centre usually has in one piece. The first 16 bits of an
+ * IPv4 address, and 32 of an IPv6 address.
  */
 export function regionOf(address: string): string {
   if (!isAddress(address)) return address

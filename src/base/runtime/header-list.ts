@@ -8,7 +8,9 @@ export type HeaderList = string[]
  */
 export type HeaderBuilder = (answerId?: string) => HeaderList | Promise<HeaderList>
 
-/** No browser may take an answer for something else than its content type says: texts of models and customers are in it. */
+/**
+ * No browser may take an answer for something else than its content type says: texts of models and customers are in it.
+ */
 export const NO_SNIFFING = { 'x-content-type-options': 'nosniff' } as const
 
 /** Returns the headers of a JSON body. */

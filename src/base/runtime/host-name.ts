@@ -1,6 +1,7 @@
 /**
- * Returns why no name server can know the host of a parsed URL, or undefined for an address or a name of RFC 1123: labels of 1 to 63
- * letters, digits and inner hyphens, 253 characters together. URL has already turned other letters into their ASCII form.
+ * Returns why no name server can know the host of a parsed URL, or undefined for an address or a name of RFC 1123:
+ * labels of 1 to 63 letters, digits and inner hyphens, 253 characters together. URL has already turned other letters
+ * into their ASCII form.
  *
  * @param allowUnderscores as container engines give names
  */

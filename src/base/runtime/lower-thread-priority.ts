@@ -1,6 +1,9 @@
 import { getPriority, setPriority } from 'node:os'
 
-/** A third of the scheduler weight of niceness 0, so the main thread gets three quarters of a core that both compete for. */
+/**
+ * A third of the scheduler weight of niceness 0, so the main thread gets three quarters of a core that both compete
+ * for.
+ */
 const NICENESS = 5
 
 /**

@@ -10,8 +10,8 @@ export interface PeriodicWork {
 }
 
 /**
- * Repeats `work`, each time an interval after it has ended, so it never runs twice at once. After a failure it goes on: the first
- * failure in a row is logged as `failure`, because an outage of PostgreSQL would otherwise fill the log.
+ * Repeats `work`, each time an interval after it has ended, so it never runs twice at once. After a failure it goes on:
+ * the first failure in a row is logged as `failure`, because an outage of PostgreSQL would otherwise fill the log.
  */
 export function createPeriodicWork(deps: {
   readonly work: () => Promise<unknown>

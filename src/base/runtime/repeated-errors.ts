@@ -12,11 +12,11 @@ interface Kind {
 }
 
 /**
- * Returns the fields of a line to log, or undefined when a line with the same message and the same kind of error was logged
- * less than a minute ago. The next line that is logged has the number of those left out as `repeated`.
+ * Returns the fields of a line to log, or undefined when a line with the same message and the same kind of error was
+ * logged less than a minute ago. The next line that is logged has the number of those left out as `repeated`.
  *
- * During an outage of PostgreSQL, everything that uses it tries again each second or more often. All other lines are logged:
- * each may be about another customer, mail or request.
+ * During an outage of PostgreSQL, everything that uses it tries again each second or more often. All other lines are
+ * logged: each may be about another customer, mail or request.
  *
  * @param isOutage whether an error says that PostgreSQL is away
  */

@@ -26,8 +26,8 @@ export interface CreatedBackup {
 }
 
 /**
- * Writes a backup of a data directory to `path`, while gateways may serve from it. It has every charge that was safe when
- * this function was called. Throws an Error for the operator, and then leaves no file.
+ * Writes a backup of a data directory to `path`, while gateways may serve from it. It has every charge that was safe
+ * when this function was called. Throws an Error for the operator, and then leaves no file.
  */
 export async function createBackup(
   path: string,
@@ -53,8 +53,8 @@ async function* entriesOf(
   yield fileEntry(DESCRIPTION, `${JSON.stringify(description, null, 2)}\n`)
   if (masterKey !== undefined) yield fileEntry('master.key', masterKey)
   if (configFile !== null) yield fileEntry('switchyard.yaml', readFileSync(configFile))
-  // Before the database: a charge that leaves the journal after this is committed, so the later copy of the database has
-  // it. In the reverse order, a charge that moves between the two copies would be in neither.
+  // Before the database: a charge that leaves the journal after this is committed, so the later copy of the database
+  // has it. In the reverse order, a charge that moves between the two copies would be in neither.
   for (const { path } of listJournalFiles(join(dataDir, 'journal'))) {
     const content = readIfThere(path)
     if (content !== undefined) yield fileEntry(relative(dataDir, path), content)

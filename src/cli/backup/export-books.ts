@@ -80,7 +80,10 @@ export async function exportBooks(
   }
 }
 
-/** The rows of a table as JSON text, because a number of JavaScript cannot hold every bigint. Nothing when there is no such table. */
+/**
+ * The rows of a table as JSON text, because a number of JavaScript cannot hold every bigint. Nothing when there is no
+ * such table.
+ */
 async function* rowsOf(sql: Sql, table: string): AsyncGenerator<string> {
   const { found } = await queryRow<{ found: boolean }>(sql, 'SELECT to_regclass($1) IS NOT NULL AS found', [table])
   if (!found) return

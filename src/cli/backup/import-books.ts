@@ -55,8 +55,8 @@ export interface ImportedBooks {
 }
 
 /**
- * Brings the customers, people, keys, hosters and balances of an export into a database without customers. The balances are
- * one transaction of the ledger. Run it in a transaction. Throws an Error for the operator.
+ * Brings the customers, people, keys, hosters and balances of an export into a database without customers. The balances
+ * are one transaction of the ledger. Run it in a transaction. Throws an Error for the operator.
  */
 export async function importBooks(sql: Sql, { description, balances, rows }: ReadExport): Promise<ImportedBooks> {
   const counts = {
@@ -100,7 +100,9 @@ function refuseOpenMoney(balances: readonly AccountBalance[]): void {
   if (open !== undefined) throw new Error(`The export has open money in ${open.kind}, which cannot be imported.`)
 }
 
-/** One statement for each table: $1 is the rows as a JSON array. Columns that an early version does not have are NULL. */
+/**
+ * One statement for each table: $1 is the rows as a JSON array. Columns that an early version does not have are NULL.
+ */
 const inserts: Readonly<Record<Exclude<(typeof importedTables)[number], 'key_spend'>, string>> = {
   customer: `
     INSERT INTO customer (customer_id, email, account_tier, requests_per_minute, requests_per_day, daily_spend_cap_nanos, disabled_at, deleted_at, created_at)
@@ -116,7 +118,8 @@ const inserts: Readonly<Record<Exclude<(typeof importedTables)[number], 'key_spe
     )
     INSERT INTO membership (customer_id, person_id, role, created_at)
     SELECT customer_id, user_id, 'owner', created_at FROM logins WHERE customer_id IS NOT NULL`,
-  // What a key without resets has spent lowers its limit, since no usage row proves it here. A limit that resets starts again.
+  // What a key without resets has spent lowers its limit, since no usage row proves it here. A limit that resets starts
+  // again.
   api_key: `
     INSERT INTO api_key (key_id, customer_id, name, key_hash, hint, spend_limit_nanos, highest_limit_nanos, limit_reset, allowed_models, scopes,
       created_at, expires_at, revoked_at)

@@ -5,8 +5,8 @@ import { configuredOffers } from '../../start/config/configured-offers.ts'
 import type { Finding } from './finding.ts'
 
 /**
- * Warns of models of hosters that no configured server can be a reference for: hosters may recognise the prompts of their audits, which are in
- * the source of this program.
+ * Warns of models of hosters that no configured server can be a reference for: hosters may recognise the prompts of
+ * their audits, which are in the source of this program.
  */
 export function checkAudits(config: Config, hosterOffers: readonly Offer[]): Finding[] {
   const { trust } = config

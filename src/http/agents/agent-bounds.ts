@@ -21,10 +21,12 @@ const PER_NEW_HOSTER_MAX = 32
 const LEAST = { node: 32, hoster: 16, newcomers: 16 } as const
 
 /**
- * Bounds the connections of agents to this node, by key, hoster, owner, network and in all, so that they never take the place of
- * customers' connections: an agent always has a request to wait for, so none of its connections counts as silent.
+ * Bounds the connections of agents to this node, by key, hoster, owner, network and in all, so that they never take the
+ * place of customers' connections: an agent always has a request to wait for, so none of its connections counts as
+ * silent.
  *
- * Where all places are taken, a hoster with fewer connections than another one gets a place of its: one that carries no request.
+ * Where all places are taken, a hoster with fewer connections than another one gets a place of its: one that carries no
+ * request.
  */
 export class AgentBounds {
   /** The most connections with one key. */
@@ -167,8 +169,8 @@ const BURST_MAX = 256
 const PER_SECOND = 4
 
 /**
- * Limits how often the agents of a hoster open control connections: each one asks the database three questions, and notes that the
- * hoster serves. An agent opens one and keeps it.
+ * Limits how often the agents of a hoster open control connections: each one asks the database three questions, and
+ * notes that the hoster serves. An agent opens one and keeps it.
  */
 export class ConnectRate {
   readonly #left = new Map<string, { free: number; sinceMs: number }>()

@@ -49,9 +49,10 @@ const REPORT_MS = 10_000
 const AGENTS_PER_HOSTER_MAX = 128
 
 /**
- * Options of both kinds of connections. A frame is limited by `maxPayload`, and so is a message of several frames. Each frame, and
- * each piece in which a frame arrives, costs memory of its own until the message is complete: a message of 256 KiB in frames of one byte
- * took 30 MB. Agents send a message in one frame, and a network cuts it into some hundred pieces at most.
+ * Options of both kinds of connections. A frame is limited by `maxPayload`, and so is a message of several frames. Each
+ * frame, and each piece in which a frame arrives, costs memory of its own until the message is complete: a message of
+ * 256 KiB in frames of one byte took 30 MB. Agents send a message in one frame, and a network cuts it into some hundred
+ * pieces at most.
  */
 const common = {
   noServer: true,

@@ -26,14 +26,16 @@ export interface SessionFacts extends AgentCaller {
 }
 
 /**
- * Idle connections that all nodes together keep of one agent, and the least of one node. Bursts beyond it wait for connections
- * that are opened on demand, about 500 a second.
+ * Idle connections that all nodes together keep of one agent, and the least of one node. Bursts beyond it wait for
+ * connections that are opened on demand, about 500 a second.
  */
 const IDLE_MAX = 256
 const IDLE_OF_NODE_MIN = 8
 /** For the checks of a hoster that is not active. */
 const IDLE_OF_NEW_HOSTER_MAX = 4
-/** An agent that reads this far behind is closed: what waits for it takes memory. The largest message has about 400 KiB. */
+/**
+ * An agent that reads this far behind is closed: what waits for it takes memory. The largest message has about 400 KiB.
+ */
 const UNREAD_BYTES_MAX = 1024 * 1024
 const PICO_PER_MILLION_TO_NANOS = 1_000n
 
@@ -278,7 +280,9 @@ const nextSteps: Readonly<Record<string, string>> = {
 
 /** Messages within `WINDOW_MS`. The agent reports a change of its places at most once per turn of its event loop. */
 const MESSAGES_MAX = 2_000
-/** The length of these messages together. The longest announcement has 256 KiB, and follows a change of the models only. */
+/**
+ * The length of these messages together. The longest announcement has 256 KiB, and follows a change of the models only.
+ */
 const BYTES_MAX = 2 * 1024 * 1024
 const WINDOW_MS = 10_000
 

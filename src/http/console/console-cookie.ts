@@ -3,8 +3,9 @@ import { headerValues } from '../../base/runtime/header-list.ts'
 import type { OpenedSession } from '../../identity/people/sessions.ts'
 
 /**
- * A cookie of the console. SameSite=Strict suffices for sessions: the page is the same for everybody, and only its own requests
- * carry the cookie. Not every browser keeps a Secure cookie of plain HTTP, so its name and flag depend on the scheme.
+ * A cookie of the console. SameSite=Strict suffices for sessions: the page is the same for everybody, and only its own
+ * requests carry the cookie. Not every browser keeps a Secure cookie of plain HTTP, so its name and flag depend on the
+ * scheme.
  */
 export class ConsoleCookie {
   readonly #name: string

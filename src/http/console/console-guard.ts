@@ -23,8 +23,8 @@ declare module 'fastify' {
 
 export interface ConsoleGuard {
   /**
-   * Throws an ApiError unless the request may use the endpoint. Sets `signedIn`, `caller` where a customer is named, and `hoster`
-   * where a hoster is.
+   * Throws an ApiError unless the request may use the endpoint. Sets `signedIn`, `caller` where a customer is named,
+   * and `hoster` where a hoster is.
    */
   check(endpoint: Endpoint, request: FastifyRequest): Promise<void>
 }
@@ -160,8 +160,8 @@ function callerOf(
 }
 
 /**
- * Throws `cross_site_request` unless a page of this server sent the request. Browsers set Sec-Fetch-Site and Origin, and no
- * page can change them. Old browsers and plain HTTP have no Sec-Fetch-Site; then the Origin must name this host.
+ * Throws `cross_site_request` unless a page of this server sent the request. Browsers set Sec-Fetch-Site and Origin,
+ * and no page can change them. Old browsers and plain HTTP have no Sec-Fetch-Site; then the Origin must name this host.
  */
 function requireOwnPage(rawHeaders: readonly string[]): void {
   const [site, ...otherSites] = headerValues(rawHeaders, 'sec-fetch-site')

@@ -16,8 +16,8 @@ const rights: Readonly<Record<string, CustomerRight>> = {
 const STATEMENT = '/v1/credits/transactions'
 
 /**
- * Mounts the endpoints of `/v1` a second time, for people: `/v1/credits` as `/console/api/customers/{id}/credits`. The handlers
- * are the same, so the console shows what the API shows.
+ * Mounts the endpoints of `/v1` a second time, for people: `/v1/credits` as `/console/api/customers/{id}/credits`. The
+ * handlers are the same, so the console shows what the API shows.
  */
 export function forSession(endpoints: readonly Endpoint[]): Endpoint[] {
   return endpoints.flatMap(endpoint => {

@@ -12,7 +12,10 @@ export interface PasskeyService {
   isOpen(request: FastifyRequest): boolean
   /** Throws `passkeys_unavailable`. */
   site(request: FastifyRequest): PasskeySite
-  /** What signs in in this browser. Throws `passkeys_unavailable`, or `wrong_passkey` for a browser that has not asked for a challenge. */
+  /**
+   * What signs in in this browser. Throws `passkeys_unavailable`, or `wrong_passkey` for a browser that has not asked
+   * for a challenge.
+   */
   signInProof(request: FastifyRequest, response: AuthenticationResponseJSON): PasskeyProof
   /** What confirms a change in this session. Throws `passkeys_unavailable`. */
   confirmProof(request: FastifyRequest, response: AuthenticationResponseJSON, signedIn: SignedIn): PasskeyProof
@@ -49,8 +52,8 @@ export function createPasskeyService({
 }
 
 /**
- * Browsers have passkeys on HTTPS with a domain name, and on localhost. The name comes from `publicBaseUrl`. Without it, only
- * localhost is accepted: a page of another server cannot have that origin.
+ * Browsers have passkeys on HTTPS with a domain name, and on localhost. The name comes from `publicBaseUrl`. Without
+ * it, only localhost is accepted: a page of another server cannot have that origin.
  */
 export function siteOf({ raw }: Pick<FastifyRequest, 'raw'>, publicBaseUrl: string | null): PasskeySite | null {
   const url = URL.parse(publicBaseUrl ?? `http://${raw.headers.host}`)

@@ -288,7 +288,9 @@ class GenerationCall {
     response.send(error.row.status, headers, body)
   }
 
-  /** Builds the headers that every response has. `answerId`: the id of the earlier request, if its answer is repeated. */
+  /**
+   * Builds the headers that every response has. `answerId`: the id of the earlier request, if its answer is repeated.
+   */
   #headers(answerId: string = this.#requestId): HeaderList | Promise<HeaderList> {
     const counts = this.#caller && this.#deps.windows.current(this.#caller, this.#isValid)
     if (counts instanceof Promise) return counts.then(resolved => this.#headersWith(answerId, resolved))

@@ -43,7 +43,10 @@ interface OidcDeps {
 /** The page of the console that services send the browser to. */
 const REDIRECT_PATH = '/oidc'
 
-/** Sign-in with other services, and the services of the person. No GET changes anything: a page of the console posts the answer of the service. */
+/**
+ * Sign-in with other services, and the services of the person. No GET changes anything: a page of the console posts the
+ * answer of the service.
+ */
 export function oidcEndpoints(deps: OidcDeps): Endpoint[] {
   const { people, oidcSignIn, identities, clientOf } = deps
   const body = ({ raw }: FastifyRequest) => receiveBody(new NodeRequest(raw), deps.bodyLimitBytes, uncounted)

@@ -15,7 +15,10 @@ import type { ReplyingEndpoint } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
 import { receiveBody } from '../request-body.ts'
 
-/** POST /webhooks/{name of the driver}: events of its provider, signed. Events about transfers and accounts go to payouts. */
+/**
+ * POST /webhooks/{name of the driver}: events of its provider, signed. Events about transfers and accounts go to
+ * payouts.
+ */
 export function paymentWebhook({
   driver,
   webhook,

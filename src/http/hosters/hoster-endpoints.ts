@@ -30,7 +30,10 @@ export function hosterBody({ bodyLimitBytes }: HosterEndpointDeps, { request }: 
 
 const json = { contentType: 'application/json' } as const
 
-/** The endpoints of one hoster, for its programs and its people: itself, its server, its state, its manifest and its verification. */
+/**
+ * The endpoints of one hoster, for its programs and its people: itself, its server, its state, its manifest and its
+ * verification.
+ */
 export function hosterEndpoints(deps: HosterEndpointDeps): Endpoint[] {
   const { service } = deps
   return [

@@ -18,7 +18,10 @@ export function mintApiKey(prefix: KeyPrefix = 'sk-sy-'): string {
   return body + checksumOf(body)
 }
 
-/** Whether the text can be a key with the prefix. Needs no database: a guessed key costs a few microseconds and no query. */
+/**
+ * Whether the text can be a key with the prefix. Needs no database: a guessed key costs a few microseconds and no
+ * query.
+ */
 export function hasValidChecksum(key: string, prefix: KeyPrefix = 'sk-sy-'): boolean {
   if (!SHAPE.test(key) || !key.startsWith(prefix)) return false
   const body = key.slice(0, -CHECKSUM_CHARS)

@@ -77,8 +77,8 @@ export class KeyCache<Holder> {
   }
 
   /**
-   * Returns the holder of a key: at once when it is cached. Throws or rejects with the refusal, or with `database_unavailable` when
-   * an unknown key cannot be looked up.
+   * Returns the holder of a key: at once when it is cached. Throws or rejects with the refusal, or with
+   * `database_unavailable` when an unknown key cannot be looked up.
    *
    * @param hasValidChecksum called for keys that are not cached: a guessed key costs no query
    */

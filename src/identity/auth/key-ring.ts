@@ -24,7 +24,9 @@ export interface KeyRing {
   /** Rejects with `invalid_value` when the customer already has KEYS_MAX keys; with `invalid_api_key` when the key that makes it was revoked; with
    * `not_signed_in` when the person that makes it has left or signed out. */
   issue(order: NewKey): Promise<IssuedKey & { readonly listing: KeyListing }>
-  /** Like `issue`, with an order that depends on other keys: `orderOf` runs in the same transaction, one call at a time. */
+  /**
+   * Like `issue`, with an order that depends on other keys: `orderOf` runs in the same transaction, one call at a time.
+   */
   issueFor(
     customerId: string,
     orderOf: (sql: Sql) => Promise<NewKey>,
@@ -78,8 +80,8 @@ export function createKeyRing(pool: Pool): KeyRing {
 }
 
 /**
- * Throws if the person has left the customer or the session has ended, or if the key that makes this one was revoked. Nodes remember
- * keys for two seconds, and the request may have begun before.
+ * Throws if the person has left the customer or the session has ended, or if the key that makes this one was revoked.
+ * Nodes remember keys for two seconds, and the request may have begun before.
  */
 async function requireMaker(sql: Sql, { customerId, personId = null, makerId = null }: NewKey): Promise<void> {
   if (makerId === null) return

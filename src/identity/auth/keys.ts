@@ -51,8 +51,8 @@ export interface NewKey {
   /** The person who makes the key in the console. */
   readonly personId?: string | null
   /**
-   * The key that makes this key, or the session of `personId`. The person who made that key counts as the maker, so that a key with
-   * the scope `manage` is no way around the spend limit of its member.
+   * The key that makes this key, or the session of `personId`. The person who made that key counts as the maker, so
+   * that a key with the scope `manage` is no way around the spend limit of its member.
    */
   readonly makerId?: string | null
 }

@@ -41,13 +41,19 @@ type MemberColumns =
 
 export type KeyRow = KeyColumns & MemberColumns
 
-/** A statement that reads the rows of the keys with the hashes in its first parameter. Each row has its `key_hash`, as base64. */
+/**
+ * A statement that reads the rows of the keys with the hashes in its first parameter. Each row has its `key_hash`, as
+ * base64.
+ */
 export interface KeyStatement<Row extends { readonly key_hash: string }> extends NamedStatement {
   /** Never set: ties the statement to its rows. */
   readonly row?: Row
 }
 
-/** Keys that are not revoked, of customers that are not disabled and people who are not blocked. The caller must check `expires_at`. */
+/**
+ * Keys that are not revoked, of customers that are not disabled and people who are not blocked. The caller must check
+ * `expires_at`.
+ */
 export const keysOfCustomers: KeyStatement<KeyRow> = {
   name: 'auth_look_up_keys',
   text: `

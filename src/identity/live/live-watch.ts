@@ -23,8 +23,8 @@ export type EndReason = 'session_ended' | 'stopping'
 /** Watches customers for the pages that are open on this node. */
 export interface LiveWatch {
   /**
-   * Calls the listener until the returned function is called. Throws `rate_limit_exceeded` when the person, or the node, has
-   * too many pages open.
+   * Calls the listener until the returned function is called. Throws `rate_limit_exceeded` when the person, or the
+   * node, has too many pages open.
    */
   watch(order: WatchOrder, listener: LiveListener): () => void
   /** Ends all watches; resolves when no query runs. */

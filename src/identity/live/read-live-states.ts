@@ -29,8 +29,8 @@ export interface LiveStates {
 }
 
 /**
- * Reads the state of these customers and of the sessions that watch them, all in one statement. It reads a few rows for each
- * customer, however many requests there are.
+ * Reads the state of these customers and of the sessions that watch them, all in one statement. It reads a few rows for
+ * each customer, however many requests there are.
  *
  * @param watches pairs of a session and the customer that it watches
  */

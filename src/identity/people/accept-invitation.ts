@@ -16,8 +16,8 @@ interface AcceptDeps {
 }
 
 /**
- * Makes the person of an invitation a member of its customer or hoster, and uses up its link. A mailed one proves the address: store
- * passwords, identities and sessions after it.
+ * Makes the person of an invitation a member of its customer or hoster, and uses up its link. A mailed one proves the
+ * address: store passwords, identities and sessions after it.
  */
 export async function acceptInvitation(
   sql: Sql,

@@ -66,8 +66,8 @@ export interface AuditEntry {
 }
 
 /**
- * Appends an entry to the audit log. Call it last in a transaction: entries queue for a lock until it commits. Each entry contains
- * the hash of the one before it.
+ * Appends an entry to the audit log. Call it last in a transaction: entries queue for a lock until it commits. Each
+ * entry contains the hash of the one before it.
  */
 export async function noteAction(
   sql: Sql,

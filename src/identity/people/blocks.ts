@@ -11,9 +11,9 @@ export interface BlockActor {
 }
 
 /**
- * Keeps a person out: ends the sessions and the links, and all nodes refuse the keys that the person made within two seconds, also
- * those of agents. The role on the installation must have been taken away before, see `setRole`. Run it in a transaction. Returns how
- * many sessions ended; undefined when the person was blocked before.
+ * Keeps a person out: ends the sessions and the links, and all nodes refuse the keys that the person made within two
+ * seconds, also those of agents. The role on the installation must have been taken away before, see `setRole`. Run it
+ * in a transaction. Returns how many sessions ended; undefined when the person was blocked before.
  */
 export async function blockPerson(
   sql: Sql,
@@ -33,7 +33,10 @@ export async function blockPerson(
   return ended
 }
 
-/** Lets a blocked person in again. The keys that the person made work again too. Returns false when the person was not blocked. */
+/**
+ * Lets a blocked person in again. The keys that the person made work again too. Returns false when the person was not
+ * blocked.
+ */
 export async function unblockPerson(
   sql: Sql,
   { personId, email }: { personId: string; email: string },

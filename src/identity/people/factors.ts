@@ -23,15 +23,19 @@ export interface RenewedCodes {
 }
 
 /**
- * The authenticator app of a person, and the recovery codes. A change ends the other sessions: see `renewSession`. All methods reject with ApiError `database_unavailable`, and with what
- * they name.
+ * The authenticator app of a person, and the recovery codes. A change ends the other sessions: see `renewSession`. All
+ * methods reject with ApiError `database_unavailable`, and with what they name.
  */
 export interface Factors {
   show(personId: string): Promise<FactorState>
-  /** Makes a secret for an authenticator app, which counts once `finishTotp` gets a code of it. Rejects with `second_factor_required`. */
+  /**
+   * Makes a secret for an authenticator app, which counts once `finishTotp` gets a code of it. Rejects with
+   * `second_factor_required`.
+   */
   startTotp(signedIn: SignedIn): Promise<{ secret: string; uri: string }>
   /**
-   * Needs codes of this app from now on, and returns new recovery codes. Rejects with `wrong_code` or `second_factor_required`.
+   * Needs codes of this app from now on, and returns new recovery codes. Rejects with `wrong_code` or
+   * `second_factor_required`.
    */
   finishTotp(signedIn: SignedIn, code: string, client: ClientTrace): Promise<RenewedCodes>
   /** Rejects with `second_factor_required`. */
@@ -171,16 +175,17 @@ export function createFactors({
 }
 
 /**
- * Throws `second_factor_required` if the person has a second factor and did not use it in this session: a password alone changes
- * no factor and no password.
+ * Throws `second_factor_required` if the person has a second factor and did not use it in this session: a password
+ * alone changes no factor and no password.
  */
 export function requireFactorInUse({ hasFactor, hasSecondFactor }: SignedIn): void {
   if (hasFactor && !hasSecondFactor) throw new ApiError('second_factor_required')
 }
 
 /**
- * Throws `second_factor_required` unless the person may add a factor in this session: as `requireFactorInUse`, and with a role on the
- * installation only a link of the host adds the first one. Otherwise a password alone would be enough to operate.
+ * Throws `second_factor_required` unless the person may add a factor in this session: as `requireFactorInUse`, and with
+ * a role on the installation only a link of the host adds the first one. Otherwise a password alone would be enough to
+ * operate.
  */
 export function requireMayEnrol(signedIn: SignedIn): void {
   requireFactorInUse(signedIn)

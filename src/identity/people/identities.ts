@@ -27,7 +27,9 @@ export interface ListedIdentity {
 /** The services that a person can sign in with. */
 export interface Identities {
   list(personId: string): Promise<ListedIdentity[]>
-  /** Ends the other sessions: see `renewSession`. Rejects with `second_factor_required`, `not_found` or `last_way_in`. */
+  /**
+   * Ends the other sessions: see `renewSession`. Rejects with `second_factor_required`, `not_found` or `last_way_in`.
+   */
   unlink(signedIn: SignedIn, identityId: string, client: ClientTrace): Promise<OpenedSession>
 }
 
@@ -79,8 +81,8 @@ export async function usePersonOf(
 }
 
 /**
- * Links an identity to a person. Returns whether it was not linked before. Rejects with `identity_in_use` if it belongs to another
- * person.
+ * Links an identity to a person. Returns whether it was not linked before. Rejects with `identity_in_use` if it belongs
+ * to another person.
  */
 export async function linkIdentity(
   sql: Sql,

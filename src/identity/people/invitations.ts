@@ -34,13 +34,16 @@ export interface MadeInvitation {
   /** Whether the mail server took the link. */
   readonly isMailed: boolean
   /**
-   * The path of the link, if no mail server is configured. The link of a mail that failed is shown to nobody: the inviter could
-   * join as the invited person, and a mailed link proves the address.
+   * The path of the link, if no mail server is configured. The link of a mail that failed is shown to nobody: the
+   * inviter could join as the invited person, and a mailed link proves the address.
    */
   readonly path: string | null
 }
 
-/** Invitations to customers and hosters. All methods reject with ApiError `database_unavailable`, and with what they name. */
+/**
+ * Invitations to customers and hosters. All methods reject with ApiError `database_unavailable`, and with what they
+ * name.
+ */
 export interface Invitations {
   list(target: InviteTarget): Promise<PendingInvite[]>
   /** Invites an address, and takes back earlier invitations of it. */
@@ -87,8 +90,8 @@ export function createInvitations({ pool, clock, mail }: { pool: Pool; clock: Cl
 }
 
 /**
- * Throws `invalid_value` for a member, unless the invitation makes the member an owner: nobody becomes one without accepting it. The
- * last owner cannot leave, and owners count their hosters.
+ * Throws `invalid_value` for a member, unless the invitation makes the member an owner: nobody becomes one without
+ * accepting it. The last owner cannot leave, and owners count their hosters.
  *
  * @param mayAdd false: only the operator makes accounts. Others are `sign_up_closed`.
  */

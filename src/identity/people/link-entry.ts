@@ -17,7 +17,10 @@ import type { ProveAddress } from './prove-address.ts'
 import { hashSecretToken } from './secret-token.ts'
 import { type ClientTrace, endOtherSessions, type OpenedSession, openSession } from './sessions.ts'
 
-/** Lets people in with a link of an operator or an owner. All methods reject with ApiError `database_unavailable`, and with what they name. */
+/**
+ * Lets people in with a link of an operator or an owner. All methods reject with ApiError `database_unavailable`, and
+ * with what they name.
+ */
 export interface LinkEntry {
   /**
    * Gives the operator of a welcome link a password, and another e-mail address if there is one, and signs in. Rejects with
@@ -28,13 +31,14 @@ export interface LinkEntry {
     client: ClientTrace,
   ): Promise<OpenedSession>
   /**
-   * Shows an invitation, and whether its person has a password: null if the link was not mailed, because then the inviter has it too,
-   * and must not find out which addresses have accounts. Rejects with `link_expired`.
+   * Shows an invitation, and whether its person has a password: null if the link was not mailed, because then the
+   * inviter has it too, and must not find out which addresses have accounts. Rejects with `link_expired`.
    */
   showInvite(token: string): Promise<ShownInvitation & { hasPassword: boolean | null }>
   /**
-   * Makes the person of an invitation a member of its customer or hoster, and signs in. A person who has a password must give it,
-   * others set one, also to prove the address by a mailed invitation. Rejects with `link_expired`, or as `signIn`.
+   * Makes the person of an invitation a member of its customer or hoster, and signs in. A person who has a password
+   * must give it, others set one, also to prove the address by a mailed invitation. Rejects with `link_expired`, or as
+   * `signIn`.
    */
   join(
     invite: { token: string; name: string; password: string; code: string | null; passkey: PasskeyProof | null },
@@ -129,7 +133,10 @@ async function unprovedPerson(sql: Sql, invitation: ShownInvitation): Promise<Si
   return opensUnproved(invitation, person) ? person : undefined
 }
 
-/** Whether a mailed link opens an account with a password that another person may have set. A link of the host opens those of operators. */
+/**
+ * Whether a mailed link opens an account with a password that another person may have set. A link of the host opens
+ * those of operators.
+ */
 function opensUnproved({ isMailed }: ShownInvitation, person: SigningPerson | undefined): boolean {
   return isMailed && person !== undefined && !person.isVerified && person.installationRole === null
 }

@@ -3,7 +3,8 @@ import { HOUR_MS } from '../../base/domain/durations.ts'
 import type { MemberRole } from '../../base/domain/member-role.ts'
 import { hashSecretToken, mintSecretToken } from './secret-token.ts'
 
-// A link works once. Its secret is the fragment of the address, which browsers do not send, so no log of a proxy has it.
+// A link works once. Its secret is the fragment of the address, which browsers do not send, so no log of a proxy has
+// it.
 
 const WELCOME_MS = 24 * HOUR_MS
 const INVITE_MS = 7 * 24 * HOUR_MS
@@ -32,8 +33,8 @@ export type Invitation = InviteTarget & {
 }
 
 /**
- * Makes the link with which a person joins a customer or a hoster, and takes back earlier invitations of that e-mail to it. Returns
- * its path.
+ * Makes the link with which a person joins a customer or a hoster, and takes back earlier invitations of that e-mail to
+ * it. Returns its path.
  */
 export async function makeInviteLink(sql: Sql, invitation: Invitation, nowMs: number): Promise<string> {
   const { email, role, madeBy = null, isMailed = false } = invitation
@@ -52,7 +53,8 @@ export async function makeInviteLink(sql: Sql, invitation: Invitation, nowMs: nu
 }
 
 /**
- * Takes back the invitations that a member made, so that nobody comes in by one after the member has left or lost the right to invite.
+ * Takes back the invitations that a member made, so that nobody comes in by one after the member has left or lost the
+ * right to invite.
  *
  * @param member.email also takes back invitations of this address; null: only those that the member made
  */
@@ -134,7 +136,9 @@ export async function useMailedLink(
   return rows[0]
 }
 
-/** Returns the person of a welcome link and uses the link up. Undefined when it was used, is too old or never existed. */
+/**
+ * Returns the person of a welcome link and uses the link up. Undefined when it was used, is too old or never existed.
+ */
 export async function useWelcomeLink(sql: Sql, token: string, nowMs: number): Promise<string | undefined> {
   const { rows } = await sql.query<{ personId: string }>(
     `DELETE FROM person_token WHERE token_hash = $1 AND purpose = 'welcome' AND expires_at > $2
@@ -155,8 +159,8 @@ export interface ShownInvitation {
 }
 
 /**
- * Returns the invitation of a link by the hash of its secret, without using it up. Undefined as for `useWelcomeLink`, and when the
- * inviter may not invite any more.
+ * Returns the invitation of a link by the hash of its secret, without using it up. Undefined as for `useWelcomeLink`,
+ * and when the inviter may not invite any more.
  */
 export async function readInviteLink(sql: Sql, tokenHash: Buffer, nowMs: number): Promise<ShownInvitation | undefined> {
   const { rows } = await sql.query<

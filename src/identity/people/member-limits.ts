@@ -16,8 +16,8 @@ export interface MemberBudget {
 }
 
 /**
- * Sets the limit of a member on all nodes within two seconds; null removes it. With another reset than before, the limit counts
- * from now on. Run it in a transaction.
+ * Sets the limit of a member on all nodes within two seconds; null removes it. With another reset than before, the
+ * limit counts from now on. Run it in a transaction.
  */
 export async function setMemberLimit(
   sql: Sql,

@@ -51,27 +51,27 @@ interface Actor {
 }
 
 /**
- * The members of a customer. A customer always keeps an owner. All methods reject with ApiError `database_unavailable`, and with
- * what they name.
+ * The members of a customer. A customer always keeps an owner. All methods reject with ApiError `database_unavailable`,
+ * and with what they name.
  */
 export interface Members {
   list(customerId: string): Promise<Member[]>
   /**
-   * Changes the role, the spend limit (null removes it), or both. Rejects with `not_found`, `last_owner`, or `invalid_value` for a
-   * new owner.
+   * Changes the role, the spend limit (null removes it), or both. Rejects with `not_found`, `last_owner`, or
+   * `invalid_value` for a new owner.
    *
    * @param changeOf returns what changes, from the member as it is
    */
   change(actor: Actor, personId: string, changeOf: (member: Member) => MemberChange): Promise<Member>
   /**
-   * Removes a member, and ends the keys that the person made; by choice, they go over to the person who acts. Rejects with `not_found`
-   * or `last_owner`. A person may remove their own membership, and leaves no keys.
+   * Removes a member, and ends the keys that the person made; by choice, they go over to the person who acts. Rejects
+   * with `not_found` or `last_owner`. A person may remove their own membership, and leaves no keys.
    */
   remove(actor: Actor, personId: string, keys: KeysOfLeaver): Promise<EndedKeys>
   invites(customerId: string): Promise<PendingInvite[]>
   /**
-   * Invites an address, and takes back earlier invitations of it. Rejects with `invalid_value` for members, unless they are to become
-   * owners, and with `sign_up_closed`.
+   * Invites an address, and takes back earlier invitations of it. Rejects with `invalid_value` for members, unless they
+   * are to become owners, and with `sign_up_closed`.
    */
   invite(actor: Actor, invitation: { email: string; role: MemberRole }): Promise<MadeInvitation>
   /** Rejects with `not_found`. */

@@ -29,7 +29,10 @@ export async function deleteOldNetworks(sql: Sql, nowMs: number): Promise<void> 
   await sql.query('DELETE FROM person_device WHERE last_used_at < $1', [before])
 }
 
-/** Notes that the person has signed in from the browser with this token. Customers whose members share a browser are related: see `related_customers`. */
+/**
+ * Notes that the person has signed in from the browser with this token. Customers whose members share a browser are
+ * related: see `related_customers`.
+ */
 export async function noteDevice(sql: Sql, personId: string, token: string, nowMs: number): Promise<void> {
   await sql.query(
     `INSERT INTO person_device (person_id, device_hash, last_used_at) VALUES ($1, $2, $3)

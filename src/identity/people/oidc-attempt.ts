@@ -1,8 +1,9 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Sql } from '../../base/db/pool.ts'
 
-// An attempt to sign in at another service is kept by the browser, in a cookie with a MAC. What the service gets (state, nonce, PKCE)
-// follows from the cookie and a key of the gateway, so nothing is stored before the service has answered.
+// An attempt to sign in at another service is kept by the browser, in a cookie with a MAC. What the service gets
+// (state, nonce, PKCE) follows from the cookie and a key of the gateway, so nothing is stored before the service has
+// answered.
 
 export interface OidcAttempt {
   /** The id of the service in the configuration. */

@@ -37,7 +37,8 @@ export interface OidcClient {
     request: { redirectUri: string; secrets: OidcSecrets; isFresh: boolean },
   ): Promise<string>
   /**
-   * Exchanges the answer of the service for the identity, and checks every claim and the signature. Rejects with `sign_in_refused`.
+   * Exchanges the answer of the service for the identity, and checks every claim and the signature. Rejects with
+   * `sign_in_refused`.
    *
    * @param answer.url the redirect URI with the query that the service added
    */

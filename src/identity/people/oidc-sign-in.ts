@@ -44,7 +44,10 @@ export type OidcOutcome = { readonly returnTo: string } & (
   | { readonly kind: 'factor'; readonly token: string; readonly expiresAt: Date; readonly param: string }
 )
 
-/** Signs people in with other services. All methods reject with ApiError `database_unavailable`, and with what they name. */
+/**
+ * Signs people in with other services. All methods reject with ApiError `database_unavailable`, and with what they
+ * name.
+ */
 export interface OidcSignIn {
   /**
    * Returns the page of the service, and the cookie of the attempt. Rejects with `not_found`, `link_expired` or
@@ -164,7 +167,9 @@ export function createOidcSignIn({
     return invitation
   }
 
-  /** Rejects with `sign_in_refused` for another person than the invited one: a link that was passed on opens nothing. */
+  /**
+   * Rejects with `sign_in_refused` for another person than the invited one: a link that was passed on opens nothing.
+   */
   async function accept(
     sql: Sql,
     { email, personId }: Pick<Person, 'email' | 'personId'>,

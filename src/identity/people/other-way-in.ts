@@ -3,8 +3,8 @@ import { queryRow } from '../../base/db/query-row.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 
 /**
- * Throws `last_way_in` if the person could not sign in any more after losing this many passkeys or identities. Locks the person, so
- * that two removals at the same time count one after the other.
+ * Throws `last_way_in` if the person could not sign in any more after losing this many passkeys or identities. Locks
+ * the person, so that two removals at the same time count one after the other.
  */
 export async function requireOtherWayIn(
   sql: Sql,

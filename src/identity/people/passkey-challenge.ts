@@ -1,8 +1,8 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Sql } from '../../base/db/pool.ts'
 
-// A challenge carries its own proof: when it ends, random bits, and a MAC over both and over its holder. So asking for one stores
-// nothing, and nobody can fill the database by asking.
+// A challenge carries its own proof: when it ends, random bits, and a MAC over both and over its holder. So asking for
+// one stores nothing, and nobody can fill the database by asking.
 
 const TIME_BYTES = 6
 const HEAD_BYTES = TIME_BYTES + 16

@@ -51,7 +51,8 @@ export function createPasskeyCheck({
       requireUserVerification: true,
     }).catch(() => ({ verified: false, authenticationInfo: undefined }))
     if (!verified || authenticationInfo === undefined) throw new ApiError('wrong_passkey')
-    // Two uses at the same time cannot both raise the count, and a copy of the key falls behind. Many authenticators always send 0.
+    // Two uses at the same time cannot both raise the count, and a copy of the key falls behind. Many authenticators
+    // always send 0.
     const { rowCount } = await pool
       .query(
         `UPDATE person_passkey SET sign_count = $2, last_used_at = $3
@@ -64,7 +65,10 @@ export function createPasskeyCheck({
   }
 }
 
-/** Returns the challenge that the browser signed, and uses it up. Rejects with `wrong_passkey` if it is not this holder's. */
+/**
+ * Returns the challenge that the browser signed, and uses it up. Rejects with `wrong_passkey` if it is not this
+ * holder's.
+ */
 export async function useChallenge(
   pool: Pool,
   challengeKey: Buffer,

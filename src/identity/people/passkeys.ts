@@ -24,7 +24,10 @@ export interface Passkey {
   readonly lastUsedAt: Date | null
 }
 
-/** The passkeys of people. A change ends the other sessions: see `renewSession`. All methods reject with ApiError `database_unavailable`, and with what they name. */
+/**
+ * The passkeys of people. A change ends the other sessions: see `renewSession`. All methods reject with ApiError
+ * `database_unavailable`, and with what they name.
+ */
 export interface Passkeys {
   /** What a browser needs to let a person choose a passkey. Only the holder can use its challenge. */
   signInOptions(browser: string, site: PasskeySite): Promise<PublicKeyCredentialRequestOptionsJSON>
@@ -33,7 +36,8 @@ export interface Passkeys {
   /** What a browser needs to make a passkey. Rejects with `second_factor_required` or `too_many_passkeys`. */
   registerOptions(signedIn: SignedIn, site: PasskeySite): Promise<PublicKeyCredentialCreationOptionsJSON>
   /**
-   * Adds a passkey. The first factor of a person comes with recovery codes; otherwise `codes` is null. Rejects with `wrong_passkey`, `second_factor_required` or `too_many_passkeys`.
+   * Adds a passkey. The first factor of a person comes with recovery codes; otherwise `codes` is null. Rejects with
+   * `wrong_passkey`, `second_factor_required` or `too_many_passkeys`.
    */
   register(
     signedIn: SignedIn,

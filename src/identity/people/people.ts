@@ -45,13 +45,15 @@ export interface People {
     customerId: string | null,
   ): Promise<{ signedIn: SignedIn; customer: VisitedCustomer | undefined } | undefined>
   memberships(personId: string): Promise<Membership[]>
-  /** Notes that the person signed in from the browser with this token. Returns the token, or one for a browser without. */
+  /**
+   * Notes that the person signed in from the browser with this token. Returns the token, or one for a browser without.
+   */
   noteDevice(personId: string, token: string | undefined): Promise<string>
   /** Signs in with a passkey alone. Rejects with `wrong_passkey` or `too_many_attempts`. */
   signInWithPasskey(proof: PasskeyProof, client: ClientTrace): Promise<OpenedSession>
   /**
-   * Changes the password, ends all other sessions and opens a new one. `currentPassword` is null for people without one. Rejects
-   * with `wrong_credentials`, or `invalid_value` for a common password.
+   * Changes the password, ends all other sessions and opens a new one. `currentPassword` is null for people without
+   * one. Rejects with `wrong_credentials`, or `invalid_value` for a common password.
    */
   changePassword(
     signedIn: SignedIn,
@@ -59,8 +61,8 @@ export interface People {
     client: ClientTrace,
   ): Promise<OpenedSession>
   /**
-   * Notes that the person has just typed the code, used a passkey or, without a second factor, typed the password. The session
-   * gets another token. Rejects as `signIn`.
+   * Notes that the person has just typed the code, used a passkey or, without a second factor, typed the password. The
+   * session gets another token. Rejects as `signIn`.
    */
   confirm(
     signedIn: SignedIn,

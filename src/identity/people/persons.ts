@@ -93,14 +93,17 @@ export async function addPerson(
 }
 
 /**
- * Locks a person until the transaction ends. Take it before sessions, factors or identities of the person change, so that what ends
- * them also ends those that are being made.
+ * Locks a person until the transaction ends. Take it before sessions, factors or identities of the person change, so
+ * that what ends them also ends those that are being made.
  */
 export async function lockPerson(sql: Sql, personId: string): Promise<void> {
   await sql.query('SELECT FROM person WHERE person_id = $1 FOR NO KEY UPDATE', [personId])
 }
 
-/** Gives a person a password, and takes back mailed links that could replace it. End the person's sessions in the same transaction. */
+/**
+ * Gives a person a password, and takes back mailed links that could replace it. End the person's sessions in the same
+ * transaction.
+ */
 export async function setPassword(sql: Sql, personId: string, passwordHash: string): Promise<void> {
   await sql.query('UPDATE person SET password_hash = $2 WHERE person_id = $1', [personId, passwordHash])
   await sql.query("DELETE FROM person_token WHERE person_id = $1 AND purpose = 'reset'", [personId])
@@ -114,7 +117,9 @@ export async function noteVerified(sql: Sql, personId: string, nowMs: number): P
   ])
 }
 
-/** Makes a person a member of a customer, or changes the role of a member. An owner stays one: there may be no other. */
+/**
+ * Makes a person a member of a customer, or changes the role of a member. An owner stays one: there may be no other.
+ */
 export async function setMember(
   sql: Sql,
   { customerId, personId, role }: { customerId: string; personId: string; role: MemberRole },
@@ -138,8 +143,8 @@ export async function listMemberships(sql: Sql, personId: string): Promise<Membe
 }
 
 /**
- * Gives a person another e-mail address, and also the customer of the same address. Throws `invalid_value` when another person or
- * customer has it.
+ * Gives a person another e-mail address, and also the customer of the same address. Throws `invalid_value` when another
+ * person or customer has it.
  */
 export async function changeEmail(sql: Sql, personId: string, email: string): Promise<void> {
   const { previous, isTaken } = await queryRow<{ previous: string; isTaken: boolean }>(

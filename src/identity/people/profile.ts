@@ -12,7 +12,10 @@ import { findSigningPerson } from './persons.ts'
 import { type ClientTrace, lockSession, type OpenedSession, renewSession, type SignedIn } from './sessions.ts'
 import { takeMail } from './sign-in-throttle.ts'
 
-/** The name and the e-mail address of a person. All methods reject with ApiError `database_unavailable`, and with what they name. */
+/**
+ * The name and the e-mail address of a person. All methods reject with ApiError `database_unavailable`, and with what
+ * they name.
+ */
 export interface Profile {
   changeName(signedIn: SignedIn, name: string, client: ClientTrace): Promise<void>
   /**
@@ -21,8 +24,8 @@ export interface Profile {
    */
   startEmail(signedIn: SignedIn, email: string, client: ClientTrace): Promise<void>
   /**
-   * Changes the address, ends the other sessions, and sends a mail to the former address. Rejects with `link_expired`, also for the
-   * link of another person.
+   * Changes the address, ends the other sessions, and sends a mail to the former address. Rejects with `link_expired`,
+   * also for the link of another person.
    */
   finishEmail(signedIn: SignedIn, token: string, client: ClientTrace): Promise<OpenedSession>
 }

@@ -6,15 +6,19 @@ import { endOtherSessions } from './sessions.ts'
 
 /** What other rooms keep for people. Both run in the transaction of the caller. */
 export interface PersonAccess {
-  /** Revokes the keys of customers and hosters that a person made, on all nodes within two seconds. Returns how many there were. */
+  /**
+   * Revokes the keys of customers and hosters that a person made, on all nodes within two seconds. Returns how many
+   * there were.
+   */
   revokeKeys(sql: Sql, personId: string): Promise<number>
   /** Ends the alerts of a customer, which name addresses and webhooks. */
   endAlerts(sql: Sql, customerId: string): Promise<void>
 }
 
 /**
- * Notes that a person has proved the address. Before the first proof, another person may have held the account: the first proof ends
- * every way into it. Run it before the password or the identity of the proof is stored, and open a session after it.
+ * Notes that a person has proved the address. Before the first proof, another person may have held the account: the
+ * first proof ends every way into it. Run it before the password or the identity of the proof is stored, and open a
+ * session after it.
  */
 export type ProveAddress = (sql: Sql, personId: string, nowMs: number) => Promise<void>
 
@@ -28,7 +32,8 @@ export function createProveAddress({ revokeKeys, endAlerts }: PersonAccess): Pro
     )
     if (isVerified) return
     await sql.query('UPDATE person SET email_verified_at = $2 WHERE person_id = $1', [personId, new Date(nowMs)])
-    // Operators and auditors prove themselves by a link of the host, not by an address. A mailbox must not remove their second factor.
+    // Operators and auditors prove themselves by a link of the host, not by an address. A mailbox must not remove their
+    // second factor.
     if (hasRole) return
     await endOtherSessions(sql, personId, null)
     await sql.query('UPDATE person SET password_hash = NULL WHERE person_id = $1', [personId])

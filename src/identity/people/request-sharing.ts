@@ -4,7 +4,10 @@ import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import { noteAction } from './audit-log.ts'
 import type { ClientTrace, SignedIn } from './sessions.ts'
 
-/** Whether a customer shares its requests for audits of hosters: docs/trust.md. Methods reject with ApiError `database_unavailable`. */
+/**
+ * Whether a customer shares its requests for audits of hosters: docs/trust.md. Methods reject with ApiError
+ * `database_unavailable`.
+ */
 export interface RequestSharing {
   isOn(customerId: string): Promise<boolean>
   /** All nodes follow within two seconds. */

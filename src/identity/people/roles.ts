@@ -5,8 +5,8 @@ import { noteAction } from './audit-log.ts'
 import type { Person } from './persons.ts'
 
 /**
- * Changes the role of a person on the installation from the command line, which needs no second operator. Ends the sessions of the
- * person. Run it in a transaction, as the owner. Returns false for the last operator, who stays.
+ * Changes the role of a person on the installation from the command line, which needs no second operator. Ends the
+ * sessions of the person. Run it in a transaction, as the owner. Returns false for the last operator, who stays.
  */
 export async function setRole(
   sql: Sql,

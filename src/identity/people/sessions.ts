@@ -176,8 +176,8 @@ export async function listSessions(
 }
 
 /**
- * Locks the person of a session. Rejects with `not_signed_in` if the session has ended or got another token: a request that began
- * before must not change a way to sign in.
+ * Locks the person of a session. Rejects with `not_signed_in` if the session has ended or got another token: a request
+ * that began before must not change a way to sign in.
  */
 export async function lockSession(
   sql: Sql,
@@ -201,8 +201,8 @@ export async function endSession(sql: Sql, personId: string, sessionId: string):
 }
 
 /**
- * Ends the sessions of a person, except `kept`, with what one of them may have begun: links to a new e-mail address, and sign-ins that
- * wait for the second factor. Returns how many sessions there were.
+ * Ends the sessions of a person, except `kept`, with what one of them may have begun: links to a new e-mail address,
+ * and sign-ins that wait for the second factor. Returns how many sessions there were.
  */
 export async function endOtherSessions(sql: Sql, personId: string, kept: string | null): Promise<number> {
   await sql.query("DELETE FROM person_token WHERE person_id = $1 AND purpose IN ('email', 'second_factor')", [personId])
@@ -217,8 +217,8 @@ export async function endOtherSessions(sql: Sql, personId: string, kept: string 
 const FORMER_TOKEN_MS = 30_000
 
 /**
- * Notes that the person has just typed the password or a code, and gives the session another token. The former one ends at once if
- * the session gets the second factor. Refuses a token that `renewSession` has replaced in the meantime.
+ * Notes that the person has just typed the password or a code, and gives the session another token. The former one ends
+ * at once if the session gets the second factor. Refuses a token that `renewSession` has replaced in the meantime.
  *
  * @throws ApiError not_signed_in
  */
@@ -241,8 +241,8 @@ export async function confirmSession(
 }
 
 /**
- * Ends the other sessions of a person after a change of the ways in, and gives this one another token. Another program may know the
- * former one, so it ends at once. Call `lockSession` first.
+ * Ends the other sessions of a person after a change of the ways in, and gives this one another token. Another program
+ * may know the former one, so it ends at once. Call `lockSession` first.
  */
 export async function renewSession(
   sql: Sql,

@@ -32,7 +32,8 @@ export interface Attempt {
 
 /**
  * Counts an attempt as failed before the password is checked, so that parallel guesses count too. Unknown e-mails count
- * like known ones. Throws `too_many_attempts` while the wait after earlier failures is not over. Run it in a transaction.
+ * like known ones. Throws `too_many_attempts` while the wait after earlier failures is not over. Run it in a
+ * transaction.
  */
 export function takeAttempt(sql: Sql, attempt: Attempt, nowMs: number): Promise<void> {
   return take(sql, slowdownsOf(attempt), nowMs)
@@ -79,7 +80,10 @@ export function noteRedeemed(sql: Sql, attempt: RedemptionAttempt): Promise<void
 /** Neither can be guessed, so this only bounds the work that one network causes. */
 const NAMELESS_OF_NETWORK: Slowdown = { free: 50, maxSeconds: 3_600 }
 
-/** Counts a sign-in without an e-mail address, by a passkey or another service, as failed before it is checked. Otherwise as `takeAttempt`. */
+/**
+ * Counts a sign-in without an e-mail address, by a passkey or another service, as failed before it is checked.
+ * Otherwise as `takeAttempt`.
+ */
 export function takeNamelessAttempt(sql: Sql, network: string, nowMs: number): Promise<void> {
   return take(sql, new Map([[namelessFrom(network), NAMELESS_OF_NETWORK]]), nowMs)
 }
@@ -107,8 +111,8 @@ async function takeBack(sql: Sql, subjects: readonly string[], forgotten: string
 }
 
 /**
- * Locks the counts of these subjects in the order of their names. Every transaction that changes several does so first: UPDATE and DELETE lock in
- * the order of the plan, and two transactions that lock in different orders deadlock.
+ * Locks the counts of these subjects in the order of their names. Every transaction that changes several does so first:
+ * UPDATE and DELETE lock in the order of the plan, and two transactions that lock in different orders deadlock.
  */
 async function lockRows(sql: Sql, subjects: readonly string[]): Promise<Row[]> {
   const { rows } = await sql.query<Row>(
@@ -126,7 +130,8 @@ function redemptionSubjects({ personId, network }: RedemptionAttempt): [string, 
 async function take(sql: Sql, slowdowns: ReadonlyMap<string, Slowdown>, nowMs: number): Promise<void> {
   const subjects = [...slowdowns.keys()].sort()
   const rows = await lockRows(sql, subjects)
-  // A free failure has no wait. Its time may still be ahead of `nowMs`: parallel attempts take their times before their locks.
+  // A free failure has no wait. Its time may still be ahead of `nowMs`: parallel attempts take their times before their
+  // locks.
   const waiting = rows.filter(({ subject, failures }) => failures > valueAt(slowdowns, subject).free)
   const nextMs = Math.max(0, ...waiting.map(({ nextAttemptAt }) => nextAttemptAt.getTime()))
   if (nextMs > nowMs) {
@@ -157,7 +162,10 @@ export function noteSuccess(sql: Sql, attempt: Attempt, isPartial = false): Prom
   return takeBack(sql, [...slowdownsOf(attempt).keys()], isPartial ? null : accountAtNetwork(attempt))
 }
 
-/** Deletes counts that are forgotten. Skips those that an attempt has locked: waiting for several of them could deadlock. */
+/**
+ * Deletes counts that are forgotten. Skips those that an attempt has locked: waiting for several of them could
+ * deadlock.
+ */
 export async function deleteOldThrottles(sql: Sql, nowMs: number): Promise<void> {
   await sql.query(
     `DELETE FROM sign_in_throttle WHERE subject IN (

@@ -28,8 +28,8 @@ import { openSignupAccount, type SignupCreditCaps } from './signup-credit.ts'
 export type SignUpMode = 'closed' | 'invite' | 'open'
 
 /**
- * Makes accounts and sets forgotten passwords, by mail. All methods reject with ApiError `database_unavailable`, and with what they
- * name.
+ * Makes accounts and sets forgotten passwords, by mail. All methods reject with ApiError `database_unavailable`, and
+ * with what they name.
  */
 export interface SignUp {
   /**
@@ -42,8 +42,8 @@ export interface SignUp {
   /** Makes the account and its customer, and signs in. Rejects with `sign_up_closed` or `link_expired`. */
   finish(signUp: { token: string; name: string; password: string }, client: ClientTrace): Promise<OpenedSession>
   /**
-   * Makes a person who proved the address in another way, with a customer. Undefined: sign-up is closed, or the address has an
-   * account.
+   * Makes a person who proved the address in another way, with a customer. Undefined: sign-up is closed, or the address
+   * has an account.
    */
   addOwner(sql: Sql, person: { email: string; name: string }, client: ClientTrace): Promise<Person | undefined>
   /** Mails a link to set a new password. As `start`. Rejects with `mail_not_configured` or `too_many_attempts`. */

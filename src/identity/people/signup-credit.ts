@@ -15,7 +15,9 @@ export interface SignupCreditCaps {
   readonly perDay: number
 }
 
-/** Opens the account of a new customer, with the signup credit if its mailbox, network, region and browser may have it. */
+/**
+ * Opens the account of a new customer, with the signup credit if its mailbox, network, region and browser may have it.
+ */
 export async function openSignupAccount(
   sql: Sql,
   {
@@ -42,7 +44,9 @@ export async function openSignupAccount(
   ])
 }
 
-/** Returns the mailbox of an address: mail to `ada+x@example.com` arrives at `ada@example.com`, and Gmail ignores dots. */
+/**
+ * Returns the mailbox of an address: mail to `ada+x@example.com` arrives at `ada@example.com`, and Gmail ignores dots.
+ */
 export function mailboxOf(email: string): string {
   const [local = '', host = ''] = email.toLowerCase().split('@')
   const name = textBefore(local, '+')

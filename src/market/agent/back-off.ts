@@ -1,4 +1,6 @@
-/** Delays between attempts: each is twice as long as the one before, with jitter, so that agents do not return together. */
+/**
+ * Delays between attempts: each is twice as long as the one before, with jitter, so that agents do not return together.
+ */
 export class BackOff {
   readonly #firstMs: number
   readonly #maxMs: number

@@ -24,7 +24,10 @@ const GATEWAY_TIMEOUT_MS = 10_000
 const CLOCK_MS_MAX = 30_000
 const SPEED_TOKENS = 64
 
-/** Checks everything that serving needs: the model server, its models and speed, and the connection to the gateway. Never rejects. */
+/**
+ * Checks everything that serving needs: the model server, its models and speed, and the connection to the gateway.
+ * Never rejects.
+ */
 export async function checkAgent(options: AgentOptions, version: string): Promise<AgentFinding[]> {
   const models = await readModels(options.upstream).catch((error: Error) => error)
   const found = models instanceof Error ? [] : models.filter(({ id }) => options.models?.includes(id) ?? true)

@@ -37,9 +37,9 @@ const FATAL_STATUSES = new Set([401, 403, 404])
 const ALREADY_CONNECTED = 409
 
 /**
- * The connections to all nodes of a gateway. An address may lead to any node, so control connections are opened until every
- * node that is alive has one; a node refuses a second one and says which node it is. Data connections are opened until
- * each node has as many idle ones as it wants, and go to whichever node answers.
+ * The connections to all nodes of a gateway. An address may lead to any node, so control connections are opened until
+ * every node that is alive has one; a node refuses a second one and says which node it is. Data connections are opened
+ * until each node has as many idle ones as it wants, and go to whichever node answers.
  */
 export class GatewayLink {
   readonly #options: GatewayLinkOptions
@@ -148,8 +148,8 @@ export class GatewayLink {
   }
 
   /**
-   * Opens as many data connections as the nodes want: soon, or at once if few are left. A handshake right after a request
-   * has taken a connection would delay the first token of that request.
+   * Opens as many data connections as the nodes want: soon, or at once if few are left. A handshake right after a
+   * request has taken a connection would delay the first token of that request.
    */
   #fill(): void {
     if ([...this.#links.values()].some(({ isShort }) => isShort)) this.#open()

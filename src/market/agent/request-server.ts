@@ -33,8 +33,8 @@ export interface RequestServerDeps {
 }
 
 /**
- * Serves the requests that arrive over data connections. Each connection is the byte stream of one HTTP/1.1 request. Only
- * requests for announced models pass, to the one model server.
+ * Serves the requests that arrive over data connections. Each connection is the byte stream of one HTTP/1.1 request.
+ * Only requests for announced models pass, to the one model server.
  */
 export class RequestServer {
   readonly #deps: RequestServerDeps

@@ -5,8 +5,9 @@ import { changeWaiting, listOffered, lockDuePrice } from './manifests.ts'
 import { needsProbes } from './price-rules.ts'
 
 /**
- * Applies the prices that have waited for their notice, and returns their number. A model that also does something else then waits for its
- * probes. The transaction locks the row and ends it, so each price is applied once, however many nodes do this at a time.
+ * Applies the prices that have waited for their notice, and returns their number. A model that also does something else
+ * then waits for its probes. The transaction locks the row and ends it, so each price is applied once, however many
+ * nodes do this at a time.
  */
 export async function applyDuePrices(pool: Pool, nowMs: number): Promise<number> {
   for (let applied = 0; ; applied++) {

@@ -41,8 +41,9 @@ export interface HosterApplication {
 }
 
 /**
- * Makes a hoster in the state `applied`, with its owner if there is one yet, and returns its id. It inherits nothing of an earlier one: no
- * trust, no earnings, no state. Run it in a transaction. Throws `invalid_value` for a name or an address that is not allowed or taken.
+ * Makes a hoster in the state `applied`, with its owner if there is one yet, and returns its id. It inherits nothing of
+ * an earlier one: no trust, no earnings, no state. Run it in a transaction. Throws `invalid_value` for a name or an
+ * address that is not allowed or taken.
  */
 export async function applyAsHoster(sql: Sql, application: HosterApplication, rules: ServerRules): Promise<string> {
   const { server, personId, shareBps, actor } = application
@@ -79,8 +80,8 @@ export async function applyAsHoster(sql: Sql, application: HosterApplication, ru
 }
 
 /**
- * Gives a hoster another server. It must be verified again, so a hoster beyond `applied` becomes `pending`. Run it in a transaction.
- * Throws like `applyAsHoster`, and `hoster_state_refused` for a suspended or retired hoster.
+ * Gives a hoster another server. It must be verified again, so a hoster beyond `applied` becomes `pending`. Run it in a
+ * transaction. Throws like `applyAsHoster`, and `hoster_state_refused` for a suspended or retired hoster.
  */
 export async function changeServer(
   sql: Sql,

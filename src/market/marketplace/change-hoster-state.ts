@@ -30,9 +30,9 @@ export interface StateChange extends StateActor {
 }
 
 /**
- * Changes the state of a hoster, with a row of its history and an entry in the audit log. Every node notices within two seconds. Call
- * it last in a transaction: see `noteAction`. Returns the state before. Throws `hoster_not_found`, or `hoster_state_refused` when the
- * actor may not make the change; a change to the same state is refused too.
+ * Changes the state of a hoster, with a row of its history and an entry in the audit log. Every node notices within two
+ * seconds. Call it last in a transaction: see `noteAction`. Returns the state before. Throws `hoster_not_found`, or
+ * `hoster_state_refused` when the actor may not make the change; a change to the same state is refused too.
  */
 export async function changeHosterState(sql: Sql, change: StateChange): Promise<{ name: string; from: HosterState }> {
   const { hosterId, to, actor, personId, keyId, address, reason } = change

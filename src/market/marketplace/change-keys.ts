@@ -12,7 +12,10 @@ export interface NewKeyOrder {
 
 const KEYS_MAX = 100
 
-/** Issues a key, with an entry in the audit log. Run it in a transaction. Throws `invalid_value` when there are too many. */
+/**
+ * Issues a key, with an entry in the audit log. Run it in a transaction. Throws `invalid_value` when there are too
+ * many.
+ */
 export async function issueKeyOf(
   sql: Sql,
   hosterId: string,
@@ -34,7 +37,10 @@ export async function issueKeyOf(
   return issued
 }
 
-/** Throws if the person has left the hoster, or if the key that makes this one was revoked: nodes remember keys for two seconds. */
+/**
+ * Throws if the person has left the hoster, or if the key that makes this one was revoked: nodes remember keys for two
+ * seconds.
+ */
 async function requireMaker(sql: Sql, hosterId: string, { personId, keyId }: StateActor): Promise<void> {
   const { rowCount } = await sql.query(
     `SELECT FROM hoster_member WHERE hoster_id = $1 AND person_id = $2

@@ -10,9 +10,9 @@ import { createKeyLookUp, type KeyStatement } from '../../identity/auth/look-up-
 /** Checks the keys of hosters, `hk-sy-...`. */
 export interface HosterAuthenticator {
   /**
-   * Returns the hoster of a request, at once when its key is cached. Throws or rejects with ApiError: `invalid_hoster_key` also for the
-   * key of a customer, `insufficient_scope`, or `database_unavailable` when an unknown key cannot be looked up. A revoked key is
-   * refused within two seconds.
+   * Returns the hoster of a request, at once when its key is cached. Throws or rejects with ApiError:
+   * `invalid_hoster_key` also for the key of a customer, `insufficient_scope`, or `database_unavailable` when an
+   * unknown key cannot be looked up. A revoked key is refused within two seconds.
    *
    * @param rawHeaders names and values in turn, as Node's `request.rawHeaders`
    */

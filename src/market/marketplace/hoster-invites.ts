@@ -25,7 +25,10 @@ export interface Inviter {
   readonly mayAdd: boolean
 }
 
-/** Invitations of members of hosters. All methods reject with ApiError `database_unavailable`, `hoster_not_found`, and what they name. */
+/**
+ * Invitations of members of hosters. All methods reject with ApiError `database_unavailable`, `hoster_not_found`, and
+ * what they name.
+ */
 export interface HosterInvites {
   list(hosterId: string): Promise<PendingInvite[]>
   /** Invites an address to a hoster. Rejects with `invalid_value` for a member. */

@@ -69,8 +69,8 @@ export async function listHosterKeys(sql: Sql, hosterId: string): Promise<Hoster
 }
 
 /**
- * Revokes a key of a hoster for good; every node refuses it within two seconds. `key` is an id or a hint. Run it in a transaction.
- * Returns the key; undefined when the hoster has no such key in use.
+ * Revokes a key of a hoster for good; every node refuses it within two seconds. `key` is an id or a hint. Run it in a
+ * transaction. Returns the key; undefined when the hoster has no such key in use.
  */
 export async function revokeHosterKey(sql: Sql, hosterId: string, key: string): Promise<HosterKeyListing | undefined> {
   const { rows } = await sql.query<HosterKeyListing>(

@@ -70,7 +70,9 @@ export async function addHosterMember(
   )
 }
 
-/** A change of a member: another role, or none (null). Keys of a person who leaves are revoked, or go over to `heirId`. */
+/**
+ * A change of a member: another role, or none (null). Keys of a person who leaves are revoked, or go over to `heirId`.
+ */
 export interface HosterMemberChange {
   readonly role: MemberRole | null
   readonly heirId: string | null

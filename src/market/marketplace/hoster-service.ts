@@ -50,7 +50,10 @@ export interface HosterService {
   /** Rejects like `putManifest`. */
   putManifest(actor: StateActor, hosterId: string, manifest: Manifest): Promise<StoredManifest>
   verification(hosterId: string): Promise<Verification>
-  /** Starts the verification, a further check of a pending hoster, or the probes of waiting models. A job does the work. Rejects with `hoster_state_refused`. */
+  /**
+   * Starts the verification, a further check of a pending hoster, or the probes of waiting models. A job does the work.
+   * Rejects with `hoster_state_refused`.
+   */
   verify(actor: StateActor, hosterId: string): Promise<Verification>
   keys(hosterId: string): Promise<HosterKeyListing[]>
   /** Rejects with `invalid_value` when there are too many. */

@@ -82,8 +82,8 @@ export async function listOffered(sql: Sql, endpointId: string, sinceMs: number)
 }
 
 /**
- * Returns the models that a hoster has ever sold, with their last prices and their lowest ones since `sinceMs`. Those of a retired hoster
- * with the same owner or domain are among them: joining again does not end the notice of a rise.
+ * Returns the models that a hoster has ever sold, with their last prices and their lowest ones since `sinceMs`. Those
+ * of a retired hoster with the same owner or domain are among them: joining again does not end the notice of a rise.
  */
 export async function listPastModels(sql: Sql, hosterId: string, sinceMs: number): Promise<PastModel[]> {
   const { rows } = await sql.query<PriceRow & LowestPrices>(
@@ -219,7 +219,9 @@ export async function noteFailedProbes(sql: Sql, changeId: string, nowMs: number
   await sql.query('UPDATE hoster_price_change SET probed_at = $2 WHERE change_id = $1', [changeId, new Date(nowMs)])
 }
 
-/** Returns the hosters with a model that was not probed since `beforeMs`, and that has waited since `sinceMs` at most. */
+/**
+ * Returns the hosters with a model that was not probed since `beforeMs`, and that has waited since `sinceMs` at most.
+ */
 export async function listHostersToProbe(
   sql: Sql,
   { beforeMs, sinceMs }: { readonly beforeMs: number; readonly sinceMs: number },

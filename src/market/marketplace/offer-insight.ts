@@ -43,8 +43,8 @@ export interface OwnOffer {
 const STEPS = [50, 70, 80, 90, 95, 100, 105, 110, 120, 150, 200]
 
 /**
- * Estimates what other prices of an offer would do: each candidate is ranked among the current prices of the others, for the typical
- * request, by the rules of routing. Prices beyond the operator's maximum are left out. Pure.
+ * Estimates what other prices of an offer would do: each candidate is ranked among the current prices of the others,
+ * for the typical request, by the rules of routing. Prices beyond the operator's maximum are left out. Pure.
  *
  * @param marketRequests answered requests for the model in the span that the estimate is for
  */

@@ -8,7 +8,10 @@ import { changeHosterState, commandLineActor, noteStateChange } from './change-h
 
 // What the operator does on the command line. The audit log records each action.
 
-/** Adds a hoster that the operator vouches for: it needs no verification, only prices and `activateHoster`. Throws like `insertHoster`. */
+/**
+ * Adds a hoster that the operator vouches for: it needs no verification, only prices and `activateHoster`. Throws like
+ * `insertHoster`.
+ */
 export function addHosterByOperator(
   pool: Pool,
   hoster: NewHoster,
@@ -27,8 +30,8 @@ export function addHosterByOperator(
 const ADDED = 'The operator added it.'
 
 /**
- * Changes the state of a hoster, an id or a name. Nothing happens when it has the state already. Throws SupplyError `unknown_hoster`, and
- * ApiError `hoster_state_refused`.
+ * Changes the state of a hoster, an id or a name. Nothing happens when it has the state already. Throws SupplyError
+ * `unknown_hoster`, and ApiError `hoster_state_refused`.
  */
 export function operateHoster(
   pool: Pool,
@@ -44,7 +47,8 @@ export function operateHoster(
 }
 
 /**
- * Lets a hoster receive requests for the models that have a price; returns their number as `pricedModels`. Throws like `operateHoster`.
+ * Lets a hoster receive requests for the models that have a price; returns their number as `pricedModels`. Throws like
+ * `operateHoster`.
  */
 export async function activateHoster(
   pool: Pool,

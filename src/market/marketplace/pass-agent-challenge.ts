@@ -8,9 +8,9 @@ import { enqueueProbes, enqueueVerification, notePassedChallenge, startVerificat
 const ANNOUNCING_S = 2
 
 /**
- * Notes that the agent of a hoster has connected with a key of it, which is its proof, and goes on with the verification: a hoster that
- * has applied becomes `pending` and is checked, and models that wait for their probes are probed. Call it in a transaction each time an
- * agent connects. Does nothing for a hoster with an address.
+ * Notes that the agent of a hoster has connected with a key of it, which is its proof, and goes on with the
+ * verification: a hoster that has applied becomes `pending` and is checked, and models that wait for their probes are
+ * probed. Call it in a transaction each time an agent connects. Does nothing for a hoster with an address.
  */
 export async function passAgentChallenge(sql: Sql, endpointId: string, nowMs: number): Promise<void> {
   const { rows } = await sql.query<{ hosterId: string }>(

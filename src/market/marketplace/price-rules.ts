@@ -40,8 +40,8 @@ export interface PricePlan {
 }
 
 /**
- * Compares the models of a manifest with what is offered, and their prices with those that they had before. A model that was left out
- * for a while, or has another id now, rises against its earlier prices. Pure.
+ * Compares the models of a manifest with what is offered, and their prices with those that they had before. A model
+ * that was left out for a while, or has another id now, rises against its earlier prices. Pure.
  *
  * @param past empty for a hoster that has never sold anything
  */

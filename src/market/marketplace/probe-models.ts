@@ -19,8 +19,8 @@ export interface ProbeDeps {
 }
 
 /**
- * Probes the models of a hoster that wait for it, and offers those that pass. The others wait on: see `enqueueDueProbes`. The models that
- * are offered already stay as they are.
+ * Probes the models of a hoster that wait for it, and offers those that pass. The others wait on: see
+ * `enqueueDueProbes`. The models that are offered already stay as they are.
  */
 export async function probeModels({ pool, clock, endpointOf, post }: ProbeDeps, hosterId: string): Promise<void> {
   const { endpointId } = await showHoster(pool, hosterId)

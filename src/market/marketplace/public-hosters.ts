@@ -16,8 +16,8 @@ interface FactsRow {
 }
 
 /**
- * Returns what customers may know of hosters, oldest first: of all that were ever active and are not retired, or of the one with this
- * id. Contains no address and no key.
+ * Returns what customers may know of hosters, oldest first: of all that were ever active and are not retired, or of the
+ * one with this id. Contains no address and no key.
  */
 export async function publicHosters(sql: Sql, hosterId: string | null, nowMs: number): Promise<HosterFacts[]> {
   const { rows: hosters } = await sql.query<FactsRow>(

@@ -44,11 +44,12 @@ export interface ManifestUpload {
 const sellingStates: ReadonlySet<HosterState> = new Set(['active', 'paused', 'suspended'])
 
 /**
- * Stores a manifest and offers its models. Running requests keep their price. Once the hoster has sold, a price that rises too much waits
- * for its notice, also that of a model that was left out for a while or has another id now. It stays scheduled as before when the
- * manifest is sent again. Once the hoster sells, a model that is new or does something else waits for its probes, which start again when
- * the manifest is sent again. An id that nobody has approved is priced and probed, and not sold until it is approved. Run it in a
- * transaction. Throws `hoster_not_found`, `invalid_value` for prices beyond the bounds, and `price_change_too_soon`.
+ * Stores a manifest and offers its models. Running requests keep their price. Once the hoster has sold, a price that
+ * rises too much waits for its notice, also that of a model that was left out for a while or has another id now. It
+ * stays scheduled as before when the manifest is sent again. Once the hoster sells, a model that is new or does
+ * something else waits for its probes, which start again when the manifest is sent again. An id that nobody has
+ * approved is priced and probed, and not sold until it is approved. Run it in a transaction. Throws `hoster_not_found`,
+ * `invalid_value` for prices beyond the bounds, and `price_change_too_soon`.
  */
 export async function putManifest(
   sql: Sql,

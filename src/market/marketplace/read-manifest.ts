@@ -11,8 +11,8 @@ const featureNames: Readonly<Record<string, Feature>> = {
 }
 
 /**
- * Makes a manifest of the model list of a server, in the form of OpenRouter's document for providers. Unknown fields are ignored, and so
- * are models without a price. Returns the text of a problem when nothing is left.
+ * Makes a manifest of the model list of a server, in the form of OpenRouter's document for providers. Unknown fields
+ * are ignored, and so are models without a price. Returns the text of a problem when nothing is left.
  *
  * @param body the parsed answer to `GET /v1/models`
  */

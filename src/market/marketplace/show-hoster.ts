@@ -57,7 +57,9 @@ export async function listStateChanges(sql: Sql, hosterId: string): Promise<Past
   return rows
 }
 
-/** Returns the newest manifest of a hoster with the prices that wait; null when it has none. Throws `hoster_not_found`. */
+/**
+ * Returns the newest manifest of a hoster with the prices that wait; null when it has none. Throws `hoster_not_found`.
+ */
 export async function showManifest(sql: Sql, hosterId: string): Promise<StoredManifest | null> {
   const { endpointId } = await showHoster(sql, hosterId)
   const found = await findManifest(sql, hosterId)

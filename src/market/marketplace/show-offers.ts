@@ -30,8 +30,8 @@ const ASSUMED: TypicalRequest = { inputTokens: 500, outputTokens: 256 }
 const VERSIONS_SHOWN = 10
 
 /**
- * Returns what a hoster offers, the versions of its prices, and what other prices would do. Reads sums by day and prices, and no
- * requests. Throws `hoster_not_found`.
+ * Returns what a hoster offers, the versions of its prices, and what other prices would do. Reads sums by day and
+ * prices, and no requests. Throws `hoster_not_found`.
  */
 export async function showOffers(
   sql: Sql,
@@ -121,7 +121,10 @@ async function listVersions(sql: Sql, endpointId: string): Promise<VersionRow[]>
   return rows
 }
 
-/** Returns the answered requests of the last days and their mean tokens, for each model that had some. Reads sums of all customers. */
+/**
+ * Returns the answered requests of the last days and their mean tokens, for each model that had some. Reads sums of all
+ * customers.
+ */
 async function readDemand(
   sql: Sql,
   models: readonly string[],

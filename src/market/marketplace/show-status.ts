@@ -32,7 +32,10 @@ interface UnapprovedRow {
   readonly reason: string | null
 }
 
-/** Returns the offered models of a hoster with their health over all nodes, those that wait, and its connected agents. Throws `hoster_not_found`. */
+/**
+ * Returns the offered models of a hoster with their health over all nodes, those that wait, and its connected agents.
+ * Throws `hoster_not_found`.
+ */
 export async function showStatus(sql: Sql, hosterId: string, nowMs: number): Promise<HosterStatus> {
   const { endpointId } = await showHoster(sql, hosterId)
   const since = new Date(nowMs - REPORT_AGE_MS_MAX)

@@ -4,8 +4,9 @@ import type { DaySpan } from '../../wire/api/day-span.ts'
 import type { HosterTraffic } from '../../wire/api/hoster-console.ts'
 
 /**
- * Adds the usage rows that began after `fromMs`, up to and with `toMs`, to the traffic of hosters. Run it in the transaction that
- * remembers `toMs`, so that each row counts once. All attempts count, also those of requests that another server answered.
+ * Adds the usage rows that began after `fromMs`, up to and with `toMs`, to the traffic of hosters. Run it in the
+ * transaction that remembers `toMs`, so that each row counts once. All attempts count, also those of requests that
+ * another server answered.
  */
 export async function addTraffic(
   sql: Sql,
@@ -16,7 +17,8 @@ export async function addTraffic(
   await sql.query({ name: 'add_hoster_tokens', text: ADD_TOKENS }, span)
 }
 
-// The id of an offer is that of its endpoint, a slash and the model. A number in `attempts` is one attempt that was answered by the server of the row: see storeAttempts.
+// The id of an offer is that of its endpoint, a slash and the model. A number in `attempts` is one attempt that was
+// answered by the server of the row: see storeAttempts.
 const ADD_ATTEMPTS = `
 INSERT INTO hoster_attempt_day AS d (hoster_id, day, model_id, outcome, attempts)
 SELECT hoster_id, day, model_id, outcome, count(*) FROM (

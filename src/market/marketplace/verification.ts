@@ -59,7 +59,9 @@ export async function notePassedChallenge(sql: Sql, hosterId: string, nowMs: num
   )
 }
 
-/** Puts the check of a hoster into the job queue, once however often it is asked for. It runs after `delayS` seconds. */
+/**
+ * Puts the check of a hoster into the job queue, once however often it is asked for. It runs after `delayS` seconds.
+ */
 export async function enqueueVerification(sql: Sql, hosterId: string, delayS = 0): Promise<void> {
   await sql.query(
     `SELECT graphile_worker.add_job($1, payload := json_build_object('hoster_id', $2::text), job_key := 'verify-hoster-' || $2::text,

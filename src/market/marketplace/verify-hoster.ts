@@ -21,14 +21,17 @@ export interface VerifyDeps {
   readonly approvesAutomatically: boolean
   /** The server of a hoster in any state. Rejects with SupplyError when its address or key cannot be used. */
   readonly endpointOf: (hosterId: string) => Promise<Endpoint>
-  /** Sends a GET to the server of a hoster. Rejects with a short reason when there is no answer. @param path below the base URL */
+  /**
+   * Sends a GET to the server of a hoster. Rejects with a short reason when there is no answer. @param path below the
+   * base URL
+   */
   readonly get: (endpoint: Endpoint, path: string) => Promise<{ status: number; body: unknown }>
   readonly post: PostToHoster
 }
 
 /**
- * Verifies a pending hoster: the challenge, the manifest, the prices and three probes of each model. It becomes `verified` when all
- * pass. A hoster in any other state, or without a started verification, stays as it is.
+ * Verifies a pending hoster: the challenge, the manifest, the prices and three probes of each model. It becomes
+ * `verified` when all pass. A hoster in any other state, or without a started verification, stays as it is.
  */
 export async function verifyHoster(deps: VerifyDeps, hosterId: string): Promise<void> {
   const { pool, clock } = deps
@@ -81,8 +84,8 @@ async function check(
 }
 
 /**
- * Asks the server for the nonce, and notes the time when it has it. Returns what is wrong, or null. An agent passes the challenge when it
- * connects with its key.
+ * Asks the server for the nonce, and notes the time when it has it. Returns what is wrong, or null. An agent passes the
+ * challenge when it connects with its key.
  */
 async function challengeProblem(deps: VerifyDeps, hoster: OwnHoster, nonce: string): Promise<string | null> {
   if (hoster.transport === 'agent') return 'The agent has not connected yet. Start it with a key of this hoster.'

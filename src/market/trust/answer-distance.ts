@@ -12,9 +12,9 @@ export interface AnswerDistance {
 }
 
 /**
- * Returns the distance of two servers by the distributions of the next token: the mean over positions of the total variation,
- * in each answer up to and with the first position at which the likeliest tokens differ. From there on, the answers have
- * different prefixes. Probability outside the lists counts as one more token. Null without positions.
+ * Returns the distance of two servers by the distributions of the next token: the mean over positions of the total
+ * variation, in each answer up to and with the first position at which the likeliest tokens differ. From there on, the
+ * answers have different prefixes. Probability outside the lists counts as one more token. Null without positions.
  */
 export function distributionDistance(
   a: readonly (readonly TopTokens[])[],
@@ -41,7 +41,9 @@ export interface ComparedAnswer {
   readonly topTokens: readonly TopTokens[]
 }
 
-/** Returns the distance of two servers by the distributions of the next token, or by the texts. Null without positions. */
+/**
+ * Returns the distance of two servers by the distributions of the next token, or by the texts. Null without positions.
+ */
 export function answerDistance(
   a: readonly ComparedAnswer[],
   b: readonly ComparedAnswer[],
@@ -95,9 +97,9 @@ function totalVariation(a: TopTokens, b: TopTokens): number {
 }
 
 /**
- * Returns the distance of two servers by the texts of their answers at temperature 0: how often the next word differs while all
- * words before are the same. Two runs of one model part ways after many words, since hardware and batching decide near
- * ties; another model does after a few. Null without words.
+ * Returns the distance of two servers by the texts of their answers at temperature 0: how often the next word differs
+ * while all words before are the same. Two runs of one model part ways after many words, since hardware and batching
+ * decide near ties; another model does after a few. Null without words.
  */
 export function divergenceRate(a: readonly string[], b: readonly string[]): AnswerDistance | null {
   return distanceOver(a, (ofA, prompt) => {

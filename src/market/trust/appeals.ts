@@ -6,8 +6,8 @@ import { noteAction } from '../../identity/people/audit-log.ts'
 import { readFactsOf, readHosterFacts } from './evidence/hoster-facts.ts'
 
 /**
- * Asks the operator to look at a quarantine again. Run it in a transaction. Throws `hoster_not_found`, or `hoster_state_refused` when the
- * hoster is not quarantined or an earlier appeal waits for its answer.
+ * Asks the operator to look at a quarantine again. Run it in a transaction. Throws `hoster_not_found`, or
+ * `hoster_state_refused` when the hoster is not quarantined or an earlier appeal waits for its answer.
  */
 export async function appeal(
   sql: Sql,

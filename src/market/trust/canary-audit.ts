@@ -46,8 +46,8 @@ export function needsAnotherCanary(answered: readonly boolean[]): boolean {
 }
 
 /**
- * Returns the highest failure rate that an honest server may have: the upper 95% bound of the others' rate, and never below
- * 3%, since honest servers differ by quantization. 1 while too little is known: then no failure is evidence.
+ * Returns the highest failure rate that an honest server may have: the upper 95% bound of the others' rate, and never
+ * below 3%, since honest servers differ by quantization. 1 while too little is known: then no failure is evidence.
  */
 export function failureBound({ asked, failed }: CanaryRecord): number {
   if (asked < ASKED_MIN) return 1

@@ -21,8 +21,8 @@ interface Question {
 }
 
 /**
- * Makes a canary. Numbers, names, wording and length are drawn for each, so that no two look alike and none repeats. But its templates
- * are in this file, so a hoster can recognise it: for models that nothing else can audit.
+ * Makes a canary. Numbers, names, wording and length are drawn for each, so that no two look alike and none repeats.
+ * But its templates are in this file, so a hoster can recognise it: for models that nothing else can audit.
  *
  * @param random uniform in [0, 1)
  */

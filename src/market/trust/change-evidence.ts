@@ -4,8 +4,8 @@ import { elementAt } from '../../base/runtime/collections.ts'
  * alternatives are several cheats, each from some audit on: from the first, or after it has earned trust.
  *
  * Each audit gives an e-value for each alternative: a number with an expectation of at most 1 if the hoster is honest,
- * such as a likelihood ratio. The test mixes, over alternatives and starts, the products of the e-values since the start. The
- * mixture is again an e-value at every moment, so by Ville's inequality an honest hoster reaches 1/p with a
+ * such as a likelihood ratio. The test mixes, over alternatives and starts, the products of the e-values since the
+ * start. The mixture is again an e-value at every moment, so by Ville's inequality an honest hoster reaches 1/p with a
  * probability of at most p over its whole life, however often the test is read. A fixed test that is repeated has no
  * such bound.
  */
@@ -31,8 +31,9 @@ const SUM_MAX = 1e300
 /**
  * Adds the e-values of one audit, one for each alternative.
  *
- * The products are mixed, not the e-values: a mean of e-values inside the product bets on all alternatives at each audit and
- * loses against every single one. The mixture loses only ln(number of alternatives) once, against the best one.
+ * The products are mixed, not the e-values: a mean of e-values inside the product bets on all alternatives at each
+ * audit and loses against every single one. The mixture loses only ln(number of alternatives) once, against the best
+ * one.
  */
 export function addEvidence(evidence: ChangeEvidence, eValues: readonly number[]): ChangeEvidence {
   const seen = evidence.seen + 1
@@ -55,8 +56,8 @@ export function mean(values: readonly number[]): number {
 }
 
 /**
- * The prior probability that a cheat has not started after `audits`. It falls slowly, so a late start is found almost as
- * fast as an early one: after 1,000 audits, the weight of a start costs ln(1/weight) = 11 nats of evidence.
+ * The prior probability that a cheat has not started after `audits`. It falls slowly, so a late start is found almost
+ * as fast as an early one: after 1,000 audits, the weight of a start costs ln(1/weight) = 11 nats of evidence.
  */
 function startsAfter(audits: number): number {
   return Math.LN2 / Math.log(audits + 2)

@@ -2,8 +2,8 @@ import { elementAt } from '../../base/runtime/collections.ts'
 import type { SignalKind, Signals } from './quarantine.ts'
 
 /**
- * What an audit does. `comparison`: compares an answer with that of a reference. `panel`: compares answers of several hosters. `canary`:
- * asks a prompt with a known answer.
+ * What an audit does. `comparison`: compares an answer with that of a reference. `panel`: compares answers of several
+ * hosters. `canary`: asks a prompt with a known answer.
  */
 export type AuditKind = 'comparison' | 'panel' | 'canary'
 
@@ -19,8 +19,9 @@ const signalsOf: Readonly<Record<AuditKind, readonly SignalKind[]>> = {
 }
 
 /**
- * Draws the kind of the next audit of a hoster. A signal with a small p-value is drawn more often, so a cheat that shows in one kind of
- * audit only is found with fewer of them. The choice depends on earlier audits only, so it changes no false alarm rate.
+ * Draws the kind of the next audit of a hoster. A signal with a small p-value is drawn more often, so a cheat that
+ * shows in one kind of audit only is found with fewer of them. The choice depends on earlier audits only, so it changes
+ * no false alarm rate.
  *
  * @param random uniform in [0, 1)
  * @returns undefined if none is possible

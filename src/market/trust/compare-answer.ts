@@ -29,8 +29,8 @@ export interface ReferenceAnswer {
 }
 
 /**
- * How many answers of the reference an answer is compared with. One at temperature 0 with log probabilities tells about answers at any
- * temperature.
+ * How many answers of the reference an answer is compared with. One at temperature 0 with log probabilities tells about
+ * answers at any temperature.
  */
 export function referenceAnswersFor(temperature: number | undefined, hasLogprobs = false): number {
   return temperature === 0 || hasLogprobs ? 1 : 2
@@ -105,8 +105,9 @@ function oddsUntilParting(own: string, answer: readonly TopTokens[], temperature
     const least = Math.min(rest, ...probabilities)
     const logOf = (flatness: number, isHonest: boolean) => {
       const powers = probabilities.map(each => each ** (1 / flatness))
-      // Each token that is not listed is at most as likely as the least likely one that is. How many they are is not known, so in favour of the
-      // hoster they take nothing from the listed ones where a low temperature makes them unlikely.
+      // Each token that is not listed is at most as likely as the least likely one that is. How many they are is not
+      // known, so in favour of the hoster they take nothing from the listed ones where a low temperature makes them
+      // unlikely.
       const unlisted = rest * least ** (1 / flatness - 1)
       const listed = powers.reduce((total, each) => total + each, 0)
       if (chosen === undefined) return Math.log(unlisted / (listed + unlisted))
@@ -119,14 +120,14 @@ function oddsUntilParting(own: string, answer: readonly TopTokens[], temperature
 }
 
 /**
- * Below this temperature, the noise of hardware decides more than chance. An answer at a lower one is judged as if it were at this one, which
- * only makes an honest server look more honest.
+ * Below this temperature, the noise of hardware decides more than chance. An answer at a lower one is judged as if it
+ * were at this one, which only makes an honest server look more honest.
  */
 const TEMPERATURE_MIN = 0.5
 const UNLISTED_MIN = 1e-6
 /**
- * An honest server draws tokens as at a temperature higher by this factor, at most: hardware and quantization add noise to its logits. A
- * lower default of its temperature only makes it look more honest.
+ * An honest server draws tokens as at a temperature higher by this factor, at most: hardware and quantization add noise
+ * to its logits. A lower default of its temperature only makes it look more honest.
  */
 const HONEST_FLATNESS = 1.1
 /** Another model draws about as at a temperature higher by this factor. */
@@ -149,7 +150,10 @@ export interface ComparisonResult {
   readonly eValues: readonly number[]
   /** Null: too little is known to judge it, or two customers alone say that it failed. */
   readonly hasPassed: boolean | null
-  /** The part of the answers that were less like the reference than those of other hosters are in one case of 100, or than half of its own. */
+  /**
+   * The part of the answers that were less like the reference than those of other hosters are in one case of 100, or
+   * than half of its own.
+   */
   readonly statistic: number
 }
 
@@ -159,8 +163,8 @@ export interface BatchedComparison extends Comparison {
 }
 
 /**
- * Judges comparisons of one hoster. Values at temperature 0 are extreme only among those of the other hosters of the model: honest
- * servers differ by hardware, batching and quantization, and how much is learned.
+ * Judges comparisons of one hoster. Values at temperature 0 are extreme only among those of the other hosters of the
+ * model: honest servers differ by hardware, batching and quantization, and how much is learned.
  */
 export function auditComparisons(batch: readonly BatchedComparison[], earlier: EarlierValues): ComparisonResult {
   const honest = { gap: honestValues(earlier.gap), words: honestValues(earlier.words) }
@@ -203,9 +207,10 @@ export function auditComparisons(batch: readonly BatchedComparison[], earlier: E
 }
 
 /**
- * Judges an audit by the customers of its extreme values. A customer that knows a prompt which an honest server answers in another way
- * could make up a quarter of each audit, so the customer with the most is left out. A hoster fails if the prompts of the gateway alone
- * show it, or comparisons of three customers, the gateway being one. Null: two customers show it, and may have agreed on it.
+ * Judges an audit by the customers of its extreme values. A customer that knows a prompt which an honest server answers
+ * in another way could make up a quarter of each audit, so the customer with the most is left out. A hoster fails if
+ * the prompts of the gateway alone show it, or comparisons of three customers, the gateway being one. Null: two
+ * customers show it, and may have agreed on it.
  */
 function isHonest(extreme: readonly (string | null)[]): boolean | null {
   const counts = new Map([...Map.groupBy(extreme, customerId => customerId)].map(([of, each]) => [of, each.length]))
@@ -218,11 +223,14 @@ function isHonest(extreme: readonly (string | null)[]): boolean | null {
 const SHOWN_BY_MIN = 3
 
 /**
- * Ranks need hosters that could be exchanged, but an honest one with other hardware is always a little farther away than the rest. So
- * much farther it may be.
+ * Ranks need hosters that could be exchanged, but an honest one with other hardware is always a little farther away
+ * than the rest. So much farther it may be.
  */
 const TOLERANCE = 1.5
-/** Where all others run the same software on the same hardware, they hardly part. So much is always allowed: nats, and 1 / words. */
+/**
+ * Where all others run the same software on the same hardware, they hardly part. So much is always allowed: nats, and 1
+ * / words.
+ */
 const FLOORS = { gap: 0.1, words: 0.02 } as const
 /** One answer alone proves nothing: its odds count at most e^4. */
 const ODDS_MAX = 4
@@ -235,8 +243,8 @@ const EXTREME_MAX = 3
 const LOST_SDS = 3.1
 
 /**
- * The part of the pairs that an honest hoster loses at most. It is half if both servers draw in the same way; other defaults of
- * temperature and penalties raise it.
+ * The part of the pairs that an honest hoster loses at most. It is half if both servers draw in the same way; other
+ * defaults of temperature and penalties raise it.
  */
 const HONEST_LOSSES = 0.6
 /** The part that a cheat may lose. */
@@ -247,8 +255,8 @@ function lossEValue(value: number, losses: number): number {
 }
 
 /**
- * Returns the e-values of one rank: for a share of answers by another model, and for how small its p-values are. With a rate r they
- * have the density r e^(-r p) / (1 - e^-r), which has a mean of at most 1 for honest ones because it falls.
+ * Returns the e-values of one rank: for a share of answers by another model, and for how small its p-values are. With a
+ * rate r they have the density r e^(-r p) / (1 - e^-r), which has a mean of at most 1 for honest ones because it falls.
  */
 function likelihoods(p: number): number[] {
   return RATES.flatMap(rate => {

@@ -25,8 +25,9 @@ export interface PanelResult {
 const PANEL_MIN = 3
 
 /**
- * Judges the answers of a panel, by the overall distance and by that of the worst prompt. A distance is extreme only among the distances that other hosters of the same model had
- * in earlier audits: honest servers differ by hardware, batching and quantization, and how much is learned, not assumed.
+ * Judges the answers of a panel, by the overall distance and by that of the worst prompt. A distance is extreme only
+ * among the distances that other hosters of the same model had in earlier audits: honest servers differ by hardware,
+ * batching and quantization, and how much is learned, not assumed.
  *
  * @param distanceOf null if two answers cannot be compared
  */
@@ -61,20 +62,20 @@ export function comparePanel<Answer>(
 }
 
 /**
- * An honest hoster fails one panel in 200, which takes 199 earlier distances to tell. With fewer, a panel neither passes nor fails: a
- * cheat must not collect passed audits before anything is known.
+ * An honest hoster fails one panel in 200, which takes 199 earlier distances to tell. With fewer, a panel neither
+ * passes nor fails: a cheat must not collect passed audits before anything is known.
  */
 const FAILED_P = 1 / 200
 const HONEST_MIN = 199
 
 /**
- * Ranks need hosters that could be exchanged, but an honest hoster with other hardware is always a little farther away than the
- * rest. So much farther it may be; a cheaper model that is closer than that is not found.
+ * Ranks need hosters that could be exchanged, but an honest hoster with other hardware is always a little farther away
+ * than the rest. So much farther it may be; a cheaper model that is closer than that is not found.
  */
 const TOLERANCE = 1.5
 /**
- * Where all others run the same software on the same hardware, their distances are zero, and any difference of an honest hoster
- * would be the largest. So much is always allowed.
+ * Where all others run the same software on the same hardware, their distances are zero, and any difference of an
+ * honest hoster would be the largest. So much is always allowed.
  */
 const FLOOR = 0.02
 
@@ -82,8 +83,8 @@ const FLOOR = 0.02
 const HONEST_FACTOR = 2
 
 /**
- * Returns the distances of the other hosters that seem honest: those with a median of at most twice the typical one. Without
- * this limit, two cheats would hide each other.
+ * Returns the distances of the other hosters that seem honest: those with a median of at most twice the typical one.
+ * Without this limit, two cheats would hide each other.
  */
 function honestDistances(earlier: Distances, medians: ReadonlyMap<string, number>, hosterId: string): AnswerDistance[] {
   const others = [...earlier].flatMap(([id, distances]) => {

@@ -12,9 +12,9 @@ const PART_MAX = 0.25
 const TRIMMED_FROM = 4
 
 /**
- * Adds up the evidence of all customers of a hoster. A customer that frames a hoster, with prompts that break its server,
- * is the one with the most failures: it is left out, with its successes, when there are at least four customers. A group of
- * framing customers must pay for enough requests to be a large part of the hoster's traffic.
+ * Adds up the evidence of all customers of a hoster. A customer that frames a hoster, with prompts that break its
+ * server, is the one with the most failures: it is left out, with its successes, when there are at least four
+ * customers. A group of framing customers must pay for enough requests to be a large part of the hoster's traffic.
  */
 export function sumCustomers(customers: readonly CustomerEvidence[], atMs: number): CustomerEvidence {
   const now = customers.map(({ reliability, conformance }) => ({

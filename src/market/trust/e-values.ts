@@ -17,8 +17,8 @@ export function shiftEValues(
 }
 
 /**
- * Returns the e-values of a result that an honest hoster fails with a probability of at most `failureMax`. The alternatives
- * are shares of answers by another model, each of which fails with `CHEAP_MODEL_FAILURE`.
+ * Returns the e-values of a result that an honest hoster fails with a probability of at most `failureMax`. The
+ * alternatives are shares of answers by another model, each of which fails with `CHEAP_MODEL_FAILURE`.
  */
 export function failureEValues(hasFailed: boolean, failureMax: number): number[] {
   return cheatShares.map(share => {
@@ -28,8 +28,8 @@ export function failureEValues(hasFailed: boolean, failureMax: number): number[]
 }
 
 /**
- * Returns the e-values of a p-value: of a rank among honest results, or of a permutation test. The alternatives are a share
- * of answers by another model, each of which has a p-value in the lowest tenth, hundredth or thousandth.
+ * Returns the e-values of a p-value: of a rank among honest results, or of a permutation test. The alternatives are a
+ * share of answers by another model, each of which has a p-value in the lowest tenth, hundredth or thousandth.
  *
  * @param values how many honest results the p-value is a rank among: it cannot be below 1/(values + 1), so lower
  *   levels wait there
@@ -50,8 +50,8 @@ const VALUES_MIN = 9
 const cheatShares = [0.08, 0.3, 0.8]
 
 /**
- * A small model fails about half of the canaries that its large sibling answers. The guarantee of the test does not depend
- * on it, only its power does.
+ * A small model fails about half of the canaries that its large sibling answers. The guarantee of the test does not
+ * depend on it, only its power does.
  */
 const CHEAP_MODEL_FAILURE = 0.5
 

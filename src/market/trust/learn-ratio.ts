@@ -33,9 +33,9 @@ export const REPORTS_KEPT = 512
 const SD_MIN = 0.005
 
 /**
- * Learns the ratio of a model. Each endpoint has one vote, its median; those of one voter have the median of theirs. Votes of local
- * servers decide if there are any, otherwise the median of the votes of at least three voters: one cannot move it, whatever it
- * reports, however much traffic it has, and however many endpoints and names.
+ * Learns the ratio of a model. Each endpoint has one vote, its median; those of one voter have the median of theirs.
+ * Votes of local servers decide if there are any, otherwise the median of the votes of at least three voters: one
+ * cannot move it, whatever it reports, however much traffic it has, and however many endpoints and names.
  */
 export function learnRatio(sources: readonly MeterSource[]): LearnedRatio {
   const input = learnSide(sources, 'input')

@@ -20,8 +20,9 @@ export const COUNTED_MIN = 48
 /** The most requests of one customer in an audit. Its unusual prompts must not decide the audit. */
 const PER_CUSTOMER = 4
 /**
- * With this many customers or more, the one with the largest reports is left out, and with so many two of them. Three customers then cannot
- * frame a hoster together: what is left of their reports is less than the quarter that the middle half leaves out.
+ * With this many customers or more, the one with the largest reports is left out, and with so many two of them. Three
+ * customers then cannot frame a hoster together: what is left of their reports is less than the quarter that the middle
+ * half leaves out.
  */
 const TRIMMED_FROM = 4
 const TRIMMED_TWICE_FROM = 8
@@ -47,8 +48,8 @@ export interface MeterResult {
 }
 
 /**
- * Compares a batch of reports with the gateway's counts, by the mean of their middle half: a customer with prompts that make
- * an honest server report far more than expected, such as rare scripts, moves it little.
+ * Compares a batch of reports with the gateway's counts, by the mean of their middle half: a customer with prompts that
+ * make an honest server report far more than expected, such as rare scripts, moves it little.
  */
 export function auditMeter(batch: readonly ReportedUse[], learned: LearnedRatio): MeterResult {
   const input = side(
@@ -97,7 +98,10 @@ function middleMean(values: readonly number[]): number {
   return middle.reduce((sum, value) => sum + value, 0) / middle.length
 }
 
-/** Leaves out one or two customers with the largest means. Honest means only become smaller by that, so the test keeps its false alarm rate. */
+/**
+ * Leaves out one or two customers with the largest means. Honest means only become smaller by that, so the test keeps
+ * its false alarm rate.
+ */
 function withoutLargest(reports: readonly CustomerValue[]): number[] {
   const known = reports.flatMap(({ customerId, value }) => (value === null ? [] : [{ customerId, value }]))
   const customers = [...Map.groupBy(known, ({ customerId }) => customerId).values()].map(of =>

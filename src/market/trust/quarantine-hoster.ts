@@ -13,8 +13,8 @@ import { lockTrustOf, writeTrust } from './evidence/trust-store.ts'
 import type { SignalKind, Signals } from './quarantine.ts'
 
 /**
- * Suspends a hoster on proof and freezes its payouts: it keeps what it earned, and gets it when the operator decides. Run it last in a
- * transaction. Returns the reason.
+ * Suspends a hoster on proof and freezes its payouts: it keeps what it earned, and gets it when the operator decides.
+ * Run it last in a transaction. Returns the reason.
  */
 export async function quarantineHoster(
   sql: Sql,
@@ -50,8 +50,9 @@ const signalTexts: Readonly<Record<SignalKind, string>> = {
 }
 
 /**
- * Ends a quarantine by a decision of the operator: the evidence of the tests starts again, the payouts are released, and the hoster is
- * active. The audits stay in the score. Throws `hoster_not_found` or `hoster_state_refused`. Run it last in a transaction.
+ * Ends a quarantine by a decision of the operator: the evidence of the tests starts again, the payouts are released,
+ * and the hoster is active. The audits stay in the score. Throws `hoster_not_found` or `hoster_state_refused`. Run it
+ * last in a transaction.
  */
 export async function endQuarantine(
   sql: Sql,

@@ -1,6 +1,8 @@
 import type { ChangeEvidence } from './change-evidence.ts'
 
-/** The signals that may prove a cheat. Each is fed by audits of its own, so they are independent if a hoster is honest. */
+/**
+ * The signals that may prove a cheat. Each is fed by audits of its own, so they are independent if a hoster is honest.
+ */
 export const signalKinds = ['meter', 'canary', 'fingerprint', 'agreement', 'sampling', 'shadow'] as const
 export type SignalKind = (typeof signalKinds)[number]
 
@@ -22,9 +24,9 @@ export const PROOF_P = 1e-6
 export const PAIR_P = 1e-3
 
 /**
- * Returns the signals that prove a cheat; empty without proof. One signal with p < 1e-6, or two with p < 1e-3 each. For an honest
- * hoster the probability of a quarantine over its whole life is at most 6 x 1e-6 + 15 x 1e-6 = 2.1e-5, as far as the
- * assumptions of the tests hold.
+ * Returns the signals that prove a cheat; empty without proof. One signal with p < 1e-6, or two with p < 1e-3 each. For
+ * an honest hoster the probability of a quarantine over its whole life is at most 6 x 1e-6 + 15 x 1e-6 = 2.1e-5, as far
+ * as the assumptions of the tests hold.
  */
 export function provenBy(signals: Signals): readonly SignalKind[] {
   const below = (limit: number) => signalKinds.filter(kind => (signals[kind]?.p ?? 1) < limit)

@@ -22,8 +22,9 @@ const SPAN_MS_MAX = 5 * MINUTE_MS
 const FIRST_SPAN_MS = HOUR_MS
 
 /**
- * Adds the usage rows of the next span of time to the evidence, to the standing of offers and to the traffic that hosters see, in the transaction that also advances the span: each row counts once,
- * whatever crashes. Returns false when there is nothing left to read.
+ * Adds the usage rows of the next span of time to the evidence, to the standing of offers and to the traffic that
+ * hosters see, in the transaction that also advances the span: each row counts once, whatever crashes. Returns false
+ * when there is nothing left to read.
  *
  * @param delayMs A request counts by the time at which it began, and its row may come much later: after a long answer, or from the
  *   journal of a node that crashed. Rows that come later than this count for nothing.
@@ -150,8 +151,8 @@ function hasChanged(before: LearnedRatio | undefined, after: LearnedRatio): bool
 const NAME = 'trust_read_until'
 
 /**
- * Returns until when usage rows were read, Unix ms, and locks it until the transaction ends: two jobs at once would count rows
- * twice. The first call starts at `startMs`, so an installation with years of rows does not read them all.
+ * Returns until when usage rows were read, Unix ms, and locks it until the transaction ends: two jobs at once would
+ * count rows twice. The first call starts at `startMs`, so an installation with years of rows does not read them all.
  */
 async function lockProgress(sql: Sql, startMs: number): Promise<number> {
   await sql.query('INSERT INTO installation (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING', [

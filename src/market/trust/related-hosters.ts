@@ -1,15 +1,21 @@
 import type { Sql } from '../../base/db/pool.ts'
 import { valueAt } from '../../base/runtime/collections.ts'
 
-/** Hosters that belong together as far as the gateway can see, with the evidence of related customers: docs/trust.md. */
+/**
+ * Hosters that belong together as far as the gateway can see, with the evidence of related customers: docs/trust.md.
+ */
 export interface RelatedHosters {
-  /** Returns for each of these hosters the name of its group. Hosters that nothing relates have a group of their own. */
+  /**
+   * Returns for each of these hosters the name of its group. Hosters that nothing relates have a group of their own.
+   */
   groups(hosterIds: readonly string[]): Promise<ReadonlyMap<string, string>>
   /** Returns these hosters, and all hosters that are related to one of them. */
   withRelated(hosterIds: readonly string[]): Promise<readonly string[]>
 }
 
-/** What two hosters may share: people, their networks and browsers, and a customer that receives the earnings of both. */
+/**
+ * What two hosters may share: people, their networks and browsers, and a customer that receives the earnings of both.
+ */
 const SIGNS = `
   SELECT hoster_id, 'person ' || person_id AS sign FROM hoster_member
   UNION SELECT hoster_id, 'network ' || network FROM hoster_member JOIN person_network USING (person_id)

@@ -9,7 +9,10 @@ export interface RequestTally {
   readonly weight: number
   readonly squares: number
   readonly faults: number
-  /** Answers without usage, longer than `max_tokens` or with the name of another model, and answers that could not be read. */
+  /**
+   * Answers without usage, longer than `max_tokens` or with the name of another model, and answers that could not be
+   * read.
+   */
   readonly violations: number
 }
 
@@ -38,8 +41,8 @@ export function tallyEvidence(tally: RequestTally, typicalWeight: number, atMs: 
 }
 
 /**
- * Attempts that are the fault of the hoster. A busy server, a rejected prompt, a rejected credential of ours and attempts that
- * the client or the gateway ended are not.
+ * Attempts that are the fault of the hoster. A busy server, a rejected prompt, a rejected credential of ours and
+ * attempts that the client or the gateway ended are not.
  */
 export const faultOutcomes: readonly AttemptOutcome[] = [
   'connect_failed',

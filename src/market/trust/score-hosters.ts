@@ -25,8 +25,8 @@ export interface ScoreDeps {
 const SPANS_MAX = 12
 
 /**
- * Reads new usage rows, then computes the score of each hoster and quarantines those with a proven cheat. Run it as a job: once a minute in
- * the whole cluster. Two runs at once do no harm.
+ * Reads new usage rows, then computes the score of each hoster and quarantines those with a proven cheat. Run it as a
+ * job: once a minute in the whole cluster. Two runs at once do no harm.
  */
 export async function scoreHosters({ pool, clock, log, delayMs }: ScoreDeps): Promise<void> {
   for (let spans = 0; spans < SPANS_MAX; spans++) {

@@ -14,8 +14,8 @@ import { capOf, componentTexts, waysToRaise } from './trust-score.ts'
 const PUBLIC_AUDITS = 10
 
 /**
- * Returns how a hoster's score came about, as of the last day that may be shown: see `shownDay`. Throws `hoster_not_found`, also for
- * hosters that were never active.
+ * Returns how a hoster's score came about, as of the last day that may be shown: see `shownDay`. Throws
+ * `hoster_not_found`, also for hosters that were never active.
  */
 export async function showTrust(sql: Sql, hosterId: string, nowMs: number) {
   const [facts] = await readHosterFacts(sql, hosterId)

@@ -30,8 +30,8 @@ SELECT model_id AS "modelId", percentile_cont(0.5) WITHIN GROUP (ORDER BY speed)
 const TOKEN_BILLIONS_PER_SECOND_MAX = 2 * 2_100 * 70
 
 /**
- * Whether answers arrive faster than a model of the claimed size can generate them. Only a hint on the trust page: it is no
- * evidence, because nobody knows next year's hardware. Null when the name of the model does not tell its size.
+ * Whether answers arrive faster than a model of the claimed size can generate them. Only a hint on the trust page: it
+ * is no evidence, because nobody knows next year's hardware. Null when the name of the model does not tell its size.
  */
 export function isImplausiblyFast(modelId: string, tokensPerSecond: number): boolean | null {
   const billions = activeBillions(modelId)

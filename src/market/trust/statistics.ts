@@ -22,8 +22,8 @@ export function robustDeviation(values: readonly number[]): number {
 const Z = 1.96
 
 /**
- * Returns the lower 95% bound of a success rate (Wilson, 1927), 0..1. Few observations give a low bound: 20 successes of
- * 20 give 0.839. No observation gives 0.
+ * Returns the lower 95% bound of a success rate (Wilson, 1927), 0..1. Few observations give a low bound: 20 successes
+ * of 20 give 0.839. No observation gives 0.
  *
  * @param rate observed, 0..1
  * @param sample the number of independent observations; may be a fraction

@@ -44,7 +44,10 @@ export type ShownFigures = Figures<AuditFigures & { readonly day: string }>
 /** How many of the last audits are known to the hoster and the operator. */
 const AUDITS_LISTED = 100
 
-/** Reads the figures of a hoster. Its score is the earned one, also while it is quarantined or the operator has set another. */
+/**
+ * Reads the figures of a hoster. Its score is the earned one, also while it is quarantined or the operator has set
+ * another.
+ */
 export async function readFigures(sql: Sql, facts: HosterFacts, nowMs: number): Promise<LiveFigures> {
   const trust = await readTrust(sql, facts.hosterId)
   const { score, product, components, gates } = await computeScore(sql, { ...facts, quarantinedAt: null }, trust, nowMs)
@@ -69,8 +72,8 @@ export async function readFigures(sql: Sql, facts: HosterFacts, nowMs: number): 
 }
 
 /**
- * Rounds the figures for hosters and the public. The requests of customers that are in exact sums of weights could be computed from a
- * hoster's log, and so the other ones, which are the audits.
+ * Rounds the figures for hosters and the public. The requests of customers that are in exact sums of weights could be
+ * computed from a hoster's log, and so the other ones, which are the audits.
  */
 export function roundFigures(figures: LiveFigures): ShownFigures {
   const { score, product, components, gates, tests, lastAudits } = figures
@@ -94,7 +97,9 @@ export function roundFigures(figures: LiveFigures): ShownFigures {
   }
 }
 
-/** Rounds to two decimals, but never across the limit of `trusted_only`: 0.803 is above 0.8, and so is what is shown. */
+/**
+ * Rounds to two decimals, but never across the limit of `trusted_only`: 0.803 is above 0.8, and so is what is shown.
+ */
 function roundScore(score: number): number {
   return score > TRUSTED_ABOVE ? Math.max(to(2, score), 0.81) : Math.min(to(2, score), TRUSTED_ABOVE)
 }

@@ -21,7 +21,8 @@ export interface TrustService {
   /** Rejects with `hoster_state_refused` without a quarantine, or while an appeal waits. */
   appeal(caller: HosterCaller, text: string, address: string | null): Promise<void>
   /**
-   * Ends a quarantine, or keeps it; answers the waiting appeal with the reason. Rejects with `hoster_state_refused` if it cannot end.
+   * Ends a quarantine, or keeps it; answers the waiting appeal with the reason. Rejects with `hoster_state_refused` if
+   * it cannot end.
    */
   decide(
     hosterId: string,

@@ -114,8 +114,9 @@ export async function setDisabled(sql: Sql, customerId: string, disabled: boolea
 }
 
 /**
- * Disables a customer for good and erases its e-mail address, and those of people who were members of it alone. The balance, the ledger and the usage stay. Revoke the
- * keys in the same transaction. Returns false if an operator is a member: then nothing changed.
+ * Disables a customer for good and erases its e-mail address, and those of people who were members of it alone. The
+ * balance, the ledger and the usage stay. Revoke the keys in the same transaction. Returns false if an operator is a
+ * member: then nothing changed.
  */
 export async function deleteCustomer(sql: Sql, customerId: string): Promise<boolean> {
   const { rowCount } = await sql.query(
@@ -169,8 +170,8 @@ export async function createCustomer(
 }
 
 /**
- * Returns the customer with this e-mail for a person who has proved to own it: one that the operator made and that has no
- * member, or a new one. Returns undefined if the customer has members. Run it in a transaction.
+ * Returns the customer with this e-mail for a person who has proved to own it: one that the operator made and that has
+ * no member, or a new one. Returns undefined if the customer has members. Run it in a transaction.
  *
  * @param open opens the money account of a new customer
  */

@@ -11,7 +11,9 @@ export interface BatchQueueOptions<Entry> {
    * entries, and how long they took. Default 0: no wait.
    */
   lingerMs?(last: { readonly entries: number; readonly busyMs: number }): number
-  /** For entries of one group that cost less when they are sent together: a queue sends such entries in one transaction. */
+  /**
+   * For entries of one group that cost less when they are sent together: a queue sends such entries in one transaction.
+   */
   groupOf?(entry: Entry): string
   /**
    * Sends a batch as one transaction and answers its entries. `attempt` counts from 0. Throws when the
@@ -32,7 +34,9 @@ export interface BatchQueueOptions<Entry> {
 const BATCH_MAX = 256
 /** How many entries of a grouping queue wait at most before they are sent, in several transactions. */
 const GROUPED_MAX = 8_192
-/** Entries per transaction of a grouping queue. PostgreSQL settles 1,024 in some 30 ms, and holds their locks that long. */
+/**
+ * Entries per transaction of a grouping queue. PostgreSQL settles 1,024 in some 30 ms, and holds their locks that long.
+ */
 const GROUPED_BATCH_MAX = 1_024
 const BACKOFF_MIN_MS = 20
 const BACKOFF_MAX_MS = 1_000

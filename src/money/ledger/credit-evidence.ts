@@ -3,8 +3,8 @@ import type { Sql } from '../../base/db/pool.ts'
 import type { Nanos } from '../../base/domain/money.ts'
 
 /**
- * Proves that a process of the gateway gave a credit. Each is an HMAC-SHA-256 with a key that the database does not have, so no
- * role of the database can make one. The audit checks it.
+ * Proves that a process of the gateway gave a credit. Each is an HMAC-SHA-256 with a key that the database does not
+ * have, so no role of the database can make one. The audit checks it.
  */
 export interface CreditEvidence {
   /**

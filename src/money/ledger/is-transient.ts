@@ -1,7 +1,9 @@
 import { faultOf } from '../../base/db/database-fault.ts'
 import { NodeFenced } from './ledger-store.ts'
 
-/** Whether the same statement may succeed when it is sent again. Any other error is about the data and will not change. */
+/**
+ * Whether the same statement may succeed when it is sent again. Any other error is about the data and will not change.
+ */
 export function isTransient(error: unknown): boolean {
   // The node registers again with its next heartbeat.
   return error instanceof NodeFenced || faultOf(error) !== 'rejected'

@@ -157,7 +157,10 @@ export type LeaseVerdict =
       readonly nodes: number
     }
 
-/** The outcome of a settlement that was not committed as requested. See settle_batch in sql/functions/money/settle_batch.sql. */
+/**
+ * The outcome of a settlement that was not committed as requested. See settle_batch in
+ * sql/functions/money/settle_batch.sql.
+ */
 export type SettleEffect =
   | 'duplicate'
   | 'clamped'

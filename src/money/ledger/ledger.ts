@@ -133,7 +133,8 @@ export function createLedger(deps: LedgerDeps): Ledger {
       const refusal = exhausted.refuse(admission)
       if (refusal !== undefined) return Promise.resolve(refusal)
       if (settlements.size >= SETTLEMENTS_QUEUED_MAX) return overloaded()
-      // Only the database knows what a key or member with a spend limit may still spend, exactly and for any number of nodes.
+      // Only the database knows what a key or member with a spend limit may still spend, exactly and for any number of
+      // nodes.
       const mayUseBulk = admission.keyLimit === null && admission.memberLimit === null && bulkLeases
       const result = mayUseBulk ? book.admit(admission) : undefined
       if (result !== undefined) return Promise.resolve(result)

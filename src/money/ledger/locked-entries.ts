@@ -1,12 +1,16 @@
 import type { Scheduler } from '../../base/runtime/scheduler.ts'
 
-/** The first entries are tried again after LOCKED_MIN_MS, later ones after twice as long as before, up to LOCKED_MAX_MS. */
+/**
+ * The first entries are tried again after LOCKED_MIN_MS, later ones after twice as long as before, up to LOCKED_MAX_MS.
+ */
 const LOCKED_MIN_MS = 20
 const LOCKED_MAX_MS = 160
 /** For this long after a locked row, transactions do not wait for locked rows. */
 const SKIP_MS = 1_000
 
-/** Keeps the entries of a queue apart that need a row which another session has locked, so that they delay no others. */
+/**
+ * Keeps the entries of a queue apart that need a row which another session has locked, so that they delay no others.
+ */
 export class LockedEntries<Entry> implements Iterable<Entry> {
   readonly #scheduler: Scheduler
   readonly #retry: (entry: Entry) => void

@@ -37,7 +37,9 @@ export interface AutoTopUp extends AutoTopUpSettings {
   readonly chargedNanos: Nanos
 }
 
-/** Top-ups that the gateway starts by itself, with the consent of a person. All methods but `run` reject with ApiError. */
+/**
+ * Top-ups that the gateway starts by itself, with the consent of a person. All methods but `run` reject with ApiError.
+ */
 export interface AutoTopUps {
   read(customerId: string): Promise<AutoTopUp | undefined>
   /** Turns it on, or on again after a pause. Nothing else does. */

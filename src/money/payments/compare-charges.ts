@@ -34,9 +34,10 @@ interface CompareDeps {
 }
 
 /**
- * Lists what the provider has made since the last comparison, and compares it with the payments, in both directions. A charge that names a payment
- * without credit is adopted and booked. What then differs is noted for operators, until it does not differ any more. Does nothing for an hour after
- * a comparison, unless it is complete. Rejects when the provider does not answer; the next call begins where this one ended.
+ * Lists what the provider has made since the last comparison, and compares it with the payments, in both directions. A
+ * charge that names a payment without credit is adopted and booked. What then differs is noted for operators, until it
+ * does not differ any more. Does nothing for an hour after a comparison, unless it is complete. Rejects when the
+ * provider does not answer; the next call begins where this one ended.
  */
 export async function compareCharges(deps: CompareDeps, isComplete: boolean): Promise<void> {
   const { pool, clock, driver } = deps
@@ -156,7 +157,10 @@ async function explainReversal({ pool, book, driver }: CompareDeps, move: Provid
   return booked.rows.length > 0 ? null : { problem: 'not_booked', paymentId: payment.paymentId }
 }
 
-/** Other programs may use the same account of the provider. Ours is what has the form of our ids, or was paid by a customer of ours. */
+/**
+ * Other programs may use the same account of the provider. Ours is what has the form of our ids, or was paid by a
+ * customer of ours.
+ */
 async function isOurs(sql: Sql, driver: string, { paymentId, accountRef }: ProviderMove): Promise<boolean> {
   if (paymentId !== null && UUID.test(paymentId)) return true
   const { rows } = await sql.query(

@@ -63,7 +63,9 @@ export interface PaymentDriver {
   readonly provider: PaymentProvider | null
 }
 
-/** What a provider reports about a payment, as of now. See book_payment_report in sql/functions/payments/reports.sql. */
+/**
+ * What a provider reports about a payment, as of now. See book_payment_report in sql/functions/payments/reports.sql.
+ */
 export interface PaymentReport {
   readonly state: 'open' | 'processing' | 'paid' | 'failed' | 'expired' | 'cancelled'
   /** Our id, as the provider stores it. */
@@ -134,9 +136,10 @@ export interface EventRef {
 }
 
 /**
- * A payment service, and what it can do: a capability that it lacks is null. All methods but `readEvent` throw ProviderUnavailable when it does not
- * answer. What creates something is repeated safely only for as long as the provider keeps idempotency keys, so ask `find` before any attempt but
- * the first. Two nodes may ask at the same moment: a provider without such keys has no `savedMethods` and no `refunds`.
+ * A payment service, and what it can do: a capability that it lacks is null. All methods but `readEvent` throw
+ * ProviderUnavailable when it does not answer. What creates something is repeated safely only for as long as the
+ * provider keeps idempotency keys, so ask `find` before any attempt but the first. Two nodes may ask at the same
+ * moment: a provider without such keys has no `savedMethods` and no `refunds`.
  */
 export interface PaymentProvider {
   /** Null: it sends no events, or no secret is set to check them with. The job asks for payments then. */
@@ -160,8 +163,8 @@ export interface ProviderWebhook {
   /** The header with the signature, as the provider writes it. */
   readonly signatureHeader: string
   /**
-   * Checks an event, and reads what it is about. Returns null for one that concerns neither a payment nor a payout. Throws InvalidSignature and
-   * InvalidEvent.
+   * Checks an event, and reads what it is about. Returns null for one that concerns neither a payment nor a payout.
+   * Throws InvalidSignature and InvalidEvent.
    */
   readEvent(rawBody: Buffer, signature: string): Promise<EventRef | null>
 }
@@ -169,8 +172,8 @@ export interface ProviderWebhook {
 /** Methods that payers let a provider keep for automatic top-ups. */
 export interface SavedMethods {
   /**
-   * Charges a saved method without the payer. Returns how the provider names the payment, whether it succeeded or not. Throws ChargeRefused when
-   * there is no such name.
+   * Charges a saved method without the payer. Returns how the provider names the payment, whether it succeeded or not.
+   * Throws ChargeRefused when there is no such name.
    */
   charge(order: PaymentOrder, methodRef: string): Promise<string>
 }

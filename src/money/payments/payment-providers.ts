@@ -6,7 +6,8 @@ import type { PaymentDriver, SettingTypes } from './payment-driver.ts'
 import { createStripeDriver } from './stripe/stripe-driver.ts'
 import { readStripeSettings, type StripeSettings, stripeSchema } from './stripe/stripe-settings.ts'
 
-// Providers are registered here. Their names and labels are in base/domain/money-drivers.ts; a name that lacks an entry is a type error.
+// Providers are registered here. Their names and labels are in base/domain/money-drivers.ts; a name that lacks an entry
+// is a type error.
 
 /** The settings of each provider that is set up. */
 export interface ProviderSettings extends Readonly<Record<PaymentProviderName, { readonly isLive: boolean }>> {

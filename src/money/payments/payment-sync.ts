@@ -130,8 +130,9 @@ async function readDue(sql: Sql, paymentId: string): Promise<DuePayment | undefi
 }
 
 /**
- * Starts a payment that has no name at the provider yet: a charge of a saved method, or one without an answer. Adopts what an earlier attempt has
- * made, in whatever state: idempotency keys are forgotten, often after a day. Returns null for a payment that has ended without a charge.
+ * Starts a payment that has no name at the provider yet: a charge of a saved method, or one without an answer. Adopts
+ * what an earlier attempt has made, in whatever state: idempotency keys are forgotten, often after a day. Returns null
+ * for a payment that has ended without a charge.
  */
 async function startAgain(sql: Sql, driver: PaymentDriver, payment: DuePayment, nowMs: number): Promise<string | null> {
   const { paymentId, methodRef } = payment

@@ -3,8 +3,8 @@ import { promoteAccountTier } from '../accounts/customers.ts'
 import { hasPaidCredit } from '../ledger/accounts/has-paid-credit.ts'
 
 /**
- * Runs `give`, which may give a customer credit, and moves the customer from `free` to `standard` if that was its first credit
- * that is not promotion. Run it in a transaction.
+ * Runs `give`, which may give a customer credit, and moves the customer from `free` to `standard` if that was its first
+ * credit that is not promotion. Run it in a transaction.
  */
 export async function promoteAfterFirstCredit<T>(sql: Sql, customerId: string, give: () => Promise<T>): Promise<T> {
   const hadCredit = await hasPaidCredit(sql, customerId)

@@ -56,8 +56,8 @@ export interface SyncedTable<Driver extends AnyDriver, Row, Looked, Result exten
   /** Reads a row by its id, which a provider may have made up. */
   find(id: string): Promise<Row | undefined>
   /**
-   * Asks the provider for a row, and starts what was not started. Rejects if the provider does not answer. Returns a result where nothing is to be
-   * booked; 'stale': the row has changed.
+   * Asks the provider for a row, and starts what was not started. Rejects if the provider does not answer. Returns a
+   * result where nothing is to be booked; 'stale': the row has changed.
    */
   look(driver: WithProvider<Driver>, row: Row, nowMs: number): Promise<Looked | Result | 'stale'>
   /** Books a report, in a transaction. Returns 'stale' if another one was booked since the row was read. */
@@ -165,7 +165,8 @@ export function createProviderSync<
       }
     },
     /**
-     * Asks for the rows that are due. Those of the provider's other mode are unknown to it, and would keep others waiting.
+     * Asks for the rows that are due. Those of the provider's other mode are unknown to it, and would keep others
+     * waiting.
      *
      * @param isComplete for all that may still change
      */
@@ -215,7 +216,10 @@ export const FIRST_LOOK_MS = 120_000
 /** Cards can be disputed for 120 days, some for longer. Transfers are reversed as late. */
 const WATCHED_MS = 200 * DAY_MS
 
-/** Providers report changes themselves. These looks find what was lost, less often the older a row is. Null: no further one. */
+/**
+ * Providers report changes themselves. These looks find what was lost, less often the older a row is. Null: no further
+ * one.
+ */
 export function nextLookAt(isPaid: boolean, createdAt: Date, nowMs: number): Date | null {
   const ageMs = Math.max(nowMs - createdAt.getTime(), 0)
   if (!isPaid) return new Date(nowMs + Math.min(FIRST_LOOK_MS + ageMs / 2, DAY_MS))

@@ -8,7 +8,9 @@ export function randomCode(characters: number): string {
   return Array.from(randomBytes(characters), byte => ALPHABET[byte & 31]).join('')
 }
 
-/** Reads a typed code: without blanks and dashes, in upper case, and with the letters that people mistake for digits. */
+/**
+ * Reads a typed code: without blanks and dashes, in upper case, and with the letters that people mistake for digits.
+ */
 export function normalisedCode(typed: string): string {
   return typed.toUpperCase().replace(/[\s-]/g, '').replaceAll('O', '0').replace(/[IL]/g, '1')
 }

@@ -39,8 +39,8 @@ export interface Redemption {
 }
 
 /**
- * Redeems a voucher and returns its payment. Wrong codes slow down further tries of the person and the network, as wrong
- * passwords do. Throws `too_many_attempts` and `voucher_not_valid`.
+ * Redeems a voucher and returns its payment. Wrong codes slow down further tries of the person and the network, as
+ * wrong passwords do. Throws `too_many_attempts` and `voucher_not_valid`.
  */
 export async function redeemVoucher(
   inTransaction: <T>(work: (sql: Sql) => Promise<T>) => Promise<T>,

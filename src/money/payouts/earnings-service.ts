@@ -33,7 +33,10 @@ import { payoutsOfHoster } from './read-payouts.ts'
 import { showFunds, showPayout, showPayoutChange } from './show-payout.ts'
 import { statementCsv } from './statement-csv.ts'
 
-/** What the programs and people of a hoster read of its earnings, and where they are paid. All methods reject with ApiError. */
+/**
+ * What the programs and people of a hoster read of its earnings, and where they are paid. All methods reject with
+ * ApiError.
+ */
 export interface EarningsService {
   readonly clock: Clock
   earnings(hosterId: string, span: DaySpan): Promise<Earnings>

@@ -13,11 +13,17 @@ export interface HosterFunds {
   readonly heldNanos: Nanos
   /** The rest. Below zero when more was taken back than it had. */
   readonly payableNanos: Nanos
-  /** The part of the balance that promotion credit paid, and that is held longer or waits for a decision. It cannot be moved. */
+  /**
+   * The part of the balance that promotion credit paid, and that is held longer or waits for a decision. It cannot be
+   * moved.
+   */
   readonly promotionalNanos: Nanos
   /** The last day of it that is held longer; null if none is. */
   readonly promotionalDay: string | null
-  /** When all of `heldNanos` is payable, a UTC day (YYYY-MM-DD); null if nothing is held. Without the longer hold of promotional earnings. */
+  /**
+   * When all of `heldNanos` is payable, a UTC day (YYYY-MM-DD); null if nothing is held. Without the longer hold of
+   * promotional earnings.
+   */
   readonly heldUntil: string | null
   readonly frozenAt: Date | null
   readonly freezeReason: string | null
@@ -148,7 +154,9 @@ export async function moveEarnings(
 
 const FOLD_ROWS = 20_000
 
-/** Sums up what settlements and refunds added to the days of hosters. See fold_hoster_days in the migration of payouts. */
+/**
+ * Sums up what settlements and refunds added to the days of hosters. See fold_hoster_days in the migration of payouts.
+ */
 export async function foldHosterDays(sql: Sql): Promise<number> {
   for (let total = 0; ; ) {
     const { folded } = await queryRow<{ folded: bigint }>(sql, 'SELECT fold_hoster_days($1) AS folded', [FOLD_ROWS])
@@ -157,7 +165,10 @@ export async function foldHosterDays(sql: Sql): Promise<number> {
   }
 }
 
-/** Returns what a hoster earned from requests of one UTC day, and of all days, less refunds. Reads sums by day, and no requests. */
+/**
+ * Returns what a hoster earned from requests of one UTC day, and of all days, less refunds. Reads sums by day, and no
+ * requests.
+ */
 export async function earnedToday(
   sql: Sql,
   hosterId: string,

@@ -73,7 +73,8 @@ export interface ChangeWait {
 }
 
 /**
- * Asks for another payout account of a hoster that exists. Throws ApiError `invalid_value` for details that cannot be an account.
+ * Asks for another payout account of a hoster that exists. Throws ApiError `invalid_value` for details that cannot be
+ * an account.
  *
  * @param asked `details` is null where the provider asks for them
  */
@@ -132,7 +133,9 @@ export async function refreshPayoutAccount(
   ])
 }
 
-/** Asks for another customer that gets earnings which are spent here. Returns false without such a hoster or customer. */
+/**
+ * Asks for another customer that gets earnings which are spent here. Returns false without such a hoster or customer.
+ */
 export async function setHosterCustomer(
   sql: Sql,
   hosterId: string,

@@ -119,7 +119,10 @@ export async function cancelPayouts(sql: Sql, actor: PayoutActor | null, batchId
   return count
 }
 
-/** Lets the promotional earnings of a review be paid, or gives them back to the promotion account. Returns whether it waited. */
+/**
+ * Lets the promotional earnings of a review be paid, or gives them back to the promotion account. Returns whether it
+ * waited.
+ */
 export async function decidePromotionReview(
   sql: Sql,
   actor: PayoutActor | null,

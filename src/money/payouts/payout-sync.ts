@@ -31,9 +31,14 @@ export interface SettledBatch extends Reconciliation {
   readonly file: string | null
 }
 
-/** Sends approved payouts, asks providers for them, and books the difference. Nothing else books payouts of providers. */
+/**
+ * Sends approved payouts, asks providers for them, and books the difference. Nothing else books payouts of providers.
+ */
 export interface PayoutSync extends ProviderSync<PayoutDriver, PayoutBooked> {
-  /** Sends what is approved in a batch and was not sent, and asks for the rest. Each payout is paid once, however often this runs. */
+  /**
+   * Sends what is approved in a batch and was not sent, and asks for the rest. Each payout is paid once, however often
+   * this runs.
+   */
   settle(batchId: string): Promise<SettledBatch>
 }
 
@@ -122,9 +127,9 @@ async function begin(sql: Sql, payoutId: string, nextLookAt: Date | null): Promi
 }
 
 /**
- * Returns what to book in place of a further try to send, if the hoster was frozen, or its account has changed, since the first
- * one: begin_payout checks that only once, and a provider may be down for days. A try that was under way may still arrive, so the
- * payout fails only after all tries from before the change are over. Null: send.
+ * Returns what to book in place of a further try to send, if the hoster was frozen, or its account has changed, since
+ * the first one: begin_payout checks that only once, and a provider may be down for days. A try that was under way may
+ * still arrive, so the payout fails only after all tries from before the change are over. Null: send.
  */
 async function readHold(sql: Sql, payoutId: string, nowMs: number): Promise<PayoutReport | null> {
   const { frozenAt, changedAt, isSameAccount } = await queryRow<{

@@ -5,8 +5,8 @@ import type { ShareInterval, SharesQuery, UsageShares } from '../../wire/api/con
 import { bucketNames, bucketStarts, lastDays, type Period } from './period.ts'
 
 /**
- * Returns the usage of the last `days` UTC days by key, member, label, model or provider: the most expensive `series` of them, each with
- * every bucket, and the sum of the others.
+ * Returns the usage of the last `days` UTC days by key, member, label, model or provider: the most expensive `series`
+ * of them, each with every bucket, and the sum of the others.
  */
 export async function usageSharesOf(
   sql: Sql,

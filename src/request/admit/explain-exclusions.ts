@@ -10,11 +10,11 @@ import { heldNanos } from '../../base/domain/request-bounds.ts'
 import { valueAt } from '../../base/runtime/collections.ts'
 
 /**
- * Builds the refusal of a request that no offer may serve: how many offers each constraint excluded, and what
- * to do. Names no server and no address. The code is `max_cost_too_low` when a higher `max_cost_usd` would
- * let it run, `context_length_exceeded` when the length of the prompt alone ruled out every offer, `feature_not_supported`
- * when no offer could answer the request whatever its constraints are, `invalid_value` when no offer of the model serves
- * the endpoint, and `no_eligible_offer` otherwise. The caller can fix all but the last.
+ * Builds the refusal of a request that no offer may serve: how many offers each constraint excluded, and what to do.
+ * Names no server and no address. The code is `max_cost_too_low` when a higher `max_cost_usd` would let it run,
+ * `context_length_exceeded` when the length of the prompt alone ruled out every offer, `feature_not_supported` when no
+ * offer could answer the request whatever its constraints are, `invalid_value` when no offer of the model serves the
+ * endpoint, and `no_eligible_offer` otherwise. The caller can fix all but the last.
  *
  * @param candidates the offers that were considered
  */

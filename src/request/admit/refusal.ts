@@ -113,7 +113,9 @@ function resetText(resetAt: string | null): string {
   return resetAt === null ? 'The limit does not reset' : `The limit resets at ${resetAt}`
 }
 
-/** Returns what to change in the request so that `budgetNanos` pays for it, and the parameter; null if nothing helps. */
+/**
+ * Returns what to change in the request so that `budgetNanos` pays for it, and the parameter; null if nothing helps.
+ */
 function changeThatHelps(
   job: ChatJob,
   affordableTokens: number,

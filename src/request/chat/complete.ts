@@ -24,8 +24,8 @@ export interface CompleteDeps extends RunningTicketDeps {
 }
 
 /**
- * Notified of each answer that was delivered whole and is settled. Must neither throw nor wait. It takes no object of its own, because
- * most requests need none.
+ * Notified of each answer that was delivered whole and is settled. Must neither throw nor wait. It takes no object of
+ * its own, because most requests need none.
  *
  * @param text returns all generated text: reasoning, content, and calls of tools
  */

@@ -146,6 +146,9 @@ function usualLimitMs(firstTokenP95Ms: number | null): number {
   return firstTokenP95Ms === null ? Infinity : Math.max(USUAL_MS_MIN, USUAL_TIMES * firstTokenP95Ms)
 }
 
-/** Three times what 95% of its streams need is a fault, and not a slow moment. Short times vary more, so nobody waits less than five seconds. */
+/**
+ * Three times what 95% of its streams need is a fault, and not a slow moment. Short times vary more, so nobody waits
+ * less than five seconds.
+ */
 const USUAL_TIMES = 3
 const USUAL_MS_MIN = 5_000

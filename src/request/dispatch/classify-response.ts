@@ -43,8 +43,8 @@ export function retryAfterS(head: ResponseHead, nowEpochMs = Date.now()): number
 }
 
 /**
- * Returns the seconds of the `google.rpc.RetryInfo` in an error of Gemini, which sends no `retry-after`. Its delay is a text
- * such as `34.07s`.
+ * Returns the seconds of the `google.rpc.RetryInfo` in an error of Gemini, which sends no `retry-after`. Its delay is a
+ * text such as `34.07s`.
  */
 function retryInfoS(body: unknown): number | undefined {
   const answered = Array.isArray(body) ? body[0] : body

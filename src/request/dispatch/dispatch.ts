@@ -53,9 +53,9 @@ const REMAINING_MS_MIN = 50
  * client has seen nothing until then; after the first content it is no longer possible. All attempts share one
  * deadline: the longest total time limit among the offers. Each leaves time for the next (`attemptLimits`).
  *
- * Throws Unserved: `upstream_rejected` when an upstream rejects the request itself, `context_length_exceeded` when
- * the last one rejects the prompt as too long, `all_hosters_failed` when no offer is left, `overloaded` when the memory is used up, and the reason
- * of `signal` when it is aborted.
+ * Throws Unserved: `upstream_rejected` when an upstream rejects the request itself, `context_length_exceeded` when the
+ * last one rejects the prompt as too long, `all_hosters_failed` when no offer is left, `overloaded` when the memory is
+ * used up, and the reason of `signal` when it is aborted.
  */
 export async function dispatch(
   deps: DispatchDeps,
@@ -82,7 +82,8 @@ export async function dispatch(
     noteWork(customerId, clock.monotonicMs() - startedMs)
     const bounds = task.bounds(job, maxTokens)
     const hasNext = log.hasNext(plan.offers, index)
-    // Only while another server can be tried: a slow answer is better than none. Local servers may load the model first.
+    // Only while another server can be tried: a slow answer is better than none. Local servers may load the model
+    // first.
     const p95Ms = hasNext && isHoster(offer) ? health.firstTokenP95Ms(offer.offerId, inputTokens) : null
     const limits = attemptLimits(endpoint.timeouts, { stream: job.stream, maxTokens }, remainingMs, hasNext, p95Ms)
     const attempt: AttemptContext = {

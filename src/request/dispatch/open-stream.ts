@@ -285,15 +285,18 @@ const PIECE_BYTES = 256
 const OPENING_BRACE = 123
 const OPENING_BRACKET = 91
 
-/** What each stream may always use, per second. It cannot be saved up. An ordinary stream of 100 tokens a second needs 5,000. */
+/**
+ * What each stream may always use, per second. It cannot be saved up. An ordinary stream of 100 tokens a second needs
+ * 5,000.
+ */
 const OWN_UNITS_PER_S = 8_192
 /** The clock is read after this many units, which take about a millisecond. */
 const UNITS_PER_CHECK = 1_024
 
 /**
- * Limits the CPU that streams take, in units of about a microsecond: one delimiter of JSON, one line, or 256 bytes. What a
- * stream needs beyond its own share, it takes from the pool of its endpoint. When the pool is empty, it waits, so that
- * other requests run in between.
+ * Limits the CPU that streams take, in units of about a microsecond: one delimiter of JSON, one line, or 256 bytes.
+ * What a stream needs beyond its own share, it takes from the pool of its endpoint. When the pool is empty, it waits,
+ * so that other requests run in between.
  */
 export class ParsingRate {
   readonly #pool: RatePool

@@ -3,20 +3,21 @@ import type { ChatJob } from '../../base/domain/chat-job.ts'
 import type { Endpoint } from '../../base/domain/offer.ts'
 
 /**
- * Returns a request as a server gets it: a hoster without the names by which a client tells its own users and conversations
- * apart, other servers unchanged.
+ * Returns a request as a server gets it: a hoster without the names by which a client tells its own users and
+ * conversations apart, other servers unchanged.
  */
 export type Pseudonymise = (job: ChatJob, endpoint: Pick<Endpoint, 'hosterId'>, customerId: string) => ChatJob
 
 /**
- * The fields of a request that may contain a name, an e-mail address or an id of a person. Servers only compare their values: to
- * find the cache of a conversation, or to report abuse by one user.
+ * The fields of a request that may contain a name, an e-mail address or an id of a person. Servers only compare their
+ * values: to find the cache of a conversation, or to report abuse by one user.
  */
 const identifiers = ['user', 'safety_identifier', 'prompt_cache_key'] as const
 
 /**
- * Replaces each identifier by a keyed hash. The same hoster always gets the same pseudonym for the same value of a customer, so that
- * prompt caches work. Two hosters, or two customers with the same value, have different ones, which nobody can link without the key.
+ * Replaces each identifier by a keyed hash. The same hoster always gets the same pseudonym for the same value of a
+ * customer, so that prompt caches work. Two hosters, or two customers with the same value, have different ones, which
+ * nobody can link without the key.
  *
  * @param key derived from the master key, so that all nodes agree
  */

@@ -2,8 +2,8 @@ import type { Endpoint, Offer } from '../../base/domain/offer.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 
 /**
- * Limits the retries at servers that fail, for each model and for each server: when every server of a model fails half of its
- * requests, three attempts for each would nearly double their load.
+ * Limits the retries at servers that fail, for each model and for each server: when every server of a model fails half
+ * of its requests, three attempts for each would nearly double their load.
  */
 export interface RetryBudget {
   /** Counts the first attempt of a request at a model. */
@@ -13,8 +13,8 @@ export interface RetryBudget {
   /** Counts a retry at a healthy offer, which needs no budget. It leaves less for the others. */
   noteFreeRetry(offer: BudgetedOffer): void
   /**
-   * Whether more than a tenth of the attempts of the last ten seconds failed at this offer. Other models of the same server say
-   * nothing about it.
+   * Whether more than a tenth of the attempts of the last ten seconds failed at this offer. Other models of the same
+   * server say nothing about it.
    */
   isFailing(offer: BudgetedOffer): boolean
   /** Takes one retry from the budgets of the model and of the server. Returns false when one of them is used up. */

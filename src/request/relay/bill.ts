@@ -151,7 +151,8 @@ function attemptsWithBreaches(
 }
 
 /**
- * One answer in 16, by the last hexadecimal digit of its id, which is random. Only short texts: counting them takes microseconds.
+ * One answer in 16, by the last hexadecimal digit of its id, which is random. Only short texts: counting them takes
+ * microseconds.
  */
 function isSampled({ requestId }: Ticket, job: ChatJob, { outcome, text, reported }: Delivered): boolean {
   if (outcome !== 'served' || reported === null || !requestId.endsWith('0')) return false

@@ -40,8 +40,8 @@ export interface RelayedAnswer {
 }
 
 /**
- * Bills a whole answer and encodes it for the client, without usage. Cuts it at `max_tokens`. Throws before anything is charged if the
- * answer cannot be encoded because it is nested too deeply.
+ * Bills a whole answer and encodes it for the client, without usage. Cuts it at `max_tokens`. Throws before anything is
+ * charged if the answer cannot be encoded because it is nested too deeply.
  */
 export function relayWhole(context: RelayContext, answer: WholeAnswer): RelayedAnswer | Promise<RelayedAnswer> {
   const { ticket, job, dialect, signal } = context

@@ -45,7 +45,9 @@ export function createAffinity({ clock, entriesMax = 10_000 }: { clock: Clock; e
 }
 
 const STICKY_MS = 600_000
-/** How long a conversation keeps its model. A day outlasts every prompt cache, but another model would change the style. */
+/**
+ * How long a conversation keeps its model. A day outlasts every prompt cache, but another model would change the style.
+ */
 const MODEL_STICKY_MS = DAY_MS
 /** Usually the system message and the first question. */
 const MESSAGES_READ = 2

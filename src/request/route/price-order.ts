@@ -33,9 +33,9 @@ export function priceBands(
 }
 
 /**
- * Splits off the hosters with prices that are comparable only for an answer of usual length: for the longest one they cost
- * more than the limit of the tier in percent of a local server or cloud of the band. A hoster sets its prices and the length of its
- * answers itself. `cheapest` promises the order of expected costs, so it splits nothing off.
+ * Splits off the hosters with prices that are comparable only for an answer of usual length: for the longest one they
+ * cost more than the limit of the tier in percent of a local server or cloud of the band. A hoster sets its prices and
+ * the length of its answers itself. `cheapest` promises the order of expected costs, so it splits nothing off.
  */
 export function splitLopsided(
   band: readonly Rank[],

@@ -19,15 +19,17 @@ export interface Rank {
   readonly inFlight: number
   readonly state: OfferState
   /**
-   * Ranked after the others, except much more expensive clouds: its server is full, answers none of its requests, or has just come
-   * back and this request is not in its share.
+   * Ranked after the others, except much more expensive clouds: its server is full, answers none of its requests, or
+   * has just come back and this request is not in its share.
    */
   readonly isHeldBack: boolean
   /** A hoster that has not proved itself; ranked after all other offers of its model. */
   readonly newcomer: NewcomerStanding
 }
 
-/** `open`: a newcomer that may be explored. `capped`: one that has reached its limit of requests in flight or of money. */
+/**
+ * `open`: a newcomer that may be explored. `capped`: one that has reached its limit of requests in flight or of money.
+ */
 export type NewcomerStanding = 'none' | 'open' | 'capped'
 
 export const isCloud = ({ offer }: Rank) => offer.endpoint.kind === 'cloud'

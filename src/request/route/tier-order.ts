@@ -8,8 +8,8 @@ type Order = (pool: readonly Rank[], random: () => number, cloudCompetes?: boole
 export const tierOrder: Record<ServiceTier, Order> = { cheapest: byPrice, balanced: byCostAndLoad, fastest: byLoad }
 
 /**
- * Orders strictly by expected cost. At equal cost clouds come last, unless they compete, then predicted latency decides;
- * unmeasured offers come last.
+ * Orders strictly by expected cost. At equal cost clouds come last, unless they compete, then predicted latency
+ * decides; unmeasured offers come last.
  */
 function byPrice(pool: readonly Rank[], _random: () => number, cloudCompetes = false): readonly Rank[] {
   return pool.toSorted((a, b) => {
@@ -70,9 +70,9 @@ function costAndLoadWeight(pool: readonly Weighed[]): (offer: Weighed) => number
 }
 
 /**
- * Returns the load of an offer of the pool: its latency x (requests of this node in flight + 1). So a node does not wait for the
- * latency to show that it has filled a server. Unmeasured offers count as having the median latency, so that they
- * receive requests too.
+ * Returns the load of an offer of the pool: its latency x (requests of this node in flight + 1). So a node does not
+ * wait for the latency to show that it has filled a server. Unmeasured offers count as having the median latency, so
+ * that they receive requests too.
  */
 function loader(pool: readonly Weighed[]): (offer: Weighed) => number {
   const known = pool.flatMap(({ predictedMs }) => (predictedMs === null ? [] : [predictedMs])).sort((a, b) => a - b)

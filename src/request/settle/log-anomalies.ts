@@ -7,8 +7,8 @@ import type { Settlement } from '../../money/ledger/settlement/settlement.ts'
 const TIER_LOG_EVERY_MS = HOUR_MS
 
 /**
- * Detects clouds that answer in a tier that costs the operator more, although no request asks for one: the account at the
- * cloud may have such a default. Logs at most one line an hour for each endpoint.
+ * Detects clouds that answer in a tier that costs the operator more, although no request asks for one: the account at
+ * the cloud may have such a default. Logs at most one line an hour for each endpoint.
  */
 export function createExpensiveTiers(deps: {
   readonly clock: Clock
@@ -56,7 +56,10 @@ export function createOverReports({ clock, onOverReport, log }: OverReportDeps):
   }
 }
 
-/** Returns whether a line about an id is due: at most one every `everyMs`. There are as many ids as endpoints or hosters. */
+/**
+ * Returns whether a line about an id is due: at most one every `everyMs`. There are as many ids as endpoints or
+ * hosters.
+ */
 function dueEvery(everyMs: number, clock: Clock): (id: string) => boolean {
   const loggedAtMs = new Map<string, number>()
   return id => {

@@ -25,7 +25,10 @@ interface AgentParts {
   readonly service: Service
 }
 
-/** Creates the server for the agents of hosters. Changes of keys, hosters and prices reach connected agents within two seconds. */
+/**
+ * Creates the server for the agents of hosters. Changes of keys, hosters and prices reach connected agents within two
+ * seconds.
+ */
 export function createAgentServer(
   { config, clock, timeouts, log }: ComposeContext,
   {

@@ -223,8 +223,8 @@ interface SendOptions {
 type Sender = (caller: Caller, offer: Offer, body: object, options: SendOptions) => Promise<AskedAnswer>
 
 /**
- * Sends requests of the gateway through the conductor of all requests, with a catalog that has one offer. So the hoster sees what
- * it sees of customers, and is paid as usual.
+ * Sends requests of the gateway through the conductor of all requests, with a catalog that has one offer. So the hoster
+ * sees what it sees of customers, and is paid as usual.
  */
 function createSender({ onServed: _, ...chat }: CompleteDeps, stopping: CancelSource): Sender {
   return async (caller, offer, body, { pseudonymsOf, noteCost }) => {
@@ -253,7 +253,8 @@ function createSender({ onServed: _, ...chat }: CompleteDeps, stopping: CancelSo
     }
     const pseudonymise: Pseudonymise = (of, endpoint, customerId) =>
       chat.dispatch.pseudonymise(of, endpoint, pseudonymsOf ?? customerId)
-    // With the health of all requests: a hoster sees how many run, their latency and their counts, and one that moves none would be an audit.
+    // With the health of all requests: a hoster sees how many run, their latency and their counts, and one that moves
+    // none would be an audit.
     const admit = { ...chat.admit, catalog: () => only }
     const dispatch = { ...chat.dispatch, pseudonymise }
     const served = await complete({ ...chat, admit, dispatch }, request, sink)

@@ -16,7 +16,10 @@ import type { Supply } from './supply.ts'
 export interface Callers {
   readonly authenticator: Authenticator
   readonly changes: ControlVersions
-  /** Calls the listener after each read of the catalog that a change of hosters or prices has caused. If it fails, both are repeated. */
+  /**
+   * Calls the listener after each read of the catalog that a change of hosters or prices has caused. If it fails, both
+   * are repeated.
+   */
   readonly onSupplyRead: (listener: () => Promise<void>) => void
   readonly endpoints: readonly Endpoint[]
 }

@@ -124,7 +124,8 @@ export function createConsole(
   const isHttps = publicBaseUrl?.startsWith('https:') ?? false
   const cookie = new ConsoleCookie('sy_session', isHttps)
   const passkeyCookie = new ConsoleCookie('sy_passkey', isHttps)
-  // The service sends the browser back from another site. Only a page reads the cookie, but Lax does not depend on that.
+  // The service sends the browser back from another site. Only a page reads the cookie, but Lax does not depend on
+  // that.
   const oidcCookie = new ConsoleCookie('sy_oidc', isHttps, 'Lax')
   const deviceCookie = new ConsoleCookie('sy_device', isHttps)
   const factorCookie = new ConsoleCookie('sy_factor', isHttps)

@@ -10,8 +10,8 @@ export interface Database {
   /** `general` with a short timeout, for lookups that a client waits for. */
   readonly lookups: Sql
   /**
-   * People, keys, payments and what operators order, as the desk role. The others cannot write that. Never call a function
-   * of the job queue here: the gateway role owns those, and could replace them.
+   * People, keys, payments and what operators order, as the desk role. The others cannot write that. Never call a
+   * function of the job queue here: the gateway role owns those, and could replace them.
    */
   readonly desk: Pool
   /** `desk` with a short timeout, for lookups that a client waits for. */

@@ -5,8 +5,8 @@ import type { Config } from '../config/config.ts'
 import type { FileSettings } from '../config/schema.ts'
 
 /**
- * Returns the settings that operators may see in a browser, by name. A new setting is a type error until it is shown here or hidden below, so that no
- * password, key or URL with a password is ever shown by mistake.
+ * Returns the settings that operators may see in a browser, by name. A new setting is a type error until it is shown
+ * here or hidden below, so that no password, key or URL with a password is ever shown by mistake.
  */
 export function shownSettings(config: Config): OperatorSystem['settings'] {
   // A type error names the settings that are neither shown nor hidden.

@@ -15,8 +15,8 @@ const tableSchema = z.strictObject({
 })
 
 /**
- * Reads the file of `routing.auto.model_file`, which `npm run bench:auto` writes. Adds to `problems` and returns null when
- * it cannot be used: a gateway must not start with another choice than the operator asked for.
+ * Reads the file of `routing.auto.model_file`, which `npm run bench:auto` writes. Adds to `problems` and returns null
+ * when it cannot be used: a gateway must not start with another choice than the operator asked for.
  */
 export function readAutoTable(path: string, problems: ConfigProblem[]): AutoTable | null {
   const problem = (key: string | null, message: string) => problems.push({ where: path, line: null, key, message })

@@ -20,8 +20,8 @@ const canarySchema = z
 const fileSchema = z.strictObject({ canaries: z.array(canarySchema).min(1, 'must have at least one canary') })
 
 /**
- * Reads the file of `trust.canaries_file`. Adds to `problems` and returns nothing when it cannot be used: an operator who relies on prompts
- * of its own must learn that there are none. The messages repeat no prompt.
+ * Reads the file of `trust.canaries_file`. Adds to `problems` and returns nothing when it cannot be used: an operator
+ * who relies on prompts of its own must learn that there are none. The messages repeat no prompt.
  */
 export function readCanaries(path: string, problems: ConfigProblem[]): readonly OwnCanary[] {
   const where = path

@@ -118,7 +118,9 @@ export function hoursOfDay() {
 
 const minuteOfDay = (hours: string, minutes: string) => Number(hours) * 60 + Number(minutes)
 
-/** The identifier of an OpenID provider, with its trailing slash if it has one. http only for programs on this machine. */
+/**
+ * The identifier of an OpenID provider, with its trailing slash if it has one. http only for programs on this machine.
+ */
 export function issuerUrl() {
   return value('https URL', written => {
     const url = typeof written === 'string' ? URL.parse(written) : null

@@ -7,8 +7,8 @@ import styles from './activity.module.css'
 type Candidate = RequestReceipt['candidates'][number]
 
 /**
- * The servers as tracks behind points: one arrives, those that failed end in a buffer stop, those that were left out are
- * dashed.
+ * The servers as tracks behind points: one arrives, those that failed end in a buffer stop, those that were left out
+ * are dashed.
  */
 export function Tracks({ receipt }: { receipt: RequestReceipt }) {
   const { candidates, attempts, candidates_left_out: leftOut } = receipt

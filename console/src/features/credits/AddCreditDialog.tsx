@@ -16,7 +16,9 @@ function driverText(driver: Driver): string {
 
 const PRESETS_USD = [10, 25, 50, 100]
 
-/** Starts a top-up. A provider's page opens if there is one; otherwise the instructions appear in the list of top-ups. */
+/**
+ * Starts a top-up. A provider's page opens if there is one; otherwise the instructions appear in the list of top-ups.
+ */
 export function AddCreditDialog({
   customerId,
   drivers,

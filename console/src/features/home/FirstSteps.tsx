@@ -10,8 +10,8 @@ import { Panel } from '../../parts/Panel.tsx'
 import styles from './home.module.css'
 
 /**
- * The base URL and a request in three languages. On a new customer's page it waits for the first request, which live updates
- * then show.
+ * The base URL and a request in three languages. On a new customer's page it waits for the first request, which live
+ * updates then show.
  */
 export function FirstSteps({
   customerId,

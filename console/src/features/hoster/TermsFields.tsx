@@ -21,7 +21,9 @@ export function termsInput({ region, data_policy: policy }: Manifest): TermsInpu
   }
 }
 
-/** Returns the part of the manifest to send. A number that cannot be read is sent as text, and the gateway refuses it. */
+/**
+ * Returns the part of the manifest to send. A number that cannot be read is sent as text, and the gateway refuses it.
+ */
 export function typedTerms({ region, kept, days, trains }: TermsInput): Pick<Manifest, 'region' | 'data_policy'> {
   const typedDays = (/^\d+$/.test(days.trim()) ? Number(days) : days) as number
   const retention = kept === 'forever' ? null : kept === 'no' ? 0 : typedDays

@@ -5,7 +5,10 @@ import { When } from '../../parts/When.tsx'
 
 type Waiting = HosterStatus['waiting'][number]
 
-/** New and changed models that are not offered yet: those that wait for their notice, their probes or the operator, and why. */
+/**
+ * New and changed models that are not offered yet: those that wait for their notice, their probes or the operator, and
+ * why.
+ */
 export function WaitingModels({ waiting }: { waiting: readonly Waiting[] }) {
   return (
     <DataTable

@@ -45,8 +45,8 @@ export function withoutModel(manifest: Manifest, id: string): Manifest {
 }
 
 /**
- * Converts USD per million tokens to USD per token by moving the point: "0.2" to "0.0000002". Other text is returned as it is, so
- * that the gateway says what is wrong with it.
+ * Converts USD per million tokens to USD per token by moving the point: "0.2" to "0.0000002". Other text is returned as
+ * it is, so that the gateway says what is wrong with it.
  */
 export function perTokenText(perMillion: string): string {
   return movedPoint(perMillion.trim().replace(',', '.'), 6)

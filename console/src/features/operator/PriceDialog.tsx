@@ -6,7 +6,10 @@ import { FormDialog } from '../../parts/FormDialog.tsx'
 import type { Hoster } from './Hosters.tsx'
 import styles from './operator.module.css'
 
-/** Sets the price of a model of a hoster, as a new version. Amounts stay texts, so that they reach the gateway unchanged. */
+/**
+ * Sets the price of a model of a hoster, as a new version. Amounts stay texts, so that they reach the gateway
+ * unchanged.
+ */
 export function PriceDialog({ hoster, onClose }: { hoster: Hoster; onClose: () => void }) {
   const first = hoster.models[0]
   const [model, setModel] = useState(first?.model ?? '')

@@ -1,7 +1,10 @@
 import { exactUsd } from '../../format/usd-text.ts'
 import styles from './operator.module.css'
 
-/** Input and output price in USD per million tokens. A plus marks prices of other kinds of tokens, prompt lengths or hours. */
+/**
+ * Input and output price in USD per million tokens. A plus marks prices of other kinds of tokens, prompt lengths or
+ * hours.
+ */
 export function PriceText({
   price: { input_usd_per_million: input, output_usd_per_million: output, has_more_prices: hasMore = false },
 }: {

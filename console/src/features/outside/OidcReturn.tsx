@@ -10,7 +10,10 @@ import { OutsideCard } from './OutsideCard.tsx'
 import styles from './outside.module.css'
 import { useEntry } from './use-entry.ts'
 
-/** Where another service sends the browser: hands its answer to the gateway, and asks for the second factor if there is one. */
+/**
+ * Where another service sends the browser: hands its answer to the gateway, and asks for the second factor if there is
+ * one.
+ */
 export function OidcReturn() {
   const [query] = useState(() => location.search)
   const client = useQueryClient()

@@ -4,8 +4,9 @@ import { Problem, request } from '../../api/request.ts'
 const made = new Map<string, Promise<string>>()
 
 /**
- * Calls `use` with the playground's key of this customer. The first call makes it: it ends after 12 hours and spends at most 1 USD
- * a day. When it has ended, also because another tab made one, a new key is made and `use` called again, once.
+ * Calls `use` with the playground's key of this customer. The first call makes it: it ends after 12 hours and spends at
+ * most 1 USD a day. When it has ended, also because another tab made one, a new key is made and `use` called again,
+ * once.
  */
 export async function withPlaygroundKey<T>(customerId: string, use: (key: string) => Promise<T>): Promise<T> {
   const isMadeBefore = made.has(customerId)

@@ -11,7 +11,7 @@ export interface ChatStart {
 }
 
 export interface ChatEnd extends ChatStart {
-  /** Null if the stream ended before it. */
+  /** Null if the stream ended before its usage arrived. */
   readonly usage: ChatUsage | null
 }
 

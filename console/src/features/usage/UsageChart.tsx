@@ -30,8 +30,8 @@ const figureOf = {
 } as const
 
 /**
- * Spend, tokens or requests over time. A bar opens the requests of its span. There are no sums by server, model or key for
- * hours, and no tokens by key, member and label: then the chart has one series.
+ * Spend, tokens or requests over time. A bar opens the requests of its span. There are no sums by server, model or key
+ * for hours, and no tokens by key, member and label: then the chart has one series.
  */
 export function UsageChart({
   customerId,

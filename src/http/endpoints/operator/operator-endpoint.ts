@@ -24,8 +24,9 @@ interface OperatorEndpointDoc {
 type Handle = ReplyingEndpoint['handle']
 
 /**
- * An endpoint under /console/api/operator: operators and auditors may read, operators write. A change says whether it needs a
- * confirmation. Only those that stop something at once, such as revoking a leaked key, or that book what a provider reports, need none.
+ * An endpoint under /console/api/operator: operators and auditors may read, operators write. A change says whether it
+ * needs a confirmation. Only those that stop something at once, such as revoking a leaked key, or that book what a
+ * provider reports, need none.
  */
 export function operatorEndpoint(
   method: 'GET',

@@ -15,7 +15,10 @@ import { readQuery } from '../../../wire/api/reports.ts'
 import type { Endpoint } from '../../endpoint.ts'
 import { actorOf, bodyOf, idOf, type OperatorEndpointDeps, operatorEndpoint } from './operator-endpoint.ts'
 
-/** People: blocked or not, and their roles on the installation. A change of a role needs a second operator where there is one. */
+/**
+ * People: blocked or not, and their roles on the installation. A change of a role needs a second operator where there
+ * is one.
+ */
 export function operatorPeopleEndpoints(deps: OperatorEndpointDeps & { readonly people: OperatorPeople }): Endpoint[] {
   const { people } = deps
   const decision = (verb: 'approve' | 'reject', summary: string) =>

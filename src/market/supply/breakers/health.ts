@@ -35,9 +35,10 @@ export interface HealthOptions {
 }
 
 /**
- * Tracks the health of every offer, in memory: a breaker that ejects failing offers and later lets one real request at a
- * time try them again, pauses that busy servers ask for, how many requests at once a server takes, and latency. It uses
- * what this node has seen, and where that is little, what others have (`adopt`). docs/routing.md lists the figures.
+ * Tracks the health of every offer, in memory: a breaker that ejects failing offers and later lets one real request at
+ * a time try them again, pauses that busy servers ask for, how many requests at once a server takes, and latency. It
+ * uses what this node has seen, and where that is little, what others have (`adopt`). docs/routing.md lists the
+ * figures.
  */
 export function createHealth(options: HealthOptions): OwnHealth {
   return new OfferHealth(options)

@@ -56,7 +56,9 @@ function learnedOf(record: OfferRecord, nowMs: number): LearnedOffer {
   }
 }
 
-/** Adds what several nodes have learned, each `ageMs` ago. Counts are added. Of ejections and pauses, the longest holds. */
+/**
+ * Adds what several nodes have learned, each `ageMs` ago. Counts are added. Of ejections and pauses, the longest holds.
+ */
 export function combineLearned(reports: readonly { offer: LearnedOffer; ageMs: number }[]): LearnedOffer {
   const now = reports.map(({ offer, ageMs }) => later(offer, ageMs))
   const ejected = now.reduce((a, b) => (b.ejectedForMs > a.ejectedForMs ? b : a))

@@ -9,6 +9,8 @@ export interface OwnHealth extends Health {
   takeChanges(max: number): ReadonlyMap<string, LearnedOffer>
   /** Marks offers as changed again, because their changes could not be written. */
   returnChanges(offerIds: Iterable<string>): void
-  /** Takes in what other nodes have learned; null: they no longer report the offer. Reading the health changes nothing. */
+  /**
+   * Takes in what other nodes have learned; null: they no longer report the offer. Reading the health changes nothing.
+   */
   adopt(offerId: string, learned: LearnedOffer | null): void
 }

@@ -121,7 +121,9 @@ function atPriceOf(offer: Offer, epochMs: number): Offer {
   return timedPrices === undefined ? offer : { ...offer, price: offerPrice(timedPrices, endpoint.kind, epochMs) }
 }
 
-/** Marks the local offers of models that hosters offer too: their answers teach the gateway what an honest report is. */
+/**
+ * Marks the local offers of models that hosters offer too: their answers teach the gateway what an honest report is.
+ */
 function withRatios(configured: readonly Offer[], hosted: readonly Offer[]): readonly Offer[] {
   const ratios = new Map(hosted.map(({ modelId, meterRatio }) => [modelId, meterRatio]))
   return configured.map(offer => {
@@ -162,7 +164,9 @@ export interface CatalogSourceOptions {
   /** Permits hosters on private addresses. */
   readonly allowPrivateHosters: boolean
   readonly clock: Clock
-  /** How many requests at once the connected agents of an endpoint take for a model of their server; 0 without an agent. */
+  /**
+   * How many requests at once the connected agents of an endpoint take for a model of their server; 0 without an agent.
+   */
   readonly agentSlots: (endpointId: string, upstreamModel: string) => number
   /**
    * Called for a hoster that cannot be offered, for example because its key does not open. The others are

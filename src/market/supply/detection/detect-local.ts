@@ -205,8 +205,8 @@ const EMBEDS = /embed|\bbge-|\bgte-|\be5-|minilm/i
 
 /**
  * Returns what a model declares, or null if it is not offered. Every common server serves chat and completions. Servers
- * do not report features of chat, and eligibility assumes that a local offer without any has all of them. Models that embed or rerank are known by
- * their entry (Infinity and LM Studio say so), otherwise by their name.
+ * do not report features of chat, and eligibility assumes that a local offer without any has all of them. Models that
+ * embed or rerank are known by their entry (Infinity and LM Studio say so), otherwise by their name.
  */
 function featuresOf(server: LocalServer, { type, capabilities }: JsonObject, id: string): ReadonlySet<Feature> | null {
   if (NOT_OFFERED.test(id)) return null

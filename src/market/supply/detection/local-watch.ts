@@ -23,7 +23,9 @@ export interface LocalWatchOptions extends DetectLocalOptions {
   readonly log: Pick<Log, 'info'>
 }
 
-/** A model that is missing in this many lists in a row is no longer offered. One list may be from a server that starts. */
+/**
+ * A model that is missing in this many lists in a row is no longer offered. One list may be from a server that starts.
+ */
 const MISSED_MAX = 2
 /** The looks between two questions to a port where something else answers double up to this. */
 const OTHER_EVERY_MAX = 64

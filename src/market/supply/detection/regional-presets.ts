@@ -132,8 +132,8 @@ function bedrockClaude(environment: Environment): CloudPreset {
 const onMantle: ReadonlySet<string> = new Set(['claude-opus-5', 'claude-sonnet-5', 'claude-haiku-4-5'])
 
 /**
- * Gemini, and Claude where it was enabled in the Model Garden. Outside of `global`, a tenth more is charged. Claude gets no
- * JSON schemas: a policy of Google's organisations forbids them by default.
+ * Gemini, and Claude where it was enabled in the Model Garden. Outside of `global`, a tenth more is charged. Claude
+ * gets no JSON schemas: a policy of Google's organisations forbids them by default.
  */
 function vertex(environment: Environment): CloudPreset {
   const location = requireVariable(environment, 'GOOGLE_VERTEX_LOCATION', /^[a-z0-9-]{1,40}$/, 'global')

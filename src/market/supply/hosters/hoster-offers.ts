@@ -23,8 +23,8 @@ export interface HosterOffersOptions {
 }
 
 /**
- * Reads the current prices of active hosters as offers, without those of ids that nobody has approved. Reports and skips an endpoint if
- * its key cannot be decrypted or its URL is not allowed.
+ * Reads the current prices of active hosters as offers, without those of ids that nobody has approved. Reports and
+ * skips an endpoint if its key cannot be decrypted or its URL is not allowed.
  */
 export async function readHosterOffers(
   sql: Sql,
@@ -46,8 +46,8 @@ export async function readHosterOffers(
 }
 
 /**
- * Returns the server of a hoster in any state, to verify it. Throws SupplyError `unknown_hoster`, or when its address is not allowed or
- * its key cannot be decrypted.
+ * Returns the server of a hoster in any state, to verify it. Throws SupplyError `unknown_hoster`, or when its address
+ * is not allowed or its key cannot be decrypted.
  */
 export async function readHosterEndpoint(
   sql: Sql,

@@ -72,7 +72,10 @@ export async function changeTrustScore(sql: Sql, hoster: string, trustScore: num
   return found
 }
 
-/** Notes whether the operator has a contract with a hoster, which lifts the cap of its score. Throws SupplyError `unknown_hoster`. */
+/**
+ * Notes whether the operator has a contract with a hoster, which lifts the cap of its score. Throws SupplyError
+ * `unknown_hoster`.
+ */
 export function setContract(pool: Pool, hoster: string, hasContract: boolean): Promise<HosterRef> {
   return transaction(pool, sql => changeContract(sql, hoster, hasContract))
 }
@@ -156,10 +159,13 @@ interface ListingHead {
 type ListingRow = ListingHead & (PriceRow | { model_id: null })
 
 /**
- * How requests reach the server of a hoster: `direct` to its address, or `agent` over connections that the hoster's agent opened to
- * the gateway.
+ * How requests reach the server of a hoster: `direct` to its address, or `agent` over connections that the hoster's
+ * agent opened to the gateway.
  */
 export type HosterTransport = 'direct' | 'agent'
 
-/** The base URL of every server behind an agent. The name never resolves (RFC 6761), so nothing can be sent there by mistake. */
+/**
+ * The base URL of every server behind an agent. The name never resolves (RFC 6761), so nothing can be sent there by
+ * mistake.
+ */
 export const AGENT_BASE_URL = 'https://agent.invalid/v1'

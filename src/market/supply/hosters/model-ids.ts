@@ -33,8 +33,8 @@ export async function decideModelId(sql: Sql, { modelId, state, reason, personId
 }
 
 /**
- * Approves the ids that need no decision: those of the gateway's own servers, which audits compare with these, and those of known open
- * weights. Earlier decisions stay.
+ * Approves the ids that need no decision: those of the gateway's own servers, which audits compare with these, and
+ * those of known open weights. Earlier decisions stay.
  *
  * @param isOwn whether a configured or detected server or cloud has the id
  */

@@ -1,6 +1,6 @@
 /**
- * Known open weights, by the repository on Hugging Face that is their reference, with other ids that servers give them. Ids are compared
- * without their case; the name of a repository also counts without its owner.
+ * Known open weights, by the repository on Hugging Face that is their reference, with other ids that servers give them.
+ * Ids are compared without their case; the name of a repository also counts without its owner.
  */
 const openModels: Readonly<Record<string, readonly string[]>> = {
   'BAAI/bge-m3': ['bge-m3:567m'],

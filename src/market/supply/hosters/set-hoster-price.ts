@@ -92,8 +92,8 @@ export async function closePrice(sql: Sql, endpointId: string, modelId: string):
 }
 
 /**
- * Sets how many requests at once a server takes for the models that it offers. That is no price, so the version stays. Returns
- * whether something has changed.
+ * Sets how many requests at once a server takes for the models that it offers. That is no price, so the version stays.
+ * Returns whether something has changed.
  */
 export async function setMaxConcurrent(sql: Sql, endpointId: string, models: readonly HostedModel[]): Promise<boolean> {
   const { rowCount } = await sql.query(

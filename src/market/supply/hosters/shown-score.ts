@@ -7,16 +7,18 @@ export function utcDayOf(epochMs: number): string {
 }
 
 /**
- * Returns the last UTC day of which hosters and customers may know the audits: it ended at least 24 hours ago. A hoster that learns sooner, or
- * more exactly, when it was audited finds the audits in its own log, and answers the next ones better than other requests.
+ * Returns the last UTC day of which hosters and customers may know the audits: it ended at least 24 hours ago. A hoster
+ * that learns sooner, or more exactly, when it was audited finds the audits in its own log, and answers the next ones
+ * better than other requests.
  */
 export function shownDay(nowMs: number): string {
   return utcDayOf(nowMs - 2 * DAY_MS)
 }
 
 /**
- * The trust score of the hoster `h` as hosters and customers see it, where `$1` is the `shownDay`. A quarantine and a score that the
- * operator has set are shown at once; 0 before the first day that may be shown. Routing uses `hoster.trust_score`.
+ * The trust score of the hoster `h` as hosters and customers see it, where `$1` is the `shownDay`. A quarantine and a
+ * score that the operator has set are shown at once; 0 before the first day that may be shown. Routing uses
+ * `hoster.trust_score`.
  */
 export const SHOWN_SCORE = `CASE WHEN h.quarantined_at IS NOT NULL THEN 0 ELSE coalesce(h.trust_override, (
     SELECT (d.shown ->> 'score')::float8 FROM hoster_trust_day d WHERE d.hoster_id = h.hoster_id AND d.day <= $1::date ORDER BY d.day DESC LIMIT 1), 0) END`

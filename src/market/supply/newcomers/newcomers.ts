@@ -32,7 +32,10 @@ const EVERY_MS = 15_000
 export function createNewcomers(deps: {
   readonly pool: Pool
   readonly limits: NewcomerLimits
-  /** Whether a server of the operator or a cloud sells the model of a hoster's offer, so that it must be compared with it first. */
+  /**
+   * Whether a server of the operator or a cloud sells the model of a hoster's offer, so that it must be compared with
+   * it first.
+   */
   readonly needsComparison: (offerId: string) => boolean
   /** The requests in flight at an offer. */
   readonly inFlight: (offerId: string) => number

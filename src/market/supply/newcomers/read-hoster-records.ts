@@ -2,7 +2,10 @@ import type { Sql } from '../../../base/db/pool.ts'
 
 /** What an offer of a hoster has done. */
 export interface HosterRecord {
-  /** Answers of the last months that unrelated customers have paid for. Those at a lower price than the current one count in proportion to it. */
+  /**
+   * Answers of the last months that unrelated customers have paid for. Those at a lower price than the current one
+   * count in proportion to it.
+   */
   readonly answered: number
   /** What its customers have paid for them since midnight UTC. */
   readonly todayNanos: bigint
@@ -14,8 +17,8 @@ export interface HosterRecord {
 export const COMPARISONS = 5
 
 /**
- * Reads the records of all offers of hosters, by offer id: what the job of trust has counted, and what nodes have reported today. Standing
- * that was earned at 1 USD must not sell at 40 USD.
+ * Reads the records of all offers of hosters, by offer id: what the job of trust has counted, and what nodes have
+ * reported today. Standing that was earned at 1 USD must not sell at 40 USD.
  *
  * @param answers how many answers prove an offer. One customer counts for at most answers / payers of them.
  * @param payers how many customers are needed

@@ -17,9 +17,9 @@ export interface PriceDifference {
 }
 
 /**
- * Compares an offer with the published prices of its model, at all times of the week at which its price differs, and for
- * prompts of each length at which one of the two changes. Kinds without a published price are left out, and so is audio
- * where the offer takes none.
+ * Compares an offer with the published prices of its model, at all times of the week at which its price differs, and
+ * for prompts of each length at which one of the two changes. Kinds without a published price are left out, and so is
+ * audio where the offer takes none.
  */
 export function comparePrices(offer: Offer, published: PublishedModel): PriceDifference[] {
   const compared = kinds.filter(kind => offer.features.has('audio') || !kind.endsWith('Audio'))

@@ -6,7 +6,10 @@ import { REPORTED_MODELS_MAX, type ReportedAgent } from './write-report.ts'
 
 /** Which agents are connected to any node. Other nodes report theirs every few seconds; no request waits for it. */
 export interface AgentPresence {
-  /** How many requests at once the agents of an endpoint take for a model of their server; 0: none has announced it and takes requests. */
+  /**
+   * How many requests at once the agents of an endpoint take for a model of their server; 0: none has announced it and
+   * takes requests.
+   */
   slotsOf(endpointId: string, upstreamModel: string): number
   /** Reads the reports of the other nodes. Rejects when PostgreSQL is unavailable; what was known stays. */
   refresh(): Promise<void>

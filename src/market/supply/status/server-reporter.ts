@@ -6,7 +6,10 @@ import type { Scheduler } from '../../../base/runtime/scheduler.ts'
 import type { HealthEvent, OfferReport } from '../breakers/offer-report.ts'
 import { type BreakerChange, type CountedAttempts, type ReportedAgent, writeReport } from './write-report.ts'
 
-/** Writes what this node sees of its servers to the database, for the operator and the status page. Requests do not wait for it. */
+/**
+ * Writes what this node sees of its servers to the database, for the operator and the status page. Requests do not wait
+ * for it.
+ */
 export interface ServerReporter {
   /** Notes a change of a breaker, in memory until the next report. */
   noteChange(event: HealthEvent): void

@@ -6,8 +6,8 @@ type Body = Readonly<Record<string, unknown>>
 type Ask = (body: Body) => Promise<AskedAnswer | null>
 
 /**
- * Asks a reference what a hoster was asked, as often as `compareAnswer` needs: once at temperature 0 with log probabilities if it has them,
- * else in the same way. Empty: it did not answer, or its answers would tell nothing.
+ * Asks a reference what a hoster was asked, as often as `compareAnswer` needs: once at temperature 0 with log
+ * probabilities if it has them, else in the same way. Empty: it did not answer, or its answers would tell nothing.
  *
  * @param askLikeliest asks for log probabilities. Null: the reference has none.
  */
@@ -43,8 +43,8 @@ function likeliestBody(body: Body): Body {
 const [TEMPERATURE_MIN, TOP_P_MIN, TOP_K_MIN] = [0.5, 0.5, 5]
 
 /**
- * Whether two answers of a reference without log probabilities say how far apart its answers are. An answer that is nearly certain, but not
- * greedy, parts from those of honest servers more often than two answers of one server do.
+ * Whether two answers of a reference without log probabilities say how far apart its answers are. An answer that is
+ * nearly certain, but not greedy, parts from those of honest servers more often than two answers of one server do.
  */
 function isTelling({ temperature, top_p: topP, top_k: topK }: Body): boolean {
   if (temperature === 0) return true

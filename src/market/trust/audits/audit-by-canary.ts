@@ -87,8 +87,8 @@ function canaryBody(
 const RECORDED_PART = 0.5
 
 /**
- * Whether the reference answers a canary right, so that a failure of the hoster says something. A second answer of it shows how often
- * the model fails a canary that it has just passed.
+ * Whether the reference answers a canary right, so that a failure of the hoster says something. A second answer of it
+ * shows how often the model fails a canary that it has just passed.
  */
 async function isAnsweredBy(
   { pool, clock, random, beginVisit }: RunningAudit,
@@ -117,8 +117,8 @@ const SAME_WORDS = 5
 const LENGTH_MAX = 12_000
 
 /**
- * Lets a reference put a prompt of the operator into other words, with its instructions, as one message. A hoster that has learned the
- * prompt does not recognise it. Null: the reference did not, or it gave the answer away.
+ * Lets a reference put a prompt of the operator into other words, with its instructions, as one message. A hoster that
+ * has learned the prompt does not recognise it. Null: the reference did not, or it gave the answer away.
  */
 async function rewriteCanary(
   { prompt, system, answers, maxTokens }: OwnCanary,

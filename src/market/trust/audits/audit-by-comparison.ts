@@ -10,8 +10,8 @@ import type { PromptStock } from './prompt-stock.ts'
 import type { Message } from './replay.ts'
 
 /**
- * Sends a request to a hoster, or a conversation of up to four with its own answers in it, and asks a reference the same. Each answer is
- * one comparison. Returns how many requests the hoster got.
+ * Sends a request to a hoster, or a conversation of up to four with its own answers in it, and asks a reference the
+ * same. Each answer is one comparison. Returns how many requests the hoster got.
  */
 export async function auditByComparison(
   deps: RunningAudit,

@@ -15,8 +15,9 @@ export const PANEL_OTHERS = 3
 export const PANEL_PROMPTS = 4
 
 /**
- * Asks several hosters of a model the same, where there is no reference: four prompts at temperature 0, minutes apart. A hoster that
- * leaves one unanswered is not compared. Log probabilities are asked for only where customers ask for them.
+ * Asks several hosters of a model the same, where there is no reference: four prompts at temperature 0, minutes apart.
+ * A hoster that leaves one unanswered is not compared. Log probabilities are asked for only where customers ask for
+ * them.
  */
 export async function auditByPanel(
   deps: RunningAudit,
@@ -62,7 +63,10 @@ export async function auditByPanel(
   )
 }
 
-/** A request of a customer, or a built-in text, which a hoster can recognise. Answers can be compared at temperature 0 only. */
+/**
+ * A request of a customer, or a built-in text, which a hoster can recognise. Answers can be compared at temperature 0
+ * only.
+ */
 async function drawPrompt(
   deps: RunningAudit,
   asked: NonEmpty<HosterOffer>,
@@ -85,8 +89,9 @@ function shuffled<Item>(items: readonly Item[], random: () => number): Item[] {
 }
 
 /**
- * Openings of texts that a model continues. Names and numbers in them are drawn, so that no two prompts are alike. A hoster that knows this
- * file recognises them: they are sent only where there is neither a reference nor a request of a customer.
+ * Openings of texts that a model continues. Names and numbers in them are drawn, so that no two prompts are alike. A
+ * hoster that knows this file recognises them: they are sent only where there is neither a reference nor a request of a
+ * customer.
  */
 const openings: readonly ((name: string, place: string, year: number) => string)[] = [
   (name, place, year) => `Write the first sentences of a short story about ${name} and a move to ${place} in ${year}.`,

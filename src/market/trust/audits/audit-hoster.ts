@@ -10,8 +10,8 @@ import type { AuditDeps, RunningAudit } from './audit-deps.ts'
 import { PromptStock } from './prompt-stock.ts'
 
 /**
- * How much more often a model is audited until it was compared with the server of the operator often enough. `scheduleAudits` plans so
- * many more audits of its endpoint.
+ * How much more often a model is audited until it was compared with the server of the operator often enough.
+ * `scheduleAudits` plans so many more audits of its endpoint.
  */
 export const COMPARED_SOONER = 4
 
@@ -19,8 +19,8 @@ export const COMPARED_SOONER = 4
 const OTHERS_MIN = 2
 
 /**
- * Audits one endpoint once, with requests that look like those of customers. An endpoint that does not answer is not audited: its
- * reliability is measured by the requests of customers.
+ * Audits one endpoint once, with requests that look like those of customers. An endpoint that does not answer is not
+ * audited: its reliability is measured by the requests of customers.
  */
 export type AuditEndpoint = (endpointId: string, pause: RunningAudit['pause']) => Promise<void>
 
@@ -28,7 +28,10 @@ export type AuditEndpoint = (endpointId: string, pause: RunningAudit['pause']) =
 export function createAuditor(deps: AuditDeps): AuditEndpoint {
   const stock = new PromptStock()
   const begun: BegunCanaries = new Map()
-  /** Requests of conversations beyond the first, by endpoint. Later audits are left out for them, so conversations make audits no more frequent. */
+  /**
+   * Requests of conversations beyond the first, by endpoint. Later audits are left out for them, so conversations make
+   * audits no more frequent.
+   */
   const ahead = new Map<string, number>()
 
   return async (endpointId, pause) => {
@@ -53,8 +56,8 @@ export function createAuditor(deps: AuditDeps): AuditEndpoint {
 }
 
 /**
- * Returns what can be audited. Built-in canaries are recognised, so they are sent only where nothing else is possible. After a failure the
- * next canary waits, then it comes first.
+ * Returns what can be audited. Built-in canaries are recognised, so they are sent only where nothing else is possible.
+ * After a failure the next canary waits, then it comes first.
  */
 function possibleAudits(
   deps: AuditDeps,
@@ -109,8 +112,8 @@ async function drawOffer(deps: AuditDeps, endpointId: string): Promise<DrawnOffe
 }
 
 /**
- * Returns the other servers of the same model. A reference that is away gives way to another one. While all are, audits wait: the hoster
- * would recognise what is sent where there is none.
+ * Returns the other servers of the same model. A reference that is away gives way to another one. While all are, audits
+ * wait: the hoster would recognise what is sent where there is none.
  */
 export function peersOf(
   { offers, references, isAway }: Pick<AuditDeps, 'offers' | 'references' | 'isAway'>,

@@ -3,8 +3,8 @@ import type { Scheduler } from '../../../base/runtime/scheduler.ts'
 import type { AuditEndpoint } from './audit-hoster.ts'
 
 /**
- * Runs audits that ask one request minutes after another. The job queue has few workers, so a job ends when its audit pauses for the first time, and
- * the rest of the audit goes on here.
+ * Runs audits that ask one request minutes after another. The job queue has few workers, so a job ends when its audit
+ * pauses for the first time, and the rest of the audit goes on here.
  */
 export class BackgroundAudits {
   readonly #audit: AuditEndpoint

@@ -5,13 +5,13 @@ import type { Clock } from '../../../base/runtime/scheduler.ts'
 export type NoteCost = (nanos: Nanos | null) => void
 
 /**
- * What the house pays a UTC day for requests that customers share. Without shares, one customer with long requests would use up what there
- * is for the audits of all hosters.
+ * What the house pays a UTC day for requests that customers share. Without shares, one customer with long requests
+ * would use up what there is for the audits of all hosters.
  */
 export interface CustomerShares {
   /**
-   * Sends a request that the house pays for a customer. Null: it was not sent, because the share of the customer or of all is used up, or
-   * it may cost too much.
+   * Sends a request that the house pays for a customer. Null: it was not sent, because the share of the customer or of
+   * all is used up, or it may cost too much.
    *
    * @param mostNanos what it may cost. So much is reserved until `send` has ended
    * @param send calls `noteCost` with what it cost; with null if that is not known
@@ -37,7 +37,9 @@ export interface SharesOptions {
   readonly togetherNanos: Nanos
 }
 
-/** A customer may use this part of the day, as a region may of the signup credits, and one request this part of that. */
+/**
+ * A customer may use this part of the day, as a region may of the signup credits, and one request this part of that.
+ */
 const [PER_CUSTOMER, PER_REQUEST] = [10n, 10n]
 
 export function createCustomerShares(options: SharesOptions): CustomerShares {

@@ -9,8 +9,8 @@ export interface MannersDeps {
 }
 
 /**
- * How ordinary clients ask, for the time before the first requests of customers: mostly without a temperature and a limit, about half
- * of them streamed. Each line is as frequent as the others.
+ * How ordinary clients ask, for the time before the first requests of customers: mostly without a temperature and a
+ * limit, about half of them streamed. Each line is as frequent as the others.
  */
 const ordinary: readonly Readonly<Record<string, number | boolean>>[] = [
   ...[{}, {}, {}, { temperature: 0 }, { temperature: 0, max_tokens: 512 }],

@@ -25,8 +25,8 @@ const REPLY_PART = 0.3
 const REPLIES_MAX = 3
 
 /**
- * Draws a request of a customer that shares them. Without any, draws a prompt that the reference has written, seldom where the hoster got
- * such a request lately: it is never quite like what people write. Null: there is neither.
+ * Draws a request of a customer that shares them. Without any, draws a prompt that the reference has written, seldom
+ * where the hoster got such a request lately: it is never quite like what people write. Null: there is neither.
  */
 export async function drawText(
   deps: AuditDeps,
@@ -62,12 +62,14 @@ export async function drawText(
 }
 
 const WRITTEN_TOKENS_MAX = 1_500
-/** Where a hoster got a shared request lately, but none may be sent now, so many audits send a prompt of the reference. */
+/**
+ * Where a hoster got a shared request lately, but none may be sent now, so many audits send a prompt of the reference.
+ */
 const WRITTEN_PART = 0.1
 
 /**
- * Takes a request of a customer that has nothing to do with the hosters of these offers, that all of them may see, and of a conversation
- * that neither they nor hosters that are related to them were sent before.
+ * Takes a request of a customer that has nothing to do with the hosters of these offers, that all of them may see, and
+ * of a conversation that neither they nor hosters that are related to them were sent before.
  */
 export async function takeReplay(
   deps: Pick<AuditDeps, 'relatedCustomers' | 'relatedHosters' | 'shared' | 'seen' | 'shares' | 'estimateNanos'>,

@@ -14,8 +14,9 @@ export interface GrowDeps {
 export type AskWriter = (instruction: string) => Promise<string | null>
 
 /**
- * Lets a reference write the messages of a request. It is asked for one in the manner of three passages of the corpus, or about random
- * words. So no text of this program reaches a hoster, and no text of the corpus. Null: it wrote nothing that can be used.
+ * Lets a reference write the messages of a request. It is asked for one in the manner of three passages of the corpus,
+ * or about random words. So no text of this program reaches a hoster, and no text of the corpus. Null: it wrote nothing
+ * that can be used.
  */
 export async function growPrompt(deps: GrowDeps, ask: AskWriter): Promise<readonly Message[] | null> {
   const passages = drawPassages(deps)

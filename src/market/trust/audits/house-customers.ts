@@ -9,8 +9,8 @@ export const HOUSE_CUSTOMERS = 8
 export const DAY_NANOS = 1_000_000_000n
 
 /**
- * Returns the customers of the platform that send audits, with credit for the day. Creates them at the first call. They have keys
- * that nobody knows, and no members.
+ * Returns the customers of the platform that send audits, with credit for the day. Creates them at the first call. They
+ * have keys that nobody knows, and no members.
  */
 export async function houseCallers(pool: Pool, evidence: HouseEvidence): Promise<Caller[]> {
   const known = await readHouse(pool)

@@ -3,8 +3,8 @@ import type { OwnCanary } from '../../../base/domain/own-canary.ts'
 import { isReference } from './audit-hoster.ts'
 
 /**
- * Returns the models of hosters that no reference has and no prompt of the operator is for, sorted: hosters may recognise the prompts of
- * their audits, which are in the source of this program.
+ * Returns the models of hosters that no reference has and no prompt of the operator is for, sorted: hosters may
+ * recognise the prompts of their audits, which are in the source of this program.
  *
  * @param servers the offers that may be references; others among them do not matter
  */

@@ -1,10 +1,15 @@
 import type { Sql } from '../../../base/db/pool.ts'
 import type { Clock } from '../../../base/runtime/scheduler.ts'
 
-/** How long the related customers of a hoster are known. Relations arise from sign-ins and payments, not from requests. */
+/**
+ * How long the related customers of a hoster are known. Relations arise from sign-ins and payments, not from requests.
+ */
 const KNOWN_MS = 300_000
 
-/** Returns the customers that are related to a hoster: docs/trust.md. The last answer of each hoster is kept for minutes. */
+/**
+ * Returns the customers that are related to a hoster: docs/trust.md. The last answer of each hoster is kept for
+ * minutes.
+ */
 export type RelatedCustomers = (hosterId: string) => Promise<ReadonlySet<string>>
 
 export function createRelatedCustomers(sql: Sql, clock: Clock): RelatedCustomers {

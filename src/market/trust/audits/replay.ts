@@ -11,9 +11,9 @@ export interface Message {
 const TURNS_MAX = 4
 
 /**
- * Splits the messages of a request into turns: those that come before each answer. A hoster that repeats the conversation gets its own
- * answers between them, so that it never reads another server's. A request with tools is one turn, with all answers in it: their results
- * fit only to the calls that were recorded.
+ * Splits the messages of a request into turns: those that come before each answer. A hoster that repeats the
+ * conversation gets its own answers between them, so that it never reads another server's. A request with tools is one
+ * turn, with all answers in it: their results fit only to the calls that were recorded.
  */
 export function replayTurns(body: SharedRequest['body']): readonly (readonly Message[])[] {
   const messages = Array.isArray(body.messages) ? (body.messages as Message[]) : []
@@ -36,7 +36,10 @@ export function replayTurns(body: SharedRequest['body']): readonly (readonly Mes
   return turns.slice(0, TURNS_MAX)
 }
 
-/** Whether the routing constraints of the request allow this offer: a server that its customer has ruled out does not see it. */
+/**
+ * Whether the routing constraints of the request allow this offer: a server that its customer has ruled out does not
+ * see it.
+ */
 export function maySend(offer: Offer, { constraints }: Pick<SharedRequest, 'constraints'>): boolean {
   const { kind, hosterId, trustScore } = offer.endpoint
   const { maxInputPicoPerToken, maxOutputPicoPerToken } = constraints

@@ -85,7 +85,10 @@ export function createRequestSamples(
 }
 
 const KEPT_MAX = 500
-/** More often, nothing is kept: a busy process would forget everything but its last second, and pay for it with every request. */
+/**
+ * More often, nothing is kept: a busy process would forget everything but its last second, and pay for it with every
+ * request.
+ */
 const KEPT_EVERY_MS = 20
 
 /** The numbers of a request that say nothing about its text. */

@@ -18,9 +18,10 @@ export interface AuditSchedule {
 }
 
 /**
- * Plans the audits of the next two minutes: one job each, at a random second. The pauses between the audits of an endpoint are drawn
- * from an exponential distribution, so that no hoster can tell from the last one when the next comes. They are shorter while its models have
- * more traffic than usual, and until it was compared with a reference often enough. Returns the number of jobs.
+ * Plans the audits of the next two minutes: one job each, at a random second. The pauses between the audits of an
+ * endpoint are drawn from an exponential distribution, so that no hoster can tell from the last one when the next
+ * comes. They are shorter while its models have more traffic than usual, and until it was compared with a reference
+ * often enough. Returns the number of jobs.
  */
 export function scheduleAudits(pool: Pool, schedule: AuditSchedule): Promise<number> {
   const { nowMs } = schedule
@@ -56,7 +57,8 @@ export function scheduleAudits(pool: Pool, schedule: AuditSchedule): Promise<num
 
 function drawPauseMs({ meanPauseMs, random, drawGapMs }: AuditSchedule, density: number): number {
   const pauseMs = (meanPauseMs / density) * Math.min(PAUSE_MAX, -Math.log(1 - random()))
-  // Two requests of customers are seldom closer to each other. A gap may be longer than the mean pause, but must not make audits rare.
+  // Two requests of customers are seldom closer to each other. A gap may be longer than the mean pause, but must not
+  // make audits rare.
   return Math.max(pauseMs, Math.min(drawGapMs(), meanPauseMs / 4))
 }
 

@@ -6,15 +6,17 @@ import type { Scheduler } from '../../../base/runtime/scheduler.ts'
 import { KEPT_PROMPT_BYTES_MAX } from './shared-body.ts'
 
 /**
- * The hosters that were sent a conversation of a customer that shares its requests, for all nodes: turns of one conversation may arrive at
- * different nodes, and a hoster would recognise what it gets a second time.
+ * The hosters that were sent a conversation of a customer that shares its requests, for all nodes: turns of one
+ * conversation may arrive at different nodes, and a hoster would recognise what it gets a second time.
  */
 export interface SeenConversations {
   /** Notes that a hoster is sent a request. Written within a second. */
   note(conversation: string, hosterId: string): void
   /** Returns those of these conversations that one of the hosters has seen. */
   seenBy(hosterIds: readonly string[], conversations: readonly string[]): Promise<ReadonlySet<string>>
-  /** Notes that all of the hosters are sent a conversation now. False: one of them has seen it, and nothing was noted. */
+  /**
+   * Notes that all of the hosters are sent a conversation now. False: one of them has seen it, and nothing was noted.
+   */
   claim(conversation: string, hosterIds: readonly string[]): Promise<boolean>
   /** Writes what is not written yet. */
   stop(): Promise<void>
@@ -97,8 +99,8 @@ export function createSeenConversations({
 }
 
 /**
- * Names a conversation by its customer and its messages up to the first one of the user: later requests have the same beginning. Null: the
- * request has no messages, or long ones.
+ * Names a conversation by its customer and its messages up to the first one of the user: later requests have the same
+ * beginning. Null: the request has no messages, or long ones.
  */
 export type NameConversation = (customerId: string, job: Pick<ChatJob, 'forward'>) => string | null
 

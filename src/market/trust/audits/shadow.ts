@@ -26,8 +26,8 @@ export interface ShadowDeps {
   readonly isAskedAlike: (job: ChatJob, offer: Offer, reference: Offer) => boolean
   readonly relatedCustomers: RelatedCustomers
   /**
-   * Sends a chat request to one offer, on the account of the house. Null: the house pays no more for requests of the customer, or not so much.
-   * Rejects with ApiError.
+   * Sends a chat request to one offer, on the account of the house. Null: the house pays no more for requests of the
+   * customer, or not so much. Rejects with ApiError.
    */
   readonly ask: (customerId: string, offer: Offer, body: object) => Promise<AskedAnswer | null>
   readonly log: Pick<Log, 'debug'>
@@ -48,11 +48,14 @@ const RUNNING_MAX = 2
 const DRAWN_PART = 0.5
 /** Of requests with a temperature above 0, fewer are drawn: their answers tell less. */
 const DRAWN_PART_SAMPLED = 0.25
-/** How long a reference is not asked after the accounts of the house had too little credit for it. A cheaper one may still be asked. */
+/**
+ * How long a reference is not asked after the accounts of the house had too little credit for it. A cheaper one may
+ * still be asked.
+ */
 const NO_CREDIT_PAUSE_MS = 600_000
 /**
- * How long answers of a hoster to a customer are not compared after one of them did not count. Otherwise they could take the turns of the
- * endpoint from others.
+ * How long answers of a hoster to a customer are not compared after one of them did not count. Otherwise they could
+ * take the turns of the endpoint from others.
  */
 const CUSTOMER_PAUSE_MS = 600_000
 /** How long a reference is not asked for log probabilities after an answer without them. */
@@ -187,7 +190,9 @@ function temperatureOf({ forward: { temperature } }: ChatJob): number | undefine
   return typeof temperature === 'number' ? temperature : undefined
 }
 
-/** Whether a hoster answered with text. A request without tools cannot be answered with calls, whatever its server says. */
+/**
+ * Whether a hoster answered with text. A request without tools cannot be answered with calls, whatever its server says.
+ */
 function endedWithText({ features }: ChatJob, finishReason: string | null): boolean {
   if (finishReason === 'content_filter') return false
   return !features.has('tools') || (finishReason !== 'tool_calls' && finishReason !== 'function_call')

@@ -9,7 +9,9 @@ export interface SharedRequest {
   readonly conversation: string
   /** The body of /v1/chat/completions without `model`. */
   readonly body: Readonly<Record<string, unknown>>
-  /** The fields that name the person or the conversation. A hoster gets pseudonyms for them, and a reference gets none. */
+  /**
+   * The fields that name the person or the conversation. A hoster gets pseudonyms for them, and a reference gets none.
+   */
   readonly identifiers?: Readonly<Record<string, unknown>>
   readonly modelId: string
   /** The hoster that answered it; null for a server of the operator. */
@@ -23,7 +25,8 @@ export interface SharedRequests {
   /** The conversations of which a request of the model is kept. */
   conversations(modelId: string): readonly string[]
   /**
-   * Takes one that the hoster has not answered, of a customer that is not related to it; undefined if there is none. Each is taken once.
+   * Takes one that the hoster has not answered, of a customer that is not related to it; undefined if there is none.
+   * Each is taken once.
    *
    * @param related the customers that are related to the hoster
    * @param mayTake returns false for requests that stay for others

@@ -20,8 +20,8 @@ export interface AuditRow extends AuditResult {
 }
 
 /**
- * Stores an audit. One that fails a comparison takes back as many as are needed, but not twice as many: an honest hoster fails one in 250.
- * One that was not decided changes nothing.
+ * Stores an audit. One that fails a comparison takes back as many as are needed, but not twice as many: an honest
+ * hoster fails one in 250. One that was not decided changes nothing.
  */
 export async function insertAudit(sql: Sql, audit: AuditRow): Promise<void> {
   const { hosterId, modelId, kind, hasPassed, eValues, statistic, worst, sample, atMs } = audit
@@ -90,8 +90,8 @@ export async function listAudits(sql: Sql, hosterId: string, limit: number) {
 }
 
 /**
- * Audits of a model by one hoster that are compared with those of another: the latest. With three others, a distance can be the most
- * extreme of 1,000.
+ * Audits of a model by one hoster that are compared with those of another: the latest. With three others, a distance
+ * can be the most extreme of 1,000.
  */
 export const COMPARED = 300
 /** Audits by canaries of all other hosters of a model that one is compared with. */

@@ -16,7 +16,10 @@ import { lockTrustOf, writeTrust } from './trust-store.ts'
 export interface ComparedAnswer extends Comparison {
   readonly hosterId: string
   readonly modelId: string
-  /** shadow: the answer to a customer. replay: to a customer's request that was sent once more. prompt: to one of the gateway. */
+  /**
+   * shadow: the answer to a customer. replay: to a customer's request that was sent once more. prompt: to one of the
+   * gateway.
+   */
   readonly source: 'shadow' | 'replay' | 'prompt'
   /** Null: a prompt of the gateway. */
   readonly customerId: string | null
@@ -30,8 +33,8 @@ const VALUES_KEPT = 300
 const VALUES_OF_CUSTOMER = 75
 
 /**
- * Stores a comparison. When enough wait, they become an audit in the same transaction. False: it was not stored, because too many of its
- * customer wait.
+ * Stores a comparison. When enough wait, they become an audit in the same transaction. False: it was not stored,
+ * because too many of its customer wait.
  */
 export function recordCompared(pool: Pool, compared: ComparedAnswer): Promise<boolean> {
   const { hosterId, modelId, source, customerId, kind, value, atMs } = compared
@@ -99,14 +102,18 @@ async function readEarlier(sql: Sql, modelId: string, hosterId: string): Promise
 
 /** Comparisons of a hoster that are looked at, the latest. */
 const SUPPORT_MAX = 5_000
-/** So many customers must show a cheat, each with these odds. The prompts of the gateway are one more, and are enough with the higher odds. */
+/**
+ * So many customers must show a cheat, each with these odds. The prompts of the gateway are one more, and are enough
+ * with the higher odds.
+ */
 const SUPPORTERS_MIN = 3
 const SUPPORT_ODDS = 20
 const OWN_SUPPORT_ODDS = 1_000
 
 /**
- * Whether the comparisons of several unrelated customers speak against a hoster, each for itself. One that knows a prompt which an honest
- * server of the victim answers in another way could otherwise send it again and again until the victim seems to cheat.
+ * Whether the comparisons of several unrelated customers speak against a hoster, each for itself. One that knows a
+ * prompt which an honest server of the victim answers in another way could otherwise send it again and again until the
+ * victim seems to cheat.
  */
 export async function isBroadlySupported(sql: Sql, hosterId: string): Promise<boolean> {
   const { rows } = await sql.query<BatchedComparison & { model_id: string }>(

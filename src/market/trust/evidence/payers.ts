@@ -6,15 +6,15 @@ import type { Span } from './read-requests.ts'
 const REMEMBERED_MS = 90 * DAY_MS
 
 /**
- * Adds the answers of a span to the standing of offers, by customer and price, as far as the customer has paid for them with its own
- * money. Run it in the transaction that remembers the span, so that each answer counts once.
+ * Adds the answers of a span to the standing of offers, by customer and price, as far as the customer has paid for them
+ * with its own money. Run it in the transaction that remembers the span, so that each answer counts once.
  */
 export async function addPayers(sql: Sql, { fromMs, toMs }: Span): Promise<void> {
   await sql.query({ name: 'trust_add_payers', text: ADD }, [new Date(fromMs), new Date(toMs)])
 }
 
-// The answers of one customer count at all hosters together as far as its own money goes: what `own_money_spent` says, less what counted
-// before. Free answers count in full, once the customer has paid for others.
+// The answers of one customer count at all hosters together as far as its own money goes: what `own_money_spent` says,
+// less what counted before. Free answers count in full, once the customer has paid for others.
 const ADD = `
 WITH answered AS MATERIALIZED (
     SELECT e.endpoint_id, u.model_id, u.price_version, u.customer_id, count(*) AS answers, sum(u.cost_nanos)::bigint AS cost_nanos,

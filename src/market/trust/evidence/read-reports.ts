@@ -10,14 +10,16 @@ export interface SampledReport extends ReportedUse {
   readonly hosterId: string | null
 }
 
-/** The most reports of a span that are read at one endpoint for one model: from one customer, and from all customers. */
+/**
+ * The most reports of a span that are read at one endpoint for one model: from one customer, and from all customers.
+ */
 const OF_CUSTOMER_MAX = 4
 const OF_ENDPOINT_MAX = 64
 
 /**
- * Samples the reports of a span that the gateway has counts for: at hosters, and at local servers with a model that hosters offer.
- * The hash of the request id decides, so a hoster cannot influence it. Left out: answers with media, which the gateway does not count,
- * and customers that are related to the hoster.
+ * Samples the reports of a span that the gateway has counts for: at hosters, and at local servers with a model that
+ * hosters offer. The hash of the request id decides, so a hoster cannot influence it. Left out: answers with media,
+ * which the gateway does not count, and customers that are related to the hoster.
  */
 export async function readReports(sql: Sql, span: Span): Promise<SampledReport[]> {
   const { rows } = await sql.query<SampledReport>({ name: 'trust_read_reports', text: SAMPLE }, [

@@ -13,8 +13,9 @@ export interface TalliedRequests extends RequestTally {
 }
 
 /**
- * Tallies the requests that began in a span, by hoster and customer. Left out: requests of house customers, of customers that are
- * related to the hoster and of those that have spent promotion credit only, and attempts of requests that failed at two servers, since their prompt is to blame.
+ * Tallies the requests that began in a span, by hoster and customer. Left out: requests of house customers, of
+ * customers that are related to the hoster and of those that have spent promotion credit only, and attempts of requests
+ * that failed at two servers, since their prompt is to blame.
  */
 export async function readRequests(sql: Sql, span: Span): Promise<TalliedRequests[]> {
   const { rows } = await sql.query<TalliedRequests>({ name: 'trust_read_requests', text: TALLY }, [

@@ -121,7 +121,8 @@ async function positionAt(sql: Sql, customerId: string, date: string | undefined
   return { day: Date.parse(`${date}T00:00:00Z`) / DAY_MS, txId: (rows[0]?.txId ?? -1n) + 1n }
 }
 
-// All lines but usage: what was given, and what was taken other than charges. Each has an index in the order of the lines.
+// All lines but usage: what was given, and what was taken other than charges. Each has an index in the order of the
+// lines.
 const GIVEN =
   "(SELECT tx_id, amount_nanos FROM ledger_entry WHERE account_kind = 'customer' AND account_id = $1 AND amount_nanos > 0)"
 const TAKEN = '(SELECT tx_id, -amount_nanos AS amount_nanos FROM credit_taken WHERE customer_id = $1)'

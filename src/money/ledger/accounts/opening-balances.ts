@@ -15,8 +15,8 @@ export interface AccountBalance {
 }
 
 /**
- * Books what the accounts of other books hold as one transaction, once per `ref`, and opens the accounts of its customers.
- * Returns whether it was booked now. Throws when a customer has an account already.
+ * Books what the accounts of other books hold as one transaction, once per `ref`, and opens the accounts of its
+ * customers. Returns whether it was booked now. Throws when a customer has an account already.
  */
 export async function bookOpeningBalances(
   sql: Sql,
@@ -37,8 +37,8 @@ export async function bookOpeningBalances(
 }
 
 /**
- * Sums the ledger of any version by account, with an account of zero for each customer, and adds the charges that only the
- * journals below `journalRoot` have. Its statements fit the first schema, too.
+ * Sums the ledger of any version by account, with an account of zero for each customer, and adds the charges that only
+ * the journals below `journalRoot` have. Its statements fit the first schema, too.
  */
 export async function readAccountBalances(
   sql: Sql,

@@ -13,8 +13,8 @@ export interface Credits {
   /** Owed for payments that were taken back after they were spent. */
   readonly debtNanos: Nanos
   /**
-   * Held for running requests, as far as the database knows. Without what requests hold of `ownLeases`, which only their
-   * node knows.
+   * Held for running requests, as far as the database knows. Without what requests hold of `ownLeases`, which only
+   * their node knows.
    */
   readonly heldNanos: Nanos
   /** The open bulk leases of the node that reads. */

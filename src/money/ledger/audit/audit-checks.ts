@@ -5,7 +5,10 @@ export type AuditCheck = keyof typeof auditChecks
 export interface AuditFinding {
   readonly name: AuditCheck
   readonly violations: number
-  /** Up to five violations: transaction, customer, request, hoster or payout ids, with the hour or day where that matters. */
+  /**
+   * Up to five violations: transaction, customer, request, hoster or payout ids, with the hour or day where that
+   * matters.
+   */
   readonly examples: readonly string[]
 }
 
@@ -53,8 +56,8 @@ const PART_PICOS = `
       + coalesce(other_parts_surcharge_picos(other_parts, input_pico_per_token, output_pico_per_token), 0)`
 
 /**
- * Keys and members have limits in windows of time, in tables of the same shape: `key_spend` and `member_spend`, and columns of the same names in usage
- * rows and leases.
+ * Keys and members have limits in windows of time, in tables of the same shape: `key_spend` and `member_spend`, and
+ * columns of the same names in usage rows and leases.
  *
  * @param id the column of the spend table that names the key or the member
  */
@@ -268,8 +271,8 @@ export const auditChecks = {
       WHERE e.account_kind = 'customer' AND e.amount_nanos < 0 AND t.kind <> 'settle'
     ) e ON e.tx_id = c.tx_id AND e.account_id = c.customer_id
     WHERE coalesce(c.amount_nanos, 0) <> -coalesce(e.amount_nanos, 0)`),
-  // What payments brought in, less what went back, the fees and what was paid out. Grants and the books of another installation are
-  // outside: no table has their money.
+  // What payments brought in, less what went back, the fees and what was paid out. Grants and the books of another
+  // installation are outside: no table has their money.
   cash_equals_payments: all(`
     SELECT concat('entries ', e.amount, ', payments ', p.amount)
     FROM (
@@ -281,7 +284,8 @@ export const auditChecks = {
         - (SELECT coalesce(sum(paid_nanos), 0) FROM payout) AS amount
     ) p
     WHERE e.amount <> p.amount`),
-  // Found by asking the providers, see compare-charges.ts: charges without a credit, credits without a charge, reversals that are not booked.
+  // Found by asking the providers, see compare-charges.ts: charges without a credit, credits without a charge,
+  // reversals that are not booked.
   payments_equal_charges: all(`
     SELECT concat_ws(' ', driver, ref, problem) FROM payment_difference WHERE ended_at IS NULL`),
   hoster_days_equal_entries: hosters(`
@@ -504,8 +508,8 @@ export const auditChecks = {
     WHERE cost_nanos > ceil((
       input_tokens::numeric * input_pico_per_token + output_tokens::numeric * output_pico_per_token + ${PART_PICOS}
     ) / 1000)`),
-  // The bounds of src/base/domain/meter-ratio.ts: a learned ratio is at most 1.5, and the row does not name it. Reports of local and
-  // cloud servers are billed as they are.
+  // The bounds of src/base/domain/meter-ratio.ts: a learned ratio is at most 1.5, and the row does not name it. Reports
+  // of local and cloud servers are billed as they are.
   billed_within_count: customers(`
     SELECT request_id::text FROM ${ofCustomers('usage_row')}
     WHERE provider = 'hoster'

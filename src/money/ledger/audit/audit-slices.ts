@@ -68,7 +68,9 @@ async function customerSlices(sql: Sql, { requestsPerSlice }: SliceSizes): Promi
   )
 }
 
-/** One slice for each partition. A slice of a partition would read all of it, because its key begins with the customer. */
+/**
+ * One slice for each partition. A slice of a partition would read all of it, because its key begins with the customer.
+ */
 async function requestSlices(sql: Sql): Promise<AuditSlice[]> {
   const { rows } = await sql.query<{ year: number; month: number }>(
     `SELECT substr(relname, 13, 4)::integer AS year, substr(relname, 18, 2)::integer AS month

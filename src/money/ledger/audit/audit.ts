@@ -28,8 +28,8 @@ const PROGRESS_MS_MAX = DAY_MS
 const EXAMPLES_MAX = 5
 
 /**
- * Checks every invariant of the money on all rows of the running system. Returns one finding per check, in order.
- * The ledger is correct when no finding has violations. Works in slices, each check of a slice in a short snapshot of its
+ * Checks every invariant of the money on all rows of the running system. Returns one finding per check, in order. The
+ * ledger is correct when no finding has violations. Works in slices, each check of a slice in a short snapshot of its
  * own: while a snapshot is open, PostgreSQL removes no deleted row, and admissions get slower. Takes no row locks. The
  * pool must have no statement timeout. Rejects soon after the signal aborts, even when PostgreSQL does not answer;
  * cancelling needs a second connection of the pool.

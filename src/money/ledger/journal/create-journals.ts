@@ -16,8 +16,8 @@ export interface Journals {
   /** The node ids of those processes. This process has their locks, so they are dead. */
   readonly deadNodes: readonly string[]
   /**
-   * Node ids of processes that may still run, for example because the directory is a copy: see RecordedNode. Nothing is done about them. If they are dead,
-   * the other nodes notice it.
+   * Node ids of processes that may still run, for example because the directory is a copy: see RecordedNode. Nothing is
+   * done about them. If they are dead, the other nodes notice it.
    */
   readonly doubtfulNodes: readonly string[]
   /** Segments that this process found damaged, at its start and since. */

@@ -13,7 +13,9 @@ export const payloadBytesMax = 1 << 20
 export interface RecordBatch {
   /** Bytes of all records in the batch, headers included. */
   readonly length: number
-  /** Adds a record, text as UTF-8. Throws RangeError when it is empty, longer than `payloadBytesMax` or has a byte 0. */
+  /**
+   * Adds a record, text as UTF-8. Throws RangeError when it is empty, longer than `payloadBytesMax` or has a byte 0.
+   */
   add(payload: string | Uint8Array): void
   /** Drops the records that were added since `length` had this value. */
   cut(length: number): void

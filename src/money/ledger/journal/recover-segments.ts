@@ -169,8 +169,8 @@ export interface Extent {
 export interface RecordedExtents {
   readonly extents: ReadonlyMap<string, Extent>
   /**
-   * Whether they are exact: written on this disk since the machine started. After a loss of power, and in a copy that was
-   * made while the original ran, they may be older or newer than the segments.
+   * Whether they are exact: written on this disk since the machine started. After a loss of power, and in a copy that
+   * was made while the original ran, they may be older or newer than the segments.
    */
   readonly areExact: boolean
 }

@@ -285,7 +285,9 @@ export function createSizesFile(directory: string, identity: string | undefined)
 
 const SIZES_FILE = 'sizes'
 
-/** One line for each segment, and a checksum of them. What follows in the file is the end of an earlier, longer text. */
+/**
+ * One line for each segment, and a checksum of them. What follows in the file is the end of an earlier, longer text.
+ */
 function encodeExtents(extents: Iterable<readonly [string, Extent]>): string {
   let lines = ''
   for (const [name, { bytes, records, checksum }] of extents) lines += `${name} ${bytes} ${records} ${checksum}\n`

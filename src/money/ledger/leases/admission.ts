@@ -30,8 +30,8 @@ export interface Admission {
    */
   readonly countedUntilEpochMs?: number
   /**
-   * How long the request may wait, in line, for credit that running requests of its customer hold, ms. Aborting the signal
-   * ends the wait. Undefined: not at all.
+   * How long the request may wait, in line, for credit that running requests of its customer hold, ms. Aborting the
+   * signal ends the wait. Undefined: not at all.
    */
   readonly creditWait?: { readonly forMs: number; readonly signal: CancelSignal } | undefined
 }

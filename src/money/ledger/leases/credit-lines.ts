@@ -12,7 +12,9 @@ export interface CreditLinesDeps extends Pick<AdmissionDeps, 'book' | 'returns' 
   readonly reject: (entry: PendingStrict, error: ApiError) => void
 }
 
-/** Places for waiting requests on a node. A customer may take as many of them as are free, up to CUSTOMER_PLACES_MAX. */
+/**
+ * Places for waiting requests on a node. A customer may take as many of them as are free, up to CUSTOMER_PLACES_MAX.
+ */
 const PLACES_MAX = 1_024
 const CUSTOMER_PLACES_MAX = 256
 /** Another node may have settled a request, or credit was added: the first of each line is tried this often. */
@@ -20,10 +22,10 @@ const POLL_MS = 500
 
 /**
  * The requests that would fit once running requests of the same customer have settled. They wait for those in the order
- * of their arrival. One line of a customer waits for the balance and the daily spend cap. Each key and each member with a
- * spend limit has another, so that a used-up limit stops no other key. When this node has committed a settlement of the
- * customer, the first of each line is tried, and after it as many as its verdict shows to fit: a line of hundreds costs
- * PostgreSQL little.
+ * of their arrival. One line of a customer waits for the balance and the daily spend cap. Each key and each member with
+ * a spend limit has another, so that a used-up limit stops no other key. When this node has committed a settlement of
+ * the customer, the first of each line is tried, and after it as many as its verdict shows to fit: a line of hundreds
+ * costs PostgreSQL little.
  */
 export class CreditLines {
   readonly #deps: CreditLinesDeps
@@ -45,8 +47,8 @@ export class CreditLines {
   }
 
   /**
-   * Places a new request behind those that wait for the same credit. Returns false when none waits, when this one may not
-   * wait, or when it cannot fit even if nothing runs.
+   * Places a new request behind those that wait for the same credit. Returns false when none waits, when this one may
+   * not wait, or when it cannot fit even if nothing runs.
    */
   joinBehind(entry: PendingStrict): boolean {
     const customer = this.#customers.get(entry.request.customerId)
@@ -166,7 +168,9 @@ export class CreditLines {
     this.#deps.send({ ...entry, ...unseen, request: { ...request, ask: null } })
   }
 
-  /** Takes the bulk leases of this node back. For ten seconds it requests no other, so that nothing overtakes the line. */
+  /**
+   * Takes the bulk leases of this node back. For ten seconds it requests no other, so that nothing overtakes the line.
+   */
   #recallLeases(customerId: string): void {
     const { book, returns } = this.#deps
     if (!book.recallCustomer(customerId)) return

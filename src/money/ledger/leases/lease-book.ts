@@ -25,10 +25,10 @@ const MISSED_IDLE_MS = 3_000
  * decides what can be handed back. A plain state machine: the ledger sends what the book asks for and reports
  * the results.
  *
- * A lease serves until it is low, recalled or missed elsewhere, or its minute is over. It is never topped up: a new lease
- * replaces it, and the old one drains. A draining lease first hands back what its running and uncommitted
- * requests do not need, hands back more when a recall asks for it, and is closed when the last of its charges
- * is committed.
+ * A lease serves until it is low, recalled or missed elsewhere, or its minute is over. It is never topped up: a new
+ * lease replaces it, and the old one drains. A draining lease first hands back what its running and uncommitted
+ * requests do not need, hands back more when a recall asks for it, and is closed when the last of its charges is
+ * committed.
  */
 export class LeaseBook {
   readonly #monotonicMs: () => number
@@ -115,8 +115,8 @@ export class LeaseBook {
   }
 
   /**
-   * Ends a request at this cost. Call it once per hold. Returns the lease that must be informed when the charge is committed, or
-   * never will be. Undefined when there is none: a strict lease, or a bulk lease that is gone.
+   * Ends a request at this cost. Call it once per hold. Returns the lease that must be informed when the charge is
+   * committed, or never will be. Undefined when there is none: a strict lease, or a bulk lease that is gone.
    */
   charge(hold: Hold, chargedNanos: Nanos): BulkLease | undefined {
     if (!(hold instanceof BulkHold) || hold.lease.isForgotten) return undefined
@@ -248,8 +248,8 @@ function isSame(a: AccountLimits, b: AccountLimits): boolean {
 }
 
 /**
- * The hold of a request that a bulk lease admitted. It refers to its lease and its customer, because a look-up by id costs
- * half a microsecond when thousands of customers are active.
+ * The hold of a request that a bulk lease admitted. It refers to its lease and its customer, because a look-up by id
+ * costs half a microsecond when thousands of customers are active.
  */
 class BulkHold implements Hold {
   readonly leaseId: string

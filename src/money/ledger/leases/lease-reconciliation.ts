@@ -46,7 +46,10 @@ export class LeaseReconciliation {
     void this.#run()
   }
 
-  /** Looks for lost settlements once more: this process may end before its next heartbeat. Resolves when they are made again. */
+  /**
+   * Looks for lost settlements once more: this process may end before its next heartbeat. Resolves when they are made
+   * again.
+   */
   async flush(): Promise<void> {
     await this.#running
     await this.#run()

@@ -7,9 +7,9 @@ import type { CustomerLeases } from './customer-leases.ts'
 const CLOSED_MS = 10_000
 
 /**
- * Counts the requests that customers have made in their windows: those that the database knows, and those that leases of
- * this node have served. The database counts all slots of a lease, since no limit may be exceeded; a customer
- * sees the requests that it has made.
+ * Counts the requests that customers have made in their windows: those that the database knows, and those that leases
+ * of this node have served. The database counts all slots of a lease, since no limit may be exceeded; a customer sees
+ * the requests that it has made.
  */
 export class RequestsMade {
   readonly #customers: ReadonlyMap<string, CustomerLeases>
@@ -42,8 +42,8 @@ export class RequestsMade {
   }
 
   /**
-   * Does the same, and notes the windows for the next requests of the customer. `sentAtMs` is when a statement was sent that
-   * is not an admission: windows that an admission has noted since are newer.
+   * Does the same, and notes the windows for the next requests of the customer. `sentAtMs` is when a statement was sent
+   * that is not an admission: windows that an admission has noted since are newer.
    */
   note(customerId: string, windows: StoredWindows, sentAtMs: number = Number.POSITIVE_INFINITY): WindowCounts {
     const made = this.of(windows)

@@ -18,9 +18,9 @@ const RELEASES_MAX = 1_000
 export const ALL_SLOTS = 2_147_483_647
 
 /**
- * The strict leases in use, and leases that PostgreSQL may grant although nothing on this node will use them: the connection broke after
- * their statement was sent. Once a second the node releases those that exist by then, until PostgreSQL can no
- * longer be running the statement.
+ * The strict leases in use, and leases that PostgreSQL may grant although nothing on this node will use them: the
+ * connection broke after their statement was sent. Once a second the node releases those that exist by then, until
+ * PostgreSQL can no longer be running the statement.
  */
 export class UnconfirmedLeases {
   readonly #deps: UnconfirmedLeasesDeps

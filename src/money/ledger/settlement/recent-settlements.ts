@@ -14,8 +14,8 @@ const PERIOD_BYTES_MAX = 16 << 20
 const FORGOTTEN_MS = HOUR_MS
 
 /**
- * How many of the batches before the last look-up are looked up again. Commits have an order: if the last one exists, so
- * do all before it. Two batches may be committed at the same time, and their answers arrive in any order.
+ * How many of the batches before the last look-up are looked up again. Commits have an order: if the last one exists,
+ * so do all before it. Two batches may be committed at the same time, and their answers arrive in any order.
  */
 const BATCHES_AGAIN = 3
 /** The most batches that are looked up, for a node without heartbeats that settles. */

@@ -41,7 +41,9 @@ const WATCH_MS = 250
 /** How often one segment of the journal, of 4 MiB at most, is read and compared, ms. */
 const VERIFY_MS = 1_000
 
-/** Commits the charges of this node. A caller waits until its charge is in the journal, or without one until the commit. */
+/**
+ * Commits the charges of this node. A caller waits until its charge is in the journal, or without one until the commit.
+ */
 export class SettlementQueue {
   readonly #deps: SettlementQueueDeps
   /** Settlements that are not committed, oldest first. */
@@ -223,9 +225,10 @@ export class SettlementQueue {
   }
 
   /**
-   * Replaces an uncommitted settlement by a free one, because the caller is about to learn that the request is free. The
-   * first of the two to commit wins. The charge may be in the journal already, in a sync that has not returned: a replay
-   * uses the last record of a request. A client that has left learns nothing, so the charge for what it received stays.
+   * Replaces an uncommitted settlement by a free one, because the caller is about to learn that the request is free.
+   * The first of the two to commit wins. The charge may be in the journal already, in a sync that has not returned: a
+   * replay uses the last record of a request. A client that has left learns nothing, so the charge for what it received
+   * stays.
    */
   #void(entry: PendingSettlement): void {
     const settlement = this.#settlementOf(entry)

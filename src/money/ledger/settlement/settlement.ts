@@ -168,8 +168,8 @@ const optionalCount = optional(Number)
 const money = required(BigInt)
 
 /**
- * The fields of settlement_asked, in its order. A new field stands at the end, with a new version, and is NULL in the records of
- * the versions before.
+ * The fields of settlement_asked, in its order. A new field stands at the end, with a new version, and is NULL in the
+ * records of the versions before.
  */
 const fields = {
   requestId: field(required(ownText), settlement => settlement.requestId),

@@ -25,9 +25,10 @@ const OPEN_MS = DAY_MS
 const SKEW_MS = HOUR_MS
 
 /**
- * The payer pays on the page of the operator's default payment link, which runs Paddle's checkout. Paddle sells to the payer, so it adds taxes. It
- * has no idempotency keys: what creates something a second time would charge or refund twice, so this driver creates checkouts only, and a second
- * one is harmless. Refunds are made on Paddle's pages, where Paddle approves them, and are booked when it reports them.
+ * The payer pays on the page of the operator's default payment link, which runs Paddle's checkout. Paddle sells to the
+ * payer, so it adds taxes. It has no idempotency keys: what creates something a second time would charge or refund
+ * twice, so this driver creates checkouts only, and a second one is harmless. Refunds are made on Paddle's pages, where
+ * Paddle approves them, and are booked when it reports them.
  */
 export function createPaddleDriver(settings: PaddleSettings): PaymentDriver {
   const client = createPaddleClient(settings)

@@ -7,8 +7,8 @@ import { type EventRef, InvalidEvent, InvalidSignature } from '../payment-driver
 const TOLERANCE_S = 300
 
 /**
- * Checks the signature of an event, and reads what it is about. Returns null for an event that names no transaction. Throws InvalidSignature, and
- * InvalidEvent for a signed body that is no event.
+ * Checks the signature of an event, and reads what it is about. Returns null for an event that names no transaction.
+ * Throws InvalidSignature, and InvalidEvent for a signed body that is no event.
  */
 export function readPaddleEvent(secret: string, rawBody: Buffer, signature: string): EventRef | null {
   requireSignature(secret, rawBody, signature)
@@ -20,7 +20,9 @@ export function readPaddleEvent(secret: string, rawBody: Buffer, signature: stri
   return isProviderRef(ref) ? { about: 'payment', eventId, type, ref } : null
 }
 
-/** `ts=1700000000;h1=...`, with several `h1` while the secret is replaced. Signed are the time, a colon and the body. */
+/**
+ * `ts=1700000000;h1=...`, with several `h1` while the secret is replaced. Signed are the time, a colon and the body.
+ */
 function requireSignature(secret: string, rawBody: Buffer, signature: string): void {
   const parts = signature.split(';').map(part => part.split('=') as [string, string?])
   const signedS = parts.find(([name]) => name === 'ts')?.[1] ?? ''

@@ -6,8 +6,8 @@ import { listAll, type StripeClient } from './stripe-client.ts'
 const SKEW_S = 3_600
 
 /**
- * Looks for what an earlier attempt made. Stripe forgets idempotency keys after a day. Its search by metadata may lag behind, so this lists what was
- * made since the first attempt. Of several, it prefers one that was paid.
+ * Looks for what an earlier attempt made. Stripe forgets idempotency keys after a day. Its search by metadata may lag
+ * behind, so this lists what was made since the first attempt. Of several, it prefers one that was paid.
  */
 export async function findAttempt(client: StripeClient, attempt: EarlierAttempt): Promise<StartedPayment | null> {
   const created = {

@@ -7,8 +7,9 @@ import type { StripeClient } from './stripe-client.ts'
 const TOLERANCE_S = 300
 
 /**
- * Checks the signature of an event, and reads what it is about. Returns null for an event that names no payment, transfer or account,
- * and for payments and transfers of a connected account. Throws InvalidSignature, and InvalidEvent for a signed body that is no event.
+ * Checks the signature of an event, and reads what it is about. Returns null for an event that names no payment,
+ * transfer or account, and for payments and transfers of a connected account. Throws InvalidSignature, and InvalidEvent
+ * for a signed body that is no event.
  */
 export async function readStripeEvent(
   client: StripeClient,

@@ -5,8 +5,8 @@ import type { StripeSettings } from '../../payments/stripe/stripe-settings.ts'
 import { type Enrolment, type PayoutDriver, PayoutRefused, type PayoutReport } from '../payout-driver.ts'
 
 /**
- * Pays by Stripe Connect, with separate charges and transfers: a top-up comes before anybody knows which hosters it will pay. Each
- * hoster has an Express account, which Stripe asks for whatever the law wants.
+ * Pays by Stripe Connect, with separate charges and transfers: a top-up comes before anybody knows which hosters it
+ * will pay. Each hoster has an Express account, which Stripe asks for whatever the law wants.
  *
  * @param returnUrl where a browser comes back to from the pages of Stripe
  */
@@ -77,7 +77,8 @@ export function createStripeConnectDriver(
 }
 
 /**
- * Creates the account of a hoster, unless an earlier call without an answer did. Stripe forgets idempotency keys after a day.
+ * Creates the account of a hoster, unless an earlier call without an answer did. Stripe forgets idempotency keys after
+ * a day.
  *
  * @param gone the account before it, which is closed; null: none
  */
@@ -109,8 +110,8 @@ async function readAccount(client: StripeClient, ref: string): Promise<Enrolment
   const banks = account.external_accounts
   // The same for a bank account wherever it is used.
   const fingerprints = (banks?.data ?? []).flatMap(({ fingerprint }) => fingerprint ?? [])
-  // A transfer to an account without a bank account waits at Stripe for the next one, of which nobody has heard. So it does
-  // if one of several is unknown here.
+  // A transfer to an account without a bank account waits at Stripe for the next one, of which nobody has heard. So it
+  // does if one of several is unknown here.
   const areBanksKnown = fingerprints.length > 0 && fingerprints.length === banks?.data.length && banks.has_more !== true
   const isReady = account.capabilities?.transfers === 'active' && areBanksKnown
   return {

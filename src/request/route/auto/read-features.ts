@@ -101,7 +101,8 @@ for (const character of '=+*^/%') kindOf[character.charCodeAt(0)] = 2
 
 /**
  * Returns pieces of the text of a request, at most about 8,000 characters however long it is: of the first two and the
- * last two messages, the beginning and the end of each text. Reads every dialect: each has another name for its messages.
+ * last two messages, the beginning and the end of each text. Reads every dialect: each has another name for its
+ * messages.
  */
 export function sampleText(job: Pick<ChatJob, 'forward' | 'source'>): string {
   const messages = messagesOf(job.source?.body ?? job.forward)
