@@ -48,7 +48,12 @@ export async function openPage(
   browser: Browser,
   options: Parameters<Browser['newContext']>[0] & { baseURL: string },
 ): Promise<WatchedPage> {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options })
+  // Animations would be drawn 60 times a second, and no test looks at one.
+  const context = await browser.newContext({
+    viewport: { width: 1280, height: 900 },
+    reducedMotion: 'reduce',
+    ...options,
+  })
   const page = await context.newPage()
   const complaints: string[] = []
   page.on('console', message => {
