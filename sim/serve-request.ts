@@ -223,6 +223,7 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
       hosterId: null,
       maxTokens: null,
       droppedFields: [],
+      changedFields: [],
     }
     if (answer.kind !== 'stream') {
       const costNanos = await settleAs('served', offer)

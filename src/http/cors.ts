@@ -6,7 +6,8 @@ export const corsHeaders = {
   'access-control-allow-origin': '*',
   'access-control-expose-headers':
     'x-request-id, retry-after, retry-after-ms, x-should-retry, openai-processing-ms, x-switchyard-provider, x-switchyard-hoster, ' +
-    'x-switchyard-cost-usd, x-switchyard-max-tokens, x-switchyard-dropped-fields, idempotent-replayed, ' +
+    'x-switchyard-cost-usd, x-switchyard-max-tokens, x-switchyard-dropped-fields, x-switchyard-changed-fields, ' +
+    'idempotent-replayed, ' +
     'x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, ' +
     'x-ratelimit-limit-requests-day, x-ratelimit-remaining-requests-day, x-ratelimit-reset-requests-day',
 }

@@ -115,7 +115,7 @@ const streamHeaders: readonly string[] = [
  * answer is repeated.
  */
 export function servedByHeaders(
-  { provider, hosterId, maxTokens, droppedFields }: ServedBy,
+  { provider, hosterId, maxTokens, droppedFields, changedFields }: ServedBy,
   replayOf?: string,
 ): HeaderList {
   const headers = ['x-switchyard-provider', provider]
@@ -123,6 +123,7 @@ export function servedByHeaders(
   if (hosterId !== null) headers.push('x-switchyard-hoster', hosterId)
   if (maxTokens !== null) headers.push('x-switchyard-max-tokens', String(maxTokens))
   if (droppedFields.length > 0) headers.push('x-switchyard-dropped-fields', listFields(droppedFields))
+  if (changedFields.length > 0) headers.push('x-switchyard-changed-fields', listFields(changedFields))
   return headers
 }
 

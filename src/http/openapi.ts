@@ -124,6 +124,10 @@ const generationHeaders = {
   'x-switchyard-cost-usd': header('string', 'The amount charged, in USD, as a plain decimal. Not sent with streams.'),
   'x-switchyard-max-tokens': header('integer', 'The lower `max_tokens` that was used instead of the requested one.'),
   'x-switchyard-dropped-fields': header('string', 'The body fields that the server did not get, separated by commas.'),
+  'x-switchyard-changed-fields': header(
+    'string',
+    'The body fields that the server got with other values, because its vendor refuses those of the request, separated by commas.',
+  ),
   'idempotent-replayed': header(
     'boolean',
     '`true` when this is the answer of an earlier request with the same `Idempotency-Key`.',

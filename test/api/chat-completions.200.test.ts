@@ -281,7 +281,10 @@ describe('messages of every kind are forwarded', () => {
     ['text of every script', [{ role: 'user', content: 'zwölf 🦩 ١٢ 十二 \u0000 \ud83e' }]],
   ])('%s', async (_name, sent) => {
     const { body } = await forwarded({ model: 'test-model', messages: sent })
-    expect(JSON.stringify(body.messages)).toBe(JSON.stringify(sent).replace('\\ud83e', '\ufffd'))
+    // Servers that are not clouds get earlier reasoning under both of its names.
+    expect(JSON.stringify(body.messages).replace(',"reasoning":"b"', '')).toBe(
+      JSON.stringify(sent).replace('\\ud83e', '\ufffd'),
+    )
   })
 })
 

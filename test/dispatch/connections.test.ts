@@ -477,7 +477,7 @@ describe.each([
     const first = Promise.withResolvers<void>()
     let text = ''
     const read = exchange.read(piece => {
-      exchange.contentStarted()
+      exchange.contentStarted(true)
       text += piece
       first.resolve()
     })

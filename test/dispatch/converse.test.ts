@@ -194,7 +194,10 @@ test('images go as bytes, and schemas as text', async () => {
     { text: 'What is it?' },
   ])
   expect(bodyOf().outputConfig).toEqual({
-    textFormat: { type: 'json_schema', structure: { jsonSchema: { schema: '{"type":"object"}', name: 'it' } } },
+    textFormat: {
+      type: 'json_schema',
+      structure: { jsonSchema: { schema: '{"type":"object","additionalProperties":false}', name: 'it' } },
+    },
   })
 })
 

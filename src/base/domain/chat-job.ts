@@ -292,3 +292,33 @@ function floorUsd(amountUsd: number, decimals: 6 | 9): bigint {
 function lowerCaseSet(values: readonly string[]): Set<string> {
   return new Set(values.map(value => value.toLowerCase()))
 }
+
+/** What the server of one attempt gets otherwise than the client sent it, because its vendor refuses that. */
+export interface FitNotes {
+  /** The fields with other values than those of the client. */
+  readonly changed: ReadonlySet<string>
+  readonly dropped: ReadonlySet<string>
+  /** The client's names of tools, by those that the server gets. */
+  readonly names: ReadonlyMap<string, string>
+}
+
+/** By the id of the offer. Most requests fit every server, and have none. */
+const fits = new WeakMap<ChatJob, Map<string, FitNotes>>()
+
+/** Remembers what the attempt at an offer changed; null: nothing. */
+export function noteFit(job: ChatJob, offerId: string, notes: FitNotes | null): void {
+  const byOffer = fits.get(job) ?? new Map<string, FitNotes>()
+  if (notes === null) byOffer.delete(offerId)
+  else fits.set(job, byOffer.set(offerId, notes))
+}
+
+/** Returns what the attempt at an offer changed; undefined if nothing. */
+export function fitOf(job: ChatJob, { offerId }: { readonly offerId: string }): FitNotes | undefined {
+  return fits.get(job)?.get(offerId)
+}
+
+/** Remembers for a request what was noted for the copy that was sent. */
+export function shareFits(copy: ChatJob, job: ChatJob): void {
+  const byOffer = fits.get(copy)
+  if (byOffer !== undefined) fits.set(job, byOffer)
+}

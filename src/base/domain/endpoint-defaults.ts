@@ -53,5 +53,11 @@ export const standardTimeouts: Timeouts = {
   totalMs: 600_000,
 }
 
+/** Models think for minutes before their first text, and servers send only signs of life meanwhile. Codex waits as long. */
+export const THINKING_MS = 300_000
+
+/** The servers of hosters get no time to think in silence: others can take over, and they show what they think. */
+export const cloudTimeouts: Timeouts = { ...standardTimeouts, thinkingMs: THINKING_MS }
+
 /** A local server may have to load the model first. A large model on a slow disk takes minutes. */
-export const localTimeouts: Timeouts = { ...standardTimeouts, firstTokenMs: 180_000, idleMs: 60_000 }
+export const localTimeouts: Timeouts = { ...cloudTimeouts, firstTokenMs: 180_000, idleMs: 60_000 }

@@ -368,7 +368,9 @@ interface ErrorDetail {
 }
 
 type Fact = string | number | null
-export type ErrorFacts = Readonly<Record<string, Fact | readonly Readonly<Record<string, Fact>>[]>>
+export type ErrorFacts = Readonly<
+  Record<string, Fact | readonly Readonly<Record<string, Fact>>[] | Readonly<Record<string, Fact | readonly string[]>>>
+>
 
 /** A refusal or failure that is reported to the caller. Any other error becomes `internal_error`. */
 export class ApiError extends Error {

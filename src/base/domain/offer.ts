@@ -64,6 +64,11 @@ export interface Timeouts {
   readonly firstTokenMs: number
   /** For an answer that is not streamed: added to `firstTokenMs` for each token of max_tokens. */
   readonly tokenMs: number
+  /**
+   * The longest pause between two signs of life of a server that thinks: from its first event to its first text. Absent:
+   * `firstTokenMs` holds until the first content, whatever the server sends before it, and `idleMs` from then on.
+   */
+  readonly thinkingMs?: number
   /** The longest pause between two pieces of an answer. */
   readonly idleMs: number
   readonly totalMs: number

@@ -5,8 +5,8 @@ import type { ProviderKind } from './offer.ts'
 
 /**
  * Explains the choice of a server on a receipt; stored in `usage_event.routing`. A request has none when there was
- * nothing to explain: one candidate, no exclusions, no constraints and no dropped fields. Plain JSON: picodollars are
- * text.
+ * nothing to explain: one candidate, no exclusions, no constraints and no dropped or changed fields. Plain JSON:
+ * picodollars are text.
  */
 export interface RoutingNote {
   /** The requested model, possibly `auto`. */
@@ -25,6 +25,8 @@ export interface RoutingNote {
   readonly leftOut?: number
   /** Fields of the body that the server did not get: at most as many as there are offers in a list. */
   readonly droppedFields?: readonly string[]
+  /** Fields that the server got with other values than those of the client, because its vendor refuses these. */
+  readonly changedFields?: readonly string[]
   /** The first offer had served this conversation shortly before. */
   readonly isSticky?: true
   /** Cloud offers were ranked together with the others. */

@@ -553,7 +553,14 @@ describe('a response', () => {
     const { port } = await startServer(async ({ response }) => {
       const { signal } = new AbortController()
       const events = new EventStream(response, { pingMs: 10_000, ping: ': ping\n\n', headers: () => [], signal })
-      await events.open({ modelId: 'm', provider: 'local', hosterId: null, maxTokens: null, droppedFields: [] })
+      await events.open({
+        modelId: 'm',
+        provider: 'local',
+        hosterId: null,
+        maxTokens: null,
+        droppedFields: [],
+        changedFields: [],
+      })
       events.write('data: é\n\n')
       events.write('data: 2\n\n')
       events.end()

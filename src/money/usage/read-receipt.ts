@@ -55,6 +55,7 @@ export async function readReceipt(sql: Sql, customerId: string, requestId: strin
       reasoning: row.reasoning_tokens,
     },
     dropped_fields: [...(row.routing?.droppedFields ?? [])],
+    changed_fields: [...(row.routing?.changedFields ?? [])],
     hold_usd: usd(row.hold_nanos),
     cost_usd: usd(row.cost_nanos),
     platform_fee_usd: usd(row.fee_nanos),

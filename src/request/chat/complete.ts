@@ -11,7 +11,7 @@ import { type RelayContext, relayData, relayWhole } from '../relay/relay-whole.t
 import type { Affinity } from '../route/affinity.ts'
 import { type RankedPlan, type RouteView, route } from '../route/route.ts'
 import type { CompletionRequest, EventSink, Served, ServedBy } from './completion-request.ts'
-import { RunningTicket, type RunningTicketDeps, unsentFields } from './running-ticket.ts'
+import { changedFields, RunningTicket, type RunningTicketDeps, unsentFields } from './running-ticket.ts'
 
 export interface CompleteDeps extends RunningTicketDeps {
   readonly admit: AdmitDeps
@@ -117,5 +117,6 @@ function planFor(
 function servedBy(ticket: Ticket, job: ChatJob, offer: Offer): ServedBy {
   const { kind: provider, hosterId } = offer.endpoint
   const maxTokens = clampAt(ticket, job, offer)?.allowed ?? null
-  return { modelId: offer.modelId, provider, hosterId, maxTokens, droppedFields: unsentFields(job, offer) }
+  const fields = { droppedFields: unsentFields(job, offer), changedFields: changedFields(job, offer) }
+  return { modelId: offer.modelId, provider, hosterId, maxTokens, ...fields }
 }

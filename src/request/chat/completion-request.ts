@@ -39,6 +39,8 @@ export interface ServedBy {
   readonly maxTokens: number | null
   /** The body fields that this server did not get. */
   readonly droppedFields: readonly string[]
+  /** The body fields that this server got with other values, because its vendor refuses those of the client. */
+  readonly changedFields: readonly string[]
 }
 
 /** The result of a request that was answered. */

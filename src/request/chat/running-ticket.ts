@@ -1,4 +1,4 @@
-import type { ChatJob } from '../../base/domain/chat-job.ts'
+import { type ChatJob, fitOf } from '../../base/domain/chat-job.ts'
 import type { Receipt, Ticket } from '../../base/domain/handoff.ts'
 import type { Nanos } from '../../base/domain/money.ts'
 import type { Offer } from '../../base/domain/offer.ts'
@@ -62,7 +62,8 @@ export class RunningTicket {
     const { cloudCompetes = false, priceLimits } = this.#deps.route
     const { job } = this.#request
     const droppedFields = receipt.offer === null ? job.droppedFields : unsentFields(job, receipt.offer)
-    const view = { stickyOfferId: this.#stickyOfferId, cloudCompetes, auto: this.#auto, priceLimits, droppedFields }
+    const fields = { droppedFields, changedFields: receipt.offer === null ? [] : changedFields(job, receipt.offer) }
+    const view = { stickyOfferId: this.#stickyOfferId, cloudCompetes, auto: this.#auto, priceLimits, ...fields }
     const note = routingNote(this.#ticket, job, this.#ranks, receipt.offer, view)
     return settle(this.#deps.settle, this.#ticket, receipt, note, this.#request.watch)
   }
@@ -117,4 +118,12 @@ export class RunningTicket {
 /** Returns the fields of a request, except the gateway's own, that the server of an offer does not get. */
 export function unsentFields(job: ChatJob, offer: Offer): readonly string[] {
   return offer.speaks === undefined ? droppedFields(job, offer) : nativeDroppedFields(job, offer)
+}
+
+const noFields: readonly string[] = []
+
+/** Returns the fields of a request that the server of an offer got with other values than those of the client. */
+export function changedFields(job: ChatJob, offer: Offer): readonly string[] {
+  const changed = fitOf(job, offer)?.changed
+  return changed === undefined || changed.size === 0 ? noFields : [...changed]
 }

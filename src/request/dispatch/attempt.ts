@@ -136,7 +136,10 @@ export function attemptLimits(
   const totalMs = Math.min(timeouts.totalMs, remainingMs)
   const answerMs = hasNext ? Math.min(totalMs, remainingMs / 2) : totalMs
   // The first content of a stream ends the choice of a server, and the rest may take the whole time.
-  if (stream) return { connectMs, firstByteMs: Math.min(firstTokenMs, answerMs), idleMs, totalMs }
+  if (stream) {
+    const thinking = timeouts.thinkingMs === undefined ? {} : { thinkingMs: Math.min(timeouts.thinkingMs, answerMs) }
+    return { connectMs, firstByteMs: Math.min(firstTokenMs, answerMs), ...thinking, idleMs, totalMs }
+  }
   // Without streaming, the first byte comes after the last token.
   const firstByteMs = Math.min(firstTokenMs + maxTokens * tokenMs, answerMs)
   return { connectMs, firstByteMs, idleMs, totalMs: answerMs }

@@ -1,4 +1,4 @@
-import { type ChatJob, expectedInputTokens } from '../../base/domain/chat-job.ts'
+import { type ChatJob, expectedInputTokens, fitOf, shareFits } from '../../base/domain/chat-job.ts'
 import type { Envelope } from '../../base/domain/completion.ts'
 import type { Answer, Attempt, DataAnswer, Plan, StreamAnswer, WholeAnswer } from '../../base/domain/handoff.ts'
 import type { CustomerBreakers, Health } from '../../base/domain/health.ts'
@@ -12,6 +12,7 @@ import type { Clock } from '../../base/runtime/scheduler.ts'
 import { chatReader } from '../../wire/dialects/chat/chat-reader.ts'
 import { type ExpectedAnswer, judgeCompletion } from '../../wire/dialects/chat/finish.ts'
 import { createEnvelope } from '../../wire/dialects/chat/upstream-request.ts'
+import { withClientNames } from '../../wire/dialects/fit/client-names.ts'
 import { nativeTask } from '../../wire/dialects/native-task.ts'
 import type { AnswerReader, UpstreamTask } from '../../wire/dialects/upstream-task.ts'
 import { upstreamTasks } from '../../wire/dialects/upstream-tasks.ts'
@@ -78,9 +79,13 @@ export async function dispatch(
     const { endpoint, modelId } = offer
     const task = offer.speaks === undefined ? upstreamTasks[job.task] : nativeTask(job, offer)
     const maxTokens = outputCap(offer, job, plan.ticket.maxTokens)
-    const body = task.requestBody(pseudonymise(job, endpoint, customerId), offer, maxTokens)
+    const sentJob = pseudonymise(job, endpoint, customerId)
+    const body = task.requestBody(sentJob, offer, maxTokens)
+    if (sentJob !== job) shareFits(sentJob, job)
     noteWork(customerId, clock.monotonicMs() - startedMs)
     const bounds = task.bounds(job, maxTokens)
+    const reader = task.reader?.(job, offer) ?? chatReader
+    const fit = fitOf(job, offer)
     const hasNext = log.hasNext(plan.offers, index)
     // Only while another server can be tried: a slow answer is better than none. Local servers may load the model
     // first.
@@ -103,7 +108,7 @@ export async function dispatch(
         memory,
         bytesMax: bounds.wholeBytes,
       },
-      reader: task.reader?.(job, offer) ?? chatReader,
+      reader: fit === undefined ? reader : withClientNames(reader, fit.names),
       envelope: createEnvelope(plan.ticket, modelId),
       expected: {
         choices: job.choices,

@@ -6,7 +6,7 @@ import { Cancelled, UpstreamFailure } from '../../base/domain/upstream-failure.t
 import { type ByteAccount, ByteQueue } from '../../base/runtime/counted-memory.ts'
 import type { RatePool } from '../../base/runtime/rate-pool.ts'
 import { chatReader, completionAsStream } from '../../wire/dialects/chat/chat-reader.ts'
-import { hasContent } from '../../wire/dialects/chat/content.ts'
+import { hasContent, hasText } from '../../wire/dialects/chat/content.ts'
 import { type EmptyAnswer, type ExpectedAnswer, judgeEmptyStream } from '../../wire/dialects/chat/finish.ts'
 import { SseDecoder, type SseEvent } from '../../wire/dialects/sse/sse-decoder.ts'
 import type { AnswerReader, EventDecoder, StreamNormaliser } from '../../wire/dialects/upstream-task.ts'
@@ -77,6 +77,8 @@ class ChunkReader implements ChunkSource {
   #peekedUnits = 0
   #take: TakeParts | null = null
   #isAnswering = false
+  /** Something else than reasoning has arrived. */
+  #hasText = false
   #hasLeft = false
   /**
    * While this is pending, no chunks may be delivered: `read` was not called yet, or its reader is not ready
@@ -182,6 +184,7 @@ class ChunkReader implements ChunkSource {
   }
 
   #readEvents(events: readonly SseEvent[]): void | Promise<void> {
+    if (!this.#isAnswering) this.#exchange.lifeSeen()
     const normaliser = this.#normaliser
     const wasComplete = normaliser.complete
     const parts: StreamPart[] = []
@@ -204,6 +207,7 @@ class ChunkReader implements ChunkSource {
       })()
     }
     this.#pause = this.#deliver(parts)
+    if (!this.#hasText && parts.some(hasText)) this.#startText()
     if (wasComplete && parts.length > 0) this.#exchange.answerResumed()
     if (normaliser.done) this.#exchange.release()
     // Some servers send finish_reason in every chunk, including the role chunk. Before the first content the
@@ -248,9 +252,14 @@ class ChunkReader implements ChunkSource {
     if (this.#isAnswering) return this.#reading.promise
   }
 
+  #startText(): void {
+    this.#hasText = true
+    this.#exchange.contentStarted(true)
+  }
+
   #startAnswering(): void {
     this.#isAnswering = true
-    this.#exchange.contentStarted()
+    this.#exchange.contentStarted(false)
     this.#watcher.onContent()
     this.#answering.resolve()
   }

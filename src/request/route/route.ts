@@ -207,6 +207,8 @@ interface NotedView {
   readonly priceLimits?: PriceLimits | undefined
   /** Fields of the request that were not sent. */
   readonly droppedFields?: readonly string[]
+  /** Fields that were sent with other values. */
+  readonly changedFields?: readonly string[]
 }
 
 /**
@@ -223,13 +225,14 @@ export function routingNote(
   served: Offer | null,
   view: NotedView,
 ): RoutingNote | null {
-  const { droppedFields = [] } = view
+  const { droppedFields = [], changedFields = [] } = view
   const constraints = notedConstraints(job)
   const { creditWaitedMs } = ticket
   const isPlain =
     !creditWaitedMs && ticket.eligible.length === 1 && ticket.excluded.length === 0 && job.model !== AUTO_MODEL
   const clamp = clampAt(ticket, job, served)
-  if (isPlain && constraints === NO_CONSTRAINTS && clamp === null && droppedFields.length === 0) return null
+  const isAsSent = droppedFields.length === 0 && changedFields.length === 0
+  if (isPlain && constraints === NO_CONSTRAINTS && clamp === null && isAsSent) return null
   const ranked: readonly NotedRank[] =
     ranks?.slice(0, OFFERS_NOTED).map(notedRank) ??
     ticket.eligible
@@ -248,6 +251,7 @@ export function routingNote(
     ...(price !== null && { price }),
     ...(leftOut > 0 && { leftOut }),
     ...(droppedFields.length > 0 && { droppedFields: notedFields(droppedFields) }),
+    ...(changedFields.length > 0 && { changedFields: notedFields(changedFields) }),
     ...(view.stickyOfferId !== null && view.stickyOfferId === ranked[0]?.offerId && { isSticky: true }),
     ...(view.cloudCompetes && { cloudCompetes: true }),
     ...(view.auto && { auto: view.auto }),

@@ -75,6 +75,7 @@ function endpointOf(settings: EndpointSettings): Endpoint {
       connectMs: settings.timeouts.connect_ms,
       firstTokenMs: settings.timeouts.first_token_ms,
       tokenMs: settings.timeouts.token_ms,
+      thinkingMs: settings.timeouts.thinking_ms,
       idleMs: settings.timeouts.idle_ms,
       totalMs: settings.timeouts.total_ms,
     },

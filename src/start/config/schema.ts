@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { CREDIT_WAIT_MS_MAX, features } from '../../base/domain/chat-job.ts'
 import { dialects } from '../../base/domain/conversation.ts'
 import { DAY_MS } from '../../base/domain/durations.ts'
-import { standardTimeouts } from '../../base/domain/endpoint-defaults.ts'
+import { standardTimeouts, THINKING_MS } from '../../base/domain/endpoint-defaults.ts'
 import { type PayoutProviderName, payoutProviderNames } from '../../base/domain/money-drivers.ts'
 import { keyHeaders, thinkingModes, toolCallIds } from '../../base/domain/offer.ts'
 import { standardPriceLimits } from '../../base/domain/price-limits.ts'
@@ -149,6 +149,7 @@ const endpointSchema = z.strictObject({
       connect_ms: wholeNumber(1, DAY_MS).prefault(String(standardTimeouts.connectMs)),
       first_token_ms: wholeNumber(1, DAY_MS).prefault(String(standardTimeouts.firstTokenMs)),
       token_ms: wholeNumber(0, DAY_MS).prefault(String(standardTimeouts.tokenMs)),
+      thinking_ms: wholeNumber(1, DAY_MS).prefault(String(THINKING_MS)),
       idle_ms: wholeNumber(1, DAY_MS).prefault(String(standardTimeouts.idleMs)),
       total_ms: wholeNumber(1, DAY_MS).prefault(String(standardTimeouts.totalMs)),
     })

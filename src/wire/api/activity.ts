@@ -260,6 +260,11 @@ export const requestReceipt = z
       reasoning: count.nullable().describe('Billed reasoning tokens, part of the output; null if none were reported.'),
     }),
     dropped_fields: z.array(z.string()).describe('Fields of the body that the server did not get. At most 24.'),
+    changed_fields: z
+      .array(z.string())
+      .describe(
+        'Fields that the server got with other values, because its vendor refuses those of the request. At most 24.',
+      ),
     hold_usd: usdNumber.describe('USD held before the request was sent: the maximum it could cost.'),
     cost_usd: usdNumber.describe('Charge for the request in USD: exactly `platform_fee_usd` + `hoster_share_usd`.'),
     platform_fee_usd: usdNumber.describe('Share of the platform, in USD.'),
@@ -385,6 +390,7 @@ export const requestReceipt = z
           reasoning: null,
         },
         dropped_fields: ['service_tier'],
+        changed_fields: [],
         hold_usd: 0.0000246,
         cost_usd: 0.0000169,
         platform_fee_usd: 0.0000169,

@@ -1,4 +1,4 @@
-import type { ChatJob } from '../../base/domain/chat-job.ts'
+import { type ChatJob, fitOf } from '../../base/domain/chat-job.ts'
 import type { Dialect } from '../../base/domain/conversation.ts'
 import type { Offer } from '../../base/domain/offer.ts'
 import { dialectAt } from '../../base/domain/upstream-dialect.ts'
@@ -45,7 +45,8 @@ export function nativeDroppedFields(job: ChatJob, offer: Offer): readonly string
   )
   const unpriced =
     dialect === 'messages' || dialect === 'converse' ? unpricedCacheHints(conversation, pricedCaches(offer)) : []
-  const always = [...job.droppedFields.filter(field => !atChat.has(field)), ...unpriced]
+  const fitted = fitOf(job, offer)?.dropped ?? []
+  const always = [...job.droppedFields.filter(field => !atChat.has(field)), ...unpriced, ...fitted]
   if (source?.dialect === dialect) {
     return dialect === 'messages' ? [...new Set([...always, ...unsentFields(source.body, offer)])] : always
   }

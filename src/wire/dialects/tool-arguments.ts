@@ -36,19 +36,31 @@ export function customInputArguments(input: string): string {
   return JSON.stringify({ [INPUT]: input })
 }
 
-/** Returns the free text for a custom tool from the arguments of the function that stands for it. */
+/**
+ * Returns the free text for a custom tool from the arguments of the function that stands for it. Models also name the only
+ * argument after the tool, such as `patch`, or write the text as a JSON string (decolua/9router issue 1371).
+ */
 export function customInput(functionArguments: string): string {
-  const input = parseObject(functionArguments)?.[INPUT]
-  return typeof input === 'string' ? input : functionArguments
+  const value = parseJson(functionArguments)
+  if (typeof value === 'string') return value
+  if (!isJsonObject(value)) return functionArguments
+  if (typeof value[INPUT] === 'string') return value[INPUT]
+  const [only, ...others] = Object.values(value)
+  return typeof only === 'string' && others.length === 0 ? only : functionArguments
 }
 
 /** Parses a text that should be a JSON object. Returns null if it is not. */
 export function parseObject(text: string): JsonObject | null {
+  const value = parseJson(text)
+  return isJsonObject(value) ? value : null
+}
+
+/** Returns undefined for a text that is no JSON. */
+function parseJson(text: string): unknown {
   try {
-    const value: unknown = JSON.parse(text)
-    return isJsonObject(value) ? value : null
+    return JSON.parse(text)
   } catch {
-    return null
+    return undefined
   }
 }
 

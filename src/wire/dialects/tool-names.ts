@@ -12,6 +12,8 @@ import type {
 const NAME_CHARACTERS_MAX = 64
 const HASH_CHARACTERS = 8
 
+const noNames: ReadonlyMap<string, string> = new Map()
+
 /** A tool as the client named it. */
 export interface NamedTool {
   readonly name: string
@@ -25,8 +27,11 @@ export interface NamedTool {
  */
 export class ToolNames {
   readonly #tools = new Map<string, NamedTool>()
+  readonly #flatNames: ReadonlyMap<string, string>
 
-  constructor({ tools }: Pick<Conversation, 'tools'>) {
+  /** @param flatNames the flat names by those that the server got, where these differ */
+  constructor({ tools }: Pick<Conversation, 'tools'>, flatNames: ReadonlyMap<string, string> = noNames) {
+    this.#flatNames = flatNames
     for (const { kind, name, namespace } of tools) {
       const flat = flatToolName({ name, namespace })
       // A tool without a namespace keeps its name if another one flattens to the same.
@@ -36,7 +41,8 @@ export class ToolNames {
   }
 
   /** Returns the tool that an upstream calls by its flat name. A name that no tool has stays as it is. */
-  named(flatName: string): NamedTool {
+  named(sentName: string): NamedTool {
+    const flatName = this.#flatNames.get(sentName) ?? sentName
     return this.#tools.get(flatName) ?? { kind: 'function', name: flatName }
   }
 }

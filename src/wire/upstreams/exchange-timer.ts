@@ -4,7 +4,15 @@ import { endOfTurn } from '../../base/runtime/scheduler.ts'
 import type { ExchangeLimits } from './exchange-request.ts'
 
 /** The phase of an exchange. Each phase has a separate time limit. */
-export type Phase = 'connecting' | 'connected' | 'waiting' | 'receiving' | 'completing' | 'draining' | 'closed'
+export type Phase =
+  | 'connecting'
+  | 'connected'
+  | 'waiting'
+  | 'thinking'
+  | 'receiving'
+  | 'completing'
+  | 'draining'
+  | 'closed'
 
 /** The longest wait for the usage report of a finished answer, or for the body of an error. */
 const COMPLETING_MS = 3_000
@@ -15,7 +23,7 @@ const COMPLETING_MS = 3_000
 const DRAINING_MS = 1_000
 
 /**
- * Enforces the time limits of one exchange: connect, first byte, idle and total. Keeps timestamps and starts no
+ * Enforces the time limits of one exchange: connect, first byte, thinking, idle and total. Keeps timestamps and starts no
  * timer; `Deadlines` polls it, so data only moves a timestamp.
  */
 export class ExchangeTimer {
@@ -75,7 +83,7 @@ export class ExchangeTimer {
    */
   check(nowMs: number, isReaderBehind: boolean): UpstreamFailure | null {
     // The upstream sent these bytes in time; the gateway or its client is slow.
-    if (this.#phase === 'receiving' && isReaderBehind) this.#lastDataMs = nowMs
+    if ((this.#phase === 'receiving' || this.#phase === 'thinking') && isReaderBehind) this.#lastDataMs = nowMs
     return this.#deadlineMs(nowMs) <= nowMs ? this.#timedOut(nowMs) : null
   }
 
@@ -109,6 +117,8 @@ export class ExchangeTimer {
         return Number.POSITIVE_INFINITY
       case 'waiting':
         return this.#phaseStartMs + this.#limits.firstByteMs
+      case 'thinking':
+        return this.#lastDataMs + Math.max(this.#limits.thinkingMs ?? 0, this.#limits.idleMs)
       case 'receiving':
         return this.#lastDataMs + this.#limits.idleMs
       case 'completing':

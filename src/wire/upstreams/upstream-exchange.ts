@@ -52,6 +52,8 @@ export class UpstreamExchange implements Exchange, TimeLimited {
   readonly #timer: ExchangeTimer
   readonly #body: BodyDelivery
   readonly #bytesMax: number
+  /** Whether signs of life count before the first text. */
+  readonly #isPatient: boolean
   readonly #onAbort = () => this.#fail(this.cancellation())
   readonly #arrived = Promise.withResolvers<UpstreamExchange>()
   #connection: Connection | null = null
@@ -64,6 +66,7 @@ export class UpstreamExchange implements Exchange, TimeLimited {
     this.#signal = signal
     this.#deadlines = deadlines
     this.#timer = new ExchangeTimer(limits)
+    this.#isPatient = limits.thinkingMs !== undefined
     this.#body = new BodyDelivery(() => this.#resume(), memory)
     this.arrived = this.#arrived.promise
     deadlines.add(this)
@@ -101,15 +104,23 @@ export class UpstreamExchange implements Exchange, TimeLimited {
     return body.toString()
   }
 
-  /** Replaces the first-token limit with the idle limit. Call it when content has arrived. */
-  contentStarted(): void {
-    if (this.#timer.phase === 'waiting') this.#timer.enter('receiving')
+  /** Replaces the first-token limit with that between signs of life, if there is one. Call it when the server sent any event. */
+  lifeSeen(): void {
+    if (this.#timer.phase === 'waiting' && this.#isPatient) this.#timer.enter('thinking')
+  }
+
+  /** Replaces the first-token limit with the next one. Call it when content has arrived, `isText` if it is not only reasoning. */
+  contentStarted(isText: boolean): void {
+    const { phase } = this.#timer
+    if (phase === 'thinking' && !isText) return
+    if (phase === 'waiting' || phase === 'thinking')
+      this.#timer.enter(isText || !this.#isPatient ? 'receiving' : 'thinking')
   }
 
   /** Limits the wait for the usage report. Call it when the answer itself is complete. */
   answerComplete(): void {
     const { phase } = this.#timer
-    if (phase === 'waiting' || phase === 'receiving') this.#timer.enter('completing')
+    if (phase === 'waiting' || phase === 'thinking' || phase === 'receiving') this.#timer.enter('completing')
   }
 
   /** Undoes `answerComplete`. Call it when more content arrives. */

@@ -79,6 +79,7 @@ function Body({ receipt }: { receipt: RequestReceipt }) {
           'Reasoning tokens': tokens.reasoning === null ? null : countText(tokens.reasoning),
           'Lowered max_tokens': clamp && `${clamp.asked ?? 'default'} → ${clamp.allowed} (${clamp.by})`,
           'Fields not sent': receipt.dropped_fields.join(', '),
+          'Fields changed for the server': receipt.changed_fields.join(', '),
           Tier: policy.tier,
           'Private only': policy.privacy_mode ? 'yes' : null,
           'Trusted hosters only': policy.trusted_only ? 'yes' : null,

@@ -1,4 +1,4 @@
-import { standardTimeouts } from '../../../base/domain/endpoint-defaults.ts'
+import { cloudTimeouts } from '../../../base/domain/endpoint-defaults.ts'
 import { parsePricePerMillion } from '../../../base/domain/money.ts'
 import type { Endpoint, Offer } from '../../../base/domain/offer.ts'
 import { type ListedPrice, type PriceList, pricesOf } from '../../../base/domain/price-list.ts'
@@ -56,7 +56,7 @@ function offersOf(preset: CloudPreset, apiKey: string): Offer[] {
     apiKey: preset.credential === undefined ? apiKey : null,
     ...(preset.credential && { credential: preset.credential }),
     dialect: preset.dialect,
-    timeouts: standardTimeouts,
+    timeouts: cloudTimeouts,
     trustScore: null,
     hosterShareBps: 0,
     demo: false,

@@ -7,7 +7,7 @@ import { PartQueue } from '../part-queue.ts'
 import { readAnnotations } from './annotations.ts'
 import { readCallSeal } from './call-seal.ts'
 import { readFinish } from './finish.ts'
-import { readReasoningDetails } from './reasoning-details.ts'
+import { readServerDetails } from './reasoning-details.ts'
 import { usageParts } from './usage.ts'
 
 /**
@@ -36,7 +36,7 @@ export class ChunkDecoder {
 
   #readDelta(delta: ChatChunk['choices'][number]['delta'], events: AnswerEvent[]): void {
     const { reasoning_content, reasoning, reasoning_details: details, content, refusal, tool_calls: calls } = delta
-    const sealed = Array.isArray(details) ? readReasoningDetails(details) : []
+    const sealed = Array.isArray(details) ? readServerDetails(details) : []
     const thought = firstText(reasoning_content, reasoning)
     // OpenRouter sends each text twice, and the details say which seal belongs to it.
     const isCopy = !this.#hasPlainReasoning && sealed.some(({ text }) => text !== '')

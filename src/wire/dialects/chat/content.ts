@@ -40,6 +40,18 @@ export function hasContent(chunk: ChatChunk | string): boolean {
   return false
 }
 
+/** True if the chunk carries more of the answer than reasoning. */
+export function hasText(chunk: ChatChunk | string): boolean {
+  if (typeof chunk === 'string') return true
+  for (const { delta, finish_reason: reason } of chunk.choices) {
+    if (reason !== null) return true
+    for (const key in delta) {
+      if (key !== 'role' && !key.startsWith('reasoning') && delta[key] !== '') return true
+    }
+  }
+  return false
+}
+
 /** Returns the text of a chunk that carries only content of the first choice, or null. */
 export function onlyText({ choices }: ChatChunk): string | null {
   const { index, delta, finish_reason, logprobs } = elementAt(choices, 0)

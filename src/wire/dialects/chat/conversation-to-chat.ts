@@ -19,6 +19,7 @@ import { customInputArguments, customToolSchema } from '../tool-arguments.ts'
 import { flatToolName, pairToolCalls } from '../tool-names.ts'
 import { untranslatableFields } from '../translation/untranslatable-fields.ts'
 import { callSealField } from './call-seal.ts'
+import { serverDetails } from './reasoning-details.ts'
 import { type ExtraFieldRules, forwardedFields } from './upstream-request.ts'
 
 /** What a body for one server depends on, besides the conversation. */
@@ -101,6 +102,7 @@ function writeAssistant(parts: readonly Part[], target: ChatTarget): JsonObject[
   const refusal = joinTexts(parts.filter(part => part.kind === 'refusal'))
   const calls = parts.filter(part => part.kind === 'tool_call').map(call => writeCall(call, target))
   const reasoning = target.takesReasoning ? reasoningText(parts.filter(part => part.kind === 'reasoning')) : ''
+  const details = target.takesReasoning ? serverDetails(parts.filter(part => part.kind === 'reasoning')) : []
   if (text === '' && refusal === '' && calls.length === 0) return []
   return [
     {
@@ -108,6 +110,7 @@ function writeAssistant(parts: readonly Part[], target: ChatTarget): JsonObject[
       content: text === '' ? null : text,
       ...(refusal !== '' && { refusal }),
       ...(reasoning !== '' && { reasoning_content: reasoning }),
+      ...(details.length > 0 && { reasoning_details: details }),
       ...(calls.length > 0 && { tool_calls: calls }),
     },
   ]

@@ -123,7 +123,7 @@ describe('a normalised stream', () => {
     [
       'reasoning',
       [delta({ reasoning_content: 'r' }), delta({ reasoning: 's' }), stop],
-      [role, { reasoning_content: 'r' }, { reasoning: 's' }, [{}, 'stop']],
+      [role, { reasoning_content: 'r' }, { reasoning_content: 's' }, [{}, 'stop']],
     ],
     ['obfuscation', [delta({ content: 'a', obfuscation: 'xyz' }), stop], [role, { content: 'a' }, [{}, 'stop']]],
     ['text completions', [{ choices: [{ text: 'a' }] }, stop], [role, { content: 'a' }, [{}, 'stop']]],

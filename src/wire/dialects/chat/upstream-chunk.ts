@@ -255,8 +255,8 @@ function hasTokens(logprobs: JsonObject | null): boolean {
 }
 
 /**
- * Reads the delta of one upstream choice. Leaves out the role, nulls and empty texts; keeps unknown fields
- * such as `reasoning`. Returns null if nothing is left.
+ * Reads the delta of one upstream choice. Leaves out the role, nulls and empty texts; keeps unknown fields.
+ * Returns null if nothing is left.
  */
 function readDelta(choice: JsonObject, toolCalls: ToolCalls): ChunkDelta | null {
   const raw = choice.delta ?? choice.message ?? (typeof choice.text === 'string' ? { content: choice.text } : null)
@@ -272,7 +272,9 @@ function readDelta(choice: JsonObject, toolCalls: ToolCalls): ChunkDelta | null 
     } else if (key === 'role' || key === 'obfuscation' || isPrototypeKey(key)) continue
     if (value === null || value === '' || (Array.isArray(value) && value.length === 0)) continue
     delta ??= {}
-    delta[key] = value
+    // vLLM since 0.16 and OpenRouter call it `reasoning`; clients read `reasoning_content`.
+    if (key === 'reasoning' && typeof value === 'string') delta.reasoning_content ??= value
+    else delta[key] = value
   }
   return delta
 }

@@ -74,6 +74,11 @@ function readChoice(raw: JsonObject, index: number, envelope: Envelope): Complet
   }
   const thought = thinkingText(source.content)
   if (thought !== null) message.reasoning_content ??= thought
+  // As in streams: clients read `reasoning_content`.
+  if (typeof message.reasoning === 'string') {
+    message.reasoning_content ??= message.reasoning
+    delete message.reasoning
+  }
   message.refusal ??= null
   const toolCalls = readToolCalls(source.tool_calls, `call_${envelope.id.slice(-12)}_${index}_`)
   if (toolCalls.length > 0) message.tool_calls = toolCalls

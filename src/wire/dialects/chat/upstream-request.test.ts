@@ -186,7 +186,7 @@ it('drops the message fields that the dialect lists, only for this upstream', ()
     max_tokens: 77,
     stream: false,
   })
-  expect(bodyFor({}, { messages }).messages).toEqual(messages)
+  expect(bodyFor({}, { messages }).messages).toEqual([messages[0], { ...messages[1], reasoning: 'z' }])
 })
 
 it('passes reasoning fields on, except to upstreams with a dialect that drops them', () => {
@@ -201,7 +201,8 @@ it('passes reasoning fields on, except to upstreams with a dialect that drops th
     tool_calls: [{ ...call, extra_content: signed }],
   }
   const messages = [thought, { role: 'tool', content: 'x', tool_call_id: 'a' }]
-  expect(bodyFor({}, { messages }).messages).toEqual(messages)
+  // Some versions of vLLM read one name of the text, and some the other.
+  expect(bodyFor({}, { messages }).messages).toEqual([{ ...thought, reasoning: 'r' }, messages[1]])
   const dropFields = ['reasoning_content', 'reasoning_details', 'extra_content', 'tool_calls[].extra_content'].map(
     field => `messages[].${field}`,
   )

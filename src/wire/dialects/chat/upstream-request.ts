@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto'
 import { gatewayFields } from '../../../base/domain/chat-fields.ts'
-import type { ChatJob, ExtraField } from '../../../base/domain/chat-job.ts'
+import { type ChatJob, type ExtraField, fitOf } from '../../../base/domain/chat-job.ts'
 import type { Envelope } from '../../../base/domain/completion.ts'
 import type { ModelQuirks, Offer, ProviderKind, ToolCallIds } from '../../../base/domain/offer.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
+import { fitBody } from '../fit/fit-body.ts'
 import { isFor } from '../forwarded-body.ts'
 import { isWrappedSeal } from '../seal.ts'
 
@@ -31,6 +32,7 @@ export function upstreamRequestBody(job: ChatJob, offer: Offer, maxTokens: numbe
   body.stream = job.stream
   for (const field of job.extraFields) if (!isFor(field, offer)) delete body[field.name]
   if (job.stream && dialect.streamOptions) body.stream_options = { include_usage: true }
+  if (offer.endpoint.kind !== 'cloud') body.messages = withBothReasonings(body.messages)
   if (dialect.developerToSystem) body.messages = developerAsSystem(body.messages)
   if (job.source === undefined) body.messages = dropWrappedDetails(body.messages)
   body.messages = withToolCallIds(body.messages, dialect.toolCallIds)
@@ -41,20 +43,38 @@ export function upstreamRequestBody(job: ChatJob, offer: Offer, maxTokens: numbe
     if (field.startsWith(MESSAGE_PREFIX)) messageFields.push(field.slice(MESSAGE_PREFIX.length))
     else delete body[field]
   }
+  if (messageFields.includes('reasoning_content')) messageFields.push('reasoning', 'reasoning_details')
   if (messageFields.length > 0) body.messages = withoutFields(body.messages, messageFields)
+  if (mayNeedFit(body)) fitBody(body, job, offer, 'chat')
   return JSON.stringify(body)
 }
 
 /** Returns the fields of a request body, except the gateway's own, that the server of this offer does not get. */
 export function droppedFields(job: ChatJob, offer: Offer): readonly string[] {
   const { dropFields } = offer.endpoint.dialect
-  const rejected = [...fieldsRejectedByModel(job, offer.quirks), ...replacedEffort(job, offer.quirks)]
+  const fitted = fitOf(job, offer)?.dropped ?? noFields
+  const rejected = [...fieldsRejectedByModel(job, offer.quirks), ...replacedEffort(job, offer.quirks), ...fitted]
   if (job.extraFields.length + dropFields.length + rejected.length === 0) return job.droppedFields
   return [
     ...job.droppedFields,
     ...job.extraFields.filter(field => !isFor(field, offer)).map(({ name }) => name),
     ...new Set([...dropFields, ...rejected].filter(name => Object.hasOwn(job.forward, name))),
   ]
+}
+
+/** Whether a body of chat has anything to fit. Most requests have not, and need no copy. */
+function mayNeedFit({
+  tools,
+  functions,
+  user,
+  safety_identifier: id,
+  prompt_cache_key: key,
+  messages,
+  response_format: format,
+}: JsonObject): boolean {
+  if (tools !== undefined || functions !== undefined) return true
+  if (user !== undefined || id !== undefined || key !== undefined || format !== undefined) return true
+  return Array.isArray(messages) && messages.some(message => isJsonObject(message) && message.tool_calls !== undefined)
 }
 
 const NO_REASONING = 'none'
@@ -97,6 +117,14 @@ function withoutFields(items: unknown, fields: readonly string[]): unknown {
       remaining.tool_calls = withoutFields(remaining.tool_calls, toolCallFields)
     return remaining
   })
+}
+
+/** Servers read the reasoning of earlier turns from either field, depending on their version (vLLM since 0.16: `reasoning`). */
+function withBothReasonings(messages: unknown): unknown {
+  const isHalf = (message: unknown): message is JsonObject =>
+    isJsonObject(message) && typeof message.reasoning_content === 'string' && message.reasoning === undefined
+  if (!Array.isArray(messages) || !messages.some(isHalf)) return messages
+  return messages.map(message => (isHalf(message) ? { ...message, reasoning: message.reasoning_content } : message))
 }
 
 function developerAsSystem(messages: unknown): unknown {

@@ -1,7 +1,10 @@
-import type { ChatJob } from '../../../base/domain/chat-job.ts'
+import { type ChatJob, fitOf } from '../../../base/domain/chat-job.ts'
+import type { Offer } from '../../../base/domain/offer.ts'
 import { answerBounds } from '../../../base/domain/request-bounds.ts'
+import type { JsonObject } from '../../../base/runtime/json-object.ts'
 import { eventReader } from '../event-normaliser.ts'
-import { messagesTarget } from '../messages/upstream-messages.ts'
+import { fitBody } from '../fit/fit-body.ts'
+import { messagesTarget, noteSettings } from '../messages/upstream-messages.ts'
 import { ToolNames } from '../tool-names.ts'
 import { ClientToolCalls } from '../translated-stream.ts'
 import { conversationFor, conversationOf, hasCustomTools } from '../translation/conversation-of.ts'
@@ -14,15 +17,19 @@ import { conversePath, converseRequestBody } from './upstream-request.ts'
 export const upstreamConverse: UpstreamTask = {
   path: conversePath,
   headers: ['accept: application/vnd.amazon.eventstream, application/json'],
-  requestBody: (job, offer, maxTokens) =>
-    JSON.stringify(converseRequestBody(conversationFor(job, offer), messagesTarget(job, offer, maxTokens))),
+  requestBody: (job, offer, maxTokens) => {
+    const conversation = conversationFor(job, offer)
+    const fit = (body: JsonObject) =>
+      fitBody(body, job, offer, 'converse', fit => noteSettings(fit, conversation, body))
+    return JSON.stringify(converseRequestBody(conversation, messagesTarget(job, offer, maxTokens), fit))
+  },
   bounds: answerBounds,
   readData: null,
   reader,
 }
 
-function reader(job: ChatJob): AnswerReader {
-  const names = hasCustomTools(job) ? new ToolNames(conversationOf(job)) : null
+function reader(job: ChatJob, offer: Offer): AnswerReader {
+  const names = hasCustomTools(job) ? new ToolNames(conversationOf(job), fitOf(job, offer)?.names) : null
   const calls = () => names && new ClientToolCalls(names)
   return {
     ...eventReader({

@@ -9,10 +9,16 @@ const NO_CONTENT = 'The tool returned nothing.'
 /**
  * Returns the body of a Converse request for a conversation, by way of that of Anthropic's messages, which has the same
  * rules for turns, calls, results and cache points. Leaves out what Converse cannot express: see docs/dialects.md.
+ *
+ * @param fit changes that body to what Bedrock accepts
  */
-export function converseRequestBody(conversation: Conversation, target: MessagesTarget): JsonObject {
+export function converseRequestBody(
+  conversation: Conversation,
+  target: MessagesTarget,
+  fit: (body: JsonObject) => JsonObject = body => body,
+): JsonObject {
   const isClaude = isClaudeModel(target.model)
-  const body = conversationToMessages(conversation, isClaude ? target : { ...target, thinking: 'none' })
+  const body = fit(conversationToMessages(conversation, isClaude ? target : { ...target, thinking: 'none' }))
   const { tools, tool_choice: choice, thinking, output_config: output, top_k: topK } = body
   const messages = (body.messages as JsonObject[]).map(({ role, content }) => ({
     role,
@@ -177,10 +183,11 @@ function writeChoice(choice: JsonObject | undefined): JsonObject | null {
   return choice?.type === 'tool' ? { tool: { name: choice.name } } : null
 }
 
-function writeOutput({ outputFormat }: Conversation, { effort }: JsonObject): JsonObject {
+function writeOutput({ outputFormat }: Conversation, { effort, format }: JsonObject): JsonObject {
   const config: JsonObject = { ...(effort !== undefined && { effort }) }
   if (outputFormat?.kind !== 'json_schema') return config
-  const { schema, name, description } = outputFormat
+  const { name, description } = outputFormat
+  const { schema } = format as JsonObject
   const jsonSchema = { schema: JSON.stringify(schema), name, ...(description !== null && { description }) }
   return { ...config, textFormat: { type: 'json_schema', structure: { jsonSchema } } }
 }

@@ -1,8 +1,11 @@
-import type { ChatJob } from '../../../base/domain/chat-job.ts'
+import { type ChatJob, fitOf } from '../../../base/domain/chat-job.ts'
 import type { Envelope } from '../../../base/domain/completion.ts'
+import type { Conversation } from '../../../base/domain/conversation.ts'
+import type { Offer } from '../../../base/domain/offer.ts'
 import { answerBounds } from '../../../base/domain/request-bounds.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { eventReader } from '../event-normaliser.ts'
+import { fitBody } from '../fit/fit-body.ts'
 import { ToolNames } from '../tool-names.ts'
 import { conversationFor, conversationOf, hasCustomTools } from '../translation/conversation-of.ts'
 import type { AnswerReader, UpstreamTask } from '../upstream-task.ts'
@@ -14,12 +17,37 @@ import { geminiRequestBody } from './upstream-request.ts'
 export const upstreamGemini: UpstreamTask = {
   path: geminiPath,
   requestBody: (job, offer, maxTokens) => {
-    const body = geminiRequestBody(conversationFor(job, offer), maxTokens)
-    return JSON.stringify(job.source?.dialect === 'gemini' ? withOwnThinking(body, job.source.body) : body)
+    const conversation = conversationFor(job, offer)
+    const body = geminiRequestBody(conversation, maxTokens)
+    const asked = job.source?.dialect === 'gemini' ? withOwnThinking(body, job.source.body) : body
+    const isJson = takesJsonWithTools.test(offer.upstreamModel) ? false : withoutJsonMode(asked, conversation)
+    return JSON.stringify(
+      fitBody(asked, job, offer, 'gemini', fit => {
+        if (isJson) fit.dropped.add('response_format')
+        const { effort } = conversation.reasoning
+        if (effort === 'none' || effort === 'xhigh' || effort === 'max') fit.changed.add('reasoning_effort')
+      }),
+    )
   },
   bounds: answerBounds,
   readData: null,
   reader,
+}
+
+/** Earlier models refuse JSON together with functions: "Function calling with a response mime type ... is unsupported". */
+const takesJsonWithTools = /(^|[^\w])gemini-(?:[3-9]|\d\d)/
+
+/** Asks for JSON in words instead, where a body has functions too. Returns whether it had to. */
+function withoutJsonMode(body: JsonObject, { outputFormat }: Conversation): boolean {
+  const { tools, generationConfig: config, systemInstruction: system } = body
+  if (tools === undefined || outputFormat === null || !isJsonObject(config)) return false
+  const { responseMimeType: _, responseJsonSchema: schema, ...others } = config
+  const wish = 'Unless you call a function, answer with JSON only.'
+  const text = schema === undefined ? wish : `${wish} It must satisfy this JSON Schema: ${JSON.stringify(schema)}`
+  const parts = isJsonObject(system) && Array.isArray(system.parts) ? system.parts : []
+  body.generationConfig = others
+  body.systemInstruction = { parts: [...parts, { text }] }
+  return true
 }
 
 /** Only some models know levels and others only budgets, so a client's own setting is kept. */
@@ -33,9 +61,9 @@ function withOwnThinking(body: JsonObject, { thinkingConfig }: JsonObject): Json
   }
 }
 
-function reader(job: ChatJob): AnswerReader {
+function reader(job: ChatJob, offer: Offer): AnswerReader {
   // Clients of other dialects than chat get their own names back from the encoder.
-  const names = hasCustomTools(job) ? new ToolNames(conversationOf(job)) : flatNames
+  const names = hasCustomTools(job) ? new ToolNames(conversationOf(job), fitOf(job, offer)?.names) : flatNames
   return eventReader({
     decoder: (envelope, delimitersMax) => new GeminiDecoder(names, idPrefix(envelope), delimitersMax),
     whole: (text, envelope, delimitersMax) => readGeminiAnswer(text, names, idPrefix(envelope), delimitersMax),

@@ -132,6 +132,19 @@ function isPriced(tool: unknown): tool is JsonObject & { type: string } {
   return isJsonObject(tool) && typeof tool.type === 'string' && pricedServerTool.test(tool.type)
 }
 
+/**
+ * Anthropic's SDKs (1.14, in Python 2.14) send only the last message of a stored conversation. Told so in this form, they go on
+ * with whole ones.
+ */
+export function refuseThread(thread: unknown): void {
+  if (thread === undefined || thread === null) return
+  throw new ApiError('invalid_value', {
+    message: '"thread" is not supported: no conversation is stored here. Send the whole conversation in "messages".',
+    param: 'thread',
+    facts: { details: { error_code: 'thread_unsupported_request', unsupported: ['thread'] } },
+  })
+}
+
 /** The JSON Schema of Anthropic's shell tool, for models that were not trained on it. */
 export const shellToolSchema: JsonObject = {
   type: 'object',

@@ -114,17 +114,6 @@ describe('a body for Anthropic', () => {
     expect(sent).toMatchObject([{}, { content: [{ input: { input: 'patch' } }] }, {}])
   })
 
-  it('replaces ids that Anthropic refuses, in the result too', () => {
-    const sent = messages(
-      assistant({ ...call, id: 'functions.f:0' }),
-      user({ ...result, callId: 'functions.f:0' }),
-    ) as {
-      content: { id?: string; tool_use_id?: string }[]
-    }[]
-    expect(sent[1]!.content[0]!.id).toMatch(/^[0-9a-f]{24}$/)
-    expect(sent[2]!.content[0]!.tool_use_id).toBe(sent[1]!.content[0]!.id)
-  })
-
   it('drops reasoning that Anthropic has not sealed, audio, and parts of other dialects', () => {
     const turn = assistant(
       { kind: 'reasoning', text: 'unsealed' },

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import type {
   CacheHint,
   Conversation,
@@ -45,7 +44,7 @@ const FIRST_USER_TEXT = 'Continue.'
  */
 export function conversationToMessages(conversation: Conversation, target: MessagesTarget): JsonObject {
   const { system, sampling, endUser, outputFormat } = conversation
-  const turns = withAcceptedIds(pairToolCalls(conversation.turns))
+  const turns = pairToolCalls(conversation.turns)
   const messages = alternatingMessages(turns)
   const systemBlocks = system.filter(hasText).map(writeText)
   const tools = writeTools(conversation.tools, turns)
@@ -228,26 +227,4 @@ function limitCachePoints({ tools, system, messages }: JsonObject, caches: Messa
     if (index < keptFrom) delete block.cache_control
     else if (caches === 'short') block.cache_control = { type: 'ephemeral' }
   })
-}
-
-/** The ids of tool calls that Anthropic accepts. */
-const accepted = /^[a-zA-Z0-9_-]+$/
-const HASH_DIGITS = 24
-
-/**
- * Replaces the ids of tool calls that Anthropic refuses, such as Kimi's with a dot and a colon. The same id always maps
- * to the same replacement, in later requests too.
- */
-function withAcceptedIds(turns: readonly Turn[]): Turn[] {
-  return turns.map(({ role, parts }) => ({ role, parts: parts.map(withAcceptedId) }))
-}
-
-function withAcceptedId(part: Part): Part {
-  if (part.kind === 'tool_call' && !accepted.test(part.id)) return { ...part, id: hash(part.id) }
-  if (part.kind === 'tool_result' && !accepted.test(part.callId)) return { ...part, callId: hash(part.callId) }
-  return part
-}
-
-function hash(id: string): string {
-  return createHash('sha256').update(id).digest('hex').slice(0, HASH_DIGITS)
 }

@@ -26,7 +26,14 @@ import { routingBounds } from '../routing-schemas.ts'
 import { SealReader } from '../seal.ts'
 import { AGENT_OUTPUT_FLOOR_TOKENS } from '../translation/job-facts.ts'
 import type { ReasoningDisplay } from './answer-blocks.ts'
-import { dropServerTools, editorToolSchema, isCited, messagesToolKind, shellToolSchema } from './anthropic-tools.ts'
+import {
+  dropServerTools,
+  editorToolSchema,
+  isCited,
+  messagesToolKind,
+  refuseThread,
+  shellToolSchema,
+} from './anthropic-tools.ts'
 import { boundMessages, messagesPromptText } from './messages-prompt-size.ts'
 import { blockSchema, messageRoleSchema, messagesFieldsSchema } from './messages-request-schema.ts'
 import { cacheHint, cacheOf, readBlocks, readTexts } from './read-blocks.ts'
@@ -74,6 +81,7 @@ export function parseMessagesRequest(bytes: Buffer, isCounting = false): Message
   const input = parseJsonObject(bytes)
   // A copy: the body loses some of its fields below.
   const fields = { ...checkFields(input, isCounting) }
+  refuseThread(input.thread)
   checkContent(input.system, 'system', true)
   checkMessages(input.messages)
   const droppedFields = [...dropServerTools(input), ...dropUnpriced(input)]

@@ -1,7 +1,9 @@
-import type { ChatJob } from '../../../base/domain/chat-job.ts'
+import { type ChatJob, fitOf } from '../../../base/domain/chat-job.ts'
+import type { Conversation } from '../../../base/domain/conversation.ts'
 import type { Offer } from '../../../base/domain/offer.ts'
 import { answerBounds } from '../../../base/domain/request-bounds.ts'
 import type { JsonObject } from '../../../base/runtime/json-object.ts'
+import { type Fit, fitBody } from '../fit/fit-body.ts'
 import { ToolNames } from '../tool-names.ts'
 import { conversationFor, conversationOf, hasCustomTools, rejectedFields } from '../translation/conversation-of.ts'
 import type { UpstreamTask } from '../upstream-task.ts'
@@ -25,19 +27,42 @@ export const upstreamMessages: UpstreamTask = {
   bounds: answerBounds,
   readData: null,
   requestHeaders: ({ source }) => (source?.dialect === 'messages' ? betaHeaders(source.body.tools) : []),
-  reader: job => {
+  reader: (job, offer) => {
     if (job.source?.isNativeOnly) return citedMessagesReader
-    return hasCustomTools(job) ? createMessagesReader(new ToolNames(conversationOf(job))) : messagesReader
+    if (!hasCustomTools(job)) return messagesReader
+    return createMessagesReader(new ToolNames(conversationOf(job), fitOf(job, offer)?.names))
   },
 }
 
 function requestBody(job: ChatJob, offer: Offer, maxTokens: number): JsonObject {
   const target = messagesTarget(job, offer, maxTokens)
-  if (job.source?.dialect !== 'messages') return conversationToMessages(conversationFor(job, offer), target)
+  if (job.source?.dialect !== 'messages') {
+    const conversation = conversationFor(job, offer)
+    const translated = conversationToMessages(conversation, target)
+    return fitBody(translated, job, offer, 'messages', fit => noteSettings(fit, conversation, translated))
+  }
   const isAnthropic = anthropicHosts.test(new URL(offer.endpoint.baseUrl).hostname)
   const body = forwardMessages(job.source.body, { ...target, isAnthropic })
   for (const field of unsentFields(body, offer)) delete body[field]
-  return { ...body, messages: (body.messages as JsonObject[]).map(withoutSystemRole) }
+  const forwarded = { ...body, messages: (body.messages as JsonObject[]).map(withoutSystemRole) }
+  return fitBody(forwarded, job, offer, 'messages')
+}
+
+/** Names the settings that Anthropic's models refuse together, or while they think, and those outside of its range. */
+export function noteSettings(fit: Fit, { sampling, reasoning }: Conversation, body: JsonObject): void {
+  const { temperature, topP, topK, stop } = sampling
+  for (const [field, value] of Object.entries({ temperature, top_p: topP, top_k: topK })) {
+    if (value !== null && body[field] === undefined) fit.dropped.add(field)
+  }
+  if (temperature !== null && body.temperature !== undefined && body.temperature !== temperature) {
+    fit.changed.add('temperature')
+  }
+  if (stop.length > 0 && stop.length !== (body.stop_sequences as unknown[] | undefined)?.length) fit.changed.add('stop')
+  if (reasoning.effort === 'minimal') fit.changed.add('reasoning_effort')
+  const { effort } = reasoning
+  if (effort !== null && body.thinking === undefined && body.output_config === undefined) {
+    fit.dropped.add('reasoning_effort')
+  }
 }
 
 /** Vertex has the model in the path and the version in the body. */

@@ -4,6 +4,7 @@ import type { Endpoint, Offer } from '../../../base/domain/offer.ts'
 import { answerBounds } from '../../../base/domain/request-bounds.ts'
 import type { JsonObject } from '../../../base/runtime/json-object.ts'
 import { eventReader } from '../event-normaliser.ts'
+import { fitBody } from '../fit/fit-body.ts'
 import type { SseEvent } from '../sse/sse-decoder.ts'
 import { flatToolName } from '../tool-names.ts'
 import { conversationFor, rejectedFields } from '../translation/conversation-of.ts'
@@ -36,7 +37,7 @@ function requestBody(job: ChatJob, offer: Offer, maxTokens: number): JsonObject 
     delete body.temperature
     delete body.top_p
   }
-  return body
+  return fitBody(body, job, offer, 'responses')
 }
 
 const readers = new WeakMap<Endpoint, AnswerReader>()

@@ -1,0 +1,423 @@
+import { createHash } from 'node:crypto'
+import { type ChatJob, type FitNotes, noteFit } from '../../../base/domain/chat-job.ts'
+import type { Dialect } from '../../../base/domain/conversation.ts'
+import type { Offer } from '../../../base/domain/offer.ts'
+import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
+import { flatToolName } from '../tool-names.ts'
+import { fitParameters, fitSchema } from './fit-schema.ts'
+import { rulesOf, type VendorRules } from './vendor-rules.ts'
+
+/** Fits the parts of one body, and notes what it changes. */
+export class Fit implements FitNotes {
+  readonly rules: VendorRules
+  /** The fields with other values than those of the client. */
+  readonly changed = new Set<string>()
+  readonly dropped = new Set<string>()
+  /** The client's names of tools, by those that the server gets. */
+  readonly names = new Map<string, string>()
+
+  constructor(rules: VendorRules) {
+    this.rules = rules
+  }
+
+  /** Returns the name of a tool for the server: the same in each request, so that it fits the calls of earlier turns. */
+  toolName(name: unknown): unknown {
+    if (typeof name !== 'string' || this.rules.toolName.test(name)) return name
+    const sent = sentToolName(name)
+    this.names.set(sent, name)
+    this.changed.add('tools.name')
+    return sent
+  }
+
+  callId(id: unknown): unknown {
+    const { callId } = this.rules
+    if (typeof id !== 'string' || callId === null || callId.test(id)) return id
+    this.changed.add('tool_call_id')
+    return hash(id, 24)
+  }
+
+  /** The id of an end user, or a key of a cache. */
+  identifier(body: JsonObject, field: string, name = field): void {
+    const value = body[field]
+    if (typeof value !== 'string' || value.length <= this.rules.identifierCharactersMax) return
+    body[field] = hash(value, 64)
+    this.changed.add(name)
+  }
+
+  parameters(schema: unknown, isStrict: boolean): JsonObject {
+    const { parameters, output } = this.rules
+    const plain = fitParameters(schema, parameters)
+    const fitted = isStrict ? fitSchema(plain, output) : plain
+    if (fitted !== schema && JSON.stringify(fitted) !== JSON.stringify(withProperties(schema))) {
+      this.changed.add('tools.parameters')
+    }
+    return fitted
+  }
+
+  output(schema: unknown): unknown {
+    if (!isJsonObject(schema)) return schema
+    const fitted = fitSchema(schema, this.rules.output)
+    if (fitted !== schema) this.changed.add('response_format')
+    return fitted
+  }
+
+  /** Returns the type of media for the server: that of their bytes, where it can be told. */
+  mediaType(type: unknown, base64: unknown): unknown {
+    if (!this.rules.readsMediaTypes || typeof type !== 'string' || typeof base64 !== 'string') return type
+    if (!type.startsWith('image/')) return type
+    return imageTypeOf(base64) ?? (type === 'image/jpg' ? 'image/jpeg' : type)
+  }
+}
+
+/** An object without properties says the same as one with none. */
+function withProperties(schema: unknown): unknown {
+  return {
+    ...(isJsonObject(schema) && schema),
+    type: 'object',
+    properties: (isJsonObject(schema) && schema.properties) || {},
+  }
+}
+
+const NAME_CHARACTERS_MAX = 64
+const HASH_CHARACTERS = 8
+
+/** Every vendor takes these names. The hash keeps apart names that differ only in what is replaced. */
+function sentToolName(name: string): string {
+  const start = name.replace(/[^a-zA-Z0-9_-]/g, '_').slice(0, NAME_CHARACTERS_MAX - HASH_CHARACTERS - 2)
+  return `${/^[a-zA-Z_]/.test(start) ? '' : '_'}${start}_${hash(name, HASH_CHARACTERS)}`
+}
+
+function hash(text: string, digits: number): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, digits)
+}
+
+/** Reads the type of an image from its first bytes. */
+function imageTypeOf(base64: string): string | null {
+  if (base64.startsWith('/9j/')) return 'image/jpeg'
+  if (base64.startsWith('iVBORw0KGgo')) return 'image/png'
+  if (base64.startsWith('R0lGOD')) return 'image/gif'
+  return base64.startsWith('UklGR') && base64.slice(11, 16) === 'XRUJQ' ? 'image/webp' : null
+}
+
+/**
+ * Changes the body for the server of an offer to what its vendor accepts, and remembers the changes. `note` adds to them. What lies inside of the
+ * body is copied where it changes, since the client's own body is needed again when another server is tried.
+ */
+export function fitBody(
+  body: JsonObject,
+  job: ChatJob,
+  offer: Offer,
+  dialect: Dialect,
+  note: (fit: Fit) => void = () => {},
+): JsonObject {
+  const fit = new Fit(rulesOf(offer, dialect))
+  walks[dialect](body, fit)
+  note(fit)
+  noteFit(job, offer.offerId, fit.changed.size + fit.dropped.size > 0 ? fit : null)
+  return body
+}
+
+/** How the parts of a body are found in each dialect. */
+const walks: Readonly<Record<Dialect, (body: JsonObject, fit: Fit) => void>> = {
+  chat: fitChat,
+  responses: fitResponses,
+  messages: fitMessages,
+  gemini: fitGemini,
+  converse: fitMessages,
+}
+
+function fitChat(body: JsonObject, fit: Fit): void {
+  fit.identifier(body, 'user')
+  fit.identifier(body, 'safety_identifier')
+  fit.identifier(body, 'prompt_cache_key')
+  if (Array.isArray(body.tools)) body.tools = each(body.tools, tool => fitChatTool(tool, fit))
+  if (Array.isArray(body.functions)) body.functions = each(body.functions, declared => fitFunction(declared, fit))
+  body.tool_choice = fitChoice(body.tool_choice, fit)
+  if (body.tool_choice === undefined) delete body.tool_choice
+  if (isJsonObject(body.function_call)) {
+    body.function_call = { ...body.function_call, name: fit.toolName(body.function_call.name) }
+  }
+  if (Array.isArray(body.messages)) body.messages = each(body.messages, message => fitChatMessage(message, fit))
+  const { response_format: format } = body
+  if (isJsonObject(format) && isJsonObject(format.json_schema)) {
+    const schema = fit.output(format.json_schema.schema)
+    body.response_format = { ...format, json_schema: { ...format.json_schema, schema } }
+  }
+}
+
+function fitChatTool(tool: JsonObject, fit: Fit): JsonObject {
+  if (isJsonObject(tool.function)) return { ...tool, function: fitFunction(tool.function, fit) }
+  return isJsonObject(tool.custom)
+    ? { ...tool, custom: { ...tool.custom, name: fit.toolName(tool.custom.name) } }
+    : tool
+}
+
+/** A definition of a function, whose fields lie flat. Nulls say nothing, and some servers refuse them. */
+function fitFunction(declared: JsonObject, fit: Fit): JsonObject {
+  const given = withoutNulls(declared)
+  return {
+    ...given,
+    name: fit.toolName(given.name),
+    ...((given.parameters !== undefined || given.strict === true) && {
+      parameters: fit.parameters(given.parameters, given.strict === true),
+    }),
+  }
+}
+
+/** `{type: 'function', function: {name}}`, `{type: 'function', name}` or `{type: 'allowed_tools', ...}`. */
+function fitChoice(choice: unknown, fit: Fit): unknown {
+  if (!isJsonObject(choice)) return choice
+  const fitted: JsonObject = { ...choice }
+  if ('name' in fitted) fitted.name = fit.toolName(fitted.name)
+  for (const kind of ['function', 'custom']) {
+    const named = fitted[kind]
+    if (isJsonObject(named)) fitted[kind] = { ...named, name: fit.toolName(named.name) }
+  }
+  for (const holder of [fitted, isJsonObject(fitted.allowed_tools) ? { ...fitted.allowed_tools } : null]) {
+    if (holder === null || !Array.isArray(holder.tools)) continue
+    holder.tools = each(holder.tools, tool => fitChoice(tool, fit) as JsonObject)
+    if (holder !== fitted) fitted.allowed_tools = holder
+  }
+  return fitted
+}
+
+function fitChatMessage(message: JsonObject, fit: Fit): JsonObject {
+  const { tool_calls: calls, tool_call_id: callId, function_call: call } = message
+  const changes: JsonObject = {}
+  if (callId !== undefined && fit.callId(callId) !== callId) changes.tool_call_id = fit.callId(callId)
+  if (Array.isArray(calls)) {
+    const fitted = each(calls, each => fitChatCall(each, fit))
+    if (fitted !== calls) changes.tool_calls = fitted
+  }
+  if (isJsonObject(call) && fit.toolName(call.name) !== call.name) {
+    changes.function_call = { ...call, name: fit.toolName(call.name) }
+  }
+  const isNamed = message.role === 'tool' || message.role === 'function'
+  if (isNamed && typeof message.name === 'string' && fit.toolName(message.name) !== message.name) {
+    changes.name = fit.toolName(message.name)
+  }
+  return isEmpty(changes) ? message : { ...message, ...changes }
+}
+
+/** Servers parse the arguments, and an empty text is no JSON. */
+function fitChatCall(call: JsonObject, fit: Fit): JsonObject {
+  const changes: JsonObject = {}
+  const id = fit.callId(call.id)
+  if (id !== call.id) changes.id = id
+  for (const kind of ['function', 'custom']) {
+    const called = call[kind]
+    if (!isJsonObject(called)) continue
+    const name = fit.toolName(called.name)
+    const isBare = kind === 'function' && typeof called.arguments === 'string' && called.arguments.trim() === ''
+    if (name !== called.name || isBare) changes[kind] = { ...called, name, ...(isBare && { arguments: '{}' }) }
+  }
+  return isEmpty(changes) ? call : { ...call, ...changes }
+}
+
+function fitResponses(body: JsonObject, fit: Fit): void {
+  fit.identifier(body, 'user')
+  fit.identifier(body, 'safety_identifier')
+  fit.identifier(body, 'prompt_cache_key')
+  const { max_output_tokens: limit } = body
+  if (typeof limit === 'number' && limit < fit.rules.outputTokensMin) {
+    body.max_output_tokens = fit.rules.outputTokensMin
+    fit.changed.add('max_output_tokens')
+  }
+  if (Array.isArray(body.tools)) body.tools = each(body.tools, tool => fitResponsesTool(tool, fit))
+  if (body.tool_choice !== undefined) body.tool_choice = fitChoice(body.tool_choice, fit)
+  if (Array.isArray(body.input)) body.input = each(body.input, item => fitItem(item, fit))
+  const { text } = body
+  if (isJsonObject(text) && isJsonObject(text.format) && text.format.schema !== undefined) {
+    body.text = { ...text, format: { ...text.format, schema: fit.output(text.format.schema) } }
+  }
+}
+
+/** A function without `parameters` is refused; other tools have none. */
+function fitResponsesTool(tool: JsonObject, fit: Fit, namespace?: string): JsonObject {
+  if (tool.type === 'namespace' && Array.isArray(tool.tools)) {
+    const name = fit.toolName(tool.name)
+    const client = typeof tool.name === 'string' ? tool.name : ''
+    return { ...tool, name, tools: each(tool.tools, inner => fitResponsesTool(inner, fit, client)) }
+  }
+  if (tool.type !== 'function' && tool.type !== 'custom') return tool
+  const fitted =
+    tool.type === 'function'
+      ? fitFunction({ ...tool, parameters: tool.parameters ?? {} }, fit)
+      : { ...tool, name: fit.toolName(tool.name) }
+  if (namespace !== undefined) nameInNamespace(tool.name, fitted.name, namespace, fit)
+  return fitted
+}
+
+/** Calls come back with both names, flat. */
+function nameInNamespace(name: unknown, sent: unknown, namespace: string, fit: Fit): void {
+  const sentNamespace = fit.toolName(namespace)
+  if (typeof name !== 'string' || typeof sent !== 'string' || typeof sentNamespace !== 'string') return
+  if (name === sent && namespace === sentNamespace) return
+  fit.names.set(flatToolName({ name: sent, namespace: sentNamespace }), flatToolName({ name, namespace }))
+}
+
+function fitItem(item: JsonObject, fit: Fit): JsonObject {
+  const changes: JsonObject = {}
+  if ('call_id' in item && fit.callId(item.call_id) !== item.call_id) changes.call_id = fit.callId(item.call_id)
+  if (item.type === 'function_call' || item.type === 'custom_tool_call') {
+    if (fit.toolName(item.name) !== item.name) changes.name = fit.toolName(item.name)
+    if (fit.toolName(item.namespace) !== item.namespace) changes.namespace = fit.toolName(item.namespace)
+    if (item.type === 'function_call' && item.arguments === '') changes.arguments = '{}'
+  }
+  if (Array.isArray(item.tools) && (item.type === 'additional_tools' || item.type === 'tool_search_output')) {
+    changes.tools = each(item.tools, tool => fitResponsesTool(tool, fit))
+  }
+  return isEmpty(changes) ? item : { ...item, ...changes }
+}
+
+/**
+ * The fields of a tool of the client that servers of messages know without a beta. Servers such as Bedrock refuse others:
+ * "Extra inputs are not permitted" (anthropics/claude-code issues 32820 and 33180).
+ */
+const toolFields: ReadonlySet<string> = new Set([
+  ...['type', 'name', 'description', 'input_schema', 'cache_control', 'strict', 'defer_loading'],
+])
+
+function fitMessages(body: JsonObject, fit: Fit): void {
+  if (isJsonObject(body.metadata)) {
+    const metadata = { ...body.metadata }
+    fit.identifier(metadata, 'user_id', 'metadata.user_id')
+    body.metadata = metadata
+  }
+  if (Array.isArray(body.tools)) {
+    const hasSearch = body.tools.some(tool => isJsonObject(tool) && String(tool.type).startsWith('tool_search_tool'))
+    body.tools = each(body.tools, tool => fitMessagesTool(tool, hasSearch, fit))
+  }
+  const { tool_choice: choice } = body
+  if (isJsonObject(choice) && 'name' in choice) body.tool_choice = { ...choice, name: fit.toolName(choice.name) }
+  if (Array.isArray(body.messages)) {
+    body.messages = each(body.messages, message => {
+      if (!Array.isArray(message.content)) return message
+      const content = each(message.content, block => fitBlock(block, fit))
+      return content === message.content ? message : { ...message, content }
+    })
+  }
+  const { output_config: config } = body
+  if (isJsonObject(config) && isJsonObject(config.format) && config.format.schema !== undefined) {
+    body.output_config = { ...config, format: { ...config.format, schema: fit.output(config.format.schema) } }
+  }
+}
+
+function fitMessagesTool(tool: JsonObject, hasSearch: boolean, fit: Fit): JsonObject {
+  if (tool.type !== undefined && tool.type !== null && tool.type !== 'custom') return tool
+  const fitted: JsonObject = {}
+  for (const [field, value] of Object.entries(withoutNulls(tool))) {
+    // Tools are deferred until a search finds them.
+    if (toolFields.has(field) && (field !== 'defer_loading' || hasSearch)) fitted[field] = value
+    else fit.dropped.add(`tools.${field}`)
+  }
+  return {
+    ...fitted,
+    name: fit.toolName(tool.name),
+    input_schema: fit.parameters(tool.input_schema, tool.strict === true),
+  }
+}
+
+function fitBlock(block: JsonObject, fit: Fit): JsonObject {
+  const changes: JsonObject = {}
+  switch (block.type) {
+    case 'tool_use':
+      if (fit.callId(block.id) !== block.id) changes.id = fit.callId(block.id)
+      if (block.toolset_name === undefined && fit.toolName(block.name) !== block.name) {
+        changes.name = fit.toolName(block.name)
+      }
+      break
+    case 'tool_result': {
+      const { tool_use_id: id, content } = block
+      if (fit.callId(id) !== id) changes.tool_use_id = fit.callId(id)
+      if (!Array.isArray(content)) break
+      const fitted = each(content, inner => fitBlock(inner, fit))
+      if (fitted !== content) changes.content = fitted
+      break
+    }
+    case 'image': {
+      const { source } = block
+      if (!isJsonObject(source)) break
+      const type = fit.mediaType(source.media_type, source.data)
+      if (type !== source.media_type) changes.source = { ...source, media_type: type }
+    }
+  }
+  return isEmpty(changes) ? block : { ...block, ...changes }
+}
+
+function fitGemini(body: JsonObject, fit: Fit): void {
+  if (Array.isArray(body.tools)) {
+    body.tools = each(body.tools, tool => {
+      const { functionDeclarations: declared } = tool
+      if (!Array.isArray(declared)) return tool
+      return { ...tool, functionDeclarations: each(declared, each => fitDeclaration(each, fit)) }
+    })
+  }
+  const { toolConfig, generationConfig: config } = body
+  if (isJsonObject(toolConfig) && isJsonObject(toolConfig.functionCallingConfig)) {
+    const { functionCallingConfig: calling } = toolConfig
+    const { allowedFunctionNames: names } = calling
+    if (Array.isArray(names)) {
+      const sent = names.map(name => fit.toolName(name))
+      body.toolConfig = { ...toolConfig, functionCallingConfig: { ...calling, allowedFunctionNames: sent } }
+    }
+  }
+  if (Array.isArray(body.contents)) {
+    body.contents = each(body.contents, content => {
+      if (!Array.isArray(content.parts)) return content
+      const parts = each(content.parts, part => fitPart(part, fit))
+      return parts === content.parts ? content : { ...content, parts }
+    })
+  }
+  if (isJsonObject(config) && config.responseJsonSchema !== undefined) {
+    body.generationConfig = { ...config, responseJsonSchema: fit.output(config.responseJsonSchema) }
+  }
+}
+
+function fitDeclaration(declared: JsonObject, fit: Fit): JsonObject {
+  const given = withoutNulls(declared)
+  return {
+    ...given,
+    name: fit.toolName(given.name),
+    ...(given.parametersJsonSchema !== undefined && {
+      parametersJsonSchema: fit.parameters(given.parametersJsonSchema, false),
+    }),
+  }
+}
+
+function fitPart(part: JsonObject, fit: Fit): JsonObject {
+  const changes: JsonObject = {}
+  for (const kind of ['functionCall', 'functionResponse']) {
+    const called = part[kind]
+    if (isJsonObject(called) && fit.toolName(called.name) !== called.name) {
+      changes[kind] = { ...called, name: fit.toolName(called.name) }
+    }
+  }
+  const { inlineData: data } = part
+  if (isJsonObject(data)) {
+    const type = fit.mediaType(data.mimeType, data.data)
+    if (type !== data.mimeType) changes.inlineData = { ...data, mimeType: type }
+  }
+  return isEmpty(changes) ? part : { ...part, ...changes }
+}
+
+/** Returns the list with each object changed, and the list itself if none is. */
+function each(list: readonly unknown[], change: (item: JsonObject) => JsonObject): readonly unknown[] {
+  let changed: unknown[] | null = null
+  list.forEach((item, index) => {
+    const next = isJsonObject(item) ? change(item) : item
+    if (next === item) return
+    changed ??= [...list]
+    changed[index] = next
+  })
+  return changed ?? list
+}
+
+function withoutNulls(object: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== null))
+}
+
+function isEmpty(object: object): boolean {
+  for (const _ in object) return false
+  return true
+}

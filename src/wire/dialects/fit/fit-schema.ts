@@ -1,0 +1,197 @@
+import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
+import type { SchemaRules } from './vendor-rules.ts'
+
+/** Keywords with one schema, with a list of schemas, and with schemas by their names. */
+const schemaKeywords: ReadonlySet<string> = new Set([
+  ...['items', 'additionalProperties', 'not', 'if', 'then', 'else', 'contains', 'propertyNames'],
+  ...['unevaluatedItems', 'unevaluatedProperties', 'additionalItems'],
+])
+const listKeywords: ReadonlySet<string> = new Set(['anyOf', 'oneOf', 'allOf', 'prefixItems'])
+const mapKeywords: ReadonlySet<string> = new Set([
+  ...['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas'],
+])
+/** Keywords whose value may be null. */
+const nullable: ReadonlySet<string> = new Set(['const', 'default', 'example'])
+/** Keywords that the model is told where a vendor does not take them. Others say nothing about the values, or nothing that is known. */
+const toldKeywords: ReadonlySet<string> = new Set([
+  ...['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf', 'minLength', 'maxLength', 'pattern'],
+  ...['format', 'minItems', 'maxItems', 'uniqueItems', 'contains', 'minContains', 'maxContains', 'prefixItems'],
+  ...[
+    'minProperties',
+    'maxProperties',
+    'propertyNames',
+    'patternProperties',
+    'additionalProperties',
+    'additionalItems',
+  ],
+  ...['dependentRequired', 'dependentSchemas', 'const', 'enum', 'not', 'if', 'then', 'else', 'anyOf', 'oneOf', 'allOf'],
+])
+/** What a vendor does not take is told to the model, unless it is longer than this. */
+const TOLD_CHARACTERS_MAX = 1_000
+
+/**
+ * Returns a schema that a vendor accepts, and the given one if it does already. What the vendor does not take is told in the
+ * description, as the vendors' own SDKs do.
+ */
+export function fitSchema(schema: JsonObject, rules: SchemaRules): JsonObject {
+  return fitNode(schema, rules)
+}
+
+/**
+ * Returns the schema of a function's arguments: an object with `properties`. OpenAI refuses one without them, and combinations
+ * of objects at the top.
+ */
+export function fitParameters(schema: unknown, rules: SchemaRules): JsonObject {
+  let top = isJsonObject(schema) ? schema : {}
+  if (rules.isPlainAtTop) top = plainTop(top)
+  const isObject = top.type === 'object' && isJsonObject(top.properties)
+  const fitting = isObject
+    ? top
+    : { ...top, type: 'object', properties: isJsonObject(top.properties) ? top.properties : {} }
+  return fitNode(fitting, rules)
+}
+
+/** Copies only what changes: most schemas fit. */
+function fitNode(schema: JsonObject, rules: SchemaRules): JsonObject {
+  let copy: JsonObject | null = null
+  let told: JsonObject | null = null
+  const own = (): JsonObject => {
+    copy ??= { ...schema }
+    return copy
+  }
+  for (const keyword of Object.keys(schema)) {
+    const value = schema[keyword]
+    if (value === null && !nullable.has(keyword)) {
+      delete own()[keyword]
+      continue
+    }
+    if (isRefused(keyword, value, rules)) {
+      delete own()[keyword]
+      const instead = replacement(keyword, value, rules)
+      if (instead !== null) own()[instead[0]] = fitValue(instead[0], instead[1], rules)
+      else if (toldKeywords.has(keyword)) {
+        told ??= {}
+        told[keyword] = value
+      }
+      continue
+    }
+    const fitted = fitValue(keyword, value, rules)
+    if (fitted !== value) own()[keyword] = fitted
+  }
+  if (rules.isClosed && isObjectSchema(schema) && schema.additionalProperties !== false) {
+    if (isJsonObject(schema.additionalProperties)) {
+      told ??= {}
+      told.additionalProperties = schema.additionalProperties
+    }
+    own().additionalProperties = false
+  }
+  if (rules.needsItems && isListSchema(schema) && !isJsonObject(schema.items)) own().items = {}
+  if (told !== null) own().description = describe(schema.description, told)
+  return copy ?? schema
+}
+
+function isRefused(keyword: string, value: unknown, { keywords, formats, minItemsMax }: SchemaRules): boolean {
+  if (keywords !== null && !keywords.has(keyword)) return true
+  if (keyword === 'format') return formats !== null && !formats.has(String(value))
+  return keyword === 'minItems' && typeof value === 'number' && value > minItemsMax
+}
+
+/** What says the same in the words of the vendor; null if nothing does. */
+function replacement(
+  keyword: string,
+  value: unknown,
+  { keywords, hasOnlyAnyOf }: SchemaRules,
+): [string, unknown] | null {
+  if (keyword === 'oneOf' && keywords?.has('anyOf')) return ['anyOf', value]
+  if (keyword === 'const' && hasOnlyAnyOf && typeof value === 'string') return ['enum', [value]]
+  return null
+}
+
+function fitValue(keyword: string, value: unknown, rules: SchemaRules): unknown {
+  if (schemaKeywords.has(keyword)) return isJsonObject(value) ? fitNode(value, rules) : value
+  if (listKeywords.has(keyword)) return Array.isArray(value) ? fitEach(value, rules) : value
+  return mapKeywords.has(keyword) && isJsonObject(value) ? fitNamed(value, rules) : value
+}
+
+function fitEach(schemas: readonly unknown[], rules: SchemaRules): readonly unknown[] {
+  const fitted = schemas.map(schema => (isJsonObject(schema) ? fitNode(schema, rules) : schema))
+  return fitted.every((schema, index) => schema === schemas[index]) ? schemas : fitted
+}
+
+/** `true` stands for any value; vendors want an object. */
+function fitNamed(schemas: JsonObject, rules: SchemaRules): JsonObject {
+  let isChanged = false
+  const fitted = Object.entries(schemas).map(([name, schema]): [string, unknown] => {
+    const fits = isJsonObject(schema) ? fitNode(schema, rules) : {}
+    if (fits !== schema) isChanged = true
+    return [name, fits]
+  })
+  return isChanged ? Object.fromEntries(fitted) : schemas
+}
+
+function isObjectSchema({ type, properties }: JsonObject): boolean {
+  return type === 'object' || (Array.isArray(type) && type.includes('object')) || isJsonObject(properties)
+}
+
+function isListSchema({ type, prefixItems }: JsonObject): boolean {
+  return (type === 'array' || (Array.isArray(type) && type.includes('array'))) && prefixItems === undefined
+}
+
+function describe(description: unknown, told: JsonObject): string {
+  const rest = Object.entries(told).map(([keyword, value]) => `${keyword}: ${JSON.stringify(value)}`)
+  const text = `{${rest.join(', ')}}`
+  const before = typeof description === 'string' ? description : ''
+  if (text.length > TOLD_CHARACTERS_MAX) return before
+  return before === '' ? text : `${before}\n\n${text}`
+}
+
+const combinations = ['anyOf', 'oneOf', 'allOf'] as const
+
+/**
+ * Joins combinations of objects at the top into one object: it has the properties of all, and requires what each of them
+ * requires. The combinations are told in the description, and so are `not`, `enum` and `const`.
+ */
+function plainTop(schema: JsonObject): JsonObject {
+  const { anyOf, oneOf, allOf, not, enum: values, const: value, ...plain } = schema
+  const removed: JsonObject = { anyOf, oneOf, allOf, not, enum: values, const: value }
+  const told = Object.fromEntries(Object.entries(removed).filter(([, value]) => value !== undefined && value !== null))
+  if (Object.keys(told).length === 0) return schema
+  const properties: [string, unknown][] = []
+  const required = new Set(namesIn(plain.required))
+  for (const keyword of combinations) {
+    const branches = Array.isArray(removed[keyword]) ? (removed[keyword] as unknown[]) : []
+    const objects = branches.map(branch => resolve(branch, schema)).filter(isJsonObject)
+    for (const branch of objects) {
+      if (isJsonObject(branch.properties)) properties.push(...Object.entries(branch.properties))
+    }
+    for (const name of requiredBy(objects, keyword === 'allOf')) required.add(name)
+  }
+  const own = isJsonObject(plain.properties) ? Object.entries(plain.properties) : []
+  return {
+    ...plain,
+    type: 'object',
+    properties: Object.fromEntries([...properties, ...own]),
+    ...(required.size > 0 && { required: [...required] }),
+    description: describe(plain.description, told),
+  }
+}
+
+/** The names that every branch requires; of all that must hold, those that any requires. */
+function requiredBy(branches: readonly JsonObject[], allHold: boolean): readonly string[] {
+  const lists = branches.map(({ required }) => namesIn(required))
+  if (allHold) return lists.flat()
+  const [first = [], ...others] = lists
+  return first.filter(name => others.every(list => list.includes(name)))
+}
+
+function namesIn(value: unknown): string[] {
+  return Array.isArray(value) ? value.filter(name => typeof name === 'string') : []
+}
+
+/** A branch may stand among the definitions. */
+function resolve(branch: unknown, { $defs, definitions }: JsonObject): unknown {
+  if (!isJsonObject(branch) || typeof branch.$ref !== 'string') return branch
+  const name = /^#\/(?:\$defs|definitions)\/([^/]+)$/.exec(branch.$ref)?.[1]
+  const named = { ...(isJsonObject($defs) && $defs), ...(isJsonObject(definitions) && definitions) } as JsonObject
+  return name !== undefined && Object.hasOwn(named, name) ? named[name] : branch
+}
