@@ -8,3 +8,5 @@ export const payoutMarks = {
   returned: 'danger',
   cancelled: 'off',
 } as const
+/** How the states of batches of payouts look. */
+export const batchMarks = { prepared: 'warn', approved: 'warn', settled: 'ok', cancelled: 'off' } as const

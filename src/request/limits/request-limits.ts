@@ -6,6 +6,9 @@ import { secondsUntilWindowEnd, type WindowCounts } from '../../base/domain/wind
 import { deleteOldest } from '../../base/runtime/collections.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 
+// Three limits of what is not paid for, which run for every request: the windows that answers report, early disconnects
+// and invalid requests.
+
 /**
  * The rate windows of customers as this node last saw them, for the headers of answers that do not involve
  * the ledger.

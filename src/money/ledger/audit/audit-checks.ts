@@ -177,7 +177,7 @@ export const auditChecks = {
       ) c, LATERAL (VALUES
         ('customer', customer_id, -cost_nanos),
         ('hoster_payable', hoster_id, hoster_share_nanos),
-        ('platform_revenue', '00000000-0000-0000-0000-000000000000', fee_nanos)
+        ('platform_revenue', platform_account(), fee_nanos)
       ) AS a(kind, account, amount) WHERE a.amount <> 0 GROUP BY 1, 2, 3
     ) c
     FULL JOIN (
@@ -205,7 +205,7 @@ export const auditChecks = {
       FROM ${ofTransactions('refund', 'r')} JOIN usage_row u USING (customer_id, request_id), LATERAL (VALUES
         ('customer', r.customer_id, r.amount_nanos),
         ('hoster_payable', u.hoster_id, -r.hoster_share_nanos),
-        ('platform_revenue', '00000000-0000-0000-0000-000000000000', -r.fee_nanos)
+        ('platform_revenue', platform_account(), -r.fee_nanos)
       ) AS a(kind, account, amount) WHERE a.amount <> 0
     ) r
     FULL JOIN (
@@ -221,7 +221,7 @@ export const auditChecks = {
         CASE p.driver WHEN 'voucher' THEN v.voucher_id ELSE p.payment_id END::text AS ref, a.account_kind, a.account, a.amount
       FROM ${ofTransactions('payment', 'p')} LEFT JOIN voucher v USING (payment_id), LATERAL (VALUES
         ('customer', p.customer_id, p.amount_nanos),
-        (CASE WHEN p.is_promotion THEN 'platform_promo' ELSE 'cash' END, '00000000-0000-0000-0000-000000000000', -p.amount_nanos)
+        (CASE WHEN p.is_promotion THEN 'platform_promo' ELSE 'cash' END, platform_account(), -p.amount_nanos)
       ) AS a(account_kind, account, amount)
     ) p
     FULL JOIN (
@@ -332,8 +332,8 @@ export const auditChecks = {
     FROM (
       SELECT payout_id, a.kind, a.account, a.amount FROM payout, LATERAL (VALUES
         ('hoster_payable', hoster_id, -taken_nanos),
-        ('payout_clearing', '00000000-0000-0000-0000-000000000000', taken_nanos - paid_nanos),
-        ('cash', '00000000-0000-0000-0000-000000000000', paid_nanos)
+        ('payout_clearing', platform_account(), taken_nanos - paid_nanos),
+        ('cash', platform_account(), paid_nanos)
       ) AS a(kind, account, amount) WHERE a.amount <> 0
     ) p
     FULL JOIN (
