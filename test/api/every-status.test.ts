@@ -28,6 +28,7 @@ import { geminiDialectsWith } from '../../src/wire/dialects/gemini/gemini-dialec
 import { geminiEmbeddingsDialects } from '../../src/wire/dialects/gemini/gemini-embeddings-dialect.ts'
 import { messagesDialectWith } from '../../src/wire/dialects/messages/messages-dialect.ts'
 import { rerankDialectWith } from '../../src/wire/dialects/rerank/rerank-dialect.ts'
+import { compactDialectWith } from '../../src/wire/dialects/responses/compact-dialect.ts'
 import { responsesDialectWith } from '../../src/wire/dialects/responses/responses-dialect.ts'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { rawRequest } from '../harness/raw-request.ts'
@@ -45,7 +46,14 @@ const throwing = (): never => {
   throw new Error('an internal secret')
 }
 const brokenDeps = { bodyLimitBytes: 1_000, clock: systemClock }
-const brokenCounts = { bodyLimitBytes: 1_000, count: broken, hasModel: broken, inFlight: broken, bodyTurns: broken }
+const brokenCounts = {
+  bodyLimitBytes: 1_000,
+  count: broken,
+  hasModel: broken,
+  inFlight: broken,
+  bodyTurns: broken,
+  compactions: broken,
+}
 const endpoints: readonly Endpoint[] = [
   usageRequests({ activity: broken }),
   usageReceipt({ activity: broken }),
@@ -65,6 +73,7 @@ const endpoints: readonly Endpoint[] = [
   ...[
     chatDialect,
     responsesDialectWith(new Map()),
+    compactDialectWith(new Map(), broken),
     messagesDialectWith({ rules: new Map(), countInput: () => 0 }),
     completionsDialectWith(),
     embeddingsDialectWith(),
@@ -206,6 +215,7 @@ function right({ method, path }: Endpoint, ids = mine): { method: string; path: 
     '/v1/completions': { model: 'test-model', prompt: 'Hello' },
     '/v1/rerank': { model: 'test-model', query: 'Hello', documents: ['Hi'] },
     '/v1/responses': { model: 'test-model', max_output_tokens: 10, input: 'Hello' },
+    '/v1/responses/compact': { model: 'test-model', max_output_tokens: 10, input: 'Hello' },
     '/v1/messages': hello,
     '/v1/messages/count_tokens': { ...hello, model: ids.models },
     '/v1/responses/input_tokens': { model: ids.models, input: 'Hello' },
@@ -245,7 +255,7 @@ const codeOf = ({ error }: Json): string | undefined => error?.details?.[0].reas
 
 /** The type of an error in the form of the endpoint. */
 function typeOf({ path }: Endpoint, code: ErrorCode): string {
-  if (path === '/v1/responses' && code === 'daily_limit_exceeded') return 'usage_limit_reached'
+  if (path.startsWith('/v1/responses') && code === 'daily_limit_exceeded') return 'usage_limit_reached'
   const { body } = errorFormatOf({ method: 'POST', url: path }, false)
   return JSON.parse(body(new ApiError(code), 'id')).error.type
 }
@@ -261,7 +271,7 @@ const provocations: Record<number, (endpoint: Endpoint) => Promise<Answer[]>> = 
         generate(endpoint, {}),
         generate(endpoint, {}, onceAs()),
         generate(endpoint, { dry_run: true }),
-        generate(endpoint, { max_cost_usd: 0.0001 }),
+        generate(endpoint, { max_cost_usd: 0.001 }),
         generate(endpoint, { on_insufficient: 'clamp' }),
       ])
     // A DELETE gets new ids, which no other test needs.

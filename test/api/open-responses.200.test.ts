@@ -121,3 +121,92 @@ describe.each(dialects)('with a server of %s', dialect => {
     for (const response of responses) expect(() => responseResource.parse(response)).not.toThrow()
   })
 })
+
+const question = { type: 'message' as const, role: 'user' as const, content: 'We launch on Tuesday.' }
+const spoken = { type: 'message' as const, role: 'assistant' as const, content: 'Understood.' }
+
+describe.each(dialects)('a conversation compacted by a server of %s', dialect => {
+  test('has the messages of the user and a sealed summary, and costs one request', async () => {
+    const { customer, client } = await clientOf()
+    world.upstream.respondWith(scripted(dialect, { text: 'The launch is on Tuesday.' }))
+    const { data, response } = await client.responses
+      .compact({ model: dialect, instructions: 'Be brief.', input: [question, spoken] })
+      .withResponse()
+    const sent = world.upstream.requests.at(-1)!.rawBody
+    for (const part of ['Be brief.', question.content, spoken.content, 'Summarise the conversation']) {
+      expect(sent).toContain(part)
+    }
+    const requestId = response.headers.get('x-request-id')
+    expect(data).toMatchObject({
+      id: `resp_${requestId}`,
+      object: 'response.compaction',
+      created_at: expect.any(Number),
+    })
+    const content = [{ type: 'input_text', text: question.content }]
+    expect(data.output).toEqual([
+      { id: expect.any(String), type: 'message', status: 'completed', role: 'user', content },
+      { id: `cmp_${requestId}`, type: 'compaction', encrypted_content: expect.any(String) },
+    ])
+    expect(JSON.stringify(data)).not.toContain('The launch is on')
+    const rows = await world.gateway.settled(customer, 1)
+    expect(rows).toMatchObject([{ success: true, input_tokens: data.usage.input_tokens }])
+    expect(rows[0]!.cost_nanos).toBeGreaterThan(0n)
+  })
+
+  test.each(dialects)('goes on with a server of %s, and can be compacted again', async next => {
+    const { client } = await clientOf()
+    world.upstream.respondWith(scripted(dialect, { text: 'The launch is on Tuesday.' }))
+    const { output } = await client.responses.compact({ model: dialect, input: [question, spoken] })
+    const input = [...(output as OpenAI.Responses.ResponseInput), { role: 'user' as const, content: 'When is it?' }]
+    world.upstream.respondWith(scripted(next, { text: 'On Tuesday.' }))
+    const response = await client.responses.create({ model: next, input })
+    expect(response.output_text).toBe('On Tuesday.')
+    const { rawBody } = world.upstream.requests.at(-1)!
+    expect(rawBody).toContain('The launch is on Tuesday.')
+    expect(rawBody).not.toContain('sy1.compaction')
+    world.upstream.respondWith(scripted(next, { text: 'A second summary.' }))
+    const again = await client.responses.compact({ model: next, input })
+    expect(world.upstream.requests.at(-1)!.rawBody).toContain('The launch is on Tuesday.')
+    expect(again.output.map(({ type }) => type)).toEqual(['message', 'message', 'compaction'])
+    expect(JSON.stringify(again)).not.toContain('launch is on')
+  })
+
+  test('may have calls, whose tools it names or not', async () => {
+    const { client } = await clientOf()
+    const call = { type: 'function_call' as const, call_id: 'call_1', name: 'get_weather', arguments: '{"at":"sea"}' }
+    const result = { type: 'function_call_output' as const, call_id: 'call_1', output: 'Fog.' }
+    const summary = scripted(dialect, { text: 'There is fog.' })
+    world.upstream.respondWith(summary, summary)
+    await client.responses.compact({ model: dialect, input: [question, call, result] })
+    const without = world.upstream.requests.at(-1)!
+    expect(without.body.tools).toBeUndefined()
+    for (const part of ['get_weather', 'sea', 'Fog.']) expect(without.rawBody).toContain(part)
+    const tools = { tools: [weatherTool] } as object
+    await client.responses.compact({ model: dialect, input: [question, call, result], ...tools })
+    const withTools = world.upstream.requests.at(-1)!.rawBody
+    expect(withTools).not.toContain('Called a tool')
+    for (const part of ['get_weather', 'sea', 'Fog.']) expect(withTools).toContain(part)
+  })
+})
+
+describe('POST /v1/responses/compact', () => {
+  test('is free if the model writes nothing', async () => {
+    const { customer, client } = await clientOf()
+    world.upstream.respondWith(scripted('chat', { text: ' ' }))
+    const refused = await client.responses.compact({ model: 'chat', input: 'Hello' }).catch((error: unknown) => error)
+    expect(refused).toMatchObject({ status: 500, code: 'upstream_unavailable' })
+    expect((await world.gateway.settled(customer, 1))[0]!.cost_nanos).toBe(0n)
+  })
+
+  test('refuses a body without a model or an input, and a summary that was changed', async () => {
+    const { client } = await clientOf()
+    const refusal = (promise: PromiseLike<unknown>) => Promise.resolve(promise).catch((error: unknown) => error)
+    const noModel = client.responses.compact({ input: 'Hello' } as never)
+    expect(await refusal(noModel)).toMatchObject({ status: 400, code: 'missing_parameter', param: 'model' })
+    const noInput = client.responses.compact({ model: 'chat' })
+    expect(await refusal(noInput)).toMatchObject({ status: 400, code: 'missing_parameter', param: 'input' })
+    const item = { type: 'compaction' as const, encrypted_content: 'sy1.compaction.AAAA' }
+    const changed = client.responses.create({ model: 'chat', input: [item, question] })
+    expect(await refusal(changed)).toMatchObject({ status: 400, param: 'input[0].encrypted_content' })
+  })
+})

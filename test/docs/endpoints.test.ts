@@ -46,9 +46,15 @@ describe('docs/api.md', () => {
       route => !route.startsWith('OPTIONS ') && !route.includes(' /console/api/') && !isConsolePage(route),
     )
     // The router does not serve these paths.
-    const bypassing = ['chat/completions', 'completions', 'embeddings', 'messages', 'rerank', 'responses'].map(
-      name => `POST /v1/${name}`,
-    )
+    const bypassing = [
+      'chat/completions',
+      'completions',
+      'embeddings',
+      'messages',
+      'rerank',
+      'responses',
+      'responses/compact',
+    ].map(name => `POST /v1/${name}`)
     const methods = ['generateContent', 'streamGenerateContent', 'countTokens', 'embedContent', 'batchEmbedContents']
     const gemini = methods.map(method => `POST /v1beta/models/*:${method}`)
     // The router gets the methods of Google's models that are unknown.

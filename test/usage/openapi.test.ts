@@ -21,6 +21,7 @@ import { usageReceipt, usageRequests } from '../../src/http/endpoints/usage-requ
 import { openapiDocument } from '../../src/http/openapi.ts'
 import { chatDialect } from '../../src/wire/dialects/chat/chat-dialect.ts'
 import { messagesDialectWith } from '../../src/wire/dialects/messages/messages-dialect.ts'
+import { compactDialectWith } from '../../src/wire/dialects/responses/compact-dialect.ts'
 import { responsesDialectWith } from '../../src/wire/dialects/responses/responses-dialect.ts'
 
 // Describing an endpoint calls none of its dependencies.
@@ -28,6 +29,7 @@ const none = undefined as never
 const endpoints: Endpoint[] = [
   generationEndpoint(none, chatDialect),
   generationEndpoint(none, responsesDialectWith(new Map())),
+  generationEndpoint(none, compactDialectWith(new Map(), none)),
   generationEndpoint(none, messagesDialectWith({ rules: new Map(), countInput: () => 0 })),
   usageSummary({ reports: none }),
   usageTokens({ reports: none }),
@@ -42,7 +44,14 @@ const endpoints: Endpoint[] = [
   keyCreate({ keys: none, readKeyUses: none, clock: none, bodyLimitBytes: none }),
   keyEdit({ keys: none, readKeyUses: none, clock: none, bodyLimitBytes: none }),
   keyDelete({ keys: none }),
-  ...tokenCounts({ count: none, hasModel: none, inFlight: none, bodyTurns: none, bodyLimitBytes: none }),
+  ...tokenCounts({
+    count: none,
+    hasModel: none,
+    inFlight: none,
+    bodyTurns: none,
+    bodyLimitBytes: none,
+    compactions: none,
+  }),
   modelsList({ models: none, priceLimits: none }),
   modelShow({ models: none, priceLimits: none }),
   ...alertEndpoints({ alerts: none, bodyLimitBytes: none }),
@@ -117,6 +126,7 @@ describe('the OpenAPI document', () => {
       '/v1/models',
       '/v1/models/{id}',
       '/v1/responses',
+      '/v1/responses/compact',
       '/v1/responses/input_tokens',
       '/v1/usage',
       '/v1/usage/breakdown',
@@ -293,7 +303,7 @@ describe('the OpenAPI document', () => {
   })
 
   test('an answer with a wait lists Retry-After among its headers', () => {
-    const generating = new Set(['/v1/chat/completions', '/v1/responses', '/v1/messages'])
+    const generating = new Set(['/v1/chat/completions', '/v1/responses', '/v1/responses/compact', '/v1/messages'])
     for (const { path, operation } of operations) {
       const telling = Object.entries(operation.responses)
         .filter(([, { headers = {} }]) => 'retry-after' in headers)

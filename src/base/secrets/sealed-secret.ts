@@ -3,9 +3,9 @@ import { SupplyError } from '../domain/supply-error.ts'
 
 /** The owner and purpose of a secret. A sealed record opens only with the same two. */
 export interface SecretOwner {
-  /** The id of a hoster, of a request with a stored answer, of an alert rule, or of a person. */
+  /** The id of a hoster, of a request with a stored answer, of an alert rule, or of a person; `client` for what clients keep. */
   readonly ownerId: string
-  readonly purpose: 'upstream_key' | 'stored_answer' | 'webhook_secret' | 'totp'
+  readonly purpose: 'upstream_key' | 'stored_answer' | 'webhook_secret' | 'totp' | 'compaction'
 }
 
 /**

@@ -4,6 +4,7 @@ import { AUTO_MODEL, type RequestFacts } from '../../base/domain/chat-job.ts'
 import { modelNotAllowed, unknownModel } from '../../base/domain/errors.ts'
 import { parseMessagesRequest } from '../../wire/dialects/messages/messages-request.ts'
 import { messagesRequestSchema } from '../../wire/dialects/messages/messages-request-schema.ts'
+import type { CompactionSeal } from '../../wire/dialects/responses/compaction-seal.ts'
 import { parseResponsesRequest } from '../../wire/dialects/responses/responses-request.ts'
 import { responsesRequestSchema } from '../../wire/dialects/responses/responses-request-schema.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
@@ -19,6 +20,8 @@ export interface TokenCountsDeps {
   readonly inFlight: Pick<InFlight, 'open'>
   readonly bodyTurns: Pick<BodyTurns, 'next'>
   readonly bodyLimitBytes: number
+  /** Opens compacted conversations. */
+  readonly compactions: CompactionSeal
 }
 
 const inputTokens = z.int().nonnegative().describe('The tokens of the prompt, as the gateway counts them.')
@@ -49,7 +52,7 @@ export function tokenCounts(deps: TokenCountsDeps): Endpoint[] {
       },
       handle: async context => ({
         object: 'response.input_tokens',
-        input_tokens: await countBody(deps, context, body => parseResponsesRequest(body).facts),
+        input_tokens: await countBody(deps, context, body => parseResponsesRequest(body, deps.compactions).facts),
       }),
     },
     {

@@ -25,6 +25,8 @@ import { geminiEmbeddingsDialects } from '../../wire/dialects/gemini/gemini-embe
 import { messagesDialectWith } from '../../wire/dialects/messages/messages-dialect.ts'
 import { rerankDialectWith } from '../../wire/dialects/rerank/rerank-dialect.ts'
 import { rerankExtraFields } from '../../wire/dialects/rerank/rerank-request.ts'
+import { compactDialectWith } from '../../wire/dialects/responses/compact-dialect.ts'
+import { CompactionSeal } from '../../wire/dialects/responses/compaction-seal.ts'
 import { responsesDialectWith } from '../../wire/dialects/responses/responses-dialect.ts'
 import { countPromptTokens } from '../../wire/tokens/count-tokens.ts'
 import type { TokenCounter } from '../../wire/tokens/token-counter.ts'
@@ -80,6 +82,7 @@ export function startGeneration(
     const byEndpoint = offers.flatMap(({ endpoint }) => endpoint.dialect.forwardFields)
     return extraFieldRules(config.chat.forwardFields, byEndpoint, selfHosted)
   }
+  const compactions = new CompactionSeal(deriveKey(context.masterKey, 'compacted conversations'))
   const counts: TokenCountsDeps = {
     count: async (facts, customerId) =>
       countPromptTokens(facts, (await parts.tokens.measure(facts.promptText(), customerId)) ?? undefined),
@@ -87,13 +90,15 @@ export function startGeneration(
     bodyTurns,
     hasModel: id => parts.supply.catalog.current().models.has(id),
     bodyLimitBytes: config.server.bodyLimitBytes,
+    compactions,
   }
   return {
     chat,
     endpoints: [
       ...[
         chatDialectWith(rulesWith()),
-        responsesDialectWith(rulesWith()),
+        responsesDialectWith(rulesWith(), compactions),
+        compactDialectWith(rulesWith(), compactions),
         messagesDialectWith({ rules: rulesWith(), countInput: job => countPromptTokens(job, job.promptLength) }),
         completionsDialectWith(rulesWith()),
         embeddingsDialectWith(rulesWith(embeddingsExtraFields)),

@@ -13,7 +13,7 @@ function inputUsage({ prompt_tokens, total_tokens, cost_usd }: TokenUsage) {
   return { prompt_tokens, total_tokens, cost_usd }
 }
 
-/** Such answers are never streamed. */
+/** The answers of these tasks, and compacted conversations, are never streamed. */
 export const noStream: StreamFormat = {
   ping: '',
   encoder: neverStreamed,
@@ -21,5 +21,5 @@ export const noStream: StreamFormat = {
 }
 
 function neverStreamed(): never {
-  throw new Error('a task without generated text was streamed')
+  throw new Error('an answer that is always whole was streamed')
 }

@@ -88,7 +88,7 @@ class InputReader {
         return
       case 'compaction_trigger':
         throw new ApiError('invalid_value', {
-          message: `"${param}.type" must be an item of a conversation: the gateway does not compact conversations. Leave this item out and shorten the input.`,
+          message: `"${param}.type" must be an item of a conversation. Leave this item out and send the conversation to POST /v1/responses/compact, which compacts it.`,
           param: `${param}.type`,
         })
       default:

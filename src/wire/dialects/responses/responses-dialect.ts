@@ -7,6 +7,7 @@ import { usageParts } from '../chat/usage.ts'
 import type { ClientDialect } from '../client-dialect.ts'
 import { ToolNames } from '../tool-names.ts'
 import { ClientToolCalls, costField, TranslatedStream } from '../translated-stream.ts'
+import type { CompactionSeal } from './compaction-seal.ts'
 import { wholeResponse } from './response-resource.ts'
 import { responseEventSchema, responseSchema } from './response-schema.ts'
 import type { ResponseSettings } from './response-settings.ts'
@@ -29,8 +30,12 @@ interface ResponsesJob extends ChatJob {
   readonly settings: ResponseSettings
 }
 
-/** OpenAI's Responses API, without stored answers. */
-export const responsesDialectWith = (rules: ExtraFieldRules): ClientDialect => ({
+/**
+ * OpenAI's Responses API, without stored answers.
+ *
+ * @param seal opens compacted conversations
+ */
+export const responsesDialectWith = (rules: ExtraFieldRules, seal?: CompactionSeal): ClientDialect => ({
   path: '/v1/responses',
   operation: {
     operationId: 'createResponse',
@@ -44,7 +49,7 @@ export const responsesDialectWith = (rules: ExtraFieldRules): ClientDialect => (
     chunk: responseEventSchema,
   },
   parseRequest(body): ResponsesJob {
-    const { settings, ...request } = parseResponsesRequest(body)
+    const { settings, ...request } = parseResponsesRequest(body, seal)
     return { ...chatJobOf(request, rules), settings }
   },
   answer: {

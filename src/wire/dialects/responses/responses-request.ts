@@ -9,6 +9,7 @@ import {
   replaceLoneSurrogates,
 } from '../json/parse-json.ts'
 import { jobFacts } from '../translation/job-facts.ts'
+import type { CompactionSeal } from './compaction-seal.ts'
 import { forwardedBody } from './forwarded-body.ts'
 import { readInput } from './read-input.ts'
 import { readToolChoice, ToolList } from './read-tools.ts'
@@ -26,10 +27,30 @@ export interface ResponsesRequest extends ParsedRequest {
 /**
  * Parses the body of `POST /v1/responses`. Checks the documented fields, ignores the others. Throws ApiError
  * `invalid_json`, `missing_parameter` or `invalid_value`, with the `param` at fault where there is one.
+ *
+ * @param seal opens the compaction items of this gateway; without it they stay closed
  */
-export function parseResponsesRequest(body: Buffer): ResponsesRequest {
+export function parseResponsesRequest(body: Buffer, seal?: CompactionSeal): ResponsesRequest {
+  const input = parseResponsesBody(body)
+  return readResponsesRequest(seal === undefined ? input : withOpenCompactions(input, seal))
+}
+
+/** Parses the JSON of a body. Throws ApiError `invalid_json`. */
+export function parseResponsesBody(body: Buffer): JsonObject {
   const input = parseJsonObject(body)
   if (mayHaveLoneSurrogates(body)) replaceLoneSurrogates(input)
+  return input
+}
+
+/** Returns the body with the summaries of the conversations that this gateway compacted. Throws ApiError `invalid_value`. */
+export function withOpenCompactions(input: JsonObject, seal: CompactionSeal): JsonObject {
+  if (!Array.isArray(input.input)) return input
+  const opened = seal.openItems(input.input)
+  return opened === input.input ? input : { ...input, input: opened }
+}
+
+/** Checks a parsed body, as `parseResponsesRequest` does. */
+export function readResponsesRequest(input: JsonObject): ResponsesRequest {
   const fields = checkFields(input)
   const tools = new ToolList()
   tools.add(input.tools, 'tools')
