@@ -1,5 +1,6 @@
 import { UpstreamFailure } from '../../base/domain/upstream-failure.ts'
 import { deriveKey } from '../../base/secrets/master-key.ts'
+import { openSecret, type SecretOwner, sealSecret } from '../../base/secrets/sealed-secret.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { geminiTokenCount } from '../../http/endpoints/gemini-token-count.ts'
 import { type GenerationDeps, generationEndpoint } from '../../http/endpoints/generation-endpoint.ts'
@@ -82,7 +83,7 @@ export function startGeneration(
     const byEndpoint = offers.flatMap(({ endpoint }) => endpoint.dialect.forwardFields)
     return extraFieldRules(config.chat.forwardFields, byEndpoint, selfHosted)
   }
-  const compactions = new CompactionSeal(deriveKey(context.masterKey, 'compacted conversations'))
+  const compactions = createCompactionSeal(context.masterKey)
   const counts: TokenCountsDeps = {
     count: async (facts, customerId) =>
       countPromptTokens(facts, (await parts.tokens.measure(facts.promptText(), customerId)) ?? undefined),
@@ -110,6 +111,15 @@ export function startGeneration(
       geminiTokenCount(counts),
     ],
   }
+}
+
+function createCompactionSeal(masterKey: Buffer): CompactionSeal {
+  const key = deriveKey(masterKey, 'compacted conversations')
+  const owner: SecretOwner = { ownerId: 'client', purpose: 'compaction' }
+  return new CompactionSeal({
+    seal: text => sealSecret(key, text, owner),
+    open: sealed => openSecret(key, sealed, owner),
+  })
 }
 
 function createChat(context: ComposeContext, parts: GenerationParts, { noteWork }: BodyTurns): CompleteDeps {

@@ -1,27 +1,31 @@
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
-import { openSecret, type SecretOwner, sealSecret } from '../../../base/secrets/sealed-secret.ts'
 import { invalidField } from '../json/body-refusal.ts'
 
 const PREFIX = 'sy1.compaction.'
-const owner: SecretOwner = { ownerId: 'client', purpose: 'compaction' }
 
 /** Stands before a summary, so that the model does not take it for words of the user. */
 const INTRODUCTION = 'The conversation before this point was compacted. This is its summary:\n\n'
+
+/** Authenticated encryption with a key of the installation. */
+export interface Sealing {
+  seal(text: string): Buffer
+  /** Throws if a byte was changed. */
+  open(sealed: Buffer): string
+}
 
 /**
  * Seals the summaries of compacted conversations. Clients keep them and send them back. Every node of an installation
  * has the same key, so any of them opens a summary, for servers of every dialect.
  */
 export class CompactionSeal {
-  readonly #key: Buffer
+  readonly #sealing: Sealing
 
-  /** @param key 32 bytes, for this purpose alone */
-  constructor(key: Buffer) {
-    this.#key = key
+  constructor(sealing: Sealing) {
+    this.#sealing = sealing
   }
 
   seal(summary: string): string {
-    return PREFIX + sealSecret(this.#key, summary, owner).toString('base64url')
+    return PREFIX + this.#sealing.seal(summary).toString('base64url')
   }
 
   /**
@@ -37,7 +41,7 @@ export class CompactionSeal {
     let summary: string
     try {
       // Its bytes are authenticated, so they are a text that this gateway has written.
-      summary = openSecret(this.#key, Buffer.from(sealed.slice(PREFIX.length), 'base64url'), owner)
+      summary = this.#sealing.open(Buffer.from(sealed.slice(PREFIX.length), 'base64url'))
     } catch {
       throw invalidField(param, 'what POST /v1/responses/compact of this server has returned, unchanged', sealed)
     }
