@@ -4,11 +4,10 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { chromium } from 'playwright-core'
 
-/**
- * Where systems install Chromium or Chrome. The headless shell of Debian comes first: without the windows of a browser, the tests of pages
- * take half of the CPU time.
- */
+/** Chromium without its windows, a package of Debian. With it, seven tests of pages take 16 s of CPU time instead of 23 s. */
 const SHELL_PATH = '/usr/bin/chromium-headless-shell'
+
+/** Where systems install Chromium or Chrome. */
 const SYSTEM_PATHS = [
   SHELL_PATH,
   '/usr/bin/chromium',
