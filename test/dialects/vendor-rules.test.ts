@@ -9,7 +9,7 @@ import { parseChatRequest } from '../../src/wire/dialects/chat/chat-dialect.ts'
 import { chatReader } from '../../src/wire/dialects/chat/chat-reader.ts'
 import { chatJobOf } from '../../src/wire/dialects/chat/conversation-to-chat.ts'
 import { extraFieldRules } from '../../src/wire/dialects/chat/upstream-request.ts'
-import { withClientNames } from '../../src/wire/dialects/fit/client-names.ts'
+import { clientCalls, withClientNames } from '../../src/wire/dialects/fit/client-names.ts'
 import { parseGeminiRequest } from '../../src/wire/dialects/gemini/gemini-request.ts'
 import { parseMessagesRequest } from '../../src/wire/dialects/messages/messages-request.ts'
 import { nativeDroppedFields, nativeTask } from '../../src/wire/dialects/native-task.ts'
@@ -151,7 +151,7 @@ function offerFor(dialect: Dialect, kind: ProviderKind = 'cloud', upstreamModel 
 function ask(job: ChatJob, offer: Offer) {
   const task = nativeTask(job, offer)
   const body = JSON.parse(task.requestBody(job, offer, job.maxTokens ?? 60)) as JsonObject
-  const reader = withClientNames(task.reader?.(job, offer) ?? chatReader, fitOf(job, offer)?.names ?? new Map())
+  const reader = withClientNames(task.reader?.(job, offer) ?? chatReader, clientCalls(job, fitOf(job, offer)))
   return { body, reader, changed: [...(fitOf(job, offer)?.changed ?? [])], dropped: nativeDroppedFields(job, offer) }
 }
 
@@ -314,6 +314,22 @@ describe.each(pairs)('a request of %s at a server of %s', (client, server) => {
     const sent = partsOf(ask(job, offerFor(server)).body).ids
     for (const id of sent) expect(id).toMatch(callIds[server])
     if (server !== 'gemini' && server !== 'chat') expect(new Set(sent).size).toBe(2)
+  })
+
+  it('gets another id for a call whose id an earlier turn has', () => {
+    if (server === 'chat' || server === 'converse') return
+    const job = requests[client]({
+      tools: [{ name: 'look', schema: { type: 'object' } }],
+      calls: [{ id: 'call_0', name: 'look' }],
+    })
+    const { reader } = ask(job, offerFor(server))
+    const envelope = { id: 'chatcmpl-12345678', created: 1, model: 'm' }
+    const bounds = { wholeBytes: 1e6, eventBytes: 1e6, delimiters: 1e5, streamDelimiters: 1e6, otherBytes: 1e6 }
+    const expected = { choices: 1, hasStop: false, hidesReasoning: false, maxTokens: 100, bounds }
+    const answer = { calls: ['call_0', 'call_1'].map(id => ({ id, name: 'look', args: {} })) }
+    const whole = reader.whole(JSON.stringify(vendorBody(server, answer)), envelope, expected)
+    const ids = (whole.choices[0]!.message.tool_calls as { id: string }[]).map(({ id }) => id)
+    expect(ids).toEqual(['call_0_12345678', 'call_1'])
   })
 
   it('may name its user at length', () => {

@@ -52,7 +52,10 @@ export function explainExclusions(
   }
   if (reasons.has('feature_missing')) {
     const missing = [...job.features].filter(feature => !candidates.some(({ features }) => features.has(feature)))
-    const which = missing.length === 0 ? '' : `; none has ${missing.join(' or ')}`
+    const part = job.source?.nativePart
+    const native =
+      part === undefined ? '' : `; only a server of the dialect ${job.source?.dialect} understands "${part}"`
+    const which = (missing.length === 0 ? '' : `; none has ${missing.join(' or ')}`) + native
     return new ApiError('feature_not_supported', {
       message: `No server of this model can answer this request: ${why}${which}. You were not charged. Send it without the feature, or choose a model that has it: GET /v1/models lists the features of each.`,
     })

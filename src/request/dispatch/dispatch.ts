@@ -12,7 +12,7 @@ import type { Clock } from '../../base/runtime/scheduler.ts'
 import { chatReader } from '../../wire/dialects/chat/chat-reader.ts'
 import { type ExpectedAnswer, judgeCompletion } from '../../wire/dialects/chat/finish.ts'
 import { createEnvelope } from '../../wire/dialects/chat/upstream-request.ts'
-import { withClientNames } from '../../wire/dialects/fit/client-names.ts'
+import { clientCalls, withClientNames } from '../../wire/dialects/fit/client-names.ts'
 import { nativeTask } from '../../wire/dialects/native-task.ts'
 import type { AnswerReader, UpstreamTask } from '../../wire/dialects/upstream-task.ts'
 import { upstreamTasks } from '../../wire/dialects/upstream-tasks.ts'
@@ -85,7 +85,6 @@ export async function dispatch(
     noteWork(customerId, clock.monotonicMs() - startedMs)
     const bounds = task.bounds(job, maxTokens)
     const reader = task.reader?.(job, offer) ?? chatReader
-    const fit = fitOf(job, offer)
     const hasNext = log.hasNext(plan.offers, index)
     // Only while another server can be tried: a slow answer is better than none. Local servers may load the model
     // first.
@@ -108,7 +107,7 @@ export async function dispatch(
         memory,
         bytesMax: bounds.wholeBytes,
       },
-      reader: fit === undefined ? reader : withClientNames(reader, fit.names),
+      reader: mayCall(job) ? withClientNames(reader, clientCalls(job, fitOf(job, offer))) : reader,
       envelope: createEnvelope(plan.ticket, modelId),
       expected: {
         choices: job.choices,
@@ -137,6 +136,11 @@ export async function dispatch(
   }
   if (signal.aborted) throw abortedError(signal, attempts)
   throw failedError(plan.offers, log)
+}
+
+/** Whether the model may call tools. */
+function mayCall({ forward }: ChatJob): boolean {
+  return forward.tools !== undefined || forward.functions !== undefined
 }
 
 interface AttemptContext {

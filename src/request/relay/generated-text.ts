@@ -1,4 +1,6 @@
+import { type ChatJob, fitOf } from '../../base/domain/chat-job.ts'
 import { type ChatChunk, type ChunkDelta, citedText } from '../../base/domain/completion.ts'
+import type { Offer } from '../../base/domain/offer.ts'
 import { countTokens, estimateTokens } from '../../wire/tokens/count-tokens.ts'
 
 /** Returns the generated text of a whole answer, all choices joined. */
@@ -86,6 +88,14 @@ export function tokensWithSlack(tokensMax: number): number {
   return tokensMax * 1.25 + 8
 }
 
+/**
+ * Whether the server was asked for more tokens than the client, because its vendor takes no lower limit: then the gateway cuts
+ * at the limit itself.
+ */
+export function hasRaisedLimit(job: ChatJob, offer: Offer): boolean {
+  return fitOf(job, offer)?.changed.has('max_output_tokens') === true
+}
+
 /** Returns the size, as `textSize` measures it, up to which a text is not counted. Most tokens have four bytes. */
 export function uncountedSize(tokensMax: number): number {
   return tokensMax <= SMALL_LIMIT_TOKENS ? tokensMax * 4 + 8 : tokensMax * 8
@@ -99,9 +109,14 @@ export function textSize(text: string, tokensMax: number): number {
 /**
  * Returns where a text must be cut because it clearly exceeds `tokensMax`, in UTF-16 units, or null. The cut of a
  * long text is estimated and leaves at most about `tokensMax`.
+ *
+ * @param allowed the count above which it is cut
  */
-export function limitPosition(text: string, tokensMax: number): number | null {
-  const allowed = tokensWithSlack(tokensMax)
+export function limitPosition(
+  text: string,
+  tokensMax: number,
+  allowed: number = tokensWithSlack(tokensMax),
+): number | null {
   if (text.length > EXACT_UNITS_MAX) {
     const tokens = estimateTokens(text)
     return tokens > allowed ? withoutHalfPair(text, Math.floor((text.length * tokensMax) / tokens)) : null

@@ -38,11 +38,16 @@ export class MeteredStream {
   /** Choices that have started and not ended. */
   readonly #open = new Set<number>()
 
-  /** @param maxTokens the limit that the upstream got, per choice */
-  constructor(encoder: StreamEncoder, job: ChatJob, maxTokens: number, memory: ByteAccount) {
+  /** @param limit `maxTokens`: the limit of each choice; `isExact`: see `hasRaisedLimit` */
+  constructor(
+    encoder: StreamEncoder,
+    job: ChatJob,
+    { maxTokens, isExact = false }: { readonly maxTokens: number; readonly isExact?: boolean },
+    memory: ByteAccount,
+  ) {
     this.#encoder = encoder
     this.#includeUsage = job.includeUsage
-    this.#meter = new OutputMeter(maxTokens * job.choices, memory)
+    this.#meter = new OutputMeter(maxTokens * job.choices, memory, isExact)
     this.#otherBytesLeft = answerBounds(job, maxTokens).otherBytes
   }
 
@@ -144,17 +149,23 @@ export class OutputMeter {
   hasMedia = false
   readonly #tokensMax: number
   readonly #uncountedSize: number
+  /** The count above which the text is cut. */
+  readonly #allowed: number
   #pieces = 0
   #size = 0
   #countedChars = 0
   #countedTokens = 0
   #countedCharsMax = 0
 
-  /** @param account pays for the memory of the text */
-  constructor(tokensMax: number, account: ByteAccount) {
+  /**
+   * @param account pays for the memory of the text
+   * @param isExact cuts at the limit itself, without slack
+   */
+  constructor(tokensMax: number, account: ByteAccount, isExact = false) {
     this.text = new TextBuffer(account)
     this.#tokensMax = tokensMax
-    this.#uncountedSize = uncountedSize(tokensMax)
+    this.#uncountedSize = isExact ? 0 : uncountedSize(tokensMax)
+    this.#allowed = isExact ? tokensMax : tokensWithSlack(tokensMax)
   }
 
   /** Adds the generated text of one delta. Throws Cancelled `memory_used_up`. */
@@ -193,7 +204,7 @@ export class OutputMeter {
   limitPosition(): number | null {
     if (!this.#mayExceed) return null
     const { length } = this.text
-    const allowed = tokensWithSlack(this.#tokensMax)
+    const allowed = this.#allowed
     // Stops counting as soon as the result is certain, and leaves the rest of a long text for later.
     const end = Math.min(length, this.#countedCharsMax)
     while (end - this.#countedChars >= SLICE_CHARS) {

@@ -8,6 +8,7 @@ import type { CancelSignal } from '../../base/runtime/cancel-signal.ts'
 import { failpoint } from '../../base/runtime/failpoint.ts'
 import type { StreamEncoder } from '../../wire/dialects/client-dialect.ts'
 import { bill, billedUsage, type Delivered, measureLongTexts } from './bill.ts'
+import { hasRaisedLimit } from './generated-text.ts'
 import { MeteredStream } from './metered-stream.ts'
 import type { RelayContext } from './relay-whole.ts'
 
@@ -43,7 +44,12 @@ export async function relayStream(
   write: WriteEvents,
 ): Promise<RelayedStream> {
   const { ticket, job, signal, memory } = context
-  const stream = new MeteredStream(encoder, job, outputCap(answer.offer, job, ticket.maxTokens), memory)
+  const stream = new MeteredStream(
+    encoder,
+    job,
+    { maxTokens: outputCap(answer.offer, job, ticket.maxTokens), isExact: hasRaisedLimit(job, answer.offer) },
+    memory,
+  )
   let failure: unknown
   let outcome: Outcome = 'served'
   try {

@@ -10,7 +10,7 @@ import type { ByteAccount } from '../../base/runtime/counted-memory.ts'
 import type { ClientDialect } from '../../wire/dialects/client-dialect.ts'
 import { bill, billedUsage, type Delivered, type MeasuredTexts, measureLongTexts } from './bill.ts'
 import { TextCutter } from './cut-text.ts'
-import { generatedText, hasMedia, limitPosition, textSize, uncountedSize } from './generated-text.ts'
+import { generatedText, hasMedia, hasRaisedLimit, limitPosition, textSize, uncountedSize } from './generated-text.ts'
 
 export interface RelayContext {
   readonly ticket: Ticket
@@ -47,7 +47,9 @@ export function relayWhole(context: RelayContext, answer: WholeAnswer): RelayedA
   const { ticket, job, dialect, signal } = context
   const { usage: reported, ...uncut } = answer.completion
   const maxTokens = outputCap(answer.offer, job, ticket.maxTokens)
-  const completion = { ...uncut, choices: uncut.choices.map(choice => withinLimit(choice, maxTokens, reported)) }
+  const isExact = hasRaisedLimit(job, answer.offer)
+  const choices = uncut.choices.map(choice => withinLimit(choice, maxTokens, reported, isExact))
+  const completion = { ...uncut, choices }
   // A gateway that is shutting down still delivers an answer that is complete.
   const isGone = hasClientLeft(signal)
   const messages = completion.choices.map(({ message }) => message as ChunkDelta)
@@ -77,11 +79,16 @@ export function relayWhole(context: RelayContext, answer: WholeAnswer): RelayedA
  * Cuts a choice of a whole answer that clearly exceeds `maxTokens`, because its server ignores the limit. It then
  * ends with `length`, as a stream does. Log probabilities describe the uncut text and are left out.
  */
-function withinLimit(choice: CompletionChoice, maxTokens: number, reported: TokenUsage | undefined): CompletionChoice {
+function withinLimit(
+  choice: CompletionChoice,
+  maxTokens: number,
+  reported: TokenUsage | undefined,
+  isExact: boolean,
+): CompletionChoice {
   const message = choice.message as ChunkDelta
   const text = generatedText([message])
   const mayExceed = textSize(text, maxTokens) > uncountedSize(maxTokens) || exceeds(reported, maxTokens)
-  const position = mayExceed ? limitPosition(text, maxTokens) : null
+  const position = isExact || mayExceed ? limitPosition(text, maxTokens, isExact ? maxTokens : undefined) : null
   if (position === null) return choice
   const { content, refusal } = message
   const kept = new TextCutter(position).cut(message)

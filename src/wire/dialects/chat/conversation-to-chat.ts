@@ -137,7 +137,8 @@ function writeCall(call: ToolCallPart, target: ChatTarget): JsonObject {
 function writeResult({ callId, content, isError }: ToolResultPart): JsonObject {
   const text = joinTexts(content.filter(isText))
   const noText = content.length > 0 ? 'The result follows in the next message.' : isError ? 'The tool failed.' : ''
-  return { role: 'tool', tool_call_id: callId, content: text === '' ? noText : text }
+  const shown = isError && text !== '' ? `The tool failed:\n${text}` : text
+  return { role: 'tool', tool_call_id: callId, content: shown === '' ? noText : shown }
 }
 
 function mediaOfResult({ callId, content }: ToolResultPart): Part[] {
@@ -238,6 +239,7 @@ export function chatJobOf(
     else if (feature !== 'documents') features.add(feature as Feature)
   }
   const conversation = request.conversation()
+  const nativePart = firstNativePart(conversation)
   const chatBody = conversationToChat({ ...conversation, turns: conversation.turns.map(withoutSystem) }, chatServer)
   const { effort } = conversation.reasoning
   if (effort !== null) chatBody.reasoning_effort = commonEfforts[effort] ?? effort
@@ -249,8 +251,36 @@ export function chatJobOf(
     forward,
     extraFields,
     droppedFields: [...new Set([...facts.droppedFields, ...ownFields, ...dropped, ...droppedFields])],
-    source: { dialect, body, ownFields, ...(isNativeOnly && { isNativeOnly }), conversation: () => conversation },
+    source: {
+      dialect,
+      body,
+      ownFields,
+      ...((isNativeOnly || nativePart !== null) && { isNativeOnly: true as const }),
+      ...(nativePart !== null && { nativePart }),
+      conversation: () => conversation,
+    },
   }
+}
+
+/** What servers did on their own. Models understand the rest of the conversation without it. */
+const serverWork: ReadonlySet<string> = new Set([
+  ...['web_search_call', 'file_search_call', 'code_interpreter_call', 'image_generation_call', 'tool_search_call'],
+  ...['server_tool_use', 'web_search_tool_result', 'web_fetch_tool_result', 'code_execution_tool_result'],
+  ...['bash_code_execution_tool_result', 'text_editor_code_execution_tool_result', 'tool_search_tool_result'],
+  ...['executableCode', 'codeExecutionResult'],
+])
+
+/** Returns the type of the first part that only servers of its own dialect understand; null if there is none. */
+function firstNativePart({ turns }: Conversation): string | null {
+  for (const { parts } of turns) {
+    for (const part of parts) {
+      if (part.kind !== 'opaque') continue
+      const { type } = part.json
+      const name = typeof type === 'string' ? type : (Object.keys(part.json)[0] ?? '')
+      if (!serverWork.has(name)) return name.slice(0, 64)
+    }
+  }
+  return null
 }
 
 /** The templates of many local models refuse instructions after the first turn, so the user says them. */

@@ -1,30 +1,64 @@
-import type { ChatChunk } from '../../../base/domain/completion.ts'
+import type { ChatJob, FitNotes } from '../../../base/domain/chat-job.ts'
 import type { StreamPart } from '../../../base/domain/handoff.ts'
 import { isJsonObject } from '../../../base/runtime/json-object.ts'
 import type { SseEvent } from '../sse/sse-decoder.ts'
 import type { AnswerReader, StreamNormaliser } from '../upstream-task.ts'
 
-/** Returns a reader that gives calls the names of the client's tools. `names`: these names, by those that the server got. */
-export function withClientNames(reader: AnswerReader, names: ReadonlyMap<string, string>): AnswerReader {
-  if (names.size === 0) return reader
+/** What calls of an answer are called towards the client. */
+export interface ClientCalls {
+  /** The names of the client's tools, by those that the server got. */
+  readonly names: ReadonlyMap<string, string>
+  /** The ids of earlier calls in the conversation. */
+  readonly earlierIds: ReadonlySet<string>
+}
+
+/**
+ * Returns a reader that gives calls the names of the client's tools, and another id where the server repeats one of an earlier
+ * turn: some number the calls of each answer from 0, and clients pair results with calls by their ids.
+ */
+export function withClientNames(reader: AnswerReader, calls: ClientCalls): AnswerReader {
+  if (calls.names.size + calls.earlierIds.size === 0) return reader
   return {
     ...reader,
-    stream: (envelope, expected) => new RenamedStream(reader.stream(envelope, expected), names),
+    stream: (envelope, expected) =>
+      new RenamedStream(reader.stream(envelope, expected), calls, envelope.id.slice(-ID_CHARACTERS)),
     whole: (text, envelope, expected) => {
       const completion = reader.whole(text, envelope, expected)
-      for (const { message } of completion.choices) renameCalls(message.tool_calls, names)
+      for (const { message } of completion.choices)
+        renameCalls(message.tool_calls, calls, envelope.id.slice(-ID_CHARACTERS))
       return completion
     },
   }
 }
 
+/** So many characters of the answer's id keep apart the calls of two answers. */
+const ID_CHARACTERS = 8
+
+const noNames: ReadonlyMap<string, string> = new Map()
+
+/** Returns what calls of an answer must be called. `fit`: what the server got otherwise than the client sent it. */
+export function clientCalls({ forward, source }: ChatJob, fit: FitNotes | undefined): ClientCalls {
+  const earlierIds = new Set<string>()
+  const note = (id: unknown) => typeof id === 'string' && earlierIds.add(id)
+  if (source !== undefined) {
+    for (const { parts } of source.conversation().turns)
+      for (const part of parts) if (part.kind === 'tool_call') note(part.id)
+  } else if (Array.isArray(forward.messages)) {
+    for (const { tool_calls: calls } of forward.messages)
+      if (Array.isArray(calls)) for (const call of calls) note(call?.id)
+  }
+  return { names: fit?.names ?? noNames, earlierIds }
+}
+
 class RenamedStream implements StreamNormaliser {
   readonly #stream: StreamNormaliser
-  readonly #names: ReadonlyMap<string, string>
+  readonly #calls: ClientCalls
+  readonly #idEnd: string
 
-  constructor(stream: StreamNormaliser, names: ReadonlyMap<string, string>) {
+  constructor(stream: StreamNormaliser, calls: ClientCalls, idEnd: string) {
     this.#stream = stream
-    this.#names = names
+    this.#calls = calls
+    this.#idEnd = idEnd
   }
 
   get delimiters(): number {
@@ -64,19 +98,19 @@ class RenamedStream implements StreamNormaliser {
   }
 
   #renamed(parts: StreamPart[]): StreamPart[] {
-    for (const part of parts) if (typeof part !== 'string') renameChunk(part, this.#names)
+    for (const part of parts) {
+      if (typeof part === 'string') continue
+      for (const { delta } of part.choices) renameCalls(delta.tool_calls, this.#calls, this.#idEnd)
+    }
     return parts
   }
 }
 
-function renameChunk({ choices }: ChatChunk, names: ReadonlyMap<string, string>): void {
-  for (const { delta } of choices) renameCalls(delta.tool_calls, names)
-}
-
 /** The chunks and completions of readers are new objects, so they are changed in place. */
-function renameCalls(calls: unknown, names: ReadonlyMap<string, string>): void {
+function renameCalls(calls: unknown, { names, earlierIds }: ClientCalls, idEnd: string): void {
   if (!Array.isArray(calls)) return
   for (const call of calls) {
+    if (earlierIds.has(call.id)) call.id = `${call.id}_${idEnd}`
     const called: unknown = call.function ?? call.custom
     if (!isJsonObject(called) || typeof called.name !== 'string') continue
     called.name = names.get(called.name) ?? called.name

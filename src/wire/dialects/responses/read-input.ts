@@ -4,6 +4,7 @@ import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object
 import { invalidField, missingField } from '../json/body-refusal.ts'
 import { checkValue, refuseLongList, refuseManyKeys } from '../json/parse-json.ts'
 import { readSeal } from '../seal.ts'
+import { mediaSourceOf } from '../translation/media-source.ts'
 import { readContent, readToolOutput } from './read-content.ts'
 import { TOOL_SEARCH, type ToolList } from './read-tools.ts'
 import { bounds, type ContentPart, itemSchemas } from './responses-request-schema.ts'
@@ -77,6 +78,18 @@ class InputReader {
         this.add('user', [toolResult(type, item)])
         if (type === 'tool_search_output') this.#tools.add(item.tools, `${param}.tools`)
         return
+      case 'local_shell_call':
+      case 'shell_call':
+      case 'apply_patch_call':
+      case 'computer_call':
+        this.add('assistant', [clientToolCall(type, item)])
+        return
+      case 'local_shell_call_output':
+      case 'shell_call_output':
+      case 'apply_patch_call_output':
+      case 'computer_call_output':
+        this.add('user', [clientToolResult(item)])
+        return
       case 'additional_tools':
         this.#tools.add(item.tools, `${param}.tools`)
         return
@@ -135,6 +148,37 @@ function toolResult(type: string, item: JsonObject): Part {
         : readToolOutput(item.output as string | ContentPart[]),
     isError: false,
   }
+}
+
+/** A call of a tool that the client runs, and that only OpenAI's models know: for others it is a call of a function. */
+function clientToolCall(type: string, item: JsonObject): Part {
+  return {
+    kind: 'tool_call',
+    id: callIdOf(item),
+    name: type.replace(/_call$/, ''),
+    toolKind: 'function',
+    arguments: JSON.stringify(item.action ?? item.operation ?? {}),
+  }
+}
+
+/** Its output is a text, a list of the outputs of commands, or a picture of the screen. */
+function clientToolResult(item: JsonObject): Part {
+  const { output } = item
+  const picture = isJsonObject(output) && typeof output.image_url === 'string' ? output.image_url : null
+  return {
+    kind: 'tool_result',
+    callId: callIdOf(item),
+    toolKind: 'function',
+    content:
+      picture === null
+        ? [{ kind: 'text', text: typeof output === 'string' ? output : JSON.stringify(output ?? item.status ?? '') }]
+        : [{ kind: 'image', source: mediaSourceOf(picture) }],
+    isError: item.status === 'failed',
+  }
+}
+
+function callIdOf({ call_id: callId, id }: JsonObject): string {
+  return typeof callId === 'string' ? callId : typeof id === 'string' ? id : ''
 }
 
 function reasoning(item: JsonObject): Part {

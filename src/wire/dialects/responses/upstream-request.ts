@@ -100,7 +100,7 @@ function partItem(part: Part): JsonObject | null {
       return {
         type: part.toolKind === 'custom' ? 'custom_tool_call_output' : 'function_call_output',
         call_id: part.callId,
-        output: toolOutput(part.content),
+        output: toolOutput(part.isError ? [{ kind: 'text', text: 'The tool failed:' }, ...part.content] : part.content),
       }
     case 'reasoning':
       if (part.seal?.family !== 'openai') return null

@@ -1,0 +1,119 @@
+import { expect, test } from 'vitest'
+import { startTestApp, testOffer } from '../harness/app.ts'
+import { startScriptedUpstream } from '../harness/scripted-upstream.ts'
+import { vendorAnswer } from '../harness/scripted-vendors.ts'
+import { useResource } from '../harness/use-resource.ts'
+
+// Rules of vendors over the whole gateway: test/dialects/vendor-rules.test.ts tries each rule in each dialect.
+
+const world = useResource(
+  async () => {
+    const upstream = await startScriptedUpstream()
+    const offer = testOffer(upstream.baseUrl, { modelId: 'responses' })
+    const openrouter = testOffer(upstream.baseUrl, { modelId: 'chat' })
+    const offers = [
+      { ...offer, endpoint: { ...offer.endpoint, endpointId: 'responses' }, speaks: ['responses' as const] },
+      { ...openrouter, endpoint: { ...openrouter.endpoint, endpointId: 'chat', kind: 'cloud' as const } },
+    ]
+    return { upstream, gateway: await startTestApp({ offers }) }
+  },
+  async ({ upstream, gateway }) => {
+    await gateway.close()
+    await upstream.close()
+  },
+)
+
+async function post(path: string, key: string, body: object) {
+  const response = await fetch(`${world.gateway.url}${path}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+  return { headers: response.headers, status: response.status, body: (await response.json()) as never }
+}
+
+// farion1231/cc-switch issue 7103.
+test('a limit below the lowest of the vendor is raised, and the answer is cut and billed at the limit of the client', async () => {
+  const customer = await world.gateway.customer()
+  const text = 'one two three four five six seven eight nine ten eleven twelve thirteen fourteen'
+  world.upstream.respondWith(vendorAnswer('responses', { text, tokens: { input: 10, output: 16 } }))
+  const { headers, body } = await post('/v1/chat/completions', customer.key, {
+    model: 'responses',
+    max_tokens: 5,
+    messages: [{ role: 'user', content: 'Count.' }],
+  })
+  expect(world.upstream.requests.at(-1)!.body.max_output_tokens).toBe(16)
+  expect(headers.get('x-switchyard-changed-fields')).toBe('max_output_tokens')
+  expect(body).toMatchObject({ choices: [{ finish_reason: 'length' }], usage: { completion_tokens: 5 } })
+  const [row] = await world.gateway.settled(customer, 1)
+  expect(row!.output_tokens).toBe(5)
+})
+
+test('so is a stream', async () => {
+  const customer = await world.gateway.customer()
+  const text = 'one two three four five six seven eight nine ten'
+  world.upstream.respondWith(vendorAnswer('responses', { text, tokens: { input: 10, output: 16 } }))
+  const response = await fetch(`${world.gateway.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({
+      model: 'responses',
+      max_tokens: 5,
+      stream: true,
+      messages: [{ role: 'user', content: 'Count.' }],
+    }),
+  })
+  const events = await response.text()
+  expect(events).toContain('"finish_reason":"length"')
+  expect(events).not.toContain('seven')
+  const [row] = await world.gateway.settled(customer, 1)
+  expect(row!.output_tokens).toBe(5)
+})
+
+// OpenRouter wants its reasoning_details back for Gemini's models.
+test('the details of reasoning of a server of chat come back to it from a client of messages', async () => {
+  const customer = await world.gateway.customer()
+  const details = [
+    { type: 'reasoning.text', text: 'Seek', format: 'google-gemini-v1', index: 0 },
+    { type: 'reasoning.encrypted', data: 'RU5D', id: 'tool_w1', format: 'google-gemini-v1', index: 1 },
+  ]
+  const call = { id: 'tool_w1', type: 'function', function: { name: 'look', arguments: '{}' } }
+  const message = {
+    role: 'assistant',
+    content: null,
+    reasoning: 'Seek',
+    reasoning_details: details,
+    tool_calls: [call],
+  }
+  world.upstream.respondWith((_request, response) => {
+    response.setHeader('content-type', 'application/json')
+    response.end(
+      JSON.stringify({
+        id: 'x',
+        object: 'chat.completion',
+        created: 1,
+        model: 'm',
+        choices: [{ index: 0, message, finish_reason: 'tool_calls' }],
+        usage: { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 },
+      }),
+    )
+  })
+  const request = {
+    model: 'chat',
+    max_tokens: 99,
+    thinking: { type: 'adaptive' },
+    tools: [{ name: 'look', input_schema: { type: 'object' } }],
+  }
+  const question = { role: 'user', content: 'What is there?' }
+  const first = await post('/v1/messages', customer.key, { ...request, messages: [question] })
+  const { content } = first.body as { content: object[] }
+  const result = { type: 'tool_result', tool_use_id: 'tool_w1', content: 'a ship' }
+  await post('/v1/messages', customer.key, {
+    ...request,
+    messages: [question, { role: 'assistant', content }, { role: 'user', content: [result] }],
+  })
+  const sent = world.upstream.requests.at(-1)!.body.messages!.find(({ role }) => role === 'assistant')!
+  expect(sent.reasoning_details).toContainEqual(
+    expect.objectContaining({ type: 'reasoning.encrypted', data: 'RU5D', format: 'google-gemini-v1' }),
+  )
+})
