@@ -30,16 +30,25 @@ const anthropic: ErrorFormat = {
 }
 const google: ErrorFormat = { body: geminiErrorBody, schema: geminiErrorSchema }
 
+/** Whose SDK sent a request. Addresses that several vendors share answer in its form. */
+export type ClientVendor = 'openai' | 'anthropic' | 'google'
+
+/** Tells the vendor by the headers that only its SDKs send. */
+export function clientVendorOf(headers: Readonly<Record<string, unknown>>): ClientVendor {
+  if (headers['anthropic-version'] !== undefined) return 'anthropic'
+  return headers['x-goog-api-key'] !== undefined || headers['x-goog-api-client'] !== undefined ? 'google' : 'openai'
+}
+
 /**
  * Returns the error format of an address.
  *
  * @param request the method and the target of the request, where they could be read
- * @param isAnthropic whether the request has the header `anthropic-version`; addresses that several dialects share look
- *   at it
+ * @param vendor see `clientVendorOf`; addresses that several vendors share look at it
  */
-export function errorFormatOf({ method, url }: RequestLine, isAnthropic: boolean): ErrorFormat {
+export function errorFormatOf({ method, url }: RequestLine, vendor: ClientVendor): ErrorFormat {
   if (url === undefined) return openai
   if (isGoogleTarget(method, url)) return google
   if (/^\/v1\/+messages(?:[/?]|$)/.test(url)) return anthropic
-  return isAnthropic && /^\/v1\/+models(?:[/?]|$)/.test(url) ? anthropic : openai
+  if (!/^\/v1\/+models(?:[/?]|$)/.test(url)) return openai
+  return vendor === 'anthropic' ? anthropic : vendor === 'google' ? google : openai
 }

@@ -14,7 +14,7 @@ const errorCodes = Object.keys(errorTable) as ErrorCode[]
  */
 export function errorResponses(endpoint: Endpoint, schemas: Record<string, Json>): Json {
   const { method, doc, path } = endpoint
-  const error = doc.error ?? errorFormatOf({ method, url: doc.openapiPath ?? path }, false)
+  const error = doc.error ?? errorFormatOf({ method, url: doc.openapiPath ?? path }, 'openai')
   const byStatus = Object.groupBy(endpointErrors(endpoint), code => errorTable[code].status)
   return Object.fromEntries(
     Object.entries(byStatus).map(([status, group = []]) => [

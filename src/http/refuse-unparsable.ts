@@ -30,7 +30,7 @@ function writeRefusal(error: ParseError, socket: Socket, line: RequestLine): voi
   if (!socket.writable) return
   const refusal = new ApiError(unparsableCode(error.code))
   const requestId = randomUUIDv7()
-  const format = errorFormatOf(line, false)
+  const format = errorFormatOf(line, 'openai')
   const body = format.body(refusal, requestId)
   const { status } = refusal.row
   const idHeaders = ['x-request-id', ...(format.requestIdHeader === undefined ? [] : [format.requestIdHeader])]

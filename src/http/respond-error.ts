@@ -1,12 +1,12 @@
 import type { FastifyReply } from 'fastify'
 import { ApiError } from '../base/domain/errors.ts'
 import { hasArrived, isLastAnswer } from './connection-bound.ts'
-import { errorFormatOf } from './error-format.ts'
+import { clientVendorOf, errorFormatOf } from './error-format.ts'
 
 /** Sends an error in the format of the requested address, with its status, Retry-After and x-should-retry. */
 export function respondError(reply: FastifyReply, error: ApiError): void {
   const { id, method, url, headers } = reply.request
-  const { body, requestIdHeader } = errorFormatOf({ method, url }, headers['anthropic-version'] !== undefined)
+  const { body, requestIdHeader } = errorFormatOf({ method, url }, clientVendorOf(headers))
   if (requestIdHeader !== undefined) reply.header(requestIdHeader, id)
   const { raw } = reply.request
   if (isLastAnswer(error.row.status, raw.socket, hasArrived(raw))) reply.header('connection', 'close')

@@ -256,7 +256,7 @@ const codeOf = ({ error }: Json): string | undefined => error?.details?.[0].reas
 /** The type of an error in the form of the endpoint. */
 function typeOf({ path }: Endpoint, code: ErrorCode): string {
   if (path.startsWith('/v1/responses') && code === 'daily_limit_exceeded') return 'usage_limit_reached'
-  const { body } = errorFormatOf({ method: 'POST', url: path }, false)
+  const { body } = errorFormatOf({ method: 'POST', url: path }, 'openai')
   return JSON.parse(body(new ApiError(code), 'id')).error.type
 }
 

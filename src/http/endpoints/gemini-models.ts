@@ -1,28 +1,16 @@
-import { z } from 'zod'
 import { modelNotAllowed, unknownModel } from '../../base/domain/errors.ts'
-import { geminiModel, geminiModelPage, listGeminiModels, showGeminiModel } from '../../wire/api/gemini-models.ts'
+import {
+  geminiModel,
+  geminiModelPage,
+  geminiPageQuery,
+  listGeminiModels,
+  showGeminiModel,
+} from '../../wire/api/gemini-models.ts'
 import type { ListedModel } from '../../wire/api/models.ts'
 import { readQuery } from '../../wire/api/reports.ts'
 import { geminiPathParameters } from '../../wire/dialects/gemini/gemini-schema.ts'
 import type { Endpoint } from '../endpoint.ts'
 import { isAllowed } from './models.ts'
-
-const PAGE_SIZE = 50
-const PAGE_SIZE_MAX = 1000
-
-const pageSizeText = 'must be a whole number from 1 on in plain digits, such as 50'
-
-const listQuery = z.object({
-  pageSize: z
-    .preprocess(
-      // A larger number is lowered rather than refused, as at Google.
-      value => (typeof value === 'string' && /^[1-9]\d*$/.test(value) ? Math.min(Number(value), PAGE_SIZE_MAX) : value),
-      z.int(pageSizeText).min(1, pageSizeText),
-    )
-    .default(PAGE_SIZE)
-    .describe('Models per page; more than 1000 are 1000.'),
-  pageToken: z.string().max(1000).optional().describe('The `nextPageToken` of the page before.'),
-})
 
 /** GET /v1beta/models and GET /v1beta/models/{model}: the models in the form of Google's API. */
 export function geminiModels(deps: { readonly models: () => ReadonlyMap<string, ListedModel> }): Endpoint[] {
@@ -36,11 +24,11 @@ export function geminiModels(deps: { readonly models: () => ReadonlyMap<string, 
         tag: 'Models',
         summary: 'List models for Gemini clients',
         description: 'Lists the models that the key may use, in the form of the Gemini API, ordered by id.',
-        query: listQuery,
+        query: geminiPageQuery,
         response: { contentType: 'application/json', schema: geminiModelPage, description: 'A page of models.' },
       },
       handle: ({ caller, request }) => {
-        const { pageSize, pageToken } = readQuery(listQuery, request.query)
+        const { pageSize, pageToken } = readQuery(geminiPageQuery, request.query)
         const allowed = [...deps.models().values()].filter(({ id }) => isAllowed(caller, id))
         return listGeminiModels(allowed, { pageSize, pageToken })
       },

@@ -2,9 +2,24 @@ import { z } from 'zod'
 import type { Caller } from '../../base/domain/caller.ts'
 import { modelNotAllowed, unknownModel } from '../../base/domain/errors.ts'
 import type { PriceLimits } from '../../base/domain/price-limits.ts'
-import { anthropicModelPage, listAnthropicModels } from '../../wire/api/anthropic-models.ts'
+import {
+  anthropicModel,
+  anthropicModelPage,
+  listAnthropicModels,
+  showAnthropicModel,
+} from '../../wire/api/anthropic-models.ts'
+import {
+  geminiModel,
+  geminiModelPage,
+  geminiPageQuery,
+  listGeminiModels,
+  showGeminiModel,
+} from '../../wire/api/gemini-models.ts'
 import { type ListedModel, listModels, model, modelList, showModel } from '../../wire/api/models.ts'
+import { readQuery } from '../../wire/api/reports.ts'
+import { ALIAS_PREFIX } from '../../wire/dialects/messages/messages-request.ts'
 import type { Endpoint } from '../endpoint.ts'
+import { clientVendorOf } from '../error-format.ts'
 
 interface ModelsDeps {
   /** The available models, by id. */
@@ -22,11 +37,13 @@ export function modelsList(deps: ModelsDeps): Endpoint {
       operationId: 'listModels',
       summary: 'List models',
       description:
-        'Lists the models that the key may use, with their prices. With the header `anthropic-version`, the list has the form of Anthropic.',
+        'Lists the models that the key may use, with their prices. With the header `anthropic-version`, the list has the form of Anthropic; with `x-goog-api-key` or `x-goog-api-client`, that of Google, in pages.',
       tag: 'Models',
       response: {
         contentType: 'application/json',
-        schema: z.union([modelList, anthropicModelPage]).meta({ examples: modelList.meta()?.examples }),
+        schema: z
+          .union([modelList, anthropicModelPage, geminiModelPage])
+          .meta({ examples: modelList.meta()?.examples }),
         description: 'The models that the key may use, with their prices, ordered by id.',
       },
     },
@@ -35,9 +52,11 @@ export function modelsList(deps: ModelsDeps): Endpoint {
         .models()
         .values()
         .filter(({ id }) => isAllowed(caller, id))
-      return request.headers['anthropic-version'] === undefined
-        ? listModels(allowed, deps.priceLimits)
-        : listAnthropicModels(allowed)
+      const vendor = clientVendorOf(request.headers)
+      if (vendor === 'anthropic') return listAnthropicModels(allowed)
+      if (vendor === 'openai') return listModels(allowed, deps.priceLimits)
+      const { pageSize, pageToken } = readQuery(geminiPageQuery, request.query)
+      return listGeminiModels(allowed, { pageSize, pageToken })
     },
   }
 }
@@ -54,21 +73,29 @@ export function modelShow(deps: ModelsDeps): Endpoint {
     doc: {
       operationId: 'getModel',
       summary: 'Get a model',
-      description: 'Returns one model with its prices, its context and its features. 403 if the key may not use it.',
+      description:
+        'Returns one model with its prices, its context and its features, in the form of the client as `GET /v1/models`. 403 if the key may not use it.',
       tag: 'Models',
       openapiPath: '/v1/models/{id}',
       pathParameters: z.object({
         id: z.string().meta({ description: 'Id of the model. It may contain slashes.', examples: ['llama-3.3-70b'] }),
       }),
       errors: ['model_not_allowed', 'model_not_found'],
-      response: { contentType: 'application/json', schema: model, description: 'The model.' },
+      response: {
+        contentType: 'application/json',
+        schema: z.union([model, anthropicModel, geminiModel]).meta({ examples: model.meta()?.examples }),
+        description: 'The model.',
+      },
     },
     handle({ caller, request }) {
-      const { '*': id } = request.params as { '*': string }
+      const { '*': name } = request.params as { '*': string }
+      const vendor = clientVendorOf(request.headers)
+      const id = vendor === 'anthropic' && name.startsWith(ALIAS_PREFIX) ? name.slice(ALIAS_PREFIX.length) : name
       const listed = deps.models().get(id)
       if (!listed) throw unknownModel(id)
       if (!isAllowed(caller, id)) throw modelNotAllowed(id)
-      return showModel(listed, deps.priceLimits)
+      if (vendor === 'anthropic') return showAnthropicModel(listed, name)
+      return vendor === 'google' ? showGeminiModel(listed) : showModel(listed, deps.priceLimits)
     },
   }
 }

@@ -1,7 +1,8 @@
 import { z } from 'zod'
+import { ALIAS_PREFIX } from '../dialects/messages/messages-request.ts'
 import type { ListedModel } from './models.ts'
 
-const listedModel = z.object({
+export const anthropicModel = z.object({
   type: z.literal('model'),
   id: z.string().describe('Value for `model` in a request. `claude/` before it is ignored there.'),
   display_name: z.string(),
@@ -13,7 +14,7 @@ const listedModel = z.object({
 /** Anthropic's list of models. All are on one page. */
 export const anthropicModelPage = z
   .object({
-    data: z.array(listedModel),
+    data: z.array(anthropicModel),
     has_more: z.literal(false),
     first_id: z.string().nullable(),
     last_id: z.string().nullable(),
@@ -48,15 +49,24 @@ const ANTHROPIC_ID = /^(?:claude|anthropic)/
  */
 export function listAnthropicModels(listed: Iterable<ListedModel>): z.infer<typeof anthropicModelPage> {
   const sorted = [...listed].sort((a, b) => (a.id < b.id ? -1 : 1))
-  const data = sorted.flatMap(({ id, created, contextTokens, maxOutputTokens }) => {
-    const common = {
-      type: 'model' as const,
-      display_name: id,
-      created_at: new Date(created * 1000).toISOString(),
-      max_input_tokens: contextTokens,
-      max_tokens: maxOutputTokens,
-    }
-    return (ANTHROPIC_ID.test(id) ? [id] : [id, `claude/${id}`]).map(name => ({ ...common, id: name }))
+  const data = sorted.flatMap(listed => {
+    const names = ANTHROPIC_ID.test(listed.id) ? [listed.id] : [listed.id, `${ALIAS_PREFIX}${listed.id}`]
+    return names.map(name => showAnthropicModel(listed, name))
   })
   return { data, has_more: false, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null }
+}
+
+/** Returns a model as Anthropic shows it, under the name that the client asked for. */
+export function showAnthropicModel(
+  { id, created, contextTokens, maxOutputTokens }: ListedModel,
+  name: string,
+): z.infer<typeof anthropicModel> {
+  return {
+    type: 'model',
+    id: name,
+    display_name: id,
+    created_at: new Date(created * 1000).toISOString(),
+    max_input_tokens: contextTokens,
+    max_tokens: maxOutputTokens,
+  }
 }

@@ -28,6 +28,24 @@ export const geminiModelPage = z
   })
   .meta({ id: 'GeminiModelPage', examples: [{ models: [example] }] })
 
+const PAGE_SIZE = 50
+const PAGE_SIZE_MAX = 1000
+
+const pageSizeText = 'must be a whole number from 1 on in plain digits, such as 50'
+
+/** The query of a list of models. */
+export const geminiPageQuery = z.object({
+  pageSize: z
+    .preprocess(
+      // A larger number is lowered rather than refused, as at Google.
+      value => (typeof value === 'string' && /^[1-9]\d*$/.test(value) ? Math.min(Number(value), PAGE_SIZE_MAX) : value),
+      z.int(pageSizeText).min(1, pageSizeText),
+    )
+    .default(PAGE_SIZE)
+    .describe('Models per page; more than 1000 are 1000.'),
+  pageToken: z.string().max(1000).optional().describe('The `nextPageToken` of the page before.'),
+})
+
 interface PageQuery {
   readonly pageSize: number
   /** The last id of the page before; undefined for the first page. */
