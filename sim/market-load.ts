@@ -170,6 +170,7 @@ function clientOf(process: Process, failsAfterMs: number, begin: (endpointId: st
         readText: async () => text,
         release: noop,
         abort: noop,
+        lifeSeen: noop,
         contentStarted: noop,
         answerComplete: noop,
       }

@@ -112,7 +112,7 @@ export function createUpstreams(world: World, troubles: readonly TroublePlan[]):
 /** The members of an UpstreamExchange that dispatch uses. */
 type Exchange = Pick<
   UpstreamExchange,
-  'head' | 'text' | 'read' | 'readText' | 'release' | 'abort' | 'contentStarted' | 'answerComplete'
+  'head' | 'text' | 'read' | 'readText' | 'release' | 'abort' | 'lifeSeen' | 'contentStarted' | 'answerComplete'
 >
 
 const noop = () => {}
@@ -127,6 +127,7 @@ function whole(status: number, text: string, retryAfter = ''): Exchange {
     readText: async () => text,
     release: noop,
     abort: noop,
+    lifeSeen: noop,
     contentStarted: noop,
     answerComplete: noop,
   }
