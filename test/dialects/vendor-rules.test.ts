@@ -487,6 +487,42 @@ describe('a single rule', () => {
     expect(changed).toEqual([])
   })
 
+  it('asks for a summary of the thinking where a client of chat can show it', () => {
+    const asked = (body: object) =>
+      ask(
+        parseChatRequest(json({ model: 'm', messages: [{ role: 'user', content: 'x' }], ...body })),
+        offerFor('responses'),
+      )
+    expect(asked({ reasoning_effort: 'high' }).body.reasoning).toEqual({ effort: 'high', summary: 'auto' })
+    expect(asked({ reasoning_effort: 'none' }).body.reasoning).toEqual({ effort: 'none' })
+    expect(asked({}).body.reasoning).toBeUndefined()
+  })
+
+  it("asks Google's models only for one of a list of texts", () => {
+    const schema = { type: 'STRING', enum: ['yes', 'no'] }
+    const generationConfig = { responseMimeType: 'text/x.enum', responseSchema: schema }
+    const parsed = parseGeminiRequest(json({ contents: [{ parts: [{ text: 'x' }] }], generationConfig }), {
+      model: 'm',
+      stream: false,
+    })
+    const job = chatJobOf(parsed, extraFieldRules())
+    expect(job.source!.isNativeOnly).toBe(true)
+    expect(ask(job, offerFor('gemini')).body.generationConfig).toMatchObject(generationConfig)
+  })
+
+  it('passes audio of a client of responses to servers that hear', () => {
+    const audio = { data: 'UklGRg==', format: 'wav' }
+    const content = [{ type: 'input_audio', input_audio: audio }]
+    const job = chatJobOf(
+      parseResponsesRequest(json({ model: 'm', input: [{ role: 'user', content }] })),
+      extraFieldRules(),
+    )
+    expect(job.features).toContain('audio')
+    expect(JSON.stringify(ask(job, offerFor('chat')).body.messages)).toContain(JSON.stringify(audio))
+    expect(JSON.stringify(ask(job, offerFor('gemini')).body.contents)).toContain('"mimeType":"audio/wav"')
+    expect(JSON.stringify(ask(job, offerFor('responses')).body.input)).toContain(JSON.stringify(audio))
+  })
+
   it('refuses threads as a server without them does', () => {
     const body = { model: 'm', max_tokens: 9, messages: [{ role: 'user', content: 'x' }], thread: { type: 'create' } }
     expect(() => parseMessagesRequest(json(body))).toThrow(

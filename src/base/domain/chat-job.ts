@@ -202,7 +202,7 @@ export function expectedInputTokens({ inputTokensBound, mediaTokensBound }: Chat
  * What a request uses, so its offer must support it. `citations` and `native_tools` (tools that only Anthropic's models
  * know, such as a computer) exist only in the dialect `messages`, and need a server that speaks it.
  */
-export type RequestFeature = Feature | 'documents' | 'citations' | 'native_tools'
+export type RequestFeature = Feature | 'documents' | 'citations' | 'native_tools' | 'text_enum'
 
 /** What admission, routing, dispatch and settlement need to know of a request, whatever its dialect. */
 export interface RequestFacts extends Omit<ChatJob, 'features' | 'forward' | 'extraFields' | 'source'> {

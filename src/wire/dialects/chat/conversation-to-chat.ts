@@ -224,7 +224,7 @@ const chatServer = { takesCustomTools: false, takesReasoning: true } as const
 const commonEfforts: Partial<Record<Effort, Effort>> = { minimal: 'low', xhigh: 'high', max: 'high' }
 
 /** Features that exist in one dialect only. */
-const nativeFeatures: ReadonlySet<RequestFeature> = new Set(['citations', 'native_tools'])
+const nativeFeatures: ReadonlySet<RequestFeature> = new Set(['citations', 'native_tools', 'text_enum'])
 
 /** Returns the job of a request of another dialect, with the body for chat servers. */
 export function chatJobOf(

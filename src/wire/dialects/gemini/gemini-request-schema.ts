@@ -19,7 +19,9 @@ export const generationConfigSchema = z.looseObject(
     seed: z.int({ error: 'an integer' }).nullish(),
     stopSequences: z.array(z.string({ error: 'a string' }), { error: 'an array of strings' }).nullish(),
     candidateCount: z.literal(1, { error: '1: other endpoints than chat generate one answer' }).nullish(),
-    responseMimeType: z.enum(['text/plain', 'application/json'], { error: 'text/plain or application/json' }).nullish(),
+    responseMimeType: z
+      .enum(['text/plain', 'application/json', 'text/x.enum'], { error: 'text/plain, application/json or text/x.enum' })
+      .nullish(),
     responseSchema: jsonObject.nullish(),
     responseJsonSchema: jsonObject.nullish(),
     responseModalities: z

@@ -25,7 +25,7 @@ import { schemaAsJsonSchema } from './schema-as-json-schema.ts'
 export interface GeminiRequest extends ParsedRequest {
   readonly dialect: 'gemini'
   /** Only what the conversation cannot express, and a server of the same dialect gets. */
-  readonly body: { readonly thinkingConfig?: JsonObject }
+  readonly body: { readonly thinkingConfig?: JsonObject; readonly enumSchema?: JsonObject }
 }
 
 /** What the address of a request says. */
@@ -102,15 +102,20 @@ function readRequest(parsed: JsonObject, { model, stream }: RequestTarget): Gemi
       .map(name => `generationConfig.${name}`),
     ...hostedTypes.map(type => `tools.${type}`),
   ]
+  const facts = jobFacts(conversation, input as GeminiFields, {
+    model,
+    stream,
+    messageCount: turns.length,
+    droppedFields: dropped,
+  })
+  const enumSchema = isEnum(config) ? (config.responseSchema ?? config.responseJsonSchema) : null
   return {
     dialect: 'gemini',
-    facts: jobFacts(conversation, input as GeminiFields, {
-      model,
-      stream,
-      messageCount: turns.length,
-      droppedFields: dropped,
-    }),
-    body: config.thinkingConfig ? { thinkingConfig: camelKeys(config.thinkingConfig) } : {},
+    facts: enumSchema ? { ...facts, features: new Set([...facts.features, 'text_enum']) } : facts,
+    body: {
+      ...(config.thinkingConfig && { thinkingConfig: camelKeys(config.thinkingConfig) }),
+      ...(enumSchema && { enumSchema }),
+    },
     conversation: () => conversation,
   }
 }
@@ -129,7 +134,14 @@ function generationConfig(value: unknown): GenerationConfig {
   return config as GenerationConfig
 }
 
-function outputFormat({ responseMimeType, responseSchema, responseJsonSchema }: GenerationConfig): OutputFormat | null {
+/** The answer is one of a list of texts, without quotes: only Google's models can be asked so. */
+function isEnum({ responseMimeType }: GenerationConfig): boolean {
+  return responseMimeType === 'text/x.enum'
+}
+
+function outputFormat(config: GenerationConfig): OutputFormat | null {
+  if (isEnum(config)) return null
+  const { responseMimeType, responseSchema, responseJsonSchema } = config
   const schema = responseJsonSchema ?? (responseSchema ? schemaAsJsonSchema(responseSchema) : null)
   if (schema !== null) return { kind: 'json_schema', name: 'answer', schema, description: null, strict: null }
   return responseMimeType === 'application/json' ? { kind: 'json' } : null

@@ -19,7 +19,7 @@ export const upstreamGemini: UpstreamTask = {
   requestBody: (job, offer, maxTokens) => {
     const conversation = conversationFor(job, offer)
     const body = geminiRequestBody(conversation, maxTokens)
-    const asked = job.source?.dialect === 'gemini' ? withOwnThinking(body, job.source.body) : body
+    const asked = job.source?.dialect === 'gemini' ? withOwnSettings(body, job.source.body) : body
     const isJson = takesJsonWithTools.test(offer.upstreamModel) ? false : withoutJsonMode(asked, conversation)
     return JSON.stringify(
       fitBody(asked, job, offer, 'gemini', fit => {
@@ -51,8 +51,16 @@ function withoutJsonMode(body: JsonObject, { outputFormat }: Conversation): bool
 }
 
 /** Only some models know levels and others only budgets, so a client's own setting is kept. */
-function withOwnThinking(body: JsonObject, { thinkingConfig }: JsonObject): JsonObject {
+function withOwnSettings(body: JsonObject, { thinkingConfig, enumSchema }: JsonObject): JsonObject {
   const { generationConfig: config } = body
+  if (enumSchema !== undefined) {
+    const settings = {
+      ...(isJsonObject(config) && config),
+      responseMimeType: 'text/x.enum',
+      responseSchema: enumSchema,
+    }
+    return withOwnSettings({ ...body, generationConfig: settings }, { thinkingConfig })
+  }
   if (!isJsonObject(thinkingConfig) || !isJsonObject(config) || !isJsonObject(config.thinkingConfig)) return body
   const { thinkingLevel, thinkingBudget, includeThoughts } = thinkingConfig
   return {

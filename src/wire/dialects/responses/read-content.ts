@@ -1,4 +1,5 @@
 import type {
+  AudioPart,
   CacheHint,
   DocumentPart,
   ImagePart,
@@ -13,17 +14,19 @@ import type { ContentPart } from './responses-request-schema.ts'
 /** Reads the checked content of a message: a text or parts. Annotations are left out. */
 export function readContent(
   content: string | readonly ContentPart[],
-): (TextPart | ImagePart | DocumentPart | RefusalPart)[] {
+): (TextPart | ImagePart | DocumentPart | RefusalPart | AudioPart)[] {
   if (typeof content === 'string') return content === '' ? [] : [{ kind: 'text', text: content }]
   return content.map(readPart)
 }
 
-/** Reads the checked output of a tool. A refusal, which tools do not make, becomes text. */
+/** Reads the checked output of a tool, which has no audio. A refusal, which tools do not make, becomes text. */
 export function readToolOutput(output: string | readonly ContentPart[]): (TextPart | ImagePart | DocumentPart)[] {
-  return readContent(output).map(part => (part.kind === 'refusal' ? { kind: 'text', text: part.text } : part))
+  return readContent(output).flatMap(part =>
+    part.kind === 'refusal' ? [{ kind: 'text' as const, text: part.text }] : part.kind === 'audio' ? [] : [part],
+  )
 }
 
-function readPart(part: ContentPart): TextPart | ImagePart | DocumentPart | RefusalPart {
+function readPart(part: ContentPart): TextPart | ImagePart | DocumentPart | RefusalPart | AudioPart {
   const cache = cacheHint(part)
   switch (part.type) {
     case 'input_text':
@@ -38,6 +41,8 @@ function readPart(part: ContentPart): TextPart | ImagePart | DocumentPart | Refu
         ...(part.detail && part.detail !== 'auto' && { detail: part.detail }),
         ...cache,
       }
+    case 'input_audio':
+      return { kind: 'audio', base64: part.input_audio.data, format: part.input_audio.format }
     case 'input_file':
       return {
         kind: 'document',

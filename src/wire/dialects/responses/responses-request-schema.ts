@@ -21,34 +21,45 @@ const noFileId = z.null({ error: 'left out: files cannot be uploaded here; send 
 
 const inputPartTypes = ['input_text', 'input_image', 'input_file', 'output_text', 'refusal'] as const
 
-/** A part of a message or of the output of a tool. */
-const contentPart = z.discriminatedUnion(
-  'type',
-  [
-    z.looseObject({ type: z.enum(['input_text', 'output_text']), text: string }),
-    z.looseObject({ type: z.literal('refusal'), refusal: string }),
-    z.looseObject({
-      type: z.literal('input_image'),
-      image_url: withoutProblem(mediaUrlProblem, 'a data: URL or a public https URL'),
-      detail: string.nullish(),
+/** The parts of a message and of the output of a tool. */
+const contentParts = [
+  z.looseObject({ type: z.enum(['input_text', 'output_text']), text: string }),
+  z.looseObject({ type: z.literal('refusal'), refusal: string }),
+  z.looseObject({
+    type: z.literal('input_image'),
+    image_url: withoutProblem(mediaUrlProblem, 'a data: URL or a public https URL'),
+    detail: string.nullish(),
+    file_id: noFileId,
+  }),
+  z
+    .looseObject({
+      type: z.literal('input_file'),
+      file_data: withoutProblem(fileDataProblem, 'base64 or a data: URL').nullish(),
+      file_url: withoutProblem(mediaUrlProblem, 'a public https URL').nullish(),
+      filename: string.nullish(),
       file_id: noFileId,
-    }),
-    z
-      .looseObject({
-        type: z.literal('input_file'),
-        file_data: withoutProblem(fileDataProblem, 'base64 or a data: URL').nullish(),
-        file_url: withoutProblem(mediaUrlProblem, 'a public https URL').nullish(),
-        filename: string.nullish(),
-        file_id: noFileId,
-      })
-      .refine(part => part.file_data || part.file_url, { error: 'an object with "file_data" or "file_url"' }),
-  ],
-  { error: issue => (issue.note === undefined ? 'a content part object' : `one of ${inputPartTypes.join(', ')}`) },
-)
+    })
+    .refine(part => part.file_data || part.file_url, { error: 'an object with "file_data" or "file_url"' }),
+] as const
 
-const content = z.union([z.string(), z.array(contentPart)], { error: 'a string or an array of content parts' })
+const audioPart = z.looseObject({
+  type: z.literal('input_audio'),
+  input_audio: z.looseObject({ data: string, format: string }, { error: 'an object with "data" and "format"' }),
+})
 
-const toolOutput = z.looseObject({ call_id: string, output: content })
+function partError(types: readonly string[]): z.core.$ZodErrorMap {
+  return issue => (issue.note === undefined ? 'a content part object' : `one of ${types.join(', ')}`)
+}
+
+const toolPart = z.discriminatedUnion('type', contentParts, { error: partError(inputPartTypes) })
+const contentPart = z.discriminatedUnion('type', [...contentParts, audioPart], {
+  error: partError([...inputPartTypes, 'input_audio']),
+})
+
+const noContent = { error: 'a string or an array of content parts' }
+const content = z.union([z.string(), z.array(contentPart)], noContent)
+
+const toolOutput = z.looseObject({ call_id: string, output: z.union([z.string(), z.array(toolPart)], noContent) })
 
 /** The items that are read, by type. Items of other types belong to tools that servers run. */
 export const itemSchemas = {

@@ -84,6 +84,7 @@ const partFields: ReadonlyMap<unknown, readonly string[]> = new Map(
     reasoning_text: ['text'],
     refusal: ['refusal'],
     input_image: ['image_url', 'detail', 'file_id'],
+    input_audio: ['input_audio'],
     input_file: ['file_data', 'file_url', 'filename', 'file_id'],
   }),
 )

@@ -1,5 +1,6 @@
 import type { AnswerEvent } from '../../../base/domain/answer-event.ts'
 import type { ChatJob } from '../../../base/domain/chat-job.ts'
+import type { Conversation } from '../../../base/domain/conversation.ts'
 import type { Endpoint, Offer } from '../../../base/domain/offer.ts'
 import { answerBounds } from '../../../base/domain/request-bounds.ts'
 import type { JsonObject } from '../../../base/runtime/json-object.ts'
@@ -26,7 +27,7 @@ export const upstreamResponses: UpstreamTask = {
 function requestBody(job: ChatJob, offer: Offer, maxTokens: number): JsonObject {
   const { endpoint, upstreamModel, quirks } = offer
   const { stream, source } = job
-  const conversation = conversationFor(job, offer)
+  const conversation = shownTo(job, conversationFor(job, offer), offer)
   const body: JsonObject =
     source?.dialect === 'responses'
       ? { ...ownSealedItems(source.body, endpoint), model: upstreamModel, max_output_tokens: maxTokens, stream }
@@ -38,6 +39,18 @@ function requestBody(job: ChatJob, offer: Offer, maxTokens: number): JsonObject 
     delete body.top_p
   }
   return fitBody(body, job, offer, 'responses')
+}
+
+/**
+ * Clients of chat have no field that asks for summaries of the thinking, and show those that come. OpenAI gives them to verified
+ * organisations only: `reasoning.summary` among the fields that an endpoint or a model drops asks for none.
+ */
+function shownTo(job: ChatJob, conversation: Conversation, offer: Offer): Conversation {
+  const { effort, isShown } = conversation.reasoning
+  const thinks = effort === null ? offer.quirks?.exclusiveReasoning === true : effort !== 'none'
+  if (job.source !== undefined || isShown !== null || !thinks) return conversation
+  if (rejectedFields(offer).has('reasoning.summary')) return conversation
+  return { ...conversation, reasoning: { effort, isShown: true } }
 }
 
 const readers = new WeakMap<Endpoint, AnswerReader>()
