@@ -30,7 +30,7 @@ const anthropic: ErrorFormat = {
 }
 const google: ErrorFormat = { body: geminiErrorBody, schema: geminiErrorSchema }
 
-/** Whose SDK sent a request. Addresses that several vendors share answer in its form. */
+/** The vendor of the SDK that sent a request. Shared addresses answer in this vendor's form. */
 export type ClientVendor = 'openai' | 'anthropic' | 'google'
 
 /** Tells the vendor by the headers that only its SDKs send. */

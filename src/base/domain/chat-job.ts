@@ -304,7 +304,7 @@ export interface FitNotes {
   readonly names: ReadonlyMap<string, string>
 }
 
-/** By the id of the offer. Most requests fit every server, and have none. */
+/** The notes of each attempt, by the id of its offer. Most requests fit every server and have no notes. */
 const fits = new WeakMap<ChatJob, Map<string, FitNotes>>()
 
 /** Remembers what the attempt at an offer changed; null: nothing. */

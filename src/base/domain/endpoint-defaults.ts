@@ -53,7 +53,7 @@ export const standardTimeouts: Timeouts = {
   totalMs: 600_000,
 }
 
-/** Models think for minutes before their first text, and servers send only signs of life meanwhile. Codex waits as long. */
+/** A model may think for minutes while its server sends only signs of life. Codex waits equally long. */
 export const THINKING_MS = 300_000
 
 /** The servers of hosters get no time to think in silence: others can take over, and they show what they think. */

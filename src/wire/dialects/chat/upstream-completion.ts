@@ -74,7 +74,7 @@ function readChoice(raw: JsonObject, index: number, envelope: Envelope): Complet
   }
   const thought = thinkingText(source.content)
   if (thought !== null) message.reasoning_content ??= thought
-  // As in streams: clients read `reasoning_content`.
+  // Clients read `reasoning_content`, so streams rename this field too.
   if (typeof message.reasoning === 'string') {
     message.reasoning_content ??= message.reasoning
     delete message.reasoning

@@ -4,7 +4,7 @@ import { isJsonObject } from '../../../base/runtime/json-object.ts'
 import type { SseEvent } from '../sse/sse-decoder.ts'
 import type { AnswerReader, StreamNormaliser } from '../upstream-task.ts'
 
-/** What calls of an answer are called towards the client. */
+/** What decides the names and ids of an answer's calls towards the client. */
 export interface ClientCalls {
   /** The names of the client's tools, by those that the server got. */
   readonly names: ReadonlyMap<string, string>
@@ -31,12 +31,12 @@ export function withClientNames(reader: AnswerReader, calls: ClientCalls): Answe
   }
 }
 
-/** So many characters of the answer's id keep apart the calls of two answers. */
+/** The length of the end of the answer's id that makes the id of a call unique. */
 const ID_CHARACTERS = 8
 
 const noNames: ReadonlyMap<string, string> = new Map()
 
-/** Returns what calls of an answer must be called. `fit`: what the server got otherwise than the client sent it. */
+/** Collects it for one attempt. `fit`: what the server got otherwise than the client sent it. */
 export function clientCalls({ forward, source }: ChatJob, fit: FitNotes | undefined): ClientCalls {
   const earlierIds = new Set<string>()
   const note = (id: unknown) => typeof id === 'string' && earlierIds.add(id)

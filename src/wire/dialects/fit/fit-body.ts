@@ -61,7 +61,7 @@ export class Fit implements FitNotes {
     return fitted
   }
 
-  /** Returns the type of media for the server: that of their bytes, where it can be told. */
+  /** Returns the media type for the server: the type of the bytes if they show it, else the declared one. */
   mediaType(type: unknown, base64: unknown): unknown {
     if (!this.rules.readsMediaTypes || typeof type !== 'string' || typeof base64 !== 'string') return type
     if (!type.startsWith('image/')) return type
@@ -100,8 +100,8 @@ function imageTypeOf(base64: string): string | null {
 }
 
 /**
- * Changes the body for the server of an offer to what its vendor accepts, and remembers the changes. `note` adds to them. What lies inside of the
- * body is copied where it changes, since the client's own body is needed again when another server is tried.
+ * Changes the body of one attempt to what the vendor accepts, and remembers the changes. `note` adds to them. Inner objects and
+ * lists are copied before they change, because the next attempt needs the client's own.
  */
 export function fitBody(
   body: JsonObject,
@@ -126,14 +126,14 @@ const walks: Readonly<Record<Dialect, (body: JsonObject, fit: Fit) => void>> = {
   converse: fitMessages,
 }
 
+/** The fields of OpenAI's bodies that name an end user or a cache. */
+const identifiers = ['user', 'safety_identifier', 'prompt_cache_key'] as const
+
 function fitChat(body: JsonObject, fit: Fit): void {
-  fit.identifier(body, 'user')
-  fit.identifier(body, 'safety_identifier')
-  fit.identifier(body, 'prompt_cache_key')
+  for (const field of identifiers) fit.identifier(body, field)
   if (Array.isArray(body.tools)) body.tools = each(body.tools, tool => fitChatTool(tool, fit))
   if (Array.isArray(body.functions)) body.functions = each(body.functions, declared => fitFunction(declared, fit))
-  body.tool_choice = fitChoice(body.tool_choice, fit)
-  if (body.tool_choice === undefined) delete body.tool_choice
+  if (body.tool_choice !== undefined) body.tool_choice = fitChoice(body.tool_choice, fit)
   if (isJsonObject(body.function_call)) {
     body.function_call = { ...body.function_call, name: fit.toolName(body.function_call.name) }
   }
@@ -152,7 +152,7 @@ function fitChatTool(tool: JsonObject, fit: Fit): JsonObject {
     : tool
 }
 
-/** A definition of a function, whose fields lie flat. Nulls say nothing, and some servers refuse them. */
+/** Fits the definition of a function. A null means that a field is absent, and some servers refuse it. */
 function fitFunction(declared: JsonObject, fit: Fit): JsonObject {
   const given = withoutNulls(declared)
   return {
@@ -215,9 +215,7 @@ function fitChatCall(call: JsonObject, fit: Fit): JsonObject {
 }
 
 function fitResponses(body: JsonObject, fit: Fit): void {
-  fit.identifier(body, 'user')
-  fit.identifier(body, 'safety_identifier')
-  fit.identifier(body, 'prompt_cache_key')
+  for (const field of identifiers) fit.identifier(body, field)
   const { max_output_tokens: limit } = body
   if (typeof limit === 'number' && limit < fit.rules.outputTokensMin) {
     body.max_output_tokens = fit.rules.outputTokensMin

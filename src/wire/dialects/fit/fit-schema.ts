@@ -10,9 +10,9 @@ const listKeywords: ReadonlySet<string> = new Set(['anyOf', 'oneOf', 'allOf', 'p
 const mapKeywords: ReadonlySet<string> = new Set([
   ...['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas'],
 ])
-/** Keywords whose value may be null. */
+/** Keywords for which null is a value; elsewhere it means that the keyword is absent. */
 const nullable: ReadonlySet<string> = new Set(['const', 'default', 'example'])
-/** Keywords that the model is told where a vendor does not take them. Others say nothing about the values, or nothing that is known. */
+/** Constraints that move into the description where a vendor refuses them. Other keywords do not constrain the values. */
 const toldKeywords: ReadonlySet<string> = new Set([
   ...['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf', 'minLength', 'maxLength', 'pattern'],
   ...['format', 'minItems', 'maxItems', 'uniqueItems', 'contains', 'minContains', 'maxContains', 'prefixItems'],
@@ -26,35 +26,16 @@ const toldKeywords: ReadonlySet<string> = new Set([
   ],
   ...['dependentRequired', 'dependentSchemas', 'const', 'enum', 'not', 'if', 'then', 'else', 'anyOf', 'oneOf', 'allOf'],
 ])
-/** What a vendor does not take is told to the model, unless it is longer than this. */
+/** Constraints longer than this are left out of the description. */
 const TOLD_CHARACTERS_MAX = 1_000
 
 /**
- * Returns a schema that a vendor accepts, and the given one if it does already. What the vendor does not take is told in the
- * description, as the vendors' own SDKs do.
+ * Returns a schema that a vendor accepts: the given one if it fits, as most do, else a copy of what changes. Constraints that the
+ * vendor refuses move into the description, as in the vendors' own SDKs.
  */
 export function fitSchema(schema: JsonObject, rules: SchemaRules): JsonObject {
-  return fitNode(schema, rules)
-}
-
-/**
- * Returns the schema of a function's arguments: an object with `properties`. OpenAI refuses one without them, and combinations
- * of objects at the top.
- */
-export function fitParameters(schema: unknown, rules: SchemaRules): JsonObject {
-  let top = isJsonObject(schema) ? schema : {}
-  if (rules.isPlainAtTop) top = plainTop(top)
-  const isObject = top.type === 'object' && isJsonObject(top.properties)
-  const fitting = isObject
-    ? top
-    : { ...top, type: 'object', properties: isJsonObject(top.properties) ? top.properties : {} }
-  return fitNode(fitting, rules)
-}
-
-/** Copies only what changes: most schemas fit. */
-function fitNode(schema: JsonObject, rules: SchemaRules): JsonObject {
   let copy: JsonObject | null = null
-  let told: JsonObject | null = null
+  const told: [keyword: string, value: unknown][] = []
   const own = (): JsonObject => {
     copy ??= { ...schema }
     return copy
@@ -69,25 +50,33 @@ function fitNode(schema: JsonObject, rules: SchemaRules): JsonObject {
       delete own()[keyword]
       const instead = replacement(keyword, value, rules)
       if (instead !== null) own()[instead[0]] = fitValue(instead[0], instead[1], rules)
-      else if (toldKeywords.has(keyword)) {
-        told ??= {}
-        told[keyword] = value
-      }
+      else if (toldKeywords.has(keyword)) told.push([keyword, value])
       continue
     }
     const fitted = fitValue(keyword, value, rules)
     if (fitted !== value) own()[keyword] = fitted
   }
   if (rules.isClosed && isObjectSchema(schema) && schema.additionalProperties !== false) {
-    if (isJsonObject(schema.additionalProperties)) {
-      told ??= {}
-      told.additionalProperties = schema.additionalProperties
-    }
+    if (isJsonObject(schema.additionalProperties)) told.push(['additionalProperties', schema.additionalProperties])
     own().additionalProperties = false
   }
   if (rules.needsItems && isListSchema(schema) && !isJsonObject(schema.items)) own().items = {}
-  if (told !== null) own().description = describe(schema.description, told)
+  if (told.length > 0) own().description = describe(schema.description, told)
   return copy ?? schema
+}
+
+/**
+ * Returns the schema of a function's arguments: an object with `properties`. OpenAI refuses one without them, and combinations
+ * of objects at the top.
+ */
+export function fitParameters(schema: unknown, rules: SchemaRules): JsonObject {
+  let top = isJsonObject(schema) ? schema : {}
+  if (rules.isPlainAtTop) top = plainTop(top)
+  const isObject = top.type === 'object' && isJsonObject(top.properties)
+  const fitting = isObject
+    ? top
+    : { ...top, type: 'object', properties: isJsonObject(top.properties) ? top.properties : {} }
+  return fitSchema(fitting, rules)
 }
 
 function isRefused(keyword: string, value: unknown, { keywords, formats, minItemsMax }: SchemaRules): boolean {
@@ -108,13 +97,13 @@ function replacement(
 }
 
 function fitValue(keyword: string, value: unknown, rules: SchemaRules): unknown {
-  if (schemaKeywords.has(keyword)) return isJsonObject(value) ? fitNode(value, rules) : value
+  if (schemaKeywords.has(keyword)) return isJsonObject(value) ? fitSchema(value, rules) : value
   if (listKeywords.has(keyword)) return Array.isArray(value) ? fitEach(value, rules) : value
   return mapKeywords.has(keyword) && isJsonObject(value) ? fitNamed(value, rules) : value
 }
 
 function fitEach(schemas: readonly unknown[], rules: SchemaRules): readonly unknown[] {
-  const fitted = schemas.map(schema => (isJsonObject(schema) ? fitNode(schema, rules) : schema))
+  const fitted = schemas.map(schema => (isJsonObject(schema) ? fitSchema(schema, rules) : schema))
   return fitted.every((schema, index) => schema === schemas[index]) ? schemas : fitted
 }
 
@@ -122,7 +111,7 @@ function fitEach(schemas: readonly unknown[], rules: SchemaRules): readonly unkn
 function fitNamed(schemas: JsonObject, rules: SchemaRules): JsonObject {
   let isChanged = false
   const fitted = Object.entries(schemas).map(([name, schema]): [string, unknown] => {
-    const fits = isJsonObject(schema) ? fitNode(schema, rules) : {}
+    const fits = isJsonObject(schema) ? fitSchema(schema, rules) : {}
     if (fits !== schema) isChanged = true
     return [name, fits]
   })
@@ -137,8 +126,8 @@ function isListSchema({ type, prefixItems }: JsonObject): boolean {
   return (type === 'array' || (Array.isArray(type) && type.includes('array'))) && prefixItems === undefined
 }
 
-function describe(description: unknown, told: JsonObject): string {
-  const rest = Object.entries(told).map(([keyword, value]) => `${keyword}: ${JSON.stringify(value)}`)
+function describe(description: unknown, told: readonly (readonly [keyword: string, value: unknown])[]): string {
+  const rest = told.map(([keyword, value]) => `${keyword}: ${JSON.stringify(value)}`)
   const text = `{${rest.join(', ')}}`
   const before = typeof description === 'string' ? description : ''
   if (text.length > TOLD_CHARACTERS_MAX) return before
@@ -149,13 +138,13 @@ const combinations = ['anyOf', 'oneOf', 'allOf'] as const
 
 /**
  * Joins combinations of objects at the top into one object: it has the properties of all, and requires what each of them
- * requires. The combinations are told in the description, and so are `not`, `enum` and `const`.
+ * requires. The combinations move into the description, and so do `not`, `enum` and `const`.
  */
 function plainTop(schema: JsonObject): JsonObject {
   const { anyOf, oneOf, allOf, not, enum: values, const: value, ...plain } = schema
   const removed: JsonObject = { anyOf, oneOf, allOf, not, enum: values, const: value }
-  const told = Object.fromEntries(Object.entries(removed).filter(([, value]) => value !== undefined && value !== null))
-  if (Object.keys(told).length === 0) return schema
+  const told = Object.entries(removed).filter(([, value]) => value !== undefined && value !== null)
+  if (told.length === 0) return schema
   const properties: [string, unknown][] = []
   const required = new Set(namesIn(plain.required))
   for (const keyword of combinations) {
