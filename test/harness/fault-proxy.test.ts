@@ -56,6 +56,18 @@ test('forwards bytes in both directions', async () => {
   expect(await echo(await join(), 'hello')).toBe('hello')
 })
 
+test('stallAt forwards until a client sends the text, then nothing until pass', async () => {
+  const client = await join()
+  const stalled = proxy.stallAt('bc')
+  expect(await echo(client, 'a b c')).toBe('a b c')
+  const held = echo(client, 'abcd')
+  await stalled
+  const other = echo(await join(), 'other')
+  expect(client.bytesRead).toBe(5)
+  proxy.pass()
+  expect([await held, await other]).toEqual(['abcd', 'other'])
+})
+
 test('cut resets open and new connections until pass', async () => {
   const client = await join()
   await echo(client, 'hello')

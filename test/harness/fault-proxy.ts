@@ -18,6 +18,11 @@ export interface FaultProxy {
   cutOnce(): void
   /** Keeps and accepts connections but forwards no bytes. Bytes sent during the stall are forwarded when it ends. */
   stall(): void
+  /**
+   * Forwards until a client sends this text, then stalls. Resolves when it has. The text must come in one piece, as a
+   * statement without parameters does.
+   */
+  stallAt(text: string): Promise<void>
   /** Delays each piece of data and limits the bandwidth per connection and direction. */
   slow(how: { readonly latencyMs: number; readonly bytesPerSecond: number }): void
   /** Resets open connections. New ones are accepted and stay dead, even after the next command. */
@@ -37,6 +42,7 @@ export async function startFaultProxy(target: Connection): Promise<FaultProxy> {
   let mode: Mode = { kind: 'pass' }
   let changed = Promise.withResolvers<void>()
   let pendingCut: { bytesLeft: number; done: PromiseWithResolvers<void> } | undefined
+  let pendingStall: { text: string; done: PromiseWithResolvers<void> } | undefined
 
   const server = createServer(client => {
     client.on('error', () => {})
@@ -72,6 +78,10 @@ export async function startFaultProxy(target: Connection): Promise<FaultProxy> {
       resetAll()
     },
     stall: () => enter({ kind: 'stall' }),
+    stallAt(text) {
+      pendingStall = { text, done: Promise.withResolvers() }
+      return pendingStall.done.promise
+    },
     slow: how => enter({ kind: 'slow', ...how }),
     blackHole() {
       enter({ kind: 'blackHole' })
@@ -113,16 +123,21 @@ export async function startFaultProxy(target: Connection): Promise<FaultProxy> {
     pair.database = database
     database.on('error', () => {})
     database.once('close', () => pair.client.destroySoon())
-    void forward(pair.client, database, () => false)
-    void forward(database, pair.client, bytes => cutIfDue(pair, database, bytes))
+    void forward(pair.client, database, { onArrival: stallIfDue })
+    void forward(database, pair.client, { isCut: bytes => cutIfDue(pair, database, bytes) })
   }
 
   /** Forwards bytes in one direction until either end closes or `isCut` returns true. */
-  async function forward(from: Socket, to: Socket, isCut: (bytes: Buffer) => boolean): Promise<void> {
+  async function forward(
+    from: Socket,
+    to: Socket,
+    { onArrival, isCut }: { onArrival?: (bytes: Buffer) => void; isCut?: (bytes: Buffer) => boolean },
+  ): Promise<void> {
     try {
       for await (const bytes of from as AsyncIterable<Buffer>) {
+        onArrival?.(bytes)
         await waitUntilAllowed(bytes.length)
-        if (to.destroyed || isCut(bytes)) break
+        if (to.destroyed || isCut?.(bytes)) break
         if (!to.write(bytes)) await Promise.race([once(to, 'drain'), once(to, 'close')])
       }
     } catch {
@@ -137,6 +152,13 @@ export async function startFaultProxy(target: Connection): Promise<FaultProxy> {
     if (mode.kind !== 'slow') return
     const ms = mode.latencyMs + (bytes * 1_000) / mode.bytesPerSecond
     await Promise.race([delay(ms), changed.promise])
+  }
+
+  function stallIfDue(bytes: Buffer): void {
+    if (pendingStall === undefined || !bytes.includes(pendingStall.text)) return
+    enter({ kind: 'stall' })
+    pendingStall.done.resolve()
+    pendingStall = undefined
   }
 
   /** Counts the bytes towards `cutAfter`. Returns true if it has reset the connection. */

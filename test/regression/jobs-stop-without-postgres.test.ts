@@ -54,13 +54,8 @@ describe('the jobs stop', () => {
     const jobs = await world.startJobs(queuePool)
     const busy = () => queuePool.pg.totalCount - queuePool.pg.idleCount + queuePool.pg.waitingCount
     await vi.waitFor(() => expect([logged('debug', /looking for jobs/), busy()]).toEqual([1, 1]), WAIT_OPTIONS)
-    // The first new connection is the listener's; the polling workers connect every five seconds.
-    const stalled = new Promise<void>(resolve => {
-      queuePool.pg.once('connect', () => {
-        proxy.stall()
-        resolve()
-      })
-    })
+    // The polling workers connect again too, before the listener does or after it.
+    const stalled = proxy.stallAt('LISTEN "jobs:insert"')
     proxy.cutOnce()
     await stalled
     vi.clearAllMocks()
