@@ -1333,6 +1333,29 @@ CREATE TABLE promotion_used_up (
   CONSTRAINT promotion_used_up_pkey PRIMARY KEY (customer_id)
 );
 
+CREATE TABLE provider (
+  name text NOT NULL,
+  version integer NOT NULL,
+  secrets_sealed bytea,
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT provider_pkey PRIMARY KEY (name),
+  CONSTRAINT provider_name_check CHECK ((name ~ '^[a-z0-9][a-z0-9._-]{0,62}$'::text)),
+  CONSTRAINT provider_version_check CHECK ((version > 0))
+);
+
+CREATE TABLE provider_version (
+  name text NOT NULL,
+  version integer NOT NULL,
+  settings jsonb,
+  reason text NOT NULL,
+  at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT provider_version_pkey PRIMARY KEY (name, version),
+  CONSTRAINT provider_version_name_fkey FOREIGN KEY (name) REFERENCES provider(name),
+  CONSTRAINT provider_version_settings_check CHECK ((jsonb_typeof(settings) = 'object'::text)),
+  CONSTRAINT provider_version_version_check CHECK ((version > 0))
+);
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON provider_version FOR EACH STATEMENT EXECUTE FUNCTION refuse_rewrite();
+
 CREATE TABLE refund (
   customer_id uuid NOT NULL,
   request_id uuid NOT NULL,

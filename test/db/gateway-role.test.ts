@@ -170,7 +170,7 @@ describe('the gateway role', () => {
 
   test('cannot write any table of the desk, nor read a secret of it', async () => {
     const { rows } = await gateway.query<{ name: string }>('SELECT unnest(desk_tables()) AS name')
-    expect(rows).toHaveLength(19)
+    expect(rows).toHaveLength(21)
     for (const { name } of rows) {
       const column = await firstColumnOf(name)
       for (const statement of [

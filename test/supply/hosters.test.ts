@@ -38,6 +38,7 @@ const sourceOf = (more: Partial<Parameters<typeof createCatalogSource>[0]> = {})
     configured: [offerOf({ name: 'ollama', modelId: 'llama' })],
     sql: database.pool,
     masterKey,
+    readEndpoint: () => [],
     allowPrivateHosters: false,
     clock: systemClock,
     agentSlots: () => 0,

@@ -216,6 +216,11 @@ export const errorTable = {
     'invalid_request_error',
     'Another account here belongs to this sign-in. Sign in with it, and unlink it there first.',
   ),
+  changed_meanwhile: row(
+    409,
+    'invalid_request_error',
+    'Somebody else has changed this since you read it. Reload, and change it again.',
+  ),
   too_many_passkeys: row(409, 'invalid_request_error', 'A person has at most 20 passkeys. Remove one first.'),
   passkeys_unavailable: row(
     409,

@@ -107,6 +107,8 @@ export interface Endpoint {
    * name, and no connection to it is ever opened.
    */
   readonly transport?: 'agent'
+  /** Where the operator changes it. Absent: hosters, the demo, and what detection found. */
+  readonly origin?: 'file' | 'managed'
 }
 
 /** The id of the built-in demo model. */
@@ -132,7 +134,7 @@ export interface Offer {
   readonly price: OfferPrice
   /** Only where the time of the day changes `price`: the list that it comes from. */
   readonly timedPrices?: PriceList
-  /** Version in the hoster's price list. Prices from the configuration have none. */
+  /** Version in the hoster's price list, or of the managed provider. Prices from the configuration have none. */
   readonly priceVersion?: number
   readonly contextTokens: number
   readonly maxOutputTokens: number

@@ -3,9 +3,9 @@ import { SupplyError } from '../domain/supply-error.ts'
 
 /** The owner and purpose of a secret. A sealed record opens only with the same two. */
 export interface SecretOwner {
-  /** The id of a hoster, of a request with a stored answer, of an alert rule, or of a person; `client` for what clients keep. */
+  /** The id of a hoster, the name of a provider, the id of a request with a stored answer, of an alert rule, or of a person; `client` for what clients keep. */
   readonly ownerId: string
-  readonly purpose: 'upstream_key' | 'stored_answer' | 'webhook_secret' | 'totp' | 'compaction'
+  readonly purpose: 'upstream_key' | 'provider_key' | 'stored_answer' | 'webhook_secret' | 'totp' | 'compaction'
 }
 
 /**
@@ -61,6 +61,12 @@ function unreadable({ ownerId, purpose }: SecretOwner): SupplyError {
     return new SupplyError(
       'unreadable_key',
       `The webhook secret of alert rule ${ownerId} cannot be decrypted with this master key. Restore the master key it was encrypted with, or remove the rule and add it again.`,
+    )
+  }
+  if (purpose === 'provider_key') {
+    return new SupplyError(
+      'unreadable_key',
+      `The key of provider ${ownerId} cannot be decrypted with this master key. Restore the master key it was encrypted with, or replace the key of the provider.`,
     )
   }
   return new SupplyError(

@@ -17,7 +17,7 @@ import type { ChooseModels } from '../../request/route/route.ts'
 import { createExpensiveTiers, createOverReports } from '../../request/settle/log-anomalies.ts'
 import type { SettleDeps } from '../../request/settle/settle.ts'
 import { chatDialectWith } from '../../wire/dialects/chat/chat-dialect.ts'
-import { extraFieldRules } from '../../wire/dialects/chat/upstream-request.ts'
+import { addEndpointFields, extraFieldRules } from '../../wire/dialects/chat/upstream-request.ts'
 import { completionsDialectWith } from '../../wire/dialects/completions/completions-dialect.ts'
 import { embeddingsDialectWith } from '../../wire/dialects/embeddings/embeddings-dialect.ts'
 import { embeddingsExtraFields } from '../../wire/dialects/embeddings/embeddings-request.ts'
@@ -60,7 +60,7 @@ export function startGeneration(
   context: ComposeContext,
   parts: GenerationParts,
 ): { readonly endpoints: readonly Endpoint[]; readonly chat: CompleteDeps } {
-  const { config, clock, log, offers } = context
+  const { config, clock, log } = context
   const bodyTurns = createBodyTurns(context.scheduler)
   const chat = createChat(context, parts, bodyTurns)
   const deps: GenerationDeps = {
@@ -79,9 +79,13 @@ export function startGeneration(
     clock,
     pingMs: config.server.pingSeconds * 1000,
   }
+  // A provider that is added while the gateway runs may name more fields.
   const rulesWith = (selfHosted?: readonly string[]) => {
-    const byEndpoint = offers.flatMap(({ endpoint }) => endpoint.dialect.forwardFields)
-    return extraFieldRules(config.chat.forwardFields, byEndpoint, selfHosted)
+    const rules = extraFieldRules(config.chat.forwardFields, selfHosted)
+    parts.supply.catalog.onOwnOffers(offers => {
+      for (const { endpoint } of offers) addEndpointFields(rules, endpoint.dialect.forwardFields)
+    })
+    return rules
   }
   const compactions = createCompactionSeal(context.masterKey)
   const counts: TokenCountsDeps = {

@@ -1,12 +1,15 @@
 import type { Endpoint } from '../../http/endpoint.ts'
 import type { OperatorEndpointDeps } from '../../http/endpoints/operator/operator-endpoint.ts'
 import { operatorEndpoints } from '../../http/endpoints/operator/operator-endpoints.ts'
+import { reportSql } from '../../money/usage/report-sql.ts'
 import { createOperatorConsole, type OperatorConsole } from '../../operator/operator-console.ts'
 import { createOverviewWatch } from '../../operator/overview-watch.ts'
 import { createPaymentService } from '../../operator/payments.ts'
 import { createPayoutService } from '../../operator/payouts.ts'
 import { createOperatorPeople } from '../../operator/people.ts'
+import { createOperatorProviders } from '../../operator/providers.ts'
 import { limitsOfTier } from '../config/config.ts'
+import { readEndpoint } from '../config/read-endpoint.ts'
 import { type ComposeContext, smallBodyLimit } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { Marketplace } from './marketplace.ts'
@@ -17,6 +20,7 @@ import type { PeopleMailParts } from './people-mail.ts'
 import { shownSettings } from './shown-settings.ts'
 import type { Supply } from './supply.ts'
 import type { Trust } from './trust.ts'
+import { createTryOffer } from './try-offer.ts'
 
 export interface Operator {
   readonly console: OperatorConsole
@@ -36,10 +40,10 @@ interface OperatorParts {
 
 /** Creates the endpoints under /console/api/operator. */
 export function createOperator(
-  { config, clock, evidence, version, scheduler, timeouts, log, started }: ComposeContext,
+  context: ComposeContext,
   {
     database: { general, desk: deskPool },
-    supply: { catalog },
+    supply,
     payments: { drivers, sync },
     payouts,
     trust: { service: trust },
@@ -48,6 +52,8 @@ export function createOperator(
     addressOf,
   }: OperatorParts,
 ): Operator {
+  const { config, clock, evidence, version, scheduler, timeouts, log, started } = context
+  const { catalog } = supply
   const operator = createOperatorConsole({
     pool: general,
     deskPool,
@@ -79,6 +85,16 @@ export function createOperator(
     payoutService,
     trust,
     people: createOperatorPeople(deskPool),
+    providers: createOperatorProviders({
+      sql: reportSql(general),
+      pool: deskPool,
+      masterKey: context.masterKey,
+      readEndpoint,
+      offers: () => catalog.current().offers,
+      namesInFile: () => new Set(config.endpoints.map(({ name }) => name)),
+      tryOffer: createTryOffer(context, supply),
+      nowMs: () => clock.epochMs(),
+    }),
     hosterInvites,
     urlFor: pageUrl(config.server.publicBaseUrl),
     watch,

@@ -16,6 +16,7 @@ import { type Charges, createCharges } from '../../market/supply/status/server-r
 import { createPinnedLookup } from '../../wire/egress/pinned-lookup.ts'
 import { AgentStock } from '../../wire/upstreams/agents/agent-stock.ts'
 import { UpstreamClient } from '../../wire/upstreams/upstream-client.ts'
+import { readEndpoint } from '../config/read-endpoint.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { Money } from './money.ts'
@@ -58,6 +59,7 @@ export async function startSupply(context: ComposeContext, database: Database, {
     configured: offers,
     sql: database.general,
     masterKey,
+    readEndpoint,
     allowPrivateHosters: config.hosters.allowPrivateUrls,
     clock,
     agentSlots: presence.slotsOf,

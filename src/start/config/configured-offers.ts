@@ -11,7 +11,7 @@ import type { EndpointSettings } from './schema.ts'
 import { weekdays } from './values.ts'
 
 /**
- * Returns the offers of the configured endpoints, in the order of the file.
+ * Returns the offers of the endpoints and models that are enabled, in the order of the file.
  *
  * @param contexts what servers report, by offer id, for models without `context_tokens`
  */
@@ -19,9 +19,9 @@ export function configuredOffers(
   config: { readonly endpoints: readonly EndpointSettings[] },
   contexts: ReadonlyMap<string, number> = new Map(),
 ): Offer[] {
-  return config.endpoints.flatMap(settings => {
+  return config.endpoints.filter(isEnabled).flatMap(settings => {
     const endpoint = endpointOf(settings)
-    return settings.models.map(model => {
+    return settings.models.filter(isEnabled).map(model => {
       const offerId = `${endpoint.endpointId}/${model.id}`
       const contextTokens = model.context_tokens ?? contexts.get(offerId) ?? ASSUMED_CONTEXT_TOKENS
       return {
@@ -44,6 +44,8 @@ export function configuredOffers(
     })
   })
 }
+
+const isEnabled = ({ enabled }: { readonly enabled: boolean }) => enabled
 
 /** Offers that speak only chat say nothing, so that requests to them cost nothing more. */
 function speaking(speaks: readonly Dialect[]): Pick<Offer, 'speaks'> {
@@ -83,6 +85,7 @@ function endpointOf(settings: EndpointSettings): Endpoint {
     hosterShareBps: 0,
     demo: false,
     egress: 'any',
+    origin: 'file',
   }
 }
 

@@ -107,7 +107,9 @@ const modelSchema = z.strictObject({
   // Reserved ids: `auto` lets routing choose the model, and `demo` is the built-in demo model.
   id: text('model id without blanks, not auto or demo', /^(?!(?:auto|demo)$)[^\s\p{C}]{1,200}$/u),
   upstream_model: text().optional(),
+  enabled: flag().prefault('true'),
   price_per_million_usd: priceList,
+  cost_per_million_usd: z.strictObject(prices).optional(),
   context_tokens: wholeNumber(1, 100_000_000).optional(),
   max_output_tokens: wholeNumber(1, 100_000_000).optional(),
   max_in_flight: wholeNumber(1, 1_000_000).optional(),
@@ -121,6 +123,7 @@ const modelSchema = z.strictObject({
 const endpointSchema = z.strictObject({
   name: text('lower-case name: letters, digits, - _ and .', /^[a-z0-9][a-z0-9._-]{0,62}$/),
   kind: oneOf(['local', 'cloud']),
+  enabled: flag().prefault('true'),
   base_url: baseUrl(),
   // The key becomes a header value, and every request would fail if a header could not contain it.
   api_key: secret('ASCII text without blanks', /^[\x21-\x7e]+$/).optional(),

@@ -7,6 +7,7 @@ import type { OverviewWatch } from '../../../operator/overview-watch.ts'
 import type { PaymentService } from '../../../operator/payments.ts'
 import type { PayoutService } from '../../../operator/payouts.ts'
 import type { OperatorPeople } from '../../../operator/people.ts'
+import type { OperatorProviderService } from '../../../operator/providers.ts'
 import type { Endpoint } from '../../endpoint.ts'
 import { operatorCustomerEndpoints } from './customers.ts'
 import { operatorGrantEndpoints } from './grants.ts'
@@ -17,6 +18,7 @@ import { operatorLive, operatorOverview } from './overview.ts'
 import { operatorPaymentEndpoints } from './payments.ts'
 import { operatorPayoutEndpoints } from './payouts.ts'
 import { operatorPeopleEndpoints } from './people.ts'
+import { operatorProviderEndpoints } from './providers.ts'
 import { operatorSupplyEndpoints } from './supply.ts'
 import { operatorTrustEndpoints } from './trust.ts'
 import { operatorUsageEndpoints } from './usage.ts'
@@ -30,6 +32,7 @@ export function operatorEndpoints(
     readonly payoutService: PayoutService
     readonly trust: TrustService
     readonly people: OperatorPeople
+    readonly providers: OperatorProviderService
     readonly hosterInvites: HosterInvites
     readonly urlFor: (request: FastifyRequest, path: string) => string
     readonly clock: Clock
@@ -45,6 +48,7 @@ export function operatorEndpoints(
     ...operatorPayoutEndpoints(deps),
     ...operatorUsageEndpoints(deps),
     ...operatorSupplyEndpoints(deps),
+    ...operatorProviderEndpoints(deps),
     ...operatorHosterInviteEndpoints(deps),
     ...operatorTrustEndpoints(deps),
     ...operatorInstallationEndpoints(deps),

@@ -60,6 +60,7 @@ test('an offer has the price of the time of the day, and a request keeps the one
     configured: [timed, offer('b', 'local', [9n, 9n])],
     sql: { query: () => Promise.reject(new Error('not used')) },
     masterKey: Buffer.alloc(32),
+    readEndpoint: () => [],
     allowPrivateHosters: false,
     clock: { epochMs: () => nowMs, monotonicMs: () => 0 },
     agentSlots: () => 0,

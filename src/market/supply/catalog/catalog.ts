@@ -6,6 +6,7 @@ import { nextChangeMs, offerPrice } from '../../../base/domain/price-list.ts'
 import { groupBy, type NonEmpty, valueAt } from '../../../base/runtime/collections.ts'
 import type { Clock } from '../../../base/runtime/scheduler.ts'
 import { type HosterOffers, readHosterOffers } from '../hosters/hoster-offers.ts'
+import { type ReadEndpoint, readProviderOffers } from '../providers/providers.ts'
 
 /**
  * Every live offer at one moment. Immutable: a change creates a new catalog, so a request uses the same one
@@ -132,6 +133,26 @@ function withRatios(configured: readonly Offer[], hosted: readonly Offer[]): rea
   })
 }
 
+/**
+ * Returns the offers of this process and of managed providers together. A server is sold once: what the file declares
+ * counts before a managed provider of the same name, and that before what detection found at its name or address.
+ */
+function withManaged(configured: readonly Offer[], managed: readonly Offer[]): readonly Offer[] {
+  if (managed.length === 0) return configured
+  const inFile = new Set(configured.filter(({ endpoint }) => endpoint.origin === 'file').map(idOfEndpoint))
+  const used = managed.filter(offer => !inFile.has(idOfEndpoint(offer)))
+  const names = new Set(used.map(idOfEndpoint))
+  const hosts = new Set(used.map(hostOf))
+  const isLeft = (offer: Offer) =>
+    offer.endpoint.origin === 'file' ||
+    offer.endpoint.demo ||
+    !(names.has(idOfEndpoint(offer)) || hosts.has(hostOf(offer)))
+  return [...configured.filter(isLeft), ...used]
+}
+
+const idOfEndpoint = ({ endpoint }: Offer) => endpoint.endpointId
+const hostOf = ({ endpoint }: Offer) => new URL(endpoint.baseUrl).host
+
 /** Returns the offer with the capacity of its agents; nothing when none is connected. Other offers stay as they are. */
 function atAgents(offer: Offer, agentSlots: CatalogSourceOptions['agentSlots']): readonly Offer[] {
   const { endpoint, upstreamModel, capacity } = offer
@@ -145,12 +166,14 @@ export interface CatalogSource {
   setConfigured(offers: readonly Offer[]): void
   /** Returns the offers with a price at an endpoint, also while no agent is connected for it. */
   pricedAt(endpointId: string): readonly Offer[]
+  /** Calls `listener` with all local and cloud offers, now and whenever they change. */
+  onOwnOffers(listener: (offers: readonly Offer[]) => void): void
   /** Builds the catalog again. Call it when agents have connected or disconnected. */
   rebuild(): void
   /** Returns the current catalog. Call it once per request. */
   current(): Catalog
   /**
-   * Reads the hosters again. A call during a running read starts another read after it, so the new catalog is
+   * Reads the hosters and the managed providers again. A call during a running read starts another read after it, so the new catalog is
    * never older than the call.
    */
   refresh(): Promise<void>
@@ -161,6 +184,8 @@ export interface CatalogSourceOptions {
   readonly configured: readonly Offer[]
   readonly sql: Sql
   readonly masterKey: Buffer
+  /** Reads the settings of managed providers. */
+  readonly readEndpoint: ReadEndpoint
   /** Permits hosters on private addresses. */
   readonly allowPrivateHosters: boolean
   readonly clock: Clock
@@ -169,22 +194,26 @@ export interface CatalogSourceOptions {
    */
   readonly agentSlots: (endpointId: string, upstreamModel: string) => number
   /**
-   * Called for a hoster that cannot be offered, for example because its key does not open. The others are
-   * offered.
+   * Called for a hoster or a managed provider that cannot be offered, for example because its key does not open. The
+   * others are offered.
    */
   readonly onProblem: (message: string) => void
 }
 
 /**
- * Creates the source of the catalog. It has the configured offers at once and hosters after the first
- * `refresh`. Call `refresh` when control topic `supply` changes. Throws when two configured offers have the
+ * Creates the source of the catalog. It has the configured offers at once, hosters and managed providers after the
+ * first `refresh`. Call `refresh` when control topic `supply` changes. Throws when two configured offers have the
  * same id.
  */
 export function createCatalogSource(options: CatalogSourceOptions): CatalogSource {
-  const { sql, masterKey, allowPrivateHosters, clock, agentSlots, onProblem } = options
+  const { sql, masterKey, readEndpoint, allowPrivateHosters, clock, agentSlots, onProblem } = options
   /** When each local or cloud model was first offered by this process. */
   const since = new Map<string, number>()
   let configured: readonly Offer[] = []
+  let managed: readonly Offer[] = []
+  /** What this process has and what is managed. */
+  let own: readonly Offer[] = []
+  const listeners: ((offers: readonly Offer[]) => void)[] = []
   let hosters: HosterOffers = { offers: [], offeredSince: new Map() }
   let catalog = buildCatalog([], () => 0)
   let running: Promise<void> | undefined
@@ -192,7 +221,15 @@ export function createCatalogSource(options: CatalogSourceOptions): CatalogSourc
 
   const read = async () => {
     hosters = await readHosterOffers(sql, { masterKey, allowPrivateHosters, onProblem, nowMs: clock.epochMs() })
+    managed = await readProviderOffers(sql, { masterKey, readEndpoint, onProblem })
+    combine()
+  }
+  const combine = () => {
+    own = withManaged(configured, managed)
+    const now = Math.floor(clock.epochMs() / 1000)
+    for (const { modelId } of own) if (!since.has(modelId)) since.set(modelId, now)
     build()
+    for (const listener of listeners) listener(own)
   }
   /** When the prices of the catalog change with the time of the day; `Infinity` when none does. */
   let pricesEndMs = Infinity
@@ -200,10 +237,8 @@ export function createCatalogSource(options: CatalogSourceOptions): CatalogSourc
   const build = () => {
     const now = clock.epochMs()
     builtAtMs = now
-    const offers = configured.map(offer => atPriceOf(offer, now))
-    pricesEndMs = Math.min(
-      ...configured.map(({ timedPrices }) => (timedPrices ? nextChangeMs(timedPrices, now) : Infinity)),
-    )
+    const offers = own.map(offer => atPriceOf(offer, now))
+    pricesEndMs = Math.min(...own.map(({ timedPrices }) => (timedPrices ? nextChangeMs(timedPrices, now) : Infinity)))
     const connected = hosters.offers.flatMap(offer => atAgents(offer, agentSlots))
     const isLive = new Set(connected.map(({ offerId }) => offerId))
     catalog = buildCatalog(
@@ -214,9 +249,7 @@ export function createCatalogSource(options: CatalogSourceOptions): CatalogSourc
   }
   const setConfigured = (offers: readonly Offer[]) => {
     configured = offers
-    const now = Math.floor(clock.epochMs() / 1000)
-    for (const { modelId } of offers) if (!since.has(modelId)) since.set(modelId, now)
-    build()
+    combine()
   }
   setConfigured(options.configured)
   const start = () => {
@@ -235,6 +268,10 @@ export function createCatalogSource(options: CatalogSourceOptions): CatalogSourc
       return catalog
     },
     setConfigured,
+    onOwnOffers(listener) {
+      listeners.push(listener)
+      listener(own)
+    },
     pricedAt: endpointId => hosters.offers.filter(({ endpoint }) => endpoint.endpointId === endpointId),
     rebuild: build,
     refresh() {

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import type { ModelQuirks, Offer, ProviderKind, UpstreamQuirks } from '../../../base/domain/offer.ts'
 import { parseChatRequest } from './chat-dialect.ts'
-import { droppedFields, extraFieldRules, upstreamRequestBody } from './upstream-request.ts'
+import { addEndpointFields, droppedFields, extraFieldRules, upstreamRequestBody } from './upstream-request.ts'
 
 const standard: UpstreamQuirks = {
   maxTokensField: 'max_tokens',
@@ -51,7 +51,8 @@ it('sends fields that OpenAI does not have to the servers of their kind, and rep
     best_of: 4,
     seed: 1,
   }
-  const rules = extraFieldRules({ hoster: ['best_of'], cloud: [] }, ['thinking', 'vendor_only'])
+  const rules = extraFieldRules({ hoster: ['best_of'], cloud: [] })
+  addEndpointFields(rules, ['thinking', 'vendor_only'])
   const job = parseChatRequest(
     Buffer.from(JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'x' }], vendor_only: 1, ...request })),
     rules,

@@ -231,20 +231,22 @@ export type ExtraFieldRules = ReadonlyMap<string, ReadonlySet<ProviderKind>>
  * Returns the rules for the fields that only some servers get.
  *
  * @param byKind fields that the configuration adds for a kind of servers
- * @param byEndpoint fields that only the endpoints which name them get (`UpstreamQuirks.forwardFields`)
  * @param selfHosted fields that local servers and hosters get
  */
 export function extraFieldRules(
   byKind: Partial<Readonly<Record<ProviderKind, readonly string[]>>> = {},
-  byEndpoint: readonly string[] = [],
   selfHosted: readonly string[] = selfHostedFields,
-): ExtraFieldRules {
+): Map<string, Set<ProviderKind>> {
   const rules = new Map<string, Set<ProviderKind>>(selfHosted.map(name => [name, new Set(['local', 'hoster'])]))
-  for (const name of byEndpoint) if (!rules.has(name)) rules.set(name, new Set())
   for (const [kind, names] of Object.entries(byKind)) {
     for (const name of names) rules.set(name, new Set(rules.get(name)).add(kind as ProviderKind))
   }
   return rules
+}
+
+/** Adds fields that only the endpoints which name them get (`UpstreamQuirks.forwardFields`). */
+export function addEndpointFields(rules: Map<string, Set<ProviderKind>>, names: readonly string[]): void {
+  for (const name of names) if (!rules.has(name)) rules.set(name, new Set())
 }
 
 export interface ForwardedFields {

@@ -27,7 +27,7 @@ export const embeddingsExtraFields = [
   ...['truncate_prompt_tokens', 'truncate', 'add_special_tokens', 'normalize', 'input_type'],
 ] as const
 
-const usualRules = extraFieldRules({}, [], embeddingsExtraFields)
+const usualRules = extraFieldRules({}, embeddingsExtraFields)
 
 /** A list of 300,000 token ids has a comma for each. */
 const DELIMITERS_MAX = embeddingsBounds.tokens + 65_536

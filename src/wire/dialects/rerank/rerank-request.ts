@@ -14,7 +14,7 @@ const standardFields: ReadonlySet<string> = new Set(['query', 'documents', 'top_
 /** Settings of vLLM, SGLang and Infinity. They change neither the model nor what it costs. */
 export const rerankExtraFields = ['truncate_prompt_tokens', 'truncate', 'max_tokens_per_doc'] as const
 
-const usualRules = extraFieldRules({}, [], rerankExtraFields)
+const usualRules = extraFieldRules({}, rerankExtraFields)
 
 /** What a server may add to a pair: tokens that begin, separate and end it, and an instruction of the model. */
 const TOKENS_PER_PAIR = 64

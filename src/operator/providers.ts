@@ -1,0 +1,411 @@
+import type { Pool, Sql } from '../base/db/pool.ts'
+import { ApiError } from '../base/domain/errors.ts'
+import { billedCost, type TokenPrice, usd } from '../base/domain/money.ts'
+import type { Offer } from '../base/domain/offer.ts'
+import { SupplyError } from '../base/domain/supply-error.ts'
+import { elementAt } from '../base/runtime/collections.ts'
+import { isJsonObject, type JsonObject } from '../base/runtime/json-object.ts'
+import { type AuditAction, noteAction } from '../identity/people/audit-log.ts'
+import { listServedModels, type ServedModel } from '../market/supply/providers/list-models.ts'
+import { type FindInLibrary, loadPriceLibrary, priceLibrary } from '../market/supply/providers/price-library.ts'
+import { presetAt, providerPresets } from '../market/supply/providers/provider-presets.ts'
+import {
+  differencesOf,
+  listProviders,
+  lockProvider,
+  managedOffers,
+  openProviderSecrets,
+  type Provider,
+  type ProviderSecrets,
+  providerSecrets,
+  type ReadEndpoint,
+  writeProvider,
+} from '../market/supply/providers/providers.ts'
+import type {
+  OperatorProviders,
+  ProviderPresetList,
+  ProviderTrial,
+  parseAskedProvider,
+  parseNewProvider,
+  parseProviderChange,
+  parseProviderRemoval,
+  parseProviderSwitch,
+  parseTriedProvider,
+  ServedModels,
+  WrittenProvider,
+} from '../wire/api/operator/providers.ts'
+import { type Actor, act } from './operator-action.ts'
+import { listServers } from './servers.ts'
+
+/** Sends one small request to an offer, without a customer and without money. Never rejects. */
+export type TryOffer = (
+  offer: Offer,
+) => Promise<Pick<ProviderTrial, 'problem' | 'text' | 'input_tokens' | 'output_tokens' | 'total_ms'>>
+
+/**
+ * The servers of the operator and the clouds, as the pages of operators read and change them. Every change is a version and an
+ * entry of the audit log, in one transaction. All methods reject with ApiError.
+ */
+export interface OperatorProviderService {
+  list(): Promise<OperatorProviders>
+  presets(): ProviderPresetList
+  create(actor: Actor, order: ReturnType<typeof parseNewProvider>): Promise<WrittenProvider>
+  change(actor: Actor, name: string, order: ReturnType<typeof parseProviderChange>): Promise<WrittenProvider>
+  /** Enables or disables a provider or one of its models. Running requests end as they began. */
+  switch(actor: Actor, name: string, order: ReturnType<typeof parseProviderSwitch>): Promise<WrittenProvider>
+  remove(actor: Actor, name: string, order: ReturnType<typeof parseProviderRemoval>): Promise<WrittenProvider>
+  /** Asks the server which models it has. */
+  servedModels(order: ReturnType<typeof parseAskedProvider>): Promise<ServedModels>
+  /** Sends one small request to a model of the settings. */
+  tryModel(order: ReturnType<typeof parseTriedProvider>): Promise<ProviderTrial>
+}
+
+export interface OperatorProviderDeps {
+  readonly sql: Sql
+  readonly pool: Pool
+  readonly masterKey: Buffer
+  readonly readEndpoint: ReadEndpoint
+  /** The local and cloud offers of this node. */
+  readonly offers: () => readonly Offer[]
+  /** The names of the endpoints in switchyard.yaml. */
+  readonly namesInFile: () => ReadonlySet<string>
+  readonly tryOffer: TryOffer
+  readonly nowMs: () => number
+}
+
+export function createOperatorProviders(deps: OperatorProviderDeps): OperatorProviderService {
+  const { sql, pool, masterKey, readEndpoint, namesInFile } = deps
+  let loading: Promise<FindInLibrary> | undefined
+  const library = () => {
+    loading ??= loadPriceLibrary()
+    return loading
+  }
+  /** Writes what `change` makes of the present state. */
+  const write = (actor: Actor, name: string, change: (before: Provider | undefined) => Changed) =>
+    act(pool, async sql => {
+      const before = await lockProvider(sql, name)
+      const { action, settings, secrets, reason } = change(before)
+      const version = await writeProvider(sql, masterKey, { name, settings, secrets, reason })
+      const replaced = settings === null ? [] : replacedSecrets(before && openSecretsOf(masterKey, before), secrets)
+      await noteAction(sql, {
+        action,
+        personId: actor.personId,
+        subject: name,
+        detail: {
+          reason,
+          version,
+          changes: differencesOf(before?.settings ?? {}, settings ?? {}).slice(0, DIFFERENCES_MAX),
+          ...(replaced.length > 0 && { keys_replaced: replaced }),
+        },
+        address: actor.address,
+      })
+      return { name, version }
+    })
+  /** Refuses settings that cannot be used, before anything is written. */
+  const check = (settings: JsonObject, secrets: ProviderSecrets) => {
+    refuseSecretsIn(settings)
+    const { name, base_url: baseUrl } = settings
+    if (typeof name === 'string' && namesInFile().has(name))
+      throw refusal(`The name "${name}" is declared in switchyard.yaml. Choose another one.`)
+    if (typeof baseUrl === 'string') refuseLinkLocal(baseUrl)
+    return readOr400(readEndpoint, { ...settings, ...secrets })
+  }
+  /** The keys that were sent, and the stored ones while the address is that of the stored settings. */
+  const secretsFor = (before: Provider | undefined, settings: JsonObject, sent: Sent = {}): ProviderSecrets => {
+    const given = definedOf(sent)
+    if (before?.settings == null || Object.keys(given).length > 0) return given
+    if (before.secretsSealed === null) return {}
+    if (hostOf(before.settings.base_url) !== hostOf(settings.base_url))
+      throw refusal('The address has changed, so the stored key is not sent there. Send the key again.')
+    return openSecretsOf(masterKey, before)
+  }
+  const secretsOfAsked = async (order: ReturnType<typeof parseAskedProvider>) => {
+    const stored =
+      order.name === undefined ? undefined : (await listProviders(sql)).find(({ name }) => name === order.name)
+    return secretsFor(stored, order.settings, order.secrets)
+  }
+  return {
+    list: async () => ({ library: priceLibrary, data: await readShown(deps, await library()) }),
+    presets: () => ({
+      library: priceLibrary,
+      data: providerPresets.map(({ id, title, settings, secrets }) => ({ id, title, settings, secrets: [...secrets] })),
+    }),
+    create(actor, { settings, secrets, reason }) {
+      const given = definedOf(secrets)
+      check(settings, given)
+      const name = settings.name as string
+      return write(actor, name, before => {
+        if (before?.settings != null) throw refusal(`There is a provider with the name "${name}". Choose another one.`)
+        return { action: 'provider.created', settings, secrets: given, reason }
+      })
+    },
+    change: (actor, name, { settings, secrets, reason, version }) =>
+      write(actor, name, before => {
+        requireVersion(before, version)
+        if (settings.name !== name)
+          throw refusal('The name of a provider stays, because receipts name it. Make another provider.')
+        const kept = secretsFor(before, settings, secrets)
+        check(settings, kept)
+        return { action: 'provider.changed', settings, secrets: kept, reason }
+      }),
+    switch: (actor, name, { is_enabled: isEnabled, model, reason }) =>
+      write(actor, name, before => {
+        if (before?.settings == null) throw noProvider()
+        const settings = switched(before.settings, model, isEnabled)
+        const action = isEnabled ? 'provider.enabled' : 'provider.disabled'
+        return { action, settings, secrets: openSecretsOf(masterKey, before), reason }
+      }),
+    remove: (actor, name, { version, reason }) =>
+      write(actor, name, before => {
+        requireVersion(before, version)
+        return { action: 'provider.removed', settings: null, secrets: {}, reason }
+      }),
+    async servedModels(order) {
+      const secrets = await secretsOfAsked(order)
+      // An entry needs a model to be read.
+      const offers = check({ ...order.settings, name: order.settings.name ?? 'test', models: [EXAMPLE_MODEL] }, secrets)
+      const { endpoint, speaks } = elementAt(offers, 0)
+      const served = await listServedModels(endpoint, speaks?.[0] ?? 'chat').catch(refuseSupply)
+      return { data: served && proposedModels(served, endpoint.baseUrl, await library()) }
+    },
+    async tryModel(order) {
+      const secrets = await secretsOfAsked(order)
+      const { settings } = order
+      const chosen = modelsOf(settings).find(({ id }) => id === order.model)
+      if (chosen === undefined) throw refusal(`The settings have no model "${order.model}".`)
+      const { cost_per_million_usd: cost = chosen.price_per_million_usd } = chosen
+      const model = { ...chosen, enabled: true, price_per_million_usd: cost }
+      const offer = elementAt(check({ ...settings, enabled: true, models: [model] }, secrets), 0)
+      const tried = await deps.tryOffer(offer)
+      const { input_tokens: input, output_tokens: output } = tried
+      const costNanos = input === null || output === null ? null : billedCost(offer.price, input, output, null).nanos
+      return { ...tried, cost_usd: costNanos === null ? null : usd(costNanos) }
+    },
+  }
+}
+
+interface Changed {
+  readonly action: Extract<AuditAction, `provider.${string}`>
+  readonly settings: JsonObject | null
+  readonly secrets: ProviderSecrets
+  readonly reason: string
+}
+
+type Sent = { readonly [Name in keyof ProviderSecrets]?: string | undefined }
+
+const DIFFERENCES_MAX = 50
+const EXAMPLE_MODEL = { id: 'example', price_per_million_usd: { input: '0', output: '0' } }
+
+function definedOf(secrets: Sent = {}): ProviderSecrets {
+  return Object.fromEntries(Object.entries(secrets).filter(([, value]) => value !== undefined))
+}
+
+function openSecretsOf(masterKey: Buffer, provider: Provider): ProviderSecrets {
+  try {
+    return openProviderSecrets(masterKey, provider)
+  } catch (error) {
+    return refuseSupply(error)
+  }
+}
+
+function replacedSecrets(before: ProviderSecrets = {}, after: ProviderSecrets): string[] {
+  return providerSecrets.filter(name => before[name] !== after[name])
+}
+
+/** A key in the settings would be stored and shown as any other setting. */
+function refuseSecretsIn(settings: JsonObject): void {
+  const name = providerSecrets.find(secret => settings[secret] !== undefined)
+  if (name !== undefined) throw refusal(`"settings.${name}" is a key. Send it in "secrets".`)
+}
+
+/** The addresses of a machine's own link have the keys of its cloud, and no model. */
+function refuseLinkLocal(baseUrl: string): void {
+  const host = hostOf(baseUrl)?.replace(/:\d+$/, '')
+  if (host !== undefined && /^(169\.254\.|\[fe[89ab]|metadata(\.google\.internal)?$)/.test(host))
+    throw refusal(`${host} is an address of this machine's own network link, where no model server can be.`)
+}
+
+function hostOf(url: unknown): string | undefined {
+  return typeof url === 'string' ? URL.parse(url)?.host : undefined
+}
+
+function readOr400(readEndpoint: ReadEndpoint, entry: JsonObject): readonly Offer[] {
+  try {
+    return managedOffers(readEndpoint, entry, 1)
+  } catch (error) {
+    return refuseSupply(error)
+  }
+}
+
+function refuseSupply(error: unknown): never {
+  if (error instanceof SupplyError) throw refusal(error.message)
+  throw error
+}
+
+const refusal = (message: string) => new ApiError('invalid_value', { message, param: 'settings' })
+const noProvider = () =>
+  new ApiError('not_found', { message: 'There is no managed provider with this name. Reload the list.' })
+
+function requireVersion(before: Provider | undefined, version: number): void {
+  if (before?.settings == null) throw noProvider()
+  if (before.version !== version) throw new ApiError('changed_meanwhile')
+}
+
+function modelsOf({ models }: JsonObject): readonly JsonObject[] {
+  return Array.isArray(models) ? models.filter(isJsonObject) : []
+}
+
+function switched(settings: JsonObject, model: string | undefined, isEnabled: boolean): JsonObject {
+  if (model === undefined) return { ...settings, enabled: isEnabled }
+  const models = modelsOf(settings)
+  if (!models.some(({ id }) => id === model)) throw refusal(`The provider has no model "${model}".`)
+  return { ...settings, models: models.map(each => (each.id === model ? { ...each, enabled: isEnabled } : each)) }
+}
+
+/** Returns the entries to choose from: with the limits and the price that the preset or the library knows. */
+function proposedModels(served: readonly ServedModel[], baseUrl: string, find: FindInLibrary): ServedModels['data'] {
+  const preset = presetAt(baseUrl)
+  return served.map(({ id, contextTokens }) => {
+    const known = preset?.models.find(model => (model.upstream_model ?? model.id) === id)
+    const listed = preset?.libraryId == null ? null : find(preset.libraryId, id)
+    const context = contextTokens ?? listed?.contextTokens ?? null
+    const entry = known ?? {
+      id,
+      ...(listed && { price_per_million_usd: listed.prices, cost_per_million_usd: withoutSteps(listed.prices) }),
+      ...(context !== null && { context_tokens: context }),
+    }
+    return { id, entry, has_price: entry.price_per_million_usd !== undefined }
+  })
+}
+
+/** What a server charges is declared for the usual case. */
+function withoutSteps({ steps: _, ...prices }: JsonObject): JsonObject {
+  return prices
+}
+
+type Shown = OperatorProviders['data'][number]
+
+async function readShown(deps: OperatorProviderDeps, find: FindInLibrary): Promise<Shown[]> {
+  const { sql, offers: allOffers, nowMs } = deps
+  const offers = allOffers().filter(({ endpoint }) => endpoint.kind !== 'hoster' && !endpoint.demo)
+  const servers = await listServers(sql, offers, nowMs())
+  const serverOf = new Map(servers.map(server => [`${server.endpoint_id}/${server.model}`, server]))
+  const serverAt = (endpointId: string, modelId: string) => {
+    const server = serverOf.get(`${endpointId}/${modelId}`)
+    if (server === undefined) return null
+    const { endpoint_id: _, name: __, provider: ___, model: ____, ...state } = server
+    return state
+  }
+  const managed = (await listProviders(sql)).map(provider => shownProvider(deps, provider, find, serverAt))
+  const others = Map.groupBy(
+    offers.filter(({ endpoint }) => endpoint.origin !== 'managed'),
+    ({ endpoint }) => endpoint.endpointId,
+  )
+  return [
+    ...managed,
+    ...[...others.values()].map((group): Shown => {
+      const { endpoint } = elementAt(group, 0)
+      return {
+        name: endpoint.name,
+        title: presetAt(endpoint.baseUrl)?.title ?? null,
+        origin: endpoint.origin === 'file' ? 'file' : 'found',
+        kind: endpoint.kind,
+        base_url: endpoint.baseUrl,
+        is_enabled: true,
+        problem: null,
+        version: null,
+        settings: null,
+        secrets: [],
+        reason: null,
+        changed_at: null,
+        models: group.map(offer => ({
+          id: offer.modelId,
+          upstream_model: offer.upstreamModel,
+          is_enabled: true,
+          price: shownPrice(offer.price),
+          cost: null,
+          list_price: null,
+          server: serverAt(endpoint.endpointId, offer.modelId),
+        })),
+      }
+    }),
+  ]
+}
+
+function shownProvider(
+  { masterKey, readEndpoint, namesInFile }: OperatorProviderDeps,
+  provider: Provider,
+  find: FindInLibrary,
+  serverAt: (endpointId: string, modelId: string) => Shown['models'][number]['server'],
+): Shown {
+  const { name, version, reason, changedAt } = provider
+  const settings = provider.settings ?? {}
+  let problem = namesInFile().has(name) ? 'switchyard.yaml declares an endpoint of this name, which counts.' : null
+  let secrets: ProviderSecrets = {}
+  const priced = (key: 'price_per_million_usd' | 'cost_per_million_usd') => {
+    const models = modelsOf(settings).flatMap(model =>
+      model[key] === undefined ? [] : [{ ...model, enabled: true, price_per_million_usd: model[key] }],
+    )
+    if (models.length === 0) return new Map<string, Offer>()
+    const offers = readEndpoint({ ...settings, ...secrets, enabled: true, models })
+    return new Map(offers.map(offer => [offer.modelId, offer]))
+  }
+  let [prices, costs] = [new Map<string, Offer>(), new Map<string, Offer>()]
+  try {
+    secrets = openProviderSecrets(masterKey, provider)
+    prices = priced('price_per_million_usd')
+    costs = priced('cost_per_million_usd')
+  } catch (error) {
+    if (!(error instanceof SupplyError)) throw error
+    problem ??= error.message
+  }
+  const baseUrl = String(settings.base_url)
+  const preset = URL.canParse(baseUrl) ? presetAt(baseUrl) : undefined
+  return {
+    name,
+    title: preset?.title ?? null,
+    origin: 'managed',
+    kind: settings.kind === 'local' ? 'local' : 'cloud',
+    base_url: baseUrl,
+    is_enabled: !isOff(settings),
+    problem,
+    version,
+    settings,
+    secrets: providerSecrets.filter(secret => secrets[secret] !== undefined),
+    reason,
+    changed_at: changedAt.toISOString(),
+    models: modelsOf(settings).map(model => {
+      const id = String(model.id)
+      const upstreamModel = typeof model.upstream_model === 'string' ? model.upstream_model : id
+      const [price, cost] = [prices.get(id), costs.get(id)]
+      const listed = preset?.libraryId == null ? null : find(preset.libraryId, upstreamModel)
+      const list = listed && {
+        input_usd_per_million: Number(listed.prices.input),
+        output_usd_per_million: Number(listed.prices.output),
+      }
+      const shownCost = cost ? shownPrice(cost.price) : null
+      const isNews = list !== null && shownCost !== null && JSON.stringify(list) !== JSON.stringify(shownCost)
+      return {
+        id,
+        upstream_model: upstreamModel,
+        is_enabled: !isOff(model),
+        price: price ? shownPrice(price.price) : { input_usd_per_million: 0, output_usd_per_million: 0 },
+        cost: shownCost,
+        list_price: isNews ? list : null,
+        server: serverAt(name, id),
+      }
+    }),
+  }
+}
+
+/** As the schema of the file reads it. */
+function isOff({ enabled }: JsonObject): boolean {
+  return enabled === false || enabled === 'false'
+}
+
+function shownPrice({ inputPicoPerToken, outputPicoPerToken }: TokenPrice) {
+  return {
+    input_usd_per_million: Number(inputPicoPerToken) / 1_000_000,
+    output_usd_per_million: Number(outputPicoPerToken) / 1_000_000,
+  }
+}
