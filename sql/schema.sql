@@ -1409,22 +1409,45 @@ CREATE TABLE server_day (
   answered bigint NOT NULL,
   failed bigint NOT NULL,
   cost_nanos bigint NOT NULL DEFAULT 0,
+  busy bigint NOT NULL DEFAULT 0,
   CONSTRAINT server_day_pkey PRIMARY KEY (day, endpoint_id, model_id)
 );
 
+CREATE TABLE server_health (
+  endpoint_id text NOT NULL,
+  model_id text NOT NULL,
+  attempted_at timestamp with time zone NOT NULL,
+  answered_in_row bigint NOT NULL,
+  failed_in_row bigint NOT NULL,
+  last_error jsonb,
+  CONSTRAINT server_health_pkey PRIMARY KEY (endpoint_id, model_id)
+) WITH (fillfactor=70);
+
 CREATE TABLE server_incident (
   incident_id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
-  node_id uuid NOT NULL,
+  node_id uuid,
   endpoint_id text NOT NULL,
   model_id text NOT NULL,
   kind text NOT NULL,
   began_at timestamp with time zone NOT NULL,
   ended_at timestamp with time zone,
   CONSTRAINT server_incident_pkey PRIMARY KEY (incident_id),
-  CONSTRAINT server_incident_kind_check CHECK ((kind = ANY (ARRAY['ejected'::text, 'credential_rejected'::text])))
+  CONSTRAINT server_incident_kind_check CHECK ((kind = ANY (ARRAY['ejected'::text, 'credential_rejected'::text, 'failing'::text]))),
+  CONSTRAINT server_incident_node_check CHECK (((node_id IS NULL) = (kind = 'failing'::text)))
 );
 CREATE INDEX server_incident_began ON server_incident USING btree (began_at);
+CREATE UNIQUE INDEX server_incident_failing ON server_incident USING btree (endpoint_id, model_id) WHERE ((ended_at IS NULL) AND (kind = 'failing'::text));
 CREATE UNIQUE INDEX server_incident_open ON server_incident USING btree (node_id, endpoint_id, model_id) WHERE (ended_at IS NULL);
+
+CREATE TABLE server_minute (
+  minute timestamp with time zone NOT NULL,
+  endpoint_id text NOT NULL,
+  model_id text NOT NULL,
+  answered bigint NOT NULL,
+  failed bigint NOT NULL,
+  busy bigint NOT NULL,
+  CONSTRAINT server_minute_pkey PRIMARY KEY (minute, endpoint_id, model_id)
+);
 
 CREATE TABLE shared_request_spend (
   day date NOT NULL,

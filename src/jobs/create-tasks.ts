@@ -7,6 +7,7 @@ import { deleteOldTraces } from '../identity/people/delete-old-traces.ts'
 import type { MarketplaceJobs } from '../market/marketplace/marketplace-jobs.ts'
 import { PROBE_MODELS, VERIFY_HOSTER } from '../market/marketplace/verification.ts'
 import { snapshotLearned } from '../market/supply/learned/learned-exchange.ts'
+import { noteFailingServers } from '../market/supply/status/failing-incidents.ts'
 import { pruneReports } from '../market/supply/status/write-report.ts'
 import type { BackgroundAudits } from '../market/trust/audits/background-audits.ts'
 import { AUDIT_HOSTER, type AuditSchedule, scheduleAudits } from '../market/trust/audits/schedule-audits.ts'
@@ -113,7 +114,10 @@ export function createTasks(deps: TaskDeps, stopping: AbortSignal): TaskList {
       if (freed.length > 0) log.warn({ freed }, 'freed jobs of dead nodes')
     },
     snapshot_learned: () => snapshotLearned(pool),
-    prune_server_reports: () => pruneReports(pool, clock.epochMs()),
+    prune_server_reports: async () => {
+      await noteFailingServers(pool, clock.epochMs())
+      await pruneReports(pool, clock.epochMs())
+    },
     start_auto_top_ups: async () => {
       await autoTopUps.run()
     },

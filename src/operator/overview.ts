@@ -172,9 +172,14 @@ function alarmsOf(facts: {
   }
   const late = lateJobWarning(lateJob)
   if (late !== null && lateJob !== undefined) add('danger', 'jobs_late', late, lateJob.sinceMs)
-  for (const { name, model, state } of servers) {
-    if (state === 'ejected')
+  for (const { name, model, state, ...server } of servers) {
+    if (state === 'ejected') {
       add('warn', 'server_ejected', `${name} gets no requests for ${model}: it failed or asked for a pause.`)
+    } else if (state === 'failing') {
+      const { recent_attempts: attempts, recent_failed: failed } = server
+      const recent = attempts === 0 ? 'the last attempts failed' : `${failed} of the last ${attempts} attempts failed`
+      add('warn', 'server_failing', `${name} fails for ${model}: ${recent}.`)
+    }
   }
   for (const task of failedJobs) add('warn', 'job_failed', `The job ${task} failed. Check the log of the nodes.`)
   const summedMs = summedAt === null ? startedMs : Date.parse(summedAt)

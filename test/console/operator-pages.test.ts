@@ -4,20 +4,24 @@ import { usageBuckets } from '../../console/src/features/operator/usage-buckets.
 
 const offer = {
   name: 'gpu-1',
-  state: 'open',
+  state: 'working',
   input_usd_per_million: 0.1,
   output_usd_per_million: 0.4,
   context_tokens: 8_192,
 }
 
-test('a model without a server that takes requests is an alarm, a single server a warning', () => {
+test('a model without a server that works is an alarm, a single server a warning', () => {
   const away = { ...offer, name: 'gpu-2', state: 'ejected' }
   expect(offerWarnings({ id: 'm', offers: [offer] })).toEqual([])
   expect(offerWarnings({ id: 'm', offers: [offer, away] })).toEqual([
     { severity: 'warn', text: 'm: gpu-2 takes no requests.' },
   ])
-  expect(offerWarnings({ id: 'm', offers: [away] })).toEqual([
-    { severity: 'danger', text: 'm: no server takes requests.' },
+  const failing = { ...offer, name: 'gpu-3', state: 'failing' }
+  expect(offerWarnings({ id: 'm', offers: [offer, failing] })).toEqual([
+    { severity: 'warn', text: 'm: gpu-3 fails most requests.' },
+  ])
+  expect(offerWarnings({ id: 'm', offers: [away, failing] })).toEqual([
+    { severity: 'danger', text: 'm: no server works.' },
   ])
 })
 

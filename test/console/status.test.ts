@@ -35,13 +35,17 @@ const report = (
       {
         nodeId,
         version: 'test',
-        servers: [{ endpointId: first, modelId: 'test-model', state, inFlight: 0, recentMs: [] }],
+        servers: [{ endpointId: first, modelId: 'test-model', state, inFlight: 0, recentMs: [], customersKeptAway: 0 }],
         agents: [],
         attempts: attempts.map(([answered, failed]) => ({
           endpointId: first,
           modelId: 'test-model',
           answered,
           failed,
+          busy: 0,
+          answeredInRow: failed > 0 ? 0 : answered,
+          failedInRow: failed,
+          lastError: null,
           costNanos: 0n,
         })),
         changes,
@@ -63,9 +67,9 @@ test('attempts of all nodes add up to the uptime of a day', async () => {
   const { servers } = await status()
   expect(servers[0]!.days).toHaveLength(90)
   expect(servers[0]!.days.slice(-3)).toEqual([
-    { day: '2026-11-22', uptime: null },
-    { day: '2026-11-23', uptime: 0.99 },
-    { day: '2026-11-24', uptime: 0.9999 },
+    { day: '2026-11-22', uptime: null, outages: 0 },
+    { day: '2026-11-23', uptime: 0.99, outages: 0 },
+    { day: '2026-11-24', uptime: 0.9999, outages: 0 },
   ])
   expect(servers[0]!.uptime).toBe(0.9998)
   expect(servers[1]).toMatchObject({ name: 'Server 2', uptime: null })
@@ -112,11 +116,14 @@ test('the incident of a node that stopped ends with its last report, and old row
 })
 
 test('a model with one ejected server of two is degraded, and down with both', async () => {
-  expect(await status()).toMatchObject({ state: 'ok', models: [{ state: 'ok', servers: 2, healthy: 2 }] })
+  const unused = { state: 'unknown', servers: 2, healthy: 2, uptime: null, days_used: 0 }
+  expect(await status()).toMatchObject({ state: 'unknown', models: [unused] })
+  await report(randomUUID(), NOW_MS, { attempts: [[1, 0]] })
+  expect(await status()).toMatchObject({ state: 'ok', models: [{ state: 'ok', servers: 2, healthy: 2, days_used: 1 }] })
   await report(randomUUID(), NOW_MS, { state: 'ejected' })
   const degraded = await status()
   expect(degraded).toMatchObject({ state: 'degraded', models: [{ state: 'degraded', healthy: 1 }] })
-  expect(degraded.servers.map(({ state }) => state)).toEqual(['down', 'ok'])
+  expect(degraded.servers.map(({ state }) => state)).toEqual(['down', 'unknown'])
   const [only] = offers
   const down = await readStatus(database.pool, [only!], { showsNames: true, nowMs: NOW_MS })
   expect(down).toMatchObject({ state: 'down', servers: [{ name: only!.endpoint.name }] })

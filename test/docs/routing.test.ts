@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { type ChatJob, type RoutingConstraints, serviceTiers } from '../../src/base/domain/chat-job.ts'
 import type { AttemptOutcome, ExclusionReason } from '../../src/base/domain/handoff.ts'
 import { type Offer, type ProviderKind, providerKinds } from '../../src/base/domain/offer.ts'
+import { serverStates } from '../../src/base/domain/server-state.ts'
 import { type Clock, systemClock } from '../../src/base/runtime/scheduler.ts'
 import { createHealth } from '../../src/market/supply/breakers/health.ts'
 import type { HealthEvent } from '../../src/market/supply/breakers/offer-report.ts'
@@ -192,6 +193,11 @@ interface Market {
   readonly job: ChatJob
   readonly failing: boolean
 }
+
+test('the table of what is shown has every state of a server', () => {
+  expect(tableRows(page, 'state shown').map(([state]) => state)).toEqual(expect.arrayContaining([...serverStates]))
+  expect(tableRows(page, 'state shown')).toHaveLength(serverStates.length)
+})
 
 const hosterId = '00000000-0000-4000-8000-00000000000a'
 

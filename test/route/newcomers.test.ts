@@ -109,6 +109,8 @@ test('a newcomer has few requests in flight', async () => {
   expect(await records.standing()).toBe('capped')
 })
 
+const noFailures = { failed: 0, busy: 0, answeredInRow: 0, failedInRow: 0, lastError: null }
+
 /** The records of one offer, as nodes report them and as a node that starts reads them. */
 function useRecords(endpointId: string, inFlight = 0) {
   const { pool } = app.database
@@ -123,7 +125,7 @@ function useRecords(endpointId: string, inFlight = 0) {
             version: 'test',
             servers: [],
             agents: [],
-            attempts: [{ endpointId, modelId: 'test-model', failed: 0, ...counts }],
+            attempts: [{ endpointId, modelId: 'test-model', ...noFailures, ...counts }],
             changes: [],
           },
           new Date(nowMs),

@@ -1,3 +1,4 @@
+import type { AttemptFailure } from './attempt-failure.ts'
 import type { AttemptOutcome } from './handoff.ts'
 
 /**
@@ -101,13 +102,14 @@ export interface Health extends HealthView {
   recordSuccess(offerId: string, sample: SuccessSample, sentMs?: number): void
   /**
    * Ignores faults of the caller (`request_rejected`, `not_sent`, `cancelled`). `retryAfterS` is the pause
-   * that the upstream asked for.
+   * that the upstream asked for. `failure` is shown to the operator.
    */
   recordFailure(
     offerId: string,
     outcome: Exclude<AttemptOutcome, 'answered'>,
     retryAfterS?: number,
     sentMs?: number,
+    failure?: AttemptFailure,
   ): void
 }
 

@@ -11,6 +11,8 @@ export class UpstreamFailure extends Error {
   readonly retryAfterS: number | undefined
   /** For `request_rejected`: the upstream's explanation, safe to show to the client. */
   readonly rejection: { message: string; param: string | null; code: string | null } | undefined
+  /** The HTTP status of an error; null if the upstream gave none. */
+  readonly status: number | null
   /** The upstream's error text, without addresses and keys. It may quote the prompt or the answer. */
   readonly upstreamMessage: string | undefined
 
@@ -20,6 +22,7 @@ export class UpstreamFailure extends Error {
     more: {
       retryAfterS?: number | undefined
       rejection?: UpstreamFailure['rejection']
+      status?: number | null
       upstreamMessage?: string | undefined
       cause?: unknown
     } = {},
@@ -29,6 +32,7 @@ export class UpstreamFailure extends Error {
     this.outcome = outcome
     this.retryAfterS = more.retryAfterS
     this.rejection = more.rejection
+    this.status = more.status ?? null
     this.upstreamMessage = more.upstreamMessage || undefined
   }
 }

@@ -2,20 +2,12 @@ import type { Sql } from '../../base/db/pool.ts'
 import { groupBy } from '../../base/runtime/collections.ts'
 import type { HosterStatus } from '../../wire/api/hoster-console.ts'
 import type { VerificationReport } from '../../wire/api/hoster-verification.ts'
-import { REPORT_AGE_MS_MAX, type ReportedAgent, type ReportedServer } from '../supply/status/write-report.ts'
+import { readServerHealth, UNUSED } from '../supply/status/server-health.ts'
+import { REPORT_AGE_MS_MAX, type ReportedAgent } from '../supply/status/write-report.ts'
 import type { WaitingState } from './manifests.ts'
 import { nextProbesAt } from './probe-models.ts'
 import { showHoster } from './show-hoster.ts'
 import { findVerification } from './verification.ts'
-
-interface ModelRow {
-  readonly model: string
-  readonly states: ReportedServer['state'][]
-  readonly inFlight: number
-  readonly recentMs: number[]
-  readonly answered: bigint
-  readonly failed: bigint
-}
 
 interface WaitingRow {
   readonly model: string
@@ -39,7 +31,8 @@ interface UnapprovedRow {
 export async function showStatus(sql: Sql, hosterId: string, nowMs: number): Promise<HosterStatus> {
   const { endpointId } = await showHoster(sql, hosterId)
   const since = new Date(nowMs - REPORT_AGE_MS_MAX)
-  const { rows: models } = await sql.query<ModelRow>(MODELS, [endpointId, since, new Date(nowMs)])
+  const { rows: models } = await sql.query<{ model: string }>(MODELS, [endpointId])
+  const health = await readServerHealth(sql, nowMs, endpointId)
   const { rows: agents } = await sql.query<ReportedAgent>(AGENTS, [hosterId, since])
   const { rows: waiting } = await sql.query<WaitingRow>(WAITING, [endpointId])
   const { rows: unapproved } = await sql.query<UnapprovedRow>(UNAPPROVED, [endpointId])
@@ -47,14 +40,17 @@ export async function showStatus(sql: Sql, hosterId: string, nowMs: number): Pro
   const byAgent = groupBy(agents, ({ agentId }) => agentId)
   return {
     object: 'hoster.status',
-    models: models.map(({ model, states, inFlight, recentMs, answered, failed }) => ({
-      model,
-      state: worstState(states),
-      in_flight: inFlight,
-      first_token_p50_ms: median(recentMs),
-      answered_today: Number(answered),
-      failed_today: Number(failed),
-    })),
+    models: models.map(({ model }) => {
+      const { state, inFlight, firstTokenMs, today } = health.get(`${endpointId}/${model}`) ?? UNUSED
+      return {
+        model,
+        state,
+        in_flight: inFlight,
+        first_token_p50_ms: firstTokenMs,
+        answered_today: today.answered,
+        failed_today: today.failed,
+      }
+    }),
     waiting: [
       ...unapproved.map(({ model, state, reason }) => ({ ...nothingYet, model, state, problem: reason })),
       ...waiting.map(row => showWaiting(row, probes)),
@@ -107,29 +103,10 @@ function showWaiting(
 }
 
 const MODELS = `
-WITH reported AS (
-  SELECT s."modelId", s.state, s."inFlight", s."recentMs"
-    FROM node_report, jsonb_to_recordset(servers) AS s("endpointId" text, "modelId" text, state text, "inFlight" int, "recentMs" jsonb)
-   WHERE at > $2 AND s."endpointId" = $1::text)
-SELECT p.model_id AS model, coalesce(d.answered, 0)::bigint AS answered, coalesce(d.failed, 0)::bigint AS failed,
-  ARRAY(SELECT r.state FROM reported r WHERE r."modelId" = p.model_id) AS states,
-  (SELECT coalesce(sum(r."inFlight"), 0)::int FROM reported r WHERE r."modelId" = p.model_id) AS "inFlight",
-  ARRAY(SELECT m::int FROM reported r, jsonb_array_elements_text(r."recentMs") AS m WHERE r."modelId" = p.model_id ORDER BY 1) AS "recentMs"
-FROM hoster_price p JOIN hoster_model m ON m.model_id = p.model_id AND m.state = 'approved'
-LEFT JOIN server_day d ON d.endpoint_id = $1::text AND d.model_id = p.model_id AND d.day = ($3::timestamptz AT TIME ZONE 'UTC')::date
-WHERE p.endpoint_id = $1::uuid AND p.valid_until IS NULL ORDER BY p.model_id`
+SELECT p.model_id AS model FROM hoster_price p JOIN hoster_model m ON m.model_id = p.model_id AND m.state = 'approved'
+ WHERE p.endpoint_id = $1 AND p.valid_until IS NULL ORDER BY p.model_id`
 
 const AGENTS = `
 SELECT a.* FROM node_report, jsonb_to_recordset(agents) AS a("agentId" text, "hosterId" text, "keyId" text, version text, state text,
     reason text, slots int, "freeSlots" int, models jsonb, "sinceMs" float8)
  WHERE at > $2 AND a."hosterId" = $1::text ORDER BY a."sinceMs", a."agentId"`
-
-function worstState(states: readonly ReportedServer['state'][]): HosterStatus['models'][number]['state'] {
-  if (states.includes('ejected')) return 'ejected'
-  if (states.includes('probing')) return 'probing'
-  return states.length === 0 ? 'unused' : 'open'
-}
-
-function median(sorted: readonly number[]): number | null {
-  return sorted[sorted.length >> 1] ?? null
-}

@@ -11,16 +11,19 @@ const RETRY_AFTER_S_MAX = 86_400
 export function classifyResponse(head: ResponseHead, body: string): UpstreamFailure {
   const { status } = head
   if (status < 300)
-    return new UpstreamFailure('malformed', `The upstream answered ${status}, a status without a completion.`)
+    return new UpstreamFailure('malformed', `The upstream answered ${status}, a status without a completion.`, {
+      status,
+    })
   if (status < 400)
     return new UpstreamFailure(
       'server_error',
       `The upstream answered with a redirect (${status}), which is not followed.`,
+      { status },
     )
   if (status === 403 && isFromFirewall(body, head))
-    return new UpstreamFailure('server_error', 'a firewall in front of the server answered 403')
+    return new UpstreamFailure('server_error', 'a firewall in front of the server answered 403', { status })
   if (status === 400 && isFromProxy(body))
-    return new UpstreamFailure('server_error', 'a proxy in front of the server answered 400')
+    return new UpstreamFailure('server_error', 'a proxy in front of the server answered 400', { status })
   const answered = jsonOrText(body, head)
   const error = readUpstreamError(answered, true)
   const waitS = retryAfterS(head) ?? retryInfoS(answered)

@@ -1,6 +1,6 @@
 import { type ChatJob, expectedInputTokens, fitOf, shareFits } from '../../base/domain/chat-job.ts'
 import type { Envelope } from '../../base/domain/completion.ts'
-import type { Answer, Attempt, DataAnswer, Plan, StreamAnswer, WholeAnswer } from '../../base/domain/handoff.ts'
+import type { Answer, Attempt, DataAnswer, Plan, StreamAnswer, Ticket, WholeAnswer } from '../../base/domain/handoff.ts'
 import type { CustomerBreakers, Health } from '../../base/domain/health.ts'
 import type { Offer } from '../../base/domain/offer.ts'
 import { outputCap } from '../../base/domain/request-bounds.ts'
@@ -20,6 +20,7 @@ import { rejectUnreadable } from '../../wire/upstreams/response-parser.ts'
 import type { UpstreamClient, UpstreamRequest } from '../../wire/upstreams/upstream-client.ts'
 import type { UpstreamExchange } from '../../wire/upstreams/upstream-exchange.ts'
 import { AttemptLog, attemptLimits, identify, isContextTooSmall } from './attempt.ts'
+import { attemptFailure, streamFailure } from './attempt-failure.ts'
 import { classifyResponse } from './classify-response.ts'
 import { openStream } from './open-stream.ts'
 import type { Pseudonymise } from './pseudonyms.ts'
@@ -91,6 +92,7 @@ export async function dispatch(
     const p95Ms = hasNext && isHoster(offer) ? health.firstTokenP95Ms(offer.offerId, inputTokens) : null
     const limits = attemptLimits(endpoint.timeouts, { stream: job.stream, maxTokens }, remainingMs, hasNext, p95Ms)
     const attempt: AttemptContext = {
+      ticket: plan.ticket,
       offer,
       health,
       request: {
@@ -129,9 +131,8 @@ export async function dispatch(
       if (!(failure instanceof UpstreamFailure)) throw failure
       log.add(offer, failure, clock.monotonicMs() - startedMs)
       if (failure instanceof Cancelled) throw cancelledError(failure, signal, attempts)
-      if (failure.outcome !== 'request_rejected') {
-        health.recordFailure(offer.offerId, failure.outcome, failure.retryAfterS, startedMs)
-      } else if (!isContextTooSmall(failure)) throw rejectedError(failure, attempts)
+      if (failure.outcome !== 'request_rejected') noteFailure(attempt, failure)
+      else if (!isContextTooSmall(failure)) throw rejectedError(failure, attempts)
     }
   }
   if (signal.aborted) throw abortedError(signal, attempts)
@@ -144,6 +145,7 @@ function mayCall({ forward }: ChatJob): boolean {
 }
 
 interface AttemptContext {
+  readonly ticket: Ticket
   readonly offer: Offer
   readonly health: Health
   readonly request: UpstreamRequest
@@ -155,6 +157,11 @@ interface AttemptContext {
   readonly inputTokens: number
   /** The attempts before this one. */
   readonly attempts: readonly Attempt[]
+}
+
+function noteFailure({ health, offer, request, ticket, startedMs }: AttemptContext, failure: UpstreamFailure): void {
+  const shown = attemptFailure(failure, ticket, { body: request.body, names: [offer.upstreamModel, offer.modelId] })
+  health.recordFailure(offer.offerId, failure.outcome, failure.retryAfterS, startedMs, shown)
 }
 
 async function tryWhole({ upstream, clock }: DispatchDeps, attempt: AttemptContext): Promise<WholeAnswer> {
@@ -210,7 +217,7 @@ async function tryData(
  * function returns.
  */
 async function tryStream({ upstream, clock }: DispatchDeps, attempt: AttemptContext): Promise<StreamAnswer> {
-  const { startedMs, health, inputTokens } = attempt
+  const { startedMs, health, inputTokens, ticket } = attempt
   const { offerId } = attempt.offer
   const mayBeSuspect = isHoster(attempt.offer)
   // Must not capture `attempt`: its request body would stay in memory while the answer streams.
@@ -235,7 +242,7 @@ async function tryStream({ upstream, clock }: DispatchDeps, attempt: AttemptCont
         } else {
           // A server that rejects a request after it has begun to answer is at fault, not the caller.
           const outcome = ending.outcome === 'request_rejected' ? 'server_error' : ending.outcome
-          health.recordFailure(offerId, outcome, ending.retryAfterS, startedMs)
+          health.recordFailure(offerId, outcome, ending.retryAfterS, startedMs, streamFailure(ending, ticket))
         }
       },
     })

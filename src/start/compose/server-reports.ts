@@ -11,7 +11,7 @@ export function startServerReports(
   { version, scheduler, timeouts, log, started }: ComposeContext,
   { general }: Database,
   { node }: Money,
-  { health, charges }: Supply,
+  { health, charges, breakers, attempts }: Supply,
   agentServer: Pick<AgentServer, 'connected'>,
 ): void {
   const reporter = createServerReporter({
@@ -19,6 +19,8 @@ export function startServerReports(
     nodeId: () => node.nodeId,
     version,
     offers: () => health.shared.report(),
+    attempts: () => attempts.report(),
+    customersKeptAway: breakers.customersKeptAway,
     chargedNanos: charges.of,
     agents: () => agentServer.connected(),
     scheduler,

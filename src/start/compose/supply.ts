@@ -5,7 +5,12 @@ import { atMostEvery } from '../../base/runtime/at-most-every.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { geminiModels } from '../../http/endpoints/gemini-models.ts'
 import { modelShow, modelsList } from '../../http/endpoints/models.ts'
-import { createCustomerBreakers, splitCustomerOfferKey } from '../../market/supply/breakers/customer-breakers.ts'
+import { AttemptTally } from '../../market/supply/breakers/attempt-tally.ts'
+import {
+  createCustomerBreakers,
+  type OffersKeptAway,
+  splitCustomerOfferKey,
+} from '../../market/supply/breakers/customer-breakers.ts'
 import { createHealth } from '../../market/supply/breakers/health.ts'
 import type { HealthEvent } from '../../market/supply/breakers/offer-report.ts'
 import type { OwnHealth } from '../../market/supply/breakers/own-health.ts'
@@ -24,7 +29,9 @@ import type { Money } from './money.ts'
 /** The offers of this node, their breakers, and the client that calls their servers. */
 export interface Supply {
   readonly catalog: CatalogSource
-  readonly breakers: CustomerBreakers
+  readonly breakers: CustomerBreakers & OffersKeptAway
+  /** All attempts at the offers, for reports. */
+  readonly attempts: AttemptTally
   /** The shared health of the offers, and a listener of its changes. */
   readonly health: { readonly shared: OwnHealth; onChange(listener: (event: HealthEvent) => void): void }
   /** What the answers of each offer cost. */
@@ -85,7 +92,7 @@ export async function startSupply(context: ComposeContext, database: Database, {
       ),
   })
   started.defer(() => upstream.close())
-  const { breakers, health } = createBreakers(context)
+  const { breakers, attempts, health } = createBreakers(context)
   const isOwnModel = (modelId: string) =>
     catalog
       .current()
@@ -110,6 +117,7 @@ export async function startSupply(context: ComposeContext, database: Database, {
   return {
     catalog,
     breakers,
+    attempts,
     health,
     charges: createCharges(),
     newcomers,
@@ -121,7 +129,7 @@ export async function startSupply(context: ComposeContext, database: Database, {
   }
 }
 
-function createBreakers({ clock, random, log }: ComposeContext): Pick<Supply, 'breakers' | 'health'> {
+function createBreakers({ clock, random, log }: ComposeContext): Pick<Supply, 'breakers' | 'attempts' | 'health'> {
   const listeners: ((event: HealthEvent) => void)[] = []
   const shared = createHealth({
     clock,
@@ -140,8 +148,10 @@ function createBreakers({ clock, random, log }: ComposeContext): Pick<Supply, 'b
         'the health of an offer changed for a single customer',
       ),
   })
+  const attempts = new AttemptTally(clock)
   return {
-    breakers: createCustomerBreakers(shared, perCustomer),
+    breakers: createCustomerBreakers(shared, perCustomer, attempts),
+    attempts,
     health: { shared, onChange: listener => listeners.push(listener) },
   }
 }

@@ -1,10 +1,9 @@
 import { z } from 'zod'
 import { features } from '../../base/domain/chat-job.ts'
+import { serverStates } from '../../base/domain/server-state.ts'
 import { storedManifest } from './hoster-manifest.ts'
 
 // What hosters see of their servers, offers and traffic: the addresses under /v1/hoster and /console/api/hosters/{hoster_id}.
-
-const states = ['unused', 'open', 'probing', 'ejected'] as const
 
 /** The answer of `GET /v1/hoster/status`. */
 export const hosterStatus = z
@@ -15,9 +14,9 @@ export const hosterStatus = z
         z.object({
           model: z.string(),
           state: z
-            .enum(states)
+            .enum(serverStates)
             .describe(
-              'The worst of all nodes. `ejected`: it failed and gets no requests for a while. `probing`: a few requests test it. `unused`: no request lately.',
+              'By the attempts of all customers at all nodes. `ejected`: it failed and gets no requests for a while. `unknown`: no request for a day.',
             ),
           in_flight: z.int(),
           first_token_p50_ms: z.number().nullable().describe('Of the last answers. Null: none lately.'),
@@ -70,7 +69,7 @@ export const hosterStatus = z
       models: [
         {
           model: 'qwen3-8b',
-          state: 'open',
+          state: 'working',
           in_flight: 2,
           first_token_p50_ms: 410,
           answered_today: 1_204,

@@ -142,10 +142,12 @@ function Funds({ hosterId }: { hosterId: string }) {
 }
 
 const serverStates = {
-  open: { mark: 'ok', text: 'healthy' },
-  probing: { mark: 'warn', text: 'tested' },
-  ejected: { mark: 'danger', text: 'failing' },
-  unused: { mark: 'off', text: 'no request lately' },
+  working: { mark: 'ok', text: 'healthy' },
+  degraded: { mark: 'warn', text: 'fails sometimes' },
+  failing: { mark: 'danger', text: 'failing' },
+  ejected: { mark: 'danger', text: 'gets no requests' },
+  disabled: { mark: 'off', text: 'switched off' },
+  unknown: { mark: 'off', text: 'no request lately' },
 } as const
 
 function Models({ hosterId }: { hosterId: string }) {

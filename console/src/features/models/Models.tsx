@@ -3,7 +3,8 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Model } from '#api/models.ts'
-import { modelFactsQuery, modelsQuery } from '../../api/queries.ts'
+import { modelFactsQuery, modelsQuery, statusQuery } from '../../api/queries.ts'
+import { historyText } from '../../format/history-text.ts'
 import { compactCount, durationText } from '../../format/number-text.ts'
 import { exactUsd } from '../../format/usd-text.ts'
 import { CopyButton } from '../../parts/CopyButton.tsx'
@@ -27,11 +28,19 @@ function sum({ pricing }: Model): number {
   return pricing.input_usd_per_million + pricing.output_usd_per_million
 }
 
+const states = {
+  ok: { mark: 'ok', word: 'up' },
+  degraded: { mark: 'warn', word: 'partly down' },
+  down: { mark: 'danger', word: 'down' },
+  unknown: { mark: 'off', word: 'no request lately' },
+} as const
+
 /** What can be asked for, with prices. */
 export function Models() {
   const customerId = useCustomerId()
   const models = useQuery(modelsQuery(customerId))
   const facts = useQuery(modelFactsQuery(customerId))
+  const status = useQuery(statusQuery)
   const [text, setText] = useState('')
   const [order, setOrder] = useState<keyof typeof orders>('price')
   const [hasTools, setTools] = useState(false)
@@ -93,11 +102,20 @@ export function Models() {
                   {
                     title: 'State',
                     cell: ({ id }) => {
-                      const fact = facts.data?.data.find(each => each.id === id)
-                      if (fact === undefined) return null
-                      return (
-                        <State state={fact.is_available ? 'ok' : 'danger'}>{fact.is_available ? 'up' : 'down'}</State>
-                      )
+                      const known = status.data?.models.find(each => each.id === id)
+                      if (known === undefined) return null
+                      // This customer may be kept from a server that serves others.
+                      const isAway = facts.data?.data.find(each => each.id === id)?.is_available === false
+                      const state = states[isAway ? 'down' : known.state]
+                      return <State state={state.mark}>{state.word}</State>
+                    },
+                  },
+                  {
+                    title: '90 days',
+                    place: 'hidden',
+                    cell: ({ id }) => {
+                      const known = status.data?.models.find(each => each.id === id)
+                      return known === undefined ? null : historyText(known)
                     },
                   },
                   {

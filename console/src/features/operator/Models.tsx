@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Link, useSearch } from '@tanstack/react-router'
 import type { OperatorModels } from '#api/operator/supply.ts'
 import { operatorModelsQuery, pricesQuery } from '../../api/operator-queries.ts'
-import { compactCount, countText, durationText, plural, shareText } from '../../format/number-text.ts'
+import { compactCount, countText, durationText, plural } from '../../format/number-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
@@ -15,6 +15,7 @@ import { offerWarnings } from './offer-warnings.ts'
 import styles from './operator.module.css'
 import { readSupplySearch } from './operator-search.ts'
 import { PriceText } from './PriceText.tsx'
+import { ServerAttempts, ServerError } from './ServerAttempts.tsx'
 import { ServerState } from './ServerState.tsx'
 import { UnapprovedModels } from './UnapprovedModels.tsx'
 
@@ -85,12 +86,11 @@ function Sold({ models, only }: { models: readonly SoldModel[]; only: string | u
               { title: 'Server', cell: ({ name, provider }) => <Provider kind={provider} label={name} /> },
               { title: 'State', cell: ({ state }) => <ServerState state={state} /> },
               {
-                title: 'Answered today',
-                align: 'right',
+                title: 'Attempts today',
                 isLabelled: true,
-                cell: ({ ok_share, answered_today }) =>
-                  ok_share === null ? '–' : `${shareText(ok_share)} of ${countText(answered_today)}`,
+                cell: server => <ServerAttempts model={server.model} server={server} />,
               },
+              { title: 'Last error', isLabelled: true, cell: ({ last_error }) => <ServerError error={last_error} /> },
               {
                 title: 'First token',
                 align: 'right',

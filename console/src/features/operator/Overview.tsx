@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import type { ShownServer } from '#api/operator/overview.ts'
 import { overviewQuery } from '../../api/operator-queries.ts'
 import { useLiveOverview } from '../../api/use-live.ts'
-import { countText, durationText, plural, shareText } from '../../format/number-text.ts'
+import { countText, durationText, plural } from '../../format/number-text.ts'
 import { balanceText, roundUsd } from '../../format/usd-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
@@ -15,6 +15,7 @@ import { Tile, Tiles } from '../../parts/Tile.tsx'
 import { When } from '../../parts/When.tsx'
 import { AuditState } from './AuditState.tsx'
 import styles from './operator.module.css'
+import { ServerAttempts, ServerError } from './ServerAttempts.tsx'
 import { ServerState } from './ServerState.tsx'
 
 /** The installation at a glance: alarms first, then money, servers and nodes. */
@@ -134,12 +135,11 @@ function Servers({ servers }: { servers: readonly ShownServer[] }) {
           cell: ({ first_token_p50_ms: ms }) => (ms === null ? '–' : durationText(ms)),
         },
         {
-          title: 'Answered today',
-          align: 'right',
+          title: 'Attempts today',
           isLabelled: true,
-          cell: ({ ok_share, answered_today }) =>
-            ok_share === null ? '–' : `${shareText(ok_share)} of ${countText(answered_today)}`,
+          cell: server => <ServerAttempts model={server.model} server={server} />,
         },
+        { title: 'Last error', isLabelled: true, cell: ({ last_error }) => <ServerError error={last_error} /> },
         { title: 'Running', align: 'right', isLabelled: true, cell: ({ in_flight }) => countText(in_flight) },
       ]}
     />

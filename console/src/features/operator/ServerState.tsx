@@ -2,13 +2,15 @@ import type { ShownServer } from '#api/operator/overview.ts'
 import { State } from '../../parts/State.tsx'
 
 const states = {
-  open: { state: 'ok', word: 'in use' },
-  probing: { state: 'warn', word: 'trying again' },
+  working: { state: 'ok', word: 'working' },
+  degraded: { state: 'warn', word: 'degraded' },
+  failing: { state: 'danger', word: 'failing' },
   ejected: { state: 'danger', word: 'kept away' },
-  unused: { state: 'off', word: 'unused' },
+  disabled: { state: 'off', word: 'switched off' },
+  unknown: { state: 'off', word: 'no request lately' },
 } as const
 
-/** Whether the breaker of a server lets requests through. */
+/** How a server does, by the attempts of all customers. */
 export function ServerState({ state }: { state: ShownServer['state'] }) {
   return <State state={states[state].state}>{states[state].word}</State>
 }

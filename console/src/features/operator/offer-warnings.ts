@@ -18,11 +18,14 @@ interface SoldModel {
 /** Returns what is wrong with the offers of a model. */
 export function offerWarnings({ id, offers }: SoldModel): OfferWarning[] {
   const warnings: OfferWarning[] = []
-  const away = offers.filter(({ state }) => state === 'ejected')
-  if (away.length === offers.length && away.length > 0) {
-    warnings.push({ severity: 'danger', text: `${id}: no server takes requests.` })
+  const down = offers.filter(({ state }) => state === 'ejected' || state === 'failing')
+  if (down.length === offers.length && down.length > 0) {
+    warnings.push({ severity: 'danger', text: `${id}: no server works.` })
   } else {
-    for (const { name } of away) warnings.push({ severity: 'warn', text: `${id}: ${name} takes no requests.` })
+    for (const { name, state } of down) {
+      const what = state === 'ejected' ? 'takes no requests' : 'fails most requests'
+      warnings.push({ severity: 'warn', text: `${id}: ${name} ${what}.` })
+    }
   }
   for (const { name, input_usd_per_million: input, output_usd_per_million: output } of offers) {
     if (input === 0 && output === 0) warnings.push({ severity: 'warn', text: `${id}: ${name} is free. Set its price.` })

@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import type { StatusReport } from '#api/status.ts'
 import { statusQuery } from '../../api/queries.ts'
+import { historyText } from '../../format/history-text.ts'
 import { plural, shareText } from '../../format/number-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
@@ -16,12 +17,14 @@ const states = {
   ok: { state: 'ok', word: 'up' },
   degraded: { state: 'warn', word: 'partly down' },
   down: { state: 'danger', word: 'down' },
+  unknown: { state: 'off', word: 'no request lately' },
 } as const
 
 const sentences = {
-  ok: 'All models are up.',
-  degraded: 'Some servers get no requests now.',
-  down: 'At least one model is down.',
+  ok: 'All models that were used lately are up.',
+  degraded: 'Some servers fail requests.',
+  down: 'No model is up.',
+  unknown: 'No model was used lately.',
 } as const
 
 /** Models, servers with their uptime of 90 days, and incidents. */
@@ -35,7 +38,11 @@ export function Status() {
             <>
               <Panel>
                 <p className={styles.sum}>
-                  <State state={states[state].state}>{sentences[state]}</State>
+                  <State state={states[state].state}>
+                    {state !== 'down' && models.some(model => model.state === 'down')
+                      ? 'At least one model is down.'
+                      : sentences[state]}
+                  </State>
                 </p>
                 <p className={styles.hint}>
                   As of <When at={as_of} />. The page reloads the state every 10 seconds.
@@ -53,8 +60,9 @@ export function Status() {
                       { title: 'Model', place: 'name', cell: ({ id }) => id },
                       {
                         title: 'Servers',
-                        cell: ({ servers: all, healthy }) => `${healthy} of ${plural(all, 'server')} up`,
+                        cell: ({ servers: all, healthy }) => `${all - healthy} of ${plural(all, 'server')} down`,
                       },
+                      { title: '90 days', cell: each => historyText(each) },
                       { title: 'State', align: 'right', place: 'money', cell: each => <StateOf state={each.state} /> },
                     ]}
                   />
@@ -79,8 +87,7 @@ export function Status() {
                       { title: 'Models', cell: ({ models: ids }) => ids.join(', ') },
                       {
                         title: 'What',
-                        cell: ({ kind }) =>
-                          kind === 'ejected' ? 'failed, and got no requests' : 'refused the key of the operator',
+                        cell: ({ kind }) => incidentTexts[kind],
                       },
                       { title: 'Began', isLabelled: true, cell: ({ began_at }) => <When at={began_at} /> },
                       {
@@ -100,26 +107,38 @@ export function Status() {
   )
 }
 
+const incidentTexts = {
+  ejected: 'failed, and got no requests',
+  credential_rejected: 'refused the key of the operator',
+  failing: 'failed most requests',
+} as const
+
 function StateOf({ state }: { state: keyof typeof states }) {
   return <State state={states[state].state}>{states[state].word}</State>
 }
 
-function Server({ server: { name, provider, uptime, days, state } }: { server: StatusReport['servers'][number] }) {
-  const text = uptime === null ? 'no request in 90 days' : `${shareText(uptime)} answered in 90 days`
+function Server({ server: { name, provider, days, state, ...history } }: { server: StatusReport['servers'][number] }) {
   return (
     <section className={styles.server} aria-label={name}>
       <div className={styles.head}>
         <Provider kind={provider} label={name} />
         <StateOf state={state} />
-        <span className={styles.hint}>{text}</span>
+        <span className={styles.hint}>{historyText(history)}</span>
       </div>
       <svg className={styles.days} viewBox={`0 0 ${days.length * 4} 24`} preserveAspectRatio="none" aria-hidden="true">
         {days.map((each, index) => (
-          <rect key={each.day} x={index * 4} width="3" height="24" fill={colorOf(each.uptime)} />
+          <rect key={each.day} x={index * 4} width="3" height="24" fill={colorOf(each.uptime)}>
+            <title>{dayText(each)}</title>
+          </rect>
         ))}
       </svg>
     </section>
   )
+}
+
+function dayText({ day, uptime, outages }: StatusReport['servers'][number]['days'][number]): string {
+  if (uptime === null) return `${day}: no request`
+  return `${day}: ${shareText(uptime)} answered${outages === 0 ? '' : `, ${plural(outages, 'outage')}`}`
 }
 
 function colorOf(uptime: number | null): string {

@@ -1,6 +1,7 @@
 import type { AttemptOutcome } from '../../../base/domain/handoff.ts'
 import type { CustomerBreakers, Health, OfferReading, OfferState } from '../../../base/domain/health.ts'
 import { deleteOldest } from '../../../base/runtime/collections.ts'
+import type { AttemptTally } from './attempt-tally.ts'
 import { FAILURES_TO_EJECT } from './offer-record.ts'
 
 /**
@@ -13,19 +14,42 @@ import { FAILURES_TO_EJECT } from './offer-record.ts'
  * @param shared health of the offers, keyed by offer id
  * @param perCustomer health of the offers as each customer has experienced it, keyed by `customerOfferKey`; used
  *   only for customers that have met faults
+ * @param attempts counts all attempts; absent: nobody reads the counts
  */
-export function createCustomerBreakers(shared: Health, perCustomer: Health): CustomerBreakers {
+export function createCustomerBreakers(
+  shared: Health,
+  perCustomer: Health,
+  attempts?: AttemptTally,
+): CustomerBreakers & OffersKeptAway {
   const state: SharedState = {
+    attempts,
     shared,
     perCustomer,
     faultyKeys: new Set(),
     faultsInRow: new Map(),
     firstRefused: new Map(),
   }
-  return { of: customerId => new CustomerHealth(state, customerId) }
+  return {
+    of: customerId => new CustomerHealth(state, customerId),
+    customersKeptAway() {
+      const counts = new Map<string, number>()
+      for (const key of state.faultyKeys) {
+        if (perCustomer.state(key) === 'open') continue
+        const { offerId } = splitCustomerOfferKey(key)
+        counts.set(offerId, (counts.get(offerId) ?? 0) + 1)
+      }
+      return counts
+    },
+  }
+}
+
+export interface OffersKeptAway {
+  /** Returns by offer from how many single customers it is kept away, or for which it is on trial. */
+  customersKeptAway(): ReadonlyMap<string, number>
 }
 
 interface SharedState {
+  readonly attempts: AttemptTally | undefined
   readonly shared: Health
   readonly perCustomer: Health
   /** Keys of `perCustomer` that have met faults, oldest first. */
@@ -99,7 +123,8 @@ class CustomerHealth implements Health {
   }
 
   recordSuccess(...[offerId, sample, sentMs]: Parameters<Health['recordSuccess']>): void {
-    const { shared, perCustomer, faultsInRow, firstRefused } = this.#state
+    const { shared, perCustomer, faultsInRow, firstRefused, attempts } = this.#state
+    attempts?.noteAnswer(offerId)
     shared.recordSuccess(offerId, sample, sentMs)
     if (faultsInRow.size > 0) faultsInRow.delete(offerId)
     if (firstRefused.size > 0) firstRefused.delete(offerId)
@@ -108,8 +133,9 @@ class CustomerHealth implements Health {
   }
 
   recordFailure(...failure: Parameters<Health['recordFailure']>): void {
-    const { shared, perCustomer, faultyKeys } = this.#state
-    const [offerId, outcome, retryAfterS, sentMs] = failure
+    const { shared, perCustomer, faultyKeys, attempts } = this.#state
+    const [offerId, outcome, retryAfterS, sentMs, why] = failure
+    attempts?.noteFailure(offerId, outcome, why)
     if (!mayBeRequestFault.has(outcome)) {
       shared.recordFailure(...failure)
       return

@@ -179,7 +179,6 @@ class OfferHealth implements OwnHealth {
     record.hasChanged = true
     if (outcome !== 'first_token_timeout' && outcome !== 'connect_failed') record.lastAnswerMs = nowMs
     if (outcome === 'busy' || outcome === 'first_token_timeout') lowerLimit(record.concurrency, nowMs, sentMs)
-    if (effect !== 'busy') record.failed++
     if (effect === 'busy') pauseOffer(record, { nowMs, sentMs, retryAfterS }, this.#random)
     else if (effect === 'credential') this.#eject(offerId, record, CREDENTIAL_EJECTED_MS, 'credential_rejected')
     else this.#recordFault(offerId, record, outcome, sentMs)

@@ -43,9 +43,8 @@ export interface OfferRecord {
   /** The last minute in slices, newest last. */
   buckets: { startMs: number; successes: number; failures: number }[]
   readonly latency: Latency
-  /** Attempts that were answered and that failed, since the record was created. For reports only. */
+  /** Attempts that were answered since the record was created: the place in `recentMs`. */
   answered: number
-  failed: number
   /** The first-token times of the last answers, ms, as a ring. For reports only. */
   readonly recentMs: number[]
 }
@@ -82,7 +81,6 @@ export function newOfferRecord(nowMs: number): OfferRecord {
     buckets: [],
     latency: createLatency(createLatencySums()),
     answered: 0,
-    failed: 0,
     recentMs: [],
   }
 }

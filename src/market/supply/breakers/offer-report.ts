@@ -17,14 +17,11 @@ export interface OfferReport {
   readonly offerId: string
   readonly state: OfferState
   readonly inFlight: number
-  /** Attempts that were answered and that failed, since this node first used the offer. They only grow. */
-  readonly answered: number
-  readonly failed: number
   /** The first-token times of the last answers, ms. */
   readonly recentMs: readonly number[]
 }
 
 export function reportOf(offerId: string, record: OfferRecord, nowMs: number): OfferReport {
-  const { inFlight, answered, failed, recentMs } = record
-  return { offerId, state: stateOf(record, nowMs), inFlight, answered, failed, recentMs: [...recentMs] }
+  const { inFlight, recentMs } = record
+  return { offerId, state: stateOf(record, nowMs), inFlight, recentMs: [...recentMs] }
 }

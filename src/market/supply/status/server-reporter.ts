@@ -3,8 +3,15 @@ import { splitOfferId } from '../../../base/domain/offer.ts'
 import type { Log } from '../../../base/runtime/log.ts'
 import { createPeriodicWork } from '../../../base/runtime/periodic-work.ts'
 import type { Scheduler } from '../../../base/runtime/scheduler.ts'
+import type { AttemptCounts } from '../breakers/attempt-tally.ts'
 import type { HealthEvent, OfferReport } from '../breakers/offer-report.ts'
-import { type BreakerChange, type CountedAttempts, type ReportedAgent, writeReport } from './write-report.ts'
+import {
+  attemptsSince,
+  type BreakerChange,
+  type CountedAttempts,
+  type ReportedAgent,
+  writeReport,
+} from './write-report.ts'
 
 /**
  * Writes what this node sees of its servers to the database, for the operator and the status page. Requests do not wait
@@ -30,6 +37,10 @@ export function createServerReporter(deps: {
   readonly nodeId: () => string
   readonly version: string
   readonly offers: () => OfferReport[]
+  /** The attempts at each offer since this node started. */
+  readonly attempts: () => ReadonlyMap<string, AttemptCounts>
+  /** From how many single customers each offer is kept away. */
+  readonly customersKeptAway: () => ReadonlyMap<string, number>
   /** What customers were charged for the answers of an offer since this node started, nano-USD. */
   readonly chargedNanos: (offerId: string) => bigint
   readonly agents: () => readonly ReportedAgent[]
@@ -43,20 +54,24 @@ export function createServerReporter(deps: {
   const counted = new Map<string, Counted>()
 
   async function report() {
-    const offers = deps.offers().map(offer => ({ ...offer, costNanos: deps.chargedNanos(offer.offerId) }))
+    const seen = new Map(
+      Array.from(deps.attempts(), ([id, counts]) => [id, { ...counts, costNanos: deps.chargedNanos(id) }]),
+    )
     const written = changes
-    const attempts = offers.flatMap(offer => newAttempts(offer, counted.get(offer.offerId)))
+    const attempts = [...seen].flatMap(([offerId, counts]) => newAttempts(offerId, counts, counted.get(offerId)))
+    const keptAway = deps.customersKeptAway()
     await transaction(pool, sql =>
       writeReport(
         sql,
         {
           nodeId: deps.nodeId(),
           version: deps.version,
-          servers: offers.map(({ offerId, state, inFlight, recentMs }) => ({
+          servers: deps.offers().map(({ offerId, state, inFlight, recentMs }) => ({
             ...splitOfferId(offerId),
             state,
             inFlight,
             recentMs: recentMs.map(Math.round),
+            customersKeptAway: keptAway.get(offerId) ?? 0,
           })),
           agents: deps.agents(),
           attempts,
@@ -67,7 +82,7 @@ export function createServerReporter(deps: {
     )
     changes = changes.filter(change => !written.includes(change))
     counted.clear()
-    for (const { offerId, answered, failed, costNanos } of offers) counted.set(offerId, { answered, failed, costNanos })
+    for (const [offerId, counts] of seen) counted.set(offerId, counts)
   }
 
   const reporting = createPeriodicWork({
@@ -95,23 +110,30 @@ export function createServerReporter(deps: {
 }
 
 /** What the reports have counted of an offer. */
-interface Counted extends Pick<OfferReport, 'answered' | 'failed'> {
+interface Counted extends AttemptCounts {
   readonly costNanos: bigint
 }
 
-/** The attempts since the last report. A record that was dropped and created again starts at zero. */
-function newAttempts(
-  { offerId, answered, failed, costNanos }: OfferReport & Counted,
-  before: Counted = { answered: 0, failed: 0, costNanos: 0n },
-): CountedAttempts[] {
-  const isNew = answered < before.answered || failed < before.failed
+const NOTHING: Counted = {
+  answered: 0,
+  failed: 0,
+  busy: 0,
+  answeredInRow: 0,
+  failedInRow: 0,
+  lastError: null,
+  costNanos: 0n,
+}
+
+/** The attempts since the last report. Counts that were dropped and began again start at zero; charges never do. */
+function newAttempts(offerId: string, now: Counted, before: Counted = NOTHING): CountedAttempts[] {
+  const isNew = now.answered < before.answered || now.failed < before.failed || now.busy < before.busy
   const attempts = {
     ...splitOfferId(offerId),
-    answered: isNew ? answered : answered - before.answered,
-    failed: isNew ? failed : failed - before.failed,
-    costNanos: costNanos - before.costNanos,
+    ...attemptsSince(isNew ? NOTHING : before, now),
+    costNanos: now.costNanos - before.costNanos,
   }
-  return attempts.answered + attempts.failed === 0 && attempts.costNanos === 0n ? [] : [attempts]
+  const { answered, failed, busy, costNanos } = attempts
+  return answered + failed + busy === 0 && costNanos === 0n ? [] : [attempts]
 }
 
 /** The sums that customers were charged for the answers of each offer since this node started. */

@@ -1,6 +1,7 @@
 import type { Sql } from '../../../base/db/pool.ts'
-import { DAY_MS } from '../../../base/domain/durations.ts'
+import { DAY_MS, HOUR_MS } from '../../../base/domain/durations.ts'
 import type { OfferState } from '../../../base/domain/health.ts'
+import type { AttemptCounts, LastError } from '../breakers/attempt-tally.ts'
 
 /** An offer as a node reports it: the elements of node_report.servers. */
 export interface ReportedServer {
@@ -10,6 +11,8 @@ export interface ReportedServer {
   readonly inFlight: number
   /** The first-token times of the last answers on this node, whole ms. */
   readonly recentMs: readonly number[]
+  /** The customers that it is kept away from while it serves others. */
+  readonly customersKeptAway: number
 }
 
 /** New attempts at an offer since the last report. */
@@ -18,6 +21,12 @@ export interface CountedAttempts {
   readonly modelId: string
   readonly answered: number
   readonly failed: number
+  readonly busy: number
+  /** Of these, answers since the last failure, and failures since the last answer. */
+  readonly answeredInRow: number
+  readonly failedInRow: number
+  /** Null: no new one. */
+  readonly lastError: LastError | null
   /** What customers were charged for the answers. */
   readonly costNanos: bigint
 }
@@ -73,28 +82,84 @@ export async function writeReport(
 ): Promise<void> {
   // Nodes that report at once lock the rows in the same order.
   const sorted = attempts.toSorted((a, b) => compare(a.endpointId, b.endpointId) || compare(a.modelId, b.modelId))
-  if (sorted.length > 0) {
-    await sql.query(
-      `INSERT INTO server_day AS d (day, endpoint_id, model_id, answered, failed, cost_nanos)
-       SELECT ($1::timestamptz AT TIME ZONE 'UTC')::date, * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[])
-       ON CONFLICT (day, endpoint_id, model_id) DO UPDATE SET
-         answered = d.answered + excluded.answered, failed = d.failed + excluded.failed, cost_nanos = d.cost_nanos + excluded.cost_nanos`,
-      [
-        now,
-        sorted.map(({ endpointId }) => endpointId),
-        sorted.map(({ modelId }) => modelId),
-        sorted.map(({ answered }) => answered),
-        sorted.map(({ failed }) => failed),
-        sorted.map(({ costNanos }) => costNanos),
-      ],
-    )
-  }
+  if (sorted.length > 0) await addAttempts(sql, sorted, now)
   for (const change of changes) await writeChange(sql, nodeId, change)
   await sql.query(
     `INSERT INTO node_report (node_id, at, version, servers, agents) VALUES ($1, $2, $3, $4, $5)
      ON CONFLICT (node_id) DO UPDATE SET at = excluded.at, servers = excluded.servers, agents = excluded.agents`,
     [nodeId, now, version, JSON.stringify(servers), JSON.stringify(agents)],
   )
+}
+
+async function addAttempts(sql: Sql, attempts: readonly CountedAttempts[], now: Date): Promise<void> {
+  const columns = (rows: readonly CountedAttempts[]) => [
+    rows.map(({ endpointId }) => endpointId),
+    rows.map(({ modelId }) => modelId),
+    rows.map(({ answered }) => answered),
+    rows.map(({ failed }) => failed),
+    rows.map(({ busy }) => busy),
+  ]
+  await sql.query(
+    `INSERT INTO server_day AS d (day, endpoint_id, model_id, answered, failed, busy, cost_nanos)
+     SELECT ($1::timestamptz AT TIME ZONE 'UTC')::date, * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[])
+     ON CONFLICT (day, endpoint_id, model_id) DO UPDATE SET answered = d.answered + excluded.answered, failed = d.failed + excluded.failed,
+       busy = d.busy + excluded.busy, cost_nanos = d.cost_nanos + excluded.cost_nanos`,
+    [now, ...columns(attempts), attempts.map(({ costNanos }) => costNanos)],
+  )
+  // A charge comes after its attempt, so some reports have nothing but charges.
+  const tried = attempts.filter(({ answered, failed, busy }) => answered + failed + busy > 0)
+  if (tried.length === 0) return
+  await sql.query(
+    `INSERT INTO server_minute AS m (minute, endpoint_id, model_id, answered, failed, busy)
+     SELECT date_trunc('minute', $1::timestamptz), * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[])
+     ON CONFLICT (minute, endpoint_id, model_id) DO UPDATE SET
+       answered = m.answered + excluded.answered, failed = m.failed + excluded.failed, busy = m.busy + excluded.busy`,
+    [now, ...columns(tried)],
+  )
+  await sql.query(
+    `WITH tried AS (
+       SELECT * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::jsonb[])
+         AS t (endpoint_id, model_id, answered, failed, busy, answered_in_row, failed_in_row, last_error)
+     ), known AS (
+       SELECT h.* FROM server_health h JOIN tried USING (endpoint_id, model_id) ORDER BY endpoint_id, model_id FOR UPDATE OF h
+     )
+     INSERT INTO server_health AS h (endpoint_id, model_id, attempted_at, answered_in_row, failed_in_row, last_error)
+     SELECT t.endpoint_id, t.model_id, $1,
+       t.answered_in_row + CASE WHEN t.failed = 0 THEN coalesce(k.answered_in_row, 0) ELSE 0 END,
+       t.failed_in_row + CASE WHEN t.answered = 0 THEN coalesce(k.failed_in_row, 0) ELSE 0 END,
+       coalesce(t.last_error, k.last_error)
+       FROM tried t LEFT JOIN known k USING (endpoint_id, model_id)
+     ON CONFLICT (endpoint_id, model_id) DO UPDATE SET attempted_at = greatest(h.attempted_at, excluded.attempted_at),
+       answered_in_row = excluded.answered_in_row, failed_in_row = excluded.failed_in_row, last_error = excluded.last_error`,
+    [
+      now,
+      ...columns(tried),
+      tried.map(({ answeredInRow }) => answeredInRow),
+      tried.map(({ failedInRow }) => failedInRow),
+      tried.map(({ lastError }) => (lastError === null ? null : JSON.stringify(lastError))),
+    ],
+  )
+}
+
+/**
+ * Returns the attempts since a report. Of runs of answers or failures that began before it, only the new part counts.
+ *
+ * @param before what was reported
+ */
+export function attemptsSince(
+  before: AttemptCounts,
+  now: AttemptCounts,
+): Omit<CountedAttempts, 'endpointId' | 'modelId' | 'costNanos'> {
+  const answered = now.answered - before.answered
+  const failed = now.failed - before.failed
+  return {
+    answered,
+    failed,
+    busy: now.busy - before.busy,
+    answeredInRow: failed > 0 ? now.answeredInRow : answered,
+    failedInRow: answered > 0 ? now.failedInRow : failed,
+    lastError: now.lastError === before.lastError ? null : now.lastError,
+  }
 }
 
 async function writeChange(sql: Sql, nodeId: string, { endpointId, modelId, event, at }: BreakerChange): Promise<void> {
@@ -131,13 +196,15 @@ export async function pruneReports(sql: Sql, nowMs: number): Promise<void> {
   await sql.query(
     `UPDATE server_incident i SET ended_at = greatest(i.began_at, coalesce(r.at, i.began_at))
        FROM server_incident o LEFT JOIN node_report r USING (node_id)
-      WHERE o.incident_id = i.incident_id AND i.ended_at IS NULL AND (r.at IS NULL OR r.at < $1)`,
+      WHERE o.incident_id = i.incident_id AND i.ended_at IS NULL AND i.node_id IS NOT NULL AND (r.at IS NULL OR r.at < $1)`,
     [silentSince],
   )
   await sql.query('DELETE FROM node_report WHERE at < $1', [silentSince])
   const shownSince = new Date(nowMs - STATUS_DAYS * DAY_MS)
   await sql.query("DELETE FROM server_day WHERE day < ($1::timestamptz AT TIME ZONE 'UTC')::date", [shownSince])
   await sql.query('DELETE FROM server_incident WHERE ended_at < $1', [shownSince])
+  await sql.query('DELETE FROM server_health WHERE attempted_at < $1', [shownSince])
+  await sql.query('DELETE FROM server_minute WHERE minute < $1', [new Date(nowMs - HOUR_MS)])
 }
 
 function compare(a: string, b: string): number {

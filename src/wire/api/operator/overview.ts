@@ -1,9 +1,8 @@
 import { z } from 'zod'
 import { providerKinds } from '../../../base/domain/offer.ts'
+import { serverStates } from '../../../base/domain/server-state.ts'
 
 // Answers under /console/api/operator about the installation. Amounts are USD with at most 9 decimals.
-
-export const serverStates = ['open', 'probing', 'ejected', 'unused'] as const
 
 export const shownServer = z.object({
   endpoint_id: z.string(),
@@ -13,13 +12,34 @@ export const shownServer = z.object({
   state: z
     .enum(serverStates)
     .describe(
-      'The worst of all nodes. `ejected`: the breaker keeps requests away. `unused`: no node has used it lately.',
+      'By the attempts of all customers at all nodes, see docs/routing.md. `ejected`: a breaker keeps requests away. `unknown`: no attempt for a day.',
     ),
   in_flight: z.int().describe('Running attempts on all nodes.'),
   first_token_p50_ms: z.number().nullable().describe('The median of the last answers of each node; null without any.'),
+  attempts_today: z.int().describe('Attempts of this UTC day: answered, failed, and refused as busy.'),
   answered_today: z.int(),
   failed_today: z.int(),
-  ok_share: z.number().nullable().describe('Answered attempts of today (UTC), from 0 to 1; null without any.'),
+  busy_today: z.int(),
+  ok_share: z
+    .number()
+    .nullable()
+    .describe('The share of the attempts of today that were answered, 0 to 1; null without any.'),
+  recent_attempts: z.int().describe('Of the last ten minutes.'),
+  recent_failed: z.int(),
+  customers_kept_away: z
+    .int()
+    .describe('Customers that it is kept away from while it serves others: the most of any node.'),
+  attempted_at: z.string().nullable().describe('When a node last reported an attempt.'),
+  last_error: z
+    .object({
+      at: z.string(),
+      outcome: z.string().describe('As in `attempts` of a receipt.'),
+      status: z.int().nullable().describe('The HTTP status; null if the server gave none.'),
+      text: z.string().describe('Without keys, addresses and prompts.'),
+      request_id: z.string().nullable(),
+      customer_id: z.string().nullable(),
+    })
+    .nullable(),
 })
 export type ShownServer = z.infer<typeof shownServer>
 
@@ -28,6 +48,7 @@ export const alarmKinds = [
   'audit_missing',
   'payment_differences',
   'server_ejected',
+  'server_failing',
   'no_servers',
   'job_failed',
   'jobs_late',

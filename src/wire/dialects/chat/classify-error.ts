@@ -16,11 +16,11 @@ export function classifyError(status: number | null, error: UpstreamError, retry
     case 'request_rejected':
       return rejected(summary, upstreamMessage, error, error.code)
     case 'busy':
-      return new UpstreamFailure('busy', summary, { retryAfterS, upstreamMessage })
+      return new UpstreamFailure('busy', summary, { retryAfterS, status, upstreamMessage })
     case 'credential_rejected':
-      return new UpstreamFailure('credential_rejected', summary, { upstreamMessage })
+      return new UpstreamFailure('credential_rejected', summary, { status, upstreamMessage })
     case 'server_error':
-      return new UpstreamFailure('server_error', summary, { upstreamMessage })
+      return new UpstreamFailure('server_error', summary, { status, upstreamMessage })
   }
 }
 

@@ -1,0 +1,54 @@
+import { Link } from '@tanstack/react-router'
+import type { ShownServer } from '#api/operator/overview.ts'
+import { countText, plural, shareText } from '../../format/number-text.ts'
+import { When } from '../../parts/When.tsx'
+import styles from './operator.module.css'
+
+type Counted = Pick<ShownServer, 'attempts_today' | 'busy_today' | 'ok_share' | 'customers_kept_away' | 'provider'>
+
+/** The attempts of today at a server, with a link to what the requests of its kind were. */
+export function ServerAttempts({ model, server }: { model: string; server: Counted }) {
+  const {
+    attempts_today: attempts,
+    busy_today: busy,
+    ok_share: share,
+    customers_kept_away: customers,
+    provider,
+  } = server
+  if (share === null) return '–'
+  return (
+    <span className={styles.stacked}>
+      <Link to="/operator/usage" search={{ model, provider, by: 'customer' }}>
+        {shareText(share)} of {countText(attempts)} answered
+      </Link>
+      {busy > 0 && <span className={styles.hint}>{countText(busy)} refused as busy</span>}
+      {customers > 0 && <span className={styles.hint}>kept away from {plural(customers, 'customer')}</span>}
+    </span>
+  )
+}
+
+/** The last failed attempt at a server, with a link to its request. */
+export function ServerError({ error }: { error: ShownServer['last_error'] }) {
+  if (error === null) return '–'
+  const { at, status, text, outcome, request_id: requestId, customer_id: customerId } = error
+  const what = text === '' ? outcome.replaceAll('_', ' ') : text
+  return (
+    <span className={styles.stacked}>
+      <span className={styles.error}>
+        {status !== null && !what.startsWith(String(status)) && `${status}: `}
+        {what}
+      </span>
+      <span className={styles.hint}>
+        <When at={at} form="distance" />
+        {requestId !== null && customerId !== null && (
+          <>
+            {' · '}
+            <Link to="/c/$customerId/activity/$requestId" params={{ customerId, requestId }}>
+              request
+            </Link>
+          </>
+        )}
+      </span>
+    </span>
+  )
+}

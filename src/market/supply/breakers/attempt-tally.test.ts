@@ -1,0 +1,46 @@
+import { expect, test } from 'vitest'
+import { AttemptTally, ERROR_CHARACTERS_MAX } from './attempt-tally.ts'
+
+let nowMs = 0
+const tally = () => new AttemptTally({ epochMs: () => nowMs })
+const failure = (message: string, said: string | null = null) => ({
+  message,
+  status: 500,
+  requestId: 'r',
+  customerId: 'c',
+  serverText: () => said,
+})
+
+test('counts every attempt once, and none that the request or the client ended', () => {
+  const attempts = tally()
+  for (const outcome of ['connect_failed', 'server_error', 'first_token_timeout', 'malformed', 'empty'] as const)
+    attempts.noteFailure('s/m', outcome)
+  attempts.noteFailure('s/m', 'credential_rejected')
+  attempts.noteFailure('s/m', 'busy')
+  for (const outcome of ['request_rejected', 'not_sent', 'cancelled'] as const) attempts.noteFailure('s/m', outcome)
+  expect(attempts.report().get('s/m')).toMatchObject({ answered: 0, failed: 6, busy: 1, failedInRow: 6 })
+  attempts.noteAnswer('s/m')
+  expect(attempts.report().get('s/m')).toMatchObject({ answered: 1, answeredInRow: 1, failedInRow: 0 })
+  attempts.noteFailure('s/m', 'server_error')
+  expect(attempts.report().get('s/m')).toMatchObject({ failed: 7, answeredInRow: 0, failedInRow: 1 })
+})
+
+test('keeps the last error, bounded, at most one a second', () => {
+  const attempts = tally()
+  const error = () => attempts.report().get('s/m')!.lastError
+  attempts.noteFailure('s/m', 'server_error', failure('500', 'out of memory'))
+  expect(error()).toEqual({
+    atMs: 0,
+    outcome: 'server_error',
+    status: 500,
+    text: '500: out of memory',
+    requestId: 'r',
+    customerId: 'c',
+  })
+  nowMs = 999
+  attempts.noteFailure('s/m', 'server_error', failure('502'))
+  expect(error()?.text).toBe('500: out of memory')
+  nowMs = 1_000
+  attempts.noteFailure('s/m', 'server_error', failure('x'.repeat(1_000)))
+  expect(error()?.text).toHaveLength(ERROR_CHARACTERS_MAX)
+})
