@@ -1,6 +1,8 @@
 import type { LookupFunction } from 'node:net'
 import type { GoogleServiceAccount } from '../../base/domain/cloud-credential.ts'
+import type { Dialect } from '../../base/domain/conversation.ts'
 import { credentialHeader, type Endpoint, type Offer } from '../../base/domain/offer.ts'
+import { isJsonObject, type JsonObject } from '../../base/runtime/json-object.ts'
 import { ownCommand } from '../../base/runtime/own-command.ts'
 import { quoteForShell } from '../../base/runtime/quote-for-shell.ts'
 import { systemClock } from '../../base/runtime/scheduler.ts'
@@ -9,7 +11,10 @@ import { GoogleToken } from '../../wire/credentials/google-token.ts'
 import { getJson } from '../../wire/egress/get-json.ts'
 import { CHECK_TIMEOUT_MS, type Finding, runCheck } from './finding.ts'
 
-/** Checks that each endpoint answers `GET /models` and lists the models that it must serve. */
+/**
+ * Checks that each endpoint answers `GET /models`, in the form of the vendor whose API it has, and lists the models that
+ * it must serve.
+ */
 export async function checkEndpoints(offers: readonly Offer[], lookup?: LookupFunction): Promise<Finding[]> {
   const byEndpoint = Map.groupBy(offers, offer => offer.endpoint)
   return Promise.all(
@@ -22,10 +27,14 @@ export async function checkEndpoints(offers: readonly Offer[], lookup?: LookupFu
 async function checkEndpoint(endpoint: Endpoint, offers: readonly Offer[], lookup?: LookupFunction): Promise<string> {
   if (endpoint.credential?.kind === 'google_service_account') return checkServiceAccount(endpoint.credential)
   const url = `${endpoint.baseUrl}/models`
-  const headers = headersFor(endpoint, url)
-  const answer = await getJson(url, { timeoutMs: CHECK_TIMEOUT_MS, headers, lookup }).catch((error: Error) => {
+  const list = modelLists[dialectOf(offers)]
+  const address = `${url}${list?.query ?? ''}`
+  const headers = { ...headersFor(endpoint, address), ...list?.headers }
+  const answer = await getJson(address, { timeoutMs: CHECK_TIMEOUT_MS, headers, lookup }).catch((error: Error) => {
     throw new Error(`${url} does not answer (${error.message}). Check that the server runs and that base_url is right.`)
   })
+  // The server knows no such path, so its status says nothing about the key.
+  if (list === null) return `${endpoint.baseUrl} answers; its API has no list of models, so they are not checked`
   if (answer.status === 401 || answer.status === 403) {
     throw new Error(`${url} refuses the key (${answer.status}). ${keyAdvice(endpoint)}`)
   }
@@ -33,16 +42,64 @@ async function checkEndpoint(endpoint: Endpoint, offers: readonly Offer[], looku
   if (answer.status === 404 || answer.status === 405) {
     return `${endpoint.baseUrl} answers, but does not list its models`
   }
-  const listed = (answer.body as { data?: unknown } | undefined)?.data
+  const listed = isJsonObject(answer.body) ? answer.body[list.field] : undefined
   if (answer.status !== 200 || !Array.isArray(listed)) {
-    throw new Error(`${url} answers ${answer.status} without a list of models. Check that base_url ends in /v1.`)
+    const advice = `Check that base_url ends in ${list.version}.`
+    throw new Error(`${url} answers ${answer.status} without a list of models. ${advice}`)
   }
-  const known = new Set(listed.map(model => (model as { id?: unknown } | null)?.id))
+  const known = new Set(listed.flatMap(model => (isJsonObject(model) ? list.namesOf(model) : [])))
   const missing = offers.map(({ upstreamModel }) => upstreamModel).filter(model => !known.has(model))
   if (missing.length > 0) {
     throw new Error(`${endpoint.baseUrl} does not list ${missing.join(', ')}. Check upstream_model.`)
   }
   return `${endpoint.baseUrl} answers and lists ${offers.length === 1 ? 'its model' : `all ${offers.length} models`}`
+}
+
+/** How a vendor lists its models. */
+interface ModelListForm {
+  /** Asks for the longest page: those of Anthropic have 20 models, those of Google 50, and 1,000 is the most. */
+  readonly query: string
+  readonly headers: Readonly<Record<string, string>>
+  /** The field with the models. */
+  readonly field: string
+  /** The ids that name a model in requests. */
+  readonly namesOf: (model: JsonObject) => readonly unknown[]
+  /** How the address usually ends. */
+  readonly version: string
+}
+
+const ofOpenAi: ModelListForm = { query: '', headers: {}, field: 'data', namesOf: ({ id }) => [id], version: '/v1' }
+
+const modelLists: Readonly<Record<Dialect, ModelListForm | null>> = {
+  chat: ofOpenAi,
+  responses: ofOpenAi,
+  messages: {
+    query: '?limit=1000',
+    headers: { 'anthropic-version': '2023-06-01' },
+    field: 'data',
+    // The list of Anthropic has no aliases: that of claude-haiku-4-5-20251001 is claude-haiku-4-5.
+    namesOf: ({ id }) => [id, without(id, /-\d{8}$/)],
+    version: '/v1',
+  },
+  gemini: {
+    query: '?pageSize=1000',
+    headers: {},
+    field: 'models',
+    namesOf: ({ name }) => [name, without(name, /^models\//)],
+    version: '/v1beta',
+  },
+  // Another host of AWS lists the models, with rights of its own.
+  converse: null,
+}
+
+function without(text: unknown, part: RegExp): unknown {
+  return typeof text === 'string' ? text.replace(part, '') : text
+}
+
+/** The dialect of the server: OpenAI's if it speaks that for any model, else the first of its first model. */
+function dialectOf(offers: readonly Offer[]): Dialect {
+  const spoken = offers.flatMap(({ speaks = ['chat'] }) => speaks)
+  return spoken.find(dialect => modelLists[dialect] === ofOpenAi) ?? spoken[0]!
 }
 
 function headersFor(endpoint: Endpoint, url: string): Record<string, string> {
