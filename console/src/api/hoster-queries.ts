@@ -1,4 +1,4 @@
-import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query'
+import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query'
 import type { z } from 'zod'
 import type { Earnings } from '#api/earnings.ts'
 import type { HosterOffers, HosterStatus, HosterTraffic } from '#api/hoster-console.ts'
@@ -8,6 +8,7 @@ import type { HosterPayouts, PayoutAccountShown } from '#api/payouts.ts'
 import type { InviteList } from '#api/people.ts'
 import type { ownTrust } from '#api/trust.ts'
 import { queryText, request } from './request.ts'
+import { sameSubject } from './same-subject.ts'
 
 // What the screens of a hoster read.
 
@@ -28,7 +29,7 @@ const hoster = <T>(area: string, hosterId: string, path: string) =>
   queryOptions({
     queryKey: [area, hosterId, path],
     queryFn: ({ signal }) => request<T>('GET', `hosters/${hosterId}${path}`, { signal }),
-    placeholderData: keepPreviousData,
+    placeholderData: sameSubject([area, hosterId, path]),
   })
 
 /**

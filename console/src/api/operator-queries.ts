@@ -1,4 +1,4 @@
-import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query'
+import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query'
 import type { z } from 'zod'
 import type { CustomerDetail, CustomerPage, GrantShown } from '#api/operator/customers.ts'
 import type { AuditLogPage, AuditLogState } from '#api/operator/log.ts'
@@ -25,6 +25,7 @@ import type { OperatorUsage, UsageDimension } from '#api/operator/usage.ts'
 import type { reportProviders } from '#api/reports.ts'
 import type { operatorTrust } from '#api/trust.ts'
 import { queryText, request } from './request.ts'
+import { sameSubject } from './same-subject.ts'
 
 // What the operator's screens read.
 
@@ -32,7 +33,7 @@ const operator = <T>(area: string, path: string) =>
   queryOptions({
     queryKey: [area, path],
     queryFn: ({ signal }) => request<T>('GET', `operator/${path}`, { signal }),
-    placeholderData: keepPreviousData,
+    placeholderData: sameSubject([area, path]),
   })
 
 export const overviewQuery = operator<Overview>('overview', 'overview')
@@ -72,7 +73,7 @@ export const operatorPeopleQuery = (filter: { readonly search?: string; readonly
       request<PeoplePage>('GET', `operator/people${queryText({ ...filter, cursor })}`, { signal }),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: page => page.next_cursor ?? undefined,
-    placeholderData: keepPreviousData,
+    placeholderData: sameSubject(['operator-people', filter]),
   })
 
 export const roleChangesQuery = operator<RoleChanges>('operator-people', 'role-changes')
@@ -86,7 +87,7 @@ export const paymentsQuery = (filter: { readonly state?: 'open'; readonly review
       request<OperatorPayments>('GET', `operator/payments${queryText({ ...filter, cursor })}`, { signal }),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: page => page.next_cursor ?? undefined,
-    placeholderData: keepPreviousData,
+    placeholderData: sameSubject(['operator-payments', filter]),
   })
 
 export const vouchersQuery = infiniteQueryOptions({
@@ -140,5 +141,5 @@ export const customersQuery = (filter: CustomerFilter) =>
       request<CustomerPage>('GET', `operator/customers${queryText({ ...filter, cursor })}`, { signal }),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: page => page.next_cursor ?? undefined,
-    placeholderData: keepPreviousData,
+    placeholderData: sameSubject(['customers', 'list', filter]),
   })

@@ -1,4 +1,4 @@
-import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query'
+import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query'
 import type { z } from 'zod'
 import type { RequestPage, RequestReceipt, RequestsQuery } from '#api/activity.ts'
 import type { alertDeliveries, alertList } from '#api/alerts.ts'
@@ -22,6 +22,7 @@ import type { SessionList, SignedInSession } from '#api/session.ts'
 import type { ConsoleConfig } from '#api/sign-up.ts'
 import type { StatusReport } from '#api/status.ts'
 import { problemOf, queryText, request } from './request.ts'
+import { sameSubject } from './same-subject.ts'
 
 // What the screens read. The first part of a key is the area, the second the customer: a hint that something changed
 // reloads by area and customer.
@@ -44,7 +45,7 @@ const customer = <T>(area: string, customerId: string, path: string) =>
   queryOptions({
     queryKey: [area, customerId, path],
     queryFn: ({ signal }) => get<T>(`customers/${customerId}/${path}`, signal),
-    placeholderData: keepPreviousData,
+    placeholderData: sameSubject([area, customerId, path]),
   })
 
 export const creditsQuery = (customerId: string) => customer<Credits>('credits', customerId, 'credits')
@@ -75,7 +76,7 @@ export const activityQuery = (customerId: string, filter: ActivityFilter, limit 
       get<RequestPage>(`customers/${customerId}/usage/requests${queryText({ ...filter, limit, cursor })}`, signal),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: page => page.next_cursor ?? undefined,
-    placeholderData: keepPreviousData,
+    placeholderData: sameSubject(['activity', customerId, filter, limit]),
   })
 
 export const statementQuery = (customerId: string) =>

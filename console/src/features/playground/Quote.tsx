@@ -1,8 +1,9 @@
 import { useDebouncedValue } from '@mantine/hooks'
-import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import type { z } from 'zod'
 import type { chatQuoteSchema } from '#api/chat-quote-schema.ts'
 import { problemOf } from '../../api/request.ts'
+import { sameSubject } from '../../api/same-subject.ts'
 import { chargeText } from '../../format/usd-text.ts'
 import styles from './playground.module.css'
 import { withPlaygroundKey } from './playground-key.ts'
@@ -18,11 +19,12 @@ const TYPING_MS = 400
  */
 export function Quote({ customerId, body }: { customerId: string; body: object | null }) {
   const [text] = useDebouncedValue(body === null ? null : JSON.stringify(body), TYPING_MS)
+  const queryKey = ['quote', customerId, { text }]
   const quote = useQuery({
-    queryKey: ['quote', customerId, text],
+    queryKey,
     queryFn: ({ signal }) => withPlaygroundKey(customerId, key => readQuote(key, text!, signal)),
     enabled: text !== null,
-    placeholderData: keepPreviousData,
+    placeholderData: sameSubject(queryKey),
     gcTime: 60_000,
   })
   return (
