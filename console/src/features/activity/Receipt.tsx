@@ -40,7 +40,7 @@ function Body({ receipt }: { receipt: RequestReceipt }) {
     <div className={styles.receipt}>
       <section>
         <p className={styles.sum}>{chargeText(receipt.cost_usd)} USD</p>
-        <p className={styles.hint}>{receipt.cost_usd === 0 ? freeText(receipt) : chargeTerms(receipt)}</p>
+        <p className={styles.hint}>{chargeTerms(receipt)}</p>
         <p className={styles.hint}>At most {exactUsd(receipt.hold_usd)} USD was held before the request was sent.</p>
       </section>
       <section>
@@ -104,10 +104,6 @@ function Body({ receipt }: { receipt: RequestReceipt }) {
 function pair({ input, output }: { input: number | null; output: number | null }): string | null {
   if (input === null && output === null) return null
   return `${input === null ? '–' : countText(input)} in, ${output === null ? '–' : countText(output)} out`
-}
-
-function freeText({ success }: RequestReceipt): string {
-  return success ? 'The price of this model is zero.' : 'A request that fails costs nothing.'
 }
 
 const accountWords = { customer: 'you', hoster_payable: 'hoster', platform_revenue: 'platform' } as const
