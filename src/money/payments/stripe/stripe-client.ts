@@ -56,7 +56,11 @@ export async function orNull<T>(found: Promise<T>): Promise<T | null> {
   }
 }
 
-const OUTAGES = ['StripeConnectionError', 'StripeAPIError', 'StripeRateLimitError', 'StripeIdempotencyError']
+/**
+ * Not StripeIdempotencyError: the key was used with other parameters, which no later call changes. While a call with the
+ * same key runs, Stripe answers 409, a StripeAPIError.
+ */
+const OUTAGES = ['StripeConnectionError', 'StripeAPIError', 'StripeRateLimitError']
 
 function isOutage(error: unknown): boolean {
   return OUTAGES.includes((error as { type?: string }).type ?? '')
