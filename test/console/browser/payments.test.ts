@@ -60,6 +60,11 @@ test('a top-up shows what to pay, and its credit arrives without a reload once t
   await dialog.getByRole('button', { name: 'Continue' }).click()
   // The limits of the API, in its words.
   await expect.poll(() => dialog.getByRole('alert').textContent()).toContain('5')
+  // A thousand, or one: the form is not sent.
+  await dialog.getByLabel('USD').fill('1,000')
+  await dialog.getByText('This can be read as 1000 or as 1.000. Write it without a comma.').waitFor()
+  await dialog.getByRole('button', { name: 'Continue' }).click()
+  await dialog.locator('input:invalid').waitFor()
   await dialog.getByRole('button', { name: '25 USD' }).click()
   await dialog.getByRole('button', { name: 'Continue' }).click()
   await page.getByText(/^Send 25\.00 USD to the account 12-34 and quote SY-/).waitFor()

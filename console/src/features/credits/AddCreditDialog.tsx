@@ -1,9 +1,12 @@
-import { Button, Radio, TextInput } from '@mantine/core'
+import { Button, Radio } from '@mantine/core'
 import { useState } from 'react'
 import type { PaymentOptions, TopUp } from '#api/payments.ts'
+import { randomUuid } from '../../api/random-uuid.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { hasProvider, paymentWord } from '../../format/payment-words.ts'
+import { readAmount } from '../../format/typed-number.ts'
 import { roundUsd } from '../../format/usd-text.ts'
+import { AmountField } from '../../parts/AmountField.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
 import styles from './credits.module.css'
 
@@ -33,10 +36,8 @@ export function AddCreditDialog({
   const [amount, setAmount] = useState('25')
   const [driver, setDriver] = useState(drivers[0]!)
   // The same amount that is sent again, for example after a broken connection, starts no second top-up.
-  const [drawn] = useState(() =>
-    Array.from(crypto.getRandomValues(new Uint8Array(16)), byte => byte.toString(16).padStart(2, '0')).join(''),
-  )
-  const amountUsd = amount.trim().replace(',', '.')
+  const [drawn] = useState(randomUuid)
+  const amountUsd = readAmount(amount)
   const start = useWrite<void, TopUp>(
     () => ({
       method: 'POST',
@@ -55,13 +56,12 @@ export function AddCreditDialog({
   )
   return (
     <FormDialog title="Add credit" action="Continue" sending={start} onSubmit={() => start.mutate()} onClose={onClose}>
-      <TextInput
+      <AmountField
         label="USD"
         description={`From ${roundUsd(min_usd)} to ${roundUsd(max_usd)} USD`}
-        inputMode="decimal"
         required
         value={amount}
-        onChange={event => setAmount(event.currentTarget.value)}
+        onText={setAmount}
         data-autofocus
       />
       <div className={styles.buttons}>

@@ -1,6 +1,7 @@
 import { Checkbox, Select, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { ManifestModel } from '#api/hoster-manifest.ts'
+import { AmountField } from '../../parts/AmountField.tsx'
 import styles from './hoster.module.css'
 import type { ModelInput } from './model-input.ts'
 
@@ -45,13 +46,18 @@ export function ModelFields({
   isNew: boolean
   problemOf: (field: string) => boolean
 }) {
-  const text = (field: Exclude<keyof ModelInput, 'features'>, param: string) => ({
-    value: input[field],
-    error: problemOf(param),
+  type Field = Exclude<keyof ModelInput, 'features'>
+  const field = (name: Field, param: string) => ({ value: input[name], error: problemOf(param) })
+  const text = (name: Field, param: string) => ({
+    ...field(name, param),
     onChange: (event: { currentTarget: { value: string } }) =>
-      onChange({ ...input, [field]: event.currentTarget.value }),
+      onChange({ ...input, [name]: event.currentTarget.value }),
   })
-  const usd = { description: 'USD per million tokens', inputMode: 'decimal' } as const
+  const price = (name: Field, param: string) => ({
+    ...field(name, `pricing.${param}`),
+    description: 'USD per million tokens',
+    onText: (typed: string) => onChange({ ...input, [name]: typed }),
+  })
   const isChat = !otherTasks.some(task => input.features.includes(task))
   // A model that has such terms shows them at once.
   const [hasMore] = useState(
@@ -73,8 +79,8 @@ export function ModelFields({
         />
       )}
       <div className={styles.pair}>
-        <TextInput label="Input" {...usd} required {...text('input', 'pricing.prompt')} />
-        <TextInput label="Output" {...usd} required {...text('output', 'pricing.completion')} />
+        <AmountField label="Input" required {...price('input', 'prompt')} />
+        <AmountField label="Output" required {...price('output', 'completion')} />
       </div>
       <div className={styles.pair}>
         <TextInput
@@ -102,17 +108,15 @@ export function ModelFields({
         <summary>More: cached input, features, quantization</summary>
         <div className={styles.more}>
           <div className={styles.pair}>
-            <TextInput
+            <AmountField
               label="Input read from a cache"
-              {...usd}
               placeholder="as input"
-              {...text('cacheRead', 'pricing.input_cache_read')}
+              {...price('cacheRead', 'input_cache_read')}
             />
-            <TextInput
+            <AmountField
               label="Input written to a cache"
-              {...usd}
               placeholder="as input"
-              {...text('cacheWrite', 'pricing.input_cache_write')}
+              {...price('cacheWrite', 'input_cache_write')}
             />
           </div>
           <Checkbox.Group

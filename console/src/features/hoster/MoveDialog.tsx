@@ -1,10 +1,12 @@
-import { Button, TextInput } from '@mantine/core'
+import { Button } from '@mantine/core'
 import { useState } from 'react'
 import type { Earnings } from '#api/earnings.ts'
 import type { MovedEarningsShown } from '#api/payouts.ts'
 import { randomUuid } from '../../api/random-uuid.ts'
 import { useWrite } from '../../api/use-write.ts'
+import { readAmount } from '../../format/typed-number.ts'
 import { chargeText, exactUsd } from '../../format/usd-text.ts'
+import { AmountField } from '../../parts/AmountField.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
 import styles from './hoster.module.css'
 
@@ -30,7 +32,7 @@ export function MoveDialog({
     () => ({
       method: 'POST',
       path: `hosters/${hosterId}/earnings/move`,
-      body: { id, amount_usd: amount.trim().replace(',', '.') },
+      body: { id, amount_usd: readAmount(amount) },
     }),
     {
       areas: ['earnings', 'credits'],
@@ -53,17 +55,17 @@ export function MoveDialog({
     >
       {isSure ? (
         <p>
-          <b>{amount} USD</b> leave the hoster and become credit of <b>{customer}</b>. Credit cannot be paid out again.
+          <b>{readAmount(amount)} USD</b> leave the hoster and become credit of <b>{customer}</b>. Credit cannot be paid
+          out again.
         </p>
       ) : (
         <>
-          <TextInput
+          <AmountField
             label="Amount, USD"
             description={`Up to ${exactUsd(earnings.balance_usd)}, including held earnings.`}
-            inputMode="decimal"
             required
             value={amount}
-            onChange={event => setAmount(event.currentTarget.value)}
+            onText={setAmount}
             data-autofocus
           />
           <p className={styles.hint}>

@@ -1,5 +1,6 @@
 import type { HosterOffers } from '#api/hoster-console.ts'
 import type { Manifest, ManifestModel, StoredManifest } from '#api/hoster-manifest.ts'
+import { readAmount } from '../../format/typed-number.ts'
 import { exactUsd } from '../../format/usd-text.ts'
 
 type Offer = HosterOffers['data'][number]
@@ -49,7 +50,7 @@ export function withoutModel(manifest: Manifest, id: string): Manifest {
  * it is, so that the gateway says what is wrong with it.
  */
 export function perTokenText(perMillion: string): string {
-  return movedPoint(perMillion.trim().replace(',', '.'), 6)
+  return movedPoint(readAmount(perMillion), 6)
 }
 
 /** Converts USD per token to USD per million tokens. */

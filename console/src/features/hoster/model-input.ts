@@ -1,4 +1,5 @@
 import type { ManifestModel } from '#api/hoster-manifest.ts'
+import { readCount } from '../../format/typed-number.ts'
 import { perMillionText, perTokenText } from './manifest-edits.ts'
 
 /** A model of the manifest as it is typed. Prices are USD per million tokens. */
@@ -61,8 +62,7 @@ export function typedModel(input: ModelInput): ManifestModel {
   }
 }
 
-/** Accepts spaces and commas between thousands. Other text stays text. */
+/** What is no number stays text. */
 function wholeNumber(text: string): number {
-  const digits = text.replace(/[\s,_]/g, '')
-  return (/^\d+$/.test(digits) ? Number(digits) : text) as number
+  return readCount(text) as number
 }

@@ -1,6 +1,8 @@
 import { MultiSelect, Select, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { modelsQuery } from '../../api/queries.ts'
+import { readAmount } from '../../format/typed-number.ts'
+import { AmountField } from '../../parts/AmountField.tsx'
 import { useCustomerId } from '../../shell/use-session.ts'
 import styles from './keys.module.css'
 
@@ -31,7 +33,7 @@ export function keyBody({ name, limit, reset, models, expiresOn, label, mayManag
   const hasLimit = limit.trim() !== ''
   return {
     name,
-    spend_limit_usd: hasLimit ? limit.trim().replace(',', '.') : null,
+    spend_limit_usd: hasLimit ? readAmount(limit) : null,
     ...(hasLimit && { limit_reset: reset }),
     allowed_models: models.length === 0 ? null : models,
     // The key works to the end of the chosen day, in the zone of the person.
@@ -70,14 +72,13 @@ export function KeyFields({
         data-autofocus={focus === 'name' || undefined}
       />
       <div className={styles.pair}>
-        <TextInput
+        <AmountField
           label="Limit in USD"
           placeholder="none"
           description={isNewLimit ? 'Counts spend from now on.' : undefined}
-          inputMode="decimal"
           value={input.limit}
           data-autofocus={focus === 'limit' || undefined}
-          onChange={event => set({ limit: event.currentTarget.value })}
+          onText={text => set({ limit: text })}
         />
         <Select
           label="Resets"

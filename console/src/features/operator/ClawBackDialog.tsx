@@ -3,7 +3,9 @@ import { useState } from 'react'
 import type { ClawedBack, HosterMoneyShown } from '#api/operator/payouts.ts'
 import { randomUuid } from '../../api/random-uuid.ts'
 import { useWrite } from '../../api/use-write.ts'
+import { readAmount } from '../../format/typed-number.ts'
 import { chargeText, exactUsd } from '../../format/usd-text.ts'
+import { AmountField } from '../../parts/AmountField.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
 
 const FRAUD = 'fraud'
@@ -31,7 +33,7 @@ export function ClawBackDialog({
       path: `operator/hosters/${hosterId}/clawbacks`,
       body: {
         id,
-        amount_usd: amount.trim().replace(',', '.'),
+        amount_usd: readAmount(amount),
         reason,
         ...(cause !== FRAUD && { dispute_id: cause }),
       },
@@ -66,13 +68,12 @@ export function ClawBackDialog({
           })),
         ]}
       />
-      <TextInput
+      <AmountField
         label="Amount, USD"
         description={`The balance is ${chargeText(balance)} USD. If you take more, the hoster owes it, and later earnings pay it first.`}
-        inputMode="decimal"
         required
         value={amount}
-        onChange={event => setAmount(event.currentTarget.value)}
+        onText={setAmount}
         data-autofocus
       />
       <TextInput

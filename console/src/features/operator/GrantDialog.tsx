@@ -1,8 +1,11 @@
 import { Select, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { CustomerDetail, GrantResult } from '#api/operator/customers.ts'
+import { randomUuid } from '../../api/random-uuid.ts'
 import { useWrite } from '../../api/use-write.ts'
+import { readAmount } from '../../format/typed-number.ts'
 import { chargeText } from '../../format/usd-text.ts'
+import { AmountField } from '../../parts/AmountField.tsx'
 import { Facts } from '../../parts/Facts.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
 
@@ -13,14 +16,11 @@ export function GrantDialog({ customer, onClose }: { customer: CustomerDetail; o
   const [kind, setKind] = useState<'paid' | 'promotion' | null>(null)
   const [ref, setRef] = useState('')
   // Without a ref of the operator's, the dialog draws one, so that a repeated click cannot grant twice.
-  const [drawn] = useState(
-    () =>
-      `console-${Array.from(crypto.getRandomValues(new Uint8Array(8)), byte => byte.toString(16).padStart(2, '0')).join('')}`,
-  )
+  const [drawn] = useState(() => `console-${randomUuid()}`)
   const [preview, setPreview] = useState<GrantResult | null>(null)
   const path = `operator/customers/${customer.id}/grants`
   const body = () => ({
-    amount_usd: amount.trim().replace(',', '.'),
+    amount_usd: readAmount(amount),
     reason,
     // Without a choice, the gateway asks for one.
     ...(kind !== null && { is_promotion: kind === 'promotion' }),
@@ -52,14 +52,7 @@ export function GrantDialog({ customer, onClose }: { customer: CustomerDetail; o
     >
       {preview === null ? (
         <>
-          <TextInput
-            label="USD"
-            inputMode="decimal"
-            required
-            value={amount}
-            onChange={event => setAmount(event.currentTarget.value)}
-            data-autofocus
-          />
+          <AmountField label="USD" required value={amount} onText={setAmount} data-autofocus />
           <Select
             label="Kind"
             description="What promotion credit pays to hosters comes from a budget."

@@ -2,7 +2,9 @@ import { Select, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { CustomerDetail } from '#api/operator/customers.ts'
 import { useWrite } from '../../api/use-write.ts'
+import { readAmount, readCount } from '../../format/typed-number.ts'
 import { exactUsd } from '../../format/usd-text.ts'
+import { AmountField } from '../../parts/AmountField.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
 
 /** Changes the tier and the limits of a customer. An empty limit is that of the tier. */
@@ -13,7 +15,7 @@ export function LimitsDialog({ customer, onClose }: { customer: CustomerDetail; 
   const [perMinute, setPerMinute] = useState(shown(limits.requests_per_minute.own))
   const [perDay, setPerDay] = useState(shown(limits.requests_per_day.own))
   const [cap, setCap] = useState(shown(limits.daily_spend_cap_usd.own))
-  const whole = (text: string) => (text.trim() === '' ? null : Number(text.trim()))
+  const orTier = <T,>(text: string, read: (text: string) => T) => (text.trim() === '' ? null : read(text))
   const change = useWrite(
     () => ({
       method: 'PATCH',
@@ -21,19 +23,20 @@ export function LimitsDialog({ customer, onClose }: { customer: CustomerDetail; 
       body: {
         tier,
         limits: {
-          requests_per_minute: whole(perMinute),
-          requests_per_day: whole(perDay),
-          daily_spend_cap_usd: cap.trim() === '' ? null : cap.trim().replace(',', '.'),
+          requests_per_minute: orTier(perMinute, readCount),
+          requests_per_day: orTier(perDay, readCount),
+          daily_spend_cap_usd: orTier(cap, readAmount),
         },
       },
     }),
     { areas: ['customers'], done: 'The limits are changed.', onDone: onClose, showsError: true },
   )
-  const field = (label: string, limit: { tier: number }, value: string, set: (text: string) => void) => (
+  const empty = ({ tier }: { tier: number }) => `Empty: ${tier}, the limit of the tier ${customer.tier}`
+  const count = (label: string, limit: { tier: number }, value: string, set: (text: string) => void) => (
     <TextInput
       label={label}
-      description={`Empty: ${limit.tier}, the limit of the tier ${customer.tier}`}
-      inputMode="decimal"
+      description={empty(limit)}
+      inputMode="numeric"
       value={value}
       onChange={event => set(event.currentTarget.value)}
     />
@@ -47,9 +50,14 @@ export function LimitsDialog({ customer, onClose }: { customer: CustomerDetail; 
       onClose={onClose}
     >
       <Select label="Tier" data={customer.tiers} value={tier} onChange={value => setTier(value ?? tier)} />
-      {field('Requests per minute', limits.requests_per_minute, perMinute, setPerMinute)}
-      {field('Requests per day', limits.requests_per_day, perDay, setPerDay)}
-      {field('Daily spend cap in USD', limits.daily_spend_cap_usd, cap, setCap)}
+      {count('Requests per minute', limits.requests_per_minute, perMinute, setPerMinute)}
+      {count('Requests per day', limits.requests_per_day, perDay, setPerDay)}
+      <AmountField
+        label="Daily spend cap in USD"
+        description={empty(limits.daily_spend_cap_usd)}
+        value={cap}
+        onText={setCap}
+      />
     </FormDialog>
   )
 }

@@ -2,6 +2,8 @@ import { Button, Checkbox, Modal, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { MadeVouchers } from '#api/operator/payments.ts'
 import { useWrite } from '../../api/use-write.ts'
+import { readAmount, readCount } from '../../format/typed-number.ts'
+import { AmountField } from '../../parts/AmountField.tsx'
 import { CopyButton } from '../../parts/CopyButton.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
 import styles from './operator.module.css'
@@ -18,8 +20,8 @@ export function MakeVouchersDialog({ onClose }: { onClose: () => void }) {
       method: 'POST',
       path: 'operator/vouchers',
       body: {
-        amount_usd: amount.trim().replace(',', '.'),
-        count: Number(count),
+        amount_usd: readAmount(amount),
+        count: readCount(count),
         is_promotion: !isPaid,
         ...(note.trim() !== '' && { note }),
       },
@@ -53,14 +55,7 @@ export function MakeVouchersDialog({ onClose }: { onClose: () => void }) {
       onSubmit={() => make.mutate()}
       onClose={onClose}
     >
-      <TextInput
-        label="USD for each"
-        inputMode="decimal"
-        required
-        value={amount}
-        onChange={event => setAmount(event.currentTarget.value)}
-        data-autofocus
-      />
+      <AmountField label="USD for each" required value={amount} onText={setAmount} data-autofocus />
       <TextInput
         label="Number of vouchers"
         inputMode="numeric"

@@ -1,7 +1,9 @@
-import { Autocomplete, TextInput } from '@mantine/core'
+import { Autocomplete } from '@mantine/core'
 import { useState } from 'react'
 import { useWrite } from '../../api/use-write.ts'
+import { readAmount } from '../../format/typed-number.ts'
 import { exactUsd } from '../../format/usd-text.ts'
+import { AmountField } from '../../parts/AmountField.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
 import type { Hoster } from './Hosters.tsx'
 import styles from './operator.module.css'
@@ -16,7 +18,7 @@ export function PriceDialog({ hoster, onClose }: { hoster: Hoster; onClose: () =
   const known = hoster.models.find(each => each.model === model)
   const [input, setInput] = useState(first === undefined ? '' : exactUsd(first.input_usd_per_million))
   const [output, setOutput] = useState(first === undefined ? '' : exactUsd(first.output_usd_per_million))
-  const amount = (text: string) => text.trim().replace(',', '.')
+  const amount = (text: string) => readAmount(text)
   const set = useWrite(
     () => ({
       method: 'POST',
@@ -50,21 +52,19 @@ export function PriceDialog({ hoster, onClose }: { hoster: Hoster; onClose: () =
         onChange={setModel}
         data-autofocus
       />
-      <TextInput
+      <AmountField
         label="Input, USD per million tokens"
         description={known && `Now ${exactUsd(known.input_usd_per_million)}`}
-        inputMode="decimal"
         required
         value={input}
-        onChange={event => setInput(event.currentTarget.value)}
+        onText={setInput}
       />
-      <TextInput
+      <AmountField
         label="Output, USD per million tokens"
         description={known && `Now ${exactUsd(known.output_usd_per_million)}`}
-        inputMode="decimal"
         required
         value={output}
-        onChange={event => setOutput(event.currentTarget.value)}
+        onText={setOutput}
       />
       <p className={styles.hint}>New requests get this price. Running requests keep the one they began with.</p>
     </FormDialog>

@@ -2,7 +2,9 @@ import { Checkbox, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { OperatorPayment } from '#api/operator/payments.ts'
 import { useWrite } from '../../api/use-write.ts'
+import { readAmount } from '../../format/typed-number.ts'
 import { chargeText } from '../../format/usd-text.ts'
+import { AmountField } from '../../parts/AmountField.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
 
 /** Takes back a payment, or a part of it: a refund, or a chargeback of the payer's bank. */
@@ -15,7 +17,7 @@ export function TakeBackDialog({ payment, onClose }: { payment: OperatorPayment;
       method: 'POST',
       path: `operator/payments/${payment.id}/refunds`,
       body: {
-        ...(amount.trim() !== '' && { amount_usd: amount.trim().replace(',', '.') }),
+        ...(amount.trim() !== '' && { amount_usd: readAmount(amount) }),
         reason,
         ...(isChargeback && { is_chargeback: true }),
       },
@@ -35,12 +37,11 @@ export function TakeBackDialog({ payment, onClose }: { payment: OperatorPayment;
       onSubmit={() => takeBack.mutate()}
       onClose={onClose}
     >
-      <TextInput
+      <AmountField
         label="USD"
         description="Empty: all that is left of the payment"
-        inputMode="decimal"
         value={amount}
-        onChange={event => setAmount(event.currentTarget.value)}
+        onText={setAmount}
         data-autofocus
       />
       <TextInput

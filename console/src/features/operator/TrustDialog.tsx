@@ -1,6 +1,8 @@
 import { TextInput } from '@mantine/core'
 import { useState } from 'react'
 import { useWrite } from '../../api/use-write.ts'
+import { readAmount } from '../../format/typed-number.ts'
+import { AmountField } from '../../parts/AmountField.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
 
 /** Sets the trust score of a hoster. */
@@ -17,7 +19,7 @@ export function TrustDialog({
     () => ({
       method: 'PATCH',
       path: `operator/hosters/${hoster.id}`,
-      body: { trust_score: score.trim() === '' ? null : Number(score.trim().replace(',', '.')), reason },
+      body: { trust_score: score.trim() === '' ? null : Number(readAmount(score)), reason },
     }),
     { areas: ['supply'], done: 'The trust is changed.', onDone: onClose, showsError: true },
   )
@@ -29,12 +31,11 @@ export function TrustDialog({
       onSubmit={() => change.mutate()}
       onClose={onClose}
     >
-      <TextInput
+      <AmountField
         label="Trust score"
         description="From 0 to 1, in place of the earned one. Empty: the earned one counts again. Above 0.8 it may serve trusted_only."
-        inputMode="decimal"
         value={score}
-        onChange={event => setScore(event.currentTarget.value)}
+        onText={setScore}
         data-autofocus
       />
       <TextInput

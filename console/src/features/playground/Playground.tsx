@@ -1,10 +1,12 @@
-import { Button, Checkbox, SegmentedControl, Select, Textarea, TextInput } from '@mantine/core'
+import { Button, Checkbox, SegmentedControl, Select, Textarea } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useSearch } from '@tanstack/react-router'
 import { useRef, useState } from 'react'
 import { modelsQuery } from '../../api/queries.ts'
 import { readAgain } from '../../api/query-client.ts'
 import { Problem } from '../../api/request.ts'
+import { readAmount } from '../../format/typed-number.ts'
+import { AmountField } from '../../parts/AmountField.tsx'
 import { CodeBlock, CodeTabs } from '../../parts/CodeBlock.tsx'
 import { chatCode } from '../../parts/chat-code.ts'
 import { Page } from '../../parts/Page.tsx'
@@ -106,13 +108,7 @@ export function Playground() {
       <section className={styles.choices} aria-label="Routing">
         <Select label="Model" searchable data={[...names]} value={chosen} onChange={setModel} />
         <Select label="Tier" data={[...tiers]} value={tier} onChange={value => setTier(value ?? 'balanced')} />
-        <TextInput
-          label="Most it may cost, USD"
-          placeholder="no limit"
-          inputMode="decimal"
-          value={maxCost}
-          onChange={event => setMaxCost(event.currentTarget.value)}
-        />
+        <AmountField label="Most it may cost, USD" placeholder="no limit" value={maxCost} onText={setMaxCost} />
         <Checkbox label="Private" checked={isPrivate} onChange={event => setPrivate(event.currentTarget.checked)} />
         <Checkbox
           label="Trusted hosters"
@@ -180,6 +176,6 @@ export function Playground() {
 
 /** Returns what is no amount as it is, so that the gateway refuses it in its own words. */
 function amountOf(text: string): number | string {
-  const usd = Number(text.trim().replace(',', '.'))
+  const usd = Number(readAmount(text))
   return Number.isNaN(usd) ? text : usd
 }

@@ -4,7 +4,9 @@ import { useState } from 'react'
 import { kindsWithThreshold } from '../../../../src/base/domain/alert-rule.ts'
 import { type AlertRule, alertsQuery, deliveriesQuery } from '../../api/queries.ts'
 import { useWrite } from '../../api/use-write.ts'
+import { readAmount } from '../../format/typed-number.ts'
 import { exactUsd } from '../../format/usd-text.ts'
+import { AmountField } from '../../parts/AmountField.tsx'
 import { CodeBlock } from '../../parts/CodeBlock.tsx'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
@@ -122,7 +124,7 @@ function NewAlert({ onClose }: { onClose: () => void }) {
       body: {
         kind,
         channel,
-        ...(hasThreshold && { threshold_usd: threshold.trim().replace(',', '.') }),
+        ...(hasThreshold && { threshold_usd: readAmount(threshold) }),
         ...(target.trim() !== '' && { target: target.trim() }),
       },
     }),
@@ -152,15 +154,7 @@ function NewAlert({ onClose }: { onClose: () => void }) {
         value={kind}
         onChange={value => setKind((value ?? 'low_balance') as Kind)}
       />
-      {hasThreshold && (
-        <TextInput
-          label="USD"
-          inputMode="decimal"
-          required
-          value={threshold}
-          onChange={event => setThreshold(event.currentTarget.value)}
-        />
-      )}
+      {hasThreshold && <AmountField label="USD" required value={threshold} onText={setThreshold} />}
       <Select
         label="Where to"
         data={[

@@ -1,8 +1,10 @@
-import { Button, Select, TextInput } from '@mantine/core'
+import { Button, Select } from '@mantine/core'
 import { useState } from 'react'
 import type { MemberShown } from '#api/people.ts'
 import { useWrite } from '../../api/use-write.ts'
+import { readAmount } from '../../format/typed-number.ts'
 import { exactUsd, roundUsd } from '../../format/usd-text.ts'
+import { AmountField } from '../../parts/AmountField.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
 import { Meter, windowText } from '../../parts/Meter.tsx'
 import { useCustomerId } from '../../shell/use-session.ts'
@@ -35,7 +37,7 @@ export function MemberLimitDialog({ member, onClose }: { member: MemberShown; on
   const customerId = useCustomerId()
   const [limit, setLimit] = useState(member.limit_usd === null ? '' : exactUsd(member.limit_usd))
   const [reset, setReset] = useState(member.limit_usd === null ? 'monthly' : member.limit_reset)
-  const typed = limit.trim().replace(',', '.')
+  const typed = readAmount(limit)
   const change = useWrite<void>(
     () => ({
       method: 'PATCH',
@@ -56,13 +58,12 @@ export function MemberLimitDialog({ member, onClose }: { member: MemberShown; on
         It covers all keys that the person made, the playground included. Requests beyond it are refused, on all nodes
         within two seconds.
       </p>
-      <TextInput
+      <AmountField
         label="Limit in USD"
         description="Empty: no limit."
         placeholder="none"
-        inputMode="decimal"
         value={limit}
-        onChange={event => setLimit(event.currentTarget.value)}
+        onText={setLimit}
         data-autofocus
       />
       <Select
