@@ -90,25 +90,8 @@ export const agents: readonly Agent[] = [
     env: () => ({ CONTINUE_TELEMETRY_ENABLED: '0' }),
     args: prompt => ['--print', '--auto', '--config', '.continue/config.yaml', prompt],
   },
-  {
-    name: 'codex',
-    package: '@openai/codex',
-    program: '.bin/codex',
-    files: ({ baseUrl }) => ({
-      '.codex/config.toml': [
-        `model = "${MODEL}"`,
-        'model_provider = "switchyard"',
-        '[model_providers.switchyard]',
-        'name = "Switchyard"',
-        `base_url = "${baseUrl}"`,
-        'env_key = "SWITCHYARD_API_KEY"',
-        'wire_api = "responses"',
-        '',
-      ].join('\n'),
-    }),
-    env: ({ apiKey }) => ({ SWITCHYARD_API_KEY: apiKey }),
-    args: prompt => ['exec', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox', prompt],
-  },
+  codex('codex'),
+  codex('codex-websocket', 'supports_websockets = true'),
   {
     name: 'claude-code',
     package: '@anthropic-ai/claude-code',
@@ -152,3 +135,27 @@ export const agents: readonly Agent[] = [
     args: prompt => [prompt],
   },
 ]
+
+/** @param setting of its provider */
+function codex(name: string, ...setting: readonly string[]): Agent {
+  return {
+    name,
+    package: '@openai/codex',
+    program: '.bin/codex',
+    files: ({ baseUrl }) => ({
+      '.codex/config.toml': [
+        `model = "${MODEL}"`,
+        'model_provider = "switchyard"',
+        '[model_providers.switchyard]',
+        'name = "Switchyard"',
+        `base_url = "${baseUrl}"`,
+        'env_key = "SWITCHYARD_API_KEY"',
+        'wire_api = "responses"',
+        ...setting,
+        '',
+      ].join('\n'),
+    }),
+    env: ({ apiKey }) => ({ SWITCHYARD_API_KEY: apiKey }),
+    args: prompt => ['exec', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox', prompt],
+  }
+}

@@ -85,6 +85,8 @@ export interface EndpointDoc {
   readonly error?: Pick<ErrorFormat, 'body' | 'schema'>
   readonly response: ContentDoc & {
     readonly description: string
+    /** Default: 200. */
+    readonly status?: number
     /** Other content types of the answer, which the request selects. */
     readonly alternatives?: readonly ContentDoc[]
   }

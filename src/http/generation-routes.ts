@@ -51,7 +51,8 @@ export function bypassFastify(routes: readonly GenerationRoute[], fastify: Reque
   }
 }
 
-function normalisedTarget(target: string): string {
+/** Returns the path and query of a target. */
+export function normalisedTarget(target: string): string {
   const url = target.startsWith('/') ? target : originForm(target)
   // Portkey's SDK and version 3 of `openai` append the path to a base URL that ends in a slash, which doubles the
   // slash.

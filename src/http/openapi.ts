@@ -78,7 +78,7 @@ function operation(endpoint: Endpoint, schemas: Record<string, Json>): Json {
     ...(doc.body && {
       requestBody: { required: true, content: { 'application/json': media(doc.body, schemas) } },
     }),
-    responses: { '200': success(endpoint, schemas), ...errorResponses(endpoint, schemas) },
+    responses: { [doc.response.status ?? 200]: success(endpoint, schemas), ...errorResponses(endpoint, schemas) },
   }
 }
 

@@ -1,5 +1,5 @@
 import { randomUUIDv7 } from 'node:crypto'
-import type { RequestListener, Server } from 'node:http'
+import type { IncomingMessage, RequestListener, Server } from 'node:http'
 import { Server as NetServer, type Socket } from 'node:net'
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
@@ -30,6 +30,7 @@ import { addressRefusal } from './refuse-address.ts'
 import { refuseExpectation } from './refuse-expectation.ts'
 import { refuseUnparsable } from './refuse-unparsable.ts'
 import { isFault, respondError, toApiError } from './respond-error.ts'
+import { isResponsesTarget, type ResponseSocketServer } from './response-sockets/response-socket-server.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -58,6 +59,8 @@ export interface ServerOptions {
   readonly onResponse?: OnResponse
   /** Accepts the connections of hosters' agents. Without it, their addresses do not exist. */
   readonly agentServer?: Pick<AgentServer, 'accept' | 'close'>
+  /** Accepts the WebSockets of `/v1/responses`. Without it, requests for one are served as requests without. */
+  readonly responseSockets?: Pick<ResponseSocketServer, 'accept' | 'close'>
 }
 
 /**
@@ -73,13 +76,13 @@ export function createServer(options: ServerOptions): FastifyInstance {
     // To serve everything through node:http, delete this element, its import and src/http/plain/.
     servers: [new PlainServer(app.server, { routes, keepAliveMs: KEEP_ALIVE_MS })],
   })
-  const { agentServer } = options
-  if (agentServer !== undefined) {
-    app.server.on('upgrade', (request, socket, head) => void agentServer.accept(request, socket as Socket, head))
-  }
+  app.server.on('upgrade', (request, socket, head) => {
+    void webSocketServerOf(request, options)?.accept(request, socket as Socket, head)
+  })
   app.addHook('preClose', async () => {
     await stopListening(app.server)
-    agentServer?.close()
+    options.agentServer?.close()
+    options.responseSockets?.close()
     const endMs = performance.now() + (options.closingGraceMs ?? 0)
     while (connections.openCount > 0 && performance.now() < endMs) await delay(CLOSING_GRACE_CHECK_INTERVAL_MS)
     connections.close()
@@ -89,6 +92,15 @@ export function createServer(options: ServerOptions): FastifyInstance {
 
 const CLOSING_GRACE_CHECK_INTERVAL_MS = 50
 
+/** Returns the server of the WebSocket that a request asks for. Undefined: the request is served without an upgrade. */
+function webSocketServerOf(
+  request: IncomingMessage,
+  { agentServer, responseSockets }: ServerOptions,
+): Pick<AgentServer, 'accept'> | undefined {
+  if (isAgentTarget(request)) return agentServer
+  return isResponsesTarget(request) ? responseSockets : undefined
+}
+
 function createApp(options: ServerOptions, routes: readonly GenerationRoute[]): FastifyInstance {
   const inputTurns = new InputTurns()
   const app = Fastify({
@@ -96,7 +108,7 @@ function createApp(options: ServerOptions, routes: readonly GenerationRoute[]): 
       inputTurns.attach(
         createNodeServer(
           inputTurns.noteRequests(noteRequests(closeUnreadChunks(bypassFastify(routes, listener)))),
-          options.agentServer === undefined ? undefined : isAgentTarget,
+          request => webSocketServerOf(request, options) !== undefined,
         ),
       ),
     loggerInstance: options.log,

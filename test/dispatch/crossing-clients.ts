@@ -7,7 +7,7 @@ import { chatDialect } from '../../src/wire/dialects/chat/chat-dialect.ts'
 import { chatToConversation } from '../../src/wire/dialects/chat/chat-to-conversation.ts'
 import { ChunkDecoder, completionToAnswer } from '../../src/wire/dialects/chat/chunk-decoder.ts'
 import { extraFieldRules } from '../../src/wire/dialects/chat/upstream-request.ts'
-import type { StreamEncoder } from '../../src/wire/dialects/client-dialect.ts'
+import type { ClientDialect, StreamEncoder } from '../../src/wire/dialects/client-dialect.ts'
 import { geminiDialectsWith } from '../../src/wire/dialects/gemini/gemini-dialect.ts'
 import { parseGeminiRequest } from '../../src/wire/dialects/gemini/gemini-request.ts'
 import { GeminiDecoder } from '../../src/wire/dialects/gemini/upstream-answer.ts'
@@ -47,7 +47,7 @@ const messages = messagesDialectWith({ rules, countInput: () => 12 })
 
 const [geminiWhole, geminiStream] = geminiDialectsWith(rules)
 
-const withDialect = ({ parseRequest, stream, answer }: typeof responses) => ({
+const withDialect = ({ parseRequest, stream, answer }: ClientDialect) => ({
   job: (body: JsonObject) => parseRequest(bytesOf(body)),
   encoder: (envelope: Envelope, job: ChatJob) => stream.encoder(envelope, job),
   whole: ({ usage: _, ...completion }: ChatCompletion, usage: TokenUsage, job: ChatJob) =>

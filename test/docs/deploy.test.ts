@@ -182,7 +182,7 @@ describe('nginx.conf', () => {
     expect(Object.values(errorTable).filter(({ status }) => status === 502)).toEqual([])
     // The Host header of the client could be a name that the gateway does not know.
     expect(directives.filter(([name]) => name === 'proxy_set_header').map(([, header]) => header)).toEqual([
-      ...['Connection', 'X-Forwarded-For'],
+      ...['Connection', 'Upgrade', 'X-Forwarded-For'],
       // WebSockets of agents.
       ...['Upgrade', 'Connection', 'X-Forwarded-For'],
     ])

@@ -28,6 +28,16 @@ export const errorTable = {
     'invalid_request_error',
     'The model server refused the request as invalid. Check that the model supports its parameters.',
   ),
+  previous_response_not_found: row(
+    400,
+    'invalid_request_error',
+    'The response in previous_response_id is not the last one of this connection. Send the whole conversation without it.',
+  ),
+  websocket_connection_limit_reached: row(
+    400,
+    'invalid_request_error',
+    'The WebSocket has reached its limit of 60 minutes. Open a new one to continue.',
+  ),
   max_cost_too_low: row(
     400,
     'invalid_request_error',
@@ -243,6 +253,11 @@ export const errorTable = {
     'invalid_request_error',
     'The request with this Idempotency-Key has already completed and was charged once, but its answer is not stored. Use a new key to get a new answer.',
     { shouldRetry: false },
+  ),
+  upgrade_required: row(
+    426,
+    'invalid_request_error',
+    'This address is for WebSockets. Send POST /v1/responses, or ask for an upgrade to a WebSocket.',
   ),
   idempotency_key_reused: row(
     422,

@@ -1,10 +1,8 @@
-import { randomUUIDv7 } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Duplex } from 'node:stream'
 import { type WebSocket, WebSocketServer } from 'ws'
 import { ApiError } from '../../base/domain/errors.ts'
-import { headerValues, NO_SNIFFING } from '../../base/runtime/header-list.ts'
+import { headerValues } from '../../base/runtime/header-list.ts'
 import type { Log } from '../../base/runtime/log.ts'
 import { UUID } from '../../base/runtime/uuid.ts'
 import type { ReportedAgent } from '../../market/supply/status/write-report.ts'
@@ -17,15 +15,15 @@ import {
   DATA_PATH,
   NODE_HEADER,
 } from '../../wire/api/agent-protocol.ts'
-import { errorBody } from '../../wire/dialects/openai-error-body.ts'
 import type { AgentStock } from '../../wire/upstreams/agents/agent-stock.ts'
 import type { AllowedHosts } from '../allowed-hosts.ts'
 import { noteRequest } from '../connection-bound.ts'
-import { errorHeaders, toApiError } from '../respond-error.ts'
+import { Liveness } from '../liveness.ts'
+import { refuseUpgrade } from '../refuse-upgrade.ts'
+import { toApiError } from '../respond-error.ts'
 import { AgentBounds, AnnouncementBudget, ConnectionCounts, ConnectRate } from './agent-bounds.ts'
 import type { AgentCaller, AgentDirectory } from './agent-directory.ts'
 import { AgentSession, idleMaxOf, type SessionFacts } from './agent-session.ts'
-import { Liveness } from './liveness.ts'
 
 export interface AgentServerDeps {
   readonly directory: AgentDirectory
@@ -44,6 +42,8 @@ export interface AgentServerDeps {
 }
 
 const PING_MS = 15_000
+/** An agent needs no ping of its own, and one pong. */
+const PINGS_MAX = 8
 const REPORT_MS = 10_000
 /** Control connections, each with limits of its own. */
 const AGENTS_PER_HOSTER_MAX = 128
@@ -90,7 +90,7 @@ export class AgentServer {
     this.#deps = deps
     this.#pingMs = deps.pingMs ?? PING_MS
     this.#bounds = new AgentBounds(deps.connectionsMax, hosterId => this.#closeIdle(hosterId))
-    this.#liveness = new Liveness(this.#pingMs)
+    this.#liveness = new Liveness({ intervalMs: this.#pingMs, pingsMax: PINGS_MAX, mustAnswer: true })
     this.#timer = setInterval(() => void this.#report(), deps.reportMs ?? REPORT_MS).unref()
     for (const server of [this.#controls, this.#data]) {
       server.on('headers', headers => headers.push(`${NODE_HEADER}: ${deps.nodeId()}`))
@@ -298,27 +298,6 @@ function onceClosed(socket: Socket, end: () => void): void {
 }
 
 function ignore(): void {}
-
-/** Answers a request for a WebSocket with an error. Such a request has no response object. */
-function refuseUpgrade(socket: Duplex, error: ApiError, headers: Readonly<Record<string, string>>): void {
-  if (!socket.writable) {
-    socket.destroy()
-    return
-  }
-  const requestId = randomUUIDv7()
-  const body = errorBody(error)
-  const all = {
-    'content-type': 'application/json',
-    ...NO_SNIFFING,
-    'content-length': String(Buffer.byteLength(body)),
-    'x-request-id': requestId,
-    ...errorHeaders(error),
-    ...headers,
-    connection: 'close',
-  }
-  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`)
-  socket.end(`HTTP/1.1 ${error.row.status} Refused\r\n${lines.join('')}\r\n${body}`)
-}
 
 /** Whether a request asks for a WebSocket of an agent. Called for requests with an Upgrade header only. */
 export function isAgentTarget({ method, url = '', headers }: IncomingMessage): boolean {

@@ -45,6 +45,8 @@ export interface NodeTimeouts {
   readonly alertIntervalMs: number
   /** How often the node reports what it sees of its servers, ms. */
   readonly serverReportIntervalMs: number
+  /** How long a WebSocket of `/v1/responses` lives, ms. */
+  readonly responseSocketMs: number
   /** How often agents of hosters are pinged, ms. */
   readonly agentPingMs: number
   /** How often agents of hosters get their earnings and the list of nodes, ms. */

@@ -112,6 +112,7 @@ export async function compose(input: ComposeInput): Promise<App> {
     consoleParts,
     features,
     agentServer,
+    responseSockets: generation.responseSockets,
   })
 
   const { inFlight, metrics } = service
@@ -129,6 +130,7 @@ export async function compose(input: ComposeInput): Promise<App> {
     async close({ drainMs, signal, onDrained }) {
       inFlight.close()
       agentServer.drain()
+      generation.responseSockets.drain()
       await inFlight.idleWithin(drainMs, signal)
       inFlight.abortAll()
       await inFlight.idleWithin(5_000)

@@ -4,8 +4,10 @@ import { openSecret, type SecretOwner, sealSecret } from '../../base/secrets/sea
 import type { Endpoint } from '../../http/endpoint.ts'
 import { geminiTokenCount } from '../../http/endpoints/gemini-token-count.ts'
 import { type GenerationDeps, generationEndpoint } from '../../http/endpoints/generation-endpoint.ts'
+import { responseSocket } from '../../http/endpoints/response-socket.ts'
 import { type TokenCountsDeps, tokenCounts } from '../../http/endpoints/token-counts.ts'
 import { type BodyTurns, createBodyTurns } from '../../http/request-body.ts'
+import type { ResponseSocketServer } from '../../http/response-sockets/response-socket-server.ts'
 import { type CompleteDeps, complete } from '../../request/chat/complete.ts'
 import { quote } from '../../request/chat/quote.ts'
 import { createPseudonyms } from '../../request/dispatch/pseudonyms.ts'
@@ -39,6 +41,7 @@ import { startIdempotency } from './idempotency.ts'
 import type { Limits } from './limits.ts'
 import type { Money } from './money.ts'
 import type { StartedSamples } from './request-samples.ts'
+import { createResponseSockets } from './response-sockets.ts'
 import type { Service } from './service.ts'
 import type { Supply } from './supply.ts'
 
@@ -59,7 +62,11 @@ interface GenerationParts {
 export function startGeneration(
   context: ComposeContext,
   parts: GenerationParts,
-): { readonly endpoints: readonly Endpoint[]; readonly chat: CompleteDeps } {
+): {
+  readonly endpoints: readonly Endpoint[]
+  readonly chat: CompleteDeps
+  readonly responseSockets: ResponseSocketServer
+} {
   const { config, clock, log } = context
   const bodyTurns = createBodyTurns(context.scheduler)
   const chat = createChat(context, parts, bodyTurns)
@@ -97,12 +104,14 @@ export function startGeneration(
     bodyLimitBytes: config.server.bodyLimitBytes,
     compactions,
   }
+  const responsesDialect = responsesDialectWith(rulesWith(), compactions)
   return {
     chat,
+    responseSockets: createResponseSockets(context, parts, deps, responsesDialect),
     endpoints: [
       ...[
         chatDialectWith(rulesWith()),
-        responsesDialectWith(rulesWith(), compactions),
+        responsesDialect,
         compactDialectWith(rulesWith(), compactions),
         messagesDialectWith({ rules: rulesWith(), countInput: job => countPromptTokens(job, job.promptLength) }),
         completionsDialectWith(rulesWith()),
@@ -111,6 +120,7 @@ export function startGeneration(
         ...geminiEmbeddingsDialects,
         rerankDialectWith(rulesWith(rerankExtraFields)),
       ].map(dialect => generationEndpoint(deps, dialect)),
+      responseSocket(),
       ...tokenCounts(counts),
       geminiTokenCount(counts),
     ],

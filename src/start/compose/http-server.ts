@@ -8,6 +8,7 @@ import { openapi } from '../../http/endpoints/openapi.ts'
 import { startPage } from '../../http/endpoints/start-page.ts'
 import { createGuard } from '../../http/guard.ts'
 import { forHosterMembers } from '../../http/hosters/hoster-endpoint.ts'
+import type { ResponseSocketServer } from '../../http/response-sockets/response-socket-server.ts'
 import { createServer } from '../../http/server.ts'
 import { createReportLimiter } from '../../request/limits/report-limiter.ts'
 import type { Callers } from './callers.ts'
@@ -29,6 +30,7 @@ interface ServerParts {
   readonly consoleParts: Console
   readonly features: readonly { readonly endpoints: readonly Endpoint[] }[]
   readonly agentServer: AgentServer
+  readonly responseSockets: ResponseSocketServer
 }
 
 /**
@@ -45,6 +47,7 @@ export function createHttpServer(
     consoleParts,
     features,
     agentServer,
+    responseSockets,
   }: ServerParts,
 ): FastifyInstance {
   const endpoints: Endpoint[] = [
@@ -77,6 +80,7 @@ export function createHttpServer(
     closingGraceMs: timeouts.closingGraceMs ?? 1_000,
     onResponse: metrics.request,
     agentServer,
+    responseSockets,
   })
   started.defer(() => server.close())
   started.defer(() => consoleParts.watch.stop())

@@ -1,5 +1,6 @@
 import type { ChatJob } from '../../../base/domain/chat-job.ts'
 import type { ChatCompletion, Envelope } from '../../../base/domain/completion.ts'
+import type { JsonObject } from '../../../base/runtime/json-object.ts'
 import { completionToAnswer } from '../chat/chunk-decoder.ts'
 import { chatJobOf } from '../chat/conversation-to-chat.ts'
 import type { ExtraFieldRules } from '../chat/upstream-request.ts'
@@ -13,7 +14,7 @@ import { responseEventSchema, responseSchema } from './response-schema.ts'
 import type { ResponseSettings } from './response-settings.ts'
 import { responseUsage } from './response-usage.ts'
 import { responsesErrorBody } from './responses-error-body.ts'
-import { parseResponsesRequest } from './responses-request.ts'
+import { parseResponsesBody, readResponsesRequest, withOpenCompactions } from './responses-request.ts'
 import { responsesRequestSchema } from './responses-request-schema.ts'
 import { isCompleteResponse, ResponsesEncoder } from './responses-stream.ts'
 
@@ -30,12 +31,32 @@ interface ResponsesJob extends ChatJob {
   readonly settings: ResponseSettings
 }
 
+/** The dialect, and what only its WebSocket needs. */
+export interface ResponsesDialect extends ClientDialect {
+  /**
+   * Reads a body that is parsed. Throws as `parseRequest`.
+   *
+   * @param previousResponseId the response that it continues, for the answer
+   */
+  readBody(body: JsonObject, previousResponseId: string | null): ChatJob
+}
+
 /**
  * OpenAI's Responses API, without stored answers.
  *
  * @param seal opens compacted conversations
  */
-export const responsesDialectWith = (rules: ExtraFieldRules, seal?: CompactionSeal): ClientDialect => ({
+export function responsesDialectWith(rules: ExtraFieldRules, seal?: CompactionSeal): ResponsesDialect {
+  const readBody = (body: JsonObject, previousResponseId: string | null): ResponsesJob => {
+    const { settings, ...request } = readResponsesRequest(seal === undefined ? body : withOpenCompactions(body, seal))
+    const fields = { ...settings.fields, previous_response_id: previousResponseId }
+    const continued = previousResponseId === null ? settings : { ...settings, fields }
+    return { ...chatJobOf(request, rules), settings: continued }
+  }
+  return { ...format, readBody, parseRequest: body => readBody(parseResponsesBody(body), null) }
+}
+
+const format: Omit<ClientDialect, 'parseRequest'> = {
   path: '/v1/responses',
   operation: {
     operationId: 'createResponse',
@@ -47,10 +68,6 @@ export const responsesDialectWith = (rules: ExtraFieldRules, seal?: CompactionSe
     answerDescription:
       'The response. With `stream: true`, server-sent events, each with a `ResponseStreamEvent`. With `dry_run: true`, a quote.',
     chunk: responseEventSchema,
-  },
-  parseRequest(body): ResponsesJob {
-    const { settings, ...request } = parseResponsesRequest(body, seal)
-    return { ...chatJobOf(request, rules), settings }
   },
   answer: {
     encode(answer, job) {
@@ -75,7 +92,7 @@ export const responsesDialectWith = (rules: ExtraFieldRules, seal?: CompactionSe
     isComplete: isCompleteResponse,
   },
   errorBody: responsesErrorBody,
-})
+}
 
 /** The job may have got routing fields of headers since it was parsed, but keeps its settings. */
 function settingsOf(job: ChatJob): ResponseSettings {
