@@ -121,7 +121,7 @@ test('LM Studio before 0.4', async () => {
   expect(contexts).toEqual({ a: 50_000, b: 32_768 })
 })
 
-test('a server that lists its contexts is not asked further', async () => {
+test('a server that lists its contexts is not asked for them, and a llama.cpp only for what its model was started', async () => {
   const { contexts, asked } = await detected({
     'GET /v1/models': {
       data: [
@@ -131,7 +131,7 @@ test('a server that lists its contexts is not asked further', async () => {
     },
   })
   expect(contexts).toEqual({ vllm: 40_960, llamacpp: 4_096 })
-  expect(asked).toEqual(['GET /v1/models'])
+  expect(asked).toEqual(['GET /v1/models', 'POST /v1/embeddings llamacpp'])
 })
 
 test.each<[string, Answers]>([

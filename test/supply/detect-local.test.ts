@@ -159,3 +159,53 @@ test('our own port, declared names and closed ports are skipped', async () => {
   await new Promise(resolve => servers.pop()!.close(resolve))
   expect(await detect({ ollama: closed })).toEqual([])
 })
+
+/** llama.cpp with one model: what it serves, and what it answers elsewhere, as its sources say. */
+function llamaCpp(id: string, serves: readonly string[], asked: string[] = []): RequestListener {
+  return (request, response) => {
+    asked.push(`${request.method} ${request.url}`)
+    const meta = { n_ctx: 8_192, n_ctx_train: 8_192, n_embd: 768 }
+    if (request.url === '/v1/models') json({ data: [{ id, owned_by: 'llamacpp', meta }] })(request, response)
+    else {
+      const code = serves.includes(request.url!) ? 400 : 501
+      json({ error: { code, message: 'no', type: 'not_supported_error' } }, code)(request, response)
+    }
+  }
+}
+
+test.each<[string, string, string[], string[]]>([
+  ['embeds', '/models/granite-107m.gguf', ['/v1/embeddings'], ['embeddings']],
+  ['reranks', '/models/granite-107m.gguf', ['/v1/embeddings', '/v1/rerank'], ['rerank']],
+  ['generates in spite of its name', 'embed-anything.gguf', [], ['chat', 'completions']],
+])('a llama.cpp is asked whether its model %s', async (_, id, serves, features) => {
+  const asked: string[] = []
+  const port = await listen(llamaCpp(id, serves, asked))
+  const [found] = await detect({ llamacpp: port })
+  expect(found!.offers.map(offer => [...offer.features])).toEqual([features])
+  // It is not asked again about a model that is known.
+  const known = new Map(found!.offers.map(offer => [offer.offerId, offer]))
+  asked.length = 0
+  const [again] = await detect({ llamacpp: port }, { known })
+  expect([asked, again!.offers]).toEqual([['GET /v1/models'], found!.offers])
+})
+
+test('a model that a router of llama.cpp has not loaded is known by its name only', async () => {
+  const data = [{ id: 'a.gguf', owned_by: 'llamacpp', meta: { n_ctx: 8_192 }, status: { value: 'unloaded' } }]
+  const asked: unknown[] = []
+  const port = await listen((request, response) => {
+    asked.push(request.method)
+    json({ data })(request, response)
+  })
+  const [found] = await detect({ llamacpp: port })
+  expect([found!.offers.map(({ features }) => [...features]), asked]).toEqual([[['chat', 'completions']], ['GET']])
+})
+
+test.each<[string, object, string]>([
+  ['vLLM', { owned_by: 'vllm', max_model_len: 4_096 }, 'Start vLLM with a larger --max-model-len.'],
+  ['SGLang', { owned_by: 'sglang', max_model_len: 4_096 }, 'Start SGLang with a larger --context-length.'],
+  ['llama.cpp', { owned_by: 'llamacpp', meta: { n_ctx: 4_096 } }, 'Start llama.cpp with a larger -c.'],
+  ['an unknown server', { max_model_len: 4_096 }, 'Start the server with a larger context.'],
+])('the hint for a small context names the setting of %s, on any port', async (_, entry, hint) => {
+  const [found] = await detect({ 'local-9': await listen(json({ data: [{ id: 'm', ...entry }] })) })
+  expect(found!.finding.note).toContain(hint)
+})

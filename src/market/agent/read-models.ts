@@ -37,7 +37,7 @@ export async function readModels(
       `${baseUrl}/models does not list models (status ${status}). Correct --upstream; it usually ends in /v1.`,
     )
   }
-  const contexts = await askContexts(server, listed, new Set(known.keys()))
+  const { contexts } = await askContexts(server, listed, new Set(known.keys()))
   return listed.slice(0, ANNOUNCED_MAX).map(({ id }) => {
     const context = contexts.get(id) ?? known.get(id)
     return { id, ...(context !== undefined && { context_tokens: context }) }

@@ -14,9 +14,19 @@ export interface AskedServer {
 /** An entry of `GET /v1/models`. */
 export type ListedModel = JsonObject & { readonly id: string }
 
+/** What a server says of itself. */
+export interface ReportedContexts {
+  /** By the id of the model at the server. A model is missing if the server does not report its context. */
+  readonly contexts: ReadonlyMap<string, number>
+  /** Null if it is not known. */
+  readonly software: ServerSoftware | null
+}
+
+export type ServerSoftware = 'ollama' | 'llama.cpp' | 'vllm' | 'sglang' | 'lmstudio'
+
 /**
- * Returns the context of each model, in tokens, by the id of the model at the server. A model is missing if the server
- * does not report its context: Ollama often does not before the model is loaded. Never rejects.
+ * Returns the context of each model, in tokens, and what the server is. Ollama often does not report a context before the
+ * model is loaded. Never rejects.
  *
  * vLLM and SGLang list max_model_len, and llama.cpp meta.n_ctx. Otherwise the native API of the server is asked:
  * Ollama `/api/ps` and `/api/show`, llama.cpp `/props`, LM Studio `/api/v1/models` or `/api/v0/models`. It is not asked
@@ -26,8 +36,9 @@ export async function askContexts(
   server: AskedServer,
   models: readonly ListedModel[],
   known: ReadonlySet<string> = new Set(),
-): Promise<ReadonlyMap<string, number>> {
+): Promise<ReportedContexts> {
   const contexts = new Map<string, number>()
+  let software = listedSoftware(models)
   const unlisted: string[] = []
   for (const model of models) {
     const context = firstTokens(model.max_model_len, metaOf(model).n_ctx, model.context_length)
@@ -36,9 +47,10 @@ export async function askContexts(
   }
   const asked = unlisted.slice(0, ASKED_MAX)
   if (asked.length > 0) {
-    for (const ask of [askOllama, askLlamaCpp, askLmStudio]) {
+    for (const [name, ask] of nativeApis) {
       const reported = await ask(server, asked)
       if (reported === undefined) continue
+      software = name
       for (const [id, context] of reported) contexts.set(id, context)
       break
     }
@@ -48,7 +60,16 @@ export async function askContexts(
     const trained = firstTokens(metaOf(model).n_ctx_train)
     if (trained !== undefined && !contexts.has(model.id) && !known.has(model.id)) contexts.set(model.id, trained)
   }
-  return contexts
+  return { contexts, software }
+}
+
+/** Reads what the server is from `owned_by` or the extra fields of its list. */
+function listedSoftware(models: readonly ListedModel[]): ServerSoftware | null {
+  for (const { owned_by: owner, meta } of models) {
+    if (owner === 'vllm' || owner === 'sglang') return owner
+    if (owner === 'llamacpp' || isJsonObject(meta)) return 'llama.cpp'
+  }
+  return null
 }
 
 /** The most models to ask for one by one. A start must not wait for hundreds of answers. */
@@ -132,6 +153,32 @@ async function askLmStudio(server: AskedServer, _ids: readonly string[]): Promis
     note(id, loaded_context_length, max_context_length)
   }
   return listed && contexts
+}
+
+const nativeApis = [
+  ['ollama', askOllama],
+  ['llama.cpp', askLlamaCpp],
+  ['lmstudio', askLmStudio],
+] as const
+
+/** What a model of llama.cpp was started for. */
+export type LlamaCppTask = 'generates' | 'embeds' | 'reranks'
+
+/**
+ * Asks a llama.cpp for what a model was started: with `--embeddings` or `--reranking` it does nothing else, and neither the list
+ * nor `/props` say so. An empty question costs no computation: 501 means that it does not serve the endpoint, 400 that it does
+ * (llama.cpp, tools/server: handle_embeddings_impl, handle_rerank). Null if it answers otherwise. Never rejects.
+ */
+export async function askLlamaCppTask(server: AskedServer, { id, status }: ListedModel): Promise<LlamaCppTask | null> {
+  // A router would load the model for this question.
+  if (isJsonObject(status) && status.value !== 'loaded') return null
+  const serves = async (path: string) => {
+    const answer = await post(server, path, { model: id })
+    return answer?.status === 400 ? true : answer?.status === 501 ? false : null
+  }
+  const embeds = await serves('/v1/embeddings')
+  if (embeds !== true) return embeds === false ? 'generates' : null
+  return (await serves('/v1/rerank')) === true ? 'reranks' : 'embeds'
 }
 
 function get(server: AskedServer, path: string): Promise<JsonAnswer | undefined> {

@@ -23,7 +23,7 @@ export async function askDeclaredContexts(
       const models = endpointOffers.map(
         ({ upstreamModel: id }): ListedModel => listed.find(entry => isJsonObject(entry) && entry.id === id) ?? { id },
       )
-      const contexts = await askContexts(server, models)
+      const { contexts } = await askContexts(server, models)
       return endpointOffers.flatMap(({ offerId, upstreamModel }) => {
         const context = contexts.get(upstreamModel)
         return context === undefined ? [] : [[offerId, context] as const]

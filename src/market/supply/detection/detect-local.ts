@@ -4,7 +4,7 @@ import type { TokenPrice } from '../../../base/domain/money.ts'
 import { type Endpoint, isReservedModel, type Offer, serves } from '../../../base/domain/offer.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { getJson, type JsonAnswer } from '../../../wire/egress/get-json.ts'
-import { askContexts, type ListedModel } from './ask-contexts.ts'
+import { askContexts, askLlamaCppTask, type ListedModel, type ServerSoftware } from './ask-contexts.ts'
 
 /** A server or cloud that was found, as shown to the operator. */
 export interface Finding {
@@ -48,9 +48,12 @@ export interface DetectLocalOptions {
   readonly except?: ReadonlySet<string>
   readonly servers?: readonly LocalServer[]
   readonly timeoutMs?: number
-  /** The contexts of models that were found before, by offer id. They are not asked again. */
-  readonly knownContexts?: ReadonlyMap<string, number>
+  /** The offers of models that were found before, by offer id. Their servers are not asked about them again. */
+  readonly known?: ReadonlyMap<string, KnownOffer>
 }
+
+/** What was learned of a model. */
+export type KnownOffer = Pick<Offer, 'contextTokens' | 'features'>
 
 /** The local servers to ask: those on the default ports, and those on other ports of this machine. */
 export function localServersAt(ports: readonly number[]): readonly LocalServer[] {
@@ -82,11 +85,11 @@ export async function askLocalServers(options: DetectLocalOptions): Promise<Read
   return new Map(await Promise.all(asked.map(async server => [server.name, await askServer(server, options)] as const)))
 }
 
-const nothingKnown: ReadonlyMap<string, number> = new Map()
+const nothingKnown: ReadonlyMap<string, KnownOffer> = new Map()
 
 async function askServer(
   server: LocalServer,
-  { price, timeoutMs = 500, knownContexts = nothingKnown }: DetectLocalOptions,
+  { price, timeoutMs = 500, known = nothingKnown }: DetectLocalOptions,
 ): Promise<LocalAnswer> {
   const baseUrl = `http://127.0.0.1:${server.port}/v1`
   const answer = await ask(`${baseUrl}/models`, timeoutMs)
@@ -102,23 +105,34 @@ async function askServer(
     const note = `needs an API key. Declare it in switchyard.yaml, with its key, to offer its models.`
     return { kind: 'locked', finding: describe([], note), offers: [] }
   }
-  const models = answer.status === 200 ? readModels(server, answer.body) : undefined
-  if (!models) return { kind: 'other' }
-  const isKnown = ({ modelId }: LocalModel) => knownContexts.has(offerIdOf(server, modelId))
-  const contexts = await askContexts(
-    { baseUrl, timeoutMs },
-    models.map(({ listed }) => listed),
-    new Set(models.filter(isKnown).map(({ listed }) => listed.id)),
+  const listed = answer.status === 200 ? readModels(server, answer.body) : undefined
+  if (!listed) return { kind: 'other' }
+  const knownOf = ({ modelId }: LocalModel) => known.get(offerIdOf(server, modelId))
+  const isKnown = (model: LocalModel) => knownOf(model) !== undefined
+  const asked = { baseUrl, timeoutMs }
+  const { contexts, software } = await askContexts(
+    asked,
+    listed.map(model => model.listed),
+    new Set(listed.filter(isKnown).map(model => model.listed.id)),
+  )
+  const models = await Promise.all(
+    listed.map(async model => {
+      const before = knownOf(model)
+      if (before !== undefined) return { ...model, features: before.features }
+      // A list with models of several servers comes from a proxy.
+      const isLlamaCpp = software === 'llama.cpp' && model.listed.max_model_len === undefined
+      const task = isLlamaCpp ? await askLlamaCppTask(asked, model.listed) : null
+      return task === null ? model : { ...model, features: featuresOfTask[task] }
+    }),
   )
   const offers = toOffers(
     server,
     baseUrl,
     models,
     price,
-    ({ modelId, listed }) =>
-      contexts.get(listed.id) ?? knownContexts.get(offerIdOf(server, modelId)) ?? ASSUMED_CONTEXT_TOKENS,
+    model => contexts.get(model.listed.id) ?? knownOf(model)?.contextTokens ?? ASSUMED_CONTEXT_TOKENS,
   )
-  return { kind: 'models', finding: describe(offers, noteOn(models, contexts)), offers }
+  return { kind: 'models', finding: describe(offers, noteOn(models, contexts, software)), offers }
 }
 
 /** Returns the part of a finding that follows from its offers. */
@@ -130,7 +144,20 @@ export function modelsOf(offers: readonly Offer[]): Pick<Finding, 'models' | 'ch
 /** A shorter context does not fit the instructions and tools that a coding agent sends. */
 const AGENT_CONTEXT_TOKENS = 16_384
 
-function noteOn(models: readonly LocalModel[], contexts: ReadonlyMap<string, number>): string {
+/** How a larger context is set. */
+const contextSettings: Readonly<Record<ServerSoftware, string>> = {
+  ollama: 'Set OLLAMA_CONTEXT_LENGTH for Ollama, or num_ctx of the model.',
+  'llama.cpp': 'Start llama.cpp with a larger -c.',
+  vllm: 'Start vLLM with a larger --max-model-len.',
+  sglang: 'Start SGLang with a larger --context-length.',
+  lmstudio: 'Load the model in LM Studio with a larger context length.',
+}
+
+function noteOn(
+  models: readonly LocalModel[],
+  contexts: ReadonlyMap<string, number>,
+  software: ServerSoftware | null,
+): string {
   if (models.length === 0)
     return 'has no model loaded that can be offered. Load a model: it is offered within a minute.'
   const chatting = models.filter(({ features }) => features.has('chat'))
@@ -140,7 +167,7 @@ function noteOn(models: readonly LocalModel[], contexts: ReadonlyMap<string, num
     'offered at detect.local_price_per_million_usd. Declare it in switchyard.yaml to set prices per model.',
     ...(small.length > 0
       ? [
-          `The context of ${countOf(small)} has less than ${AGENT_CONTEXT_TOKENS} tokens, too few for coding agents. Set OLLAMA_CONTEXT_LENGTH, or -c of llama.cpp.`,
+          `The context of ${countOf(small)} has less than ${AGENT_CONTEXT_TOKENS} tokens, too few for coding agents. ${software === null ? 'Start the server with a larger context.' : contextSettings[software]}`,
         ]
       : []),
     ...(unknown.length > 0
@@ -206,7 +233,7 @@ const EMBEDS = /embed|\bbge-|\bgte-|\be5-|minilm/i
 /**
  * Returns what a model declares, or null if it is not offered. Every common server serves chat and completions. Servers
  * do not report features of chat, and eligibility assumes that a local offer without any has all of them. Models that
- * embed or rerank are known by their entry (Infinity and LM Studio say so), otherwise by their name.
+ * embed or rerank are known by their entry (Infinity and LM Studio say so), a llama.cpp is asked, and otherwise their name decides.
  */
 function featuresOf(server: LocalServer, { type, capabilities }: JsonObject, id: string): ReadonlySet<Feature> | null {
   if (NOT_OFFERED.test(id)) return null
@@ -219,6 +246,7 @@ function featuresOf(server: LocalServer, { type, capabilities }: JsonObject, id:
 const generates: ReadonlySet<Feature> = new Set(['chat', 'completions'])
 const embedsOnly: ReadonlySet<Feature> = new Set(['embeddings'])
 const reranksOnly: ReadonlySet<Feature> = new Set(['rerank'])
+const featuresOfTask = { generates, embeds: embedsOnly, reranks: reranksOnly }
 
 /**
  * Models of Ollama that run in its cloud, such as `gpt-oss:120b-cloud`. Offering them as local would send private

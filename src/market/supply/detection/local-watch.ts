@@ -68,10 +68,8 @@ export class LocalWatch {
   /** Asks the servers once. Never rejects. */
   async look(): Promise<void> {
     const due = this.#servers.filter(({ name }) => this.#isDue(name))
-    const knownContexts = new Map(
-      Array.from(this.#known.values(), ({ offer }) => [offer.offerId, offer.contextTokens] as const),
-    )
-    const answers = await askLocalServers({ ...this.#options, servers: due, knownContexts })
+    const known = new Map(Array.from(this.#known.values(), ({ offer }) => [offer.offerId, offer] as const))
+    const answers = await askLocalServers({ ...this.#options, servers: due, known })
     if (this.#isStopped) return
     let hasChanged = false
     for (const [name, answer] of answers) if (this.#update(name, answer)) hasChanged = true
