@@ -179,7 +179,7 @@ describe("tools of Anthropic's models", () => {
       { id: 'call_1', name: 'screenshot', args: {}, toolset: 'computer' },
       { id: 'call_2', name: 'memory', args: { command: 'view', path: '/memories' } },
     ]
-    const body = { ...request, messages: [{ role: 'user', content: 'Look!' }], tools }
+    const body = { ...request, model: 'native', messages: [{ role: 'user', content: 'Look!' }], tools }
     for (const stream of [false, true]) {
       world.native.respondWith(vendorAnswer('messages', { text: 'I look.', calls }, true))
       const response = await post({ ...body, stream })
@@ -230,15 +230,15 @@ describe("tools of Anthropic's models", () => {
 })
 
 describe('offers that do not speak messages', () => {
-  const computer = {
+  const toolset = {
     ...request,
-    tools: [{ type: 'computer_20251124', name: 'computer', display_width_px: 1, display_height_px: 1 }],
+    tools: [{ type: 'computer_toolset_20260801' }],
     messages: [{ role: 'user', content: 'Look!' }],
   }
 
   test.each([
     ['citations', request],
-    ['a tool of Anthropic', computer],
+    ['a toolset of Anthropic', toolset],
   ])('are excluded by %s, as a dry run and the receipt show', async (_, body) => {
     const { customer, post } = await setUp()
     const quote = (await (await post({ ...body, dry_run: true })).json()) as {
@@ -262,11 +262,11 @@ describe('offers that do not speak messages', () => {
 
   test.each(['chat-only', 'foreign'])('refuse the request if there is no other: %s', async model => {
     const { customer, post } = await setUp()
-    for (const body of [request, computer]) {
+    for (const body of [request, toolset]) {
       const response = await post({ ...body, model })
       const { error } = (await response.json()) as { error: { code: string; message: string } }
       expect([response.status, error.code]).toEqual([400, 'feature_not_supported'])
-      expect(error.message).toContain("citations or a tool of Anthropic's models) excluded 1 offer.")
+      expect(error.message).toContain("citations or a toolset of one vendor's models) excluded 1 offer")
     }
     expect(await world.gateway.balanceNanos(customer)).toBe(5_000_000_000n)
   })

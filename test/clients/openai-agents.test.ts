@@ -1,4 +1,14 @@
-import { Agent, OpenAIProvider, Runner, tool } from '@openai/agents'
+import {
+  Agent,
+  type ApplyPatchOperation,
+  applyPatchTool,
+  type Computer,
+  computerTool,
+  OpenAIProvider,
+  Runner,
+  shellTool,
+  tool,
+} from '@openai/agents'
 import OpenAI from 'openai'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -129,5 +139,70 @@ describe.each([
       code: 'daily_limit_exceeded',
       type: useResponses ? 'usage_limit_reached' : 'rate_limit_error',
     })
+  })
+})
+
+// Models of other vendors do not know the tools of OpenAI's: a server of chat gets functions.
+describe.each([false, true])('tools of the SDK that it runs itself, stream: %s', stream => {
+  async function run(tools: Agent['tools'], name: string, args: object): Promise<readonly { content: unknown }[]> {
+    const customer = await world.gateway.customer()
+    const modelProvider = new OpenAIProvider({ apiKey: customer.key, baseURL: world.baseUrl, useResponses: true })
+    const runner = new Runner({ modelProvider, tracingDisabled: true })
+    const agent = new Agent({ name: 'Coder', model: 'test-model', tools })
+    const call = { id: 'call_1', name, arguments: JSON.stringify(args) }
+    world.upstream.respondWith(answer({ toolCalls: [call] }), answer({ text: 'Done.' }))
+    if (stream) {
+      const result = await runner.run(agent, 'Do it.', { stream: true })
+      await result.completed
+      expect(result.finalOutput).toBe('Done.')
+    } else expect((await runner.run(agent, 'Do it.')).finalOutput).toBe('Done.')
+    const { messages, tools: sent } = world.upstream.requests.at(-1)!.body
+    expect(sent).toMatchObject([{ type: 'function', function: { name } }])
+    return messages!.slice(2) as { content: unknown }[]
+  }
+
+  test('apply_patch changes files', async () => {
+    const done: ApplyPatchOperation[] = []
+    const note = async (operation: ApplyPatchOperation) => {
+      done.push(operation)
+      return { output: `changed ${operation.path}` }
+    }
+    const editor = { createFile: note, updateFile: note, deleteFile: note }
+    const operation = { type: 'update_file', path: 'a.ts', diff: '@@\n-a\n+b\n' }
+    const [result] = await run([applyPatchTool({ editor })], 'apply_patch', operation)
+    expect(done).toEqual([operation])
+    expect(result).toMatchObject({ role: 'tool', tool_call_id: 'call_1', content: 'changed a.ts' })
+  })
+
+  test('shell runs commands', async () => {
+    const ran: unknown[] = []
+    const shell = {
+      run: async (action: { commands: string[] }) => {
+        ran.push(...action.commands)
+        return { output: [{ stdout: 'a-file.txt', stderr: '', outcome: { type: 'exit' as const, exitCode: 0 } }] }
+      },
+    }
+    const [result] = await run([shellTool({ shell })], 'shell', { commands: ['ls', 'pwd'] })
+    expect(ran).toEqual(['ls', 'pwd'])
+    expect(result!.content).toContain('a-file.txt')
+  })
+
+  test('computer uses a screen', async () => {
+    const clicks: unknown[] = []
+    const note =
+      (name: string) =>
+      async (...args: unknown[]) => {
+        clicks.push([name, ...args.slice(0, 2)])
+      }
+    const computer: Computer = {
+      ...{ environment: 'browser', dimensions: [800, 600], screenshot: async () => 'iVBORw0KGgo=' },
+      ...{ click: note('click'), doubleClick: note('doubleClick'), scroll: note('scroll'), type: note('type') },
+      ...{ wait: note('wait'), move: note('move'), keypress: note('keypress'), drag: note('drag') },
+    }
+    const sent = await run([computerTool({ computer })], 'computer', {
+      actions: [{ type: 'click', x: 4, y: 5, button: 'left' }],
+    })
+    expect(clicks).toContainEqual(['click', 4, 5])
+    expect(JSON.stringify(sent)).toContain('data:image/png;base64,iVBORw0KGgo=')
   })
 })

@@ -1,23 +1,16 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type ChatJob, fitOf } from '../../src/base/domain/chat-job.ts'
+import type { ChatJob } from '../../src/base/domain/chat-job.ts'
 import type { Dialect } from '../../src/base/domain/conversation.ts'
-import type { Offer, ProviderKind } from '../../src/base/domain/offer.ts'
-import { uncounted } from '../../src/base/runtime/counted-memory.ts'
 import { isJsonObject, type JsonObject } from '../../src/base/runtime/json-object.ts'
 import { parseChatRequest } from '../../src/wire/dialects/chat/chat-dialect.ts'
-import { chatReader } from '../../src/wire/dialects/chat/chat-reader.ts'
 import { chatJobOf } from '../../src/wire/dialects/chat/conversation-to-chat.ts'
 import { extraFieldRules } from '../../src/wire/dialects/chat/upstream-request.ts'
-import { clientCalls, withClientNames } from '../../src/wire/dialects/fit/client-names.ts'
 import { parseGeminiRequest } from '../../src/wire/dialects/gemini/gemini-request.ts'
 import { parseMessagesRequest } from '../../src/wire/dialects/messages/messages-request.ts'
-import { nativeDroppedFields, nativeTask } from '../../src/wire/dialects/native-task.ts'
 import { parseResponsesRequest } from '../../src/wire/dialects/responses/responses-request.ts'
-import { SseDecoder } from '../../src/wire/dialects/sse/sse-decoder.ts'
 import { customInput } from '../../src/wire/dialects/tool-arguments.ts'
-import { offerAt } from '../dispatch/dispatching.ts'
-import { vendorBody, vendorEvents } from '../harness/scripted-vendors.ts'
+import { ask, envelope, json, offerFor, streamParts, wholeAnswer } from './ask-server.ts'
 
 // What reaches a server satisfies the rules of its vendor, and what comes back has the client's names. The checks below are
 // written from the vendors' documents and error messages, not from the rules of the program.
@@ -138,23 +131,6 @@ const requests: Readonly<Record<Client, (wish: Wish) => ChatJob>> = {
     ),
 }
 
-function json(value: object): Buffer {
-  return Buffer.from(JSON.stringify(value))
-}
-
-function offerFor(dialect: Dialect, kind: ProviderKind = 'cloud', upstreamModel = 'gemini-3-pro'): Offer {
-  const offer = offerAt('https://example.com/v1', { name: dialect, upstreamModel, endpoint: { kind } })
-  return { ...offer, speaks: [dialect] }
-}
-
-/** Returns what a server of a dialect gets, and how its answers are read. */
-function ask(job: ChatJob, offer: Offer) {
-  const task = nativeTask(job, offer)
-  const body = JSON.parse(task.requestBody(job, offer, job.maxTokens ?? 60)) as JsonObject
-  const reader = withClientNames(task.reader?.(job, offer) ?? chatReader, clientCalls(job, fitOf(job, offer)))
-  return { body, reader, changed: [...(fitOf(job, offer)?.changed ?? [])], dropped: nativeDroppedFields(job, offer) }
-}
-
 const toolNames: Readonly<Record<Dialect, RegExp>> = {
   chat: /^[a-zA-Z0-9_-]{1,64}$/,
   responses: /^[a-zA-Z0-9_-]{1,64}$/,
@@ -258,16 +234,10 @@ describe.each(pairs)('a request of %s at a server of %s', (client, server) => {
       expect(tools[0]!.name).toMatch(toolNames[server])
       for (const called of names) expect(called).toBe(tools[0]!.name)
       if (tools[0]!.name !== name) expect(changed).toContain('tools.name')
-      if (server === 'chat' || server === 'converse') return
       const answer = { calls: [{ id: 'call_1', name: tools[0]!.name, args: { city: 'a' } }] }
-      const envelope = { id: 'chatcmpl-1', created: 1, model: 'm' }
-      const bounds = { wholeBytes: 1e6, eventBytes: 1e6, delimiters: 1e5, streamDelimiters: 1e6, otherBytes: 1e6 }
-      const expected = { choices: 1, hasStop: false, hidesReasoning: false, maxTokens: 100, bounds }
-      const whole = reader.whole(JSON.stringify(vendorBody(server, answer)), envelope, expected)
+      const whole = wholeAnswer(server, reader, answer)
       expect(whole.choices[0]!.message.tool_calls).toMatchObject([{ function: { name } }])
-      const stream = reader.stream(envelope, expected)
-      const events = new SseDecoder(1e6, uncounted).push(Buffer.from(vendorEvents(server, answer).join('')))
-      const parts = [...events.flatMap(event => stream.push(event)), ...stream.end()]
+      const parts = streamParts(server, reader, answer)
       const calls = parts.flatMap(part =>
         typeof part === 'string' ? [] : part.choices.flatMap(({ delta }) => delta.tool_calls ?? []),
       )
@@ -317,19 +287,15 @@ describe.each(pairs)('a request of %s at a server of %s', (client, server) => {
   })
 
   it('gets another id for a call whose id an earlier turn has', () => {
-    if (server === 'chat' || server === 'converse') return
     const job = requests[client]({
       tools: [{ name: 'look', schema: { type: 'object' } }],
       calls: [{ id: 'call_0', name: 'look' }],
     })
     const { reader } = ask(job, offerFor(server))
-    const envelope = { id: 'chatcmpl-12345678', created: 1, model: 'm' }
-    const bounds = { wholeBytes: 1e6, eventBytes: 1e6, delimiters: 1e5, streamDelimiters: 1e6, otherBytes: 1e6 }
-    const expected = { choices: 1, hasStop: false, hidesReasoning: false, maxTokens: 100, bounds }
     const answer = { calls: ['call_0', 'call_1'].map(id => ({ id, name: 'look', args: {} })) }
-    const whole = reader.whole(JSON.stringify(vendorBody(server, answer)), envelope, expected)
+    const whole = wholeAnswer(server, reader, answer)
     const ids = (whole.choices[0]!.message.tool_calls as { id: string }[]).map(({ id }) => id)
-    expect(ids).toEqual(['call_0_12345678', 'call_1'])
+    expect(ids).toEqual([`call_0_${envelope.id.slice(-8)}`, 'call_1'])
   })
 
   it('may name its user at length', () => {

@@ -124,6 +124,17 @@ const responses: readonly DialectFeature[] = [
     name: '`tool_search` of the client',
     body: { tools: [{ type: 'tool_search', execution: 'client', parameters: schema, description: 'Finds tools.' }] },
   },
+  { name: '`apply_patch`', body: { tools: [{ type: 'apply_patch' }] } },
+  {
+    name: '`shell` of the client, `local_shell`',
+    body: { tools: [{ type: 'shell', environment: { type: 'local' } }] },
+  },
+  { name: '`computer`, `computer_use_preview`', body: { tools: [{ type: 'computer' }] } },
+  {
+    name: '`tool_choice` of such a tool',
+    body: { tools: [{ type: 'shell' }], tool_choice: { type: 'shell' } },
+    without: { tools: [{ type: 'shell' }] },
+  },
   { name: '`web_search` and other hosted tools', body: { tools: [{ type: 'web_search' }] } },
   { name: '`tool_choice`: `required`', body: { ...responsesTools, tool_choice: 'required' }, without: responsesTools },
   { name: '`tool_choice`: `none`', body: { ...responsesTools, tool_choice: 'none' }, without: responsesTools },
@@ -261,6 +272,7 @@ const gemini: readonly DialectFeature[] = [
   { name: '`functionDeclarations`', body: declarations },
   { name: 'mode `ANY`', body: mode('ANY'), without: declarations },
   { name: 'mode `NONE`', body: mode('NONE'), without: declarations },
+  { name: '`computerUse` of a browser', body: { tools: [{ computerUse: { environment: 'ENVIRONMENT_BROWSER' } }] } },
   { name: '`googleSearch` and other tools of Google', body: { tools: [{ googleSearch: {} }] } },
   { name: '`responseMimeType`', body: config({ responseMimeType: 'application/json' }) },
   {

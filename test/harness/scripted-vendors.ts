@@ -58,12 +58,13 @@ export function vendorAnswer(dialect: ScriptedDialect, answer: VendorAnswer, spl
 }
 
 /** The events of a stream, one text each. */
-export function vendorEvents(dialect: NativeDialect, answer: VendorAnswer): string[] {
-  return streams[dialect](answer).map(event => eventBytes([event]))
+export function vendorEvents(dialect: ScriptedDialect, answer: VendorAnswer): string[] {
+  const events = streams[dialect](answer).map(event => eventBytes([event]))
+  return dialect === 'chat' ? [...events, 'data: [DONE]\n\n'] : events
 }
 
 /** The body of a whole answer. */
-export function vendorBody(dialect: NativeDialect, answer: VendorAnswer): object {
+export function vendorBody(dialect: ScriptedDialect, answer: VendorAnswer): object {
   return wholeAnswers[dialect](answer)
 }
 

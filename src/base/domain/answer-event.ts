@@ -1,4 +1,4 @@
-import type { Seal, ToolKind } from './conversation.ts'
+import type { ClientToolType, Seal, ToolKind } from './conversation.ts'
 
 /** A JSON object with unchecked contents. */
 type JsonObject = Readonly<Record<string, unknown>>
@@ -24,6 +24,8 @@ export type AnswerEvent =
       readonly name: string
       readonly namespace?: string
       readonly toolKind: ToolKind
+      /** See Tool. Only on the way to a client. */
+      readonly clientTool?: ClientToolType
       /** The toolset of Anthropic that the tool belongs to. */
       readonly toolset?: string
       readonly seal?: Seal

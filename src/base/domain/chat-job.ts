@@ -153,8 +153,10 @@ export interface SourceRequest {
   readonly body: Readonly<Record<string, unknown>>
   /** The request uses what no other dialect can express, so only servers of the same dialect may serve it. */
   readonly isNativeOnly?: true
-  /** The type of the first item or block that makes it so, for the refusal. */
+  /** The type of the first tool, item or block that makes it so, for the refusal. */
   readonly nativePart?: string
+  /** The type of a tool that returns pictures, for the refusal: the model must read images. */
+  readonly pictureTool?: string
   /** What only servers of the same dialect can get, as receipts name it. Absent: nothing. */
   readonly ownFields?: readonly string[]
   /** Translates the request for servers of other dialects, at the first call. */

@@ -141,6 +141,9 @@ export interface OpaquePart {
 
 export type ToolKind = 'function' | 'custom'
 
+/** Tools that OpenAI's models know without a definition, and that the client runs. */
+export type ClientToolType = 'apply_patch' | 'shell' | 'local_shell' | 'computer' | 'computer_use_preview'
+
 export interface Tool extends Cacheable {
   readonly kind: ToolKind
   readonly name: string
@@ -149,6 +152,10 @@ export interface Tool extends Cacheable {
   /** JSON Schema of the arguments; null for a custom tool and for a function without any. */
   readonly parameters: JsonObject | null
   readonly strict: boolean | null
+  /** The type of the tool for the client, if it is one that OpenAI's models know without a definition. */
+  readonly clientTool?: ClientToolType
+  /** Google's models know the function without a definition. */
+  readonly isPredefined?: true
   /** The syntax of a custom tool's input. Only OpenAI's models obey it. */
   readonly grammar?: { readonly syntax: string; readonly definition: string }
 }

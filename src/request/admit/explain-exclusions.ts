@@ -55,7 +55,10 @@ export function explainExclusions(
     const part = job.source?.nativePart
     const native =
       part === undefined ? '' : `; only a server of the dialect ${job.source?.dialect} understands "${part}"`
-    const which = (missing.length === 0 ? '' : `; none has ${missing.join(' or ')}`) + native
+    const tool = job.source?.pictureTool
+    const picture =
+      tool === undefined || !missing.includes('images') ? '' : `, which the results of the tool "${tool}" are`
+    const which = (missing.length === 0 ? '' : `; none has ${missing.join(' or ')}${picture}`) + native
     return new ApiError('feature_not_supported', {
       message: `No server of this model can answer this request: ${why}${which}. You were not charged. Send it without the feature, or choose a model that has it: GET /v1/models lists the features of each.`,
     })
@@ -107,7 +110,7 @@ const phrases: Record<ExclusionReason, readonly [one: string, many: string, why:
   feature_missing: [
     'offer',
     'offers',
-    "a feature the request uses (its endpoint, tools, images, audio, stop sequences, a JSON schema, dimensions, citations or a tool of Anthropic's models)",
+    "a feature the request uses (its endpoint, tools, images, audio, stop sequences, a JSON schema, dimensions, citations or a toolset of one vendor's models)",
   ],
   max_input_usd_per_million: ['offer', 'offers', 'max_input_usd_per_million'],
   max_output_usd_per_million: ['offer', 'offers', 'max_output_usd_per_million'],

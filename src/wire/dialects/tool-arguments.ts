@@ -56,7 +56,7 @@ export function parseObject(text: string): JsonObject | null {
 }
 
 /** Returns undefined for a text that is no JSON. */
-function parseJson(text: string): unknown {
+export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type {
+  ClientToolType,
   Conversation,
   Part,
   ToolCallPart,
@@ -19,6 +20,7 @@ export interface NamedTool {
   readonly name: string
   readonly namespace?: string
   readonly kind: ToolKind
+  readonly clientTool?: ClientToolType
 }
 
 /**
@@ -32,11 +34,12 @@ export class ToolNames {
   /** @param flatNames the flat names by those that the server got, where these differ */
   constructor({ tools }: Pick<Conversation, 'tools'>, flatNames: ReadonlyMap<string, string> = noNames) {
     this.#flatNames = flatNames
-    for (const { kind, name, namespace } of tools) {
+    for (const { kind, name, namespace, clientTool } of tools) {
       const flat = flatToolName({ name, namespace })
       // A tool without a namespace keeps its name if another one flattens to the same.
       if (namespace !== undefined && this.#tools.has(flat)) continue
-      this.#tools.set(flat, { kind, name, ...(namespace !== undefined && { namespace }) })
+      const named = { kind, name, ...(namespace !== undefined && { namespace }) }
+      this.#tools.set(flat, clientTool === undefined ? named : { ...named, clientTool })
     }
   }
 

@@ -96,9 +96,10 @@ export class ClientToolCalls {
   /** Returns the events for the client. */
   push(event: AnswerEvent): AnswerEvent[] {
     if (event.kind === 'tool_start' && event.toolKind === 'function') {
-      const { kind, name, namespace } = this.#names.named(event.name)
+      const { kind, name, namespace, clientTool } = this.#names.named(event.name)
       if (kind === 'custom') this.#held = ''
-      return [{ ...event, name, ...(namespace !== undefined && { namespace }), toolKind: kind }]
+      const call = { ...event, name, ...(namespace !== undefined && { namespace }), toolKind: kind }
+      return [clientTool === undefined ? call : { ...call, clientTool }]
     }
     if (this.#held === null) return [event]
     if (event.kind === 'tool_arguments') {

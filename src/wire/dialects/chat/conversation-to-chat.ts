@@ -239,7 +239,8 @@ export function chatJobOf(
     else if (feature !== 'documents') features.add(feature as Feature)
   }
   const conversation = request.conversation()
-  const nativePart = firstNativePart(conversation)
+  const nativePart = request.nativePart ?? firstNativePart(conversation)
+  const { pictureTool } = request
   const chatBody = conversationToChat({ ...conversation, turns: conversation.turns.map(withoutSystem) }, chatServer)
   const { effort } = conversation.reasoning
   if (effort !== null) chatBody.reasoning_effort = commonEfforts[effort] ?? effort
@@ -257,6 +258,7 @@ export function chatJobOf(
       ownFields,
       ...((isNativeOnly || nativePart !== null) && { isNativeOnly: true as const }),
       ...(nativePart !== null && { nativePart }),
+      ...(pictureTool !== undefined && { pictureTool }),
       conversation: () => conversation,
     },
   }

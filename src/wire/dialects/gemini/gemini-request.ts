@@ -25,7 +25,11 @@ import { schemaAsJsonSchema } from './schema-as-json-schema.ts'
 export interface GeminiRequest extends ParsedRequest {
   readonly dialect: 'gemini'
   /** Only what the conversation cannot express, and a server of the same dialect gets. */
-  readonly body: { readonly thinkingConfig?: JsonObject; readonly enumSchema?: JsonObject }
+  readonly body: {
+    readonly thinkingConfig?: JsonObject
+    readonly enumSchema?: JsonObject
+    readonly computerUse?: JsonObject
+  }
 }
 
 /** What the address of a request says. */
@@ -71,7 +75,7 @@ function readRequest(parsed: JsonObject, { model, stream }: RequestTarget): Gemi
     if (Object.hasOwn(shape, field)) checkValue(shape[field as keyof typeof shape], input[field], field)
   }
   const config = generationConfig(input.generationConfig)
-  const { tools, choice, hostedTypes } = readFunctions(input.tools, input.toolConfig)
+  const { tools, choice, hostedTypes, computerUse, isNativeOnly } = readFunctions(input.tools, input.toolConfig)
   const turns = readContents(input.contents)
   const conversation: Conversation = {
     system: readSystem(input.systemInstruction),
@@ -111,10 +115,20 @@ function readRequest(parsed: JsonObject, { model, stream }: RequestTarget): Gemi
   const enumSchema = isEnum(config) ? (config.responseSchema ?? config.responseJsonSchema) : null
   return {
     dialect: 'gemini',
-    facts: enumSchema ? { ...facts, features: new Set([...facts.features, 'text_enum']) } : facts,
+    facts: {
+      ...facts,
+      features: new Set([
+        ...facts.features,
+        ...(enumSchema ? (['text_enum'] as const) : []),
+        ...(isNativeOnly ? (['native_tools'] as const) : []),
+      ]),
+    },
+    ...(isNativeOnly && { nativePart: 'computerUse' }),
+    ...(computerUse !== null && { pictureTool: 'computerUse' }),
     body: {
       ...(config.thinkingConfig && { thinkingConfig: camelKeys(config.thinkingConfig) }),
       ...(enumSchema && { enumSchema }),
+      ...(computerUse !== null && { computerUse }),
     },
     conversation: () => conversation,
   }

@@ -1,10 +1,11 @@
 import type { Tool, ToolChoice } from '../../../base/domain/conversation.ts'
 import { ApiError } from '../../../base/domain/errors.ts'
 import { elementAt } from '../../../base/runtime/collections.ts'
-import { isJsonObject } from '../../../base/runtime/json-object.ts'
+import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { invalidField } from '../json/body-refusal.ts'
 import { refuseLongList } from '../json/parse-json.ts'
 import { camelKeys } from './camel-keys.ts'
+import { computerUseTools } from './computer-use.ts'
 import { bounds } from './read-contents.ts'
 import { schemaAsJsonSchema } from './schema-as-json-schema.ts'
 
@@ -13,6 +14,10 @@ export interface ReadTools {
   readonly tools: readonly Tool[]
   readonly choice: ToolChoice | null
   readonly hostedTypes: readonly string[]
+  /** `computerUse`, whose functions the client runs; null if the request has none. */
+  readonly computerUse: JsonObject | null
+  /** True if no other model can get its functions. */
+  readonly isNativeOnly: boolean
 }
 
 /**
@@ -22,16 +27,24 @@ export interface ReadTools {
 export function readFunctions(tools: unknown, toolConfig: unknown): ReadTools {
   const functions: Tool[] = []
   const hosted = new Set<string>()
+  let computerUse: JsonObject | null = null
+  let isNativeOnly = false
   const list: unknown[] = Array.isArray(tools) ? tools : tools === undefined || tools === null ? [] : [tools]
   refuseLongList(list, bounds.functions, 'tools')
   list.forEach((each, i) => {
     if (!isJsonObject(each)) throw invalidField(`tools[${i}]`, 'an object', each)
-    const { functionDeclarations, ...others } = camelKeys(each)
+    const { functionDeclarations, computerUse: computer, ...others } = camelKeys(each)
+    if (isJsonObject(computer)) {
+      computerUse = computer
+      const predefined = computerUseTools(computer)
+      if (predefined === null) isNativeOnly = true
+      else functions.push(...predefined)
+    }
     if (functionDeclarations !== undefined) functions.push(...declarations(functionDeclarations, `tools[${i}]`))
     for (const name of Object.keys(others)) hosted.add(name.slice(0, 64))
   })
   refuseLongList(functions, bounds.functions, 'tools')
-  return { ...readConfig(toolConfig, functions, hosted), hostedTypes: [...hosted] }
+  return { ...readConfig(toolConfig, functions, hosted), hostedTypes: [...hosted], computerUse, isNativeOnly }
 }
 
 function declarations(value: unknown, param: string): Tool[] {

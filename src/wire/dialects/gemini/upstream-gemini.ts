@@ -51,8 +51,12 @@ function withoutJsonMode(body: JsonObject, { outputFormat }: Conversation): bool
 }
 
 /** Only some models know levels and others only budgets, so a client's own setting is kept. */
-function withOwnSettings(body: JsonObject, { thinkingConfig, enumSchema }: JsonObject): JsonObject {
-  const { generationConfig: config } = body
+function withOwnSettings(body: JsonObject, { thinkingConfig, enumSchema, computerUse }: JsonObject): JsonObject {
+  const { generationConfig: config, tools } = body
+  if (computerUse !== undefined) {
+    const withComputer = { ...body, tools: [...(Array.isArray(tools) ? tools : []), { computerUse }] }
+    return withOwnSettings(withComputer, { thinkingConfig, enumSchema })
+  }
   if (enumSchema !== undefined) {
     const settings = {
       ...(isJsonObject(config) && config),

@@ -16,7 +16,8 @@ export function geminiRequestBody(conversation: Conversation, maxTokens: number 
   const body: JsonObject = { contents: contents(conversation) }
   if (system.length > 0) body.systemInstruction = { parts: system.map(({ text }) => ({ text })) }
   if (tools.length > 0) {
-    body.tools = [{ functionDeclarations: tools.map(declaration) }]
+    const declared = tools.filter(({ isPredefined }) => !isPredefined)
+    if (declared.length > 0) body.tools = [{ functionDeclarations: declared.map(declaration) }]
     if (toolChoice !== null) body.toolConfig = { functionCallingConfig: callingConfig(toolChoice) }
   }
   const generationConfig = generation(conversation, maxTokens)

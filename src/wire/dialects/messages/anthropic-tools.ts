@@ -86,18 +86,17 @@ export function addedCitationTokens(citedBytes: number): number {
 const pricedServerTool = /^(web_search|web_fetch|code_execution|advisor)_\d{8}$|^mcp_toolset$/
 /** A search among deferred tools, which costs only tokens. Other dialects get all tools at once instead. */
 const toolSearch = /^tool_search_tool_(bm25|regex)/
-/** Tools of Anthropic's models that the client runs. These two have a known, short JSON Schema. */
-const shellTool = /^bash_\d{8}$/
-const editorTool = /^text_editor_\d{8}$/
+/** Tools of Anthropic's models that the client runs, and that have a known JSON Schema. */
+const clientTool = /^(bash|text_editor|computer|memory)_\d{8}$/
 
 /** `search`: the tool is left out for other dialects. `native`: other dialects cannot express the tool. */
-export type MessagesToolKind = 'function' | 'shell' | 'editor' | 'search' | 'native'
+export type MessagesToolKind = 'function' | 'bash' | 'text_editor' | 'computer' | 'memory' | 'search' | 'native'
 
 /** Classifies a tool by its `type`. Tools of the client have the type `custom` or none. */
 export function messagesToolKind({ type }: JsonObject): MessagesToolKind {
   if (typeof type !== 'string' || type === 'custom') return 'function'
-  if (shellTool.test(type)) return 'shell'
-  if (editorTool.test(type)) return 'editor'
+  const kind = clientTool.exec(type)?.[1]
+  if (kind !== undefined) return kind as MessagesToolKind
   return toolSearch.test(type) ? 'search' : 'native'
 }
 
@@ -143,29 +142,4 @@ export function refuseThread(thread: unknown): void {
     param: 'thread',
     facts: { details: { error_code: 'thread_unsupported_request', unsupported: ['thread'] } },
   })
-}
-
-/** The JSON Schema of Anthropic's shell tool, for models that were not trained on it. */
-export const shellToolSchema: JsonObject = {
-  type: 'object',
-  properties: {
-    command: { type: 'string', description: 'The shell command to run.' },
-    restart: { type: 'boolean', description: 'Restart the shell instead of running a command.' },
-  },
-}
-
-/** The JSON Schema of Anthropic's editor tool, for models that were not trained on it. */
-export const editorToolSchema: JsonObject = {
-  type: 'object',
-  properties: {
-    command: { type: 'string', enum: ['view', 'create', 'str_replace', 'insert'] },
-    path: { type: 'string', description: 'Absolute path of the file or folder.' },
-    view_range: { type: 'array', items: { type: 'integer' }, description: 'First and last line to view.' },
-    file_text: { type: 'string', description: 'The content of the file to create.' },
-    old_str: { type: 'string', description: 'The text to replace. It occurs exactly once.' },
-    new_str: { type: 'string', description: 'The text to put in its place.' },
-    insert_line: { type: 'integer', description: 'The line after which to insert.' },
-    insert_text: { type: 'string', description: 'The text to insert.' },
-  },
-  required: ['command', 'path'],
 }

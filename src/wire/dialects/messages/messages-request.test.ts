@@ -289,7 +289,8 @@ describe('a request', () => {
       ]),
     ],
     ['json_schema', { ...minimal, output_config: { format: { type: 'json_schema', schema: {} } } }],
-    ['native_tools', { ...minimal, tools: [{ type: 'computer_20251124', name: 'computer' }] }],
+    ['native_tools', { ...minimal, tools: [{ type: 'browser_toolset_20260801' }] }],
+    ['images', { ...minimal, tools: [{ type: 'computer_20251124', name: 'computer' }] }],
   ])('with %s needs an offer that has them', (feature, body) => {
     expect([...parse(body).facts.features]).toContain(feature)
   })
@@ -329,6 +330,14 @@ describe('a request', () => {
     // Its server gets the text, and could count each byte of it as one token.
     expect(JSON.stringify(request.body)).toContain(long)
     expect(request.facts.inputTokensBound).toBeGreaterThan(long.length / 2)
+  })
+
+  it('may have the schema of its answer in the field of the beta, which servers of messages get in the newer one', () => {
+    const format = { type: 'json_schema', schema: { type: 'object' } }
+    const { body, conversation } = parse({ ...minimal, output_format: format, output_config: { effort: 'low' } })
+    expect(body.output_config).toEqual({ effort: 'low', format })
+    expect(body).not.toHaveProperty('output_format')
+    expect(conversation().outputFormat).toMatchObject({ schema: format.schema })
   })
 
   it('may define the shell and editor of Anthropic, which other models get as functions', () => {

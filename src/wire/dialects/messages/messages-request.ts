@@ -7,7 +7,6 @@ import type {
   Part,
   ReasoningSettings,
   TextPart,
-  Tool,
   ToolChoice,
   Turn,
 } from '../../../base/domain/conversation.ts'
@@ -26,17 +25,11 @@ import { routingBounds } from '../routing-schemas.ts'
 import { SealReader } from '../seal.ts'
 import { AGENT_OUTPUT_FLOOR_TOKENS } from '../translation/job-facts.ts'
 import type { ReasoningDisplay } from './answer-blocks.ts'
-import {
-  dropServerTools,
-  editorToolSchema,
-  isCited,
-  messagesToolKind,
-  refuseThread,
-  shellToolSchema,
-} from './anthropic-tools.ts'
+import { dropServerTools, isCited, messagesToolKind, refuseThread } from './anthropic-tools.ts'
+import { namedTools, readTool } from './client-tools.ts'
 import { boundMessages, messagesPromptText } from './messages-prompt-size.ts'
 import { blockSchema, messageRoleSchema, messagesFieldsSchema } from './messages-request-schema.ts'
-import { cacheHint, cacheOf, readBlocks, readTexts } from './read-blocks.ts'
+import { cacheHint, readBlocks, readTexts } from './read-blocks.ts'
 
 type MessagesFields = z.infer<typeof messagesFieldsSchema>
 
@@ -64,7 +57,7 @@ const listBounds: ReadonlyArray<readonly [field: string, max: number]> = [
 ]
 
 /** The fields that the gateway sets for each server, and its own. */
-const setFields = [
+export const setFields = [
   ...['model', 'max_tokens', 'stream', 'tier', 'privacy_mode', 'trusted_only', 'max_latency_ms', 'fallback_models'],
   ...['allow_hosters', 'deny_hosters', 'on_insufficient', 'max_cost_usd', 'dry_run'],
   ...['max_input_usd_per_million', 'max_output_usd_per_million'],
@@ -84,6 +77,7 @@ export function parseMessagesRequest(bytes: Buffer, isCounting = false): Message
   refuseThread(input.thread)
   checkContent(input.system, 'system', true)
   checkMessages(input.messages)
+  moveOutputFormat(input)
   const droppedFields = [...dropServerTools(input), ...dropUnpriced(input)]
   const { max_tokens: maxTokens, thinking } = fields
   for (const field of setFields) delete input[field]
@@ -95,12 +89,22 @@ export function parseMessagesRequest(bytes: Buffer, isCounting = false): Message
     facts: requestFacts(fields, input, isCounting ? null : maxTokens, droppedFields),
     body: input,
     ownFields: ownFields(input),
+    ...(Array.isArray(input.tools) && namedTools(input.tools)),
     conversation: () => {
       conversation ??= messagesToConversation(input)
       return conversation
     },
     reasoningDisplay: readDisplay(thinking),
   }
+}
+
+/** Clients of the beta send `output_format`; Anthropic knows it as a part of `output_config` now. */
+function moveOutputFormat(input: JsonObject): void {
+  const { output_format: format, output_config: config } = input
+  if (!isJsonObject(format)) return
+  delete input.output_format
+  const others = isJsonObject(config) ? config : {}
+  if (!isJsonObject(others.format)) input.output_config = { ...others, format }
 }
 
 function requestFacts(
@@ -134,7 +138,7 @@ function requestFacts(
 
 /** The fields that become a part of the conversation. */
 const conversationFields: ReadonlySet<string> = new Set([
-  ...['messages', 'system', 'tools', 'tool_choice', 'output_config', 'output_format', 'thinking', 'metadata'],
+  ...['messages', 'system', 'tools', 'tool_choice', 'output_config', 'thinking', 'metadata'],
   ...['temperature', 'top_p', 'top_k', 'stop_sequences', 'cache_control'],
 ])
 
@@ -192,7 +196,10 @@ function requiredFeatures({ tools, messages, output_config }: JsonObject): Set<R
   const features = new Set<RequestFeature>()
   if (Array.isArray(tools) && tools.length > 0) {
     features.add('tools')
-    if (tools.some(tool => messagesToolKind(tool) === 'native')) features.add('native_tools')
+    const kinds = new Set(tools.map(tool => messagesToolKind(tool)))
+    if (kinds.has('native')) features.add('native_tools')
+    // It returns pictures of the screen.
+    if (kinds.has('computer')) features.add('images')
   }
   if (isJsonObject(output_config) && isJsonObject(output_config.format)) features.add('json_schema')
   for (const { content } of messages as JsonObject[]) addMediaFeatures(content, features)
@@ -252,25 +259,6 @@ export function messagesToConversation(body: JsonObject): Conversation {
   }
 }
 
-function readTool(tool: JsonObject): Tool[] {
-  const kind = messagesToolKind(tool)
-  // Offers without `native_tools` are never asked for a request with such tools.
-  if (kind === 'search' || kind === 'native') return []
-  const schemas = { function: tool.input_schema, shell: shellToolSchema, editor: editorToolSchema }
-  const schema = schemas[kind]
-  const descriptions = { function: null, shell: 'Runs a shell command.', editor: 'Views and edits text files.' }
-  return [
-    {
-      kind: 'function',
-      name: jsonText(tool.name),
-      description: textOrNull(tool.description) ?? descriptions[kind],
-      parameters: isJsonObject(schema) ? schema : null,
-      strict: typeof tool.strict === 'boolean' ? tool.strict : null,
-      ...cacheOf(tool),
-    },
-  ]
-}
-
 function readToolChoice(choice: unknown): Pick<Conversation, 'toolChoice' | 'parallelToolCalls'> {
   if (!isJsonObject(choice)) return { toolChoice: null, parallelToolCalls: null }
   const { disable_parallel_tool_use: isSerial } = choice
@@ -306,9 +294,8 @@ function effortOfBudget(tokens: number): Effort {
 /** The schema of an answer has no name in this dialect, but OpenAI's API requires one. */
 const FORMAT_NAME = 'answer'
 
-function readOutputFormat({ output_config, output_format }: JsonObject): Conversation['outputFormat'] {
-  // Clients of the beta send `output_format`.
-  const format = (isJsonObject(output_config) ? output_config.format : null) ?? output_format
+function readOutputFormat({ output_config }: JsonObject): Conversation['outputFormat'] {
+  const format = isJsonObject(output_config) ? output_config.format : null
   if (!isJsonObject(format) || !isJsonObject(format.schema)) return null
   return { kind: 'json_schema', name: FORMAT_NAME, schema: format.schema, description: null, strict: null }
 }

@@ -1,10 +1,11 @@
 import { gatewayFields } from '../../../base/domain/chat-fields.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { readSeal } from '../seal.ts'
+import { isClientTool } from './client-tools.ts'
 
 /** How long OpenAI keeps a prompt unless it is asked for more. */
 const DEFAULT_CACHE_TIME = '30m'
-const clientTools: ReadonlySet<unknown> = new Set(['function', 'custom', 'namespace', 'tool_search'])
+const definedTools: ReadonlySet<unknown> = new Set(['function', 'custom', 'namespace', 'tool_search'])
 
 /**
  * The fields that an upstream of the same dialect gets. Left out because clouds charge extra for them: `service_tier`,
@@ -17,7 +18,7 @@ const forwardedFields: ReadonlySet<string> = new Set([
 ])
 
 /** Fields that the gateway answers itself or that have no effect without storage. */
-const withoutEffect: ReadonlySet<string> = new Set([
+export const withoutEffect: ReadonlySet<string> = new Set([
   ...['model', 'max_output_tokens', 'stream', 'stream_options', 'store', 'include', 'metadata', 'client_metadata'],
   ...['background', 'previous_response_id', 'conversation', 'prompt'],
 ])
@@ -126,8 +127,8 @@ function withoutHosted(tools: readonly unknown[]): unknown[] {
     .filter(
       tool =>
         isJsonObject(tool) &&
-        clientTools.has(tool.type) &&
-        (tool.type !== 'tool_search' || tool.execution === 'client'),
+        (isClientTool(tool) ||
+          (definedTools.has(tool.type) && (tool.type !== 'tool_search' || tool.execution === 'client'))),
     )
     .map(tool => {
       if (!isJsonObject(tool) || tool.type !== 'namespace' || !Array.isArray(tool.tools)) return tool

@@ -1,8 +1,9 @@
 import type { AnswerEvent } from '../../../base/domain/answer-event.ts'
-import type { Seal } from '../../../base/domain/conversation.ts'
+import type { ClientToolType, Seal } from '../../../base/domain/conversation.ts'
 import type { JsonObject } from '../../../base/runtime/json-object.ts'
 import { wrapSeal } from '../seal.ts'
 import { parseObject } from '../tool-arguments.ts'
+import { clientCallItem } from './client-tools.ts'
 import { messageParts, movedAnnotation, outputPart, textLength } from './output-part.ts'
 
 /** Writes one event of a stream. */
@@ -21,7 +22,7 @@ export class OutputBuilder {
   readonly #searchTool: string | null
   /** Null for a whole answer. */
   readonly #emit: Emit | null
-  #open: OpenReasoning | OpenMessage | OpenCall | null = null
+  #open: OpenReasoning | OpenMessage | OpenCall | OpenClientCall | null = null
   /** Annotations that came before their text. */
   #early: JsonObject[] = []
 
@@ -67,6 +68,7 @@ export class OutputBuilder {
         return
       case 'tool_end':
         if (this.#open?.kind === 'call') this.#endCall(this.#open, 'completed')
+        else if (this.#open?.kind === 'client_call') this.#writeClientCall(this.#open, 'completed')
     }
   }
 
@@ -81,6 +83,7 @@ export class OutputBuilder {
     if (open === null) return
     if (open.kind === 'reasoning') this.#endReasoning(open, null)
     else if (open.kind === 'message') this.#endMessage(open, status)
+    else if (open.kind === 'client_call') this.#writeClientCall(open, status)
     else this.#endCall(open, status)
   }
 
@@ -191,7 +194,11 @@ export class OutputBuilder {
     // A seal of the call itself travels in the reasoning item before it.
     if (event.seal !== undefined) this.#seal(event.seal)
     this.close()
-    const { id, name, namespace, toolKind } = event
+    const { id, name, namespace, toolKind, clientTool } = event
+    if (clientTool !== undefined) {
+      this.#open = { kind: 'client_call', tool: clientTool, callId: id, text: '' }
+      return
+    }
     const isSearch = name === this.#searchTool && namespace === undefined
     const names = { call_id: id, ...(isSearch ? { execution: 'client' } : { name, ...(namespace && { namespace }) }) }
     const type = isSearch ? 'tool_search_call' : toolKind === 'custom' ? 'custom_tool_call' : 'function_call'
@@ -202,6 +209,7 @@ export class OutputBuilder {
 
   #writeCall(text: string): void {
     const call = this.#open
+    if (call?.kind === 'client_call') call.text += text
     if (call?.kind !== 'call' || text === '') return
     call.text += text
     if (call.type !== 'tool_search_call')
@@ -220,6 +228,16 @@ export class OutputBuilder {
       })
     }
     this.#done({ ...call.item, status, ...content })
+  }
+
+  /** Writes the whole item at once: it has fields of its own instead of arguments, and clients read them from its start on. */
+  #writeClientCall({ tool, callId, text }: OpenClientCall, status: ItemStatus): void {
+    const { idPrefix, type, content, started, events } = clientCallItem(tool, text)
+    const head = { id: this.#id(idPrefix), type, call_id: callId }
+    this.#add({ ...head, status: 'in_progress', ...started })
+    const at = { item_id: head.id, output_index: this.items.length }
+    for (const [event, fields] of events) this.#emit?.(event, { ...at, ...fields })
+    this.#done({ ...head, status, ...content })
   }
 
   #atCall({ item }: OpenCall): JsonObject {
@@ -270,6 +288,14 @@ interface OpenCall {
   readonly kind: 'call'
   readonly type: OutputCallType
   readonly item: JsonObject & { readonly id: string }
+  text: string
+}
+
+/** The call of a tool that OpenAI's models know without a definition. */
+interface OpenClientCall {
+  readonly kind: 'client_call'
+  readonly tool: ClientToolType
+  readonly callId: string
   text: string
 }
 

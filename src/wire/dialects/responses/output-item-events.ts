@@ -1,5 +1,6 @@
 import type { AnswerEvent } from '../../../base/domain/answer-event.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
+import { functionCallOf, isClientCall } from './client-tools.ts'
 import { movedAnnotation, textLength } from './output-part.ts'
 
 /**
@@ -16,7 +17,11 @@ export function outputItemEvents(item: JsonObject, textBefore: number): AnswerEv
       return [...(text === '' ? [] : [{ kind: 'reasoning' as const, text }]), ...reasoningEnd(item)]
     }
     case 'function_call':
-    case 'custom_tool_call': {
+    case 'custom_tool_call':
+    case 'apply_patch_call':
+    case 'shell_call':
+    case 'local_shell_call':
+    case 'computer_call': {
       const text = callText(item)
       const written: AnswerEvent[] = text === '' ? [] : [{ kind: 'tool_arguments', text }]
       return [callStart(item), ...written, { kind: 'tool_end' }]
@@ -32,7 +37,7 @@ export function callStart(item: JsonObject): AnswerEvent {
   return {
     kind: 'tool_start',
     id: text(item.call_id) || text(item.id),
-    name: text(item.name),
+    name: isClientCall(item) ? functionCallOf(item).name : text(item.name),
     ...(typeof namespace === 'string' && { namespace }),
     toolKind: item.type === 'custom_tool_call' ? 'custom' : 'function',
   }
@@ -40,6 +45,7 @@ export function callStart(item: JsonObject): AnswerEvent {
 
 /** Returns the arguments of a function call or the input of a custom call. */
 export function callText(item: JsonObject): string {
+  if (isClientCall(item)) return functionCallOf(item).arguments
   return text(item.type === 'custom_tool_call' ? item.input : item.arguments)
 }
 

@@ -5,6 +5,7 @@ import { invalidField, missingField } from '../json/body-refusal.ts'
 import { checkValue, refuseLongList, refuseManyKeys } from '../json/parse-json.ts'
 import { readSeal } from '../seal.ts'
 import { mediaSourceOf } from '../translation/media-source.ts'
+import { functionCallOf } from './client-tools.ts'
 import { readContent, readToolOutput } from './read-content.ts'
 import { TOOL_SEARCH, type ToolList } from './read-tools.ts'
 import { bounds, type ContentPart, itemSchemas } from './responses-request-schema.ts'
@@ -40,6 +41,8 @@ class InputReader {
   readonly system: TextPart[] = []
   readonly turns: { role: Turn['role']; parts: Part[] }[] = []
   readonly #tools: ToolList
+  /** The calls of `local_shell`, by the ids of their items: results may name either. */
+  readonly #localCalls = new Map<unknown, string>()
 
   constructor(tools: ToolList) {
     this.#tools = tools
@@ -82,13 +85,14 @@ class InputReader {
       case 'shell_call':
       case 'apply_patch_call':
       case 'computer_call':
-        this.add('assistant', [clientToolCall(type, item)])
+        if (type === 'local_shell_call') this.#localCalls.set(item.id, callIdOf(item))
+        this.add('assistant', [clientToolCall(item)])
         return
       case 'local_shell_call_output':
       case 'shell_call_output':
       case 'apply_patch_call_output':
       case 'computer_call_output':
-        this.add('user', [clientToolResult(item)])
+        this.add('user', [clientToolResult(item, this.#localCalls.get(item.id))])
         return
       case 'additional_tools':
         this.#tools.add(item.tools, `${param}.tools`)
@@ -151,23 +155,17 @@ function toolResult(type: string, item: JsonObject): Part {
 }
 
 /** A call of a tool that the client runs, and that only OpenAI's models know: for others it is a call of a function. */
-function clientToolCall(type: string, item: JsonObject): Part {
-  return {
-    kind: 'tool_call',
-    id: callIdOf(item),
-    name: type.replace(/_call$/, ''),
-    toolKind: 'function',
-    arguments: JSON.stringify(item.action ?? item.operation ?? {}),
-  }
+function clientToolCall(item: JsonObject): Part {
+  return { kind: 'tool_call', id: callIdOf(item), toolKind: 'function', ...functionCallOf(item) }
 }
 
 /** Its output is a text, a list of the outputs of commands, or a picture of the screen. */
-function clientToolResult(item: JsonObject): Part {
+function clientToolResult(item: JsonObject, localCallId: string | undefined): Part {
   const { output } = item
   const picture = isJsonObject(output) && typeof output.image_url === 'string' ? output.image_url : null
   return {
     kind: 'tool_result',
-    callId: callIdOf(item),
+    callId: localCallId ?? callIdOf(item),
     toolKind: 'function',
     content:
       picture === null

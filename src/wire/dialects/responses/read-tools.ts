@@ -3,6 +3,7 @@ import { ApiError } from '../../../base/domain/errors.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { invalidField } from '../json/body-refusal.ts'
 import { checkValue, refuseLongList } from '../json/parse-json.ts'
+import { clientTool, clientToolName } from './client-tools.ts'
 import { bounds, toolSchemas } from './responses-request-schema.ts'
 
 /** The name of the function that stands for the tool search which the client runs. */
@@ -58,7 +59,9 @@ export class ToolList {
         this.#set({ ...functionTool(tool), name: TOOL_SEARCH })
         return
     }
-    this.hostedTypes.add(type.slice(0, 64))
+    const own = namespace === undefined ? clientTool(tool) : null
+    if (own !== null) this.#set(own)
+    else this.hostedTypes.add(type.slice(0, 64))
   }
 
   #addNamespace(tool: JsonObject, param: string): void {
@@ -93,8 +96,11 @@ export function readToolChoice(choice: unknown, list: ToolList): { choice: ToolC
   const { type } = choice
   if (typeof type !== 'string') throw invalidField('tool_choice.type', 'function, custom or allowed_tools', type)
   if (type === 'allowed_tools') return allowedTools(choice, tools)
-  if (type !== 'function' && type !== 'custom' && type !== TOOL_SEARCH) throw hostedTool(type.slice(0, 64))
-  const name = type === TOOL_SEARCH ? TOOL_SEARCH : choice.name
+  const ownName = type === TOOL_SEARCH ? TOOL_SEARCH : clientToolName(type)
+  if (list.hostedTypes.has(type) || (type !== 'function' && type !== 'custom' && ownName === null)) {
+    throw hostedTool(type.slice(0, 64))
+  }
+  const name = ownName ?? choice.name
   const tool = tools.find(each => each.name === name && (choice.namespace ?? each.namespace) === each.namespace)
   if (tool === undefined) throw invalidField('tool_choice.name', 'the name of a tool of this request', name)
   const { namespace } = tool
@@ -107,7 +113,7 @@ function allowedTools(choice: JsonObject, tools: readonly Tool[]): { choice: Too
   const names = new Set<unknown>()
   const namesInSpaces = new Set<string>()
   for (const { type, name, namespace } of choice.tools.filter(isJsonObject)) {
-    const allowed = type === TOOL_SEARCH ? TOOL_SEARCH : name
+    const allowed = type === TOOL_SEARCH ? TOOL_SEARCH : (clientToolName(type) ?? name)
     if (namespace === undefined) names.add(allowed)
     else namesInSpaces.add(JSON.stringify([namespace, allowed]))
   }

@@ -22,7 +22,7 @@ const OPERATION_DESCRIPTION = `Generates an answer to a conversation in the form
 
 Nothing is stored: send the whole conversation in \`input\`. \`store: true\` is accepted and has no effect. \`previous_response_id\`, \`conversation\`, \`prompt\` and \`background: true\` are refused.
 
-Tools run at the client: \`function\`, \`custom\`, \`namespace\` and \`tool_search\`. Tools that a server would run are left out, or refused if \`tool_choice\` demands one. Reasoning comes back in \`encrypted_content\`; send it again with the conversation.
+Tools run at the client: \`function\`, \`custom\`, \`namespace\`, \`tool_search\`, \`apply_patch\`, \`shell\` without a container, \`local_shell\` and \`computer\`. Tools that a server would run are left out, or refused if \`tool_choice\` demands one. Reasoning comes back in \`encrypted_content\`; send it again with the conversation.
 
 **Streams.** With \`stream: true\`, the answer is a stream of server-sent events with a \`sequence_number\`. It ends with \`response.completed\`, \`response.incomplete\` or \`response.failed\`. An answer that failed is free unless the message says otherwise.`
 

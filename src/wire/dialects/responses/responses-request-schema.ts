@@ -192,7 +192,7 @@ export const responsesRequestSchema = responsesFieldsSchema
       .max(bounds.tools)
       .nullish()
       .describe(
-        'Tools that the client runs: `function`, `custom`, `namespace` and `tool_search`. Tools that a server would run are left out if `tool_choice` is `auto`.',
+        'Tools that the client runs: `function`, `custom`, `namespace`, `tool_search`, `apply_patch`, `shell` without a container, `local_shell`, `computer` and `computer_use_preview`. Tools that a server would run are left out if `tool_choice` is `auto`.',
       ),
     tool_choice: z.union([z.enum(['none', 'auto', 'required']), typedObject]).nullish(),
   })

@@ -9,6 +9,7 @@ import {
   replaceLoneSurrogates,
 } from '../json/parse-json.ts'
 import { jobFacts } from '../translation/job-facts.ts'
+import { returnsPictures } from './client-tools.ts'
 import type { CompactionSeal } from './compaction-seal.ts'
 import { forwardedBody } from './forwarded-body.ts'
 import { readInput } from './read-input.ts'
@@ -57,6 +58,7 @@ export function readResponsesRequest(input: JsonObject): ResponsesRequest {
   const read = readInput(input.input, tools)
   const conversation = readConversation(input, fields, tools, read)
   const { forward, droppedFields, ownFields } = forwardedBody(input)
+  const pictureTool = conversation.tools.find(returnsPictures)?.clientTool
   const facts = jobFacts(conversation, fields, {
     model: fields.model,
     stream: fields.stream ?? false,
@@ -68,6 +70,7 @@ export function readResponsesRequest(input: JsonObject): ResponsesRequest {
     facts: { ...facts, inputTokensBound: facts.inputTokensBound + unreadBytes(forward, conversation.tools) },
     body: forward,
     ownFields,
+    ...(pictureTool !== undefined && { pictureTool }),
     conversation: () => conversation,
     settings: responseSettings(input, conversation, tools.hasToolSearch),
   }

@@ -67,7 +67,7 @@ const itemFields: ReadonlyMap<unknown, readonly string[]> = new Map(
     local_shell_call: ['call_id', 'action'],
     shell_call: ['call_id', 'action'],
     apply_patch_call: ['call_id', 'operation'],
-    computer_call: ['call_id', 'action'],
+    computer_call: ['call_id', 'action', 'actions'],
     local_shell_call_output: ['output'],
     shell_call_output: ['call_id', 'output'],
     apply_patch_call_output: ['call_id', 'output'],

@@ -7,6 +7,7 @@ import type { EventField } from '../event-pattern.ts'
 import { HeldBack, joinEvents } from '../held-back.ts'
 import type { JsonTally } from '../json/parse-json.ts'
 import type { SseEvent } from '../sse/sse-decoder.ts'
+import { isClientCall } from './client-tools.ts'
 import { callStart, callText, messageAnnotations, outputItemEvents, reasoningEnd } from './output-item-events.ts'
 import { messageParts, movedAnnotation, textLength } from './output-part.ts'
 import { readResponseUsage } from './response-usage.ts'
@@ -275,5 +276,5 @@ function isEnd(type: unknown): type is string {
 
 /** Whether an item of this type is a call of a tool. */
 function isCall(type: unknown): boolean {
-  return type === 'function_call' || type === 'custom_tool_call'
+  return type === 'function_call' || type === 'custom_tool_call' || isClientCall({ type })
 }

@@ -1,5 +1,6 @@
 import { type RequestFacts, type RequestFeature, type RoutingFields, routingOf } from '../../../base/domain/chat-job.ts'
 import type { Conversation, Part } from '../../../base/domain/conversation.ts'
+import { returnsPictures } from '../responses/client-tools.ts'
 import { boundConversation, conversationText } from './prompt-size.ts'
 
 /** Agents fail at an answer that was cut off, so a hold for fewer tokens is refused. */
@@ -52,7 +53,7 @@ function requiredFeatures(
   const features = new Set<RequestFeature>()
   if (tools.length > 0) features.add('tools')
   if (outputFormat?.kind === 'json_schema') features.add('json_schema')
-  if (kinds.has('image')) features.add('images')
+  if (kinds.has('image') || tools.some(returnsPictures)) features.add('images')
   if (kinds.has('audio')) features.add('audio')
   if (kinds.has('document')) features.add('documents')
   return features
