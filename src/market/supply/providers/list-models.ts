@@ -38,7 +38,7 @@ export async function listServedModels(
     throw new SupplyError('unreachable', problemText(endpoint.baseUrl, status, body))
   if (endpoint.kind !== 'local') return listed.map(({ id, contextTokens }) => ({ id, contextTokens }))
   const asked = { baseUrl: endpoint.baseUrl, headers, timeoutMs: TIMEOUT_MS }
-  const contexts = await askContexts(
+  const { contexts } = await askContexts(
     asked,
     listed.map(({ entry, id }): ListedModel => ({ ...entry, id })),
   )
