@@ -31,21 +31,22 @@ CREATE OR REPLACE FUNCTION admit_batch(
 RETURNS SETOF admission_answer
 LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '250ms' AS $$
 DECLARE
-  r record;
+  -- An item with the balance of its customer and that customer's bulk leases.
+  v_row record;
   v_now timestamptz;
-  -- In the answer from the beginning: what is the same for all items.
-  v_answer admission_answer;
+  -- What is the same in all answers.
+  v_common admission_answer;
   -- The customers with a balance that this call has locked. Only used with `p_skip_locked`.
   v_locked uuid[];
-  -- The state, its answer, and the customer of its windows. The windows of the customers before it.
-  s admission_state;
-  a admission_answer;
+  v_state admission_state;
+  v_answer admission_answer;
+  -- The customer of the windows in the state, and the windows of the customers before it.
   v_customer uuid;
   v_windows account_windows[] := '{}';
   v_leases granted_lease[] := '{}';
   v_recalled uuid[] := '{}';
 BEGIN
-  v_answer.nodes := lock_live_node(p_node);
+  v_common.nodes := lock_live_node(p_node);
   IF p_skip_locked THEN
     v_locked := lock_free_balances(p_customers);
   ELSE
@@ -53,65 +54,67 @@ BEGIN
   END IF;
   v_now := coalesce(p_now, clock_timestamp());
   -- Rounded up, so that a node that counts the rest of the minute from it stops early rather than late.
-  v_answer.now_ms := ceil(epoch_ms(v_now));
-  v_answer.held_elsewhere := false;
-  s.key_budgets := '{}';
-  s.member_budgets := '{}';
+  v_common.now_ms := ceil(epoch_ms(v_now));
+  v_common.held_elsewhere := false;
+  v_state.key_budgets := '{}';
+  v_state.member_budgets := '{}';
 
-  FOR r IN
+  FOR v_row IN
     SELECT (i.n, i.customer, i.lease, i.key, i.minute_limit, i.day_limit, i.cap, i.key_limit, i.key_reset, i.want, i.floor, i.slots, i.counted_until_ms,
-        i.member, i.member_limit, i.member_reset, l.granted_nanos, l.slots, l.slot_minute)::admission_asked AS asked,
-      i.customer, b.balance, h.bulk
+        i.member, i.member_limit, i.member_reset, earlier.granted_nanos, earlier.slots, earlier.slot_minute)::admission_asked AS asked,
+      i.customer, account.balance, held.bulk
     FROM unnest(p_customers, p_leases, p_keys, p_minute_limits, p_day_limits, p_caps, p_key_limits, p_key_resets, p_wants, p_floors, p_slots, p_counted_until_ms,
         p_members, p_member_limits, p_member_resets)
       WITH ORDINALITY AS i(customer, lease, key, minute_limit, day_limit, cap, key_limit, key_reset, want, floor, slots, counted_until_ms,
         member, member_limit, member_reset, n)
-    LEFT JOIN (SELECT o.customer_id, o AS balance FROM balance o WHERE o.customer_id = ANY (p_customers)) b ON b.customer_id = i.customer
-    LEFT JOIN (SELECT o.lease_id, o.granted_nanos, o.slots, o.slot_minute FROM lease o WHERE o.lease_id = ANY (p_leases)) l ON l.lease_id = i.lease
+    LEFT JOIN (SELECT o.customer_id, o AS balance FROM balance o WHERE o.customer_id = ANY (p_customers)) account ON account.customer_id = i.customer
+    LEFT JOIN (
+      SELECT o.lease_id, o.granted_nanos, o.slots, o.slot_minute FROM lease o WHERE o.lease_id = ANY (p_leases)
+    ) earlier ON earlier.lease_id = i.lease
     LEFT JOIN (
       SELECT o.customer_id, array_agg(o) AS bulk FROM lease o WHERE o.customer_id = ANY (p_customers) AND o.slots IS NOT NULL GROUP BY o.customer_id
-    ) h ON h.customer_id = i.customer
+    ) held ON held.customer_id = i.customer
     ORDER BY i.customer, i.n
   LOOP
-    a := v_answer;
-    a.item := (r.asked).item;
-    IF r.balance IS NULL OR r.customer <> ALL (v_locked) THEN
-      a.verdict := CASE WHEN r.balance IS NULL THEN 'no_account' ELSE 'locked' END;
-      RETURN NEXT a;
+    v_answer := v_common;
+    v_answer.item := (v_row.asked).item;
+    IF v_row.balance IS NULL OR v_row.customer <> ALL (v_locked) THEN
+      v_answer.verdict := CASE WHEN v_row.balance IS NULL THEN 'no_account' ELSE 'locked' END;
+      RETURN NEXT v_answer;
       CONTINUE;
     END IF;
-    IF v_customer IS DISTINCT FROM r.customer THEN
+    IF v_customer IS DISTINCT FROM v_row.customer THEN
       IF v_customer IS NOT NULL THEN
-        v_windows := v_windows || s.windows;
+        v_windows := v_windows || v_state.windows;
       END IF;
-      v_customer := r.customer;
-      s.windows := open_windows(r.balance, v_now);
-      s.unused := find_unused_slots(r.bulk, s.windows, p_node);
+      v_customer := v_row.customer;
+      v_state.windows := open_windows(v_row.balance, v_now);
+      v_state.unused := find_unused_slots(v_row.bulk, v_state.windows, p_node);
     END IF;
 
-    s.answer := a;
-    s := admit_item(s, r.asked);
-    a := s.answer;
-    IF a.verdict = 'granted' AND (r.asked).granted IS NULL THEN
-      v_leases := v_leases || s.lease;
-    ELSIF a.verdict IN ('rate_limit_exceeded', 'daily_limit_exceeded')
-      OR (a.verdict = 'in_flight_budget' AND least(a.free, a.cap_left) < (r.asked).floor)
+    v_state.answer := v_answer;
+    v_state := admit_item(v_state, v_row.asked);
+    v_answer := v_state.answer;
+    IF v_answer.verdict = 'granted' AND (v_row.asked).granted IS NULL THEN
+      v_leases := v_leases || v_state.lease;
+    ELSIF v_answer.verdict IN ('rate_limit_exceeded', 'daily_limit_exceeded')
+      OR (v_answer.verdict = 'in_flight_budget' AND least(v_answer.free, v_answer.cap_left) < (v_row.asked).floor)
     THEN
-      a.held_elsewhere := is_held_elsewhere(r.customer, p_node);
-      IF a.held_elsewhere THEN
-        v_recalled := v_recalled || r.customer;
+      v_answer.held_elsewhere := is_held_elsewhere(v_row.customer, p_node);
+      IF v_answer.held_elsewhere THEN
+        v_recalled := v_recalled || v_row.customer;
       END IF;
     END IF;
-    RETURN NEXT a;
+    RETURN NEXT v_answer;
   END LOOP;
 
-  PERFORM save_windows(v_windows || s.windows);
+  PERFORM save_windows(v_windows || v_state.windows);
   PERFORM insert_leases(p_node, p_leases, p_customers, p_keys, p_models, v_leases);
-  IF cardinality(s.key_budgets) > 0 THEN
-    PERFORM save_key_budgets(s.key_budgets);
+  IF cardinality(v_state.key_budgets) > 0 THEN
+    PERFORM save_key_budgets(v_state.key_budgets);
   END IF;
-  IF cardinality(s.member_budgets) > 0 THEN
-    PERFORM save_member_budgets(s.member_budgets);
+  IF cardinality(v_state.member_budgets) > 0 THEN
+    PERFORM save_member_budgets(v_state.member_budgets);
   END IF;
   IF cardinality(v_recalled) > 0 THEN
     PERFORM recall_bulk_leases(v_recalled, p_node, p_skip_locked);
@@ -124,36 +127,36 @@ END $$;
 CREATE OR REPLACE FUNCTION find_unused_slots(p_bulk lease[], w account_windows, p_node uuid) RETURNS unused_slots
 LANGUAGE plpgsql AS $$
 DECLARE
-  u unused_slots := (0, 0, NULL);
+  v_total unused_slots := (0, 0, NULL);
   v_lease lease;
-  v_unused integer;
+  v_slots integer;
 BEGIN
   FOREACH v_lease IN ARRAY coalesce(p_bulk, '{}') LOOP
-    v_unused := v_lease.slots;
+    v_slots := v_lease.slots;
     IF v_lease.node_id = p_node THEN
-      u.own_leases := u.own_leases || v_lease.lease_id;
+      v_total.own_leases := v_total.own_leases || v_lease.lease_id;
     ELSE
-      v_unused := v_unused - v_lease.slots_used;
+      v_slots := v_slots - v_lease.slots_used;
     END IF;
     IF v_lease.slot_minute = w.minute THEN
-      u.minute := u.minute + v_unused;
+      v_total.minute := v_total.minute + v_slots;
     END IF;
     IF v_lease.cap_day = w.day THEN
-      u.day := u.day + v_unused;
+      v_total.day := v_total.day + v_slots;
     END IF;
   END LOOP;
-  RETURN u;
+  RETURN v_total;
 END $$;
 
--- Decides one item of a batch in the windows of its customer. Returns the state after it, with the answer, and with the lease if
--- it grants one.
+-- Decides one item `r` of a batch in the windows of its customer. Returns the state `s` after it, with the answer, and with the
+-- lease if it grants one.
 CREATE OR REPLACE FUNCTION admit_item(s admission_state, r admission_asked) RETURNS admission_state
 LANGUAGE plpgsql AS $$
 DECLARE
-  w account_windows := s.windows;
-  a admission_answer := s.answer;
-  u unused_slots := s.unused;
-  d admission_decision;
+  v_windows account_windows := s.windows;
+  v_answer admission_answer := s.answer;
+  v_unused unused_slots := s.unused;
+  v_decision admission_decision;
   -- For the limit of the key and that of the member: the current window, its place in the budgets, and the limit less the spend.
   -- NULL without a limit.
   v_key_window date;
@@ -163,74 +166,75 @@ DECLARE
   v_member_place integer;
   v_member_room bigint;
 BEGIN
-  w.day_cap := greatest(w.day_cap, r.cap);
-  a.minute_ends_ms := w.minute_ends_ms;
-  a.day_ends_ms := w.day_ends_ms;
-  a.free := w.posted - w.leased;
-  a.cap_left := greatest(r.cap - w.day_spent - w.day_leased, 0);
+  v_windows.day_cap := greatest(v_windows.day_cap, r.cap);
+  v_answer.minute_ends_ms := v_windows.minute_ends_ms;
+  v_answer.day_ends_ms := v_windows.day_ends_ms;
+  v_answer.free := v_windows.posted - v_windows.leased;
+  v_answer.cap_left := greatest(r.cap - v_windows.day_spent - v_windows.day_leased, 0);
   IF r.key_limit IS NOT NULL THEN
-    v_key_window := key_window_start(r.key_reset, w.day);
+    v_key_window := key_window_start(r.key_reset, v_windows.day);
     v_key_place := find_budget(s.key_budgets, r.customer, r.key, v_key_window);
     IF v_key_place > cardinality(s.key_budgets) THEN
       s.key_budgets := s.key_budgets || read_key_budget(r.customer, r.key, v_key_window);
     END IF;
-    a.key_spent := s.key_budgets[v_key_place].spent;
-    v_key_room := r.key_limit - a.key_spent;
-    a.key_left := greatest(v_key_room - s.key_budgets[v_key_place].leased - s.key_budgets[v_key_place].granted, 0);
-    a.key_ends_ms := epoch_ms(key_window_end(r.key_reset, v_key_window));
+    v_answer.key_spent := s.key_budgets[v_key_place].spent;
+    v_key_room := r.key_limit - v_answer.key_spent;
+    v_answer.key_left := greatest(v_key_room - s.key_budgets[v_key_place].leased - s.key_budgets[v_key_place].granted, 0);
+    v_answer.key_ends_ms := epoch_ms(key_window_end(r.key_reset, v_key_window));
   END IF;
   IF r.member IS NOT NULL THEN
-    v_member_window := key_window_start(r.member_reset, w.day);
+    v_member_window := key_window_start(r.member_reset, v_windows.day);
     v_member_place := find_budget(s.member_budgets, r.customer, r.member, v_member_window);
     IF v_member_place > cardinality(s.member_budgets) THEN
       s.member_budgets := s.member_budgets || read_member_budget(r.customer, r.member, v_member_window);
     END IF;
-    a.member_spent := s.member_budgets[v_member_place].spent;
-    v_member_room := r.member_limit - a.member_spent;
-    a.member_left := greatest(v_member_room - s.member_budgets[v_member_place].leased - s.member_budgets[v_member_place].granted, 0);
-    a.member_ends_ms := epoch_ms(key_window_end(r.member_reset, v_member_window));
+    v_answer.member_spent := s.member_budgets[v_member_place].spent;
+    v_member_room := r.member_limit - v_answer.member_spent;
+    v_answer.member_left := greatest(v_member_room - s.member_budgets[v_member_place].leased - s.member_budgets[v_member_place].granted, 0);
+    v_answer.member_ends_ms := epoch_ms(key_window_end(r.member_reset, v_member_window));
   END IF;
 
   IF r.granted IS NOT NULL THEN
     -- Its admission was sent twice.
-    d := ('granted', r.granted, r.granted_slots, 0, 0, w.posted);
-    IF r.granted_minute <> w.minute THEN
+    v_decision := ('granted', r.granted, r.granted_slots, 0, 0, v_windows.posted);
+    IF r.granted_minute <> v_windows.minute THEN
       -- Its slots were counted in another minute, earlier, or later by a clock that was set back. It admits no more requests.
-      a.minute_ends_ms := least(epoch_ms(r.granted_minute + interval '1 minute'), a.now_ms);
+      v_answer.minute_ends_ms := least(epoch_ms(r.granted_minute + interval '1 minute'), v_answer.now_ms);
     END IF;
   ELSIF r.slots IS NOT NULL THEN
-    d := decide_bulk(w, r, a);
+    v_decision := decide_bulk(v_windows, r, v_answer);
   ELSE
-    d := decide_strict(w, r, a, v_key_room, v_member_room);
+    v_decision := decide_strict(v_windows, r, v_answer, v_key_room, v_member_room);
   END IF;
-  a.verdict := d.verdict;
-  a.held := d.held;
-  a.slots := d.slots;
-  a.posted := d.posted;
-  w.minute_used := w.minute_used + d.counted_minute;
-  w.day_used := w.day_used + d.counted_day;
-  IF d.verdict = 'granted' AND r.granted IS NULL THEN
-    w.leased := w.leased + d.held;
-    w.day_leased := w.day_leased + d.held;
+  v_answer.verdict := v_decision.verdict;
+  v_answer.held := v_decision.held;
+  v_answer.slots := v_decision.slots;
+  v_answer.posted := v_decision.posted;
+  v_windows.minute_used := v_windows.minute_used + v_decision.counted_minute;
+  v_windows.day_used := v_windows.day_used + v_decision.counted_day;
+  IF v_decision.verdict = 'granted' AND r.granted IS NULL THEN
+    v_windows.leased := v_windows.leased + v_decision.held;
+    v_windows.day_leased := v_windows.day_leased + v_decision.held;
     IF v_key_place IS NOT NULL THEN
-      s.key_budgets[v_key_place].granted := s.key_budgets[v_key_place].granted + d.held;
+      s.key_budgets[v_key_place].granted := s.key_budgets[v_key_place].granted + v_decision.held;
     END IF;
     IF v_member_place IS NOT NULL THEN
-      s.member_budgets[v_member_place].granted := s.member_budgets[v_member_place].granted + d.held;
+      s.member_budgets[v_member_place].granted := s.member_budgets[v_member_place].granted + v_decision.held;
     END IF;
-    IF d.slots IS NOT NULL THEN
-      u := (u.minute + d.slots, u.day + d.slots, u.own_leases || r.lease);
+    IF v_decision.slots IS NOT NULL THEN
+      v_unused := (v_unused.minute + v_decision.slots, v_unused.day + v_decision.slots, v_unused.own_leases || r.lease);
     END IF;
-    s.lease := (r.item, d.held, d.slots, CASE WHEN d.slots IS NOT NULL THEN w.minute END, w.day, v_key_window, r.member, v_member_window);
+    s.lease := (r.item, v_decision.held, v_decision.slots, CASE WHEN v_decision.slots IS NOT NULL THEN v_windows.minute END, v_windows.day,
+      v_key_window, r.member, v_member_window);
   END IF;
-  a.minute_used := w.minute_used;
-  a.day_used := w.day_used;
-  a.minute_made := w.minute_used - u.minute;
-  a.day_made := w.day_used - u.day;
-  a.own_leases := u.own_leases;
-  s.windows := w;
-  s.unused := u;
-  s.answer := a;
+  v_answer.minute_used := v_windows.minute_used;
+  v_answer.day_used := v_windows.day_used;
+  v_answer.minute_made := v_windows.minute_used - v_unused.minute;
+  v_answer.day_made := v_windows.day_used - v_unused.day;
+  v_answer.own_leases := v_unused.own_leases;
+  s.windows := v_windows;
+  s.unused := v_unused;
+  s.answer := v_answer;
   RETURN s;
 END $$;
 
@@ -269,30 +273,30 @@ CREATE OR REPLACE FUNCTION decide_strict(w account_windows, r admission_asked, a
 RETURNS admission_decision
 LANGUAGE plpgsql AS $$
 DECLARE
-  d admission_decision := (NULL, NULL, NULL, 1, 1, w.posted);
+  v_decision admission_decision := (NULL, NULL, NULL, 1, 1, w.posted);
 BEGIN
   IF r.counted_until_ms = w.minute_ends_ms THEN
-    d.counted_minute := 0;
+    v_decision.counted_minute := 0;
   END IF;
   IF r.counted_until_ms > w.day_ends_ms - 86400000 THEN  -- milliseconds of a day
-    d.counted_day := 0;
+    v_decision.counted_day := 0;
   END IF;
-  IF w.minute_used >= r.minute_limit AND d.counted_minute = 1 THEN
+  IF w.minute_used >= r.minute_limit AND v_decision.counted_minute = 1 THEN
     RETURN ('rate_limit_exceeded', NULL, NULL, 0, 0, w.posted)::admission_decision;
-  ELSIF w.day_used >= r.day_limit AND d.counted_day = 1 THEN
+  ELSIF w.day_used >= r.day_limit AND v_decision.counted_day = 1 THEN
     RETURN ('daily_limit_exceeded', NULL, NULL, 0, 0, w.posted)::admission_decision;
   ELSIF r.want IS NULL THEN
-    d.verdict := 'counted';
+    v_decision.verdict := 'counted';
   ELSIF least(a.free, a.cap_left, a.key_left, a.member_left) >= r.floor THEN
-    d.verdict := 'granted';
-    d.held := least(r.want, a.free, a.cap_left, a.key_left, a.member_left);
+    v_decision.verdict := 'granted';
+    v_decision.held := least(r.want, a.free, a.cap_left, a.key_left, a.member_left);
   ELSE
-    SELECT m.verdict, m.posted INTO d.verdict, d.posted FROM money_refusal(w, r.floor, r.cap, least(p_key_room, p_member_room)) AS m;
-    IF d.verdict = 'key_spend_limit_reached' AND (p_key_room < r.floor) IS NOT TRUE THEN
-      d.verdict := 'member_spend_limit_reached';
+    SELECT m.verdict, m.posted INTO v_decision.verdict, v_decision.posted FROM money_refusal(w, r.floor, r.cap, least(p_key_room, p_member_room)) AS m;
+    IF v_decision.verdict = 'key_spend_limit_reached' AND (p_key_room < r.floor) IS NOT TRUE THEN
+      v_decision.verdict := 'member_spend_limit_reached';
     END IF;
   END IF;
-  RETURN d;
+  RETURN v_decision;
 END $$;
 
 -- Why a request that needs at least `p_floor` is refused for money. `p_key_left` is what the key's spend limit leaves beyond its

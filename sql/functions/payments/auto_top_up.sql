@@ -9,21 +9,26 @@ DECLARE
   v_balance balance;
   v_settings auto_top_up;
   v_method payment_method;
+  -- Charges of bulk leases that are not folded yet.
+  v_unfolded bigint;
+  -- What automatic top-ups have paid in this UTC month.
+  v_paid bigint;
 BEGIN
   SELECT * INTO v_balance FROM balance WHERE customer_id = p_customer FOR NO KEY UPDATE;
   SELECT * INTO v_settings FROM auto_top_up WHERE customer_id = p_customer FOR UPDATE;
   SELECT * INTO v_method FROM payment_method WHERE method_id = v_settings.method_id AND removed_at IS NULL;
   IF v_settings.customer_id IS NULL OR v_settings.paused_at IS NOT NULL OR v_method.method_id IS NULL OR v_balance.debt_nanos > 0
     OR EXISTS (SELECT FROM customer WHERE customer_id = p_customer AND disabled_at IS NOT NULL)
-    -- Less the charges of bulk leases that are not folded yet.
-    OR v_balance.posted_nanos - (
-      SELECT coalesce(sum(l.settled_nanos), 0) FROM lease l
-      WHERE l.customer_id = p_customer AND l.slots IS NOT NULL) >= v_settings.threshold_nanos
-    OR EXISTS (SELECT FROM payment p WHERE p.customer_id = p_customer AND p.purpose = 'auto_top_up' AND p.state IN ('open', 'processing'))
-    OR v_settings.amount_nanos > v_settings.monthly_max_nanos - (
-      SELECT coalesce(sum(p.amount_nanos), 0) FROM payment p
-      WHERE p.customer_id = p_customer AND p.purpose = 'auto_top_up' AND p.state = 'paid'
-        AND p.created_at >= date_trunc('month', p_now, 'UTC')) THEN
+    OR EXISTS (SELECT FROM payment WHERE customer_id = p_customer AND purpose = 'auto_top_up' AND state IN ('open', 'processing')) THEN
+    RETURN false;
+  END IF;
+  SELECT coalesce(sum(settled_nanos), 0) INTO v_unfolded FROM lease WHERE customer_id = p_customer AND slots IS NOT NULL;
+  IF v_balance.posted_nanos - v_unfolded >= v_settings.threshold_nanos THEN
+    RETURN false;
+  END IF;
+  SELECT coalesce(sum(amount_nanos), 0) INTO v_paid FROM payment
+    WHERE customer_id = p_customer AND purpose = 'auto_top_up' AND state = 'paid' AND created_at >= date_trunc('month', p_now, 'UTC');
+  IF v_settings.amount_nanos > v_settings.monthly_max_nanos - v_paid THEN
     RETURN false;
   END IF;
   INSERT INTO payment (payment_id, customer_id, driver, purpose, amount_nanos, amount_minor, currency, is_live, reference,

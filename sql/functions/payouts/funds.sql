@@ -53,28 +53,31 @@ END $$;
 CREATE OR REPLACE FUNCTION hoster_funds(p_hosters uuid[], p_held_from date)
 RETURNS TABLE (hoster uuid, balance bigint, held bigint, payable bigint, held_day date, promotional bigint, promotional_day date)
 LANGUAGE sql STABLE AS $$
-  SELECT h.hoster_id, f.balance, f.held, f.balance - f.held, l.held_day, coalesce(p.unclosed, 0) + coalesce(p.undecided, 0), p.last_day
+  SELECT h.hoster_id, total.balance, total.held, total.balance - total.held, earned.held_day,
+    coalesce(promotion.unclosed, 0) + coalesce(promotion.undecided, 0), promotion.last_day
   FROM hoster h
   LEFT JOIN (
     SELECT hoster_id, sum(hoster_share_nanos - refunded_share_nanos)::bigint AS net,
       coalesce(sum(hoster_share_nanos - refunded_share_nanos) FILTER (WHERE day >= p_held_from), 0)::bigint AS held,
       max(day) FILTER (WHERE day >= p_held_from AND hoster_share_nanos > 0) AS held_day
     FROM hoster_line WHERE p_hosters IS NULL OR hoster_id = ANY (p_hosters) GROUP BY hoster_id
-  ) l USING (hoster_id)
+  ) earned USING (hoster_id)
   LEFT JOIN (
     SELECT hoster_id, sum(amount_nanos)::bigint AS net FROM hoster_movement WHERE p_hosters IS NULL OR hoster_id = ANY (p_hosters) GROUP BY hoster_id
-  ) m USING (hoster_id)
+  ) moved USING (hoster_id)
   LEFT JOIN (
-    SELECT s.hoster_id, sum(s.share_nanos) FILTER (WHERE d.day IS NULL)::bigint AS unclosed, max(s.day) FILTER (WHERE d.day IS NULL) AS last_day,
+    -- A day is closed when its row in promotion_day exists.
+    SELECT share.hoster_id, sum(share.share_nanos) FILTER (WHERE closed.day IS NULL)::bigint AS unclosed,
+      max(share.day) FILTER (WHERE closed.day IS NULL) AS last_day,
       -- Within the hold of all earnings, they are held already.
-      sum(s.share_nanos) FILTER (WHERE d.day IS NULL AND s.day < p_held_from)::bigint AS held_longer,
-      sum(s.share_nanos) FILTER (WHERE d.day IS NOT NULL AND s.state IN ('open', 'waiting'))::bigint AS undecided
-    FROM promotion_share s LEFT JOIN promotion_day d ON d.hoster_id = s.hoster_id AND d.day = s.day
-    WHERE p_hosters IS NULL OR s.hoster_id = ANY (p_hosters) GROUP BY s.hoster_id
-  ) p USING (hoster_id)
+      sum(share.share_nanos) FILTER (WHERE closed.day IS NULL AND share.day < p_held_from)::bigint AS held_longer,
+      sum(share.share_nanos) FILTER (WHERE closed.day IS NOT NULL AND share.state IN ('open', 'waiting'))::bigint AS undecided
+    FROM promotion_share share LEFT JOIN promotion_day closed ON closed.hoster_id = share.hoster_id AND closed.day = share.day
+    WHERE p_hosters IS NULL OR share.hoster_id = ANY (p_hosters) GROUP BY share.hoster_id
+  ) promotion USING (hoster_id)
   CROSS JOIN LATERAL (
-    SELECT coalesce(l.net, 0) + coalesce(m.net, 0) AS balance, coalesce(l.held, 0) + coalesce(p.held_longer, 0) AS held
-  ) f
+    SELECT coalesce(earned.net, 0) + coalesce(moved.net, 0) AS balance, coalesce(earned.held, 0) + coalesce(promotion.held_longer, 0) AS held
+  ) total
   WHERE p_hosters IS NULL OR h.hoster_id = ANY (p_hosters)
 $$;
 
