@@ -24,7 +24,8 @@ export function keyOfCursor(cursor: string | undefined, pattern: RegExp): string
 }
 
 /**
- * Splits rows into a page of at most `limit` and the cursor of the next page, if there is one: the caller reads one row more.
+ * Splits rows into a page of at most `limit` and the cursor of the next page, if there is one: the caller reads one row
+ * more.
  *
  * @param keyOf the key of a row, from which the next page goes on
  */

@@ -11,8 +11,9 @@ const DAY_MS = 86_400_000
 const DAYS_MAX = 366
 
 /**
- * A UTC day of a query. The bounds leave room for the days around it: with `until=0001-01-01`, the default of `from` would be in
- * a year that PostgreSQL does not read, and the day after 9999-12-31 in one that ISO 8601 writes differently.
+ * A UTC day of a query. The bounds leave room for the days around it: with `until=0001-01-01`, the default of `from`
+ * would be in a year that PostgreSQL does not read, and the day after 9999-12-31 in one that ISO 8601 writes
+ * differently.
  */
 export const utcDay = z.iso
   .date('must be a UTC day such as 2026-11-24')

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 
-// What hosters earned: the addresses under /v1/hoster and /console/api/hosters/{hoster_id}. Amounts are USD with at most 9 decimals.
+// What hosters earned: the addresses under /v1/hoster and /console/api/hosters/{hoster_id}. Amounts are USD with at
+// most 9 decimals.
 
 export const earningsFunds = {
   balance_usd: z.number().describe('Earned and not paid out. Below zero, the hoster owes it.'),

@@ -3,7 +3,8 @@ import { features } from '../../base/domain/chat-job.ts'
 import { serverStates } from '../../base/domain/server-state.ts'
 import { storedManifest } from './hoster-manifest.ts'
 
-// What hosters see of their servers, offers and traffic: the addresses under /v1/hoster and /console/api/hosters/{hoster_id}.
+// What hosters see of their servers, offers and traffic: the addresses under /v1/hoster and
+// /console/api/hosters/{hoster_id}.
 
 /** The answer of `GET /v1/hoster/status`. */
 export const hosterStatus = z

@@ -6,8 +6,8 @@ import { PLAIN_TEXT } from '../../base/runtime/plain-text.ts'
 import { invalidField } from '../dialects/json/body-refusal.ts'
 import { parseStrictBody } from './strict-body.ts'
 
-// The manifest of a hoster: its models and prices, in the form of OpenRouter's document for providers. Each `error` text completes
-// the sentence "`param` must be ...".
+// The manifest of a hoster: its models and prices, in the form of OpenRouter's document for providers. Each `error`
+// text completes the sentence "`param` must be ...".
 
 export const quantizations = ['int4', 'int8', 'fp4', 'fp6', 'fp8', 'fp16', 'bf16', 'fp32', 'unknown'] as const
 

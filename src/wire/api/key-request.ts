@@ -191,8 +191,8 @@ export function parseKeyChange(body: Buffer, nowEpochMs: number): RequestedKeyCh
 }
 
 /**
- * Returns the limit of a key or a member after a change; undefined if it stays. Throws ApiError `invalid_value` for a reset without
- * a limit.
+ * Returns the limit of a key or a member after a change; undefined if it stays. Throws ApiError `invalid_value` for a
+ * reset without a limit.
  */
 export function changedLimit(
   key: Pick<ListedKey, 'limitNanos' | 'limitReset'>,

@@ -8,7 +8,8 @@ import { queryInteger } from './query-integer.ts'
 import { parseStrictBody } from './strict-body.ts'
 import { readUsdAmount } from './usd-amount.ts'
 
-// Payments of a customer: the addresses under /console/api/customers/{customer_id}. Amounts are USD with at most 9 decimals.
+// Payments of a customer: the addresses under /console/api/customers/{customer_id}. Amounts are USD with at most 9
+// decimals.
 
 export const paymentStates = ['open', 'processing', 'paid', 'failed', 'expired', 'cancelled'] as const
 

@@ -10,8 +10,8 @@ import { queryInteger } from './query-integer.ts'
 import { parseStrictBody } from './strict-body.ts'
 import { usdAmount } from './usd-amount.ts'
 
-// How hosters are paid: the addresses under /v1/hoster and /console/api/hosters/{hoster_id}. Amounts are USD with at most 9
-// decimals.
+// How hosters are paid: the addresses under /v1/hoster and /console/api/hosters/{hoster_id}. Amounts are USD with at
+// most 9 decimals.
 
 export const payoutFields = {
   id: z.string(),

@@ -3,8 +3,8 @@ import { bodyRefusal } from '../dialects/json/body-refusal.ts'
 import { parseJsonObject } from '../dialects/json/parse-json.ts'
 
 /**
- * Parses the body of a request that changes something, for a schema that allows no unknown fields. Throws ApiError `invalid_json`,
- * `missing_parameter` or `invalid_value`, with the `param` at fault.
+ * Parses the body of a request that changes something, for a schema that allows no unknown fields. Throws ApiError
+ * `invalid_json`, `missing_parameter` or `invalid_value`, with the `param` at fault.
  *
  * @param what for the message about unknown fields, such as "a sign-in"
  */
@@ -15,7 +15,10 @@ export function parseStrictBody<T extends z.ZodObject>(body: Buffer, schema: T, 
   return result.data
 }
 
-/** Keeps `__proto__`, which is an unknown field as any other, with the value true: to assign that to a prototype has no effect. */
+/**
+ * Keeps `__proto__`, which is an unknown field as any other, with the value true: to assign that to a prototype has no
+ * effect.
+ */
 function refuseProto(object: object): void {
   Reflect.defineProperty(object, '__proto__', { value: true })
 }

@@ -2,7 +2,8 @@ import { z } from 'zod'
 import { type Nanos, parseUsd } from '../../base/domain/money.ts'
 
 /**
- * An amount that `readUsdAmount` reads, as the OpenAPI document shows it. That function also refuses a zero as text, and a tenth decimal.
+ * An amount that `readUsdAmount` reads, as the OpenAPI document shows it. That function also refuses a zero as text,
+ * and a tenth decimal.
  *
  * @param error completes the sentence "`param` must be ..."
  */

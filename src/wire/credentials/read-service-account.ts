@@ -3,8 +3,8 @@ import { type GoogleServiceAccount, parseServiceAccount } from '../../base/domai
 import { systemErrorText } from '../../base/runtime/error-message.ts'
 
 /**
- * Returns the key of a service account from its JSON, or from the path of its file. Throws Error with the problem as the
- * end of a sentence, without a part of the key.
+ * Returns the key of a service account from its JSON, or from the path of its file. Throws Error with the problem as
+ * the end of a sentence, without a part of the key.
  */
 export function readServiceAccount(written: string): GoogleServiceAccount {
   const found = written.trim()

@@ -10,11 +10,13 @@ import type { ByteAccount } from '../../base/runtime/counted-memory.ts'
  */
 export interface ClientDialect {
   /**
-   * The path of the endpoint, for example `/v1/chat/completions`. `{model}` in it stands for any text; the endpoint then
-   * needs `ofTarget`.
+   * The path of the endpoint, for example `/v1/chat/completions`. `{model}` in it stands for any text; the endpoint
+   * then needs `ofTarget`.
    */
   readonly path: string
-  /** Returns the dialect of one request, for an address that says more than the body. Its path is that of the request. */
+  /**
+   * Returns the dialect of one request, for an address that says more than the body. Its path is that of the request.
+   */
   ofTarget?(target: string): ClientDialect
   readonly operation: DialectOperation
   /** Parses a request body. Throws ApiError `invalid_json` or `invalid_value`, which names the field. */
@@ -62,7 +64,9 @@ export interface StreamFormat {
   readonly contentType?: string
   /** Keeps proxies from closing a silent connection; clients ignore it. */
   readonly ping: string
-  /** Returns the encoder of the answer to `job`. `memory` pays for what it keeps of the answer; default: not counted. */
+  /**
+   * Returns the encoder of the answer to `job`. `memory` pays for what it keeps of the answer; default: not counted.
+   */
   encoder(envelope: Envelope, job: ChatJob, memory?: ByteAccount): StreamEncoder
   /** True if `events` are a complete answer: every event of a successful stream. */
   isComplete(events: string): boolean

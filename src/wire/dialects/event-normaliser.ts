@@ -25,8 +25,8 @@ export interface AnswerDecoder extends StreamDecoder {
   /** The fields that differ between events which only add text. */
   readonly textFields: readonly EventField[]
   /**
-   * Names the part of the answer to which an event like the last one with text would add at once. Null if its text would
-   * have to wait or be dropped.
+   * Names the part of the answer to which an event like the last one with text would add at once. Null if its text
+   * would have to wait or be dropped.
    */
   readonly textTarget: number | null
   /** Takes the data of an event that only adds text and was not parsed. Absent: the text is all of it. */
@@ -63,7 +63,10 @@ export function completionOf(
 /** The longest event that a pattern is made of, in UTF-16 units: the pattern keeps it in memory. */
 export const PATTERN_UNITS_MAX = 4_096
 
-/** Encodes the events of a decoder as those of chat. Events that only add text are read by a pattern, without the decoder. */
+/**
+ * Encodes the events of a decoder as those of chat. Events that only add text are read by a pattern, without the
+ * decoder.
+ */
 export abstract class DecodedNormaliser<Decoder extends StreamDecoder> implements StreamNormaliser {
   protected readonly decoder: Decoder
   readonly #encoder: ChunkEncoder
@@ -121,7 +124,9 @@ export abstract class DecodedNormaliser<Decoder extends StreamDecoder> implement
   }
 }
 
-/** Learning stops after so many patterns that no event matched. The first event of some servers differs from the others. */
+/**
+ * Learning stops after so many patterns that no event matched. The first event of some servers differs from the others.
+ */
 const USELESS_PATTERNS_MAX = 3
 
 class EventNormaliser extends DecodedNormaliser<AnswerDecoder> {

@@ -18,8 +18,8 @@ interface Step {
 
 /**
  * The constant parts of a stream's events, for dialects with events that differ in more than their text, such as in a
- * sequence number. Reading the text between these parts takes a fraction of the time of parsing the event. See ContentPattern for
- * events that differ only in their text.
+ * sequence number. Reading the text between these parts takes a fraction of the time of parsing the event. See
+ * ContentPattern for events that differ only in their text.
  */
 export class EventPattern {
   readonly #steps: readonly Step[]

@@ -7,8 +7,8 @@ const EVENTS_MAX = 4_096
 const UNITS_MAX = 1_048_576
 
 /**
- * Limits what of one answer waits until an earlier part of it ends. Servers write nearly everything in order. What waits
- * was neither delivered nor counted, so that otherwise no limit of the request would apply to it.
+ * Limits what of one answer waits until an earlier part of it ends. Servers write nearly everything in order. What
+ * waits was neither delivered nor counted, so that otherwise no limit of the request would apply to it.
  */
 export class HeldBack {
   #events = 0

@@ -32,7 +32,9 @@ const translated: ReadonlySet<string> = new Set([
   ...['reasoning_effort', 'thinking', 'response_format', 'prompt_cache_key', 'safety_identifier', 'user'],
 ])
 
-/** Returns the fields of a request, except the gateway's own, that the server of an offer with `speaks` does not get. */
+/**
+ * Returns the fields of a request, except the gateway's own, that the server of an offer with `speaks` does not get.
+ */
 export function nativeDroppedFields(job: ChatJob, offer: Offer): readonly string[] {
   const dialect = job.task === 'chat' ? usedDialect(job, offer) : 'chat'
   if (dialect === 'chat') return droppedFields(job, offer)

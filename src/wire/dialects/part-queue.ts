@@ -22,9 +22,9 @@ interface QueuedCall {
 }
 
 /**
- * Puts the parts of one answer in order: each ends before the next one starts. Calls with pieces that arrive mixed are held
- * back until the call before them has ended: at its explicit end, once its arguments are complete and something waits, or at the
- * end of the answer.
+ * Puts the parts of one answer in order: each ends before the next one starts. Calls with pieces that arrive mixed are
+ * held back until the call before them has ended: at its explicit end, once its arguments are complete and something
+ * waits, or at the end of the answer.
  */
 export class PartQueue {
   #queue: (QueuedCall | Said)[] = []
@@ -63,8 +63,13 @@ export class PartQueue {
   startCall(key: unknown, start: ToolStart): AnswerEvent[] {
     this.#hasCalls = true
     const call: QueuedCall = {
-      ...{ key, start, arguments: '', unsent: '' },
-      ...{ isStarted: false, isEnded: false, isChecked: false },
+      key,
+      start,
+      arguments: '',
+      unsent: '',
+      isStarted: false,
+      isEnded: false,
+      isChecked: false,
     }
     this.#queue.push(call)
     this.#calls.push(call)

@@ -29,9 +29,9 @@ export interface CarriedSeal {
 }
 
 /**
- * Encodes a seal for a client: `sy1.<family>.<tag of the account>.<data>`. A seal of the family that the client's dialect
- * expects stays as it is, unless only one account accepts it. A tilde behind the account marks Anthropic's redacted
- * thinking.
+ * Encodes a seal for a client: `sy1.<family>.<tag of the account>.<data>`. A seal of the family that the client's
+ * dialect expects stays as it is, unless only one account accepts it. A tilde behind the account marks Anthropic's
+ * redacted thinking.
  *
  * @param ownFamily the family of the client's dialect
  * @param hiddenText for the family `text`: the reasoning, if the client does not get it as text. It is deflated.
@@ -47,8 +47,8 @@ export function wrapSeal(
 }
 
 /**
- * Reads a seal that a client sent back next to its text. Returns null for a wrapped one that is invalid. Other texts are
- * seals of the client's own family.
+ * Reads a seal that a client sent back next to its text. Returns null for a wrapped one that is invalid. Other texts
+ * are seals of the client's own family.
  */
 export function readSeal(text: string, ownFamily: Seal['family']): Seal | null {
   if (!isWrappedSeal(text)) return { family: ownFamily, data: text }

@@ -37,8 +37,8 @@ export function customInputArguments(input: string): string {
 }
 
 /**
- * Returns the free text for a custom tool from the arguments of the function that stands for it. Models also name the only
- * argument after the tool, such as `patch`, or write the text as a JSON string (decolua/9router issue 1371).
+ * Returns the free text for a custom tool from the arguments of the function that stands for it. Models also name the
+ * only argument after the tool, such as `patch`, or write the text as a JSON string (decolua/9router issue 1371).
  */
 export function customInput(functionArguments: string): string {
   const value = parseJson(functionArguments)

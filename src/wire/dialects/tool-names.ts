@@ -72,9 +72,9 @@ const NO_RESULT = 'There is no result: the call was interrupted, or its result w
 type ReplyPart = Exclude<Part, ToolResultPart>
 
 /**
- * Returns turns in which each tool call has one result, as servers require. Neighbouring assistant turns are joined. The
- * results of a turn's calls follow it at once, in one user turn of their own. A call without a result gets a stub. A
- * result without a call becomes text. A call with the id of an earlier call gets another id, and so does its result.
+ * Returns turns in which each tool call has one result, as servers require. Neighbouring assistant turns are joined.
+ * The results of a turn's calls follow it at once, in one user turn of their own. A call without a result gets a stub.
+ * A result without a call becomes text. A call with the id of an earlier call gets another id, and so does its result.
  */
 export function pairToolCalls(turns: readonly Turn[]): Turn[] {
   const paired: Turn[] = []

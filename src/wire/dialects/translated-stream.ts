@@ -80,8 +80,8 @@ export function costField({ cost_usd: cost }: TokenUsage): JsonObject {
 }
 
 /**
- * Gives tool calls back under the names of the client, after a server got flat names, and functions with one text argument
- * for custom tools. The arguments of a custom call are held back until it ends; all other events pass.
+ * Gives tool calls back under the names of the client, after a server got flat names, and functions with one text
+ * argument for custom tools. The arguments of a custom call are held back until it ends; all other events pass.
  */
 export class ClientToolCalls {
   readonly #names: ToolNames

@@ -12,7 +12,9 @@ import type { SseEvent } from './sse/sse-decoder.ts'
 export interface UpstreamTask {
   /** Appended to the base URL of an endpoint. */
   readonly path: string | ((offer: Offer, stream: boolean) => string)
-  /** Lines of the request's head, the same for every request to a path. `accept:` replaces the usual one. Absent: none. */
+  /**
+   * Lines of the request's head, the same for every request to a path. `accept:` replaces the usual one. Absent: none.
+   */
   readonly headers?: readonly string[]
   /** Returns lines of the head that differ between requests to a path. Absent: none. */
   requestHeaders?(job: ChatJob): readonly string[]
@@ -38,8 +40,8 @@ export interface DataBody {
 }
 
 /**
- * How the answers of one kind of servers are read. Between the stages they have the shapes of chat, whatever the dialect
- * of the server, so metering, cutting and billing are the same for all.
+ * How the answers of one kind of servers are read. Between the stages they have the shapes of chat, whatever the
+ * dialect of the server, so metering, cutting and billing are the same for all.
  */
 export interface AnswerReader {
   /** Returns the reader of one stream. */

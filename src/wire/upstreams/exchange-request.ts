@@ -5,11 +5,13 @@ import type { ByteAccount } from '../../base/runtime/counted-memory.ts'
 export interface ExchangeLimits {
   readonly connectMs: number
   /**
-   * From sending the request to the first content of a stream, or with `thinkingMs` to its first sign of life; to the first
-   * byte of another answer.
+   * From sending the request to the first content of a stream, or with `thinkingMs` to its first sign of life; to the
+   * first byte of another answer.
    */
   readonly firstByteMs: number
-  /** The longest pause between two signs of life of a stream before its first text. Absent: signs of life do not count. */
+  /**
+   * The longest pause between two signs of life of a stream before its first text. Absent: signs of life do not count.
+   */
   readonly thinkingMs?: number
   /** The longest pause between two pieces of the answer, after that. */
   readonly idleMs: number

@@ -23,8 +23,8 @@ const COMPLETING_MS = 3_000
 const DRAINING_MS = 1_000
 
 /**
- * Enforces the time limits of one exchange: connect, first byte, thinking, idle and total. Keeps timestamps and starts no
- * timer; `Deadlines` polls it, so data only moves a timestamp.
+ * Enforces the time limits of one exchange: connect, first byte, thinking, idle and total. Keeps timestamps and starts
+ * no timer; `Deadlines` polls it, so data only moves a timestamp.
  */
 export class ExchangeTimer {
   readonly #limits: ExchangeLimits

@@ -5,8 +5,8 @@ import { UpstreamFailure } from '../../base/domain/upstream-failure.ts'
 const headerValuePattern = /^[\t\x20-\x7e]*$/
 
 /**
- * Returns the head of the requests to one address, up to `content-length: `. Throws UpstreamFailure for a key that a header
- * cannot carry.
+ * Returns the head of the requests to one address, up to `content-length: `. Throws UpstreamFailure for a key that a
+ * header cannot carry.
  *
  * @param version of this package
  * @param headers more lines

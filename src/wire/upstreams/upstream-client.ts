@@ -89,7 +89,9 @@ export class UpstreamClient {
     return this.#sendWithToken(request, credential)
   }
 
-  /** A token that the server refuses is replaced once: it may have been revoked, or have ended while this machine slept. */
+  /**
+   * A token that the server refuses is replaced once: it may have been revoked, or have ended while this machine slept.
+   */
   async #sendWithToken(request: UpstreamRequest, account: GoogleServiceAccount): Promise<UpstreamExchange> {
     const token = this.#tokenOf(account)
     const text = await untilAborted(token.get(), request.signal)

@@ -104,12 +104,12 @@ export class UpstreamExchange implements Exchange, TimeLimited {
     return body.toString()
   }
 
-  /** Replaces the first-token limit with that between signs of life, if there is one. Call it when the server sent any event. */
+  /** Replaces the first-token limit with that between signs of life, if any. Call it at every event of the server. */
   lifeSeen(): void {
     if (this.#timer.phase === 'waiting' && this.#isPatient) this.#timer.enter('thinking')
   }
 
-  /** Replaces the first-token limit with the next one. Call it when content has arrived, `isText` if it is not only reasoning. */
+  /** Replaces the first-token limit with the next one. Call it at content; `isText`: more than reasoning. */
   contentStarted(isText: boolean): void {
     const { phase } = this.#timer
     if (phase === 'thinking' && !isText) return

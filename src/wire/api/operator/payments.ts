@@ -8,7 +8,8 @@ import { paymentStates, paymentsCursor, readAmount, topUp } from '../payments.ts
 import { queryInteger } from '../query-integer.ts'
 import { parseStrictBody } from '../strict-body.ts'
 
-// Payments of all customers and vouchers: the addresses under /console/api/operator. Amounts are USD with at most 9 decimals.
+// Payments of all customers and vouchers: the addresses under /console/api/operator. Amounts are USD with at most 9
+// decimals.
 
 export const operatorPayment = z
   .object({

@@ -32,7 +32,10 @@ export interface UsageSpan extends DaySpan {
   readonly provider: string | null
 }
 
-/** Fills in the defaults. Throws ApiError `invalid_value` for a span that is empty or longer than 366 days, and for filters that the sums of keys, members and labels do not have. */
+/**
+ * Fills in the defaults. Throws ApiError `invalid_value` for a span that is empty or longer than 366 days, and for
+ * filters that the sums of keys, members and labels do not have.
+ */
 export function usageSpan(query: z.output<typeof operatorUsageQuery>, nowMs: number): UsageSpan {
   const { from, until } = daySpan(query, nowMs)
   const { by, customer = null, model = null, provider = null } = query

@@ -18,8 +18,8 @@ import { toolsetField } from './tool-calls.ts'
 import { tokenUsage } from './usage.ts'
 
 /**
- * Turns the neutral events of one answer into the chunks that the ChunkNormaliser would give: the role first, tool calls
- * with index and id, one finish_reason, then the usage. Holds the state of one answer.
+ * Turns the neutral events of one answer into the chunks that the ChunkNormaliser would give: the role first, tool
+ * calls with index and id, one finish_reason, then the usage. Holds the state of one answer.
  */
 export class ChunkEncoder {
   readonly #envelope: Envelope

@@ -67,8 +67,8 @@ const reasons: Readonly<Record<AnswerFinish, FinishReason>> = {
 }
 
 /**
- * Returns the fields of a choice that say how its answer ended. The stop sequence stands in `stop_reason`, as vLLM sends
- * it, and the end of a context in `native_finish_reason`, as OpenRouter sends it.
+ * Returns the fields of a choice that say how its answer ended. The stop sequence stands in `stop_reason`, as vLLM
+ * sends it, and the end of a context in `native_finish_reason`, as OpenRouter sends it.
  */
 export function finishFields({ reason, stopSequence }: Finish): FinishFields {
   return {

@@ -25,12 +25,18 @@ export function reasoningDetail(text: string, seal: Seal, index: number, id?: st
 /** The account of seals that came in the details of a server of chat: only such a server can read them. */
 const CHAT_ACCOUNT = 'chat'
 
-/** Reads the items of `reasoning_details` in an answer. Seals of OpenAI and Google that no gateway wrapped go back to servers of chat only. */
+/**
+ * Reads the items of `reasoning_details` in an answer. Seals of OpenAI and Google that no gateway wrapped go back to
+ * servers of chat only.
+ */
 export function readServerDetails(details: readonly unknown[]): ReasoningPart[] {
   return readReasoningDetails(details, CHAT_ACCOUNT)
 }
 
-/** Returns the `reasoning_details` that a server of chat gave, from the parts that a client of another dialect sent back. */
+/**
+ * Returns the `reasoning_details` that a server of chat gave, from the parts that a client of another dialect sent
+ * back.
+ */
 export function serverDetails(parts: readonly ReasoningPart[]): JsonObject[] {
   return parts.flatMap(({ text, seal, id }, index) => {
     if (seal === undefined || seal.account !== CHAT_ACCOUNT) return []

@@ -119,7 +119,10 @@ function withoutFields(items: unknown, fields: readonly string[]): unknown {
   })
 }
 
-/** Servers read the reasoning of earlier turns from either field, depending on their version (vLLM since 0.16: `reasoning`). */
+/**
+ * Servers read the reasoning of earlier turns from either field, depending on their version (vLLM since 0.16:
+ * `reasoning`).
+ */
 function withBothReasonings(messages: unknown): unknown {
   const isHalf = (message: unknown): message is JsonObject =>
     isJsonObject(message) && typeof message.reasoning_content === 'string' && message.reasoning === undefined

@@ -156,7 +156,9 @@ function details(value: unknown): JsonObject {
   return isJsonObject(value) ? value : {}
 }
 
-/** Processing tiers that cost more than the standard one, as OpenAI, Anthropic, Gemini, Vertex and Bedrock name them. */
+/**
+ * Processing tiers that cost more than the standard one, as OpenAI, Anthropic, Gemini, Vertex and Bedrock name them.
+ */
 const expensive: ReadonlySet<unknown> = new Set(['priority', 'fast', 'ultrafast', 'ON_DEMAND_PRIORITY'])
 
 /** Returns the first of the tiers that an answer names which costs more than the standard one. */

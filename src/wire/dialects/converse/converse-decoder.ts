@@ -19,8 +19,8 @@ const exceptionStatuses: Readonly<Record<string, number>> = {
 }
 
 /**
- * Turns the events of one Converse stream into answer events, by way of those of Anthropic's messages, which differ from
- * them in little more than names. Holds the state of one stream and cannot be reused.
+ * Turns the events of one Converse stream into answer events, by way of those of Anthropic's messages, which differ
+ * from them in little more than names. Holds the state of one stream and cannot be reused.
  */
 export class ConverseDecoder implements AnswerDecoder {
   // Every event is parsed.

@@ -14,9 +14,9 @@ const STRING_TYPE = 7
 const valueBytes: Readonly<Record<number, number>> = { 0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16 }
 
 /**
- * Decodes `application/vnd.amazon.eventstream`, AWS's binary stream of frames, into events, however the bytes are split.
- * An event is named after its type, and `error:` with its name if it is an exception. Throws UpstreamFailure `malformed`
- * for a frame that is damaged or too large, before it is buffered, and Cancelled `memory_used_up`.
+ * Decodes `application/vnd.amazon.eventstream`, AWS's binary stream of frames, into events, however the bytes are
+ * split. An event is named after its type, and `error:` with its name if it is an exception. Throws UpstreamFailure
+ * `malformed` for a frame that is damaged or too large, before it is buffered, and Cancelled `memory_used_up`.
  */
 export class EventStreamDecoder {
   /** The frames read so far. */

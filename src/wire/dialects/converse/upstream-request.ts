@@ -67,7 +67,10 @@ function isClaudeModel(model: string): boolean {
   return /(^|[./])anthropic[.]/.test(model)
 }
 
-/** Returns the path of a request, appended to the base URL, for example `https://bedrock-runtime.us-east-1.amazonaws.com`. */
+/**
+ * Returns the path of a request, appended to the base URL, for example
+ * `https://bedrock-runtime.us-east-1.amazonaws.com`.
+ */
 export function conversePath({ upstreamModel }: Offer, stream: boolean): string {
   return `/model/${encodeURIComponent(upstreamModel)}/${stream ? 'converse-stream' : 'converse'}`
 }

@@ -57,8 +57,8 @@ export function parseEmbeddingsRequest(body: Buffer, rules: ExtraFieldRules = us
 }
 
 /**
- * Returns the job of a request of any dialect. Throws ApiError for a request that lets another model answer, and for wrong
- * or too many inputs.
+ * Returns the job of a request of any dialect. Throws ApiError for a request that lets another model answer, and for
+ * wrong or too many inputs.
  *
  * @param fields checked
  * @param forwarded fields of OpenAI's API. `input` has what to embed, and is checked here

@@ -40,7 +40,9 @@ function boundsOf({ inputs, dimensions }: EmbeddingsRequest): AnswerBounds {
   return dataBounds(numbers * NUMBER_BYTES, numbers)
 }
 
-/** Parsing and encoding so many numbers takes 2 to 5 ms. Several large answers may be read in turns with other requests. */
+/**
+ * Parsing and encoding so many numbers takes 2 to 5 ms. Several large answers may be read in turns with other requests.
+ */
 const NUMBERS_PER_TURN = 8_192
 
 /**

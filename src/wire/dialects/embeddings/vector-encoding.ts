@@ -1,6 +1,8 @@
 import { UpstreamFailure } from '../../../base/domain/upstream-failure.ts'
 
-/** Converts vectors between the two encodings of OpenAI's API: a list of numbers, and base64 of little-endian float32. */
+/**
+ * Converts vectors between the two encodings of OpenAI's API: a list of numbers, and base64 of little-endian float32.
+ */
 
 const FLOAT_BYTES = 4
 

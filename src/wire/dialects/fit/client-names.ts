@@ -13,8 +13,8 @@ export interface ClientCalls {
 }
 
 /**
- * Returns a reader that gives calls the names of the client's tools, and another id where the server repeats one of an earlier
- * turn: some number the calls of each answer from 0, and clients pair results with calls by their ids.
+ * Returns a reader that gives calls the names of the client's tools, and another id where the server repeats one of an
+ * earlier turn: some number the calls of each answer from 0, and clients pair results with calls by their ids.
  */
 export function withClientNames(reader: AnswerReader, calls: ClientCalls): AnswerReader {
   if (calls.names.size + calls.earlierIds.size === 0) return reader

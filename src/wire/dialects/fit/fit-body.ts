@@ -20,7 +20,9 @@ export class Fit implements FitNotes {
     this.rules = rules
   }
 
-  /** Returns the name of a tool for the server: the same in each request, so that it fits the calls of earlier turns. */
+  /**
+   * Returns the name of a tool for the server: the same in each request, so that it fits the calls of earlier turns.
+   */
   toolName(name: unknown): unknown {
     if (typeof name !== 'string' || this.rules.toolName.test(name)) return name
     const sent = sentToolName(name)
@@ -100,8 +102,8 @@ function imageTypeOf(base64: string): string | null {
 }
 
 /**
- * Changes the body of one attempt to what the vendor accepts, and remembers the changes. `note` adds to them. Inner objects and
- * lists are copied before they change, because the next attempt needs the client's own.
+ * Changes the body of one attempt to what the vendor accepts, and remembers the changes. `note` adds to them. Inner
+ * objects and lists are copied before they change, because the next attempt needs the client's own.
  */
 export function fitBody(
   body: JsonObject,
@@ -269,8 +271,8 @@ function fitItem(item: JsonObject, fit: Fit): JsonObject {
 }
 
 /**
- * The fields of a tool of the client that servers of messages know without a beta. Servers such as Bedrock refuse others:
- * "Extra inputs are not permitted" (anthropics/claude-code issues 32820 and 33180).
+ * The fields of a tool of the client that servers of messages know without a beta. Servers such as Bedrock refuse
+ * others: "Extra inputs are not permitted" (anthropics/claude-code issues 32820 and 33180).
  */
 const toolFields: ReadonlySet<string> = new Set([
   ...['type', 'name', 'description', 'input_schema', 'cache_control', 'strict', 'defer_loading'],

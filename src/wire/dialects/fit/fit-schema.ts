@@ -12,7 +12,9 @@ const mapKeywords: ReadonlySet<string> = new Set([
 ])
 /** Keywords for which null is a value; elsewhere it means that the keyword is absent. */
 const nullable: ReadonlySet<string> = new Set(['const', 'default', 'example'])
-/** Constraints that move into the description where a vendor refuses them. Other keywords do not constrain the values. */
+/**
+ * Constraints that move into the description where a vendor refuses them. Other keywords do not constrain the values.
+ */
 const toldKeywords: ReadonlySet<string> = new Set([
   ...['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf', 'minLength', 'maxLength', 'pattern'],
   ...['format', 'minItems', 'maxItems', 'uniqueItems', 'contains', 'minContains', 'maxContains', 'prefixItems'],
@@ -30,8 +32,8 @@ const toldKeywords: ReadonlySet<string> = new Set([
 const TOLD_CHARACTERS_MAX = 1_000
 
 /**
- * Returns a schema that a vendor accepts: the given one if it fits, as most do, else a copy of what changes. Constraints that the
- * vendor refuses move into the description, as in the vendors' own SDKs.
+ * Returns a schema that a vendor accepts: the given one if it fits, as most do, else a copy of what changes.
+ * Constraints that the vendor refuses move into the description, as in the vendors' own SDKs.
  */
 export function fitSchema(schema: JsonObject, rules: SchemaRules): JsonObject {
   let copy: JsonObject | null = null
@@ -66,8 +68,8 @@ export function fitSchema(schema: JsonObject, rules: SchemaRules): JsonObject {
 }
 
 /**
- * Returns the schema of a function's arguments: an object with `properties`. OpenAI refuses one without them, and combinations
- * of objects at the top.
+ * Returns the schema of a function's arguments: an object with `properties`. OpenAI refuses one without them, and
+ * combinations of objects at the top.
  */
 export function fitParameters(schema: unknown, rules: SchemaRules): JsonObject {
   let top = isJsonObject(schema) ? schema : {}
@@ -137,8 +139,8 @@ function describe(description: unknown, told: readonly (readonly [keyword: strin
 const combinations = ['anyOf', 'oneOf', 'allOf'] as const
 
 /**
- * Joins combinations of objects at the top into one object: it has the properties of all, and requires what each of them
- * requires. The combinations move into the description, and so do `not`, `enum` and `const`.
+ * Joins combinations of objects at the top into one object: it has the properties of all, and requires what each of
+ * them requires. The combinations move into the description, and so do `not`, `enum` and `const`.
  */
 function plainTop(schema: JsonObject): JsonObject {
   const { anyOf, oneOf, allOf, not, enum: values, const: value, ...plain } = schema

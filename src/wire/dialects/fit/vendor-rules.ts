@@ -19,7 +19,10 @@ export interface SchemaRules {
   readonly hasOnlyAnyOf: boolean
 }
 
-/** What servers of one dialect accept besides the shape of a body. The patterns are those of the vendors' documents and errors. */
+/**
+ * What servers of one dialect accept besides the shape of a body. The patterns are those of the vendors' documents and
+ * errors.
+ */
 export interface VendorRules {
   readonly toolName: RegExp
   /** Null: any. */
@@ -46,15 +49,18 @@ const anySchema: SchemaRules = {
 }
 
 /**
- * OpenAI: "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level", "array schema
- * missing items" (github/github-mcp-server issue 1548, tailcallhq/forgecode issue 1359).
+ * OpenAI: "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level", "array
+ * schema missing items" (github/github-mcp-server issue 1548, tailcallhq/forgecode issue 1359).
  */
 const openaiParameters: SchemaRules = { ...anySchema, isPlainAtTop: true, needsItems: true }
 
 /** Anthropic: "input_schema does not support oneOf, allOf, or anyOf at the top level". */
 const anthropicParameters: SchemaRules = { ...anySchema, isPlainAtTop: true }
 
-/** The subset of Anthropic's structured outputs and strict tools: docs.claude.com, "Structured outputs", JSON Schema limitations. */
+/**
+ * The subset of Anthropic's structured outputs and strict tools: docs.claude.com, "Structured outputs", JSON Schema
+ * limitations.
+ */
 const anthropicOutput: SchemaRules = {
   keywords: new Set([
     ...['type', 'properties', 'required', 'additionalProperties', 'items', 'enum', 'const', 'anyOf', 'allOf', '$ref'],
@@ -68,7 +74,10 @@ const anthropicOutput: SchemaRules = {
   hasOnlyAnyOf: false,
 }
 
-/** The keywords of Gemini's JSON Schema: ai.google.dev, "Structured output", and its API reference, `responseJsonSchema`. */
+/**
+ * The keywords of Gemini's JSON Schema: ai.google.dev, "Structured output", and its API reference,
+ * `responseJsonSchema`.
+ */
 const geminiSchema: SchemaRules = {
   ...anySchema,
   keywords: new Set([
@@ -83,7 +92,8 @@ const geminiSchema: SchemaRules = {
 const openaiRules: VendorRules = {
   toolName: /^[a-zA-Z0-9_-]{1,64}$/,
   callId: null,
-  // OpenAI documents 128 for `safety_identifier`, and 64 were met as well (looplj/axonhub issue 1669, maximhq/bifrost issue 1000).
+  // OpenAI documents 128 for `safety_identifier`, and 64 were met as well (looplj/axonhub issue 1669, maximhq/bifrost
+  // issue 1000).
   identifierCharactersMax: 64,
   outputTokensMin: 1,
   parameters: openaiParameters,

@@ -1,8 +1,8 @@
 import type { JsonObject } from '../../../base/runtime/json-object.ts'
 
 /**
- * Returns the object with its own keys in camel case: Google accepts `system_instruction` for `systemInstruction`. A key that begins
- * with an underscore, such as `__proto__`, is no name of Google's and stays as it was sent.
+ * Returns the object with its own keys in camel case: Google accepts `system_instruction` for `systemInstruction`. A
+ * key that begins with an underscore, such as `__proto__`, is no name of Google's and stays as it was sent.
  */
 export function camelKeys(object: JsonObject): JsonObject {
   for (const key in object) {

@@ -5,8 +5,8 @@ import { argumentsObject, customInputArguments } from '../tool-arguments.ts'
 import { geminiSignature } from './gemini-signature.ts'
 
 /**
- * How reasoning is written. `verbatim`: as thoughts and signatures, in their order. `shown` and `hidden`: reasoning that
- * Google did not seal is also carried in the signature of the next call, because clients such as Gemini CLI send
+ * How reasoning is written. `verbatim`: as thoughts and signatures, in their order. `shown` and `hidden`: reasoning
+ * that Google did not seal is also carried in the signature of the next call, because clients such as Gemini CLI send
  * signatures of calls back but no thoughts. `hidden` leaves the thoughts out.
  */
 export type ThoughtDisplay = 'verbatim' | 'shown' | 'hidden'

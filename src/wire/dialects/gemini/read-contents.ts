@@ -19,7 +19,9 @@ import { SKIP_SIGNATURE } from './write-content.ts'
 /** Limits of a request. The server limits the size of the whole body before these apply. */
 export const bounds = { contents: 8_192, partsPerContent: 2_048, functions: 1_024 } as const
 
-/** Reads `contents`. Neighbouring contents of the same role become one turn. Throws ApiError for the first invalid one. */
+/**
+ * Reads `contents`. Neighbouring contents of the same role become one turn. Throws ApiError for the first invalid one.
+ */
 export function readContents(contents: unknown): Turn[] {
   if (contents === undefined || contents === null) throw missingField('contents')
   const list: unknown[] = Array.isArray(contents) ? contents : [contents]

@@ -34,7 +34,9 @@ export const upstreamGemini: UpstreamTask = {
   reader,
 }
 
-/** Earlier models refuse JSON together with functions: "Function calling with a response mime type ... is unsupported". */
+/**
+ * Earlier models refuse JSON together with functions: "Function calling with a response mime type ... is unsupported".
+ */
 const takesJsonWithTools = /(^|[^\w])gemini-(?:[3-9]|\d\d)/
 
 /** Asks for JSON in words instead, where a body has functions too. Returns whether it had to. */

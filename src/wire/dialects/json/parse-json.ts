@@ -8,12 +8,18 @@ import { invalidField, missingField } from './body-refusal.ts'
 import { duplicateName } from './duplicate-name.ts'
 import { hasMoreNames } from './many-names.ts'
 
+// Parses JSON from outside, of clients and of upstreams, with bounds on what that costs. `scanJson` measures both before
+// they are parsed.
+
+// ---------------------------------------------------------------- requests of clients
+
 /**
- * Parses a request body: one JSON object in UTF-8, at most 64 levels deep, with at most `delimitersMax` brackets, colons and commas,
- * and no name twice in an object. Throws ApiError `invalid_json`.
+ * Parses a request body: one JSON object in UTF-8, at most 64 levels deep, with at most `delimitersMax` brackets,
+ * colons and commas, and no name twice in an object. Throws ApiError `invalid_json`.
  *
- * A member `__proto__` is kept, as an own member of its object, so that a dialect treats it as any other name that it does not
- * know. Spreading and Object.fromEntries copy it as such; `copy[name] = value` would change a prototype: use it for known names only.
+ * A member `__proto__` is kept, as an own member of its object, so that a dialect treats it as any other name that it
+ * does not know. Spreading and Object.fromEntries copy it as such; `copy[name] = value` would change a prototype: use
+ * it for known names only.
  *
  * @param onProto gets each object with a member `__proto__`
  */
@@ -102,7 +108,10 @@ function refuseOversizedRequest(body: Buffer, delimitersMax: number): JsonScan {
   return scan
 }
 
-/** The maximum depth. JSON.parse accepts millions of levels, but code that recurses over the result would overflow the stack. */
+/**
+ * The maximum depth. JSON.parse accepts millions of levels, but code that recurses over the result would overflow the
+ * stack.
+ */
 export const DEPTH_MAX = 64
 
 /**
@@ -129,6 +138,8 @@ function notOneObject(): ApiError {
 function invalidJson(message: string): ApiError {
   return new ApiError('invalid_json', { message })
 }
+
+// ---------------------------------------------------------------- checks of what a request has
 
 /** Throws ApiError for the first issue that `schema` finds in `value`, the field `at` of the body. */
 export function checkValue(schema: z.ZodType, value: unknown, at: string): void {
@@ -213,6 +224,8 @@ export function replaceLoneSurrogates(value: object): void {
   }
 }
 
+// ---------------------------------------------------------------- answers of upstreams
+
 /**
  * Parses JSON of an upstream and adds its cost to `tally`. Throws UpstreamFailure `malformed` if it is too
  * deep or has too many delimiters, and SyntaxError if it is not JSON. V8 turns 16 MiB of brackets into 500 MB
@@ -270,6 +283,8 @@ function checkedDelimiters(text: string, { delimitersMax }: JsonTally): number {
     )
   return delimiters
 }
+
+// ---------------------------------------------------------------- the cost of both
 
 /**
  * Measures JSON in UTF-8 without parsing it. One pass over the bytes; 4 MiB take a few milliseconds. Stops where the

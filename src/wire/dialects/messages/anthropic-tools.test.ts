@@ -18,7 +18,8 @@ describe('addedToolTokens', () => {
     expect([addedToolTokens(undefined), addedToolTokens([])]).toEqual([0, 0])
   })
 
-  // The numbers of Anthropic's price list, with the most that any of its models has. Holds cover its instructions apart.
+  // The numbers of Anthropic's price list, with the most that any of its models has. Holds cover its instructions
+  // apart.
   it.each<[tools: object[], published: number]>([
     [[{ type: 'bash_20250124' }], 325],
     [[{ type: 'text_editor_20250429' }], 700],

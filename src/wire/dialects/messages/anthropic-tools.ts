@@ -1,7 +1,10 @@
 import { ApiError } from '../../../base/domain/errors.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 
-/** The tools that still need a beta: those of a computer before its toolset, and what was published with the first of them. */
+/**
+ * The tools that still need a beta: those of a computer before its toolset, and what was published with the first of
+ * them.
+ */
 const betaTool = /^computer_(\d{4})(\d{2})(\d{2})$/
 const firstBetaTool = /^(?:bash|text_editor)_20241022$/
 
@@ -20,8 +23,8 @@ function betaOf(tool: unknown): string[] {
 }
 
 /**
- * Tokens that Anthropic adds to the prompt, rounded up from its price list of November 2026. Tools of its models are short
- * in the request, but have a long definition at the server.
+ * Tokens that Anthropic adds to the prompt, rounded up from its price list of November 2026. Tools of its models are
+ * short in the request, but have a long definition at the server.
  */
 const addedTokens = {
   /** 244 to 325. */
@@ -44,8 +47,8 @@ const addedTokens = {
 const UNKNOWN_TOOL_TOKENS = 8_192
 
 /**
- * Returns an upper bound of the tokens that Anthropic adds to a prompt for the definitions of these tools. Holds cover its
- * instructions to use any tools: see domain/request-bounds.ts.
+ * Returns an upper bound of the tokens that Anthropic adds to a prompt for the definitions of these tools. Holds cover
+ * its instructions to use any tools: see domain/request-bounds.ts.
  */
 export function addedToolTokens(tools: unknown): number {
   if (!Array.isArray(tools)) return 0
@@ -74,7 +77,10 @@ export function isCited({ citations }: JsonObject): boolean {
   return isJsonObject(citations) && citations.enabled === true
 }
 
-/** Returns an upper bound of the tokens that Anthropic adds to a document with so much text, so that the model can cite it. */
+/**
+ * Returns an upper bound of the tokens that Anthropic adds to a document with so much text, so that the model can cite
+ * it.
+ */
 export function addedCitationTokens(citedBytes: number): number {
   return CITATION_TOKENS + Math.ceil(citedBytes / CITED_BYTES_PER_TOKEN)
 }
@@ -132,8 +138,8 @@ function isPriced(tool: unknown): tool is JsonObject & { type: string } {
 }
 
 /**
- * Anthropic's SDKs (1.14, in Python 2.14) send only the last message of a stored conversation. Told so in this form, they go on
- * with whole ones.
+ * Anthropic's SDKs (1.14, in Python 2.14) send only the last message of a stored conversation. Told so in this form,
+ * they go on with whole ones.
  */
 export function refuseThread(thread: unknown): void {
   if (thread === undefined || thread === null) return

@@ -211,8 +211,8 @@ function textOf(value: unknown): string {
 }
 
 /**
- * Returns the first report of a stream without its output: Anthropic writes 1 there, whatever the answer becomes. If the
- * stream reports no more, because the client left or the server omits it, the gateway counts the output.
+ * Returns the first report of a stream without its output: Anthropic writes 1 there, whatever the answer becomes. If
+ * the stream reports no more, because the client left or the server omits it, the gateway counts the output.
  */
 function promptUsage(usage: unknown): unknown {
   if (!isJsonObject(usage)) return usage

@@ -91,8 +91,12 @@ export class MessagesEncoder implements BlockSink, EventEncoder {
 const TEXT_TAIL = '}}\n\n'
 
 const noTokens: UsageParts = {
-  ...{ freshTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0, cacheWriteLongTokens: 0 },
-  ...{ outputTokens: 0, reasoningTokens: null },
+  freshTokens: 0,
+  cacheReadTokens: 0,
+  cacheWriteTokens: 0,
+  cacheWriteLongTokens: 0,
+  outputTokens: 0,
+  reasoningTokens: null,
 }
 
 function serverSentEvent(data: JsonObject & { type: string }): string {

@@ -104,7 +104,10 @@ export function messagesTarget(job: ChatJob, offer: Offer, maxTokens: number): M
   }
 }
 
-/** Returns the cache hints that the server of an offer gets. Writing to a cache costs more than reading the prompt, so it must have a price. */
+/**
+ * Returns the cache hints that the server of an offer gets. Writing to a cache costs more than reading the prompt, so
+ * it must have a price.
+ */
 export function pricedCaches({ price: { terms } }: Offer): MessagesTarget['caches'] {
   if (terms === undefined) return 'none'
   return terms.sellsLongWrites ? 'long' : 'short'

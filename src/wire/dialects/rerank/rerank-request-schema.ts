@@ -5,7 +5,9 @@ import { inputRoutingSchemas, routingSchemas } from '../routing-schemas.ts'
 /** `pairBytes`: of all texts that the model reads. It reads the query again with each document. */
 export const rerankBounds = { documents: 1_000, pairBytes: 4_194_304 } as const
 
-/** Every field except the query and the documents, which `readPairs` checks. The API reference shows them in this order. */
+/**
+ * Every field except the query and the documents, which `readPairs` checks. The API reference shows them in this order.
+ */
 export const rerankFieldsSchema = z.looseObject(
   {
     model: modelId.describe(

@@ -29,8 +29,8 @@ export class CompactionSeal {
   }
 
   /**
-   * Replaces the compaction items that this gateway made by messages with their summaries. Those of other makers stay as
-   * they are. Throws `invalid_value` for one that was changed.
+   * Replaces the compaction items that this gateway made by messages with their summaries. Those of other makers stay
+   * as they are. Throws `invalid_value` for one that was changed.
    */
   openItems(items: readonly unknown[]): readonly unknown[] {
     if (!items.some(isOwnCompaction)) return items

@@ -101,7 +101,10 @@ function reasoningItem(item: JsonObject): JsonObject[] {
 /** The fields of items that hold parts: messages, and the outputs of tools. */
 const partFields = ['content', 'output'] as const
 
-/** Removes the time to live of cache points: a longer one costs more. Adds its name to `dropped` if there was such a one. */
+/**
+ * Removes the time to live of cache points: a longer one costs more. Adds its name to `dropped` if there was such a
+ * one.
+ */
 function withoutCacheTime(item: JsonObject, dropped: Set<string>): JsonObject {
   const changed: JsonObject = {}
   for (const field of partFields) {

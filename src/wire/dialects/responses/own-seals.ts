@@ -4,8 +4,8 @@ import type { Endpoint } from '../../../base/domain/offer.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { readSeal } from '../seal.ts'
 
-// OpenAI refuses a request with reasoning that another account sealed: `invalid_encrypted_content`. The gateway names the
-// account in each seal that it gives to a client, so a seal without a name comes from elsewhere.
+// OpenAI refuses a request with reasoning that another account sealed: `invalid_encrypted_content`. The gateway names
+// the account in each seal that it gives to a client, so a seal without a name comes from elsewhere.
 
 /** Returns the conversation without the reasoning that the account of this endpoint did not seal. */
 export function ownSeals(conversation: Conversation, endpoint: Endpoint): Conversation {

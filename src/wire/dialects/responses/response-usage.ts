@@ -3,8 +3,8 @@ import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object
 import { expensiveTier, tokenCount } from '../chat/usage.ts'
 
 /**
- * Reads the usage of a response, and its tier. Its input includes what was read from and written to caches. Returns null for a
- * report of nothing but zeros, which servers send instead of none, and for impossible numbers.
+ * Reads the usage of a response, and its tier. Its input includes what was read from and written to caches. Returns
+ * null for a report of nothing but zeros, which servers send instead of none, and for impossible numbers.
  */
 export function readResponseUsage({ usage: value, service_tier }: JsonObject): UsageParts | null {
   if (!isJsonObject(value)) return null

@@ -5,8 +5,8 @@ import { errorBody } from '../openai-error-body.ts'
 export const USAGE_LIMIT_REACHED = 'usage_limit_reached'
 
 /**
- * Renders an ApiError as OpenAI's error object in JSON. For a daily limit it has the type and `resets_at` (Unix seconds)
- * with which Codex stops at once and shows the time; it sends any other 429 six times.
+ * Renders an ApiError as OpenAI's error object in JSON. For a daily limit it has the type and `resets_at` (Unix
+ * seconds) with which Codex stops at once and shows the time; it sends any other 429 six times.
  */
 export function responsesErrorBody(error: ApiError): string {
   if (error.code !== 'daily_limit_exceeded') return errorBody(error)

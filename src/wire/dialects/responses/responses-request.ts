@@ -43,7 +43,10 @@ export function parseResponsesBody(body: Buffer): JsonObject {
   return input
 }
 
-/** Returns the body with the summaries of the conversations that this gateway compacted. Throws ApiError `invalid_value`. */
+/**
+ * Returns the body with the summaries of the conversations that this gateway compacted. Throws ApiError
+ * `invalid_value`.
+ */
 export function withOpenCompactions(input: JsonObject, seal: CompactionSeal): JsonObject {
   if (!Array.isArray(input.input)) return input
   const opened = seal.openItems(input.input)

@@ -54,7 +54,10 @@ function jsonBytes(value: unknown): number {
   return Buffer.byteLength(JSON.stringify(value))
 }
 
-/** Fields that the conversation has, or that are no part of a prompt, by the type of the item. Other types are read whole. */
+/**
+ * Fields that the conversation has, or that are no part of a prompt, by the type of the item. Other types are read
+ * whole.
+ */
 const itemFields: ReadonlyMap<unknown, readonly string[]> = new Map(
   Object.entries({
     message: ['role', 'content', 'phase'],

@@ -42,8 +42,8 @@ function requestBody(job: ChatJob, offer: Offer, maxTokens: number): JsonObject 
 }
 
 /**
- * Clients of chat have no field that asks for summaries of the thinking, and show those that come. OpenAI gives them to verified
- * organisations only: `reasoning.summary` among the fields that an endpoint or a model drops asks for none.
+ * Clients of chat have no field that asks for summaries of the thinking, and show those that come. OpenAI gives them to
+ * verified organisations only: `reasoning.summary` among the fields that an endpoint or a model drops asks for none.
  */
 function shownTo(job: ChatJob, conversation: Conversation, offer: Offer): Conversation {
   const { effort, isShown } = conversation.reasoning
@@ -86,7 +86,10 @@ class TaggedDecoder extends ResponsesDecoder {
   }
 }
 
-/** Names the account in a seal, and gives calls flat names, since chat has no namespaces. The client's encoder knows its own. */
+/**
+ * Names the account in a seal, and gives calls flat names, since chat has no namespaces. The client's encoder knows its
+ * own.
+ */
 function forChat(event: AnswerEvent, account: string): AnswerEvent {
   if (event.kind === 'reasoning_seal') return { ...event, seal: { ...event.seal, account } }
   if (event.kind !== 'tool_start' || event.namespace === undefined) return event

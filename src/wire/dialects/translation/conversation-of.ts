@@ -47,7 +47,10 @@ export function conversationFor(job: ChatJob, offer: Offer): Conversation {
   }
 }
 
-/** Whether the client must get its own names of tools back here: it speaks chat, and has tools that no other dialect has. */
+/**
+ * Whether the client must get its own names of tools back here: it speaks chat, and has tools that no other dialect
+ * has.
+ */
 export function hasCustomTools(job: ChatJob): boolean {
   return job.source === undefined && conversationOf(job).tools.some(({ kind }) => kind === 'custom')
 }

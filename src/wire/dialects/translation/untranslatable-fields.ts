@@ -68,7 +68,9 @@ export function untranslatableFields(conversation: Conversation, dialect: Dialec
   return { missing: namesOf(untranslatable[dialect].missing), dropped: namesOf(untranslatable[dialect].dropped) }
 }
 
-/** Returns the cache hints of this conversation that a server with Anthropic's caches does not get: they have no price. */
+/**
+ * Returns the cache hints of this conversation that a server with Anthropic's caches does not get: they have no price.
+ */
 export function unpricedCacheHints(conversation: Conversation, priced: 'none' | 'short' | 'long'): readonly string[] {
   if (priced === 'long') return []
   const { name, isUsed } = priced === 'none' ? uses.cacheControl : uses.longCacheControl

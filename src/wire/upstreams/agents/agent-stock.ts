@@ -6,7 +6,9 @@ export interface ConnectedAgent {
   readonly endpointId: string
   /** Random, from the agent. An agent with connections to several nodes has the same one on each. */
   readonly agentId: string
-  /** How many requests for this model of its server it takes at once; 0 if it has not announced it, or takes none now. */
+  /**
+   * How many requests for this model of its server it takes at once; 0 if it has not announced it, or takes none now.
+   */
   slotsOf(upstreamModel: string): number
   /** Whether the agent takes requests for this model of its server now. */
   serves(upstreamModel: string): boolean
@@ -152,8 +154,8 @@ export class AgentStock {
   }
 
   /**
-   * Takes a data connection for one request. Without one, asks the agent for another and waits up to two seconds. The refusal
-   * is an UpstreamFailure `busy`: a lack of capacity, not a fault. Returns a function that stops waiting.
+   * Takes a data connection for one request. Without one, asks the agent for another and waits up to two seconds. The
+   * refusal is an UpstreamFailure `busy`: a lack of capacity, not a fault. Returns a function that stops waiting.
    */
   take(
     endpointId: string,
