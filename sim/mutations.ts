@@ -577,14 +577,14 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'dispatch-forgets-failed-stream',
     bug: 'a stream that fails before its first content counts as in flight forever',
-    file: dispatch,
+    file: 'src/request/dispatch/attempt.ts',
     find: 'health.endRequest(offerId)\n    throw failure',
     replace: 'throw failure',
   },
   {
     id: 'dispatch-never-gives-up',
     bug: 'every server of a model is tried',
-    file: 'src/request/dispatch/attempt.ts',
+    file: 'src/request/dispatch/attempt-log.ts',
     find: "if (forModel.length >= this.#rules.attemptsMax) return 'attempts_max'",
     replace: '',
   },
@@ -728,7 +728,7 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'arena-reuses-live-memory',
     bug: 'memory is reused while other texts in it are still pending',
-    file: 'src/money/ledger/settlement/pending-settlement.ts',
+    file: 'src/money/ledger/settlement/text-arena.ts',
     find: 'if (slab.live > 0) return',
     replace: '',
   },
@@ -770,7 +770,7 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'exhausted-forever',
     bug: 'a customer that used up a minute is refused forever',
-    file: 'src/money/ledger/leases/customer-leases.ts',
+    file: 'src/money/ledger/leases/rate-windows.ts',
     find: 'isExhausted && monotonicMs() < known.untilMs',
     replace: 'isExhausted',
   },

@@ -1,4 +1,4 @@
-import type { ChatJob } from './chat-job.ts'
+import { type ChatJob, fitOf } from './chat-job.ts'
 import type { Ticket } from './handoff.ts'
 import { affordableOutputTokens, costNanos, type Nanos, type PriceStep, stepOf } from './money.ts'
 import type { Offer } from './offer.ts'
@@ -131,6 +131,35 @@ const LIKELY_TOKENS_PER_BYTE = 0.35
 export function likelyInputTokens(job: ChatJob): number {
   const textBytes = job.inputTokensBound - job.mediaTokensBound
   return Math.ceil(textBytes * LIKELY_TOKENS_PER_BYTE) + job.mediaTokensBound
+}
+
+/**
+ * Whether the server was asked for more tokens than the client allows, because its vendor takes no lower limit. The
+ * gateway then cuts at the limit itself.
+ */
+export function hasRaisedLimit(job: ChatJob, offer: Offer): boolean {
+  return fitOf(job, offer)?.changed.has('max_output_tokens') === true
+}
+
+/**
+ * Returns the count above which an answer clearly exceeds `tokensMax`. The slack is for upstreams with a tokenizer
+ * that makes fewer tokens than the gateway's. The bill stays within the limit in any case.
+ */
+export function tokensWithSlack(tokensMax: number): number {
+  return tokensMax * 1.25 + 8
+}
+
+/** Up to this limit of tokens, a text is counted early: a slack of eight characters a token would hide too much. */
+const SMALL_LIMIT_TOKENS = 64
+
+/** Returns the size, as `textSize` measures it, up to which a text is not counted. Most tokens have four bytes. */
+export function uncountedSize(tokensMax: number): number {
+  return tokensMax <= SMALL_LIMIT_TOKENS ? tokensMax * 4 + 8 : tokensMax * 8
+}
+
+/** In bytes for a small limit, because other scripts have several tokens a character; otherwise in UTF-16 units. */
+export function textSize(text: string, tokensMax: number): number {
+  return tokensMax <= SMALL_LIMIT_TOKENS ? Buffer.byteLength(text) : text.length
 }
 
 /** How much an upstream may send for one request. More is a fault of the upstream, or is cut. */

@@ -1,19 +1,21 @@
 import { createHash, randomUUIDv7 } from 'node:crypto'
 import { z } from 'zod'
-import type { Caller } from '../../base/domain/caller.ts'
+import type { AccountLimits, Caller } from '../../base/domain/caller.ts'
 import type { ChatJob } from '../../base/domain/chat-job.ts'
 import type { Envelope } from '../../base/domain/completion.ts'
 import type { ApiError, ErrorCode } from '../../base/domain/errors.ts'
 import { usdText } from '../../base/domain/money.ts'
 import { Unserved } from '../../base/domain/upstream-failure.ts'
+import type { WindowCounts } from '../../base/domain/windows.ts'
 import { failpoint } from '../../base/runtime/failpoint.ts'
 import { type HeaderList, jsonHeaders } from '../../base/runtime/header-list.ts'
 import type { Log } from '../../base/runtime/log.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import type { Authenticator } from '../../identity/auth/authenticator.ts'
+import type { WindowView } from '../../money/ledger/leases/rate-windows.ts'
 import type { OnceRequest } from '../../request/chat/complete-once.ts'
 import type { CompletionRequest, EventSink, Served } from '../../request/chat/completion-request.ts'
-import { type InvalidRequests, rateLimitHeaders, type WindowView } from '../../request/limits/request-limits.ts'
+import type { InvalidRequests } from '../../request/limits/request-limits.ts'
 import { type ChatQuote, chatQuoteSchema } from '../../wire/api/chat-quote-schema.ts'
 import { createEnvelope } from '../../wire/dialects/chat/upstream-request.ts'
 import type { ClientDialect } from '../../wire/dialects/client-dialect.ts'
@@ -312,6 +314,25 @@ class GenerationCall {
     if (inFlight.isClosing) headers.push('connection', 'close')
     return headers
   }
+}
+
+/**
+ * Returns names and values in turn: OpenAI's headers for the minute and the same with `-day` for the day.
+ * Reset values are seconds with an `s`.
+ */
+export function rateLimitHeaders(limits: AccountLimits, counts: WindowCounts, nowMs: number): string[] {
+  const list: string[] = []
+  list.push('x-ratelimit-limit-requests', String(limits.requestsPerMinute))
+  list.push('x-ratelimit-remaining-requests', String(Math.max(0, limits.requestsPerMinute - counts.minuteUsed)))
+  list.push('x-ratelimit-reset-requests', resetText(counts.minuteEndsAtEpochMs, nowMs))
+  list.push('x-ratelimit-limit-requests-day', String(limits.requestsPerDay))
+  list.push('x-ratelimit-remaining-requests-day', String(Math.max(0, limits.requestsPerDay - counts.dayUsed)))
+  list.push('x-ratelimit-reset-requests-day', resetText(counts.dayEndsAtEpochMs, nowMs))
+  return list
+}
+
+function resetText(epochMs: number, nowMs: number): string {
+  return `${Math.max(0, Math.ceil((epochMs - nowMs) / 1000))}s`
 }
 
 /** Whether the request was wrong: 400, 413 or 415, and not refused by a limit. */

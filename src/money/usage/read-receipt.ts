@@ -163,21 +163,17 @@ interface ReceiptRow {
   readonly refund_tx_id: bigint
 }
 
+/** Returns the billed tokens that have a price of their own. The two usual kinds have columns of their own. */
 function partsOf(row: ReceiptRow): RequestReceipt['tokens']['parts'] {
-  const part = (kind: PricedPart['kind'], tokens: number, picoPerToken: bigint) => ({
-    kind,
-    tokens,
-    usd_per_million: usdPerMillion(picoPerToken),
-  })
-  return [
-    ...(row.cache_read_tokens === null || row.cache_read_pico_per_token === null
-      ? []
-      : [part('cache_read', row.cache_read_tokens, row.cache_read_pico_per_token)]),
-    ...(row.cache_write_tokens === null || row.cache_write_pico_per_token === null
-      ? []
-      : [part('cache_write', row.cache_write_tokens, row.cache_write_pico_per_token)]),
-    ...(row.other_parts ?? []).map(({ kind, tokens, pico_per_token }) => part(kind, tokens, BigInt(pico_per_token))),
-  ]
+  const parts: RequestReceipt['tokens']['parts'] = []
+  const add = (kind: PricedPart['kind'], tokens: number | null, picoPerToken: bigint | null) => {
+    if (tokens === null || picoPerToken === null) return
+    parts.push({ kind, tokens, usd_per_million: usdPerMillion(picoPerToken) })
+  }
+  add('cache_read', row.cache_read_tokens, row.cache_read_pico_per_token)
+  add('cache_write', row.cache_write_tokens, row.cache_write_pico_per_token)
+  for (const { kind, tokens, pico_per_token } of row.other_parts ?? []) add(kind, tokens, BigInt(pico_per_token))
+  return parts
 }
 
 async function readRow(sql: Sql, customerId: string, requestId: string): Promise<ReceiptRow | null> {

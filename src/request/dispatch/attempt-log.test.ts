@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createRetryBudget } from './retry-budget.ts'
+import { createRetryBudget } from './attempt-log.ts'
 
 const offerOf = (modelId = 'm', endpointId = 's') => ({
   offerId: `${endpointId}/${modelId}`,

@@ -1,122 +1,148 @@
-import type { Attempt } from '../../base/domain/handoff.ts'
-import type { HealthView } from '../../base/domain/health.ts'
+import type { ChatJob } from '../../base/domain/chat-job.ts'
+import type { Envelope } from '../../base/domain/completion.ts'
+import type { Attempt, DataAnswer, StreamAnswer, Ticket, WholeAnswer } from '../../base/domain/handoff.ts'
+import type { Health } from '../../base/domain/health.ts'
 import type { Offer, Timeouts } from '../../base/domain/offer.ts'
-import type { UpstreamFailure } from '../../base/domain/upstream-failure.ts'
-import { elementAt } from '../../base/runtime/collections.ts'
+import { Cancelled, type UpstreamFailure } from '../../base/domain/upstream-failure.ts'
+import type { Clock } from '../../base/runtime/scheduler.ts'
+import { type ExpectedAnswer, judgeCompletion } from '../../wire/dialects/chat/finish.ts'
+import type { AnswerReader, UpstreamTask } from '../../wire/dialects/upstream-task.ts'
 import type { ExchangeLimits } from '../../wire/upstreams/exchange-request.ts'
-import type { RetryBudget } from './retry-budget.ts'
+import { rejectUnreadable } from '../../wire/upstreams/response-parser.ts'
+import type { UpstreamClient, UpstreamRequest } from '../../wire/upstreams/upstream-client.ts'
+import type { UpstreamExchange } from '../../wire/upstreams/upstream-exchange.ts'
+import { attemptFailure, streamFailure } from './attempt-failure.ts'
+import { identify } from './attempt-log.ts'
+import { classifyResponse } from './classify-response.ts'
+import { openStream } from './open-stream.ts'
 
-/** Why an offer of the plan was not tried. */
-export type NotTriedReason =
-  /** A server refused the prompt as too long, and this offer has no larger context. */
-  | 'context_too_small'
-  /** The same endpoint failed for this model. */
-  | 'endpoint_failed'
-  /** The endpoint could not be reached for another model. */
-  | 'endpoint_unreachable'
-  /** The allowed number of servers has failed for this model. */
-  | 'attempts_max'
-  /** The server fails this model, and the retry budget of the model or of the server is used up. */
-  | 'retry_budget'
-  | 'no_time_left'
+// One attempt: its time limits, the answer that it reads, and what the health of the offer learns from it.
 
-/** The limits of attempts. */
-export interface AttemptRules {
-  /** The maximum number of servers to try for one model. */
-  readonly attemptsMax: number
-  readonly retryBudget: RetryBudget
-  readonly health: Pick<HealthView, 'state'>
+export interface AttemptDeps {
+  readonly upstream: UpstreamClient
+  readonly clock: Clock
 }
 
-/** The failed attempts of one request. Decides which offers may still be tried. */
-export class AttemptLog {
-  readonly attempts: Attempt[] = []
-  readonly failures: UpstreamFailure[] = []
-  readonly #rules: AttemptRules
-  readonly #tried: Offer[] = []
-  /** The offers that were skipped because a retry budget was used up. */
-  readonly #withoutBudget = new Set<Offer>()
-  /** The largest context that was too small for the prompt. */
-  #contextTooSmall = 0
+export interface AttemptContext {
+  readonly ticket: Ticket
+  readonly offer: Offer
+  readonly health: Health
+  readonly request: UpstreamRequest
+  readonly reader: AnswerReader
+  readonly envelope: Envelope
+  readonly expected: ExpectedAnswer
+  readonly startedMs: number
+  /** The likely length of the prompt. */
+  readonly inputTokens: number
+  /** The attempts before this one. */
+  readonly attempts: readonly Attempt[]
+}
 
-  constructor(rules: AttemptRules) {
-    this.#rules = rules
-  }
+/** Records a failure before the first content. */
+export function noteFailure(
+  { health, offer, request, ticket, startedMs }: AttemptContext,
+  failure: UpstreamFailure,
+): void {
+  const shown = attemptFailure(failure, ticket, { body: request.body, names: [offer.upstreamModel, offer.modelId] })
+  health.recordFailure(offer.offerId, failure.outcome, failure.retryAfterS, startedMs, shown)
+}
 
-  add(offer: Offer, failure: UpstreamFailure, elapsedMs: number): void {
-    this.#tried.push(offer)
-    this.failures.push(failure)
-    this.attempts.push({ ...identify(offer), outcome: failure.outcome, elapsedMs: Math.round(elapsedMs) })
-    if (isContextTooSmall(failure)) this.#contextTooSmall = Math.max(this.#contextTooSmall, offer.contextTokens)
-    else if (countsAgainstServer(failure)) this.#rules.retryBudget.noteFailure(offer)
-  }
-
-  /** Decides whether to try an offer now, and counts the attempt. */
-  begin(offer: Offer): boolean {
-    const { retryBudget } = this.#rules
-    if (this.obstacle(offer) !== null) return false
-    if (!this.#tried.some(({ modelId }) => modelId === offer.modelId)) {
-      retryBudget.noteRequest(offer)
-      return true
+export async function tryWhole({ upstream, clock }: AttemptDeps, attempt: AttemptContext): Promise<WholeAnswer> {
+  const { startedMs, health, reader, envelope, expected, inputTokens } = attempt
+  const { offerId } = attempt.offer
+  health.beginRequest(offerId)
+  try {
+    const completion = reader.whole(textOf(await upstream.send(attempt.request)), envelope, expected)
+    const totalMs = clock.monotonicMs() - startedMs
+    const outputTokens = completion.usage?.completion_tokens
+    if (isHoster(attempt.offer) && judgeCompletion(completion, expected) === 'suspect') {
+      health.recordFailure(offerId, 'empty', undefined, startedMs)
+    } else {
+      health.recordSuccess(offerId, { firstTokenMs: totalMs, totalMs, outputTokens, inputTokens }, startedMs)
     }
-    // A prompt that was too long for one server is no failure.
-    if (isContextTooSmall(this.failures.at(-1)!)) return true
-    if (this.#isHealthy(offer)) {
-      retryBudget.noteFreeRetry(offer)
-      return true
-    }
-    if (retryBudget.takeRetry(offer)) return true
-    this.#withoutBudget.add(offer)
-    return false
-  }
-
-  /**
-   * Whether a retry needs no budget. Retries multiply the load of servers that keep failing. An offer that fails little
-   * takes over what others fail, and as soon as it fails too, its retries need the budget.
-   */
-  #isHealthy(offer: Offer): boolean {
-    const { health, retryBudget } = this.#rules
-    return !retryBudget.isFailing(offer) && health.state(offer.offerId) === 'open'
-  }
-
-  /** Returns why an offer may not be tried; null if it may. */
-  obstacle(offer: Offer): NotTriedReason | null {
-    return this.#tried.length === 0 ? null : this.#obstacleAfter(this.#tried, offer)
-  }
-
-  /** Whether one of `offers` from `index + 1` on may be tried if the offer at `index` fails. */
-  hasNext(offers: readonly Offer[], index: number): boolean {
-    if (index + 1 >= offers.length) return false
-    const tried = [...this.#tried, elementAt(offers, index)]
-    return offers.some((offer, at) => at > index && this.#obstacleAfter(tried, offer) === null)
-  }
-
-  #obstacleAfter(tried: readonly Offer[], offer: Offer): NotTriedReason | null {
-    const { modelId, endpoint, contextTokens } = offer
-    const forModel = tried.filter(other => other.modelId === modelId)
-    if (forModel.some(other => other.endpoint.endpointId === endpoint.endpointId)) return 'endpoint_failed'
-    const isUnreachable = this.attempts.some(
-      ({ endpointId, outcome }) => endpointId === endpoint.endpointId && outcome === 'connect_failed',
-    )
-    if (isUnreachable) return 'endpoint_unreachable'
-    if (forModel.length >= this.#rules.attemptsMax) return 'attempts_max'
-    if (this.#withoutBudget.has(offer)) return 'retry_budget'
-    return contextTokens <= this.#contextTooSmall ? 'context_too_small' : null
+    return withAttempts(attempt, totalMs, { kind: 'whole', completion })
+  } finally {
+    health.endRequest(offerId)
   }
 }
 
-export function identify(offer: Offer): Pick<Attempt, 'offerId' | 'endpointId' | 'provider'> {
-  return { offerId: offer.offerId, endpointId: offer.endpoint.endpointId, provider: offer.endpoint.kind }
+/** Returns the body of an answer with status 200. Throws UpstreamFailure. */
+function textOf({ head, text }: UpstreamExchange): string {
+  if (head.status !== 200) throw classifyResponse(head, text)
+  rejectUnreadable(head)
+  return text
 }
 
-export function isContextTooSmall({ rejection }: UpstreamFailure): boolean {
-  return rejection?.code === 'context_length_exceeded'
+/** Tries a request of a task that generates no text: the answer is computed from the input. */
+export async function tryData(
+  { upstream, clock }: AttemptDeps,
+  attempt: AttemptContext,
+  job: ChatJob,
+  readData: NonNullable<UpstreamTask['readData']>,
+): Promise<DataAnswer> {
+  const { startedMs, health, envelope, expected } = attempt
+  const { offerId } = attempt.offer
+  health.beginRequest(offerId)
+  try {
+    const data = await readData(textOf(await upstream.send(attempt.request)), job, envelope, expected.bounds)
+    // The answer of the server and the one for the client are in memory together.
+    if (!attempt.request.memory.take(data.body.length)) throw new Cancelled('memory_used_up', true)
+    const totalMs = clock.monotonicMs() - startedMs
+    health.recordSuccess(offerId, { firstTokenMs: totalMs, totalMs }, startedMs)
+    return withAttempts(attempt, totalMs, { kind: 'data', ...data })
+  } finally {
+    health.endRequest(offerId)
+  }
 }
 
-/** Whether a failure says that a server cannot serve its load: not if the request or the client is the cause. */
-function countsAgainstServer({ outcome }: UpstreamFailure): boolean {
-  return outcome !== 'request_rejected' && outcome !== 'not_sent' && outcome !== 'cancelled'
+/**
+ * Tries a streamed request. It counts as in flight at the offer until the answer has ended, long after this
+ * function returns.
+ */
+export async function tryStream({ upstream, clock }: AttemptDeps, attempt: AttemptContext): Promise<StreamAnswer> {
+  const { startedMs, health, inputTokens, ticket } = attempt
+  const { offerId } = attempt.offer
+  const mayBeSuspect = isHoster(attempt.offer)
+  // Must not capture `attempt`: its request body would stay in memory while the answer streams.
+  const elapsedMs = () => clock.monotonicMs() - startedMs
+  let firstTokenMs = 0
+  health.beginRequest(offerId)
+  try {
+    const chunks = await openStream(upstream, attempt, {
+      onContent: () => {
+        firstTokenMs = elapsedMs()
+        health.noteContent(offerId)
+      },
+      onEnd: (ending, usage) => {
+        health.endRequest(offerId, true)
+        if (ending === 'suspect' && mayBeSuspect) {
+          health.recordFailure(offerId, 'empty', undefined, startedMs)
+        } else if (ending === 'complete' || ending === 'suspect') {
+          const sample = { firstTokenMs, totalMs: elapsedMs(), outputTokens: usage?.completion_tokens, inputTokens }
+          health.recordSuccess(offerId, sample, startedMs)
+        } else if (ending === 'left' || ending instanceof Cancelled) {
+          health.recordSuccess(offerId, { firstTokenMs, inputTokens }, startedMs)
+        } else {
+          // A server that rejects a request after it has begun to answer is at fault, not the caller.
+          const outcome = ending.outcome === 'request_rejected' ? 'server_error' : ending.outcome
+          health.recordFailure(offerId, outcome, ending.retryAfterS, startedMs, streamFailure(ending, ticket))
+        }
+      },
+    })
+    return withAttempts(attempt, firstTokenMs, { kind: 'stream', chunks })
+  } catch (failure) {
+    health.endRequest(offerId)
+    throw failure
+  }
 }
+
+function withAttempts<Part extends object>(attempt: AttemptContext, firstTokenMs: number, answer: Part) {
+  const { offer, envelope, attempts } = attempt
+  const last: Attempt = { ...identify(offer), outcome: 'answered', elapsedMs: Math.round(firstTokenMs) }
+  return { ...answer, offer, envelope, firstTokenMs, attempts: [...attempts, last] }
+}
+
+export const isHoster = ({ endpoint }: Offer) => endpoint.kind === 'hoster'
 
 /**
  * Returns the time limits of one attempt. `remainingMs`: the time that is left for the request. `hasNext`: another

@@ -1,36 +1,32 @@
 import { type ChatJob, expectedInputTokens, fitOf, shareFits } from '../../base/domain/chat-job.ts'
-import type { Envelope } from '../../base/domain/completion.ts'
-import type { Answer, Attempt, DataAnswer, Plan, StreamAnswer, Ticket, WholeAnswer } from '../../base/domain/handoff.ts'
-import type { CustomerBreakers, Health } from '../../base/domain/health.ts'
-import type { Offer } from '../../base/domain/offer.ts'
+import type { Answer, Plan } from '../../base/domain/handoff.ts'
+import type { CustomerBreakers } from '../../base/domain/health.ts'
 import { outputCap } from '../../base/domain/request-bounds.ts'
 import { Cancelled, UpstreamFailure } from '../../base/domain/upstream-failure.ts'
 import type { CancelSignal } from '../../base/runtime/cancel-signal.ts'
 import type { ByteAccount } from '../../base/runtime/counted-memory.ts'
 import { failpoint } from '../../base/runtime/failpoint.ts'
-import type { Clock } from '../../base/runtime/scheduler.ts'
 import { chatReader } from '../../wire/dialects/chat/chat-reader.ts'
-import { type ExpectedAnswer, judgeCompletion } from '../../wire/dialects/chat/finish.ts'
 import { createEnvelope } from '../../wire/dialects/chat/upstream-request.ts'
 import { clientCalls, withClientNames } from '../../wire/dialects/fit/client-names.ts'
 import { nativeTask } from '../../wire/dialects/native-task.ts'
-import type { AnswerReader, UpstreamTask } from '../../wire/dialects/upstream-task.ts'
 import { upstreamTasks } from '../../wire/dialects/upstream-tasks.ts'
-import { rejectUnreadable } from '../../wire/upstreams/response-parser.ts'
-import type { UpstreamClient, UpstreamRequest } from '../../wire/upstreams/upstream-client.ts'
-import type { UpstreamExchange } from '../../wire/upstreams/upstream-exchange.ts'
-import { AttemptLog, attemptLimits, identify, isContextTooSmall } from './attempt.ts'
-import { attemptFailure, streamFailure } from './attempt-failure.ts'
-import { classifyResponse } from './classify-response.ts'
-import { openStream } from './open-stream.ts'
+import {
+  type AttemptContext,
+  type AttemptDeps,
+  attemptLimits,
+  isHoster,
+  noteFailure,
+  tryData,
+  tryStream,
+  tryWhole,
+} from './attempt.ts'
+import { AttemptLog, isContextTooSmall, type RetryBudget } from './attempt-log.ts'
 import type { Pseudonymise } from './pseudonyms.ts'
-import type { RetryBudget } from './retry-budget.ts'
 import { abortedError, cancelledError, failedError, rejectedError } from './unserved-errors.ts'
 
-export interface DispatchDeps {
-  readonly upstream: UpstreamClient
+export interface DispatchDeps extends AttemptDeps {
   readonly health: CustomerBreakers
-  readonly clock: Clock
   /** The maximum number of servers to try for one model, including the first. */
   readonly attemptsMax: number
   readonly retryBudget: RetryBudget
@@ -80,7 +76,7 @@ export async function dispatch(
     const { endpoint, modelId } = offer
     const task = offer.speaks === undefined ? upstreamTasks[job.task] : nativeTask(job, offer)
     const maxTokens = outputCap(offer, job, plan.ticket.maxTokens)
-    const sentJob = pseudonymise(job, endpoint, customerId)
+    const sentJob = endpoint.hosterId === null ? job : pseudonymise(job, endpoint.hosterId, customerId)
     const body = task.requestBody(sentJob, offer, maxTokens)
     if (sentJob !== job) shareFits(sentJob, job)
     noteWork(customerId, clock.monotonicMs() - startedMs)
@@ -143,120 +139,3 @@ export async function dispatch(
 function mayCall({ forward }: ChatJob): boolean {
   return forward.tools !== undefined || forward.functions !== undefined
 }
-
-interface AttemptContext {
-  readonly ticket: Ticket
-  readonly offer: Offer
-  readonly health: Health
-  readonly request: UpstreamRequest
-  readonly reader: AnswerReader
-  readonly envelope: Envelope
-  readonly expected: ExpectedAnswer
-  readonly startedMs: number
-  /** The likely length of the prompt. */
-  readonly inputTokens: number
-  /** The attempts before this one. */
-  readonly attempts: readonly Attempt[]
-}
-
-function noteFailure({ health, offer, request, ticket, startedMs }: AttemptContext, failure: UpstreamFailure): void {
-  const shown = attemptFailure(failure, ticket, { body: request.body, names: [offer.upstreamModel, offer.modelId] })
-  health.recordFailure(offer.offerId, failure.outcome, failure.retryAfterS, startedMs, shown)
-}
-
-async function tryWhole({ upstream, clock }: DispatchDeps, attempt: AttemptContext): Promise<WholeAnswer> {
-  const { startedMs, health, reader, envelope, expected, inputTokens } = attempt
-  const { offerId } = attempt.offer
-  health.beginRequest(offerId)
-  try {
-    const completion = reader.whole(textOf(await upstream.send(attempt.request)), envelope, expected)
-    const totalMs = clock.monotonicMs() - startedMs
-    const outputTokens = completion.usage?.completion_tokens
-    if (isHoster(attempt.offer) && judgeCompletion(completion, expected) === 'suspect') {
-      health.recordFailure(offerId, 'empty', undefined, startedMs)
-    } else {
-      health.recordSuccess(offerId, { firstTokenMs: totalMs, totalMs, outputTokens, inputTokens }, startedMs)
-    }
-    return withAttempts(attempt, totalMs, { kind: 'whole', completion })
-  } finally {
-    health.endRequest(offerId)
-  }
-}
-
-/** Returns the body of an answer with status 200. Throws UpstreamFailure. */
-function textOf({ head, text }: UpstreamExchange): string {
-  if (head.status !== 200) throw classifyResponse(head, text)
-  rejectUnreadable(head)
-  return text
-}
-
-/** Tries a request of a task that generates no text: the answer is computed from the input. */
-async function tryData(
-  { upstream, clock }: DispatchDeps,
-  attempt: AttemptContext,
-  job: ChatJob,
-  readData: NonNullable<UpstreamTask['readData']>,
-): Promise<DataAnswer> {
-  const { startedMs, health, envelope, expected } = attempt
-  const { offerId } = attempt.offer
-  health.beginRequest(offerId)
-  try {
-    const data = await readData(textOf(await upstream.send(attempt.request)), job, envelope, expected.bounds)
-    // The answer of the server and the one for the client are in memory together.
-    if (!attempt.request.memory.take(data.body.length)) throw new Cancelled('memory_used_up', true)
-    const totalMs = clock.monotonicMs() - startedMs
-    health.recordSuccess(offerId, { firstTokenMs: totalMs, totalMs }, startedMs)
-    return withAttempts(attempt, totalMs, { kind: 'data', ...data })
-  } finally {
-    health.endRequest(offerId)
-  }
-}
-
-/**
- * Tries a streamed request. It counts as in flight at the offer until the answer has ended, long after this
- * function returns.
- */
-async function tryStream({ upstream, clock }: DispatchDeps, attempt: AttemptContext): Promise<StreamAnswer> {
-  const { startedMs, health, inputTokens, ticket } = attempt
-  const { offerId } = attempt.offer
-  const mayBeSuspect = isHoster(attempt.offer)
-  // Must not capture `attempt`: its request body would stay in memory while the answer streams.
-  const elapsedMs = () => clock.monotonicMs() - startedMs
-  let firstTokenMs = 0
-  health.beginRequest(offerId)
-  try {
-    const chunks = await openStream(upstream, attempt, {
-      onContent: () => {
-        firstTokenMs = elapsedMs()
-        health.noteContent(offerId)
-      },
-      onEnd: (ending, usage) => {
-        health.endRequest(offerId, true)
-        if (ending === 'suspect' && mayBeSuspect) {
-          health.recordFailure(offerId, 'empty', undefined, startedMs)
-        } else if (ending === 'complete' || ending === 'suspect') {
-          const sample = { firstTokenMs, totalMs: elapsedMs(), outputTokens: usage?.completion_tokens, inputTokens }
-          health.recordSuccess(offerId, sample, startedMs)
-        } else if (ending === 'left' || ending instanceof Cancelled) {
-          health.recordSuccess(offerId, { firstTokenMs, inputTokens }, startedMs)
-        } else {
-          // A server that rejects a request after it has begun to answer is at fault, not the caller.
-          const outcome = ending.outcome === 'request_rejected' ? 'server_error' : ending.outcome
-          health.recordFailure(offerId, outcome, ending.retryAfterS, startedMs, streamFailure(ending, ticket))
-        }
-      },
-    })
-    return withAttempts(attempt, firstTokenMs, { kind: 'stream', chunks })
-  } catch (failure) {
-    health.endRequest(offerId)
-    throw failure
-  }
-}
-
-function withAttempts<Part extends object>(attempt: AttemptContext, firstTokenMs: number, answer: Part) {
-  const { offer, envelope, attempts } = attempt
-  const last: Attempt = { ...identify(offer), outcome: 'answered', elapsedMs: Math.round(firstTokenMs) }
-  return { ...answer, offer, envelope, firstTokenMs, attempts: [...attempts, last] }
-}
-
-const isHoster = ({ endpoint }: Offer) => endpoint.kind === 'hoster'

@@ -1,12 +1,11 @@
 import { createHmac } from 'node:crypto'
 import type { ChatJob } from '../../base/domain/chat-job.ts'
-import type { Endpoint } from '../../base/domain/offer.ts'
 
 /**
- * Returns a request as a server gets it: a hoster without the names by which a client tells its own users and
- * conversations apart, other servers unchanged.
+ * Returns a request as a hoster gets it: without the names by which a client tells its own users and conversations
+ * apart.
  */
-export type Pseudonymise = (job: ChatJob, endpoint: Pick<Endpoint, 'hosterId'>, customerId: string) => ChatJob
+export type Pseudonymise = (job: ChatJob, hosterId: string, customerId: string) => ChatJob
 
 /**
  * The fields of a request that may contain a name, an e-mail address or an id of a person. Servers only compare their
@@ -22,8 +21,7 @@ const identifiers = ['user', 'safety_identifier', 'prompt_cache_key'] as const
  * @param key derived from the master key, so that all nodes agree
  */
 export function createPseudonyms(key: Buffer): Pseudonymise {
-  return (job, { hosterId }, customerId) => {
-    if (hosterId === null) return job
+  return (job, hosterId, customerId) => {
     const found = identifiers.filter(name => job.forward[name] !== undefined)
     if (found.length === 0) return job
     const pseudonyms = found.map(name => {

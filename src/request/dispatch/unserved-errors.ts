@@ -3,7 +3,7 @@ import type { Attempt } from '../../base/domain/handoff.ts'
 import { type Offer, splitOfferId } from '../../base/domain/offer.ts'
 import { type Cancelled, Unserved, type UpstreamFailure } from '../../base/domain/upstream-failure.ts'
 import type { CancelSignal } from '../../base/runtime/cancel-signal.ts'
-import type { AttemptLog, NotTriedReason } from './attempt.ts'
+import type { AttemptLog, NotTriedReason } from './attempt-log.ts'
 
 // The errors with which dispatch ends without an answer.
 

@@ -6,11 +6,10 @@ import type { Answer, Attempt, Outcome, Receipt, Ticket } from '../../base/domai
 import { believedTokens, evenRatio } from '../../base/domain/meter-ratio.ts'
 import { billedCost, type Nanos, usd } from '../../base/domain/money.ts'
 import type { Offer } from '../../base/domain/offer.ts'
-import { billableInputTokens, outputCap } from '../../base/domain/request-bounds.ts'
+import { billableInputTokens, outputCap, tokensWithSlack } from '../../base/domain/request-bounds.ts'
 import type { MeasureText, TextLength } from '../../base/domain/text-length.ts'
 import { usageParts } from '../../wire/dialects/chat/usage.ts'
 import { countPromptTokens, estimateTokens, SHORT_TEXT_UNITS } from '../../wire/tokens/count-tokens.ts'
-import { tokensWithSlack } from './generated-text.ts'
 
 /** The facts about an ended answer that decide its bill. */
 export interface Delivered {

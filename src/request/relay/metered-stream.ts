@@ -1,21 +1,13 @@
 import type { ChatJob } from '../../base/domain/chat-job.ts'
 import type { ChatChunk, ChunkDelta, TokenUsage } from '../../base/domain/completion.ts'
 import type { StreamPart } from '../../base/domain/handoff.ts'
-import { answerBounds } from '../../base/domain/request-bounds.ts'
+import { answerBounds, textSize, tokensWithSlack, uncountedSize } from '../../base/domain/request-bounds.ts'
 import { Cancelled } from '../../base/domain/upstream-failure.ts'
 import { type ByteAccount, TextBuffer } from '../../base/runtime/counted-memory.ts'
 import type { StreamEncoder } from '../../wire/dialects/client-dialect.ts'
 import { countTokens } from '../../wire/tokens/count-tokens.ts'
-import { TextCutter } from './cut-text.ts'
-import {
-  eachGeneratedText,
-  hasMedia,
-  hasOtherFields,
-  lengthWithin,
-  textSize,
-  tokensWithSlack,
-  uncountedSize,
-} from './generated-text.ts'
+import { lengthWithin, TextCutter } from './cut-text.ts'
+import { eachGeneratedText, hasMedia, hasOtherFields } from './generated-text.ts'
 
 /** Encodes a stream for the client and records what billing needs. */
 export class MeteredStream {

@@ -2,15 +2,15 @@ import type { ChatJob } from '../../base/domain/chat-job.ts'
 import type { ChunkDelta, CompletionChoice, TokenUsage } from '../../base/domain/completion.ts'
 import type { DataAnswer, Receipt, Ticket, WholeAnswer } from '../../base/domain/handoff.ts'
 import type { Nanos } from '../../base/domain/money.ts'
-import { outputCap } from '../../base/domain/request-bounds.ts'
+import { hasRaisedLimit, outputCap, textSize, uncountedSize } from '../../base/domain/request-bounds.ts'
 import type { MeasureText } from '../../base/domain/text-length.ts'
 import { hasClientLeft } from '../../base/domain/upstream-failure.ts'
 import type { CancelSignal } from '../../base/runtime/cancel-signal.ts'
 import type { ByteAccount } from '../../base/runtime/counted-memory.ts'
 import type { ClientDialect } from '../../wire/dialects/client-dialect.ts'
 import { bill, billedUsage, type Delivered, type MeasuredTexts, measureLongTexts } from './bill.ts'
-import { TextCutter } from './cut-text.ts'
-import { generatedText, hasMedia, hasRaisedLimit, limitPosition, textSize, uncountedSize } from './generated-text.ts'
+import { limitPosition, TextCutter } from './cut-text.ts'
+import { generatedText, hasMedia } from './generated-text.ts'
 
 export interface RelayContext {
   readonly ticket: Ticket

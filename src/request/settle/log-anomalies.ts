@@ -8,15 +8,15 @@ const TIER_LOG_EVERY_MS = HOUR_MS
 
 /**
  * Detects clouds that answer in a tier that costs the operator more, although no request asks for one: the account at
- * the cloud may have such a default. Logs at most one line an hour for each endpoint.
+ * the cloud may have such a default. Logs at most one line an hour for each endpoint. Call it for clouds only.
  */
 export function createExpensiveTiers(deps: {
   readonly clock: Clock
   readonly log: Pick<Log, 'warn'>
 }): (settlement: Settlement, receipt: Receipt) => void {
   const isDue = dueEvery(TIER_LOG_EVERY_MS, deps.clock)
-  return ({ provider, endpointId, modelId, requestId }, { upstreamTier }) => {
-    if (upstreamTier === undefined || provider !== 'cloud' || endpointId === null || !isDue(endpointId)) return
+  return ({ endpointId, modelId, requestId }, { upstreamTier }) => {
+    if (upstreamTier === undefined || endpointId === null || !isDue(endpointId)) return
     deps.log.warn(
       { endpointId, modelId, requestId, tier: upstreamTier },
       'a cloud answered in a tier that costs more; the request is billed at the standard price. Set the default tier of the account at the cloud to standard, or raise the price',

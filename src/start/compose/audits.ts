@@ -251,8 +251,8 @@ function createSender({ onServed: _, ...chat }: CompleteDeps, stopping: CancelSo
         },
       }),
     }
-    const pseudonymise: Pseudonymise = (of, endpoint, customerId) =>
-      chat.dispatch.pseudonymise(of, endpoint, pseudonymsOf ?? customerId)
+    const pseudonymise: Pseudonymise = (of, hosterId, customerId) =>
+      chat.dispatch.pseudonymise(of, hosterId, pseudonymsOf ?? customerId)
     // With the health of all requests: a hoster sees how many run, their latency and their counts, and one that moves
     // none would be an audit.
     const admit = { ...chat.admit, catalog: () => only }

@@ -10,8 +10,8 @@ import { type BodyTurns, createBodyTurns } from '../../http/request-body.ts'
 import type { ResponseSocketServer } from '../../http/response-sockets/response-socket-server.ts'
 import { type CompleteDeps, complete } from '../../request/chat/complete.ts'
 import { quote } from '../../request/chat/quote.ts'
+import { createRetryBudget } from '../../request/dispatch/attempt-log.ts'
 import { createPseudonyms } from '../../request/dispatch/pseudonyms.ts'
-import { createRetryBudget } from '../../request/dispatch/retry-budget.ts'
 import { createInvalidRequests } from '../../request/limits/request-limits.ts'
 import { createAffinity } from '../../request/route/affinity.ts'
 import { createModelChoice } from '../../request/route/auto/choose-models.ts'
@@ -209,8 +209,8 @@ function createSettlementListener(
     if (settlement.provider === 'none') return
     metrics.charge(settlement.provider, settlement)
     if (receipt.offer !== null) charges.add(receipt.offer.offerId, settlement.costNanos)
-    noticeOverReport(settlement)
-    noticeExpensiveTier(settlement, receipt)
+    if (settlement.hosterId !== null) noticeOverReport(settlement)
+    if (settlement.provider === 'cloud') noticeExpensiveTier(settlement, receipt)
     earlyDisconnects.noteCharge(settlement.customerId, settlement.costNanos)
     if (settlement.firstTokenMs !== null) metrics.firstToken(settlement.provider, settlement.firstTokenMs)
   }

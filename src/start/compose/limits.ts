@@ -1,12 +1,7 @@
 import type { WindowCounts } from '../../base/domain/windows.ts'
 import { readWindows } from '../../money/ledger/accounts/read-windows.ts'
-import {
-  createEarlyDisconnects,
-  createWindowView,
-  type EarlyDisconnects,
-  noRequests,
-  type WindowView,
-} from '../../request/limits/request-limits.ts'
+import { createWindowView, noRequests, type WindowView } from '../../money/ledger/leases/rate-windows.ts'
+import { createEarlyDisconnects, type EarlyDisconnects } from '../../request/limits/request-limits.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { Money } from './money.ts'

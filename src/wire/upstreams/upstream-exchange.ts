@@ -104,7 +104,7 @@ export class UpstreamExchange implements Exchange, TimeLimited {
     return body.toString()
   }
 
-  /** Replaces the first-token limit with that between signs of life, if any. Call it at every event of the server. */
+  /** Replaces the first-token limit with that between signs of life, if any. Call it at each event of the server. */
   lifeSeen(): void {
     if (this.#timer.phase === 'waiting' && this.#isPatient) this.#timer.enter('thinking')
   }

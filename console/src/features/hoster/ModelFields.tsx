@@ -7,7 +7,8 @@ import type { ModelInput } from './model-input.ts'
 
 type Feature = NonNullable<ManifestModel['supported_features']>[number]
 
-const quantizations: Readonly<Record<NonNullable<ManifestModel['quantization']>, string>> = {
+/** The names that the list shows. A record, so that the compiler misses none. */
+const quantizationNames: Readonly<Record<NonNullable<ManifestModel['quantization']>, string>> = {
   int4: 'int4',
   int8: 'int8',
   fp4: 'fp4',
@@ -59,11 +60,8 @@ export function ModelFields({
     onText: (typed: string) => onChange({ ...input, [name]: typed }),
   })
   const isChat = !otherTasks.some(task => input.features.includes(task))
-  // A model that has such terms shows them at once.
-  const [hasMore] = useState(
-    input.cacheRead + input.cacheWrite + input.quantization + input.name + input.concurrent !== '' ||
-      input.features.length > 0,
-  )
+  // Open at first if any of the fields inside is filled in.
+  const [isMoreOpen] = useState(() => hasMoreTerms(input))
   const choices = Object.entries(featureNames).filter(
     ([feature]) => feature !== 'chat' || !isChat || input.features.includes('chat'),
   )
@@ -104,7 +102,7 @@ export function ModelFields({
         placeholder={input.id}
         {...text('upstream', 'upstream_model')}
       />
-      <details open={hasMore || undefined}>
+      <details open={isMoreOpen || undefined}>
         <summary>More: cached input, features, quantization</summary>
         <div className={styles.more}>
           <div className={styles.pair}>
@@ -142,7 +140,7 @@ export function ModelFields({
               description="How the weights are stored"
               placeholder="not stated"
               clearable
-              data={Object.keys(quantizations)}
+              data={Object.entries(quantizationNames).map(([value, label]) => ({ value, label }))}
               value={input.quantization === '' ? null : input.quantization}
               error={problemOf('quantization')}
               onChange={chosen => onChange({ ...input, quantization: chosen ?? '' })}
@@ -159,4 +157,8 @@ export function ModelFields({
       </details>
     </>
   )
+}
+
+function hasMoreTerms({ cacheRead, cacheWrite, quantization, name, concurrent, features }: ModelInput): boolean {
+  return features.length > 0 || [cacheRead, cacheWrite, quantization, name, concurrent].some(text => text !== '')
 }

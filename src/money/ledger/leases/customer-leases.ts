@@ -1,8 +1,6 @@
 import type { AccountLimits } from '../../../base/domain/caller.ts'
 import type { Nanos } from '../../../base/domain/money.ts'
-import { deleteOldest } from '../../../base/runtime/collections.ts'
 import type { BulkRequest } from '../ledger-store.ts'
-import { type Admission, type AdmissionResult, isRefusedByWindow } from './admission.ts'
 import type { BulkLease } from './bulk-lease.ts'
 
 /** The bulk leases of one customer on this node, and the demand that decides the size of the next one. */
@@ -175,9 +173,8 @@ function larger(a: Nanos, b: Nanos): Nanos {
 const FLOOR_NANOS = 1_000_000_000n
 const FLOOR_HOLDS = 20n
 /**
- * A lease has room for running requests, on top of what is spent: this many times the
- * largest sum owed so far.
- * Holds are worst cases, often far above the cost.
+ * A lease has room for running requests, on top of what is spent: this many times the largest sum owed so far. Holds
+ * are worst cases, often far above the cost.
  */
 const HELD_FACTOR = 4n
 /** The room of a first lease, when nothing is known about the customer but its first request. */
@@ -196,48 +193,3 @@ const RECALLED_MS = 10_000
 const DEMAND_MS = 5_000
 /** A customer is forgotten this long after the last request. The next request is then the first again. */
 const KNOWN_MS = 120_000
-
-type Refusal = Extract<AdmissionResult, { kind: 'refused' }>
-
-/**
- * Remembers customers that have used up their minute or day, so that further requests cost no round trip
- * until the minute ends.
- */
-export interface ExhaustedWindows {
-  /** The refusal to repeat. Undefined when the window is over, or when the limit was raised. */
-  refuse(admission: Admission): Refusal | undefined
-  /**
-   * `sentAtMs` is the monotonic time before the statement was sent, `databaseNowMs` PostgreSQL's time of the
-   * decision.
-   */
-  remember(admission: Admission, refusal: Refusal, sentAtMs: number, databaseNowMs: number): void
-}
-
-const CUSTOMERS_MAX = 10_000
-
-export function createExhaustedWindows(monotonicMs: () => number): ExhaustedWindows {
-  const byCustomer = new Map<string, { refusal: Refusal; untilMs: number }>()
-
-  return {
-    refuse({ customerId, limits }) {
-      const known = byCustomer.get(customerId)
-      if (known === undefined) return undefined
-      const { code, windows } = known.refusal
-      const isExhausted =
-        code === 'rate_limit_exceeded'
-          ? windows.minuteUsed >= limits.requestsPerMinute
-          : windows.dayUsed >= limits.requestsPerDay
-      if (isExhausted && monotonicMs() < known.untilMs) return known.refusal
-      byCustomer.delete(customerId)
-      return undefined
-    },
-    remember({ customerId }, refusal, sentAtMs, databaseNowMs) {
-      if (!isRefusedByWindow(refusal.code)) return
-      if (byCustomer.size >= CUSTOMERS_MAX) deleteOldest(byCustomer)
-      // A used-up day is also asked for again each minute, because the refusal reports the count of the minute too.
-      // The time is counted from before the statement was sent, so the entry never outlasts the window, whatever the
-      // two wall clocks show.
-      byCustomer.set(customerId, { refusal, untilMs: sentAtMs + refusal.windows.minuteEndsAtEpochMs - databaseNowMs })
-    },
-  }
-}

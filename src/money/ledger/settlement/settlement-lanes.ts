@@ -1,7 +1,8 @@
 import type { Log } from '../../../base/runtime/log.ts'
 import type { Scheduler } from '../../../base/runtime/scheduler.ts'
 import { BatchQueue, type BatchQueueOptions, lingerFor, logLocked } from '../batch-queue.ts'
-import { createTextJoiner, type JoinTexts, type PendingSettlement } from './pending-settlement.ts'
+import type { PendingSettlement } from './pending-settlement.ts'
+import { createTextJoiner, type JoinTexts } from './text-arena.ts'
 
 /** With a journal no caller waits for the commit, so batches wait to fill up. Balances are at most this late. */
 export const SETTLE_LINGER_MS = 50

@@ -11,7 +11,7 @@ import type { BulkLease } from '../leases/bulk-lease.ts'
 import type { LeaseBook } from '../leases/lease-book.ts'
 import type { UnconfirmedLeases } from '../leases/unconfirmed-leases.ts'
 import type { LedgerStore } from '../ledger-store.ts'
-import { createTextArena, type JoinTexts, PendingSettlement } from './pending-settlement.ts'
+import { PendingSettlement } from './pending-settlement.ts'
 import { type RecoveredRecord, recoveredSettlements } from './recovered-settlements.ts'
 import {
   closeHold,
@@ -23,6 +23,7 @@ import {
 } from './settlement.ts'
 import { SettlementLanes } from './settlement-lanes.ts'
 import { createJournalRefusalLog, logSettleEffects } from './settlement-log.ts'
+import { createTextArena, type JoinTexts } from './text-arena.ts'
 
 export interface SettlementQueueDeps {
   readonly store: Pick<LedgerStore, 'settle'>

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createTextArena, createTextJoiner } from './pending-settlement.ts'
+import { createTextArena, createTextJoiner } from './text-arena.ts'
 
 test('reads texts with any characters back, alone and joined', () => {
   const arena = createTextArena(64)
