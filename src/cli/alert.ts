@@ -1,11 +1,12 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import type { Sql } from '../base/db/pool.ts'
+import { commandLine } from '../base/db/audit-log.ts'
+import { type Sql, transaction } from '../base/db/pool.ts'
 import { type AlertKind, type AlertRule, alertKinds, kindsWithThreshold } from '../base/domain/alert-rule.ts'
 import { usdText } from '../base/domain/money.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
 import { systemClock } from '../base/runtime/scheduler.ts'
 import { disableRule, findRule, insertTestAlert, listRules, readHistory } from '../money/alerts/alert-store.ts'
-import { addRule } from '../money/alerts/alerts.ts'
+import { addRule, noteRule } from '../money/alerts/alerts.ts'
 import { deliverAlert } from '../money/alerts/deliver-alert.ts'
 import { createMailer } from '../money/alerts/mailer.ts'
 import { createPinnedLookup } from '../wire/egress/pinned-lookup.ts'
@@ -61,7 +62,12 @@ function add(): Command {
           masterKey: await requireMasterKey(session, pool),
           allowPrivateUrls: session.config.alerts.allowPrivateUrls,
         }
-        return { customer, added: await addRule(pool, customer, rule, settings) }
+        const added = await transaction(pool, async sql => {
+          const made = await addRule(sql, customer, rule, settings)
+          await noteRule(sql, commandLine, 'alert.added', made.rule)
+          return made
+        })
+        return { customer, added }
       })
       const { rule, secret } = added
       session.output.result(
@@ -109,11 +115,14 @@ function remove(): Command {
     .argument('<alert>', 'id of the rule')
     .action(async (ruleId: string, options) => {
       const session = createSession(options)
-      const rule = await withDatabase(session, async pool => {
-        const found = await requireRule(pool, ruleId)
-        await disableRule(pool, found.ruleId)
-        return found
-      })
+      const rule = await withDatabase(session, pool =>
+        transaction(pool, async sql => {
+          const found = await requireRule(sql, ruleId)
+          await disableRule(sql, found.ruleId)
+          await noteRule(sql, commandLine, 'alert.removed', found)
+          return found
+        }),
+      )
       session.output.result(ruleJson(rule), `Removed the ${rule.kind} alert to ${rule.target}.`)
     })
 }

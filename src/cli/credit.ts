@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { type Command, Option } from 'commander'
+import { commandLine, noteAction } from '../base/db/audit-log.ts'
 import { transactionOrDryRun } from '../base/db/dry-run.ts'
 import type { Sql } from '../base/db/pool.ts'
 import { type Nanos, usdText } from '../base/domain/money.ts'
@@ -62,6 +63,12 @@ function grant(): Command {
           if (granted.granted && !dryRun) {
             const { customerId } = granted.customer
             await (await requireEvidence(session, sql)).add(sql, 'credit', order.ref, { customerId, amountNanos })
+            const { ref, reason } = order
+            const detail = { amount_usd: usdText(amountNanos), ref, reason, is_promotion: isPromotion }
+            await noteAction(sql, {
+              ...commandLine,
+              ...{ action: 'credit.granted', subject: customerId, customerId, detail },
+            })
           }
           return granted
         }),

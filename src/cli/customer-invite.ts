@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander'
+import { noteAction } from '../base/db/audit-log.ts'
 import { transaction } from '../base/db/pool.ts'
 import { type MemberRole, memberRoles } from '../base/domain/member-role.ts'
-import { noteAction } from '../identity/people/audit-log.ts'
 import { makeInviteLink } from '../identity/people/links.ts'
 import { baseUrlOf } from '../start/config/base-url.ts'
 import { emailArgument } from './arguments.ts'

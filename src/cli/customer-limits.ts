@@ -1,8 +1,10 @@
 import { type Command, InvalidArgumentError } from 'commander'
+import { commandLine } from '../base/db/audit-log.ts'
 import { transaction } from '../base/db/pool.ts'
 import type { AccountLimits } from '../base/domain/caller.ts'
 import { type Nanos, parseUsd, usdText } from '../base/domain/money.ts'
-import { type OwnLimits, readOwnLimits, setOwnLimits } from '../money/accounts/customers.ts'
+import { type OwnLimits, setOwnLimits } from '../money/accounts/customers.ts'
+import { noteCustomerChange, readCustomerState } from '../money/accounts/note-customer.ts'
 import { limitsOfTier } from '../start/config/config.ts'
 import { type Change, changeArgument } from './arguments.ts'
 import { createCommand, createSession } from './command.ts'
@@ -40,13 +42,16 @@ export function customerLimitsCommand(): Command {
       const { customer, own } = await withDatabase(session, pool =>
         transaction(pool, async sql => {
           const found = await resolveCustomer(sql, emailOrId)
-          const before = await readOwnLimits(sql, found.customerId)
+          const before = await readCustomerState(sql, found)
           const limits: OwnLimits = {
             requestsPerMinute: requestsPerMinute === undefined ? before.requestsPerMinute : requestsPerMinute.to,
             requestsPerDay: requestsPerDay === undefined ? before.requestsPerDay : requestsPerDay.to,
             dailySpendCapNanos: dailySpendCapUsd === undefined ? before.dailySpendCapNanos : dailySpendCapUsd.to,
           }
-          if (isChange) await setOwnLimits(sql, found.customerId, limits)
+          if (isChange) {
+            await setOwnLimits(sql, found.customerId, limits)
+            await noteCustomerChange(sql, commandLine, found, { before, after: { ...before, ...limits } })
+          }
           return { customer: found, own: limits }
         }),
       )

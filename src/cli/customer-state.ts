@@ -1,8 +1,10 @@
 import type { Command } from 'commander'
+import { commandLine, noteAction } from '../base/db/audit-log.ts'
 import { transaction } from '../base/db/pool.ts'
 import { usdText } from '../base/domain/money.ts'
 import { revokeAllKeys } from '../identity/auth/keys.ts'
 import { deleteCustomer, setDisabled } from '../money/accounts/customers.ts'
+import { noteCustomerChange, readCustomerState } from '../money/accounts/note-customer.ts'
 import { disableRule, listRules } from '../money/alerts/alert-store.ts'
 import { readBalance } from '../money/ledger/accounts/read-balance.ts'
 import { createCommand, createSession } from './command.ts'
@@ -31,7 +33,10 @@ function stateCommand(name: 'disable' | 'enable', summary: string, disabled: boo
       const { customer, changed } = await withDatabase(session, pool =>
         transaction(pool, async sql => {
           const found = await resolveCustomer(sql, emailOrId)
-          return { customer: found, changed: await setDisabled(sql, found.customerId, disabled) }
+          const before = await readCustomerState(sql, found)
+          const changed = await setDisabled(sql, found.customerId, disabled)
+          await noteCustomerChange(sql, commandLine, found, { before, after: { ...before, isPaused: disabled } })
+          return { customer: found, changed }
         }),
       )
       const { customerId, email } = customer
@@ -65,6 +70,12 @@ export function deleteCustomerCommand(): Command {
           const keys = await revokeAllKeys(sql, customerId)
           for (const { ruleId } of await listRules(sql, customerId)) await disableRule(sql, ruleId)
           const balance = await readBalance(sql, customerId)
+          await noteAction(sql, {
+            ...{ ...commandLine, action: 'customer.deleted', customerId },
+            // Its address is erased, here too.
+            subject: customerId,
+            detail: { revoked_keys: keys, balance_usd: usdText(balance?.postedNanos ?? 0n) },
+          })
           return { customerId, email, keys, balanceNanos: balance?.postedNanos ?? 0n }
         }),
       )

@@ -1,10 +1,12 @@
 import type { Command } from 'commander'
+import { commandLine } from '../base/db/audit-log.ts'
 import { transaction } from '../base/db/pool.ts'
 import { usdText } from '../base/domain/money.ts'
 import { noSpend } from '../base/domain/spend.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
 import { quoteForShell } from '../base/runtime/quote-for-shell.ts'
 import { createCustomer, listCustomers, setAccountTier } from '../money/accounts/customers.ts'
+import { noteCustomerChange, noteCustomerCreated, readCustomerState } from '../money/accounts/note-customer.ts'
 import { listBalances } from '../money/ledger/accounts/read-balance.ts'
 import { spendByCustomer } from '../money/usage/spend.ts'
 import type { Config } from '../start/config/config.ts'
@@ -50,7 +52,11 @@ function addCustomer(): Command {
       const { config, output } = session
       if (options.tier !== undefined) requireTier(config, options.tier)
       const customer = await withDatabase(session, pool =>
-        transaction(pool, sql => createCustomer(sql, config, { email, accountTier: options.tier })),
+        transaction(pool, async sql => {
+          const added = await createCustomer(sql, config, { email, accountTier: options.tier })
+          if (added) await noteCustomerCreated(sql, commandLine, added, config.signup.creditNanos)
+          return added
+        }),
       )
       if (!customer) throw new Failure(`The customer ${email} already exists.`)
       const { customerId, accountTier } = customer
@@ -111,7 +117,9 @@ function tier(): Command {
       const customer = await withDatabase(session, pool =>
         transaction(pool, async sql => {
           const found = await resolveCustomer(sql, emailOrId)
+          const before = await readCustomerState(sql, found)
           await setAccountTier(sql, found.customerId, accountTier)
+          await noteCustomerChange(sql, commandLine, found, { before, after: { ...before, tier: accountTier } })
           return found
         }),
       )

@@ -1,9 +1,11 @@
 import type { Command } from 'commander'
+import { commandLine } from '../base/db/audit-log.ts'
 import { transaction } from '../base/db/pool.ts'
 import type { KeyLimit, KeyScope, LimitReset } from '../base/domain/caller.ts'
 import type { KeyDefaults } from '../base/domain/chat-job.ts'
 import type { Nanos } from '../base/domain/money.ts'
 import { changeKey } from '../identity/auth/keys.ts'
+import { noteKeyChanged } from '../identity/auth/note-key.ts'
 import { spendByKey } from '../money/usage/spend.ts'
 import { changedDefaults } from '../wire/api/key-defaults.ts'
 import {
@@ -69,6 +71,7 @@ export function editKeyCommand(): Command {
           }
           const changed = await changeKey(sql, found.keyId, change)
           if (!changed) throw new Failure(`${found.hint} is revoked. Nothing was changed.`)
+          await noteKeyChanged(sql, commandLine, found, changed)
           return changed
         })
         return {

@@ -1,8 +1,10 @@
 import type { Command } from 'commander'
+import { commandLine } from '../base/db/audit-log.ts'
 import { transaction } from '../base/db/pool.ts'
 import { usdText } from '../base/domain/money.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
-import { issueKey, listKeys, revokeKey } from '../identity/auth/keys.ts'
+import { findKeyInUse, issueKey, listKeys, revokeKey } from '../identity/auth/keys.ts'
+import { noteKeyIssued, noteKeyRevoked } from '../identity/auth/note-key.ts'
 import { spendByKey } from '../money/usage/spend.ts'
 import { changedDefaults } from '../wire/api/key-defaults.ts'
 import {
@@ -77,7 +79,9 @@ function issue(): Command {
         ...(await transaction(pool, async sql => {
           const found = await resolveCustomer(sql, emailOrId)
           const { customerId } = found
-          return { customer: found, issued: await issueKey(sql, { ...order, customerId }) }
+          const issued = await issueKey(sql, { ...order, customerId })
+          await noteKeyIssued(sql, commandLine, (await findKeyInUse(sql, customerId, issued.keyId))!)
+          return { customer: found, issued }
         })),
         note: await unknownModelsNote(session, pool, order.allowedModels),
       }))
@@ -136,7 +140,9 @@ function revoke(): Command {
       const { key, changed } = await withDatabase(session, pool =>
         transaction(pool, async sql => {
           const found = await resolveKey(sql, text)
-          return { key: found, changed: await revokeKey(sql, found.keyId) }
+          const changed = await revokeKey(sql, found.keyId)
+          if (changed) await noteKeyRevoked(sql, commandLine, found)
+          return { key: found, changed }
         }),
       )
       session.output.result(

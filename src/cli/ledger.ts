@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import type { Command } from 'commander'
+import { commandLine, noteAction } from '../base/db/audit-log.ts'
 import { transactionOrDryRun } from '../base/db/dry-run.ts'
 import type { Pool, Sql } from '../base/db/pool.ts'
 import { type Nanos, usdText } from '../base/domain/money.ts'
@@ -155,6 +156,10 @@ async function refund(
   }
   const customer = await findCustomer(sql, customerId)
   const balance = await balanceOf(sql, customerId)
+  if (result.kind === 'refunded') {
+    const detail = { amount_usd: usdText(result.refund.amountNanos), reason: result.refund.reason }
+    await noteAction(sql, { ...commandLine, action: 'request.refunded', subject: requestId, customerId, detail })
+  }
   return {
     customerId,
     email: emailOrNull(customer!.email),

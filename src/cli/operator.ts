@@ -1,8 +1,8 @@
 import { type Command, Option } from 'commander'
+import { commandLine, noteAction } from '../base/db/audit-log.ts'
 import { transaction } from '../base/db/pool.ts'
 import { type InstallationRole, installationRoles } from '../base/domain/member-role.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
-import { noteAction } from '../identity/people/audit-log.ts'
 import { makeWelcomeLink } from '../identity/people/links.ts'
 import { addPerson, findPerson, isBlocked, listOperators } from '../identity/people/persons.ts'
 import { setRole } from '../identity/people/roles.ts'
@@ -60,7 +60,9 @@ function add(): Command {
           if (await isBlocked(sql, person.personId))
             throw new Failure(`${email} is blocked. Run \`${ownCommand(`person unblock ${email}`)}\` first.`)
           if (!(await setRole(sql, person, role))) throw lastOperator(email)
-          return { person, path: await makeWelcomeLink(sql, person.personId, Date.now()) }
+          const path = await makeWelcomeLink(sql, person.personId, Date.now())
+          await noteAction(sql, { ...commandLine, action: 'operator.link_made', subject: person.email })
+          return { person, path }
         }),
       )
       const url = `${baseUrlOf(withRunningPort(session.config))}${path}`

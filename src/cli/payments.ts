@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Command } from 'commander'
-import { type Pool, transaction } from '../base/db/pool.ts'
+import { type AuditAction, commandLine, noteAction } from '../base/db/audit-log.ts'
+import { type Pool, type Sql, transaction } from '../base/db/pool.ts'
 import { queryRow } from '../base/db/query-row.ts'
 import { type Nanos, usdText } from '../base/domain/money.ts'
 import { systemClock } from '../base/runtime/scheduler.ts'
@@ -77,6 +78,9 @@ function confirm(): Command {
             if (verdict === 'paid')
               await (await requireEvidence(session, sql)).add(sql, 'payment', paymentId, { customerId })
             return verdict
+          }).then(async verdict => {
+            if (verdict === 'paid') await note(sql, 'payment.confirmed', payment, payment.amountNanos)
+            return verdict
           }),
         )
         return { payment, verdict }
@@ -117,11 +121,17 @@ function takeBack(): Command {
           throw new Failure('Refund this payment in the console: its provider must pay. Nothing was changed.')
         }
         const amount = (options.amount as Nanos | undefined) ?? payment.amountNanos - reversedOf(payment)
-        const { verdict } = await queryRow<{ verdict: string }>(
-          pool,
-          'SELECT reverse_payment($1, $2, $3, NULL, $4, $5) AS verdict',
-          [reversalId, payment.paymentId, amount, options.chargeback === true, options.reason],
-        )
+        const isChargeback = options.chargeback === true
+        const verdict = await transaction(pool, async sql => {
+          const { verdict } = await queryRow<{ verdict: string }>(
+            sql,
+            'SELECT reverse_payment($1, $2, $3, NULL, $4, $5) AS verdict',
+            [reversalId, payment.paymentId, amount, isChargeback, options.reason],
+          )
+          const action = isChargeback ? 'payment.disputed' : 'payment.refunded'
+          if (verdict === 'taken') await note(sql, action, payment, amount, { reason: options.reason })
+          return verdict
+        })
         return { payment, amount, verdict }
       })
       if (verdict !== 'taken') throw new Failure(`${refusals[verdict] ?? verdict} Nothing was changed.`)
@@ -145,14 +155,22 @@ function giveBack(): Command {
     .argument('<reversal>', 'id of the reversal', textArgument)
     .action(async (reversalId: string, options) => {
       const session = createSession(options)
-      const isReturned = await withDatabase(session, async pool => {
-        const { rows } = await pool.query<{ done: boolean }>(
-          `SELECT return_reversal(reversal_id) AS done FROM payment_reversal JOIN payment USING (payment_id)
-            WHERE reversal_id::text = lower($1) AND NOT has_provider`,
-          [reversalId],
-        )
-        return rows[0]?.done === true
-      })
+      const isReturned = await withDatabase(session, pool =>
+        transaction(pool, async sql => {
+          const { rows } = await sql.query<{ done: boolean; paymentId: string; customerId: string }>(
+            `SELECT return_reversal(reversal_id) AS done, payment_id AS "paymentId", payment.customer_id AS "customerId"
+               FROM payment_reversal JOIN payment USING (payment_id)
+              WHERE reversal_id::text = lower($1) AND NOT has_provider`,
+            [reversalId],
+          )
+          const [found] = rows
+          if (found?.done !== true) return false
+          const { paymentId: subject, customerId } = found
+          const detail = { reversal_id: reversalId.toLowerCase() }
+          await noteAction(sql, { ...commandLine, action: 'payment.reversal_returned', subject, customerId, detail })
+          return true
+        }),
+      )
       if (!isReturned) throw new Failure('There is nothing to give back. Nothing was changed.')
       session.output.result({ reversal_id: reversalId, returned: true }, `Gave back what ${reversalId} took.`)
     })
@@ -164,15 +182,18 @@ function reconcile(): Command {
   ]).action(async options => {
     const session = createSession(options)
     const { config, output } = session
-    const done = await withDatabase(session, async pool =>
-      createPaymentSync({
+    const done = await withDatabase(session, async pool => {
+      const reconciled = await createPaymentSync({
         pool,
         clock: systemClock,
         evidence: await requireEvidence(session, pool),
         drivers: createDrivers(config.payments, () => baseUrlOf(config)),
         log: { warn: (details: object, text: string) => output.note(`${text}: ${JSON.stringify(details)}`) },
-      }).reconcile({ isComplete: true }),
-    )
+      }).reconcile({ isComplete: true })
+      const detail = { ...reconciled }
+      await noteAction(pool, { ...commandLine, action: 'payment.reconciled', subject: 'all', detail })
+      return reconciled
+    })
     output.result(
       { ...done },
       `Asked for ${done.looked} payments and events: ${done.booked} booked, ${done.mismatched} with another report than expected, ${done.failed} without an answer.`,
@@ -232,6 +253,20 @@ function accept(): Command {
       if (!isEnded) throw new Failure(`There is no open difference ${ref}. Nothing was changed.`)
       session.output.result({ name: ref, accepted: true }, `Ended the difference ${ref}.`)
     })
+}
+
+/** Notes a change of a payment in the audit log, last in its transaction. */
+function note(
+  sql: Sql,
+  action: AuditAction,
+  { paymentId, customerId, driver, reference }: Payment,
+  amountNanos: Nanos,
+  detail: Readonly<Record<string, unknown>> = {},
+): Promise<void> {
+  return noteAction(sql, {
+    ...{ ...commandLine, action, subject: paymentId, customerId },
+    detail: { driver, reference, amount_usd: usdText(amountNanos), ...detail },
+  })
 }
 
 async function resolvePayment(pool: Pool, referenceOrId: string): Promise<Payment> {

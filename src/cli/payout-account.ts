@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { type Command, Option } from 'commander'
+import { commandLine } from '../base/db/audit-log.ts'
 import { ApiError } from '../base/domain/errors.ts'
 import { type Nanos, usdText } from '../base/domain/money.ts'
 import { payoutLabels, payoutProviderNames } from '../base/domain/money-drivers.ts'
@@ -20,8 +21,6 @@ import { Failure, UsageError } from './failure.ts'
 import { payoutDriverOf } from './payout-drivers-of.ts'
 import { resolveCustomer, resolveHoster } from './resolve.ts'
 import { withDatabase } from './with-database.ts'
-
-const commandLine = { personId: null, address: null }
 
 /** `switchyard payout account`: where a hoster is paid. */
 export function payoutAccount(): Command {

@@ -1,5 +1,6 @@
 import { existsSync, writeFileSync } from 'node:fs'
 import { type Command, Option } from 'commander'
+import { commandLine, noteAction } from '../base/db/audit-log.ts'
 import type { Pool } from '../base/db/pool.ts'
 import { systemErrorText } from '../base/runtime/error-message.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
@@ -69,6 +70,8 @@ export function settlePayouts(): Command {
           rules: session.config.payouts,
           log: { warn: (details: object, text: string) => session.output.note(`${text}: ${errorText(details)}`) },
         }).settle(known.batchId)
+        const { file: _, ...detail } = settled
+        await noteAction(pool, { ...commandLine, action: 'payout.settled', subject: known.batchId, detail })
         return { batch: (await findBatch(pool, known.batchId))!, settled }
       })
       if (settled.file !== null && file !== undefined) writeTransfers(file, settled.file)

@@ -1,5 +1,6 @@
-import { join, resolve } from 'node:path'
+import { basename, join, resolve } from 'node:path'
 import type { Command } from 'commander'
+import { commandLine, noteAction } from '../base/db/audit-log.ts'
 import { tryFileLock } from '../base/db/file-lock.ts'
 import { makeDirectory } from '../base/db/make-directory.ts'
 import type { Pool } from '../base/db/pool.ts'
@@ -83,6 +84,8 @@ async function archiveAll(
       output.note(`${month.isFrozen ? 'Continuing with' : 'Archiving'} ${month.month}: ${month.requests} rows`)
       const { path, sha256, bytes } = await archiveMonth(pool, month.month, directory)
       done.push({ ...planned(month), file: path, sha256, fileBytes: bytes })
+      const detail = { file: basename(path), sha256, rows: Number(month.requests) }
+      await noteAction(pool, { ...commandLine, action: 'usage.archived', subject: month.month, detail })
     }
     return done
   } catch (error) {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Command } from 'commander'
+import { commandLine, noteAction } from '../base/db/audit-log.ts'
 import { transaction } from '../base/db/pool.ts'
 import { queryRow } from '../base/db/query-row.ts'
 import { DAY_MS } from '../base/domain/durations.ts'
@@ -51,6 +52,15 @@ function make(): Command {
               expiresAt,
             ])
             await evidence.addVoucher(sql, voucherId, amountNanos)
+          }
+          for (const { voucherId, hint } of made) {
+            const detail = {
+              amount_usd: usdText(amountNanos),
+              hint,
+              note: options.note ?? '',
+              is_promotion: isPromotion,
+            }
+            await noteAction(sql, { ...commandLine, action: 'voucher.made', subject: voucherId, detail })
           }
         }),
       )
@@ -109,16 +119,22 @@ function revoke(): Command {
     .argument('<voucher>', 'the last five characters of its code, or its id', textArgument)
     .action(async (hintOrId: string, options) => {
       const session = createSession(options)
-      const { found, isRevoked } = await withDatabase(session, async pool => {
-        const { rows } = await pool.query<{ id: string }>(
-          'SELECT voucher_id AS id FROM voucher WHERE hint = upper($1) OR voucher_id::text = lower($1)',
-          [hintOrId],
-        )
-        const [voucher] = rows
-        if (voucher === undefined || rows.length > 1) return { found: rows.length, isRevoked: false }
-        const { done } = await queryRow<{ done: boolean }>(pool, 'SELECT revoke_voucher($1) AS done', [voucher.id])
-        return { found: 1, isRevoked: done }
-      })
+      const { found, isRevoked } = await withDatabase(session, pool =>
+        transaction(pool, async sql => {
+          const { rows } = await sql.query<{ id: string; hint: string }>(
+            'SELECT voucher_id AS id, hint FROM voucher WHERE hint = upper($1) OR voucher_id::text = lower($1)',
+            [hintOrId],
+          )
+          const [voucher] = rows
+          if (voucher === undefined || rows.length > 1) return { found: rows.length, isRevoked: false }
+          const { done } = await queryRow<{ done: boolean }>(sql, 'SELECT revoke_voucher($1) AS done', [voucher.id])
+          if (done) {
+            const detail = { hint: voucher.hint }
+            await noteAction(sql, { ...commandLine, action: 'voucher.revoked', subject: voucher.id, detail })
+          }
+          return { found: 1, isRevoked: done }
+        }),
+      )
       if (found === 0) throw new Failure(`There is no voucher ${hintOrId}.`)
       if (found > 1) throw new Failure(`${found} vouchers end in ${hintOrId}. Use the id.`)
       if (!isRevoked) throw new Failure('The voucher was used or revoked before. Nothing was changed.')

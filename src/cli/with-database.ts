@@ -1,3 +1,4 @@
+import { userInfo } from 'node:os'
 import { grantGatewayRights } from '../base/db/gateway-role.ts'
 import { migrate, pendingMigrations, sqlDir } from '../base/db/migrate.ts'
 import { openDatabase } from '../base/db/open-database.ts'
@@ -36,6 +37,7 @@ export async function withDatabase<T>(
       // No client waits for a command, and an audit reads the whole ledger.
       statementTimeoutMs: 0,
       lockTimeoutMs: 10_000,
+      osUser: osUser(),
     })
     try {
       await requireNoOlderServer(pool)
@@ -50,6 +52,15 @@ export async function withDatabase<T>(
     }
   } finally {
     await database.close()
+  }
+}
+
+/** The name of the user who runs the command, or the number of a user without a name, as in containers. */
+function osUser(): string {
+  try {
+    return userInfo().username
+  } catch {
+    return `uid ${process.getuid?.() ?? 'unknown'}`
   }
 }
 

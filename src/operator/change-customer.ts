@@ -1,19 +1,14 @@
+import { noteAction } from '../base/db/audit-log.ts'
 import type { Pool } from '../base/db/pool.ts'
 import { ApiError } from '../base/domain/errors.ts'
 import type { MemberRole } from '../base/domain/member-role.ts'
-import { type Nanos, usdText } from '../base/domain/money.ts'
+import type { Nanos } from '../base/domain/money.ts'
 import { findKeyInUse, revokeKey } from '../identity/auth/keys.ts'
-import { noteAction } from '../identity/people/audit-log.ts'
+import { noteKeyRevoked } from '../identity/auth/note-key.ts'
 import type { Invitations, MadeInvitation } from '../identity/people/invitations.ts'
 import { checkInvitation } from '../identity/people/members.ts'
-import {
-  createCustomer,
-  findCustomer,
-  readOwnLimits,
-  setAccountTier,
-  setDisabled,
-  setOwnLimits,
-} from '../money/accounts/customers.ts'
+import { createCustomer, findCustomer, setAccountTier, setDisabled, setOwnLimits } from '../money/accounts/customers.ts'
+import { type CustomerState, noteCustomerChange, readCustomerState } from '../money/accounts/note-customer.ts'
 import type { CustomerChange } from '../wire/api/operator/customer-changes.ts'
 import { type Actor, act } from './operator-action.ts'
 
@@ -31,7 +26,7 @@ export function addCustomer(
   },
 ): Promise<string> {
   if (tier !== undefined) requireTier(tier, config.tiers)
-  return act(pool, async sql => {
+  return act(pool, actor, async sql => {
     const customer = await createCustomer(
       sql,
       config,
@@ -61,27 +56,17 @@ export function changeCustomer(
   tiers: readonly string[],
 ): Promise<void> {
   if (change.tier !== undefined) requireTier(change.tier, tiers)
-  return act(pool, async sql => {
+  return act(pool, actor, async sql => {
     await sql.query('SELECT FROM customer WHERE customer_id = $1 FOR UPDATE', [customerId])
     const customer = await findCustomer(sql, customerId)
     if (customer === undefined || customer.deletedAt !== null) throw new ApiError('customer_not_found')
-    const own = await readOwnLimits(sql, customerId)
-    const before = { tier: customer.accountTier, isPaused: customer.disabledAt !== null, ...own }
+    const before = await readCustomerState(sql, customer)
     const after = { ...before, ...definedFields(change) }
     if (after.tier !== before.tier) await setAccountTier(sql, customerId, after.tier)
     if (after.isPaused !== before.isPaused) await setDisabled(sql, customerId, after.isPaused)
     const { requestsPerMinute, requestsPerDay, dailySpendCapNanos } = after
     await setOwnLimits(sql, customerId, { requestsPerMinute, requestsPerDay, dailySpendCapNanos })
-    const changed = Object.keys(after).filter(name => after[name as keyof State] !== before[name as keyof State])
-    if (changed.length === 0) return
-    await noteAction(sql, {
-      action: 'customer.changed',
-      personId: actor.personId,
-      subject: customer.email,
-      customerId,
-      detail: { before: noted(before, changed), after: noted(after, changed) },
-      address: actor.address,
-    })
+    await noteCustomerChange(sql, actor, customer, { before, after })
   })
 }
 
@@ -96,7 +81,7 @@ export function inviteMember(
   { name, nowMs }: { readonly name: string; readonly nowMs: number },
 ): Promise<MadeInvitation> {
   const { customerId, email, role } = invitation
-  const { personId, address } = actor
+  const { personId, keyId, address } = actor
   return invitations.send({
     target: { customerId },
     email,
@@ -104,52 +89,30 @@ export function inviteMember(
     madeBy: { personId, name },
     check: sql => checkInvitation(sql, invitation, { mayAdd: true, nowMs }),
     note: sql =>
-      noteAction(sql, { action: 'member.invited', personId, subject: email, customerId, detail: { role }, address }),
+      noteAction(sql, {
+        action: 'member.invited',
+        personId,
+        keyId,
+        subject: email,
+        customerId,
+        detail: { role },
+        address,
+      }),
   })
 }
 
 /** Revokes a key like `switchyard key revoke`, on all nodes within two seconds. Throws `not_found`. */
 export function revokeCustomerKey(pool: Pool, actor: Actor, customerId: string, keyId: string): Promise<void> {
-  return act(pool, async sql => {
+  return act(pool, actor, async sql => {
     const key = await findKeyInUse(sql, customerId, keyId)
     if (key === undefined || !(await revokeKey(sql, keyId))) {
       throw new ApiError('not_found', { message: 'This customer has no such key, or it was revoked before.' })
     }
-    await noteAction(sql, {
-      action: 'key.revoked',
-      personId: actor.personId,
-      subject: keyId,
-      customerId,
-      detail: { name: key.name, hint: key.hint },
-      address: actor.address,
-    })
+    await noteKeyRevoked(sql, actor, key)
   })
 }
 
-interface State {
-  readonly tier: string
-  readonly isPaused: boolean
-  readonly requestsPerMinute: number | null
-  readonly requestsPerDay: number | null
-  readonly dailySpendCapNanos: Nanos | null
-}
-
-/** The changed fields for the audit log, with the names and units of the API. */
-function noted(state: State, changed: readonly string[]): Record<string, unknown> {
-  const all = {
-    tier: ['tier', state.tier],
-    isPaused: ['paused', state.isPaused],
-    requestsPerMinute: ['requests_per_minute', state.requestsPerMinute],
-    requestsPerDay: ['requests_per_day', state.requestsPerDay],
-    dailySpendCapNanos: [
-      'daily_spend_cap_usd',
-      state.dailySpendCapNanos === null ? null : usdText(state.dailySpendCapNanos),
-    ],
-  } as const
-  return Object.fromEntries(changed.map(name => all[name as keyof State]))
-}
-
-function definedFields(change: CustomerChange): Partial<State> {
+function definedFields(change: CustomerChange): Partial<CustomerState> {
   return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined))
 }
 

@@ -30,6 +30,7 @@ export function grant(
   const ref = givenRef ?? `console-${grantId}`
   return act(
     pool,
+    actor,
     async sql => {
       const customer = await findCustomer(sql, customerId)
       const before = await readBalance(sql, customerId)
@@ -72,7 +73,7 @@ export function decideGrant(
   grantId: string,
   isApproved: boolean,
 ): Promise<{ state: 'granted' | 'rejected' }> {
-  return act(pool, async sql => {
+  return act(pool, actor, async sql => {
     const { rows } = await sql.query<{ customerId: string; ref: string; isPromotion: boolean }>(
       'SELECT customer_id AS "customerId", ref, is_promotion AS "isPromotion" FROM grant_request WHERE grant_id = $1',
       [grantId],

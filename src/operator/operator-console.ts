@@ -146,7 +146,7 @@ export function createOperatorConsole(deps: {
     priceVersions: modelId => listPriceVersions(reports, modelId),
     unapprovedModels: () => showUnapprovedModels(reports),
     decideModel: (actor, { modelId, state, reason }) =>
-      act(pool, sql => decideModel(sql, { modelId, state, reason, personId: actor.personId }, actor.address)),
+      act(pool, actor, sql => decideModel(sql, { modelId, state, reason, personId: actor.personId }, actor.address)),
     hosters: () => showHosters(reports),
     hoster: hosterId => showHosterToReview(reports, hosterId),
     changeHoster: (actor, hosterId, change) => changeHoster(pool, actor, hosterId, change),

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { noteAction } from '../base/db/audit-log.ts'
 import type { Pool, Sql } from '../base/db/pool.ts'
 import { queryRow } from '../base/db/query-row.ts'
 import { refuseOutage } from '../base/db/refuse-outage.ts'
@@ -39,7 +40,7 @@ export interface PaymentService {
   /** Gives back what a reversal of a manual payment took. */
   returnReversal(actor: Actor, reversalId: string): Promise<void>
   /** Asks the providers for all payments that may have changed, and books the differences. */
-  reconcile(): Promise<Reconciliation>
+  reconcile(actor: Actor): Promise<Reconciliation>
   makeVouchers(actor: Actor, order: VoucherOrder): Promise<MadeVouchers>
   listVouchers(limit: number, after: string | null): Promise<VoucherList>
   revokeVoucher(actor: Actor, voucherId: string): Promise<void>
@@ -72,7 +73,7 @@ export function createPaymentService(deps: {
     },
     one: async paymentId => showOperatorPayment(await find(pool, paymentId).catch(refuseOutage)),
     confirm: (actor, paymentId) =>
-      act(deskPool, async sql => {
+      act(deskPool, actor, async sql => {
         const { customerId } = await find(sql, paymentId)
         const verdict = await promoteAfterFirstCredit(sql, customerId, () =>
           ask<ConfirmVerdict>(sql, 'SELECT confirm_payment_by_operator($1, $2, $3) AS verdict', [
@@ -104,7 +105,7 @@ export function createPaymentService(deps: {
       const totalMinor = provider === null ? null : await totalOf(provider, known)
       const reversalId = randomUUID()
       let askedMinor: bigint | null = null
-      await act(deskPool, async sql => {
+      await act(deskPool, actor, async sql => {
         const payment = await find(sql, paymentId)
         const reversed = payment.reversals.reduce(
           (sum, { taken, returned }) => sum + BigInt(taken) - BigInt(returned),
@@ -129,9 +130,22 @@ export function createPaymentService(deps: {
       }
       return showOperatorPayment(await find(pool, paymentId))
     },
-    reconcile: () => sync.reconcile({ isComplete: true }),
+    async reconcile(actor) {
+      const done = await sync.reconcile({ isComplete: true })
+      const { personId, keyId, address } = actor
+      const entry = {
+        action: 'payment.reconciled',
+        personId,
+        keyId,
+        address,
+        subject: 'all',
+        detail: { ...done },
+      } as const
+      await act(deskPool, actor, sql => noteAction(sql, entry))
+      return done
+    },
     returnReversal: (actor, reversalId) =>
-      act(deskPool, async sql => {
+      act(deskPool, actor, async sql => {
         const { done } = await queryRow<{ done: boolean }>(
           sql,
           'SELECT return_reversal_by_operator($1, $2, $3) AS done',
@@ -144,7 +158,7 @@ export function createPaymentService(deps: {
         })
       }),
     makeVouchers: (actor, { amountNanos, count, expiresInDays, note, isPromotion }) =>
-      act(deskPool, async sql => {
+      act(deskPool, actor, async sql => {
         const expiresAt = new Date(clock.epochMs() + expiresInDays * DAY_MS)
         const made: MadeVouchers['data'] = []
         for (let n = 0; n < count; n++) {
@@ -188,7 +202,7 @@ export function createPaymentService(deps: {
       }
     },
     revokeVoucher: (actor, voucherId) =>
-      act(deskPool, async sql => {
+      act(deskPool, actor, async sql => {
         const { done } = await queryRow<{ done: boolean }>(
           sql,
           'SELECT revoke_voucher_by_operator($1, $2, $3) AS done',

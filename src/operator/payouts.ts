@@ -1,3 +1,4 @@
+import { noteAction } from '../base/db/audit-log.ts'
 import type { Pool, Sql } from '../base/db/pool.ts'
 import { refuseOutage } from '../base/db/refuse-outage.ts'
 import { ApiError } from '../base/domain/errors.ts'
@@ -48,7 +49,7 @@ export interface PayoutService {
   prepare(actor: Actor, driver: PayoutDriverName): Promise<PreparedBatchShown>
   approve(actor: Actor, batchId: string): Promise<ApprovedBatch>
   /** Sends what is approved and was not sent. A repeat sends nothing twice. */
-  settle(batchId: string): Promise<SettledBatchShown>
+  settle(actor: Actor, batchId: string): Promise<SettledBatchShown>
   cancel(actor: Actor, batchId: string): Promise<PayoutBatchShown>
   /** Promotional earnings that related customers paid: those that wait, and the newest decisions. */
   reviews(): Promise<PromotionReviewsShown>
@@ -103,7 +104,7 @@ export function createPayoutService(deps: {
     async prepare(actor, name) {
       const driver = drivers.find(each => each.name === name)
       if (driver === undefined) throw invalid('driver', `Hosters are not paid by ${payoutLabels[name]} here. Use csv.`)
-      return act(deskPool, async sql => {
+      return act(deskPool, actor, async sql => {
         const { batchId, hosters } = await preparePayouts(sql, actor, driver, rules, clock.epochMs())
         return {
           batch: batchId === null ? null : await one(sql, batchId),
@@ -118,7 +119,7 @@ export function createPayoutService(deps: {
       })
     },
     approve: (actor, batchId) =>
-      act(deskPool, async sql => {
+      act(deskPool, actor, async sql => {
         const result = await approvePayouts(sql, actor, batchId)
         if (result === 'no_batch') throw noBatch()
         if (result === 'undecided') {
@@ -130,26 +131,30 @@ export function createPayoutService(deps: {
         if (result === 'cancelled') throw invalid('batch_id', 'This batch was cancelled.')
         return { result, batch: await one(sql, batchId) }
       }),
-    async settle(batchId) {
+    async settle(actor, batchId) {
       const batch = await findBatch(pool, batchId).catch(refuseOutage)
       if (batch === undefined) throw noBatch()
       if (batch.state === 'prepared') throw invalid('batch_id', 'This batch is not approved.')
       const settled = await sync.settle(batchId).catch(refuseOutage)
+      const { file: _, ...detail } = settled
+      const { personId, keyId, address } = actor
+      const entry = { action: 'payout.settled', personId, keyId, address, subject: batchId, detail } as const
+      await act(deskPool, actor, sql => noteAction(sql, entry))
       return { ...settled, batch: await one(pool, batchId).catch(refuseOutage) }
     },
     cancel: (actor, batchId) =>
-      act(deskPool, async sql => {
+      act(deskPool, actor, async sql => {
         if ((await cancelPayouts(sql, actor, batchId)) === null) throw noBatch()
         return one(sql, batchId)
       }),
     reviews: () => reviews(pool).catch(refuseOutage),
     decide: (actor, reviewId, { isReleased, reason }) =>
-      act(deskPool, async sql => {
+      act(deskPool, actor, async sql => {
         if (await decidePromotionReview(sql, actor, { reviewId, isReleased, reason })) return reviews(sql)
         throw new ApiError('not_found', { message: 'There is no such review, or it was decided before.' })
       }),
     book: (actor, payoutId, failure) =>
-      act(deskPool, async sql => {
+      act(deskPool, actor, async sql => {
         const verdict = await settleBankPayout(sql, actor, payoutId, failure)
         if (verdict === 'not_csv') throw invalid('payout_id', 'The provider of this payout reports it itself.')
         if (verdict === 'not_sent') throw invalid('payout_id', 'This payout was not sent.')
@@ -177,13 +182,13 @@ export function createPayoutService(deps: {
       }
     },
     freeze: (actor, freeze) =>
-      act(deskPool, async sql => {
+      act(deskPool, actor, async sql => {
         const { rows } = await sql.query('SELECT FROM hoster WHERE hoster_id = $1', [freeze.hosterId])
         if (rows.length === 0) throw new ApiError('hoster_not_found')
         await freezePayouts(sql, actor, freeze)
       }),
     clawBack: (actor, hosterId, order) =>
-      act(deskPool, async sql => {
+      act(deskPool, actor, async sql => {
         const verdict = await clawBack(sql, actor, { ...order, hosterId })
         if (verdict === 'taken' || verdict === 'duplicate') {
           return { clawback_id: order.clawbackId, is_repeat: verdict === 'duplicate' }
@@ -198,7 +203,7 @@ export function createPayoutService(deps: {
         )
       }),
     returnClawback: (actor, clawbackId, reason) =>
-      act(deskPool, async sql => {
+      act(deskPool, actor, async sql => {
         if (await returnClawback(sql, actor, clawbackId, reason)) return
         throw new ApiError('not_found', { message: 'There is no such claw-back, or it was given back before.' })
       }),

@@ -37,15 +37,15 @@ export function createOperatorPeople(desk: Pool): OperatorPeople {
   return {
     list: (query, after, viewerId) => listPeople(desk, query, after, viewerId).catch(refuseOutage),
     block: (actor, personId, reason) =>
-      act(desk, async sql => {
+      act(desk, actor, async sql => {
         await blockPerson(sql, await findWithoutRole(sql, personId), { reason, actor: actorOf(actor) })
       }),
     unblock: (actor, personId) =>
-      act(desk, async sql => {
+      act(desk, actor, async sql => {
         await unblockPerson(sql, await findWithoutRole(sql, personId), actorOf(actor))
       }),
     setRole: (actor, personId, role) =>
-      act(desk, async sql => {
+      act(desk, actor, async sql => {
         const verdict = await ask(sql, 'SELECT request_role_by_operator($1, $2, $3, $4, $5) AS verdict', [
           actor.session,
           randomUUID(),
@@ -58,7 +58,7 @@ export function createOperatorPeople(desk: Pool): OperatorPeople {
       }),
     roleChanges: viewerId => listRoleChanges(desk, viewerId).catch(refuseOutage),
     decideRole: (actor, changeId, isApproved) =>
-      act(desk, async sql => {
+      act(desk, actor, async sql => {
         const values = [actor.session, changeId, isApproved, actor.address]
         const verdict = await ask(sql, 'SELECT decide_role_by_operator($1, $2, $3, $4) AS verdict', values)
         if (verdict === 'done' || verdict === 'rejected') return { state: verdict }
@@ -93,8 +93,8 @@ function refusalOf(verdict: string): ApiError {
 }
 
 /** Without the proof of the session, which is not for the audit log. */
-function actorOf({ personId, address }: Actor) {
-  return { personId, address }
+function actorOf({ personId, keyId, address }: Actor) {
+  return { personId, keyId, address }
 }
 
 /** Locks the person. Throws `not_found`, or `has_role` for operators and auditors. */

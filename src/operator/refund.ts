@@ -19,6 +19,7 @@ export function refund(
 ): Promise<RefundResult> {
   return act(
     pool,
+    actor,
     async sql => {
       const row = await queryRow<RefundRow>(sql, 'SELECT * FROM refund_by_operator($1, $2, $3, $4, $5, $6)', [
         actor.session,

@@ -1,10 +1,10 @@
+import { noteAction } from '../base/db/audit-log.ts'
 import type { Pool, Sql } from '../base/db/pool.ts'
 import { ApiError } from '../base/domain/errors.ts'
 import { nextStates } from '../base/domain/hoster-state.ts'
 import type { Offer } from '../base/domain/offer.ts'
 import { SupplyError } from '../base/domain/supply-error.ts'
 import { elementAt } from '../base/runtime/collections.ts'
-import { noteAction } from '../identity/people/audit-log.ts'
 import { changeHosterState, type StateActor } from '../market/marketplace/change-hoster-state.ts'
 import { listHosterMembers } from '../market/marketplace/hoster-members.ts'
 import { findManifest } from '../market/marketplace/manifests.ts'
@@ -118,12 +118,13 @@ export function setPrice(
   hosterId: string,
   change: ReturnType<typeof parsePriceChange>,
 ): Promise<{ version: number }> {
-  return act(pool, async sql => {
+  return act(pool, actor, async sql => {
     const { name, version } = await changeHosterPrice(sql, hosterId, change).catch(refuse)
     const { inputPicoPerToken, outputPicoPerToken } = change.price
     await noteAction(sql, {
       action: 'price.changed',
       personId: actor.personId,
+      keyId: actor.keyId,
       subject: name,
       detail: {
         model: change.modelId,
@@ -147,7 +148,7 @@ export function changeHoster(
   hosterId: string,
   change: ReturnType<typeof parseHosterChange>,
 ): Promise<void> {
-  return act(pool, async sql => {
+  return act(pool, actor, async sql => {
     const { rows } = await sql.query<{ state: string; trust_score: number; has_contract: boolean }>(
       'SELECT state, trust_score, has_contract FROM hoster WHERE hoster_id = $1 FOR UPDATE',
       [hosterId],
@@ -162,6 +163,7 @@ export function changeHoster(
       await noteAction(sql, {
         action: 'hoster.changed',
         personId: actor.personId,
+        keyId: actor.keyId,
         subject: name,
         detail,
         address: actor.address,
@@ -173,8 +175,8 @@ export function changeHoster(
 }
 
 /** An operator in the console, for a change of a state. */
-function stateActor({ personId, address }: Actor): StateActor {
-  return { actor: 'operator', personId, keyId: null, address }
+function stateActor({ personId, keyId, address }: Actor): StateActor {
+  return { actor: 'operator', personId, keyId, address }
 }
 
 /**

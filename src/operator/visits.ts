@@ -1,8 +1,8 @@
+import { noteAction } from '../base/db/audit-log.ts'
 import type { Sql } from '../base/db/pool.ts'
 import { HOUR_MS } from '../base/domain/durations.ts'
 import { deleteOldest } from '../base/runtime/collections.ts'
 import type { Clock } from '../base/runtime/scheduler.ts'
-import { noteAction } from '../identity/people/audit-log.ts'
 import type { SignedIn } from '../identity/people/sessions.ts'
 
 /** A page asks for several things at once and again every few seconds. This is one look. */

@@ -45,7 +45,7 @@ const broken = new Proxy({} as never, {
 const throwing = (): never => {
   throw new Error('an internal secret')
 }
-const brokenDeps = { bodyLimitBytes: 1_000, clock: systemClock }
+const brokenDeps = { bodyLimitBytes: 1_000, clock: systemClock, addressOf: () => '' }
 const brokenCounts = {
   bodyLimitBytes: 1_000,
   count: broken,
@@ -63,7 +63,7 @@ const endpoints: readonly Endpoint[] = [
   keysList({ keys: broken, readKeyUses: broken }),
   keyCreate({ keys: broken, readKeyUses: broken, ...brokenDeps }),
   keyEdit({ keys: broken, readKeyUses: broken, ...brokenDeps }),
-  keyDelete({ keys: broken }),
+  keyDelete({ keys: broken, ...brokenDeps }),
   ...alertEndpoints({ alerts: broken, ...brokenDeps }),
   modelsList({ models: throwing, priceLimits: standardPriceLimits }),
   modelShow({ models: throwing, priceLimits: standardPriceLimits }),

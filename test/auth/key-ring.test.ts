@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { commandLine } from '../../src/base/db/audit-log.ts'
 import { createPool, type Pool } from '../../src/base/db/pool.ts'
 import { createKeyRing, type KeyRing } from '../../src/identity/auth/key-ring.ts'
 import { addCustomer } from '../../src/money/accounts/customers.ts'
@@ -29,7 +30,7 @@ async function idsOf(customerId: string) {
 
 test('deleted keys are no longer read, however many there are', async () => {
   const { customerId } = (await addCustomer(database.pool, { email: 'ada@example.com', accountTier: 'free' }))!
-  const { keyId: kept } = await ring.issue({ customerId, name: 'kept' })
+  const { keyId: kept } = await ring.issue({ customerId, name: 'kept' }, commandLine)
   // A customer that creates and deletes keys all day has this many within an hour.
   await database.pool.query(
     `INSERT INTO api_key (key_id, customer_id, name, key_hash, hint, revoked_at)
@@ -37,10 +38,10 @@ test('deleted keys are no longer read, however many there are', async () => {
     [customerId],
   )
   rows = 0
-  const { keyId, listing } = await ring.issue({ customerId, name: 'made' })
+  const { keyId, listing } = await ring.issue({ customerId, name: 'made' }, commandLine)
   expect(listing).toMatchObject({ keyId, customerId, name: 'made', customerEmail: 'ada@example.com', revokedAt: null })
   expect(await idsOf(customerId)).toEqual([keyId, kept])
-  await ring.revoke(customerId, keyId)
+  await ring.revoke(customerId, keyId, commandLine)
   expect(await idsOf(customerId)).toEqual([kept])
   expect(rows).toBeLessThan(10)
 })
@@ -49,12 +50,12 @@ test('a deleted key, a key of another customer and an invalid id cannot be delet
   const [ada, bob] = await Promise.all(
     ['a@example.org', 'b@example.org'].map(email => addCustomer(database.pool, { email, accountTier: 'free' })),
   )
-  const { keyId } = await ring.issue({ customerId: ada!.customerId, name: 'hers' })
+  const { keyId } = await ring.issue({ customerId: ada!.customerId, name: 'hers' }, commandLine)
   const refused = { code: 'not_found' }
-  await expect(ring.revoke(bob!.customerId, keyId)).rejects.toMatchObject(refused)
+  await expect(ring.revoke(bob!.customerId, keyId, commandLine)).rejects.toMatchObject(refused)
   for (const text of ['', 'x', `${keyId}0`, "' OR true --"]) {
-    await expect(ring.revoke(ada!.customerId, text)).rejects.toMatchObject(refused)
+    await expect(ring.revoke(ada!.customerId, text, commandLine)).rejects.toMatchObject(refused)
   }
-  await ring.revoke(ada!.customerId, keyId)
-  await expect(ring.revoke(ada!.customerId, keyId)).rejects.toMatchObject(refused)
+  await ring.revoke(ada!.customerId, keyId, commandLine)
+  await expect(ring.revoke(ada!.customerId, keyId, commandLine)).rejects.toMatchObject(refused)
 })

@@ -49,6 +49,12 @@ test('a dry run changes nothing; then both months are archived, and cannot be ar
   expect(done.stderr).toMatch(/Archiving 2026-01: 4 rows/)
   const { months } = JSON.parse(done.stdout)
   expect(months.map(({ file }: { file: string }) => file)).toEqual(['2026-01', '2026-02'].map(fileOf))
+  const { rows: entries } = await world.pool.query(
+    "SELECT subject, detail->>'sha256' AS sha256 FROM audit_entry WHERE action = 'usage.archived' ORDER BY entry_id",
+  )
+  expect(entries).toEqual(
+    months.map(({ month, sha256 }: { month: string; sha256: string }) => ({ subject: month, sha256 })),
+  )
   expect(
     gunzipSync(readFileSync(fileOf('2026-02')))
       .toString()

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
+import { type AuditEntry, noteAction } from '../../src/base/db/audit-log.ts'
 import { transaction } from '../../src/base/db/pool.ts'
-import { type AuditEntry, noteAction } from '../../src/identity/people/audit-log.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 
 const database = useTestDatabase('test')

@@ -377,3 +377,10 @@ test('a person without a password confirms a change at the service', async () =>
   expect(client.cookie).not.toBe(former)
   expect((await client.post('factors/totp/start')).status).toBe(200)
 })
+
+test('the audit log has what was done here', async () => {
+  const { rows } = await app.database.pool.query<{ action: string }>('SELECT DISTINCT action FROM audit_entry')
+  expect(rows.map(({ action }) => action)).toEqual(
+    expect.arrayContaining(['person.signed_in', 'identity.linked', 'identity.removed']),
+  )
+})

@@ -91,3 +91,10 @@ test('a new address needs a confirmation, the second factor, and a server that s
   const { browser: other } = await person(withoutMail)
   expect(await readError(await other.post('person/email', body))).toMatchObject({ code: 'mail_not_configured' })
 })
+
+test('the audit log has what was done here', async () => {
+  const { rows } = await app.database.pool.query<{ action: string }>('SELECT DISTINCT action FROM audit_entry')
+  expect(rows.map(({ action }) => action)).toEqual(
+    expect.arrayContaining(['person.email_changed', 'person.name_changed']),
+  )
+})

@@ -201,3 +201,10 @@ test('the link in a mail never has the Host of a request', async () => {
   await client.send('POST', 'sign-up', { email: 'poisoned@example.com' }, { 'x-forwarded-host': 'evil.example' })
   expect(await mailTo('poisoned@example.com', 'Finish your sign-up')).not.toContain('evil.example')
 })
+
+test('the audit log has what was done here', async () => {
+  const { rows } = await app.database.pool.query<{ action: string }>('SELECT DISTINCT action FROM audit_entry')
+  expect(rows.map(({ action }) => action)).toEqual(
+    expect.arrayContaining(['person.signed_up', 'person.password_reset']),
+  )
+})

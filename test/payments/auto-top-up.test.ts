@@ -236,3 +236,10 @@ test('a dispute pauses it, and a removed method turns it off', async () => {
   expect(await someone.show()).toMatchObject({ state: 'off' })
   expect((await someone.browser.send('DELETE', method)).status).toBe(404)
 })
+
+test('the audit log has what was done here', async () => {
+  const { rows } = await app.database.pool.query<{ action: string }>('SELECT DISTINCT action FROM audit_entry')
+  expect(rows.map(({ action }) => action)).toEqual(
+    expect.arrayContaining(['auto_top_up.on', 'payment_method.removed', 'payment.started']),
+  )
+})

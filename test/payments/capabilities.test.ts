@@ -58,6 +58,7 @@ async function topUp(gateway: ReturnType<typeof gatewayWith>) {
   return gateway.payments.start({
     customerId: await world.addCustomer(0n),
     personId: randomUUID(),
+    address: '127.0.0.1',
     amountNanos: 25n * USD,
     driver: null,
     savesMethod: true,

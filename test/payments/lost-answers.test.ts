@@ -157,6 +157,7 @@ test('a checkout without an answer is adopted, and its payer pays on the same pa
     node.payments.start({
       customerId,
       personId: randomUUID(),
+      address: '127.0.0.1',
       amountNanos: 10n * USD,
       driver: null,
       savesMethod: false,
@@ -181,6 +182,7 @@ test('a checkout that the provider never got expires without a new page', async 
   const order = {
     customerId,
     personId: randomUUID(),
+    address: '127.0.0.1',
     amountNanos: 10n * USD,
     driver: null,
     savesMethod: false,

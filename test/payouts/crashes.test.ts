@@ -2,22 +2,14 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { commandLine } from '../../src/base/db/audit-log.ts'
 import { type FailpointName, failpoints } from '../../src/base/runtime/failpoint.ts'
 import { enrollHoster, listPayoutChanges } from '../../src/money/payouts/payout-accounts.ts'
 import { approvePayouts, preparePayouts } from '../../src/money/payouts/payout-batches.ts'
 import { payoutsOfHoster } from '../../src/money/payouts/read-payouts.ts'
 import { createStripeConnectDriver } from '../../src/money/payouts/stripe/stripe-connect-driver.ts'
 import { type ScriptedStripe, startScriptedStripe } from '../payments/scripted-stripe.ts'
-import {
-  commandLine,
-  createPayoutWorld,
-  DAY_MS,
-  noWait,
-  type PayoutWorld,
-  rules,
-  START_MS,
-  USD,
-} from './payout-world.ts'
+import { createPayoutWorld, DAY_MS, noWait, type PayoutWorld, rules, START_MS, USD } from './payout-world.ts'
 
 let world: PayoutWorld
 let stripe: ScriptedStripe

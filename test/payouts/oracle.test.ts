@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { inspect, isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { commandLine } from '../../src/base/db/audit-log.ts'
 import { splitCost } from '../../src/base/domain/money.ts'
 import { systemClock } from '../../src/base/runtime/scheduler.ts'
 import { openAccount } from '../../src/money/ledger/accounts/open-account.ts'
@@ -30,17 +31,7 @@ import {
   type Seen,
   type State,
 } from './oracle.ts'
-import {
-  commandLine,
-  createPayoutWorld,
-  csv,
-  DAY_MS,
-  noWait,
-  type PayoutWorld,
-  rules,
-  START_MS,
-  USD,
-} from './payout-world.ts'
+import { createPayoutWorld, csv, DAY_MS, noWait, type PayoutWorld, rules, START_MS, USD } from './payout-world.ts'
 
 const DATABASES = 2
 const HISTORIES_EACH = rounds(40)

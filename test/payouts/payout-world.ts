@@ -1,4 +1,5 @@
 import { randomUUIDv7 } from 'node:crypto'
+import { commandLine } from '../../src/base/db/audit-log.ts'
 import { createCsvDriver } from '../../src/money/payouts/csv-driver.ts'
 import { enrollHoster } from '../../src/money/payouts/payout-accounts.ts'
 import { type PayoutRules, type PreparedBatch, preparePayouts } from '../../src/money/payouts/payout-batches.ts'
@@ -24,7 +25,6 @@ export const rules: PayoutRules = {
 /** Accounts take effect at once. */
 export const noWait = { nowMs: START_MS, accountWaitHours: 0 }
 export const csv = createCsvDriver()
-export const commandLine = { personId: null, address: null }
 
 /** A ledger with hosters that can earn. */
 export interface PayoutWorld extends LedgerWorld {

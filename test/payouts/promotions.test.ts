@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { commandLine } from '../../src/base/db/audit-log.ts'
 import { grantCredit } from '../../src/money/ledger/accounts/grant-credit.ts'
 import { refundRequest } from '../../src/money/ledger/accounts/refund-request.ts'
 import { foldHosterDays, moveEarnings, readFunds, readMovements } from '../../src/money/payouts/earnings.ts'
@@ -7,7 +8,7 @@ import { setHosterCustomer } from '../../src/money/payouts/payout-accounts.ts'
 import { approvePayouts, decidePromotionReview } from '../../src/money/payouts/payout-batches.ts'
 import { closePromotionDays, listPromotionReviews, readPromotionDays } from '../../src/money/payouts/promotions.ts'
 import { payoutsOfHoster } from '../../src/money/payouts/read-payouts.ts'
-import { commandLine, createPayoutWorld, DAY_MS, noWait, type PayoutWorld, rules, USD } from './payout-world.ts'
+import { createPayoutWorld, DAY_MS, noWait, type PayoutWorld, rules, USD } from './payout-world.ts'
 
 // What promotion credit pays to hosters: a budget, a longer hold, and a decision of an operator.
 

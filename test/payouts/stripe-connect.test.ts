@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { commandLine } from '../../src/base/db/audit-log.ts'
 import { createPool, type Pool } from '../../src/base/db/pool.ts'
 import { armFailpoints, type FailpointName } from '../../src/base/runtime/failpoint.ts'
 import { systemScheduler } from '../../src/base/runtime/scheduler.ts'
@@ -18,17 +19,7 @@ import { createStripeConnectDriver } from '../../src/money/payouts/stripe/stripe
 import { startTestApp } from '../harness/app.ts'
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { type ScriptedStripe, sendEvent, startScriptedStripe, WEBHOOK_SECRET } from '../payments/scripted-stripe.ts'
-import {
-  commandLine,
-  createPayoutWorld,
-  csv,
-  DAY_MS,
-  noWait,
-  type PayoutWorld,
-  rules,
-  START_MS,
-  USD,
-} from './payout-world.ts'
+import { createPayoutWorld, csv, DAY_MS, noWait, type PayoutWorld, rules, START_MS, USD } from './payout-world.ts'
 
 // The real package of Stripe talks to a scripted one on loopback. Transfers are made once, whatever breaks.
 

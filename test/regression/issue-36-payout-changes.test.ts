@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { commandLine } from '../../src/base/db/audit-log.ts'
 import { systemClock } from '../../src/base/runtime/scheduler.ts'
 import { createPeopleMail } from '../../src/identity/people/people-mail.ts'
 import { changeHosterMember } from '../../src/market/marketplace/hoster-members.ts'
@@ -14,7 +15,7 @@ import { type BrowserClient, signedInOperator } from '../harness/browser-client.
 import { readError } from '../harness/event-stream.ts'
 import { signedInHoster } from '../harness/hosters.ts'
 import { useResource } from '../harness/use-resource.ts'
-import { commandLine, createPayoutWorld, DAY_MS, type PayoutWorld, USD } from '../payouts/payout-world.ts'
+import { createPayoutWorld, DAY_MS, type PayoutWorld, USD } from '../payouts/payout-world.ts'
 
 // A member with the role billing redirected payouts by two changes: the account, and the customer that gets earnings. Nobody heard of
 // it. Now such changes wait 72 hours, owners get a mail, and each of them can stop them.

@@ -1,4 +1,5 @@
--- Appends an entry. Locks the audit log: entries queue, so that each knows the one before it.
+-- Appends an entry. Its detail also names the program that acts: see acting_program. Locks the audit log: entries queue, so that
+-- each knows the one before it.
 CREATE OR REPLACE FUNCTION add_audit_entry(p_person_id uuid, p_action text, p_subject text, p_customer_id uuid, p_detail jsonb,
   p_address text) RETURNS bigint
 LANGUAGE plpgsql AS $$
@@ -14,12 +15,23 @@ BEGIN
   v_entry.action := p_action;
   v_entry.subject := p_subject;
   v_entry.customer_id := p_customer_id;
-  v_entry.detail := p_detail;
+  v_entry.detail := p_detail || acting_program();
   v_entry.address := p_address;
   v_entry.hash := audit_entry_hash(coalesce(v_previous.hash, ''), v_entry);
   INSERT INTO audit_entry SELECT v_entry.*;
   RETURN v_entry.entry_id;
 END $$;
+
+-- The program behind a change, for the detail of its entry. `by_key_id`: the key of an operator, which the transaction has set.
+-- `by_os_user`: the user of the operating system on the command line, which the connection has set. A role of the gateway cannot
+-- claim to be the command line.
+CREATE OR REPLACE FUNCTION acting_program() RETURNS jsonb
+LANGUAGE sql STABLE AS $$
+  SELECT jsonb_strip_nulls(jsonb_build_object(
+    'by_key_id', nullif(current_setting('switchyard.key_id', true), ''),
+    'by_os_user', CASE WHEN NOT EXISTS (SELECT FROM gateway_role WHERE name = session_user)
+      THEN nullif(current_setting('switchyard.os_user', true), '') END))
+$$;
 
 -- The hash of an entry. jsonb writes equal values as equal text.
 CREATE OR REPLACE FUNCTION audit_entry_hash(p_previous bytea, p audit_entry) RETURNS bytea

@@ -51,6 +51,8 @@ export interface PoolOptions {
   readonly connectTimeoutMs?: number
   /** For graphile-worker: a `QueuePool` with node-postgres's standard parsers, int8 as text. Default false. */
   readonly forQueue?: boolean
+  /** The user of the operating system at the command line, whom the audit log names. */
+  readonly osUser?: string
   /** Called when an idle connection breaks. The pool replaces the connection. */
   readonly onIdleError?: (error: Error) => void
 }
@@ -72,7 +74,7 @@ export function createPool(connection: Connection, options: PoolOptions): Pool {
     idle_in_transaction_session_timeout: 5000,
     connectionTimeoutMillis: options.connectTimeoutMs ?? 5000,
     Client: PrimaryClient,
-    onConnect: PrimaryClient.requirePrimary,
+    onConnect: options.osUser === undefined ? PrimaryClient.requirePrimary : asOsUser(options.osUser),
     ...(!options.forQueue && { types: { getTypeParser } }),
   })
   let ended: Promise<void> | undefined
@@ -90,6 +92,14 @@ export function createPool(connection: Connection, options: PoolOptions): Pool {
       ended ??= inner.end()
       return ended
     },
+  }
+}
+
+/** Names the user to `acting_program` on each new connection. */
+function asOsUser(user: string) {
+  return async (client: pg.Client | pg.PoolClient) => {
+    await PrimaryClient.requirePrimary(client as pg.Client)
+    await client.query("SELECT set_config('switchyard.os_user', $1, false)", [user])
   }
 }
 

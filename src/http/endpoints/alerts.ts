@@ -1,3 +1,4 @@
+import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { uncounted } from '../../base/runtime/counted-memory.ts'
 import type { Alerts } from '../../money/alerts/alerts.ts'
@@ -12,6 +13,7 @@ import {
   showDeliveries,
   testedAlert,
 } from '../../wire/api/alerts.ts'
+import { actingOf } from '../acting-of.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
 import { receiveBody } from '../request-body.ts'
@@ -21,7 +23,12 @@ const pathParameters = z.object({
 })
 
 /** The endpoints of alert rules, under /v1/alerts. */
-export function alertEndpoints(deps: { alerts: Alerts; bodyLimitBytes: number }): Endpoint[] {
+export function alertEndpoints(deps: {
+  alerts: Alerts
+  bodyLimitBytes: number
+  /** The address of the client, as proxies report it. */
+  addressOf: (request: FastifyRequest) => string
+}): Endpoint[] {
   const { alerts } = deps
   const json = (
     schema: typeof alertList | typeof createdAlert | typeof deletedAlert | typeof testedAlert | typeof alertDeliveries,
@@ -64,11 +71,10 @@ export function alertEndpoints(deps: { alerts: Alerts; bodyLimitBytes: number })
         body: alertRequest,
         response: json(createdAlert, 'The alert rule, with the secret that signs its webhooks.'),
       },
-      async handle({ caller, request }) {
-        const { rule, secret } = await alerts.add(
-          caller,
-          parseAlertRequest(await receiveBody(new NodeRequest(request.raw), deps.bodyLimitBytes, uncounted)),
-        )
+      async handle(context) {
+        const { caller, request } = context
+        const order = parseAlertRequest(await receiveBody(new NodeRequest(request.raw), deps.bodyLimitBytes, uncounted))
+        const { rule, secret } = await alerts.add(caller, order, actingOf(deps, context))
         return { ...showAlert(rule, 'whole'), secret }
       },
     },
@@ -90,7 +96,7 @@ export function alertEndpoints(deps: { alerts: Alerts; bodyLimitBytes: number })
         response: json(deletedAlert, 'The alert rule and its undelivered alerts were deleted.'),
       },
       async handle(context) {
-        const { ruleId } = await alerts.remove(context.caller, ruleIdParam(context))
+        const { ruleId } = await alerts.remove(context.caller, ruleIdParam(context), actingOf(deps, context))
         return { id: ruleId, object: 'alert', deleted: true }
       },
     },

@@ -6,6 +6,7 @@ import { uncounted } from '../../base/runtime/counted-memory.ts'
 import { UUID } from '../../base/runtime/uuid.ts'
 import type { AutoTopUp, AutoTopUps } from '../../money/payments/auto-top-up.ts'
 import { type AutoTopUpShown, autoTopUp, parseAutoTopUp, paymentMethods } from '../../wire/api/auto-top-up.ts'
+import { actingOf } from '../acting-of.ts'
 import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
 import type { Endpoint } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
@@ -14,13 +15,13 @@ import { receiveBody } from '../request-body.ts'
 const PATH = 'customers/:customer_id'
 
 /** Automatic top-ups and saved payment methods of one customer. */
-export function autoTopUpEndpoints({
-  autoTopUps,
-  bodyLimitBytes,
-}: {
+export function autoTopUpEndpoints(deps: {
   readonly autoTopUps: AutoTopUps
+  /** The address of the client, as proxies report it. */
+  readonly addressOf: (request: FastifyRequest) => string
   readonly bodyLimitBytes: number
 }): Endpoint[] {
+  const { autoTopUps, bodyLimitBytes } = deps
   const body = ({ raw }: FastifyRequest) => receiveBody(new NodeRequest(raw), bodyLimitBytes, uncounted)
   const access = { access: 'session', right: 'credits' } as const
   return [
@@ -33,16 +34,18 @@ export function autoTopUpEndpoints({
       ...access,
       needsConfirmation: true,
       doc: consoleDoc('Turn automatic top-ups on', autoTopUp),
-      async handle({ caller, signedIn, request }) {
-        await autoTopUps.turnOn(caller.customerId, signedIn.person.personId, parseAutoTopUp(await body(request)))
+      async handle(context) {
+        const { caller, signedIn, request } = context
+        const by = { ...actingOf(deps, context), personId: signedIn.person.personId }
+        await autoTopUps.turnOn(caller.customerId, by, parseAutoTopUp(await body(request)))
         return show(await autoTopUps.read(caller.customerId))
       },
     }),
     consoleEndpoint('DELETE', `${PATH}/auto-top-up`, {
       ...access,
       doc: consoleDoc('Turn automatic top-ups off', autoTopUp),
-      async handle({ caller }) {
-        await autoTopUps.turnOff(caller.customerId)
+      async handle(context) {
+        await autoTopUps.turnOff(context.caller.customerId, actingOf(deps, context))
         return show(undefined)
       },
     }),
@@ -65,10 +68,10 @@ export function autoTopUpEndpoints({
     consoleEndpoint('DELETE', `${PATH}/payment-methods/:method_id`, {
       ...access,
       doc: consoleDoc('Remove a payment method', z.object({ removed: z.literal(true) })),
-      async handle({ caller, request }) {
-        const { method_id: id } = request.params as { method_id: string }
+      async handle(context) {
+        const { method_id: id } = context.request.params as { method_id: string }
         if (!UUID.test(id)) throw new ApiError('not_found')
-        await autoTopUps.removeMethod(caller.customerId, id)
+        await autoTopUps.removeMethod(context.caller.customerId, id, actingOf(deps, context))
         return { removed: true }
       },
     }),

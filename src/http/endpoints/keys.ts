@@ -1,3 +1,4 @@
+import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import type { KeyScope } from '../../base/domain/caller.ts'
 import { type KeyUse, unused } from '../../base/domain/spend.ts'
@@ -14,6 +15,7 @@ import {
   parseKeyRequest,
 } from '../../wire/api/key-request.ts'
 import { deletedKey, issuedKey, key, keyList, showKey } from '../../wire/api/keys.ts'
+import { actingOf } from '../acting-of.ts'
 import { requireConfirmation } from '../console/require-confirmation.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
@@ -23,6 +25,8 @@ interface KeysDeps {
   readonly keys: KeyRing
   /** Returns the use of each key of a customer that is not revoked, by key id. */
   readonly readKeyUses: (customerId: string) => Promise<ReadonlyMap<string, KeyUse>>
+  /** The address of the client, as proxies report it. */
+  readonly addressOf: (request: FastifyRequest) => string
 }
 
 interface BodyDeps {
@@ -35,7 +39,7 @@ const pathParameters = z.object({
 })
 
 /** GET /v1/keys */
-export function keysList({ keys, readKeyUses }: KeysDeps): Endpoint {
+export function keysList({ keys, readKeyUses }: Pick<KeysDeps, 'keys' | 'readKeyUses'>): Endpoint {
   return {
     method: 'GET',
     path: '/v1/keys',
@@ -59,7 +63,8 @@ export function keysList({ keys, readKeyUses }: KeysDeps): Endpoint {
 }
 
 /** POST /v1/keys */
-export function keyCreate({ keys, readKeyUses, clock, bodyLimitBytes }: KeysDeps & BodyDeps): Endpoint {
+export function keyCreate(deps: KeysDeps & BodyDeps): Endpoint {
+  const { keys, readKeyUses, clock, bodyLimitBytes } = deps
   return {
     method: 'POST',
     path: '/v1/keys',
@@ -74,25 +79,28 @@ export function keyCreate({ keys, readKeyUses, clock, bodyLimitBytes }: KeysDeps
       body: keyRequest,
       response: { contentType: 'application/json', schema: issuedKey, description: 'The new key.' },
     },
-    async handle({ caller, signedIn, request }) {
+    async handle(context) {
+      const { caller, signedIn, request } = context
       const keyOptions = parseKeyRequest(
         await receiveBody(new NodeRequest(request.raw), bodyLimitBytes, uncounted),
         clock.epochMs(),
       )
       if (signedIn !== null) requireManageConfirmed(signedIn, keyOptions.scopes, clock)
-      const { key, listing } = await keys.issue({
+      const order = {
         ...keyOptions,
         customerId: caller.customerId,
         personId: signedIn?.person.personId ?? null,
         makerId: caller.keyId,
-      })
+      }
+      const { key, listing } = await keys.issue(order, actingOf(deps, context))
       return { ...showKey(listing, (await readKeyUses(caller.customerId)).get(listing.keyId) ?? unused), key }
     },
   }
 }
 
 /** PATCH /v1/keys/{id} */
-export function keyEdit({ keys, readKeyUses, clock, bodyLimitBytes }: KeysDeps & BodyDeps): Endpoint {
+export function keyEdit(deps: KeysDeps & BodyDeps): Endpoint {
+  const { keys, readKeyUses, clock, bodyLimitBytes } = deps
   return {
     method: 'PATCH',
     path: '/v1/keys/*',
@@ -112,11 +120,16 @@ export function keyEdit({ keys, readKeyUses, clock, bodyLimitBytes }: KeysDeps &
       body: keyChangeRequest,
       response: { contentType: 'application/json', schema: key, description: 'The key after the change.' },
     },
-    async handle({ caller: { customerId }, signedIn, request }) {
+    async handle(context) {
+      const {
+        caller: { customerId },
+        signedIn,
+        request,
+      } = context
       const body = await receiveBody(new NodeRequest(request.raw), bodyLimitBytes, uncounted)
       const change = parseKeyChange(body, clock.epochMs())
       if (signedIn !== null) requireManageConfirmed(signedIn, change.scopes, clock)
-      const changed = await keys.change(customerId, keyIdOf(request), listed => ({
+      const changed = await keys.change(customerId, keyIdOf(request), actingOf(deps, context), listed => ({
         ...change,
         limit: changedLimit(listed, change),
         defaults: change.defaults === undefined ? undefined : changedDefaults(listed.defaults, change.defaults),
@@ -127,7 +140,7 @@ export function keyEdit({ keys, readKeyUses, clock, bodyLimitBytes }: KeysDeps &
 }
 
 /** DELETE /v1/keys/{id} */
-export function keyDelete({ keys }: Pick<KeysDeps, 'keys'>): Endpoint {
+export function keyDelete(deps: Pick<KeysDeps, 'keys' | 'addressOf'>): Endpoint {
   return {
     method: 'DELETE',
     path: '/v1/keys/*',
@@ -145,9 +158,9 @@ export function keyDelete({ keys }: Pick<KeysDeps, 'keys'>): Endpoint {
       errors: ['not_found'],
       response: { contentType: 'application/json', schema: deletedKey, description: 'The key was deleted.' },
     },
-    async handle({ caller, request }) {
-      const id = keyIdOf(request)
-      await keys.revoke(caller.customerId, id)
+    async handle(context) {
+      const id = keyIdOf(context.request)
+      await deps.keys.revoke(context.caller.customerId, id, actingOf(deps, context))
       return { id, object: 'key', deleted: true }
     },
   }

@@ -90,7 +90,7 @@ export function passkeyEndpoints(deps: PasskeyDeps): Endpoint[] {
       access: 'session',
       doc: consoleDoc('Rename a passkey', changedPasskey),
       async handle({ request, signedIn }) {
-        await passkeys.rename(signedIn, idOf(request), parsePasskeyName(await body(request)))
+        await passkeys.rename(signedIn, idOf(request), parsePasskeyName(await body(request)), clientOf(request))
         return { changed: true }
       },
     }),

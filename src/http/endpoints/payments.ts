@@ -18,6 +18,7 @@ import {
   topUpsQuery,
 } from '../../wire/api/payments.ts'
 import { readQuery } from '../../wire/api/reports.ts'
+import { actingOf } from '../acting-of.ts'
 import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
@@ -78,7 +79,10 @@ export function paymentEndpoints(deps: PaymentEndpointsDeps): Endpoint[] {
           })
         }
         const { personId } = signedIn.person
-        return show(await payments.start({ ...order, customerId: caller.customerId, personId, idempotencyKey }))
+        const address = deps.addressOf(request)
+        return show(
+          await payments.start({ ...order, customerId: caller.customerId, personId, address, idempotencyKey }),
+        )
       },
     }),
     consoleEndpoint('GET', `${PATH}/top-ups/:payment_id`, {
@@ -91,7 +95,7 @@ export function paymentEndpoints(deps: PaymentEndpointsDeps): Endpoint[] {
       doc: consoleDoc('Cancel a top-up that waits for its payer', topUp),
       async handle(context) {
         parseEmpty(await body(context.request))
-        return show(await payments.cancel(context.caller.customerId, idOf(context)))
+        return show(await payments.cancel(context.caller.customerId, idOf(context), actingOf(deps, context)))
       },
     }),
     consoleEndpoint('POST', `${PATH}/vouchers/redeem`, {

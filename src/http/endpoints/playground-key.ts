@@ -1,3 +1,4 @@
+import type { FastifyRequest } from 'fastify'
 import { type KeyUse, unused } from '../../base/domain/spend.ts'
 import { uncounted } from '../../base/runtime/counted-memory.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
@@ -14,6 +15,7 @@ export function playgroundKey(deps: {
   readonly issue: (order: PlaygroundOrder) => Promise<IssuedKey & { readonly listing: KeyListing }>
   readonly readKeyUses: (customerId: string) => Promise<ReadonlyMap<string, KeyUse>>
   readonly clock: Clock
+  readonly addressOf: (request: FastifyRequest) => string
   readonly bodyLimitBytes: number
 }): Endpoint {
   return {
@@ -34,8 +36,11 @@ export function playgroundKey(deps: {
       const body = await receiveBody(new NodeRequest(request.raw), deps.bodyLimitBytes, uncounted)
       const limitNanos = parsePlaygroundKey(body)
       const { sessionId, person } = signedIn
-      const order = { customerId, personId: person.personId, sessionId, limitNanos, nowMs: deps.clock.epochMs() }
-      const { key, listing } = await deps.issue(order)
+      const { key, listing } = await deps.issue({
+        ...{ customerId, personId: person.personId, sessionId, limitNanos },
+        nowMs: deps.clock.epochMs(),
+        address: deps.addressOf(request),
+      })
       return { ...showKey(listing, (await deps.readKeyUses(customerId)).get(listing.keyId) ?? unused), key }
     },
   }

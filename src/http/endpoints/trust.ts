@@ -62,7 +62,7 @@ export function trustEndpoints(deps: TrustDeps): Endpoint[] {
       },
       async handle({ hoster, request }) {
         const { text } = parseAppeal(await bodyOf(deps, request))
-        await service.appeal(hoster, text, hoster.personId === null ? null : addressOf(request))
+        await service.appeal(hoster, text, addressOf(request))
         return service.showOwn(hoster.hosterId)
       },
     }),

@@ -90,7 +90,10 @@ export function earningsEndpoints({ service, addressOf, bodyLimitBytes }: Earnin
         response: { contentType: 'application/json', schema: movedEarnings, description: 'What was moved.' },
       },
       handle: async context =>
-        service.move(context.hoster.hosterId, parseMove(await bodyOf(context.request)), actorOf(context)),
+        service.move(context.hoster.hosterId, parseMove(await bodyOf(context.request)), {
+          ...actorOf(context),
+          keyId: context.hoster.keyId,
+        }),
     }),
     hosterEndpoint('GET', 'payouts', {
       scope: 'read',

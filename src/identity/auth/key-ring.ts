@@ -1,3 +1,4 @@
+import type { Acting } from '../../base/db/audit-log.ts'
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import { ApiError } from '../../base/domain/errors.ts'
@@ -13,28 +14,30 @@ import {
   type NewKey,
   revokeKey,
 } from './keys.ts'
+import { noteKeyChanged, noteKeyIssued, noteKeyRevoked } from './note-key.ts'
 
 /**
- * Manages the keys of one customer at a time; keys of other customers are not found. Rejects with
- * `database_unavailable` when PostgreSQL cannot be reached.
+ * Manages the keys of one customer at a time; keys of other customers are not found. Each change is in the audit log,
+ * in the same transaction. Rejects with `database_unavailable` when PostgreSQL cannot be reached.
  */
 export interface KeyRing {
   /** Returns the keys that are not revoked, newest first. */
   list(customerId: string): Promise<KeyListing[]>
   /** Rejects with `invalid_value` when the customer already has KEYS_MAX keys; with `invalid_api_key` when the key that makes it was revoked; with
    * `not_signed_in` when the person that makes it has left or signed out. */
-  issue(order: NewKey): Promise<IssuedKey & { readonly listing: KeyListing }>
+  issue(order: NewKey, by: Acting): Promise<IssuedKey & { readonly listing: KeyListing }>
   /**
    * Like `issue`, with an order that depends on other keys: `orderOf` runs in the same transaction, one call at a time.
    */
   issueFor(
     customerId: string,
+    by: Acting,
     orderOf: (sql: Sql) => Promise<NewKey>,
   ): Promise<IssuedKey & { readonly listing: KeyListing }>
   /** Changes a key. Rejects with `not_found` when `list` does not contain it. */
-  change(customerId: string, keyId: string, changeOf: (key: KeyListing) => KeyChange): Promise<KeyListing>
+  change(customerId: string, keyId: string, by: Acting, changeOf: (key: KeyListing) => KeyChange): Promise<KeyListing>
   /** Revokes a key on all nodes within two seconds. Rejects with `not_found` when `list` does not contain it. */
-  revoke(customerId: string, keyId: string): Promise<void>
+  revoke(customerId: string, keyId: string, by: Acting): Promise<void>
 }
 
 /**
@@ -44,7 +47,7 @@ export interface KeyRing {
 export const KEYS_MAX = 1_000
 
 export function createKeyRing(pool: Pool): KeyRing {
-  const issueFor: KeyRing['issueFor'] = (customerId, orderOf) =>
+  const issueFor: KeyRing['issueFor'] = (customerId, by, orderOf) =>
     transaction(pool, async sql => {
       // Lock the customer, so that concurrent calls cannot exceed the limit.
       await sql.query('SELECT FROM customer WHERE customer_id = $1 FOR UPDATE', [customerId])
@@ -56,25 +59,29 @@ export function createKeyRing(pool: Pool): KeyRing {
         })
       }
       const issued = await issueKey(sql, order)
-      return { ...issued, listing: (await findKeyInUse(sql, customerId, issued.keyId))! }
+      const listing = (await findKeyInUse(sql, customerId, issued.keyId))!
+      await noteKeyIssued(sql, by, listing)
+      return { ...issued, listing }
     }).catch(refuseOutage)
 
   return {
     list: customerId => listKeysInUse(pool, customerId).catch(refuseOutage),
-    issue: order => issueFor(order.customerId, async () => order),
+    issue: (order, by) => issueFor(order.customerId, by, async () => order),
     issueFor,
-    change: (customerId, keyId, changeOf) =>
+    change: (customerId, keyId, by, changeOf) =>
       transaction(pool, async sql => {
         const key = await findKeyInUse(sql, customerId, keyId)
         const changed = key && (await changeKey(sql, key.keyId, changeOf(key)))
         if (changed === undefined) throw new ApiError('not_found', { message: noSuchKey(keyId) })
+        await noteKeyChanged(sql, by, key!, changed)
         return changed
       }).catch(refuseOutage),
-    revoke: (customerId, keyId) =>
+    revoke: (customerId, keyId, by) =>
       transaction(pool, async sql => {
         const key = await findKeyInUse(sql, customerId, keyId)
         if (key === undefined || !(await revokeKey(sql, keyId)))
           throw new ApiError('not_found', { message: noSuchKey(keyId) })
+        await noteKeyRevoked(sql, by, key)
       }).catch(refuseOutage),
   }
 }

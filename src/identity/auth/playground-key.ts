@@ -1,3 +1,4 @@
+import type { Acting } from '../../base/db/audit-log.ts'
 import type { Sql } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
 import { HOUR_MS } from '../../base/domain/durations.ts'
@@ -15,6 +16,8 @@ export interface PlaygroundOrder {
   /** What the person may spend in the playground on one UTC day. */
   readonly limitNanos: Nanos
   readonly nowMs: number
+  /** The address of the client. */
+  readonly address: string
 }
 
 /**
@@ -24,9 +27,10 @@ export interface PlaygroundOrder {
  */
 export function issuePlaygroundKey(
   keys: Pick<KeyRing, 'issueFor'>,
-  { customerId, personId, sessionId, limitNanos, nowMs }: PlaygroundOrder,
+  { customerId, personId, sessionId, limitNanos, nowMs, address }: PlaygroundOrder,
 ): Promise<IssuedKey & { readonly listing: KeyListing }> {
-  return keys.issueFor(customerId, async sql => {
+  const by: Acting = { personId, keyId: null, address }
+  return keys.issueFor(customerId, by, async sql => {
     const { rows } = await sql.query<{ keyId: string }>(
       `SELECT key_id AS "keyId" FROM api_key
         WHERE customer_id = $1 AND person_id = $2 AND is_playground AND revoked_at IS NULL ORDER BY key_id FOR UPDATE`,

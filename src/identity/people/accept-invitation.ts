@@ -1,6 +1,6 @@
+import { noteAction } from '../../base/db/audit-log.ts'
 import type { Sql } from '../../base/db/pool.ts'
 import type { MemberRole } from '../../base/domain/member-role.ts'
-import { noteAction } from './audit-log.ts'
 import { type ShownInvitation, useInviteLink } from './links.ts'
 import { setMember } from './persons.ts'
 import type { ProveAddress } from './prove-address.ts'

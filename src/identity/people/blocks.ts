@@ -1,6 +1,6 @@
+import { noteAction } from '../../base/db/audit-log.ts'
 import { bumpControlVersion } from '../../base/db/control-version.ts'
 import type { Sql } from '../../base/db/pool.ts'
-import { noteAction } from './audit-log.ts'
 import { lockPerson } from './persons.ts'
 import { endOtherSessions } from './sessions.ts'
 

@@ -1,12 +1,12 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { TOTP } from 'otpauth'
+import { noteAction } from '../../base/db/audit-log.ts'
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { ownCommand } from '../../base/runtime/own-command.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
-import { noteAction } from './audit-log.ts'
 import type { SecurityNotices } from './security-notices.ts'
 import { type ClientTrace, lockSession, type OpenedSession, renewSession, type SignedIn } from './sessions.ts'
 

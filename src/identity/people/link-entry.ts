@@ -1,10 +1,10 @@
+import { noteAction } from '../../base/db/audit-log.ts'
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { networkOf } from '../../base/runtime/client-address.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import { acceptInvitation, type JoinHoster } from './accept-invitation.ts'
-import { noteAction } from './audit-log.ts'
 import { hashNewPassword, requireUncommon } from './common-password.ts'
 import type { CredentialCheck } from './credential-check.ts'
 import { removeFactors } from './factors.ts'
@@ -91,7 +91,8 @@ export function createLinkEntry({
         const opened = await openSession(sql, { personId, installationRole: 'operator' }, client, nowMs(), {
           isFromHost: true,
         })
-        await noteAction(sql, { action: 'person.welcomed', personId, subject: email ?? '', address })
+        const { rows } = await sql.query<{ email: string }>('SELECT email FROM person WHERE person_id = $1', [personId])
+        await noteAction(sql, { action: 'person.welcomed', personId, subject: rows[0]!.email, address })
         return opened
       })
     },

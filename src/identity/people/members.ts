@@ -1,10 +1,10 @@
+import { noteAction } from '../../base/db/audit-log.ts'
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import type { KeyLimit } from '../../base/domain/caller.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { type EndedKeys, hasRight, type MemberRole } from '../../base/domain/member-role.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
-import { noteAction } from './audit-log.ts'
 import {
   type Invitations,
   type MadeInvitation,

@@ -4,11 +4,11 @@ import type {
   PublicKeyCredentialRequestOptionsJSON,
   RegistrationResponseJSON,
 } from '@simplewebauthn/server'
+import { noteAction } from '../../base/db/audit-log.ts'
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
-import { noteAction } from './audit-log.ts'
 import { firstRecoveryCodes, forgetCodesWithoutFactor, requireFactorInUse, requireMayEnrol } from './factors.ts'
 import { requireOtherWayIn } from './other-way-in.ts'
 import { type ChallengeHolder, mintChallenge } from './passkey-challenge.ts'
@@ -46,7 +46,7 @@ export interface Passkeys {
   ): Promise<{ codes: string[] | null; opened: OpenedSession }>
   list(personId: string): Promise<Passkey[]>
   /** Rejects with `second_factor_required` or `not_found`. */
-  rename(signedIn: SignedIn, passkeyId: string, name: string): Promise<void>
+  rename(signedIn: SignedIn, passkeyId: string, name: string, client: ClientTrace): Promise<void>
   /** Rejects with `second_factor_required`, `not_found` or `last_way_in`. */
   remove(signedIn: SignedIn, passkeyId: string, client: ClientTrace): Promise<OpenedSession>
 }
@@ -161,16 +161,18 @@ export function createPasskeys({
       return made
     },
     list: personId => listPasskeys(pool, personId).catch(refuseOutage),
-    async rename(signedIn, passkeyId, name) {
+    async rename(signedIn, passkeyId, name, { address }) {
       requireFactorInUse(signedIn)
-      const { rowCount } = await pool
-        .query('UPDATE person_passkey SET name = $3 WHERE person_id = $1 AND passkey_id = $2', [
-          signedIn.person.personId,
-          passkeyId,
-          name,
-        ])
-        .catch(refuseOutage)
-      if (rowCount === 0) throw noPasskey()
+      const { personId, email: subject } = signedIn.person
+      await inTransaction(async sql => {
+        const { rowCount } = await sql.query(
+          'UPDATE person_passkey SET name = $3 WHERE person_id = $1 AND passkey_id = $2',
+          [personId, passkeyId, name],
+        )
+        if (rowCount === 0) throw noPasskey()
+        const detail = { passkey_id: passkeyId, name }
+        await noteAction(sql, { action: 'factor.renamed', personId, subject, detail, address })
+      })
     },
     async remove(signedIn, passkeyId, { address }) {
       const opened = await inTransaction(async sql => {

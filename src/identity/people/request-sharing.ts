@@ -1,7 +1,7 @@
+import { noteAction } from '../../base/db/audit-log.ts'
 import { bumpControlVersion } from '../../base/db/control-version.ts'
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
-import { noteAction } from './audit-log.ts'
 import type { ClientTrace, SignedIn } from './sessions.ts'
 
 /**

@@ -1,7 +1,7 @@
+import { noteAction } from '../../base/db/audit-log.ts'
 import type { Sql } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
 import type { InstallationRole } from '../../base/domain/member-role.ts'
-import { noteAction } from './audit-log.ts'
 import type { Person } from './persons.ts'
 
 /**

@@ -1,10 +1,10 @@
+import { type AuditAction, noteAction } from '../../base/db/audit-log.ts'
 import { bumpControlVersion } from '../../base/db/control-version.ts'
 import type { Sql } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { type HosterActor, type HosterState, mayChangeState, nextStates } from '../../base/domain/hoster-state.ts'
 import { ownCommand } from '../../base/runtime/own-command.ts'
-import { type AuditAction, noteAction } from '../../identity/people/audit-log.ts'
 import { approveOfferedIds } from '../supply/hosters/model-ids.ts'
 
 /** The program or the person that changes a state, for the audit log. */
@@ -64,6 +64,7 @@ export async function changeHosterState(sql: Sql, change: StateChange): Promise<
   await noteAction(sql, {
     action: 'hoster.state_changed',
     personId,
+    keyId,
     subject: name,
     detail: {
       hoster_id: hosterId,
@@ -72,7 +73,6 @@ export async function changeHosterState(sql: Sql, change: StateChange): Promise<
       reason,
       by: actor,
       ...(approved.length > 0 && { approved_models: approved }),
-      ...(keyId !== null && { key_id: keyId }),
     },
     address,
   })
@@ -87,9 +87,8 @@ export async function noteHosterAction(
   { action, detail }: { action: AuditAction; detail: Readonly<Record<string, unknown>> },
 ): Promise<void> {
   const { name } = await queryRow<{ name: string }>(sql, 'SELECT name FROM hoster WHERE hoster_id = $1', [hosterId])
-  const by = keyId === null ? {} : { by_key_id: keyId }
-  const noted = { hoster_id: hosterId, ...detail, ...by }
-  await noteAction(sql, { action, personId, subject: name, detail: noted, address })
+  const noted = { hoster_id: hosterId, ...detail }
+  await noteAction(sql, { action, personId, keyId, subject: name, detail: noted, address })
 }
 
 /** Writes a row of the history. `from` is null for a new hoster. */

@@ -1,7 +1,7 @@
+import { noteAction } from '../../base/db/audit-log.ts'
 import type { Sql } from '../../base/db/pool.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { MODEL_ID, modelIdText } from '../../base/domain/model-id.ts'
-import { noteAction } from '../../identity/people/audit-log.ts'
 import { decideModelId, type ModelIdDecision } from '../supply/hosters/model-ids.ts'
 
 /**

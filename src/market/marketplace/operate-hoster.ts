@@ -1,7 +1,7 @@
+import { noteAction } from '../../base/db/audit-log.ts'
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
 import type { HosterState } from '../../base/domain/hoster-state.ts'
-import { noteAction } from '../../identity/people/audit-log.ts'
 import { insertHoster, type NewHoster, type NewHosterOptions } from '../supply/hosters/add-hoster.ts'
 import { type HosterRef, lockHoster } from '../supply/hosters/hosters.ts'
 import { changeHosterState, commandLineActor, noteStateChange } from './change-hoster-state.ts'

@@ -1,3 +1,4 @@
+import { noteAction } from '../../base/db/audit-log.ts'
 import { bumpControlVersion } from '../../base/db/control-version.ts'
 import type { Sql } from '../../base/db/pool.ts'
 import { MINUTE_MS } from '../../base/domain/durations.ts'
@@ -5,7 +6,6 @@ import { ApiError } from '../../base/domain/errors.ts'
 import type { HosterState } from '../../base/domain/hoster-state.ts'
 import { usdPerMillion } from '../../base/domain/money.ts'
 import { SupplyError } from '../../base/domain/supply-error.ts'
-import { noteAction } from '../../identity/people/audit-log.ts'
 import { type Manifest, manifestPrice, taskFeaturesOf } from '../../wire/api/hoster-manifest.ts'
 import { checkModel } from '../supply/hosters/check-hoster.ts'
 import type { HostedModel } from '../supply/hosters/hosted-model.ts'
@@ -102,6 +102,7 @@ export async function putManifest(
   await noteAction(sql, {
     action: 'hoster.manifest_changed',
     personId: actor.personId,
+    keyId: actor.keyId,
     subject: name,
     detail: {
       hoster_id: hosterId,
@@ -110,7 +111,6 @@ export async function putManifest(
       after_probes: newlyProbing.map(shownPrice),
       later: newlyScheduled.map(shownPrice),
       withdrawn: plan.withdrawn,
-      ...(actor.keyId !== null && { key_id: actor.keyId }),
     },
     address: actor.address,
   })

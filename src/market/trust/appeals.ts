@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
+import { noteAction } from '../../base/db/audit-log.ts'
 import type { Sql } from '../../base/db/pool.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import type { HosterCaller } from '../../base/domain/hoster-access.ts'
-import { noteAction } from '../../identity/people/audit-log.ts'
 import { readFactsOf, readHosterFacts } from './evidence/hoster-facts.ts'
 
 /**
@@ -28,8 +28,9 @@ export async function appeal(
   await noteAction(sql, {
     action: 'hoster.appealed',
     personId,
+    keyId,
     subject: facts.name,
-    detail: { hoster_id: hosterId, ...(keyId !== null && { key_id: keyId }) },
+    detail: { hoster_id: hosterId },
     address,
   })
 }

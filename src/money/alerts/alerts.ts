@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { type Acting, noteAction } from '../../base/db/audit-log.ts'
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import {
@@ -30,12 +31,15 @@ export interface AlertOwner {
   readonly email: string
 }
 
-/** Manages the alert rules of one customer at a time; rules of other customers are not found. Throws ApiError. */
+/**
+ * Manages the alert rules of one customer at a time; rules of other customers are not found. Each change is in the
+ * audit log. Throws ApiError.
+ */
 export interface Alerts {
   list(owner: AlertOwner): Promise<AlertRule[]>
   /** Adds a rule. The secret signs its webhooks and cannot be read again. */
-  add(owner: AlertOwner, rule: NewAlertRule): Promise<AddedRule>
-  remove(owner: AlertOwner, ruleId: string): Promise<AlertRule>
+  add(owner: AlertOwner, rule: NewAlertRule, by: Acting): Promise<AddedRule>
+  remove(owner: AlertOwner, ruleId: string, by: Acting): Promise<AlertRule>
   /** Queues a test alert and returns its id. */
   test(owner: AlertOwner, ruleId: string): Promise<string>
   /** Returns the last 50 alerts, newest first. */
@@ -65,18 +69,24 @@ export function createAlerts(deps: { pool: Pool; masterKey: Buffer; allowPrivate
     }).catch(refuse)
   return {
     list: ({ customerId }) => listRules(sql, customerId),
-    async add(owner, rule) {
+    async add(owner, rule, by) {
       // Mail to another address would be unsolicited.
       if (rule.channel === 'email' && rule.target !== null && rule.target.toLowerCase() !== owner.email.toLowerCase()) {
         throw invalid('target', `Alerts are mailed to your own address only, ${owner.email}. Leave target out.`)
       }
-      return serialized(owner, sql => addRule(sql, owner, rule, deps))
+      return serialized(owner, async sql => {
+        const added = await addRule(sql, owner, rule, deps)
+        await noteRule(sql, by, 'alert.added', added.rule)
+        return added
+      })
     },
-    async remove({ customerId }, ruleId) {
-      const rule = await requireRule(sql, ruleId, customerId)
-      await disableRule(sql, rule.ruleId)
-      return rule
-    },
+    remove: ({ customerId }, ruleId, by) =>
+      transaction(deps.pool, async sql => {
+        const rule = await requireRule(sql, ruleId, customerId)
+        await disableRule(sql, rule.ruleId)
+        await noteRule(sql, by, 'alert.removed', rule)
+        return rule
+      }).catch(refuse),
     async test({ customerId }, ruleId) {
       const rule = await requireRule(sql, ruleId, customerId)
       const alertId = await serialized(rule, async sql => {
@@ -134,6 +144,23 @@ export async function addRule(
       `There are already ${RULES_PER_CUSTOMER_MAX} alert rules, the most a customer may have. Remove one first.`,
     )
   return { rule, secret }
+}
+
+/** Notes a change in the audit log. Call it last in a transaction. The path of a webhook may be a secret. */
+export async function noteRule(
+  sql: Sql,
+  { personId, keyId, address }: Acting,
+  action: 'alert.added' | 'alert.removed',
+  { ruleId, customerId, kind, thresholdNanos, channel, target }: AlertRule,
+): Promise<void> {
+  await noteAction(sql, {
+    ...{ action, personId, keyId, address, customerId },
+    subject: ruleId,
+    detail: {
+      ...{ kind, channel, target: channel === 'webhook' ? new URL(target).origin : target },
+      threshold_usd: thresholdNanos === null ? null : usdText(thresholdNanos),
+    },
+  })
 }
 
 function webhookUrl(target: string | null, allowPrivate: boolean): string {

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { type Acting, noteAction } from '../../base/db/audit-log.ts'
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
@@ -43,11 +44,11 @@ export interface AutoTopUp extends AutoTopUpSettings {
 export interface AutoTopUps {
   read(customerId: string): Promise<AutoTopUp | undefined>
   /** Turns it on, or on again after a pause. Nothing else does. */
-  turnOn(customerId: string, personId: string, settings: AutoTopUpSettings): Promise<void>
-  turnOff(customerId: string): Promise<void>
+  turnOn(customerId: string, by: Acting & { readonly personId: string }, settings: AutoTopUpSettings): Promise<void>
+  turnOff(customerId: string, by: Acting): Promise<void>
   methods(customerId: string): Promise<SavedMethod[]>
   /** Also turns off automatic top-ups that use the method. */
-  removeMethod(customerId: string, methodId: string): Promise<void>
+  removeMethod(customerId: string, methodId: string, by: Acting): Promise<void>
   /** Starts what is due. Returns how many were started. */
   run(): Promise<number>
 }
@@ -104,7 +105,7 @@ export function createAutoTopUps(deps: {
       const { rows } = await pool.query<AutoTopUp>(READ, [customerId, new Date(clock.epochMs())]).catch(refuseOutage)
       return rows[0]
     },
-    async turnOn(customerId, personId, settings) {
+    async turnOn(customerId, by, settings) {
       requireSettings(settings, limits)
       await transaction(pool, async sql => {
         if ((await findMethod(sql, customerId, settings.methodId)) === undefined) {
@@ -124,24 +125,22 @@ export function createAutoTopUps(deps: {
             settings.thresholdNanos,
             settings.amountNanos,
             settings.monthlyMaxNanos,
-            personId,
+            by.personId,
             new Date(clock.epochMs()),
           ],
         )
-        await sql.query('SELECT add_audit_entry($1, $2, $3::uuid::text, $3::uuid, $4, NULL)', [
-          personId,
-          'auto_top_up.on',
-          customerId,
-          JSON.stringify({
-            threshold_usd: usdText(settings.thresholdNanos),
-            amount_usd: usdText(settings.amountNanos),
-            monthly_max_usd: usdText(settings.monthlyMaxNanos),
-          }),
-        ])
+        await note(sql, by, 'auto_top_up.on', customerId, {
+          threshold_usd: usdText(settings.thresholdNanos),
+          amount_usd: usdText(settings.amountNanos),
+          monthly_max_usd: usdText(settings.monthlyMaxNanos),
+        })
       }).catch(refuseOutage)
     },
-    async turnOff(customerId) {
-      await pool.query('DELETE FROM auto_top_up WHERE customer_id = $1', [customerId]).catch(refuseOutage)
+    async turnOff(customerId, by) {
+      await transaction(pool, async sql => {
+        const { rowCount } = await sql.query('DELETE FROM auto_top_up WHERE customer_id = $1', [customerId])
+        if (rowCount !== 0) await note(sql, by, 'auto_top_up.off', customerId, {})
+      }).catch(refuseOutage)
     },
     async methods(customerId) {
       const { rows } = await pool
@@ -151,7 +150,7 @@ export function createAutoTopUps(deps: {
         .catch(refuseOutage)
       return rows
     },
-    async removeMethod(customerId, methodId) {
+    async removeMethod(customerId, methodId, by) {
       await transaction(pool, async sql => {
         await sql.query('DELETE FROM auto_top_up WHERE customer_id = $1 AND method_id = $2', [customerId, methodId])
         const { rowCount } = await sql.query(
@@ -160,6 +159,7 @@ export function createAutoTopUps(deps: {
         )
         if (rowCount === 0)
           throw new ApiError('not_found', { message: 'There is no such payment method. Reload the list.' })
+        await note(sql, by, 'payment_method.removed', customerId, { method_id: methodId })
       }).catch(refuseOutage)
     },
     async run() {
@@ -180,6 +180,16 @@ export function createAutoTopUps(deps: {
       return started
     },
   }
+}
+
+async function note(
+  sql: Sql,
+  { personId, keyId, address }: Acting,
+  action: 'auto_top_up.on' | 'auto_top_up.off' | 'payment_method.removed',
+  customerId: string,
+  detail: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  await noteAction(sql, { action, personId, keyId, address, subject: customerId, customerId, detail })
 }
 
 function requireSettings(

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { type Acting, noteAction } from '../../base/db/audit-log.ts'
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
@@ -20,6 +21,8 @@ const CURRENCY = 'usd'
 export interface TopUpOrder {
   readonly customerId: string
   readonly personId: string
+  /** The address of the client. */
+  readonly address: string
   readonly amountNanos: Nanos
   /** Null: the only driver, or the first one. */
   readonly driver: TopUpDriverName | null
@@ -27,14 +30,14 @@ export interface TopUpOrder {
   readonly idempotencyKey: string
 }
 
-/** Payments of customers. All methods reject with ApiError. */
+/** Payments of customers. Each change is in the audit log. All methods reject with ApiError. */
 export interface Payments {
   readonly drivers: readonly PaymentDriver[]
   readonly limits: TopUpLimits
   start(order: TopUpOrder): Promise<Payment>
   list(customerId: string, page: { limit: number; after: string | null }): Promise<Payment[]>
   one(customerId: string, paymentId: string): Promise<Payment>
-  cancel(customerId: string, paymentId: string): Promise<Payment>
+  cancel(customerId: string, paymentId: string, by: Acting): Promise<Payment>
   redeem(order: { customerId: string; personId: string; code: string; address: string }): Promise<Payment>
   instructionsFor(payment: Payment): string | null
 }
@@ -82,24 +85,33 @@ export function createPayments(deps: {
       const amountMinor = order.amountNanos / nanosPerMinor[CURRENCY]
       const nowMs = clock.epochMs()
       const asked = randomUUID()
-      const { verdict, payment: paymentId } = await queryRow<{ verdict: StartVerdict; payment: string }>(
-        pool,
-        'SELECT * FROM start_payment($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)',
-        [
-          asked,
-          order.customerId,
-          driver.name,
-          order.amountNanos,
-          amountMinor,
-          CURRENCY,
-          driver.isLive,
-          paymentReference(),
-          order.idempotencyKey,
-          order.personId,
-          new Date(nowMs + driver.openMs),
-          driver.provider === null ? null : new Date(nowMs + FIRST_LOOK_MS),
-        ],
-      ).catch(refuseOutage)
+      const { verdict, payment: paymentId } = await transaction(pool, async sql => {
+        const started = await queryRow<{ verdict: StartVerdict; payment: string }>(
+          sql,
+          'SELECT * FROM start_payment($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)',
+          [
+            asked,
+            order.customerId,
+            driver.name,
+            order.amountNanos,
+            amountMinor,
+            CURRENCY,
+            driver.isLive,
+            paymentReference(),
+            order.idempotencyKey,
+            order.personId,
+            new Date(nowMs + driver.openMs),
+            driver.provider === null ? null : new Date(nowMs + FIRST_LOOK_MS),
+          ],
+        )
+        if (started.verdict === 'started') {
+          const { personId, customerId, address, amountNanos } = order
+          const detail = { driver: driver.name, amount_usd: usdText(amountNanos) }
+          const subject = started.payment
+          await noteAction(sql, { action: 'payment.started', personId, address, subject, customerId, detail })
+        }
+        return started
+      }).catch(refuseOutage)
       if (verdict === 'no_account') throw new ApiError('customer_not_found')
       if (verdict === 'key_reused') throw new ApiError('idempotency_key_reused', { param: 'Idempotency-Key' })
       if (verdict === 'too_many') {
@@ -143,7 +155,7 @@ export function createPayments(deps: {
       return one(order.customerId, paymentId)
     },
     list: (customerId, page) => listPayments(pool, { customerId, ...page }).catch(refuseOutage),
-    async cancel(customerId, paymentId) {
+    async cancel(customerId, paymentId, by) {
       const payment = await one(customerId, paymentId)
       if (payment.driver !== 'manual') {
         throw new ApiError('invalid_value', {
@@ -151,7 +163,14 @@ export function createPayments(deps: {
           message: 'This top-up ends by itself if it is not paid. Close the page of the payment provider.',
         })
       }
-      await pool.query("SELECT close_payment($1, 'cancelled', NULL)", [paymentId]).catch(refuseOutage)
+      await transaction(pool, async sql => {
+        const { closed } = await queryRow<{ closed: boolean }>(
+          sql,
+          "SELECT close_payment($1, 'cancelled', NULL) AS closed",
+          [paymentId],
+        )
+        if (closed) await noteAction(sql, { ...by, action: 'payment.cancelled', subject: paymentId, customerId })
+      }).catch(refuseOutage)
       return one(customerId, paymentId)
     },
     async redeem({ customerId, personId, code, address }) {

@@ -1,4 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto'
+import { noteAction } from '../../base/db/audit-log.ts'
 import type { Sql } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
 import { ApiError } from '../../base/domain/errors.ts'
@@ -71,6 +72,9 @@ export async function redeemVoucher(
       await evidence.add(sql, 'voucher', id, { customerId })
     }
     await noteRedeemed(sql, attempt)
+    if (verdict === 'redeemed') {
+      await noteAction(sql, { action: 'voucher.redeemed', personId, subject: payment, customerId, address })
+    }
     return payment
   })
 }

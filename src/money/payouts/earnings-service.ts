@@ -1,3 +1,4 @@
+import type { Acting } from '../../base/db/audit-log.ts'
 import { type Pool, transaction } from '../../base/db/pool.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import { DAY_MS } from '../../base/domain/durations.ts'
@@ -46,7 +47,7 @@ export interface EarningsService {
   enroll(hosterId: string, order: Enrollment, actor: EnrollActor): Promise<EnrolledAccountShown>
   setCustomer(hosterId: string, customerId: string, actor: EnrollActor): Promise<PayoutAccountShown>
   stopChange(hosterId: string, changeId: string, actor: EnrollActor): Promise<PayoutAccountShown>
-  move(hosterId: string, order: MoveOrder, actor: EnrollActor): Promise<MovedEarningsShown>
+  move(hosterId: string, order: MoveOrder, by: Acting): Promise<MovedEarningsShown>
 }
 
 export interface Enrollment {
@@ -173,13 +174,10 @@ export function createEarningsService(deps: {
       if (stopped === 0) throw new ApiError('not_found', { message: 'No such change waits. Reload the page.' })
       return account(hosterId)
     },
-    async move(hosterId, order, actor) {
-      const { verdict, amount, customer } = await moveEarnings(
-        pool,
-        { ...order, hosterId },
-        actor,
-        clock.epochMs(),
-      ).catch(refuseOutage)
+    async move(hosterId, order, by) {
+      const { verdict, amount, customer } = await moveEarnings(pool, { ...order, hosterId }, by, clock.epochMs()).catch(
+        refuseOutage,
+      )
       switch (verdict) {
         case 'moved':
         case 'duplicate':

@@ -1,7 +1,7 @@
-import type { Sql } from '../../base/db/pool.ts'
+import { type Acting, nameActingKey } from '../../base/db/audit-log.ts'
+import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
 import type { Nanos } from '../../base/domain/money.ts'
-import type { EnrollActor } from './payout-accounts.ts'
 
 /** What a hoster has: see hoster_funds in the migration of payouts. */
 export interface HosterFunds {
@@ -132,24 +132,20 @@ export interface MovedEarnings {
  * @param amountNanos null: all
  */
 export async function moveEarnings(
-  sql: Sql,
+  pool: Pool,
   {
     moveId,
     hosterId,
     amountNanos,
   }: { readonly moveId: string; readonly hosterId: string; readonly amountNanos: Nanos | null },
-  { personId, address }: EnrollActor,
+  by: Acting,
   nowMs: number,
 ): Promise<MovedEarnings> {
-  const row = await queryRow<MovedEarnings>(sql, 'SELECT * FROM move_earnings($1, $2, $3, $4, $5, $6)', [
-    moveId,
-    hosterId,
-    amountNanos,
-    personId,
-    address,
-    new Date(nowMs),
-  ])
-  return row
+  return transaction(pool, async sql => {
+    await nameActingKey(sql, by)
+    const values = [moveId, hosterId, amountNanos, by.personId, by.address, new Date(nowMs)]
+    return queryRow<MovedEarnings>(sql, 'SELECT * FROM move_earnings($1, $2, $3, $4, $5, $6)', values)
+  })
 }
 
 const FOLD_ROWS = 20_000

@@ -5,6 +5,7 @@ import { createAlerts } from '../../money/alerts/alerts.ts'
 import type { DeliverDeps } from '../../money/alerts/deliver-alert.ts'
 import { createMailer } from '../../money/alerts/mailer.ts'
 import { limitsOfTier } from '../config/config.ts'
+import { clientTrace } from './client-trace.ts'
 import { type ComposeContext, smallBodyLimit } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { Supply } from './supply.ts'
@@ -43,6 +44,7 @@ export function createAlertParts(
     },
     endpoints: alertEndpoints({
       alerts: createAlerts({ pool: general, masterKey, allowPrivateUrls }),
+      addressOf: request => clientTrace(config, request).address,
       bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes),
     }),
   }

@@ -1,3 +1,4 @@
+import type { FastifyRequest } from 'fastify'
 import { type ControlVersions, watchControlVersions } from '../../base/db/control-version.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { keyCreate, keyDelete, keyEdit, keysList } from '../../http/endpoints/keys.ts'
@@ -8,6 +9,7 @@ import { issuePlaygroundKey } from '../../identity/auth/playground-key.ts'
 import { readKeyUses } from '../../money/usage/key-use.ts'
 import { reportSql } from '../../money/usage/report-sql.ts'
 import { limitsOfTier } from '../config/config.ts'
+import { clientTrace } from './client-trace.ts'
 import { type ComposeContext, smallBodyLimit } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { Supply } from './supply.ts'
@@ -49,7 +51,8 @@ export function startCallers(
   const keys = createKeyRing(desk)
   const reports = reportSql(general)
   const useOfKeys = (customerId: string) => readKeyUses(reports, customerId, clock.epochMs())
-  const bodyDeps = { clock, bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes) }
+  const addressOf = (request: FastifyRequest) => clientTrace(config, request).address
+  const bodyDeps = { clock, addressOf, bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes) }
   return {
     authenticator,
     changes,
@@ -58,7 +61,7 @@ export function startCallers(
       keysList({ keys, readKeyUses: useOfKeys }),
       keyCreate({ keys, readKeyUses: useOfKeys, ...bodyDeps }),
       keyEdit({ keys, readKeyUses: useOfKeys, ...bodyDeps }),
-      keyDelete({ keys }),
+      keyDelete({ keys, addressOf }),
       playgroundKey({ issue: order => issuePlaygroundKey(keys, order), readKeyUses: useOfKeys, ...bodyDeps }),
     ],
   }

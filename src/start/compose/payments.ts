@@ -71,7 +71,7 @@ export function createPaymentParts(
         addressOf,
         bodyLimitBytes,
       }),
-      ...autoTopUpEndpoints({ autoTopUps, bodyLimitBytes }),
+      ...autoTopUpEndpoints({ autoTopUps, addressOf, bodyLimitBytes }),
       ...webhooks,
     ],
   }

@@ -2,6 +2,7 @@ import { Button } from '@mantine/core'
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
+import type { AuditLogPage } from '#api/operator/log.ts'
 import { logQuery, logStateQuery } from '../../api/operator-queries.ts'
 import { countText } from '../../format/number-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
@@ -59,8 +60,8 @@ export function Log() {
                   { title: 'Time', cell: ({ at }) => <When at={at} /> },
                   { title: 'What', place: 'name', cell: ({ action }) => action.replaceAll(/[._]/g, ' ') },
                   {
-                    title: 'Person',
-                    cell: ({ person }) => person?.email ?? (person === null ? 'command line' : 'deleted'),
+                    title: 'Who',
+                    cell: who,
                   },
                   {
                     title: 'About',
@@ -89,4 +90,11 @@ export function Log() {
       </Panel>
     </Page>
   )
+}
+
+/** The person or the program that acted. Older entries of the command line name no user. */
+function who({ person, detail: { by_key_id: key, by_os_user: user } }: AuditLogPage['data'][number]): string {
+  const keyText = typeof key === 'string' ? `key ${key.slice(0, 8)}` : null
+  if (person !== null) return [person.email ?? 'deleted', keyText].filter(text => text !== null).join(', ')
+  return keyText ?? (typeof user === 'string' ? `${user} on the command line` : 'command line or gateway')
 }

@@ -24,7 +24,7 @@ export function operatorHosterInviteEndpoints(
       const { person } = signedIn
       const { hosterId, invite, isMailed, path } = await send(
         {
-          actor: { actor: 'operator', keyId: null, ...actorOf(deps, context) },
+          actor: { actor: 'operator', ...actorOf(deps, context) },
           madeBy: { personId: person.personId, name: person.name || person.email },
           mayAdd: true,
         },

@@ -75,7 +75,7 @@ export function bodyOf({ bodyLimitBytes }: OperatorEndpointDeps, { raw }: Fastif
 }
 
 export function actorOf({ addressOf }: OperatorEndpointDeps, { signedIn, request }: EndpointContext): Actor {
-  return { personId: signedIn.person.personId, session: signedIn.tokenHash, address: addressOf(request) }
+  return { personId: signedIn.person.personId, keyId: null, session: signedIn.tokenHash, address: addressOf(request) }
 }
 
 /** Returns an id of the path. Throws the error of the given code unless it is a UUID. */

@@ -86,7 +86,7 @@ export function operatorPaymentEndpoints(
       },
       async context => {
         parseNothing(await bodyOf(deps, context.request))
-        return service.reconcile()
+        return service.reconcile(actorOf(deps, context))
       },
     ),
     operatorEndpoint(

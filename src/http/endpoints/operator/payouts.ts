@@ -74,7 +74,7 @@ export function operatorPayoutEndpoints(
       service.approve(actorOf(deps, context), batchOf(context)),
     ),
     action('payouts/:batch_id/settle', 'Pay an approved batch', settledBatch, parseNothing, context =>
-      service.settle(batchOf(context)),
+      service.settle(actorOf(deps, context), batchOf(context)),
     ),
     action('payouts/:batch_id/cancel', 'Cancel what was not sent', payoutBatch, parseNothing, context =>
       service.cancel(actorOf(deps, context), batchOf(context)),

@@ -21,7 +21,7 @@ export function operatorTrustEndpoints(deps: OperatorEndpointDeps & { readonly t
         const hosterId = idOf(context.request, 'hoster_id', 'not_found')
         const decision = parseQuarantineDecision(await bodyOf(deps, context.request))
         const actor = actorOf(deps, context)
-        await trust.decide(hosterId, decision, { actor: 'operator', ...actor, keyId: null })
+        await trust.decide(hosterId, decision, { actor: 'operator', ...actor })
         return trust.showLive(hosterId)
       },
     ),

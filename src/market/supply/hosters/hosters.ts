@@ -1,3 +1,4 @@
+import { commandLine, noteAction } from '../../../base/db/audit-log.ts'
 import { bumpControlVersion } from '../../../base/db/control-version.ts'
 import { type Pool, type Sql, transaction } from '../../../base/db/pool.ts'
 import type { HosterState } from '../../../base/domain/hoster-state.ts'
@@ -60,7 +61,11 @@ export async function listHosters(sql: Sql, hosterId: string | null = null): Pro
  * `invalid_value`.
  */
 export function setTrustScore(pool: Pool, hoster: string, trustScore: number | null): Promise<HosterRef> {
-  return transaction(pool, sql => changeTrustScore(sql, hoster, trustScore))
+  return transaction(pool, async sql => {
+    const found = await changeTrustScore(sql, hoster, trustScore)
+    await noteHosterChanged(sql, found, { trust_score: trustScore })
+    return found
+  })
 }
 
 /** Like `setTrustScore`, inside a transaction. */
@@ -77,7 +82,11 @@ export async function changeTrustScore(sql: Sql, hoster: string, trustScore: num
  * `unknown_hoster`.
  */
 export function setContract(pool: Pool, hoster: string, hasContract: boolean): Promise<HosterRef> {
-  return transaction(pool, sql => changeContract(sql, hoster, hasContract))
+  return transaction(pool, async sql => {
+    const found = await changeContract(sql, hoster, hasContract)
+    await noteHosterChanged(sql, found, { has_contract: hasContract })
+    return found
+  })
 }
 
 /** Like `setContract`, inside a transaction. */
@@ -98,9 +107,10 @@ export async function setHosterKey(
   masterKey: Buffer,
 ): Promise<HosterRef> {
   const key = apiKey === null ? undefined : checkKey(apiKey)
-  return changeHoster(pool, hoster, (sql, hosterId) => {
+  return changeHoster(pool, hoster, async (sql, { hosterId, name }) => {
     const sealed = key === undefined ? null : sealSecret(masterKey, key, { ownerId: hosterId, purpose: 'upstream_key' })
-    return sql.query('UPDATE hoster_endpoint SET key_sealed = $2 WHERE hoster_id = $1', [hosterId, sealed])
+    await sql.query('UPDATE hoster_endpoint SET key_sealed = $2 WHERE hoster_id = $1', [hosterId, sealed])
+    await noteHosterChanged(sql, { hosterId, name }, { has_upstream_key: key !== undefined })
   })
 }
 
@@ -118,14 +128,24 @@ UPDATE hoster SET trust_override = $2, trust_score = CASE WHEN quarantined_at IS
 function changeHoster(
   pool: Pool,
   hoster: string,
-  change: (sql: Sql, hosterId: string) => Promise<unknown>,
+  change: (sql: Sql, found: HosterRef) => Promise<unknown>,
 ): Promise<HosterRef> {
   return transaction(pool, async sql => {
     const found = await lockHoster(sql, hoster)
-    await change(sql, found.hosterId)
     await bumpControlVersion(sql, 'supply')
+    await change(sql, found)
     return found
   })
+}
+
+/** Notes a change by the command line in the audit log, last in its transaction. */
+function noteHosterChanged(
+  sql: Sql,
+  { hosterId, name }: HosterRef,
+  after: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  const detail = { hoster_id: hosterId, after }
+  return noteAction(sql, { ...commandLine, action: 'hoster.changed', subject: name, detail })
 }
 
 /** Finds a hoster by id or name and locks its row until the transaction ends. */

@@ -1,3 +1,4 @@
+import { commandLine, noteAction } from '../../../base/db/audit-log.ts'
 import { bumpControlVersion } from '../../../base/db/control-version.ts'
 import { type Pool, type Sql, transaction } from '../../../base/db/pool.ts'
 import { queryRow } from '../../../base/db/query-row.ts'
@@ -35,7 +36,19 @@ export function setHosterPrice(
   hoster: string,
   change: PriceChange,
 ): Promise<HosterRef & { version: number }> {
-  return transaction(pool, sql => changeHosterPrice(sql, hoster, change))
+  return transaction(pool, async sql => {
+    const { hosterId, name, version } = await changeHosterPrice(sql, hoster, change)
+    const { inputPicoPerToken, outputPicoPerToken } = change.price
+    await noteAction(sql, {
+      ...{ ...commandLine, action: 'price.changed', subject: name },
+      detail: {
+        ...{ hoster_id: hosterId, model: change.modelId, version },
+        input_usd_per_million: Number(inputPicoPerToken) / 1e6,
+        output_usd_per_million: Number(outputPicoPerToken) / 1e6,
+      },
+    })
+    return { hosterId, name, version }
+  })
 }
 
 /** Like `setHosterPrice`, inside a transaction. */

@@ -36,11 +36,15 @@ export const auditLogPage = z
           person: z
             .object({ id: z.string(), email: z.string().nullable().describe('Null if the person no longer exists.') })
             .nullable()
-            .describe('Null: the command line.'),
+            .describe('Null: a key of a customer or hoster, the command line, or the gateway itself.'),
           action: z.string(),
           subject: z.string(),
           customer: z.object({ id: z.string(), email: z.string().nullable() }).nullable(),
-          detail: z.record(z.string(), z.unknown()).describe('`before` and `after` for changes.'),
+          detail: z
+            .record(z.string(), z.unknown())
+            .describe(
+              '`before` and `after` for changes. `by_key_id`: the key that was used. `by_os_user`: who ran a command on the host.',
+            ),
           address: z.string().nullable(),
         }),
       )

@@ -1,4 +1,4 @@
-import type { Sql } from '../../base/db/pool.ts'
+import type { Sql } from './pool.ts'
 
 /** What people do that others may have to look up later. */
 export type AuditAction =
@@ -24,6 +24,7 @@ export type AuditAction =
   | 'person.email_changed'
   | 'factor.added'
   | 'factor.removed'
+  | 'factor.renamed'
   | 'recovery_codes.made'
   | 'identity.linked'
   | 'identity.removed'
@@ -31,7 +32,27 @@ export type AuditAction =
   | 'customer.created'
   | 'customer.changed'
   | 'customer.sharing_changed'
+  | 'customer.deleted'
+  | 'key.issued'
+  | 'key.changed'
   | 'key.revoked'
+  | 'alert.added'
+  | 'alert.removed'
+  | 'auto_top_up.on'
+  | 'auto_top_up.off'
+  | 'payment_method.removed'
+  | 'payment.started'
+  | 'payment.cancelled'
+  | 'payment.confirmed'
+  | 'payment.refunded'
+  | 'payment.disputed'
+  | 'payment.reversal_returned'
+  | 'payment.reconciled'
+  | 'voucher.made'
+  | 'voucher.revoked'
+  | 'voucher.redeemed'
+  | 'payout.settled'
+  | 'usage.archived'
   | 'credit.requested'
   | 'credit.granted'
   | 'credit.rejected'
@@ -58,10 +79,25 @@ export type AuditAction =
   | 'model.approved'
   | 'model.refused'
 
+/** The person or the program that acts. */
+export interface Acting {
+  /** Null: the key of a program, the command line, or the gateway itself. */
+  readonly personId: string | null
+  /** The key that the program used. Null: a person in the console, the command line, or the gateway itself. */
+  readonly keyId: string | null
+  /** The address of the client. Null: the command line, or the gateway itself. */
+  readonly address: string | null
+}
+
+/** Its connections name the user of the operating system: see `PoolOptions`. */
+export const commandLine: Acting = { personId: null, keyId: null, address: null }
+
 export interface AuditEntry {
   readonly action: AuditAction
-  /** Null: the command line. */
+  /** Null: a key, the command line, or the gateway itself. */
   readonly personId: string | null
+  /** See `Acting`. The entry keeps it as `by_key_id` of its detail. */
+  readonly keyId?: string | null
   /** What the action concerned: an e-mail address, the id of a key or of a session. */
   readonly subject: string
   readonly customerId?: string | null
@@ -71,19 +107,27 @@ export interface AuditEntry {
 }
 
 /**
+ * Names a key in the entries that SQL functions write in this transaction: see acting_program in
+ * sql/functions/operator/audit_log.sql.
+ */
+export async function nameActingKey(sql: Sql, { keyId }: Pick<Acting, 'keyId'>): Promise<void> {
+  if (keyId !== null) await sql.query("SELECT set_config('switchyard.key_id', $1, true)", [keyId])
+}
+
+/**
  * Appends an entry to the audit log. Call it last in a transaction: entries queue for a lock until it commits. Each
  * entry contains the hash of the one before it.
  */
 export async function noteAction(
   sql: Sql,
-  { personId, action, subject, customerId = null, detail = {}, address }: AuditEntry,
+  { personId, keyId = null, action, subject, customerId = null, detail = {}, address }: AuditEntry,
 ): Promise<void> {
   await sql.query('SELECT add_audit_entry($1, $2, $3, $4, $5, $6)', [
     personId,
     action,
     subject,
     customerId,
-    JSON.stringify(detail),
+    JSON.stringify(keyId === null ? detail : { ...detail, by_key_id: keyId }),
     address,
   ])
 }
