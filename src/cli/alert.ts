@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { commandLine } from '../base/db/audit-log.ts'
 import { type Sql, transaction } from '../base/db/pool.ts'
+import { commandLine } from '../base/domain/acting.ts'
 import { type AlertKind, type AlertRule, alertKinds, kindsWithThreshold } from '../base/domain/alert-rule.ts'
 import { usdText } from '../base/domain/money.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'

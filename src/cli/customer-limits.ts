@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander'
-import { commandLine } from '../base/db/audit-log.ts'
 import { transaction } from '../base/db/pool.ts'
+import { commandLine } from '../base/domain/acting.ts'
 import type { AccountLimits } from '../base/domain/caller.ts'
 import { type Nanos, parseUsd, usdText } from '../base/domain/money.ts'
 import { type OwnLimits, setOwnLimits } from '../money/accounts/customers.ts'

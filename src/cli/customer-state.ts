@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
-import { commandLine, noteAction } from '../base/db/audit-log.ts'
+import { noteAction } from '../base/db/audit-log.ts'
 import { transaction } from '../base/db/pool.ts'
+import { commandLine } from '../base/domain/acting.ts'
 import { usdText } from '../base/domain/money.ts'
 import { revokeAllKeys } from '../identity/auth/keys.ts'
 import { deleteCustomer, setDisabled } from '../money/accounts/customers.ts'

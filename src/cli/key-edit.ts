@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
-import { commandLine } from '../base/db/audit-log.ts'
 import { transaction } from '../base/db/pool.ts'
+import { commandLine } from '../base/domain/acting.ts'
 import type { KeyLimit, KeyScope, LimitReset } from '../base/domain/caller.ts'
 import type { KeyDefaults } from '../base/domain/chat-job.ts'
 import type { Nanos } from '../base/domain/money.ts'

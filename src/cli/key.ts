@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
-import { commandLine } from '../base/db/audit-log.ts'
 import { transaction } from '../base/db/pool.ts'
+import { commandLine } from '../base/domain/acting.ts'
 import { usdText } from '../base/domain/money.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
 import { findKeyInUse, issueKey, listKeys, revokeKey } from '../identity/auth/keys.ts'

@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander'
-import { commandLine, noteAction } from '../base/db/audit-log.ts'
+import { noteAction } from '../base/db/audit-log.ts'
 import { transaction } from '../base/db/pool.ts'
+import { commandLine } from '../base/domain/acting.ts'
 import { type InstallationRole, installationRoles } from '../base/domain/member-role.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
 import { makeWelcomeLink } from '../identity/people/links.ts'

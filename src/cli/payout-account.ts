@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { type Command, Option } from 'commander'
-import { commandLine } from '../base/db/audit-log.ts'
+import { commandLine } from '../base/domain/acting.ts'
 import { ApiError } from '../base/domain/errors.ts'
 import { type Nanos, usdText } from '../base/domain/money.ts'
 import { payoutLabels, payoutProviderNames } from '../base/domain/money-drivers.ts'

@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import type { Acting } from '../base/db/audit-log.ts'
+import type { Acting } from '../base/domain/acting.ts'
 import type { EndpointContext } from './endpoint.ts'
 
 /** Returns who changes something of a customer, for the audit log: a person in the console, or a key. */

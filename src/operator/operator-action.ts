@@ -1,7 +1,8 @@
-import { type Acting, nameActingKey } from '../base/db/audit-log.ts'
+import { nameActingKey } from '../base/db/audit-log.ts'
 import { transactionOrDryRun } from '../base/db/dry-run.ts'
 import type { Pool, Sql } from '../base/db/pool.ts'
 import { refuseOutage } from '../base/db/refuse-outage.ts'
+import type { Acting } from '../base/domain/acting.ts'
 import { ApiError } from '../base/domain/errors.ts'
 
 /** The operator of an action. */

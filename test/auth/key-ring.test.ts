@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { commandLine } from '../../src/base/db/audit-log.ts'
 import { createPool, type Pool } from '../../src/base/db/pool.ts'
+import { commandLine } from '../../src/base/domain/acting.ts'
 import { createKeyRing, type KeyRing } from '../../src/identity/auth/key-ring.ts'
 import { addCustomer } from '../../src/money/accounts/customers.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'

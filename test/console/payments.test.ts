@@ -268,7 +268,7 @@ test('operators filter payments and page without gaps; changes are in the audit 
   )
   expect(open.data).toHaveLength(2)
   const { rows } = await app.database.pool.query('SELECT action FROM audit_entry WHERE subject = $1', [ids[0]])
-  expect(rows).toEqual([{ action: 'payment.confirmed' }])
+  expect(rows).toEqual([{ action: 'payment.started' }, { action: 'payment.confirmed' }])
   const { browser: stale, personId } = await signedInOperator(app)
   await app.database.pool.query(
     "UPDATE person_session SET confirmed_at = now() - interval '11 minutes' WHERE person_id = $1",

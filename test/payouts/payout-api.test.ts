@@ -179,7 +179,7 @@ test('an operator pays a batch by bank: prepared, approved, sent, and booked onc
   expect(await read<HosterPayouts>(await hosterRequest(app, key, 'hoster/payouts'))).toMatchObject({
     data: [{ state: 'paid', paid_usd: 4, reference, account: expect.stringMatching(/^…/) }],
   })
-  expect(await audited(batch!.id)).toEqual(['payout.prepared', 'payout.approved'])
+  expect(await audited(batch!.id)).toEqual(['payout.prepared', 'payout.approved', 'payout.settled', 'payout.settled'])
   expect(await audited(batch!.data[0]!.id)).toEqual(['payout.paid'])
   // The bank sends it back a week later.
   expect(await readError(await operator.post(transfer, { is_paid: false }))).toMatchObject({ param: 'reason' })

@@ -1,5 +1,5 @@
 import { randomUUIDv7 } from 'node:crypto'
-import { commandLine } from '../../src/base/db/audit-log.ts'
+import { commandLine } from '../../src/base/domain/acting.ts'
 import { createCsvDriver } from '../../src/money/payouts/csv-driver.ts'
 import { enrollHoster } from '../../src/money/payouts/payout-accounts.ts'
 import { type PayoutRules, type PreparedBatch, preparePayouts } from '../../src/money/payouts/payout-batches.ts'

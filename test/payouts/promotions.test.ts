@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { commandLine } from '../../src/base/db/audit-log.ts'
+import { commandLine } from '../../src/base/domain/acting.ts'
 import { grantCredit } from '../../src/money/ledger/accounts/grant-credit.ts'
 import { refundRequest } from '../../src/money/ledger/accounts/refund-request.ts'
 import { foldHosterDays, moveEarnings, readFunds, readMovements } from '../../src/money/payouts/earnings.ts'

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { commandLine } from '../../src/base/db/audit-log.ts'
 import { createPool, type Pool } from '../../src/base/db/pool.ts'
+import { commandLine } from '../../src/base/domain/acting.ts'
 import { armFailpoints, type FailpointName } from '../../src/base/runtime/failpoint.ts'
 import { systemScheduler } from '../../src/base/runtime/scheduler.ts'
 import { readFunds } from '../../src/money/payouts/earnings.ts'

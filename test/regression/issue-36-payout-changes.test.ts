@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { commandLine } from '../../src/base/db/audit-log.ts'
+import { commandLine } from '../../src/base/domain/acting.ts'
 import { systemClock } from '../../src/base/runtime/scheduler.ts'
 import { createPeopleMail } from '../../src/identity/people/people-mail.ts'
 import { changeHosterMember } from '../../src/market/marketplace/hoster-members.ts'

@@ -1,3 +1,4 @@
+import type { Acting } from '../domain/acting.ts'
 import type { Sql } from './pool.ts'
 
 /** What people do that others may have to look up later. */
@@ -78,19 +79,6 @@ export type AuditAction =
   | 'hoster.appeal_answered'
   | 'model.approved'
   | 'model.refused'
-
-/** The person or the program that acts. */
-export interface Acting {
-  /** Null: the key of a program, the command line, or the gateway itself. */
-  readonly personId: string | null
-  /** The key that the program used. Null: a person in the console, the command line, or the gateway itself. */
-  readonly keyId: string | null
-  /** The address of the client. Null: the command line, or the gateway itself. */
-  readonly address: string | null
-}
-
-/** Its connections name the user of the operating system: see `PoolOptions`. */
-export const commandLine: Acting = { personId: null, keyId: null, address: null }
 
 export interface AuditEntry {
   readonly action: AuditAction

@@ -1,6 +1,6 @@
-import type { Acting } from '../../base/db/audit-log.ts'
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
+import type { Acting } from '../../base/domain/acting.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import {
   changeKey,

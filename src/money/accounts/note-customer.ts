@@ -1,5 +1,6 @@
-import { type Acting, noteAction } from '../../base/db/audit-log.ts'
+import { noteAction } from '../../base/db/audit-log.ts'
 import type { Sql } from '../../base/db/pool.ts'
+import type { Acting } from '../../base/domain/acting.ts'
 import { type Nanos, usdText } from '../../base/domain/money.ts'
 import { type Customer, type OwnLimits, readOwnLimits } from './customers.ts'
 

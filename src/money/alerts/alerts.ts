@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import { type Acting, noteAction } from '../../base/db/audit-log.ts'
+import { noteAction } from '../../base/db/audit-log.ts'
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
+import type { Acting } from '../../base/domain/acting.ts'
 import {
   type AlertHistory,
   type AlertRule,

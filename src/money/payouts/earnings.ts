@@ -1,6 +1,7 @@
-import { type Acting, nameActingKey } from '../../base/db/audit-log.ts'
+import { nameActingKey } from '../../base/db/audit-log.ts'
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
+import type { Acting } from '../../base/domain/acting.ts'
 import type { Nanos } from '../../base/domain/money.ts'
 
 /** What a hoster has: see hoster_funds in the migration of payouts. */

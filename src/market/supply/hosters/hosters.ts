@@ -1,6 +1,7 @@
-import { commandLine, noteAction } from '../../../base/db/audit-log.ts'
+import { noteAction } from '../../../base/db/audit-log.ts'
 import { bumpControlVersion } from '../../../base/db/control-version.ts'
 import { type Pool, type Sql, transaction } from '../../../base/db/pool.ts'
+import { commandLine } from '../../../base/domain/acting.ts'
 import type { HosterState } from '../../../base/domain/hoster-state.ts'
 import { SupplyError } from '../../../base/domain/supply-error.ts'
 import { groupBy } from '../../../base/runtime/collections.ts'
