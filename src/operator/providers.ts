@@ -1,3 +1,4 @@
+import { type AuditAction, noteAction } from '../base/db/audit-log.ts'
 import type { Pool, Sql } from '../base/db/pool.ts'
 import { ApiError } from '../base/domain/errors.ts'
 import { billedCost, type TokenPrice, usd } from '../base/domain/money.ts'
@@ -5,7 +6,6 @@ import type { Offer } from '../base/domain/offer.ts'
 import { SupplyError } from '../base/domain/supply-error.ts'
 import { elementAt } from '../base/runtime/collections.ts'
 import { isJsonObject, type JsonObject } from '../base/runtime/json-object.ts'
-import { type AuditAction, noteAction } from '../identity/people/audit-log.ts'
 import { listServedModels, type ServedModel } from '../market/supply/providers/list-models.ts'
 import { type FindInLibrary, loadPriceLibrary, priceLibrary } from '../market/supply/providers/price-library.ts'
 import { presetAt, providerPresets } from '../market/supply/providers/provider-presets.ts'
@@ -82,7 +82,7 @@ export function createOperatorProviders(deps: OperatorProviderDeps): OperatorPro
   }
   /** Writes what `change` makes of the present state. */
   const write = (actor: Actor, name: string, change: (before: Provider | undefined) => Changed) =>
-    act(pool, async sql => {
+    act(pool, actor, async sql => {
       const before = await lockProvider(sql, name)
       const { action, settings, secrets, reason } = change(before)
       const version = await writeProvider(sql, masterKey, { name, settings, secrets, reason })
@@ -90,6 +90,7 @@ export function createOperatorProviders(deps: OperatorProviderDeps): OperatorPro
       await noteAction(sql, {
         action,
         personId: actor.personId,
+        keyId: actor.keyId,
         subject: name,
         detail: {
           reason,

@@ -43,6 +43,8 @@ const exempt: Readonly<Record<string, string>> = {
   'POST forgot': 'mails a link',
   'POST person/email': 'mails a link',
   'POST invite': 'reads an invitation',
+  'POST operator/provider-models': 'asks a server and changes nothing',
+  'POST operator/provider-trials': 'asks a server and changes nothing',
 }
 
 /** Addresses whose entries other tests check, with the action that the test names. */
@@ -498,6 +500,32 @@ test('an operator leaves entries', async () => {
   await change(hosterDoor('prices'), by, send('POST', `hosters/${hosterId}/prices`, price), 'price.changed')
   const approve = send('POST', 'model-ids', { model: 'other-model', decision: 'approve', reason })
   await change('POST operator/model-ids', by, approve, 'model.approved')
+
+  // Providers.
+  const settings = {
+    ...{ name: 'own-server', kind: 'local', base_url: 'http://127.0.0.1:9/v1' },
+    models: [
+      {
+        ...{ id: 'own-model', price_per_million_usd: { input: 1, output: 2 } },
+        ...{ context_tokens: 1000, max_output_tokens: 100 },
+      },
+    ],
+  }
+  secrets.add('provider-secret')
+  const provider = { settings, secrets: { api_key: 'provider-secret' }, reason }
+  const first = await change('POST operator/providers', by, send('POST', 'providers', provider), 'provider.created')
+  const changed = await change(
+    'PUT operator/providers/:name',
+    by,
+    send('PUT', 'providers/own-server', { ...provider, version: first.version }),
+    'provider.changed',
+  )
+  const off = send('PATCH', 'providers/own-server', { is_enabled: false, reason })
+  const third = await change('PATCH operator/providers/:name', by, off, 'provider.disabled')
+  expect(third.version).toBeGreaterThan(changed.version)
+  const gone = () =>
+    operator.browser.send('DELETE', 'operator/providers/own-server', { version: third.version, reason })
+  await change('DELETE operator/providers/:name', by, gone, 'provider.removed')
 
   // Payouts.
   await grantCredit(world.pool, { customerId: id, amountNanos: 100n * USD, ref: 'invoice 3', reason: 'paid' })
