@@ -225,6 +225,18 @@ describe('generate: false', () => {
   })
 })
 
+test('an error about an item names its place in the request, not in the conversation', async () => {
+  const { socket } = await open()
+  const { response } = await socket.ask(hello)
+  const input = [
+    { role: 'user', content: 'Hi' },
+    { role: 'robot', content: 'Hi' },
+  ]
+  const refused = await socket.ask({ ...hello, previous_response_id: response.id, input })
+  expect(refused).toMatchObject({ status: 400, error: { param: 'input[1].role' } })
+  expect(refused.error!.message).toContain('"input[1].role" must be')
+})
+
 describe('several requests on one connection', () => {
   test('run one after another', async () => {
     const { socket } = await open()

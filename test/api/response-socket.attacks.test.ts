@@ -6,6 +6,7 @@ import { describe, expect, test, vi } from 'vitest'
 import { transaction } from '../../src/base/db/pool.ts'
 import { revokeKey } from '../../src/identity/auth/keys.ts'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
+import { openClient } from '../harness/raw-client.ts'
 import { openResponses, type ResponseSocket, refusedHandshake } from '../harness/response-socket.ts'
 import { answer, neverEnding, sse, streamEvents } from '../harness/scripted-upstream.ts'
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'
@@ -154,6 +155,38 @@ describe('a message', () => {
     }
     expect([...codes]).toEqual(['invalid_json', 'rate_limit_exceeded'])
   })
+})
+
+test('requests that generate nothing are limited like reports', async () => {
+  const app = await startTestApp({
+    yaml: 'reports: { requests_per_minute: 2 }',
+    offers: [testOffer(upstream.baseUrl)],
+    clock: { epochMs: () => Date.UTC(2026, 10, 21, 9, 30, 15), monotonicMs: () => performance.now() },
+  })
+  try {
+    const { socket } = await open(app)
+    const asked = []
+    for (let n = 0; n < 3; n++) asked.push(await socket.ask({ ...hello, generate: false }))
+    expect(asked.map(({ status }) => status)).toEqual([undefined, undefined, 429])
+    expect(asked[2]!.headers).toMatchObject({ 'retry-after': '45' })
+    expect(await socket.ask(hello)).toMatchObject({ type: 'response.completed' })
+  } finally {
+    await app.close()
+  }
+})
+
+test('an event that comes with the handshake is served', async () => {
+  const { key } = await gateway.customer()
+  const { port, host } = new URL(gateway.url)
+  const client = openClient(Number(port))
+  const head = [
+    ...['GET /v1/responses HTTP/1.1', `host: ${host}`, `authorization: Bearer ${key}`],
+    ...['connection: upgrade', 'upgrade: websocket', 'sec-websocket-version: 13'],
+    'sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==',
+  ]
+  const event = frame(TEXT, Buffer.from(JSON.stringify({ type: 'response.create', ...hello })))
+  client.socket.write(Buffer.concat([Buffer.from(`${head.join('\r\n')}\r\n\r\n`), event]))
+  await vi.waitFor(() => expect(client.read).toContain('"type":"response.completed"'), WAIT_OPTIONS)
 })
 
 test('a flood of pings ends the connection, and single ones are answered', async () => {

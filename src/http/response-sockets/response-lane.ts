@@ -9,7 +9,7 @@ export interface Turn {
   /** Null when it is refused. */
   readonly create: CreateEvent | null
   readonly refusal: ApiError | null
-  readonly bytes: number
+  readonly data: Buffer
   /** Pays for the message until the request runs, which has an account of its own. */
   readonly account: Running
 }

@@ -5,7 +5,7 @@ import type { HeaderList } from '../../base/runtime/header-list.ts'
 import type { JsonObject } from '../../base/runtime/json-object.ts'
 import { errorBody } from '../../wire/dialects/openai-error-body.ts'
 import { readClientEvent } from '../../wire/dialects/responses/client-event.ts'
-import { continuedInput, joined } from '../../wire/dialects/responses/continued-input.ts'
+import { continuedInput, joined, namedAsSent } from '../../wire/dialects/responses/continued-input.ts'
 import type { ResponsesDialect } from '../../wire/dialects/responses/responses-dialect.ts'
 import { noteAnswered, noteRequest } from '../connection-bound.ts'
 import type { GenerationRequest, GenerationResponse } from '../generation-exchange.ts'
@@ -191,7 +191,7 @@ export class ResponseSession {
         continue
       }
       const { streamId } = event
-      const common = { streamId, bytes: data.length, account }
+      const common = { streamId, data, account }
       if ('refusal' in event) await this.#run(new ResponseLane(), { ...common, create: null, refusal: event.refusal })
       else await this.#enqueue({ ...common, create: event, refusal: null })
     }
@@ -236,7 +236,7 @@ export class ResponseSession {
     noteRequest(this.#socket)
     const startedMs = performance.now()
     const conversation = new TurnConversation(turn, this.#keptAs(turn.create?.previousResponseId ?? null))
-    const request = new SocketRequest(this.#handshake, turn.bytes, (limitBytes, memory) => {
+    const request = new SocketRequest(this.#handshake, turn.data.length, (limitBytes, memory) => {
       // The account of the request pays from here on.
       turn.account.leave()
       if (conversation.bytes > limitBytes) return Promise.reject(bodyTooLarge(limitBytes))
@@ -321,8 +321,6 @@ export class ResponseSession {
   }
 }
 
-const nothing = Buffer.alloc(0)
-
 /** The conversation of one turn, while its request is read and served. */
 class TurnConversation {
   readonly previous: KeptResponse | null
@@ -334,12 +332,14 @@ class TurnConversation {
   constructor(turn: Turn, previous: KeptResponse | null) {
     this.#turn = turn
     this.previous = previous
-    this.bytes = turn.bytes + (previous?.items.length ?? 0)
+    this.bytes = turn.data.length + (previous?.items.length ?? 0)
   }
 
-  /** Stands for the body, which is parsed already: its length decides about its turn. */
+  /** The larger part stands for the body, whose length decides when the request may be read. */
   get stand(): Buffer {
-    return this.previous?.items ?? nothing
+    const { data } = this.#turn!
+    const kept = this.previous?.items
+    return kept !== undefined && kept.length > data.length ? kept : data
   }
 
   /** Throws ApiError. Called once. */
@@ -350,12 +350,16 @@ class TurnConversation {
     if (create === null) throw refusal ?? new ApiError('internal_error')
     const { previousResponseId, generates, body } = create
     if (previousResponseId !== null && this.previous === null) throw notFound(previousResponseId)
-    const { input, items } = continuedInput(this.previous?.items ?? null, body.input)
+    const { input, items, addedFrom } = continuedInput(this.previous?.items ?? null, body.input)
     // A client may warm up before it has anything to say.
     const isEmpty = !generates && items.length === 0
-    const job = dialect.readBody({ ...body, input: isEmpty ? '-' : input }, previousResponseId)
-    this.items = items
-    return job
+    try {
+      const job = dialect.readBody({ ...body, input: isEmpty ? '-' : input }, previousResponseId)
+      this.items = items
+      return job
+    } catch (error) {
+      throw error instanceof ApiError ? namedAsSent(error, addedFrom) : error
+    }
   }
 }
 

@@ -8,6 +8,8 @@ import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object
 interface ContinuedInput {
   readonly input: unknown
   readonly items: Buffer
+  /** How many items of the input are older than the request. */
+  readonly addedFrom: number
 }
 
 /**
@@ -19,12 +21,23 @@ interface ContinuedInput {
  */
 export function continuedInput(kept: Buffer | null, input: unknown): ContinuedInput {
   const added = typeof input === 'string' ? [{ type: 'message', role: 'user', content: input }] : input
-  if (kept === null) return { input: added, items: Array.isArray(added) ? joined(nothing, added) : nothing }
-  if (added !== undefined && added !== null && !Array.isArray(added)) return { input: added, items: kept }
+  if (kept === null)
+    return { input: added, items: Array.isArray(added) ? joined(nothing, added) : nothing, addedFrom: 0 }
+  if (added !== undefined && added !== null && !Array.isArray(added)) return { input: added, items: kept, addedFrom: 0 }
   const before = JSON.parse(`[${kept.toString()}]`) as JsonObject[]
   const whole = [...before, ...(added ?? [])]
   refuseUnknownCalls(whole, before.length)
-  return { input: whole, items: joined(kept, added ?? []) }
+  return { input: whole, items: joined(kept, added ?? []), addedFrom: before.length }
+}
+
+/** Returns an error about an item of the input with the position that the item has in the request. */
+export function namedAsSent(error: ApiError, addedFrom: number): ApiError {
+  const [name, position] = /^input\[(\d+)\]/.exec(error.param ?? '') ?? []
+  if (name === undefined || addedFrom === 0 || Number(position) < addedFrom) return error
+  const sent = `input[${Number(position) - addedFrom}]`
+  const { code, message, param, retryAfterS, facts, internal } = error
+  const named = { message: message.replaceAll(name, sent), param: param!.replace(name, sent) }
+  return new ApiError(code, { ...named, retryAfterS, facts, internal })
 }
 
 /** Returns kept items with more behind them. */

@@ -49,9 +49,12 @@ export interface ResponsesDialect extends ClientDialect {
 export function responsesDialectWith(rules: ExtraFieldRules, seal?: CompactionSeal): ResponsesDialect {
   const readBody = (body: JsonObject, previousResponseId: string | null): ResponsesJob => {
     const { settings, ...request } = readResponsesRequest(seal === undefined ? body : withOpenCompactions(body, seal))
-    const fields = { ...settings.fields, previous_response_id: previousResponseId }
-    const continued = previousResponseId === null ? settings : { ...settings, fields }
-    return { ...chatJobOf(request, rules), settings: continued }
+    const job = { ...chatJobOf(request, rules), settings }
+    if (previousResponseId === null) return job
+    return {
+      ...job,
+      settings: { ...settings, fields: { ...settings.fields, previous_response_id: previousResponseId } },
+    }
   }
   return { ...format, readBody, parseRequest: body => readBody(parseResponsesBody(body), null) }
 }
