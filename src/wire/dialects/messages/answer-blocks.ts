@@ -32,6 +32,7 @@ export class AnswerBlocks {
   #withheld: { readonly seal: Seal; readonly text: string }[] = []
   #isCustomCall = false
   #hasArguments = false
+  #hasCalls = false
   #hasRefusal = false
   #finish: AnswerFinish = 'end'
   #stopSequence: string | null = null
@@ -105,9 +106,10 @@ export class AnswerBlocks {
     this.#sink.delta({ type: 'citations_delta', citation })
   }
 
-  /** Ends the last block. */
+  /** Ends the last block. The seals of some servers come after the call that they belong to. */
   end(): void {
     this.#close()
+    if (this.#hasCalls) this.#writeWithheld()
   }
 
   #reasoning(text: string): void {
@@ -144,10 +146,15 @@ export class AnswerBlocks {
     this.#sink.stop()
   }
 
+  #writeWithheld(): void {
+    for (const { seal, text } of this.#withheld) this.#writeSeal(seal, text)
+    this.#withheld = []
+  }
+
   #startCall({ id, name, toolKind, toolset, seal }: Extract<AnswerEvent, { kind: 'tool_start' }>): void {
     this.#close()
-    for (const each of this.#withheld) this.#writeSeal(each.seal, each.text)
-    this.#withheld = []
+    this.#hasCalls = true
+    this.#writeWithheld()
     // A call has no place for a seal of its own.
     if (seal !== undefined) this.#writeSeal(seal, '')
     this.#startBlock('tool_use', { type: 'tool_use', id, name, input: {}, ...toolsetField(toolset) })
