@@ -10,8 +10,8 @@ export interface SeenRequest {
   readonly isAudit: boolean
 }
 
-/** What a classifier sees of a request: places in a table of weights, with values. */
-type Features = ReadonlyMap<number, number>
+/** What a classifier sees of a request: the places, in a table of weights, of what it has. */
+type Features = Uint16Array
 
 interface Example {
   readonly features: Features
@@ -25,8 +25,8 @@ export function featuresOf(log: readonly SeenRequest[]): Example[] {
   const seen = new Set<string>()
   let lastMs = 0
   return log.map(({ atMs, messages, fields, isAudit }) => {
-    const features = new Map<number, number>()
-    const add = (name: string, value = 1) => features.set(placeOf(name), value)
+    const features = new Set<number>()
+    const add = (name: string) => features.add(placeOf(name))
     const text = String(messages.at(-1)?.content ?? '')
     const words = text.toLowerCase().match(/[\p{L}\p{N}]+|[^\s\p{L}\p{N}]/gu) ?? []
     for (const [at, word] of words.entries()) {
@@ -53,7 +53,7 @@ export function featuresOf(log: readonly SeenRequest[]): Example[] {
     if (system !== undefined) seen.add(String(system))
     seen.add(asked)
     lastMs = atMs
-    return { features, isAudit }
+    return { features: Uint16Array.from(features), isAudit }
   })
 }
 
@@ -67,7 +67,7 @@ export function trainClassifier(examples: readonly Example[], random: Random): (
   const squares = new Float64Array(PLACES).fill(1)
   const score = (features: Features) => {
     let sum = 0
-    for (const [place, value] of features) sum += weights[place]! * value
+    for (const place of features) sum += weights[place]!
     return sum
   }
   // Each kind counts as much as the other, however rare audits are.
@@ -77,8 +77,8 @@ export function trainClassifier(examples: readonly Example[], random: Random): (
     for (let count = 0; count < examples.length; count++) {
       const { features, isAudit } = random.pick(examples)
       const error = (Number(isAudit) - 1 / (1 + Math.exp(-score(features)))) * weightOf(isAudit)
-      for (const [place, value] of features) {
-        const gradient = error * value - DECAY * weights[place]!
+      for (const place of features) {
+        const gradient = error - DECAY * weights[place]!
         squares[place]! += gradient * gradient
         weights[place]! += (STEP * gradient) / Math.sqrt(squares[place]!)
       }

@@ -97,7 +97,9 @@ it('waits for another process even if the timeouts of its role are short', async
     const applied = migrate(db.connection, directory, waiting.resolve)
     await Promise.race([waiting.promise, applied])
     // Longer than the timeouts.
-    await holder.query('SELECT pg_sleep(0.05)')
+    const waits = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'
+      AND clock_timestamp() - query_start > interval '10 ms'`
+    await expect.poll(async () => (await holder.query(waits)).rowCount).toBe(1)
     await holder.query('SELECT pg_advisory_unlock($1)', [0x7379_6d67])
     expect(await applied).toHaveLength(2)
   } finally {

@@ -14,7 +14,6 @@ const allowed: Record<string, readonly [count: number, reason: string]> = {
   'test/api/routing-headers.test.ts': [1, 'a server that takes longer than the shortest limit'],
   'test/cli/terminal.test.ts': [1, 'polls'],
   'test/db/embedded.test.ts': [1, 'polls'],
-  'test/db/migrate.test.ts': [1, 'longer than a timeout of 1 ms'],
   'test/db/pool.test.ts': [2, 'a statement that is cancelled'],
   'test/dispatch/bad-upstreams.test.ts': [2, 'a slow server'],
   'test/dispatch/failover.test.ts': [1, 'a slow server'],
