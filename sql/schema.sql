@@ -1,6 +1,18 @@
 -- All tables as the migrations leave them, to read. What each column means stands in sql/migrations. Functions and views: sql/functions.
 -- `npm run schema` writes this file.
 
+CREATE TABLE alarm (
+  alarm_key text NOT NULL,
+  kind text NOT NULL,
+  severity text NOT NULL,
+  message text NOT NULL,
+  began_at timestamp with time zone NOT NULL,
+  seen_at timestamp with time zone NOT NULL,
+  ended_at timestamp with time zone,
+  CONSTRAINT alarm_pkey PRIMARY KEY (alarm_key),
+  CONSTRAINT alarm_severity_check CHECK ((severity = ANY (ARRAY['danger'::text, 'warn'::text])))
+);
+
 CREATE TABLE alert (
   alert_id uuid NOT NULL,
   rule_id uuid NOT NULL,
@@ -856,6 +868,7 @@ CREATE TABLE node_report (
   version text NOT NULL,
   servers jsonb NOT NULL,
   agents jsonb NOT NULL DEFAULT '[]'::jsonb,
+  disks jsonb NOT NULL DEFAULT '[]'::jsonb,
   CONSTRAINT node_report_pkey PRIMARY KEY (node_id)
 );
 

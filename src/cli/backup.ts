@@ -2,7 +2,9 @@ import { existsSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import type { Command } from 'commander'
 import packageJson from '../../package.json' with { type: 'json' }
-import { openDatabase } from '../base/db/open-database.ts'
+import { type Connection, openDatabase } from '../base/db/open-database.ts'
+import { createPool } from '../base/db/pool.ts'
+import { noteBackup } from '../operator/last-backup.ts'
 import type { Config } from '../start/config/config.ts'
 import { hasDatabase } from '../start/has-database.ts'
 import { createBackup } from './backup/create-backup.ts'
@@ -27,7 +29,14 @@ export function backupCommand(): Command {
       const { dataDir, configFile } = config
       const { owner, close } = await openDatabase({ dataDir, log })
       const source = { dataDir, owner, configFile, startedAt, version: packageJson.version }
-      const { bytes, hasMasterKey } = await createBackup(path, source, output.note).finally(close)
+      const { bytes, hasMasterKey } = await createBackup(path, source, output.note)
+        .then(async created => {
+          await noteInDatabase(owner, startedAt).catch(() =>
+            output.note('The backup could not be noted in the database.'),
+          )
+          return created
+        })
+        .finally(close)
       output.result(
         {
           file: path,
@@ -43,6 +52,12 @@ export function backupCommand(): Command {
       else if (config.masterKey !== null)
         output.note('It does not contain the master key, which is in SWITCHYARD_MASTER_KEY: keep that too.')
     })
+}
+
+/** Lets the gateway know: without a backup for days, operators have an alarm. */
+async function noteInDatabase(owner: Connection, startedAt: Date): Promise<void> {
+  const pool = createPool(owner, { max: 1, applicationName: 'switchyard backup' })
+  await noteBackup(pool, startedAt).finally(() => pool.end())
 }
 
 function requireEmbedded(config: Config): void {

@@ -13,13 +13,14 @@ import type { BackgroundAudits } from '../market/trust/audits/background-audits.
 import { AUDIT_HOSTER, type AuditSchedule, scheduleAudits } from '../market/trust/audits/schedule-audits.ts'
 import { scoreHosters } from '../market/trust/score-hosters.ts'
 import { writeTrustDays } from '../market/trust/write-trust-days.ts'
-import { alertTasks } from '../money/alerts/alert-jobs.ts'
+import { alertTasks, DeliveryFailed } from '../money/alerts/alert-jobs.ts'
 import type { DeliverDeps } from '../money/alerts/deliver-alert.ts'
 import { addUsagePartitions } from '../money/ledger/settlement/add-usage-partitions.ts'
 import type { AutoTopUps } from '../money/payments/auto-top-up.ts'
 import type { PaymentSync } from '../money/payments/payment-sync.ts'
 import { foldHosterDays } from '../money/payouts/earnings.ts'
 import type { PayoutSync } from '../money/payouts/payout-sync.ts'
+import { type AlarmNotice, DELIVER_ALARM, deliverNotice, type NoticeDeps } from '../operator/alarms/alarm-notice.ts'
 import { sumPlatformDays } from '../operator/platform-days.ts'
 import { deleteExpiredClaims } from '../request/chat/idempotency/postgres-claim-store.ts'
 import { type AuditJobDeps, auditLedger } from './audit-ledger.ts'
@@ -34,6 +35,8 @@ export interface TaskDeps {
   readonly evidence: AuditJobDeps['evidence']
   readonly clock: Clock
   readonly alerts: DeliverDeps
+  /** How notices of alarms reach operators. */
+  readonly notices: NoticeDeps
   readonly payments: Pick<PaymentSync, 'reconcile'>
   readonly autoTopUps: Pick<AutoTopUps, 'run'>
   readonly payouts: Pick<PayoutSync, 'reconcile'>
@@ -86,6 +89,7 @@ export function createTasks(deps: TaskDeps, stopping: AbortSignal): TaskList {
     evidence,
     clock,
     alerts,
+    notices,
     payments,
     autoTopUps,
     payouts,
@@ -144,6 +148,12 @@ export function createTasks(deps: TaskDeps, stopping: AbortSignal): TaskList {
     },
     [AUDIT_HOSTER]: async payload => {
       await audits?.start((payload as { endpoint_id: string }).endpoint_id)
+    },
+    [DELIVER_ALARM]: async (payload, { job }) => {
+      const sent = await deliverNotice(notices, payload as AlarmNotice)
+      if (sent.outcome !== 'failed') return
+      if (job.attempts < job.max_attempts) throw new DeliveryFailed(sent.error ?? '')
+      log.error({ error: sent.error }, 'a notice of an alarm was not delivered')
     },
     ...alertTasks(alerts),
   }

@@ -33,6 +33,7 @@ import type {
 import type { OperatorSystem } from '../wire/api/operator/system.ts'
 import type { OperatorUsage, UsageSpan } from '../wire/api/operator/usage.ts'
 import type { StatusReport } from '../wire/api/status.ts'
+import type { AlarmRules } from './alarms/alarms.ts'
 import { addCustomer, changeCustomer, inviteMember, revokeCustomerKey } from './change-customer.ts'
 import { decideGrant, grant } from './grants.ts'
 import { listCustomers } from './list-customers.ts'
@@ -110,8 +111,7 @@ export function createOperatorConsole(deps: {
   readonly offers: () => readonly Offer[]
   readonly tiers: Tiers
   readonly signup: { readonly tier: string; readonly creditNanos: Nanos }
-  /** The budget of a day for what promotion credit pays to hosters. */
-  readonly promotionDayNanos: Nanos
+  readonly alarmRules: AlarmRules
   readonly version: string
   /** The settings to show, without secrets. */
   readonly settings: OperatorSystem['settings']
@@ -124,7 +124,7 @@ export function createOperatorConsole(deps: {
   const visits = createVisits({ sql: reports, clock })
   const nowMs = () => clock.epochMs()
   return {
-    overview: () => readOverview(reports, deps.offers(), deps.promotionDayNanos, nowMs()),
+    overview: () => readOverview(reports, deps.offers(), deps.alarmRules, nowMs()),
     listCustomers: (query, after) => listCustomers(reports, query, after, nowMs()),
     showCustomer: (customerId, viewerId) => showCustomer(reports, { customerId, viewerId, nowMs: nowMs() }, tiers),
     noteVisit: visits.note,

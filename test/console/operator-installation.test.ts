@@ -186,9 +186,12 @@ test('a due job that no node takes is an alarm, a warning and a metric', async (
   )
   const { alarms } = await get<Overview>('overview')
   expect(alarms).toContainEqual({
+    key: 'jobs_late',
     kind: 'jobs_late',
     severity: 'danger',
     message: expect.stringMatching(/^The job taken_by_nobody has been due for 3\d\d s, and no node has taken it/),
+    todo: expect.stringContaining('Restart'),
+    link: '/operator/system',
     since: expect.any(String),
   })
   const { checks } = await get<OperatorSystem>('system')

@@ -37,6 +37,7 @@ const report = (
         version: 'test',
         servers: [{ endpointId: first, modelId: 'test-model', state, inFlight: 0, recentMs: [], customersKeptAway: 0 }],
         agents: [],
+        disks: [],
         attempts: attempts.map(([answered, failed]) => ({
           endpointId: first,
           modelId: 'test-model',

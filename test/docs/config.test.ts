@@ -100,6 +100,7 @@ test('the defaults in the example file are the real defaults', () => {
     configFile: example.configFile,
     dataDir: example.dataDir,
     endpoints: example.endpoints,
+    alarms: { ...plain.alarms, webhookUrl: example.alarms.webhookUrl },
     smtp: { ...plain.smtp, host: 'smtp.example.com', user: 'switchyard', password: 'none' },
     accounts: { ...plain.accounts, oidc: example.accounts.oidc },
     routing: { ...plain.routing, auto: { ...plain.routing.auto, quality: example.routing.auto.quality } },

@@ -2,8 +2,10 @@ import { globSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { createMetrics } from '../../src/http/metrics.ts'
+import { waitingKinds } from '../../src/operator/alarms/alarms.ts'
 import { createDatabase } from '../../src/start/compose/database.ts'
 import { fileSchema } from '../../src/start/config/schema.ts'
+import { alarmKinds } from '../../src/wire/api/operator/overview.ts'
 import { readPage, tableRows } from './page.ts'
 
 const page = readPage('docs/operating.md')
@@ -62,6 +64,14 @@ test('the connections to PostgreSQL are as many as three pages say', () => {
   expect(page).toContain(`each worker uses its own ${all} connections to PostgreSQL`)
   const fixed = all - settings.money_connections - settings.general_connections
   expect(readPage('docs/config.md')).toContain(`in addition to [${fixed} with a fixed purpose]`)
+})
+
+test('docs/operating.md lists every alarm, and whether operators are notified of it', () => {
+  const rows = tableRows(page, 'alarm').flatMap(([kinds, , sent]) =>
+    kinds!.split(', ').map(kind => [kind.replaceAll('`', ''), sent === 'yes'] as const),
+  )
+  expect(rows.map(([kind]) => kind).toSorted()).toEqual([...alarmKinds].toSorted())
+  expect(new Set(rows.filter(([, isSent]) => !isSent).map(([kind]) => kind))).toEqual(waitingKinds)
 })
 
 test('the messages quoted under Troubleshooting exist in the source', () => {

@@ -54,6 +54,12 @@ export function useJobWorld(): JobWorld {
         auditPool,
         queuePool,
         clock: systemClock,
+        notices: {
+          clock: systemClock,
+          mailer: createMailer(noSmtp, log),
+          webhook: null,
+          webhooks: { allowPrivate: true, publicLookup: createPinnedLookup() },
+        },
         alerts: {
           sql: database.pool,
           clock: systemClock,

@@ -125,6 +125,7 @@ function useRecords(endpointId: string, inFlight = 0) {
             version: 'test',
             servers: [],
             agents: [],
+            disks: [],
             attempts: [{ endpointId, modelId: 'test-model', ...noFailures, ...counts }],
             changes: [],
           },

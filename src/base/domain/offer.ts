@@ -2,7 +2,7 @@ import { AUTO_MODEL, type Feature, type Task } from './chat-job.ts'
 import type { CloudCredential } from './cloud-credential.ts'
 import type { Dialect } from './conversation.ts'
 import type { MeterRatio } from './meter-ratio.ts'
-import type { OfferPrice } from './money.ts'
+import type { OfferPrice, TokenPrice } from './money.ts'
 import type { PriceList } from './price-list.ts'
 
 /** `trusted_only` admits hosters with a trust score above this, strictly, as docs/routing.md promises. */
@@ -136,6 +136,8 @@ export interface Offer {
   readonly timedPrices?: PriceList
   /** Version in the hoster's price list, or of the managed provider. Prices from the configuration have none. */
   readonly priceVersion?: number
+  /** What the operator pays for it, if that is known. Only reports read it. */
+  readonly cost?: TokenPrice
   readonly contextTokens: number
   readonly maxOutputTokens: number
   /** How many requests at once the server takes for this model. Absent: not declared. */

@@ -4,6 +4,7 @@ import { type AlertWatch, createAlertWatch } from '../../money/alerts/alert-watc
 import { createAlerts } from '../../money/alerts/alerts.ts'
 import type { DeliverDeps } from '../../money/alerts/deliver-alert.ts'
 import { createMailer } from '../../money/alerts/mailer.ts'
+import type { NoticeDeps } from '../../operator/alarms/alarm-notice.ts'
 import { limitsOfTier } from '../config/config.ts'
 import { clientTrace } from './client-trace.ts'
 import { type ComposeContext, smallBodyLimit } from './compose-context.ts'
@@ -15,6 +16,8 @@ export interface Alerts {
   readonly watch: AlertWatch
   /** The dependencies of the delivery job. */
   readonly delivery: DeliverDeps
+  /** How notices of alarms reach operators. */
+  readonly notices: NoticeDeps
   readonly endpoints: readonly Endpoint[]
 }
 
@@ -24,6 +27,8 @@ export function createAlertParts(
   { publicLookup }: Supply,
 ): Alerts {
   const { allowPrivateUrls } = config.alerts
+  const { webhookUrl, webhookSecret } = config.alarms
+  const mailer = createMailer(config.smtp, log)
   return {
     watch: createAlertWatch({
       pool: general,
@@ -39,8 +44,15 @@ export function createAlertParts(
       sql: general,
       clock,
       masterKey,
-      mailer: createMailer(config.smtp, log),
+      mailer,
       webhooks: { allowPrivate: allowPrivateUrls, publicLookup },
+    },
+    notices: {
+      clock,
+      mailer,
+      webhook: webhookUrl === null ? null : { url: webhookUrl, secret: webhookSecret },
+      // The operator chose the address.
+      webhooks: { allowPrivate: true, publicLookup },
     },
     endpoints: alertEndpoints({
       alerts: createAlerts({ pool: general, masterKey, allowPrivateUrls }),

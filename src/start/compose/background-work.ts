@@ -24,7 +24,7 @@ export async function startBackgroundWork(
   { config, clock, evidence, log, started }: ComposeContext,
   {
     database: { general, desk, queue, audit },
-    alerts: { watch, delivery },
+    alerts: { watch, delivery, notices },
     payments: { sync, autoTopUps },
     payouts,
     marketplace: { jobs: marketplace },
@@ -40,6 +40,7 @@ export async function startBackgroundWork(
     evidence,
     clock,
     alerts: delivery,
+    notices,
     payments: sync,
     autoTopUps,
     payouts: payouts.sync,

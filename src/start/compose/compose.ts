@@ -18,7 +18,7 @@ import { createHttpServer } from './http-server.ts'
 import { createLimits } from './limits.ts'
 import { startMarketplace } from './marketplace.ts'
 import { startMoney } from './money.ts'
-import { createOperator } from './operator.ts'
+import { createOperator, startAlarmWatch } from './operator.ts'
 import { createPaymentParts } from './payments.ts'
 import { createPayoutParts } from './payouts.ts'
 import { createPeopleMailParts } from './people-mail.ts'
@@ -88,6 +88,7 @@ export async function compose(input: ComposeInput): Promise<App> {
     peopleMail,
     addressOf,
   })
+  startAlarmWatch(context, database, operator, alerts)
   const consoleParts = createConsole(context, database, operator, peopleMail)
   const features = [
     generation,

@@ -2,14 +2,17 @@ import type { Endpoint } from '../../http/endpoint.ts'
 import type { OperatorEndpointDeps } from '../../http/endpoints/operator/operator-endpoint.ts'
 import { operatorEndpoints } from '../../http/endpoints/operator/operator-endpoints.ts'
 import { reportSql } from '../../money/usage/report-sql.ts'
+import { createAlarmWatch } from '../../operator/alarms/alarm-watch.ts'
 import { createOperatorConsole, type OperatorConsole } from '../../operator/operator-console.ts'
 import { createOverviewWatch } from '../../operator/overview-watch.ts'
 import { createPaymentService } from '../../operator/payments.ts'
 import { createPayoutService } from '../../operator/payouts.ts'
 import { createOperatorPeople } from '../../operator/people.ts'
 import { createOperatorProviders } from '../../operator/providers.ts'
+import { baseUrlOf } from '../config/base-url.ts'
 import { limitsOfTier } from '../config/config.ts'
 import { readEndpoint } from '../config/read-endpoint.ts'
+import type { Alerts } from './alerts.ts'
 import { type ComposeContext, smallBodyLimit } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { Marketplace } from './marketplace.ts'
@@ -38,6 +41,27 @@ interface OperatorParts {
   readonly addressOf: OperatorEndpointDeps['addressOf']
 }
 
+/** Notifies operators of alarms, on one of the nodes. */
+export function startAlarmWatch(
+  { config, scheduler, timeouts, log, started }: ComposeContext,
+  { general }: Database,
+  { console: operator }: Operator,
+  { notices }: Alerts,
+): void {
+  const watch = createAlarmWatch({
+    pool: general,
+    readAlarms: async () => (await operator.overview()).alarms,
+    notices,
+    sendsMail: config.alarms.mail,
+    baseUrl: () => baseUrlOf(config),
+    scheduler,
+    log,
+    ...(timeouts.alertIntervalMs !== undefined && { everyMs: timeouts.alertIntervalMs }),
+  })
+  watch.start()
+  started.defer(() => watch.stop())
+}
+
 /** Creates the endpoints under /console/api/operator. */
 export function createOperator(
   context: ComposeContext,
@@ -62,7 +86,14 @@ export function createOperator(
     offers: () => catalog.current().offers,
     tiers: { limitsOf: tier => limitsOfTier(config, tier), names: Object.keys(config.accountTiers) },
     signup: config.signup,
-    promotionDayNanos: config.payouts.promotion.dayNanos,
+    alarmRules: {
+      promotionDayNanos: config.payouts.promotion.dayNanos,
+      backupDays: config.alarms.backupDays,
+      isEmbedded: config.databaseUrl === null,
+      providers: drivers.flatMap(({ name, provider }) =>
+        provider === null ? [] : [{ name, hasWebhook: provider.webhook !== null }],
+      ),
+    },
     version,
     settings: shownSettings(config),
     showsServerNames: config.status.showsNames,

@@ -1,5 +1,7 @@
+import { join } from 'node:path'
 import type { AgentServer } from '../../http/agents/agent-server.ts'
 import { createLearnedExchange } from '../../market/supply/learned/learned-exchange.ts'
+import { measureDisks } from '../../market/supply/status/measure-disks.ts'
 import { createServerReporter } from '../../market/supply/status/server-reporter.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
@@ -8,7 +10,7 @@ import type { Supply } from './supply.ts'
 
 /** Reports what this node sees of its servers, for the operator and the status page. */
 export function startServerReports(
-  { version, scheduler, timeouts, log, started }: ComposeContext,
+  { config, version, scheduler, timeouts, log, started }: ComposeContext,
   { general }: Database,
   { node }: Money,
   { health, charges, breakers, attempts }: Supply,
@@ -23,6 +25,7 @@ export function startServerReports(
     customersKeptAway: breakers.customersKeptAway,
     chargedNanos: charges.of,
     agents: () => agentServer.connected(),
+    disks: () => measureDisks({ data: config.dataDir, journal: join(config.dataDir, 'journal') }),
     scheduler,
     log,
     ...(timeouts.serverReportIntervalMs !== undefined && { everyMs: timeouts.serverReportIntervalMs }),

@@ -69,6 +69,9 @@ function valuesOf(config: Config) {
     'hosters.approval': config.hosters.approval,
     'trust.audits': config.trust.audits,
     'alerts.allow_private_urls': config.alerts.allowPrivateUrls,
+    'alarms.mail': config.alarms.mail,
+    'alarms.webhook_url': config.alarms.webhookUrl === null ? 'off' : 'on',
+    'alarms.backup_days': config.alarms.backupDays,
     'security.contact': config.security.contact,
     'status.public': config.status.isPublic,
     'status.server_names': config.status.showsNames,
@@ -86,6 +89,7 @@ function valuesOf(config: Config) {
 
 /** The settings that are not shown: secrets, lists that are too long for a line, and what only tunes. */
 const hidden = [
+  'alarms.webhook_secret',
   'smtp.user',
   'smtp.password',
   'accounts.oidc',

@@ -183,6 +183,13 @@ export interface Config {
     }
   }
   readonly alerts: { readonly allowPrivateUrls: boolean }
+  /** How operators are notified of alarms. Without a backup in `backupDays` there is one; 0: never. */
+  readonly alarms: {
+    readonly mail: boolean
+    readonly webhookUrl: string | null
+    readonly webhookSecret: string | null
+    readonly backupDays: number
+  }
   /** Whether everybody may see the status page, and whether it names the servers. */
   /** The address for reports of leaked keys and vulnerabilities; null: none. */
   readonly security: { readonly contact: string | null }
@@ -390,6 +397,12 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       },
     },
     alerts: { allowPrivateUrls: settings.alerts.allow_private_urls },
+    alarms: {
+      mail: settings.alarms.mail,
+      webhookUrl: settings.alarms.webhook_url ?? null,
+      webhookSecret: settings.alarms.webhook_secret ?? null,
+      backupDays: settings.alarms.backup_days,
+    },
     security: { contact: settings.security.contact ?? null },
     status: { isPublic: settings.status.public, showsNames: settings.status.server_names },
     smtp: {

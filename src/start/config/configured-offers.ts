@@ -30,6 +30,7 @@ export function configuredOffers(
         modelId: model.id,
         upstreamModel: model.upstream_model ?? model.id,
         ...pricesOf(configuredPrices(model.price_per_million_usd), endpoint.kind),
+        ...costOf(model.cost_per_million_usd),
         contextTokens,
         maxOutputTokens: Math.min(model.max_output_tokens ?? contextTokens, contextTokens),
         ...(model.max_in_flight !== undefined && { capacity: model.max_in_flight }),
@@ -105,6 +106,15 @@ function credentialOf(settings: EndpointSettings): Pick<Endpoint, 'credential'> 
 }
 
 type PriceSettings = EndpointSettings['models'][number]['price_per_million_usd']
+
+function costOf(cost: EndpointSettings['models'][number]['cost_per_million_usd']): Pick<Offer, 'cost'> {
+  if (cost === undefined) return {}
+  const { inputPicoPerToken, outputPicoPerToken } = pricesOf(
+    configuredPrices({ ...cost, steps: [], windows: [] }),
+    'cloud',
+  ).price
+  return { cost: { inputPicoPerToken, outputPicoPerToken } }
+}
 
 /** Returns the price list of a configured model. */
 function configuredPrices({ steps, windows, ...base }: PriceSettings): PriceList {

@@ -330,6 +330,15 @@ export const fileSchema = z.strictObject({
     })
     .prefault({}),
   alerts: z.strictObject({ allow_private_urls: flag().prefault('false') }).prefault({}),
+  alarms: z
+    .strictObject({
+      mail: flag().prefault('true'),
+      // Its query may be what the receiver knows the gateway by.
+      webhook_url: secret('http or https URL', /^https?:\/\/[^\s#]+$/).optional(),
+      webhook_secret: secret('whsec_ and base64', /^whsec_[A-Za-z0-9+/]{32,}={0,2}$/).optional(),
+      backup_days: wholeNumber(0, 3_650).prefault('7'),
+    })
+    .prefault({}),
   security: z.strictObject({ contact: contactUri().optional() }).prefault({}),
   status: z.strictObject({ public: flag().prefault('false'), server_names: flag().prefault('false') }).prefault({}),
   smtp: z

@@ -56,7 +56,14 @@ test('a server that fails 34 of 34 requests of one customer is failing on every 
     }
   }
   await page.goto('/operator')
-  await page.getByText(/gpu-1 fails for broken: 34 of the last 34 attempts failed/).waitFor()
+  const alarms = page.getByRole('region', { name: 'Alarms' }).getByRole('listitem')
+  const alarm = alarms.filter({ hasText: 'gpu-1 fails for broken: 34 of the last 34 attempts failed.' })
+  expect(await alarm.textContent()).toMatch(
+    /No other server of broken works. Check the server and its key. Last error: 500/,
+  )
+  await alarm.getByRole('link').click()
+  await expect.poll(() => page.url()).toMatch(/\/operator\/models\?model=broken$/)
+  await page.goto('/operator')
   await row('Servers', /broken/)
     .getByRole('link', { name: 'request' })
     .click()

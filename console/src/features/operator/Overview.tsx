@@ -30,10 +30,12 @@ export function Overview() {
             {alarms.length > 0 && (
               <Panel title="Alarms">
                 <ul className={styles.alarms}>
-                  {alarms.map(({ kind, severity, message, since }) => (
-                    <li key={`${kind} ${message}`}>
+                  {alarms.map(({ key, severity, message, todo, link, since }) => (
+                    <li key={key}>
                       <State state={severity}>{severity === 'danger' ? 'Alarm' : 'Warning'}</State>
                       <span>{message}</span>
+                      <span className={styles.hint}>{todo}</span>
+                      {link !== null && <a href={link}>Open</a>}
                       {since !== null && (
                         <span className={styles.hint}>
                           since <When at={since} />

@@ -10,6 +10,7 @@ import {
   type BreakerChange,
   type CountedAttempts,
   type ReportedAgent,
+  type ReportedDisk,
   writeReport,
 } from './write-report.ts'
 
@@ -44,6 +45,8 @@ export function createServerReporter(deps: {
   /** What customers were charged for the answers of an offer since this node started, nano-USD. */
   readonly chargedNanos: (offerId: string) => bigint
   readonly agents: () => readonly ReportedAgent[]
+  /** Never rejects. */
+  readonly disks: () => Promise<readonly ReportedDisk[]>
   readonly scheduler: Scheduler
   readonly log: Pick<Log, 'warn'>
   readonly everyMs?: number
@@ -60,6 +63,7 @@ export function createServerReporter(deps: {
     const written = changes
     const attempts = [...seen].flatMap(([offerId, counts]) => newAttempts(offerId, counts, counted.get(offerId)))
     const keptAway = deps.customersKeptAway()
+    const disks = await deps.disks()
     await transaction(pool, sql =>
       writeReport(
         sql,
@@ -74,6 +78,7 @@ export function createServerReporter(deps: {
             customersKeptAway: keptAway.get(offerId) ?? 0,
           })),
           agents: deps.agents(),
+          disks,
           attempts,
           changes: written,
         },

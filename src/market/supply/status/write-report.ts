@@ -64,11 +64,20 @@ export interface ReportedAgent {
   readonly sinceMs: number
 }
 
+/** The space on a disk of a node: the elements of node_report.disks. */
+export interface ReportedDisk {
+  readonly host: string
+  readonly what: 'data' | 'journal'
+  readonly freeBytes: number
+  readonly sizeBytes: number
+}
+
 export interface NodeReport {
   readonly nodeId: string
   readonly version: string
   readonly servers: readonly ReportedServer[]
   readonly agents: readonly ReportedAgent[]
+  readonly disks: readonly ReportedDisk[]
   readonly attempts: readonly CountedAttempts[]
   /** In the order in which they happened. */
   readonly changes: readonly BreakerChange[]
@@ -77,7 +86,7 @@ export interface NodeReport {
 /** Writes what a node has seen of its servers. Run it in a transaction. */
 export async function writeReport(
   sql: Sql,
-  { nodeId, version, servers, agents, attempts, changes }: NodeReport,
+  { nodeId, version, servers, agents, disks, attempts, changes }: NodeReport,
   now: Date,
 ): Promise<void> {
   // Nodes that report at once lock the rows in the same order.
@@ -85,9 +94,10 @@ export async function writeReport(
   if (sorted.length > 0) await addAttempts(sql, sorted, now)
   for (const change of changes) await writeChange(sql, nodeId, change)
   await sql.query(
-    `INSERT INTO node_report (node_id, at, version, servers, agents) VALUES ($1, $2, $3, $4, $5)
-     ON CONFLICT (node_id) DO UPDATE SET at = excluded.at, servers = excluded.servers, agents = excluded.agents`,
-    [nodeId, now, version, JSON.stringify(servers), JSON.stringify(agents)],
+    `INSERT INTO node_report (node_id, at, version, servers, agents, disks) VALUES ($1, $2, $3, $4, $5, $6)
+     ON CONFLICT (node_id) DO UPDATE SET at = excluded.at, servers = excluded.servers, agents = excluded.agents,
+       disks = excluded.disks`,
+    [nodeId, now, version, JSON.stringify(servers), JSON.stringify(agents), JSON.stringify(disks)],
   )
 }
 

@@ -57,6 +57,11 @@ export const alarmKinds = [
   'models_waiting',
   'promotion_reviews',
   'promotion_over_budget',
+  'hoster_suspended',
+  'disk_low',
+  'backup_old',
+  'price_below_cost',
+  'webhook_missing',
 ] as const
 
 export const overview = z
@@ -96,9 +101,12 @@ export const overview = z
     ),
     alarms: z.array(
       z.object({
+        key: z.string().describe('The same as long as the alarm lasts: its kind and what it is about.'),
         kind: z.enum(alarmKinds),
         severity: z.enum(['danger', 'warn']),
         message: z.string(),
+        todo: z.string().describe('What to do.'),
+        link: z.string().nullable().describe('The page of the console to do it on.'),
         since: z.string().nullable(),
       }),
     ),

@@ -1,0 +1,52 @@
+import type { Sql } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
+import { DAY_MS } from '../../base/domain/durations.ts'
+import { REPORT_AGE_MS_MAX, type ReportedDisk } from '../../market/supply/status/write-report.ts'
+import { readLastBackup } from '../last-backup.ts'
+
+/** What alarms follow from, besides what the overview shows. */
+export interface InstallationState {
+  readonly suspendedHosters: readonly { readonly id: string; readonly name: string; readonly sinceMs: number | null }[]
+  /** The disks of all nodes, each once. */
+  readonly disks: readonly ReportedDisk[]
+  /** When the database was created. */
+  readonly createdMs: number
+  /** Null: none is known. */
+  readonly backupMs: number | null
+  /** Payment providers that paid something in the last week, and sent no event. */
+  readonly silentProviders: readonly string[]
+}
+
+export async function readInstallationState(sql: Sql, nowMs: number): Promise<InstallationState> {
+  const [hosters, disks, created, backupMs, silent] = await Promise.all([
+    sql.query<{ id: string; name: string; at: Date | null }>(SUSPENDED),
+    sql.query<ReportedDisk>(DISKS, [new Date(nowMs - REPORT_AGE_MS_MAX)]),
+    queryRow<{ at: Date }>(sql, 'SELECT min(applied_at) AS at FROM migration'),
+    readLastBackup(sql),
+    sql.query<{ driver: string }>(SILENT, [new Date(nowMs - 7 * DAY_MS)]),
+  ])
+  return {
+    suspendedHosters: hosters.rows.map(({ id, name, at }) => ({ id, name, sinceMs: at?.getTime() ?? null })),
+    disks: disks.rows,
+    createdMs: created.at.getTime(),
+    backupMs,
+    silentProviders: silent.rows.map(({ driver }) => driver),
+  }
+}
+
+const SUSPENDED = `
+SELECT hoster_id AS id, name, (SELECT max(at) FROM hoster_state_change c WHERE c.hoster_id = h.hoster_id AND to_state = 'suspended') AS at
+  FROM hoster h WHERE state = 'suspended' ORDER BY name, hoster_id`
+
+// Processes of one machine report the same disks.
+const DISKS = `
+SELECT DISTINCT ON (d.host, d.what) d.host, d.what, d."freeBytes", d."sizeBytes"
+  FROM node_report, jsonb_to_recordset(disks) AS d(host text, what text, "freeBytes" float8, "sizeBytes" float8)
+ WHERE at > $1 ORDER BY d.host, d.what, d."freeBytes"`
+
+// A payment is found by asking too, but minutes later.
+const SILENT = `
+SELECT DISTINCT driver FROM payment p
+ WHERE state = 'paid' AND provider_ref IS NOT NULL AND created_at > $1
+   AND NOT EXISTS (SELECT FROM payment_event e WHERE e.driver = p.driver AND received_at > $1)
+ ORDER BY driver`
