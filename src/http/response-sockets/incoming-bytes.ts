@@ -56,8 +56,8 @@ export class IncomingBytes {
 
   /** The message is complete. Returns the account of its memory, which the caller must leave, or its refusal. */
   complete(messageBytes: number): Running | ApiError {
+    const account = this.#open()
     const refusal = this.#countUpTo(messageBytes)
-    const account = this.#account!
     this.#account = null
     this.#bytes = 0
     this.#pieces = 0
@@ -78,9 +78,13 @@ export class IncomingBytes {
     this.#account = null
   }
 
-  #countUpTo(bytes: number): ApiError | null {
+  #open(): Running {
     this.#account ??= this.#inFlight.open(this.#customerId)
-    const { memory } = this.#account
+    return this.#account
+  }
+
+  #countUpTo(bytes: number): ApiError | null {
+    const { memory } = this.#open()
     const missing = bytes - this.#countedBytes
     if (missing <= 0) return null
     if (!memory.take(missing)) return memoryUsedUp(memory)

@@ -53,7 +53,10 @@ export class KeptResponses {
       if (own.bytes + items.length <= ofCustomerMax) break
       this.forget(oldest)
     }
-    while (this.#bytes + items.length > bytesMax) this.forget(this.#kept.oldest!)
+    for (const oldest of this.#kept) {
+      if (this.#bytes + items.length <= bytesMax) break
+      this.forget(oldest)
+    }
     if (!this.#budget.take(items.length)) return
     this.#customers.set(customerId, own)
     own.kept.add(response)

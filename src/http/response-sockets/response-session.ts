@@ -321,6 +321,8 @@ export class ResponseSession {
   }
 }
 
+const nothing = Buffer.alloc(0)
+
 /** The conversation of one turn, while its request is read and served. */
 class TurnConversation {
   readonly previous: KeptResponse | null
@@ -337,18 +339,18 @@ class TurnConversation {
 
   /** The larger part stands for the body, whose length decides when the request may be read. */
   get stand(): Buffer {
-    const { data } = this.#turn!
-    const kept = this.previous?.items
-    return kept !== undefined && kept.length > data.length ? kept : data
+    const kept = this.previous?.items ?? nothing
+    const sent = this.#turn?.data ?? nothing
+    return kept.length > sent.length ? kept : sent
   }
 
   /** Throws ApiError. Called once. */
   parse(dialect: ResponsesDialect): ReturnType<ResponsesDialect['readBody']> {
-    const { create, refusal } = this.#turn!
+    const turn = this.#turn
     // A long prompt must not stay in memory while its answer streams.
     this.#turn = null
-    if (create === null) throw refusal ?? new ApiError('internal_error')
-    const { previousResponseId, generates, body } = create
+    if (!turn?.create) throw turn?.refusal ?? new ApiError('internal_error')
+    const { previousResponseId, generates, body } = turn.create
     if (previousResponseId !== null && this.previous === null) throw notFound(previousResponseId)
     const { input, items, addedFrom } = continuedInput(this.previous?.items ?? null, body.input)
     // A client may warm up before it has anything to say.

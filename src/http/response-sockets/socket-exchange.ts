@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net'
 import type { WebSocket } from 'ws'
 import type { CancelSignal } from '../../base/runtime/cancel-signal.ts'
+import { elementAt } from '../../base/runtime/collections.ts'
 import type { ByteAccount } from '../../base/runtime/counted-memory.ts'
 import type { HeaderList } from '../../base/runtime/header-list.ts'
 import {
@@ -182,8 +183,8 @@ const BODY_HEADERS: ReadonlySet<string> = new Set([
 export function errorEvent(status: number, body: string, headers: HeaderList): string {
   const shown: Record<string, string> = {}
   for (let i = 0; i < headers.length; i += 2) {
-    const name = headers[i]!
-    if (!BODY_HEADERS.has(name)) shown[name] = headers[i + 1]!
+    const name = elementAt(headers, i)
+    if (!BODY_HEADERS.has(name)) shown[name] = elementAt(headers, i + 1)
   }
   return `{"type":"error","status":${status},${body.slice(1, -1)},"headers":${JSON.stringify(shown)}}`
 }

@@ -32,11 +32,11 @@ export function continuedInput(kept: Buffer | null, input: unknown): ContinuedIn
 
 /** Returns an error about an item of the input with the position that the item has in the request. */
 export function namedAsSent(error: ApiError, addedFrom: number): ApiError {
-  const [name, position] = /^input\[(\d+)\]/.exec(error.param ?? '') ?? []
+  const { code, message, param, retryAfterS, facts, internal } = error
+  const [name, position] = /^input\[(\d+)\]/.exec(param ?? '') ?? []
   if (name === undefined || addedFrom === 0 || Number(position) < addedFrom) return error
   const sent = `input[${Number(position) - addedFrom}]`
-  const { code, message, param, retryAfterS, facts, internal } = error
-  const named = { message: message.replaceAll(name, sent), param: param!.replace(name, sent) }
+  const named = { message: message.replaceAll(name, sent), param: param?.replace(name, sent) }
   return new ApiError(code, { ...named, retryAfterS, facts, internal })
 }
 
