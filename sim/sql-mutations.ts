@@ -173,7 +173,7 @@ export const sqlMutations: readonly Mutation[] = [
     id: 'sql-release-without-lock',
     bug: 'releasing a lease does not wait for a running admission of its customer',
     file: leases,
-    find: 'v_customers := lock_free_balances(v_customers);\n  WITH ended AS (',
+    find: 'v_customers := try_lock_balances(v_customers);\n  WITH ended AS (',
     replace: 'WITH ended AS (',
   },
   {

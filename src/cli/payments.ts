@@ -242,13 +242,26 @@ function accept(): Command {
   ])
     .argument('<name>', 'as `payments differences` shows it', textArgument)
     .requiredOption('--note <text>', 'what was done; stored in the audit log; required', textArgument)
+    .option('--provider <name>', 'needed if two providers have a difference of this name', textArgument)
     .action(async (ref: string, options) => {
       const session = createSession(options)
       const isEnded = await withDatabase(session, async pool => {
-        const { done } = await queryRow<{ done: boolean }>(pool, 'SELECT accept_payment_difference($1, $2) AS done', [
-          ref,
-          options.note,
-        ])
+        const { rows } = await pool.query<{ driver: string }>(
+          `SELECT driver FROM payment_difference WHERE ref = $1 AND ended_at IS NULL AND driver = coalesce($2, driver)
+            ORDER BY driver`,
+          [ref, options.provider ?? null],
+        )
+        if (rows[0] === undefined) return false
+        if (rows.length > 1) {
+          const names = rows.map(({ driver }) => driver).join(' and ')
+          throw new Failure(`${names} each have a difference ${ref}. Choose one with --provider.`)
+        }
+        const values = [rows[0].driver, ref, options.note]
+        const { done } = await queryRow<{ done: boolean }>(
+          pool,
+          'SELECT accept_payment_difference($1, $2, $3) AS done',
+          values,
+        )
         return done
       })
       if (!isEnded) throw new Failure(`There is no open difference ${ref}. Nothing was changed.`)

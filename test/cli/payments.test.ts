@@ -105,9 +105,31 @@ test('differences are listed until an operator accepts them with a note, which t
   const { rows } = await world.pool.query(
     "SELECT subject, detail FROM audit_entry WHERE action = 'payment.difference_accepted'",
   )
-  expect(rows).toEqual([{ subject: 'ch_1', detail: { note: 'paid back' } }])
+  expect(rows).toEqual([{ subject: 'ch_1', detail: { driver: 'stripe', note: 'paid back' } }])
 })
 
 test('a reconciliation without a provider asks for nothing', async () => {
   expect(await result('payments', 'reconcile')).toEqual({ looked: 0, booked: 0, mismatched: 0, failed: 0 })
+})
+
+test('a difference is ended at the provider that has it, also if another one has the same name', async () => {
+  const add = (driver: string, ref: string) =>
+    world.pool.query(
+      "SELECT note_payment_difference($1, $2, 'charge', 'unknown_payment', NULL, $2, 100, 'usd', now())",
+      [driver, ref],
+    )
+  await add('stripe', 'both')
+  await add('paddle', 'both')
+  await add('stripe', 'one')
+  const open = async () =>
+    (await world.pool.query('SELECT driver, ref FROM payment_difference WHERE ended_at IS NULL ORDER BY ref, driver'))
+      .rows
+  const accept = ['payments', 'accept', 'both', '--note', 'paid back by hand']
+  expect((await cli.run(accept)).stderr).toContain(
+    'paddle and stripe each have a difference both. Choose one with --provider.',
+  )
+  expect(await result(...accept, '--provider', 'paddle')).toMatchObject({ accepted: true })
+  expect(await result('payments', 'accept', 'one', '--note', 'x')).toMatchObject({ accepted: true })
+  expect(await open()).toEqual([{ driver: 'stripe', ref: 'both' }])
+  expect((await cli.run([...accept, '--provider', 'paddle'])).stderr).toContain('There is no open difference both.')
 })

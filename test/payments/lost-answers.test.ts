@@ -136,7 +136,9 @@ const forgetPayments = () => world.pool.query('UPDATE payment SET next_look_at =
 
 /** An operator has looked at everything. */
 const acceptAll = () =>
-  world.pool.query("SELECT accept_payment_difference(ref, 'a test') FROM payment_difference WHERE ended_at IS NULL")
+  world.pool.query(
+    "SELECT accept_payment_difference(driver, ref, 'a test') FROM payment_difference WHERE ended_at IS NULL",
+  )
 
 test('a charge without an answer is adopted when the provider has forgotten its key', async () => {
   const someone = await chargedWithoutAnswer()

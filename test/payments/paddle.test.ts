@@ -24,7 +24,7 @@ beforeAll(async () => {
 afterAll(async () => {
   // What the test of wrong reports leaves.
   await app.database.pool.query(
-    "SELECT accept_payment_difference(ref, 'a test') FROM payment_difference WHERE ended_at IS NULL",
+    "SELECT accept_payment_difference(driver, ref, 'a test') FROM payment_difference WHERE ended_at IS NULL",
   )
   // Closing audits the ledger.
   await app.close()

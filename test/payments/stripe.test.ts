@@ -25,7 +25,7 @@ afterAll(async () => {
   armFailpoints([])
   // What the tests of wrong reports leave.
   await app.database.pool.query(
-    "SELECT accept_payment_difference(ref, 'a test') FROM payment_difference WHERE ended_at IS NULL",
+    "SELECT accept_payment_difference(driver, ref, 'a test') FROM payment_difference WHERE ended_at IS NULL",
   )
   // Closing audits the ledger.
   await app.close()

@@ -48,7 +48,7 @@ DECLARE
 BEGIN
   v_common.nodes := lock_live_node(p_node);
   IF p_skip_locked THEN
-    v_locked := lock_free_balances(p_customers);
+    v_locked := try_lock_balances(p_customers);
   ELSE
     PERFORM lock_balances(p_customers);
   END IF;
@@ -291,18 +291,16 @@ BEGIN
     v_decision.verdict := 'granted';
     v_decision.held := least(r.want, a.free, a.cap_left, a.key_left, a.member_left);
   ELSE
-    SELECT m.verdict, m.posted INTO v_decision.verdict, v_decision.posted FROM money_refusal(w, r.floor, r.cap, least(p_key_room, p_member_room)) AS m;
-    IF v_decision.verdict = 'key_spend_limit_reached' AND (p_key_room < r.floor) IS NOT TRUE THEN
-      v_decision.verdict := 'member_spend_limit_reached';
-    END IF;
+    SELECT m.verdict, m.posted INTO v_decision.verdict, v_decision.posted FROM money_refusal(w, r.floor, r.cap, p_key_room, p_member_room) AS m;
   END IF;
   RETURN v_decision;
 END $$;
 
--- Why a request that needs at least `p_floor` is refused for money. `p_key_left` is what the key's spend limit leaves beyond its
--- spend; NULL without a limit. `posted` is the balance less the charges of bulk leases that are not folded yet; for
--- 'account_in_debt', it is the debt, negative.
-CREATE OR REPLACE FUNCTION money_refusal(w account_windows, p_floor bigint, p_cap bigint, p_key_left bigint, OUT verdict text, OUT posted bigint)
+-- Why a request that needs at least `p_floor` is refused for money. `p_key_room` and `p_member_room` are what the limits of the
+-- key and the member leave beyond their spend; NULL without a limit. `posted` is the balance less the charges of bulk leases that
+-- are not folded yet; for 'account_in_debt', it is the debt, negative.
+CREATE OR REPLACE FUNCTION money_refusal(w account_windows, p_floor bigint, p_cap bigint, p_key_room bigint, p_member_room bigint, OUT verdict text,
+  OUT posted bigint)
 LANGUAGE plpgsql AS $$
 DECLARE
   v_unfolded bigint;
@@ -320,7 +318,8 @@ BEGIN
   verdict := CASE
     WHEN posted < p_floor THEN 'insufficient_credits'
     WHEN p_cap - w.day_spent - v_unfolded_today < p_floor THEN 'daily_spend_cap_reached'
-    WHEN p_key_left < p_floor THEN 'key_spend_limit_reached'
+    WHEN p_key_room < p_floor THEN 'key_spend_limit_reached'
+    WHEN p_member_room < p_floor THEN 'member_spend_limit_reached'
     -- Only until the customer's running requests have ended.
     ELSE 'in_flight_budget'
   END;

@@ -12,7 +12,7 @@ DECLARE
 BEGIN
   SELECT array_agg(DISTINCT customer_id) INTO v_customers FROM lease WHERE lease_id = ANY (p_leases) AND slots IS NOT NULL;
   IF p_skip_locked THEN
-    v_customers := lock_free_balances(v_customers);
+    v_customers := try_lock_balances(v_customers);
   ELSE
     PERFORM lock_balances(v_customers);
   END IF;
@@ -83,7 +83,7 @@ DECLARE
   v_ended lease[];
 BEGIN
   SELECT array_agg(DISTINCT l.customer_id) INTO v_customers FROM lease l WHERE l.lease_id = ANY (p_leases);
-  v_customers := lock_free_balances(v_customers);
+  v_customers := try_lock_balances(v_customers);
   WITH ended AS (
     DELETE FROM lease l WHERE l.lease_id = ANY (p_leases) AND l.customer_id = ANY (v_customers) RETURNING l
   )

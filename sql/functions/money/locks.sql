@@ -1,7 +1,5 @@
--- The money functions. They are the only writers of balance, day_spend, key_spend, lease, ledger_*, usage_event, usage_hour,
--- usage_day and usage_key_day.
+-- How functions lock that change balances, leases, spend, the ledger or usage. Two rules make them correct.
 --
--- Two rules make them correct.
 -- 1. A function that moves money of customers first locks their balance rows, in the order of customer_id, so
 --    two calls never deadlock, and calls for one customer run one after the other. Settlements of bulk leases
 --    are the only exception: they lock leases, in the order of lease_id. Every function that changes several
@@ -46,7 +44,7 @@ END $$;
 
 -- Locks what these requests need and no other session has locked: the balances of strict leases, and bulk leases. Returns the
 -- requests for which another session has the lock.
-CREATE OR REPLACE FUNCTION lock_free_requests(p_asked settlement_asked[]) RETURNS uuid[]
+CREATE OR REPLACE FUNCTION try_lock_requests(p_asked settlement_asked[]) RETURNS uuid[]
 LANGUAGE plpgsql AS $$
 DECLARE
   v_customers uuid[] := ARRAY(SELECT DISTINCT customer FROM unnest(p_asked) WHERE lease = request);
@@ -54,7 +52,7 @@ DECLARE
   v_locked uuid[];
   v_locked_leases uuid[];
 BEGIN
-  v_locked := lock_free_balances(v_customers);
+  v_locked := try_lock_balances(v_customers);
   v_locked_leases := ARRAY(SELECT l.lease_id FROM lease l WHERE l.lease_id = ANY (v_leases) FOR NO KEY UPDATE SKIP LOCKED);
   -- What does not exist is not locked.
   v_customers := ARRAY(SELECT b.customer_id FROM balance b WHERE b.customer_id = ANY (v_customers) AND b.customer_id <> ALL (v_locked));
@@ -66,7 +64,7 @@ END $$;
 
 -- Locks those of these balances that no other session has locked. Returns their customers. Does not wait, so the order does not
 -- matter.
-CREATE OR REPLACE FUNCTION lock_free_balances(p_customers uuid[]) RETURNS uuid[]
+CREATE OR REPLACE FUNCTION try_lock_balances(p_customers uuid[]) RETURNS uuid[]
 LANGUAGE plpgsql AS $$
 DECLARE
   v_customers uuid[];

@@ -38,7 +38,7 @@ DECLARE
   v_tx bigint;
 BEGIN
   IF p_skip_locked THEN
-    v_locked := lock_free_requests(v_asked);
+    v_locked := try_lock_requests(v_asked);
     v_asked := ARRAY(SELECT i FROM unnest(v_asked) i WHERE i.request <> ALL (v_locked));
   END IF;
   v_ended := end_strict_leases(v_asked);

@@ -36,15 +36,19 @@ LANGUAGE sql AS $$
     WHERE payment_id = p_payment AND provider_ref IS NULL
 $$;
 
--- Closes a payment that waits for its payer. Returns whether it was open. Money that arrives later is still booked. One that its
--- provider does not know is looked for every six hours until it is three days old, and not at each look for those that are due.
+-- Closes a payment that waits for its payer: as 'failed', 'expired' or 'cancelled'. Returns whether it was open. Money that
+-- arrives later is still booked: while its provider has no name for the payment, the next look for it is in six hours, until it
+-- is three days old. Raises invalid_parameter_value for another state.
 CREATE OR REPLACE FUNCTION close_payment(p_payment uuid, p_state text, p_failure text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
+  IF p_state NOT IN ('failed', 'expired', 'cancelled') THEN
+    RAISE EXCEPTION 'a payment is not closed as %', p_state USING ERRCODE = 'invalid_parameter_value';
+  END IF;
   UPDATE payment SET next_look_at = CASE WHEN created_at > now() - interval '3 days' THEN now() + interval '6 hours' END
     WHERE payment_id = p_payment AND next_look_at IS NOT NULL AND provider_ref IS NULL AND tx_id IS NULL;
   UPDATE payment SET state = p_state, failure = p_failure, redirect_url = NULL
-    WHERE payment_id = p_payment AND state = 'open' AND p_state IN ('failed', 'expired', 'cancelled');
+    WHERE payment_id = p_payment AND state = 'open';
   RETURN FOUND;
 END $$;
 
@@ -118,7 +122,8 @@ BEGIN
   RETURN v;
 END $$;
 
--- Gives the credit of a locked payment, once.
+-- Gives the credit of a locked payment that has none yet. Raises unique_violation for another one: its transaction has the kind
+-- and the ref of the first.
 CREATE OR REPLACE FUNCTION give_payment_credit(p payment, p_kind text, p_ref text, p_reason text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -3,7 +3,7 @@
 --   state              'open', 'processing', 'paid', 'failed', 'expired' or 'cancelled'
 --   payment_id         our id, as the provider stores it
 --   amount_minor, currency, is_live   must be those of the row
---   total_minor        what the payer paid, with taxes
+--   total_minor        what the payer paid, with taxes; required with reversals
 --   failure, receipt_url, invoice_url
 --   fee_nanos          the fees so far; NULL: unknown
 --   reversals          [{ref, kind, minor, reversal_id, reason}]: what went back to the payer and did not
@@ -18,7 +18,6 @@ DECLARE
   v payment := lock_payment(p_payment);
   v_mismatch text;
   v_is_changed boolean := false;
-  v_fee_change bigint;
 BEGIN
   IF v.payment_id IS NULL THEN
     RETURN 'no_payment';
@@ -43,9 +42,8 @@ BEGIN
     WHERE payment_id = p_payment;
   IF v.tx_id IS NOT NULL OR p_fact->>'state' = 'paid' THEN
     v_is_changed := book_reported_reversals(v, p_fact) OR v_is_changed;
-    v_fee_change := coalesce((p_fact->>'fee_nanos')::bigint, v.fee_nanos) - v.fee_nanos;
-    IF v_fee_change <> 0 THEN
-      PERFORM post_processor_fee(p_payment, v.fee_nanos + v_fee_change, v_fee_change);
+    IF (p_fact->>'fee_nanos')::bigint <> v.fee_nanos THEN
+      PERFORM post_processor_fee(p_payment, (p_fact->>'fee_nanos')::bigint);
       v_is_changed := true;
     END IF;
   END IF;
@@ -60,7 +58,10 @@ LANGUAGE sql IMMUTABLE AS $$
     CASE WHEN p.payment_id::text IS DISTINCT FROM p_fact->>'payment_id' THEN format('payment %s', coalesce(p_fact->>'payment_id', 'without our id')) END,
     CASE WHEN p.amount_minor IS DISTINCT FROM (p_fact->>'amount_minor')::bigint THEN format('amount %s, not %s', p_fact->>'amount_minor', p.amount_minor) END,
     CASE WHEN p.currency IS DISTINCT FROM p_fact->>'currency' THEN format('currency %s, not %s', p_fact->>'currency', p.currency) END,
-    CASE WHEN p.is_live IS DISTINCT FROM (p_fact->>'is_live')::boolean THEN format('live %s, not %s', p_fact->>'is_live', p.is_live) END
+    CASE WHEN p.is_live IS DISTINCT FROM (p_fact->>'is_live')::boolean THEN format('live %s, not %s', p_fact->>'is_live', p.is_live) END,
+    -- What a reversal takes is a share of the total.
+    CASE WHEN jsonb_array_length(coalesce(p_fact->'reversals', '[]')) > 0 AND coalesce((p_fact->>'total_minor')::bigint, 0) <= 0
+      THEN format('total %s', coalesce(p_fact->>'total_minor', 'missing')) END
   ), '')
 $$;
 
@@ -73,6 +74,8 @@ DECLARE
   r record;
   v payment_reversal;
   v_target bigint;
+  v_moved bigint;
+  v_is_new boolean;
   v_is_changed boolean := false;
 BEGIN
   FOR r IN
@@ -82,7 +85,8 @@ BEGIN
   LOOP
     SELECT * INTO v FROM payment_reversal o
       WHERE o.payment_id = p.payment_id AND (o.provider_ref = r.ref OR (o.provider_ref IS NULL AND o.reversal_id = r.reversal_id)) FOR UPDATE;
-    IF NOT FOUND THEN
+    v_is_new := NOT FOUND;
+    IF v_is_new THEN
       CONTINUE WHEN r.minor = 0;
       v.reversal_id := gen_random_uuid();
       INSERT INTO payment_reversal (reversal_id, payment_id, customer_id, kind, state, provider_ref, taken_nanos, reason)
@@ -96,33 +100,37 @@ BEGIN
       WHEN r.minor = 0 THEN 0
       -- What an operator asked to refund was taken then.
       WHEN r.minor = v.asked_minor AND v.returned_nanos = 0 THEN v.taken_nanos
-      -- The credit's part of what went back: the rest is its part of the taxes.
+      -- The credit's part of what went back, rounded down to the nano-USD: a reversal takes no more than its share. The rest is
+      -- its part of the taxes.
       ELSE div(p.amount_nanos::numeric * least(r.minor, (p_fact->>'total_minor')::bigint), (p_fact->>'total_minor')::bigint)::bigint END;
     v_target := least(v_target, p.amount_nanos - (reversed_nanos(p.payment_id) - (v.taken_nanos - v.returned_nanos)));
-    v_is_changed := move_reversal(v.reversal_id, v_target) <> 0 OR v_is_changed;
+    v_moved := move_reversal(v.reversal_id, v_target);
+    v_is_changed := v_moved <> 0 OR v_is_changed;
     UPDATE payment_reversal o SET provider_ref = r.ref, state = CASE WHEN r.minor = 0 AND o.kind = 'refund' THEN 'refused' ELSE 'done' END,
         updated_at = now()
       WHERE o.reversal_id = v.reversal_id AND (o.provider_ref IS NULL OR o.state = 'asked' OR (r.minor = 0 AND o.kind = 'refund' AND o.state <> 'refused'));
-    IF r.kind = 'dispute' AND r.minor > 0 THEN
+    -- A later report of the same dispute is none: a person may have turned the top-ups on again since.
+    IF r.kind = 'dispute' AND (v_is_new OR v_moved > 0) THEN
       PERFORM pause_auto_top_up(p.customer_id, 'A payment was disputed.');
     END IF;
   END LOOP;
   RETURN v_is_changed;
 END $$;
 
--- Books a change of the provider's fees. They are the platform's cost and never change a balance.
-CREATE OR REPLACE FUNCTION post_processor_fee(p_payment uuid, p_total bigint, p_change bigint) RETURNS void
+-- Books that the provider's fees are this much now. They are the platform's cost and never change a balance. Call it with the
+-- payment locked.
+CREATE OR REPLACE FUNCTION post_processor_fee(p_payment uuid, p_total bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
+  v payment;
   v_tx bigint;
-  v_version bigint;
 BEGIN
-  SELECT version INTO v_version FROM payment WHERE payment_id = p_payment;
-  INSERT INTO ledger_tx (kind, ref, reason) VALUES ('processor_fee', p_payment || ':' || v_version, 'fees of the payment provider')
+  SELECT * INTO STRICT v FROM payment WHERE payment_id = p_payment;
+  INSERT INTO ledger_tx (kind, ref, reason) VALUES ('processor_fee', p_payment || ':' || v.version, 'fees of the payment provider')
     RETURNING tx_id INTO v_tx;
   INSERT INTO ledger_entry (tx_id, account_kind, account_id, amount_nanos) VALUES
-    (v_tx, 'processor_fee', platform_account(), -p_change),
-    (v_tx, 'cash', platform_account(), p_change);
+    (v_tx, 'processor_fee', platform_account(), v.fee_nanos - p_total),
+    (v_tx, 'cash', platform_account(), p_total - v.fee_nanos);
   UPDATE payment SET fee_nanos = p_total WHERE payment_id = p_payment;
 END $$;
 

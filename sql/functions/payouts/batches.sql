@@ -10,6 +10,7 @@ LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
 DECLARE
   v_held_from date := held_from(p_now, p_rules.hold_days);
   v_hosters uuid[] := ARRAY(SELECT hoster_id FROM hoster);
+  v_reference text;
   v_total bigint := 0;
   v_count integer := 0;
 BEGIN
@@ -20,24 +21,26 @@ BEGIN
   INSERT INTO payout_batch (batch_id, driver, is_live, prepared_by) VALUES (p_batch, p_driver, p_is_live, p_operator);
   FOR hoster, verdict, amount, payable IN
     SELECT f.hoster, CASE
-        WHEN f.payable / nanos_per_cent() * nanos_per_cent() < greatest(p_minimum, nanos_per_cent()) THEN 'below_minimum'
+        WHEN c.whole_cents < greatest(p_minimum, nanos_per_cent()) THEN 'below_minimum'
         WHEN h.payout_frozen_at IS NOT NULL THEN 'frozen'
         WHEN a.driver IS NULL THEN 'no_account'
         WHEN a.driver <> p_driver THEN 'other_driver'
         WHEN a.state <> 'ready' THEN 'account_not_ready'
         ELSE 'prepared' END,
       -- The part of a cent stays payable.
-      f.payable / nanos_per_cent() * nanos_per_cent(), f.payable
-    FROM hoster_funds(v_hosters, v_held_from) f JOIN hoster h ON h.hoster_id = f.hoster LEFT JOIN hoster_account a ON a.hoster_id = f.hoster
+      c.whole_cents, f.payable
+    FROM hoster_funds(v_hosters, v_held_from) f CROSS JOIN LATERAL (SELECT f.payable / nanos_per_cent() * nanos_per_cent() AS whole_cents) c
+      JOIN hoster h ON h.hoster_id = f.hoster LEFT JOIN hoster_account a ON a.hoster_id = f.hoster
     WHERE f.balance <> 0 ORDER BY f.hoster
   LOOP
     payout := NULL;
     IF verdict = 'prepared' THEN
       payout := gen_random_uuid();
+      v_reference := 'PO-' || upper(right(payout::text, 12));
       INSERT INTO payout (payout_id, batch_id, hoster_id, driver, is_live, destination, holder, amount_nanos, reference)
-        SELECT payout, p_batch, a.hoster_id, p_driver, p_is_live, a.destination, a.holder, amount, 'PO-' || upper(right(payout::text, 12))
+        SELECT payout, p_batch, a.hoster_id, p_driver, p_is_live, a.destination, a.holder, amount, v_reference
         FROM hoster_account a WHERE a.hoster_id = hoster;
-      PERFORM move_payout(payout, amount, 0, 'payout PO-' || upper(right(payout::text, 12)));
+      PERFORM move_payout(payout, amount, 0, 'payout ' || v_reference);
       UPDATE promotion_day d SET payout_id = payout WHERE d.hoster_id = hoster
         AND (d.payout_id IS NULL OR EXISTS (SELECT FROM payout o WHERE o.payout_id = d.payout_id AND o.state IN ('failed', 'returned', 'cancelled')));
       v_total := v_total + amount;
@@ -119,7 +122,7 @@ BEGIN
   RETURN v_count;
 END $$;
 
--- Gives a locked payout that was not sent back to its hoster. Locks the batch.
+-- Cancels a locked payout that was not sent: its hoster gets the amount back. Locks the batch.
 CREATE OR REPLACE FUNCTION drop_payout(p payout, p_reason text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
