@@ -73,6 +73,10 @@ const refusals: Readonly<Record<string, readonly [ErrorCode, string?]>> = {
     'role_not_allowed',
     'You asked for this change yourself. Another operator must approve it; you can withdraw it.',
   ],
+  requester_lost_role: [
+    'role_not_allowed',
+    'Whoever asked for this change is no operator any more. Reject it, and ask for it yourself.',
+  ],
   unchanged: ['invalid_value', 'The person has this role already.'],
   blocked: ['role_not_possible', 'The person is blocked. Unblock the person first.'],
   not_verified: [

@@ -121,6 +121,24 @@ test('a role needs a proved address, a second factor, and an operator', async ()
   expect((await member.browser.get('operator/people')).status).toBe(403)
 })
 
+test('the change that a former operator asked for can only be rejected', async () => {
+  const [first, second, third] = await operators(3)
+  const { email, personId } = await trustedPerson()
+  expect(await read(ask(first!.browser, personId, 'auditor'))).toEqual({ state: 'waiting' })
+  await read(ask(second!.browser, first!.personId, null))
+  const leaves = (await waiting(third!.browser)).find(each => each.email !== email)!
+  expect(await read(third!.browser.post(`operator/role-changes/${leaves.id}/approve`))).toEqual({ state: 'done' })
+  const [change] = await waiting(third!.browser)
+  const path = `operator/role-changes/${change!.id}`
+  expect(await readError(await third!.browser.post(`${path}/approve`))).toMatchObject({
+    code: 'role_not_allowed',
+    message: 'Whoever asked for this change is no operator any more. Reject it, and ask for it yourself.',
+  })
+  expect(await read(third!.browser.post(`${path}/reject`))).toEqual({ state: 'rejected' })
+  expect(await waiting(third!.browser)).toEqual([])
+  expect(await roleOf(email)).toBeNull()
+})
+
 test('the last operator stays', async () => {
   const [operator] = await operators(1)
   expect(await readError(await ask(operator!.browser, operator!.personId, null))).toMatchObject({

@@ -19,8 +19,9 @@ BEGIN
   RETURN 'done';
 END $$;
 
--- Approves what another operator asked for, or rejects it. Returns `done`, `rejected`, `own_request`, or why the change is
--- refused. Locks the table role_change, then the person, then the audit log.
+-- Approves what another operator asked for, or rejects it. Returns `done`, `rejected`, `unknown`, `own_request`,
+-- `requester_lost_role` (such a change can only be rejected), or why the change is refused. Locks the table role_change, then the
+-- person, then the audit log.
 CREATE OR REPLACE FUNCTION decide_role_as(p_operator uuid, p_change uuid, p_is_approved boolean, p_address text) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -37,9 +38,8 @@ BEGIN
     RETURN 'rejected';
   END IF;
   IF v.requested_by = p_operator THEN RETURN 'own_request'; END IF;
-  -- The requester may have lost the role since.
   IF NOT EXISTS (SELECT FROM person WHERE person_id = v.requested_by AND installation_role = 'operator' AND disabled_at IS NULL) THEN
-    RETURN 'unknown';
+    RETURN 'requester_lost_role';
   END IF;
   v_refusal := refuse_role(v.person_id, v.role);
   IF v_refusal IS NOT NULL THEN RETURN v_refusal; END IF;
