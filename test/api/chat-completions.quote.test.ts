@@ -20,6 +20,12 @@ const gateway = useTestApp(() => ({
       endpoint: { endpointId: 'cloud-1', kind: 'cloud' },
     }),
     testOffer(upstream.baseUrl, { modelId: 'plain', price: price(1), endpoint: { endpointId: 'gpu-2' } }),
+    // The first server can generate only a few tokens.
+    ...[4, 4_096].map((maxOutputTokens, index) =>
+      testOffer(upstream.baseUrl, {
+        ...{ modelId: 'capped', maxOutputTokens, price: price(index + 1), endpoint: { endpointId: `capped-${index}` } },
+      }),
+    ),
   ],
 }))
 let hosterId: string
@@ -42,6 +48,15 @@ async function quoteOf(customer: TestCustomer, body: object): Promise<ChatQuote>
 }
 
 describe('dry_run', () => {
+  test('expects at no server more than the worst case', async () => {
+    const { candidates, expected } = await quoteOf(await gateway.customer(), { model: 'capped' })
+    expect(candidates.map(({ endpoint, max_tokens }) => [endpoint, max_tokens])).toContainEqual(['capped-0', 4])
+    for (const { expected_cost_usd: cost, worst_case_cost_usd: worst } of candidates)
+      expect(cost).toBeLessThanOrEqual(worst)
+    expect(expected!.cost_usd).toBe(candidates[0]!.expected_cost_usd)
+    expect(expected!.output_tokens).toBeLessThanOrEqual(candidates[0]!.max_tokens)
+  })
+
   test('lists the servers in order, the excluded ones with the reason, and the cost', async () => {
     const customer = await gateway.customer()
     const asked = { model: 'mixed', tier: 'cheapest', max_tokens: 100, privacy_mode: true }

@@ -10,6 +10,7 @@ import { describeAuto } from '../../wire/api/auto-note.ts'
 import type { ChatQuote } from '../../wire/api/chat-quote-schema.ts'
 import { countPromptTokens } from '../../wire/tokens/count-tokens.ts'
 import { previewAdmission } from '../admit/preview-admission.ts'
+import type { Rank } from '../route/rank.ts'
 import { expectedUse, route } from '../route/route.ts'
 import type { CompleteDeps } from './complete.ts'
 
@@ -31,11 +32,16 @@ export async function quote(
   const notEligible = excluded.map(({ offerId, reason }) => ({ ...describeServer(valueAt(offers, offerId)), reason }))
   if (verdict instanceof ApiError) {
     const { code, message, param } = verdict
-    const noCost = { max_tokens: null, max_tokens_clamped_by: null, expected: null, worst_case_cost_usd: null }
+    const noCost = {
+      max_tokens: null,
+      max_tokens_clamped_by: null,
+      expected: null,
+      worst_case_cost_usd: null,
+      hold_usd: null,
+    }
     return {
       ...common,
       ...noCost,
-      hold_usd: null,
       auto: null,
       candidates: [],
       excluded: notEligible,
@@ -66,32 +72,35 @@ export async function quote(
   const view = { ...deps.route, health, stickyOfferId, stickyModelId }
   const { ranks, auto } = route(ticket, job, view, deps.random)
   const inputTokens = countPromptTokens(job, job.promptLength)
-  const { outputTokens } = expectedUse(job, maxTokens)
-  const expectedUsd = ({ price }: Offer) => usd(billedCost(price, inputTokens, outputTokens, null).nanos)
+  /** No more than the server may generate: the worst case is no better than what is expected. */
+  const expectedAt = ({ offer, maxTokens }: Rank) => {
+    const { outputTokens } = expectedUse(job, maxTokens)
+    return { outputTokens, usd: usd(billedCost(offer.price, inputTokens, outputTokens, null).nanos) }
+  }
+  const expected = expectedAt(elementAt(ranks, 0))
   return {
     ...common,
     max_tokens: limitOf(maxTokens),
     max_tokens_clamped_by: clampedBy ?? null,
-    expected: {
-      cost_usd: expectedUsd(elementAt(ranks, 0).offer),
-      input_tokens: inputTokens,
-      output_tokens: outputTokens,
-    },
+    expected: { cost_usd: expected.usd, input_tokens: inputTokens, output_tokens: expected.outputTokens },
     worst_case_cost_usd: usd(wantNanos),
     hold_usd: usd(wantNanos),
     auto: auto && describeAuto(auto),
-    candidates: ranks.map(({ offer, maxTokens, predictedMs, inFlight, state }, index) => ({
-      rank: index + 1,
-      ...describeServer(offer),
-      max_tokens: limitOf(maxTokens),
-      price: describePrice(offer, inputTokens),
-      expected_cost_usd: expectedUsd(offer),
-      worst_case_cost_usd: usd(heldNanos(offer, job, maxTokens * job.choices)),
-      predicted_ms: predictedMs === null ? null : Math.round(predictedMs),
-      trust_score: offer.endpoint.kind === 'hoster' ? (offer.endpoint.shownTrust ?? 0) : null,
-      in_flight: inFlight,
-      state,
-    })),
+    candidates: ranks.map((candidate, index) => {
+      const { offer, maxTokens, predictedMs, inFlight, state } = candidate
+      return {
+        rank: index + 1,
+        ...describeServer(offer),
+        max_tokens: limitOf(maxTokens),
+        price: describePrice(offer, inputTokens),
+        expected_cost_usd: expectedAt(candidate).usd,
+        worst_case_cost_usd: usd(heldNanos(offer, job, maxTokens * job.choices)),
+        predicted_ms: predictedMs === null ? null : Math.round(predictedMs),
+        trust_score: offer.endpoint.kind === 'hoster' ? (offer.endpoint.shownTrust ?? 0) : null,
+        in_flight: inFlight,
+        state,
+      }
+    }),
     excluded: notEligible,
     refusal: null,
   }
