@@ -7,7 +7,7 @@ import { hashSecretToken, mintSecretToken } from './secret-token.ts'
 // it.
 
 const WELCOME_MS = 24 * HOUR_MS
-const INVITE_MS = 7 * 24 * HOUR_MS
+export const INVITE_MS = 7 * 24 * HOUR_MS
 
 /** Makes the link with which an operator sets a password, and takes back the earlier ones. Returns its path. */
 export async function makeWelcomeLink(sql: Sql, personId: string, nowMs: number): Promise<string> {
@@ -75,7 +75,7 @@ export function targetIds(target: InviteTarget): [customerId: string | null, hos
   return 'customerId' in target ? [target.customerId, null] : [null, target.hosterId]
 }
 
-const MAILED_MS = { sign_up: 24 * HOUR_MS, reset: HOUR_MS, email: 24 * HOUR_MS } as const
+export const MAILED_MS = { sign_up: 24 * HOUR_MS, reset: HOUR_MS, email: 24 * HOUR_MS } as const
 const MAILED_PATH = { sign_up: '/verify', reset: '/reset', email: '/confirm-email' } as const
 
 /** A link that is mailed to prove an address. `sign_up` has no person yet. */

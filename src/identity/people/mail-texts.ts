@@ -1,6 +1,9 @@
+import { DAY_MS, HOUR_MS } from '../../base/domain/durations.ts'
+import { isEmail } from '../../base/runtime/email.ts'
+import { INVITE_MS, MAILED_MS } from './links.ts'
 import type { PersonMail } from './people-mail.ts'
 
-// Plain text, so that no name can carry a link of its own: mail programs show what is there.
+// Plain text, so that a name hides no link behind other words. What mail programs show as a link is left out as well.
 
 const NOT_YOU = 'If you did not ask for this, you need not do anything.'
 
@@ -12,19 +15,31 @@ export function inviteMail(invite: {
   role: string
   url: string
 }): PersonMail {
-  const { to, by, name, role, url } = invite
+  const { to, role, url } = invite
+  const by = withoutLink(invite.by, 'A member')
+  const name = withoutLink(invite.name, 'a hoster')
   return {
     to,
     subject: `Invitation to ${name}`,
-    text: `${by} invites you to join ${name} as ${role}.\n\nAccept the invitation within 7 days:\n${url}\n\nIf you do not know the sender, you need not do anything.\n`,
+    text: `${by} invites you to join ${name} as ${role}.\n\nAccept the invitation within ${spanText(INVITE_MS)}:\n${url}\n\nIf you do not know the sender, you need not do anything.\n`,
   }
+}
+
+/** Returns the name, or `otherwise` for one that mail programs show as a link, such as "www.example.com". */
+function withoutLink(name: string, otherwise: string): string {
+  return isEmail(name) || !/:\/\/|[\p{L}\p{N}]\.\p{L}{2}/u.test(name) ? name : otherwise
+}
+
+function spanText(ms: number): string {
+  if (ms > DAY_MS) return `${ms / DAY_MS} days`
+  return ms === HOUR_MS ? 'one hour' : `${ms / HOUR_MS} hours`
 }
 
 export function signUpMail(to: string, url: string): PersonMail {
   return {
     to,
     subject: 'Finish your sign-up',
-    text: `Set your password within 24 hours, and your account is ready:\n${url}\n\n${NOT_YOU}\n`,
+    text: `Set your password within ${spanText(MAILED_MS.sign_up)}, and your account is ready:\n${url}\n\n${NOT_YOU}\n`,
   }
 }
 
@@ -41,7 +56,7 @@ export function resetMail(to: string, url: string): PersonMail {
   return {
     to,
     subject: 'Set a new password',
-    text: `Set a new password within one hour:\n${url}\n\nYour password stays as it is until then. ${NOT_YOU}\n`,
+    text: `Set a new password within ${spanText(MAILED_MS.reset)}:\n${url}\n\nYour password stays as it is until then. ${NOT_YOU}\n`,
   }
 }
 
@@ -75,11 +90,11 @@ export function newEmailMail(to: string, url: string): PersonMail {
   return {
     to,
     subject: 'Confirm your new address',
-    text: `Sign in and open this link within 24 hours. Then this is the address of your account:\n${url}\n\n${NOT_YOU}\n`,
+    text: `Sign in and open this link within ${spanText(MAILED_MS.email)}. Then this is the address of your account:\n${url}\n\n${NOT_YOU}\n`,
   }
 }
 
-/** Sent to the owners of a hoster. @param to what follows "to", without names that a person chose */
+/** Sent to the owners of a hoster. @param mail.target where the earnings will go, without names that a person chose */
 export function payoutChangeMail(mail: { to: string; target: string; effectiveAt: Date; url: string }): PersonMail {
   const at = `${mail.effectiveAt.toISOString().slice(0, 16).replace('T', ' ')} UTC`
   return {
