@@ -5,7 +5,7 @@ import { ownCommand } from '../base/runtime/own-command.ts'
 import { commandLineActor } from '../market/marketplace/change-hoster-state.ts'
 import { issueKeyOf, revokeKeyOf } from '../market/marketplace/change-keys.ts'
 import { listHosterKeys } from '../market/marketplace/hoster-keys.ts'
-import { lockHoster, setHosterKey } from '../market/supply/hosters/hosters.ts'
+import { findHoster, lockHoster, setHosterKey } from '../market/supply/hosters/hosters.ts'
 import { expiryArgument, textArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession } from './command.ts'
 import { UsageError } from './failure.ts'
@@ -57,8 +57,8 @@ function list(): Command {
     .argument('<hoster>', 'name or id')
     .action(async (hoster: string, options) => {
       const session = createSession(options)
-      const keys = await withDatabase(session, pool =>
-        transaction(pool, async sql => listHosterKeys(sql, (await lockHoster(sql, hoster)).hosterId)),
+      const keys = await withDatabase(session, async pool =>
+        listHosterKeys(pool, (await findHoster(pool, hoster)).hosterId),
       )
       session.output.result(
         keys.map(({ keyId, name, hint, scopes, createdAt, expiresAt }) => ({

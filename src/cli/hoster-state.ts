@@ -8,7 +8,7 @@ import { applyAsHoster } from '../market/marketplace/apply.ts'
 import { commandLineActor } from '../market/marketplace/change-hoster-state.ts'
 import { activateHoster, operateHoster } from '../market/marketplace/operate-hoster.ts'
 import { listStateChanges, showVerification } from '../market/marketplace/show-hoster.ts'
-import { AGENT_BASE_URL, listHosters, lockHoster } from '../market/supply/hosters/hosters.ts'
+import { AGENT_BASE_URL, findHoster, listHosters } from '../market/supply/hosters/hosters.ts'
 import { emailArgument, textArgument } from './arguments.ts'
 import { createCommand, createSession } from './command.ts'
 import { Failure, UsageError } from './failure.ts'
@@ -104,7 +104,7 @@ function review(): Command {
 }
 
 async function showReview(pool: Pool, hoster: string, { output }: ReturnType<typeof createSession>): Promise<void> {
-  const { hosterId, name } = await transaction(pool, sql => lockHoster(sql, hoster))
+  const { hosterId, name } = await findHoster(pool, hoster)
   const [found, changes] = [await showVerification(pool, hosterId), await listStateChanges(pool, hosterId)]
   const line = (what: string, { passed, problem }: { passed: boolean; problem: string | null }) =>
     `${what.padEnd(9)}  ${passed ? 'passed' : (problem ?? 'not checked yet')}`
@@ -150,7 +150,7 @@ function approve(): Command {
       if (options.override && options.reason === undefined) throw new UsageError('--override needs --reason.')
       const session = createSession(options)
       const found = await withDatabase(session, async pool => {
-        const { hosterId } = await transaction(pool, sql => lockHoster(sql, hoster))
+        const { hosterId } = await findHoster(pool, hoster)
         const { state } = await showVerification(pool, hosterId)
         if (state !== 'verified' && !options.override) {
           const next = ownCommand(`hoster review ${quoteForShell(hoster)}`)
@@ -228,7 +228,7 @@ function change(name: string, summary: string, { to, text, reason, from }: Chang
     const session = createSession(options)
     const found = await withDatabase(session, async pool => {
       if (from !== undefined) {
-        const { hosterId } = await transaction(pool, sql => lockHoster(sql, hoster))
+        const { hosterId } = await findHoster(pool, hoster)
         const { state } = await showVerification(pool, hosterId)
         if (!from.states.has(state))
           throw new Failure(

@@ -1,12 +1,19 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { watchControlVersions } from '../../src/base/db/control-version.ts'
+import { transaction } from '../../src/base/db/pool.ts'
 import { SupplyError } from '../../src/base/domain/supply-error.ts'
 import { systemClock } from '../../src/base/runtime/scheduler.ts'
 import { activateHoster, suspendHoster } from '../../src/market/marketplace/operate-hoster.ts'
 import { createCatalogSource } from '../../src/market/supply/catalog/catalog.ts'
 import { addHoster, type NewHoster } from '../../src/market/supply/hosters/add-hoster.ts'
-import { listHosters, setHosterKey, setTrustScore } from '../../src/market/supply/hosters/hosters.ts'
+import {
+  findHoster,
+  listHosters,
+  lockHoster,
+  setHosterKey,
+  setTrustScore,
+} from '../../src/market/supply/hosters/hosters.ts'
 import { setHosterPrice } from '../../src/market/supply/hosters/set-hoster-price.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 import { offerOf } from './random-market.ts'
@@ -360,4 +367,14 @@ test('a new price changes nothing else about a model, such as its upstream name'
   await setHosterPrice(database.pool, 'acme', { modelId: 'qwen3-8b', price: higherPrice })
   const kept = { ...model, maxConcurrent: null }
   expect((await listHosters(database.pool))[0]!.models).toEqual([{ ...kept, price: higherPrice, priceVersion: 2 }])
+})
+
+test('a command that only reads a hoster does not wait for its lock', async () => {
+  const { hosterId } = await addHoster(database.pool, acme, secrets)
+  await transaction(database.pool, async sql => {
+    await lockHoster(sql, 'acme')
+    expect(await findHoster(database.pool, 'acme')).toEqual({ hosterId, name: 'acme' })
+    expect(await findHoster(database.pool, hosterId.toUpperCase())).toEqual({ hosterId, name: 'acme' })
+  })
+  await expect(findHoster(database.pool, 'nobody')).rejects.toThrow('There is no hoster with the id or name "nobody".')
 })

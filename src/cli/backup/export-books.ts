@@ -1,14 +1,18 @@
-import { createWriteStream } from 'node:fs'
+import { open, unlink } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 import type { Sql } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
+import type { Nanos } from '../../base/domain/money.ts'
 import { readAccountBalances } from '../../money/ledger/accounts/opening-balances.ts'
+
+/** The version of the form. An import reads no other one. */
+export const EXPORT_FORMAT = 1
 
 /** The first line of an export. */
 export interface ExportDescription {
-  readonly format: 1
+  readonly format: typeof EXPORT_FORMAT
   /** Names the export, so that it is imported once. */
   readonly export_id: string
   readonly made_at: string
@@ -19,8 +23,6 @@ export interface ExportDescription {
   /** Identifies the master key that encrypted the keys of hosters; null when no server has started on the database. */
   readonly master_key_mark: string | null
 }
-
-export const EXPORT_FORMAT = 1
 
 /** The tables that an import reads, in an order that satisfies their references. */
 export const importedTables = [
@@ -40,15 +42,15 @@ export interface ExportedBooks {
   readonly customers: number
   readonly rows: number
   /** What the customers own together. */
-  readonly creditNanos: bigint
+  readonly creditNanos: Nanos
   /** Charges that the database did not have yet. */
   readonly unsettled: number
 }
 
 /**
  * Writes the books of a database of any earlier version to `path`, which must not exist: gzipped JSON, one line for the
- * description, each account and each row. `sql` is a transaction, so that all lines are of the same moment. Its
- * statements fit the first schema, too: rows are written with the columns that they have.
+ * description, each account and each row. `sql` is a transaction with REPEATABLE READ, so that all lines are of the same
+ * moment. When it fails, there is no file. Its statements fit the first schema, too: rows are written with the columns that they have.
  */
 export async function exportBooks(
   sql: Sql,
@@ -70,7 +72,14 @@ export async function exportBooks(
     }
     yield `{"end":${rows}}\n`
   }
-  await pipeline(Readable.from(lines()), createGzip(), createWriteStream(path, { flags: 'wx', mode: 0o600 }))
+  const file = await open(path, 'wx', 0o600)
+  try {
+    await pipeline(Readable.from(lines()), createGzip(), file.createWriteStream())
+  } catch (error) {
+    // Otherwise the next try would find that the file exists.
+    await unlink(path)
+    throw error
+  }
   const ofCustomers = balances.filter(({ kind }) => kind === 'customer')
   return {
     customers: ofCustomers.length,

@@ -37,14 +37,14 @@ export function Apply() {
       method: 'POST',
       path: 'hosters',
       body: {
-        name,
+        name: name.trim(),
         transport,
         ...(transport === 'direct' && { base_url: baseUrl.trim(), ...(apiKey !== '' && { api_key: apiKey }) }),
       },
     }),
     {
       areas: ['hosters'],
-      done: `${name} has applied.`,
+      done: `${name.trim()} has applied.`,
       onDone({ id }) {
         // Only the answer to an application names a new hoster.
         if (id !== undefined) void navigate({ to: '/h/$hosterId', params: { hosterId: id } })

@@ -102,7 +102,6 @@ function ServerPanel({ hoster }: { hoster: OwnHoster }) {
   const { mayManage } = useHosterRights()
   const verification = useQuery(verificationQuery(hoster.id))
   const [isChanging, setChanging] = useState(false)
-  const { nonce, url } = verification.data?.challenge ?? { nonce: null, url: null }
   return (
     <Panel
       title="Server"
@@ -129,22 +128,27 @@ function ServerPanel({ hoster }: { hoster: OwnHoster }) {
               ),
           }}
         />
-        {passedAt === null &&
-          (nonce === null ? (
-            <p>
-              <Link to="/h/$hosterId" params={{ hosterId: hoster.id }}>
-                Start the verification
-              </Link>
-              : it shows what to publish.
-            </p>
-          ) : (
-            <>
-              <p>
-                Publish this at <code>{url}</code>:
-              </p>
-              <CodeBlock code={JSON.stringify({ challenge: nonce })} what="the challenge" />
-            </>
-          ))}
+        {passedAt === null && (
+          <Loaded query={verification} height={80}>
+            {({ challenge: { nonce, url } }) =>
+              nonce === null ? (
+                <p>
+                  <Link to="/h/$hosterId" params={{ hosterId: hoster.id }}>
+                    Start the verification
+                  </Link>
+                  : it shows what to publish.
+                </p>
+              ) : (
+                <>
+                  <p>
+                    Publish this at <code>{url}</code>:
+                  </p>
+                  <CodeBlock code={JSON.stringify({ challenge: nonce })} what="the challenge" />
+                </>
+              )
+            }
+          </Loaded>
+        )}
       </div>
       {isChanging && <ServerDialog hoster={hoster} onClose={() => setChanging(false)} />}
     </Panel>

@@ -149,19 +149,25 @@ function noteHosterChanged(
   return noteAction(sql, { ...commandLine, action: 'hoster.changed', subject: name, detail })
 }
 
-/** Finds a hoster by id or name and locks its row until the transaction ends. */
+/** Finds a hoster by id or name and locks its row until the transaction ends. Throws SupplyError `unknown_hoster`. */
 export async function lockHoster(sql: Sql, hoster: string): Promise<HosterRef> {
-  const { rows } = await sql.query<{ hoster_id: string; name: string }>(
-    'SELECT hoster_id, name FROM hoster WHERE hoster_id::text = lower($1) OR name = $1 FOR UPDATE',
-    [hoster],
-  )
-  const row = rows[0]
-  if (!row)
+  return only(await sql.query<HosterRef>(`${FIND} FOR UPDATE`, [hoster]), hoster)
+}
+
+/** Finds a hoster by id or name. Throws SupplyError `unknown_hoster`. */
+export async function findHoster(sql: Sql, hoster: string): Promise<HosterRef> {
+  return only(await sql.query<HosterRef>(FIND, [hoster]), hoster)
+}
+
+const FIND = 'SELECT hoster_id AS "hosterId", name FROM hoster WHERE hoster_id::text = lower($1) OR name = $1'
+
+function only({ rows }: { readonly rows: readonly HosterRef[] }, hoster: string): HosterRef {
+  if (rows[0] === undefined)
     throw new SupplyError(
       'unknown_hoster',
       `There is no hoster with the id or name "${hoster}". List them with: ${ownCommand('hoster list')}`,
     )
-  return { hosterId: row.hoster_id, name: row.name }
+  return rows[0]
 }
 
 interface ListingHead {
