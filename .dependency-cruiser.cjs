@@ -164,6 +164,13 @@ module.exports = {
     ),
     never('shipped-code-has-no-tests', { path: '^src/', pathNot: '[.]test[.]ts$' }, { path: '^(test|bench|sim)/' }),
 
+    never(
+      'console-imports-values-of-the-domain-only',
+      { path: '^console/src/' },
+      { path: '^src/', pathNot: '^src/base/domain/' },
+      'A browser loads it. Import a type of src/wire/api by #api/, which Vite does not know, or move the value to src/base/domain.',
+    ),
+
     // Doors to the outside world.
     never(
       'pg-only-in-db',

@@ -12,7 +12,9 @@ import { adviceOnWords } from './plain-words.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const programs = join(root, 'node_modules', '.bin')
-const sources = ['src', 'test', 'sim', 'bench', 'scripts', 'demo'].filter(name => existsSync(join(root, name)))
+const sources = ['src', 'console/src', 'test', 'sim', 'bench', 'scripts', 'demo'].filter(name =>
+  existsSync(join(root, name)),
+)
 
 const checks: Record<string, string[]> = {
   'biome (format, lint)': ['biome', 'check', '--error-on-warnings', '.'],

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { beforeAll, expect, test } from 'vitest'
 import type { Sql } from '../../src/base/db/pool.ts'
-import { latencyOf } from '../../src/money/usage/latency-report.ts'
+import { latencyReportOf } from '../../src/money/usage/latency-report.ts'
 import { listRequests } from '../../src/money/usage/list-requests.ts'
 import { usageSharesOf } from '../../src/money/usage/usage-shares.ts'
 import { requestsQuery } from '../../src/wire/api/activity.ts'
@@ -81,7 +81,7 @@ function rowsReadBy(node: PlanNode): number {
 }
 
 test.each<[string, rowsMax: number, read: (sql: Sql) => Promise<unknown>]>([
-  ['latency', 1_000, sql => latencyOf(sql, customerId)],
+  ['latency', 1_000, sql => latencyReportOf(sql, customerId)],
   ['a page of activity', 101, sql => listRequests(sql, customerId, requestsQuery.parse({ limit: '100' }))],
   [
     'a page that no request passes',

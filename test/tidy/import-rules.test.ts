@@ -42,6 +42,8 @@ const planted: Record<string, string> = {
     "import { chunk } from '../../wire/dialects/chat/chunk.ts'\nexport const catalog = chunk\n",
   'src/attic/box.ts': "import './lid.ts'\n",
   'src/attic/lid.ts': 'export const lid = 1\n',
+  'console/src/page.ts': "import type { Word } from '../../src/base/domain/word.ts'\nexport type Page = Word\n",
+  'console/src/word.ts': "import { chunk } from '../../src/wire/dialects/chat/chunk.ts'\nexport const word = chunk\n",
 }
 
 let directory: string
@@ -56,12 +58,13 @@ beforeAll(async () => {
 afterAll(() => rm(directory, { recursive: true }))
 
 it('finds a violation in every kind of import of a .ts file', async () => {
-  const args = ['--config', join(root, '.dependency-cruiser.cjs'), '--output-type', 'json', 'src']
+  const args = ['--config', join(root, '.dependency-cruiser.cjs'), '--output-type', 'json', 'src', 'console/src']
   const program = join(root, 'node_modules', '.bin', 'depcruise')
   const { stdout } = await promisify(execFile)(program, args, { cwd: directory, maxBuffer: 1 << 26 })
   const { summary } = JSON.parse(stdout) as { summary: { violations: { from: string; rule: { name: string } }[] } }
   const found = summary.violations.map(({ from, rule }) => `${from}: ${rule.name}`)
   expect([...new Set(found)].sort()).toEqual([
+    'console/src/word.ts: console-imports-values-of-the-domain-only',
     'src/attic/box.ts: rooms-are-listed',
     'src/base/domain/word.ts: domain-imports-downward',
     'src/http/metrics.ts: plain-door-has-one-import',

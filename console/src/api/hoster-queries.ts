@@ -1,4 +1,4 @@
-import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query'
+import { queryOptions } from '@tanstack/react-query'
 import type { z } from 'zod'
 import type { Earnings } from '#api/earnings.ts'
 import type { HosterOffers, HosterStatus, HosterTraffic } from '#api/hoster-console.ts'
@@ -7,6 +7,7 @@ import type { hosterKeyList, hosterMembers, hosterMemberships, ownHoster } from 
 import type { HosterPayouts, PayoutAccountShown } from '#api/payouts.ts'
 import type { InviteList } from '#api/people.ts'
 import type { ownTrust } from '#api/trust.ts'
+import { pages } from './pages.ts'
 import { queryText, request } from './request.ts'
 import { sameSubject } from './same-subject.ts'
 
@@ -68,13 +69,7 @@ export const earningsQuery = (id: string, span: DaySpan) =>
   hoster<Earnings>('earnings', id, `/earnings${queryText({ ...span })}`)
 
 export const hosterPayoutsQuery = (id: string) =>
-  infiniteQueryOptions({
-    queryKey: ['earnings', id, 'payouts'],
-    queryFn: ({ signal, pageParam: cursor }) =>
-      request<HosterPayouts>('GET', `hosters/${id}/payouts${queryText({ cursor })}`, { signal }),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: page => page.next_cursor ?? undefined,
-  })
+  pages<HosterPayouts>(['earnings', id, 'payouts'], `hosters/${id}/payouts`)
 
 /** The span of UTC days that ends today. */
 export function lastDays(days: number): DaySpan {

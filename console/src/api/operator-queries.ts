@@ -1,4 +1,4 @@
-import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query'
+import { queryOptions } from '@tanstack/react-query'
 import type { z } from 'zod'
 import type { CustomerDetail, CustomerPage, GrantShown } from '#api/operator/customers.ts'
 import type { AuditLogPage, AuditLogState } from '#api/operator/log.ts'
@@ -24,6 +24,7 @@ import type { OperatorSystem } from '#api/operator/system.ts'
 import type { OperatorUsage, UsageDimension } from '#api/operator/usage.ts'
 import type { reportProviders } from '#api/reports.ts'
 import type { operatorTrust } from '#api/trust.ts'
+import { pages } from './pages.ts'
 import { queryText, request } from './request.ts'
 import { sameSubject } from './same-subject.ts'
 
@@ -51,13 +52,7 @@ export const hosterFundsQuery = operator<HosterFundsShown>('payouts', 'earnings'
 /** What one hoster has, with its claw-backs. */
 export const hosterMoneyQuery = (id: string) => operator<HosterMoneyShown>('payouts', `hosters/${id}/earnings`)
 
-export const payoutBatchesQuery = infiniteQueryOptions({
-  queryKey: ['payouts', 'list'],
-  queryFn: ({ signal, pageParam: cursor }) =>
-    request<PayoutBatches>('GET', `operator/payouts${queryText({ cursor })}`, { signal }),
-  initialPageParam: undefined as string | undefined,
-  getNextPageParam: page => page.next_cursor ?? undefined,
-})
+export const payoutBatchesQuery = pages<PayoutBatches>(['payouts', 'list'], 'operator/payouts')
 
 export const promotionReviewsQuery = operator<PromotionReviewsShown>('payouts', 'promotion-reviews')
 
@@ -67,36 +62,16 @@ export const pricesQuery = (model: string | undefined) =>
   operator<PriceVersions>('supply', `prices${queryText({ model })}`)
 
 export const operatorPeopleQuery = (filter: { readonly search?: string; readonly show?: string }) =>
-  infiniteQueryOptions({
-    queryKey: ['operator-people', filter],
-    queryFn: ({ signal, pageParam: cursor }) =>
-      request<PeoplePage>('GET', `operator/people${queryText({ ...filter, cursor })}`, { signal }),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: page => page.next_cursor ?? undefined,
-    placeholderData: sameSubject(['operator-people', filter]),
-  })
+  pages<PeoplePage>(['operator-people', filter], 'operator/people', filter)
 
 export const roleChangesQuery = operator<RoleChanges>('operator-people', 'role-changes')
 
 export const moneyQuery = operator<OperatorMoney>('money', 'money')
 
 export const paymentsQuery = (filter: { readonly state?: 'open'; readonly review?: 'true' }) =>
-  infiniteQueryOptions({
-    queryKey: ['operator-payments', filter],
-    queryFn: ({ signal, pageParam: cursor }) =>
-      request<OperatorPayments>('GET', `operator/payments${queryText({ ...filter, cursor })}`, { signal }),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: page => page.next_cursor ?? undefined,
-    placeholderData: sameSubject(['operator-payments', filter]),
-  })
+  pages<OperatorPayments>(['operator-payments', filter], 'operator/payments', filter)
 
-export const vouchersQuery = infiniteQueryOptions({
-  queryKey: ['vouchers'],
-  queryFn: ({ signal, pageParam: cursor }) =>
-    request<VoucherList>('GET', `operator/vouchers${queryText({ cursor })}`, { signal }),
-  initialPageParam: undefined as string | undefined,
-  getNextPageParam: page => page.next_cursor ?? undefined,
-})
+export const vouchersQuery = pages<VoucherList>(['vouchers'], 'operator/vouchers')
 
 export interface OperatorUsageFilter {
   readonly from?: string
@@ -115,13 +90,7 @@ export const systemQuery = operator<OperatorSystem>('system', 'system')
 export const logStateQuery = (scope: 'newest' | 'all') =>
   operator<AuditLogState>('log', `log/state${queryText({ scope })}`)
 
-export const logQuery = infiniteQueryOptions({
-  queryKey: ['log', 'list'],
-  queryFn: ({ signal, pageParam: cursor }) =>
-    request<AuditLogPage>('GET', `operator/log${queryText({ cursor })}`, { signal }),
-  initialPageParam: undefined as string | undefined,
-  getNextPageParam: page => page.next_cursor ?? undefined,
-})
+export const logQuery = pages<AuditLogPage>(['log', 'list'], 'operator/log')
 
 export const customerQuery = (id: string) => operator<CustomerDetail>('customers', `customers/${id}`)
 
@@ -135,11 +104,4 @@ export interface CustomerFilter {
 }
 
 export const customersQuery = (filter: CustomerFilter) =>
-  infiniteQueryOptions({
-    queryKey: ['customers', 'list', filter],
-    queryFn: ({ signal, pageParam: cursor }) =>
-      request<CustomerPage>('GET', `operator/customers${queryText({ ...filter, cursor })}`, { signal }),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: page => page.next_cursor ?? undefined,
-    placeholderData: sameSubject(['customers', 'list', filter]),
-  })
+  pages<CustomerPage>(['customers', 'list', filter], 'operator/customers', { ...filter })

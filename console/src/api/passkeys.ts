@@ -9,7 +9,7 @@ import { request } from './request.ts'
 export async function askForPasskey(start: 'passkeys/sign-in/start' | 'passkeys/confirm/start'): Promise<unknown> {
   const optionsJSON = await request<never>('POST', start, { body: {} })
   const { startAuthentication } = await import('@simplewebauthn/browser')
-  return readable(startAuthentication({ optionsJSON }))
+  return withReadableErrors(startAuthentication({ optionsJSON }))
 }
 
 /** The options of a new passkey, which the gateway makes. */
@@ -18,10 +18,11 @@ export type PasskeyOptions = Parameters<typeof startRegistration>[0]['optionsJSO
 /** Makes a passkey with these options. Rejects if the person gives up. */
 export async function makePasskey(optionsJSON: PasskeyOptions): Promise<unknown> {
   const { startRegistration } = await import('@simplewebauthn/browser')
-  return readable(startRegistration({ optionsJSON }))
+  return withReadableErrors(startRegistration({ optionsJSON }))
 }
 
-async function readable<T>(work: Promise<T>): Promise<T> {
+/** The errors of browsers as sentences for the person. */
+async function withReadableErrors<T>(work: Promise<T>): Promise<T> {
   try {
     return await work
   } catch (error) {

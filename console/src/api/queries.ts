@@ -1,4 +1,4 @@
-import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query'
+import { queryOptions } from '@tanstack/react-query'
 import type { z } from 'zod'
 import type { RequestPage, RequestReceipt, RequestsQuery } from '#api/activity.ts'
 import type { alertDeliveries, alertList } from '#api/alerts.ts'
@@ -21,6 +21,7 @@ import type { RequestSharingShown } from '#api/request-sharing.ts'
 import type { SessionList, SignedInSession } from '#api/session.ts'
 import type { ConsoleConfig } from '#api/sign-up.ts'
 import type { StatusReport } from '#api/status.ts'
+import { pages } from './pages.ts'
 import { problemOf, queryText, request } from './request.ts'
 import { sameSubject } from './same-subject.ts'
 
@@ -70,35 +71,19 @@ export type ActivityFilter = Pick<
 >
 
 export const activityQuery = (customerId: string, filter: ActivityFilter, limit = 100) =>
-  infiniteQueryOptions({
-    queryKey: ['activity', customerId, filter, limit],
-    queryFn: ({ signal, pageParam: cursor }) =>
-      get<RequestPage>(`customers/${customerId}/usage/requests${queryText({ ...filter, limit, cursor })}`, signal),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: page => page.next_cursor ?? undefined,
-    placeholderData: sameSubject(['activity', customerId, filter, limit]),
+  pages<RequestPage>(['activity', customerId, filter, limit], `customers/${customerId}/usage/requests`, {
+    ...filter,
+    limit,
   })
 
 export const statementQuery = (customerId: string) =>
-  infiniteQueryOptions({
-    queryKey: ['credits', customerId, 'statement'],
-    queryFn: ({ signal, pageParam: cursor }) =>
-      get<CreditTransactions>(`customers/${customerId}/credits/transactions${queryText({ cursor })}`, signal),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: page => page.next_cursor ?? undefined,
-  })
+  pages<CreditTransactions>(['credits', customerId, 'statement'], `customers/${customerId}/credits/transactions`)
 
 export const paymentOptionsQuery = (customerId: string) =>
   customer<PaymentOptions>('payments', customerId, 'payment-options')
 
 export const topUpsQuery = (customerId: string) =>
-  infiniteQueryOptions({
-    queryKey: ['payments', customerId, 'top-ups'],
-    queryFn: ({ signal, pageParam: cursor }) =>
-      get<TopUpList>(`customers/${customerId}/top-ups${queryText({ cursor })}`, signal),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: page => page.next_cursor ?? undefined,
-  })
+  pages<TopUpList>(['payments', customerId, 'top-ups'], `customers/${customerId}/top-ups`)
 
 export type AlertRule = z.infer<typeof alertList>['data'][number]
 

@@ -17,7 +17,7 @@ export class Problem extends Error {
   }
 }
 
-/** Whether the gateway asks for the second factor too. */
+/** Whether the gateway asks for a code. Without a field at fault, the person has to set up a second factor first. */
 export function needsCode(error: Error | null): boolean {
   return error instanceof Problem && error.code === 'second_factor_required' && error.param !== null
 }
@@ -33,7 +33,7 @@ interface ProblemFacts {
  * Sends a request to /console/api and returns the JSON of its answer.
  *
  * @param path below /console/api, with its query
- * @throws Problem
+ * @throws Problem; what `fetch` throws, if `options.signal` is aborted
  */
 export async function request<T>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
   const { body, signal, headers = {} } = options

@@ -1,7 +1,10 @@
 import type { OidcStarted } from '#api/oidc.ts'
 import { request } from './request.ts'
 
-/** Goes to the page of another service. It sends the browser back to `/oidc`, and that to the page that is open now. */
+/**
+ * Leaves for the sign-in page of another service. That page sends the browser to `/oidc`, which goes on to the page that
+ * is open now.
+ */
 export async function visitProvider(
   path: 'oidc/start' | 'oidc/confirm/start' | 'identities/start',
   provider: string,

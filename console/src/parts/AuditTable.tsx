@@ -34,7 +34,7 @@ export function AuditTable<Row extends Audit>({
         { title: 'Model', cell: ({ audit }) => audit.model },
         {
           title: 'Result',
-          place: 'money',
+          place: 'figure',
           cell: ({ audit: { passed } }) =>
             passed === null ? (
               <State state="off">not judged</State>

@@ -11,7 +11,7 @@ export interface Column<Row> {
    * Where a phone shows the cell: the name on the left, money and actions on the right, or nowhere. Others form the
    * second line.
    */
-  readonly place?: 'name' | 'money' | 'actions' | 'hidden'
+  readonly place?: 'name' | 'figure' | 'actions' | 'hidden'
   /** A phone shows the title before the cell. */
   readonly isLabelled?: true
 }

@@ -57,7 +57,7 @@ export function RequestTable({ customerId, rows }: { customerId: string; rows: r
             </State>
           ),
         },
-        { title: 'USD', align: 'right', place: 'money', cell: ({ cost_usd }) => <Charge usd={cost_usd} /> },
+        { title: 'USD', align: 'right', place: 'figure', cell: ({ cost_usd }) => <Charge usd={cost_usd} /> },
       ]}
     />
   )

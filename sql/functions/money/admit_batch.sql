@@ -68,9 +68,7 @@ BEGIN
       WITH ORDINALITY AS i(customer, lease, key, minute_limit, day_limit, cap, key_limit, key_reset, want, floor, slots, counted_until_ms,
         member, member_limit, member_reset, n)
     LEFT JOIN (SELECT o.customer_id, o AS balance FROM balance o WHERE o.customer_id = ANY (p_customers)) account ON account.customer_id = i.customer
-    LEFT JOIN (
-      SELECT o.lease_id, o.granted_nanos, o.slots, o.slot_minute FROM lease o WHERE o.lease_id = ANY (p_leases)
-    ) earlier ON earlier.lease_id = i.lease
+    LEFT JOIN (SELECT o.lease_id, o.granted_nanos, o.slots, o.slot_minute FROM lease o WHERE o.lease_id = ANY (p_leases)) earlier ON earlier.lease_id = i.lease
     LEFT JOIN (
       SELECT o.customer_id, array_agg(o) AS bulk FROM lease o WHERE o.customer_id = ANY (p_customers) AND o.slots IS NOT NULL GROUP BY o.customer_id
     ) held ON held.customer_id = i.customer

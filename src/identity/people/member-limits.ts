@@ -25,6 +25,7 @@ export async function setMemberLimit(
   personId: string,
   limit: KeyLimit | null,
 ): Promise<void> {
+  // The audit compares what was spent with the highest limit so far: one that is lowered later makes no earlier charge wrong.
   await sql.query(
     `INSERT INTO member_limit AS m (customer_id, person_id, spend_limit_nanos, highest_limit_nanos, limit_reset)
      VALUES ($1, $2, $3, coalesce($3::bigint, 0), $4)
@@ -55,12 +56,12 @@ export function limitText({ limitNanos, limitReset }: Pick<MemberBudget, 'limitN
   return limitReset === 'none' ? `${usdText(limitNanos)} USD` : `${usdText(limitNanos)} USD ${limitReset}`
 }
 
-/** The columns of `MemberBudget`, of `BUDGET_JOINS`. */
+/** Select list of a `MemberBudget`. The query joins `BUDGET_JOINS`. */
 export const BUDGET_COLUMNS = `ml.spend_limit_nanos AS "limitNanos", coalesce(ml.limit_reset, 'none') AS "limitReset",
   CASE WHEN ml.spend_limit_nanos IS NULL THEN 0 ELSE coalesce(ms.spent_nanos, 0) END AS "spentNanos",
   CASE WHEN ml.spend_limit_nanos IS NOT NULL THEN key_window_end(ml.limit_reset, mw.began) END AS "resetsAt"`
 
-/** Joins the budget at the time $1 to rows `m` with `customer_id` and `person_id`. */
+/** Follows a table `m` with `customer_id` and `person_id` in FROM. $1 is the time at which the budgets are read. */
 export const BUDGET_JOINS = `
   LEFT JOIN member_limit ml ON ml.customer_id = m.customer_id AND ml.person_id = m.person_id
   LEFT JOIN balance mb ON mb.customer_id = m.customer_id

@@ -17,9 +17,8 @@ const WAITING_MAX = 64
 /** Hashes a password with Argon2id, as a PHC string: `$argon2id$v=19$m=19456,t=2,p=1$<salt>$<tag>`. */
 export async function hashPassword(password: string): Promise<string> {
   const salt = randomBytes(SALT_BYTES)
-  const { memory, passes, parallelism } = COST
   const tag = await inTurn(() => tagOf(password, { salt, tagBytes: TAG_BYTES, ...COST }))
-  return `$argon2id$v=19$m=${memory},t=${passes},p=${parallelism}$${base64(salt)}$${base64(tag)}`
+  return phcString(salt, tag)
 }
 
 /**
@@ -33,7 +32,13 @@ export async function passwordMatches(password: string, hash: string | null): Pr
 }
 
 /** A hash without a known password. */
-const NOBODYS_HASH = `$argon2id$v=19$m=${COST.memory},t=${COST.passes},p=1$${base64(randomBytes(SALT_BYTES))}$${base64(randomBytes(TAG_BYTES))}`
+const NOBODYS_HASH = phcString(randomBytes(SALT_BYTES), randomBytes(TAG_BYTES))
+
+/** Writes a hash that was made at COST. */
+function phcString(salt: Buffer, tag: Buffer): string {
+  const { memory, passes, parallelism } = COST
+  return `$argon2id$v=19$m=${memory},t=${passes},p=${parallelism}$${base64(salt)}$${base64(tag)}`
+}
 
 interface Cost {
   /** KiB. */

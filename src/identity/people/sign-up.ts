@@ -6,7 +6,7 @@ import type { Nanos } from '../../base/domain/money.ts'
 import { networkOf } from '../../base/runtime/client-address.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import { hashNewPassword } from './common-password.ts'
-import { makeMailedLink, readMailedLink, useMailedLink } from './links.ts'
+import { type MailedLink, makeMailedLink, readMailedLink, useMailedLink } from './links.ts'
 import { hasAccountMail, resetMail, securityMail, signUpMail } from './mail-texts.ts'
 import { noteNetwork } from './networks.ts'
 import type { PeopleMail } from './people-mail.ts'
@@ -74,7 +74,7 @@ interface SignUpDeps {
 export function createSignUp({ pool, clock, mail, mode, caps, openCustomer, proveAddress, log }: SignUpDeps): SignUp {
   const nowMs = () => clock.epochMs()
   const inTransaction = <T>(work: (sql: Sql) => Promise<T>) => transaction(pool, work).catch(refuseOutage)
-  const count = (email: string, { address }: ClientTrace) =>
+  const throttle = (email: string, { address }: ClientTrace) =>
     inTransaction(sql => takeMail(sql, { email, network: networkOf(address) }, nowMs()))
 
   /** The answer does not wait for the look-up and the mail, so its time says nothing about the address. */
@@ -85,6 +85,20 @@ export function createSignUp({ pool, clock, mail, mode, caps, openCustomer, prov
   const isOpen = mode === 'open' && mail.canSend
   const requireOpen = () => {
     if (!isOpen) throw new ApiError('sign_up_closed')
+  }
+
+  /** Returns the address of a link. Throws `link_expired`. */
+  async function addressOf(purpose: 'sign_up' | 'reset', token: string): Promise<string> {
+    const link = await readMailedLink(pool, purpose, token, nowMs()).catch(refuseOutage)
+    if (link === undefined) throw new ApiError('link_expired')
+    return link.email
+  }
+
+  /** Uses a link up, which another request may have done since `addressOf`. Throws `link_expired`. */
+  async function useUp(sql: Sql, purpose: 'sign_up' | 'reset', token: string): Promise<MailedLink> {
+    const link = await useMailedLink(sql, purpose, token, nowMs())
+    if (link === undefined) throw new ApiError('link_expired')
+    return link
   }
 
   async function mailSignUp(email: string) {
@@ -110,19 +124,17 @@ export function createSignUp({ pool, clock, mail, mode, caps, openCustomer, prov
     if (person === undefined) return undefined
     const { personId } = person
     await noteVerified(sql, personId, nowMs())
-    const { address } = client
-    const network = networkOf(address)
-    const customerId = await openCustomer(sql, email, (customerId, creditNanos) =>
-      openSignupAccount(sql, { customerId, email, creditNanos, client }, caps, nowMs()),
+    const customerId = await openCustomer(sql, email, (madeId, creditNanos) =>
+      openSignupAccount(sql, { customerId: madeId, email, creditNanos, client }, caps, nowMs()),
     )
     if (customerId !== undefined) await setMember(sql, { customerId, personId, role: 'owner' })
-    await noteNetwork(sql, personId, network, nowMs())
+    await noteNetwork(sql, personId, networkOf(client.address), nowMs())
     await noteAction(sql, {
       action: 'person.signed_up',
       personId,
       subject: email,
       customerId: customerId ?? null,
-      address,
+      address: client.address,
     })
     return person
   }
@@ -130,21 +142,15 @@ export function createSignUp({ pool, clock, mail, mode, caps, openCustomer, prov
   return {
     async start(email, client) {
       requireOpen()
-      await count(email, client)
+      await throttle(email, client)
       afterwards(() => mailSignUp(email))
     },
-    async show(token) {
-      const link = await readMailedLink(pool, 'sign_up', token, nowMs()).catch(refuseOutage)
-      if (link === undefined) throw new ApiError('link_expired')
-      return link.email
-    },
+    show: token => addressOf('sign_up', token),
     async finish({ token, name, password }, client) {
       requireOpen()
-      const passwordHash = await hashNewPassword(password, await this.show(token))
+      const passwordHash = await hashNewPassword(password, await addressOf('sign_up', token))
       return inTransaction(async sql => {
-        const link = await useMailedLink(sql, 'sign_up', token, nowMs())
-        if (link === undefined) throw new ApiError('link_expired')
-        const { email } = link
+        const { email } = await useUp(sql, 'sign_up', token)
         const person = await addOwner(sql, { email, name }, client)
         if (person === undefined) throw new ApiError('link_expired')
         await setPassword(sql, person.personId, passwordHash)
@@ -154,16 +160,13 @@ export function createSignUp({ pool, clock, mail, mode, caps, openCustomer, prov
     addOwner: (sql, person, client) => (isOpen ? addOwner(sql, person, client) : Promise.resolve(undefined)),
     async forgot(email, client) {
       if (!mail.canSend) throw new ApiError('mail_not_configured')
-      await count(email, client)
+      await throttle(email, client)
       afterwards(() => mailReset(email))
     },
     async reset({ token, password }, { address }) {
-      const link = await readMailedLink(pool, 'reset', token, nowMs()).catch(refuseOutage)
-      if (link === undefined) throw new ApiError('link_expired')
-      const passwordHash = await hashNewPassword(password, link.email)
+      const passwordHash = await hashNewPassword(password, await addressOf('reset', token))
       const email = await inTransaction(async sql => {
-        const used = await useMailedLink(sql, 'reset', token, nowMs())
-        if (used === undefined) throw new ApiError('link_expired')
+        const used = await useUp(sql, 'reset', token)
         const personId = used.personId!
         await lockPerson(sql, personId)
         const ended = await endOtherSessions(sql, personId, null)

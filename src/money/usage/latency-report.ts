@@ -5,14 +5,15 @@ import type { LatencyReport } from '../../wire/api/console-data.ts'
 const ROWS_MAX = 1000
 
 /** Returns the latency and the failures of a customer's newest 1,000 requests, in total and by model. */
-export async function latencyOf(sql: Sql, customerId: string): Promise<LatencyReport> {
+export async function latencyReportOf(sql: Sql, customerId: string): Promise<LatencyReport> {
   const { rows } = await sql.query<LatencyRow>(READ_LATENCY, [customerId])
-  const total = rows.find(row => row.isTotal)
+  // There is a row of the total also without a request.
+  const total = rows.find(row => row.isTotal)!
   const models = rows.filter(row => row.isTotal === false)
   return {
     object: 'latency',
-    since: total?.since?.toISOString() ?? null,
-    ...figuresOf(total ?? NO_REQUESTS),
+    since: total.since === null ? null : total.since.toISOString(),
+    ...figuresOf(total),
     models: models.map(row => ({ model: row.model, ...figuresOf(row) })),
   }
 }
@@ -30,15 +31,6 @@ type LatencyRow = Figures & { readonly since: Date | null } & (
     | { readonly isTotal: true; readonly model: null }
     | { readonly isTotal: false; readonly model: string }
   )
-
-const NO_REQUESTS: Figures = {
-  requests: 0,
-  failed: 0,
-  firstP50: null,
-  firstP95: null,
-  totalP50: null,
-  totalP95: null,
-}
 
 function figuresOf(row: Figures): Omit<LatencyReport, 'object' | 'since' | 'models'> {
   return {

@@ -8,8 +8,8 @@ import type { Admission, AdmissionResult } from '../../money/ledger/leases/admis
 type Refused = Extract<AdmissionResult, { kind: 'refused' }>
 
 /**
- * Builds the 429 or 402 for a refused admission, with its figures: limits, balance, needed amount and
- * affordable tokens.
+ * Builds the 429 or 402 for a refused admission, with its figures: limits, balance, needed amount and affordable tokens. What
+ * is refused is decided in SQL, a 402 by `money_refusal`.
  */
 export function refusal(
   refused: Refused,

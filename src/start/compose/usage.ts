@@ -12,7 +12,7 @@ import { readBalance } from '../../money/ledger/accounts/read-balance.ts'
 import { readCredits } from '../../money/ledger/accounts/read-credits.ts'
 import { createActivity } from '../../money/usage/activity.ts'
 import { createCreditReports } from '../../money/usage/credit-reports.ts'
-import { latencyOf } from '../../money/usage/latency-report.ts'
+import { latencyReportOf } from '../../money/usage/latency-report.ts'
 import { limitsReport } from '../../money/usage/limits-report.ts'
 import { refuseReport, reportSql } from '../../money/usage/report-sql.ts'
 import { createReports } from '../../money/usage/reports.ts'
@@ -51,7 +51,7 @@ export function createUsage(
   return {
     endpoints: [
       ...customerData({
-        latency: customerId => latencyOf(sql, customerId),
+        latency: customerId => latencyReportOf(sql, customerId),
         shares: (customerId, by, query) => usageSharesOf(sql, customerId, by, query, clock.epochMs()),
         async keyNames(customerId) {
           const names = await listKeyNames(sql, customerId)

@@ -5,8 +5,8 @@ import type { ByteAccount } from '../../base/runtime/counted-memory.ts'
 export interface ExchangeLimits {
   readonly connectMs: number
   /**
-   * From sending the request to the first content of a stream, or with `thinkingMs` to its first sign of life; to the
-   * first byte of another answer.
+   * From sending the request to where the answer begins: the first byte of a whole one, the first content of a stream.
+   * With `thinkingMs`, a stream begins with its first sign of life.
    */
   readonly firstByteMs: number
   /**

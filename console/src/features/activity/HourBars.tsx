@@ -13,16 +13,19 @@ const HOUR_MS = 3_600_000
 
 const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' })
 
-/** The requests of the last 24 hours, by hour. A bar shows only its hour. Nothing for filters that have no sums. */
+/**
+ * The requests of the last 24 hours, by hour. A click on a bar filters the list by its hour. Nothing for a filter other than
+ * the kind of provider, which the sums by hour do not have, or for a span that is not within these hours.
+ */
 export function HourBars({ customerId, filter }: { customerId: string; filter: ActivitySearch }) {
   const report = useQuery(tokensQuery(customerId, DAYS, 'hour'))
   const navigate = useNavigate()
   const { from, to, provider, ...others } = filter
   const hours = hoursUntil(report.data?.timeseries ?? [], Date.now())
   const first = hours[0]?.period ?? ''
-  const isOutside =
-    (from !== undefined && from < first.slice(0, from.length)) || (to !== undefined && from === undefined)
-  if (Object.keys(others).length > 0 || isOutside || hours.every(({ requests }) => requests === 0)) return null
+  // Both are ISO 8601 in UTC; `from` may be only a date.
+  const beginsEarlier = from === undefined ? to !== undefined : from < first.slice(0, from.length)
+  if (Object.keys(others).length > 0 || beginsEarlier || hours.every(({ requests }) => requests === 0)) return null
   const kinds = (['local', 'hoster', 'cloud', 'none'] as const).filter(
     kind => (provider === undefined || kind === provider) && hours.some(hour => countOf(hour, kind) > 0),
   )

@@ -92,7 +92,7 @@ function Statement({ customerId }: { customerId: string }) {
                 {
                   title: 'USD',
                   align: 'right',
-                  place: 'money',
+                  place: 'figure',
                   cell: ({ amount_usd }) => signedUsd(amount_usd),
                 },
                 {

@@ -61,7 +61,7 @@ export function TopUps({ customerId, mayCancel }: { customerId: string; mayCance
                 {
                   title: 'USD',
                   align: 'right',
-                  place: 'money',
+                  place: 'figure',
                   cell: ({ amount_usd, reversed_usd }) =>
                     reversed_usd === 0
                       ? roundUsd(amount_usd)

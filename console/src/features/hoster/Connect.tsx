@@ -63,7 +63,7 @@ function AgentPanels({ hosterId }: { hosterId: string }) {
                   {
                     title: 'Free places',
                     align: 'right',
-                    place: 'money',
+                    place: 'figure',
                     cell: each => `${countText(each.free_slots)} of ${countText(each.slots)}`,
                   },
                   { title: 'Version', isLabelled: true, cell: ({ version }) => version || '–' },

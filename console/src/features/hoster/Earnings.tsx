@@ -139,7 +139,7 @@ function Statement({ earnings, hosterId }: { earnings: EarningsShown; hosterId: 
             {
               title: 'Earned',
               align: 'right',
-              place: 'money',
+              place: 'figure',
               cell: each => <Amount usd={sumUsd([each.share_usd, -each.refunded_share_usd])} />,
             },
           ]}
@@ -170,7 +170,7 @@ function Movements({ earnings }: { earnings: EarningsShown }) {
           { title: 'Time', cell: ({ at }) => <When at={at} /> },
           { title: 'What', place: 'name', cell: ({ kind }) => movementTexts[kind] },
           { title: 'Reason', cell: ({ reason }) => reason },
-          { title: 'USD', align: 'right', place: 'money', cell: ({ amount_usd }) => signedUsd(amount_usd) },
+          { title: 'USD', align: 'right', place: 'figure', cell: ({ amount_usd }) => signedUsd(amount_usd) },
         ]}
       />
     </Panel>
@@ -210,7 +210,7 @@ function Payouts({ hosterId }: { hosterId: string }) {
                     isLabelled: true,
                     cell: ({ ended_at: at }) => (at === null ? 'not yet' : <When at={at} />),
                   },
-                  { title: 'USD', align: 'right', place: 'money', cell: ({ amount_usd }) => chargeText(amount_usd) },
+                  { title: 'USD', align: 'right', place: 'figure', cell: ({ amount_usd }) => chargeText(amount_usd) },
                 ]}
               />
               {payouts.hasNextPage && (

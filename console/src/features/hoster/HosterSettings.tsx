@@ -1,4 +1,4 @@
-import { Button, Select } from '@mantine/core'
+import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { type HosterMember, hosterInvitesQuery, hosterPeopleQuery, hosterQuery } from '../../api/hoster-queries.ts'
@@ -14,8 +14,10 @@ import { Loaded } from '../../parts/Loaded.tsx'
 import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { personColumn } from '../../parts/person-column.ts'
+import { RoleSelect } from '../../parts/RoleSelect.tsx'
 import { When } from '../../parts/When.tsx'
 import { useHosterId, useHosterRights } from '../../shell/use-hoster.ts'
+import { useSession } from '../../shell/use-session.ts'
 import styles from './hoster.module.css'
 
 const roles = [
@@ -118,6 +120,7 @@ function Retire({ hosterId, name }: { hosterId: string; name: string }) {
 
 function People({ hosterId }: { hosterId: string }) {
   const { seesPeople, mayPeople } = useHosterRights()
+  const ownId = useSession().person.id
   const people = useQuery({ ...hosterPeopleQuery(hosterId), enabled: seesPeople })
   const [removed, setRemoved] = useState<HosterMember | null>(null)
   const change = useWrite<{ email: string; role: string | null }>(
@@ -152,11 +155,11 @@ function People({ hosterId }: { hosterId: string }) {
                   title: 'Role',
                   cell: ({ email, role }) =>
                     mayPeople ? (
-                      <Select
-                        aria-label={`Role of ${email}`}
-                        data={role === 'owner' ? roles : roles.filter(({ value }) => value !== 'owner')}
-                        value={role}
-                        onChange={value => value !== null && value !== role && change.mutate({ email, role: value })}
+                      <RoleSelect
+                        email={email}
+                        role={role}
+                        roles={roles}
+                        onChange={value => change.mutate({ email, role: value })}
                       />
                     ) : (
                       role
@@ -169,7 +172,8 @@ function People({ hosterId }: { hosterId: string }) {
                   cell: member =>
                     mayPeople && (
                       <Button variant="default" size="compact-sm" onClick={() => setRemoved(member)}>
-                        Remove<span className="visually-hidden"> {member.email}</span>
+                        {member.id === ownId ? 'Leave' : 'Remove'}
+                        <span className="visually-hidden"> {member.email}</span>
                       </Button>
                     ),
                 },
@@ -180,15 +184,16 @@ function People({ hosterId }: { hosterId: string }) {
       </Loaded>
       <ConfirmDialog
         isOpen={removed !== null}
-        title={`Remove ${removed?.email}?`}
-        action="Remove"
+        title={removed?.id === ownId ? 'Leave this hoster?' : `Remove ${removed?.email}?`}
+        action={removed?.id === ownId ? 'Leave' : 'Remove'}
         isBusy={change.isPending}
         onConfirm={() => change.mutate({ email: removed!.email, role: null })}
         onClose={() => setRemoved(null)}
       >
         <p>
-          The person sees nothing of this hoster any more. The keys that the person made end within two seconds: make
-          another one for an agent that uses one.
+          {removed?.id === ownId ? 'You see' : 'The person sees'} nothing of this hoster any more. The keys that{' '}
+          {removed?.id === ownId ? 'you' : 'the person'} made end within two seconds: make another one for an agent that
+          uses one.
         </p>
       </ConfirmDialog>
     </Panel>

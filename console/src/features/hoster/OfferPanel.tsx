@@ -146,7 +146,7 @@ function demandColumns(days: number): Column<OfferCandidate>[] {
     {
       title: `You earn, ${days} days`,
       align: 'right',
-      place: 'money',
+      place: 'figure',
       cell: each => <span className={styles.number}>{roundUsd(each.earned_usd)}</span>,
     },
   ]
@@ -174,7 +174,7 @@ function Others({ market }: { market: Offer['market'] }) {
           {
             title: 'Typical request, USD',
             align: 'right',
-            place: 'money',
+            place: 'figure',
             cell: ({ request_usd }) => chargeText(request_usd),
           },
         ]}
@@ -199,7 +199,7 @@ function Versions({ versions, model }: { versions: Offer['versions']; model: str
             isLabelled: true,
             cell: ({ valid_until: at }) => (at === null ? 'now' : <When at={at} />),
           },
-          { title: 'Input / output', align: 'right', place: 'money', cell: priceText },
+          { title: 'Input / output', align: 'right', place: 'figure', cell: priceText },
         ]}
       />
     </details>

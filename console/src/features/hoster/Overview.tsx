@@ -188,7 +188,7 @@ function Models({ hosterId }: { hosterId: string }) {
                     isLabelled: true,
                     cell: each => countText(each.answered_today),
                   },
-                  { title: 'Failed', align: 'right', place: 'money', cell: each => failedText(each) },
+                  { title: 'Failed', align: 'right', place: 'figure', cell: each => failedText(each) },
                 ]}
               />
             )}

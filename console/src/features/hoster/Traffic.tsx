@@ -70,7 +70,7 @@ function Body({ data, days, until }: { data: HosterTraffic['data']; days: number
           keyOf={({ model }) => model}
           columns={[
             { title: 'Model', place: 'name', cell: ({ model }) => model },
-            { title: 'Answered', align: 'right', place: 'money', cell: ({ answered }) => countText(answered) },
+            { title: 'Answered', align: 'right', place: 'figure', cell: ({ answered }) => countText(answered) },
             {
               title: 'Your faults',
               align: 'right',
@@ -105,7 +105,7 @@ function Body({ data, days, until }: { data: HosterTraffic['data']; days: number
               {
                 title: 'Attempts',
                 align: 'right',
-                place: 'money',
+                place: 'figure',
                 cell: outcome => countText(models.reduce((sum, { failed }) => sum + (failed[outcome] ?? 0), 0)),
               },
             ]}
@@ -138,7 +138,7 @@ function Body({ data, days, until }: { data: HosterTraffic['data']; days: number
               isLabelled: true,
               cell: ({ tokens }) => differenceText(tokens),
             },
-            { title: 'Billed', align: 'right', place: 'money', cell: ({ tokens }) => countText(tokens.billed) },
+            { title: 'Billed', align: 'right', place: 'figure', cell: ({ tokens }) => countText(tokens.billed) },
           ]}
         />
         <p className={styles.hint}>

@@ -83,7 +83,7 @@ function Body({ trust, hosterId }: { trust: OwnTrust; hosterId: string }) {
             },
             { title: 'Sample', align: 'right', isLabelled: true, cell: ({ sample }) => countText(Math.round(sample)) },
             { title: 'Exponent', align: 'right', isLabelled: true, cell: ({ exponent }) => exponent },
-            { title: 'Bound', align: 'right', place: 'money', cell: ({ bound }) => bound.toFixed(3) },
+            { title: 'Bound', align: 'right', place: 'figure', cell: ({ bound }) => bound.toFixed(3) },
           ]}
         />
       </Panel>
@@ -98,7 +98,7 @@ function Body({ trust, hosterId }: { trust: OwnTrust; hosterId: string }) {
               title: 'State',
               cell: ({ is_passed }) => <State state={is_passed ? 'ok' : 'warn'}>{is_passed ? 'passed' : 'open'}</State>,
             },
-            { title: 'Has', align: 'right', place: 'money', cell: ({ has }) => gateNumber(has) },
+            { title: 'Has', align: 'right', place: 'figure', cell: ({ has }) => gateNumber(has) },
             { title: 'Needs', align: 'right', isLabelled: true, cell: ({ needs }) => gateNumber(needs) },
           ]}
         />
@@ -154,7 +154,7 @@ function Tests({ trust }: { trust: OwnTrust }) {
         columns={[
           { title: 'Test', place: 'name', cell: ({ signal }) => auditTexts[signal] },
           { title: 'Audits', align: 'right', isLabelled: true, cell: ({ audits }) => countText(audits) },
-          { title: 'Smallest p', align: 'right', place: 'money', cell: ({ p }) => smallText(p) },
+          { title: 'Smallest p', align: 'right', place: 'figure', cell: ({ p }) => smallText(p) },
           {
             title: 'Proof below',
             align: 'right',
@@ -184,7 +184,7 @@ function Speeds({ trust }: { trust: OwnTrust }) {
           {
             title: 'Tokens per second',
             align: 'right',
-            place: 'money',
+            place: 'figure',
             cell: each => countText(each.tokens_per_second),
           },
           {

@@ -17,7 +17,7 @@ export function WaitingModels({ waiting }: { waiting: readonly Waiting[] }) {
       keyOf={({ model }) => model}
       columns={[
         { title: 'New or changed', place: 'name', cell: ({ model }) => model },
-        { title: 'State', place: 'money', cell: each => <WaitingState waiting={each} /> },
+        { title: 'State', place: 'figure', cell: each => <WaitingState waiting={each} /> },
         { title: 'Why', cell: each => <Reason waiting={each} /> },
       ]}
     />

@@ -115,7 +115,7 @@ export function Keys() {
                   {
                     title: 'USD this week',
                     align: 'right',
-                    place: 'money',
+                    place: 'figure',
                     cell: ({ usage }) => <Charge usd={usage.week_usd} />,
                   },
                   {

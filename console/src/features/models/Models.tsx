@@ -151,7 +151,7 @@ export function Models() {
                   {
                     title: 'Input / output',
                     align: 'right',
-                    place: 'money',
+                    place: 'figure',
                     cell: ({ pricing }) => (
                       <span className={styles.price}>
                         {exactUsd(pricing.input_usd_per_million)} / {exactUsd(pricing.output_usd_per_million)}

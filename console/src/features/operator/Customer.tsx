@@ -197,7 +197,7 @@ function Body({ customer }: { customer: CustomerDetail }) {
               {
                 title: 'In all',
                 align: 'right',
-                place: 'money',
+                place: 'figure',
                 cell: ({ usage }) => <Charge usd={usage.total_usd} />,
               },
               {

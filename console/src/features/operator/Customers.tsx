@@ -98,7 +98,7 @@ export function Customers() {
                     {
                       title: 'Balance',
                       align: 'right',
-                      place: 'money',
+                      place: 'figure',
                       cell: ({ balance_usd }) => <Balance usd={balance_usd} />,
                     },
                   ]}

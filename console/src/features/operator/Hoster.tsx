@@ -98,7 +98,7 @@ function Body({ hoster }: { hoster: HosterReview }) {
               {
                 title: 'USD per million, in / out',
                 align: 'right',
-                place: 'money',
+                place: 'figure',
                 cell: each => `${exactUsd(each.input_usd_per_million)} / ${exactUsd(each.output_usd_per_million)}`,
               },
             ]}
@@ -188,7 +188,7 @@ function Verification({ verification }: { verification: HosterReview['verificati
           { title: 'Check', place: 'name', cell: ({ check }) => check },
           {
             title: 'Result',
-            place: 'money',
+            place: 'figure',
             cell: ({ isPassed }) => <State state={isPassed ? 'ok' : 'warn'}>{isPassed ? 'passed' : 'open'}</State>,
           },
           { title: 'Detail', cell: ({ isPassed, problem }) => (isPassed ? '' : problem) },

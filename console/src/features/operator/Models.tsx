@@ -109,7 +109,7 @@ function Sold({ models, only }: { models: readonly SoldModel[]; only: string | u
                 isLabelled: true,
                 cell: ({ trust_score }) => (trust_score === null ? '–' : trust_score.toFixed(2)),
               },
-              { title: 'Price', align: 'right', place: 'money', cell: offer => <PriceText price={offer} /> },
+              { title: 'Price', align: 'right', place: 'figure', cell: offer => <PriceText price={offer} /> },
             ]}
           />
         )}
@@ -158,7 +158,7 @@ function PriceVersions({ model }: { model: string | undefined }) {
                   cell: ({ valid_until }) =>
                     valid_until === null ? <State state="ok">current</State> : <When at={valid_until} />,
                 },
-                { title: 'Price', align: 'right', place: 'money', cell: price => <PriceText price={price} /> },
+                { title: 'Price', align: 'right', place: 'figure', cell: price => <PriceText price={price} /> },
               ]}
             />
           )

@@ -114,7 +114,7 @@ function Days({ days }: { days: OperatorMoney['days'] }) {
         { title: 'Sign-up', align: 'right', isLabelled: true, cell: each => <Amount usd={each.signup_credit_usd} /> },
         { title: 'Refunded', align: 'right', isLabelled: true, cell: each => <Amount usd={each.refunded_usd} /> },
         { title: 'Written off', align: 'right', isLabelled: true, cell: each => <Amount usd={each.written_off_usd} /> },
-        { title: 'Revenue', align: 'right', place: 'money', cell: each => <Amount usd={each.revenue_usd} /> },
+        { title: 'Revenue', align: 'right', place: 'figure', cell: each => <Amount usd={each.revenue_usd} /> },
       ]}
     />
   )

@@ -79,7 +79,7 @@ export function Payouts() {
               {
                 title: 'Payable',
                 align: 'right',
-                place: 'money',
+                place: 'figure',
                 cell: ({ payable_usd }) => <Balance usd={payable_usd} />,
               },
             ]}
@@ -143,7 +143,7 @@ function Batches() {
                   },
                   { title: 'Payouts', align: 'right', isLabelled: true, cell: ({ payouts }) => countText(payouts) },
                   { title: 'Paid', align: 'right', isLabelled: true, cell: ({ paid_usd }) => chargeText(paid_usd) },
-                  { title: 'USD', align: 'right', place: 'money', cell: ({ amount_usd }) => chargeText(amount_usd) },
+                  { title: 'USD', align: 'right', place: 'figure', cell: ({ amount_usd }) => chargeText(amount_usd) },
                 ]}
               />
               {batches.hasNextPage && (
@@ -209,7 +209,7 @@ function Funds() {
                 {
                   title: 'Payable',
                   align: 'right',
-                  place: 'money',
+                  place: 'figure',
                   cell: ({ payable_usd }) => <Balance usd={payable_usd} />,
                 },
               ]}

@@ -1,12 +1,14 @@
 import { Autocomplete } from '@mantine/core'
 import { useState } from 'react'
+import type { OperatorHosters } from '#api/operator/supply.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { readAmount } from '../../format/typed-number.ts'
 import { exactUsd } from '../../format/usd-text.ts'
 import { AmountField } from '../../parts/AmountField.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
-import type { Hoster } from './Hosters.tsx'
 import styles from './operator.module.css'
+
+type Hoster = OperatorHosters['data'][number]
 
 /**
  * Sets the price of a model of a hoster, as a new version. Amounts stay texts, so that they reach the gateway

@@ -36,7 +36,7 @@ export function PromotionReviews({ reviews }: { reviews: readonly Review[] }) {
               </ul>
             ),
           },
-          { title: 'USD', align: 'right', place: 'money', cell: ({ share_usd }) => chargeText(share_usd) },
+          { title: 'USD', align: 'right', place: 'figure', cell: ({ share_usd }) => chargeText(share_usd) },
           {
             title: '',
             align: 'right',

@@ -27,7 +27,7 @@ export function System() {
                   { title: 'Check', place: 'name', cell: ({ check }) => check },
                   {
                     title: 'State',
-                    place: 'money',
+                    place: 'figure',
                     cell: ({ state }) => <State state={checkStates[state]}>{state}</State>,
                   },
                   { title: 'Detail', cell: ({ detail }) => detail },

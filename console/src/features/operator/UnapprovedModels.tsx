@@ -40,7 +40,7 @@ export function UnapprovedModels() {
           { title: 'Hosters', cell: ({ hosters }) => hosters.map(({ name }) => name).join(', ') },
           {
             title: 'Decision',
-            place: 'money',
+            place: 'figure',
             cell: ({ model, state }) =>
               mayOperate && (
                 <span className={styles.buttons}>

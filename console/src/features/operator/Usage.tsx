@@ -130,7 +130,7 @@ function Chart({ usage, onOpen }: { usage: OperatorUsage; onOpen: (bucket: Usage
             columns={[
               { title: 'Days (UTC)', place: 'name', cell: bucketText },
               { title: 'Requests', align: 'right', isLabelled: true, cell: ({ requests }) => countText(requests) },
-              { title: 'USD', align: 'right', place: 'money', cell: ({ chargedUsd }) => <Amount usd={chargedUsd} /> },
+              { title: 'USD', align: 'right', place: 'figure', cell: ({ chargedUsd }) => <Amount usd={chargedUsd} /> },
             ]}
           />
         </div>
@@ -208,7 +208,7 @@ function Groups({ usage, filter }: { usage: OperatorUsage; filter: OperatorUsage
             isLabelled: true,
             cell: ({ revenue_usd: usd }) => (usd === null ? '–' : <Amount usd={usd} />),
           },
-          { title: 'USD', align: 'right', place: 'money', cell: each => <Amount usd={each.charged_usd} /> },
+          { title: 'USD', align: 'right', place: 'figure', cell: each => <Amount usd={each.charged_usd} /> },
         ]}
       />
     </Panel>

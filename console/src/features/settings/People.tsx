@@ -11,6 +11,7 @@ import { Invitations } from '../../parts/Invitations.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { personColumn } from '../../parts/person-column.ts'
+import { RoleSelect } from '../../parts/RoleSelect.tsx'
 import { When } from '../../parts/When.tsx'
 import { useCustomerId, useRights } from '../../shell/use-session.ts'
 import { MemberLimit, MemberLimitDialog } from './MemberLimit.tsx'
@@ -73,11 +74,11 @@ function Members() {
               {
                 title: 'Role',
                 cell: ({ id, email, role }) => (
-                  <Select
-                    aria-label={`Role of ${email}`}
-                    data={role === 'owner' ? roles : roles.filter(({ value }) => value !== 'owner')}
-                    value={role}
-                    onChange={value => value !== null && value !== role && change.mutate({ id, role: value })}
+                  <RoleSelect
+                    email={email}
+                    role={role}
+                    roles={roles}
+                    onChange={value => change.mutate({ id, role: value })}
                   />
                 ),
               },

@@ -63,7 +63,7 @@ export function Status() {
                         cell: ({ servers: all, healthy }) => `${all - healthy} of ${plural(all, 'server')} down`,
                       },
                       { title: '90 days', cell: each => historyText(each) },
-                      { title: 'State', align: 'right', place: 'money', cell: each => <StateOf state={each.state} /> },
+                      { title: 'State', align: 'right', place: 'figure', cell: each => <StateOf state={each.state} /> },
                     ]}
                   />
                 )}

@@ -165,7 +165,7 @@ export function Usage() {
                     {
                       title: 'USD',
                       align: 'right',
-                      place: 'money',
+                      place: 'figure',
                       cell: ({ total_cost_usd }) => <Charge usd={total_cost_usd} />,
                     },
                   ]}
@@ -247,7 +247,7 @@ function Shares({ customerId, days, by }: { customerId: string; days: number; by
                   cell: ({ cost_usd }) => <ShareBar share={totals.cost_usd === 0 ? 0 : cost_usd / totals.cost_usd} />,
                 },
                 { title: 'Requests', align: 'right', isLabelled: true, cell: ({ requests }) => countText(requests) },
-                { title: 'USD', align: 'right', place: 'money', cell: ({ cost_usd }) => <Charge usd={cost_usd} /> },
+                { title: 'USD', align: 'right', place: 'figure', cell: ({ cost_usd }) => <Charge usd={cost_usd} /> },
               ]}
             />
           )

@@ -104,7 +104,7 @@ function Chart({
               { title: 'From (UTC)', place: 'name', cell: ({ period }) => periodText(period, interval) },
               { title: 'Requests', align: 'right', isLabelled: true, cell: ({ requests }) => countText(requests) },
               { title: 'Tokens', align: 'right', isLabelled: true, cell: each => countText(each.total_tokens) },
-              { title: 'USD', align: 'right', place: 'money', cell: ({ cost_usd }) => <Charge usd={cost_usd} /> },
+              { title: 'USD', align: 'right', place: 'figure', cell: ({ cost_usd }) => <Charge usd={cost_usd} /> },
             ]}
           />
         </div>

@@ -50,7 +50,10 @@ export async function archiveOfRequest(
   return rows[0]
 }
 
-/** The partition of a month. The name of an archived month belongs to the partition that keeps its refunded rows. */
+/**
+ * The months that are not archived, each with its partition: one of usage_event, or of usage_frozen once an earlier call has
+ * begun to archive it. The other partitions with such names hold the refunded rows of archived months.
+ */
 const LIST_MONTHS = `
 SELECT to_char(m.month, 'YYYY-MM') AS month, m.partition, a.month IS NOT NULL AS "isFrozen"
 FROM (
