@@ -151,18 +151,6 @@ function noteHosterChanged(
 
 /** Finds a hoster by id or name and locks its row until the transaction ends. Throws SupplyError `unknown_hoster`. */
 export async function lockHoster(sql: Sql, hoster: string): Promise<HosterRef> {
-/** Notes a change by the command line in the audit log, last in its transaction. */
-function noteHosterChanged(
-  sql: Sql,
-  { hosterId, name }: HosterRef,
-  after: Readonly<Record<string, unknown>>,
-): Promise<void> {
-  const detail = { hoster_id: hosterId, after }
-  return noteAction(sql, { ...commandLine, action: 'hoster.changed', subject: name, detail })
-}
-
-/** Finds a hoster by id or name and locks its row until the transaction ends. Throws SupplyError `unknown_hoster`. */
-export async function lockHoster(sql: Sql, hoster: string): Promise<HosterRef> {
   return only(await sql.query<HosterRef>(`${FIND} FOR UPDATE`, [hoster]), hoster)
 }
 
