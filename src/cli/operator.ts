@@ -11,6 +11,7 @@ import { baseUrlOf } from '../start/config/base-url.ts'
 import { emailArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession } from './command.ts'
 import { Failure } from './failure.ts'
+import { operatorKeyCommands } from './operator-key.ts'
 import { table } from './table.ts'
 import { withDatabase } from './with-database.ts'
 import { withRunningPort } from './with-running-port.ts'
@@ -21,6 +22,7 @@ export function operatorCommands(): Command {
     add(),
     remove(),
     link(),
+    operatorKeyCommands(),
   ])
 }
 

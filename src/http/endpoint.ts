@@ -4,6 +4,7 @@ import type { Caller, KeyScope } from '../base/domain/caller.ts'
 import type { ErrorCode } from '../base/domain/errors.ts'
 import type { HosterCaller, HosterRight, HosterScope } from '../base/domain/hoster-access.ts'
 import type { CustomerRight } from '../base/domain/member-role.ts'
+import type { OperatorScope } from '../base/domain/operator-scope.ts'
 import type { SignedIn } from '../identity/people/sessions.ts'
 import type { ErrorFormat } from './error-format.ts'
 import type { GenerationRequest, GenerationResponse } from './generation-exchange.ts'
@@ -19,10 +20,10 @@ interface EndpointRow {
   /** Fastify's notation: `/v1/models/*`, `/v1/alerts/:id`. See `GenerationRoute` for generation endpoints. */
   readonly path: string
   /**
-   * `key`: requires an API key. `hoster_key`: requires the key of a hoster. `open`: requires nothing. `page`: a request that changes something must come from a page of
+   * `key`: requires an API key. `hoster_key`: requires the key of a hoster. `operator_key`: requires the key of an operator. `open`: requires nothing. `page`: a request that changes something must come from a page of
    * this server. `session`: the same, and a person must be signed in.
    */
-  readonly access: 'key' | 'hoster_key' | 'open' | 'page' | 'session'
+  readonly access: 'key' | 'hoster_key' | 'operator_key' | 'open' | 'page' | 'session'
   /**
    * What the person must be allowed to do for the customer in the path, `:customer_id`. Requires `access: 'session'`.
    */
@@ -38,6 +39,10 @@ interface EndpointRow {
    * 'session'`.
    */
   readonly installation?: 'read' | 'write'
+  /** The scope that the key of an operator must have. Null: only for people. Set on addresses of operators. */
+  readonly operatorScope?: OperatorScope | null
+  /** A repeat with the same `Idempotency-Key` gets the first answer. Requires `access: 'operator_key'`. */
+  readonly isDoneOnce?: true
   /**
    * The session must be confirmed: see `requireConfirmation`. Checked with `access: 'session'`. `unless_dry_run`: the
    * handler checks, because the body says whether it is a dry run.
@@ -70,7 +75,7 @@ export interface EndpointDoc {
   readonly operationId: string
   readonly summary: string
   readonly description: string
-  readonly tag: 'Chat' | 'Embeddings' | 'Usage' | 'Keys' | 'Models' | 'Hosters' | 'Alerts' | 'Service'
+  readonly tag: 'Chat' | 'Embeddings' | 'Usage' | 'Keys' | 'Models' | 'Hosters' | 'Alerts' | 'Service' | 'Operators'
   /** The path in OpenAPI's notation, when it differs from `path`: `/v1/models/{id}`. */
   readonly openapiPath?: string
   /** The parameters of the path, by name. */
@@ -105,7 +110,7 @@ export interface EndpointContext {
   readonly caller: Caller
   /** Set when `access` is `hoster_key`, or a `hosterRight` is needed. */
   readonly hoster: HosterCaller
-  /** Set when `access` is `session`; null on the same endpoint under /v1. */
+  /** Set when `access` is `session` or `operator_key`; null on the same endpoint of a customer under /v1. */
   readonly signedIn: SignedIn
   readonly request: FastifyRequest
   readonly reply: FastifyReply

@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ApiError } from '../base/domain/errors.ts'
 import type { Authenticator } from '../identity/auth/authenticator.ts'
 import type { HosterAuthenticator } from '../market/marketplace/hoster-authenticator.ts'
+import type { OperatorKeys } from '../operator/operator-keys.ts'
 import type { ReportLimiter } from '../request/limits/report-limiter.ts'
 import type { ConsoleGuard } from './console/console-guard.ts'
 import type { Endpoint } from './endpoint.ts'
@@ -19,6 +20,7 @@ export interface Guard {
 export function createGuard(deps: {
   authenticator: Authenticator
   hosterAuthenticator: HosterAuthenticator
+  operatorKeys: Pick<OperatorKeys, 'authenticate'>
   reportLimiter: ReportLimiter
   consoleGuard: ConsoleGuard
   /** Resolves when the charges of this customer on this node are committed. Undefined when they are. */
@@ -33,6 +35,15 @@ export function createGuard(deps: {
           forbidStoring(reply)
           request.hoster = await deps.hosterAuthenticator.authenticate(request.raw.rawHeaders, scope)
           if (endpoint.isReport) deps.reportLimiter.take(request.hoster.hosterId)
+        }
+      }
+      if (endpoint.access === 'operator_key') {
+        const { operatorScope: scope } = endpoint
+        if (scope == null) throw new Error(`${endpoint.path} has no scope`)
+        return async (request, reply) => {
+          forbidStoring(reply)
+          request.signedIn = await deps.operatorKeys.authenticate(request.raw.rawHeaders, scope)
+          deps.reportLimiter.take(request.signedIn.sessionId)
         }
       }
       if (endpoint.access !== 'key') {

@@ -59,6 +59,12 @@ function exampleOf(code: ErrorCode, body: ErrorFormat['body']): Json {
 const always: readonly ErrorCode[] = ['invalid_header', 'headers_too_large', 'request_timeout', 'internal_error']
 const withKey: readonly ErrorCode[] = ['invalid_api_key', 'database_unavailable']
 const withHosterKey: readonly ErrorCode[] = ['invalid_hoster_key', 'insufficient_scope', 'database_unavailable']
+const withOperatorKey: readonly ErrorCode[] = [
+  'invalid_operator_key',
+  'insufficient_scope',
+  'rate_limit_exceeded',
+  'database_unavailable',
+]
 const withQuery: readonly ErrorCode[] = ['invalid_value']
 const withBody: readonly ErrorCode[] = [
   'invalid_json',
@@ -74,6 +80,7 @@ function endpointErrors({ access, scope, isReport, doc }: Endpoint): ErrorCode[]
     ...always,
     ...(access === 'key' ? withKey : []),
     ...(access === 'hoster_key' ? withHosterKey : []),
+    ...(access === 'operator_key' ? withOperatorKey : []),
     ...(doc.query ? withQuery : []),
     ...(doc.body ? withBody : []),
     ...(scope ? (['insufficient_scope'] as const) : []),

@@ -37,6 +37,11 @@ export function openapiDocument(endpoints: readonly Endpoint[]): Json {
       },
       securitySchemes: {
         apiKey: { type: 'http', scheme: 'bearer', description: 'An API key: `Authorization: Bearer sk-sy-...`' },
+        operatorKey: {
+          type: 'http',
+          scheme: 'bearer',
+          description: 'A key of an operator: `Authorization: Bearer ok-sy-...`',
+        },
         hosterKey: {
           type: 'http',
           scheme: 'bearer',
@@ -59,7 +64,15 @@ const tags: Record<EndpointDoc['tag'], string> = {
   Models: 'The available models.',
   Hosters: 'For third parties that rent out models here: their models, prices, keys and state.',
   Alerts: 'Get notified of a low balance, the daily cap, keys at their limit, and large charges.',
+  Operators: 'For operators of the gateway and their programs: customers, money, hosters and the installation.',
   Service: 'The state and documentation of the gateway.',
+}
+
+/** The security scheme of each access that needs a key. */
+const schemes: Partial<Record<Endpoint['access'], string>> = {
+  key: 'apiKey',
+  hoster_key: 'hosterKey',
+  operator_key: 'operatorKey',
 }
 
 function operation(endpoint: Endpoint, schemas: Record<string, Json>): Json {
@@ -69,7 +82,7 @@ function operation(endpoint: Endpoint, schemas: Record<string, Json>): Json {
     summary: doc.summary,
     description: doc.description,
     tags: [doc.tag],
-    security: access === 'key' ? [{ apiKey: [] }] : access === 'hoster_key' ? [{ hosterKey: [] }] : [],
+    security: schemes[access] === undefined ? [] : [{ [schemes[access]]: [] }],
     ...nonEmpty('parameters', [
       ...parameters('path', doc.pathParameters, schemas),
       ...parameters('query', doc.query, schemas),

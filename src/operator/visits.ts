@@ -27,7 +27,7 @@ export function createVisits({ sql, clock }: { readonly sql: Sql; readonly clock
   /** By session, action and subject, the oldest first. */
   const notedMs = new Map<string, number>()
   return {
-    async note({ sessionId, person }, { action, subject }, address) {
+    async note({ sessionId, person, key }, { action, subject }, address) {
       const visit = `${sessionId} ${action} ${subject}`
       const nowMs = clock.monotonicMs()
       if (nowMs - (notedMs.get(visit) ?? -Infinity) < SAME_VISIT_MS) return
@@ -39,6 +39,7 @@ export function createVisits({ sql, clock }: { readonly sql: Sql; readonly clock
       const entry = {
         action,
         personId: person.personId,
+        keyId: key?.keyId ?? null,
         subject,
         customerId: isCustomer ? subject : null,
         detail: isCustomer ? {} : { hoster_id: subject },

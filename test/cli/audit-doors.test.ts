@@ -14,6 +14,7 @@ const exempt: Readonly<Record<string, string>> = {
   'customer show': 'reads',
   'customer members': 'reads',
   'operator list': 'reads',
+  'operator key list': 'reads',
   'key list': 'reads',
   'payments list': 'reads',
   'payments differences': 'reads',
@@ -126,6 +127,9 @@ test('every command that changes something leaves an entry with the user of the 
   await change('operator add', ['two@example.com'], 'role.changed', 'operator.link_made')
   await change('operator link', ['two@example.com'], 'operator.link_made')
   await change('operator remove', ['two@example.com'], 'role.changed')
+  const operatorKey = ['op@example.com', '--name', 'reports', '--scope', 'read,money']
+  const made = await change('operator key add', operatorKey, 'operator_key.issued')
+  await change('operator key revoke', [made.key_id], 'operator_key.revoked')
   await change('person block', ['member@example.com', '--reason', 'left'], 'person.blocked')
   await change('person unblock', ['member@example.com'], 'person.unblocked')
 

@@ -46,6 +46,7 @@ const unconfirmed: Readonly<Record<string, string>> = {
   'POST hosters/:hoster_id/verification': 'asks the server of the hoster again',
   'POST hosters/:hoster_id/appeal': 'a text for the operator',
   'DELETE operator/customers/:customer_id/keys/:key_id': 'ends something',
+  'DELETE operator/keys/:key_id': 'ends something',
   'POST operator/payments/reconcile': 'books what the payment providers report',
   'POST operator/customers/:customer_id/grants': 'a dry run needs none: operator-customers',
   'POST operator/customers/:customer_id/refunds': 'a dry run needs none: operator-customers',

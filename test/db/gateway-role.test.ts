@@ -101,6 +101,13 @@ const attacks: [what: string, statement: string][] = [
   ['make a voucher', `SELECT make_voucher_by_operator(${HASH}, '${ID}', ${HASH}, 'h', 5, 'n', false, now(), NULL)`],
   ['grant credit', `SELECT request_grant_by_operator(${HASH}, '${ID}', '${ID}', 5, 'r', 'r', false, NULL)`],
   ['approve a grant', `SELECT decide_grant_by_operator(${HASH}, '${ID}', true, NULL)`],
+  ['make a key of an operator', `INSERT INTO operator_key (key_id) VALUES ('${ID}')`],
+  ['read the hashes of operator keys', 'SELECT key_hash FROM operator_key'],
+  [
+    'make an operator key by a function',
+    `SELECT issue_operator_key_as(NULL, '${ID}', '${ID}', 'n', ${HASH}, 'h', '{money}', NULL, NULL)`,
+  ],
+  ['use an operator key', `SELECT use_operator_key(${HASH})`],
   ['refund a request', `SELECT refund_by_operator(${HASH}, '${ID}', '${ID}', 5, 'r', NULL)`],
 ]
 
@@ -120,7 +127,7 @@ const harmless: Readonly<Record<string, string>> = {
 describe('the gateway role', () => {
   test('cannot change a row of any money table', async () => {
     const { rows } = await gateway.query<{ name: string }>('SELECT unnest(money_tables()) AS name')
-    expect(rows).toHaveLength(44)
+    expect(rows).toHaveLength(45)
     for (const { name } of rows) {
       await expect(gateway.query(`SELECT count(*) FROM ${name}`)).resolves.toBeDefined()
       for (const statement of [
@@ -170,7 +177,7 @@ describe('the gateway role', () => {
 
   test('cannot write any table of the desk, nor read a secret of it', async () => {
     const { rows } = await gateway.query<{ name: string }>('SELECT unnest(desk_tables()) AS name')
-    expect(rows).toHaveLength(21)
+    expect(rows).toHaveLength(22)
     for (const { name } of rows) {
       const column = await firstColumnOf(name)
       for (const statement of [
@@ -184,7 +191,7 @@ describe('the gateway role', () => {
     const secrets = await gateway.query<{ table: string; column: string }>(
       'SELECT table_name AS "table", column_name AS "column" FROM secret_columns()',
     )
-    expect(secrets.rows).toHaveLength(10)
+    expect(secrets.rows).toHaveLength(11)
     for (const { table, column } of secrets.rows)
       await expect(gateway.query(`SELECT ${column} FROM ${table}`)).rejects.toMatchObject({ code: PERMISSION_DENIED })
   })
@@ -274,7 +281,7 @@ describe('the desk role', () => {
       `SELECT proname AS name, pronargs::integer AS count FROM pg_proc
         WHERE pronamespace = 'public'::regnamespace AND proname = ANY (desk_functions()) AND proname LIKE '%\\_by\\_operator'`,
     )
-    expect(rows).toHaveLength(19)
+    expect(rows).toHaveLength(21)
     for (const { name, count } of rows) {
       const call = `SELECT ${name}(${HASH}${', NULL'.repeat(count - 1)})`
       await expect(desk.query(call), call).rejects.toMatchObject({ code: NO_SESSION })

@@ -130,6 +130,7 @@ beforeAll(async () => {
     guard: createGuard({
       committed: () => undefined,
       authenticator: { authenticate: async () => caller, close() {} },
+      operatorKeys: { authenticate: () => Promise.reject(new Error('unused')) },
       hosterAuthenticator: { authenticate: () => Promise.reject(new Error('not used here')), close() {} },
       reportLimiter: createReportLimiter({ requestsPerMinute: 10_000, what: 'usage reports', clock: systemClock }),
       consoleGuard: { check: () => Promise.reject(new Error('not used here')) },

@@ -266,6 +266,7 @@ describe('the OpenAPI document', () => {
     // Left out: errors to hosters, to people (docs/accounts.md), and for a method that an address does not support.
     expect(unlisted).toEqual([
       'invalid_hoster_key',
+      'invalid_operator_key',
       'not_signed_in',
       'wrong_credentials',
       'wrong_code',

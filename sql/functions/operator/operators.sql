@@ -1,6 +1,6 @@
--- Operators prove a session. The functions with which the console moves money for an operator take the SHA-256 of the token in
--- the operator's cookie, which no table gives to the gateway role, instead of the operator's id, which every log entry shows. The
--- command line, which is the owner, calls the functions inside.
+-- Operators prove a session, or a key: see operator_keys.sql. The functions with which the console moves money for an operator
+-- take the SHA-256 of the token in the operator's cookie, which no table gives to the gateway role, instead of the operator's
+-- id, which every log entry shows. The command line, which is the owner, calls the functions inside.
 
 -- Whether this person is an operator and not blocked.
 CREATE OR REPLACE FUNCTION is_operator(p_person uuid) RETURNS boolean

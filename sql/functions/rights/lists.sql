@@ -9,7 +9,7 @@ LANGUAGE sql IMMUTABLE AS $$
     'payment', 'payment_event', 'payment_reversal', 'payment_difference', 'voucher',
     'hoster_day', 'hoster_day_change', 'hoster_movement', 'hoster_account', 'payout_identity', 'payout_change', 'payout_batch', 'payout',
     'payout_event', 'clawback', 'promotion_progress', 'promotion_share', 'promotion_day', 'promotion_review',
-    'promotion_used_up']::name[]
+    'promotion_used_up', 'operator_key']::name[]
 $$;
 
 -- What both roles do with the rights of the owner. Not here: open_account, grant_credit and refund_request. Only the operator
@@ -20,7 +20,8 @@ LANGUAGE sql IMMUTABLE AS $$
     'add_usage_partition', 'add_audit_entry', 'fold_hoster_days']::name[]
 $$;
 
--- What only the desk does with the rights of the owner. The functions that end in `_by_operator` take the session of an operator.
+-- What only the desk does with the rights of the owner. The functions that end in `_by_operator` take the proof of an operator: a
+-- session or, about money, a key.
 CREATE OR REPLACE FUNCTION desk_functions() RETURNS name[]
 LANGUAGE sql IMMUTABLE AS $$
   SELECT ARRAY['open_account_by_sign_up', 'open_account_by_operator', 'fill_house_account', 'add_credit_evidence', 'add_voucher_evidence',
@@ -33,7 +34,8 @@ LANGUAGE sql IMMUTABLE AS $$
     'set_hoster_customer', 'note_payout_account', 'stop_payout_changes', 'apply_payout_changes', 'note_payout_change_mailed',
     'move_earnings', 'prepare_payouts_by_operator', 'approve_payouts_by_operator', 'cancel_payouts_by_operator',
     'settle_bank_payout_by_operator', 'set_payout_freeze_by_operator', 'claw_back_by_operator', 'return_clawback_by_operator',
-    'close_promotion_days', 'decide_promotion_review_by_operator']::name[]
+    'close_promotion_days', 'decide_promotion_review_by_operator',
+    'use_operator_key', 'issue_operator_key_by_operator', 'revoke_operator_key_by_operator']::name[]
 $$;
 
 -- Tables of people and their access, of what they may spend, of the cards that are charged, and of the servers that get
@@ -42,7 +44,7 @@ CREATE OR REPLACE FUNCTION desk_tables() RETURNS name[]
 LANGUAGE sql IMMUTABLE AS $$
   SELECT ARRAY['person', 'person_session', 'person_token', 'person_recovery_code', 'person_passkey', 'person_identity', 'person_network',
     'person_device', 'sign_in_throttle', 'customer', 'membership', 'member_limit', 'api_key', 'house_customer', 'hoster_member',
-    'hoster_key', 'payment_account', 'payment_method', 'auto_top_up', 'provider', 'provider_version']::name[]
+    'hoster_key', 'payment_account', 'payment_method', 'auto_top_up', 'provider', 'provider_version', 'operator_answer']::name[]
 $$;
 
 -- Columns that are as good as the secret behind them for SQL, or that can be guessed from. The gateway role cannot read them. Of
@@ -52,5 +54,5 @@ CREATE OR REPLACE FUNCTION secret_columns() RETURNS TABLE (table_name name, colu
 LANGUAGE sql IMMUTABLE AS $$
   VALUES ('voucher'::name, 'code_hash'::name), ('signup_credit', 'mailbox_hash'), ('person', 'password_hash'), ('person', 'totp_secret'),
     ('person', 'totp_pending'), ('person_session', 'token_hash'), ('person_session', 'previous_token_hash'),
-    ('person_token', 'token_hash'), ('person_token', 'detail'), ('person_recovery_code', 'code_hash')
+    ('operator_key', 'key_hash'), ('person_token', 'token_hash'), ('person_token', 'detail'), ('person_recovery_code', 'code_hash')
 $$;

@@ -56,6 +56,12 @@ export const errorTable = {
     'The hoster key is missing, unknown, revoked or expired, or its hoster is retired. Send a valid key of the hoster as "Authorization: Bearer hk-sy-...".',
     { shouldRetry: false },
   ),
+  invalid_operator_key: row(
+    401,
+    'invalid_request_error',
+    'The operator key is missing, unknown, revoked or expired, or its person has no role here any more. Send a valid key as "Authorization: Bearer ok-sy-...".',
+    { shouldRetry: false },
+  ),
   not_signed_in: row(401, 'invalid_request_error', 'Nobody is signed in here, or the session has ended. Sign in.'),
   wrong_credentials: row(
     401,

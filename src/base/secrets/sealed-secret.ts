@@ -5,7 +5,14 @@ import { SupplyError } from '../domain/supply-error.ts'
 export interface SecretOwner {
   /** The id of a hoster, the name of a provider, the id of a request with a stored answer, of an alert rule, or of a person; `client` for what clients keep. */
   readonly ownerId: string
-  readonly purpose: 'upstream_key' | 'provider_key' | 'stored_answer' | 'webhook_secret' | 'totp' | 'compaction'
+  readonly purpose:
+    | 'upstream_key'
+    | 'provider_key'
+    | 'stored_answer'
+    | 'webhook_secret'
+    | 'totp'
+    | 'compaction'
+    | 'operator_answer'
 }
 
 /**

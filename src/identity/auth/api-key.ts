@@ -1,13 +1,13 @@
 import { hash, randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 
-/** `sk-sy-`: a key of a customer. `hk-sy-`: a key of a hoster. */
-export type KeyPrefix = 'sk-sy-' | 'hk-sy-'
+/** `sk-sy-`: a key of a customer. `hk-sy-`: a key of a hoster. `ok-sy-`: a key of an operator. */
+export type KeyPrefix = 'sk-sy-' | 'hk-sy-' | 'ok-sy-'
 
 const RANDOM_CHARS = 32
 const CHECKSUM_CHARS = 6
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
-const SHAPE = /^[sh]k-sy-[0-9A-Za-z]{38}$/
+const SHAPE = /^[sho]k-sy-[0-9A-Za-z]{38}$/
 
 /**
  * Creates an API key: prefix, 32 random base62 characters (190 bits), and a checksum of both. It is shown

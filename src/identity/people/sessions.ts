@@ -6,8 +6,18 @@ import type { InstallationRole, MemberRole } from '../../base/domain/member-role
 import { HAS_FACTOR, lockPerson, type Person } from './persons.ts'
 import { hashSecretToken, mintSecretToken } from './secret-token.ts'
 
-/** A person in a browser, as of this request. */
+/** The key of an operator that a program used in the place of a session. */
+export interface OperatorKeyInUse {
+  readonly keyId: string
+  /** Seals answers that are kept for repeats. Only the key itself opens them. */
+  seal(text: string): Buffer
+  open(sealed: Buffer): string
+}
+
+/** A person in a browser, as of this request; or a program with the key of an operator. */
 export interface SignedIn {
+  /** Set for a program. The session is that of the key then. */
+  readonly key?: OperatorKeyInUse
   readonly sessionId: string
   /** The hash of the token that the client sent. */
   readonly tokenHash: Buffer

@@ -109,6 +109,7 @@ export async function compose(input: ComposeInput): Promise<App> {
     money,
     callers,
     marketplace,
+    operator,
     service,
     consoleParts,
     features,

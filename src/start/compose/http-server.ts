@@ -5,6 +5,7 @@ import { forSession } from '../../http/console/for-session.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { docs } from '../../http/endpoints/docs.ts'
 import { openapi } from '../../http/endpoints/openapi.ts'
+import { forOperatorKeys } from '../../http/endpoints/operator/for-operator-keys.ts'
 import { startPage } from '../../http/endpoints/start-page.ts'
 import { createGuard } from '../../http/guard.ts'
 import { forHosterMembers } from '../../http/hosters/hoster-endpoint.ts'
@@ -17,6 +18,7 @@ import { connectionsMax } from './connections-max.ts'
 import type { Console } from './console.ts'
 import type { Marketplace } from './marketplace.ts'
 import type { Money } from './money.ts'
+import type { Operator } from './operator.ts'
 import type { Service } from './service.ts'
 
 /** How long a report waits for charges. A report answers without them when PostgreSQL is slow. */
@@ -26,6 +28,7 @@ interface ServerParts {
   readonly money: Money
   readonly callers: Callers
   readonly marketplace: Marketplace
+  readonly operator: Operator
   readonly service: Service
   readonly consoleParts: Console
   readonly features: readonly { readonly endpoints: readonly Endpoint[] }[]
@@ -43,6 +46,7 @@ export function createHttpServer(
     money: { ledger },
     callers: { authenticator },
     marketplace: { authenticator: hosterAuthenticator },
+    operator: { keys: operatorKeys },
     service: { metrics, allowedHosts },
     consoleParts,
     features,
@@ -53,6 +57,7 @@ export function createHttpServer(
   const endpoints: Endpoint[] = [
     ...features.flatMap(feature => feature.endpoints),
     ...forSession(features.flatMap(feature => feature.endpoints)),
+    ...forOperatorKeys(features.flatMap(feature => feature.endpoints)),
     ...forHosterMembers(features.flatMap(feature => feature.endpoints)),
     ...consoleParts.endpoints,
     ...consolePages(),
@@ -65,6 +70,7 @@ export function createHttpServer(
     guard: createGuard({
       authenticator,
       hosterAuthenticator,
+      operatorKeys,
       consoleGuard: consoleParts.guard,
       reportLimiter: createReportLimiter({
         requestsPerMinute: config.reports.requestsPerMinute,

@@ -1,9 +1,11 @@
+import { openSecret, sealSecret } from '../../base/secrets/sealed-secret.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import type { OperatorEndpointDeps } from '../../http/endpoints/operator/operator-endpoint.ts'
 import { operatorEndpoints } from '../../http/endpoints/operator/operator-endpoints.ts'
 import { reportSql } from '../../money/usage/report-sql.ts'
 import { createAlarmWatch } from '../../operator/alarms/alarm-watch.ts'
 import { createOperatorConsole, type OperatorConsole } from '../../operator/operator-console.ts'
+import { createOperatorKeys, type OperatorKeys } from '../../operator/operator-keys.ts'
 import { createOverviewWatch } from '../../operator/overview-watch.ts'
 import { createPaymentService } from '../../operator/payments.ts'
 import { createPayoutService } from '../../operator/payouts.ts'
@@ -27,6 +29,7 @@ import { createTryOffer } from './try-offer.ts'
 
 export interface Operator {
   readonly console: OperatorConsole
+  readonly keys: OperatorKeys
   readonly endpoints: readonly Endpoint[]
 }
 
@@ -66,7 +69,7 @@ export function startAlarmWatch(
 export function createOperator(
   context: ComposeContext,
   {
-    database: { general, desk: deskPool },
+    database: { general, desk: deskPool, deskLookups },
     supply,
     payments: { drivers, sync },
     payouts,
@@ -110,8 +113,16 @@ export function createOperator(
   started.defer(() => watch.stop())
   const paymentService = createPaymentService({ pool: general, deskPool, clock, drivers, sync, evidence })
   const payoutService = createPayoutService({ pool: general, deskPool, clock, ...payouts, rules: config.payouts })
+  const keys = createOperatorKeys({
+    desk: deskPool,
+    lookups: deskLookups,
+    clock,
+    seal: (key, text, ownerId) => sealSecret(key, text, { ownerId, purpose: 'operator_answer' }),
+    open: (key, sealed, ownerId) => openSecret(key, sealed, { ownerId, purpose: 'operator_answer' }),
+  })
   const deps = {
     operator,
+    keys,
     paymentService,
     payoutService,
     trust,
@@ -135,6 +146,7 @@ export function createOperator(
   }
   return {
     console: operator,
+    keys,
     endpoints: operatorEndpoints(deps),
   }
 }

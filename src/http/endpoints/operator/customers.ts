@@ -38,7 +38,7 @@ export function operatorCustomerEndpoints(deps: CustomerDeps): Endpoint[] {
     operatorEndpoint(
       'GET',
       'customers',
-      { summary: 'List customers', schema: customerPage, query: customersQuery },
+      { scope: 'read', summary: 'List customers', schema: customerPage, query: customersQuery },
       ({ request }) => {
         const query = readQuery(customersQuery, request.query)
         const after = keyOfCursor(query.cursor, customersCursor)
@@ -48,7 +48,13 @@ export function operatorCustomerEndpoints(deps: CustomerDeps): Endpoint[] {
     operatorEndpoint(
       'POST',
       'customers',
-      { summary: 'Add a customer', schema: customerDetail, needsConfirmation: true },
+      {
+        scope: 'customers',
+        isDoneOnce: true,
+        summary: 'Add a customer',
+        schema: customerDetail,
+        needsConfirmation: true,
+      },
       async context => {
         const order = parseNewCustomer(await bodyOf(deps, context.request))
         return show(context, await operator.addCustomer(actorOf(deps, context), order))
@@ -57,7 +63,7 @@ export function operatorCustomerEndpoints(deps: CustomerDeps): Endpoint[] {
     operatorEndpoint(
       'GET',
       'customers/:customer_id',
-      { summary: 'Show a customer', schema: customerDetail },
+      { scope: 'read', summary: 'Show a customer', schema: customerDetail },
       async context => {
         const customerId = customerOf(context.request)
         const shown = await show(context, customerId)
@@ -72,7 +78,12 @@ export function operatorCustomerEndpoints(deps: CustomerDeps): Endpoint[] {
     operatorEndpoint(
       'PATCH',
       'customers/:customer_id',
-      { summary: 'Change tier, limits or state of a customer', schema: customerDetail, needsConfirmation: true },
+      {
+        scope: 'customers',
+        summary: 'Change tier, limits or state of a customer',
+        schema: customerDetail,
+        needsConfirmation: true,
+      },
       async context => {
         const customerId = customerOf(context.request)
         const change = parseCustomerChange(await bodyOf(deps, context.request))
@@ -83,7 +94,7 @@ export function operatorCustomerEndpoints(deps: CustomerDeps): Endpoint[] {
     operatorEndpoint(
       'POST',
       'customers/:customer_id/invites',
-      { summary: 'Invite a person to a customer', schema: madeInvite, needsConfirmation: true },
+      { scope: 'customers', summary: 'Invite a person to a customer', schema: madeInvite, needsConfirmation: true },
       async context => {
         const { email, role } = parseInvite(await bodyOf(deps, context.request))
         const customerId = customerOf(context.request)
@@ -100,6 +111,7 @@ export function operatorCustomerEndpoints(deps: CustomerDeps): Endpoint[] {
       'DELETE',
       'customers/:customer_id/keys/:key_id',
       {
+        scope: 'customers',
         summary: 'Revoke a key of a customer',
         schema: z.object({ revoked: z.literal(true) }),
         needsConfirmation: false,
@@ -113,7 +125,13 @@ export function operatorCustomerEndpoints(deps: CustomerDeps): Endpoint[] {
     operatorEndpoint(
       'POST',
       'customers/:customer_id/refunds',
-      { summary: 'Refund a request', schema: refundResult, needsConfirmation: 'unless_dry_run' },
+      {
+        scope: 'money',
+        isDoneOnce: true,
+        summary: 'Refund a request',
+        schema: refundResult,
+        needsConfirmation: 'unless_dry_run',
+      },
       async context => {
         const order = parseRefund(await bodyOf(deps, context.request))
         if (!order.isDryRun) requireConfirmation(context.signedIn, clock.epochMs())

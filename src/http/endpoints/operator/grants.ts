@@ -17,7 +17,12 @@ export function operatorGrantEndpoints(
     operatorEndpoint(
       'POST',
       `grants/:grant_id/${verb}`,
-      { summary, schema: z.object({ state: z.enum(['granted', 'rejected']) }), needsConfirmation: true },
+      {
+        scope: 'money',
+        summary,
+        schema: z.object({ state: z.enum(['granted', 'rejected']) }),
+        needsConfirmation: true,
+      },
       async context => {
         parseNothing(await bodyOf(deps, context.request))
         const grantId = idOf(context.request, 'grant_id', 'not_found')
@@ -28,7 +33,13 @@ export function operatorGrantEndpoints(
     operatorEndpoint(
       'POST',
       'customers/:customer_id/grants',
-      { summary: 'Grant credit to a customer', schema: grantResult, needsConfirmation: 'unless_dry_run' },
+      {
+        scope: 'money',
+        isDoneOnce: true,
+        summary: 'Grant credit to a customer',
+        schema: grantResult,
+        needsConfirmation: 'unless_dry_run',
+      },
       async context => {
         const order = parseGrant(await bodyOf(deps, context.request))
         if (!order.isDryRun) requireConfirmation(context.signedIn, clock.epochMs())
@@ -39,7 +50,7 @@ export function operatorGrantEndpoints(
     operatorEndpoint(
       'GET',
       'grants',
-      { summary: 'List grants of the console', schema: grantList, query: grantsQuery },
+      { scope: 'read', summary: 'List grants of the console', schema: grantList, query: grantsQuery },
       async ({ request, signedIn }) => {
         const { state } = readQuery(grantsQuery, request.query)
         return { data: await operator.listGrants(state, signedIn.person.personId) }

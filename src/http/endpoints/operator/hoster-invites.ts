@@ -19,20 +19,25 @@ export function operatorHosterInviteEndpoints(
     summary: string,
     send: (inviter: Inviter, context: EndpointContext) => Promise<SentInvite>,
   ) =>
-    operatorEndpoint('POST', path, { summary, schema: invitedHoster, needsConfirmation: true }, async context => {
-      const { signedIn, request } = context
-      const { person } = signedIn
-      const { hosterId, invite, isMailed, path } = await send(
-        {
-          actor: { actor: 'operator', ...actorOf(deps, context) },
-          madeBy: { personId: person.personId, name: person.name || person.email },
-          mayAdd: true,
-        },
-        context,
-      )
-      const url = path === null ? null : urlFor(request, path)
-      return { hoster_id: hosterId, ...showInvite(invite), is_mailed: isMailed, url }
-    })
+    operatorEndpoint(
+      'POST',
+      path,
+      { scope: 'supply', summary, schema: invitedHoster, needsConfirmation: true },
+      async context => {
+        const { signedIn, request } = context
+        const { person } = signedIn
+        const { hosterId, invite, isMailed, path } = await send(
+          {
+            actor: { actor: 'operator', ...actorOf(deps, context) },
+            madeBy: { personId: person.personId, name: person.name || person.email },
+            mayAdd: true,
+          },
+          context,
+        )
+        const url = path === null ? null : urlFor(request, path)
+        return { hoster_id: hosterId, ...showInvite(invite), is_mailed: isMailed, url }
+      },
+    )
 
   return [
     invites('hosters', 'Make a hoster and invite its owner', async (inviter, { request }) =>

@@ -10,11 +10,13 @@ import { operatorEndpoint } from './operator-endpoint.ts'
 /** Money, the audit log and the system, to read. */
 export function operatorInstallationEndpoints({ operator }: { readonly operator: OperatorConsole }): Endpoint[] {
   return [
-    operatorEndpoint('GET', 'money', { summary: 'Show money by day', schema: operatorMoney }, () => operator.money()),
+    operatorEndpoint('GET', 'money', { scope: 'read', summary: 'Show money by day', schema: operatorMoney }, () =>
+      operator.money(),
+    ),
     operatorEndpoint(
       'GET',
       'log',
-      { summary: 'Read the audit log', schema: auditLogPage, query: logQuery },
+      { scope: 'read', summary: 'Read the audit log', schema: auditLogPage, query: logQuery },
       ({ request }) => {
         const query = readQuery(logQuery, request.query)
         return operator.log(query, keyOfCursor(query.cursor, logCursor))
@@ -23,13 +25,13 @@ export function operatorInstallationEndpoints({ operator }: { readonly operator:
     operatorEndpoint(
       'GET',
       'log/state',
-      { summary: 'Check the hashes of the audit log', schema: auditLogState, query: logStateQuery },
+      { scope: 'read', summary: 'Check the hashes of the audit log', schema: auditLogState, query: logStateQuery },
       ({ request }) => operator.checkLog(readQuery(logStateQuery, request.query).scope === 'all'),
     ),
     operatorEndpoint(
       'GET',
       'system',
-      { summary: 'Show nodes, checks, jobs and settings', schema: operatorSystem },
+      { scope: 'read', summary: 'Show nodes, checks, jobs and settings', schema: operatorSystem },
       () => operator.system(),
     ),
   ]

@@ -1,9 +1,11 @@
+import { createHash } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import type { z } from 'zod'
 import { ApiError } from '../../../base/domain/errors.ts'
+import type { OperatorScope } from '../../../base/domain/operator-scope.ts'
 import { uncounted } from '../../../base/runtime/counted-memory.ts'
 import { UUID } from '../../../base/runtime/uuid.ts'
-import type { Actor } from '../../../operator/operator-action.ts'
+import type { Actor, OnceOnly } from '../../../operator/operator-action.ts'
 import type { EndpointContext, ReplyingEndpoint } from '../../endpoint.ts'
 import { NodeRequest } from '../../node-exchange.ts'
 import { receiveBody } from '../../request-body.ts'
@@ -17,14 +19,19 @@ export interface OperatorEndpointDeps {
 
 interface OperatorEndpointDoc {
   readonly summary: string
+  /** The scope that a key needs for the same address under /v1/admin. Null: the address is for people only. */
+  readonly scope: OperatorScope | null
   readonly schema: z.ZodType
   readonly query?: z.ZodType
 }
 
 type Handle = ReplyingEndpoint['handle']
 
+export const CONSOLE_PREFIX = '/console/api/operator/'
+
 /**
- * An endpoint under /console/api/operator: operators and auditors may read, operators write. A change says whether it
+ * An endpoint under /console/api/operator, and under /v1/admin for keys with its scope: operators and auditors may read,
+ * operators write. A change says whether it
  * needs a confirmation. Only those that stop something at once, such as revoking a leaked key, or that book what a
  * provider reports, need none.
  */
@@ -37,7 +44,9 @@ export function operatorEndpoint(
 export function operatorEndpoint(
   method: Exclude<ReplyingEndpoint['method'], 'GET'>,
   path: string,
-  doc: OperatorEndpointDoc & Required<Pick<ReplyingEndpoint, 'needsConfirmation'>>,
+  doc: OperatorEndpointDoc &
+    Required<Pick<ReplyingEndpoint, 'needsConfirmation'>> &
+    Pick<ReplyingEndpoint, 'isDoneOnce'>,
   handle: Handle,
 ): ReplyingEndpoint
 export function operatorEndpoint(
@@ -47,16 +56,20 @@ export function operatorEndpoint(
     summary,
     schema,
     query,
+    scope,
+    isDoneOnce,
     needsConfirmation = false,
-  }: OperatorEndpointDoc & Pick<ReplyingEndpoint, 'needsConfirmation'>,
+  }: OperatorEndpointDoc & Pick<ReplyingEndpoint, 'needsConfirmation' | 'isDoneOnce'>,
   handle: Handle,
 ): ReplyingEndpoint {
   return {
     method,
-    path: `/console/api/operator/${path}`,
+    path: CONSOLE_PREFIX + path,
     access: 'session',
     installation: method === 'GET' ? 'read' : 'write',
     needsConfirmation,
+    operatorScope: scope,
+    ...(isDoneOnce && { isDoneOnce }),
     doc: {
       operationId: summary,
       summary,
@@ -70,12 +83,46 @@ export function operatorEndpoint(
   }
 }
 
-export function bodyOf({ bodyLimitBytes }: OperatorEndpointDeps, { raw }: FastifyRequest): Promise<Buffer> {
-  return receiveBody(new NodeRequest(raw), bodyLimitBytes, uncounted)
+export async function bodyOf({ bodyLimitBytes }: OperatorEndpointDeps, request: FastifyRequest): Promise<Buffer> {
+  const body = await receiveBody(new NodeRequest(request.raw), bodyLimitBytes, uncounted)
+  const once = doneOnce.get(request)
+  if (once !== undefined) once.body = body
+  return body
 }
 
-export function actorOf({ addressOf }: OperatorEndpointDeps, { signedIn, request }: EndpointContext): Actor {
-  return { personId: signedIn.person.personId, keyId: null, session: signedIn.tokenHash, address: addressOf(request) }
+/** The requests with an `Idempotency-Key`, and their bodies as far as they were read. */
+const doneOnce = new WeakMap<FastifyRequest, { readonly idempotencyKey: string; body: Buffer }>()
+
+/** Lets the change of this request be made once, if it has an `Idempotency-Key`. Throws `invalid_header`. */
+export function markDoneOnce(request: FastifyRequest, read: (request: NodeRequest) => string | undefined): void {
+  const idempotencyKey = read(new NodeRequest(request.raw))
+  if (idempotencyKey !== undefined) doneOnce.set(request, { idempotencyKey, body: Buffer.alloc(0) })
+}
+
+export function actorOf({ addressOf }: OperatorEndpointDeps, context: EndpointContext): Actor {
+  const { signedIn, request } = context
+  const once = onceOf(context)
+  return {
+    personId: signedIn.person.personId,
+    keyId: signedIn.key?.keyId ?? null,
+    session: signedIn.tokenHash,
+    address: addressOf(request),
+    ...(once !== undefined && { once }),
+  }
+}
+
+function onceOf({ signedIn: { key }, request, reply }: EndpointContext): OnceOnly | undefined {
+  const marked = doneOnce.get(request)
+  if (marked === undefined || key === undefined) return undefined
+  return {
+    keyId: key.keyId,
+    idempotencyKey: marked.idempotencyKey,
+    // The body is read by then.
+    fingerprint: () => createHash('sha256').update(`${request.method} ${request.url}\n`).update(marked.body).digest(),
+    seal: key.seal,
+    open: key.open,
+    onRepeat: () => void reply.header('idempotent-replayed', 'true'),
+  }
 }
 
 /** Returns an id of the path. Throws the error of the given code unless it is a UUID. */

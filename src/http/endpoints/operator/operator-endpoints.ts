@@ -3,6 +3,7 @@ import type { Clock } from '../../../base/runtime/scheduler.ts'
 import type { HosterInvites } from '../../../market/marketplace/hoster-invites.ts'
 import type { TrustService } from '../../../market/trust/trust-service.ts'
 import type { OperatorConsole } from '../../../operator/operator-console.ts'
+import type { OperatorKeys } from '../../../operator/operator-keys.ts'
 import type { OverviewWatch } from '../../../operator/overview-watch.ts'
 import type { PaymentService } from '../../../operator/payments.ts'
 import type { PayoutService } from '../../../operator/payouts.ts'
@@ -13,6 +14,7 @@ import { operatorCustomerEndpoints } from './customers.ts'
 import { operatorGrantEndpoints } from './grants.ts'
 import { operatorHosterInviteEndpoints } from './hoster-invites.ts'
 import { operatorInstallationEndpoints } from './installation.ts'
+import { operatorKeyEndpoints } from './keys.ts'
 import type { OperatorEndpointDeps } from './operator-endpoint.ts'
 import { operatorLive, operatorOverview } from './overview.ts'
 import { operatorPaymentEndpoints } from './payments.ts'
@@ -32,6 +34,7 @@ export function operatorEndpoints(
     readonly payoutService: PayoutService
     readonly trust: TrustService
     readonly people: OperatorPeople
+    readonly keys: OperatorKeys
     readonly providers: OperatorProviderService
     readonly hosterInvites: HosterInvites
     readonly urlFor: (request: FastifyRequest, path: string) => string
@@ -43,6 +46,7 @@ export function operatorEndpoints(
     operatorLive(deps),
     ...operatorCustomerEndpoints(deps),
     ...operatorPeopleEndpoints(deps),
+    ...operatorKeyEndpoints(deps),
     ...operatorGrantEndpoints(deps),
     ...operatorPaymentEndpoints(deps),
     ...operatorPayoutEndpoints(deps),

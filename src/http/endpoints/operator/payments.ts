@@ -28,7 +28,7 @@ export function operatorPaymentEndpoints(
     operatorEndpoint(
       'GET',
       'payments',
-      { summary: 'List payments', schema: operatorPayments, query: paymentsQuery },
+      { scope: 'read', summary: 'List payments', schema: operatorPayments, query: paymentsQuery },
       ({ request }) => {
         const query = readQuery(paymentsQuery, request.query)
         return service.list(query, keyOfCursor(query.cursor, paymentsCursor))
@@ -37,13 +37,14 @@ export function operatorPaymentEndpoints(
     operatorEndpoint(
       'GET',
       'payments/:payment_id',
-      { summary: 'Show a payment', schema: operatorPayment },
+      { scope: 'read', summary: 'Show a payment', schema: operatorPayment },
       ({ request }) => service.one(idOf(request, 'payment_id', 'payment_not_found')),
     ),
     operatorEndpoint(
       'POST',
       'payments/:payment_id/confirm',
       {
+        scope: 'money',
         summary: 'Confirm that the money of a manual payment arrived',
         schema: confirmedPayment,
         needsConfirmation: true,
@@ -56,7 +57,13 @@ export function operatorPaymentEndpoints(
     operatorEndpoint(
       'POST',
       'payments/:payment_id/refunds',
-      { summary: 'Take a payment back', schema: operatorPayment, needsConfirmation: true },
+      {
+        scope: 'money',
+        isDoneOnce: true,
+        summary: 'Take a payment back',
+        schema: operatorPayment,
+        needsConfirmation: true,
+      },
       async context => {
         const order = parseReversal(await bodyOf(deps, context.request))
         return service.reverse(actorOf(deps, context), idOf(context.request, 'payment_id', 'payment_not_found'), order)
@@ -66,6 +73,7 @@ export function operatorPaymentEndpoints(
       'POST',
       'reversals/:reversal_id/return',
       {
+        scope: 'money',
         summary: 'Give back what a reversal of a manual payment took',
         schema: z.object({ returned: z.literal(true) }),
         needsConfirmation: true,
@@ -80,6 +88,7 @@ export function operatorPaymentEndpoints(
       'POST',
       'payments/reconcile',
       {
+        scope: 'money',
         summary: 'Ask the providers for all payments and book the differences',
         schema: reconciliation,
         needsConfirmation: false,
@@ -92,7 +101,7 @@ export function operatorPaymentEndpoints(
     operatorEndpoint(
       'GET',
       'vouchers',
-      { summary: 'List vouchers', schema: voucherList, query: vouchersQuery },
+      { scope: 'read', summary: 'List vouchers', schema: voucherList, query: vouchersQuery },
       ({ request }) => {
         const { limit, cursor } = readQuery(vouchersQuery, request.query)
         return service.listVouchers(limit, keyOfCursor(cursor, paymentsCursor))
@@ -101,7 +110,7 @@ export function operatorPaymentEndpoints(
     operatorEndpoint(
       'POST',
       'vouchers',
-      { summary: 'Make vouchers', schema: madeVouchers, needsConfirmation: true },
+      { scope: 'money', isDoneOnce: true, summary: 'Make vouchers', schema: madeVouchers, needsConfirmation: true },
       async context => {
         return service.makeVouchers(actorOf(deps, context), parseVoucherOrder(await bodyOf(deps, context.request)))
       },
@@ -109,7 +118,12 @@ export function operatorPaymentEndpoints(
     operatorEndpoint(
       'DELETE',
       'vouchers/:voucher_id',
-      { summary: 'Revoke a voucher', schema: z.object({ revoked: z.literal(true) }), needsConfirmation: true },
+      {
+        scope: 'money',
+        summary: 'Revoke a voucher',
+        schema: z.object({ revoked: z.literal(true) }),
+        needsConfirmation: true,
+      },
       async context => {
         await service.revokeVoucher(actorOf(deps, context), idOf(context.request, 'voucher_id', 'not_found'))
         return { revoked: true }

@@ -37,9 +37,14 @@ export function operatorPayoutEndpoints(
     parse: (body: Buffer) => T,
     handle: (context: EndpointContext, order: T) => unknown,
   ): Endpoint {
-    return operatorEndpoint('POST', path, { summary, schema, needsConfirmation: true }, async context => {
-      return handle(context, parse(await bodyOf(deps, context.request)))
-    })
+    return operatorEndpoint(
+      'POST',
+      path,
+      { scope: 'money', summary, schema, needsConfirmation: true },
+      async context => {
+        return handle(context, parse(await bodyOf(deps, context.request)))
+      },
+    )
   }
   const done = z.object({ done: z.literal(true) })
   const batchOf = ({ request }: EndpointContext) => idOf(request, 'batch_id', 'not_found')
@@ -52,20 +57,23 @@ export function operatorPayoutEndpoints(
     }
 
   return [
-    operatorEndpoint('GET', 'earnings', { summary: 'List what hosters have', schema: hosterFunds }, () =>
+    operatorEndpoint('GET', 'earnings', { scope: 'read', summary: 'List what hosters have', schema: hosterFunds }, () =>
       service.funds(),
     ),
     operatorEndpoint(
       'GET',
       'payouts',
-      { summary: 'List batches of payouts', schema: payoutBatches, query: payoutsQuery },
+      { scope: 'read', summary: 'List batches of payouts', schema: payoutBatches, query: payoutsQuery },
       ({ request }) => {
         const { limit, cursor } = readQuery(payoutsQuery, request.query)
         return service.list(limit, keyOfCursor(cursor, payoutsCursor))
       },
     ),
-    operatorEndpoint('GET', 'payouts/:batch_id', { summary: 'Show a batch', schema: payoutBatch }, context =>
-      service.one(batchOf(context)),
+    operatorEndpoint(
+      'GET',
+      'payouts/:batch_id',
+      { scope: 'read', summary: 'Show a batch', schema: payoutBatch },
+      context => service.one(batchOf(context)),
     ),
     action('payouts', 'Prepare a batch of payouts', preparedBatch, parsePrepare, (context, { driver }) =>
       service.prepare(actorOf(deps, context), driver),
@@ -82,7 +90,7 @@ export function operatorPayoutEndpoints(
     operatorEndpoint(
       'GET',
       'promotion-reviews',
-      { summary: 'List promotional earnings of related customers', schema: promotionReviews },
+      { scope: 'read', summary: 'List promotional earnings of related customers', schema: promotionReviews },
       () => service.reviews(),
     ),
     action(
@@ -104,7 +112,7 @@ export function operatorPayoutEndpoints(
     operatorEndpoint(
       'GET',
       'hosters/:hoster_id/earnings',
-      { summary: 'Show what a hoster has, and claw-backs', schema: hosterMoney },
+      { scope: 'read', summary: 'Show what a hoster has, and claw-backs', schema: hosterMoney },
       context => service.money(hosterOf(context)),
     ),
     action('hosters/:hoster_id/freeze', 'Freeze payouts of a hoster', done, parseDecision, freeze(true)),

@@ -25,7 +25,7 @@ export function operatorPeopleEndpoints(deps: OperatorEndpointDeps & { readonly 
     operatorEndpoint(
       'POST',
       `role-changes/:change_id/${verb}`,
-      { summary, schema: roleResult, needsConfirmation: true },
+      { scope: null, summary, schema: roleResult, needsConfirmation: true },
       async context => {
         parseNothing(await bodyOf(deps, context.request))
         return people.decideRole(
@@ -39,7 +39,7 @@ export function operatorPeopleEndpoints(deps: OperatorEndpointDeps & { readonly 
     operatorEndpoint(
       'GET',
       'people',
-      { summary: 'List people', schema: peoplePage, query: peopleQuery },
+      { scope: 'read', summary: 'List people', schema: peoplePage, query: peopleQuery },
       ({ request, signedIn }) => {
         const query = readQuery(peopleQuery, request.query)
         const after = keyOfCursor(query.cursor, peopleCursor)
@@ -49,7 +49,7 @@ export function operatorPeopleEndpoints(deps: OperatorEndpointDeps & { readonly 
     operatorEndpoint(
       'POST',
       'people/:person_id/block',
-      { summary: 'Block a person', schema: blockResult, needsConfirmation: true },
+      { scope: 'settings', summary: 'Block a person', schema: blockResult, needsConfirmation: true },
       async context => {
         const { reason } = parseBlock(await bodyOf(deps, context.request))
         await people.block(actorOf(deps, context), idOf(context.request, 'person_id', 'not_found'), reason)
@@ -59,7 +59,7 @@ export function operatorPeopleEndpoints(deps: OperatorEndpointDeps & { readonly 
     operatorEndpoint(
       'POST',
       'people/:person_id/unblock',
-      { summary: 'Unblock a person', schema: blockResult, needsConfirmation: true },
+      { scope: 'settings', summary: 'Unblock a person', schema: blockResult, needsConfirmation: true },
       async context => {
         parseNothing(await bodyOf(deps, context.request))
         await people.unblock(actorOf(deps, context), idOf(context.request, 'person_id', 'not_found'))
@@ -69,7 +69,12 @@ export function operatorPeopleEndpoints(deps: OperatorEndpointDeps & { readonly 
     operatorEndpoint(
       'POST',
       'people/:person_id/role',
-      { summary: 'Change the role of a person on the installation', schema: roleResult, needsConfirmation: true },
+      {
+        scope: null,
+        summary: 'Change the role of a person on the installation',
+        schema: roleResult,
+        needsConfirmation: true,
+      },
       async context => {
         const { role } = parseRole(await bodyOf(deps, context.request))
         return people.setRole(actorOf(deps, context), idOf(context.request, 'person_id', 'not_found'), role)
@@ -78,7 +83,7 @@ export function operatorPeopleEndpoints(deps: OperatorEndpointDeps & { readonly 
     operatorEndpoint(
       'GET',
       'role-changes',
-      { summary: 'List changes of roles that wait', schema: roleChanges },
+      { scope: 'read', summary: 'List changes of roles that wait', schema: roleChanges },
       ({ signedIn }) => people.roleChanges(signedIn.person.personId),
     ),
     decision('approve', 'Approve a change of a role by another operator'),

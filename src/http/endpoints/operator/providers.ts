@@ -26,25 +26,30 @@ export function operatorProviderEndpoints(
     operatorEndpoint(
       'GET',
       'providers',
-      { summary: 'List providers with their models', schema: operatorProviders },
+      { scope: 'read', summary: 'List providers with their models', schema: operatorProviders },
       () => providers.list(),
     ),
     operatorEndpoint(
       'GET',
       'provider-presets',
-      { summary: 'List the kinds of servers to choose from', schema: providerPresetList },
+      { scope: 'read', summary: 'List the kinds of servers to choose from', schema: providerPresetList },
       () => providers.presets(),
     ),
     operatorEndpoint(
       'POST',
       'providers',
-      { summary: 'Add a provider', schema: writtenProvider, needsConfirmation: true },
+      { scope: 'settings', summary: 'Add a provider', schema: writtenProvider, needsConfirmation: true },
       async context => providers.create(actorOf(deps, context), parseNewProvider(await bodyOf(deps, context.request))),
     ),
     operatorEndpoint(
       'PUT',
       'providers/:name',
-      { summary: 'Replace the settings of a provider', schema: writtenProvider, needsConfirmation: true },
+      {
+        scope: 'settings',
+        summary: 'Replace the settings of a provider',
+        schema: writtenProvider,
+        needsConfirmation: true,
+      },
       async context => {
         const order = parseProviderChange(await bodyOf(deps, context.request))
         return providers.change(actorOf(deps, context), nameOf(context.request), order)
@@ -54,6 +59,7 @@ export function operatorProviderEndpoints(
       'PATCH',
       'providers/:name',
       {
+        scope: 'settings',
         summary: 'Enable or disable a provider or one of its models',
         schema: writtenProvider,
         needsConfirmation: true,
@@ -66,7 +72,12 @@ export function operatorProviderEndpoints(
     operatorEndpoint(
       'DELETE',
       'providers/:name',
-      { summary: 'Remove a provider with its keys', schema: writtenProvider, needsConfirmation: true },
+      {
+        scope: 'settings',
+        summary: 'Remove a provider with its keys',
+        schema: writtenProvider,
+        needsConfirmation: true,
+      },
       async context => {
         const order = parseProviderRemoval(await bodyOf(deps, context.request))
         return providers.remove(actorOf(deps, context), nameOf(context.request), order)
@@ -75,13 +86,18 @@ export function operatorProviderEndpoints(
     operatorEndpoint(
       'POST',
       'provider-models',
-      { summary: 'Ask a server for its models', schema: servedModels, needsConfirmation: true },
+      { scope: 'settings', summary: 'Ask a server for its models', schema: servedModels, needsConfirmation: true },
       async ({ request }) => providers.servedModels(parseAskedProvider(await bodyOf(deps, request))),
     ),
     operatorEndpoint(
       'POST',
       'provider-trials',
-      { summary: 'Send one small request to a model of a server', schema: providerTrial, needsConfirmation: true },
+      {
+        scope: 'settings',
+        summary: 'Send one small request to a model of a server',
+        schema: providerTrial,
+        needsConfirmation: true,
+      },
       async ({ request }) => providers.tryModel(parseTriedProvider(await bodyOf(deps, request))),
     ),
   ]

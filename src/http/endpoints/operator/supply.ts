@@ -21,25 +21,29 @@ export function operatorSupplyEndpoints(
 ): Endpoint[] {
   const { operator } = deps
   return [
-    operatorEndpoint('GET', 'models', { summary: 'List models with their offers', schema: operatorModels }, () =>
-      operator.models(),
+    operatorEndpoint(
+      'GET',
+      'models',
+      { scope: 'read', summary: 'List models with their offers', schema: operatorModels },
+      () => operator.models(),
     ),
     operatorEndpoint(
       'GET',
       'prices',
-      { summary: "List versions of hosters' prices", schema: priceVersions, query: pricesQuery },
+      { scope: 'read', summary: "List versions of hosters' prices", schema: priceVersions, query: pricesQuery },
       ({ request }) => operator.priceVersions(readQuery(pricesQuery, request.query).model ?? null),
     ),
     operatorEndpoint(
       'GET',
       'model-ids',
-      { summary: "List the ids of hosters' models that are not approved", schema: unapprovedModels },
+      { scope: 'read', summary: "List the ids of hosters' models that are not approved", schema: unapprovedModels },
       () => operator.unapprovedModels(),
     ),
     operatorEndpoint(
       'POST',
       'model-ids',
       {
+        scope: 'supply',
         summary: 'Approve or refuse the id of a model that hosters offer',
         schema: unapprovedModels,
         needsConfirmation: true,
@@ -49,11 +53,13 @@ export function operatorSupplyEndpoints(
         return operator.unapprovedModels()
       },
     ),
-    operatorEndpoint('GET', 'hosters', { summary: 'List hosters', schema: operatorHosters }, () => operator.hosters()),
+    operatorEndpoint('GET', 'hosters', { scope: 'read', summary: 'List hosters', schema: operatorHosters }, () =>
+      operator.hosters(),
+    ),
     operatorEndpoint(
       'GET',
       'hosters/:hoster_id',
-      { summary: 'Show a hoster with all that a review needs', schema: hosterReview },
+      { scope: 'read', summary: 'Show a hoster with all that a review needs', schema: hosterReview },
       async context => {
         const hosterId = idOf(context.request, 'hoster_id', 'not_found')
         const review = await operator.hoster(hosterId)
@@ -66,6 +72,7 @@ export function operatorSupplyEndpoints(
       'PATCH',
       'hosters/:hoster_id',
       {
+        scope: 'supply',
         summary: 'Change the state of a hoster, with a reason, or its trust score',
         schema: operatorHosters,
         needsConfirmation: true,
@@ -80,7 +87,12 @@ export function operatorSupplyEndpoints(
     operatorEndpoint(
       'POST',
       'hosters/:hoster_id/prices',
-      { summary: "Set the price of a hoster's model", schema: z.object({ version: z.int() }), needsConfirmation: true },
+      {
+        scope: 'supply',
+        summary: "Set the price of a hoster's model",
+        schema: z.object({ version: z.int() }),
+        needsConfirmation: true,
+      },
       async context => {
         const hosterId = idOf(context.request, 'hoster_id', 'not_found')
         const change = parsePriceChange(await bodyOf(deps, context.request))

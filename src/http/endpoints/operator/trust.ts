@@ -10,13 +10,18 @@ export function operatorTrustEndpoints(deps: OperatorEndpointDeps & { readonly t
     operatorEndpoint(
       'GET',
       'hosters/:hoster_id/trust',
-      { summary: "Explain a hoster's trust score", schema: operatorTrust },
+      { scope: 'read', summary: "Explain a hoster's trust score", schema: operatorTrust },
       ({ request }) => trust.showLive(idOf(request, 'hoster_id', 'not_found')),
     ),
     operatorEndpoint(
       'POST',
       'hosters/:hoster_id/quarantine',
-      { summary: 'End or keep a quarantine, and answer the appeal', schema: operatorTrust, needsConfirmation: true },
+      {
+        scope: 'supply',
+        summary: 'End or keep a quarantine, and answer the appeal',
+        schema: operatorTrust,
+        needsConfirmation: true,
+      },
       async context => {
         const hosterId = idOf(context.request, 'hoster_id', 'not_found')
         const decision = parseQuarantineDecision(await bodyOf(deps, context.request))

@@ -21,13 +21,18 @@ export function operatorUsageEndpoints({
     operatorEndpoint(
       'GET',
       'usage',
-      { summary: 'Show usage over all customers', schema: operatorUsage, query: operatorUsageQuery },
+      { scope: 'read', summary: 'Show usage over all customers', schema: operatorUsage, query: operatorUsageQuery },
       context => operator.usage(spanOf(context)),
     ),
     operatorEndpoint(
       'GET',
       'usage/export',
-      { summary: 'Export usage over all customers as CSV', schema: z.string(), query: operatorUsageQuery },
+      {
+        scope: 'read',
+        summary: 'Export usage over all customers as CSV',
+        schema: z.string(),
+        query: operatorUsageQuery,
+      },
       async context => {
         const span = spanOf(context)
         const csv = await operator.exportUsage(span)
