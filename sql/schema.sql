@@ -872,6 +872,36 @@ CREATE TABLE node_report (
   CONSTRAINT node_report_pkey PRIMARY KEY (node_id)
 );
 
+CREATE TABLE operator_answer (
+  key_id uuid NOT NULL,
+  idempotency_key text NOT NULL,
+  fingerprint bytea NOT NULL,
+  answer bytea,
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT operator_answer_pkey PRIMARY KEY (key_id, idempotency_key),
+  CONSTRAINT operator_answer_key_id_fkey FOREIGN KEY (key_id) REFERENCES operator_key(key_id) ON DELETE CASCADE
+);
+CREATE INDEX operator_answer_age ON operator_answer USING btree (created_at);
+
+CREATE TABLE operator_key (
+  key_id uuid NOT NULL,
+  person_id uuid NOT NULL,
+  name text NOT NULL,
+  key_hash bytea NOT NULL,
+  hint text NOT NULL,
+  scopes text[] NOT NULL,
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  expires_at timestamp with time zone,
+  revoked_at timestamp with time zone,
+  last_used_at timestamp with time zone,
+  CONSTRAINT operator_key_key_hash_key UNIQUE (key_hash),
+  CONSTRAINT operator_key_pkey PRIMARY KEY (key_id),
+  CONSTRAINT operator_key_person_id_fkey FOREIGN KEY (person_id) REFERENCES person(person_id) ON DELETE CASCADE,
+  CONSTRAINT operator_key_key_hash_check CHECK ((length(key_hash) = 32)),
+  CONSTRAINT operator_key_scopes_check CHECK (((scopes <@ ARRAY['read'::text, 'customers'::text, 'money'::text, 'supply'::text, 'settings'::text]) AND (cardinality(scopes) > 0)))
+);
+CREATE INDEX operator_key_person ON operator_key USING btree (person_id);
+
 CREATE TABLE payment (
   payment_id uuid NOT NULL,
   customer_id uuid NOT NULL,
@@ -1133,6 +1163,7 @@ CREATE TABLE person (
   CONSTRAINT person_installation_role_check CHECK ((installation_role = ANY (ARRAY['operator'::text, 'auditor'::text])))
 );
 CREATE UNIQUE INDEX person_email ON person USING btree (lower(email));
+CREATE TRIGGER end_operator_keys AFTER UPDATE OF installation_role ON person FOR EACH ROW WHEN ((new.installation_role IS DISTINCT FROM old.installation_role)) EXECUTE FUNCTION end_operator_keys();
 CREATE TRIGGER refuse_new_operator BEFORE INSERT ON person FOR EACH ROW WHEN ((new.installation_role IS NOT NULL)) EXECUTE FUNCTION refuse_operator_change();
 CREATE TRIGGER refuse_operator_change BEFORE UPDATE ON person FOR EACH ROW WHEN (((new.installation_role IS DISTINCT FROM old.installation_role) OR ((old.installation_role IS NOT NULL) AND ((new.person_id IS DISTINCT FROM old.person_id) OR (new.disabled_at IS DISTINCT FROM old.disabled_at))))) EXECUTE FUNCTION refuse_operator_change();
 CREATE TRIGGER refuse_operator_delete BEFORE DELETE ON person FOR EACH ROW WHEN ((old.installation_role IS NOT NULL)) EXECUTE FUNCTION refuse_operator_change();

@@ -3,7 +3,7 @@ import { transaction } from '../base/db/pool.ts'
 import { commandLine } from '../base/domain/acting.ts'
 import { usdText } from '../base/domain/money.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
-import { findKeyInUse, issueKey, listKeys, revokeKey } from '../identity/auth/keys.ts'
+import { issueKey, listKeys, revokeKey } from '../identity/auth/keys.ts'
 import { noteKeyIssued, noteKeyRevoked } from '../identity/auth/note-key.ts'
 import { spendByKey } from '../money/usage/spend.ts'
 import { changedDefaults } from '../wire/api/key-defaults.ts'
@@ -80,7 +80,7 @@ function issue(): Command {
           const found = await resolveCustomer(sql, emailOrId)
           const { customerId } = found
           const issued = await issueKey(sql, { ...order, customerId })
-          await noteKeyIssued(sql, commandLine, (await findKeyInUse(sql, customerId, issued.keyId))!)
+          await noteKeyIssued(sql, commandLine, await resolveKey(sql, issued.keyId))
           return { customer: found, issued }
         })),
         note: await unknownModelsNote(session, pool, order.allowedModels),

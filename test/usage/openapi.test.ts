@@ -292,6 +292,7 @@ describe('the OpenAPI document', () => {
       'hoster_state_refused',
       'last_way_in',
       'identity_in_use',
+      'changed_meanwhile',
       'too_many_passkeys',
       'passkeys_unavailable',
       'agent_connected',

@@ -72,8 +72,8 @@ export function createKeyRing(pool: Pool): KeyRing {
       transaction(pool, async sql => {
         const key = await findKeyInUse(sql, customerId, keyId)
         const changed = key && (await changeKey(sql, key.keyId, changeOf(key)))
-        if (changed === undefined) throw new ApiError('not_found', { message: noSuchKey(keyId) })
-        await noteKeyChanged(sql, by, key!, changed)
+        if (key === undefined || changed === undefined) throw new ApiError('not_found', { message: noSuchKey(keyId) })
+        await noteKeyChanged(sql, by, key, changed)
         return changed
       }).catch(refuseOutage),
     revoke: (customerId, keyId, by) =>

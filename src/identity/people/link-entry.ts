@@ -1,5 +1,6 @@
 import { noteAction } from '../../base/db/audit-log.ts'
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
+import { queryRow } from '../../base/db/query-row.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { networkOf } from '../../base/runtime/client-address.ts'
@@ -91,8 +92,12 @@ export function createLinkEntry({
         const opened = await openSession(sql, { personId, installationRole: 'operator' }, client, nowMs(), {
           isFromHost: true,
         })
-        const { rows } = await sql.query<{ email: string }>('SELECT email FROM person WHERE person_id = $1', [personId])
-        await noteAction(sql, { action: 'person.welcomed', personId, subject: rows[0]!.email, address })
+        const { email: subject } = await queryRow<{ email: string }>(
+          sql,
+          'SELECT email FROM person WHERE person_id = $1',
+          [personId],
+        )
+        await noteAction(sql, { action: 'person.welcomed', personId, subject, address })
         return opened
       })
     },

@@ -48,7 +48,7 @@ function docOf(
   { method, path, operatorScope, isDoneOnce }: ReplyingEndpoint,
   { summary, query, response }: EndpointDoc,
 ): EndpointDoc {
-  const names = [...path.matchAll(/:(\w+)/g)].map(([, name]) => name!)
+  const names = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => name)
   const words = summary.replace(/[^a-zA-Z ]/g, '').split(' ')
   const repeats = isDoneOnce ? ' A repeat with the same `Idempotency-Key` gets the first answer.' : ''
   return {
