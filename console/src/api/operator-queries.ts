@@ -1,6 +1,7 @@
 import { queryOptions } from '@tanstack/react-query'
 import type { z } from 'zod'
 import type { CustomerDetail, CustomerPage, GrantShown } from '#api/operator/customers.ts'
+import type { OperatorKeyList } from '#api/operator/keys.ts'
 import type { AuditLogPage, AuditLogState } from '#api/operator/log.ts'
 import type { OperatorMoney } from '#api/operator/money.ts'
 import type { Overview } from '#api/operator/overview.ts'
@@ -63,6 +64,8 @@ export const pricesQuery = (model: string | undefined) =>
 
 export const operatorPeopleQuery = (filter: { readonly search?: string; readonly show?: string }) =>
   pages<PeoplePage>(['operator-people', filter], 'operator/people', filter)
+
+export const operatorKeysQuery = operator<OperatorKeyList>('operator-keys', 'keys')
 
 export const roleChangesQuery = operator<RoleChanges>('operator-people', 'role-changes')
 

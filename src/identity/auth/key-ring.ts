@@ -59,7 +59,8 @@ export function createKeyRing(pool: Pool): KeyRing {
         })
       }
       const issued = await issueKey(sql, order)
-      const listing = (await findKeyInUse(sql, customerId, issued.keyId))!
+      const listing = await findKeyInUse(sql, customerId, issued.keyId)
+      if (listing === undefined) throw new Error('A key that was just made is not there.')
       await noteKeyIssued(sql, by, listing)
       return { ...issued, listing }
     }).catch(refuseOutage)

@@ -13,6 +13,7 @@ import { Panel } from '../../parts/Panel.tsx'
 import { personColumn } from '../../parts/person-column.ts'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
+import { OperatorKeys } from './OperatorKeys.tsx'
 import styles from './operator.module.css'
 import { ReasonDialog } from './ReasonDialog.tsx'
 import { SearchFilters, useSearchText } from './SearchFilters.tsx'
@@ -153,6 +154,7 @@ export function People() {
           }}
         </Loaded>
       </Panel>
+      <OperatorKeys />
       {blocked !== null && (
         <ReasonDialog
           title={`Block ${blocked.email}?`}

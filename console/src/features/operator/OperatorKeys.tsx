@@ -1,0 +1,151 @@
+import { Button, Checkbox, NumberInput, TextInput } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import type { OperatorKeyShown } from '#api/operator/keys.ts'
+import { operatorKeysQuery } from '../../api/operator-queries.ts'
+import { useWrite } from '../../api/use-write.ts'
+import { ConfirmDialog } from '../../parts/ConfirmDialog.tsx'
+import { DataTable } from '../../parts/DataTable.tsx'
+import { EmptyState } from '../../parts/EmptyState.tsx'
+import { FormDialog } from '../../parts/FormDialog.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import { SecretDialog } from '../../parts/SecretDialog.tsx'
+import { When } from '../../parts/When.tsx'
+import { useMayOperate } from './use-may-operate.ts'
+
+const scopes = [
+  { value: 'read', label: 'read', description: 'Reads everything.' },
+  { value: 'customers', label: 'customers', description: 'Adds and changes customers, and revokes their keys.' },
+  { value: 'money', label: 'money', description: 'Grants, refunds, payments, vouchers and payouts.' },
+  { value: 'supply', label: 'supply', description: 'Hosters, providers, models and prices.' },
+  { value: 'settings', label: 'settings', description: 'Blocks people, and changes the installation.' },
+]
+
+/** The keys of the operator API: makes one for oneself, and revokes them. */
+export function OperatorKeys() {
+  const mayOperate = useMayOperate()
+  const keys = useQuery(operatorKeysQuery)
+  const [isMaking, setMaking] = useState(false)
+  const [revoked, setRevoked] = useState<OperatorKeyShown | null>(null)
+  const revoke = useWrite<OperatorKeyShown>(({ id }) => ({ method: 'DELETE', path: `operator/keys/${id}` }), {
+    areas: ['operator-keys'],
+    done: (_, { name }) => `${name} is revoked.`,
+    onDone: () => setRevoked(null),
+  })
+  const make = (
+    <Button size="compact-sm" onClick={() => setMaking(true)}>
+      Make a key
+    </Button>
+  )
+  return (
+    <Panel title="Keys of the operator API" aside={mayOperate && make}>
+      <Loaded query={keys} height={80}>
+        {({ data }) =>
+          data.length === 0 ? (
+            <EmptyState text="There is no key. Programs use one for the addresses under /v1/admin." />
+          ) : (
+            <DataTable
+              label="Keys of the operator API"
+              rows={data}
+              keyOf={({ id }) => id}
+              columns={[
+                {
+                  title: 'Key',
+                  place: 'name',
+                  cell: ({ name, hint }) => (
+                    <>
+                      {name} <code>{hint}</code>
+                    </>
+                  ),
+                },
+                { title: 'Person', isLabelled: true, cell: ({ person }) => person.email },
+                { title: 'Scopes', isLabelled: true, cell: ({ scopes }) => scopes.join(', ') },
+                {
+                  title: 'Expires',
+                  isLabelled: true,
+                  cell: ({ expires_at: at }) => (at === null ? 'never' : <When at={at} form="distance" />),
+                },
+                {
+                  title: 'Last used',
+                  isLabelled: true,
+                  cell: ({ last_used_at: at }) => (at === null ? 'never' : <When at={at} form="distance" />),
+                },
+                {
+                  title: '',
+                  align: 'right',
+                  place: 'actions',
+                  cell: key =>
+                    mayOperate && (
+                      <Button variant="default" size="compact-sm" onClick={() => setRevoked(key)}>
+                        Revoke<span className="visually-hidden"> {key.name}</span>
+                      </Button>
+                    ),
+                },
+              ]}
+            />
+          )
+        }
+      </Loaded>
+      {isMaking && <NewOperatorKey onClose={() => setMaking(false)} />}
+      <ConfirmDialog
+        isOpen={revoked !== null}
+        title={`Revoke ${revoked?.name}?`}
+        name={revoked?.name ?? ''}
+        action="Revoke the key"
+        isBusy={revoke.isPending}
+        onConfirm={() => revoked !== null && revoke.mutate(revoked)}
+        onClose={() => setRevoked(null)}
+      >
+        <p>Programs that use it are refused at once. A revoked key never comes back.</p>
+      </ConfirmDialog>
+    </Panel>
+  )
+}
+
+/** Makes a key for oneself, and shows it once. */
+function NewOperatorKey({ onClose }: { onClose: () => void }) {
+  const [name, setName] = useState('')
+  const [chosen, setChosen] = useState<string[]>(['read'])
+  const [days, setDays] = useState<number | string>(90)
+  const [secret, setSecret] = useState<string | null>(null)
+  const body = { name, scopes: chosen, expires_in_days: days === '' ? null : days }
+  const make = useWrite<void, { key: string }>(() => ({ method: 'POST', path: 'operator/keys', body }), {
+    areas: ['operator-keys'],
+    onDone: ({ key }) => setSecret(key),
+    showsError: true,
+  })
+  if (secret !== null) return <SecretDialog title={`The key ${name}`} secret={secret} onClose={onClose} />
+  return (
+    <FormDialog
+      title="Make a key"
+      action="Make the key"
+      sending={make}
+      onSubmit={() => make.mutate()}
+      onClose={onClose}
+    >
+      <TextInput
+        label="Name"
+        required
+        maxLength={200}
+        value={name}
+        onChange={event => setName(event.currentTarget.value)}
+        data-autofocus
+      />
+      <Checkbox.Group label="Scopes" value={chosen} onChange={setChosen}>
+        {scopes.map(scope => (
+          <Checkbox key={scope.value} pt={8} {...scope} />
+        ))}
+      </Checkbox.Group>
+      <NumberInput
+        label="Days until it expires"
+        description="Empty: it does not expire"
+        min={1}
+        max={3650}
+        allowDecimal={false}
+        value={days}
+        onChange={setDays}
+      />
+    </FormDialog>
+  )
+}
