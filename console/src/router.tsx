@@ -240,6 +240,11 @@ const operatorScreens = [
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
+    path: '/providers',
+    component: lazyRouteComponent(() => import('./features/operator/Providers.tsx'), 'Providers'),
+  }),
+  createRoute({
+    getParentRoute: () => operatorRoute,
     path: '/models',
     validateSearch: readSupplySearch,
     component: lazyRouteComponent(() => import('./features/operator/Models.tsx'), 'Models'),

@@ -71,6 +71,8 @@ export interface OperatorProviderDeps {
   readonly namesInFile: () => ReadonlySet<string>
   readonly tryOffer: TryOffer
   readonly nowMs: () => number
+  /** Lets this node use a change at once, so that the next answer shows it. The others notice it within a second. */
+  readonly noticeChanges: () => Promise<void>
 }
 
 export function createOperatorProviders(deps: OperatorProviderDeps): OperatorProviderService {
@@ -81,8 +83,8 @@ export function createOperatorProviders(deps: OperatorProviderDeps): OperatorPro
     return loading
   }
   /** Writes what `change` makes of the present state. */
-  const write = (actor: Actor, name: string, change: (before: Provider | undefined) => Changed) =>
-    act(pool, actor, async sql => {
+  const write = async (actor: Actor, name: string, change: (before: Provider | undefined) => Changed) => {
+    const written = await act(pool, actor, async sql => {
       const before = await lockProvider(sql, name)
       const { action, settings, secrets, reason } = change(before)
       const version = await writeProvider(sql, masterKey, { name, settings, secrets, reason })
@@ -102,6 +104,9 @@ export function createOperatorProviders(deps: OperatorProviderDeps): OperatorPro
       })
       return { name, version }
     })
+    await deps.noticeChanges()
+    return written
+  }
   /** Refuses settings that cannot be used, before anything is written. */
   const check = (settings: JsonObject, secrets: ProviderSecrets) => {
     refuseSecretsIn(settings)

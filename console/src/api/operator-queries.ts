@@ -14,6 +14,7 @@ import type {
   PromotionReviewsShown,
 } from '#api/operator/payouts.ts'
 import type { PeoplePage, RoleChanges } from '#api/operator/people.ts'
+import type { OperatorProviders, ProviderPresetList } from '#api/operator/providers.ts'
 import type {
   HosterReview,
   OperatorHosters,
@@ -42,6 +43,8 @@ export const overviewQuery = operator<Overview>('overview', 'overview')
 
 export const operatorModelsQuery = operator<OperatorModels>('supply', 'models')
 export const unapprovedModelsQuery = operator<UnapprovedModels>('supply', 'model-ids')
+export const providersQuery = operator<OperatorProviders>('supply', 'providers')
+export const providerPresetsQuery = operator<ProviderPresetList>('provider-presets', 'provider-presets')
 export const hostersQuery = operator<OperatorHosters>('supply', 'hosters')
 export const hosterReviewQuery = (id: string) => operator<HosterReview>('supply', `hosters/${id}`)
 

@@ -81,6 +81,7 @@ export async function compose(input: ComposeInput): Promise<App> {
   const operator = createOperator(context, {
     database,
     supply,
+    callers,
     payments,
     payouts,
     trust,

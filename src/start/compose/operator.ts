@@ -15,6 +15,7 @@ import { baseUrlOf } from '../config/base-url.ts'
 import { limitsOfTier } from '../config/config.ts'
 import { readEndpoint } from '../config/read-endpoint.ts'
 import type { Alerts } from './alerts.ts'
+import type { Callers } from './callers.ts'
 import { type ComposeContext, smallBodyLimit } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { Marketplace } from './marketplace.ts'
@@ -36,6 +37,7 @@ export interface Operator {
 interface OperatorParts {
   readonly database: Database
   readonly supply: Supply
+  readonly callers: Callers
   readonly payments: PaymentParts
   readonly payouts: PayoutParts
   readonly trust: Trust
@@ -71,6 +73,7 @@ export function createOperator(
   {
     database: { general, desk: deskPool, deskLookups },
     supply,
+    callers,
     payments: { drivers, sync },
     payouts,
     trust: { service: trust },
@@ -136,6 +139,7 @@ export function createOperator(
       namesInFile: () => new Set(config.endpoints.map(({ name }) => name)),
       tryOffer: createTryOffer(context, supply),
       nowMs: () => clock.epochMs(),
+      noticeChanges: () => callers.changes.poll(),
     }),
     hosterInvites,
     urlFor: pageUrl(config.server.publicBaseUrl),

@@ -42,7 +42,9 @@ function Sold({ models, only }: { models: readonly SoldModel[]; only: string | u
   if (models.length === 0) {
     return (
       <Panel>
-        <EmptyState text="No model is sold yet. Add an endpoint to switchyard.yaml, or start Ollama on this machine." />
+        <EmptyState text="No model is sold yet. Add a provider, or start Ollama on this machine.">
+          <Link to="/operator/providers">Providers</Link>
+        </EmptyState>
       </Panel>
     )
   }
@@ -128,7 +130,7 @@ function PriceVersions({ model }: { model: string | undefined }) {
       <Loaded query={prices} height={160}>
         {({ data }) =>
           data.length === 0 ? (
-            <EmptyState text="No hoster has set a price. The prices of your own servers and of clouds are in switchyard.yaml." />
+            <EmptyState text="No hoster has set a price. The prices of your own servers and of clouds are on the page Providers." />
           ) : (
             <DataTable
               label="Price versions"

@@ -1,0 +1,126 @@
+import { PasswordInput, Select, Textarea, TextInput } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import type { ServedModels, WrittenProvider } from '#api/operator/providers.ts'
+import { providerPresetsQuery } from '../../api/operator-queries.ts'
+import { useWrite } from '../../api/use-write.ts'
+import { plural } from '../../format/number-text.ts'
+import { FormDialog } from '../../parts/FormDialog.tsx'
+import { ModelChoices } from './ModelChoices.tsx'
+import { choicesOf, type ModelChoice, soldEntry } from './model-entries.ts'
+import styles from './operator.module.css'
+
+/** Adds a provider: which server, its key, then its models with their prices, each tried before it is sold. */
+export function AddProviderDialog({ onClose }: { onClose: () => void }) {
+  const presets = useQuery(providerPresetsQuery)
+  const [presetId, setPresetId] = useState<string | null>(null)
+  const [name, setName] = useState('')
+  const [baseUrl, setBaseUrl] = useState('')
+  const [key, setKey] = useState('')
+  const [percent, setPercent] = useState(100)
+  const [choices, setChoices] = useState<readonly ModelChoice[] | null>(null)
+  const preset = presets.data?.data.find(({ id }) => id === presetId)
+  const secretName = preset?.secrets[0] ?? 'api_key'
+  const settings = { ...preset?.settings, name: name.trim(), base_url: baseUrl.trim() }
+  const secrets = key.trim() === '' ? {} : { [secretName]: key.trim() }
+  const ask = useWrite<void, ServedModels>(
+    () => ({ method: 'POST', path: 'operator/provider-models', body: { settings, secrets } }),
+    { areas: [], onDone: ({ data }) => setChoices(choicesOf(data ?? [], percent)), showsError: true },
+  )
+  const chosen = choices?.filter(({ isChosen }) => isChosen) ?? []
+  const add = useWrite<void, WrittenProvider>(
+    () => ({
+      method: 'POST',
+      path: 'operator/providers',
+      body: { settings: { ...settings, models: chosen.map(soldEntry) }, secrets, reason: 'Added in the console.' },
+    }),
+    { areas: ['supply', 'overview', 'log'], done: `${name} is live.`, onDone: onClose, showsError: true },
+  )
+  if (choices !== null) {
+    return (
+      <FormDialog
+        title={`Models of ${name}`}
+        size="xl"
+        action={chosen.length === 0 ? 'Add the provider' : `Sell ${plural(chosen.length, 'model')}`}
+        isDisabled={chosen.length === 0}
+        sending={add}
+        back={{ label: 'Back', onClick: () => setChoices(null) }}
+        onSubmit={() => add.mutate()}
+        onClose={onClose}
+      >
+        {choices.length === 0 && <p>This server does not list its models. Enter the ids of those that you sell.</p>}
+        <ModelChoices
+          choices={choices}
+          percent={percent}
+          order={{ settings, secrets }}
+          onChange={setChoices}
+          onPercent={setPercent}
+        />
+      </FormDialog>
+    )
+  }
+  return (
+    <FormDialog
+      title="Add a provider"
+      action="Ask for its models"
+      isDisabled={preset === undefined}
+      sending={ask}
+      onSubmit={() => ask.mutate()}
+      onClose={onClose}
+    >
+      <Select
+        label="Provider"
+        required
+        searchable
+        data={presets.data?.data.map(({ id, title }) => ({ value: id, label: title })) ?? []}
+        value={presetId}
+        onChange={id => {
+          const chosenPreset = presets.data?.data.find(each => each.id === id)
+          setPresetId(id)
+          setName(chosenPreset?.id ?? '')
+          setBaseUrl(String(chosenPreset?.settings.base_url ?? ''))
+        }}
+        data-autofocus
+      />
+      {preset !== undefined && (
+        <>
+          <TextInput
+            label="Name"
+            description="On receipts and in reports. It cannot be changed later."
+            required
+            value={name}
+            onChange={event => setName(event.currentTarget.value)}
+          />
+          <TextInput
+            label="Address"
+            {...(/[A-Z]{2}/.test(baseUrl) && { description: 'Replace what is in capitals.' })}
+            required
+            value={baseUrl}
+            onChange={event => setBaseUrl(event.currentTarget.value)}
+          />
+          {secretName === 'google_service_account' ? (
+            <Textarea
+              label="Key of a service account, as JSON"
+              autosize
+              minRows={3}
+              maxRows={8}
+              value={key}
+              onChange={event => setKey(event.currentTarget.value)}
+            />
+          ) : (
+            <PasswordInput
+              label="Key"
+              description={preset.settings.kind === 'local' ? 'Leave it empty if the server needs none.' : undefined}
+              autoComplete="off"
+              value={key}
+              onChange={event => setKey(event.currentTarget.value)}
+            />
+          )}
+          <p className={styles.hint}>
+            The key is stored encrypted, is never shown again, and goes to this address only.
+          </p>
+        </>
+      )}
+    </FormDialog>
+  )
+}

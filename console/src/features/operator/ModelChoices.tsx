@@ -1,0 +1,175 @@
+import { Button, Checkbox, NumberInput, TextInput } from '@mantine/core'
+import { useState } from 'react'
+import type { ProviderTrial } from '#api/operator/providers.ts'
+import { useWrite } from '../../api/use-write.ts'
+import { compactCount, durationText, plural } from '../../format/number-text.ts'
+import { exactUsd } from '../../format/usd-text.ts'
+import { State } from '../../parts/State.tsx'
+import { type Entry, type ModelChoice, repriced, soldEntry } from './model-entries.ts'
+import styles from './operator.module.css'
+
+/** More would make a dialog slow. The filter finds the others. */
+const SHOWN_MAX = 60
+
+/** The request of a trial, without the model. */
+export interface TrialOrder {
+  readonly name?: string
+  readonly settings: Entry
+  readonly secrets?: Readonly<Record<string, string>>
+}
+
+/**
+ * Models to tick, with the prices that customers pay, and a trial of each.
+ *
+ * @param props.order what the trial of a model sends
+ */
+export function ModelChoices({
+  choices,
+  percent,
+  order,
+  onChange,
+  onPercent,
+}: {
+  choices: readonly ModelChoice[]
+  percent: number
+  order: TrialOrder
+  onChange: (choices: readonly ModelChoice[]) => void
+  onPercent: (percent: number) => void
+}) {
+  const [filter, setFilter] = useState('')
+  const [added, setAdded] = useState('')
+  const wanted = filter.trim().toLowerCase()
+  const matching = choices.filter(({ id, isChosen }) => isChosen || id.toLowerCase().includes(wanted))
+  const shown = matching.toSorted((a, b) => Number(b.isChosen) - Number(a.isChosen)).slice(0, SHOWN_MAX)
+  const change = (changed: ModelChoice) => onChange(choices.map(each => (each.id === changed.id ? changed : each)))
+  return (
+    <>
+      <div className={styles.filters}>
+        <TextInput label="Find a model" value={filter} onChange={event => setFilter(event.currentTarget.value)} />
+        <NumberInput
+          label="Sold at, % of what it costs you"
+          description="Changes all prices below whose cost is known"
+          min={0}
+          max={10_000}
+          value={percent}
+          onChange={value => {
+            const next = Number(value)
+            onPercent(next)
+            onChange(choices.map(choice => repriced(choice, next)))
+          }}
+        />
+      </div>
+      {shown.map(choice => (
+        <ChoiceRow key={choice.id} choice={choice} order={order} onChange={change} />
+      ))}
+      {matching.length > shown.length && (
+        <p className={styles.hint}>{plural(matching.length - shown.length, 'more model')}: type a part of the name.</p>
+      )}
+      <div className={styles.buttons}>
+        <TextInput
+          aria-label="Another model"
+          placeholder="The id of another model"
+          value={added}
+          onChange={event => setAdded(event.currentTarget.value)}
+        />
+        <Button
+          variant="default"
+          disabled={added.trim() === '' || choices.some(({ id }) => id === added.trim())}
+          onClick={() => {
+            const id = added.trim()
+            onChange([...choices, { id, entry: { id }, isChosen: true, input: '', output: '' }])
+            setAdded('')
+          }}
+        >
+          Add the model
+        </Button>
+      </div>
+    </>
+  )
+}
+
+function ChoiceRow({
+  choice,
+  order,
+  onChange,
+}: {
+  choice: ModelChoice
+  order: TrialOrder
+  onChange: (choice: ModelChoice) => void
+}) {
+  const { id, entry, isChosen, input, output } = choice
+  const { context_tokens: context, cost_per_million_usd: cost } = entry
+  const trial = useWrite<void, ProviderTrial>(
+    () => ({
+      method: 'POST',
+      path: 'operator/provider-trials',
+      body: { ...order, settings: { ...order.settings, models: [soldEntry(choice)] }, model: id },
+    }),
+    { areas: [], showsError: true },
+  )
+  const facts = [
+    typeof context === 'number' && `${compactCount(context)} context`,
+    cost === undefined
+      ? 'no list price is known'
+      : `costs you ${(cost as Entry).input} / ${(cost as Entry).output} USD`,
+  ]
+  return (
+    <fieldset className={styles.choice}>
+      <Checkbox
+        label={id}
+        description={facts.filter(Boolean).join(' · ')}
+        checked={isChosen}
+        onChange={event => onChange({ ...choice, isChosen: event.currentTarget.checked })}
+      />
+      {isChosen && (
+        <div className={styles.filters}>
+          <TextInput
+            label={`Input price of ${id}`}
+            description="USD per million tokens"
+            inputMode="decimal"
+            required
+            value={input}
+            onChange={event => onChange({ ...choice, input: event.currentTarget.value })}
+          />
+          <TextInput
+            label={`Output price of ${id}`}
+            description="USD per million tokens"
+            inputMode="decimal"
+            required
+            value={output}
+            onChange={event => onChange({ ...choice, output: event.currentTarget.value })}
+          />
+        </div>
+      )}
+      {isChosen && (
+        <div className={styles.buttons}>
+          <Button
+            variant="default"
+            loading={trial.isPending}
+            disabled={input === '' || output === ''}
+            aria-label={`Test ${id}`}
+            onClick={() => trial.mutate()}
+          >
+            Test
+          </Button>
+          <TrialResult trial={trial.data} error={trial.error} />
+        </div>
+      )}
+    </fieldset>
+  )
+}
+
+function TrialResult({ trial, error }: { trial: ProviderTrial | undefined; error: Error | null }) {
+  if (error !== null) return <State state="danger">{error.message}</State>
+  if (trial === undefined) return null
+  if (trial.problem !== null) return <State state="danger">{trial.problem}</State>
+  const { text, total_ms, cost_usd, output_tokens } = trial
+  const facts = [
+    durationText(total_ms),
+    output_tokens !== null && plural(output_tokens, 'token'),
+    cost_usd !== null && `${exactUsd(cost_usd)} USD`,
+  ]
+  return (
+    <State state="ok">{`answers${text === null ? '' : ` “${text.slice(0, 60)}”`}, ${facts.filter(Boolean).join(', ')}`}</State>
+  )
+}

@@ -1,0 +1,174 @@
+import { Button, JsonInput, PasswordInput, Textarea, TextInput } from '@mantine/core'
+import { useState } from 'react'
+import type { ServedModels, WrittenProvider } from '#api/operator/providers.ts'
+import { useWrite } from '../../api/use-write.ts'
+import { FormDialog } from '../../parts/FormDialog.tsx'
+import { State } from '../../parts/State.tsx'
+import { ModelChoices } from './ModelChoices.tsx'
+import { choicesOfEntries, type Entry, entriesOf, type ModelChoice, newChoices, soldEntry } from './model-entries.ts'
+import styles from './operator.module.css'
+import type { ShownProvider } from './Providers.tsx'
+
+interface DialogProps {
+  readonly provider: ShownProvider
+  readonly onClose: () => void
+}
+
+/** Writes the next version of a provider. */
+function useChange({ provider: { name, version }, onClose }: DialogProps) {
+  return useWrite<{ settings: Entry; secrets?: Entry; reason: string }, WrittenProvider>(
+    ({ settings, secrets, reason }) => ({
+      method: 'PUT',
+      path: `operator/providers/${name}`,
+      body: { version, settings, ...(secrets && { secrets }), reason },
+    }),
+    {
+      areas: ['supply', 'overview', 'log'],
+      done: answer => `Version ${answer.version} of ${name} is live.`,
+      onDone: onClose,
+      showsError: true,
+    },
+  )
+}
+
+function ReasonInput({ value, onChange }: { value: string; onChange: (reason: string) => void }) {
+  return (
+    <TextInput
+      label="Reason"
+      description="The audit log keeps it."
+      required
+      maxLength={200}
+      value={value}
+      onChange={event => onChange(event.currentTarget.value)}
+    />
+  )
+}
+
+/** Changes which models a provider sells, and for how much. */
+export function ProviderModelsDialog(props: DialogProps) {
+  const { provider, onClose } = props
+  const settings = provider.settings ?? {}
+  const { models: _, ...server } = settings
+  const [percent, setPercent] = useState(100)
+  const [choices, setChoices] = useState<readonly ModelChoice[]>(() => choicesOfEntries(entriesOf(settings)))
+  const [reason, setReason] = useState('')
+  const served = useWrite<void, ServedModels>(
+    () => ({
+      method: 'POST',
+      path: 'operator/provider-models',
+      body: { name: provider.name, settings: server },
+    }),
+    {
+      areas: [],
+      onDone: ({ data }) => setChoices([...choices, ...newChoices(choices, data ?? [], percent)]),
+      showsError: true,
+    },
+  )
+  const chosen = choices.filter(({ isChosen }) => isChosen)
+  const change = useChange(props)
+  return (
+    <FormDialog
+      title={`Models and prices of ${provider.name}`}
+      size="xl"
+      action="Save"
+      isDisabled={chosen.length === 0}
+      sending={change}
+      onSubmit={() => change.mutate({ settings: { ...settings, models: chosen.map(soldEntry) }, reason })}
+      onClose={onClose}
+    >
+      <div className={styles.buttons}>
+        <Button variant="default" loading={served.isPending} onClick={() => served.mutate()}>
+          Ask the server for its models
+        </Button>
+        {served.error !== null && <State state="warn">{served.error.message}</State>}
+      </div>
+      <ModelChoices
+        choices={choices}
+        percent={percent}
+        order={{ name: provider.name, settings: server }}
+        onChange={setChoices}
+        onPercent={setPercent}
+      />
+      <p className={styles.hint}>New requests have these prices. Running requests keep the ones they began with.</p>
+      <ReasonInput value={reason} onChange={setReason} />
+    </FormDialog>
+  )
+}
+
+/** Replaces the key of a provider. Running requests keep the old one. */
+export function ProviderKeyDialog(props: DialogProps) {
+  const { provider, onClose } = props
+  const [key, setKey] = useState('')
+  const [reason, setReason] = useState('')
+  const change = useChange(props)
+  const secretName = provider.secrets.includes('google_service_account') ? 'google_service_account' : 'api_key'
+  const field = {
+    label: 'New key',
+    required: true,
+    value: key,
+    onChange: (event: { currentTarget: { value: string } }) => setKey(event.currentTarget.value),
+  }
+  return (
+    <FormDialog
+      title={`Replace the key of ${provider.name}`}
+      action="Replace"
+      sending={change}
+      onSubmit={() =>
+        change.mutate({ settings: provider.settings ?? {}, secrets: { [secretName]: key.trim() }, reason })
+      }
+      onClose={onClose}
+    >
+      {secretName === 'google_service_account' ? (
+        <Textarea autosize minRows={3} maxRows={8} {...field} />
+      ) : (
+        <PasswordInput autoComplete="off" {...field} />
+      )}
+      <p className={styles.hint}>
+        New requests use it on all nodes within a second. Running requests end with the old one, so revoke that at the
+        provider a little later.
+      </p>
+      <ReasonInput value={reason} onChange={setReason} />
+    </FormDialog>
+  )
+}
+
+/** Changes any setting of a provider, as an entry of `endpoints` in JSON. */
+export function ProviderSettingsDialog(props: DialogProps) {
+  const { provider, onClose } = props
+  const [text, setText] = useState(JSON.stringify(provider.settings, null, 2))
+  const [reason, setReason] = useState('')
+  const settings = readObject(text)
+  const change = useChange(props)
+  return (
+    <FormDialog
+      title={`Settings of ${provider.name}`}
+      size="xl"
+      action="Save"
+      isDisabled={settings === undefined}
+      sending={change}
+      onSubmit={() => settings && change.mutate({ settings, reason })}
+      onClose={onClose}
+    >
+      <JsonInput
+        label="An entry of endpoints, as in switchyard.yaml"
+        description="Without keys: those are replaced by themselves. The gateway checks each setting before it is saved."
+        validationError="This is not JSON."
+        autosize
+        minRows={12}
+        maxRows={24}
+        value={text}
+        onChange={setText}
+      />
+      <ReasonInput value={reason} onChange={setReason} />
+    </FormDialog>
+  )
+}
+
+function readObject(text: string): Entry | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Entry) : undefined
+  } catch {
+    return undefined
+  }
+}

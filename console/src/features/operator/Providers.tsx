@@ -1,0 +1,253 @@
+import { Button } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import type { OperatorProviders } from '#api/operator/providers.ts'
+import { providersQuery } from '../../api/operator-queries.ts'
+import { countText, plural, shareText } from '../../format/number-text.ts'
+import { DataTable } from '../../parts/DataTable.tsx'
+import { EmptyState } from '../../parts/EmptyState.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { Page } from '../../parts/Page.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import { Provider } from '../../parts/Provider.tsx'
+import { State } from '../../parts/State.tsx'
+import { When } from '../../parts/When.tsx'
+import { AddProviderDialog } from './AddProviderDialog.tsx'
+import styles from './operator.module.css'
+import { PriceText } from './PriceText.tsx'
+import { ProviderKeyDialog, ProviderModelsDialog, ProviderSettingsDialog } from './ProviderDialogs.tsx'
+import { ReasonDialog } from './ReasonDialog.tsx'
+import { ServerState } from './ServerState.tsx'
+import { useMayOperate } from './use-may-operate.ts'
+
+export type ShownProvider = OperatorProviders['data'][number]
+export type ShownModel = ShownProvider['models'][number]
+
+const origins = { managed: 'managed here', file: 'from switchyard.yaml', found: 'found by itself' } as const
+
+/** The servers of the operator and the clouds: added, priced, tried, enabled and disabled here. */
+export function Providers() {
+  const mayOperate = useMayOperate()
+  const [isAdding, setAdding] = useState(false)
+  const providers = useQuery(providersQuery)
+  return (
+    <Page title="Providers" actions={mayOperate && <Button onClick={() => setAdding(true)}>Add a provider</Button>}>
+      <Loaded query={providers} height={480}>
+        {({ data, library }) => (
+          <>
+            {data.length === 0 && (
+              <Panel>
+                <EmptyState text="Nothing is sold yet. Add a cloud or one of your servers." />
+              </Panel>
+            )}
+            {data.map(provider => (
+              <ProviderPanel key={`${provider.origin} ${provider.name}`} provider={provider} />
+            ))}
+            <p className={styles.hint}>
+              List prices and limits are proposed from {library.name} {library.version} of {library.date}. Nothing
+              applies them by itself.
+            </p>
+          </>
+        )}
+      </Loaded>
+      {isAdding && <AddProviderDialog onClose={() => setAdding(false)} />}
+    </Page>
+  )
+}
+
+type Asked = 'switch' | 'remove' | 'key' | 'models' | 'settings' | ShownModel
+
+function ProviderPanel({ provider }: { provider: ShownProvider }) {
+  const { name, title, origin, kind, base_url, is_enabled, problem, changed_at, reason, version, models } = provider
+  const mayOperate = useMayOperate() && origin === 'managed'
+  const [asked, setAsked] = useState<Asked | null>(null)
+  const close = () => setAsked(null)
+  return (
+    <Panel
+      title={<Provider kind={kind} label={name} />}
+      aside={
+        mayOperate && (
+          <span className={styles.buttons}>
+            <Button size="xs" variant="default" onClick={() => setAsked('models')}>
+              Models and prices
+            </Button>
+            <Button size="xs" variant="default" onClick={() => setAsked('key')}>
+              Replace the key
+            </Button>
+            <Button size="xs" variant="default" onClick={() => setAsked('settings')}>
+              Settings
+            </Button>
+            <Button size="xs" variant="default" onClick={() => setAsked('switch')}>
+              {is_enabled ? 'Disable' : 'Enable'}
+            </Button>
+            <Button size="xs" variant="danger" onClick={() => setAsked('remove')}>
+              Remove
+            </Button>
+          </span>
+        )
+      }
+    >
+      <p className={styles.hint}>
+        {[title, base_url, origins[origin], plural(models.length, 'model')].filter(Boolean).join(' · ')}
+        {changed_at !== null && (
+          <>
+            {' · version '}
+            {version}, <When at={changed_at} />: {reason}
+          </>
+        )}
+      </p>
+      {problem !== null && <State state="danger">{problem}</State>}
+      {!is_enabled && <State state="off">disabled: no new request goes here</State>}
+      <Models provider={provider} onSwitch={mayOperate ? setAsked : undefined} />
+      {asked === 'models' && <ProviderModelsDialog provider={provider} onClose={close} />}
+      {asked === 'key' && <ProviderKeyDialog provider={provider} onClose={close} />}
+      {asked === 'settings' && <ProviderSettingsDialog provider={provider} onClose={close} />}
+      {asked === 'switch' && (
+        <ReasonDialog
+          title={`${is_enabled ? 'Disable' : 'Enable'} ${name}`}
+          action={is_enabled ? 'Disable' : 'Enable'}
+          isDanger={is_enabled}
+          reader="The audit log keeps it."
+          send={text => ({
+            method: 'PATCH',
+            path: `operator/providers/${name}`,
+            body: { is_enabled: !is_enabled, reason: text },
+          })}
+          done={is_enabled ? `${name} gets no new requests.` : `${name} gets requests.`}
+          onClose={close}
+        >
+          {is_enabled
+            ? 'No new request goes there. Running requests end as they began.'
+            : 'New requests go there within a second.'}
+        </ReasonDialog>
+      )}
+      {asked === 'remove' && version !== null && (
+        <ReasonDialog
+          title={`Remove ${name}`}
+          action="Remove"
+          isDanger
+          reader="The audit log keeps it."
+          send={text => ({
+            method: 'DELETE',
+            path: `operator/providers/${name}`,
+            body: { version, reason: text },
+          })}
+          done={`${name} is removed.`}
+          onClose={close}
+        >
+          Its models are no longer sold there, and its key is deleted. Running requests end as they began. To stop it
+          for a while, disable it instead.
+        </ReasonDialog>
+      )}
+      {asked !== null && typeof asked === 'object' && (
+        <ReasonDialog
+          title={`${asked.is_enabled ? 'Disable' : 'Enable'} ${asked.id} at ${name}`}
+          action={asked.is_enabled ? 'Disable' : 'Enable'}
+          isDanger={asked.is_enabled}
+          reader="The audit log keeps it."
+          send={text => ({
+            method: 'PATCH',
+            path: `operator/providers/${name}`,
+            body: { is_enabled: !asked.is_enabled, model: asked.id, reason: text },
+          })}
+          done={asked.is_enabled ? `${name} gets no new requests for ${asked.id}.` : `${name} serves ${asked.id}.`}
+          onClose={close}
+        >
+          {asked.is_enabled
+            ? 'New requests for this model go to its other servers, if it has any. Running requests end as they began.'
+            : 'New requests for this model may go there within a second.'}
+        </ReasonDialog>
+      )}
+    </Panel>
+  )
+}
+
+function Models({
+  provider: { name, models },
+  onSwitch,
+}: {
+  provider: ShownProvider
+  onSwitch: ((model: ShownModel) => void) | undefined
+}) {
+  return (
+    <DataTable
+      label={`Models of ${name}`}
+      rows={models}
+      keyOf={({ id }) => id}
+      columns={[
+        { title: 'Model', place: 'name', cell: ({ id }) => id },
+        {
+          title: 'State',
+          cell: ({ is_enabled, server }) =>
+            is_enabled && server !== null ? (
+              <ServerState state={server.state} />
+            ) : (
+              <State state="off">{is_enabled ? 'not offered' : 'disabled'}</State>
+            ),
+        },
+        {
+          title: 'Running',
+          align: 'right',
+          isLabelled: true,
+          cell: ({ server }) => (server === null ? '–' : countText(server.in_flight)),
+        },
+        {
+          title: 'Answered today',
+          align: 'right',
+          isLabelled: true,
+          cell: ({ server }) =>
+            server === null || server.ok_share === null
+              ? '–'
+              : `${shareText(server.ok_share)} of ${countText(server.answered_today)}`,
+        },
+        {
+          title: 'Costs you',
+          align: 'right',
+          isLabelled: true,
+          cell: ({ cost, list_price }) => (
+            <>
+              {cost === null ? '–' : <PriceText price={cost} />}
+              {list_price !== null && (
+                <State state="warn">{`the list says ${list_price.input_usd_per_million} / ${list_price.output_usd_per_million}`}</State>
+              )}
+            </>
+          ),
+        },
+        {
+          title: 'Sold for',
+          align: 'right',
+          place: 'money',
+          cell: model => (
+            <>
+              <PriceText price={model.price} />
+              {isBelowCost(model) && <State state="danger">below cost</State>}
+            </>
+          ),
+        },
+        {
+          title: '',
+          place: 'actions',
+          cell: model =>
+            onSwitch && (
+              <Button
+                size="xs"
+                variant="default"
+                aria-label={`${model.is_enabled ? 'Disable' : 'Enable'} ${model.id} at ${name}`}
+                onClick={() => onSwitch(model)}
+              >
+                {model.is_enabled ? 'Disable' : 'Enable'}
+              </Button>
+            ),
+        },
+      ]}
+    />
+  )
+}
+
+function isBelowCost({ price, cost }: ShownModel): boolean {
+  if (cost === null) return false
+  return (
+    price.input_usd_per_million < cost.input_usd_per_million ||
+    price.output_usd_per_million < cost.output_usd_per_million
+  )
+}

@@ -1,0 +1,102 @@
+import type { Page } from 'playwright-core'
+import { afterEach, expect, test } from 'vitest'
+import { makeOperator } from '../../harness/browser-client.ts'
+import { axeFindings, useChromium, type WatchedPage } from '../../harness/chromium.ts'
+import { status } from '../../harness/scripted-upstream.ts'
+import { openSignedIn } from '../../harness/signed-in-page.ts'
+import { useTestApp, useUpstream } from '../../harness/use-test-app.ts'
+
+// What operators do with servers and clouds while the gateway runs, in a real browser.
+
+const app = useTestApp()
+const upstream = useUpstream()
+const chromium = useChromium()
+const open: WatchedPage[] = []
+
+afterEach(async () => {
+  const complaints = open.flatMap(watched => watched.complaints)
+  await Promise.all(open.splice(0).map(({ context }) => context.close()))
+  expect(complaints.filter(text => !/status of 4\d\d/.test(text))).toEqual([])
+})
+
+async function operatorPage(): Promise<Page> {
+  const { customerId } = await app.customer()
+  const watched = await openSignedIn(chromium.browser, app, customerId)
+  open.push(watched)
+  await makeOperator(app, watched.email)
+  return watched.page
+}
+
+const click = (page: Page, name: string | RegExp) => page.getByRole('button', { name }).click()
+const dialog = (page: Page) => page.getByRole('dialog')
+const chat = async (model: string) => {
+  await app.app.noticeChanges()
+  const customer = await app.customer()
+  return (await app.chat(customer, { model, messages: [{ role: 'user', content: 'Hello' }], max_tokens: 10 })).status
+}
+
+test('from an empty gateway to a sold answer, another price, a stop and the end', async () => {
+  upstream.respondToProbesWith(
+    status(200, { object: 'list', data: [{ id: 'test-model', context_length: 8_000 }, { id: 'other-model' }] }),
+  )
+  const page = await operatorPage()
+  await page.goto('/operator/providers')
+  await click(page, 'Add a provider')
+  await dialog(page)
+    .getByRole('combobox', { name: 'Provider' })
+    .or(page.getByRole('textbox', { name: 'Provider' }))
+    .click()
+  await page.getByRole('option', { name: 'Other, OpenAI-compatible' }).click()
+  await page.getByRole('textbox', { name: 'Name' }).fill('acme')
+  await page.getByRole('textbox', { name: 'Address' }).fill(upstream.baseUrl)
+  await page.getByLabel('Key', { exact: true }).fill('sk-secret')
+  await click(page, 'Ask for its models')
+  await page.getByRole('checkbox', { name: 'test-model' }).check()
+  await page.getByLabel('Input price of test-model').fill('1')
+  await page.getByLabel('Output price of test-model').fill('2,5')
+  await click(page, 'Test test-model')
+  await page.getByText(/^answers/).waitFor()
+  expect(upstream.requests.at(-1)!.headers.authorization).toBe('Bearer sk-secret')
+  expect(await axeFindings(page)).toEqual([])
+  await click(page, 'Sell 1 model')
+  await page.getByRole('table', { name: 'Models of acme' }).getByText(/^1(.00)? . 2.50?$/).waitFor()
+  expect(await chat('test-model')).toBe(200)
+
+  await click(page, 'Models and prices')
+  await page.getByLabel('Output price of test-model').fill('3')
+  await click(page, 'Ask the server for its models')
+  await page.getByRole('checkbox', { name: 'other-model' }).waitFor()
+  await page.getByLabel('Reason').fill('dearer')
+  await click(page, 'Save')
+  await page.getByRole('table', { name: 'Models of acme' }).getByText(/^1(.00)? . 3(.00)?$/).waitFor()
+  await page.getByText(/· version 2,/).waitFor()
+
+  await click(page, 'Disable test-model at acme')
+  await page.getByLabel('Reason').fill('it fails')
+  await dialog(page).getByRole('button', { name: 'Disable' }).click()
+  await page.getByRole('table', { name: 'Models of acme' }).getByText('disabled').waitFor()
+  expect(await chat('test-model')).toBe(404)
+
+  await click(page, 'Remove')
+  await page.getByLabel('Reason').fill('the contract ended')
+  await dialog(page).getByRole('button', { name: 'Remove' }).click()
+  await page.getByText('Nothing is sold yet.').waitFor()
+})
+
+test('a server that refuses the key says so, and a setting that is wrong is named', async () => {
+  upstream.respondToProbesWith(status(401, { error: { message: 'no' } }))
+  const page = await operatorPage()
+  await page.goto('/operator/providers')
+  await click(page, 'Add a provider')
+  await dialog(page)
+    .getByRole('combobox', { name: 'Provider' })
+    .or(page.getByRole('textbox', { name: 'Provider' }))
+    .click()
+  await page.getByRole('option', { name: 'OpenRouter' }).click()
+  await page.getByRole('textbox', { name: 'Address' }).fill(upstream.baseUrl)
+  await click(page, 'Ask for its models')
+  await page.getByText(/it refuses the key/).waitFor()
+  await page.getByRole('textbox', { name: 'Address' }).fill(`${upstream.baseUrl}/chat/completions`)
+  await click(page, 'Ask for its models')
+  await page.getByText(/ends in \/chat\/completions/).waitFor()
+})
