@@ -2,8 +2,11 @@ import type { Command } from 'commander'
 import { transaction } from '../base/db/pool.ts'
 import type { Offer } from '../base/domain/offer.ts'
 import { decideModel } from '../market/marketplace/decide-model.ts'
+import { withManaged } from '../market/supply/catalog/catalog.ts'
 import { readHosterOffers } from '../market/supply/hosters/hoster-offers.ts'
 import { listUnapprovedIds } from '../market/supply/hosters/model-ids.ts'
+import { readProviderOffers } from '../market/supply/providers/providers.ts'
+import { readEndpoint } from '../start/config/read-endpoint.ts'
 import { textArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession, type Session } from './command.ts'
 import { priceText } from './output.ts'
@@ -27,7 +30,9 @@ function list(): Command {
     'model list --json',
   ]).action(async options => {
     const session = createSession(options)
-    const offers = [...(await gatheredOffers(session)), ...(await hosterOffers(session))]
+    const own = await gatheredOffers(session)
+    const { hosted, managed } = await storedOffers(session)
+    const offers = [...withManaged(own, managed), ...hosted]
     const rows = offers
       .map(offer => ({
         model: offer.modelId,
@@ -116,14 +121,18 @@ async function gatheredOffers({ config }: Session): Promise<readonly Offer[]> {
   return supply.offers
 }
 
-async function hosterOffers(session: Session): Promise<readonly Offer[]> {
-  const { offers } = await withDatabase(session, async pool =>
-    readHosterOffers(pool, {
-      masterKey: await requireMasterKey(session, pool),
+/** Returns what the database has: the offers of hosters, and those of managed providers. */
+function storedOffers(session: Session): Promise<{ hosted: readonly Offer[]; managed: readonly Offer[] }> {
+  const onProblem = session.output.note
+  return withDatabase(session, async pool => {
+    const masterKey = await requireMasterKey(session, pool)
+    const allowPrivateHosters = session.config.hosters.allowPrivateUrls
+    const { offers: hosted } = await readHosterOffers(pool, {
+      masterKey,
       nowMs: Date.now(),
-      allowPrivateHosters: session.config.hosters.allowPrivateUrls,
-      onProblem: session.output.note,
-    }),
-  )
-  return offers
+      allowPrivateHosters,
+      onProblem,
+    })
+    return { hosted, managed: await readProviderOffers(pool, { masterKey, readEndpoint, onProblem }) }
+  })
 }

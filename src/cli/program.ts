@@ -5,6 +5,7 @@ import { alertCommands } from './alert.ts'
 import { backupCommand } from './backup.ts'
 import { addGroupOptions } from './command.ts'
 import { completionCommand } from './completion.ts'
+import { configCommands } from './config.ts'
 import { creditCommands } from './credit.ts'
 import { customerCommands } from './customer.ts'
 import { doctorCommand } from './doctor/doctor.ts'
@@ -51,6 +52,7 @@ export function createProgram(): Command {
     hosterCommands(),
     payoutCommands(),
     hostCommand(),
+    configCommands(),
     modelCommands(),
     priceCommands(),
     alertCommands(),

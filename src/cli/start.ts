@@ -18,16 +18,19 @@ export function startCommand(): Command {
     .option('--port <n>', 'port to listen on; default: PORT, else server.port', portArgument)
     .option('--workers <n>', 'worker processes behind one port, 1 to 64; default: server.workers', workersArgument)
     .action(async (options: StartOptions) => {
-      const configured = loadConfig({ file: options.config, port: options.port })
-      const { workers = configured.server.workers } = options
-      const config = { ...configured, server: { ...configured.server, workers } }
+      const read = () => {
+        const configured = loadConfig({ file: options.config, port: options.port })
+        const { workers = configured.server.workers } = options
+        return { ...configured, server: { ...configured.server, workers } }
+      }
+      const config = read()
       // Imported on demand: the server takes long to load, and neither the other commands nor a primary need it.
-      if (workers === 1) {
+      if (config.server.workers === 1) {
         const { main } = await import('../start/main.ts')
-        await main(config)
+        await main(config, read)
       } else {
         const { primary } = await import('../start/primary.ts')
-        await primary(config)
+        await primary(config, read)
       }
     })
 }

@@ -3,6 +3,7 @@ import type { Pool, Sql } from '../base/db/pool.ts'
 import { ApiError } from '../base/domain/errors.ts'
 import { billedCost, type TokenPrice, usd } from '../base/domain/money.ts'
 import type { Offer } from '../base/domain/offer.ts'
+import { type ProviderSecrets, providerSecrets } from '../base/domain/provider-secrets.ts'
 import { SupplyError } from '../base/domain/supply-error.ts'
 import { elementAt } from '../base/runtime/collections.ts'
 import { isJsonObject, type JsonObject } from '../base/runtime/json-object.ts'
@@ -16,8 +17,6 @@ import {
   managedOffers,
   openProviderSecrets,
   type Provider,
-  type ProviderSecrets,
-  providerSecrets,
   type ReadEndpoint,
   writeProvider,
 } from '../market/supply/providers/providers.ts'

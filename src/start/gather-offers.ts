@@ -16,6 +16,8 @@ export interface GatheredOffers {
   readonly findings: readonly Finding[]
   /** From now on, looks for changes of the models of local servers. Calls `onChange` with all offers. */
   watch(log: Pick<Log, 'info'>, onChange: (offers: readonly Offer[]) => void): void
+  /** Replaces the declared endpoints by those of another configuration, and calls `onChange` of `watch` with all offers. */
+  redeclare(changed: Config): Promise<void>
   /** Stops the demo upstream and the watch. */
   close(): Promise<void>
 }
@@ -30,35 +32,50 @@ const LOOK_TIMEOUT_MS = 5_000
 export async function gatherOffers(config: Config): Promise<GatheredOffers> {
   const { detect } = config
   const servers = localServersAt(detect.ports)
-  const declared = declaredNames(config.endpoints, servers)
+  // Detection reads it at each look.
+  const declared = new Set(declaredNames(config.endpoints, servers))
   const local = { price: detect.localPrice, ownPorts: [config.server.port], except: declared, servers }
   const detecting = detect.enabled ? detectLocal(local) : []
-  const [configured, locals] = await Promise.all([declaredOffers(config), detecting])
+  const [declaredAtStart, locals] = await Promise.all([declaredOffers(config), detecting])
+  let configured = declaredAtStart
   const clouds = detect.enabled && detect.cloud ? detectClouds(detect.cloudKeys, declared) : []
   const demo = config.demo.enabled ? await startDemo(config) : undefined
-  const offersWith = (localOffers: readonly Offer[]) => [
+  let localOffers: readonly Offer[] = locals.flatMap(({ offers }) => offers)
+  const all = () => [
     ...configured,
-    ...localOffers,
-    ...clouds.flatMap(cloud => cloud.offers),
+    ...[...localOffers, ...clouds.flatMap(({ offers }) => offers)].filter(
+      ({ endpoint }) => !declared.has(endpoint.endpointId),
+    ),
     ...(demo ? [demo.offer] : []),
   ]
   let watch: LocalWatch | undefined
+  let onChange: (offers: readonly Offer[]) => void = () => {}
   return {
-    offers: offersWith(locals.flatMap(({ offers }) => offers)),
+    offers: all(),
     findings: [...locals, ...clouds].map(({ finding }) => finding),
-    watch(log, onChange) {
+    watch(log, listener) {
+      onChange = listener
       if (!detect.enabled || detect.repeatSeconds === 0) return
       watch = new LocalWatch({
         ...local,
         timeoutMs: LOOK_TIMEOUT_MS,
         found: locals,
         intervalMs: detect.repeatSeconds * 1_000,
-        onChange: offers => onChange(offersWith(offers)),
+        onChange: offers => {
+          localOffers = offers
+          onChange(all())
+        },
         scheduler: systemScheduler,
         random: Math.random,
         log,
       })
       watch.start()
+    },
+    async redeclare(changed) {
+      configured = await declaredOffers(changed)
+      declared.clear()
+      for (const name of declaredNames(changed.endpoints, servers)) declared.add(name)
+      onChange(all())
     },
     async close() {
       watch?.stop()

@@ -10,12 +10,14 @@ import { startMetrics } from './start-metrics.ts'
 /**
  * Runs the gateway in this process until SIGTERM or SIGINT, then drains. Resolves when everything that it
  * started has stopped. Throws an Error with a message for the operator when it cannot start.
+ *
+ * @param readAgain reads the configuration anew; throws ConfigError
  */
-export function main(config: Config): Promise<void> {
-  return runUntilStopped(config, context => run(config, context))
+export function main(config: Config, readAgain: () => Config): Promise<void> {
+  return runUntilStopped(config, context => run(config, readAgain, context))
 }
 
-async function run(config: Config, { log, stop }: RunContext): Promise<void> {
+async function run(config: Config, readAgain: () => Config, { log, stop, onReload }: RunContext): Promise<void> {
   // Disposed in the reverse order of the start.
   await using started = new AsyncDisposableStack()
   const connections = connectionsNeeded(config.postgres, 1)
@@ -28,6 +30,7 @@ async function run(config: Config, { log, stop }: RunContext): Promise<void> {
   const { app, port } = await serve({ config, connection, desk, masterKey, offers, log, isOnlyNode: embedded })
   stop.serving()
   foundation.watchOffers(app.setOffers)
+  onReload(() => foundation.reload(readAgain))
   started.defer(await startMetrics(config, () => app.metrics.metrics(), log))
   started.defer(() => app.close({ drainMs: config.server.drainSeconds * 1000, signal: stop.force }))
   started.defer(announceAddress(config, port, log))

@@ -13,12 +13,14 @@ import { startWorkers } from './workers/start-workers.ts'
  * SIGINT; then all of them drain. The primary runs the parts that a gateway has only once: embedded
  * PostgreSQL, demo upstream, detection, first run and welcome text. Throws an Error with a message for the
  * operator when it cannot start, or when its workers cannot be kept alive.
+ *
+ * @param readAgain reads the configuration anew; throws ConfigError
  */
-export function primary(config: Config): Promise<void> {
-  return runUntilStopped(config, context => run(config, context))
+export function primary(config: Config, readAgain: () => Config): Promise<void> {
+  return runUntilStopped(config, context => run(config, readAgain, context))
 }
 
-async function run(config: Config, { log, stop }: RunContext): Promise<void> {
+async function run(config: Config, readAgain: () => Config, { log, stop, onReload }: RunContext): Promise<void> {
   // Disposed in the reverse order of the start.
   await using started = new AsyncDisposableStack()
   const connections = connectionsNeeded(config.postgres, config.server.workers)
@@ -62,6 +64,7 @@ async function run(config: Config, { log, stop }: RunContext): Promise<void> {
     offers = changed
     workers.updateTasks()
   })
+  onReload(() => foundation.reload(readAgain))
   stop.serving()
   started.defer(announceAddress(config, port, log))
   if (!stop.isRequested) await announce({ config, owner, masterKey, port, findings })

@@ -7,6 +7,8 @@ import { type ShutdownSignals, shutdownSignals } from './shutdown-signals.ts'
 export interface RunContext {
   readonly log: Logger
   readonly stop: ShutdownSignals
+  /** From now on, SIGHUP calls this. */
+  onReload(reload: () => Promise<void>): void
 }
 
 /**
@@ -20,10 +22,12 @@ export async function runUntilStopped(
   const { drainDelaySeconds } = config.server
   const stop = shutdownSignals(drainDelaySeconds * 1000)
   const log = createLog(config.log, isDatabaseAway)
-  // The signal by which other servers read their configuration again. A closed terminal sends it too.
-  process.on('SIGHUP', () =>
-    log.warn('SIGHUP is ignored: the configuration is read at the start only, so restart to change it'),
-  )
+  // A closed terminal sends it too, which changes nothing.
+  let reload: (() => Promise<void>) | undefined
+  process.on('SIGHUP', () => {
+    if (reload === undefined) log.warn('SIGHUP is ignored until the start is complete')
+    else reload().catch(error => log.error({ err: error }, 'SIGHUP: the configuration was not read'))
+  })
   stop.requested.then(() => {
     if (!stop.isDelayed) return
     log.info(
@@ -35,6 +39,12 @@ export async function runUntilStopped(
     log.info(`${what}; Ctrl-C or SIGTERM once more to stop now`)
   })
   stop.force.addEventListener('abort', () => log.warn('stopping now: running requests are cut off'))
-  await run({ log, stop })
+  await run({
+    log,
+    stop,
+    onReload(listener) {
+      reload = listener
+    },
+  })
   log.info('stopped')
 }

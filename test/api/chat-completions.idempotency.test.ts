@@ -278,7 +278,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
       requestId: randomUUID(),
       modelId: '',
     }
-    const store = createPostgresClaimStore(database.pool, 0)
+    const store = createPostgresClaimStore(database.pool, () => 0)
     expect(await store.takeOver(late, failed!.request_id, randomUUID())).toBe(false)
     goOn()
     expect((await asking).status).toBe(200)

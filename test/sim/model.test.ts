@@ -45,7 +45,7 @@ let ids = 1
 
 beforeAll(() => {
   store = createPostgresStore({ money: database.pool, heartbeat: database.pool, windowClock: () => windowMs })
-  claims = createPostgresClaimStore(database.pool, LONGEST_ANSWER_MS)
+  claims = createPostgresClaimStore(database.pool, () => LONGEST_ANSWER_MS)
   model = createModelDatabase({ epochMs: Date.now, windowMs: () => windowMs })
 })
 

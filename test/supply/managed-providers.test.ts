@@ -234,7 +234,7 @@ test.each([
   [{ api_key: 'in-settings' }, 'is a key'],
   [{ unknown_key: 1 }, 'unknown_key is not a setting'],
   [{ base_url: 'http://169.254.169.254/v1' }, 'network link'],
-  [{ base_url: 'http://$' + '{SWITCHYARD_MASTER_KEY}/v1' }, 'base_url'],
+  [{ base_url: '$' + '{SWITCHYARD_MASTER_KEY}' }, 'must be an http'],
 ])('settings that cannot work are refused: %j', async (wrong, text) => {
   const error = await refused('POST', 'providers', { settings: entryFor(newName(), wrong), reason: 'wanted' })
   expect(error.code).toBe('invalid_value')

@@ -72,7 +72,12 @@ export function startGeneration(
   const chat = createChat(context, parts, bodyTurns)
   const deps: GenerationDeps = {
     complete: (request, events) => complete(chat, request, events),
-    completeOnce: startIdempotency(context, { chat, database: parts.database, money: parts.money }),
+    completeOnce: startIdempotency(context, {
+      chat,
+      database: parts.database,
+      money: parts.money,
+      supply: parts.supply,
+    }),
     quote: (caller, job, requestId) => quote(chat, caller, job, requestId),
     authenticate: parts.callers.authenticator.authenticate,
     windows: parts.limits.windows,

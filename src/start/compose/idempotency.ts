@@ -8,23 +8,29 @@ import { createPostgresClaimStore } from '../../request/chat/idempotency/postgre
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { Money } from './money.ts'
+import type { Supply } from './supply.ts'
 
 interface IdempotencyParts {
   readonly chat: CompleteDeps
   readonly database: Database
   readonly money: Money
+  readonly supply: Supply
 }
 
 /** Returns the function that serves requests with an Idempotency-Key. */
 export function startIdempotency(
-  { offers, masterKey, scheduler, started }: ComposeContext,
-  { chat, database, money: { store, node, nodeShard } }: IdempotencyParts,
+  { masterKey, scheduler, started }: ComposeContext,
+  { chat, database, money: { store, node, nodeShard }, supply: { catalog } }: IdempotencyParts,
 ): GenerationDeps['completeOnce'] {
   // Endpoints of hosters have the standard timeouts.
-  const longestAnswerMs = Math.max(standardTimeouts.totalMs, ...offers.map(({ endpoint }) => endpoint.timeouts.totalMs))
+  let longestAnswerMs = standardTimeouts.totalMs
+  // It never falls: requests to a server that is gone still run.
+  catalog.onOwnOffers(offers => {
+    longestAnswerMs = Math.max(longestAnswerMs, ...offers.map(({ endpoint }) => endpoint.timeouts.totalMs))
+  })
   const claims = createClaims({
     // A slow client can double the time that an answer takes.
-    store: createPostgresClaimStore(database.lookups, 2 * longestAnswerMs),
+    store: createPostgresClaimStore(database.lookups, () => 2 * longestAnswerMs),
     ledgerStore: store,
     nodeShard,
     node,

@@ -136,7 +136,13 @@ export function createOperator(
       masterKey: context.masterKey,
       readEndpoint,
       offers: () => catalog.current().offers,
-      namesInFile: () => new Set(config.endpoints.map(({ name }) => name)),
+      namesInFile: () =>
+        new Set(
+          catalog
+            .current()
+            .offers.filter(({ endpoint }) => endpoint.origin === 'file')
+            .map(({ endpoint }) => endpoint.name),
+        ),
       tryOffer: createTryOffer(context, supply),
       nowMs: () => clock.epochMs(),
       noticeChanges: () => callers.changes.poll(),

@@ -1,9 +1,11 @@
 import type { Offer } from '../../base/domain/offer.ts'
+import { type ProviderSecrets, providerSecrets } from '../../base/domain/provider-secrets.ts'
 import { SupplyError } from '../../base/domain/supply-error.ts'
-import type { JsonObject } from '../../base/runtime/json-object.ts'
+import { isJsonObject, type JsonObject } from '../../base/runtime/json-object.ts'
+import { ConfigError } from './config.ts'
 import { configuredOffers } from './configured-offers.ts'
 import { readSettings } from './read-settings.ts'
-import type { ConfigProblem } from './read-yaml.ts'
+import { type ConfigProblem, readYaml, WrittenNumber } from './read-yaml.ts'
 
 /**
  * Turns an entry of `endpoints`, given as JSON, into offers as if switchyard.yaml had it; none if it is not enabled. Variables of the
@@ -12,7 +14,7 @@ import type { ConfigProblem } from './read-yaml.ts'
 export function readEndpoint(entry: JsonObject): readonly Offer[] {
   const problems: ConfigProblem[] = []
   // JSON is YAML. What the file would replace stays as it is.
-  const text = JSON.stringify({ endpoints: [entry] }).replaceAll('${', '$${')
+  const text = JSON.stringify({ endpoints: [entry] }).replaceAll('${', () => '$${')
   const settings = readSettings(text, 'provider', {}, problems)
   if (settings === undefined || problems.length > 0) {
     const texts = problems.map(
@@ -21,4 +23,47 @@ export function readEndpoint(entry: JsonObject): readonly Offer[] {
     throw new SupplyError('invalid_value', texts.join(' '))
   }
   return configuredOffers(settings)
+}
+
+/** An entry of `endpoints` of a file, for a managed provider. */
+export interface DeclaredProvider {
+  readonly name: string
+  readonly settings: JsonObject
+  /** Those that the file sets. */
+  readonly secrets: ProviderSecrets
+}
+
+/**
+ * Reads the `endpoints` of a YAML file, with `${NAME}` from the environment. Other settings of the file are checked and
+ * not used. Throws ConfigError with every problem and its line.
+ */
+export function readProviderFile(
+  text: string,
+  where: string,
+  env: Readonly<Record<string, string | undefined>> = process.env,
+): DeclaredProvider[] {
+  const problems: ConfigProblem[] = []
+  readSettings(text, where, env, problems)
+  if (problems.length > 0) throw new ConfigError(problems)
+  const { value } = readYaml(text, where, env)
+  const entries = (value as { endpoints?: unknown[] } | undefined)?.endpoints ?? []
+  return entries.map(entry => {
+    const all = withPlainNumbers(entry) as JsonObject
+    const isSecret = ([key]: [string, unknown]) => (providerSecrets as readonly string[]).includes(key)
+    const members = Object.entries(all)
+    return {
+      name: String(all.name),
+      settings: Object.fromEntries(members.filter(member => !isSecret(member))),
+      secrets: Object.fromEntries(members.filter(isSecret)) as ProviderSecrets,
+    }
+  })
+}
+
+/** Numbers become JSON's where that changes no digit, and texts where it would. */
+function withPlainNumbers(value: unknown): unknown {
+  if (value instanceof WrittenNumber)
+    return String(Number(value.source)) === value.source ? Number(value.source) : value.source
+  if (Array.isArray(value)) return value.map(withPlainNumbers)
+  if (!isJsonObject(value)) return value
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, withPlainNumbers(inner)]))
 }

@@ -137,7 +137,7 @@ function withRatios(configured: readonly Offer[], hosted: readonly Offer[]): rea
  * Returns the offers of this process and of managed providers together. A server is sold once: what the file declares
  * counts before a managed provider of the same name, and that before what detection found at its name or address.
  */
-function withManaged(configured: readonly Offer[], managed: readonly Offer[]): readonly Offer[] {
+export function withManaged(configured: readonly Offer[], managed: readonly Offer[]): readonly Offer[] {
   if (managed.length === 0) return configured
   const inFile = new Set(configured.filter(({ endpoint }) => endpoint.origin === 'file').map(idOfEndpoint))
   const used = managed.filter(offer => !inFile.has(idOfEndpoint(offer)))

@@ -2,19 +2,10 @@ import { bumpControlVersion } from '../../../base/db/control-version.ts'
 import type { Sql } from '../../../base/db/pool.ts'
 import { queryRow } from '../../../base/db/query-row.ts'
 import type { Offer } from '../../../base/domain/offer.ts'
+import type { ProviderSecrets } from '../../../base/domain/provider-secrets.ts'
 import { SupplyError } from '../../../base/domain/supply-error.ts'
 import type { JsonObject } from '../../../base/runtime/json-object.ts'
 import { openSecret, sealSecret } from '../../../base/secrets/sealed-secret.ts'
-
-/** The keys of an entry of `endpoints` that are kept sealed and never shown. */
-export const providerSecrets = [
-  'api_key',
-  'google_service_account',
-  'aws_access_key_id',
-  'aws_secret_access_key',
-  'aws_session_token',
-] as const
-export type ProviderSecrets = Readonly<Partial<Record<(typeof providerSecrets)[number], string>>>
 
 /** A provider that operators manage at run time. */
 export interface Provider {
@@ -43,7 +34,9 @@ export async function listProviders(sql: Sql): Promise<Provider[]> {
 
 /** Returns a provider, also one that was removed, and locks it until the end of the transaction. */
 export async function lockProvider(sql: Sql, name: string): Promise<Provider | undefined> {
-  const { rows } = await sql.query<Provider>(`${SELECT_PROVIDERS} WHERE p.name = $1 FOR UPDATE OF p`, [name])
+  // Read in a later statement: one that waited for the lock would not see the version that was written meanwhile.
+  await sql.query('SELECT FROM provider WHERE name = $1 FOR UPDATE', [name])
+  const { rows } = await sql.query<Provider>(`${SELECT_PROVIDERS} WHERE p.name = $1`, [name])
   return rows[0]
 }
 
@@ -147,7 +140,7 @@ export interface Difference {
 export function differencesOf(before: unknown, after: unknown, path = ''): Difference[] {
   const [former, later] = [membersOf(before), membersOf(after)]
   if (former === undefined || later === undefined) {
-    const isSame = JSON.stringify(before) === JSON.stringify(after)
+    const isSame = textOf(before) === textOf(after)
     return isSame ? [] : [{ path, before, after }]
   }
   const names = new Set([...later.keys(), ...former.keys()])
@@ -156,6 +149,11 @@ export function differencesOf(before: unknown, after: unknown, path = ''): Diffe
     const inner = isInList ? `${path}[${name}]` : path === '' ? name : `${path}.${name}`
     return differencesOf(former.get(name), later.get(name), inner)
   })
+}
+
+/** A file may write a number where the console writes its decimal text. Both mean the same. */
+function textOf(value: unknown): string {
+  return typeof value === 'string' || typeof value === 'number' ? String(value) : JSON.stringify(value)
 }
 
 /** Returns the members of an object, or the items of a list of objects by their ids; undefined for other values. */

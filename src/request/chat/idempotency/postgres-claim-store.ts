@@ -16,10 +16,10 @@ const heartbeatsOf = (nodeId: string) =>
 const FINISHED_WITHIN = `interval '10 s'`
 
 /**
- * Implements ClaimStore with the table of sql/migrations/0003_idempotency.sql. `longestAnswerMs`: the longest
- * total time limit of any endpoint.
+ * Implements ClaimStore with the table of sql/migrations/0003_idempotency.sql. `longestAnswerMs`: returns the
+ * longest total time limit of any endpoint.
  */
-export function createPostgresClaimStore(sql: Sql, longestAnswerMs: number): ClaimStore {
+export function createPostgresClaimStore(sql: Sql, longestAnswerMs: () => number): ClaimStore {
   return {
     async take({ customerId, key, bodyHash, requestId }, nodeId) {
       const { rowCount } = await sql.query(
@@ -45,7 +45,7 @@ export function createPostgresClaimStore(sql: Sql, longestAnswerMs: number): Cla
          LEFT JOIN usage_event u ON u.customer_id = i.customer_id AND u.request_id = i.request_id
          WHERE i.customer_id = $1 AND i.key = $2`,
         // A node sends at most one heartbeat in HEARTBEAT_MS, so the claim is at least this old.
-        [customerId, key, bodyHash, Math.ceil((longestAnswerMs + ABANDONED_AFTER_MS) / HEARTBEAT_MS)],
+        [customerId, key, bodyHash, Math.ceil((longestAnswerMs() + ABANDONED_AFTER_MS) / HEARTBEAT_MS)],
       )
       const row = rows[0]
       if (row === undefined) return undefined

@@ -1,0 +1,192 @@
+import { readFileSync } from 'node:fs'
+import type { Command } from 'commander'
+import { stringify } from 'yaml'
+import { transactionOrDryRun } from '../base/db/dry-run.ts'
+import type { Sql } from '../base/db/pool.ts'
+import { providerSecrets } from '../base/domain/provider-secrets.ts'
+import { SupplyError } from '../base/domain/supply-error.ts'
+import { systemErrorText } from '../base/runtime/error-message.ts'
+import { noteAction } from '../identity/people/audit-log.ts'
+import {
+  type Difference,
+  differencesOf,
+  listProviders,
+  lockProvider,
+  openProviderSecrets,
+  type Provider,
+  writeProvider,
+} from '../market/supply/providers/providers.ts'
+import { type DeclaredProvider, readEndpoint, readProviderFile } from '../start/config/read-endpoint.ts'
+import { textArgument } from './arguments.ts'
+import { createCommand, createCommandGroup, createSession } from './command.ts'
+import { Failure, UsageError } from './failure.ts'
+import type { Json } from './output.ts'
+import { requireMasterKey } from './require-master-key.ts'
+import { withDatabase } from './with-database.ts'
+
+export function configCommands(): Command {
+  return createCommandGroup('config', 'Write providers that are managed at run time as YAML, and apply such a file', [
+    exportConfig(),
+    applyConfig(),
+  ])
+}
+
+function exportConfig(): Command {
+  return createCommand('export', 'Print the managed providers as YAML, without their keys', [
+    'config export > providers.yaml',
+    'config export --json',
+  ]).action(async options => {
+    const session = createSession(options)
+    const { providers, keys } = await withDatabase(session, async pool => {
+      const providers = await listProviders(pool)
+      const masterKey = await requireMasterKey(session, pool)
+      return { providers, keys: providers.map(provider => Object.keys(openProviderSecrets(masterKey, provider))) }
+    })
+    const endpoints = providers.map(({ settings }) => settings)
+    session.output.result({ endpoints: endpoints as unknown as Json }, yamlOf(providers, keys))
+  })
+}
+
+/** Each provider with a comment that names its keys: `config apply` keeps those that the file does not set. */
+function yamlOf(providers: readonly Provider[], keys: readonly (readonly string[])[]): string {
+  if (providers.length === 0) return 'endpoints: []'
+  const items = providers.map(({ settings }, index) => {
+    const stored = keys[index] ?? []
+    const comment = stored.length === 0 ? '' : `  # ${stored.join(', ')}: stored, and kept unless it is set here\n`
+    // No text of a provider stands for a variable of the environment.
+    const text = stringify([settings], { lineWidth: 0 }).replaceAll('${', () => '$${')
+    return `${comment}${text.replaceAll(/^(?=.)/gm, '  ')}`
+  })
+  return `endpoints:\n${items.join('')}`.trimEnd()
+}
+
+function applyConfig(): Command {
+  return createCommand('apply', 'Add and change managed providers as a YAML file says', [
+    'config apply providers.yaml --dry-run',
+    'config apply providers.yaml --prune --reason "New prices"',
+  ])
+    .argument('<file>', 'YAML with endpoints, as in switchyard.yaml; - reads stdin')
+    .option('--dry-run', 'show what would change, and change nothing')
+    .option('--prune', 'also remove managed providers that the file has not')
+    .option('--reason <text>', 'for the audit log; default: Applied from a file.', textArgument)
+    .action(async (file: string, { dryRun = false, prune = false, reason = 'Applied from a file.', ...options }) => {
+      const session = createSession(options)
+      const declared = readProviderFile(readText(file), file === '-' ? 'stdin' : file)
+      const inFile = new Set(session.config.endpoints.map(({ name }) => name))
+      const changes = await withDatabase(session, async pool => {
+        const masterKey = await requireMasterKey(session, pool)
+        return transactionOrDryRun(pool, dryRun, sql => apply(sql, { declared, masterKey, reason, prune }))
+      })
+      for (const { name } of changes)
+        if (inFile.has(name)) session.output.note(`${name}: switchyard.yaml declares it too, and that counts.`)
+      session.output.result(
+        { dry_run: dryRun, providers: changes as unknown as Json },
+        changes.map(changeText).join('\n') || 'The file has no endpoints.',
+      )
+    })
+}
+
+function readText(file: string): string {
+  try {
+    return readFileSync(file === '-' ? 0 : file, 'utf8')
+  } catch (error) {
+    throw new UsageError(`Cannot read ${file}: ${systemErrorText(error)}.`)
+  }
+}
+
+interface AppliedProvider {
+  readonly name: string
+  readonly change: 'created' | 'changed' | 'removed' | 'unchanged'
+  readonly version: number
+  readonly differences: readonly Difference[]
+  readonly keys_replaced: readonly string[]
+}
+
+interface ApplyOrder {
+  readonly declared: readonly DeclaredProvider[]
+  readonly masterKey: Buffer
+  readonly reason: string
+  /** Removes what is not declared. */
+  readonly prune: boolean
+}
+
+async function apply(sql: Sql, { declared, masterKey, reason, prune }: ApplyOrder): Promise<AppliedProvider[]> {
+  const applied: AppliedProvider[] = []
+  // In the order of the names, as all who lock several providers.
+  for (const { name, settings, secrets } of declared.toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
+    const before = await lockProvider(sql, name)
+    const stored = before === undefined ? {} : openProviderSecrets(masterKey, before)
+    const kept = { ...stored, ...secrets }
+    checkEntry(
+      name,
+      before,
+      { ...settings, ...kept },
+      Object.keys(stored).length > 0 && Object.keys(secrets).length === 0,
+    )
+    const replaced = providerSecrets.filter(key => secrets[key] !== undefined && secrets[key] !== stored[key])
+    const differences = differencesOf(before?.settings ?? {}, settings)
+    const isNew = before?.settings == null
+    if (!isNew && differences.length === 0 && replaced.length === 0) {
+      applied.push({ name, change: 'unchanged', version: before.version, differences, keys_replaced: [] })
+      continue
+    }
+    const version = await writeProvider(sql, masterKey, { name, settings, secrets: kept, reason })
+    applied.push({ name, change: isNew ? 'created' : 'changed', version, differences, keys_replaced: replaced })
+  }
+  if (prune) {
+    const names = new Set(declared.map(({ name }) => name))
+    for (const { name } of await listProviders(sql)) {
+      if (names.has(name)) continue
+      const before = await lockProvider(sql, name)
+      const version = await writeProvider(sql, masterKey, { name, settings: null, secrets: {}, reason })
+      const differences = differencesOf(before?.settings ?? {}, {})
+      applied.push({ name, change: 'removed', version, differences, keys_replaced: [] })
+    }
+  }
+  // Last: entries of the audit log wait for each other.
+  for (const { name, change, version, differences, keys_replaced } of applied) {
+    if (change === 'unchanged') continue
+    await noteAction(sql, {
+      action: `provider.${change}`,
+      personId: null,
+      subject: name,
+      detail: { reason, version, changes: differences, ...(keys_replaced.length > 0 && { keys_replaced }) },
+      address: null,
+    })
+  }
+  return applied
+}
+
+/** @param usesStored whether the keys are only those that are stored */
+function checkEntry(
+  name: string,
+  before: Provider | undefined,
+  entry: DeclaredProvider['settings'],
+  usesStored: boolean,
+): void {
+  const hostOf = (url: unknown) => URL.parse(String(url))?.host
+  if (usesStored && before?.settings != null && hostOf(before.settings.base_url) !== hostOf(entry.base_url))
+    throw new Failure(
+      `${name}: the address has changed, so the stored key is not sent there. Set the key in the file, best as \${NAME}.`,
+    )
+  try {
+    readEndpoint(entry)
+  } catch (error) {
+    if (error instanceof SupplyError) throw new Failure(`${name}: ${error.message}`)
+    throw error
+  }
+}
+
+function changeText({ name, change, version, differences, keys_replaced }: AppliedProvider): string {
+  const lines = change === 'changed' ? differences.map(differenceText) : []
+  return [
+    `${name}: ${change}${change === 'unchanged' ? '' : `, version ${version}`}`,
+    ...lines,
+    ...keys_replaced.map(key => `  ${key}: replaced`),
+  ].join('\n')
+}
+
+function differenceText({ path, before, after }: Difference): string {
+  const text = (value: unknown) => (value === undefined ? '-' : JSON.stringify(value))
+  return `  ${path}: ${text(before)} -> ${text(after)}`
+}

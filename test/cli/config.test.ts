@@ -1,0 +1,102 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { useTestDatabase } from '../harness/use-test-app.ts'
+import { databaseUrl, runInProcess } from './run-cli.ts'
+
+const database = useTestDatabase()
+const directory = mkdtempSync(join(tmpdir(), 'switchyard-cli-config-'))
+afterAll(() => rmSync(directory, { recursive: true }))
+
+const run = (...args: string[]) =>
+  runInProcess(args, {
+    cwd: directory,
+    env: {
+      DATABASE_URL: databaseUrl(database.connection),
+      SWITCHYARD_DATA: directory,
+      SWITCHYARD_MASTER_KEY: 'ab'.repeat(32),
+    },
+  })
+const write = (yaml: string) => writeFileSync(join(directory, 'providers.yaml'), yaml)
+const apply = async (...args: string[]) => {
+  const { code, stdout, stderr } = await run('config', 'apply', 'providers.yaml', '--json', ...args)
+  if (code !== 0) throw new Error(stderr)
+  return (
+    JSON.parse(stdout) as { providers: { name: string; change: string; version: number; differences: unknown[] }[] }
+  ).providers
+}
+const changes = async (...args: string[]) => (await apply(...args)).map(({ name, change }) => [name, change])
+
+const acme = (price: string, key = '') => `  - name: acme
+    kind: cloud
+    base_url: https://api.example.com/v1
+    ${key}
+    models:
+      - { id: acme-7b, price_per_million_usd: { input: 0.10, output: ${price} }, context_tokens: 8192 }
+`
+const other = `  - { name: other, kind: local, base_url: "http://127.0.0.1:9/v1", models: [{ id: "$\${x}", price_per_million_usd: { input: 0, output: 0 } }] }
+`
+
+test('a file is applied as versions, with its differences; what is exported and applied again changes nothing', async () => {
+  write(`endpoints:\n${acme('0.40', 'api_key: sk-acme-1')}${other}`)
+  expect(await changes('--dry-run')).toEqual([
+    ['acme', 'created'],
+    ['other', 'created'],
+  ])
+  expect((await run('config', 'export')).stdout.trim()).toBe('endpoints: []')
+  expect(await changes()).toEqual([
+    ['acme', 'created'],
+    ['other', 'created'],
+  ])
+  expect(await changes()).toEqual([
+    ['acme', 'unchanged'],
+    ['other', 'unchanged'],
+  ])
+
+  const exported = (await run('config', 'export')).stdout
+  expect(exported).toContain('# api_key: stored')
+  expect(exported).not.toContain('sk-acme')
+  expect(parse(exported)).toMatchObject({ endpoints: [{ name: 'acme' }, { name: 'other' }] })
+  write(exported)
+  expect(await changes()).toEqual([
+    ['acme', 'unchanged'],
+    ['other', 'unchanged'],
+  ])
+
+  write(`endpoints:\n${acme('0.50')}`)
+  expect(await apply()).toMatchObject([
+    {
+      ...{ name: 'acme', change: 'changed', version: 2 },
+      differences: [{ path: 'models[acme-7b].price_per_million_usd.output', after: '0.50' }],
+    },
+  ])
+  expect(await changes('--prune', '--reason', 'Only acme')).toEqual([
+    ['acme', 'unchanged'],
+    ['other', 'removed'],
+  ])
+  const { rows } = await database.pool.query(
+    "SELECT action, subject, person_id, detail->>'reason' AS reason FROM audit_entry WHERE action LIKE 'provider.%' ORDER BY entry_id",
+  )
+  expect(rows).toEqual([
+    { action: 'provider.created', subject: 'acme', person_id: null, reason: 'Applied from a file.' },
+    { action: 'provider.created', subject: 'other', person_id: null, reason: 'Applied from a file.' },
+    { action: 'provider.changed', subject: 'acme', person_id: null, reason: 'Applied from a file.' },
+    { action: 'provider.removed', subject: 'other', person_id: null, reason: 'Only acme' },
+  ])
+  expect((await run('model', 'list')).stdout).toMatch(/acme-7b\s+cloud\s+acme/)
+})
+
+test.each([
+  [acme('-1'), /providers.yaml:\d+: endpoints\[0\]/],
+  [`${acme('1')}${acme('1')}`, /repeats "acme"/],
+  [acme('1').replace('api.example.com', 'elsewhere.example.com'), /stored key is not sent there/],
+])('a file that is wrong changes nothing and says where', async (yaml, text) => {
+  const before = (await run('config', 'export')).stdout
+  write(`endpoints:\n${yaml}`)
+  const { code, stderr } = await run('config', 'apply', 'providers.yaml')
+  expect(code).toBe(1)
+  expect(stderr).toMatch(text)
+  expect((await run('config', 'export')).stdout).toBe(before)
+})
