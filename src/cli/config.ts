@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs'
 import type { Command } from 'commander'
 import { stringify } from 'yaml'
+import { noteAction } from '../base/db/audit-log.ts'
 import { transactionOrDryRun } from '../base/db/dry-run.ts'
 import type { Sql } from '../base/db/pool.ts'
 import { providerSecrets } from '../base/domain/provider-secrets.ts'
 import { SupplyError } from '../base/domain/supply-error.ts'
 import { systemErrorText } from '../base/runtime/error-message.ts'
-import { noteAction } from '../identity/people/audit-log.ts'
 import {
   type Difference,
   differencesOf,

@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto'
-import { userInfo } from 'node:os'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir, userInfo } from 'node:os'
+import { dirname, join } from 'node:path'
 import type { Command } from 'commander'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createProgram } from '../../src/cli/program.ts'
@@ -26,6 +28,7 @@ const exempt: Readonly<Record<string, string>> = {
   'payout list': 'reads',
   'payout show': 'reads',
   'payout statement': 'reads',
+  'config export': 'reads',
   'model list': 'reads',
   'model review': 'reads',
   'price check': 'reads',
@@ -199,6 +202,19 @@ test('every command that changes something leaves an entry with the user of the 
   await change('hoster retire', ['garage', '--reason', 'closed'], 'hoster.state_changed')
   await change('model approve', ['other-7b', '--reason', 'public'], 'model.approved')
   await change('model refuse', ['other-7b', '--reason', 'not so public'], 'model.refused')
+
+  // Providers.
+  const file = join(mkdtempSync(join(tmpdir(), 'switchyard-audit-doors-')), 'providers.yaml')
+  const provider = (output: number) => `endpoints:
+  - { name: p, kind: cloud, base_url: "https://x.example.com/v1", api_key: upstream-secret, models: [{ id: m, price_per_million_usd: { input: 1, output: ${output} } }] }`
+  writeFileSync(file, provider(2))
+  await change('config apply', [file, '--dry-run'])
+  await change('config apply', [file], 'provider.created')
+  writeFileSync(file, provider(3))
+  const applied = await change('config apply', [file, '--reason', 'dearer'], 'provider.changed')
+  expect(applied.entries).toMatchObject([{ subject: 'p', detail: { reason: 'dearer', version: 2 } }])
+  await change('config apply', [file])
+  rmSync(dirname(file), { recursive: true })
 
   // Payouts.
   const { id: acme } = await one<{ id: string }>("SELECT hoster_id AS id FROM hoster WHERE name = 'acme'")
