@@ -59,7 +59,10 @@ test('from an empty gateway to a sold answer, another price, a stop and the end'
   expect(upstream.requests.at(-1)!.headers.authorization).toBe('Bearer sk-secret')
   expect(await axeFindings(page)).toEqual([])
   await click(page, 'Sell 1 model')
-  await page.getByRole('table', { name: 'Models of acme' }).getByText(/^1(.00)? . 2.50?$/).waitFor()
+  await page
+    .getByRole('table', { name: 'Models of acme' })
+    .getByText(/^1(.00)? . 2.50?$/)
+    .waitFor()
   expect(await chat('test-model')).toBe(200)
 
   await click(page, 'Models and prices')
@@ -68,7 +71,10 @@ test('from an empty gateway to a sold answer, another price, a stop and the end'
   await page.getByRole('checkbox', { name: 'other-model' }).waitFor()
   await page.getByLabel('Reason').fill('dearer')
   await click(page, 'Save')
-  await page.getByRole('table', { name: 'Models of acme' }).getByText(/^1(.00)? . 3(.00)?$/).waitFor()
+  await page
+    .getByRole('table', { name: 'Models of acme' })
+    .getByText(/^1(.00)? . 3(.00)?$/)
+    .waitFor()
   await page.getByText(/· version 2,/).waitFor()
 
   await click(page, 'Disable test-model at acme')
