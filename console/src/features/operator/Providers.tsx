@@ -216,7 +216,7 @@ function Models({
         {
           title: 'Sold for',
           align: 'right',
-          place: 'money',
+          place: 'figure',
           cell: model => (
             <>
               <PriceText price={model.price} />
