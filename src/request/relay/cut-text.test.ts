@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import type { ChunkDelta } from '../../base/domain/completion.ts'
+import { generatedText } from './bill.ts'
 import { TextCutter } from './cut-text.ts'
-import { generatedText } from './generated-text.ts'
 
 const call = (name: string, args: string, more: object = {}) => ({
   index: 0,

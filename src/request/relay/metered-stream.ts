@@ -6,8 +6,8 @@ import { Cancelled } from '../../base/domain/upstream-failure.ts'
 import { type ByteAccount, TextBuffer } from '../../base/runtime/counted-memory.ts'
 import type { StreamEncoder } from '../../wire/dialects/client-dialect.ts'
 import { countTokens } from '../../wire/tokens/count-tokens.ts'
+import { eachGeneratedText, hasMedia, hasOtherFields } from './bill.ts'
 import { lengthWithin, TextCutter } from './cut-text.ts'
-import { eachGeneratedText, hasMedia, hasOtherFields } from './generated-text.ts'
 
 /** Encodes a stream for the client and records what billing needs. */
 export class MeteredStream {

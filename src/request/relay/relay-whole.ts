@@ -8,9 +8,16 @@ import { hasClientLeft } from '../../base/domain/upstream-failure.ts'
 import type { CancelSignal } from '../../base/runtime/cancel-signal.ts'
 import type { ByteAccount } from '../../base/runtime/counted-memory.ts'
 import type { ClientDialect } from '../../wire/dialects/client-dialect.ts'
-import { bill, billedUsage, type Delivered, type MeasuredTexts, measureLongTexts } from './bill.ts'
+import {
+  bill,
+  billedUsage,
+  type Delivered,
+  generatedText,
+  hasMedia,
+  type MeasuredTexts,
+  measureLongTexts,
+} from './bill.ts'
 import { limitPosition, TextCutter } from './cut-text.ts'
-import { generatedText, hasMedia } from './generated-text.ts'
 
 export interface RelayContext {
   readonly ticket: Ticket

@@ -4,6 +4,7 @@ import type { ProviderTrial } from '#api/operator/providers.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { compactCount, durationText, plural } from '../../format/number-text.ts'
 import { exactUsd } from '../../format/usd-text.ts'
+import { AmountField } from '../../parts/AmountField.tsx'
 import { State } from '../../parts/State.tsx'
 import { type Entry, type ModelChoice, repriced, soldEntry } from './model-entries.ts'
 import styles from './operator.module.css'
@@ -123,21 +124,19 @@ function ChoiceRow({
       />
       {isChosen && (
         <div className={styles.filters}>
-          <TextInput
+          <AmountField
             label={`Input price of ${id}`}
             description="USD per million tokens"
-            inputMode="decimal"
             required
             value={input}
-            onChange={event => onChange({ ...choice, input: event.currentTarget.value })}
+            onText={input => onChange({ ...choice, input })}
           />
-          <TextInput
+          <AmountField
             label={`Output price of ${id}`}
             description="USD per million tokens"
-            inputMode="decimal"
             required
             value={output}
-            onChange={event => onChange({ ...choice, output: event.currentTarget.value })}
+            onText={output => onChange({ ...choice, output })}
           />
         </div>
       )}

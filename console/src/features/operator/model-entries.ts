@@ -1,4 +1,5 @@
 import type { ServedModels } from '#api/operator/providers.ts'
+import { readAmount } from '../../format/typed-number.ts'
 
 /** An entry of `endpoints` or of its `models`, as in switchyard.yaml. */
 export type Entry = Readonly<Record<string, unknown>>
@@ -59,7 +60,7 @@ function pricesAt({ cost_per_million_usd: cost }: Entry, percent: number): Pick<
  */
 export function soldEntry({ entry, input, output }: ModelChoice): Entry {
   const list = (entry.price_per_million_usd ?? {}) as Entry
-  const typed = { input: decimal(input), output: decimal(output) }
+  const typed = { input: readAmount(input), output: readAmount(output) }
   const isSame = String(list.input) === typed.input && String(list.output) === typed.output
   if (isSame) return entry
   const inputPercent = percentOf(typed.input, list.input)
@@ -87,5 +88,3 @@ function scaled(price: unknown, percent: number): string {
   const micros = Math.ceil(Number((Number(price) * percent * 10_000).toPrecision(12)))
   return String(micros / 1_000_000)
 }
-
-const decimal = (text: string) => text.trim().replace(',', '.')

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { ChunkDelta } from '../../base/domain/completion.ts'
-import { eachGeneratedText, generatedText } from './generated-text.ts'
+import { eachGeneratedText, generatedText } from './bill.ts'
 
 test.each<[what: string, delta: object, texts: string[]]>([
   ['content', { role: 'assistant', content: 'Hello' }, ['Hello']],
