@@ -264,7 +264,10 @@ describe('the OpenAPI document', () => {
     const listed = new Set(operations.flatMap(({ path, method }) => codes(path, method)))
     const unlisted = Object.keys(errorTable).filter(code => !listed.has(code))
     // Left out: errors to hosters, to people (docs/accounts.md), and for a method that an address does not support.
+    // Events of WebSockets stand in docs/dialects.md.
     expect(unlisted).toEqual([
+      'previous_response_not_found',
+      'websocket_connection_limit_reached',
       'invalid_hoster_key',
       'invalid_operator_key',
       'not_signed_in',
@@ -297,6 +300,7 @@ describe('the OpenAPI document', () => {
       'passkeys_unavailable',
       'agent_connected',
       'mail_not_configured',
+      'upgrade_required',
       'too_many_attempts',
       'price_change_too_soon',
       'sign_in_provider_unavailable',

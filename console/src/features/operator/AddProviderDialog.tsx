@@ -1,14 +1,15 @@
 import { PasswordInput, Select, Textarea, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
+import { lazy, Suspense, useState } from 'react'
 import type { ServedModels, WrittenProvider } from '#api/operator/providers.ts'
 import { providerPresetsQuery } from '../../api/operator-queries.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { plural } from '../../format/number-text.ts'
 import { FormDialog } from '../../parts/FormDialog.tsx'
-import { ModelChoices } from './ModelChoices.tsx'
 import { choicesOf, type ModelChoice, soldEntry } from './model-entries.ts'
 import styles from './operator.module.css'
+
+const ModelChoices = lazy(async () => ({ default: (await import('./ModelChoices.tsx')).ModelChoices }))
 
 /** Adds a provider: which server, its key, then its models with their prices, each tried before it is sold. */
 export function AddProviderDialog({ onClose }: { onClose: () => void }) {
@@ -49,13 +50,15 @@ export function AddProviderDialog({ onClose }: { onClose: () => void }) {
         onClose={onClose}
       >
         {choices.length === 0 && <p>This server does not list its models. Enter the ids of those that you sell.</p>}
-        <ModelChoices
-          choices={choices}
-          percent={percent}
-          order={{ settings, secrets }}
-          onChange={setChoices}
-          onPercent={setPercent}
-        />
+        <Suspense>
+          <ModelChoices
+            choices={choices}
+            percent={percent}
+            order={{ settings, secrets }}
+            onChange={setChoices}
+            onPercent={setPercent}
+          />
+        </Suspense>
       </FormDialog>
     )
   }

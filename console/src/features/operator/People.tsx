@@ -1,6 +1,6 @@
 import { Button, Select } from '@mantine/core'
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
+import { lazy, Suspense, useState } from 'react'
 import type { PersonShown } from '#api/operator/people.ts'
 import { operatorPeopleQuery, roleChangesQuery } from '../../api/operator-queries.ts'
 import { useWrite } from '../../api/use-write.ts'
@@ -13,11 +13,12 @@ import { Panel } from '../../parts/Panel.tsx'
 import { personColumn } from '../../parts/person-column.ts'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
-import { OperatorKeys } from './OperatorKeys.tsx'
 import styles from './operator.module.css'
 import { ReasonDialog } from './ReasonDialog.tsx'
 import { SearchFilters, useSearchText } from './SearchFilters.tsx'
 import { useMayOperate } from './use-may-operate.ts'
+
+const OperatorKeys = lazy(async () => ({ default: (await import('./OperatorKeys.tsx')).OperatorKeys }))
 
 const roles = [
   { value: '', label: 'No role' },
@@ -154,7 +155,9 @@ export function People() {
           }}
         </Loaded>
       </Panel>
-      <OperatorKeys />
+      <Suspense>
+        <OperatorKeys />
+      </Suspense>
       {blocked !== null && (
         <ReasonDialog
           title={`Block ${blocked.email}?`}

@@ -1,6 +1,6 @@
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
+import { lazy, Suspense, useState } from 'react'
 import type { OperatorProviders } from '#api/operator/providers.ts'
 import { providersQuery } from '../../api/operator-queries.ts'
 import { countText, plural, shareText } from '../../format/number-text.ts'
@@ -12,13 +12,18 @@ import { Panel } from '../../parts/Panel.tsx'
 import { Provider } from '../../parts/Provider.tsx'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
-import { AddProviderDialog } from './AddProviderDialog.tsx'
 import styles from './operator.module.css'
 import { PriceText } from './PriceText.tsx'
-import { ProviderKeyDialog, ProviderModelsDialog, ProviderSettingsDialog } from './ProviderDialogs.tsx'
 import { ReasonDialog } from './ReasonDialog.tsx'
 import { ServerState } from './ServerState.tsx'
 import { useMayOperate } from './use-may-operate.ts'
+
+// The list is there before its dialogs, which are half of the code.
+const AddProviderDialog = lazy(async () => ({ default: (await import('./AddProviderDialog.tsx')).AddProviderDialog }))
+const dialogs = () => import('./ProviderDialogs.tsx')
+const ProviderModelsDialog = lazy(async () => ({ default: (await dialogs()).ProviderModelsDialog }))
+const ProviderKeyDialog = lazy(async () => ({ default: (await dialogs()).ProviderKeyDialog }))
+const ProviderSettingsDialog = lazy(async () => ({ default: (await dialogs()).ProviderSettingsDialog }))
 
 export type ShownProvider = OperatorProviders['data'][number]
 export type ShownModel = ShownProvider['models'][number]
@@ -50,7 +55,7 @@ export function Providers() {
           </>
         )}
       </Loaded>
-      {isAdding && <AddProviderDialog onClose={() => setAdding(false)} />}
+      <Suspense>{isAdding && <AddProviderDialog onClose={() => setAdding(false)} />}</Suspense>
     </Page>
   )
 }
@@ -99,9 +104,11 @@ function ProviderPanel({ provider }: { provider: ShownProvider }) {
       {problem !== null && <State state="danger">{problem}</State>}
       {!is_enabled && <State state="off">disabled: no new request goes here</State>}
       <Models provider={provider} onSwitch={mayOperate ? setAsked : undefined} />
-      {asked === 'models' && <ProviderModelsDialog provider={provider} onClose={close} />}
-      {asked === 'key' && <ProviderKeyDialog provider={provider} onClose={close} />}
-      {asked === 'settings' && <ProviderSettingsDialog provider={provider} onClose={close} />}
+      <Suspense>
+        {asked === 'models' && <ProviderModelsDialog provider={provider} onClose={close} />}
+        {asked === 'key' && <ProviderKeyDialog provider={provider} onClose={close} />}
+        {asked === 'settings' && <ProviderSettingsDialog provider={provider} onClose={close} />}
+      </Suspense>
       {asked === 'switch' && (
         <ReasonDialog
           title={`${is_enabled ? 'Disable' : 'Enable'} ${name}`}
