@@ -10,6 +10,7 @@ import { systemErrorText } from '../base/runtime/error-message.ts'
 import {
   type Difference,
   differencesOf,
+  isElsewhere,
   listProviders,
   lockProvider,
   openProviderSecrets,
@@ -164,8 +165,7 @@ function checkEntry(
   entry: DeclaredProvider['settings'],
   usesStored: boolean,
 ): void {
-  const hostOf = (url: unknown) => URL.parse(String(url))?.host
-  if (usesStored && before?.settings != null && hostOf(before.settings.base_url) !== hostOf(entry.base_url))
+  if (usesStored && before?.settings != null && isElsewhere(before.settings, entry))
     throw new Failure(
       `${name}: the address has changed, so the stored key is not sent there. Set the key in the file, best as \${NAME}.`,
     )

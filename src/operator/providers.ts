@@ -1,20 +1,22 @@
 import { type AuditAction, noteAction } from '../base/db/audit-log.ts'
-import type { Pool, Sql } from '../base/db/pool.ts'
+import type { Pool } from '../base/db/pool.ts'
 import { ApiError } from '../base/domain/errors.ts'
-import { billedCost, type TokenPrice, usd } from '../base/domain/money.ts'
+import { billedCost, usd } from '../base/domain/money.ts'
 import type { Offer } from '../base/domain/offer.ts'
 import { type ProviderSecrets, providerSecrets } from '../base/domain/provider-secrets.ts'
 import { SupplyError } from '../base/domain/supply-error.ts'
 import { elementAt } from '../base/runtime/collections.ts'
-import { isJsonObject, type JsonObject } from '../base/runtime/json-object.ts'
+import type { JsonObject } from '../base/runtime/json-object.ts'
 import { listServedModels, type ServedModel } from '../market/supply/providers/list-models.ts'
 import { type FindInLibrary, loadPriceLibrary, priceLibrary } from '../market/supply/providers/price-library.ts'
 import { presetAt, providerPresets } from '../market/supply/providers/provider-presets.ts'
 import {
   differencesOf,
+  isElsewhere,
   listProviders,
   lockProvider,
   managedOffers,
+  modelEntriesOf,
   openProviderSecrets,
   type Provider,
   type ReadEndpoint,
@@ -34,7 +36,7 @@ import type {
   WrittenProvider,
 } from '../wire/api/operator/providers.ts'
 import { type Actor, act } from './operator-action.ts'
-import { listServers } from './servers.ts'
+import { type ShowProvidersDeps, showProviders } from './show-providers.ts'
 
 /** Sends one small request to an offer, without a customer and without money. Never rejects. */
 export type TryOffer = (
@@ -59,17 +61,9 @@ export interface OperatorProviderService {
   tryModel(order: ReturnType<typeof parseTriedProvider>): Promise<ProviderTrial>
 }
 
-export interface OperatorProviderDeps {
-  readonly sql: Sql
+export interface OperatorProviderDeps extends ShowProvidersDeps {
   readonly pool: Pool
-  readonly masterKey: Buffer
-  readonly readEndpoint: ReadEndpoint
-  /** The local and cloud offers of this node. */
-  readonly offers: () => readonly Offer[]
-  /** The names of the endpoints in switchyard.yaml. */
-  readonly namesInFile: () => ReadonlySet<string>
   readonly tryOffer: TryOffer
-  readonly nowMs: () => number
   /** Lets this node use a change at once, so that the next answer shows it. The others notice it within a second. */
   readonly noticeChanges: () => Promise<void>
 }
@@ -120,7 +114,7 @@ export function createOperatorProviders(deps: OperatorProviderDeps): OperatorPro
     const given = definedOf(sent)
     if (before?.settings == null || Object.keys(given).length > 0) return given
     if (before.secretsSealed === null) return {}
-    if (hostOf(before.settings.base_url) !== hostOf(settings.base_url))
+    if (isElsewhere(before.settings, settings))
       throw refusal('The address has changed, so the stored key is not sent there. Send the key again.')
     return openSecretsOf(masterKey, before)
   }
@@ -130,7 +124,7 @@ export function createOperatorProviders(deps: OperatorProviderDeps): OperatorPro
     return secretsFor(stored, order.settings, order.secrets)
   }
   return {
-    list: async () => ({ library: priceLibrary, data: await readShown(deps, await library()) }),
+    list: async () => ({ library: priceLibrary, data: await showProviders(deps, await library()) }),
     presets: () => ({
       library: priceLibrary,
       data: providerPresets.map(({ id, title, settings, secrets }) => ({ id, title, settings, secrets: [...secrets] })),
@@ -176,7 +170,7 @@ export function createOperatorProviders(deps: OperatorProviderDeps): OperatorPro
     async tryModel(order) {
       const secrets = await secretsOfAsked(order)
       const { settings } = order
-      const chosen = modelsOf(settings).find(({ id }) => id === order.model)
+      const chosen = modelEntriesOf(settings).find(({ id }) => id === order.model)
       if (chosen === undefined) throw refusal(`The settings have no model "${order.model}".`)
       const { cost_per_million_usd: cost = chosen.price_per_million_usd } = chosen
       const model = { ...chosen, enabled: true, price_per_million_usd: cost }
@@ -225,13 +219,9 @@ function refuseSecretsIn(settings: JsonObject): void {
 
 /** The addresses of a machine's own link have the keys of its cloud, and no model. */
 function refuseLinkLocal(baseUrl: string): void {
-  const host = hostOf(baseUrl)?.replace(/:\d+$/, '')
+  const host = URL.parse(baseUrl)?.hostname
   if (host !== undefined && /^(169\.254\.|\[fe[89ab]|metadata(\.google\.internal)?$)/.test(host))
     throw refusal(`${host} is an address of this machine's own network link, where no model server can be.`)
-}
-
-function hostOf(url: unknown): string | undefined {
-  return typeof url === 'string' ? URL.parse(url)?.host : undefined
 }
 
 function readOr400(readEndpoint: ReadEndpoint, entry: JsonObject): readonly Offer[] {
@@ -256,13 +246,9 @@ function requireVersion(before: Provider | undefined, version: number): void {
   if (before.version !== version) throw new ApiError('changed_meanwhile')
 }
 
-function modelsOf({ models }: JsonObject): readonly JsonObject[] {
-  return Array.isArray(models) ? models.filter(isJsonObject) : []
-}
-
 function switched(settings: JsonObject, model: string | undefined, isEnabled: boolean): JsonObject {
   if (model === undefined) return { ...settings, enabled: isEnabled }
-  const models = modelsOf(settings)
+  const models = modelEntriesOf(settings)
   if (!models.some(({ id }) => id === model)) throw refusal(`The provider has no model "${model}".`)
   return { ...settings, models: models.map(each => (each.id === model ? { ...each, enabled: isEnabled } : each)) }
 }
@@ -286,131 +272,4 @@ function proposedModels(served: readonly ServedModel[], baseUrl: string, find: F
 /** What a server charges is declared for the usual case. */
 function withoutSteps({ steps: _, ...prices }: JsonObject): JsonObject {
   return prices
-}
-
-type Shown = OperatorProviders['data'][number]
-
-async function readShown(deps: OperatorProviderDeps, find: FindInLibrary): Promise<Shown[]> {
-  const { sql, offers: allOffers, nowMs } = deps
-  const offers = allOffers().filter(({ endpoint }) => endpoint.kind !== 'hoster' && !endpoint.demo)
-  const servers = await listServers(sql, offers, nowMs())
-  const serverOf = new Map(servers.map(server => [`${server.endpoint_id}/${server.model}`, server]))
-  const serverAt = (endpointId: string, modelId: string) => {
-    const server = serverOf.get(`${endpointId}/${modelId}`)
-    if (server === undefined) return null
-    const { endpoint_id: _, name: __, provider: ___, model: ____, ...state } = server
-    return state
-  }
-  const managed = (await listProviders(sql)).map(provider => shownProvider(deps, provider, find, serverAt))
-  const others = Map.groupBy(
-    offers.filter(({ endpoint }) => endpoint.origin !== 'managed'),
-    ({ endpoint }) => endpoint.endpointId,
-  )
-  return [
-    ...managed,
-    ...[...others.values()].map((group): Shown => {
-      const { endpoint } = elementAt(group, 0)
-      return {
-        name: endpoint.name,
-        title: presetAt(endpoint.baseUrl)?.title ?? null,
-        origin: endpoint.origin === 'file' ? 'file' : 'found',
-        kind: endpoint.kind,
-        base_url: endpoint.baseUrl,
-        is_enabled: true,
-        problem: null,
-        version: null,
-        settings: null,
-        secrets: [],
-        reason: null,
-        changed_at: null,
-        models: group.map(offer => ({
-          id: offer.modelId,
-          upstream_model: offer.upstreamModel,
-          is_enabled: true,
-          price: shownPrice(offer.price),
-          cost: null,
-          list_price: null,
-          server: serverAt(endpoint.endpointId, offer.modelId),
-        })),
-      }
-    }),
-  ]
-}
-
-function shownProvider(
-  { masterKey, readEndpoint, namesInFile }: OperatorProviderDeps,
-  provider: Provider,
-  find: FindInLibrary,
-  serverAt: (endpointId: string, modelId: string) => Shown['models'][number]['server'],
-): Shown {
-  const { name, version, reason, changedAt } = provider
-  const settings = provider.settings ?? {}
-  let problem = namesInFile().has(name) ? 'switchyard.yaml declares an endpoint of this name, which counts.' : null
-  let secrets: ProviderSecrets = {}
-  const priced = (key: 'price_per_million_usd' | 'cost_per_million_usd') => {
-    const models = modelsOf(settings).flatMap(model =>
-      model[key] === undefined ? [] : [{ ...model, enabled: true, price_per_million_usd: model[key] }],
-    )
-    if (models.length === 0) return new Map<string, Offer>()
-    const offers = readEndpoint({ ...settings, ...secrets, enabled: true, models })
-    return new Map(offers.map(offer => [offer.modelId, offer]))
-  }
-  let [prices, costs] = [new Map<string, Offer>(), new Map<string, Offer>()]
-  try {
-    secrets = openProviderSecrets(masterKey, provider)
-    prices = priced('price_per_million_usd')
-    costs = priced('cost_per_million_usd')
-  } catch (error) {
-    if (!(error instanceof SupplyError)) throw error
-    problem ??= error.message
-  }
-  const baseUrl = String(settings.base_url)
-  const preset = URL.canParse(baseUrl) ? presetAt(baseUrl) : undefined
-  return {
-    name,
-    title: preset?.title ?? null,
-    origin: 'managed',
-    kind: settings.kind === 'local' ? 'local' : 'cloud',
-    base_url: baseUrl,
-    is_enabled: !isOff(settings),
-    problem,
-    version,
-    settings,
-    secrets: providerSecrets.filter(secret => secrets[secret] !== undefined),
-    reason,
-    changed_at: changedAt.toISOString(),
-    models: modelsOf(settings).map(model => {
-      const id = String(model.id)
-      const upstreamModel = typeof model.upstream_model === 'string' ? model.upstream_model : id
-      const [price, cost] = [prices.get(id), costs.get(id)]
-      const listed = preset?.libraryId == null ? null : find(preset.libraryId, upstreamModel)
-      const list = listed && {
-        input_usd_per_million: Number(listed.prices.input),
-        output_usd_per_million: Number(listed.prices.output),
-      }
-      const shownCost = cost ? shownPrice(cost.price) : null
-      const isNews = list !== null && shownCost !== null && JSON.stringify(list) !== JSON.stringify(shownCost)
-      return {
-        id,
-        upstream_model: upstreamModel,
-        is_enabled: !isOff(model),
-        price: price ? shownPrice(price.price) : { input_usd_per_million: 0, output_usd_per_million: 0 },
-        cost: shownCost,
-        list_price: isNews ? list : null,
-        server: serverAt(name, id),
-      }
-    }),
-  }
-}
-
-/** As the schema of the file reads it. */
-function isOff({ enabled }: JsonObject): boolean {
-  return enabled === false || enabled === 'false'
-}
-
-function shownPrice({ inputPicoPerToken, outputPicoPerToken }: TokenPrice) {
-  return {
-    input_usd_per_million: Number(inputPicoPerToken) / 1_000_000,
-    output_usd_per_million: Number(outputPicoPerToken) / 1_000_000,
-  }
 }

@@ -4,7 +4,7 @@ import { queryRow } from '../../../base/db/query-row.ts'
 import type { Offer } from '../../../base/domain/offer.ts'
 import type { ProviderSecrets } from '../../../base/domain/provider-secrets.ts'
 import { SupplyError } from '../../../base/domain/supply-error.ts'
-import type { JsonObject } from '../../../base/runtime/json-object.ts'
+import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { openSecret, sealSecret } from '../../../base/secrets/sealed-secret.ts'
 
 /** A provider that operators manage at run time. */
@@ -125,6 +125,23 @@ const WRITE_PROVIDER = `
   INSERT INTO provider AS p (name, version, secrets_sealed) VALUES ($1, 1, $2)
   ON CONFLICT (name) DO UPDATE SET version = p.version + 1, secrets_sealed = excluded.secrets_sealed
   RETURNING version`
+
+/** Returns the entries of `models` in the settings of a provider. */
+export function modelEntriesOf({ models }: JsonObject): readonly JsonObject[] {
+  return Array.isArray(models) ? models.filter(isJsonObject) : []
+}
+
+/**
+ * Whether two versions of settings name different hosts. A stored key goes to the host that it was stored for only, so that
+ * nobody reads it by changing the address.
+ */
+export function isElsewhere(before: JsonObject, after: JsonObject): boolean {
+  return hostOf(before) !== hostOf(after)
+}
+
+function hostOf({ base_url: url }: JsonObject): string | undefined {
+  return typeof url === 'string' ? URL.parse(url)?.host : undefined
+}
 
 /** A value that differs. */
 export interface Difference {
